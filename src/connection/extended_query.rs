@@ -1,0 +1,199 @@
+//! The extended query protocol: one statement, described or executed, as one flight that ends in Sync.
+//!
+//! ```text
+//! describe:  [Close …]  Parse ""           Describe S ""                        Sync
+//!   answer:  [CloseComplete …] ParseComplete  ParameterDescription  RowDescription | NoData   ReadyForQuery
+//! execute:   [Close …] [Parse n]  Bind "" n    Describe P ""     Execute ""     Sync
+//!   answer:  [CloseComplete …] [ParseComplete] BindComplete  RowDescription | NoData  DataRow …  CommandComplete  ReadyForQuery
+//! ```
+//! An ErrorResponse may stand anywhere; the server then skips to the Sync. Even behind CommandComplete: a deferred constraint
+//! fails when Sync commits.
+
+use super::event::{self, Event};
+use super::limits::RowSink;
+use super::statements::{KnownPlan, Statements, Use};
+use super::{Context, Progress};
+use crate::encode::{ColumnDescription, Plan, RowFormat};
+use crate::error::Failure;
+use crate::protocol::backend::{BackendMessage, RowDescription};
+use crate::protocol::frontend;
+use crate::protocol::writer::TooLong;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+
+/// The answer that is awaited next. `Copy…`: the statement was COPY and is being refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    DescribeParse,
+    Parse,
+    Parameters,
+    Columns,
+    Bind,
+    PortalColumns,
+    Rows,
+    CopyIn,
+    CopyOut,
+    Ready,
+}
+
+/// What an execution asks for.
+pub(super) struct Request<'a> {
+    pub shape: u32,
+    pub sql: &'a [u8],
+    pub parameter_types: &'a [u32],
+    pub result_formats: &'a [u8],
+    pub parameters: &'a [u8],
+    pub format: Option<RowFormat>,
+}
+
+/// One operation: `describe` or `execute`.
+pub(super) struct ExtendedQuery {
+    pub step: Step,
+    /// CloseComplete messages still to come in front.
+    closes: usize,
+    shape: u32,
+    reference: Use,
+    format: Option<RowFormat>,
+    parameter_types: Vec<u32>,
+    pub sink: RowSink,
+}
+
+impl ExtendedQuery {
+    /// Writes the flight that learns a statement's types.
+    pub fn describe(sql: &[u8], flight: &mut Vec<u8>, statements: &mut Statements) -> Result<Self, TooLong> {
+        let closes = close(flight, statements)?;
+        frontend::parse(flight, b"", sql, &[])?;
+        frontend::describe_statement(flight, b"")?;
+        frontend::sync(flight)?;
+        Ok(Self::new(Step::DescribeParse, closes, 0, Use::Unnamed, None, RowSink::default()))
+    }
+
+    /// Writes the flight that runs a statement.
+    pub fn execute(request: &Request<'_>, sink: RowSink, flight: &mut Vec<u8>, statements: &mut Statements) -> Result<Self, TooLong> {
+        let reference = statements.touch(request.shape);
+        let closes = close(flight, statements)?;
+        let (name, step): (&[u8], _) = match &reference {
+            Use::Unnamed => (b"", Step::Parse),
+            Use::ParseNamed(name) => (name, Step::Parse),
+            Use::Named(name) => (name, Step::Bind),
+        };
+        if step == Step::Parse {
+            frontend::parse(flight, name, request.sql, request.parameter_types)?;
+        }
+        frontend::bind(flight, b"", name, request.parameters, request.result_formats)?;
+        frontend::describe_portal(flight, b"")?;
+        frontend::execute(flight, b"", 0)?;
+        frontend::sync(flight)?;
+        Ok(Self::new(step, closes, request.shape, reference, request.format, sink))
+    }
+
+    fn new(step: Step, closes: usize, shape: u32, reference: Use, format: Option<RowFormat>, sink: RowSink) -> Self {
+        ExtendedQuery { step, closes, shape, reference, format, parameter_types: Vec::new(), sink }
+    }
+
+    pub fn receive(&mut self, tag: u8, message: BackendMessage<'_>, context: &mut Context<'_>) -> Result<Progress, Failure> {
+        use BackendMessage as M;
+        if self.closes > 0 && matches!(message, M::CloseComplete) {
+            self.closes = self.closes.saturating_sub(1);
+            return Ok(Progress::Continue);
+        }
+        self.step = match (self.step, message) {
+            (_, M::ErrorResponse { fields }) => {
+                self.failed(fields.get("code").as_deref(), context.statements);
+                context.push(Event::Error { fields: event::fields(fields) });
+                Step::Ready
+            }
+            _ if self.closes > 0 => return Err(Failure::unexpected("extended query", tag)),
+            (Step::DescribeParse, M::ParseComplete) => Step::Parameters,
+            (Step::Parse, M::ParseComplete) => Step::Bind,
+            (Step::Parameters, M::ParameterDescription { parameters }) => {
+                self.parameter_types = parameters.iter().collect();
+                Step::Columns
+            }
+            (Step::Columns, M::RowDescription { columns }) => self.shape(event::columns(columns), context),
+            (Step::Columns, M::NoData) => self.shape(Vec::new(), context),
+            (Step::Bind, M::BindComplete) => Step::PortalColumns,
+            (Step::PortalColumns, M::RowDescription { columns }) => {
+                self.plan(columns, context.statements)?;
+                context.push(Event::Columns { columns: event::columns(columns) });
+                Step::Rows
+            }
+            (Step::PortalColumns, M::NoData) => Step::Rows,
+            (Step::Rows, M::CommandComplete { command_tag }) => {
+                context.push(Event::complete(command_tag));
+                Step::Ready
+            }
+            (Step::Rows, M::EmptyQueryResponse) => {
+                context.push(Event::complete(b""));
+                Step::Ready
+            }
+            // In copy-in mode the server has swallowed our Sync, so CopyFail needs a new one behind it.
+            (Step::Rows, M::CopyInResponse) => {
+                context.refuse_copy_in()?;
+                frontend::sync(context.output)?;
+                Step::CopyIn
+            }
+            (Step::Rows, M::CopyOutResponse) => {
+                context.push(Event::Copy { direction: "out" });
+                Step::CopyOut
+            }
+            (Step::CopyOut, M::CopyData { .. } | M::CopyDone) => Step::CopyOut,
+            (Step::CopyOut, M::CommandComplete { .. }) => Step::Ready,
+            (Step::Ready, M::ReadyForQuery { status }) => {
+                context.push(Event::Ready { status: status.letter() });
+                return Ok(Progress::Done);
+            }
+            _ => return Err(Failure::unexpected("extended query", tag)),
+        };
+        Ok(Progress::Continue)
+    }
+
+    fn failed(&mut self, code: Option<&str>, statements: &mut Statements) {
+        if self.step == Step::Parse && matches!(self.reference, Use::ParseNamed(_)) {
+            statements.parse_failed(self.shape);
+        }
+        if self.step == Step::Bind && matches!(self.reference, Use::Named(_)) && code == Some("26000") {
+            statements.names_are_unsafe();
+        }
+    }
+
+    fn shape(&mut self, columns: Vec<event::ColumnEvent>, context: &mut Context<'_>) -> Step {
+        context.push(Event::shape(core::mem::take(&mut self.parameter_types), columns));
+        Step::Ready
+    }
+
+    fn plan(&mut self, columns: RowDescription<'_>, statements: &mut Statements) -> Result<(), Failure> {
+        let Some(format) = self.format else {
+            return Ok(());
+        };
+        if let Some(plan) = statements.plan(self.shape, columns.body(), format) {
+            self.sink.plan = Some(plan);
+            return Ok(());
+        }
+        let plan = Rc::new(new_plan(columns, format)?);
+        let row_description = columns.body().to_vec();
+        statements.keep_plan(self.shape, KnownPlan { row_description, format, plan: Rc::clone(&plan) });
+        self.sink.plan = Some(plan);
+        Ok(())
+    }
+}
+
+/// The encoders for these columns.
+pub(super) fn new_plan(columns: RowDescription<'_>, format: RowFormat) -> Result<Plan, Failure> {
+    let columns = columns.iter().map(|column| ColumnDescription {
+        name: column.name,
+        type_oid: column.type_oid,
+        format_code: column.format_code,
+    });
+    Plan::new(columns, format).map_err(|_| {
+        Failure::new("SHAPE_CHANGED", "the columns of this query have changed since it was learned; run it again")
+    })
+}
+
+fn close(flight: &mut Vec<u8>, statements: &mut Statements) -> Result<usize, TooLong> {
+    let names = statements.take_closing();
+    for name in &names {
+        frontend::close_statement(flight, name)?;
+    }
+    Ok(names.len())
+}

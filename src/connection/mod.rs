@@ -1,0 +1,594 @@
+//! The state machine of one connection: dispatch only. Each conversation has its file.
+//!
+//! Bytes go in by [`Connection::input`] and [`Connection::received`], out by [`Connection::take_output`]; rows and events wait until they are
+//! taken. Nothing here waits, retries or times out: JavaScript does, by the drain rule of docs/architecture.md.
+//!
+//! ```text
+//! phase:  Fresh ─ request_tls ─> AwaitTls ─> Fresh ─ start ─> Startup ─> Ready ─ failure, terminate ─> Closed
+//! ```
+//! Operations queue: each wrote its flight when it was asked for (or keeps it in `pending` until the server has let us in),
+//! so the answers come in the same order, and the front one is the one that is being answered.
+
+pub mod event;
+mod extended_query;
+pub mod limits;
+mod simple_query;
+mod startup;
+pub mod statements;
+
+#[cfg(test)]
+mod walk;
+
+use crate::encode::RowFormat;
+use crate::error::Failure;
+use crate::protocol::backend::BackendMessage;
+use crate::protocol::frame::{Deframer, Frame, FrameError};
+use crate::protocol::frontend;
+use crate::protocol::writer::TooLong;
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::vec::Vec;
+use event::Event;
+use extended_query::{ExtendedQuery, Request};
+use limits::{Caps, Limit, RowSink, Rows};
+use simple_query::SimpleQuery;
+use startup::{Credentials, Startup};
+use statements::Statements;
+
+/// No startup message is longer; libpq refuses above 30,000. It bounds what an impostor can make us keep before it has
+/// authenticated.
+const STARTUP_MESSAGE_LIMIT: usize = 1 << 16;
+
+/// What a connection is made with.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The longest message accepted from the server, in bytes.
+    pub max_message_bytes: usize,
+    /// Random start of every statement name of this connection.
+    pub statement_prefix: Vec<u8>,
+    /// How many named statements to keep; 0 keeps every statement unnamed.
+    pub statement_cache_size: usize,
+}
+
+impl Default for Settings {
+    /// PostgreSQL's own message limit of 1 GiB, 64 statements as in pgz.
+    fn default() -> Self {
+        Settings { max_message_bytes: 1 << 30, statement_prefix: b"s".to_vec(), statement_cache_size: 64 }
+    }
+}
+
+/// Bits of the `allowed` argument of [`Connection::password`].
+pub struct Authentication;
+
+impl Authentication {
+    /// AuthenticationOk without any challenge.
+    pub const TRUST: u32 = 1;
+    /// AuthenticationCleartextPassword.
+    pub const CLEARTEXT: u32 = 2;
+    /// AuthenticationMD5Password.
+    pub const MD5: u32 = 4;
+    /// AuthenticationSASL with SCRAM-SHA-256.
+    pub const SCRAM_SHA_256: u32 = 8;
+}
+
+/// Bits of [`Connection::status`]; docs/architecture.md lists them.
+pub struct Status;
+
+impl Status {
+    /// [`Connection::take_output`] has bytes.
+    pub const OUTPUT: u32 = 1;
+    /// Whole rows wait.
+    pub const ROWS: u32 = 2;
+    /// [`Connection::next_event`] has one.
+    pub const EVENT: u32 = 4;
+    /// Input is parked: call `received(0)` when drained.
+    pub const MORE: u32 = 8;
+    /// Startup or an operation wants input.
+    pub const BUSY: u32 = 16;
+    /// Nothing more will come.
+    pub const CLOSED: u32 = 32;
+    /// At least `flush_bytes` of rows wait.
+    pub const ROWS_FULL: u32 = 64;
+}
+
+/// One session with a server, without its socket.
+pub struct Connection {
+    deframer: Deframer,
+    state: State,
+}
+
+/// All but the receive buffer, so that a frame can be borrowed from that while this changes.
+struct State {
+    phase: Phase,
+    max_message_bytes: usize,
+    credentials: Credentials,
+    startup_parameters: Vec<(Vec<u8>, Vec<u8>)>,
+    early_query: bool,
+    /// A message that makes sense has come: the peer is a PostgreSQL server.
+    heard: bool,
+    flush_bytes: usize,
+    output: Vec<u8>,
+    /// Flights asked for before the server has let us in.
+    pending: Vec<u8>,
+    events: VecDeque<Event>,
+    /// An event about the current operation waits: no further message is read before the caller has seen it.
+    parked: bool,
+    rows: Rows,
+    operations: VecDeque<Operation>,
+    statements: Statements,
+    cancel_key: Option<(u32, Vec<u8>)>,
+}
+
+enum Phase {
+    Fresh,
+    AwaitTls,
+    Startup(Startup),
+    Ready,
+    Closed,
+}
+
+enum Operation {
+    Extended(ExtendedQuery),
+    Simple(SimpleQuery),
+}
+
+/// What a conversation may touch.
+struct Context<'a> {
+    output: &'a mut Vec<u8>,
+    events: &'a mut VecDeque<Event>,
+    parked: &'a mut bool,
+    statements: &'a mut Statements,
+    cancel_key: &'a mut Option<(u32, Vec<u8>)>,
+}
+
+/// Where a conversation stands after a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    Continue,
+    /// Its last message has come.
+    Done,
+    /// The server has refused us; nothing more will come.
+    Closed,
+}
+
+impl Context<'_> {
+    fn push(&mut self, event: Event) {
+        *self.parked |= event.parks();
+        self.events.push_back(event);
+    }
+
+    fn backend_key_data(&mut self, process_id: u32, secret_key: &[u8]) {
+        *self.cancel_key = Some((process_id, secret_key.to_vec()));
+        self.push(Event::BackendKeyData { process_id });
+    }
+
+    /// COPY FROM STDIN through a call that has no data: the server waits for ours, so it must be told.
+    fn refuse_copy_in(&mut self) -> Result<(), TooLong> {
+        self.push(Event::Copy { direction: "in" });
+        frontend::copy_fail(self.output, b"COPY FROM STDIN needs a copy call")
+    }
+}
+
+impl Connection {
+    /// Nothing is written yet.
+    pub fn new(settings: Settings) -> Self {
+        let statements = Statements::new(&settings.statement_prefix, settings.statement_cache_size);
+        Connection {
+            deframer: Deframer::new(STARTUP_MESSAGE_LIMIT.min(settings.max_message_bytes)),
+            state: State {
+                phase: Phase::Fresh,
+                max_message_bytes: settings.max_message_bytes,
+                credentials: Credentials { allowed: Authentication::TRUST, max_iterations: 100_000, ..Credentials::default() },
+                startup_parameters: Vec::new(),
+                early_query: false,
+                heard: false,
+                flush_bytes: 1 << 16,
+                output: Vec::new(),
+                pending: Vec::new(),
+                events: VecDeque::new(),
+                parked: false,
+                rows: Rows::default(),
+                operations: VecDeque::new(),
+                statements,
+                cancel_key: None,
+            },
+        }
+    }
+
+    /// One name and value of StartupMessage, in order; `user` too. Neither may hold a NUL (the caller has refused it with a better error).
+    pub fn startup_parameter(&mut self, name: &str, value: &str) {
+        if name == "user" {
+            self.state.credentials.user = value.as_bytes().to_vec();
+        }
+        self.state.startup_parameters.push((name.as_bytes().to_vec(), value.as_bytes().to_vec()));
+    }
+
+    /// How to prove who we are. `nonce`: base64 of 18 random bytes; `allowed`: bits of [`Authentication`];
+    /// `max_iterations`: the most PBKDF2 rounds a server may ask for.
+    pub fn password(&mut self, password: Option<&str>, nonce: &str, allowed: u32, max_iterations: u32) {
+        let credentials = &mut self.state.credentials;
+        credentials.password = password.map(|text| text.as_bytes().to_vec());
+        credentials.nonce = String::from(nonce);
+        credentials.allowed = allowed;
+        credentials.max_iterations = max_iterations;
+    }
+
+    /// SCRAM stops at a `keyDerivation` event and waits for [`salted_password`](Self::salted_password).
+    pub fn external_key_derivation(&mut self, on: bool) {
+        self.state.credentials.external_key_derivation = on;
+    }
+
+    /// Operations asked for before authentication is over go out behind the last password message.
+    pub fn early_query(&mut self, on: bool) {
+        self.state.early_query = on;
+    }
+
+    /// From how many waiting row bytes on the status says ROWS_FULL.
+    pub fn flush_bytes(&mut self, bytes: usize) {
+        self.state.flush_bytes = bytes;
+    }
+
+    /// Writes SSLRequest; the answer is a `tls` event.
+    pub fn request_tls(&mut self) {
+        if matches!(self.state.phase, Phase::Fresh) {
+            self.state.phase = Phase::AwaitTls;
+            let written = frontend::ssl_request(&mut self.state.output);
+            self.settle(written);
+        }
+    }
+
+    /// Writes StartupMessage: version 0x0003_0000 is 3.0, 0x0003_0002 is 3.2.
+    pub fn start(&mut self, protocol_version: u32) {
+        if !matches!(self.state.phase, Phase::Fresh) {
+            return;
+        }
+        self.state.phase = Phase::Startup(Startup::new());
+        let State { startup_parameters, output, .. } = &mut self.state;
+        let pairs = startup_parameters.iter().map(|(name, value)| (name.as_slice(), value.as_slice()));
+        let written = frontend::startup_message(output, protocol_version, pairs);
+        self.settle(written);
+    }
+
+    /// The answer to a `keyDerivation` event: PBKDF2-HMAC-SHA-256 of the password, 32 bytes.
+    pub fn salted_password(&mut self, key: &[u8; 32]) {
+        let (phase, mut context) = self.state.split();
+        let Phase::Startup(startup) = phase else { return };
+        let proved = startup.salted_password(key, &mut context);
+        self.state.release_pending();
+        self.settle(proved);
+    }
+
+    /// Room for `count` bytes from the socket; only the bytes count that [`received`](Self::received) names.
+    pub fn input(&mut self, count: usize) -> &mut [u8] {
+        self.deframer.input(count)
+    }
+
+    /// `count` bytes stand in the room that [`input`](Self::input) gave; 0 goes on with parked input. Stops at the first event about the
+    /// current operation.
+    pub fn received(&mut self, count: usize) {
+        self.deframer.received(count);
+        self.state.parked = false;
+        if let Err(failure) = self.advance() {
+            self.state.fail(failure);
+        }
+        if matches!(self.state.phase, Phase::Closed) {
+            self.deframer.clear();
+        }
+    }
+
+    /// Learns the parameter types and columns of `sql`: a `shape` event.
+    pub fn describe(&mut self, sql: &str) {
+        self.operate(|flight, statements| ExtendedQuery::describe(sql.as_bytes(), flight, statements).map(Operation::Extended));
+    }
+
+    /// Runs `sql`. `shape`: the caller's number for it, equal only for equal SQL and types; `parameters`: the middle of Bind;
+    /// `format`: `None` counts rows without encoding them.
+    #[allow(clippy::too_many_arguments, reason = "it is one message's worth of arguments, and a struct would cross the boundary badly")]
+    pub fn execute(
+        &mut self,
+        shape: u32,
+        sql: &str,
+        parameter_types: &[u32],
+        result_formats: &[u8],
+        parameters: &[u8],
+        format: Option<RowFormat>,
+        caps: Caps,
+    ) {
+        let request = Request { shape, sql: sql.as_bytes(), parameter_types, result_formats, parameters, format };
+        self.operate(|flight, statements| {
+            ExtendedQuery::execute(&request, RowSink::new(caps), flight, statements).map(Operation::Extended)
+        });
+    }
+
+    /// Runs any number of statements by the simple query protocol.
+    pub fn simple_query(&mut self, sql: &str, format: Option<RowFormat>, caps: Caps) {
+        self.operate(|flight, _| SimpleQuery::new(sql.as_bytes(), format, RowSink::new(caps), flight).map(Operation::Simple));
+    }
+
+    /// Drops the shape's named statement; its Close rides in front of the next flight.
+    pub fn forget(&mut self, shape: u32) {
+        self.state.statements.forget(shape);
+    }
+
+    /// Rows of the current operation are no longer wanted: those that wait are dropped, those that come are read and dropped.
+    pub fn discard(&mut self) {
+        self.state.rows.clear();
+        if let Some(sink) = self.state.operations.front_mut().map(Operation::sink) {
+            sink.discard = true;
+        }
+    }
+
+    /// Writes Terminate.
+    pub fn terminate(&mut self) {
+        if !matches!(self.state.phase, Phase::Closed) {
+            self.state.phase = Phase::Closed;
+            let written = frontend::terminate(&mut self.state.output);
+            self.settle(written);
+        }
+    }
+
+    /// CancelRequest for a second socket; empty before BackendKeyData has come.
+    pub fn cancel_request(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        if let Some((process_id, secret_key)) = &self.state.cancel_key {
+            // A key has at most 256 bytes, so the message cannot be too long.
+            let _ = frontend::cancel_request(&mut bytes, *process_id, secret_key);
+        }
+        bytes
+    }
+
+    /// What must be written to the socket.
+    pub fn take_output(&mut self) -> Vec<u8> {
+        core::mem::take(&mut self.state.output)
+    }
+
+    /// Finished rows, whole rows only.
+    pub fn rows(&self) -> &[u8] {
+        self.state.rows.bytes()
+    }
+
+    /// The rows have been taken.
+    pub fn rows_taken(&mut self) {
+        self.state.rows.clear();
+    }
+
+    /// The next event, oldest first.
+    pub fn next_event(&mut self) -> Option<Event> {
+        self.state.events.pop_front()
+    }
+
+    /// Bits of [`Status`].
+    pub fn status(&self) -> u32 {
+        let state = &self.state;
+        let closed = matches!(state.phase, Phase::Closed);
+        let bit = |is: bool, bit: u32| if is { bit } else { 0 };
+        bit(!state.output.is_empty(), Status::OUTPUT)
+            | bit(!state.rows.bytes().is_empty(), Status::ROWS)
+            | bit(!state.events.is_empty(), Status::EVENT)
+            | bit(state.parked && !closed && self.deframer.unread() > 0, Status::MORE)
+            | bit(state.busy(), Status::BUSY)
+            | bit(closed, Status::CLOSED)
+            | bit(state.rows.bytes().len() >= state.flush_bytes, Status::ROWS_FULL)
+    }
+
+    /// Reads messages until the input ends or an event parks.
+    fn advance(&mut self) -> Result<(), Failure> {
+        let Connection { deframer, state } = self;
+        if matches!(state.phase, Phase::AwaitTls) {
+            state.tls_answer(deframer)?;
+        }
+        while !state.parked && !matches!(state.phase, Phase::Fresh | Phase::AwaitTls | Phase::Closed) {
+            let frame = match deframer.next() {
+                Ok(Some(frame)) => frame,
+                Ok(None) => break,
+                Err(error) => return Err(state.frame_error(error)),
+            };
+            state.frame(frame)?;
+            if matches!(state.phase, Phase::Ready) {
+                deframer.set_limit(state.max_message_bytes);
+            }
+        }
+        Ok(())
+    }
+
+    fn operate(&mut self, write: impl FnOnce(&mut Vec<u8>, &mut Statements) -> Result<Operation, TooLong>) {
+        let state = &mut self.state;
+        if matches!(state.phase, Phase::Closed) {
+            return;
+        }
+        let flight = if state.accepts_flights() { &mut state.output } else { &mut state.pending };
+        let start = flight.len();
+        match write(flight, &mut state.statements) {
+            Ok(operation) => state.operations.push_back(operation),
+            Err(TooLong) => {
+                flight.truncate(start);
+                state.fail(Failure::from(TooLong));
+            }
+        }
+    }
+
+    fn settle<E: Into<Failure>>(&mut self, result: Result<(), E>) {
+        if let Err(error) = result {
+            self.state.fail(error.into());
+        }
+    }
+}
+
+impl State {
+    fn split(&mut self) -> (&mut Phase, Context<'_>) {
+        let State { phase, output, events, parked, statements, cancel_key, .. } = self;
+        (phase, Context { output, events, parked, statements, cancel_key })
+    }
+
+    fn busy(&self) -> bool {
+        match self.phase {
+            Phase::AwaitTls | Phase::Startup(_) => true,
+            Phase::Ready => !self.operations.is_empty(),
+            Phase::Fresh | Phase::Closed => false,
+        }
+    }
+
+    /// Whether a flight may be written now: the server has let us in, or our last password message stands before it.
+    fn accepts_flights(&self) -> bool {
+        match &self.phase {
+            Phase::Ready => true,
+            Phase::Startup(startup) => self.early_query && startup.has_answered(),
+            _ => false,
+        }
+    }
+
+    fn release_pending(&mut self) {
+        if self.accepts_flights() {
+            self.output.append(&mut self.pending);
+        }
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        // Whoever sends nonsense as the very first message is no PostgreSQL server, which says more than what the nonsense was.
+        let nonsense = matches!(failure.code, "PROTOCOL_VIOLATION" | "UNEXPECTED_MESSAGE" | "MESSAGE_TOO_LARGE");
+        let failure = if nonsense && !self.heard {
+            Failure::new("NOT_POSTGRESQL", "what answers at this host and port is no PostgreSQL server; check both")
+        } else {
+            failure
+        };
+        self.phase = Phase::Closed;
+        self.operations.clear();
+        self.parked = true;
+        self.events.push_back(Event::from(failure));
+    }
+
+    fn frame_error(&self, error: FrameError) -> Failure {
+        match (&self.phase, error) {
+            (Phase::Startup(_), FrameError::TooLarge { .. }) => {
+                Failure::new("PROTOCOL_VIOLATION", "the server sent a longer message than any startup message is; the connection is closed")
+            }
+            _ => Failure::from(error),
+        }
+    }
+
+    /// The one-byte answer to SSLRequest. Bytes behind `S` would be read as if they had come encrypted (CVE-2021-23222), and the
+    /// text behind `E` comes from whoever sits between us (CVE-2024-10977): both end the connection.
+    fn tls_answer(&mut self, deframer: &mut Deframer) -> Result<(), Failure> {
+        let Some(answer) = deframer.take_byte() else {
+            return Ok(());
+        };
+        match answer {
+            b'S' | b'N' if deframer.unread() > 0 => {
+                self.heard = true;
+                Err(Failure::new(
+                    "PROTOCOL_VIOLATION",
+                    "unencrypted bytes followed the answer to SSLRequest; somebody may sit between client and server",
+                ))
+            }
+            b'S' | b'N' => {
+                self.phase = Phase::Fresh;
+                let (_, mut context) = self.split();
+                context.push(Event::Tls { accepted: answer == b'S' });
+                Ok(())
+            }
+            b'E' => Err(Failure::new(
+                "TLS_REFUSED",
+                "the server answered SSLRequest with an error (its text is not shown, since nothing proves who wrote it); is it a PostgreSQL server?",
+            )),
+            _ => Err(Failure::new("NOT_POSTGRESQL", "what answers at this host and port is no PostgreSQL server; check both")),
+        }
+    }
+
+    #[inline]
+    fn frame(&mut self, frame: Frame<'_>) -> Result<(), Failure> {
+        if frame.tag == b'D' {
+            return self.data_row(frame);
+        }
+        let message = BackendMessage::parse(frame)?;
+        if self.asynchronous(message) {
+            self.heard = true;
+            return Ok(());
+        }
+        let progress = self.dispatch(frame.tag, message)?;
+        self.heard = true;
+        match progress {
+            Progress::Continue => self.release_pending(),
+            Progress::Closed => self.phase = Phase::Closed,
+            Progress::Done => self.done(),
+        }
+        Ok(())
+    }
+
+    /// The hot path: a row goes to the front operation without a detour.
+    #[inline]
+    fn data_row(&mut self, frame: Frame<'_>) -> Result<(), Failure> {
+        let sink = match (&self.phase, self.operations.front_mut()) {
+            (Phase::Ready, Some(operation)) => operation.row_sink(),
+            _ => None,
+        };
+        let Some(sink) = sink else {
+            return Err(Failure::unexpected("a conversation without rows", frame.tag));
+        };
+        if let Some(Limit { limit, value, observed }) = sink.row(frame.body, &mut self.rows)? {
+            let (_, mut context) = self.split();
+            context.push(Event::Limit { limit, value, observed });
+        }
+        Ok(())
+    }
+
+    /// Messages that may come at any time.
+    fn asynchronous(&mut self, message: BackendMessage<'_>) -> bool {
+        use event::text;
+        let event = match message {
+            BackendMessage::NoticeResponse { fields } => Event::Notice { fields: event::fields(fields) },
+            BackendMessage::ParameterStatus { name, value } => Event::ParameterStatus { name: text(name), value: text(value) },
+            BackendMessage::NotificationResponse { process_id, channel, payload } => {
+                Event::Notification { process_id, channel: text(channel), payload: text(payload) }
+            }
+            _ => return false,
+        };
+        self.events.push_back(event);
+        true
+    }
+
+    fn dispatch(&mut self, tag: u8, message: BackendMessage<'_>) -> Result<Progress, Failure> {
+        let State { phase, credentials, operations, output, events, parked, statements, cancel_key, .. } = self;
+        let mut context = Context { output, events, parked, statements, cancel_key };
+        if let Phase::Startup(startup) = phase {
+            return startup.receive(tag, message, credentials, &mut context);
+        }
+        match (operations.front_mut(), message) {
+            (Some(Operation::Extended(operation)), message) => operation.receive(tag, message, &mut context),
+            (Some(Operation::Simple(operation)), message) => operation.receive(tag, message, &mut context),
+            // An idle session that is ended by the administrator says so before it goes.
+            (None, BackendMessage::ErrorResponse { fields }) => {
+                context.push(Event::Error { fields: event::fields(fields) });
+                Ok(Progress::Continue)
+            }
+            (None, _) => Err(Failure::unexpected("an idle connection", tag)),
+        }
+    }
+
+    fn done(&mut self) {
+        if matches!(self.phase, Phase::Startup(_)) {
+            self.phase = Phase::Ready;
+            self.credentials.password = None;
+            self.release_pending();
+        } else {
+            self.operations.pop_front();
+        }
+    }
+}
+
+impl Operation {
+    fn sink(&mut self) -> &mut RowSink {
+        match self {
+            Operation::Extended(operation) => &mut operation.sink,
+            Operation::Simple(operation) => &mut operation.sink,
+        }
+    }
+
+    /// The sink, where a DataRow may come now.
+    #[inline]
+    fn row_sink(&mut self) -> Option<&mut RowSink> {
+        match self {
+            Operation::Extended(operation) => (operation.step == extended_query::Step::Rows).then_some(&mut operation.sink),
+            Operation::Simple(operation) => (operation.step == simple_query::Step::Rows).then_some(&mut operation.sink),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The simple query protocol: one Query message, any number of results, one ReadyForQuery.
+//!
+//! ```text
+//! Query ─> ( [RowDescription DataRow …] CommandComplete | EmptyQueryResponse )+  ReadyForQuery
+//! ```
+//! All values come in text format.
+
+use super::event::{self, Event};
+use super::extended_query::new_plan;
+use super::limits::RowSink;
+use super::{Context, Progress};
+use crate::encode::RowFormat;
+use crate::error::Failure;
+use crate::protocol::backend::BackendMessage;
+use crate::protocol::frontend;
+use crate::protocol::writer::TooLong;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+
+/// What may come next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The first result.
+    First,
+    /// A further result, or the end.
+    Next,
+    Rows,
+    CopyIn,
+    CopyOut,
+    /// After an error: only the end.
+    Ready,
+}
+
+/// One operation: `simple_query`.
+pub(super) struct SimpleQuery {
+    pub step: Step,
+    format: Option<RowFormat>,
+    pub sink: RowSink,
+}
+
+impl SimpleQuery {
+    /// Writes the Query message.
+    pub fn new(sql: &[u8], format: Option<RowFormat>, sink: RowSink, flight: &mut Vec<u8>) -> Result<Self, TooLong> {
+        frontend::query(flight, sql)?;
+        Ok(SimpleQuery { step: Step::First, format, sink })
+    }
+
+    pub fn receive(&mut self, tag: u8, message: BackendMessage<'_>, context: &mut Context<'_>) -> Result<Progress, Failure> {
+        use BackendMessage as M;
+        self.step = match (self.step, message) {
+            (_, M::ErrorResponse { fields }) => {
+                context.push(Event::Error { fields: event::fields(fields) });
+                Step::Ready
+            }
+            (Step::First | Step::Next, M::RowDescription { columns }) => {
+                if let Some(format) = self.format {
+                    self.sink.plan = Some(Rc::new(new_plan(columns, format)?));
+                }
+                context.push(Event::Columns { columns: event::columns(columns) });
+                Step::Rows
+            }
+            (Step::First | Step::Next | Step::Rows, M::CommandComplete { command_tag }) => {
+                context.push(Event::complete(command_tag));
+                Step::Next
+            }
+            (Step::First | Step::Next, M::EmptyQueryResponse) => {
+                context.push(Event::complete(b""));
+                Step::Next
+            }
+            (Step::First | Step::Next, M::CopyInResponse) => {
+                context.refuse_copy_in()?;
+                Step::CopyIn
+            }
+            (Step::First | Step::Next, M::CopyOutResponse) => {
+                context.push(Event::Copy { direction: "out" });
+                Step::CopyOut
+            }
+            (Step::CopyOut, M::CopyData { .. } | M::CopyDone) => Step::CopyOut,
+            (Step::CopyOut, M::CommandComplete { .. }) => Step::Next,
+            (Step::Next | Step::Ready, M::ReadyForQuery { status }) => {
+                context.push(Event::Ready { status: status.letter() });
+                return Ok(Progress::Done);
+            }
+            _ => return Err(Failure::unexpected("simple query", tag)),
+        };
+        Ok(Progress::Continue)
+    }
+}

@@ -1,0 +1,42 @@
+//! The core of pgz-edge: PostgreSQL's wire protocol, SCRAM, and binary rows to JSON, without input or output.
+//!
+//! Bytes from a socket go in, bytes for the socket and finished rows come out; a clock, a random source and the socket
+//! itself live in JavaScript. So every session is a reproducible transcript. The layers, each using only those below:
+//!
+//! | module | knows |
+//! |---|---|
+//! | [`connection`] | when a message may come, what it means for the operation under way |
+//! | [`auth`] | SCRAM-SHA-256 and MD5 |
+//! | [`encode`] | rows to JSON bytes |
+//! | [`types`] | one binary value to JSON bytes |
+//! | [`protocol`] | frames and messages as bytes |
+//!
+//! ```
+//! use pgz_edge::connection::{Connection, Settings};
+//!
+//! let mut connection = Connection::new(Settings::default());
+//! connection.startup_parameter("user", "alice");
+//! connection.start(0x0003_0000);
+//! let startup_message = connection.take_output();
+//! assert_eq!(startup_message[4..8], [0, 3, 0, 0]);
+//! // The socket's answer goes in with `input` and `received`; see docs/architecture.md, "The drain rule".
+//! ```
+
+#![no_std]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
+
+extern crate alloc;
+// Links an allocator and a panic handler without naming std: a stray `std::time::Instant` stays an error.
+#[cfg(not(test))]
+extern crate std as _;
+#[cfg(test)]
+extern crate std;
+
+pub mod auth;
+pub mod connection;
+pub mod encode;
+pub mod error;
+pub mod protocol;
+pub mod types;
+#[cfg(target_arch = "wasm32")]
+mod wasm;

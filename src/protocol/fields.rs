@@ -1,0 +1,89 @@
+//! The fields of ErrorResponse and NoticeResponse: a code byte and a string each, ended by a zero byte.
+//!
+//! Source: protocol chapter, section "Error and Notice Message Fields". Unknown codes are skipped, as that page asks.
+
+use super::reader::{Malformed, Reader};
+use alloc::borrow::Cow;
+use alloc::string::String;
+
+/// Fields in the order in which the documentation lists them; the names are the ones users see.
+/// `S` (localised severity) gives way to `V`, which is never translated (PostgreSQL 9.6 and later).
+const NAMES: [(u8, &str); 18] = [
+    (b'S', "localizedSeverity"),
+    (b'V', "severity"),
+    (b'C', "code"),
+    (b'M', "message"),
+    (b'D', "detail"),
+    (b'H', "hint"),
+    (b'P', "position"),
+    (b'p', "internalPosition"),
+    (b'q', "internalQuery"),
+    (b'W', "where"),
+    (b's', "schema"),
+    (b't', "table"),
+    (b'c', "column"),
+    (b'd', "dataType"),
+    (b'n', "constraint"),
+    (b'F', "file"),
+    (b'L', "line"),
+    (b'R', "routine"),
+];
+
+/// The fields of one ErrorResponse or NoticeResponse, still in the message body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fields<'a> {
+    body: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    /// Checks the whole body once; the getters below then cannot fail.
+    pub fn parse(body: &'a [u8]) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(body);
+        while reader.u8()? != 0 {
+            reader.string()?;
+        }
+        reader.end()?;
+        Ok(Fields { body })
+    }
+
+    /// Name and text of each field that is known, in wire order. Text before the session's encoding is settled may be
+    /// anything, so it is made valid UTF-8.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, Cow<'a, str>)> + use<'a> {
+        let mut reader = Reader::new(self.body);
+        core::iter::from_fn(move || {
+            loop {
+                let code = reader.u8().ok().filter(|code| *code != 0)?;
+                let text = reader.string().ok()?;
+                if let Some((_, name)) = NAMES.iter().find(|(known, _)| *known == code) {
+                    return Some((*name, String::from_utf8_lossy(text)));
+                }
+            }
+        })
+    }
+
+    /// The field of this name (`"code"`, `"severity"` …).
+    pub fn get(&self, name: &str) -> Option<Cow<'a, str>> {
+        self.iter().find(|(known, _)| *known == name).map(|(_, text)| text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_named_and_unknown_codes_skipped() {
+        let fields = Fields::parse(b"SFEHLER\0VERROR\0C22012\0?new\0Mdivision by zero\0\0").unwrap();
+        assert_eq!(fields.get("severity").unwrap(), "ERROR");
+        assert_eq!(fields.get("code").unwrap(), "22012");
+        assert_eq!(fields.iter().count(), 4);
+    }
+
+    #[test]
+    fn a_missing_terminator_is_malformed() {
+        for body in [&b""[..], b"S", b"SERROR", b"SERROR\0", b"SERROR\0\0x"] {
+            assert_eq!(Fields::parse(body), Err(Malformed), "{body:?}");
+        }
+        assert_eq!(Fields::parse(b"\0").unwrap().iter().count(), 0);
+    }
+}

@@ -1,0 +1,191 @@
+//! Cuts the byte stream from the server into messages, whatever pieces it arrives in.
+//!
+//! One buffer holds what has arrived and is not yet consumed; the socket's next chunk is copied behind it, so a message is
+//! always contiguous and is decoded in place:
+//!
+//! ```text
+//! buffer: | consumed … | start: unread messages … | part of one | end: free space, `input` hands it out |
+//! ```
+//! Knows only frames: a type byte and a length. What a type means is `backend`'s, when it may come is `connection`'s.
+
+use alloc::vec::Vec;
+
+/// A frame's header cannot be right, or names more bytes than this connection accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FrameError {
+    /// The length field is below 4: it must at least count itself.
+    Length(i32),
+    /// The message is longer than the limit. Found from its header, before any of its body is kept.
+    TooLarge {
+        /// Its type byte.
+        tag: u8,
+        /// The length of its body.
+        length: usize,
+    },
+}
+
+/// One message: its type byte and where its body stands in the buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// The type byte, for example `b'D'` for DataRow.
+    pub tag: u8,
+    /// What follows the length field.
+    pub body: &'a [u8],
+}
+
+/// Above this the buffer is given back once it is empty, so one huge message does not keep its memory.
+const KEEP: usize = 1 << 20;
+
+/// `'D' int32`: a frame's header.
+const HEADER: usize = 5;
+
+/// The receive buffer.
+#[derive(Debug)]
+pub struct Deframer {
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    limit: usize,
+}
+
+impl Deframer {
+    /// `limit`: the longest message accepted, in bytes of its length field.
+    pub fn new(limit: usize) -> Self {
+        Deframer { buffer: Vec::new(), start: 0, end: 0, limit }
+    }
+
+    /// Changes the longest message accepted.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
+    /// Room for `count` bytes behind what is already there. Moves the unread rest (less than one message in a drained
+    /// buffer) to the front first.
+    pub fn input(&mut self, count: usize) -> &mut [u8] {
+        if self.start == self.end {
+            self.clear();
+            if self.buffer.len() > KEEP && count <= KEEP {
+                self.buffer = Vec::new();
+            }
+        } else if self.start > 0 {
+            // `start..end` lies inside the buffer: `received` and `next` keep it there.
+            self.buffer.copy_within(self.start..self.end, 0);
+            self.end = self.end.saturating_sub(self.start);
+            self.start = 0;
+        }
+
+        let wanted = self.end.saturating_add(count);
+        if self.buffer.len() < wanted {
+            self.buffer.resize(wanted, 0);
+        }
+        self.buffer.get_mut(self.end..wanted).unwrap_or_default()
+    }
+
+    /// The first `count` bytes of the last [`input`](Self::input) now hold data. More than was handed out is a bug of the caller and
+    /// is cut to what there is.
+    pub fn received(&mut self, count: usize) {
+        self.end = self.end.saturating_add(count).min(self.buffer.len());
+    }
+
+    /// How many bytes wait: messages and parts of one.
+    pub fn unread(&self) -> usize {
+        self.end.saturating_sub(self.start)
+    }
+
+    /// The next raw byte, before any message: the one-byte answer to SSLRequest.
+    pub fn take_byte(&mut self) -> Option<u8> {
+        let byte = self.unread_bytes().first().copied()?;
+        self.start = self.start.saturating_add(1);
+        Some(byte)
+    }
+
+    /// The first unread bytes, for a look at what no PostgreSQL server would send.
+    pub fn unread_bytes(&self) -> &[u8] {
+        self.buffer.get(self.start..self.end).unwrap_or_default()
+    }
+
+    /// Forgets everything that has arrived.
+    pub fn clear(&mut self) {
+        self.start = 0;
+        self.end = 0;
+    }
+
+    /// The next whole message, or `None` until more bytes arrive.
+    #[inline]
+    pub fn next(&mut self) -> Result<Option<Frame<'_>>, FrameError> {
+        let unread = self.buffer.get(self.start..self.end).unwrap_or_default();
+        let Some((&[tag, a, b, c, d], rest)) = unread.split_first_chunk::<HEADER>() else {
+            return Ok(None);
+        };
+        let length = i32::from_be_bytes([a, b, c, d]);
+        let Some(body_length) = usize::try_from(length).ok().and_then(|length| length.checked_sub(4)) else {
+            return Err(FrameError::Length(length));
+        };
+        if body_length > self.limit {
+            return Err(FrameError::TooLarge { tag, length: body_length });
+        }
+        let Some(body) = rest.get(..body_length) else {
+            return Ok(None);
+        };
+        self.start = self.start.saturating_add(HEADER).saturating_add(body_length);
+        Ok(Some(Frame { tag, body }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn feed(deframer: &mut Deframer, bytes: &[u8]) {
+        deframer.input(bytes.len()).copy_from_slice(bytes);
+        deframer.received(bytes.len());
+    }
+
+    #[test]
+    fn a_message_in_any_split_comes_out_whole() {
+        let stream = [b'Z', 0, 0, 0, 5, b'I', b'1', 0, 0, 0, 4, b'C', 0, 0, 0, 6, b'A', 0];
+        for size in 1..=stream.len() {
+            let mut deframer = Deframer::new(100);
+            let mut seen = vec![];
+            for chunk in stream.chunks(size) {
+                feed(&mut deframer, chunk);
+                while let Some(frame) = deframer.next().unwrap() {
+                    seen.push((frame.tag, frame.body.to_vec()));
+                }
+            }
+            assert_eq!(seen, [(b'Z', vec![b'I']), (b'1', vec![]), (b'C', vec![b'A', 0])], "chunks of {size}");
+            assert_eq!(deframer.unread(), 0);
+        }
+    }
+
+    #[test]
+    fn a_length_below_four_is_an_error() {
+        for length in [3_i32, 0, -1, i32::MIN] {
+            let mut deframer = Deframer::new(100);
+            feed(&mut deframer, b"D");
+            feed(&mut deframer, &length.to_be_bytes());
+            assert_eq!(deframer.next(), Err(FrameError::Length(length)));
+        }
+    }
+
+    #[test]
+    fn an_oversized_message_is_refused_from_its_header() {
+        let mut deframer = Deframer::new(1000);
+        feed(&mut deframer, &[b'D', 0x70, 0, 0, 0]);
+        assert_eq!(deframer.next(), Err(FrameError::TooLarge { tag: b'D', length: 0x7000_0000 - 4 }));
+        assert!(deframer.buffer.capacity() < 1000);
+    }
+
+    #[test]
+    fn a_huge_message_does_not_keep_its_memory() {
+        let mut deframer = Deframer::new(8 << 20);
+        let body = vec![0_u8; 4 << 20];
+        feed(&mut deframer, b"D");
+        feed(&mut deframer, &(body.len() as u32 + 4).to_be_bytes());
+        feed(&mut deframer, &body);
+        assert!(deframer.next().unwrap().is_some());
+        deframer.input(100);
+        assert!(deframer.buffer.capacity() <= KEEP);
+    }
+}

@@ -1,0 +1,181 @@
+//! Messages the frontend sends, one function each, in the order of the protocol chapter's list.
+//!
+//! Each appends one whole message to `buffer`. Strings must hold no NUL: `connection` checks what came from outside.
+
+use super::writer::{TooLong, message};
+use alloc::vec::Vec;
+
+/// `CancelRequest`, `SSLRequest` and `StartupMessage` have no type byte; these codes stand where a version would.
+const CANCEL_REQUEST_CODE: u32 = (1234 << 16) | 5678;
+const SSL_REQUEST_CODE: u32 = (1234 << 16) | 5679;
+
+/// `Bind`. `parameters` is the middle of the message as the caller built it: int16 number of format codes, the codes,
+/// int16 number of values, each value as int32 length (-1 for NULL) and bytes.
+pub fn bind(
+    buffer: &mut Vec<u8>,
+    destination_portal: &[u8],
+    prepared_statement: &[u8],
+    parameters: &[u8],
+    result_format_codes: &[u8],
+) -> Result<(), TooLong> {
+    message(buffer, Some(b'B'), |body| {
+        body.string(destination_portal);
+        body.string(prepared_statement);
+        body.bytes(parameters);
+        // One code stands for all columns; no code at all means text for all.
+        match result_format_codes {
+            [] => body.int16(0),
+            [first, rest @ ..] if rest.iter().all(|code| code == first) => {
+                body.int16(1);
+                body.int16(u16::from(*first));
+            }
+            codes => {
+                body.int16(codes.len() as u16);
+                codes.iter().for_each(|code| body.int16(u16::from(*code)));
+            }
+        }
+    })
+}
+
+/// `CancelRequest`, sent alone on a connection of its own.
+pub fn cancel_request(buffer: &mut Vec<u8>, process_id: u32, secret_key: &[u8]) -> Result<(), TooLong> {
+    message(buffer, None, |body| {
+        body.int32(CANCEL_REQUEST_CODE);
+        body.int32(process_id);
+        body.bytes(secret_key);
+    })
+}
+
+/// `Close` of a prepared statement.
+pub fn close_statement(buffer: &mut Vec<u8>, prepared_statement: &[u8]) -> Result<(), TooLong> {
+    message(buffer, Some(b'C'), |body| {
+        body.byte(b'S');
+        body.string(prepared_statement);
+    })
+}
+
+/// `CopyFail`.
+pub fn copy_fail(buffer: &mut Vec<u8>, reason: &[u8]) -> Result<(), TooLong> {
+    message(buffer, Some(b'f'), |body| body.string(reason))
+}
+
+/// `Describe` of a portal.
+pub fn describe_portal(buffer: &mut Vec<u8>, portal: &[u8]) -> Result<(), TooLong> {
+    message(buffer, Some(b'D'), |body| {
+        body.byte(b'P');
+        body.string(portal);
+    })
+}
+
+/// `Describe` of a prepared statement.
+pub fn describe_statement(buffer: &mut Vec<u8>, prepared_statement: &[u8]) -> Result<(), TooLong> {
+    message(buffer, Some(b'D'), |body| {
+        body.byte(b'S');
+        body.string(prepared_statement);
+    })
+}
+
+/// `Execute`; `maximum_rows` 0 means all.
+pub fn execute(buffer: &mut Vec<u8>, portal: &[u8], maximum_rows: u32) -> Result<(), TooLong> {
+    message(buffer, Some(b'E'), |body| {
+        body.string(portal);
+        body.int32(maximum_rows);
+    })
+}
+
+/// `Parse`, with the parameter types that are known (none: the server infers all).
+pub fn parse(buffer: &mut Vec<u8>, prepared_statement: &[u8], query: &[u8], parameter_types: &[u32]) -> Result<(), TooLong> {
+    message(buffer, Some(b'P'), |body| {
+        body.string(prepared_statement);
+        body.string(query);
+        body.int16(parameter_types.len() as u16);
+        parameter_types.iter().for_each(|oid| body.int32(*oid));
+    })
+}
+
+/// `PasswordMessage`: cleartext, or the MD5 digest.
+pub fn password_message(buffer: &mut Vec<u8>, password: &[u8]) -> Result<(), TooLong> {
+    message(buffer, Some(b'p'), |body| body.string(password))
+}
+
+/// `Query`: the simple query protocol.
+pub fn query(buffer: &mut Vec<u8>, query: &[u8]) -> Result<(), TooLong> {
+    message(buffer, Some(b'Q'), |body| body.string(query))
+}
+
+/// `SASLInitialResponse`.
+pub fn sasl_initial_response(buffer: &mut Vec<u8>, mechanism: &[u8], data: &[u8]) -> Result<(), TooLong> {
+    message(buffer, Some(b'p'), |body| {
+        body.string(mechanism);
+        body.int32(data.len() as u32);
+        body.bytes(data);
+    })
+}
+
+/// `SASLResponse`.
+pub fn sasl_response(buffer: &mut Vec<u8>, data: &[u8]) -> Result<(), TooLong> {
+    message(buffer, Some(b'p'), |body| body.bytes(data))
+}
+
+/// `SSLRequest`.
+pub fn ssl_request(buffer: &mut Vec<u8>) -> Result<(), TooLong> {
+    message(buffer, None, |body| body.int32(SSL_REQUEST_CODE))
+}
+
+/// `StartupMessage`. `parameters`: name and value pairs, `user` among them.
+pub fn startup_message<'a>(
+    buffer: &mut Vec<u8>,
+    protocol_version: u32,
+    parameters: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+) -> Result<(), TooLong> {
+    message(buffer, None, |body| {
+        body.int32(protocol_version);
+        for (name, value) in parameters {
+            body.string(name);
+            body.string(value);
+        }
+        body.byte(0);
+    })
+}
+
+/// `Sync`: ends a flight. The server answers it with ReadyForQuery whatever happened before.
+pub fn sync(buffer: &mut Vec<u8>) -> Result<(), TooLong> {
+    message(buffer, Some(b'S'), |_| {})
+}
+
+/// `Terminate`.
+pub fn terminate(buffer: &mut Vec<u8>) -> Result<(), TooLong> {
+    message(buffer, Some(b'X'), |_| {})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn result_formats_take_the_short_form_when_they_are_equal() {
+        let tail = |formats: &[u8]| {
+            let mut buffer = Vec::new();
+            bind(&mut buffer, b"", b"", &[0, 0, 0, 0], formats).unwrap();
+            buffer.split_off(11)
+        };
+        assert_eq!(tail(&[]), [0, 0]);
+        assert_eq!(tail(&[1, 1, 1]), [0, 1, 0, 1]);
+        assert_eq!(tail(&[1, 0]), [0, 2, 0, 1, 0, 0]);
+    }
+
+    #[test]
+    fn a_message_over_the_limit_leaves_the_buffer_as_it_was() {
+        let mut buffer = alloc::vec![7];
+        let huge = alloc::vec![b'x'; super::super::writer::MAX_MESSAGE_LENGTH];
+        assert_eq!(query(&mut buffer, &huge), Err(TooLong));
+        assert_eq!(buffer, [7]);
+    }
+
+    #[test]
+    fn cancel_request_has_the_length_of_its_key() {
+        let mut buffer = Vec::new();
+        cancel_request(&mut buffer, 7, &[1, 2, 3, 4]).unwrap();
+        assert_eq!(buffer, [0, 0, 0, 16, 0x04, 0xd2, 0x16, 0x2e, 0, 0, 0, 7, 1, 2, 3, 4]);
+    }
+}

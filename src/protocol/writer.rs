@@ -1,0 +1,70 @@
+//! Builds messages at the end of a byte buffer: type byte, length (patched when the body is complete), body.
+//!
+//! ```text
+//! 'P' | int32 length, counts itself but not the type byte | body …
+//! ```
+//! A message is whole or absent: one that cannot be written (too long) leaves the buffer as it was, so a failed command
+//! never leaves half a Bind for the next one to send.
+
+use alloc::vec::Vec;
+
+/// PostgreSQL takes no message longer than this (`PQ_LARGE_MESSAGE_LIMIT` is MaxAllocSize - 1).
+/// The check is made before a byte is sent: a length that wraps at 2^32 is how CVE-2024-27304 smuggled messages.
+pub const MAX_MESSAGE_LENGTH: usize = 0x3fff_ffff - 1;
+
+/// A message would be longer than PostgreSQL accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooLong;
+
+/// Appends to one message body. See [`message`].
+pub struct Body<'a> {
+    buffer: &'a mut Vec<u8>,
+}
+
+impl Body<'_> {
+    /// One byte.
+    pub fn byte(&mut self, value: u8) {
+        self.buffer.push(value);
+    }
+
+    /// A big-endian int16; counts above 65,535 are the caller's to refuse.
+    pub fn int16(&mut self, value: u16) {
+        self.buffer.extend_from_slice(&value.to_be_bytes());
+    }
+
+    /// A big-endian int32.
+    pub fn int32(&mut self, value: u32) {
+        self.buffer.extend_from_slice(&value.to_be_bytes());
+    }
+
+    /// Bytes as they are.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// A string and its NUL. The text itself holds none: the boundary refuses it (it would smuggle a second string).
+    pub fn string(&mut self, text: &[u8]) {
+        self.buffer.extend_from_slice(text);
+        self.buffer.push(0);
+    }
+}
+
+/// Appends one message of type `tag` (`None`: the untyped startup messages) whose body `write` fills.
+pub fn message(buffer: &mut Vec<u8>, tag: Option<u8>, write: impl FnOnce(&mut Body<'_>)) -> Result<(), TooLong> {
+    let start = buffer.len();
+    buffer.extend(tag);
+    let at = buffer.len();
+    buffer.extend_from_slice(&[0; 4]);
+    write(&mut Body { buffer });
+
+    let length = buffer.len().saturating_sub(at);
+    if length > MAX_MESSAGE_LENGTH {
+        buffer.truncate(start);
+        return Err(TooLong);
+    }
+    // The cast is exact: MAX_MESSAGE_LENGTH is below 2^31.
+    if let Some(place) = buffer.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
+        *place = (length as u32).to_be_bytes();
+    }
+    Ok(())
+}

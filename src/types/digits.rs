@@ -1,0 +1,197 @@
+//! Decimal and hexadecimal digits by arithmetic inside one word: no table, no loop, no bounds check.
+//!
+//! Eight digits take three multiplications. Everything here is little-endian inside the word: the first character to print is the
+//! lowest byte, so `to_le_bytes` is the text and a right shift by whole bytes drops leading zeros.
+
+use alloc::vec::Vec;
+
+use super::copy::append_block;
+
+const ASCII_ZEROS: u64 = 0x3030_3030_3030_3030;
+
+/// Eight digit values, one per byte, of a number below 100,000,000.
+///
+/// Halves, quarters and digits are split in parallel lanes; `10486 >> 20` is the division by 100 (exact below 10,000) and `103 >> 10`
+/// that by 10 (exact below 100). No lane can overflow into its neighbour for inputs in range.
+#[inline]
+fn eight_digit_values(number: u32) -> u64 {
+    let fours = u64::from(number / 10_000) | (u64::from(number % 10_000) << 32);
+    let upper = (fours.wrapping_mul(10_486) >> 20) & 0x0000_007f_0000_007f;
+    let twos = upper | (fours.wrapping_sub(upper.wrapping_mul(100)) << 16);
+    let tens = (twos.wrapping_mul(103) >> 10) & 0x000f_000f_000f_000f;
+    tens | (twos.wrapping_sub(tens.wrapping_mul(10)) << 8)
+}
+
+/// Eight characters of a number below 100,000,000, zeros in front.
+#[inline]
+pub(crate) fn eight(number: u32) -> [u8; 8] {
+    (eight_digit_values(number) | ASCII_ZEROS).to_le_bytes()
+}
+
+/// Four characters of a number below 10,000, zeros in front.
+#[inline]
+pub(crate) fn four(number: u32) -> [u8; 4] {
+    let twos = (number / 100) | ((number % 100) << 16);
+    let tens = (twos.wrapping_mul(103) >> 10) & 0x000f_000f;
+    ((tens | (twos.wrapping_sub(tens.wrapping_mul(10)) << 8)) | 0x3030_3030).to_le_bytes()
+}
+
+/// Two characters of a number below 100.
+#[inline]
+pub(crate) fn two(number: u32) -> [u8; 2] {
+    let tens = (number.wrapping_mul(103) >> 10) & 0x0f;
+    [
+        b'0' | tens as u8,
+        b'0' | (number.wrapping_sub(tens.wrapping_mul(10))) as u8,
+    ]
+}
+
+/// Up to eight digits without leading zeros: the text and its length.
+#[inline]
+fn short(number: u32) -> ([u8; 8], usize) {
+    let digits = eight_digit_values(number);
+    // At least one digit stays: the last one is not counted as leading.
+    let leading = (digits | (1 << 56)).trailing_zeros() / 8;
+    (
+        ((digits | ASCII_ZEROS) >> (8 * leading)).to_le_bytes(),
+        8 - leading as usize,
+    )
+}
+
+/// Appends `number`.
+#[inline]
+pub(crate) fn append_u32(out: &mut Vec<u8>, number: u32) {
+    append_signed_u32(out, number, false);
+}
+
+/// Appends `number`.
+#[inline]
+pub(crate) fn append_i32(out: &mut Vec<u8>, number: i32) {
+    append_signed_u32(out, number.unsigned_abs(), number < 0);
+}
+
+#[inline]
+fn append_signed_u32(out: &mut Vec<u8>, number: u32, negative: bool) {
+    if number < 100_000_000 {
+        let (text, length) = short(number);
+        let shift = 8 * u32::from(negative);
+        let minus = if negative { u128::from(b'-') } else { 0 };
+        let block = ((u128::from(u64::from_le_bytes(text)) << shift) | minus).to_le_bytes();
+        append_block(out, &block, length + usize::from(negative));
+    } else {
+        append_signed_u64(out, u64::from(number), negative);
+    }
+}
+
+/// Appends `number`.
+#[inline]
+pub(crate) fn append_u64(out: &mut Vec<u8>, number: u64) {
+    append_signed_u64(out, number, false);
+}
+
+/// Appends `number`.
+#[inline]
+pub(crate) fn append_i64(out: &mut Vec<u8>, number: i64) {
+    append_signed_u64(out, number.unsigned_abs(), number < 0);
+}
+
+#[inline]
+fn append_signed_u64(out: &mut Vec<u8>, number: u64, negative: bool) {
+    const EIGHT: u64 = 100_000_000;
+    if negative {
+        out.push(b'-');
+    }
+    let (upper, low) = (number / EIGHT, (number % EIGHT) as u32);
+    if upper == 0 {
+        let (text, length) = short(low);
+        append_block(out, &text, length);
+    } else {
+        let (high, middle) = (upper / EIGHT, (upper % EIGHT) as u32);
+        if high == 0 {
+            let (text, length) = short(middle);
+            append_block(out, &text, length);
+        } else {
+            let (text, length) = short(high as u32);
+            append_block(out, &text, length);
+            out.extend_from_slice(&eight(middle));
+        }
+        out.extend_from_slice(&eight(low));
+    }
+}
+
+/// The eight lower-case hexadecimal characters of four bytes.
+#[inline]
+pub(crate) fn hex(bytes: [u8; 4]) -> [u8; 8] {
+    // Bytes to 16-bit lanes, lanes to nibbles, first nibble lowest.
+    let word = u64::from(u32::from_le_bytes(bytes));
+    let pairs = (word | (word << 16)) & 0x0000_ffff_0000_ffff;
+    let lanes = (pairs | (pairs << 8)) & 0x00ff_00ff_00ff_00ff;
+    let nibbles = ((lanes >> 4) | (lanes << 8)) & 0x0f0f_0f0f_0f0f_0f0f;
+    // 39 is the way from ':' behind '9' to 'a'.
+    let letters = ((nibbles + 0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101;
+    (nibbles + ASCII_ZEROS + letters * 39).to_le_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+    use alloc::string::{String, ToString};
+
+    fn text(write: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut out = Vec::new();
+        write(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn lengths_and_edges() {
+        let mut power: u64 = 1;
+        let mut numbers = alloc::vec![0, u64::MAX, u64::from(u32::MAX), i64::MAX as u64, 1 << 63];
+        while let Some(next) = power.checked_mul(10) {
+            numbers.extend([power - 1, power, power + 1, power * 7]);
+            power = next;
+        }
+        for number in numbers {
+            assert_eq!(text(|out| append_u64(out, number)), number.to_string());
+            assert_eq!(
+                text(|out| append_i64(out, number as i64)),
+                (number as i64).to_string()
+            );
+            assert_eq!(
+                text(|out| append_u32(out, number as u32)),
+                (number as u32).to_string()
+            );
+            assert_eq!(
+                text(|out| append_i32(out, number as i32)),
+                (number as i32).to_string()
+            );
+        }
+        assert_eq!(text(|out| append_i64(out, i64::MIN)), i64::MIN.to_string());
+        assert_eq!(text(|out| append_i32(out, i32::MIN)), i32::MIN.to_string());
+    }
+
+    #[test]
+    fn every_group_of_four_and_two() {
+        for number in 0..10_000 {
+            assert_eq!(four(number), *format!("{number:04}").as_bytes());
+            assert_eq!(
+                eight(number * 10_000 + 9_999 - number),
+                *format!("{:04}{:04}", number, 9_999 - number).as_bytes()
+            );
+        }
+        for number in 0..100 {
+            assert_eq!(two(number), *format!("{number:02}").as_bytes());
+        }
+    }
+
+    #[test]
+    fn every_byte_in_hex() {
+        for byte in 0..=255_u8 {
+            assert_eq!(
+                hex([byte, 0, 0xff, byte]),
+                *format!("{byte:02x}00ff{byte:02x}").as_bytes()
+            );
+        }
+    }
+}

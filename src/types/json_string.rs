@@ -1,0 +1,181 @@
+//! JSON strings, escaped exactly as PostgreSQL's `escape_json` does: `\"`, `\\`, `\b`, `\f`, `\n`, `\r`, `\t`, other bytes below
+//! 0x20 as `\u00xx` (lower-case hexadecimal); everything else, 0x7f and all of UTF-8 included, as it is.
+//!
+//! Works on blocks of 16 bytes: one look at a block says which of its bytes need an escape (mostly none), and the block goes out as a
+//! whole. Knows nothing of types; what the bytes mean is the caller's business.
+
+use alloc::vec::Vec;
+
+use super::copy::{BLOCK, append_block, padded};
+
+/// Appends `value` as a JSON string.
+#[inline]
+pub(crate) fn append(out: &mut Vec<u8>, value: &[u8]) {
+    out.push(b'"');
+    if value.len() < BLOCK {
+        append_short(out, &padded(value), value.len());
+    } else {
+        append_long(out, value);
+    }
+    out.push(b'"');
+}
+
+/// Appends the first `length` bytes of `block`, at most 16; what follows them is not looked at.
+#[inline]
+fn append_short(out: &mut Vec<u8>, block: &[u8; BLOCK], length: usize) {
+    let mask = escape_mask(block) & !(u32::MAX << length);
+    append_block(out, block, length);
+    if mask != 0 {
+        out.truncate(out.len() - length);
+        append_masked(out, block.get(..length).unwrap_or_default(), mask);
+    }
+}
+
+fn append_long(out: &mut Vec<u8>, value: &[u8]) {
+    let (blocks, rest) = value.as_chunks::<BLOCK>();
+    for block in blocks {
+        let mask = escape_mask(block);
+        if mask == 0 {
+            out.extend_from_slice(block);
+        } else {
+            append_masked(out, block, mask);
+        }
+    }
+    append_short(out, &padded(rest), rest.len());
+}
+
+/// Appends a block of which at least one byte is to be escaped: bit i of `mask` is byte i.
+#[cold]
+fn append_masked(out: &mut Vec<u8>, block: &[u8], mask: u32) {
+    for (position, &byte) in block.iter().enumerate() {
+        if mask & (1 << position) == 0 {
+            out.push(byte);
+        } else {
+            append_escape(out, byte);
+        }
+    }
+}
+
+fn append_escape(out: &mut Vec<u8>, byte: u8) {
+    let letter = match byte {
+        b'"' | b'\\' => byte,
+        0x08 => b'b',
+        0x0c => b'f',
+        b'\n' => b'n',
+        b'\r' => b'r',
+        b'\t' => b't',
+        _ => {
+            let digit = |nibble: u8| {
+                if nibble < 10 {
+                    b'0' + nibble
+                } else {
+                    b'a' + nibble - 10
+                }
+            };
+            out.extend_from_slice(&[
+                b'\\',
+                b'u',
+                b'0',
+                b'0',
+                digit(byte >> 4),
+                digit(byte & 0x0f),
+            ]);
+            return;
+        }
+    };
+    out.extend_from_slice(&[b'\\', letter]);
+}
+
+/// Which bytes of the block need an escape: bit i is byte i.
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+#[inline]
+fn escape_mask(block: &[u8; BLOCK]) -> u32 {
+    use core::arch::wasm32::{u8x16, u8x16_bitmask, u8x16_eq, u8x16_lt, u8x16_splat, v128_or};
+    // The compiler makes one 16-byte load of this; `v128_load` takes a pointer and would be unsafe.
+    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = *block;
+    let bytes = u8x16(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p);
+    let quote = u8x16_eq(bytes, u8x16_splat(b'"'));
+    let backslash = u8x16_eq(bytes, u8x16_splat(b'\\'));
+    let control = u8x16_lt(bytes, u8x16_splat(0x20));
+    u32::from(u8x16_bitmask(v128_or(v128_or(quote, backslash), control)))
+}
+
+/// Which bytes of the block need an escape: bit i is byte i.
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+#[inline]
+fn escape_mask(block: &[u8; BLOCK]) -> u32 {
+    let (words, _) = block.as_chunks::<8>();
+    words.iter().rev().fold(0, |mask, word| {
+        (mask << 8) | escape_mask_word(u64::from_le_bytes(*word))
+    })
+}
+
+/// Eight bytes at once in one word. Exact for every byte: no carry crosses a byte because the top bits are set aside first.
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+#[inline]
+fn escape_mask_word(word: u64) -> u32 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const LOW: u64 = 0x7f * ONES;
+    let at_least = |bytes: u64, minimum: u64| ((bytes & LOW) + (0x80 - minimum) * ONES) | bytes;
+    let differs = |byte: u8| at_least(word ^ (u64::from(byte) * ONES), 1);
+    let hits = !(at_least(word, 0x20) & differs(b'"') & differs(b'\\')) & !LOW;
+    // The eight top bits, gathered in one byte, first byte lowest.
+    ((hits >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+    use alloc::string::String;
+    use proptest::prelude::*;
+
+    fn escaped(value: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        append(&mut out, value);
+        out
+    }
+
+    #[test]
+    fn each_byte_as_escape_json_writes_it() {
+        for byte in 0..=255_u8 {
+            let expected: Vec<u8> = match byte {
+                b'"' => b"\"\\\"\"".to_vec(),
+                b'\\' => b"\"\\\\\"".to_vec(),
+                8 => b"\"\\b\"".to_vec(),
+                9 => b"\"\\t\"".to_vec(),
+                10 => b"\"\\n\"".to_vec(),
+                12 => b"\"\\f\"".to_vec(),
+                13 => b"\"\\r\"".to_vec(),
+                0..0x20 => format!("\"\\u{byte:04x}\"").into_bytes(),
+                _ => alloc::vec![b'"', byte, b'"'],
+            };
+            assert_eq!(escaped(&[byte]), expected);
+        }
+    }
+
+    #[test]
+    fn an_escape_at_every_position_of_every_length() {
+        for length in 1..70 {
+            for position in 0..length {
+                let mut value = alloc::vec![b'x'; length];
+                value[position] = b'"';
+                let expected = format!(
+                    "\"{}\\\"{}\"",
+                    "x".repeat(position),
+                    "x".repeat(length - position - 1)
+                );
+                assert_eq!(escaped(&value), expected.as_bytes());
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn parses_back(value in any::<String>(), repeat in 1..20_usize) {
+            let value = value.repeat(repeat);
+            let parsed: String = serde_json::from_slice(&escaped(value.as_bytes())).unwrap();
+            prop_assert_eq!(parsed, value);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The boundary: the only file that knows wasm-bindgen. docs/architecture.md, "The boundary", documents every call.
+//!
+//! Bytes, numbers and rare strings cross; a row never does by itself. Chunks and rows stand in wasm memory and JavaScript
+//! looks at them there, so a chunk costs one copy in and at most one out. The status of [`Connection::status`] is what every
+//! call that can change it returns.
+
+use crate::connection::limits::Caps;
+use crate::connection::{Connection, Settings};
+use crate::encode::RowFormat;
+use alloc::string::String;
+use alloc::vec::Vec;
+use wasm_bindgen::prelude::*;
+
+/// One connection's core.
+#[wasm_bindgen]
+pub struct CoreConnection {
+    inner: Connection,
+}
+
+/// JavaScript's numbers for the row formats.
+fn row_format(code: u8) -> Option<RowFormat> {
+    match code {
+        1 => Some(RowFormat::Ndjson),
+        2 => Some(RowFormat::Arrays),
+        _ => None,
+    }
+}
+
+/// JavaScript's numbers are doubles; whole ones up to 2^53 arrive exactly.
+fn caps(rows: f64, bytes: f64) -> Caps {
+    Caps { rows: rows as u64, bytes: bytes as u64 }
+}
+
+#[wasm_bindgen]
+impl CoreConnection {
+    #[wasm_bindgen(constructor)]
+    pub fn new(max_message_bytes: u32, statement_prefix: &str, statement_cache_size: u32) -> CoreConnection {
+        CoreConnection {
+            inner: Connection::new(Settings {
+                max_message_bytes: max_message_bytes as usize,
+                statement_prefix: statement_prefix.as_bytes().to_vec(),
+                statement_cache_size: statement_cache_size as usize,
+            }),
+        }
+    }
+
+    pub fn startup_parameter(&mut self, name: &str, value: &str) {
+        self.inner.startup_parameter(name, value);
+    }
+
+    pub fn password(&mut self, text: Option<String>, nonce: &str, allowed: u32, max_iterations: u32) {
+        self.inner.password(text.as_deref(), nonce, allowed, max_iterations);
+    }
+
+    pub fn external_key_derivation(&mut self, on: bool) {
+        self.inner.external_key_derivation(on);
+    }
+
+    pub fn early_query(&mut self, on: bool) {
+        self.inner.early_query(on);
+    }
+
+    pub fn flush_bytes(&mut self, bytes: u32) {
+        self.inner.flush_bytes(bytes as usize);
+    }
+
+    pub fn request_tls(&mut self) -> u32 {
+        self.inner.request_tls();
+        self.inner.status()
+    }
+
+    pub fn start(&mut self, protocol_version: u32) -> u32 {
+        self.inner.start(protocol_version);
+        self.inner.status()
+    }
+
+    /// Anything but 32 bytes is dropped, and the connection's deadline then says that nobody answered.
+    pub fn salted_password(&mut self, key: &[u8]) -> u32 {
+        if let Ok(key) = key.try_into() {
+            self.inner.salted_password(key);
+        }
+        self.inner.status()
+    }
+
+    pub fn input(&mut self, count: usize) -> *const u8 {
+        self.inner.input(count).as_ptr()
+    }
+
+    pub fn receive(&mut self, count: usize) -> u32 {
+        self.inner.received(count);
+        self.inner.status()
+    }
+
+    pub fn take_output(&mut self) -> Vec<u8> {
+        self.inner.take_output()
+    }
+
+    pub fn rows_pointer(&self) -> *const u8 {
+        self.inner.rows().as_ptr()
+    }
+
+    pub fn rows_length(&self) -> usize {
+        self.inner.rows().len()
+    }
+
+    pub fn rows_taken(&mut self) {
+        self.inner.rows_taken();
+    }
+
+    pub fn next_event(&mut self) -> Option<String> {
+        self.inner.next_event().map(|event| event.to_json())
+    }
+
+    pub fn describe(&mut self, sql: &str) -> u32 {
+        self.inner.describe(sql);
+        self.inner.status()
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    pub fn execute(
+        &mut self,
+        shape: u32,
+        sql: &str,
+        parameter_types: &[u32],
+        result_formats: &[u8],
+        parameters: &[u8],
+        format: u8,
+        max_rows: f64,
+        max_bytes: f64,
+    ) -> u32 {
+        self.inner.execute(shape, sql, parameter_types, result_formats, parameters, row_format(format), caps(max_rows, max_bytes));
+        self.inner.status()
+    }
+
+    pub fn simple_query(&mut self, sql: &str, format: u8, max_rows: f64, max_bytes: f64) -> u32 {
+        self.inner.simple_query(sql, row_format(format), caps(max_rows, max_bytes));
+        self.inner.status()
+    }
+
+    pub fn forget(&mut self, shape: u32) {
+        self.inner.forget(shape);
+    }
+
+    pub fn discard(&mut self) -> u32 {
+        self.inner.discard();
+        self.inner.status()
+    }
+
+    pub fn cancel_request(&self) -> Vec<u8> {
+        self.inner.cancel_request()
+    }
+
+    pub fn terminate(&mut self) -> u32 {
+        self.inner.terminate();
+        self.inner.status()
+    }
+}

@@ -1,0 +1,27 @@
+# The commands of the project; each only calls a script. `make demo ONCE=1`, `make test DATABASE_URL=…`, `make bench CASE=stream`:
+# variables given to make reach the scripts through the environment.
+.PHONY: demo test check bench setup build clean
+
+demo:
+	@scripts/setup demo
+	@scripts/build
+	@node worker-example/demo.mjs
+
+test:
+	@node tests/run.mjs
+
+# All that needs no server: Rust tests and the linters.
+check:
+	@node tests/run.mjs rust lint
+
+bench: build
+	@node bench/run.mjs $(CASE)
+
+setup:
+	@scripts/setup
+
+build: setup
+	@scripts/build
+
+clean:
+	rm -rf pkg dist target .cache

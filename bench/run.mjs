@@ -1,0 +1,49 @@
+// `make bench CASE=<case>`: finds the case, installs the peers, starts a server, prints a table, writes bench/results/<case>.json.
+//
+// Knows cases by their folder: bench/<case>/case.mjs exports `run({ server, environment })` -> rows. What a case measures and
+// checks is its own business; the format of the results (docs/benchmarks.md) is the one here.
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { build, sizes } from "../scripts/build.mjs";
+import { startServers } from "../tests/servers/index.mjs";
+import { load, machine, versions } from "./lib/environment.mjs";
+
+const here = (name) => fileURLToPath(new URL(name, import.meta.url));
+const option = (name) => process.argv.slice(2).find((argument) => argument.startsWith(`${name}=`))?.slice(name.length + 1) ?? process.env[name];
+const name = option("CASE") ?? "stream";
+
+if (!existsSync(here(`${name}/case.mjs`))) {
+  console.error(`No benchmark is called "${name}". Cases are the folders of bench/ that hold a case.mjs.`);
+  process.exit(2);
+}
+const installed = spawnSync("npm", ["ci", "--no-audit", "--no-fund", "--loglevel=error"], { cwd: here("."), stdio: ["ignore", 2, 2] });
+if (installed.status !== 0) process.exit(1);
+await build();
+mkdirSync(here("results"), { recursive: true });
+writeFileSync(here("results/size.json"), `${JSON.stringify(await sizes(), null, 2)}\n`);
+
+const { servers, stop } = await startServers({ majors: [18] });
+try {
+  const { run } = await import(`./${name}/case.mjs`);
+  const before = load();
+  const { rows, failures } = await run({ server: servers[0], option });
+  const result = {
+    case: name,
+    date: new Date().toISOString(),
+    machine: { ...machine(), load_before: before, load_after: load() },
+    versions: await versions(servers[0]),
+    rows,
+  };
+  writeFileSync(here(`results/${name}.json`), `${JSON.stringify(result, null, 2)}\n`);
+  print(rows);
+  for (const failure of failures) console.log(`NOT REACHED: ${failure}`);
+} finally {
+  await stop();
+}
+
+function print(rows) {
+  console.log(["shape", "library", "metric", "median", "min", "max", "trials"].join("\t"));
+  const number = (value) => (Math.abs(value) < 10 ? value.toFixed(3) : value.toFixed(1));
+  for (const row of rows) console.log([row.shape, row.library, `${row.metric}`, number(row.median), number(row.min), number(row.max), row.trials].join("\t"));
+}

@@ -1,0 +1,16 @@
+-- The roles of the tests, the demo and the benchmarks, one per authentication method of ../pg_hba.conf. Runs as superuser in the
+-- database "app", once: in the container at its first start, and in every throw-away server of tests/servers/.
+create role app login password 'app-secret';
+alter database app owner to app;
+
+create role app_clear login password 'app_clear-secret';
+create role app_trust login;
+
+set password_encryption = 'md5';
+create role app_md5 login password 'app_md5-secret';
+reset password_encryption;
+
+-- Reads everything, writes nothing.
+create role demo_reader login password 'demo_reader-secret';
+alter role demo_reader set default_transaction_read_only = on;
+grant pg_read_all_data to demo_reader;

@@ -1,0 +1,253 @@
+// The public client: what a user types, one queue in front of one connection.
+//
+// Knows options, calls and results. Must not know sockets, wasm or messages. A client never reconnects: what it knows of its
+// session (transactions, settings) would silently be gone. One that is broken rejects each call at once; make a new one.
+import { resolveConfig, type Config, type ConnectInput, type Options } from "./config.ts";
+import { AbortError, ConnectionError, UsageError, type PgzError } from "./errors.ts";
+import { ROWS_ARRAYS, ROWS_NDJSON, ROWS_NONE, type BoundaryStats, type Column, type RowFormat } from "./core/boundary.ts";
+import { Call } from "./core/call.ts";
+import type { Connection } from "./core/connection.ts";
+import { decodeRows } from "./core/objects.ts";
+import type { Operation, Sink } from "./core/operation.ts";
+import { resultStream } from "./core/result-stream.ts";
+import { runtime } from "./core/runtime.ts";
+import { openConnection } from "./core/startup.ts";
+import { execute } from "./core/statement.ts";
+import { toQuery, type Query, type QueryInput } from "./sql.ts";
+
+export interface CallOptions {
+  /** Ends the call, and the query on the server, when it aborts. */
+  readonly signal?: AbortSignal | undefined;
+  /** Milliseconds for the whole call: waiting, connecting, and reading a stream to its end. 0: none. Default: the client's. */
+  readonly timeout?: number | undefined;
+  /** Default: the client's. 0: no limit. */
+  readonly maxRows?: number | undefined;
+  /** Of the encoded rows. Default: the client's. 0: no limit. */
+  readonly maxBytes?: number | undefined;
+}
+
+export interface QueryOptions extends CallOptions {
+  /** `"array"`: a row is its values in the order of `fields`. */
+  readonly rowMode?: "object" | "array" | undefined;
+}
+
+export interface StreamOptions extends CallOptions {
+  /** One JSON object per row and line. */
+  readonly format?: "ndjson" | undefined;
+  /** Closes the client when the stream has ended, failed or been left. */
+  readonly closeWhenDone?: boolean | undefined;
+}
+
+export interface RespondOptions extends StreamOptions {
+  readonly headers?: HeadersInit | undefined;
+  readonly status?: number | undefined;
+}
+
+export interface ExecResult {
+  /** The command tag's words, such as `"INSERT"`. */
+  readonly command: string;
+  /** Rows returned or changed; `null` where the command has no count. */
+  readonly rowCount: number | null;
+}
+
+export interface QueryResult<Row> extends ExecResult {
+  readonly rows: Row[];
+  readonly fields: readonly Column[];
+}
+
+// Node before 18.18 and old engines lack the symbol; compilers of `await using` fall back to this one.
+const asyncDispose: typeof Symbol.asyncDispose = Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose");
+
+export class Client {
+  readonly #config: Config;
+  /** Settles when the call before has left the connection. */
+  #turn: Promise<unknown> = Promise.resolve();
+  #opening: Promise<Connection> | undefined;
+  #connection: Connection | undefined;
+  #giveUp: AbortController | undefined;
+  #closing: Promise<void> | undefined;
+  #closed: PgzError | undefined;
+  /** The stream that its consumer has to finish before another call can run. */
+  #stream: { readonly finished: boolean } | undefined;
+
+  /** @internal Use {@link createClient} or {@link connect}. */
+  constructor(config: Config) {
+    this.#config = config;
+  }
+
+  /** All rows at once. Also a tag: client.query\`select ${1}\`. */
+  query<Row = Record<string, unknown>>(query: QueryInput, options?: QueryOptions): Promise<QueryResult<Row>>;
+  query<Row = Record<string, unknown>>(query: TemplateStringsArray, ...values: unknown[]): Promise<QueryResult<Row>>;
+  async query<Row>(input: QueryInput | TemplateStringsArray, ...rest: unknown[]): Promise<QueryResult<Row>> {
+    const tagged = Array.isArray(input);
+    const query = tagged ? toQuery(input as unknown as TemplateStringsArray, ...rest) : toQuery(input as QueryInput);
+    const options = ((!tagged && rest[0]) || {}) as QueryOptions;
+    const mode = oneOf("rowMode", options.rowMode ?? "object", "object", "array");
+    let rows: Row[] = [];
+    let fields: readonly Column[] = [];
+    const sink = (): Sink => ({
+      columns: (columns) => {
+        fields = columns;
+        rows = [];
+      },
+      rows: (view) => {
+        const decoded = decodeRows(view, fields, mode) as Row[];
+        if (rows.length === 0) rows = decoded;
+        else for (const row of decoded) rows.push(row);
+      },
+    });
+    return this.#run(options, async (call: Call<QueryResult<Row>>, connection) => {
+      const ended = await this.#execute(call, connection, query, ROWS_ARRAYS, options, sink);
+      if (ended) call.succeed({ rows, rowCount: ended.rowCount, command: ended.command, fields });
+    });
+  }
+
+  /** Runs a statement for its effect: rows that it returns are counted by the server and dropped. */
+  async exec(input: QueryInput, options: CallOptions = {}): Promise<ExecResult> {
+    const query = toQuery(input);
+    return this.#run(options, async (call: Call<ExecResult>, connection) => {
+      const ended = await this.#execute(call, connection, query, ROWS_NONE, options, () => ({}));
+      if (ended) call.succeed({ command: ended.command, rowCount: ended.rowCount });
+    });
+  }
+
+  /**
+   * The rows as bytes, as they arrive. Resolves at the first row or at the end: a query that fails before has written nothing.
+   * One that fails later errors the stream; only whole rows ever leave. Other calls reject (`STREAM_OPEN`) until it is finished.
+   */
+  async stream(input: QueryInput, options: StreamOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    const query = toQuery(input);
+    oneOf("format", options.format ?? "ndjson", "ndjson");
+    return this.#run(options, (call: Call<ReadableStream<Uint8Array>>, connection) => this.#feed(call, connection, query, options), true);
+  }
+
+  /** {@link stream} as a Response with the format's content type. */
+  async respond(input: QueryInput, options: RespondOptions = {}): Promise<Response> {
+    const headers = new Headers(options.headers);
+    if (!headers.has("content-type")) headers.set("content-type", "application/x-ndjson; charset=utf-8");
+    const body = await this.stream(input, options);
+    return new Response(body, { status: options.status ?? 200, headers });
+  }
+
+  /** Counters of what crossed into WebAssembly on this connection. */
+  stats(): BoundaryStats {
+    return { boundaryCalls: 0, copiedBytes: 0, receivedBytes: 0, receivedChunks: 0, ...this.#connection?.core.stats };
+  }
+
+  /**
+   * Ends the session. Calls that wait or run get a moment to end, then reject with `CLIENT_CLOSED`. Never rejects, takes less than a
+   * second whatever the server does, and may be called again.
+   */
+  close(): Promise<void> {
+    return (this.#closing ??= this.#close());
+  }
+
+  [asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  /** @internal Connects now. */
+  async open(): Promise<this> {
+    const connection = await this.#connected();
+    await connection.startup.done;
+    return this;
+  }
+
+  // -- calls -------------------------------------------------------------------------------------------------------------
+
+  /** One call's turn: behind those before it, on the connection, until the connection is free again. */
+  #run<T>(options: CallOptions & { closeWhenDone?: boolean | undefined }, body: (call: Call<T>, connection: Connection) => Promise<void>, stream = false): Promise<T> {
+    if (this.#closing) throw new UsageError("CLIENT_CLOSED", "The client is closed: make a new one.", { retryable: true });
+    if (this.#stream && !this.#stream.finished) {
+      throw new UsageError("STREAM_OPEN", "A stream of this client is not finished: read it to its end or cancel it first, or use another client.");
+    }
+    const call = new Call<T>([options.signal, this.#config.signal], limit("timeout", options.timeout, this.#config.timeout));
+    if (stream) this.#stream = call;
+    const before = this.#turn;
+    const work = (async () => {
+      await before;
+      if (call.finished) return;
+      const connection = await this.#connected();
+      if (!call.finished) await body(call, connection);
+    })()
+      .catch((error: unknown) => call.fail(error))
+      .then(() => call.operation?.cleanup);
+    this.#turn = work;
+    // Whoever waits for a stream is not the handler that made it.
+    if (stream) runtime().background(options.closeWhenDone ? work.then(() => this.close()) : work);
+    return call.promise;
+  }
+
+  #execute(call: Parameters<typeof execute>[0], connection: Connection, query: Query, format: RowFormat, options: CallOptions, sink: () => Sink): Promise<Operation | undefined> {
+    const { maxRows, maxBytes } = this.#config;
+    return execute(call, connection, { query, format, sink, maxRows: limit("maxRows", options.maxRows, maxRows), maxBytes: limit("maxBytes", options.maxBytes, maxBytes) });
+  }
+
+  async #feed(call: Call<ReadableStream<Uint8Array>>, connection: Connection, query: Query, options: StreamOptions): Promise<void> {
+    const { stats } = connection.core;
+    const stream = resultStream(
+      (reason) => call.interrupt((facts) => new AbortError(reason, facts)),
+      (bytes) => void (stats.copiedBytes += bytes),
+      runtime().responseBody?.(),
+    );
+    call.failStream = (error) => stream.fail(error);
+    const sink: Sink = {
+      streams: true,
+      rows: (view) => {
+        stream.write(view);
+        call.hand(stream.readable);
+      },
+      full: () => stream.full(),
+    };
+    const ended = await this.#execute(call, connection, query, ROWS_NDJSON, options, () => sink);
+    if (!ended) return;
+    runtime().background(stream.end());
+    call.succeed(stream.readable);
+  }
+
+  // -- the connection ----------------------------------------------------------------------------------------------------
+
+  async #connected(): Promise<Connection> {
+    if (this.#closed) throw this.#closed;
+    this.#opening ??= openConnection(this.#config, (this.#giveUp = new AbortController()));
+    const connection = (this.#connection = await this.#opening);
+    const { closed } = connection;
+    if (!closed) return connection;
+    // What ended a startup says more than that it ended.
+    if (!connection.established) throw closed;
+    throw new ConnectionError("CONNECTION_LOST", "The connection was lost before this call; make a new client.", { stage: "session", retryable: true, cause: closed });
+  }
+
+  async #close(): Promise<void> {
+    let timer;
+    await Promise.race([this.#turn, new Promise((resolve) => (timer = setTimeout(resolve, CLOSE_GRACE)))]);
+    clearTimeout(timer);
+    this.#closed = new UsageError("CLIENT_CLOSED", "The client was closed before the call was sent.", { retryable: true });
+    this.#giveUp?.abort(this.#closed);
+    await this.#connection?.close();
+  }
+}
+
+/** What running calls get before `close()` ends them. */
+const CLOSE_GRACE = 400;
+
+/** A client that connects at its first call, whose query then may travel with the last message of authentication. */
+export function createClient(config: ConnectInput, options?: Options): Client {
+  return new Client(resolveConfig(config, { isWorkerd: runtime().name === "workerd" }, options));
+}
+
+/** A client that is connected. */
+export async function connect(config: ConnectInput, options?: Options): Promise<Client> {
+  return createClient(config, options).open();
+}
+
+function limit(name: string, given: number | undefined, inherited: number): number {
+  const value = given ?? inherited;
+  if (Number.isSafeInteger(value) && value >= 0 && (name !== "timeout" || value <= 0x7fffffff)) return value;
+  throw new UsageError("INVALID_OPTION", `Option "${name}" must be a whole number from 0.`);
+}
+
+function oneOf<T extends string>(name: string, value: T, ...values: T[]): T {
+  if (values.includes(value)) return value;
+  throw new UsageError("INVALID_OPTION", `Option "${name}" must be one of ${values.join(", ")}.`);
+}

@@ -1,0 +1,186 @@
+// All that crosses into wasm: the shape of `CoreConnection` (docs/architecture.md, The boundary), and `Core`, the only caller of it.
+//
+// `Core` counts calls and copied bytes, makes every view anew (wasm memory moves when it grows) and turns a trap into one error
+// for all connections of the instance. Knows no socket and no SQL; the wasm itself comes from module.ts.
+import type { PgzError } from "../errors.ts";
+
+/** Bits of the status that `receive` and every command return. */
+export const OUTPUT = 1;
+export const ROWS = 2;
+export const EVENT = 4;
+export const MORE = 8;
+export const BUSY = 16;
+export const CLOSED = 32;
+export const ROWS_FULL = 64;
+
+export const ROWS_NONE = 0;
+export const ROWS_NDJSON = 1;
+export const ROWS_ARRAYS = 2;
+export type RowFormat = 0 | 1 | 2;
+
+export interface Column {
+  readonly name: string;
+  readonly tableOid: number;
+  readonly columnAttributeNumber: number;
+  readonly typeOid: number;
+  readonly typeSize: number;
+  readonly typeModifier: number;
+  readonly formatCode: number;
+}
+
+export type Fields = Readonly<Record<string, string>>;
+
+export type Event =
+  | { kind: "parameterStatus"; name: string; value: string }
+  | { kind: "notice" | "error"; fields: Fields }
+  | { kind: "notification"; processId: number; channel: string; payload: string }
+  | { kind: "backendKeyData"; processId: number }
+  | { kind: "tls"; accepted: boolean }
+  | { kind: "keyDerivation"; salt: string; iterations: number }
+  | { kind: "shape"; parameterTypes: number[]; columns: Column[]; resultFormats: number[] }
+  | { kind: "columns"; columns: Column[] }
+  | { kind: "complete"; command: string; rowCount: number | null }
+  | { kind: "limit"; limit: "rows" | "bytes"; value: number; observed: number }
+  | { kind: "copy"; direction: "in" | "out" }
+  | { kind: "ready"; status: "I" | "T" | "E" }
+  | { kind: "failure"; code: string; message: string; detail?: string | null };
+
+/** The wasm object. `__destroy_into_raw` is wasm-bindgen's: it takes the pointer away without freeing. */
+export interface CoreConnection {
+  startup_parameter(name: string, value: string): void;
+  password(text: string | undefined, nonce: string, allowed: number, maxIterations: number): void;
+  external_key_derivation(on: boolean): void;
+  early_query(on: boolean): void;
+  flush_bytes(n: number): void;
+  request_tls(): number;
+  start(protocolVersion: number): number;
+  salted_password(bytes: Uint8Array): number;
+  input(n: number): number;
+  receive(n: number): number;
+  take_output(): Uint8Array;
+  rows_pointer(): number;
+  rows_length(): number;
+  rows_taken(): void;
+  next_event(): string | undefined;
+  describe(sql: string): number;
+  execute(
+    shapeId: number, sql: string, parameterTypes: Uint32Array, resultFormats: Uint8Array, parameters: Uint8Array,
+    rowFormat: RowFormat, maxRows: number, maxBytes: number,
+  ): number;
+  simple_query(sql: string, rowFormat: RowFormat, maxRows: number, maxBytes: number): number;
+  forget(shapeId: number): void;
+  discard(): number;
+  cancel_request(): Uint8Array;
+  terminate(): number;
+  free(): void;
+  __destroy_into_raw(): number;
+}
+
+/** Plain counters, so that a test can gate calls and copied bytes per chunk. */
+export interface BoundaryStats {
+  boundaryCalls: number;
+  /** Bytes copied across: chunks in, output out, rows that were sliced for a consumer that keeps them. */
+  copiedBytes: number;
+  /** Bytes that came from the socket, and how many chunks they came in. */
+  receivedBytes: number;
+  receivedChunks: number;
+}
+
+/** What module.ts lends to a `Core`: the instance it lives in. */
+export interface Instance {
+  readonly memory: WebAssembly.Memory;
+  /** A call threw: ends every connection of the instance and returns the error for it. */
+  poison(cause: unknown): PgzError;
+  release(core: Core): void;
+}
+
+export class Core {
+  readonly stats: BoundaryStats = { boundaryCalls: 0, copiedBytes: 0, receivedBytes: 0, receivedChunks: 0 };
+  /** Called when the instance is gone, whichever connection's call trapped. */
+  onTrap: (error: PgzError) => void = () => {};
+  #handle: CoreConnection | undefined;
+  readonly #instance: Instance;
+
+  constructor(handle: CoreConnection, instance: Instance) {
+    this.#handle = handle;
+    this.#instance = instance;
+  }
+
+  /** One command, by name: `core.call((core) => core.describe(sql))`. Throws only after a trap. */
+  call<T>(command: (handle: CoreConnection) => T): T {
+    const handle = this.#handle;
+    // After free() or a trap the connection is closed and asks no more: reaching this is a bug, and must not poison the others.
+    if (!handle) throw new Error("drain rule: a call on a connection that is closed");
+    this.stats.boundaryCalls++;
+    try {
+      return command(handle);
+    } catch (cause) {
+      throw this.#instance.poison(cause);
+    }
+  }
+
+  get open(): boolean {
+    return this.#handle !== undefined;
+  }
+
+  receive(chunk: Uint8Array): number {
+    const { length } = chunk;
+    this.stats.copiedBytes += length;
+    this.stats.receivedBytes += length;
+    this.stats.receivedChunks++;
+    const pointer = this.call((handle) => handle.input(length));
+    new Uint8Array(this.#instance.memory.buffer, pointer, length).set(chunk);
+    return this.call((handle) => handle.receive(length));
+  }
+
+  receiveMore(): number {
+    return this.call((handle) => handle.receive(0));
+  }
+
+  takeOutput(): Uint8Array {
+    const bytes = this.call((handle) => handle.take_output());
+    this.stats.copiedBytes += bytes.length;
+    return bytes;
+  }
+
+  nextEvent(): Event | undefined {
+    const text = this.call((handle) => handle.next_event());
+    return text === undefined ? undefined : (JSON.parse(text) as Event);
+  }
+
+  /** Lends the waiting rows to `use`, as a view that is valid until it returns, and drops them. */
+  takeRows(use: (view: Uint8Array) => void): void {
+    const length = this.call((handle) => handle.rows_length());
+    if (length === 0) return;
+    const pointer = this.call((handle) => handle.rows_pointer());
+    try {
+      use(new Uint8Array(this.#instance.memory.buffer, pointer, length));
+    } finally {
+      if (this.open) this.dropRows();
+    }
+  }
+
+  dropRows(): void {
+    this.call((handle) => handle.rows_taken());
+  }
+
+  /** Gives the wasm memory back. May be called at any time, again too. */
+  free(): void {
+    const handle = this.#handle;
+    if (!handle) return;
+    this.#handle = undefined;
+    this.#instance.release(this);
+    try {
+      handle.free();
+    } catch (cause) {
+      this.#instance.poison(cause);
+    }
+  }
+
+  /** The instance is gone: free() would free somebody else's object in the next one (seen), so only the pointer goes. */
+  abandon(error: PgzError): void {
+    this.#handle?.__destroy_into_raw();
+    this.#handle = undefined;
+    this.onTrap(error);
+  }
+}

@@ -1,0 +1,79 @@
+// What a user waits for: one call, its promise (or stream), its deadline and its signals. It settles once, at once, whatever the
+// connection still has to clean up.
+//
+// Knows the connection only as something that runs and abandons operations. Must not know SQL or result formats.
+import { AbortError, PgzError, TimeoutError, type Facts } from "../errors.ts";
+import type { CoreConnection } from "./boundary.ts";
+import type { Connection } from "./connection.ts";
+import type { Operation, Sink } from "./operation.ts";
+
+export class Call<T> {
+  readonly promise: Promise<T>;
+  /** Nothing that happens from now on reaches the user. */
+  finished = false;
+  /** The operation on the wire, or the last one that was. */
+  operation: Operation | undefined;
+  /** How a failure reaches a stream that the user already holds. */
+  failStream: ((error: PgzError) => void) | undefined;
+  #connection: Connection | undefined;
+  #resolve!: (value: T) => void;
+  #reject!: (error: unknown) => void;
+  #release: () => void;
+
+  constructor(signals: readonly (AbortSignal | undefined)[], timeout: number) {
+    this.promise = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+    const timer = timeout ? setTimeout(() => this.interrupt((facts) => new TimeoutError("QUERY_TIMEOUT", `The call did not end within ${timeout} ms (timeout).`, facts)), timeout) : undefined;
+    const aborted = (event: { target: unknown }) => this.interrupt((facts) => new AbortError((event.target as AbortSignal).reason, facts));
+    this.#release = () => {
+      clearTimeout(timer);
+      for (const signal of signals) signal?.removeEventListener("abort", aborted);
+    };
+    for (const signal of signals) {
+      if (signal?.aborted) aborted({ target: signal });
+      else signal?.addEventListener("abort", aborted);
+    }
+    if (this.finished) this.#release();
+  }
+
+  /** Puts an operation of this call on the wire. */
+  operate(connection: Connection, command: (handle: CoreConnection) => number, sink?: Sink): Operation {
+    this.#connection = connection;
+    this.operation = connection.operate(command, sink, (error) => this.fail(error));
+    // A trap or a lost socket may have ended it already; the next await says so.
+    return this.operation;
+  }
+
+  /** The user has the result, or its beginning: a stream goes on after this until `succeed` or `fail`. */
+  hand(value: T): void {
+    this.#resolve(value);
+  }
+
+  succeed(value: T): void {
+    if (this.finished) return;
+    this.#finish();
+    this.#resolve(value);
+  }
+
+  fail(error: unknown): void {
+    if (this.finished) return;
+    this.#finish();
+    this.#reject(error);
+    this.failStream?.(error as PgzError);
+  }
+
+  /** Ends the call from our side, at once. Unsent it was only removed, so trying again is safe. */
+  interrupt(error: (facts: Facts) => PgzError): void {
+    if (this.finished) return;
+    const { operation } = this;
+    this.fail(error({ retryable: !operation, committed: operation?.committed }));
+    if (operation) this.#connection?.abandon(operation);
+  }
+
+  #finish(): void {
+    this.finished = true;
+    this.#release?.();
+  }
+}

@@ -1,0 +1,31 @@
+// CancelRequest: a second socket to the same server, secured as the first, that carries the key and waits for its end.
+//
+// The end matters: the server closes that socket after it has signalled the session, so a cancel that has been waited for cannot
+// meet the next statement. Knows nothing of operations: who calls says whether there is still something to cancel.
+import { dial, type Target } from "./dial.ts";
+import { createCore } from "./module.ts";
+
+/** `key` is asked when the socket stands: `undefined` or empty, and nothing is sent. Never rejects. */
+export async function sendCancelRequest(target: Target, key: () => Uint8Array | undefined, signal: AbortSignal): Promise<void> {
+  try {
+    const core = createCore(1024, "", 0); // for SSLRequest
+    try {
+      const { socket } = await dial(target, core, signal);
+      const close = () => void socket.close();
+      signal.addEventListener("abort", close, { once: true });
+      try {
+        const request = signal.aborted ? undefined : key();
+        if (!request?.length) return;
+        await socket.write(request);
+        while (await socket.read());
+      } finally {
+        signal.removeEventListener("abort", close);
+        close();
+      }
+    } finally {
+      core.free();
+    }
+  } catch {
+    // An unreachable server, or an RST for an end: the session's own deadline decides what becomes of it.
+  }
+}

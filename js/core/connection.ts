@@ -1,0 +1,320 @@
+// The pump of one connection: socket <-> core, by the drain rule of docs/architecture.md, and how a connection ends.
+//
+// It runs only while operations are in flight: on workerd a read that nobody needs breaks startTls and outlives its request.
+// Knows the socket contract, the core and its events. Must not know SQL, parameters, users' promises or how streams work.
+import type { Config } from "../config.ts";
+import { ConnectionError, fromErrorResponse, fromFailure, PgzError, ResponseTooLargeError, UsageError } from "../errors.ts";
+import { connectionLost, tlsFailed } from "../sockets/contract.ts";
+import { EVENT, MORE, OUTPUT, ROWS, ROWS_FULL, type Core, type CoreConnection, type Event } from "./boundary.ts";
+import { sendCancelRequest } from "./cancel.ts";
+import type { Link } from "./dial.ts";
+import { Operation, type Sink } from "./operation.ts";
+import { runtime } from "./runtime.ts";
+
+/** From an abort to the next ReadyForQuery, and to the end of the cancel socket; after that the connection is in doubt. */
+const CANCEL_DEADLINE = 2_000;
+/** For Terminate to leave. `close()` promises less than a second in all. */
+const TERMINATE_DEADLINE = 400;
+
+/** Answers a `keyDerivation` event: SCRAM's SaltedPassword, `undefined` where the runtime refuses. */
+export type DeriveKey = (salt: string, iterations: number) => Promise<Uint8Array | undefined>;
+
+export class Connection {
+  readonly core: Core;
+  readonly config: Config;
+  /** Why it is over; `undefined` while it is usable. */
+  closed: PgzError | undefined;
+  transactionStatus = "I";
+  /** The first ReadyForQuery has come. */
+  established = false;
+  /** StartupMessage to the first ReadyForQuery. */
+  readonly startup: Operation;
+  readonly #derive: DeriveKey;
+  readonly #link: Link;
+  readonly #inflight: Operation[] = [];
+  #pumping = false;
+  #writing: Promise<void> | undefined;
+  #flushTimer: ReturnType<typeof setTimeout> | undefined;
+  /** A byte has come (over TLS, when it is on): before that a failure is one of the handshake, whatever workerd calls it. */
+  #heard = false;
+
+  constructor(link: Link, core: Core, config: Config, protocolVersion: number, derive: DeriveKey) {
+    this.#link = link;
+    this.core = core;
+    this.config = config;
+    this.#derive = derive;
+    core.onTrap = (error) => this.destroy(error);
+    this.startup = this.operate((handle) => handle.start(protocolVersion));
+  }
+
+  /** Asks the core for an operation and answers for it until it has ended. */
+  operate(command: (handle: CoreConnection) => number, sink?: Sink, interrupted?: (error: PgzError) => void): Operation {
+    const operation = new Operation(sink, interrupted);
+    if (this.closed) {
+      operation.end(this.closed);
+      return operation;
+    }
+    this.#inflight.push(operation);
+    this.#command(command);
+    if (!this.#pumping) void this.#pump();
+    return operation;
+  }
+
+  /** The shape's prepared statement is not to be used again. */
+  forget(shapeId: number): void {
+    if (!this.closed) this.#guarded(() => this.core.call((handle) => handle.forget(shapeId)));
+  }
+
+  /**
+   * Nobody wants the operation's rows any more: they are read and dropped until ReadyForQuery, and the server is asked to stop.
+   * Within a bound, else the connection goes. `operation.cleanup` tells when the next operation may start.
+   */
+  abandon(operation: Operation, cancel = true): void {
+    if (operation.ended || operation.abandoned || this.closed) return;
+    operation.abandoned = true;
+    if (this.#inflight[0] === operation) this.#discard();
+    operation.wake();
+    operation.cleanup = this.#stop(operation, cancel);
+    runtime().background(operation.cleanup);
+  }
+
+  /** Ends the connection now. Every operation in flight rejects with `error`. */
+  destroy(error: PgzError): void {
+    if (this.closed) return;
+    this.closed = error;
+    clearTimeout(this.#flushTimer);
+    this.core.free();
+    void this.#link.socket.close();
+    for (const operation of this.#inflight.splice(0)) operation.end(error);
+  }
+
+  /** Ends it politely: Terminate, and a CancelRequest for what still runs. Never rejects, within half a second. */
+  async close(): Promise<void> {
+    const error = new UsageError("CLIENT_CLOSED", "The client was closed while the call was under way.");
+    if (!this.closed && this.#inflight.length) {
+      const key = this.core.call((handle) => handle.cancel_request());
+      runtime().background(sendCancelRequest(this.#link, () => key, AbortSignal.timeout(CANCEL_DEADLINE)));
+    }
+    if (!this.closed) this.#command((handle) => handle.terminate());
+    if (!this.closed) await Promise.race([this.#writing, new Promise((resolve) => (this.#flushTimer = setTimeout(resolve, TERMINATE_DEADLINE)))]);
+    this.destroy(error);
+  }
+
+  // -- the pump ----------------------------------------------------------------------------------------------------------
+
+  async #pump(): Promise<void> {
+    this.#pumping = true;
+    try {
+      while (this.#inflight.length && !this.closed) {
+        if (this.#writing) await this.#writing;
+        const full = this.#inflight[0]?.abandoned ? undefined : this.#inflight[0]?.sink.full?.();
+        if (full) await this.#settled(full, this.#inflight[0]!);
+        if (this.closed) break;
+        const chunk = await this.#link.socket.read();
+        if (this.closed) break;
+        // Without a Terminate of ours an end is a loss; the old workerd shows even an RST as an end.
+        if (!chunk) throw this.#lost("the server closed it");
+        this.#heard = true;
+        this.#drain(this.core.receive(chunk));
+      }
+    } catch (cause) {
+      this.#fail(cause);
+    } finally {
+      this.#pumping = false;
+    }
+  }
+
+  /** Waits until the sink wants more, or until nobody cares. */
+  #settled(full: Promise<unknown>, operation: Operation): Promise<void> {
+    return new Promise((resolve) => {
+      operation.wake = resolve;
+      full.then(() => resolve(), () => resolve());
+    });
+  }
+
+  /**
+   * Events, and more of the parked input, until the core has nothing left. Rows stay in the core until then, so that an error in
+   * the same chunk still finds nothing committed.
+   */
+  #drain(status: number): void {
+    let output = 0;
+    for (;;) {
+      output |= status & OUTPUT;
+      if (status & EVENT) this.#events();
+      if (this.closed) return;
+      if (!(status & MORE)) break;
+      status = this.core.receiveMore();
+    }
+    const operation = this.#inflight[0];
+    if (status & ROWS && operation) this.#rows(operation, (status & ROWS_FULL) !== 0);
+    if (output && !this.closed) this.#write();
+  }
+
+  #events(): void {
+    for (let event; !this.closed && (event = this.core.nextEvent()); ) this.#event(event);
+  }
+
+  #command(command: (handle: CoreConnection) => number): void {
+    this.#guarded(() => this.#drain(this.core.call(command)));
+  }
+
+  /** Nothing thrown below may reach a caller as if it were theirs: it ends the connection. */
+  #guarded(work: () => void): void {
+    try {
+      work();
+    } catch (cause) {
+      this.#fail(cause);
+    }
+  }
+
+  /** One write for all that waits. Writes follow one another; the pump waits for them, since that is workerd's only back-pressure. */
+  #write(): void {
+    const bytes = this.core.takeOutput();
+    const written = (this.#writing ?? Promise.resolve())
+      .then(() => (this.closed ? undefined : this.#link.socket.write(bytes)))
+      .catch((cause: unknown) => this.#fail(cause))
+      .then(() => {
+        if (this.#writing === written) this.#writing = undefined;
+      });
+    this.#writing = written;
+  }
+
+  // -- rows --------------------------------------------------------------------------------------------------------------
+
+  #rows(operation: Operation, full: boolean): void {
+    const { sink } = operation;
+    if (operation.error || operation.abandoned) return this.core.dropRows();
+    if (full || (sink.streams && !operation.committed)) return this.#deliver(operation);
+    if (sink.streams) this.#flushTimer ??= setTimeout(() => this.#flush(operation), this.config.flushInterval);
+  }
+
+  /** Rows that come slower than `flushBytes` do not wait for ever. */
+  #flush(operation: Operation): void {
+    this.#flushTimer = undefined;
+    if (this.closed || operation.ended || operation.abandoned || operation.error) return;
+    if (operation.sink.full?.()) this.#flushTimer = setTimeout(() => this.#flush(operation), this.config.flushInterval);
+    else this.#guarded(() => this.#deliver(operation));
+  }
+
+  #deliver(operation: Operation): void {
+    const { sink } = operation;
+    if (sink.streams) operation.committed = true;
+    this.core.takeRows((view) => {
+      try {
+        sink.rows?.(view);
+      } catch (cause) {
+        this.#interrupt(operation, cause instanceof PgzError ? cause : fromFailure({ code: "INVALID_VALUE", message: `The rows could not be decoded: ${String(cause)}` }));
+      }
+    });
+  }
+
+  #discard(): void {
+    this.#guarded(() => {
+      this.core.call((handle) => handle.discard());
+      this.core.dropRows();
+    });
+  }
+
+  // -- events ------------------------------------------------------------------------------------------------------------
+
+  #event(event: Event): void {
+    const operation = this.#inflight[0];
+    switch (event.kind) {
+      case "keyDerivation":
+        void this.#deriveKey(event.salt, event.iterations);
+        break;
+      case "shape":
+        if (operation) operation.shape = event;
+        break;
+      case "columns":
+        if (!operation?.abandoned) operation?.sink.columns?.(event.columns);
+        break;
+      case "complete":
+        if (operation) ({ command: operation.command, rowCount: operation.rowCount } = event);
+        break;
+      case "error": {
+        const error = fromErrorResponse(event.fields, !this.established, { committed: operation?.committed });
+        if (operation) operation.error ??= error;
+        // The server goes after these, and after any error of a startup.
+        if (!this.established || /^(FATAL|PANIC)$/.test(event.fields.severity ?? "")) this.destroy(error);
+        break;
+      }
+      case "limit":
+        if (operation) this.#interrupt(operation, new ResponseTooLargeError({ ...event, committed: operation.committed }));
+        break;
+      case "copy":
+        if (operation) {
+          const error = new UsageError("COPY_NEEDS_COPY_CALL", "The statement is COPY, whose data does not travel as rows.");
+          // The core has refused COPY FROM by itself: the server's answer is on its way, a cancel could only meet the next call.
+          this.#interrupt(operation, error, event.direction === "out");
+        }
+        break;
+      case "ready":
+        this.transactionStatus = event.status;
+        this.established = true;
+        if (operation) this.#ended(operation);
+        break;
+      case "failure":
+        this.destroy(event.code === "TLS_REFUSED" ? new ConnectionError("TLS_REFUSED", event.message, { stage: "tls" }) : fromFailure(event, { committed: operation?.committed ?? false }));
+    }
+  }
+
+  #interrupt(operation: Operation, error: PgzError, cancel = true): void {
+    operation.error ??= error;
+    this.abandon(operation, cancel);
+    operation.interrupted(error);
+  }
+
+  /** ReadyForQuery: what still waits in the core is this operation's. */
+  #ended(operation: Operation): void {
+    clearTimeout(this.#flushTimer);
+    this.#flushTimer = undefined;
+    if (operation.error || operation.abandoned) this.core.dropRows();
+    else this.#deliver(operation);
+    this.#inflight.shift();
+    operation.end();
+    if (this.#inflight[0]?.abandoned) this.#discard();
+  }
+
+  async #deriveKey(salt: string, iterations: number): Promise<void> {
+    const key = await this.#derive(salt, iterations).catch(() => undefined);
+    if (this.closed) return;
+    if (!key) return this.destroy(new ConnectionError("CONNECT_FAILED", "This runtime's WebCrypto could not derive the SCRAM key.", { stage: "auth", retryable: true }));
+    this.#command((handle) => handle.salted_password(key));
+  }
+
+  // -- ends --------------------------------------------------------------------------------------------------------------
+
+  async #stop(operation: Operation, cancel: boolean): Promise<void> {
+    const giveUp = new AbortController();
+    const timer = setTimeout(() => {
+      this.destroy(connectionLost("it did not become ready again in time after a cancelled call"));
+      giveUp.abort();
+    }, CANCEL_DEADLINE);
+    let sent = false;
+    // Once the operation has ended no cancel may be sent; one that was sent is waited for, else it could meet the next call.
+    const ended = operation.done.catch(() => {}).then(() => sent || giveUp.abort());
+    const key = (): Uint8Array | undefined => {
+      if (operation.ended || this.closed) return undefined;
+      sent = true;
+      return this.core.call((handle) => handle.cancel_request());
+    };
+    // An early query can be abandoned before BackendKeyData has come.
+    if (cancel) await this.startup.done.then(() => sendCancelRequest(this.#link, key, giveUp.signal)).catch(() => {});
+    await ended;
+    clearTimeout(timer);
+  }
+
+  #fail(cause: unknown): void {
+    if (this.closed) return;
+    if (!(cause instanceof PgzError)) return this.destroy(this.#lost(cause instanceof Error ? cause.message : String(cause), cause));
+    const early = !this.established && cause.code === "CONNECTION_LOST";
+    this.destroy(early ? this.#lost(cause.message.replace(/^[^:]*: |\.$/g, ""), cause.cause) : cause);
+  }
+
+  #lost(reason: string, cause?: unknown): PgzError {
+    if (this.#link.encrypted && !this.#heard) return tlsFailed(reason, cause);
+    if (!this.established) return connectionLost(reason, { retryable: this.#inflight.length < 2, cause }, "auth");
+    return connectionLost(reason, { cause, committed: this.#inflight[0]?.committed });
+  }
+}

@@ -1,0 +1,77 @@
+// A socket to the server, encrypted as one attempt of the TLS plan says; for a session and for a CancelRequest alike.
+//
+// Knows the socket contract and SSLRequest (through the core). Must not know authentication or queries.
+import type { Config, TlsAttempt, TlsPlan } from "../config.ts";
+import { ConnectionError, fromFailure } from "../errors.ts";
+import { connectionLost, type Connector, type Socket, type TlsOptions } from "../sockets/contract.ts";
+import type { Core } from "./boundary.ts";
+import { runtime } from "./runtime.ts";
+
+/** How a server is reached. */
+export interface Target {
+  readonly config: Config;
+  readonly attempt: TlsAttempt;
+  readonly verify: TlsPlan["verify"];
+  /** Instead of `config.host`: where the first socket of the session went. */
+  readonly address?: string | undefined;
+}
+
+export interface Link extends Target {
+  readonly socket: Socket;
+  readonly encrypted: boolean;
+}
+
+/** Connects, and asks for TLS when the attempt says so. Rejects with `signal.reason` when that aborts first, and leaves no socket behind. */
+export async function dial(target: Target, core: Core, signal: AbortSignal): Promise<Link> {
+  const { config, attempt, verify, address } = target;
+  const { host, port, readBuffer, keepAlive } = config;
+  const servername = config.servername ?? host;
+  const connect: Connector = config.connect ?? runtime().connect;
+  const tls: TlsOptions | null =
+    attempt.tls === "never" ? null : { negotiation: attempt.tls === "direct" ? "direct" : "request", verify, servername, ca: config.ca, cert: config.cert, key: config.key() };
+  let socket = await unlessAborted(connect({ host: address ?? host, port, tls, readBuffer, keepAlive, signal }), signal, close);
+  try {
+    let encrypted = attempt.tls === "direct";
+    if (attempt.tls === "sslrequest") {
+      encrypted = await unlessAborted(acceptsTls(socket, core), signal);
+      if (encrypted) socket = await unlessAborted(socket.startTls(servername), signal, close);
+      else if (!attempt.plainWhenRefused) {
+        throw new ConnectionError("TLS_REFUSED", `The server does not offer TLS, and sslmode=${config.sslmode} needs it.`, { stage: "tls", retryable: true });
+      }
+    }
+    return { ...target, address: address ?? socket.address, socket, encrypted };
+  } catch (error) {
+    close(socket);
+    throw error;
+  }
+}
+
+/** SSLRequest. Exactly one byte answers it; the core refuses whatever stands behind that. */
+async function acceptsTls(socket: Socket, core: Core): Promise<boolean> {
+  core.call((handle) => handle.request_tls());
+  await socket.write(core.takeOutput());
+  const chunk = await socket.read();
+  if (!chunk) throw connectionLost("the server closed it when TLS was asked for", { retryable: true }, "tls");
+  core.receive(chunk);
+  const event = core.nextEvent();
+  if (event?.kind === "tls") return event.accepted;
+  if (event?.kind !== "failure") throw connectionLost("the server did not answer SSLRequest", { retryable: true }, "tls");
+  if (event.code === "TLS_REFUSED") throw new ConnectionError("TLS_REFUSED", event.message, { stage: "tls", retryable: true });
+  throw fromFailure(event, { retryable: true });
+}
+
+/** `work`, unless the signal aborts first: on workerd a connect or a handshake may stay pending for ever. What comes too late is dropped. */
+function unlessAborted<T>(work: Promise<T>, signal: AbortSignal, late: (value: T) => void = () => {}): Promise<T> {
+  return new Promise<T>((resolve, reject) => {
+    const aborted = () => reject(signal.reason);
+    if (signal.aborted) aborted();
+    signal.addEventListener("abort", aborted, { once: true });
+    work
+      .then((value) => (signal.aborted ? late(value) : resolve(value)), reject)
+      .finally(() => signal.removeEventListener("abort", aborted));
+  });
+}
+
+function close(socket: Socket): void {
+  void socket.close();
+}

@@ -1,0 +1,55 @@
+// One conversation with the server on its connection: startup, describe or execute, from its flight to ReadyForQuery.
+//
+// Knows what the core has told about it so far. Must not know sockets, promises of users, or what a sink does with rows.
+import type { PgzError } from "../errors.ts";
+import type { Column } from "./boundary.ts";
+import type { LearnedShape } from "./shapes.ts";
+
+/** Where the rows of an operation go. */
+export interface Sink {
+  /** Rows are handed on as they come (the first at once, later ones by `flushInterval`), so they cannot be taken back. */
+  readonly streams?: boolean;
+  columns?(columns: readonly Column[]): void;
+  /** Whole rows; a view that is valid until this returns. */
+  rows?(view: Uint8Array): void;
+  /** A promise while no more is wanted: nothing is read from the socket before it settles. */
+  full?(): Promise<unknown> | undefined;
+}
+
+export class Operation {
+  /** Resolves at ReadyForQuery, also after an ErrorResponse (see `error`); rejects when the connection is lost. Always handled. */
+  readonly done: Promise<void>;
+  readonly sink: Sink;
+  /** Tells the call at once of an error that ends it from our side: a cap, COPY, a consumer's own failure. */
+  readonly interrupted: (error: PgzError) => void;
+  ended = false;
+  /** Nobody waits for it any more: its rows are dropped, and the server is told. */
+  abandoned = false;
+  /** Rows have gone downstream. */
+  committed = false;
+  /** The first thing that went wrong. */
+  error: PgzError | undefined;
+  shape: LearnedShape | undefined;
+  command = "";
+  rowCount: number | null = null;
+  /** Settles when the connection is usable again (or gone) after `abandoned`. */
+  cleanup: Promise<void> | undefined;
+  /** Ends the wait for a full sink. */
+  wake: () => void = () => {};
+  #settle!: { resolve: () => void; reject: (error: PgzError) => void };
+
+  constructor(sink: Sink = {}, interrupted: (error: PgzError) => void = () => {}) {
+    this.sink = sink;
+    this.interrupted = interrupted;
+    this.done = new Promise((resolve, reject) => (this.#settle = { resolve, reject }));
+    this.done.catch(() => {});
+  }
+
+  /** `lost`: the connection is gone. */
+  end(lost?: PgzError): void {
+    this.ended = true;
+    this.wake();
+    if (lost) this.#settle.reject(lost);
+    else this.#settle.resolve();
+  }
+}

@@ -1,0 +1,280 @@
+// From JavaScript values to the middle of a Bind message, each value encoded for the parameter's real type.
+//
+//   int16 n · n × int16 format code · int16 n · n × (int32 length, -1 for NULL · bytes)
+//
+// Knows: type OIDs, PostgreSQL's binary form of bool, integers, floats and bytea, array literals. The declared type decides
+// what a value becomes, never the value alone. Must not know: statements, connections, results. Errors name the parameter and
+// its type, never the value, and come before anything is sent.
+
+import { UsageError, type Code } from "../errors.ts";
+
+/**
+ * The encoded block; the caller owns it.
+ *
+ * | type | takes |
+ * |---|---|
+ * | bool | boolean; text as bool's input |
+ * | int2, int4, int8, oid | whole number, bigint, text of digits; a number beyond 2^53 is refused, it has lost digits already |
+ * | float4, float8 | number; text or bigint as the server reads it |
+ * | bytea | Uint8Array or another view, ArrayBuffer; text as bytea's input (`\x…`) |
+ * | json, jsonb | text: JSON as it is; anything else through JSON.stringify. `null` is NULL, `"null"` is JSON's null |
+ * | date, timestamp, timestamptz | Date, as ISO 8601 in UTC; text |
+ * | arrays, and types unknown here (enums' arrays) | JavaScript array, nested for more dimensions (not in json[]); text as array literal |
+ * | every other type | text, number, bigint, boolean, as the type's input text |
+ *
+ * @throws UsageError `INVALID_QUERY` (another number of values), `TOO_MANY_PARAMETERS`, `INVALID_PARAMETER`,
+ * `PARAMETER_OUT_OF_RANGE`, `PARAMETERS_TOO_LARGE`
+ */
+export function encodeParameters(values: readonly unknown[], types: ArrayLike<number>): Uint8Array {
+  const count = values.length;
+  if (count > 0xffff) throw new UsageError("TOO_MANY_PARAMETERS", `A statement takes at most 65535 parameters, not ${count}: pass arrays, and unnest() them.`);
+  if (count !== types.length) throw new UsageError("INVALID_QUERY", `The statement has ${types.length} parameters, but ${count} values were given.`);
+  // Taken away meanwhile: a value's toJSON may come here again.
+  const block = spare ?? new Block();
+  spare = undefined;
+  block.start(count);
+  for (let index = 0; index < count; index++) append(block, index, types[index] as number, values[index]);
+  const encoded = block.bytes.subarray(0, block.length);
+  // A big block is given away, so that one big value does not stay for the life of the isolate.
+  if (block.length > KEEP) return encoded;
+  spare = block;
+  return encoded.slice();
+}
+
+/** PostgreSQL refuses longer messages than 0x3ffffffe; what Bind holds besides is far below 64 KiB. */
+const MAX = 0x3fffffff - 0x10000;
+const KEEP = 1 << 16;
+const encoder = new TextEncoder();
+let spare: Block | undefined;
+
+class Block {
+  bytes = new Uint8Array(4096);
+  view = new DataView(this.bytes.buffer);
+  length = 0;
+
+  start(count: number): void {
+    this.length = 0;
+    const at = this.reserve(4 + 2 * count);
+    this.bytes.fill(0, at, this.length);
+    this.view.setUint16(at, count);
+    this.view.setUint16(2 + 2 * count, count);
+  }
+
+  /** Where the next `size` bytes go. */
+  reserve(size: number): number {
+    const at = this.length;
+    const end = at + size;
+    // Before anything is allocated; sums of JavaScript numbers do not wrap.
+    if (end > MAX) throw new UsageError("PARAMETERS_TOO_LARGE", "The parameters do not fit into one message of 1 GiB.");
+    if (end > this.bytes.length) {
+      const larger = new Uint8Array(Math.min(Math.max(end, 2 * this.bytes.length), MAX));
+      larger.set(this.bytes.subarray(0, at));
+      this.bytes = larger;
+      this.view = new DataView(larger.buffer);
+    }
+    this.length = end;
+    return at;
+  }
+
+  /** The place of a binary value of `size` bytes, its length written. */
+  binary(index: number, size: number): number {
+    this.view.setUint16(2 + 2 * index, 1);
+    const at = this.reserve(4 + size);
+    this.view.setInt32(at, size);
+    return at + 4;
+  }
+
+  text(text: string): void {
+    // Three bytes per UTF-16 unit are always enough; for long texts the exact size is worth counting.
+    const room = text.length < 1024 ? 3 * text.length : utf8Length(text);
+    const at = this.reserve(4 + room);
+    const { written } = encoder.encodeInto(text, this.bytes.subarray(at + 4, this.length));
+    this.view.setInt32(at, written);
+    this.length = at + 4 + written;
+  }
+}
+
+const BOOL = 16, BYTEA = 17, INT8 = 20, INT2 = 21, INT4 = 23, OID = 26, JSON_ = 114, FLOAT4 = 700, FLOAT8 = 701;
+const DATE = 1082, TIMESTAMP = 1114, TIMESTAMPTZ = 1184, JSONB = 3802, BOX = 603;
+
+/** For error texts. */
+const names: Record<number, string> = {
+  16: "bool", 17: "bytea", 18: '"char"', 19: "name", 20: "int8", 21: "int2", 23: "int4", 25: "text", 26: "oid", 114: "json", 700: "float4", 701: "float8",
+  1042: "bpchar", 1043: "varchar", 1082: "date", 1083: "time", 1114: "timestamp", 1184: "timestamptz", 1186: "interval", 1266: "timetz",
+  1700: "numeric", 2950: "uuid", 3802: "jsonb",
+};
+
+/** Array types whose elements need more than their text. */
+const elements: Record<number, number> = {
+  1000: BOOL, 1001: BYTEA, 1005: INT2, 1007: INT4, 1016: INT8, 1028: OID, 1021: FLOAT4, 1022: FLOAT8, 199: JSON_, 3807: JSONB,
+  1182: DATE, 1115: TIMESTAMP, 1185: TIMESTAMPTZ, 1020: BOX,
+};
+
+const ranges: Record<number, readonly [min: number | bigint, max: number | bigint]> = {
+  [INT2]: [-0x8000, 0x7fff],
+  [INT4]: [-0x80000000, 0x7fffffff],
+  [OID]: [0, 0xffffffff],
+  [INT8]: [-0x8000000000000000n, 0x7fffffffffffffffn],
+};
+
+function append(block: Block, index: number, type: number, value: unknown): void {
+  if (value === null) return block.view.setInt32(block.reserve(4), -1);
+  const where: Where = { index, type };
+  switch (type) {
+    case BOOL:
+      if (typeof value !== "boolean") break;
+      block.bytes[block.binary(index, 1)] = value ? 1 : 0;
+      return;
+    case INT2:
+      return block.view.setInt16(block.binary(index, 2), Number(integer(where, type, value)));
+    case INT4:
+      return block.view.setInt32(block.binary(index, 4), Number(integer(where, type, value)));
+    case OID:
+      return block.view.setUint32(block.binary(index, 4), Number(integer(where, type, value)));
+    case INT8:
+      return block.view.setBigInt64(block.binary(index, 8), BigInt(integer(where, type, value)));
+    case FLOAT4:
+      if (typeof value === "number") return block.view.setFloat32(block.binary(index, 4), float4(where, value));
+      break;
+    case FLOAT8:
+      if (typeof value === "number") return block.view.setFloat64(block.binary(index, 8), value);
+      break;
+    case BYTEA:
+      if (isBytes(value)) {
+        const at = block.binary(index, value.byteLength);
+        return block.bytes.set(bytesOf(value), at);
+      }
+  }
+  // An array for a type that is known here not to be one cannot be meant.
+  const text = Array.isArray(value) && !names[type] ? arrayLiteral(where, elements[type] ?? 0, value, 1) : textOf(where, type, value);
+  block.text(checked(where, text));
+}
+
+/** What an error names: the parameter and its declared type. */
+interface Where {
+  readonly index: number;
+  readonly type: number;
+}
+
+/** `value` in the input syntax of `type`, which is the parameter's or, inside an array, the element's. */
+function textOf(where: Where, type: number, value: unknown): string {
+  if (type === JSON_ || type === JSONB) return json(where, value);
+  if (type in ranges) return String(integer(where, type, value));
+  if (typeof value === "string") return value;
+  if (type === BYTEA) return isBytes(value) ? hex(value) : wrong(where, value, "pass a Uint8Array or an ArrayBuffer");
+  if (type === DATE || type === TIMESTAMP || type === TIMESTAMPTZ) return value instanceof Date ? dateText(where, type, value) : wrong(where, value, "pass a Date or ISO 8601 text");
+  const kind = typeof value;
+  if (type === BOOL && kind !== "boolean") return wrong(where, value, "pass a boolean");
+  if (type === FLOAT4 && kind === "number") return String(float4(where, value as number));
+  if (kind === "number" || kind === "bigint" || kind === "boolean") return String(value);
+  const hint = kind === "object" && !Array.isArray(value) ? ", for JSON cast the parameter to jsonb ($1::jsonb)" : "";
+  return wrong(where, value, `pass text${hint}`);
+}
+
+function integer(where: Where, type: number, value: unknown): number | bigint {
+  const whole = typeof value === "string" ? digits(value) : value;
+  if (typeof whole !== "bigint" && !Number.isInteger(whole)) {
+    return wrong(where, value, "pass a whole number, a bigint or text of digits");
+  }
+  const found = whole as number | bigint;
+  const [min, max] = ranges[type] as [number | bigint, number | bigint];
+  if (found < min || found > max) return outOfRange(where, `${names[type]} holds ${min} to ${max}`);
+  if (typeof found === "number" && !Number.isSafeInteger(found)) return outOfRange(where, "a number beyond 2^53 has lost digits, pass a bigint or text");
+  return found;
+}
+
+function digits(text: string): number | bigint | undefined {
+  if (!/^\s*[-+]?\d+\s*$/.test(text)) return undefined;
+  // 2^63 has 19 digits; BigInt of a megabyte of them would take seconds.
+  return text.length < 16 ? Number(text) : text.length < 64 ? BigInt(text) : 2n ** 64n;
+}
+
+function float4(where: Where, value: number): number {
+  const rounded = Math.fround(value);
+  // As float4in: what is too large or too small for float4 is an error, not Infinity or 0.
+  if (Number.isFinite(value) && (!Number.isFinite(rounded) || (rounded === 0 && value !== 0))) return outOfRange(where, "float4 holds 1e-45 to 3.4e38");
+  return value;
+}
+
+function json(where: Where, value: unknown): string {
+  if (typeof value === "string") return value;
+  if (typeof value === "bigint") return String(value);
+  if (isBytes(value)) return wrong(where, value, "pass what the JSON shall be");
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(value);
+  } catch (cause) {
+    throw new UsageError("INVALID_PARAMETER", `${named(where)} cannot be written as JSON (a cycle, a bigint, or its toJSON failed).`, { cause });
+  }
+  return text ?? wrong(where, value, "pass what JSON can hold");
+}
+
+/** ISO 8601 in UTC, with PostgreSQL's BC for the years before 1. */
+function dateText(where: Where, type: number, date: Date): string {
+  const year = date.getUTCFullYear();
+  if (Number.isNaN(year)) return wrong(where, date, "this Date is invalid");
+  // Behind the year: "-MM-DDTHH:MM:SS.sssZ". A timestamp without time zone has no place for the Z.
+  const rest = date.toISOString().slice(-20, type === DATE ? -14 : type === TIMESTAMP ? -1 : undefined);
+  return `${String(year > 0 ? year : 1 - year).padStart(4, "0")}${rest}${year > 0 ? "" : " BC"}`;
+}
+
+/** `{"a",NULL,{"b"}}`; everything but NULL quoted, so that no content can mean anything else. */
+function arrayLiteral(where: Where, element: number, array: readonly unknown[], depth: number): string {
+  if (depth > 6) return wrong(where, array, "arrays have at most 6 dimensions");
+  const items = Array.from(array, (item) => {
+    if (item === null) return "NULL";
+    // In json[] an inner array is a JSON array: there is one dimension.
+    if (Array.isArray(item) && element !== JSON_ && element !== JSONB) return arrayLiteral(where, element, item, depth + 1);
+    return `"${textOf(where, element, item).replace(/["\\]/g, "\\$&")}"`;
+  });
+  return `{${items.join(element === BOX ? ";" : ",")}}`;
+}
+
+type Bytes = ArrayBuffer | ArrayBufferView;
+
+function isBytes(value: unknown): value is Bytes {
+  return ArrayBuffer.isView(value) || value instanceof ArrayBuffer;
+}
+
+function bytesOf(value: Bytes): Uint8Array {
+  return ArrayBuffer.isView(value) ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength) : new Uint8Array(value);
+}
+
+function hex(value: Bytes): string {
+  let text = "\\x";
+  for (const byte of bytesOf(value)) text += (byte < 16 ? "0" : "") + byte.toString(16);
+  return text;
+}
+
+function utf8Length(text: string): number {
+  let length = text.length;
+  for (let index = 0; index < text.length; index++) {
+    const unit = text.charCodeAt(index);
+    // Of a surrogate pair's four bytes each half counts two.
+    if (unit > 0x7f) length += unit > 0x7ff && (unit < 0xd800 || unit > 0xdfff) ? 2 : 1;
+  }
+  return length;
+}
+
+function checked(where: Where, text: string): string {
+  // With the u flag a surrogate matches only when it is alone: TextEncoder would make U+FFFD of it without a word.
+  if (!/[\0\ud800-\udfff]/u.test(text)) return text;
+  return fail("INVALID_PARAMETER", `${named(where)} holds a NUL character or half a surrogate pair, which PostgreSQL's text cannot.`);
+}
+
+function named({ index, type }: Where): string {
+  return `Parameter $${index + 1} (${names[type] ?? `type OID ${type}`})`;
+}
+
+function wrong(where: Where, value: unknown, advice: string): never {
+  const kind = Array.isArray(value) ? "array" : value instanceof Date ? "Date" : isBytes(value) ? "binary" : typeof value;
+  return fail("INVALID_PARAMETER", `${named(where)} cannot be made from this ${kind} value: ${value === undefined ? "pass null for NULL" : advice}.`);
+}
+
+function outOfRange(where: Where, why: string): never {
+  return fail("PARAMETER_OUT_OF_RANGE", `${named(where)} is out of range: ${why}.`);
+}
+
+function fail(code: Code, message: string): never {
+  throw new UsageError(code, message);
+}

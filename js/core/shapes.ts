@@ -1,0 +1,97 @@
+// What the isolate has learned about statements: parameter types, result formats and columns, per server and SQL text.
+// With it a statement takes one flight instead of two, also on a fresh connection.
+//
+// Knows: bounded maps, and what makes two servers the same. Must not know: wires, sockets, values. Nothing of a user's data is
+// kept, only SQL text and types. Two databases never share an entry: the same text may mean other types there.
+
+import { startupParameters, type Config } from "../config.ts";
+import type { Column } from "./boundary.ts";
+
+/** What a `shape` event tells. */
+export interface LearnedShape {
+  readonly parameterTypes: readonly number[];
+  readonly resultFormats: readonly number[];
+  readonly columns: readonly Column[];
+}
+
+export interface Shape {
+  /** Unique in the isolate: the core names prepared statements by it. Another shape for the same SQL has another id. */
+  readonly id: number;
+  readonly sql: string;
+  readonly parameterTypes: Uint32Array;
+  readonly resultFormats: Uint8Array;
+  readonly columns: readonly Column[];
+}
+
+/** Everything that decides what an SQL text means: the address, and all that StartupMessage says. */
+export function serverKey(config: Config): string {
+  return JSON.stringify([config.host, config.port, startupParameters(config)]);
+}
+
+/** Least recently used goes first, by number of shapes and by the length of their texts. */
+export class ShapeCache {
+  // A Map iterates in the order of insertion: the first entry is the least recently used.
+  readonly #shapes = new Map<string, Shape>();
+  readonly #limit: number;
+  readonly #maxCharacters: number;
+  #characters = 0;
+
+  constructor(limit = 1_000, maxCharacters = 4 << 20) {
+    this.#limit = limit;
+    this.#maxCharacters = maxCharacters;
+  }
+
+  get size(): number {
+    return this.#shapes.size;
+  }
+
+  get(server: string, sql: string): Shape | undefined {
+    const key = keyOf(server, sql);
+    const shape = this.#shapes.get(key);
+    if (shape === undefined) return undefined;
+    this.#shapes.delete(key);
+    this.#shapes.set(key, shape);
+    return shape;
+  }
+
+  /** The shape to use: a new one, or the one that is there when two calls learned the same thing. */
+  put(server: string, sql: string, learned: LearnedShape): Shape {
+    const known = this.get(server, sql);
+    if (known && same(known, learned)) return known;
+    this.forget(server, sql);
+    const { parameterTypes, resultFormats, columns } = learned;
+    const shape = Object.freeze({ id: ++lastId, sql, parameterTypes: Uint32Array.from(parameterTypes), resultFormats: Uint8Array.from(resultFormats), columns });
+    const key = keyOf(server, sql);
+    this.#shapes.set(key, shape);
+    this.#characters += key.length;
+    for (const oldest of this.#shapes.keys()) {
+      if (this.#shapes.size <= this.#limit && this.#characters <= this.#maxCharacters) break;
+      this.#remove(oldest);
+    }
+    return shape;
+  }
+
+  /** The shape turned out to be out of date (or the server forgot it): the next call learns it anew. */
+  forget(server: string, sql: string): void {
+    this.#remove(keyOf(server, sql));
+  }
+
+  #remove(key: string): void {
+    if (this.#shapes.delete(key)) this.#characters -= key.length;
+  }
+}
+
+/** The isolate's. */
+export const shapes = new ShapeCache();
+
+let lastId = 0;
+
+function keyOf(server: string, sql: string): string {
+  // JSON text holds no NUL, so the two parts cannot be confused.
+  return `${server}\0${sql}`;
+}
+
+function same(shape: Shape, learned: LearnedShape): boolean {
+  const text = ({ parameterTypes, resultFormats, columns }: LearnedShape | Shape) => JSON.stringify([[...parameterTypes], [...resultFormats], columns]);
+  return text(shape) === text(learned);
+}

@@ -1,0 +1,29 @@
+// What TypeScript cannot know of the runtimes: wasm imports, and as much of workerd as is used here. The whole of
+// @cloudflare/workers-types contradicts the DOM's types.
+
+declare module "*.wasm" {
+  /** A module in workerd, bytes where esbuild's `binary` loader put them. */
+  const wasm: WebAssembly.Module | Uint8Array<ArrayBuffer>;
+  export default wasm;
+}
+
+declare module "cloudflare:workers" {
+  export function waitUntil(work: Promise<unknown>): void;
+}
+
+declare module "cloudflare:sockets" {
+  export interface Socket {
+    readonly readable: ReadableStream<Uint8Array>;
+    readonly writable: WritableStream<Uint8Array>;
+    readonly opened: Promise<unknown>;
+    readonly closed: Promise<void>;
+    close(): Promise<void>;
+    startTls(): Socket;
+  }
+  export function connect(
+    address: { hostname: string; port: number },
+    options: { secureTransport: "off" | "on" | "starttls"; allowHalfOpen: boolean },
+  ): Socket;
+}
+
+declare class IdentityTransformStream extends TransformStream<Uint8Array, Uint8Array> {}

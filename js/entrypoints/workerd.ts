@@ -1,0 +1,9 @@
+// Cloudflare Workers: no nodejs_compat, one wasm file beside this one.
+import { waitUntil } from "cloudflare:workers";
+import wasm from "../../pkg/pgz_edge_bg.wasm";
+import { installRuntime } from "../core/runtime.ts";
+import { capabilities, connect, keepAlive } from "../sockets/cloudflare.ts";
+
+const background = keepAlive(waitUntil);
+installRuntime({ name: "workerd", module: () => wasm, connect, background, capabilities, responseBody: () => new IdentityTransformStream() });
+export * from "../index.ts";

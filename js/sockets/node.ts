@@ -1,0 +1,177 @@
+// Sockets of Node, Deno and Bun, over node:net and node:tls.
+//
+// Knows streams that push, and makes them pull: a plain socket reads into two buffers in turn (`onread`, half the CPU of 'data'
+// events in Node), where TLS may come 'data' with pause and resume. Must not know PostgreSQL.
+import * as net from "node:net";
+import * as tls from "node:tls";
+import type { Capabilities } from "../core/runtime.ts";
+import { connectFailed, connectionLost, tlsFailed, type ConnectOptions, type Connector, type Socket, type TlsOptions } from "./contract.ts";
+
+export const capabilities: Capabilities = { canSkipVerification: true, canUseCustomCa: true, canAlpn: true, canClientCertificate: true };
+
+export const connect: Connector = async (options) => {
+  const { host, port, signal, tls: security, readBuffer, keepAlive } = options;
+  const inbox = new Inbox();
+  const raw = net.connect({ host, port, ...(!security && { onread: twoBuffers(inbox, readBuffer) }) });
+  if (security) flowing(raw, inbox);
+  await settled(raw, "connect", signal, (cause) => connectFailed(cause.syscall === "getaddrinfo" || cause.syscall === "queryA" ? "dns" : "tcp", reasonOf(cause), cause));
+  raw.setNoDelay(true);
+  if (keepAlive) raw.setKeepAlive(true, keepAlive);
+  const plain = new NodeSocket(raw, inbox, options);
+  return security?.negotiation === "direct" ? plain.startTls(security.servername) : plain;
+};
+
+class NodeSocket implements Socket {
+  readonly address: string | undefined;
+  readonly #raw: net.Socket;
+  readonly #inbox: Inbox;
+  readonly #options: ConnectOptions;
+
+  constructor(raw: net.Socket, inbox: Inbox, options: ConnectOptions) {
+    this.#raw = raw;
+    this.#inbox = inbox;
+    this.#options = options;
+    this.address = raw.remoteAddress;
+    inbox.resume = () => raw.resume();
+    raw.on("end", () => inbox.end(null));
+    raw.on("error", (cause: NodeJS.ErrnoException) => inbox.end(connectionLost(reasonOf(cause), { cause })));
+    raw.on("close", () => inbox.end(connectionLost("the socket was closed")));
+  }
+
+  read(): Promise<Uint8Array | null> {
+    return this.#inbox.next();
+  }
+
+  write(bytes: Uint8Array): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#raw.write(bytes, (cause) => (cause ? reject(connectionLost(reasonOf(cause), { cause })) : resolve()));
+    });
+  }
+
+  async startTls(servername: string): Promise<Socket> {
+    const { tls: security, signal, host } = this.#options;
+    if (!security) throw tlsFailed("the socket was opened without TLS options");
+    const inbox = new Inbox();
+    this.#raw.removeAllListeners("data");
+    const secured = tls.connect({ ...tlsOptions(security, servername || host), socket: this.#raw });
+    flowing(secured, inbox);
+    await settled(secured, "secureConnect", signal, (cause) => tlsFailed(reasonOf(cause), cause));
+    // Without ALPN another protocol's server could be made to answer ("ALPACA"); PostgreSQL 17 always selects it.
+    if (security.negotiation === "direct" && secured.alpnProtocol !== "postgresql") {
+      secured.destroy();
+      throw tlsFailed("the server did not select ALPN protocol postgresql; sslnegotiation=direct needs PostgreSQL 17 or newer");
+    }
+    return new NodeSocket(secured, inbox, this.#options);
+  }
+
+  close(): Promise<void> {
+    // What was written and awaited is the kernel's already, so Terminate still goes out before the FIN.
+    this.#raw.destroy();
+    return Promise.resolve();
+  }
+}
+
+/**
+ * Asked for a buffer once at the start and then after each callback, for the read that follows: the chunk handed out stays
+ * untouched while the other buffer fills, and a third read waits until somebody asks (`push` says false).
+ */
+function twoBuffers(inbox: Inbox, size: number): net.OnReadOpts {
+  const buffers: Uint8Array[] = [];
+  let next = 0;
+  return {
+    buffer: () => (buffers[(next ^= 1)] ??= new Uint8Array(size)),
+    callback: (length, buffer) => inbox.push(buffer.subarray(0, length)),
+  };
+}
+
+/** TLS ignores `onread`, and Deno cannot upgrade a socket that was opened with it. */
+function flowing(socket: net.Socket, inbox: Inbox): void {
+  socket.on("data", (chunk: Uint8Array) => void (inbox.push(chunk) || socket.pause()));
+}
+
+function tlsOptions({ verify, negotiation, ca, cert, key }: TlsOptions, servername: string): tls.ConnectionOptions {
+  return {
+    host: servername, // what the certificate must name; SNI below is for names only (RFC 6066, 3)
+    servername: net.isIP(servername) ? "" : servername,
+    rejectUnauthorized: verify !== "none",
+    ...(verify === "ca" && { checkServerIdentity: () => undefined }),
+    ...(negotiation === "direct" && { ALPNProtocols: ["postgresql"] }),
+    ...(ca !== undefined && { ca }),
+    ...(cert !== undefined && { cert }),
+    ...(key !== undefined && { key }),
+  };
+}
+
+/** Between a socket that pushes and a reader that pulls: at most one chunk waits, unless the socket cannot stop at once (TLS). */
+class Inbox {
+  resume = (): void => {};
+  #chunks: Uint8Array[] = [];
+  #reader: { resolve: (chunk: Uint8Array | null) => void; reject: (error: Error) => void } | undefined;
+  #end: Error | null | undefined;
+  #paused = false;
+
+  /** `false`: stop reading until `resume`. */
+  push(chunk: Uint8Array): boolean {
+    if (this.#reader) {
+      this.#reader.resolve(chunk);
+      this.#reader = undefined;
+      return true;
+    }
+    this.#chunks.push(chunk);
+    this.#paused = true;
+    return false;
+  }
+
+  end(error: Error | null): void {
+    if (this.#end !== undefined) return;
+    this.#end = error;
+    if (error) this.#reader?.reject(error);
+    else this.#reader?.resolve(null);
+    this.#reader = undefined;
+  }
+
+  next(): Promise<Uint8Array | null> {
+    const chunk = this.#chunks.shift();
+    if (this.#paused && this.#chunks.length === 0) {
+      this.#paused = false;
+      // Not before the caller has the chunk: the socket may fill the other buffer only.
+      this.resume();
+    }
+    if (chunk) return Promise.resolve(chunk);
+    if (this.#end) return Promise.reject(this.#end);
+    if (this.#end === null) return Promise.resolve(null);
+    return new Promise((resolve, reject) => (this.#reader = { resolve, reject }));
+  }
+}
+
+/** Waits for `event`, destroys the socket when it fails or the signal aborts: DNS, connect and handshake have no deadline of their own. */
+function settled(socket: net.Socket, event: string, signal: AbortSignal, toError: (cause: NodeJS.ErrnoException) => Error): Promise<void> {
+  return new Promise<void>((resolve, reject) => {
+    const fail = (error: unknown): void => {
+      done();
+      socket.destroy();
+      reject(error);
+    };
+    const failed = (cause: NodeJS.ErrnoException): void => fail(toError(cause));
+    const closed = (): void => failed(new Error("the server closed the connection"));
+    const aborted = (): void => fail(signal.reason);
+    const ready = (): void => {
+      done();
+      resolve();
+    };
+    const done = (): void => {
+      socket.off(event, ready).off("error", failed).off("close", closed).on("error", () => {});
+      signal.removeEventListener("abort", aborted);
+    };
+    socket.once(event, ready).once("error", failed).once("close", closed);
+    signal.addEventListener("abort", aborted, { once: true });
+    if (signal.aborted) aborted();
+  });
+}
+
+/** One sentence without the address: happy eyeballs gives an AggregateError with an empty message. */
+function reasonOf(cause: NodeJS.ErrnoException & { errors?: unknown[]; reason?: string }): string {
+  const first = cause.errors?.[0];
+  const text = cause.message || (first instanceof Error ? first.message : "") || cause.code || "unknown reason";
+  return cause.code && !text.includes(cause.code) ? `${text} (${cause.code})` : text;
+}

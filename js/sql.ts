@@ -1,0 +1,147 @@
+// The sql tag: values become parameters ($1, $2, …), nested fragments are spliced in and renumbered, nothing is ever interpolated.
+//
+// Knows: SQL text only as far as a parameter's number and a quoted identifier. Must not know: types, connections, the wire.
+//
+// The compiled text of a template without nested fragments depends on the template's strings alone, so it is kept under their
+// identity. One with nested fragments is compiled anew each time: the same template may get another fragment, or a value.
+
+import { UsageError } from "./errors.ts";
+
+/** A statement: text with $1, $2, … and one value for each. */
+export interface Query {
+  readonly text: string;
+  readonly values: readonly unknown[];
+}
+
+/** What a call accepts: the result of {@link sql}, `{ text, values }`, or text without parameters. */
+export type QueryInput = Query | string;
+
+export interface Sql {
+  /**
+   * A frozen {@link Query} that may also stand inside another template.
+   *
+   * @throws UsageError `INVALID_PARAMETER` for `undefined` (NULL is `null`), `INVALID_QUERY` for text with NUL or half a surrogate pair
+   */
+  (template: TemplateStringsArray, ...values: unknown[]): Query;
+  /** `text` as SQL, as it is. Never with text from outside. */
+  unsafe(text: string): Query;
+  /** A quoted name; several make a qualified one: `sql.identifier("app", "users")` is `"app"."users"`. */
+  identifier(...names: string[]): Query;
+}
+
+/** Statements with parameters; see {@link Sql}. */
+export const sql: Sql = Object.assign((template: TemplateStringsArray, ...values: unknown[]): Query => new Fragment(template, values), {
+  unsafe: (text: string): Query => new Fragment([checkedText(text)], []),
+  identifier: (...names: string[]): Query => new Fragment([names.map(quoted).join(".") || quoted("")], []),
+});
+
+/**
+ * The one form in which the rest of the driver sees a statement.
+ *
+ * @throws UsageError `INVALID_QUERY`, `INVALID_PARAMETER`
+ */
+export function toQuery(input: QueryInput | TemplateStringsArray, ...values: unknown[]): Query {
+  if (input instanceof Fragment) return input;
+  if (typeof input === "string") return { text: checkedText(input), values: [] };
+  if (isTemplate(input)) return new Fragment(input, values);
+  const query = input as Partial<Query> | null | undefined;
+  if (typeof query?.text !== "string") throw new UsageError("INVALID_QUERY", "A query is sql`…`, a text, or an object with text and values.");
+  if (PARTS in query) return query as Query;
+  const given = query.values ?? [];
+  if (!Array.isArray(given)) throw new UsageError("INVALID_QUERY", "The values of a query must be an array.");
+  return { text: checkedText(query.text), values: given.map(defined) };
+}
+
+/** Registered, so that a fragment made by another copy of the package composes too. */
+const PARTS = Symbol.for("pgz-edge.fragment");
+
+interface Parts {
+  readonly strings: readonly string[];
+  /** One fewer than `strings`; values and fragments. */
+  readonly values: readonly unknown[];
+}
+
+class Fragment implements Query {
+  declare readonly [PARTS]: Parts;
+  #compiled: Query | undefined;
+
+  constructor(strings: readonly string[], values: readonly unknown[]) {
+    Object.defineProperty(this, PARTS, { value: { strings, values } });
+    // At once, so that a mistake shows where it was made.
+    values.forEach(defined);
+    Object.freeze(this);
+  }
+
+  get text(): string {
+    return this.#query().text;
+  }
+
+  get values(): readonly unknown[] {
+    return this.#query().values;
+  }
+
+  toJSON(): Query {
+    return this.#query();
+  }
+
+  #query(): Query {
+    return (this.#compiled ??= compile(this[PARTS]));
+  }
+}
+
+const texts = new WeakMap<readonly string[], string>();
+
+function compile(parts: Parts): Query {
+  const { strings, values } = parts;
+  if (values.some((value) => partsOf(value))) return compileCold(parts);
+  let text = texts.get(strings);
+  if (text === undefined) {
+    text = compileCold(parts).text;
+    texts.set(strings, text);
+  }
+  return Object.freeze({ text, values: Object.freeze([...values]) });
+}
+
+function compileCold(parts: Parts): Query {
+  const values: unknown[] = [];
+  let text = "";
+  let behindParameter = false;
+  const append = ({ strings, values: own }: Parts): void => {
+    strings.forEach((piece, index) => {
+      // `${a}0` may not turn $1 into $10.
+      text += behindParameter && /^\d/.test(piece) ? ` ${piece}` : piece;
+      behindParameter &&= piece === "";
+      if (index >= own.length) return;
+      const nested = partsOf(own[index]);
+      if (nested) return append(nested);
+      text += `$${values.push(own[index])}`;
+      behindParameter = true;
+    });
+  };
+  append(parts);
+  return Object.freeze({ text: checkedText(text), values: Object.freeze(values) });
+}
+
+function partsOf(value: unknown): Parts | undefined {
+  return typeof value === "object" && value !== null ? (value as { [PARTS]?: Parts })[PARTS] : undefined;
+}
+
+function isTemplate(input: unknown): input is TemplateStringsArray {
+  return Array.isArray(input) && Array.isArray((input as { raw?: unknown }).raw);
+}
+
+function defined(value: unknown, index: number): unknown {
+  if (value !== undefined) return value;
+  throw new UsageError("INVALID_PARAMETER", `Value ${index + 1} of the query is undefined: pass null for NULL.`);
+}
+
+function checkedText(text: string): string {
+  // Half a surrogate pair would silently become U+FFFD on the wire; NUL would end the text there.
+  if (typeof text === "string" && !/[\0\ud800-\udfff]/u.test(text)) return text;
+  throw new UsageError("INVALID_QUERY", "SQL must be text without NUL characters and halves of surrogate pairs.");
+}
+
+function quoted(name: string): string {
+  if (name === "") throw new UsageError("INVALID_QUERY", "An identifier needs at least one name, and a name may not be empty.");
+  return `"${checkedText(name).replaceAll('"', '""')}"`;
+}

@@ -1,0 +1,145 @@
+// Rust -> pkg/ (wasm and its glue, by wasm-pack), then TypeScript -> dist/ (what npm ships).
+//
+// Each half is skipped while its inputs hash to what they were (stamps in .cache/build/). `scripts/setup` has brought the tools.
+// dist/workerd.js imports ./pgz_edge_bg.wasm as a file, which workerd's bundlers compile ahead of time. dist/{node,bun,deno}.js
+// carry the wasm inside as base64, because bundlers and single-file compilers lose a file that is read at run time.
+// dist/slim.js has no wasm and no socket: its user passes both.
+import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { chmodSync, copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { brotliCompressSync, gzipSync } from "node:zlib";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const at = (...parts) => path.join(root, ...parts);
+const say = (text) => process.stderr.write(`[build] ${text}\n`);
+
+export async function build() {
+  const rust = ["src", "Cargo.toml", "Cargo.lock", "rust-toolchain.toml", ".cargo/config.toml", "scripts/build.mjs"];
+  await unlessBuilt("wasm", rust, ["pkg/pgz_edge.js", "pkg/pgz_edge.d.ts", "pkg/pgz_edge_bg.wasm"], () => {
+    say("wasm-pack");
+    buildWasm();
+  });
+  const typescript = ["js", "pkg", "tsconfig.json", "tsconfig.build.json", "package.json", "scripts/build.mjs"];
+  await unlessBuilt("js", typescript, ["dist/workerd.js", "dist/types/index.d.ts"], async () => {
+    say("esbuild, tsc");
+    await bundle();
+    rmSync(at("dist/types"), { recursive: true, force: true });
+    run(process.execPath, [at("node_modules/typescript/bin/tsc"), "-p", "tsconfig.build.json"]);
+    const kilobytes = Object.entries(await sizes()).map(([name, bytes]) => `${name.replace("_bytes", "")} ${(bytes / 1000).toFixed(1)} kB`);
+    say(kilobytes.join(", "));
+  });
+}
+
+function buildWasm() {
+  const home = process.env.CARGO_HOME ?? path.join(os.homedir(), ".cargo");
+  const env = { ...process.env, PATH: [wasmBindgenShim(home), at("node_modules/.bin"), path.join(home, "bin"), process.env.PATH].join(path.delimiter) };
+  // Any of these would replace the flags of .cargo/config.toml, simd128 among them; `--config` below adds to them.
+  for (const name of Object.keys(env)) if (name.endsWith("RUSTFLAGS")) delete env[name];
+  const made = at(`.cache/build/pkg-${process.pid}`);
+  const parameters = ["build", root, "--target", "web", "--release", "--mode", "no-install", "--no-gitignore", "--no-pack", "--out-dir", made, "--out-name", "pgz_edge"];
+  run("wasm-pack", ["--log-level", "warn", ...parameters, "--", "--config", `target.wasm32-unknown-unknown.rustflags=${JSON.stringify(remaps(env, home))}`], env);
+  // It describes raw exports; without it `import wasm from "….wasm"` takes the type that js/ declares.
+  rmSync(path.join(made, "pgz_edge_bg.wasm.d.ts"));
+  rmSync(at("pkg"), { recursive: true, force: true });
+  renameSync(made, at("pkg"));
+}
+
+/** The CLI's reset function (`__wbg_reset_state`: a fresh instance after a trap) has a flag that wasm-pack cannot pass on. */
+function wasmBindgenShim(home) {
+  const folder = at(".cache/build/bin");
+  const shim = path.join(folder, "wasm-bindgen");
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(shim, `#!/bin/sh\nexec "${path.join(home, "bin", "wasm-bindgen")}" --experimental-reset-state-function "$@"\n`);
+  chmodSync(shim, 0o755);
+  return folder;
+}
+
+/** Panic locations name source files: without this the wasm would differ from machine to machine, and tell about it. */
+function remaps(env, home) {
+  const rustc = (...parameters) => spawnSync("rustc", parameters, { cwd: root, env, encoding: "utf8" }).stdout.trim();
+  const commit = /^commit-hash: (.*)$/m.exec(rustc("-vV"))?.[1];
+  const paths = { [`${rustc("--print", "sysroot")}/lib/rustlib/src/rust`]: `/rustc/${commit}`, [home]: "/cargo", [path.resolve(root)]: "/pgz-edge" };
+  return Object.entries(paths).map(([from, to]) => `--remap-path-prefix=${from}=${to}`);
+}
+
+async function bundle() {
+  const { build: esbuild } = await import("esbuild");
+  const missing = ["workerd", "node", "bun", "deno", "slim"].filter((name) => !existsSync(at(`js/entrypoints/${name}.ts`)));
+  if (missing.length > 0) throw new Error(`js/entrypoints/ lacks ${missing.map((name) => `${name}.ts`).join(", ")}`);
+  const common = {
+    absWorkingDir: root,
+    outdir: "dist",
+    bundle: true,
+    format: "esm",
+    target: "es2022",
+    platform: "neutral",
+    external: ["node:*", "cloudflare:*"],
+    sourcemap: true,
+    logLevel: "warning",
+  };
+  const entries = (...names) => names.map((name) => `js/entrypoints/${name}.ts`);
+  await Promise.all([
+    esbuild({ ...common, entryPoints: entries("workerd", "slim"), plugins: [wasmBeside] }),
+    esbuild({ ...common, entryPoints: entries("node", "bun", "deno"), loader: { ".wasm": "binary" } }),
+  ]);
+  copyFileSync(at("pkg/pgz_edge_bg.wasm"), at("dist/pgz_edge_bg.wasm"));
+}
+
+const wasmBeside = {
+  name: "wasm-beside",
+  setup: ({ onResolve }) => onResolve({ filter: /pgz_edge_bg\.wasm$/ }, () => ({ path: "./pgz_edge_bg.wasm", external: true })),
+};
+
+/** What one pays for the driver: the wasm alone, and all that goes to a Worker or into a Node bundle, minified and gzipped. */
+export async function sizes() {
+  const { transform } = await import("esbuild");
+  const wasm = readFileSync(at("dist/pgz_edge_bg.wasm"));
+  const minified = async (name) => Buffer.from((await transform(readFileSync(at(`dist/${name}.js`), "utf8"), { minify: true, format: "esm" })).code);
+  const gzip = (bytes) => gzipSync(bytes, { level: 9 }).length;
+  return {
+    wasm_bytes: wasm.length,
+    wasm_gzip_bytes: gzip(wasm),
+    wasm_brotli_bytes: brotliCompressSync(wasm).length,
+    workerd_gzip_bytes: gzip(wasm) + gzip(await minified("workerd")),
+    node_gzip_bytes: gzip(await minified("node")),
+  };
+}
+
+/** Runs `make` unless the inputs are those of the last time and the outputs are there. Inputs edited meanwhile count as not built. */
+async function unlessBuilt(name, inputs, outputs, make) {
+  const stamp = at(`.cache/build/${name}.stamp`);
+  const now = digest(inputs);
+  if (outputs.every((file) => existsSync(at(file))) && existsSync(stamp) && readFileSync(stamp, "utf8") === now) return;
+  rmSync(stamp, { force: true });
+  await make();
+  mkdirSync(path.dirname(stamp), { recursive: true });
+  writeFileSync(stamp, now);
+}
+
+function digest(inputs) {
+  const hash = createHash("sha256");
+  const add = (file) => {
+    if (!existsSync(at(file))) return;
+    if (!statSync(at(file)).isDirectory()) return hash.update(`${file}\0`).update(readFileSync(at(file)));
+    for (const name of readdirSync(at(file)).sort()) add(path.join(file, name));
+  };
+  inputs.forEach(add);
+  return hash.digest("hex");
+}
+
+function run(command, parameters, env = process.env) {
+  const { status, error } = spawnSync(command, parameters, { cwd: root, env, stdio: ["ignore", 2, 2] });
+  if (status !== 0) throw new Error(`${path.basename(command)} ${error?.message ?? `ended with status ${status}`}`);
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
+  try {
+    await build();
+  } catch (error) {
+    say(error.message);
+    process.exitCode = 1;
+  }
+}

@@ -1,0 +1,75 @@
+/**
+ * What the tests of the demo share: a PostgreSQL with the sample data, the Worker in front of it, and a look at what PostgreSQL is doing
+ * for it, by another client than ours.
+ */
+import pg from "pg";
+import { afterAll } from "vitest";
+import { sampleDatabase } from "../../worker-example/sample-data.mjs";
+import { serve } from "../../worker-example/serve.mjs";
+import { startServers } from "../servers/index.mjs";
+
+export const tightLimits = { maxRows: 1_000, maxBytes: 100_000, timeout: 700 };
+
+export async function startDemo() {
+  const undo: (() => Promise<unknown>)[] = [];
+  const stop = async () => {
+    for (const step of undo.splice(0).reverse()) await step();
+  };
+  afterAll(stop);
+
+  const { servers, stop: stopServers } = await startServers({ majors: [18] });
+  undo.push(stopServers);
+  const [server] = servers;
+  if (server === undefined) throw new Error("no server was started");
+  const sample = sampleDatabase(server.superuserUrl, `pgz_edge_test_${process.pid}_${Math.trunc(performance.now())}`);
+  undo.push(sample.drop);
+  await sample.load();
+  const admin = new pg.Client({ connectionString: sample.adminUrl });
+  await admin.connect();
+  undo.push(() => admin.end());
+
+  /** What the Worker's role runs at this moment: one line per busy backend. */
+  const busy = async () => {
+    const text = "select query, state, coalesce(wait_event, '') as waiting from pg_stat_activity where usename = $1 and state <> 'idle' order by query";
+    return (await admin.query<{ query: string; state: string; waiting: string }>(text, [sample.role])).rows;
+  };
+
+  return {
+    sample,
+    admin,
+    busy,
+    /** Starts a Worker: in the newest workerd, or with the small limits above in place of the real ones. */
+    async worker({ newest = false, tight = false, databaseUrl = sample.readerUrl } = {}) {
+      const worker = await serve({ databaseUrl, newest, plugins: tight ? [useTightLimits] : [] });
+      undo.push(worker.stop);
+      return worker;
+    },
+    /** Milliseconds until PostgreSQL runs nothing for the Worker any more. */
+    async untilQuiet() {
+      const from = performance.now();
+      while ((await busy()).length > 0) {
+        if (performance.now() - from > 10_000) throw new Error(`still running after 10 s: ${JSON.stringify(await busy())}`);
+        await pause(10);
+      }
+      return performance.now() - from;
+    },
+    /** Waits until PostgreSQL runs a query with these words for the Worker. */
+    async untilBusyWith(words: string) {
+      for (const deadline = performance.now() + 5_000; ; await pause(10)) {
+        const found = (await busy()).find(({ query, state }) => state === "active" && query.includes(words));
+        if (found) return found;
+        if (performance.now() > deadline) throw new Error(`PostgreSQL never ran ${words}: ${JSON.stringify(await busy())}`);
+      }
+    },
+  };
+}
+
+export const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+const useTightLimits = {
+  name: "tight-limits",
+  setup(build: import("esbuild").PluginBuild) {
+    const contents = `export const limits = ${JSON.stringify(tightLimits)}; export const maxQueryLength = 1000;`;
+    build.onLoad({ filter: /worker-example\/src\/limits\.ts$/ }, () => ({ contents, loader: "ts" }));
+  },
+};

@@ -1,0 +1,172 @@
+// The page in a real browser: what a visitor sees while rows arrive, when a query fails, and what Stop does in PostgreSQL.
+import { mkdtemp, rm } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { chromium, type BrowserContext, type Page } from "playwright-core";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { eventRows } from "../../worker-example/sample-data.mjs";
+import type { Worker } from "../../worker-example/serve.mjs";
+import { startDemo } from "./demo-server.ts";
+
+const candidates = [process.env.CHROMIUM, ...["chromium", "chromium-browser", "google-chrome"].map((name) => `/usr/bin/${name}`)];
+const executablePath = candidates.find((file) => file !== undefined && existsSync(file));
+const flags = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync";
+
+let demo: Awaited<ReturnType<typeof startDemo>>;
+let browser: BrowserContext | undefined;
+let profile: string;
+beforeAll(async () => {
+  if (executablePath === undefined) throw new Error("no Chromium: run scripts/setup, or name one in CHROMIUM");
+  demo = await startDemo();
+  profile = await mkdtemp(path.join(tmpdir(), "pgz-edge-chromium-"));
+  browser = await chromium.launchPersistentContext(profile, { executablePath, headless: true, args: flags.split(" "), viewport: { width: 1200, height: 900 } });
+}, 60_000);
+afterAll(async () => {
+  await browser?.close();
+  if (profile) await rm(profile, { recursive: true, force: true });
+});
+
+describe.each([{ workerd: "bundled", newest: false }, { workerd: "newest", newest: true }])("$workerd workerd", ({ newest }) => {
+  let worker: Worker;
+  let page: Page;
+  const complaints: string[] = [];
+  beforeAll(async () => {
+    worker = await demo.worker({ newest });
+  }, 30_000);
+  beforeEach(async () => {
+    complaints.length = 0;
+    page = (await browser?.newPage()) as Page;
+    page.on("pageerror", (error) => complaints.push(String(error)));
+    page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
+    await page.goto(worker.url);
+  });
+  afterEach(async () => {
+    await page.close();
+    // The browser itself logs answers other than 2xx and broken streams; a refusal by the content policy or an exception is ours.
+    expect(complaints.filter((text) => !text.startsWith("Failed to load resource"))).toEqual([]);
+  });
+
+  const text = (id: string) => page.locator(`#${id}`).innerText();
+  const count = async () => Number((await text("row-count")).replaceAll(",", ""));
+  const ends = (state: string) => page.locator(`#status[data-state="${state}"]`).waitFor({ timeout: 30_000 });
+  const run = async (sql: string) => {
+    await page.getByLabel("SQL").fill(sql);
+    await page.keyboard.press("Control+Enter");
+  };
+
+  test("rows are on the page while the stream runs, and all are counted at its end", async () => {
+    await run("select *, pg_sleep(case when id % 20000 = 0 then 0.1 end) is null as napped from events");
+    await page.waitForFunction(() => Number(document.getElementById("row-count")?.textContent.replaceAll(",", "")) > 0);
+    const seen = [await count()];
+    expect(await page.locator("#first tr").count()).toBeGreaterThan(0);
+    expect(await page.locator("#status").getAttribute("data-state")).toBe("running");
+    for (; seen.length < 3 && (seen.at(-1) ?? 0) < eventRows; await page.waitForTimeout(50)) {
+      const now = await count();
+      if (now > (seen.at(-1) ?? 0)) seen.push(now);
+    }
+    expect(seen[1], `counted ${seen}`).toBeLessThan(eventRows);
+
+    await ends("done");
+    expect(await count()).toBe(eventRows);
+    const bytes = await demo.admin.query<{ bytes: string }>(
+      "select sum(octet_length(row_to_json(e)::text) + length(',\"napped\":') + length((id % 20000 <> 0)::text) + 1) as bytes from events e",
+    );
+    expect(Number((await text("byte-count")).replaceAll(",", ""))).toBe(Number(bytes.rows[0]?.bytes));
+    expect(await text("first-byte")).toMatch(/^\d+ ms$/);
+    expect(Number(await text("seconds"))).toBeGreaterThan(0.9);
+    expect(Number(await text("speed"))).toBeGreaterThan(0);
+    expect(await page.locator("#rows tr").count()).toBeLessThan(500); // 200,000 rows do not become 200,000 elements
+    expect(await page.locator("#latest tr").last().locator("th").innerText()).toBe("200,000");
+    expect(await page.locator("#latest tr").last().locator("td").first().innerText()).toBe("9000200000");
+  }, 40_000);
+
+  test("values keep every digit, NULL is told from text, columns keep their order", async () => {
+    await run(`select 9007199254740993 as b, 0.10000000000000000001 as a, null as "2", 'null' as "1", 1 as b, '{"k": [1, "}"]}'::jsonb as j`);
+    await ends("done");
+    expect(await page.locator("#columns th").allInnerTexts()).toEqual(["#", "b", "a", "2", "1", "b", "j"]);
+    expect(await page.locator("#first td").allInnerTexts()).toEqual(
+      ["9007199254740993", "0.10000000000000000001", "null", "null", "1", '{"k": [1, "}"]}']);
+    expect(await page.locator("#first td.null").count()).toBe(1);
+  });
+
+  test("an error is shown with its code, its place and its hint", async () => {
+    await run("select 1,\n  lenght('a')");
+    await ends("failed");
+    const shown = await text("failure");
+    expect(shown).toContain("42883: function lenght(unknown) does not exist");
+    expect(shown).toContain("  lenght('a')\n  ^");
+    expect(shown).toContain("Hint: No function matches");
+    await run("select 1 as fine");
+    await ends("done");
+    expect(await page.locator("#failure").isVisible()).toBe(false);
+  });
+
+  test("a stream that breaks off is not taken for the whole result", async () => {
+    await page.getByRole("button", { name: "Fails half way" }).click();
+    await page.getByRole("button", { name: "Run" }).click();
+    await ends("failed");
+    expect(await text("status")).toMatch(/broke off after [\d,]+ rows/);
+    expect(await count()).toBeLessThan(150_000);
+  });
+
+  test("Stop cancels a running stream in PostgreSQL", async () => {
+    await run("select * from events, generate_series(1, 4) n");
+    await page.waitForFunction(() => Number(document.getElementById("row-count")?.textContent.replaceAll(",", "")) > 1000);
+    await demo.untilBusyWith("generate_series(1, 4)");
+    await page.getByRole("button", { name: "Stop" }).click();
+    expect(await demo.untilQuiet()).toBeLessThan(1_000);
+    await ends("stopped");
+    expect(await count()).toBeLessThan(4 * eventRows);
+    expect(await page.getByRole("button", { name: "Run" }).isEnabled()).toBe(true);
+  });
+
+  test("Stop cancels a query without rows in PostgreSQL", async () => {
+    await run("select pg_sleep(30)");
+    await demo.untilBusyWith("pg_sleep(30)");
+    await page.getByRole("button", { name: "Stop" }).click();
+    expect(await demo.untilQuiet()).toBeLessThan(1_000);
+    await ends("stopped");
+  });
+
+  test("closing the tab cancels as well", async () => {
+    await run("select pg_sleep(31)");
+    await demo.untilBusyWith("pg_sleep(31)");
+    await page.close();
+    expect(await demo.untilQuiet()).toBeLessThan(1_000);
+  });
+
+  test("text from the database and from errors never becomes HTML", async () => {
+    const trap = `<img src=x onerror="document.title='owned'">`;
+    await run(`select '${trap.replaceAll("'", "''")}' as "${trap.replaceAll('"', '""')}"`);
+    await ends("done");
+    expect(await page.locator("#columns th").last().innerText()).toBe(trap.slice(0, 63));
+    expect(await page.locator("#first td").innerText()).toBe(trap);
+    await run(`select "${trap.replaceAll('"', '""')}"`);
+    await ends("failed");
+    expect(await text("failure")).toContain("<img src=x onerror=");
+    expect(await page.locator("img").count()).toBe(0);
+    expect(await page.title()).not.toBe("owned");
+  });
+
+  test("the page may load nothing from elsewhere and run no other script", async () => {
+    const response = await page.goto(worker.url);
+    const policy = response?.headers()["content-security-policy"] ?? "";
+    expect(policy).toMatch(/^default-src 'none'; script-src 'nonce-[-0-9a-f]{36}';/);
+    expect(policy).not.toContain("unsafe");
+    await page.evaluate(() => {
+      const script = document.createElement("script");
+      script.textContent = "document.title = 'owned'";
+      document.body.append(script);
+    });
+    expect(await page.title()).not.toBe("owned");
+    expect(complaints.splice(0).join()).toContain("Content Security Policy");
+  });
+
+  test("every control has a name, and the page fits a telephone", async () => {
+    const names = await page.locator("button, select, textarea").evaluateAll((nodes) => nodes.map((node) => ((node as HTMLInputElement).labels?.[0] ?? node).textContent.trim()));
+    expect(names).not.toContain("");
+    await page.setViewportSize({ width: 360, height: 700 });
+    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(360);
+  });
+});

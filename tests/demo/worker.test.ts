@@ -1,0 +1,200 @@
+// The example Worker by HTTP alone, in the workerd that miniflare brings and in the newest one: they tell a Worker of a client that
+// left in different ways.
+import { beforeAll, describe, expect, test } from "vitest";
+import { eventRows } from "../../worker-example/sample-data.mjs";
+import type { Worker } from "../../worker-example/serve.mjs";
+import { startDemo, tightLimits } from "./demo-server.ts";
+
+interface Failure {
+  code: string;
+  message: string;
+  hint?: string;
+  position?: string | number;
+}
+
+let demo: Awaited<ReturnType<typeof startDemo>>;
+beforeAll(async () => {
+  demo = await startDemo();
+  const { admin, sample } = demo;
+  await admin.query(`create sequence tickets; grant all on tickets to ${sample.role}`);
+  // A role that may write, so that the read-only transaction alone has to refuse.
+  await admin.query(`grant insert, update, delete on users to ${sample.role}`);
+  await admin.query(`alter role ${sample.role} set default_transaction_read_only = off`);
+}, 30_000);
+
+describe.each([{ workerd: "bundled", newest: false }, { workerd: "newest", newest: true }])("$workerd workerd", ({ newest }) => {
+  let worker: Worker;
+  beforeAll(async () => {
+    worker = await demo.worker({ newest });
+  }, 30_000);
+
+  const ask = (q: string, init: RequestInit = {}) =>
+    fetch(new URL("/query", worker.url), {
+      method: "POST",
+      headers: { "content-type": "application/json", "accept-encoding": "identity" },
+      body: JSON.stringify({ q, format: "ndjson" }),
+      ...init,
+    });
+
+  test("streams every row, once and in order", async () => {
+    const response = await ask("select id from events order by id");
+    expect(response.status).toBe(200);
+    expect(response.headers.get("content-type")).toMatch(/^application\/x-ndjson/);
+    expect(response.headers.get("x-content-type-options")).toBe("nosniff");
+    const text = await response.text();
+    const expected = Array.from({ length: eventRows }, (_, index) => `{"id":${9_000_000_001 + index}}\n`).join("");
+    expect(text === expected).toBe(true);
+  });
+
+  test("gives the server's own JSON for every column of the sample", async () => {
+    const lines = (await (await ask("select * from events where id % 1000 < 8")).text()).trimEnd().split("\n");
+    const { rows } = await demo.admin.query<{ json: Record<string, unknown> }>("select row_to_json(e) as json from events e where id % 1000 < 8");
+    expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual(rows.map(({ json }) => json));
+  });
+
+  test("/query by GET and /users", async () => {
+    const got = await fetch(new URL(`/query?q=${encodeURIComponent("select 1 as one")}`, worker.url));
+    expect(await got.text()).toBe('{"one":1}\n');
+    const users = await fetch(new URL("/users?after=998", worker.url));
+    expect((await users.text()).trimEnd().split("\n").map((line) => (JSON.parse(line) as { id: number }).id)).toEqual([999, 1000]);
+    expect((await fetch(new URL("/users?after=x", worker.url))).status).toBe(400);
+  });
+
+  test("answers 400 and the server's words when the query fails before its first row", async () => {
+    const response = await ask("select *\nfrom evnts");
+    expect(response.status).toBe(400);
+    const failure = (await response.json()) as Failure;
+    expect(failure).toMatchObject({ code: "42P01", message: 'relation "evnts" does not exist' });
+    expect(Number(failure.position)).toBe(15);
+    expect(Object.keys(failure).every((key) => ["code", "message", "hint", "position"].includes(key))).toBe(true);
+
+    const hinted = (await (await ask("select lenght('a')")).json()) as Failure;
+    expect(hinted.hint).toMatch(/No function matches/);
+  });
+
+  test("breaks the stream off, never ends it cleanly, when the query fails after rows have gone out", async () => {
+    const response = await ask("select n, 1 / (150000 - n) as inverse from generate_series(1, 200000) n");
+    expect(response.status).toBe(200);
+    await expect(response.text()).rejects.toThrow();
+  });
+
+  const refused: [string, string][] = [
+    ["delete from users", "25006"],
+    ["select nextval('tickets')", "25006"],
+    ["with gone as (delete from users returning id) select * from gone", "25006"],
+    ["commit; drop table users", "42601"],
+    ["select 1; delete from users", "42601"],
+    ["create table mine (id int)", "25006"],
+    ["select set_config('transaction_read_only', 'off', true), nextval('tickets')", "25001"],
+    ["do $$ begin commit; delete from users; end $$", "2D000"],
+    ["do $$ begin perform set_config('transaction_read_only', 'off', true); delete from users; end $$", "25001"],
+    ["copy users from stdin", "25006"],
+    ["copy users to program 'cat'", "42501"],
+    ["select pg_read_file('/etc/passwd')", "42501"],
+  ];
+  test.each(refused)("refuses %s", async (q, code) => {
+    const response = await ask(q);
+    expect([response.status, await response.json()]).toMatchObject([400, { code }]);
+    const { rows } = await demo.admin.query<{ users: string; called: boolean }>("select count(*) as users, (select is_called from tickets) as called from users");
+    expect(rows).toEqual([{ users: "1000", called: false }]);
+  });
+
+  // They run alone, in a transaction that ends with them: nothing is left for the next visitor.
+  test.each(["commit", "set transaction read write", "rollback", "set default_transaction_read_only = off"])("%s reaches nothing", async (q) => {
+    expect((await ask(q)).status).toBe(200);
+    expect(((await (await ask("delete from users")).json()) as Failure).code).toBe("25006");
+  });
+
+  test("refuses what is no query", async () => {
+    const status = async (path: string, init?: RequestInit) => (await fetch(new URL(path, worker.url), init)).status;
+    expect(await status("/query")).toBe(400);
+    expect(await status("/query", { method: "PUT", body: "{}" })).toBe(405);
+    expect(await status("/query", { method: "POST", body: "not json" })).toBe(400);
+    expect(await status("/query", { method: "POST", body: '{"q": 1}' })).toBe(400);
+    expect(await status("/query", { method: "POST", body: JSON.stringify({ q: `select '${"x".repeat(70_000)}'` }) })).toBe(413);
+    expect(await status("/query", { method: "POST", body: JSON.stringify({ q: "x".repeat(600_000) }) })).toBe(413);
+    expect(await status("/query?q=select%201&format=xml")).toBe(400);
+    expect(await status("/query?q=select%201", { headers: { "sec-fetch-site": "cross-site" } })).toBe(403);
+    expect(await status("/elsewhere")).toBe(404);
+  });
+
+  test("a client that leaves a running stream cancels the query", async () => {
+    const leave = new AbortController();
+    const response = await ask("select * from events, generate_series(1, 20)", { signal: leave.signal });
+    await response.body?.getReader().read();
+    await demo.untilBusyWith("generate_series(1, 20)");
+    leave.abort();
+    expect(await demo.untilQuiet()).toBeLessThan(1_000);
+  });
+
+  test("a client that leaves before the first row cancels the query", async () => {
+    const leave = new AbortController();
+    const response = ask("select pg_sleep(20)", { signal: leave.signal });
+    await demo.untilBusyWith("pg_sleep(20)");
+    leave.abort();
+    await expect(response).rejects.toThrow();
+    expect(await demo.untilQuiet()).toBeLessThan(1_000);
+  });
+
+  test("leaves no connection behind", async () => {
+    for (const deadline = performance.now() + 5_000; ; ) {
+      const { rows } = await demo.admin.query("select query, state from pg_stat_activity where usename = $1", [demo.sample.role]);
+      if (rows.length === 0) break;
+      expect(performance.now(), JSON.stringify(rows)).toBeLessThan(deadline);
+    }
+  });
+
+  test("a database that is down is a 502 without its address", async () => {
+    const lost = await demo.worker({ newest, databaseUrl: "postgres://someone:hunter2@127.0.0.1:9/secret_database" });
+    const response = await fetch(new URL("/query?q=select%201", lost.url));
+    const text = await response.text();
+    expect([response.status, (JSON.parse(text) as Failure).code]).toEqual([502, "DATABASE_UNAVAILABLE"]);
+    expect(text).not.toMatch(/someone|hunter2|secret_database|127\.0\.0\.1/);
+    expect((await fetch(new URL("/query?q=select%201", lost.url))).status).toBe(502); // and the process that hosts it is alive
+    await lost.stop();
+  }, 20_000);
+});
+
+describe("caps", () => {
+  let worker: Worker;
+  beforeAll(async () => {
+    worker = await demo.worker({ tight: true });
+  }, 30_000);
+
+  /** What comes of a query: the lines that arrived, and how it ended. */
+  async function outcome(q: string) {
+    const response = await fetch(new URL(`/query?q=${encodeURIComponent(q)}`, worker.url));
+    if (!response.ok) return { lines: 0, end: ((await response.json()) as Failure).code };
+    let text = "";
+    try {
+      for await (const chunk of response.body ?? []) text += new TextDecoder().decode(chunk as Uint8Array);
+    } catch {
+      return { lines: text.split("\n").length - 1, end: "broken off" };
+    }
+    return { lines: text.split("\n").length - 1, end: "clean" };
+  }
+
+  test("rows", async () => {
+    expect(await outcome(`select generate_series(1, ${tightLimits.maxRows})`)).toEqual({ lines: tightLimits.maxRows, end: "clean" });
+    const over = await outcome(`select generate_series(1, ${tightLimits.maxRows + 1})`);
+    expect(over.lines).toBeLessThanOrEqual(tightLimits.maxRows);
+    expect(over.end).toMatch(/RESPONSE_TOO_LARGE|broken off/);
+    expect(await demo.untilQuiet()).toBeLessThan(1_000);
+  });
+
+  test("bytes", async () => {
+    expect(await outcome("select repeat('x', 50000) as x")).toEqual({ lines: 1, end: "clean" });
+    expect(await outcome("select repeat('x', 200000)")).toEqual({ lines: 0, end: "RESPONSE_TOO_LARGE" });
+    const over = await outcome("select repeat('x', 30000) from generate_series(1, 100)");
+    expect(over.lines).toBeLessThanOrEqual(3);
+    expect(over.end).toMatch(/RESPONSE_TOO_LARGE|broken off/);
+    expect(await demo.untilQuiet()).toBeLessThan(1_000);
+  });
+
+  test("time", async () => {
+    expect(await outcome("select pg_sleep(20)")).toEqual({ lines: 0, end: "QUERY_TIMEOUT" });
+    const over = await outcome("select pg_sleep(0.2)::text, repeat('x', 1000) from generate_series(1, 90)");
+    expect(over.end).toMatch(/QUERY_TIMEOUT|broken off/);
+    expect(await demo.untilQuiet()).toBeLessThan(1_000);
+  });
+});

@@ -1,0 +1,38 @@
+// What a newcomer would deploy: wrangler takes the configuration, resolves pgz-edge by its export conditions and finds its wasm.
+import { execFile } from "node:child_process";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { here, linkDriver, root } from "../../worker-example/build.mjs";
+
+let folder: string;
+beforeAll(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), "pgz-edge-wrangler-"));
+  linkDriver();
+});
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+test("wrangler deploy --dry-run", async () => {
+  const wrangler = path.join(root, "node_modules", "wrangler", "bin", "wrangler.js");
+  const env = { ...process.env, HOME: folder, XDG_CONFIG_HOME: folder, WRANGLER_SEND_METRICS: "false", WRANGLER_HIDE_BANNER: "true", CI: "1" };
+  const { stdout, stderr } = await promisify(execFile)(process.execPath, [wrangler, "deploy", "--dry-run", "--outdir", path.join(folder, "out")], { cwd: here, env });
+  expect(stdout).toMatch(/env\.HYPERDRIVE/);
+  expect(stdout).toMatch(/--dry-run: exiting now/);
+  expect(stderr).not.toMatch(/warn|error/i);
+  const files = await readdir(path.join(folder, "out"));
+  expect(files.filter((name) => name.endsWith(".wasm"))).toHaveLength(1);
+  const script = await readFile(path.join(folder, "out", "worker.js"), "utf8");
+  expect(script).not.toMatch(/from "node:/); // nodejs_compat is off: such an import would fail at the first request
+}, 60_000);
+
+test("the flags are the ones the README names, and nodejs_compat is not among them", async () => {
+  const config = await readFile(path.join(here, "wrangler.jsonc"), "utf8");
+  expect(config).toMatch(/"compatibility_flags": \["enable_request_signal"\]/);
+});
+
+test("the example handler is at most 12 lines", async () => {
+  const handler = await readFile(path.join(here, "src", "users.ts"), "utf8");
+  expect(handler.trimEnd().split("\n").length).toBeLessThanOrEqual(12);
+});

@@ -1,0 +1,144 @@
+// Abort, deadline, leaving: the call settles at once, the server's query is gone within a second, the connection stays usable.
+import type { Case, Context } from "../context.ts";
+import { eventually, newMark, pause, readSome, running, withClient } from "./helpers.ts";
+
+const gone = (t: Context, mark: string) => eventually("the server's query is gone", 1000, async () => (await running(t, mark)) === 0);
+const started = (t: Context, mark: string) => eventually("the server runs the query", 3000, async () => (await running(t, mark)) === 1);
+
+export const cancel: Case[] = [
+  {
+    name: "aborting a query cancels it on the server, and the client goes on",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const mark = newMark(t);
+        const controller = new AbortController();
+        const call = client.query(`select /* ${mark} */ pg_sleep(30)`, { signal: controller.signal });
+        const settled = t.assert.rejects(call, { name: "AbortError", code: "ABORTED", cause: "because" });
+        await started(t, mark);
+        controller.abort("because");
+        await settled;
+        await gone(t, mark);
+        t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
+      }),
+  },
+  {
+    name: "a deadline cancels on the server",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const mark = newMark(t);
+        await t.assert.rejects(client.query(`select /* ${mark} */ pg_sleep(30)`, { timeout: 200 }), { name: "TimeoutError", code: "QUERY_TIMEOUT" });
+        await gone(t, mark);
+        t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
+      }),
+  },
+  {
+    name: "an aborted stream errors its reader and cancels on the server",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const mark = newMark(t);
+        const controller = new AbortController();
+        const body = await client.stream(`select /* ${mark} */ g, repeat('x', 500) from generate_series(1, 5000000) g`, { signal: controller.signal });
+        const { reader } = await readSome(body, 100_000);
+        controller.abort();
+        await t.assert.rejects(
+          (async () => {
+            while (!(await reader.read()).done);
+          })(),
+          { code: "ABORTED" },
+        );
+        await gone(t, mark);
+        t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
+      }),
+  },
+  {
+    name: "leaving a stream cancels on the server",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const mark = newMark(t);
+        const { reader } = await readSome(await client.stream(`select /* ${mark} */ g, repeat('x', 500) from generate_series(1, 5000000) g`));
+        await reader.cancel("enough");
+        await gone(t, mark);
+        t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
+      }),
+  },
+  {
+    name: "a signal that is aborted already stops a call before it begins",
+    run: (t) =>
+      withClient(t, async (client) => {
+        await t.assert.rejects(client.query("select 1", { signal: AbortSignal.abort() }), { code: "ABORTED", retryable: true });
+        t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
+      }),
+  },
+  {
+    name: "an aborted call that waits in the queue never runs",
+    run: (t) =>
+      withClient(t, async (client) => {
+        await client.exec("create temp table runs (n int4)");
+        const controller = new AbortController();
+        const first = client.query("select pg_sleep(0.3)");
+        const second = t.assert.rejects(client.exec("insert into runs values (1)", { signal: controller.signal }), { code: "ABORTED" });
+        await pause(50);
+        controller.abort();
+        await second;
+        await first;
+        t.assert.deepEqual((await client.query("select count(*)::int4 as n from runs")).rows, [{ n: 0 }]);
+      }),
+  },
+  {
+    name: "a cancel never hits the next statement",
+    run: (t) =>
+      withClient(t, async (client) => {
+        for (let round = 0; round < 25; round++) {
+          const controller = new AbortController();
+          const call = client.query(`select pg_sleep(${(round % 5) / 1000})`, { signal: controller.signal }).then(
+            () => "done",
+            (error: { code: string }) => error.code,
+          );
+          await pause(round % 4);
+          controller.abort();
+          const outcome = await call;
+          t.assert(outcome === "done" || outcome === "ABORTED", `outcome ${outcome}`);
+          t.assert.deepEqual((await client.query(t.pgz.sql`select ${round}::int4 as n`)).rows, [{ n: round }], `round ${round}`);
+        }
+      }),
+  },
+  {
+    name: "close ends a running query",
+    async run(t) {
+      const client = await t.pgz.connect({ ...t.options });
+      const mark = newMark(t);
+      const settled = t.assert.rejects(client.query(`select /* ${mark} */ pg_sleep(30)`));
+      await started(t, mark);
+      await client.close();
+      const error = await settled;
+      t.assert(error instanceof t.pgz.PgzError, `a typed error, not ${error}`);
+      await gone(t, mark);
+    },
+  },
+  {
+    name: "a session that is terminated rejects its call and all later ones",
+    async run(t) {
+      const client = await t.pgz.connect({ ...t.options });
+      const mark = newMark(t);
+      const settled = t.assert.rejects(client.query(`select /* ${mark} */ pg_sleep(30)`), { code: "57P01" });
+      await started(t, mark);
+      await t.side(`select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and query like '%${mark}%'`);
+      await settled;
+      const error = await t.assert.rejects(client.query("select 1"));
+      t.assert(error instanceof t.pgz.ConnectionError, `a ConnectionError, not ${error}`);
+      await client.close();
+    },
+  },
+  {
+    name: "an idle session that is terminated is noticed by the next call",
+    async run(t) {
+      const client = await t.pgz.connect({ ...t.options });
+      const [row] = (await client.query("select pg_backend_pid() as pid")).rows as { pid: number }[];
+      await t.side(`select pg_terminate_backend(${row?.pid})`);
+      await pause(100);
+      const error = await t.assert.rejects(client.query("select 1"));
+      t.assert(error instanceof t.pgz.PgzError, `a typed error, not ${error}`);
+      await client.close();
+    },
+  },
+];

@@ -1,0 +1,171 @@
+// Connecting: TLS modes, authentication methods, and every way in which it can go wrong. No error may show a secret.
+import type { Case, Context } from "../context.ts";
+import { withClient } from "./helpers.ts";
+
+const SECRET = "hunter2-kLs9";
+
+/** The rejection of connecting with these options; fails when it shows the password or hangs. */
+async function refused(t: Context, config: object | string, properties: Record<string, unknown>): Promise<Error & Record<string, unknown>> {
+  const error = await t.assert.rejects(Promise.resolve().then(() => t.pgz.connect(config as never)), properties);
+  t.assert(error instanceof t.pgz.PgzError, `a typed error, not ${error}`);
+  const cause = error.cause as Error | undefined;
+  const shown = [error.message, error.stack, String(error), JSON.stringify(error), String(cause), cause?.stack, cause?.message].join("\n");
+  t.assert(!shown.includes(SECRET) && !shown.includes(t.options.password), "an error shows the password");
+  return error;
+}
+
+export const connecting: Case[] = [
+  {
+    name: "the session is encrypted exactly when it was asked for",
+    run: (t) =>
+      withClient(t, async (client) => {
+        t.assert.deepEqual((await client.query("select ssl from pg_stat_ssl where pid = pg_backend_pid()")).rows, [{ ssl: t.tls }]);
+      }),
+  },
+  {
+    name: "sslmode prefer takes TLS where it is offered",
+    only: "tls",
+    run: (t) =>
+      withClient(t, async (client) => t.assert.deepEqual((await client.query("select ssl from pg_stat_ssl where pid = pg_backend_pid()")).rows, [{ ssl: true }]), {
+        sslmode: "prefer",
+      }),
+  },
+  {
+    name: "sslmode allow stays plain where the server lets it",
+    only: "plain",
+    run: (t) =>
+      withClient(t, async (client) => t.assert.deepEqual((await client.query("select ssl from pg_stat_ssl where pid = pg_backend_pid()")).rows, [{ ssl: false }]), {
+        sslmode: "allow",
+      }),
+  },
+  {
+    name: "direct TLS works where the runtime can send ALPN, and is refused before a byte elsewhere",
+    only: "tls",
+    async run(t) {
+      if (t.runtime === "workerd") return void (await refused(t, { ...t.options, sslnegotiation: "direct" }, { code: "UNSUPPORTED_ON_RUNTIME" }));
+      if (t.server.major < 17) return void (await refused(t, { ...t.options, sslnegotiation: "direct" }, {}));
+      await withClient(t, async (client) => t.assert.deepEqual((await client.query("select ssl from pg_stat_ssl where pid = pg_backend_pid()")).rows, [{ ssl: true }]), {
+        sslnegotiation: "direct",
+      });
+    },
+  },
+  {
+    name: "a certificate that nobody signed is refused by verify-full, and a query never sent",
+    only: "tls",
+    async run(t) {
+      // On Workers the CA comes from the process, so there is no untrusted server to be had here; tests/faults has one.
+      if (t.runtime === "workerd") return void (await refused(t, { ...t.options, ca: "x" }, { code: "UNSUPPORTED_ON_RUNTIME" }));
+      const { ca: _, ...untrusting } = t.options;
+      const error = await refused(t, untrusting, { code: "TLS_FAILED", stage: "tls" });
+      t.assert(error instanceof t.pgz.ConnectionError, "a ConnectionError");
+    },
+  },
+  {
+    name: "a certificate for another name is refused by verify-full and accepted by verify-ca",
+    only: "tls",
+    async run(t) {
+      if (t.runtime === "workerd") return void (await refused(t, { ...t.options, servername: "other.example" }, { code: "UNSUPPORTED_ON_RUNTIME" }));
+      await refused(t, { ...t.options, servername: "other.example" }, { code: "TLS_FAILED" });
+      await withClient(t, async (client) => t.assert.equal((await client.query("select 1")).rowCount, 1), { servername: "other.example", sslmode: "verify-ca" });
+    },
+  },
+  {
+    name: "a wrong password is an AuthenticationError",
+    async run(t) {
+      const error = await refused(t, { ...t.options, password: SECRET }, { code: "28P01" });
+      t.assert(error instanceof t.pgz.AuthenticationError, "an AuthenticationError");
+      const missing: Record<string, unknown> = { ...t.options };
+      delete missing["password"];
+      await refused(t, missing, { code: "PASSWORD_MISSING" });
+    },
+  },
+  {
+    name: "a wrong database and a wrong user are the server's errors",
+    async run(t) {
+      await refused(t, { ...t.options, database: "no_such_database" }, { code: "3D000" });
+      await refused(t, { ...t.options, user: "no_such_user", password: SECRET }, { code: "28P01" });
+    },
+  },
+  {
+    name: "a wrong port and a wrong host are ConnectionErrors",
+    async run(t) {
+      const port = await refused(t, { ...t.options, port: 1 }, { code: "CONNECT_FAILED", retryable: true });
+      t.assert(port instanceof t.pgz.ConnectionError, "a ConnectionError");
+      await refused(t, { ...t.options, host: "no-such-host.invalid" }, { code: "CONNECT_FAILED", retryable: true });
+    },
+  },
+  {
+    name: "wrong URLs and options are UsageErrors that name the option",
+    async run(t) {
+      const { host, port } = t.options;
+      for (const [config, code, named] of [
+        ["mysql://u@h/d", "INVALID_URL", /postgres/],
+        [`postgres://u:${SECRET}@[::1/d`, "INVALID_URL", /URL/],
+        [`postgres://u:${SECRET}@${host}:${port}/d?sslmode=sometimes`, "INVALID_SSLMODE", /verify-full/],
+        [`postgres://u:${SECRET}@${host}/d?ssl_mode=require`, "UNKNOWN_OPTION", /sslmode/],
+        [{ ...t.options, sslMode: "require" }, "UNKNOWN_OPTION", /sslmode/],
+        [{ ...t.options, sslmode: "on" }, "INVALID_SSLMODE", /verify-full/],
+        [{ ...t.options, port: 70000 }, "INVALID_OPTION", /port/],
+        [{ ...t.options, maxRows: -1 }, "INVALID_OPTION", /maxRows/],
+        [{ ...t.options, user: "a\0b" }, "INVALID_OPTION", /user/],
+        [{ ...t.options, startup: { "x\0y": "1" } }, "INVALID_OPTION", /startup/],
+        [{ ...t.options, channelBinding: "require" }, "CHANNEL_BINDING_UNSUPPORTED", /hannel/],
+      ] as const) {
+        const error = await refused(t, config, { code });
+        t.assert(error instanceof t.pgz.UsageError, `${code} is a UsageError`);
+        t.assert.match(error.message, named);
+      }
+    },
+  },
+  {
+    name: "MD5 works, and requireAuth forbids it",
+    ownServer: true,
+    async run(t) {
+      const notices: string[] = [];
+      const md5 = { ...t.options, user: "app_md5", password: "app_md5-secret" };
+      const client = await t.pgz.connect({ ...md5, onNotice: (notice: { code?: string }) => void notices.push(notice.code ?? "") } as never);
+      t.assert.equal((await client.query("select current_user as u")).rowCount, 1);
+      await client.close();
+      await refused(t, { ...md5, requireAuth: "scram-sha-256" }, { code: "AUTH_METHOD_REFUSED" });
+    },
+  },
+  {
+    name: "a cleartext password goes over TLS and nowhere else",
+    ownServer: true,
+    async run(t) {
+      const clear = { ...t.options, user: "app_clear", password: "app_clear-secret" };
+      if (!t.tls) {
+        await refused(t, clear, { code: "AUTH_CLEARTEXT_REFUSED" });
+        Object.assign(clear, { allowCleartextPassword: true });
+      }
+      const client = await t.pgz.connect(clear);
+      t.assert.deepEqual((await client.query("select current_user as u")).rows, [{ u: "app_clear" }]);
+      await client.close();
+    },
+  },
+  {
+    name: "a password function is asked anew, and its failure is reported",
+    async run(t) {
+      let asked = 0;
+      const config = { ...t.options, password: async () => (asked++, t.options.password) };
+      for (let connection = 0; connection < 2; connection++) await (await t.pgz.connect(config)).close();
+      t.assert.equal(asked, 2);
+      await t.assert.rejects(t.pgz.connect({ ...t.options, password: () => Promise.reject(new Error("vault is sealed")) }));
+    },
+  },
+  {
+    name: "a connect that is aborted rejects at once",
+    async run(t) {
+      await t.assert.rejects(t.pgz.connect({ ...t.options, signal: AbortSignal.abort() }), { code: "ABORTED" });
+    },
+  },
+  {
+    name: "a closed client refuses calls, and close may be called again",
+    async run(t) {
+      const client = await t.pgz.connect({ ...t.options });
+      await client.close();
+      await client.close();
+      await t.assert.rejects(client.query("select 1"), { code: "CLIENT_CLOSED" });
+    },
+  },
+];

@@ -1,0 +1,60 @@
+// What several cases need: a client for the case that is always closed, reading a stream, and looking at the server from beside.
+import type { Client, Options } from "../../../js/index.ts";
+import type { Context } from "../context.ts";
+
+/** A client with this case's options, closed when `work` is over. */
+export async function withClient<T>(t: Context, work: (client: Client) => Promise<T>, options: Options = {}): Promise<T> {
+  const client = await t.pgz.connect({ ...t.options, ...options });
+  try {
+    return await work(client);
+  } finally {
+    await client.close();
+  }
+}
+
+export async function text(stream: ReadableStream<Uint8Array>): Promise<string> {
+  return new Response(stream).text();
+}
+
+/** The first `bytes` or more of a stream, which stays open; its reader is returned, locked. */
+export async function readSome(stream: ReadableStream<Uint8Array>, bytes = 1): Promise<{ reader: ReadableStreamDefaultReader<Uint8Array>; text: string }> {
+  const reader = stream.getReader();
+  const decoder = new TextDecoder();
+  let seen = "";
+  while (seen.length < bytes) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    seen += decoder.decode(value, { stream: true });
+  }
+  return { reader, text: seen };
+}
+
+export const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
+
+/** Waits until the server says so; fails behind `ms` with what it said last. */
+export async function eventually(what: string, ms: number, holds: () => Promise<boolean>): Promise<void> {
+  // Counted in pauses, not by a clock: workerd's clock stands still while a request computes.
+  for (let waited = 0; waited <= ms; waited += 50) {
+    if (await holds()) return;
+    await pause(50);
+  }
+  throw new Error(`within ${ms} ms not: ${what}`);
+}
+
+/** How many sessions run a statement that contains `mark` now. */
+export async function running(t: Context, mark: string): Promise<number> {
+  const [row] = await t.side(`select count(*) from pg_stat_activity where state = 'active' and pid <> pg_backend_pid() and query like '%${mark}%'`);
+  return Number(row?.[0]);
+}
+
+/** What the session that runs `mark` waits for, such as "ClientWrite". */
+export async function waitEvent(t: Context, mark: string): Promise<string | null> {
+  const [row] = await t.side(`select wait_event from pg_stat_activity where state = 'active' and pid <> pg_backend_pid() and query like '%${mark}%'`);
+  return row?.[0] ?? null;
+}
+
+let marks = 0;
+/** A text that marks one case's statement in pg_stat_activity. Comments survive there. */
+export function newMark(t: Context): string {
+  return `mark_${t.runtime}_${t.server.name}_${t.tls}_${++marks}_${Math.random().toString(36).slice(2)}`;
+}

@@ -1,0 +1,10 @@
+// All integration cases, gathered from the files beside this one.
+import type { Case } from "../context.ts";
+import { cancel } from "./cancel.ts";
+import { caps } from "./caps.ts";
+import { connecting } from "./connecting.ts";
+import { query } from "./query.ts";
+import { stream } from "./stream.ts";
+import { usage } from "./usage.ts";
+
+export const cases: Case[] = [...connecting, ...query, ...stream, ...cancel, ...caps, ...usage];

@@ -1,0 +1,182 @@
+// query, exec, sql: what comes back for what goes in.
+import type { Case } from "../context.ts";
+import { withClient } from "./helpers.ts";
+
+export const query: Case[] = [
+  {
+    name: "query gives rows as objects, with rowCount, command and fields",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const { sql } = t.pgz;
+        const result = await client.query(sql`select ${7}::int4 as id, ${"é€😀"}::text as name, null::text as nothing`);
+        t.assert.deepEqual(result.rows, [{ id: 7, name: "é€😀", nothing: null }]);
+        t.assert.equal(result.rowCount, 1);
+        t.assert.equal(result.command, "SELECT");
+        t.assert.deepEqual(
+          result.fields.map(({ name, typeOid }) => [name, typeOid]),
+          [["id", 23], ["name", 25], ["nothing", 25]],
+        );
+      }),
+  },
+  {
+    name: "query works as a template tag and with rowMode array",
+    run: (t) =>
+      withClient(t, async (client) => {
+        t.assert.deepEqual((await client.query`select ${1}::int4 as a, ${2}::int4 as b`).rows, [{ a: 1, b: 2 }]);
+        t.assert.deepEqual((await client.query("select 1 as a, 2 as a", { rowMode: "array" })).rows, [[1, 2]]);
+      }),
+  },
+  {
+    name: "values of each type come back as the type policy says",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const { rows } = await client.query(`select true as b, 1::int2 as i2, 9007199254740993::int8 as i8, 4294967295::oid as o, 1.5::float8 as f,
+          'NaN'::float8 as nan, '-Infinity'::float4 as inf, 12345678901234567890.10::numeric as n, '\\x00ff'::bytea as by, '{"a":[1,null]}'::jsonb as j,
+          date '2024-02-29' as d, timestamptz '2024-01-02 03:04:05.123456+02' as ts, array[1,null,3] as ai, array[9007199254740993] as a8, uuid '550e8400-e29b-41d4-a716-446655440000' as u,
+          interval '1 day -1 hour' as iv, int4range(1,5) as r`);
+        t.assert.deepEqual(rows, [
+          {
+            b: true, i2: 1, i8: "9007199254740993", o: 4294967295, f: 1.5, nan: NaN, inf: -Infinity, n: "12345678901234567890.10", by: new Uint8Array([0, 255]),
+            j: { a: [1, null] }, d: "2024-02-29", ts: "2024-01-02T01:04:05.123456+00:00", ai: [1, null, 3], a8: ["9007199254740993"],
+            u: "550e8400-e29b-41d4-a716-446655440000", iv: "P1DT-1H", r: "[1,5)",
+          },
+        ]);
+      }),
+  },
+  {
+    name: "parameters are encoded for their real types",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const { sql } = t.pgz;
+        const { rows } = await client.query(sql`select ${true}::bool as b, ${-32768}::int2 as i2, ${2147483647}::int4 as i4, ${9007199254740993n}::int8 as i8, ${"1.50"}::numeric as n,
+          ${0.1}::float8 as f, ${new Uint8Array([1, 2])}::bytea as by, ${{ a: 1 }}::jsonb as j, ${new Date(0)}::timestamptz as ts, ${[1, null, 3]}::int4[] as ai, ${["a,b", 'q"', null]}::text[] as at, ${null}::text as nul`);
+        t.assert.deepEqual(rows, [
+          {
+            b: true, i2: -32768, i4: 2147483647, i8: "9007199254740993", n: "1.50", f: 0.1, by: new Uint8Array([1, 2]), j: { a: 1 },
+            ts: "1970-01-01T00:00:00+00:00", ai: [1, null, 3], at: ["a,b", 'q"', null], nul: null,
+          },
+        ]);
+      }),
+  },
+  {
+    name: "nested fragments compose and are renumbered",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const { sql } = t.pgz;
+        const where = sql`where g > ${2} and g <= ${5}`;
+        const { rows } = await client.query(sql`select g from generate_series(1, ${10}::int4) ${sql.identifier("g")} ${where} order by g limit ${2}`);
+        t.assert.deepEqual(rows, [{ g: 3 }, { g: 4 }]);
+      }),
+  },
+  {
+    name: "exec gives the command and its row count",
+    run: (t) =>
+      withClient(t, async (client) => {
+        t.assert.deepEqual(await client.exec("create temp table things (id int4)"), { command: "CREATE TABLE", rowCount: null });
+        t.assert.deepEqual(await client.exec("insert into things select generate_series(1, 5)"), { command: "INSERT", rowCount: 5 });
+        t.assert.deepEqual(await client.exec("select * from things"), { command: "SELECT", rowCount: 5 });
+        t.assert.deepEqual((await client.query("delete from things where id > 3 returning id")).rows, [{ id: 4 }, { id: 5 }]);
+      }),
+  },
+  {
+    name: "empty queries, no columns and no rows are results",
+    run: (t) =>
+      withClient(t, async (client) => {
+        t.assert.deepEqual((await client.query("")).rows, []);
+        t.assert.equal((await client.query("")).command, "");
+        t.assert.deepEqual((await client.query("select from generate_series(1, 2)")).rows, [{}, {}]);
+        t.assert.deepEqual((await client.query("select 1 where false")).rows, []);
+      }),
+  },
+  {
+    name: "a shape's first, second, third and fourth execution give the same rows",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const results: string[] = [];
+        for (let run = 0; run < 4; run++) {
+          const { rows } = await client.query(t.pgz.sql`select ${1}::int8 as a, now() > '2000-01-01' as b, 1.10::numeric as c, '{1,2}'::int2[] as d, '<a/>'::text as e /* same */`);
+          results.push(JSON.stringify(rows));
+        }
+        t.assert.equal(new Set(results).size, 1, results.join(" | "));
+      }),
+  },
+  {
+    name: "a column named __proto__ is a property like any other",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const { rows } = await client.query(`select '{"isAdmin":true}'::json as "__proto__", 1 as b`);
+        t.assert.deepEqual(Object.keys(rows[0] as object), ["__proto__", "b"]);
+        t.assert.equal((rows[0] as Record<string, unknown>)["isAdmin"], undefined);
+        t.assert.equal(({} as Record<string, unknown>)["isAdmin"], undefined);
+      }),
+  },
+  {
+    name: "calls on one client queue and answer in order",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const answers = await Promise.all([1, 2, 3, 4, 5].map((n) => client.query(t.pgz.sql`select ${n}::int4 as n`)));
+        t.assert.deepEqual(answers.map(({ rows }) => rows), [1, 2, 3, 4, 5].map((n) => [{ n }]));
+      }),
+  },
+  {
+    name: "a lazy client opens with its first call",
+    async run(t) {
+      const client = t.pgz.createClient({ ...t.options });
+      t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
+      await client.close();
+      await t.pgz.createClient({ ...t.options }).close(); // never opened
+    },
+  },
+  {
+    name: "a client is disposed of by await using",
+    async run(t) {
+      const client = await t.pgz.connect({ ...t.options });
+      const [row] = (await client.query("select pg_backend_pid() as pid")).rows as { pid: number }[];
+      const dispose = (client as unknown as Record<symbol, () => Promise<void>>)[(Symbol as { asyncDispose?: symbol }).asyncDispose ?? Symbol.for("Symbol.asyncDispose")];
+      t.assert(dispose, "the client has no Symbol.asyncDispose");
+      await dispose.call(client);
+      for (let tries = 0; tries < 20; tries++) {
+        const [count] = await t.side(`select count(*) from pg_stat_activity where pid = ${row?.pid}`);
+        if (count?.[0] === "0") return;
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      }
+      throw new Error("the session is still there");
+    },
+  },
+  {
+    name: "startup parameters and applicationName reach the session",
+    run: (t) =>
+      withClient(
+        t,
+        async (client) => {
+          const { rows } = await client.query("select current_setting('application_name') as a, current_setting('search_path') as s, current_setting('timezone') as z");
+          t.assert.deepEqual(rows, [{ a: "cases", s: "pg_catalog", z: "Asia/Tokyo" }]);
+        },
+        { applicationName: "cases", startup: { search_path: "pg_catalog", TimeZone: "Asia/Tokyo" } },
+      ),
+  },
+  {
+    name: "a statement whose table changes is prepared anew",
+    run: (t) =>
+      withClient(t, async (client) => {
+        await client.exec("create temp table changing (a int4)");
+        await client.exec("insert into changing values (1)");
+        const select = t.pgz.sql`select * from changing`;
+        for (let run = 0; run < 3; run++) t.assert.deepEqual((await client.query(select)).rows, [{ a: 1 }]);
+        await client.exec("alter table changing add column b text default 'x'");
+        for (let run = 0; run < 3; run++) t.assert.deepEqual((await client.query(select)).rows, [{ a: 1, b: "x" }], `run ${run}`);
+        await client.exec("alter table changing alter column a type text using a::text");
+        for (let run = 0; run < 3; run++) t.assert.deepEqual((await client.query(select)).rows, [{ a: "1", b: "x" }], `typed run ${run}`);
+      }),
+  },
+  {
+    name: "a statement that was deallocated is prepared anew",
+    run: (t) =>
+      withClient(t, async (client) => {
+        for (let run = 0; run < 3; run++) await client.query("select 1 as deallocated");
+        await client.exec("deallocate all");
+        t.assert.deepEqual((await client.query("select 1 as deallocated")).rows, [{ deallocated: 1 }]);
+        t.assert.deepEqual((await client.query("select 1 as deallocated")).rows, [{ deallocated: 1 }]);
+      }),
+  },
+];

@@ -1,0 +1,150 @@
+// stream and respond: NDJSON bytes, back-pressure, and what happens when something fails on the way.
+import type { Case } from "../context.ts";
+import { eventually, newMark, pause, readSome, text, waitEvent, withClient } from "./helpers.ts";
+
+const ROWS = 20_000;
+const MIXED = `select g::int4 as id, 'name-' || g as name, g / 3.0::float8 as score, g % 2 = 0 as flag, jsonb_build_object('k', g) as meta, 'q"\\\n' as "odd ""name"""
+  from generate_series(1, ${ROWS}) g`;
+
+export const stream: Case[] = [
+  {
+    name: "a stream is the server's own to_json, line by line",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const lines = (await text(await client.stream(MIXED))).split("\n");
+        t.assert.equal(lines.pop(), "");
+        const expected = await t.side(`select to_json(t)::text from (${MIXED}) t`);
+        t.assert.equal(lines.length, ROWS);
+        lines.forEach((line, index) => t.assert.equal(line, expected[index]?.[0], `line ${index}`));
+      }),
+  },
+  {
+    name: "every chunk holds whole lines",
+    run: (t) =>
+      withClient(t, async (client) => {
+        let chunks = 0;
+        const reader = (await client.stream(MIXED)).getReader();
+        for (;;) {
+          const { done, value } = await reader.read();
+          if (done) break;
+          chunks++;
+          t.assert.equal(value[0], 0x7b, "starts with {");
+          t.assert.equal(value.at(-1), 0x0a, "ends with a newline");
+        }
+        t.assert(chunks > 3, `${chunks} chunks`);
+      }),
+  },
+  {
+    name: "an empty result is an empty stream",
+    run: (t) => withClient(t, async (client) => t.assert.equal(await text(await client.stream("select 1 where false")), "")),
+  },
+  {
+    name: "respond gives a Response with its content type",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const response = await client.respond(t.pgz.sql`select ${1}::int4 as a`, { headers: { "x-mine": "1" } });
+        t.assert.equal(response.status, 200);
+        t.assert.match(response.headers.get("content-type") ?? "", /^application\/x-ndjson/);
+        t.assert.equal(response.headers.get("x-mine"), "1");
+        t.assert.equal(await response.text(), '{"a":1}\n');
+        t.assert.deepEqual((await client.query("select 2 as b")).rows, [{ b: 2 }]);
+      }),
+  },
+  {
+    name: "respond with closeWhenDone ends the session behind the last byte",
+    async run(t) {
+      const client = t.pgz.createClient({ ...t.options });
+      const response = await client.respond("select pg_backend_pid() as pid", { closeWhenDone: true });
+      const { pid } = JSON.parse(await response.text()) as { pid: number };
+      await eventually("the session is gone", 2000, async () => (await t.side(`select 1 from pg_stat_activity where pid = ${pid}`)).length === 0);
+      await t.assert.rejects(client.query("select 1"), { code: "CLIENT_CLOSED" });
+    },
+  },
+  {
+    name: "a query that fails before its first row rejects with nothing sent",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const error = await t.assert.rejects(client.respond("select 1/(i-1) from generate_series(1, 3) i"), { code: "22012", committed: false });
+        t.assert(error instanceof t.pgz.PostgresError, "a PostgresError");
+        await t.assert.rejects(client.stream("select 1/(3-i) as x from generate_series(1, 5) i"), { code: "22012", committed: false });
+        t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
+      }),
+  },
+  {
+    name: "a failure behind the first byte errors the stream, with whole lines only",
+    run: (t) =>
+      withClient(t, async (client) => {
+        // 200,000 rows of padding, so that the error cannot arrive with the first rows.
+        const { reader, text: first } = await readSome(await client.stream("select i, 1/(200000-i) as x, repeat('x', 100) as pad from generate_series(1, 300000) i"));
+        let seen = first;
+        const decoder = new TextDecoder();
+        const error = await t.assert.rejects(
+          (async () => {
+            for (;;) {
+              const { done, value } = await reader.read();
+              if (done) return "a clean end";
+              seen += decoder.decode(value);
+            }
+          })(),
+          { code: "22012", committed: true },
+        );
+        t.assert(error instanceof t.pgz.PostgresError, "a PostgresError");
+        t.assert.equal(seen.at(-1), "\n");
+        const lines = seen.trimEnd().split("\n");
+        t.assert.equal((JSON.parse(lines.at(-1) ?? "") as { i: number }).i, lines.length);
+        t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
+      }),
+  },
+  {
+    name: "a consumer that stops reading stops the server",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const mark = newMark(t);
+        const body = await client.stream(`select /* ${mark} */ repeat('x', 1000) as pad from generate_series(1, 1000000)`);
+        const { reader } = await readSome(body);
+        await eventually("the server waits in ClientWrite", 5000, async () => (await waitEvent(t, mark)) === "ClientWrite");
+        await pause(300);
+        t.assert.equal(await waitEvent(t, mark), "ClientWrite");
+        await reader.cancel();
+        t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
+      }),
+  },
+  {
+    name: "rows of a slow query arrive while it runs",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const body = await client.stream("select g, repeat('x', 9000) as pad, pg_sleep(case when g > 1 then 0.15 else 0 end) from generate_series(1, 8) g");
+        // 9,000 bytes a row: the server itself gathers 8 KiB before it sends.
+        const { reader, text: first } = await readSome(body);
+        t.assert.match(first, /^{"g":1,/);
+        t.assert(first.split("\n").length < 6, "the first rows came before the last were made");
+        while (!(await reader.read()).done);
+      }),
+  },
+  {
+    name: "a call behind an open stream is refused at once",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const { reader } = await readSome(await client.stream("select g from generate_series(1, 1000000) g"));
+        await t.assert.rejects(client.query("select 1"), { code: "STREAM_OPEN" });
+        await reader.cancel();
+        t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
+      }),
+  },
+  {
+    name: "boundary calls and copied bytes per chunk stay few",
+    run: (t) =>
+      withClient(t, async (client) => {
+        await text(await client.stream("select g::int4 as id, 'name-' || g as name from generate_series(1, 1000) g"));
+        const before = client.stats();
+        const bytes = (await text(await client.stream("select g::int4 as id, 'name-' || g as name from generate_series(1, 300000) g"))).length;
+        const after = client.stats();
+        const received = after.receivedBytes - before.receivedBytes;
+        // Per chunk as the socket gives it (4 KiB to 64 KiB, by runtime): input, receive, and a look, a pointer and a release for rows.
+        const calls = (after.boundaryCalls - before.boundaryCalls) / (after.receivedChunks - before.receivedChunks);
+        const copied = (after.copiedBytes - before.copiedBytes) / (received + bytes);
+        t.assert(calls <= 5.5, `${calls.toFixed(2)} boundary calls per chunk`);
+        t.assert(copied <= 1.02, `${copied.toFixed(3)} bytes copied per byte in and out (each once)`);
+      }),
+  },
+];

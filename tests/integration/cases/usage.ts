@@ -1,0 +1,108 @@
+// What a caller can get wrong: a typed error before anything is sent, and the connection is as it was.
+import type { Case, Context } from "../context.ts";
+import { withClient } from "./helpers.ts";
+
+const sound = (t: Context, client: { query(text: string): Promise<{ rows: unknown[] }> }) =>
+  client.query("select 1 as a").then(({ rows }) => t.assert.deepEqual(rows, [{ a: 1 }]));
+
+export const usage: Case[] = [
+  {
+    name: "SQL that the server refuses is a PostgresError with its fields",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const syntax = await t.assert.rejects(client.query("selec 1"), { code: "42601", position: "1", severity: "ERROR", committed: false });
+        t.assert(syntax instanceof t.pgz.PostgresError, "a PostgresError");
+        await t.assert.rejects(client.query("select * from no_such_table"), { code: "42P01" });
+        await client.exec("create temp table uniq (id int4 primary key)");
+        await client.exec("insert into uniq values (1)");
+        const unique = await t.assert.rejects(client.exec("insert into uniq values (1)"), { code: "23505", table: "uniq", constraint: "uniq_pkey" });
+        t.assert.equal((unique as { isUniqueViolation?: unknown }).isUniqueViolation, true);
+        await sound(t, client);
+      }),
+  },
+  {
+    name: "parameters out of range or of the wrong kind are refused before sending",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const { sql } = t.pgz;
+        for (const [query, code] of [
+          [sql`select ${70000}::int2`, "PARAMETER_OUT_OF_RANGE"],
+          [sql`select ${2 ** 31}::int4`, "PARAMETER_OUT_OF_RANGE"],
+          [sql`select ${2n ** 63n}::int8`, "PARAMETER_OUT_OF_RANGE"],
+          [sql`select ${-1}::oid`, "PARAMETER_OUT_OF_RANGE"],
+          [sql`select ${"a\0b"}::text`, "INVALID_PARAMETER"],
+          [sql`select ${"\ud800"}::text`, "INVALID_PARAMETER"],
+          [sql`select ${Symbol("x")}::text`, "INVALID_PARAMETER"],
+          [{ text: "select $1::int4", values: [] }, "INVALID_QUERY"],
+          [{ text: "select 1", values: [1] }, "INVALID_QUERY"],
+        ] as const) {
+          const error = await t.assert.rejects(client.query(query), { code });
+          t.assert(error instanceof t.pgz.UsageError, `${code} is a UsageError`);
+        }
+        let thrown: { code?: string } = {};
+        try {
+          sql`select ${undefined}`;
+        } catch (error) {
+          thrown = error as { code?: string };
+        }
+        t.assert.equal(thrown.code, "INVALID_PARAMETER");
+        await sound(t, client);
+      }),
+  },
+  {
+    name: "65,535 parameters pass, one more is refused",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const many = (count: number) => ({
+          text: `select count(*)::int4 as n from (values ${Array.from({ length: count }, (_, i) => `($${i + 1}::int4)`).join(",")}) v`,
+          values: Array.from({ length: count }, (_, i) => i),
+        });
+        await t.assert.rejects(client.query(many(65_536)), { code: "TOO_MANY_PARAMETERS" });
+        t.assert.deepEqual((await client.query(many(65_535))).rows, [{ n: 65_535 }]);
+        await sound(t, client);
+      }),
+  },
+  {
+    name: "COPY through query is refused and the connection goes on",
+    run: (t) =>
+      withClient(t, async (client) => {
+        await client.exec("create temp table copied (id int4)");
+        await t.assert.rejects(client.query("copy copied from stdin"), { code: "COPY_NEEDS_COPY_CALL" });
+        await sound(t, client);
+        await t.assert.rejects(client.query("copy (select generate_series(1, 1000000)) to stdout"), { code: "COPY_NEEDS_COPY_CALL" });
+        await sound(t, client);
+        await t.assert.rejects(client.stream("copy copied from stdin"), { code: "COPY_NEEDS_COPY_CALL" });
+        await sound(t, client);
+      }),
+  },
+  {
+    name: "an error inside a transaction leaves the transaction to the caller",
+    run: (t) =>
+      withClient(t, async (client) => {
+        await client.exec("begin");
+        await t.assert.rejects(client.query("select 1/0"), { code: "22012" });
+        await t.assert.rejects(client.query("select 1"), { code: "25P02" });
+        await client.exec("rollback");
+        await sound(t, client);
+      }),
+  },
+  {
+    name: "a commit that fails is reported",
+    run: (t) =>
+      withClient(t, async (client) => {
+        await client.exec("create temp table late (id int4 unique deferrable initially deferred)");
+        // Outside a transaction block the constraint fails at Sync, behind CommandComplete.
+        await t.assert.rejects(client.exec("insert into late values (1), (1)"), { code: "23505" });
+        await sound(t, client);
+      }),
+  },
+  {
+    name: "notices and notifications between messages disturb nothing",
+    run: (t) =>
+      withClient(t, async (client) => {
+        await client.exec("listen here");
+        await client.exec("do $$ begin raise notice 'one'; raise warning 'two'; perform pg_notify('here', 'payload'); set timezone to 'UTC'; end $$");
+        await sound(t, client);
+      }),
+  },
+];

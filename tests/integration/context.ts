@@ -1,0 +1,101 @@
+// What an integration case is and what it is given. A case is written once and runs in Node, Deno, Bun and workerd, on each server,
+// plain and under TLS; so it uses web standards, `t.pgz`, `t.side` and `t.faults`, and nothing of a runtime.
+import type * as pgz from "../../js/index.ts";
+import { assert } from "./assert.ts";
+
+export type Runtime = "node" | "deno" | "bun" | "workerd";
+
+/** A real server: a descriptor of tests/servers/index.mjs plus the CA's text. */
+export interface Server {
+  /** "18", "15", "pgbouncer", or "url-<major>" for the one of DATABASE_URL. */
+  name: string;
+  major: number;
+  /** Started by us: it has the roles of tests/servers/postgres.mjs and may be treated badly. */
+  own: boolean;
+  /** Offers TLS with a certificate that `caPem` signs. */
+  tls: boolean;
+  host: string;
+  port: number;
+  database: string;
+  user: string;
+  password: string;
+  url: string;
+  superuserUrl: string;
+  caFile?: string;
+  caPem?: string;
+}
+
+/** PGZ_TEST_SERVERS, as tests/run.mjs writes it. */
+export interface TestServers {
+  servers: Server[];
+  pgbouncer?: Server;
+  /** tests/servers/sidecar.mjs */
+  side: string;
+  /** tests/faults/host.mjs: scripted servers, byte proxies */
+  faults?: string;
+}
+
+export interface Context {
+  server: Server;
+  tls: boolean;
+  runtime: Runtime;
+  pgz: typeof pgz;
+  assert: typeof assert;
+  /** Connection options for this server with `sslmode` verify-full or disable, to be spread: `{ ...t.options, user: "app_md5" }`. */
+  options: { host: string; port: number; database: string; user: string; password: string; sslmode: "disable" | "verify-full"; ca?: string };
+  /** Runs SQL as superuser over a connection that is not ours; values as the server's text. */
+  side(sql: string): Promise<(string | null)[][]>;
+  /** The control URL of the fault host, see tests/faults/host.mjs. */
+  faults: string;
+}
+
+export interface Case {
+  name: string;
+  /** Needs our own roles: not registered for the server of DATABASE_URL. */
+  ownServer?: true;
+  /** Registered once only, with or without TLS, because it makes its own connections of both kinds or of neither. */
+  only?: "plain" | "tls";
+  run(t: Context): Promise<void>;
+}
+
+export interface Registration {
+  name: string;
+  case: Case;
+  server: Server;
+  tls: boolean;
+}
+
+/** Every case once per server, plain and under TLS. */
+export function registrations(cases: readonly Case[], { servers }: TestServers): Registration[] {
+  const names = cases.map(({ name }) => name);
+  const twice = names.find((name, at) => names.indexOf(name) !== at);
+  if (twice !== undefined) throw new Error(`two cases are named "${twice}"; workerd finds them by name`);
+  return servers.flatMap((server) =>
+    [false, ...(server.tls ? [true] : [])].flatMap((tls) =>
+      cases
+        .filter(({ ownServer, only }) => (server.own || !ownServer) && (only === undefined || (only === "tls") === tls))
+        .map((one) => ({ name: `${one.name} [${server.name} ${tls ? "tls" : "plain"}]`, case: one, server, tls })),
+    ),
+  );
+}
+
+export function context(runtime: Runtime, driver: typeof pgz, { server, tls }: Pick<Registration, "server" | "tls">, { side, faults }: TestServers): Context {
+  const { host, port, database, user, password, caPem } = server;
+  // workerd takes its CA from the process environment; no socket option of its own exists.
+  const ca = tls && runtime !== "workerd" && caPem !== undefined ? { ca: caPem } : {};
+  return {
+    server,
+    tls,
+    runtime,
+    pgz: driver,
+    assert,
+    options: { host, port, database, user, password, sslmode: tls ? "verify-full" : "disable", ...ca },
+    faults: faults ?? "",
+    async side(sql) {
+      const response = await fetch(`${side}/sql`, { method: "POST", body: JSON.stringify({ server: server.name, sql }) });
+      const { rows, error } = (await response.json()) as { rows?: (string | null)[][]; error?: string };
+      if (rows === undefined) throw new Error(`side connection: ${error}`);
+      return rows;
+    },
+  };
+}

@@ -1,0 +1,246 @@
+// Every test on every runtime: `make test`, or some of them: `node tests/run.mjs node workerd -- tests/integration -t cancel` (folders or
+// files in place of a suite's own; the rest goes to vitest). Sets up, builds, starts the servers once, runs the suites in order, and counts.
+//
+// Nothing is skipped silently: a test that is skipped, a suite that cannot start, runs out of time or finds no test is a failure
+// with its reason. The last line is always `N passed, M failed`, the status 1 when M is not 0.
+import { spawn } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const at = (...parts) => path.join(root, ...parts);
+const bin = (name) => at("node_modules/.bin", name);
+const vitest = at("node_modules/vitest/vitest.mjs");
+const minutes = (n) => n * 60_000;
+const everywhere = ["tests/integration", "tests/faults"];
+
+/** Name -> what it needs and how it runs. Each gives rows `{ label, passed, failed }`. */
+const suites = {
+  rust: { run: rust },
+  lint: { needs: ["build"], run: lint },
+  node: { needs: ["build", "servers"], run: () => runVitest("node", [process.execPath], ["tests/unit", "tests/wasm", ...everywhere, "tests/packaging", "tests/demo"]) },
+  deno: { needs: ["build", "servers"], run: () => runVitest("deno", [bin("deno"), "run", "-A"], everywhere) },
+  bun: { needs: ["build", "servers"], run: () => runVitest("bun", [bin("bun"), "--bun"], everywhere) },
+  workerd: { needs: ["build", "servers"], run: () => runVitest("workerd", [process.execPath], ["tests/workerd"]) },
+  "workerd-newest": { needs: ["build", "servers"], run: () => runVitest("workerd-newest", [process.execPath], ["tests/workerd"], { MINIFLARE_WORKERD_PATH: newestWorkerd() }) },
+};
+
+const arguments_ = process.argv.slice(2);
+const split = arguments_.includes("--") ? arguments_.indexOf("--") : arguments_.length;
+const wanted = arguments_.slice(0, split);
+const vitestOptions = arguments_.slice(split + 1);
+const environment = clean(process.env);
+const rows = [];
+const unmet = {};
+let children = [];
+
+async function main() {
+  for (const name of wanted) if (suites[name] === undefined) throw new Error(`there is no suite ${name}; there are ${Object.keys(suites).join(", ")}`);
+  const names = wanted.length > 0 ? wanted : Object.keys(suites);
+
+  title("setup and build");
+  const setup = await run([at("scripts/setup")], { timeout: minutes(40) });
+  if (setup.status !== 0) return void rows.push(failure("setup", "scripts/setup failed, see above"));
+  const build = await run([process.execPath, at("scripts/build.mjs")], { timeout: minutes(15) });
+  if (build.status !== 0) unmet.build = "the build failed, see above";
+  const servers = names.some((name) => suites[name].needs?.includes("servers")) ? await start() : undefined;
+
+  try {
+    for (const name of names) {
+      const { needs = [], run: suite } = suites[name];
+      title(name);
+      const missing = needs.find((need) => unmet[need] !== undefined);
+      const from = performance.now();
+      const result = missing === undefined ? await suite().catch((error) => [failure(name, error.message)]) : [failure(name, unmet[missing])];
+      for (const row of result) rows.push({ ...row, seconds: (performance.now() - from) / 1000 / result.length });
+    }
+  } finally {
+    await servers?.stop();
+  }
+}
+
+/** PostgreSQL 18 and 15, PgBouncer, the side connection and the fault host, for all suites; their addresses go out in PGZ_TEST_SERVERS. */
+async function start() {
+  const stops = [];
+  const stop = async () => {
+    for (const one of stops.reverse()) await one();
+  };
+  try {
+    const { startServers } = await import("./servers/index.mjs");
+    const { startSidecar } = await import("./servers/sidecar.mjs");
+    const { servers, pgbouncer, stop: stopServers } = await startServers({ majors: [18, 15], pgbouncer: true });
+    stops.push(stopServers);
+    const side = await startSidecar([...servers, pgbouncer]);
+    stops.push(side.stop);
+    const faults = existsSync(at("tests/faults/host.mjs")) ? await (await import("./faults/host.mjs")).startFaultHost() : undefined;
+    if (faults !== undefined) stops.push(faults.stop);
+    for (const { name, host, port, own } of [...servers, pgbouncer]) {
+      say(own ? `server ${name} at ${host}:${port}` : `server ${name} is the one of DATABASE_URL; cases that need our own roles run on the others only`);
+    }
+    environment.PGZ_TEST_SERVERS = JSON.stringify({ servers, pgbouncer, side: side.url, faults: faults?.url });
+    return { stop };
+  } catch (error) {
+    await stop();
+    say(error.stack);
+    unmet.servers = error.message.split("\n")[0];
+  }
+}
+
+async function rust() {
+  const { output, status, timedOut } = await run(["cargo", "test", "--no-fail-fast"], { timeout: minutes(20) });
+  const row = { label: "rust native", passed: 0, failed: 0, reasons: [] };
+  for (const [, passed, failed, ignored] of output.matchAll(/^test result: .*?(\d+) passed; (\d+) failed; (\d+) ignored/gm)) {
+    row.passed += Number(passed);
+    row.failed += Number(failed) + Number(ignored);
+    if (Number(ignored) > 0) row.reasons.push(`${ignored} ignored`);
+  }
+  if (timedOut) fail(row, "out of time");
+  else if (status !== 0 && row.failed === 0) fail(row, `cargo test ended with status ${status}`);
+  else if (row.passed + row.failed === 0) fail(row, "no test ran");
+  return [row];
+}
+
+async function lint() {
+  const clippy = ["cargo", "clippy", "--quiet"];
+  const checks = {
+    "cargo fmt": ["cargo", "fmt", "--check", "--", "--color=never"],
+    "clippy, native": [...clippy, "--all-targets", "--", "-D", "warnings"],
+    "clippy, wasm32": [...clippy, "--target", "wasm32-unknown-unknown", "--", "-D", "warnings"],
+    eslint: [bin("eslint"), "."],
+    tsc: [bin("tsc"), "--noEmit"],
+  };
+  const row = { label: "lint", passed: 0, failed: 0, reasons: [] };
+  for (const [name, command] of Object.entries(checks)) {
+    const { status, timedOut } = await run(command, { timeout: minutes(10) });
+    say(`${name} ${status === 0 ? "passed" : "FAILED"}`);
+    if (status === 0) row.passed++;
+    else fail(row, timedOut ? `${name} ran out of time` : name);
+  }
+  return [row];
+}
+
+/** vitest under `runtime`, in those of the folders that have tests; a row per folder. */
+async function runVitest(label, runtime, allFolders, env = {}) {
+  const chosen = vitestOptions.filter((option) => option.startsWith("tests/"));
+  const folders = chosen.length > 0 ? chosen : allFolders;
+  const report = at(".cache/reports", `${label}.json`);
+  mkdirSync(path.dirname(report), { recursive: true });
+  rmSync(report, { force: true });
+  const options = ["run", "--reporter=default", "--reporter=json", `--outputFile.json=${report}`, ...folders, ...vitestOptions.filter((option) => !chosen.includes(option))];
+  const host = label.startsWith("workerd") ? "node" : label;
+  const { status, timedOut } = await run([...runtime, vitest, ...options], { env: { ...env, PGZ_TEST_RUNTIME: host }, timeout: minutes(20) });
+  const result = new Map(folders.map((folder) => [folder, { label: `${label} ${path.basename(folder)}`, passed: 0, failed: 0, reasons: [] }]));
+  if (!existsSync(report)) return [failure(label, timedOut ? "out of time" : `vitest ended with status ${status} and no report`)];
+  for (const file of JSON.parse(readFileSync(report, "utf8")).testResults) {
+    const name = path.relative(root, file.name);
+    const row = result.get(folders.find((folder) => name.startsWith(folder)));
+    for (const test of file.assertionResults) {
+      if (test.status === "passed") row.passed++;
+      else if (test.status === "failed") fail(row, `${name}: ${test.fullName}`);
+      else if (!vitestOptions.includes("-t")) fail(row, `${name}: ${test.fullName}: ${test.status}`);
+    }
+    if (file.status === "failed" && !file.assertionResults.some((test) => test.status === "failed")) fail(row, `${name}: ${file.message || "could not be loaded"}`);
+    else if (file.assertionResults.length === 0) fail(row, `${name}: no tests`);
+  }
+  const found = [...result.values()].filter(({ passed, failed }) => passed + failed > 0);
+  if (timedOut) found.push(failure(label, "out of time"));
+  else if (found.length === 0) found.push(failure(label, "no test ran"));
+  else if (status !== 0 && found.every(({ failed }) => failed === 0)) found.push(failure(label, `vitest ended with status ${status} (an error outside of a test?)`));
+  return found;
+}
+
+function newestWorkerd() {
+  const alias = createRequire(createRequire(at("package.json")).resolve("workerd-newest/package.json"));
+  return alias.resolve(`@cloudflare/workerd-${process.platform}-${process.arch === "x64" ? "64" : process.arch}/bin/workerd`);
+}
+
+const failure = (label, reason) => ({ label, passed: 0, failed: 1, reasons: [reason] });
+
+function fail(row, reason) {
+  row.failed++;
+  row.reasons.push(reason);
+}
+
+/** Runs a command in a process group of its own, shows its output as it comes, and kills the whole group when time is up. */
+function run([command, ...parameters], { env = {}, timeout }) {
+  return new Promise((resolve) => {
+    const child = spawn(command, parameters, { cwd: root, env: { ...environment, ...env }, detached: true, stdio: ["ignore", "pipe", "pipe"] });
+    children.push(child);
+    let output = "";
+    let timedOut = false;
+    const timer = setTimeout(() => {
+      timedOut = true;
+      say(`${path.basename(command)}: out of time after ${timeout / 60_000} minutes`);
+      killGroup(child);
+    }, timeout);
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.setEncoding("utf8");
+      stream.on("data", (text) => {
+        output += text;
+        process.stdout.write(text);
+      });
+    }
+    const end = (status) => {
+      clearTimeout(timer);
+      children = children.filter((one) => one !== child);
+      resolve({ output, status, timedOut });
+    };
+    child.once("error", (error) => {
+      say(`${command}: ${error.message}`);
+      end(127);
+    });
+    child.once("exit", (code, signal) => {
+      killGroup(child); // what it left behind, which may hold the pipes open
+      const status = code ?? `signal ${signal}`;
+      const fallback = setTimeout(end, 2000, status);
+      child.once("close", () => {
+        clearTimeout(fallback);
+        end(status);
+      });
+    });
+  });
+}
+
+function killGroup({ pid }) {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, "SIGKILL");
+  } catch {
+    // all gone already
+  }
+}
+
+/** Without what would change the tests' meaning: libpq's variables, flags for compilers and for Node, modes of npm and vitest. */
+function clean(env) {
+  const noise = /^(PG[A-Z]+|NODE_(ENV|OPTIONS|EXTRA_CA_CERTS|TLS_REJECT_UNAUTHORIZED)|(CARGO_.*)?RUSTFLAGS|MINIFLARE_.*|VITEST.*|CLOUDFLARE_.*|WRANGLER_.*|DENO_.*|BUN_.*|RUST_TEST_.*|TS_NODE_.*|TZ)$/;
+  const cargo = path.join(env.CARGO_HOME ?? path.join(env.HOME ?? "", ".cargo"), "bin");
+  const kept = Object.fromEntries(Object.entries(env).filter(([name]) => !noise.test(name)));
+  return { ...kept, PATH: [cargo, env.PATH, "/usr/sbin"].join(path.delimiter), CI: env.CI ?? "true", DENO_NO_UPDATE_CHECK: "1", WRANGLER_SEND_METRICS: "false", NO_COLOR: "1" };
+}
+
+const say = (text) => process.stdout.write(`[test] ${text}\n`);
+const title = (text) => process.stdout.write(`\n[test] ===== ${text} =====\n`);
+
+function report() {
+  const total = rows.reduce((sum, { passed, failed }) => ({ passed: sum.passed + passed, failed: sum.failed + failed }), { passed: 0, failed: 0 });
+  const reasons = rows.flatMap(({ label, reasons: all = [] }) => all.map((reason) => `  ${label}: ${reason.split("\n")[0]}`));
+  if (reasons.length > 0) process.stdout.write(`\nFailed:\n${reasons.join("\n")}\n`);
+  process.stdout.write(`\n${"".padEnd(28)}${"passed".padStart(8)}${"failed".padStart(8)}${"seconds".padStart(9)}\n`);
+  for (const { label, passed, failed, seconds = 0 } of rows) {
+    process.stdout.write(`${label.padEnd(28)}${String(passed).padStart(8)}${String(failed).padStart(8)}${seconds.toFixed(1).padStart(9)}\n`);
+  }
+  process.exitCode = total.failed > 0 || total.passed === 0 ? 1 : 0;
+  process.stdout.write(`${total.passed} passed, ${total.failed} failed\n`);
+}
+
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
+  process.on(signal, () => {
+    children.forEach(killGroup);
+    process.exit(130); // the servers notice that we are gone
+  });
+}
+
+await main().catch((error) => rows.push(failure("run", error.stack)));
+report();

@@ -1,0 +1,90 @@
+// Real servers for tests, demo and benchmarks.
+//
+//   const { servers, pgbouncer, stop } = await startServers({ majors: [18, 15], pgbouncer: true });
+//
+// A server is a plain JSON descriptor: { name, major, own, tls, host, port, database, user, password, url, appUrl, superuserUrl, caFile,
+// log, pid }. With DATABASE_URL in the environment that server stands in for 18 and is left as it is: `own` is false, it has
+// only the URL's role, and `tls` says whether the URL asks for TLS.
+// By hand: `node tests/servers/index.mjs` starts both majors and PgBouncer and prints how to reach them.
+import { mkdirSync, rmSync } from "node:fs";
+import path from "node:path";
+import { pathToFileURL } from "node:url";
+import pg from "pg";
+import { certificates } from "./certificates.mjs";
+import { cache } from "./home.mjs";
+import { startPgBouncer } from "./pgbouncer.mjs";
+import { startPostgres } from "./postgres.mjs";
+
+export async function startServers({ majors = [18, 15], pgbouncer = false, databaseUrl = process.env.DATABASE_URL } = {}) {
+  certificates(); // made before two servers want them at once
+  const running = [];
+  const stop = async () => void (await Promise.all(running.splice(0).map((server) => server.stop())));
+  const start = async (major) => {
+    const server = databaseUrl && major === 18 ? await foreign(databaseUrl) : await startPostgres({ major, log: logFile(`postgresql-${major}`) });
+    running.push(server);
+    return server.descriptor;
+  };
+  const started = await Promise.allSettled(majors.map(start));
+  try {
+    const failed = started.find(({ status }) => status === "rejected");
+    if (failed !== undefined) throw failed.reason;
+    const servers = started.map(({ value }) => value);
+    if (!pgbouncer) return { servers, stop };
+
+    const behind = servers.find(({ own }) => own);
+    if (behind === undefined) throw new Error("PgBouncer needs a server of our own behind it: add another major than 18");
+    const pooler = await startPgBouncer({ server: behind, log: logFile("pgbouncer") });
+    running.push(pooler);
+    return { servers, pgbouncer: pooler.descriptor, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** The server of DATABASE_URL: asked for its version, otherwise untouched. */
+async function foreign(databaseUrl) {
+  const address = new URL(databaseUrl);
+  const mode = address.searchParams.get("sslmode") ?? "disable";
+  const caFile = address.searchParams.get("sslrootcert") ?? undefined;
+  const client = new pg.Client({ connectionString: databaseUrl });
+  try {
+    await client.connect();
+  } catch (error) {
+    throw new Error(`DATABASE_URL (${address.host}${address.pathname}) cannot be used: ${error.message}`, { cause: error });
+  }
+  const { rows } = await client.query("select current_setting('server_version_num')::int / 10000 as major, current_database() as database");
+  await client.end();
+  return {
+    descriptor: {
+      name: `url-${rows[0].major}`,
+      major: rows[0].major,
+      own: false,
+      tls: !["disable", "allow", "prefer"].includes(mode),
+      host: address.hostname,
+      port: Number(address.port || 5432),
+      database: rows[0].database,
+      user: decodeURIComponent(address.username),
+      password: decodeURIComponent(address.password),
+      url: databaseUrl,
+      appUrl: databaseUrl,
+      superuserUrl: databaseUrl,
+      caFile,
+    },
+    stop: () => Promise.resolve(),
+  };
+}
+
+function logFile(name) {
+  const file = path.join(cache, "logs", `${name}.log`);
+  mkdirSync(path.dirname(file), { recursive: true });
+  rmSync(file, { force: true });
+  return file;
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
+  const { servers, pgbouncer } = await startServers({ pgbouncer: true });
+  for (const { name, url, superuserUrl, log } of [...servers, pgbouncer]) console.log(`${name}\n  ${url}\n  ${superuserUrl}\n  log ${log}`);
+  console.log(`CA ${certificates().ca}\nCtrl-C stops them all.`);
+  setInterval(() => {}, 1 << 30);
+}

@@ -1,0 +1,63 @@
+// Starts PgBouncer (Debian's package; its system service is not used) in transaction mode in front of one of our servers.
+// Logs in with the roles' plain passwords from its own user list, offers TLS with the same certificate, and pools 8 connections.
+import { chmodSync, copyFileSync, existsSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
+import path from "node:path";
+import { certificates } from "./certificates.mjs";
+import { give, identity, scratch } from "./home.mjs";
+import { app, superuser, tail } from "./postgres.mjs";
+import { freePort, pause, supervise } from "./supervise.mjs";
+
+const program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer", "/usr/local/bin/pgbouncer"].find((file) => existsSync(file));
+
+/** A descriptor like the server's, named `pgbouncer`. */
+export async function startPgBouncer({ server, log }) {
+  if (program === undefined) throw new Error("PgBouncer is not installed: apt-get install pgbouncer");
+  const folder = scratch("pgbouncer");
+  const port = await freePort();
+  const { server: own, ca } = certificates();
+  const file = (name, text) => {
+    const target = path.join(folder, name);
+    if (existsSync(text)) copyFileSync(text, target);
+    else writeFileSync(target, text);
+    chmodSync(target, 0o600);
+    give(target);
+    return target;
+  };
+  const users = file("users.txt", [app, superuser].map(({ user, password }) => `"${user}" "${password}"\n`).join(""));
+  const configuration = file("pgbouncer.ini", `
+[databases]
+app = host=127.0.0.1 port=${server.port} dbname=app
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = ${port}
+unix_socket_dir =
+auth_type = scram-sha-256
+auth_file = ${users}
+pool_mode = transaction
+default_pool_size = 8
+max_client_conn = 500
+ignore_startup_parameters = extra_float_digits
+client_tls_sslmode = allow
+client_tls_cert_file = ${file("server.crt", own.certificate)}
+client_tls_key_file = ${file("server.key", own.key)}
+`);
+  const process = await supervise({ command: [program, configuration], signal: "TERM", folder, log, identity });
+  for (const deadline = Date.now() + 10_000; !(await listens(port)); await pause(20)) {
+    if (!process.ended && Date.now() < deadline) continue;
+    await process.stop();
+    throw new Error(`PgBouncer did not start\n${tail(log)}`);
+  }
+  const url = ({ user, password }) => `postgres://${user}:${password}@127.0.0.1:${port}/app`;
+  return {
+    descriptor: { ...server, name: "pgbouncer", host: "127.0.0.1", port, url: url(app), appUrl: url(app), superuserUrl: url(superuser), caFile: ca, log, pid: process.pid },
+    stop: process.stop,
+  };
+}
+
+function listens(port) {
+  return new Promise((resolve) => {
+    const socket = connect(port, "127.0.0.1", () => resolve(true) ?? socket.destroy());
+    socket.once("error", () => resolve(false));
+  });
+}

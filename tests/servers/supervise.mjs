@@ -1,0 +1,63 @@
+// Runs one server process that cannot outlive us.
+//
+// A shell stands between: it starts the server, and a watcher beside it waits for the shell's stdin to close. That happens on
+// `stop()` and just as well when this process is killed, so no server and no data folder is ever left over. The shell leads its
+// own process group because Ctrl-C would otherwise reach shell and server at once and the folder would stay.
+import { spawn } from "node:child_process";
+import { closeSync, openSync } from "node:fs";
+import { createServer } from "node:net";
+
+const script = `
+signal=$1 folder=$2; shift 2
+exec 3<&0
+"$@" >&2 </dev/null 3<&- &
+child=$!
+{ read -r _ <&3; kill -"$signal" "$child"; } 2>/dev/null &
+watcher=$!
+echo "$child"
+wait "$child"
+kill "$watcher" 2>/dev/null
+rm -rf "$folder"
+`;
+
+/**
+ * Starts `command` and gives `{ pid, ended, stop }`. `ended` turns true when the server is gone; `stop` sends `signal` and waits until the
+ * server and its `folder` are.
+ */
+export async function supervise({ command, signal, folder, log, identity, env = {} }) {
+  const output = openSync(log, "a");
+  const shell = spawn("/bin/sh", ["-c", script, "supervise", signal, folder, ...command], {
+    ...identity,
+    cwd: "/",
+    detached: true,
+    env: { ...process.env, ...env },
+    stdio: ["pipe", "pipe", output],
+  });
+  closeSync(output);
+  const server = { pid: 0, ended: false, stop };
+  const gone = new Promise((resolve) => shell.once("exit", resolve)).then(() => (server.ended = true));
+  function stop() {
+    shell.ref();
+    shell.stdin.end();
+    return gone;
+  }
+  server.pid = await new Promise((resolve, reject) => {
+    shell.once("error", reject);
+    shell.stdout.once("data", (line) => resolve(Number.parseInt(line, 10)));
+  });
+  for (const handle of [shell, shell.stdin, shell.stdout]) handle.unref();
+  return server;
+}
+
+/** A port on which nothing listened a moment ago. */
+export function freePort() {
+  return new Promise((resolve, reject) => {
+    const server = createServer().once("error", reject);
+    server.listen(0, () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+export const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));

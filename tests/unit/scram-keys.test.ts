@@ -1,0 +1,46 @@
+// SaltedPassword against node:crypto's PBKDF2, and the bounds of its cache.
+import { pbkdf2Sync } from "node:crypto";
+import { afterEach, expect, test, vi } from "vitest";
+import { saltedPassword } from "../../js/core/scram-keys.ts";
+
+const oracle = (password: string, salt: string, iterations: number) => new Uint8Array(pbkdf2Sync(password, Buffer.from(salt, "base64"), iterations, 32, "sha256"));
+const salt = (n: number) => Buffer.from(`salt number ${n}`).toString("base64");
+
+afterEach(() => vi.restoreAllMocks());
+
+test.each(["pencil", "", "pässword €", "x".repeat(1_000)])("equals PBKDF2-HMAC-SHA-256 for %j", async (password) => {
+  expect(await saltedPassword(password, "W22ZaJ0SNY7soEsUEjb6gQ==", 4096)).toEqual(oracle(password, "W22ZaJ0SNY7soEsUEjb6gQ==", 4096));
+});
+
+test("is derived once for the same password, salt and iterations", async () => {
+  const derive = vi.spyOn(crypto.subtle, "deriveBits");
+  const first = await saltedPassword("once", salt(1), 10);
+  expect(await saltedPassword("once", salt(1), 10)).toBe(first);
+  expect(derive).toHaveBeenCalledTimes(1);
+});
+
+test("another password, salt or iteration count is another key", async () => {
+  const keys = await Promise.all([saltedPassword("a", salt(1), 10), saltedPassword("b", salt(1), 10), saltedPassword("a", salt(2), 10), saltedPassword("a", salt(1), 11)]);
+  expect(new Set(keys.map((key) => String(key))).size).toBe(4);
+});
+
+test("keeps 64 results, the oldest goes first", async () => {
+  for (let n = 100; n < 164; n++) await saltedPassword("bounded", salt(n), 1);
+  const derive = vi.spyOn(crypto.subtle, "deriveBits");
+  await saltedPassword("bounded", salt(100), 1);
+  expect(derive).toHaveBeenCalledTimes(0);
+  await saltedPassword("bounded", salt(164), 1);
+  await saltedPassword("bounded", salt(100), 1);
+  expect(derive).toHaveBeenCalledTimes(2);
+});
+
+test("is undefined where WebCrypto refuses, and the refusal is not kept", async () => {
+  const derive = vi.spyOn(crypto.subtle, "deriveBits").mockRejectedValueOnce(new DOMException("Pbkdf2 failed: iteration counts above 100000 are not supported", "NotSupportedError"));
+  expect(await saltedPassword("refused", salt(1), 10)).toBeUndefined();
+  expect(await saltedPassword("refused", salt(1), 10)).toEqual(oracle("refused", salt(1), 10));
+  expect(derive).toHaveBeenCalledTimes(2);
+});
+
+test("is undefined for a salt that is not base64", async () => {
+  expect(await saltedPassword("pencil", "*", 10)).toBeUndefined();
+});

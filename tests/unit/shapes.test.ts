@@ -1,0 +1,93 @@
+// The isolate's memory of statements: who shares an entry, who never does, and that it stays bounded.
+import { expect, test } from "vitest";
+import { resolveConfig } from "../../js/config.ts";
+import { serverKey, ShapeCache } from "../../js/core/shapes.ts";
+
+const learned = (typeOid: number) => ({
+  parameterTypes: [typeOid],
+  resultFormats: [1],
+  columns: [{ name: "a", tableOid: 0, columnAttributeNumber: 0, typeOid, typeSize: 4, typeModifier: -1, formatCode: 1 }],
+});
+const key = (url: string, options = {}) => serverKey(resolveConfig(url, {}, options));
+
+test("remembers what was learned, under an id of its own", () => {
+  const cache = new ShapeCache();
+  const first = cache.put("server", "select 1", learned(23));
+  const second = cache.put("server", "select 2", learned(23));
+  expect(cache.get("server", "select 1")).toBe(first);
+  expect(first.parameterTypes).toEqual(Uint32Array.of(23));
+  expect(first.resultFormats).toEqual(Uint8Array.of(1));
+  expect(second.id).not.toBe(first.id);
+  expect(new ShapeCache().put("server", "select 1", learned(23)).id).not.toBe(first.id);
+});
+
+test("two databases with the same SQL never meet", () => {
+  const cache = new ShapeCache();
+  const base = "postgres://u@h:5432/d";
+  const others = [
+    key("postgres://u@h:5432/e"), key("postgres://u@h:5433/d"), key("postgres://u@i:5432/d"), key("postgres://v@h:5432/d"),
+    key(base, { startup: { search_path: "other" } }), key(base, { options: "-c search_path=other" }),
+    key("postgres://u@h:5432/d%22%2C%22x"),
+  ];
+  expect(new Set([key(base), ...others]).size).toBe(others.length + 1);
+  const mine = cache.put(key(base), "select x", learned(23));
+  for (const other of others) expect(cache.get(other, "select x")).toBeUndefined();
+  for (const other of others) cache.put(other, "select x", learned(25));
+  expect(cache.get(key(base), "select x")).toBe(mine);
+});
+
+test("the same server has the same key, whatever the password and the limits", () => {
+  expect(key("postgres://u:one@h/d", { maxRows: 5 })).toBe(key("postgres://u:two@h/d?sslmode=disable"));
+});
+
+test("no NUL in a text moves the border between server and SQL", () => {
+  const cache = new ShapeCache();
+  cache.put('["a"]', "b\0c", learned(23));
+  expect(cache.get('["a"]', "c")).toBeUndefined();
+  expect(cache.get('["a"]', "b\0c")).toBeDefined();
+});
+
+test("what two calls learned alike is one shape, what differs replaces it", () => {
+  const cache = new ShapeCache();
+  const first = cache.put("server", "select 1", learned(23));
+  expect(cache.put("server", "select 1", learned(23))).toBe(first);
+  const changed = cache.put("server", "select 1", learned(25));
+  expect(changed.id).not.toBe(first.id);
+  expect(cache.get("server", "select 1")).toBe(changed);
+  expect(cache.size).toBe(1);
+});
+
+test("the least recently used shape goes first", () => {
+  const cache = new ShapeCache(2);
+  cache.put("server", "a", learned(23));
+  cache.put("server", "b", learned(23));
+  cache.get("server", "a");
+  cache.put("server", "c", learned(23));
+  expect(["a", "b", "c"].map((sql) => cache.get("server", sql) !== undefined)).toEqual([true, false, true]);
+});
+
+test("a thousand by default", () => {
+  const cache = new ShapeCache();
+  for (let n = 0; n < 1_500; n++) cache.put("server", `select ${n}`, learned(23));
+  expect(cache.size).toBe(1_000);
+});
+
+test("long texts are bounded by their length, and forgotten ones give it back", () => {
+  const cache = new ShapeCache(1_000, 1_000);
+  for (let n = 0; n < 20; n++) cache.put("server", `select ${n} ${"x".repeat(200)}`, learned(23));
+  expect(cache.size).toBe(4);
+  for (let n = 0; n < 20; n++) cache.forget("server", `select ${n} ${"x".repeat(200)}`);
+  expect(cache.size).toBe(0);
+  expect(cache.put("server", "y".repeat(2_000), learned(23)).sql).toHaveLength(2_000);
+  expect(cache.size).toBe(0);
+  for (let n = 0; n < 4; n++) cache.put("server", `select ${n} ${"x".repeat(200)}`, learned(23));
+  expect(cache.size).toBe(4);
+});
+
+test("forget makes the next call learn anew", () => {
+  const cache = new ShapeCache();
+  const first = cache.put("server", "select 1", learned(23));
+  cache.forget("server", "select 1");
+  expect(cache.get("server", "select 1")).toBeUndefined();
+  expect(cache.put("server", "select 1", learned(23)).id).not.toBe(first.id);
+});

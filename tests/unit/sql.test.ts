@@ -1,0 +1,159 @@
+// The sql tag: what becomes text, what becomes a value, and that the cache never changes either.
+import fc from "fast-check";
+import { expect, test, vi } from "vitest";
+import { sql, toQuery, type Query } from "../../js/sql.ts";
+
+const refused = (act: () => unknown) => {
+  try {
+    act();
+  } catch (error) {
+    return (error as { code: string }).code;
+  }
+  return "accepted";
+};
+
+test("values become parameters in order", () => {
+  const query = sql`select ${1}::int4, ${"a'; drop table x; --"}, ${null}`;
+  expect(query.text).toBe("select $1::int4, $2, $3");
+  expect(query.values).toEqual([1, "a'; drop table x; --", null]);
+});
+
+test("fragments nest, and parameters are renumbered through all of them", () => {
+  const active = sql`active = ${true}`;
+  const both = sql`(${active} and ${sql`age > ${18}`})`;
+  const query = sql`select ${0} from users where ${both} or ${active} limit ${5}`;
+  expect(query.text).toBe("select $1 from users where (active = $2 and age > $3) or active = $4 limit $5");
+  expect(query.values).toEqual([0, true, 18, true, 5]);
+  expect(active.text).toBe("active = $1");
+});
+
+test("a template gives its own text again when values take the place of fragments", () => {
+  const of = (part: unknown) => sql`select ${part}, ${2}`;
+  expect(of(1).text).toBe("select $1, $2");
+  expect(of(sql`now()`).text).toBe("select now(), $1");
+  expect(of(sql`${1} + ${1}`).text).toBe("select $1 + $2, $3");
+  expect(of(7)).toMatchObject({ text: "select $1, $2", values: [7, 2] });
+});
+
+test("a digit behind a value does not become part of its number", () => {
+  expect(sql`select ${1}0`.text).toBe("select $1 0");
+  expect(sql`select ${1}${sql``}0`.text).toBe("select $1 0");
+  expect(sql`select ${1}${sql.unsafe("0")}`.text).toBe("select $1 0");
+  expect(sql`select ${sql`${1}`}0`.text).toBe("select $1 0");
+  expect(sql`select ${sql.unsafe("1")}0, ${1}::int`.text).toBe("select 10, $1::int");
+});
+
+test("queries are frozen, and so are their values", () => {
+  const values = [1, 2];
+  const query = sql`select ${values}, ${1}`;
+  expect(Object.isFrozen(query)).toBe(true);
+  expect(() => (query.values as unknown[]).push(2)).toThrow(TypeError);
+  expect(() => Object.assign(query, { text: "x" })).toThrow(TypeError);
+  expect(Object.isFrozen(sql`${sql`a`}`.values)).toBe(true);
+  expect(JSON.parse(JSON.stringify(query))).toEqual({ text: "select $1, $2", values: [[1, 2], 1] });
+});
+
+test("text goes in by unsafe only, identifiers are quoted", () => {
+  expect(sql`select ${sql.unsafe("now()")}`).toMatchObject({ text: "select now()", values: [] });
+  expect(sql`select * from ${sql.identifier("app", "users")}`.text).toBe('select * from "app"."users"');
+  expect(sql.identifier('a"; drop table x; --').text).toBe('"a""; drop table x; --"');
+  expect(sql.identifier("é😀").text).toBe('"é😀"');
+});
+
+test("what cannot be an identifier or SQL is refused", () => {
+  for (const names of [[], [""], ["a", ""], ["a\0b"], ["a\ud800"], [5 as never]]) expect(refused(() => sql.identifier(...names))).toBe("INVALID_QUERY");
+  for (const text of ["a\0b", "\udc00", 5 as never, undefined as never]) expect(refused(() => sql.unsafe(text))).toBe("INVALID_QUERY");
+  for (const text of ["select '\0'", "\ud83d"]) expect(refused(() => toQuery(text))).toBe("INVALID_QUERY");
+  expect(refused(() => sql`select '\u0000'`.text)).toBe("INVALID_QUERY");
+  expect(refused(() => sql`select '\u0000', ${sql`1`}`.text)).toBe("INVALID_QUERY");
+});
+
+test("undefined is refused where it stands, with its position", () => {
+  expect(() => sql`select ${1}, ${undefined}`).toThrow(expect.objectContaining({ code: "INVALID_PARAMETER", message: expect.stringContaining("Value 2") }));
+  expect(() => toQuery({ text: "select $1", values: [undefined] })).toThrow(expect.objectContaining({ code: "INVALID_PARAMETER", message: expect.stringContaining("Value 1") }));
+});
+
+test("toQuery takes every form of a query", () => {
+  const query = sql`select ${1}`;
+  expect(toQuery(query)).toBe(query);
+  expect(toQuery("select 1")).toEqual({ text: "select 1", values: [] });
+  expect(toQuery("")).toEqual({ text: "", values: [] });
+  expect(toQuery({ text: "select $1", values: [1] })).toEqual({ text: "select $1", values: [1] });
+  expect(toQuery({ text: "select 1" } as Query)).toEqual({ text: "select 1", values: [] });
+  const tag = (template: TemplateStringsArray, ...values: unknown[]) => toQuery(template, ...values);
+  expect(tag`select ${1}, ${sql`now()`}`).toMatchObject({ text: "select $1, now()", values: [1] });
+});
+
+test("a query object that is changed later does not change what was asked", () => {
+  const values = [1];
+  const query = toQuery({ text: "select $1", values });
+  values[0] = 2;
+  expect(query.values).toEqual([1]);
+});
+
+test("what is no query is refused", () => {
+  for (const input of [null, undefined, 5, {}, [], ["select 1"], { text: 5 }, { text: "select $1", values: "a" }, { text: "a\0" }, () => 1]) {
+    expect(refused(() => toQuery(input as never)), String(input)).toBe("INVALID_QUERY");
+  }
+});
+
+test("fragments of another copy of the package compose", async () => {
+  vi.resetModules();
+  const copy = await import("../../js/sql.ts");
+  expect(copy.sql).not.toBe(sql);
+  expect(sql`select ${copy.sql`${1} + ${2}`}`).toMatchObject({ text: "select $1 + $2", values: [1, 2] });
+  expect(toQuery(copy.sql`select ${1}`)).toMatchObject({ text: "select $1", values: [1] });
+});
+
+// -- cold equals cached ----------------------------------------------------------------------------------------------------------
+
+/** A template with an identity, and what stands in its holes. */
+interface Tree {
+  readonly strings: TemplateStringsArray;
+  readonly holes: readonly (Tree | { readonly value: unknown })[];
+}
+
+const template = (strings: string[]) => Object.freeze(Object.assign(strings, { raw: Object.freeze([...strings]) })) as TemplateStringsArray;
+// A few templates by number of holes, so that random trees use the same identities with different contents again and again.
+const piece = fc.constantFrom("", " ", "a", "0", "12 ", " and ", "$1", "'x'", "\n");
+const templates = [0, 1, 2, 3, 4].map((holes) => fc.sample(fc.array(piece, { minLength: holes + 1, maxLength: holes + 1 }), { numRuns: 6, seed: 42 + holes }).map(template));
+const { tree } = fc.letrec<{ tree: Tree; hole: Tree["holes"][number] }>((tie) => ({
+  hole: fc.oneof({ maxDepth: 4, withCrossShrink: true }, fc.record({ value: fc.oneof(fc.integer(), fc.constant(null), fc.string(), fc.constant([sql`no fragment inside an array`])) }), tie("tree")),
+  tree: fc.nat(4).chain((holes) => fc.record({ strings: fc.constantFrom(...(templates[holes] ?? [])), holes: fc.array(tie("hole"), { minLength: holes, maxLength: holes }) })),
+}));
+
+const build = ({ strings, holes }: Tree): Query => sql(strings, ...holes.map((hole) => ("value" in hole ? hole.value : build(hole))));
+
+/** Written another way on purpose: a list of tokens first, the text from it. */
+function cold(root: Tree): { text: string; values: unknown[] } {
+  const tokens: (string | { value: unknown })[] = [];
+  const walk = ({ strings, holes }: Tree): void =>
+    strings.forEach((text, index) => {
+      if (text !== "") tokens.push(text);
+      const hole = holes[index];
+      if (hole) "value" in hole ? tokens.push(hole) : walk(hole);
+    });
+  walk(root);
+  const values: unknown[] = [];
+  const texts = tokens.map((token, index) => {
+    if (typeof token !== "string") return `$${values.push(token.value)}`;
+    return typeof tokens[index - 1] === "object" && /[0-9]/.test(token.charAt(0)) ? ` ${token}` : token;
+  });
+  return { text: texts.join(""), values };
+}
+
+test("cold and cached give the same text and values on random fragment trees", () => {
+  let nested = 0;
+  fc.assert(
+    fc.property(tree, (root) => {
+      const expected = cold(root);
+      for (const _ of ["first", "again"]) {
+        const { text, values } = build(root);
+        expect({ text, values }).toEqual(expected);
+      }
+      if (root.holes.some((hole) => "strings" in hole)) nested++;
+    }),
+    { numRuns: 4_000 },
+  );
+  expect(nested).toBeGreaterThan(1_000);
+});

@@ -1,0 +1,6 @@
+export interface Worker {
+  url: string;
+  stop(): Promise<void>;
+}
+/** `options`: miniflare's, for example `{ hyperdrives: { HD: url }, compatibilityFlags: [...] }`. */
+export function startWorker(options: { entry: string; caFile?: string | undefined; options?: Record<string, unknown> }): Promise<Worker>;

@@ -1,0 +1,77 @@
+// A Worker of the tests in workerd, in a process of its own.
+//
+//   const worker = await startWorker({ entry, options });   // { url, stop }
+//
+// `entry` is a TypeScript file, bundled here; `options` go to Miniflare. MINIFLARE_WORKERD_PATH picks the workerd (tests/run.mjs
+// sets it for the newest). workerd takes the test CA from NODE_EXTRA_CA_CERTS, which is read when a process starts; and miniflare's Hyperdrive
+// proxy has no error handlers and would take its process along, so it is not the test's process: exactly those errors are dropped.
+import { fork } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+
+const self = fileURLToPath(import.meta.url);
+
+export async function startWorker({ entry, caFile, options = {} }) {
+  const folder = mkdtempSync(path.join(tmpdir(), "pgz-edge-workerd-"));
+  const scriptPath = path.join(folder, "worker.js");
+  const { build } = await import("esbuild");
+  await build({
+    entryPoints: [entry],
+    outfile: scriptPath,
+    bundle: true,
+    format: "esm",
+    target: "es2022",
+    conditions: ["workerd"],
+    external: ["cloudflare:*"],
+    loader: { ".wasm": "copy" },
+    logLevel: "warning",
+  });
+  const env = { ...process.env, ...(caFile === undefined ? {} : { NODE_EXTRA_CA_CERTS: caFile }) };
+  const child = fork(self, { env, detached: true, execArgv: [] });
+  const gone = new Promise((resolve) => child.once("exit", resolve)).then(() => rmSync(folder, { recursive: true, force: true }));
+  const stop = () => {
+    if (child.connected) child.disconnect();
+    return gone;
+  };
+  child.send({ scriptPath, options });
+  const answer = await new Promise((resolve) => {
+    child.once("message", resolve);
+    child.once("exit", (code) => resolve({ failure: `workerd's process ended with status ${code}` }));
+  });
+  if (answer.failure === undefined) return { url: answer.url, stop };
+  await stop();
+  throw new Error(answer.failure);
+}
+
+async function run({ scriptPath, options }) {
+  let miniflare;
+  const end = async (status) => {
+    await miniflare?.dispose();
+    process.exit(status);
+  };
+  process.once("disconnect", () => void end(0));
+  process.on("uncaughtException", (error) => {
+    if (["ECONNRESET", "ECONNREFUSED", "EPIPE", "ERR_STREAM_DESTROYED"].includes(error.code)) return;
+    console.error(error);
+    void end(1);
+  });
+  const { Miniflare } = await import("miniflare");
+  miniflare = new Miniflare({
+    host: "127.0.0.1",
+    port: 0,
+    modules: true,
+    scriptPath,
+    modulesRoot: path.dirname(scriptPath),
+    modulesRules: [{ type: "CompiledWasm", include: ["**/*.wasm"] }],
+    compatibilityDate: "2026-04-01",
+    ...options,
+  });
+  const url = (await miniflare.ready).href;
+  process.send({ url });
+}
+
+if (process.send && import.meta.url === pathToFileURL(process.argv[1]).href) {
+  process.once("message", (task) => run(task).catch((error) => process.send({ failure: error.stack })));
+}

@@ -1,0 +1,134 @@
+/**
+ * `make demo`: PostgreSQL, 200,000 rows, the Worker in workerd, one streamed query with its figures, then the page until Ctrl-C.
+ *
+ *   ONCE=1            ends after the figures
+ *   DATABASE_URL=…    another server; its role must be allowed to create databases and roles, and finds its server as it was
+ *   PORT=8787         where the page is; taken ports fall back to a free one
+ *
+ * Needs what `make setup build` leaves behind. Whatever is started here is stopped here, in reverse, also on Ctrl-C.
+ */
+import { createServer } from "node:net";
+import { startServers } from "../tests/servers/index.mjs";
+import { eventRows, sampleDatabase } from "./sample-data.mjs";
+import { serve } from "./serve.mjs";
+
+const once = Boolean(process.env.ONCE) && process.env.ONCE !== "0";
+const started = performance.now();
+const undo = [];
+let ending;
+let open = false; // the page stands, and Ctrl-C is the way to end
+
+/** Stops everything, latest first. A second call waits for the first. */
+function end() {
+  ending ??= (async () => {
+    for (const step of undo.reverse()) await step().catch((error) => console.error(`  while stopping: ${error.message}`));
+  })();
+  return ending;
+}
+
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
+  process.on(signal, () => {
+    if (!ending) console.log("\nStopping …");
+    void end().then(() => process.exit(signal === "SIGINT" && open ? 0 : 130));
+  });
+}
+
+try {
+  await demo();
+} catch (error) {
+  if (!ending) {
+    console.error(`\nThe demo failed: ${error.message}`);
+    process.exitCode = 1;
+  }
+  await end();
+}
+
+async function demo() {
+  console.log("pgz-edge demo\n");
+  const server = await step("PostgreSQL", async () => {
+    const { servers, stop } = await startServers({ majors: [18] });
+    undo.push(stop);
+    return [servers[0], `${servers[0].major} at ${servers[0].host}:${servers[0].port}`];
+  });
+  const sample = sampleDatabase(server.superuserUrl);
+  await step("sample data", async () => {
+    undo.push(sample.drop);
+    await sample.load();
+    return [undefined, `${eventRows.toLocaleString("en")} events, 12 columns each`];
+  });
+  const worker = await step("Worker in workerd", async () => {
+    const found = await serve({ databaseUrl: sample.readerUrl, port: once ? 0 : await freePort(Number(process.env.PORT ?? 8787)) });
+    undo.push(found.stop);
+    return [found, found.url];
+  });
+
+  const query = "select * from events";
+  console.log(`\n${query}   -- through the Worker, as NDJSON`);
+  const figures = await measure(new URL(`query?${new URLSearchParams({ q: query, format: "ndjson" })}`, worker.url));
+  const expected = await countRows(worker.url);
+  if (figures.rows !== expected) throw new Error(`${figures.rows} rows arrived, count(*) says ${expected}`);
+  for (const line of figures.firstLines) console.log(`  ${line}`);
+  console.log("  …");
+  console.log(`\n  rows        ${figures.rows.toLocaleString("en")}, as many as count(*) says`);
+  console.log(`  bytes       ${figures.bytes.toLocaleString("en")}`);
+  console.log(`  seconds     ${(figures.milliseconds / 1000).toFixed(3)}`);
+  console.log(`  MB/s        ${(figures.bytes / 1000 / figures.milliseconds).toFixed(1)}`);
+  console.log(`  first byte  after ${figures.firstByte.toFixed(1)} ms`);
+
+  if (once) {
+    await end();
+    console.log(`\nDone in ${((performance.now() - started) / 1000).toFixed(1)} s.`);
+    return;
+  }
+  console.log(`\nThe page is open at ${worker.url}\nType SQL there, watch the rows arrive, press Stop. Ctrl-C here ends everything.`);
+  open = true;
+  await worker.gone;
+  if (!ending) throw new Error("the process of workerd has ended");
+}
+
+/** Runs one step and says what it does before, how long it took after. `work` gives the value and what to print behind the time. */
+async function step(name, work) {
+  process.stdout.write(`  ${name.padEnd(18)}`);
+  const dots = setInterval(() => process.stdout.write("."), 1000);
+  const from = performance.now();
+  try {
+    const [value, text] = await work();
+    process.stdout.write(` ${((performance.now() - from) / 1000).toFixed(1)} s   ${text}\n`);
+    return value;
+  } finally {
+    clearInterval(dots);
+  }
+}
+
+/** Streams one response, keeps its first three lines and counts the rest. */
+async function measure(url) {
+  const from = performance.now();
+  const response = await fetch(url, { headers: { "accept-encoding": "identity" } });
+  if (!response.ok) throw new Error(`the Worker answered ${response.status}: ${await response.text()}`);
+  const figures = { rows: 0, bytes: 0, firstByte: 0, milliseconds: 0, firstLines: [] };
+  const decoder = new TextDecoder();
+  let head = "";
+  for await (const chunk of response.body) {
+    figures.firstByte ||= performance.now() - from;
+    figures.bytes += chunk.length;
+    for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, at + 1)) figures.rows++;
+    if (figures.rows < 3 || head === "") head += decoder.decode(chunk, { stream: true });
+  }
+  figures.milliseconds = performance.now() - from;
+  figures.firstLines = head.split("\n").slice(0, 3);
+  return figures;
+}
+
+async function countRows(url) {
+  const response = await fetch(new URL(`query?${new URLSearchParams({ q: "select count(*) from events" })}`, url));
+  return Number((await response.json()).count);
+}
+
+/** The wanted port, or 0 (any) when something listens there. */
+function freePort(wanted) {
+  return new Promise((resolve) => {
+    const probe = createServer();
+    probe.once("error", () => resolve(0));
+    probe.listen(wanted, "127.0.0.1", () => probe.close(() => resolve(wanted)));
+  });
+}

@@ -1,0 +1,89 @@
+/**
+ * The demo's data: a database of its own, made anew and dropped at the end, so that nothing stale is read and a server of yours
+ * (DATABASE_URL) is left as it was. `events` has one column of each kind that looks different in JSON; `users` is the README's.
+ *
+ * The Worker connects as a role that may select from these two tables and nothing else.
+ */
+import { randomBytes } from "node:crypto";
+import pg from "pg";
+
+export const eventRows = 200_000;
+
+// Every value follows from the row number: two runs give the same bytes.
+const tables = `
+create table users (id int4 primary key, name text not null, meta jsonb not null);
+
+insert into users
+select n, 'User ' || n, jsonb_build_object('plan', (array['free', 'team', 'business'])[1 + n % 3], 'seats', n % 50)
+from generate_series(1, 1000) n;
+
+create table events (
+  id       int8 not null,
+  user_id  int4 not null,
+  kind     text not null,
+  at       timestamptz not null,
+  day      date not null,
+  amount   numeric(12, 2),
+  ratio    float8 not null,
+  active   bool not null,
+  session  uuid not null,
+  scores   int4[] not null,
+  payload  jsonb not null,
+  note     text
+);
+
+insert into events
+select
+  9000000000 + n,
+  1 + n % 1000,
+  (array['view', 'click', 'search', 'purchase', 'sign "in"', 'größe', '日本語'])[1 + n % 7],
+  timestamptz '2026-01-01 00:00:00.000123+00' + n * interval '73.5 seconds',
+  date '2026-01-01' + n / 1000,
+  case when n % 10 > 0 then (n * 37 % 1000003)::numeric / 100 end,
+  sqrt(n),
+  n % 3 = 0,
+  md5(n::text)::uuid,
+  array[n % 10, n % 100, case when n % 4 > 0 then n % 1000 end],
+  jsonb_build_object('path', '/item/' || n % 5000, 'ms', n % 997, 'tags', jsonb_build_array('a' || n % 9, n % 2 = 0)),
+  case when n % 5 = 0 then E'line one\\nline\\ttwo, \\\\ and "quotes"' end
+from generate_series(1, ${eventRows}) n;
+`;
+
+/**
+ * The database to be, on the server of `adminUrl` (a role that may create databases and roles): `load()` makes it, `drop()` removes
+ * it with the reader's role, also half made. Two at once on one server need two names.
+ */
+export function sampleDatabase(adminUrl, name = `pgz_edge_demo_${process.pid}`) {
+  const role = `${name}_reader`;
+  const password = randomBytes(12).toString("hex");
+  const database = new URL(adminUrl);
+  database.pathname = `/${name}`;
+  const reader = new URL(database);
+  reader.username = role;
+  reader.password = password;
+
+  const drop = () => run(adminUrl, [`drop database if exists ${name} with (force)`, `drop role if exists ${role}`]);
+  const load = async () => {
+    await drop();
+    await run(adminUrl, [
+      `create database ${name} encoding 'UTF8' template template0`,
+      // The settings are a second line of defence, behind the Worker's read-only transaction and its timeout.
+      `create role ${role} login password '${password}' connection limit 20`,
+      `alter role ${role} set default_transaction_read_only = on`,
+      `alter role ${role} set statement_timeout = '90s'`,
+    ]);
+    await run(database.href, [tables, `grant select on users, events to ${role}`, "analyze"]);
+  };
+  return { load, drop, role, adminUrl: database.href, readerUrl: reader.href };
+}
+
+/** Runs statements as the role of `url`, one round trip each. */
+async function run(url, statements) {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    for (const statement of statements) await client.query(statement);
+  } finally {
+    await client.end();
+  }
+}

@@ -1,0 +1,106 @@
+/**
+ * Runs the Worker in workerd, in a process of its own, behind a stand-in for Cloudflare's edge.
+ *
+ * The stand-in: at the edge a client that leaves is noticed at once. A bare workerd (2026-04-26 and 2026-11-17, seen) takes the FIN of a
+ * closed browser connection for a client that merely has nothing more to say, and notices only when it next writes, which a
+ * query without rows never does. A reset it notices at once, so the stand-in passes bytes on and turns a FIN into a reset.
+ *
+ * Not in the caller's process, because miniflare's Hyperdrive proxy has no error handler: a PostgreSQL that goes away, or a Worker that drops
+ * its socket, is an uncaught exception of the process that miniflare lives in. Here exactly those are dropped, and nobody else's.
+ *
+ *   const worker = await serve({ databaseUrl, port, newest, plugins });   // { url, gone, stop }
+ *
+ * The child has its own process group, so that Ctrl-C reaches it only through us, and ends when its channel to us closes: no
+ * workerd outlives the demo, however that ends.
+ */
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
+import { connect, createServer } from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { bundleWorker, here, root } from "./build.mjs";
+
+/** Starts it. `port` 0 takes any free one; `newest` runs the newest workerd instead of the one miniflare brings. */
+export async function serve({ databaseUrl, port = 0, newest = false, plugins = [] }) {
+  const folder = mkdtempSync(path.join(tmpdir(), "pgz-edge-worker-"));
+  const script = await bundleWorker(folder, { plugins });
+  const env = { ...process.env, ...(newest ? { MINIFLARE_WORKERD_PATH: newestWorkerd() } : {}) };
+  const child = fork(fileURLToPath(import.meta.url), { env, detached: true });
+  const gone = new Promise((resolve) => child.once("exit", resolve)).then(() => rmSync(folder, { recursive: true, force: true }));
+  const stop = () => {
+    if (child.connected) child.disconnect();
+    return gone;
+  };
+  child.send({ script, databaseUrl, port });
+  const answer = await new Promise((resolve) => {
+    child.once("message", resolve);
+    child.once("exit", (code) => resolve({ failure: `the process of workerd ended with code ${code}` }));
+  });
+  if (answer.failure) {
+    await stop();
+    throw new Error(answer.failure);
+  }
+  return { url: answer.url, gone, stop };
+}
+
+export function newestWorkerd() {
+  const alias = createRequire(path.join(root, "package.json")).resolve("workerd-newest/package.json");
+  return createRequire(alias).resolve(`@cloudflare/workerd-${process.platform}-${process.arch === "x64" ? "64" : process.arch}/bin/workerd`);
+}
+
+/** wrangler.jsonc is the one place for the date and the flags. Its comments stand on lines of their own. */
+function wranglerConfig() {
+  const text = readFileSync(path.join(here, "wrangler.jsonc"), "utf8");
+  return JSON.parse(text.replace(/^\s*\/\/.*$/gm, ""));
+}
+
+async function run({ script, databaseUrl, port }) {
+  let miniflare;
+  const end = (code) => void Promise.resolve(miniflare?.dispose()).finally(() => {
+    rmSync(path.dirname(script), { recursive: true, force: true }); // here as well, for when our parent was killed
+    process.exit(code);
+  });
+  process.once("disconnect", () => end(0));
+  process.on("uncaughtException", (error) => {
+    if (["ECONNRESET", "ECONNREFUSED", "EPIPE", "ERR_STREAM_DESTROYED"].includes(error.code)) return;
+    console.error(error);
+    end(1);
+  });
+  const { Miniflare } = await import("miniflare");
+  const { compatibility_date: compatibilityDate, compatibility_flags: compatibilityFlags } = wranglerConfig();
+  miniflare = new Miniflare({
+    host: "127.0.0.1",
+    port: 0,
+    modules: true,
+    scriptPath: script,
+    modulesRoot: path.dirname(script),
+    modulesRules: [{ type: "CompiledWasm", include: ["**/*.wasm"] }],
+    compatibilityDate,
+    compatibilityFlags,
+    hyperdrives: { HYPERDRIVE: databaseUrl },
+  });
+  const edge = await standIn(port, Number((await miniflare.ready).port));
+  if (process.connected) process.send({ url: `http://127.0.0.1:${edge}/` });
+}
+
+/** Listens on `port` (0: any) in front of workerd's; gives the port. */
+async function standIn(port, behind) {
+  const server = createServer((client) => {
+    const worker = connect(behind, "127.0.0.1");
+    client.pipe(worker).pipe(client);
+    client.once("close", () => worker.resetAndDestroy());
+    worker.once("close", (failed) => (failed ? client.resetAndDestroy() : client.end()));
+    for (const socket of [client, worker]) socket.setNoDelay().on("error", () => {});
+  });
+  await once(server.listen(port, "127.0.0.1"), "listening");
+  return server.address().port;
+}
+
+if (process.send && import.meta.url === pathToFileURL(process.argv[1]).href) {
+  process.once("message", (task) => {
+    run(task).catch((error) => process.send({ failure: error.message }));
+  });
+}

@@ -1,0 +1,128 @@
+/**
+ * A Worker with a page where you type SQL and watch the rows arrive: `/` the page, `/query` the SQL endpoint behind it,
+ * `/users` the handler that the README shows.
+ *
+ * `/query` runs what a stranger typed. Four things keep that harmless, each alone not enough: the role of the connection may only
+ * read (README.md), every query runs inside a read-only transaction, `limits.ts` bounds what it may cost, and a cancelled
+ * request cancels the query in PostgreSQL. A deployed one needs authentication in front as well; README.md says why.
+ */
+import { createClient, sql, type Client } from "pgz-edge";
+import { limits, maxQueryLength } from "./limits.ts";
+import page from "./page.html";
+import users from "./users.ts";
+
+interface Env {
+  HYPERDRIVE: { connectionString: string };
+}
+
+/** What the page is told about a failure. Nothing else crosses: no connection string, no host, no stack. */
+interface Failure {
+  code: string;
+  message: string;
+  hint?: string | undefined;
+  position?: string | number | undefined;
+}
+
+export default {
+  async fetch(request: Request, env: Env): Promise<Response> {
+    switch (new URL(request.url).pathname) {
+      case "/":
+        return showPage();
+      case "/query":
+        return runQuery(request, env);
+      case "/users":
+        return users.fetch(request, env).catch((error: unknown) => refuse(400, describe(error)));
+      default:
+        return refuse(404, { code: "NOT_FOUND", message: "There is /, /query and /users." });
+    }
+  },
+};
+
+function showPage(): Response {
+  const nonce = crypto.randomUUID();
+  return new Response(page.replaceAll("{{nonce}}", nonce), {
+    headers: {
+      "content-type": "text/html; charset=utf-8",
+      "content-security-policy":
+        `default-src 'none'; script-src 'nonce-${nonce}'; style-src 'nonce-${nonce}'; connect-src 'self'; ` +
+        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+      "referrer-policy": "no-referrer",
+      "x-content-type-options": "nosniff",
+      "cache-control": "no-store",
+    },
+  });
+}
+
+async function runQuery(request: Request, env: Env): Promise<Response> {
+  const asked = await readQuery(request);
+  if (asked instanceof Response) return asked;
+
+  const { signal } = request;
+  let client: Client | undefined;
+  try {
+    client = createClient(env.HYPERDRIVE);
+    await client.query(sql`begin read only`, { signal, timeout: limits.timeout });
+  } catch (error) {
+    // Before the visitor's SQL has run, a failure is the operator's business: the log gets it, the visitor does not.
+    if (!signal.aborted) console.error("The database cannot be reached:", error);
+    await client?.close();
+    return refuse(502, { code: "DATABASE_UNAVAILABLE", message: "The database cannot be reached. The Worker's log says why." });
+  }
+
+  try {
+    // One statement only: the extended protocol has no way to send "commit; drop table users". The client is closed with the
+    // last row, and PostgreSQL rolls the transaction back; there is nothing to commit.
+    return await client.respond(sql.unsafe(asked.text), {
+      format: asked.format,
+      ...limits,
+      signal,
+      closeWhenDone: true,
+      headers: { "cache-control": "no-store, no-transform", "x-content-type-options": "nosniff" },
+    });
+  } catch (error) {
+    await client.close();
+    return refuse(400, describe(error));
+  }
+}
+
+/** The SQL text and the format of a request: `?q=…&format=…`, or the same two as a JSON body. */
+async function readQuery(request: Request): Promise<{ text: string; format: "ndjson" } | Response> {
+  // Browsers say where a request comes from. Another site's page has no business running queries with this visitor's access.
+  if (!["same-origin", "none", null].includes(request.headers.get("sec-fetch-site"))) {
+    return refuse(403, { code: "CROSS_SITE", message: "Queries are taken from this Worker's own page only." });
+  }
+  const fields = await readFields(request);
+  if (fields instanceof Response) return fields;
+  const { q: text, format = "ndjson" } = fields;
+  if (typeof text !== "string" || text.trim() === "") {
+    return refuse(400, { code: "NO_QUERY", message: "Give the SQL text as q." });
+  }
+  if (text.length > maxQueryLength) {
+    return refuse(413, { code: "QUERY_TOO_LONG", message: `The SQL text may have ${maxQueryLength} characters.` });
+  }
+  if (format !== "ndjson") {
+    return refuse(400, { code: "UNKNOWN_FORMAT", message: "The format is ndjson.", hint: "More formats come with later versions." });
+  }
+  return { text, format };
+}
+
+async function readFields(request: Request): Promise<{ q?: unknown; format?: unknown } | Response> {
+  if (request.method === "GET") return Object.fromEntries(new URL(request.url).searchParams);
+  if (request.method !== "POST") return refuse(405, { code: "METHOD", message: "Use GET or POST." }, { allow: "GET, POST" });
+  // Four bytes per character and room for JSON's escapes; a body without a length is chunked and measured by readQuery.
+  if (Number(request.headers.get("content-length")) > 8 * maxQueryLength) {
+    return refuse(413, { code: "QUERY_TOO_LONG", message: `The SQL text may have ${maxQueryLength} characters.` });
+  }
+  const body: unknown = await request.json().catch(() => undefined);
+  if (typeof body === "object" && body !== null) return body;
+  return refuse(400, { code: "NO_QUERY", message: 'Post a JSON object, {"q": "select …", "format": "ndjson"}.' });
+}
+
+function describe(error: unknown): Failure {
+  const { code, message, hint, position } = error as Partial<Failure>;
+  return { code: code ?? "UNEXPECTED", message: message ?? String(error), hint, position };
+}
+
+function refuse(status: number, failure: Failure, headers: Record<string, string> = {}): Response {
+  return Response.json(failure, { status, headers: { "cache-control": "no-store", "x-content-type-options": "nosniff", ...headers } });
+}

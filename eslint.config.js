@@ -9,7 +9,7 @@ const runtimes = { group: ["node:*", "cloudflare:*", "bun", "bun:*"], message: "
 const glue = { group: ["**/pkg/**"], allowTypeImports: true, message: "Only js/core/module.ts knows the wasm glue." };
 const entrypoints = { group: ["**/entrypoints/**"], message: "Entrypoints are the outermost layer." };
 const packages = { regex: "^[^./](?!.*:)", message: "The driver has no dependencies." };
-const innards = { group: ["**/core/**"], message: "Sockets know bytes and addresses, nothing of PostgreSQL." };
+const innards = { group: ["**/core/**"], allowTypeImports: true, message: "Sockets know bytes and addresses, nothing of PostgreSQL." };
 const allBut = { regex: "^\\.(?!\\./index\\.ts$)", message: "Adapters use the public API only." };
 
 const imports = (files, ...patterns) => ({
@@ -28,6 +28,7 @@ export default tseslint.config(
       eqeqeq: "error",
       "no-console": "off",
       "@typescript-eslint/consistent-type-imports": ["error", { disallowTypeAnnotations: false }],
+      "@typescript-eslint/no-unused-expressions": ["error", { allowShortCircuit: true, allowTernary: true }],
       "@typescript-eslint/no-unused-vars": ["error", { argsIgnorePattern: "^_", varsIgnorePattern: "^_", caughtErrors: "none" }],
     },
   },

@@ -127,53 +127,18 @@ export function resolveConfig(input: ConnectInput, runtime: Defaults = {}, overr
   const given = new Map<string, unknown>();
   read(input, given);
   readObject(overrides, given);
-  const option = <K extends keyof Options>(name: K, fallback?: unknown) =>
-    rules[name](given.get(name) ?? fallback, name) as Exclude<Options[K], undefined>;
-  const optional = <K extends keyof Options>(name: K) => (given.get(name) === undefined ? undefined : option(name));
-
-  const host = option("host", "localhost");
-  const localLink = option("localLink", host.endsWith(".hyperdrive.local"));
-  const user = option("user");
-  const password = optional("password");
-  const key = optional("key");
-  const config: Config = {
-    host,
-    port: option("port", 5432),
-    user,
-    database: option("database", user),
-    applicationName: option("applicationName", "pgz-edge"),
-    startup: Object.entries(option("startup", {})),
-    options: option("options", ""),
-    sslmode: option("sslmode", localLink ? "disable" : "prefer"),
-    sslnegotiation: option("sslnegotiation", "postgres"),
-    servername: optional("servername"),
-    ca: optional("ca"),
-    cert: optional("cert"),
-    requireAuth: optional("requireAuth"),
-    allowCleartextPassword: option("allowCleartextPassword", false),
-    channelBinding: option("channelBinding", "prefer"),
-    scramMaxIterations: option("scramMaxIterations", 100_000),
-    connectTimeout: option("connectTimeout", 10_000),
-    timeout: option("timeout", 0),
-    maxRows: option("maxRows", 0),
-    maxBytes: option("maxBytes", 0),
-    maxMessageBytes: option("maxMessageBytes", runtime.isWorkerd ? 1 << 26 : 1 << 30),
-    flushBytes: option("flushBytes", 1 << 16),
-    flushInterval: option("flushInterval", 100),
-    statementCacheSize: option("statementCacheSize", 64),
-    prepare: option("prepare", "auto"),
-    earlyQuery: option("earlyQuery", "auto"),
-    keepAlive: option("keepAlive", 30_000),
-    readBuffer: option("readBuffer", 1 << 16),
-    maxProtocolVersion: option("maxProtocolVersion", "3.0"),
-    localLink,
-    connect: optional("connect"),
-    signal: optional("signal"),
-    password: async () => (typeof password === "function" ? checkedPassword(await password()) : password),
-    key: () => key,
-  };
+  const all: Record<string, unknown> = {};
+  for (const [name, [rule, fallback]] of Object.entries(table)) {
+    const value = given.get(name) ?? (typeof fallback === "function" ? (fallback as Fallback)(all as unknown as Config, runtime) : fallback);
+    all[name] = value === undefined ? undefined : rule(value, name);
+  }
+  const { password, key } = all as Options;
+  all.startup = Object.entries(all.startup as object);
+  all.password = async () => (typeof password === "function" ? checkedPassword(await password()) : password);
+  all.key = () => key;
+  const config = Object.freeze(all) as unknown as Config;
   checkTogether(config, key);
-  return Object.freeze(config);
+  return config;
 }
 
 /** What a runtime's sockets can do; the sockets' own file says it of itself. */
@@ -279,7 +244,7 @@ function read(input: unknown, given: Map<string, unknown>): void {
 function readObject(input: object, given: Map<string, unknown>): void {
   for (const [name, value] of Object.entries(input)) {
     if (name === "connectionString" || value === undefined) continue;
-    if (!Object.hasOwn(rules, name)) throw unknown(`option "${name}"`, name, Object.keys(rules));
+    if (!Object.hasOwn(table, name)) throw unknown(`option "${name}"`, name, Object.keys(table));
     given.set(name, value);
   }
 }
@@ -374,63 +339,80 @@ const WELL_FORMED = /^[^\0\ud800-\udfff]*$/u;
 const anyText = text(WELL_FORMED, "text without NUL");
 const someText = text(/^[^\0\ud800-\udfff]+$/u, "text without NUL, and not empty");
 const pem = text(/^[^\0]*-----BEGIN [^\0]+$/, "PEM text (-----BEGIN …)");
+const flag = oneOf(true, false);
+const count = whole(0, Number.MAX_SAFE_INTEGER);
+/** What a timer can hold: 24 days. */
 const milliseconds = whole(0, 0x7fffffff);
 const SSLMODES = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"];
 const RESERVED = /^(user|database|options|application_name|client_encoding|replication|_pq_\..*)?$/i;
 
-const rules: { readonly [K in keyof Options]-?: Rule } = {
-  host: text(/^[^\0-\x20,/@\x7f\ud800-\udfff]+$/u, "one host name or address (no list, no path of a Unix socket)"),
-  port: whole(1, 65_535),
-  database: someText,
-  user: someText,
-  password: (value) => (typeof value === "function" ? value : checkedPassword(value)),
-  applicationName: anyText,
-  startup: (value, name) => {
-    const must = "an object of names and texts without NUL; user, database, options, applicationName are options of their own";
-    if (typeof value !== "object" || value === null) return invalid(name, must);
-    for (const [key, item] of Object.entries(value)) {
-      if (RESERVED.test(key) || !WELL_FORMED.test(key) || typeof item !== "string" || !WELL_FORMED.test(item)) return invalid(name, must);
-    }
-    return value;
-  },
-  options: anyText,
-  sslmode: (value) => {
-    if (SSLMODES.includes(value as string)) return value;
-    throw new UsageError("INVALID_SSLMODE", `Option "sslmode" must be one of ${SSLMODES.join(", ")}.`);
-  },
-  sslnegotiation: oneOf("postgres", "direct"),
-  servername: someText,
-  ca: pem,
-  cert: pem,
-  key: pem,
-  requireAuth: (value, name) =>
-    typeof value === "string" && requiredMethods(value) ? value : invalid(name, `a list of none, password, md5, scram-sha-256, all with or all without "!", that leaves at least one`),
-  allowCleartextPassword: oneOf(true, false),
-  channelBinding: (value, name) => {
-    if (value !== "require") return oneOf("disable", "prefer", "require")(value, name);
-    throw new UsageError("CHANNEL_BINDING_UNSUPPORTED", `Option "channelBinding" (channel_binding in a URL) cannot be "require": no runtime's socket shows the server's certificate. Use sslmode=verify-full.`);
-  },
-  scramMaxIterations: whole(1, 100_000_000),
-  connectTimeout: whole(1, 0x7fffffff),
-  timeout: milliseconds,
-  maxRows: whole(0, Number.MAX_SAFE_INTEGER),
-  maxBytes: whole(0, Number.MAX_SAFE_INTEGER),
-  maxMessageBytes: whole(1 << 10, 1 << 30),
-  flushBytes: whole(1, 1 << 30),
-  flushInterval: milliseconds,
-  statementCacheSize: whole(0, 65_535),
-  prepare: oneOf("auto", "named", "unnamed"),
-  earlyQuery: oneOf("auto", true, false),
-  keepAlive: milliseconds,
-  readBuffer: whole(1 << 10, 1 << 24),
-  maxProtocolVersion: oneOf("3.0", "3.2"),
-  localLink: oneOf(true, false),
-  connect: (value, name) => (typeof value === "function" ? value : invalid(name, "a function (see the socket contract)")),
-  signal: (value, name) => (typeof (value as AbortSignal | null)?.addEventListener === "function" ? value : invalid(name, "an AbortSignal")),
+type Fallback = (sofar: Config, runtime: Defaults) => unknown;
+
+/** Per option what it must be, and its default: a value, one that follows from the options above it, or none. */
+const table: { readonly [K in keyof Options]-?: readonly [rule: Rule, fallback?: Fallback | string | number | boolean | object] } = {
+  host: [text(/^[^\0-\x20,/@\x7f\ud800-\udfff]+$/u, "one host name or address (no list, no path of a Unix socket)"), "localhost"],
+  port: [whole(1, 65_535), 5432],
+  // The default is refused: there has to be one.
+  user: [someText, ""],
+  database: [someText, ({ user }) => user],
+  password: [(value) => (typeof value === "function" ? value : checkedPassword(value))],
+  applicationName: [anyText, "pgz-edge"],
+  startup: [startup, {}],
+  options: [anyText, ""],
+  localLink: [flag, ({ host }) => host.endsWith(".hyperdrive.local")],
+  sslmode: [sslmode, ({ localLink }) => (localLink ? "disable" : "prefer")],
+  sslnegotiation: [oneOf("postgres", "direct"), "postgres"],
+  servername: [someText],
+  ca: [pem],
+  cert: [pem],
+  key: [pem],
+  requireAuth: [requireAuth],
+  allowCleartextPassword: [flag, false],
+  channelBinding: [channelBinding, "prefer"],
+  scramMaxIterations: [whole(1, 100_000_000), 100_000],
+  connectTimeout: [whole(1, 0x7fffffff), 10_000],
+  timeout: [milliseconds, 0],
+  maxRows: [count, 0],
+  maxBytes: [count, 0],
+  maxMessageBytes: [whole(1 << 10, 1 << 30), (_, { isWorkerd }) => (isWorkerd ? 1 << 26 : 1 << 30)],
+  flushBytes: [whole(1, 1 << 30), 1 << 16],
+  flushInterval: [milliseconds, 100],
+  statementCacheSize: [whole(0, 65_535), 64],
+  prepare: [oneOf("auto", "named", "unnamed"), "auto"],
+  earlyQuery: [oneOf("auto", true, false), "auto"],
+  keepAlive: [milliseconds, 30_000],
+  readBuffer: [whole(1 << 10, 1 << 24), 1 << 16],
+  maxProtocolVersion: [oneOf("3.0", "3.2"), "3.0"],
+  connect: [(value, name) => (typeof value === "function" ? value : invalid(name, "a function (see the socket contract)"))],
+  signal: [(value, name) => (typeof (value as AbortSignal | null)?.addEventListener === "function" ? value : invalid(name, "an AbortSignal"))],
 };
 
 /** The names of all options, for the comparison with docs/options.md. */
-export const optionNames: readonly string[] = Object.keys(rules);
+export const optionNames: readonly string[] = Object.keys(table);
+
+function startup(value: unknown, name: string): unknown {
+  const must = "an object of names and texts without NUL; user, database, options and applicationName are options of their own";
+  if (typeof value !== "object" || value === null) return invalid(name, must);
+  for (const [key, item] of Object.entries(value)) {
+    if (RESERVED.test(key) || !WELL_FORMED.test(key) || typeof item !== "string" || !WELL_FORMED.test(item)) return invalid(name, must);
+  }
+  return value;
+}
+
+function sslmode(value: unknown): unknown {
+  if (SSLMODES.includes(value as string)) return value;
+  throw new UsageError("INVALID_SSLMODE", `Option "sslmode" must be one of ${SSLMODES.join(", ")}.`);
+}
+
+function requireAuth(value: unknown, name: string): unknown {
+  if (typeof value === "string" && requiredMethods(value)) return value;
+  return invalid(name, `a list of none, password, md5, scram-sha-256, all with or all without "!", that leaves at least one`);
+}
+
+function channelBinding(value: unknown, name: string): unknown {
+  if (value !== "require") return oneOf("disable", "prefer", "require")(value, name);
+  throw new UsageError("CHANNEL_BINDING_UNSUPPORTED", `Option "channelBinding" (channel_binding in a URL) cannot be "require": no runtime's socket shows the server's certificate. Use sslmode=verify-full.`);
+}
 
 function checkTogether(config: Config, key: string | undefined): void {
   if ((config.cert === undefined) !== (key === undefined)) invalid("key", `given together with "cert"`);

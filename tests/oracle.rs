@@ -3,7 +3,12 @@
 //! Two differences are decided and applied here by rule: an oid is a bare number where the server quotes it, and CR and LF between
 //! the tokens of a json value are dropped. Any other difference fails.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic
+)]
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,10 +26,22 @@ struct Line {
 fn lines() -> Vec<Line> {
     let committed = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/oracle");
     let directory = env::var_os("ORACLE_DIRECTORY").map_or(committed, PathBuf::from);
-    let mut files: Vec<PathBuf> = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<PathBuf> = fs::read_dir(&directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "tsv"));
     files.sort();
-    files.iter().flat_map(|path| fs::read_to_string(path).unwrap().split_terminator('\n').map(line).collect::<Vec<_>>()).collect()
+    files
+        .iter()
+        .flat_map(|path| {
+            fs::read_to_string(path)
+                .unwrap()
+                .split_terminator('\n')
+                .map(line)
+                .collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 fn line(text: &str) -> Line {
@@ -33,7 +50,11 @@ fn line(text: &str) -> Line {
     Line {
         type_name: next().to_owned(),
         type_oid: next().parse().unwrap(),
-        binary: next().as_bytes().chunks(2).map(|pair| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap()).collect(),
+        binary: next()
+            .as_bytes()
+            .chunks(2)
+            .map(|pair| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap())
+            .collect(),
         json: next().replace('\u{240a}', "\n").replace('\u{240d}', "\r"),
     }
 }
@@ -49,7 +70,9 @@ fn decided(line: &Line) -> String {
 
 fn encode(encoder: &Encoder, value: &[u8]) -> String {
     let mut out = Vec::new();
-    encoder.encode(value, &mut out).unwrap_or_else(|error| panic!("{error:?} for {value:x?}"));
+    encoder
+        .encode(value, &mut out)
+        .unwrap_or_else(|error| panic!("{error:?} for {value:x?}"));
     String::from_utf8(out).unwrap()
 }
 
@@ -58,7 +81,13 @@ fn binary_values_equal_to_json() {
     let mut counts = BTreeMap::<String, usize>::new();
     for line in lines() {
         let encoder = Encoder::new(line.type_oid, 1, JsonForm::ServerJson).unwrap();
-        assert_eq!(encode(&encoder, &line.binary), decided(&line), "{} {:02x?}", line.type_name, line.binary);
+        assert_eq!(
+            encode(&encoder, &line.binary),
+            decided(&line),
+            "{} {:02x?}",
+            line.type_name,
+            line.binary
+        );
         *counts.entry(line.type_name).or_default() += 1;
     }
     for (type_name, count) in &counts {
@@ -67,7 +96,11 @@ fn binary_values_equal_to_json() {
         let wanted = if type_name == "bool" { 2 } else { 200 };
         assert!(*count >= wanted, "only {count} values of {type_name}");
     }
-    println!("{} values of {} types", counts.values().sum::<usize>(), counts.len());
+    println!(
+        "{} values of {} types",
+        counts.values().sum::<usize>(),
+        counts.len()
+    );
     assert_eq!(counts.len(), 48, "23 types, their arrays, two vectors");
 }
 
@@ -79,14 +112,29 @@ fn text_values_equal_to_json() {
         let expected = decided(&line);
         let text = match line.type_oid {
             oid::BOOL => expected.chars().take(1).collect(),
-            oid::INT2 | oid::INT4 | oid::INT8 | oid::OID | oid::FLOAT4 | oid::FLOAT8 | oid::NUMERIC => expected.replace('"', ""),
+            oid::INT2
+            | oid::INT4
+            | oid::INT8
+            | oid::OID
+            | oid::FLOAT4
+            | oid::FLOAT8
+            | oid::NUMERIC => expected.replace('"', ""),
             oid::JSON | oid::JSONB => line.json.clone(),
-            oid::TEXT | oid::VARCHAR | oid::BPCHAR | oid::NAME => String::from_utf8(line.binary.clone()).unwrap(),
-            oid::UUID | oid::BYTEA | oid::INTERVAL | oid::TIME | oid::TIMETZ | oid::DATE => expected.replace("\\\\", "\\").replace('"', ""),
+            oid::TEXT | oid::VARCHAR | oid::BPCHAR | oid::NAME => {
+                String::from_utf8(line.binary.clone()).unwrap()
+            }
+            oid::UUID | oid::BYTEA | oid::INTERVAL | oid::TIME | oid::TIMETZ | oid::DATE => {
+                expected.replace("\\\\", "\\").replace('"', "")
+            }
             _ => continue,
         };
         let encoder = Encoder::new(line.type_oid, 0, JsonForm::ServerJson).unwrap();
-        assert_eq!(encode(&encoder, text.as_bytes()), expected, "{} {text}", line.type_name);
+        assert_eq!(
+            encode(&encoder, text.as_bytes()),
+            expected,
+            "{} {text}",
+            line.type_name
+        );
         count += 1;
     }
     println!("{count} values in text form");
@@ -99,13 +147,22 @@ fn objects_quote_what_a_javascript_number_cannot_hold() {
     for line in lines() {
         let mut expected = decided(&line);
         let is_array = line.type_name.ends_with("[]");
-        if matches!(line.type_oid, oid::INT8 | oid::NUMERIC | oid::INT8_ARRAY | oid::NUMERIC_ARRAY) {
-            let mut value: serde_json::Value = serde_json::from_str(&quote_numbers(&expected)).unwrap();
+        if matches!(
+            line.type_oid,
+            oid::INT8 | oid::NUMERIC | oid::INT8_ARRAY | oid::NUMERIC_ARRAY
+        ) {
+            let mut value: serde_json::Value =
+                serde_json::from_str(&quote_numbers(&expected)).unwrap();
             assert!(is_array == value.is_array());
             expected = value.take().to_string();
         }
         let encoder = Encoder::new(line.type_oid, 1, JsonForm::Objects).unwrap();
-        assert_eq!(encode(&encoder, &line.binary), expected, "{}", line.type_name);
+        assert_eq!(
+            encode(&encoder, &line.binary),
+            expected,
+            "{}",
+            line.type_name
+        );
     }
 }
 
@@ -113,8 +170,14 @@ fn objects_quote_what_a_javascript_number_cannot_hold() {
 fn quote_numbers(json: &str) -> String {
     json.split_inclusive([',', '[', ']'])
         .map(|piece| {
-            let (body, end) = piece.strip_suffix([',', '[', ']']).map_or((piece, ""), |body| (body, &piece[body.len()..]));
-            if body.is_empty() || body == "null" || body.starts_with('"') { piece.to_owned() } else { format!("\"{body}\"{end}") }
+            let (body, end) = piece
+                .strip_suffix([',', '[', ']'])
+                .map_or((piece, ""), |body| (body, &piece[body.len()..]));
+            if body.is_empty() || body == "null" || body.starts_with('"') {
+                piece.to_owned()
+            } else {
+                format!("\"{body}\"{end}")
+            }
         })
         .collect()
 }

@@ -20,7 +20,7 @@ const everywhere = ["tests/integration", "tests/faults"];
 const suites = {
   rust: { run: rust },
   lint: { needs: ["build"], run: lint },
-  node: { needs: ["build", "servers"], run: () => runVitest("node", [process.execPath], ["tests/unit", "tests/wasm", ...everywhere, "tests/packaging", "tests/demo"]) },
+  node: { needs: ["build", "servers"], run: () => runVitest("node", [process.execPath], ["tests/unit", "tests/wasm", ...everywhere, "tests/packaging", "tests/demo", "tests/memory"]) },
   deno: { needs: ["build", "servers"], run: () => runVitest("deno", [bin("deno"), "run", "-A"], everywhere) },
   bun: { needs: ["build", "servers"], run: () => runVitest("bun", [bin("bun"), "--bun"], everywhere) },
   workerd: { needs: ["build", "servers"], run: () => runVitest("workerd", [process.execPath], ["tests/workerd"]) },
@@ -121,21 +121,27 @@ async function lint() {
   return [row];
 }
 
-/** vitest under `runtime`, in those of the folders that have tests; a row per folder. */
+/** vitest under `runtime`, in those of the folders that have tests. A row per folder; in tests/workerd per file, to compare with the others. */
 async function runVitest(label, runtime, allFolders, env = {}) {
   const chosen = vitestOptions.filter((option) => option.startsWith("tests/"));
   const folders = chosen.length > 0 ? chosen : allFolders;
   const report = at(".cache/reports", `${label}.json`);
   mkdirSync(path.dirname(report), { recursive: true });
   rmSync(report, { force: true });
-  const options = ["run", "--reporter=default", "--reporter=json", `--outputFile.json=${report}`, ...folders, ...vitestOptions.filter((option) => !chosen.includes(option))];
+  const options = ["run", "--reporter=dot", "--reporter=json", `--outputFile.json=${report}`, ...folders, ...vitestOptions.filter((option) => !chosen.includes(option))];
   const host = label.startsWith("workerd") ? "node" : label;
   const { status, timedOut } = await run([...runtime, vitest, ...options], { env: { ...env, PGZ_TEST_RUNTIME: host }, timeout: minutes(20) });
-  const result = new Map(folders.map((folder) => [folder, { label: `${label} ${path.basename(folder)}`, passed: 0, failed: 0, reasons: [] }]));
+  const result = new Map();
+  const rowOf = (file) => {
+    const [, folder, rest] = file.split("/");
+    const name = `${label} ${folder === "workerd" ? rest.replace(".test.ts", "") : folder}`;
+    if (!result.has(name)) result.set(name, { label: name, passed: 0, failed: 0, reasons: [] });
+    return result.get(name);
+  };
   if (!existsSync(report)) return [failure(label, timedOut ? "out of time" : `vitest ended with status ${status} and no report`)];
   for (const file of JSON.parse(readFileSync(report, "utf8")).testResults) {
     const name = path.relative(root, file.name);
-    const row = result.get(folders.find((folder) => name.startsWith(folder)));
+    const row = rowOf(name);
     for (const test of file.assertionResults) {
       if (test.status === "passed") row.passed++;
       else if (test.status === "failed") fail(row, `${name}: ${test.fullName}`);

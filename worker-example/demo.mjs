@@ -37,7 +37,8 @@ try {
   await demo();
 } catch (error) {
   if (!ending) {
-    console.error(`\nThe demo failed: ${error.message}`);
+    const hint = error.code === "42501" ? "\nThe role of DATABASE_URL must be allowed to create databases and roles." : "";
+    console.error(`\nThe demo failed: ${error.message}${hint}`);
     process.exitCode = 1;
   }
   await end();

@@ -51,9 +51,9 @@ from generate_series(1, ${eventRows}) n;
 
 /**
  * The database to be, on the server of `adminUrl` (a role that may create databases and roles): `load()` makes it, `drop()` removes
- * it with the reader's role, also half made. Two at once on one server need two names.
+ * it with the reader's role, also half made.
  */
-export function sampleDatabase(adminUrl, name = `pgz_edge_demo_${process.pid}`) {
+export function sampleDatabase(adminUrl, name = `pgz_edge_demo_${randomBytes(4).toString("hex")}`) {
   const role = `${name}_reader`;
   const password = randomBytes(12).toString("hex");
   const database = new URL(adminUrl);
@@ -62,15 +62,19 @@ export function sampleDatabase(adminUrl, name = `pgz_edge_demo_${process.pid}`) 
   reader.username = role;
   reader.password = password;
 
-  const drop = () => run(adminUrl, [`drop database if exists ${name} with (force)`, `drop role if exists ${role}`]);
+  const drop = () =>
+    run(adminUrl, [`drop database if exists ${name} with (force)`, `drop role if exists ${role}`]).catch((error) => {
+      if (error.code !== "42501") throw error; // who may not drop them was not allowed to make them either
+    });
   const load = async () => {
-    await drop();
     await run(adminUrl, [
       `create database ${name} encoding 'UTF8' template template0`,
       // The settings are a second line of defence, behind the Worker's read-only transaction and its timeout.
       `create role ${role} login password '${password}' connection limit 20`,
       `alter role ${role} set default_transaction_read_only = on`,
       `alter role ${role} set statement_timeout = '90s'`,
+      // Or a scan would start where another visitor's happens to be.
+      `alter role ${role} set synchronize_seqscans = off`,
     ]);
     await run(database.href, [tables, `grant select on users, events to ${role}`, "analyze"]);
   };

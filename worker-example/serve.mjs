@@ -20,14 +20,19 @@ import { createRequire } from "node:module";
 import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { createInterface } from "node:readline";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { bundleWorker, here, root } from "./build.mjs";
 
-/** Starts it. `port` 0 takes any free one; `newest` runs the newest workerd instead of the one miniflare brings. */
-export async function serve({ databaseUrl, port = 0, newest = false, plugins = [] }) {
+/**
+ * Starts it. `port` 0 takes any free one. `newest: false` runs the workerd that miniflare brings, which ends the body of every failed
+ * stream cleanly, whatever the Worker does (a bug of its HTTP server: FixedLengthStream apart, no kind of body broke off).
+ */
+export async function serve({ databaseUrl, port = 0, newest = true, plugins = [] }) {
   const folder = mkdtempSync(path.join(tmpdir(), "pgz-edge-worker-"));
   const script = await bundleWorker(folder, { plugins });
-  const env = { ...process.env, ...(newest ? { MINIFLARE_WORKERD_PATH: newestWorkerd() } : {}) };
+  const { MINIFLARE_WORKERD_PATH: _, ...env } = { ...process.env, TMPDIR: folder }; // miniflare leaves files behind
+  if (newest) env.MINIFLARE_WORKERD_PATH = newestWorkerd();
   const child = fork(fileURLToPath(import.meta.url), { env, detached: true });
   const gone = new Promise((resolve) => child.once("exit", resolve)).then(() => rmSync(folder, { recursive: true, force: true }));
   const stop = () => {
@@ -81,6 +86,11 @@ async function run({ script, databaseUrl, port }) {
     compatibilityDate,
     compatibilityFlags,
     hyperdrives: { HYPERDRIVE: databaseUrl },
+    handleRuntimeStdio: (stdout, stderr) => {
+      stdout.pipe(process.stdout);
+      // What a Worker logs is for whoever reads along; that the body of a failed query ended in an exception, with workerd's own stack, is not.
+      createInterface({ input: stderr }).on("line", (line) => /^(workerd\/|stack: )/.test(line) || console.error(line));
+    },
   });
   const edge = await standIn(port, Number((await miniflare.ready).port));
   if (process.connected) process.send({ url: `http://127.0.0.1:${edge}/` });
@@ -92,7 +102,7 @@ async function standIn(port, behind) {
     const worker = connect(behind, "127.0.0.1");
     client.pipe(worker).pipe(client);
     client.once("close", () => worker.resetAndDestroy());
-    worker.once("close", (failed) => (failed ? client.resetAndDestroy() : client.end()));
+    worker.once("close", () => client.end()); // a body that has broken off lacks its end, which tells
     for (const socket of [client, worker]) socket.setNoDelay().on("error", () => {});
   });
   await once(server.listen(port, "127.0.0.1"), "listening");

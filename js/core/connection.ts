@@ -90,14 +90,14 @@ export class Connection {
 
   /** Ends it politely: Terminate, and a CancelRequest for what still runs. Never rejects, within half a second. */
   async close(): Promise<void> {
-    const error = new UsageError("CLIENT_CLOSED", "The client was closed while the call was under way.");
-    if (!this.closed && this.#inflight.length) {
+    this.#guarded(() => {
+      if (this.closed || !this.#inflight.length) return;
       const key = this.core.call((handle) => handle.cancel_request());
       runtime().background(sendCancelRequest(this.#link, () => key, AbortSignal.timeout(CANCEL_DEADLINE)));
-    }
-    if (!this.closed) this.#command((handle) => handle.terminate());
-    if (!this.closed) await Promise.race([this.#writing, new Promise((resolve) => (this.#flushTimer = setTimeout(resolve, TERMINATE_DEADLINE)))]);
-    this.destroy(error);
+    });
+    this.#command((handle) => handle.terminate());
+    if (this.#writing) await within(TERMINATE_DEADLINE, this.#writing);
+    this.destroy(new UsageError("CLIENT_CLOSED", "The client was closed while the call was under way."));
   }
 
   // -- the pump ----------------------------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ export class Connection {
   }
 
   #command(command: (handle: CoreConnection) => number): void {
-    this.#guarded(() => this.#drain(this.core.call(command)));
+    if (!this.closed) this.#guarded(() => this.#drain(this.core.call(command)));
   }
 
   /** Nothing thrown below may reach a caller as if it were theirs: it ends the connection. */
@@ -307,9 +307,11 @@ export class Connection {
 
   #fail(cause: unknown): void {
     if (this.closed) return;
-    if (!(cause instanceof PgzError)) return this.destroy(this.#lost(cause instanceof Error ? cause.message : String(cause), cause));
-    const early = !this.established && cause.code === "CONNECTION_LOST";
-    this.destroy(early ? this.#lost(cause.message.replace(/^[^:]*: |\.$/g, ""), cause.cause) : cause);
+    const known = cause instanceof PgzError;
+    if (known && cause.code !== "CONNECTION_LOST") return this.destroy(cause);
+    // A socket knows neither how far the session had come nor what has gone downstream.
+    const reason = cause instanceof Error ? cause.message.replace(/^The connection[^:]*: |\.$/g, "") : String(cause);
+    this.destroy(this.#lost(reason, known ? cause.cause : cause));
   }
 
   #lost(reason: string, cause?: unknown): PgzError {
@@ -317,4 +319,11 @@ export class Connection {
     if (!this.established) return connectionLost(reason, { retryable: this.#inflight.length < 2, cause }, "auth");
     return connectionLost(reason, { cause, committed: this.#inflight[0]?.committed });
   }
+}
+
+/** Waits for `work` (which never rejects), but no longer than this. */
+export async function within(milliseconds: number, work: Promise<unknown>): Promise<void> {
+  let timer;
+  await Promise.race([work, new Promise((resolve) => (timer = setTimeout(resolve, milliseconds)))]);
+  clearTimeout(timer);
 }

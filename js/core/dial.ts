@@ -61,7 +61,7 @@ async function acceptsTls(socket: Socket, core: Core): Promise<boolean> {
 }
 
 /** `work`, unless the signal aborts first: on workerd a connect or a handshake may stay pending for ever. What comes too late is dropped. */
-function unlessAborted<T>(work: Promise<T>, signal: AbortSignal, late: (value: T) => void = () => {}): Promise<T> {
+export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal, late: (value: T) => void = () => {}): Promise<T> {
   return new Promise<T>((resolve, reject) => {
     const aborted = () => reject(signal.reason);
     if (signal.aborted) aborted();

@@ -31,7 +31,7 @@ export function encodeParameters(values: readonly unknown[], types: ArrayLike<nu
   if (count !== types.length) throw new UsageError("INVALID_QUERY", `The statement has ${types.length} parameters, but ${count} values were given.`);
   // Taken away meanwhile: a value's toJSON may come here again.
   const block = spare ?? new Block();
-  spare = undefined;
+  
   block.start(count);
   for (let index = 0; index < count; index++) append(block, index, types[index] as number, values[index]);
   const encoded = block.bytes.subarray(0, block.length);
@@ -66,17 +66,24 @@ class Block {
     const end = at + size;
     // Before anything is allocated; sums of JavaScript numbers do not wrap.
     if (end > MAX) throw new UsageError("PARAMETERS_TOO_LARGE", "The parameters do not fit into one message of 1 GiB.");
-    if (end > this.bytes.length) {
-      const larger = new Uint8Array(Math.min(Math.max(end, 2 * this.bytes.length), MAX));
-      larger.set(this.bytes.subarray(0, at));
-      this.bytes = larger;
-      this.view = new DataView(larger.buffer);
-    }
+    if (end > this.bytes.length) this.grow(Math.min(Math.max(end, 2 * this.bytes.length), MAX));
     this.length = end;
     return at;
   }
 
-  /** The place of a binary value of `size` bytes, its length written. */
+  grow(size: number): void {
+    const larger = new Uint8Array(size);
+    larger.set(this.bytes.subarray(0, this.length));
+    this.bytes = larger;
+    this.view = new DataView(larger.buffer);
+  }
+
+  null(): void {
+    const at = this.reserve(4);
+    this.view.setInt32(at, -1);
+  }
+
+  /** The place of a binary value of `size` bytes, its length written. Only then ask for `view` and `bytes`: both may have moved. */
   binary(index: number, size: number): number {
     this.view.setUint16(2 + 2 * index, 1);
     const at = this.reserve(4 + size);
@@ -118,36 +125,37 @@ const ranges: Record<number, readonly [min: number | bigint, max: number | bigin
 };
 
 function append(block: Block, index: number, type: number, value: unknown): void {
-  if (value === null) return block.view.setInt32(block.reserve(4), -1);
+  if (value === null) return block.null();
   const where: Where = { index, type };
-  switch (type) {
-    case BOOL:
-      if (typeof value !== "boolean") break;
-      block.bytes[block.binary(index, 1)] = value ? 1 : 0;
-      return;
-    case INT2:
-      return block.view.setInt16(block.binary(index, 2), Number(integer(where, type, value)));
-    case INT4:
-      return block.view.setInt32(block.binary(index, 4), Number(integer(where, type, value)));
-    case OID:
-      return block.view.setUint32(block.binary(index, 4), Number(integer(where, type, value)));
-    case INT8:
-      return block.view.setBigInt64(block.binary(index, 8), BigInt(integer(where, type, value)));
-    case FLOAT4:
-      if (typeof value === "number") return block.view.setFloat32(block.binary(index, 4), float4(where, value));
-      break;
-    case FLOAT8:
-      if (typeof value === "number") return block.view.setFloat64(block.binary(index, 8), value);
-      break;
-    case BYTEA:
-      if (isBytes(value)) {
-        const at = block.binary(index, value.byteLength);
-        return block.bytes.set(bytesOf(value), at);
-      }
+  if (type in ranges) return appendInteger(block, index, type, integer(where, type, value));
+  if (type === BOOL && typeof value === "boolean") {
+    const at = block.binary(index, 1);
+    return block.view.setUint8(at, Number(value));
+  }
+  if (type === FLOAT4 && typeof value === "number") {
+    const rounded = float4(where, value);
+    const at = block.binary(index, 4);
+    return block.view.setFloat32(at, rounded);
+  }
+  if (type === FLOAT8 && typeof value === "number") {
+    const at = block.binary(index, 8);
+    return block.view.setFloat64(at, value);
+  }
+  if (type === BYTEA && isBytes(value)) {
+    const at = block.binary(index, value.byteLength);
+    return block.bytes.set(bytesOf(value), at);
   }
   // An array for a type that is known here not to be one cannot be meant.
   const text = Array.isArray(value) && !names[type] ? arrayLiteral(where, elements[type] ?? 0, value, 1) : textOf(where, type, value);
   block.text(checked(where, text));
+}
+
+function appendInteger(block: Block, index: number, type: number, value: number | bigint): void {
+  const at = block.binary(index, type === INT8 ? 8 : type === INT2 ? 2 : 4);
+  if (type === INT8) return block.view.setBigInt64(at, BigInt(value));
+  if (type === INT2) return block.view.setInt16(at, Number(value));
+  // Two's complement: oid's upper half has the same bits.
+  block.view.setInt32(at, Number(value));
 }
 
 /** What an error names: the parameter and its declared type. */

@@ -10,7 +10,6 @@
 /** The text whose UTF-8 bytes go into SCRAM. */
 export function saslprep(password: string): string {
   // As in saslprep.c ASCII is never touched nor refused, control characters included.
-  // eslint-disable-next-line no-control-regex
   if (/^[\0-\x7f]*$/.test(password)) return password;
   const mapped = password.replace(SPACES, " ").replace(NOTHING, "");
   return mapped === "" || PROHIBITED.test(mapped) || !hasOneDirection(mapped) ? password : mapped.normalize("NFKC");
@@ -19,10 +18,12 @@ export function saslprep(password: string): string {
 /** RFC 3454 C.1.2; before B.1, as U+200B is in both. */
 const SPACES = /[\xa0\u1680\u2000-\u200b\u202f\u205f\u3000]/g;
 /** RFC 3454 B.1. */
+// eslint-disable-next-line no-misleading-character-class -- each stands for itself
 const NOTHING = /[\xad\u034f\u1806\u180b-\u180d\u200c\u200d\u2060\ufe00-\ufe0f\ufeff]/g;
 
 /** RFC 3454 C.2 to C.9 on the first line, and A.1 (unassigned in Unicode 3.2) on the others; saslprep.c looks at the mapped text, not the normalised one. */
 const PROHIBITED = new RegExp(
+  // eslint-disable-next-line no-misleading-character-class -- each stands for itself
   "[\\p{Cc}\\p{Cs}\\p{Co}\\p{Cn}\\u0340\\u0341\\u06dd\\u070f\\u180e\\u200e\\u200f\\u2028-\\u202e\\u2061-\\u2063\\u206a-\\u206f\\u2ff0-\\u2ffb\\ufff9-\\ufffd" +
     "\\u0234-\\u024f\\u02ef-\\u02ff\\u0350-\\u035f\\u0510-\\u052f\\u060d-\\u061a\\u063b-\\u063f\\u0656-\\u065f\\u06ee\\u06ef\\u074d-\\u077f\\u07c0-\\u0900\\u1380-\\u1399\\u18aa-\\u1dff" +
     "\\u2090-\\u209c\\u20b2-\\u20c1\\u23cf-\\u23ff\\u268a-\\u2700\\u27bf-\\u27cf\\u2b00-\\u2e5d\\u31b8-\\u31ef\\u3244-\\u3250\\u4db6-\\u4dff\\u9fa6-\\u9fff" +

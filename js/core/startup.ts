@@ -4,7 +4,7 @@
 import { allowedMethods, allowsEarlyQuery, deservesNextAttempt, startupParameters, tlsPlan, type Config } from "../config.ts";
 import { AbortError, TimeoutError, type PgzError } from "../errors.ts";
 import { Connection } from "./connection.ts";
-import { dial } from "./dial.ts";
+import { dial, unlessAborted } from "./dial.ts";
 import { createCore } from "./module.ts";
 import { runtime } from "./runtime.ts";
 import { saslprep } from "./saslprep.ts";
@@ -56,8 +56,7 @@ async function attempts(config: Config, signal: AbortSignal): Promise<Connection
 
 async function open(target: Parameters<typeof dial>[0], last: boolean, signal: AbortSignal): Promise<Connection> {
   const { config, verify } = target;
-  signal.throwIfAborted();
-  const password = await config.password();
+  const password = await unlessAborted(config.password(), signal);
   const prepared = password === undefined ? undefined : saslprep(password);
   const core = createCore(config.maxMessageBytes, randomPrefix(), config.prepare === "unnamed" ? 0 : config.statementCacheSize);
   try {

@@ -12,7 +12,8 @@ export const capabilities: Capabilities = { canSkipVerification: true, canUseCus
 export const connect: Connector = async (options) => {
   const { host, port, signal, tls: security, readBuffer, keepAlive } = options;
   const inbox = new Inbox();
-  const raw = net.connect({ host, port, ...(!security && { onread: twoBuffers(inbox, readBuffer) }) });
+  // Half open: a server that said why it goes is heard also when our next write comes too late.
+  const raw = net.connect({ host, port, allowHalfOpen: true, ...(!security && { onread: twoBuffers(inbox, readBuffer) }) });
   if (security) flowing(raw, inbox);
   await settled(raw, "connect", signal, (cause) => connectFailed(cause.syscall === "getaddrinfo" || cause.syscall === "queryA" ? "dns" : "tcp", reasonOf(cause), cause));
   raw.setNoDelay(true);

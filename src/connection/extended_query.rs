@@ -31,6 +31,8 @@ pub(super) enum Step {
     Bind,
     PortalColumns,
     Rows,
+    /// The same for a statement that returns none.
+    NoRows,
     CopyIn,
     CopyOut,
     Ready,
@@ -91,6 +93,12 @@ impl ExtendedQuery {
         ExtendedQuery { step, closes, shape, reference, format, parameter_types: Vec::new(), sink }
     }
 
+    /// CloseComplete must come first, for the walk over all states.
+    #[cfg(test)]
+    pub fn awaits_close(&self) -> bool {
+        self.closes > 0
+    }
+
     pub fn receive(&mut self, tag: u8, message: BackendMessage<'_>, context: &mut Context<'_>) -> Result<Progress, Failure> {
         use BackendMessage as M;
         if self.closes > 0 && matches!(message, M::CloseComplete) {
@@ -101,6 +109,8 @@ impl ExtendedQuery {
             (_, M::ErrorResponse { fields }) => {
                 self.failed(fields.get("code").as_deref(), context.statements);
                 context.push(Event::Error { fields: event::fields(fields) });
+                // The server skips to the Sync, over what is left of the Closes too.
+                self.closes = 0;
                 Step::Ready
             }
             _ if self.closes > 0 => return Err(Failure::unexpected("extended query", tag)),
@@ -118,22 +128,22 @@ impl ExtendedQuery {
                 context.push(Event::Columns { columns: event::columns(columns) });
                 Step::Rows
             }
-            (Step::PortalColumns, M::NoData) => Step::Rows,
-            (Step::Rows, M::CommandComplete { command_tag }) => {
+            (Step::PortalColumns, M::NoData) => Step::NoRows,
+            (Step::Rows | Step::NoRows, M::CommandComplete { command_tag }) => {
                 context.push(Event::complete(command_tag));
                 Step::Ready
             }
-            (Step::Rows, M::EmptyQueryResponse) => {
+            (Step::NoRows, M::EmptyQueryResponse) => {
                 context.push(Event::complete(b""));
                 Step::Ready
             }
             // In copy-in mode the server has swallowed our Sync, so CopyFail needs a new one behind it.
-            (Step::Rows, M::CopyInResponse) => {
+            (Step::NoRows, M::CopyInResponse) => {
                 context.refuse_copy_in()?;
                 frontend::sync(context.output)?;
                 Step::CopyIn
             }
-            (Step::Rows, M::CopyOutResponse) => {
+            (Step::NoRows, M::CopyOutResponse) => {
                 context.push(Event::Copy { direction: "out" });
                 Step::CopyOut
             }
@@ -152,7 +162,11 @@ impl ExtendedQuery {
         if self.step == Step::Parse && matches!(self.reference, Use::ParseNamed(_)) {
             statements.parse_failed(self.shape);
         }
-        if self.step == Step::Bind && matches!(self.reference, Use::Named(_)) && code == Some("26000") {
+        // A Parse that failed right before, in the same pipeline, explains the missing name too.
+        if let Use::Named(name) = &self.reference
+            && (self.step, code) == (Step::Bind, Some("26000"))
+            && statements.knows(name)
+        {
             statements.names_are_unsafe();
         }
     }

@@ -377,6 +377,11 @@ impl Connection {
         if matches!(state.phase, Phase::AwaitTls) {
             state.tls_answer(deframer)?;
         }
+        // Nobody speaks before StartupMessage. Behind `S` such bytes were not encrypted, however late their chunk is.
+        if matches!(state.phase, Phase::Fresh) && deframer.unread() > 0 {
+            state.heard = true;
+            return Err(unencrypted_bytes());
+        }
         while !state.parked && !matches!(state.phase, Phase::Fresh | Phase::AwaitTls | Phase::Closed) {
             let frame = match deframer.next() {
                 Ok(Some(frame)) => frame,
@@ -475,10 +480,7 @@ impl State {
         match answer {
             b'S' | b'N' if deframer.unread() > 0 => {
                 self.heard = true;
-                Err(Failure::new(
-                    "PROTOCOL_VIOLATION",
-                    "unencrypted bytes followed the answer to SSLRequest; somebody may sit between client and server",
-                ))
+                Err(unencrypted_bytes())
             }
             b'S' | b'N' => {
                 self.phase = Phase::Fresh;
@@ -573,6 +575,10 @@ impl State {
             self.operations.pop_front();
         }
     }
+}
+
+fn unencrypted_bytes() -> Failure {
+    Failure::new("PROTOCOL_VIOLATION", "unencrypted bytes followed the answer to SSLRequest; somebody may sit between client and server")
 }
 
 impl Operation {

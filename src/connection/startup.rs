@@ -54,6 +54,19 @@ impl Startup {
         matches!(self.step, Step::SaslFinal(_) | Step::AuthenticationOk | Step::Ready)
     }
 
+    /// The step's name, for the walk over all states.
+    #[cfg(test)]
+    pub fn step(&self) -> &'static str {
+        match self.step {
+            Step::Authentication => "Authentication",
+            Step::SaslContinue(_) => "SaslContinue",
+            Step::KeyDerivation(_) => "KeyDerivation",
+            Step::SaslFinal(_) => "SaslFinal",
+            Step::AuthenticationOk => "AuthenticationOk",
+            Step::Ready => "Ready",
+        }
+    }
+
     pub fn receive(
         &mut self,
         tag: u8,

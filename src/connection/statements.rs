@@ -101,6 +101,11 @@ impl Statements {
         self.named.retain(|entry| entry.shape != shape);
     }
 
+    /// Whether this name should be on the server.
+    pub(super) fn knows(&self, name: &[u8]) -> bool {
+        self.named.iter().any(|entry| entry.name == name)
+    }
+
     /// The server does not know a name that was parsed: something between us changes server connections.
     pub fn names_are_unsafe(&mut self) {
         self.capacity = 0;

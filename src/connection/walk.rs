@@ -1,0 +1,358 @@
+//! Every backend message in every state: a move that [`WALK`] lists, or a failure with the right code. Never a panic, never anything else.
+//!
+//! States are reached as a server would reach them, message by message. A new step or message must be entered here.
+
+use super::limits::Caps;
+use super::*;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use std::println;
+
+const NONCE: &str = "nonce-of-24-characters-0";
+
+/// One well-formed message of each type; they fit one another: the SCRAM ones belong to password `secret`, the row to its description.
+const MESSAGES: &[(&str, u8, &[u8])] = &[
+    ("AuthenticationOk", b'R', b"\0\0\0\x00"),
+    ("AuthenticationCleartextPassword", b'R', b"\0\0\0\x03"),
+    ("AuthenticationMD5Password", b'R', b"\0\0\0\x05salt"),
+    ("AuthenticationSASL", b'R', b"\0\0\0\x0aSCRAM-SHA-256\0\0"),
+    ("AuthenticationSASLContinue", b'R', b"\0\0\0\x0br=nonce-of-24-characters-0theirs,s=c2FsdA==,i=1"),
+    ("AuthenticationSASLFinal", b'R', b"\0\0\0\x0cv=svZKO0k74gACsfZvinNRpAf8Z9Z0wvdQU9lVy0PZQGo="),
+    ("AuthenticationGSS", b'R', b"\0\0\0\x07"),
+    ("BackendKeyData", b'K', b"\0\0\0\x07key!"),
+    ("BindComplete", b'2', b""),
+    ("CloseComplete", b'3', b""),
+    ("CommandComplete", b'C', b"SELECT 1\0"),
+    ("CopyBothResponse", b'W', b"\0\0\0"),
+    ("CopyData", b'd', b"1\n"),
+    ("CopyDone", b'c', b""),
+    ("CopyInResponse", b'G', b"\0\0\0"),
+    ("CopyOutResponse", b'H', b"\0\0\0"),
+    ("DataRow", b'D', b"\0\x01\0\0\0\x011"),
+    ("EmptyQueryResponse", b'I', b""),
+    ("ErrorResponse", b'E', b"SERROR\0C22012\0\0"),
+    ("NegotiateProtocolVersion", b'v', b"\0\x03\0\0\0\0\0\0"),
+    ("NoData", b'n', b""),
+    ("NoticeResponse", b'N', b"SNOTICE\0\0"),
+    ("NotificationResponse", b'A', b"\0\0\0\x07channel\0payload\0"),
+    ("ParameterDescription", b't', b"\0\x01\0\0\0\x17"),
+    ("ParameterStatus", b'S', b"TimeZone\0UTC\0"),
+    ("ParseComplete", b'1', b""),
+    ("PortalSuspended", b's', b""),
+    ("ReadyForQuery", b'Z', b"I"),
+    ("RowDescription", b'T', b"\0\x01n\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\0"),
+    ("a type that is none", b'?', b""),
+];
+
+/// What may come in a state besides [`ANY_STATE`], and the state or failure code it leads to. All else is UNEXPECTED_MESSAGE.
+type Moves = &'static [(&'static str, &'static str)];
+
+/// `.` stands for the state itself.
+const ANY_STATE: Moves = &[
+    ("NoticeResponse", "."),
+    ("ParameterStatus", "."),
+    ("NotificationResponse", "."),
+    ("a type that is none", "PROTOCOL_VIOLATION"),
+    ("AuthenticationGSS", "AUTH_METHOD_UNSUPPORTED"),
+];
+
+const NO_PROOF: (&str, &str) = ("AuthenticationOk", "SCRAM_SERVER_SIGNATURE_MISMATCH");
+
+const WALK: &[(&str, Moves)] = &[
+    (
+        "startup Authentication",
+        &[
+            ("ErrorResponse", "closed"),
+            ("NegotiateProtocolVersion", "."),
+            ("AuthenticationOk", "startup Ready"),
+            ("AuthenticationCleartextPassword", "startup AuthenticationOk"),
+            ("AuthenticationMD5Password", "startup AuthenticationOk"),
+            ("AuthenticationSASL", "startup SaslContinue"),
+        ],
+    ),
+    ("startup SaslContinue", &[("ErrorResponse", "closed"), ("AuthenticationSASLContinue", "startup SaslFinal"), NO_PROOF]),
+    ("startup KeyDerivation", &[("ErrorResponse", "closed"), NO_PROOF]),
+    ("startup SaslFinal", &[("ErrorResponse", "closed"), ("AuthenticationSASLFinal", "startup AuthenticationOk"), NO_PROOF]),
+    ("startup AuthenticationOk", &[("ErrorResponse", "closed"), ("AuthenticationOk", "startup Ready")]),
+    ("startup Ready", &[("ErrorResponse", "closed"), ("BackendKeyData", "."), ("ReadyForQuery", "idle")]),
+    ("idle", &[("ErrorResponse", ".")]),
+    ("closed", &[]),
+    ("extended DescribeParse", &[("ErrorResponse", "extended Ready"), ("ParseComplete", "extended Parameters")]),
+    ("extended Parameters", &[("ErrorResponse", "extended Ready"), ("ParameterDescription", "extended Columns")]),
+    (
+        "extended Columns",
+        &[("ErrorResponse", "extended Ready"), ("RowDescription", "extended Ready"), ("NoData", "extended Ready")],
+    ),
+    ("extended Parse behind Close", &[("ErrorResponse", "extended Ready"), ("CloseComplete", "extended Parse")]),
+    ("extended Parse", &[("ErrorResponse", "extended Ready"), ("ParseComplete", "extended Bind")]),
+    ("extended Bind", &[("ErrorResponse", "extended Ready"), ("BindComplete", "extended PortalColumns")]),
+    (
+        "extended PortalColumns",
+        &[("ErrorResponse", "extended Ready"), ("RowDescription", "extended Rows"), ("NoData", "extended NoRows")],
+    ),
+    ("extended Rows", &[("ErrorResponse", "extended Ready"), ("DataRow", "."), ("CommandComplete", "extended Ready")]),
+    (
+        "extended NoRows",
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("CommandComplete", "extended Ready"),
+            ("EmptyQueryResponse", "extended Ready"),
+            ("CopyInResponse", "extended CopyIn"),
+            ("CopyOutResponse", "extended CopyOut"),
+        ],
+    ),
+    ("extended CopyIn", &[("ErrorResponse", "extended Ready")]),
+    (
+        "extended CopyOut",
+        &[("ErrorResponse", "extended Ready"), ("CopyData", "."), ("CopyDone", "."), ("CommandComplete", "extended Ready")],
+    ),
+    ("extended Ready", &[("ErrorResponse", "."), ("ReadyForQuery", "idle")]),
+    (
+        "simple First",
+        &[
+            ("ErrorResponse", "simple Ready"),
+            ("RowDescription", "simple Rows"),
+            ("CommandComplete", "simple Next"),
+            ("EmptyQueryResponse", "simple Next"),
+            ("CopyInResponse", "simple CopyIn"),
+            ("CopyOutResponse", "simple CopyOut"),
+        ],
+    ),
+    (
+        "simple Next",
+        &[
+            ("ErrorResponse", "simple Ready"),
+            ("RowDescription", "simple Rows"),
+            ("CommandComplete", "simple Next"),
+            ("EmptyQueryResponse", "simple Next"),
+            ("CopyInResponse", "simple CopyIn"),
+            ("CopyOutResponse", "simple CopyOut"),
+            ("ReadyForQuery", "idle"),
+        ],
+    ),
+    ("simple Rows", &[("ErrorResponse", "simple Ready"), ("DataRow", "."), ("CommandComplete", "simple Next")]),
+    ("simple CopyIn", &[("ErrorResponse", "simple Ready")]),
+    (
+        "simple CopyOut",
+        &[("ErrorResponse", "simple Ready"), ("CopyData", "."), ("CopyDone", "."), ("CommandComplete", "simple Next")],
+    ),
+    ("simple Ready", &[("ErrorResponse", "."), ("ReadyForQuery", "idle")]),
+];
+
+fn bytes(name: &str) -> Vec<u8> {
+    let (_, tag, body) = MESSAGES.iter().find(|(known, ..)| *known == name).unwrap();
+    let length = (body.len() as u32 + 4).to_be_bytes();
+    [&[*tag][..], &length, body].concat()
+}
+
+/// Feeds bytes and drains.
+fn feed(connection: &mut Connection, bytes: &[u8]) -> Vec<Event> {
+    connection.input(bytes.len()).copy_from_slice(bytes);
+    connection.received(bytes.len());
+    let mut events = vec![];
+    loop {
+        connection.take_output();
+        connection.rows_taken();
+        events.extend(core::iter::from_fn(|| connection.next_event()));
+        if connection.status() & Status::MORE == 0 {
+            return events;
+        }
+        connection.received(0);
+    }
+}
+
+fn state(connection: &Connection) -> String {
+    match (&connection.state.phase, connection.state.operations.front()) {
+        (Phase::Fresh, _) => "fresh".to_string(),
+        (Phase::AwaitTls, _) => "tls".to_string(),
+        (Phase::Startup(startup), _) => "startup ".to_string() + startup.step(),
+        (Phase::Ready, None) => "idle".to_string(),
+        (Phase::Ready, Some(Operation::Extended(operation))) => {
+            format!("extended {:?}{}", operation.step, if operation.awaits_close() { " behind Close" } else { "" })
+        }
+        (Phase::Ready, Some(Operation::Simple(operation))) => format!("simple {:?}", operation.step),
+        (Phase::Closed, _) => "closed".to_string(),
+    }
+}
+
+/// A connection that has sent StartupMessage and has heard a first word, so that what follows is judged as a PostgreSQL server's.
+fn started() -> Connection {
+    let mut connection = Connection::new(Settings { statement_cache_size: 1, ..Settings::default() });
+    connection.startup_parameter("user", "alice");
+    connection.password(Some("secret"), NONCE, 15, 4096);
+    connection.start(0x0003_0000);
+    feed(&mut connection, &bytes("NoticeResponse"));
+    connection
+}
+
+fn after(connection: Connection, messages: &[&str]) -> Connection {
+    messages.iter().fold(connection, |mut connection, name| {
+        feed(&mut connection, &bytes(name));
+        connection
+    })
+}
+
+fn idle() -> Connection {
+    after(started(), &["AuthenticationOk", "ReadyForQuery"])
+}
+
+fn describing(messages: &[&str]) -> Connection {
+    let mut connection = idle();
+    connection.describe("select n");
+    after(connection, messages)
+}
+
+fn executing(messages: &[&str]) -> Connection {
+    let mut connection = idle();
+    execute(&mut connection);
+    after(connection, messages)
+}
+
+fn execute(connection: &mut Connection) {
+    connection.execute(1, "select n", &[], &[], &[0, 0, 0, 0], Some(RowFormat::Ndjson), Caps::default());
+}
+
+fn querying(messages: &[&str]) -> Connection {
+    let mut connection = idle();
+    connection.simple_query("select n", Some(RowFormat::Ndjson), Caps::default());
+    after(connection, messages)
+}
+
+fn closing() -> Connection {
+    const FLIGHT: [&str; 5] = ["ParseComplete", "BindComplete", "NoData", "CommandComplete", "ReadyForQuery"];
+    let mut connection = executing(&FLIGHT);
+    execute(&mut connection);
+    connection = after(connection, &FLIGHT);
+    connection.forget(1);
+    execute(&mut connection);
+    connection
+}
+
+/// The way into a state.
+fn reach(name: &str) -> Connection {
+    const BOUND: [&str; 2] = ["ParseComplete", "BindComplete"];
+    let connection = match name {
+        "startup Authentication" => started(),
+        "startup SaslContinue" => after(started(), &["AuthenticationSASL"]),
+        "startup KeyDerivation" => {
+            let mut connection = started();
+            connection.external_key_derivation(true);
+            after(connection, &["AuthenticationSASL", "AuthenticationSASLContinue"])
+        }
+        "startup SaslFinal" => after(started(), &["AuthenticationSASL", "AuthenticationSASLContinue"]),
+        "startup AuthenticationOk" => after(started(), &["AuthenticationCleartextPassword"]),
+        "startup Ready" => after(started(), &["AuthenticationOk"]),
+        "idle" => idle(),
+        "closed" => after(idle(), &["PortalSuspended"]),
+        "extended DescribeParse" => describing(&[]),
+        "extended Parameters" => describing(&["ParseComplete"]),
+        "extended Columns" => describing(&["ParseComplete", "ParameterDescription"]),
+        "extended Parse behind Close" => closing(),
+        "extended Parse" => executing(&[]),
+        "extended Bind" => executing(&["ParseComplete"]),
+        "extended PortalColumns" => executing(&BOUND),
+        "extended Rows" => after(executing(&BOUND), &["RowDescription"]),
+        "extended NoRows" => after(executing(&BOUND), &["NoData"]),
+        "extended CopyIn" => after(executing(&BOUND), &["NoData", "CopyInResponse"]),
+        "extended CopyOut" => after(executing(&BOUND), &["NoData", "CopyOutResponse"]),
+        "extended Ready" => after(executing(&BOUND), &["NoData", "CommandComplete"]),
+        "simple First" => querying(&[]),
+        "simple Next" => querying(&["CommandComplete"]),
+        "simple Rows" => querying(&["RowDescription"]),
+        "simple CopyIn" => querying(&["CopyInResponse"]),
+        "simple CopyOut" => querying(&["CopyOutResponse"]),
+        "simple Ready" => querying(&["ErrorResponse"]),
+        other => panic!("no way leads to {other}"),
+    };
+    assert_eq!(state(&connection), name);
+    connection
+}
+
+/// The code of the failure among the events, or the state that was reached.
+fn outcome(connection: &Connection, events: &[Event]) -> String {
+    let codes: Vec<&str> = events.iter().filter_map(|event| if let Event::Failure { code, .. } = event { Some(*code) } else { None }).collect();
+    assert!(codes.len() <= 1, "one failure at most: {codes:?}");
+    if let [code] = codes[..] {
+        assert_eq!(state(connection), "closed", "{code} is final");
+        return code.to_string();
+    }
+    state(connection)
+}
+
+#[test]
+fn every_message_in_every_state() {
+    let mut moves = 0;
+    for (name, own) in WALK {
+        for (message, ..) in MESSAGES {
+            let mut connection = reach(name);
+            let events = feed(&mut connection, &bytes(message));
+            let found = own.iter().chain(ANY_STATE).find(|(known, _)| known == message);
+            let expected = match found {
+                _ if *name == "closed" => name,
+                Some((_, ".")) => name,
+                Some((_, to)) => to,
+                None => "UNEXPECTED_MESSAGE",
+            };
+            assert_eq!(outcome(&connection, &events), expected, "{name} <- {message}");
+            assert!(*name != "closed" || events.is_empty(), "nothing comes out of a closed connection");
+            moves += usize::from(found.is_some());
+        }
+    }
+    println!("{} pairs of state and message, {moves} of them moves", WALK.len() * MESSAGES.len());
+}
+
+/// The very first message decides whether the other side is PostgreSQL at all.
+#[test]
+fn every_message_as_the_first() {
+    for (message, ..) in MESSAGES {
+        let mut connection = Connection::new(Settings::default());
+        connection.password(Some("secret"), NONCE, 15, 4096);
+        connection.start(0x0003_0000);
+        let events = feed(&mut connection, &bytes(message));
+        let found = WALK[0].1.iter().chain(ANY_STATE).find(|(known, _)| known == message);
+        let expected = match found {
+            Some((_, ".")) => "startup Authentication",
+            Some((_, "PROTOCOL_VIOLATION")) | None => "NOT_POSTGRESQL",
+            Some((_, to)) => to,
+        };
+        assert_eq!(outcome(&connection, &events), expected, "{message}");
+    }
+}
+
+/// Before StartupMessage only the one byte that answers SSLRequest may come.
+#[test]
+fn every_byte_for_an_answer_to_ssl_request() {
+    for byte in 0..=255 {
+        let mut connection = Connection::new(Settings::default());
+        connection.request_tls();
+        let events = feed(&mut connection, &[byte]);
+        let expected = match byte {
+            b'S' | b'N' => "fresh",
+            b'E' => "TLS_REFUSED",
+            _ => "NOT_POSTGRESQL",
+        };
+        assert_eq!(outcome(&connection, &events), expected, "{byte}");
+
+        let events = feed(&mut connection, b"R");
+        assert_eq!(events.is_empty(), expected != "fresh", "bytes before StartupMessage end a connection that is not over yet");
+        assert_eq!(state(&connection), "closed");
+    }
+}
+
+/// Whatever one message did, a second one finds a state of the table or a closed connection.
+#[test]
+fn every_pair_of_messages_in_every_state() {
+    let mut pairs = 0;
+    for (name, _) in WALK {
+        for ((first, ..), (second, ..)) in MESSAGES.iter().flat_map(|first| MESSAGES.iter().map(move |second| (first, second))) {
+            let mut connection = reach(name);
+            let events = feed(&mut connection, &[bytes(first), bytes(second)].concat());
+            let now = outcome(&connection, &events);
+            let known = now == "closed" || WALK.iter().any(|(state, _)| *state == now) || state(&connection) == "closed";
+            assert!(known, "{name} <- {first}, {second}: {now}");
+            pairs += 1;
+        }
+    }
+    println!("{pairs} pairs of messages");
+}

@@ -8,5 +8,4 @@ pub mod fields;
 pub mod frame;
 pub mod frontend;
 pub mod reader;
-pub mod trace;
 pub mod writer;

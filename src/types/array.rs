@@ -6,8 +6,7 @@
 //! product of sizes x (int32 length, -1 = NULL; bytes), last dimension fastest
 //! ```
 
-use alloc::vec::Vec;
-
+use super::output::Writer;
 use super::{Outcome, WRONG_LENGTH};
 
 /// MAXDIM of the server.
@@ -17,47 +16,100 @@ const BAD_HEADER: &str = "array header out of range";
 const BAD_ELEMENT: &str = "array element runs past the end of the value";
 
 /// Appends the binary form; its text form is a plain string. `append_element` writes one element that is not NULL.
-#[inline]
+#[inline(always)]
 pub(super) fn append(
-    out: &mut Vec<u8>,
+    out: &mut Writer<'_>,
     value: &[u8],
     element_oid: u32,
-    mut append_element: impl FnMut(&mut Vec<u8>, &[u8]) -> Outcome,
+    append_element: impl FnMut(&mut Writer<'_>, &[u8]) -> Outcome,
 ) -> Outcome {
     let shape = Shape::parse(value, element_oid)?;
-    let mut elements = shape.elements;
-    if shape.count == 0 {
-        out.extend_from_slice(b"[]");
-    }
-    for index in 0..shape.count {
-        shape.append_opening(out, index);
-        let (length, rest) = elements.split_first_chunk().ok_or(BAD_ELEMENT)?;
-        elements = match i32::from_be_bytes(*length) {
-            -1 => {
-                out.extend_from_slice(b"null");
-                rest
-            }
-            length => {
-                let length = usize::try_from(length).map_err(|_| BAD_ELEMENT)?;
-                let (element, rest) = rest.split_at_checked(length).ok_or(BAD_ELEMENT)?;
-                append_element(out, element)?;
-                rest
-            }
-        };
-        shape.append_closing(out, index);
-    }
-    if elements.is_empty() {
+    let rest = match (shape.count, shape.dimensions) {
+        (0, _) => {
+            out.put(b"[]");
+            shape.elements
+        }
+        (_, 1) => append_row(out, &shape, append_element)?,
+        _ => append_nested(out, &shape, append_element)?,
+    };
+    if rest.is_empty() {
         Ok(())
     } else {
         Err(WRONG_LENGTH)
     }
 }
 
+/// One dimension, by far the most frequent.
+#[inline(always)]
+fn append_row<'a>(
+    out: &mut Writer<'_>,
+    shape: &Shape<'a>,
+    mut append_element: impl FnMut(&mut Writer<'_>, &[u8]) -> Outcome,
+) -> Result<&'a [u8], &'static str> {
+    let mut elements = shape.elements;
+    out.put(b"[");
+    for index in 0..shape.count {
+        if index > 0 {
+            out.put(b",");
+        }
+        elements = append_next(out, elements, &mut append_element)?;
+    }
+    out.put(b"]");
+    Ok(elements)
+}
+
+/// Any number of dimensions: brackets open and close where the index is a multiple of what one bracket holds.
+#[inline(always)]
+fn append_nested<'a>(
+    out: &mut Writer<'_>,
+    shape: &Shape<'a>,
+    mut append_element: impl FnMut(&mut Writer<'_>, &[u8]) -> Outcome,
+) -> Result<&'a [u8], &'static str> {
+    let mut elements = shape.elements;
+    let spans = shape.spans();
+    let brackets = |index: usize| {
+        spans
+            .iter()
+            .take(shape.dimensions)
+            .filter(move |span| index.is_multiple_of(**span))
+            .count()
+    };
+    for index in 0..shape.count {
+        if index > 0 {
+            out.put(b",");
+        }
+        out.put_block(b"[[[[[[", brackets(index));
+        elements = append_next(out, elements, &mut append_element)?;
+        out.put_block(b"]]]]]]", brackets(index + 1));
+    }
+    Ok(elements)
+}
+
+/// Writes the first of `elements`; returns the others.
+#[inline(always)]
+fn append_next<'a>(
+    out: &mut Writer<'_>,
+    elements: &'a [u8],
+    append_element: &mut impl FnMut(&mut Writer<'_>, &[u8]) -> Outcome,
+) -> Result<&'a [u8], &'static str> {
+    let (length, rest) = elements.split_first_chunk().ok_or(BAD_ELEMENT)?;
+    let length = i32::from_be_bytes(*length);
+    if length == -1 {
+        out.put(b"null");
+        return Ok(rest);
+    }
+    let length = usize::try_from(length).map_err(|_| BAD_ELEMENT)?;
+    let (element, rest) = rest.split_at_checked(length).ok_or(BAD_ELEMENT)?;
+    append_element(out, element)?;
+    Ok(rest)
+}
+
 /// What the header says, checked against the bytes that are there.
 struct Shape<'a> {
-    /// Elements inside one bracket of each depth, outermost first: the count of all, then divided by each size in turn.
-    spans: [usize; MAX_DIMENSIONS],
     dimensions: usize,
+    /// Outermost first; 1 behind the last.
+    sizes: [usize; MAX_DIMENSIONS],
+    /// The product of the sizes, 0 without dimensions.
     count: usize,
     elements: &'a [u8],
 }
@@ -75,54 +127,166 @@ impl<'a> Shape<'a> {
             return Err("array of another element type");
         }
         let mut sizes = [1; MAX_DIMENSIONS];
+        let mut count = usize::from(dimensions > 0);
         for size in sizes.iter_mut().take(dimensions) {
-            let (bytes, behind) = rest.split_first_chunk::<8>().ok_or(WRONG_LENGTH)?;
-            let [a, b, c, d, ..] = *bytes;
+            let (&[a, b, c, d, _, _, _, _], behind) =
+                rest.split_first_chunk().ok_or(WRONG_LENGTH)?;
             *size = u32::from_be_bytes([a, b, c, d]) as usize;
+            count = count.checked_mul(*size).ok_or(BAD_HEADER)?;
             rest = behind;
         }
         // Each element takes at least its length field: a lie about the count costs nothing.
-        let mut count = usize::from(dimensions > 0);
-        for size in sizes {
-            count = count
-                .checked_mul(size)
-                .filter(|count| *count <= rest.len() / 4)
-                .ok_or(BAD_HEADER)?;
-        }
-        let mut spans = [count; MAX_DIMENSIONS];
-        let mut span = count;
-        for (slot, size) in spans.iter_mut().zip(sizes) {
-            *slot = span;
-            span = span.checked_div(size).unwrap_or(0);
+        if count > rest.len() / 4 {
+            return Err(BAD_HEADER);
         }
         Ok(Shape {
-            spans,
             dimensions,
+            sizes,
             count,
             elements: rest,
         })
     }
 
-    /// The comma and the brackets before element `index`.
-    #[inline]
-    fn append_opening(&self, out: &mut Vec<u8>, index: usize) {
-        if index > 0 {
-            out.push(b',');
+    /// Elements inside one bracket of each depth, outermost first: the count of all, then divided by each size in turn.
+    fn spans(&self) -> [usize; MAX_DIMENSIONS] {
+        let mut span = self.count;
+        self.sizes.map(|size| {
+            let whole = span;
+            span = span.checked_div(size).unwrap_or(0);
+            whole
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::oid;
+    use crate::types::tests::{json, objects_json, refused};
+    use alloc::vec::Vec;
+
+    fn array(element_oid: u32, sizes: &[i32], elements: &[Option<&[u8]>]) -> Vec<u8> {
+        let mut bytes: Vec<u8> = [sizes.len() as u32, 1, element_oid]
+            .iter()
+            .flat_map(|field| field.to_be_bytes())
+            .collect();
+        for size in sizes {
+            bytes.extend(size.to_be_bytes());
+            bytes.extend((-7_i32).to_be_bytes());
         }
-        for span in self.spans.iter().take(self.dimensions) {
-            if index.is_multiple_of(*span) {
-                out.push(b'[');
-            }
+        for element in elements {
+            bytes.extend(
+                element
+                    .map_or(-1, |element| element.len() as i32)
+                    .to_be_bytes(),
+            );
+            bytes.extend(element.unwrap_or_default());
         }
+        bytes
     }
 
-    /// The brackets behind element `index`.
-    #[inline]
-    fn append_closing(&self, out: &mut Vec<u8>, index: usize) {
-        for span in self.spans.iter().take(self.dimensions) {
-            if (index + 1).is_multiple_of(*span) {
-                out.push(b']');
-            }
+    #[test]
+    fn shapes() {
+        let numbers: Vec<[u8; 4]> = (1..=8_i32).map(i32::to_be_bytes).collect();
+        let elements: Vec<Option<&[u8]>> = numbers.iter().map(|number| Some(&number[..])).collect();
+        for (sizes, expected) in [
+            (&[][..], "[]"),
+            (&[0], "[]"),
+            (&[3], "[1,2,3]"),
+            (&[2, 2], "[[1,2],[3,4]]"),
+            (&[2, 1, 1], "[[[1]],[[2]]]"),
+            (&[2, 2, 2], "[[[1,2],[3,4]],[[5,6],[7,8]]]"),
+            (&[1, 1, 1, 1, 1, 1], "[[[[[[1]]]]]]"),
+        ] {
+            let count: usize = if sizes.is_empty() {
+                0
+            } else {
+                sizes.iter().product::<i32>() as usize
+            };
+            assert_eq!(
+                json(oid::INT4_ARRAY, array(oid::INT4, sizes, &elements[..count])),
+                expected
+            );
         }
+        assert_eq!(
+            json(
+                oid::TEXT_ARRAY,
+                array(
+                    oid::TEXT,
+                    &[4],
+                    &[Some(b"a,b"), Some(b"q\""), None, Some(b"")]
+                )
+            ),
+            "[\"a,b\",\"q\\\"\",null,\"\"]"
+        );
+        assert_eq!(
+            json(oid::INT2VECTOR, array(oid::INT2, &[1], &[Some(&[0, 5])])),
+            "[5]"
+        );
+    }
+
+    #[test]
+    fn big_numbers_are_strings_in_objects() {
+        let seven = 7_i64.to_be_bytes();
+        assert_eq!(
+            objects_json(
+                oid::INT8_ARRAY,
+                &array(oid::INT8, &[2], &[Some(&seven), None])
+            ),
+            "[\"7\",null]"
+        );
+        assert_eq!(
+            objects_json(
+                oid::INT4_ARRAY,
+                &array(oid::INT4, &[1], &[Some(&[0, 0, 0, 7])])
+            ),
+            "[7]"
+        );
+        let not_a_number = [0, 0, 0, 0, 0xc0, 0, 0, 0];
+        assert_eq!(
+            objects_json(
+                oid::NUMERIC_ARRAY,
+                &array(oid::NUMERIC, &[1], &[Some(&not_a_number)])
+            ),
+            "[\"NaN\"]"
+        );
+    }
+
+    #[test]
+    fn lies_are_refused() {
+        let one = Some(&[0_u8, 0, 0, 1][..]);
+        let valid = array(oid::INT4, &[2], &[one, None]);
+        json(oid::INT4_ARRAY, &valid);
+        for length in 0..valid.len() {
+            refused(oid::INT4_ARRAY, &valid[..length]);
+        }
+        refused(oid::INT4_ARRAY, &[&valid[..], &[0]].concat());
+        // Seven dimensions, negative and huge sizes, a product that overflows, another element type, a wrong element.
+        refused(oid::INT4_ARRAY, &array(oid::INT4, &[1; 7], &[one]));
+        refused(oid::INT4_ARRAY, &array(oid::INT4, &[-1], &[one]));
+        refused(oid::INT4_ARRAY, &array(oid::INT4, &[i32::MAX], &[one]));
+        refused(oid::INT4_ARRAY, &array(oid::INT4, &[i32::MAX; 6], &[one]));
+        refused(oid::INT4_ARRAY, &array(oid::INT8, &[1], &[one]));
+        refused(oid::INT4_ARRAY, &array(oid::INT4, &[1], &[Some(&[0; 5])]));
+        let mut negative_length = array(oid::INT4, &[1], &[None]);
+        let last = negative_length.len() - 1;
+        negative_length[last] = 0xfe;
+        refused(oid::INT4_ARRAY, &negative_length);
+    }
+
+    #[test]
+    fn the_product_of_sizes_is_bounded_by_the_bytes() {
+        assert_eq!(
+            Shape::parse(&array(1, &[3, 0], &[]), 1).map(|shape| shape.count),
+            Ok(0)
+        );
+        assert_eq!(
+            Shape::parse(&array(1, &[2, 1], &[None, None]), 1).map(|shape| shape.spans()),
+            Ok([2, 1, 1, 1, 1, 1])
+        );
+        assert_eq!(
+            Shape::parse(&array(1, &[2, 2], &[None, None]), 1).map(|shape| shape.count),
+            Err(BAD_HEADER)
+        );
     }
 }

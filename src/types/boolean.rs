@@ -1,16 +1,14 @@
 //! bool: one byte, 0 or 1 (text form `f` or `t`).
 
-use alloc::vec::Vec;
-
-use super::copy::append_block;
+use super::output::Writer;
 use super::{Outcome, WRONG_LENGTH};
 
 /// Appends the binary form.
-#[inline]
-pub(super) fn append(out: &mut Vec<u8>, value: &[u8]) -> Outcome {
+#[inline(always)]
+pub(super) fn append(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     match value {
-        [1] => append_block(out, b"true", 4),
-        [0] => append_block(out, b"false", 5),
+        [1] => out.put(b"true"),
+        [0] => out.put(b"false"),
         [_] => return Err("bool is neither 0 nor 1"),
         _ => return Err(WRONG_LENGTH),
     }
@@ -18,10 +16,32 @@ pub(super) fn append(out: &mut Vec<u8>, value: &[u8]) -> Outcome {
 }
 
 /// Appends the text form.
-pub(super) fn append_text(out: &mut Vec<u8>, value: &[u8]) -> Outcome {
+pub(super) fn append_text(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     match value {
         b"t" => append(out, &[1]),
         b"f" => append(out, &[0]),
         _ => Err("bool is neither t nor f"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::types::oid::BOOL;
+    use crate::types::tests::{json, refused, text_json, text_refused};
+
+    #[test]
+    fn both_values_in_both_forms() {
+        assert_eq!(json(BOOL, [1]), "true");
+        assert_eq!(json(BOOL, [0]), "false");
+        assert_eq!(text_json(BOOL, "t"), "true");
+        assert_eq!(text_json(BOOL, "f"), "false");
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        for bytes in [&[][..], &[2], &[0, 1]] {
+            refused(BOOL, bytes);
+        }
+        text_refused(BOOL, "true");
     }
 }

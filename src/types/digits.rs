@@ -3,17 +3,17 @@
 //! Eight digits take three multiplications. Everything here is little-endian inside the word: the first character to print is the
 //! lowest byte, so `to_le_bytes` is the text and a right shift by whole bytes drops leading zeros.
 
-use alloc::vec::Vec;
+use super::output::Writer;
 
-use super::copy::append_block;
-
+/// Eight digits' worth.
+const EIGHT: u64 = 100_000_000;
 const ASCII_ZEROS: u64 = 0x3030_3030_3030_3030;
 
 /// Eight digit values, one per byte, of a number below 100,000,000.
 ///
 /// Halves, quarters and digits are split in parallel lanes; `10486 >> 20` is the division by 100 (exact below 10,000) and `103 >> 10`
 /// that by 10 (exact below 100). No lane can overflow into its neighbour for inputs in range.
-#[inline]
+#[inline(always)]
 fn eight_digit_values(number: u32) -> u64 {
     let fours = u64::from(number / 10_000) | (u64::from(number % 10_000) << 32);
     let upper = (fours.wrapping_mul(10_486) >> 20) & 0x0000_007f_0000_007f;
@@ -23,13 +23,13 @@ fn eight_digit_values(number: u32) -> u64 {
 }
 
 /// Eight characters of a number below 100,000,000, zeros in front.
-#[inline]
+#[inline(always)]
 pub(crate) fn eight(number: u32) -> [u8; 8] {
     (eight_digit_values(number) | ASCII_ZEROS).to_le_bytes()
 }
 
 /// Four characters of a number below 10,000, zeros in front.
-#[inline]
+#[inline(always)]
 pub(crate) fn four(number: u32) -> [u8; 4] {
     let twos = (number / 100) | ((number % 100) << 16);
     let tens = (twos.wrapping_mul(103) >> 10) & 0x000f_000f;
@@ -37,7 +37,7 @@ pub(crate) fn four(number: u32) -> [u8; 4] {
 }
 
 /// Two characters of a number below 100.
-#[inline]
+#[inline(always)]
 pub(crate) fn two(number: u32) -> [u8; 2] {
     let tens = (number.wrapping_mul(103) >> 10) & 0x0f;
     [
@@ -47,7 +47,7 @@ pub(crate) fn two(number: u32) -> [u8; 2] {
 }
 
 /// Up to eight digits without leading zeros: the text and its length.
-#[inline]
+#[inline(always)]
 fn short(number: u32) -> ([u8; 8], usize) {
     let digits = eight_digit_values(number);
     // At least one digit stays: the last one is not counted as leading.
@@ -58,69 +58,94 @@ fn short(number: u32) -> ([u8; 8], usize) {
     )
 }
 
+/// Sixteen digits of a number below 10^16, zeros in front but none at the end: the text and its length.
+#[inline(always)]
+pub(crate) fn sixteen_without_trailing_zeros(number: u64) -> ([u8; 16], usize) {
+    let (high, low) = (
+        eight_digit_values((number / EIGHT) as u32),
+        eight_digit_values((number % EIGHT) as u32),
+    );
+    let zeros = if low == 0 {
+        8 + high.leading_zeros() / 8
+    } else {
+        low.leading_zeros() / 8
+    };
+    let [a, b, c, d, e, f, g, h] = (high | ASCII_ZEROS).to_le_bytes();
+    let [i, j, k, l, m, n, o, p] = (low | ASCII_ZEROS).to_le_bytes();
+    (
+        [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p],
+        16 - zeros as usize,
+    )
+}
+
 /// Appends `number`.
-#[inline]
-pub(crate) fn append_u32(out: &mut Vec<u8>, number: u32) {
+#[inline(always)]
+pub(crate) fn append_u32(out: &mut Writer<'_>, number: u32) {
     append_signed_u32(out, number, false);
 }
 
 /// Appends `number`.
-#[inline]
-pub(crate) fn append_i32(out: &mut Vec<u8>, number: i32) {
+#[inline(always)]
+pub(crate) fn append_i32(out: &mut Writer<'_>, number: i32) {
     append_signed_u32(out, number.unsigned_abs(), number < 0);
 }
 
-#[inline]
-fn append_signed_u32(out: &mut Vec<u8>, number: u32, negative: bool) {
+#[inline(always)]
+fn append_signed_u32(out: &mut Writer<'_>, number: u32, negative: bool) {
+    if negative {
+        out.put(b"-");
+    }
     if number < 100_000_000 {
         let (text, length) = short(number);
-        let shift = 8 * u32::from(negative);
-        let minus = if negative { u128::from(b'-') } else { 0 };
-        let block = ((u128::from(u64::from_le_bytes(text)) << shift) | minus).to_le_bytes();
-        append_block(out, &block, length + usize::from(negative));
+        out.put_block(&text, length);
     } else {
-        append_signed_u64(out, u64::from(number), negative);
+        append_u64(out, u64::from(number));
     }
 }
 
 /// Appends `number`.
-#[inline]
-pub(crate) fn append_u64(out: &mut Vec<u8>, number: u64) {
+#[inline(always)]
+pub(crate) fn append_u64(out: &mut Writer<'_>, number: u64) {
     append_signed_u64(out, number, false);
 }
 
 /// Appends `number`.
-#[inline]
-pub(crate) fn append_i64(out: &mut Vec<u8>, number: i64) {
+#[inline(always)]
+pub(crate) fn append_i64(out: &mut Writer<'_>, number: i64) {
     append_signed_u64(out, number.unsigned_abs(), number < 0);
 }
 
-#[inline]
-fn append_signed_u64(out: &mut Vec<u8>, number: u64, negative: bool) {
-    const EIGHT: u64 = 100_000_000;
+#[inline(always)]
+fn append_signed_u64(out: &mut Writer<'_>, number: u64, negative: bool) {
     if negative {
-        out.push(b'-');
+        out.put(b"-");
     }
-    let (upper, low) = (number / EIGHT, (number % EIGHT) as u32);
-    if upper == 0 {
-        let (text, length) = short(low);
-        append_block(out, &text, length);
+    if number < EIGHT {
+        let (text, length) = short(number as u32);
+        out.put_block(&text, length);
     } else {
-        let (high, middle) = (upper / EIGHT, (upper % EIGHT) as u32);
-        if high == 0 {
-            let (text, length) = short(middle);
-            append_block(out, &text, length);
-        } else {
-            let (text, length) = short(high as u32);
-            append_block(out, &text, length);
-            out.extend_from_slice(&eight(middle));
-        }
-        out.extend_from_slice(&eight(low));
+        out.lend(|out| append_large(out, number));
     }
 }
 
+#[inline(never)]
+fn append_large(out: &mut Writer<'_>, number: u64) {
+    out.lend(|out| {
+        let (upper, low) = (number / EIGHT, (number % EIGHT) as u32);
+        if upper < EIGHT {
+            let (text, length) = short(upper as u32);
+            out.put_block(&text, length);
+        } else {
+            let (text, length) = short((upper / EIGHT) as u32);
+            out.put_block(&text, length);
+            out.put(&eight((upper % EIGHT) as u32));
+        }
+        out.put(&eight(low));
+    });
+}
+
 /// The eight lower-case hexadecimal characters of four bytes.
-#[inline]
+#[inline(always)]
 pub(crate) fn hex(bytes: [u8; 4]) -> [u8; 8] {
     // Bytes to 16-bit lanes, lanes to nibbles, first nibble lowest.
     let word = u64::from(u32::from_le_bytes(bytes));
@@ -135,12 +160,14 @@ pub(crate) fn hex(bytes: [u8; 4]) -> [u8; 8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::output::Target;
     use alloc::format;
     use alloc::string::{String, ToString};
+    use alloc::vec::Vec;
 
-    fn text(write: impl FnOnce(&mut Vec<u8>)) -> String {
+    fn text(write: impl FnOnce(&mut Writer<'_>)) -> String {
         let mut out = Vec::new();
-        write(&mut out);
+        out.write(write);
         String::from_utf8(out).unwrap()
     }
 
@@ -182,6 +209,25 @@ mod tests {
         }
         for number in 0..100 {
             assert_eq!(two(number), *format!("{number:02}").as_bytes());
+        }
+    }
+
+    #[test]
+    fn trailing_zeros_go() {
+        for number in [
+            1,
+            10,
+            5_000_000_000_000_000,
+            1_234_567_800_000_000,
+            9_999_999_999_999_999,
+            100_000_000,
+            99_999_999,
+        ] {
+            let (text, length) = sixteen_without_trailing_zeros(number);
+            assert_eq!(
+                str::from_utf8(&text[..length]).unwrap(),
+                format!("{number:016}").trim_end_matches('0')
+            );
         }
     }
 

@@ -5,73 +5,190 @@
 //! round-half-even would read it back right. `1e23` is printed as `9.999999999999999e+22` for that reason (float8), and
 //! `8.5e9` as `8.4999997e+09` (float4).
 
-use alloc::vec::Vec;
-
-use super::{Outcome, WRONG_LENGTH, copy, digits, numeric};
+use super::output::Writer;
+use super::{Outcome, WRONG_LENGTH, digits, numeric};
 
 /// What the formatting must know of a binary format.
 struct Layout {
     fraction_bits: u32,
     exponent_bias: i32,
+    sign_bit: u32,
 }
 
 const FLOAT4: Layout = Layout {
     fraction_bits: 23,
     exponent_bias: 127,
+    sign_bit: 31,
 };
 const FLOAT8: Layout = Layout {
     fraction_bits: 52,
     exponent_bias: 1023,
+    sign_bit: 63,
 };
 
 /// Appends a float8.
-#[inline]
-pub(super) fn append_float8(out: &mut Vec<u8>, value: &[u8]) -> Outcome {
-    let number = f64::from_be_bytes(value.try_into().map_err(|_| WRONG_LENGTH)?);
+#[inline(always)]
+pub(super) fn append_float8(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
+    let bits = u64::from_be_bytes(value.try_into().map_err(|_| WRONG_LENGTH)?);
+    let number = f64::from_bits(bits);
     if (1e-4..1e15).contains(&number.abs()) {
-        append_fixed(out, zmij::Buffer::new().format_finite(number).as_bytes());
+        append_positional(out, bits, &FLOAT8);
         return Ok(());
     }
-    append_rare(
-        out,
-        number,
-        zmij::Buffer::new().format(number).as_bytes(),
-        number.to_bits(),
-        &FLOAT8,
-    )
+    out.lend(|out| {
+        append_rare(
+            out,
+            number,
+            zmij::Buffer::new().format(number).as_bytes(),
+            bits,
+            &FLOAT8,
+        )
+    })
 }
 
 /// Appends a float4.
-#[inline]
-pub(super) fn append_float4(out: &mut Vec<u8>, value: &[u8]) -> Outcome {
-    let number = f32::from_be_bytes(value.try_into().map_err(|_| WRONG_LENGTH)?);
+#[inline(always)]
+pub(super) fn append_float4(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
+    let bits = u32::from_be_bytes(value.try_into().map_err(|_| WRONG_LENGTH)?);
+    let number = f32::from_bits(bits);
     if (1e-4..1e6).contains(&number.abs()) {
-        append_fixed(out, zmij::Buffer::new().format_finite(number).as_bytes());
+        append_positional(out, u64::from(bits), &FLOAT4);
         return Ok(());
     }
-    append_rare(
-        out,
-        f64::from(number),
-        zmij::Buffer::new().format(number).as_bytes(),
-        u64::from(number.to_bits()),
-        &FLOAT4,
-    )
+    out.lend(|out| {
+        append_rare(
+            out,
+            f64::from(number),
+            zmij::Buffer::new().format(number).as_bytes(),
+            u64::from(bits),
+            &FLOAT4,
+        )
+    })
 }
 
 /// Appends the text form of either; the server has made it already.
-pub(super) fn append_text(out: &mut Vec<u8>, value: &[u8]) -> Outcome {
+pub(super) fn append_text(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     numeric::append_text(out, value)
 }
 
-/// zmij's positional form is the server's, but for a `.0` at the end.
-#[inline]
-fn append_fixed(out: &mut Vec<u8>, text: &[u8]) {
-    copy::append(out, text.strip_suffix(b".0").unwrap_or(text));
+/// A number from 1e-4 up to 1e15, where the shortest digits need no approximation: all products fit 128 bits.
+///
+/// ```text
+/// |v| = m / 2^s                          m below 2^53, 3 <= s <= 66
+/// whole.fraction                         whole = m >> s; the rest x is below 1
+/// d = s * log10(2), rounded up           10^-d is at most one unit in the last place of m, 10^-(d-1) is more
+/// x * 10^d = q + f / 2^t                 t = s - d, because 10^d = 5^d * 2^d
+/// every y with |x - y| * 10^d < 5^d / 2^(t+1) reads back as v
+/// ```
+/// So among the decimals of d-1 digits behind the point at most one lies inside the interval. If it does, it is the shortest
+/// (its trailing zeros go); if not, the nearest of d digits is. A power of two has a narrower interval below it, but in this range it
+/// is a decimal of at most d-1 digits itself. (Schubfach's idea, Raffaello Giulietti 2020; with exact products, as Ryu has.)
+#[inline(always)]
+fn append_positional(out: &mut Writer<'_>, bits: u64, layout: &Layout) {
+    let exponent_field =
+        (bits >> layout.fraction_bits) as u32 & (2 * layout.exponent_bias as u32 + 1);
+    let mantissa = (bits & ((1 << layout.fraction_bits) - 1)) | (1 << layout.fraction_bits);
+    let shift = (layout.exponent_bias as u32 + layout.fraction_bits).wrapping_sub(exponent_field);
+    if bits >> layout.sign_bit != 0 {
+        out.put(b"-");
+    }
+    let whole = mantissa.checked_shr(shift).unwrap_or(0);
+    digits::append_u64(out, whole);
+    let fraction = mantissa & !u64::MAX.checked_shl(shift).unwrap_or(0);
+    if fraction != 0 {
+        let digits = ((shift * 1233) >> 12) + 1;
+        let (five, ten) = POWERS.get(digits as usize).copied().unwrap_or((0, 0));
+        append_digits(
+            out,
+            shortest_fraction(fraction, five, shift.wrapping_sub(digits)),
+            digits,
+            ten,
+        );
+    }
+}
+
+/// `fraction * five / 2^shift` as the shortest decimal that reads back; see [`append_positional`].
+#[inline(always)]
+fn shortest_fraction(fraction: u64, five: u64, shift: u32) -> u64 {
+    let (high, low) = multiply(fraction, five);
+    let below = (1 << shift) - 1;
+    let (quotient, rest) = ((high << (64 - shift)) | (low >> shift), low & below);
+    let last_digit = remainder_of_ten(quotient);
+    let (to_lower, ten) = ((last_digit << shift) | rest, 10 << shift);
+    if 2 * to_lower < five {
+        quotient - last_digit
+    } else if 2 * (ten - to_lower) < five {
+        quotient - last_digit + 10
+    } else {
+        // To the nearest, to the even one of two.
+        quotient + u64::from(2 * rest + (quotient & 1) > 1 << shift)
+    }
+}
+
+/// `.` and `number` as that many digits, without the zeros at the end. `ten` is 10^(16 - digits), or above 16 digits 10^(digits - 16).
+#[inline(always)]
+fn append_digits(out: &mut Writer<'_>, number: u64, digits: u32, ten: u64) {
+    out.put(b".");
+    let sixteen = if digits <= 16 {
+        number * ten
+    } else {
+        let head = (number / 10_000_000_000_000_000) as u32;
+        let text = u32::from_le_bytes(digits::four(head)) >> (8 * (20 - digits.min(20)));
+        out.put_block(&text.to_le_bytes(), digits as usize - 16);
+        number % 10_000_000_000_000_000
+    };
+    let (text, length) = digits::sixteen_without_trailing_zeros(sixteen);
+    out.put_block(&text, length);
+}
+
+/// (5^d, 10^|16 - d|) for d digits behind the point.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "the compiler evaluates it: an index out of bounds does not build"
+)]
+const POWERS: [(u64, u64); 21] = {
+    let mut powers = [(1, 0); 21];
+    let mut d = 0;
+    while d < powers.len() {
+        powers[d] = (5_u64.pow(d as u32), 10_u64.pow(16_u32.abs_diff(d as u32)));
+        d += 1;
+    }
+    powers
+};
+
+/// The 128-bit product, high and low half. By hand, because wasm calls a function for `u128`; `a` is below 2^53 and `b` below 2^47.
+#[inline(always)]
+fn multiply(a: u64, b: u64) -> (u64, u64) {
+    const LOW: u64 = 0xffff_ffff;
+    let (a1, a0, b1, b0) = (a >> 32, a & LOW, b >> 32, b & LOW);
+    let low = a0.wrapping_mul(b0);
+    let middle = a1
+        .wrapping_mul(b0)
+        .wrapping_add(a0.wrapping_mul(b1))
+        .wrapping_add(low >> 32);
+    (
+        a1.wrapping_mul(b1).wrapping_add(middle >> 32),
+        (middle << 32) | (low & LOW),
+    )
+}
+
+/// `number % 10` by 32-bit steps: 2^32 leaves 6.
+#[inline(always)]
+fn remainder_of_ten(number: u64) -> u64 {
+    let (high, low) = ((number >> 32) as u32, number as u32);
+    u64::from((6 * (high % 10) + low % 10) % 10)
 }
 
 /// Zero, what is not finite, and all that takes an exponent.
 #[cold]
-fn append_rare(out: &mut Vec<u8>, number: f64, text: &[u8], bits: u64, layout: &Layout) -> Outcome {
+#[inline(never)]
+fn append_rare(
+    out: &mut Writer<'_>,
+    number: f64,
+    text: &[u8],
+    bits: u64,
+    layout: &Layout,
+) -> Outcome {
     if number.is_nan() {
         return numeric::append_special(out, b"\"NaN\"");
     }
@@ -86,14 +203,15 @@ fn append_rare(out: &mut Vec<u8>, number: f64, text: &[u8], bits: u64, layout: &
         );
     }
     if number.is_sign_negative() {
-        out.push(b'-');
+        out.put(b"-");
     }
     if number == 0.0 {
-        out.push(b'0');
+        out.put(b"0");
         return Ok(());
     }
-    let decimal = Decimal::parse(text).off_boundary(bits, layout);
-    decimal.append_exponent_form(out);
+    Decimal::parse(text)
+        .off_boundary(bits, layout)
+        .append_exponent_form(out);
     Ok(())
 }
 
@@ -190,17 +308,23 @@ impl Decimal {
     }
 
     /// `1e+23`, `1.5e-07`.
-    fn append_exponent_form(&self, out: &mut Vec<u8>) {
-        let start = out.len();
+    fn append_exponent_form(&self, out: &mut Writer<'_>) {
+        // All digits, moved one to the right behind the first, where the point goes.
+        let start = out.position();
         digits::append_u64(out, self.significand);
-        let count = out.len() - start;
+        let count = out.position() - start;
         if count > 1 {
-            out.insert(start + 1, b'.');
+            out.put(b"0");
+            let text = out.written_since(start + 1);
+            text.copy_within(..count - 1, 1);
+            if let [first, ..] = text {
+                *first = b'.';
+            }
         }
         let exponent = self.exponent + count as i32 - 1;
-        out.extend_from_slice(if exponent < 0 { b"e-" } else { b"e+" });
+        out.put(if exponent < 0 { b"e-" } else { b"e+" });
         if exponent.abs() < 10 {
-            out.push(b'0');
+            out.put(b"0");
         }
         digits::append_u32(out, exponent.unsigned_abs());
     }
@@ -209,4 +333,120 @@ impl Decimal {
 /// `base` to a small power; `core` has no `powi`.
 fn power(base: f64, exponent: i32) -> f64 {
     (0..exponent).fold(1.0, |product, _| product * base)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::oid::{FLOAT4, FLOAT8};
+    use crate::types::tests::{json, refused, text_json, text_refused};
+
+    fn float8(number: f64) -> alloc::string::String {
+        json(FLOAT8, number.to_be_bytes())
+    }
+
+    #[test]
+    fn the_server_s_style() {
+        for (number, expected) in [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (1.5, "1.5"),
+            (-0.1, "-0.1"),
+            (100_000.0, "100000"),
+            (33333.333333333336, "33333.333333333336"),
+            (0.0001, "0.0001"),
+            (0.00012345, "0.00012345"),
+            (0.00001, "1e-05"),
+            (999_999_999_999_999.0, "999999999999999"),
+            (1e15, "1e+15"),
+            (1_234_567_890_123_456.0, "1.234567890123456e+15"),
+            (5e-324, "5e-324"),
+            (f64::MAX, "1.7976931348623157e+308"),
+            (f64::NAN, "\"NaN\""),
+            (f64::INFINITY, "\"Infinity\""),
+            (f64::NEG_INFINITY, "\"-Infinity\""),
+        ] {
+            assert_eq!(float8(number), expected);
+        }
+        assert_eq!(json(FLOAT4, 1e6_f32.to_be_bytes()), "1e+06");
+        assert_eq!(json(FLOAT4, 999_999.0_f32.to_be_bytes()), "999999");
+        assert_eq!(json(FLOAT4, 0.1_f32.to_be_bytes()), "0.1");
+        assert_eq!(json(FLOAT4, f32::NAN.to_be_bytes()), "\"NaN\"");
+    }
+
+    #[test]
+    fn a_decimal_halfway_between_two_floats_stands_for_neither() {
+        assert_eq!(float8(1e23), "9.999999999999999e+22");
+        assert_eq!(json(FLOAT4, 8.5e9_f32.to_be_bytes()), "8.4999997e+09");
+    }
+
+    #[test]
+    fn every_product_and_quotient_of_the_positional_form_is_exact() {
+        for shift in 3..=66_u32 {
+            let digits = ((shift * 1233) >> 12) + 1;
+            // 10^-digits <= 2^-shift < 10^-(digits - 1)
+            assert!(10_u128.pow(digits) >= 1 << shift && 10_u128.pow(digits - 1) < 1 << shift);
+            assert!(POWERS[digits as usize].0 < 1 << 47);
+        }
+        for (a, b) in [
+            ((1 << 53) - 1, (1 << 47) - 1),
+            (0x0012_3456_789a_bcde, 95_367_431_640_625),
+            (1, 0),
+            (u64::from(u32::MAX), 1 << 32),
+        ] {
+            let (high, low) = multiply(a, b);
+            assert_eq!(
+                (u128::from(high) << 64) | u128::from(low),
+                u128::from(a) * u128::from(b)
+            );
+        }
+        for number in [
+            0,
+            9,
+            10,
+            4_294_967_295,
+            4_294_967_296,
+            99_999_999_999_999_999,
+            u64::MAX >> 1,
+        ] {
+            assert_eq!(remainder_of_ten(number), number % 10);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn reads_back_as_the_same_number(bits in proptest::prelude::any::<u64>(), small in -1e15..1e15_f64) {
+            for number in [f64::from_bits(bits), small, small / 1e13] {
+                if number.is_finite() {
+                    proptest::prop_assert_eq!(float8(number).parse::<f64>().unwrap().to_bits(), number.to_bits());
+                }
+            }
+            let number = f32::from_bits(bits as u32);
+            if number.is_finite() {
+                proptest::prop_assert_eq!(json(FLOAT4, number.to_be_bytes()).parse::<f32>().unwrap().to_bits(), number.to_bits());
+            }
+        }
+
+        /// zmij is the referee; decimals halfway between two floats, where it differs, begin at 2^53.
+        #[test]
+        fn as_short_as_can_be(number in 1e-4..1e15_f64) {
+            let mut buffer = zmij::Buffer::new();
+            let expected = buffer.format(number);
+            proptest::prop_assert_eq!(float8(number), expected.strip_suffix(".0").unwrap_or(expected));
+        }
+    }
+
+    #[test]
+    fn another_length_is_refused() {
+        refused(FLOAT8, &[0; 4]);
+        refused(FLOAT4, &[0; 8]);
+        refused(FLOAT4, &[]);
+    }
+
+    #[test]
+    fn text_form() {
+        assert_eq!(text_json(FLOAT8, "1e+15"), "1e+15");
+        assert_eq!(text_json(FLOAT8, "-Infinity"), "\"-Infinity\"");
+        text_refused(FLOAT8, "abc");
+    }
 }

@@ -1,15 +1,14 @@
 //! json and jsonb: raw. The server has checked the syntax; we only keep a row on one line.
 
-use alloc::vec::Vec;
-
-use super::{Outcome, copy};
+use super::Outcome;
+use super::output::Writer;
 
 /// The only version of jsonb's binary form.
 const VERSION: u8 = 1;
 
 /// Appends a json value, CR and LF dropped. They can only stand between tokens: a JSON string holds no raw control character.
-#[inline]
-pub(super) fn append(out: &mut Vec<u8>, value: &[u8]) -> Outcome {
+#[inline(always)]
+pub(super) fn append(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     if value.is_empty() {
         return Err("json value is empty");
     }
@@ -17,22 +16,50 @@ pub(super) fn append(out: &mut Vec<u8>, value: &[u8]) -> Outcome {
     while let Some((line, tail)) =
         memchr::memchr2(b'\n', b'\r', rest).and_then(|at| rest.split_at_checked(at))
     {
-        out.extend_from_slice(line);
+        out.put_slice(line);
         rest = tail.get(1..).unwrap_or_default();
     }
-    copy::append(out, rest);
+    out.put_slice(rest);
     Ok(())
 }
 
-/// Appends the binary form of a jsonb value: a version byte, then the text, which the server writes on one line.
-#[inline]
-pub(super) fn append_jsonb(out: &mut Vec<u8>, value: &[u8]) -> Outcome {
-    match value {
-        [VERSION, text @ ..] if !text.is_empty() => {
-            copy::append(out, text);
+/// Appends the binary form of a jsonb value: a version byte, then the text, which the server writes on one line. `readable` begins
+/// with `value` and may go on behind it.
+#[inline(always)]
+pub(super) fn append_jsonb(out: &mut Writer<'_>, value: &[u8], readable: &[u8]) -> Outcome {
+    match (value, readable) {
+        ([VERSION, text @ ..], [_, readable @ ..]) if !text.is_empty() => {
+            out.put_within(readable, text.len());
             Ok(())
         }
-        [VERSION] | [] => Err("jsonb value is empty"),
+        ([VERSION] | [], _) => Err("jsonb value is empty"),
         _ => Err("unknown version of jsonb"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::types::oid::{JSON, JSONB};
+    use crate::types::tests::{json, refused, text_json};
+
+    #[test]
+    fn raw_but_on_one_line() {
+        assert_eq!(
+            json(JSON, "{\"b\": 1,  \"a\":[1,\t2]}"),
+            "{\"b\": 1,  \"a\":[1,\t2]}"
+        );
+        assert_eq!(json(JSON, "\r\n{\"a\\n\":\n\n1}\n"), "{\"a\\n\":1}");
+        assert_eq!(text_json(JSON, "[\n]"), "[]");
+        refused(JSON, b"");
+    }
+
+    #[test]
+    fn jsonb_has_a_version() {
+        assert_eq!(json(JSONB, "\u{1}{\"a\": [1, 2]}"), "{\"a\": [1, 2]}");
+        assert_eq!(text_json(JSONB, "null"), "null");
+        refused(JSONB, b"");
+        refused(JSONB, b"\x01");
+        refused(JSONB, b"\x02{}");
+        refused(JSONB, b"{}");
     }
 }

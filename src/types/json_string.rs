@@ -4,59 +4,81 @@
 //! Works on blocks of 16 bytes: one look at a block says which of its bytes need an escape (mostly none), and the block goes out as a
 //! whole. Knows nothing of types; what the bytes mean is the caller's business.
 
-use alloc::vec::Vec;
-
-use super::copy::{BLOCK, append_block, padded};
+use super::output::{BLOCK, Writer, padded};
 
 /// Appends `value` as a JSON string.
-#[inline]
-pub(crate) fn append(out: &mut Vec<u8>, value: &[u8]) {
-    out.push(b'"');
-    if value.len() < BLOCK {
-        append_short(out, &padded(value), value.len());
-    } else {
-        append_long(out, value);
-    }
-    out.push(b'"');
+#[inline(always)]
+pub(crate) fn append(out: &mut Writer<'_>, value: &[u8]) {
+    append_within(out, value, value);
 }
 
-/// Appends the first `length` bytes of `block`, at most 16; what follows them is not looked at.
-#[inline]
-fn append_short(out: &mut Vec<u8>, block: &[u8; BLOCK], length: usize) {
-    let mask = escape_mask(block) & !(u32::MAX << length);
-    append_block(out, block, length);
-    if mask != 0 {
-        out.truncate(out.len() - length);
-        append_masked(out, block.get(..length).unwrap_or_default(), mask);
-    }
-}
-
-fn append_long(out: &mut Vec<u8>, value: &[u8]) {
-    let (blocks, rest) = value.as_chunks::<BLOCK>();
-    for block in blocks {
-        let mask = escape_mask(block);
-        if mask == 0 {
-            out.extend_from_slice(block);
-        } else {
-            append_masked(out, block, mask);
+/// Appends `value` as a JSON string. `readable` begins with `value` and may go on behind it, as a row does behind a field: then a
+/// short value is one load, whatever its length.
+#[inline(always)]
+pub(crate) fn append_within(out: &mut Writer<'_>, value: &[u8], readable: &[u8]) {
+    out.put(b"\"");
+    if value.len() <= BLOCK {
+        match readable.first_chunk() {
+            Some(block) => append_block(out, block, value.len()),
+            None => append_block(out, &padded(value), value.len()),
         }
+    } else {
+        out.lend(|out| append_long(out, value));
     }
-    append_short(out, &padded(rest), rest.len());
+    out.put(b"\"");
+}
+
+/// Appends the first `length` bytes of `block`; what follows them is not looked at.
+#[inline(always)]
+fn append_block(out: &mut Writer<'_>, block: &[u8; BLOCK], length: usize) {
+    let mask = escape_mask(block) & !(u32::MAX << length);
+    if mask == 0 {
+        out.put_block(block, length);
+    } else {
+        out.lend(|out| append_masked(out, block.get(..length).unwrap_or_default(), mask));
+    }
+}
+
+#[inline(never)]
+fn append_long(out: &mut Writer<'_>, value: &[u8]) {
+    out.lend(|out| {
+        let mut rest = value;
+        while let Some((block, behind)) = rest.split_first_chunk::<BLOCK>() {
+            let mask = escape_mask(block);
+            if mask == 0 {
+                out.put(block);
+                rest = behind;
+            } else {
+                // On with the byte behind the escape, wherever that is: cheaper than going through the block byte by byte.
+                let clean = mask.trailing_zeros() as usize;
+                out.put_block(block, clean);
+                let Some((&byte, behind)) = rest.get(clean..).and_then(<[u8]>::split_first) else {
+                    break;
+                };
+                append_escape(out, byte);
+                rest = behind;
+            }
+        }
+        append_block(out, &padded(rest), rest.len());
+    });
 }
 
 /// Appends a block of which at least one byte is to be escaped: bit i of `mask` is byte i.
-#[cold]
-fn append_masked(out: &mut Vec<u8>, block: &[u8], mask: u32) {
-    for (position, &byte) in block.iter().enumerate() {
-        if mask & (1 << position) == 0 {
-            out.push(byte);
-        } else {
-            append_escape(out, byte);
+#[inline(never)]
+fn append_masked(out: &mut Writer<'_>, block: &[u8], mask: u32) {
+    out.lend(|out| {
+        for (position, &byte) in block.iter().enumerate() {
+            if mask & (1 << position) == 0 {
+                out.put(&[byte]);
+            } else {
+                append_escape(out, byte);
+            }
         }
-    }
+    });
 }
 
-fn append_escape(out: &mut Vec<u8>, byte: u8) {
+#[inline(always)]
+fn append_escape(out: &mut Writer<'_>, byte: u8) {
     let letter = match byte {
         b'"' | b'\\' => byte,
         0x08 => b'b',
@@ -72,7 +94,7 @@ fn append_escape(out: &mut Vec<u8>, byte: u8) {
                     b'a' + nibble - 10
                 }
             };
-            out.extend_from_slice(&[
+            out.put(&[
                 b'\\',
                 b'u',
                 b'0',
@@ -83,12 +105,12 @@ fn append_escape(out: &mut Vec<u8>, byte: u8) {
             return;
         }
     };
-    out.extend_from_slice(&[b'\\', letter]);
+    out.put(&[b'\\', letter]);
 }
 
 /// Which bytes of the block need an escape: bit i is byte i.
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-#[inline]
+#[inline(always)]
 fn escape_mask(block: &[u8; BLOCK]) -> u32 {
     use core::arch::wasm32::{u8x16, u8x16_bitmask, u8x16_eq, u8x16_lt, u8x16_splat, v128_or};
     // The compiler makes one 16-byte load of this; `v128_load` takes a pointer and would be unsafe.
@@ -102,7 +124,7 @@ fn escape_mask(block: &[u8; BLOCK]) -> u32 {
 
 /// Which bytes of the block need an escape: bit i is byte i.
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
-#[inline]
+#[inline(always)]
 fn escape_mask(block: &[u8; BLOCK]) -> u32 {
     let (words, _) = block.as_chunks::<8>();
     words.iter().rev().fold(0, |mask, word| {
@@ -112,7 +134,7 @@ fn escape_mask(block: &[u8; BLOCK]) -> u32 {
 
 /// Eight bytes at once in one word. Exact for every byte: no carry crosses a byte because the top bits are set aside first.
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
-#[inline]
+#[inline(always)]
 fn escape_mask_word(word: u64) -> u32 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const LOW: u64 = 0x7f * ONES;
@@ -126,13 +148,15 @@ fn escape_mask_word(word: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::output::Target;
     use alloc::format;
     use alloc::string::String;
+    use alloc::vec::Vec;
     use proptest::prelude::*;
 
     fn escaped(value: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
-        append(&mut out, value);
+        out.write(|out| append(out, value));
         out
     }
 

@@ -10,7 +10,6 @@
 mod array;
 mod boolean;
 mod bytea;
-pub(crate) mod copy;
 mod datetime;
 mod digits;
 mod float;
@@ -20,10 +19,11 @@ mod json;
 pub(crate) mod json_string;
 mod numeric;
 pub mod oid;
+pub mod output;
 mod text;
 mod uuid;
 
-use alloc::vec::Vec;
+use output::{Target, Writer};
 
 /// A family's verdict on one value; the reason of a refusal is for humans.
 type Outcome = Result<(), &'static str>;
@@ -133,14 +133,31 @@ impl Encoder {
     }
 
     /// Appends one value that is not NULL. On an error `out` may end in a part of it.
-    #[inline]
-    pub fn encode(&self, value: &[u8], out: &mut Vec<u8>) -> Result<(), InvalidValue> {
-        self.layout
-            .append(value, out)
-            .map_err(|reason| InvalidValue {
-                type_oid: self.type_oid,
-                reason,
-            })
+    pub fn encode(&self, value: &[u8], out: &mut impl Target) -> Result<(), InvalidValue> {
+        out.write(|out| self.append(value, value, out))
+    }
+
+    /// As [`Encoder::encode`]; `readable` begins with `value` and may go on behind it, as a row does behind a field.
+    #[inline(always)]
+    pub(crate) fn append(
+        &self,
+        value: &[u8],
+        readable: &[u8],
+        out: &mut Writer<'_>,
+    ) -> Result<(), InvalidValue> {
+        let outcome = match self.layout {
+            Layout::Binary(Scalar::Int4) => integer::append_int4(out, value),
+            Layout::Binary(Scalar::Text) => text::append_within(out, value, readable),
+            Layout::Binary(Scalar::Bool) => boolean::append(out, value),
+            Layout::Binary(Scalar::Jsonb) => json::append_jsonb(out, value, readable),
+            Layout::Binary(Scalar::Float8) => float::append_float8(out, value),
+            Layout::Binary(scalar) => out.lend(|out| scalar.append(value, out)),
+            layout => out.lend(|out| layout.append(value, out)),
+        };
+        outcome.map_err(|reason| InvalidValue {
+            type_oid: self.type_oid,
+            reason,
+        })
     }
 }
 
@@ -177,8 +194,8 @@ impl Layout {
         }
     }
 
-    #[inline]
-    fn append(self, value: &[u8], out: &mut Vec<u8>) -> Outcome {
+    #[inline(never)]
+    fn append(self, value: &[u8], out: &mut Writer<'_>) -> Outcome {
         match self {
             Layout::Binary(scalar) => scalar.append(value, out),
             Layout::QuotedBinary(scalar) => quoted(out, |out| scalar.append(value, out)),
@@ -186,14 +203,16 @@ impl Layout {
                 element_oid,
                 element: Scalar::Int4,
                 ..
-            } => array::append(out, value, element_oid, integer::append_int4),
+            } => out.lend(|out| array::append(out, value, element_oid, integer::append_int4)),
             Layout::Array {
                 element_oid,
                 element,
                 quoted: false,
-            } => array::append(out, value, element_oid, |out, value| {
-                element.append(value, out)
-            }),
+            } => {
+                let append =
+                    |out: &mut Writer<'_>, value: &[u8]| out.lend(|out| element.append(value, out));
+                out.lend(|out| array::append(out, value, element_oid, append))
+            }
             Layout::Array {
                 element_oid,
                 element,
@@ -213,14 +232,16 @@ fn is_quoted(type_oid: u32, form: JsonForm) -> bool {
 }
 
 /// Puts what `append` writes between quotes, unless it is a string already (NaN and the infinities).
-fn quoted(out: &mut Vec<u8>, append: impl FnOnce(&mut Vec<u8>) -> Outcome) -> Outcome {
-    let start = out.len();
-    out.push(b'"');
+fn quoted(out: &mut Writer<'_>, append: impl FnOnce(&mut Writer<'_>) -> Outcome) -> Outcome {
+    let start = out.position();
+    out.put(b"\"");
     append(out)?;
-    if out.get(start + 1) == Some(&b'"') {
-        out.remove(start);
+    let text = out.written_since(start);
+    if let [_, b'"', ..] = text {
+        text.copy_within(1.., 0);
+        out.truncate(out.position() - 1);
     } else {
-        out.push(b'"');
+        out.put(b"\"");
     }
     Ok(())
 }
@@ -252,35 +273,47 @@ impl Scalar {
         })
     }
 
-    #[inline]
-    fn append(self, value: &[u8], out: &mut Vec<u8>) -> Outcome {
+    #[inline(never)]
+    fn append(self, value: &[u8], out: &mut Writer<'_>) -> Outcome {
         match self {
-            Scalar::Bool => boolean::append(out, value),
-            Scalar::Int2 => integer::append_int2(out, value),
-            Scalar::Int4 => integer::append_int4(out, value),
-            Scalar::Int8 => integer::append_int8(out, value),
-            Scalar::Oid => integer::append_oid(out, value),
-            Scalar::Float4 => float::append_float4(out, value),
-            Scalar::Float8 => float::append_float8(out, value),
-            Scalar::Numeric => numeric::append(out, value),
-            Scalar::Text => text::append(out, value),
-            Scalar::Char => text::append_char(out, value),
-            Scalar::Bytea => bytea::append(out, value),
-            Scalar::Uuid => uuid::append(out, value),
-            Scalar::Date => datetime::append_date(out, value),
-            Scalar::Time => datetime::append_time(out, value),
-            Scalar::Timetz => datetime::append_timetz(out, value),
-            Scalar::Timestamp => datetime::append_timestamp(out, value),
-            Scalar::Timestamptz => datetime::append_timestamptz(out, value),
-            Scalar::Interval => interval::append(out, value),
-            Scalar::Json => json::append(out, value),
-            Scalar::Jsonb => json::append_jsonb(out, value),
+            Scalar::Bool => lent(out, value, boolean::append),
+            Scalar::Int2 => lent(out, value, integer::append_int2),
+            Scalar::Int4 => lent(out, value, integer::append_int4),
+            Scalar::Int8 => lent(out, value, integer::append_int8),
+            Scalar::Oid => lent(out, value, integer::append_oid),
+            Scalar::Float4 => lent(out, value, float::append_float4),
+            Scalar::Float8 => lent(out, value, float::append_float8),
+            Scalar::Numeric => lent(out, value, numeric::append),
+            Scalar::Text => lent(out, value, text::append),
+            Scalar::Char => lent(out, value, text::append_char),
+            Scalar::Bytea => lent(out, value, bytea::append),
+            Scalar::Uuid => lent(out, value, uuid::append),
+            Scalar::Date => lent(out, value, datetime::append_date),
+            Scalar::Time => lent(out, value, datetime::append_time),
+            Scalar::Timetz => lent(out, value, datetime::append_timetz),
+            Scalar::Timestamp => lent(out, value, datetime::append_timestamp),
+            Scalar::Timestamptz => lent(out, value, datetime::append_timestamptz),
+            Scalar::Interval => lent(out, value, interval::append),
+            Scalar::Json => lent(out, value, json::append),
+            Scalar::Jsonb => lent(out, value, |out, value| {
+                json::append_jsonb(out, value, value)
+            }),
         }
     }
 }
 
+/// A family's function, inlined, on a writer of its own: see [`Writer`].
+#[inline(always)]
+fn lent(
+    out: &mut Writer<'_>,
+    value: &[u8],
+    append: impl Fn(&mut Writer<'_>, &[u8]) -> Outcome,
+) -> Outcome {
+    out.lend(|out| append(out, value))
+}
+
 impl Text {
-    fn append(self, value: &[u8], out: &mut Vec<u8>) -> Outcome {
+    fn append(self, value: &[u8], out: &mut Writer<'_>) -> Outcome {
         match self {
             Text::Bool => boolean::append_text(out, value),
             Text::Integer => integer::append_text(out, value),
@@ -321,4 +354,233 @@ fn array_element(type_oid: u32) -> Option<(u32, Scalar)> {
         _ => return None,
     };
     Scalar::from_oid(element_oid).map(|element| (element_oid, element))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::String;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    const SCALARS: [u32; 24] = [
+        oid::BOOL,
+        oid::INT2,
+        oid::INT4,
+        oid::INT8,
+        oid::OID,
+        oid::FLOAT4,
+        oid::FLOAT8,
+        oid::NUMERIC,
+        oid::TEXT,
+        oid::VARCHAR,
+        oid::BPCHAR,
+        oid::NAME,
+        oid::UNKNOWN,
+        oid::CHAR,
+        oid::BYTEA,
+        oid::UUID,
+        oid::DATE,
+        oid::TIME,
+        oid::TIMETZ,
+        oid::TIMESTAMP,
+        oid::TIMESTAMPTZ,
+        oid::INTERVAL,
+        oid::JSON,
+        oid::JSONB,
+    ];
+    const ARRAYS: [u32; 25] = [
+        oid::BOOL_ARRAY,
+        oid::INT2_ARRAY,
+        oid::INT4_ARRAY,
+        oid::INT8_ARRAY,
+        oid::OID_ARRAY,
+        oid::FLOAT4_ARRAY,
+        oid::FLOAT8_ARRAY,
+        oid::NUMERIC_ARRAY,
+        oid::TEXT_ARRAY,
+        oid::VARCHAR_ARRAY,
+        oid::BPCHAR_ARRAY,
+        oid::NAME_ARRAY,
+        oid::CHAR_ARRAY,
+        oid::BYTEA_ARRAY,
+        oid::UUID_ARRAY,
+        oid::DATE_ARRAY,
+        oid::TIME_ARRAY,
+        oid::TIMETZ_ARRAY,
+        oid::TIMESTAMP_ARRAY,
+        oid::TIMESTAMPTZ_ARRAY,
+        oid::INTERVAL_ARRAY,
+        oid::JSON_ARRAY,
+        oid::JSONB_ARRAY,
+        oid::INT2VECTOR,
+        oid::OIDVECTOR,
+    ];
+
+    fn encoded(
+        type_oid: u32,
+        format_code: i16,
+        form: JsonForm,
+        value: &[u8],
+    ) -> Result<Vec<u8>, InvalidValue> {
+        let mut out = Vec::from(*b"before");
+        Encoder::new(type_oid, format_code, form)
+            .unwrap()
+            .encode(value, &mut out)?;
+        assert_eq!(out.drain(..6).as_slice(), b"before");
+        Ok(out)
+    }
+
+    /// The JSON of a binary value.
+    pub(super) fn json(type_oid: u32, value: impl AsRef<[u8]>) -> String {
+        String::from_utf8(encoded(type_oid, 1, JsonForm::ServerJson, value.as_ref()).unwrap())
+            .unwrap()
+    }
+
+    /// The JSON of a binary value for JavaScript objects.
+    pub(super) fn objects_json(type_oid: u32, value: &[u8]) -> String {
+        String::from_utf8(encoded(type_oid, 1, JsonForm::Objects, value).unwrap()).unwrap()
+    }
+
+    /// The JSON of a value in text form.
+    pub(super) fn text_json(type_oid: u32, value: &str) -> String {
+        String::from_utf8(encoded(type_oid, 0, JsonForm::ServerJson, value.as_bytes()).unwrap())
+            .unwrap()
+    }
+
+    /// The bytes are no binary value of the type.
+    pub(super) fn refused(type_oid: u32, value: &[u8]) {
+        for form in [JsonForm::ServerJson, JsonForm::Objects] {
+            assert_eq!(
+                encoded(type_oid, 1, form, value).map_err(|error| error.type_oid),
+                Err(type_oid),
+                "{value:x?}"
+            );
+        }
+    }
+
+    /// The text is no value of the type.
+    pub(super) fn text_refused(type_oid: u32, value: &str) {
+        assert_eq!(
+            encoded(type_oid, 0, JsonForm::ServerJson, value.as_bytes())
+                .map_err(|error| error.type_oid),
+            Err(type_oid),
+            "{value}"
+        );
+    }
+
+    #[test]
+    fn binary_is_asked_for_where_it_can_be_read() {
+        for type_oid in 0..10_000 {
+            let known = SCALARS.contains(&type_oid) || ARRAYS.contains(&type_oid);
+            assert_eq!(has_binary_encoder(type_oid), known, "{type_oid}");
+            assert_eq!(
+                Encoder::new(type_oid, 1, JsonForm::Objects).map(drop),
+                if known {
+                    Ok(())
+                } else {
+                    Err(UnknownBinary { type_oid })
+                }
+            );
+            assert!(Encoder::new(type_oid, 0, JsonForm::ServerJson).is_ok());
+            assert!(Encoder::new(type_oid, 2, JsonForm::ServerJson).is_err());
+        }
+    }
+
+    #[test]
+    fn objects_get_big_numbers_as_strings() {
+        assert_eq!(
+            objects_json(oid::INT8, &i64::MIN.to_be_bytes()),
+            "\"-9223372036854775808\""
+        );
+        assert_eq!(
+            objects_json(oid::NUMERIC, &[0, 1, 0, 0, 0, 0, 0, 1, 0, 5]),
+            "\"5.0\""
+        );
+        assert_eq!(
+            objects_json(oid::NUMERIC, &[0, 0, 0, 0, 0xc0, 0, 0, 0]),
+            "\"NaN\""
+        );
+        assert_eq!(objects_json(oid::INT4, &[0, 0, 0, 7]), "7");
+        assert_eq!(
+            encoded(oid::INT8, 0, JsonForm::Objects, b"7").unwrap(),
+            b"\"7\""
+        );
+        assert_eq!(
+            encoded(oid::NUMERIC, 0, JsonForm::Objects, b"Infinity").unwrap(),
+            b"\"Infinity\""
+        );
+    }
+
+    /// Bytes that get further into a decoder than noise does: small numbers of the usual widths, lengths that fit, known OIDs.
+    fn plausible() -> impl Strategy<Value = Vec<u8>> {
+        let field = prop_oneof![
+            (-2..12_i32).prop_map(|number| number.to_be_bytes().to_vec()),
+            (-2..12_i16).prop_map(|number| number.to_be_bytes().to_vec()),
+            prop::sample::select(&SCALARS[..]).prop_map(|oid| oid.to_be_bytes().to_vec()),
+            any::<i64>().prop_map(|number| number.to_be_bytes().to_vec()),
+            "[ -~]{0,20}".prop_map(String::into_bytes),
+            any::<String>().prop_map(String::into_bytes),
+        ];
+        prop::collection::vec(field, 0..12).prop_map(|fields| fields.concat())
+    }
+
+    /// An array of the element type whose elements are as given.
+    fn array_of(element_oid: u32, elements: &[Vec<u8>]) -> Vec<u8> {
+        let mut bytes: Vec<u8> = [1, 0, element_oid, elements.len() as u32, 1]
+            .iter()
+            .flat_map(|field| field.to_be_bytes())
+            .collect();
+        for element in elements {
+            bytes.extend((element.len() as u32).to_be_bytes());
+            bytes.extend(element);
+        }
+        bytes
+    }
+
+    /// Whether the output must be JSON: a json value is as good as what the server sent.
+    fn checks_out(type_oid: u32, output: &[u8]) -> bool {
+        let raw = [oid::JSON, oid::JSONB, oid::JSON_ARRAY, oid::JSONB_ARRAY].contains(&type_oid);
+        raw || str::from_utf8(output).is_err()
+            || serde_json::from_slice::<serde::de::IgnoredAny>(output).is_ok()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(512))]
+
+        #[test]
+        fn any_bytes_give_json_or_an_error(noise: Vec<u8>, plausible in plausible(), length in 0..20_usize) {
+            let cut = noise.get(..length).unwrap_or(&noise);
+            for value in [&noise[..], cut, &plausible] {
+                for type_oid in SCALARS.into_iter().chain(ARRAYS).chain([999_999]) {
+                    for form in [JsonForm::ServerJson, JsonForm::Objects] {
+                        for format_code in [0, 1] {
+                            if format_code == 1 && !has_binary_encoder(type_oid) {
+                                continue;
+                            }
+                            if let Ok(output) = encoded(type_oid, format_code, form, value) {
+                                prop_assert!(checks_out(type_oid, &output), "{type_oid} {value:x?}");
+                            }
+                        }
+                    }
+                }
+            }
+        }
+
+        /// Every element is written as it is alone, and one bad element makes the array bad.
+        #[test]
+        fn an_array_is_its_elements(elements in prop::collection::vec(prop_oneof![plausible(), prop::collection::vec(any::<u8>(), 0..17)], 1..6)) {
+            for array_oid in ARRAYS {
+                let (element_oid, _) = array_element(array_oid).unwrap();
+                for form in [JsonForm::ServerJson, JsonForm::Objects] {
+                    let alone: Result<Vec<_>, _> = elements.iter().map(|element| encoded(element_oid, 1, form, element)).collect();
+                    let together = encoded(array_oid, 1, form, &array_of(element_oid, &elements));
+                    match alone {
+                        Ok(alone) => prop_assert_eq!(together.unwrap(), [b"[", &alone.join(&b","[..])[..], b"]"].concat()),
+                        Err(error) => prop_assert_eq!(together, Err(InvalidValue { type_oid: array_oid, ..error })),
+                    }
+                }
+            }
+        }
+    }
 }

@@ -5,9 +5,8 @@
 //! value = sum of digit[i] * 10000^(weight - i);  dscale = digits shown behind the point
 //! ```
 
-use alloc::vec::Vec;
-
-use super::{Outcome, WRONG_LENGTH, copy, digits};
+use super::output::Writer;
+use super::{Outcome, WRONG_LENGTH, digits};
 
 const POSITIVE: u16 = 0x0000;
 const NEGATIVE: u16 = 0x4000;
@@ -18,7 +17,8 @@ const NEGATIVE_INFINITY: u16 = 0xf000;
 const MAX_DISPLAY_SCALE: u16 = 0x3fff;
 
 /// Appends the binary form.
-pub(super) fn append(out: &mut Vec<u8>, value: &[u8]) -> Outcome {
+#[inline(always)]
+pub(super) fn append(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     let (&[n1, n0, w1, w0, s1, s0, d1, d0], groups) =
         value.split_first_chunk().ok_or(WRONG_LENGTH)?;
     let (groups, odd) = groups.as_chunks::<2>();
@@ -27,7 +27,7 @@ pub(super) fn append(out: &mut Vec<u8>, value: &[u8]) -> Outcome {
     }
     match u16::from_be_bytes([s1, s0]) {
         POSITIVE => {}
-        NEGATIVE => out.push(b'-'),
+        NEGATIVE => out.put(b"-"),
         NAN => return append_special(out, b"\"NaN\""),
         POSITIVE_INFINITY => return append_special(out, b"\"Infinity\""),
         NEGATIVE_INFINITY => return append_special(out, b"\"-Infinity\""),
@@ -46,13 +46,14 @@ pub(super) fn append(out: &mut Vec<u8>, value: &[u8]) -> Outcome {
 }
 
 /// Appends the text form, which is already what we want.
-pub(super) fn append_text(out: &mut Vec<u8>, value: &[u8]) -> Outcome {
+#[inline(always)]
+pub(super) fn append_text(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     match value {
         b"NaN" => append_special(out, b"\"NaN\""),
         b"Infinity" => append_special(out, b"\"Infinity\""),
         b"-Infinity" => append_special(out, b"\"-Infinity\""),
         _ if is_json_number(value) => {
-            copy::append(out, value);
+            out.put_slice(value);
             Ok(())
         }
         _ => Err("not a number"),
@@ -60,13 +61,14 @@ pub(super) fn append_text(out: &mut Vec<u8>, value: &[u8]) -> Outcome {
 }
 
 /// Appends what is quoted in every form.
-pub(super) fn append_special(out: &mut Vec<u8>, text: &[u8]) -> Outcome {
-    out.extend_from_slice(text);
+#[inline(always)]
+pub(super) fn append_special(out: &mut Writer<'_>, text: &[u8]) -> Outcome {
+    out.put_slice(text);
     Ok(())
 }
 
 fn append_decimal(
-    out: &mut Vec<u8>,
+    out: &mut Writer<'_>,
     groups: &[[u8; 2]],
     mut weight: i32,
     display_scale: usize,
@@ -80,22 +82,22 @@ fn append_decimal(
     }
     let mut groups = core::iter::once(first).chain(groups);
     if weight < 0 {
-        out.push(b'0');
+        out.put(b"0");
     } else {
         digits::append_u32(out, in_range(groups.next())?);
         for _ in 0..weight {
-            out.extend_from_slice(&digits::four(in_range(groups.next())?));
+            out.put(&digits::four(in_range(groups.next())?));
         }
     }
     if display_scale > 0 {
-        out.push(b'.');
-        let end = out.len() + display_scale;
+        out.put(b".");
+        let end = out.position() + display_scale;
         // Groups between the point and the first one sent: weight -1 is the first behind the point.
         let mut gap = (-1 - weight).max(0);
-        while out.len() < end {
+        while out.position() < end {
             let group = if gap > 0 { 0 } else { in_range(groups.next())? };
             gap = (gap - 1).max(0);
-            out.extend_from_slice(&digits::four(group));
+            out.put(&digits::four(group));
         }
         out.truncate(end);
     }
@@ -104,7 +106,7 @@ fn append_decimal(
 }
 
 /// A base-10000 digit; those that were not sent are zero.
-#[inline]
+#[inline(always)]
 fn in_range(group: Option<u16>) -> Result<u32, &'static str> {
     match group {
         None => Ok(0),
@@ -136,4 +138,114 @@ pub(super) fn is_json_number(text: &[u8]) -> bool {
         }
     }
     rest(text).is_some_and(<[u8]>::is_empty)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::oid::NUMERIC;
+    use crate::types::tests::{json, refused, text_json, text_refused};
+    use alloc::string::String;
+    use alloc::vec::Vec;
+
+    fn numeric(weight: i16, sign: u16, scale: u16, groups: &[u16]) -> Vec<u8> {
+        [groups.len() as u16, weight as u16, sign, scale]
+            .iter()
+            .chain(groups)
+            .flat_map(|field| field.to_be_bytes())
+            .collect()
+    }
+
+    #[test]
+    fn digits_and_scale() {
+        for (weight, sign, scale, groups, expected) in [
+            (0, POSITIVE, 0, &[][..], "0"),
+            (0, POSITIVE, 2, &[], "0.00"),
+            (1, POSITIVE, 4, &[1, 2345, 6789], "12345.6789"),
+            (0, NEGATIVE, 1, &[9, 5000], "-9.5"),
+            (-1, POSITIVE, 4, &[1], "0.0001"),
+            (-2, POSITIVE, 8, &[1], "0.00000001"),
+            (-2, POSITIVE, 6, &[1234], "0.000012"),
+            (2, POSITIVE, 0, &[1], "100000000"),
+            (1, POSITIVE, 6, &[10_000 - 1], "99990000.000000"),
+        ] {
+            assert_eq!(
+                json(NUMERIC, numeric(weight, sign, scale, groups)),
+                expected
+            );
+        }
+    }
+
+    #[test]
+    fn leading_zero_groups_never_show() {
+        assert_eq!(json(NUMERIC, numeric(2, POSITIVE, 0, &[0, 0, 7])), "7");
+        assert_eq!(json(NUMERIC, numeric(1, POSITIVE, 1, &[0, 0, 5000])), "0.5");
+        assert_eq!(json(NUMERIC, numeric(i16::MAX, POSITIVE, 0, &[])), "0");
+    }
+
+    #[test]
+    fn special_values() {
+        assert_eq!(json(NUMERIC, numeric(0, NAN, 0, &[])), "\"NaN\"");
+        assert_eq!(
+            json(NUMERIC, numeric(0, POSITIVE_INFINITY, 32, &[])),
+            "\"Infinity\""
+        );
+        assert_eq!(
+            json(NUMERIC, numeric(0, NEGATIVE_INFINITY, 32, &[])),
+            "\"-Infinity\""
+        );
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let valid = numeric(1, POSITIVE, 4, &[1, 2345, 6789]);
+        for length in 0..valid.len() {
+            refused(NUMERIC, &valid[..length]);
+        }
+        refused(NUMERIC, &[&valid[..], &[0]].concat());
+        for broken in [
+            numeric(0, POSITIVE, 0, &[10_000]),
+            numeric(0, POSITIVE, 0, &[1, u16::MAX]),
+            numeric(0, 0x8000, 0, &[1]),
+            numeric(0, POSITIVE, 0x4000, &[1]),
+        ] {
+            refused(NUMERIC, &broken);
+        }
+    }
+
+    #[test]
+    fn the_grammar_of_json_numbers() {
+        for text in [
+            "0",
+            "-0",
+            "10",
+            "1.50",
+            "0.0",
+            "1e5",
+            "1E+05",
+            "-1.5e-07",
+            "100000000000000000000",
+        ] {
+            assert_eq!(text_json(NUMERIC, text), text);
+        }
+        for text in [
+            "", "-", ".5", "5.", "01", "1e", "1e+", "+1", "1 ", "0x1", "--1", "1.5.2", "inf", "nan",
+        ] {
+            text_refused(NUMERIC, text);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn as_the_arithmetic_says(unscaled in proptest::prelude::any::<u64>(), zeros in 0..12_u32, negative: bool) {
+            // unscaled / 10000^zeros, all digits shown.
+            let groups: Vec<u16> = (0..5).rev().map(|power| (unscaled / 10_000_u64.pow(power) % 10_000) as u16).collect();
+            let sign = if negative { NEGATIVE } else { POSITIVE };
+            let value = json(NUMERIC, numeric(4 - zeros as i16, sign, 4 * zeros as u16, &groups));
+            let digits: String = value.chars().filter(char::is_ascii_digit).collect();
+            proptest::prop_assert_eq!(digits.trim_start_matches('0').parse::<u64>().unwrap_or(0), unscaled);
+            proptest::prop_assert!(is_json_number(value.as_bytes()));
+            proptest::prop_assert_eq!(value.split_once('.').map_or(0, |(_, fraction)| fraction.len()), 4 * zeros as usize);
+        }
+    }
 }

@@ -1,18 +1,25 @@
 //! text, varchar, bpchar, name, and whatever arrives as the server's text; `"char"`, which is one byte.
 
-use alloc::vec::Vec;
-
+use super::output::Writer;
 use super::{Outcome, WRONG_LENGTH, json_string};
 
 /// Appends a JSON string. The bytes are the server's, in UTF-8 (`client_encoding`), and pass through unchecked.
-#[inline]
-pub(super) fn append(out: &mut Vec<u8>, value: &[u8]) -> Outcome {
+#[inline(always)]
+pub(super) fn append(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     json_string::append(out, value);
     Ok(())
 }
 
+/// As [`append`]; `readable` begins with `value` and may go on behind it.
+#[inline(always)]
+pub(super) fn append_within(out: &mut Writer<'_>, value: &[u8], readable: &[u8]) -> Outcome {
+    json_string::append_within(out, value, readable);
+    Ok(())
+}
+
 /// Appends a binary `"char"`: as the type's output function, zero is the empty string and a byte from 0x80 on `\ooo`.
-pub(super) fn append_char(out: &mut Vec<u8>, value: &[u8]) -> Outcome {
+#[inline(always)]
+pub(super) fn append_char(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     match *value {
         [0] => json_string::append(out, b""),
         [byte @ 0x80..=0xff] => {
@@ -23,4 +30,28 @@ pub(super) fn append_char(out: &mut Vec<u8>, value: &[u8]) -> Outcome {
         _ => return Err(WRONG_LENGTH),
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::types::oid::{CHAR, TEXT};
+    use crate::types::tests::{json, refused, text_json};
+
+    #[test]
+    fn char_is_one_byte() {
+        assert_eq!(json(CHAR, b"x"), "\"x\"");
+        assert_eq!(json(CHAR, [0]), "\"\"");
+        assert_eq!(json(CHAR, b"\n"), "\"\\n\"");
+        assert_eq!(json(CHAR, [0xc3]), "\"\\\\303\"");
+        refused(CHAR, b"");
+        refused(CHAR, b"xy");
+    }
+
+    #[test]
+    fn text_of_a_known_or_unknown_type_is_a_string() {
+        assert_eq!(json(TEXT, ""), "\"\"");
+        assert_eq!(json(TEXT, "ünï \u{7f}"), "\"ünï \u{7f}\"");
+        let unknown_to_all = 999_999;
+        assert_eq!(text_json(unknown_to_all, "(1,\"x\")"), "\"(1,\\\"x\\\")\"");
+    }
 }

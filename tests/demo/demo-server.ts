@@ -17,10 +17,8 @@ export async function startDemo() {
   };
   afterAll(stop);
 
-  const { servers, stop: stopServers } = await startServers({ majors: [18] });
-  undo.push(stopServers);
-  const [server] = servers;
-  if (server === undefined) throw new Error("no server was started");
+  const { server, stop: stopServer } = await ownServer();
+  undo.push(stopServer);
   const sample = sampleDatabase(server.superuserUrl, `pgz_edge_test_${process.pid}_${Math.trunc(performance.now())}`);
   undo.push(sample.drop);
   await sample.load();
@@ -39,7 +37,7 @@ export async function startDemo() {
     admin,
     busy,
     /** Starts a Worker: in the newest workerd, or with the small limits above in place of the real ones. */
-    async worker({ newest = false, tight = false, databaseUrl = sample.readerUrl } = {}) {
+    async worker({ newest = true, tight = false, databaseUrl = sample.readerUrl } = {}) {
       const worker = await serve({ databaseUrl, newest, plugins: tight ? [useTightLimits] : [] });
       undo.push(worker.stop);
       return worker;
@@ -62,6 +60,16 @@ export async function startDemo() {
       }
     },
   };
+}
+
+/** A server of our own: one that tests/run.mjs has started for all suites, or one just for this file. */
+export async function ownServer() {
+  const shared = JSON.parse(process.env.PGZ_TEST_SERVERS ?? '{"servers":[]}') as { servers: { own: boolean; superuserUrl: string; appUrl: string }[] };
+  const found = shared.servers.find(({ own }) => own);
+  if (found) return { server: found, stop: () => Promise.resolve() };
+  const { servers, stop } = await startServers({ majors: [18], databaseUrl: "" });
+  if (servers[0] === undefined) throw new Error("no server was started");
+  return { server: servers[0], stop };
 }
 
 export const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));

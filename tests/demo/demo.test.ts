@@ -1,24 +1,37 @@
 // `make demo` as a newcomer runs it: its figures, its end, and what it leaves behind, which is nothing.
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { readdirSync, readFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { availableParallelism, loadavg, tmpdir } from "node:os";
+import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { expect, test } from "vitest";
-import { pause } from "./demo-server.ts";
+import pg from "pg";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { ownServer, pause } from "./demo-server.ts";
 
 const script = fileURLToPath(new URL("../../worker-example/demo.mjs", import.meta.url));
 
-/** Starts the demo as a terminal would: in a process group of its own, which is what Ctrl-C signals. */
+/** Starts the demo as a terminal would: in a process group of its own, which is what Ctrl-C signals, and with a temporary folder of its own. */
 function startDemo(environment: Record<string, string>) {
   const mark = `PGZ_EDGE_TEST_MARK=${randomUUID()}`; // inherited by everything the demo starts
   const [name = "", value] = mark.split("=");
-  const child = spawn(process.execPath, [script], { detached: true, stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, ...environment, [name]: value } });
-  const demo = { pid: child.pid ?? 0, output: "", code: null as number | null, ended: Promise.resolve(), leftOver: () => processesWith(mark) };
+  const folder = mkdtempSync(path.join(tmpdir(), "pgz-edge-demo-test-"));
+  temporary.push(folder);
+  const child = spawn(process.execPath, [script], { detached: true, stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, DATABASE_URL: "", TMPDIR: folder, ...environment, [name]: value } });
+  const demo = { pid: child.pid ?? 0, output: "", code: null as number | null, ended: Promise.resolve(), leftOver: () => [...processesWith(mark), ...readdirSync(folder)] };
   for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text: string) => (demo.output += text));
-  demo.ended = new Promise((resolve) => child.once("close", (code) => { demo.code = code; resolve(); }));
+  demo.ended = new Promise((resolve) => child.once("close", (code) => { demo.code = code; running.delete(demo); resolve(); }));
+  running.add(demo);
   return demo;
 }
+
+const temporary: string[] = [];
+const running = new Set<ReturnType<typeof startDemo>>();
+afterEach(async () => {
+  for (const demo of running) process.kill(demo.pid, "SIGTERM"); // of a test that failed
+  for (const demo of running) await demo.ended;
+});
+afterAll(() => temporary.forEach((folder) => rmSync(folder, { recursive: true, force: true })));
 
 /** The processes whose environment holds that text (Linux). */
 function processesWith(mark: string) {
@@ -32,10 +45,8 @@ function processesWith(mark: string) {
   });
 }
 
-const folders = () => readdirSync(tmpdir()).filter((name) => name.startsWith("pgz-edge-worker-"));
-
 async function untilSaid(demo: { output: string; code: number | null }, words: RegExp) {
-  for (const deadline = Date.now() + 20_000; !words.test(demo.output); await pause(20)) {
+  for (const deadline = Date.now() + 60_000; !words.test(demo.output); await pause(20)) {
     if (Date.now() > deadline || demo.code !== null) throw new Error(`never said ${words}:\n${demo.output}`);
   }
 }
@@ -46,19 +57,54 @@ async function untilNothingIsLeft(demo: { leftOver(): string[] }) {
 }
 
 test("ONCE=1 prints rows and figures, exits 0 within 20 s and leaves nothing", async () => {
-  const before = folders();
   const from = performance.now();
   const demo = startDemo({ ONCE: "1" });
   await demo.ended;
   expect(demo.code, demo.output).toBe(0);
-  expect(performance.now() - from).toBeLessThan(20_000);
+  const crowd = Math.max(1, (loadavg()[0] ?? 0) / availableParallelism()); // processes that share a core share its time
+  expect(performance.now() - from).toBeLessThan(20_000 * crowd);
   expect(demo.output.match(/^ {2}\{"id":.*\}$/gm), demo.output).toHaveLength(3);
   for (const line of demo.output.match(/^ {2}\{.*$/gm) ?? []) expect(Object.keys(JSON.parse(line) as object)).toHaveLength(12);
   expect(demo.output).toMatch(/rows +200,000, as many as count\(\*\) says/);
   for (const figure of [/bytes +[\d,]{10,}/, /seconds +\d+\.\d+/, /MB\/s +\d+\.\d/, /first byte +after \d+\.\d ms/]) expect(demo.output).toMatch(figure);
   expect(demo.leftOver()).toEqual([]);
-  expect(folders()).toEqual(before);
-}, 30_000);
+}, 120_000);
+
+describe("DATABASE_URL", () => {
+  let urls: { superuserUrl: string; appUrl: string };
+  let stop: () => Promise<void>;
+  beforeAll(async () => {
+    ({ server: urls, stop } = await ownServer());
+  });
+  afterAll(() => stop());
+
+  const inventory = async () => {
+    const client = new pg.Client({ connectionString: urls.superuserUrl });
+    await client.connect();
+    const { rows } = await client.query("select datname as name from pg_database union all select rolname from pg_roles order by name");
+    await client.end();
+    return rows.filter(({ name }: { name: string }) => !name.startsWith("pgz_edge_test_")); // of tests beside this one
+  };
+
+  test("is used, and found as it was", async () => {
+    const before = await inventory();
+    const demo = startDemo({ ONCE: "1", DATABASE_URL: urls.superuserUrl });
+    await demo.ended;
+    expect(demo.code, demo.output).toBe(0);
+    expect(demo.output).toContain(new URL(urls.superuserUrl).port);
+    expect(demo.output).toMatch(/rows +200,000, as many/);
+    expect(await inventory()).toEqual(before);
+  }, 120_000);
+
+  test("of a role that may not create databases is an error that says so", async () => {
+    const demo = startDemo({ ONCE: "1", DATABASE_URL: urls.appUrl });
+    await demo.ended;
+    expect(demo.code).toBe(1);
+    expect(demo.output).toMatch(/permission denied to create database\nThe role of DATABASE_URL must be allowed/);
+    expect(demo.output).not.toContain(new URL(urls.appUrl).password);
+    expect(demo.leftOver()).toEqual([]);
+  });
+});
 
 test("leaves the page open until Ctrl-C, then ends everything", async () => {
   const demo = startDemo({});
@@ -71,7 +117,7 @@ test("leaves the page open until Ctrl-C, then ends everything", async () => {
   expect(demo.code, demo.output).toBe(0);
   expect(demo.output).not.toMatch(/while stopping|failed/);
   expect(demo.leftOver()).toEqual([]);
-}, 30_000);
+}, 120_000);
 
 test("Ctrl-C while it is still starting ends everything too", async () => {
   const demo = startDemo({});
@@ -80,14 +126,12 @@ test("Ctrl-C while it is still starting ends everything too", async () => {
   await demo.ended;
   expect(demo.code, demo.output).toBe(130);
   await untilNothingIsLeft(demo);
-}, 30_000);
+}, 120_000);
 
 test("even a demo that is killed leaves no process and no folder", async () => {
-  const before = folders();
   const demo = startDemo({});
   await untilSaid(demo, /Ctrl-C here ends everything/);
   process.kill(demo.pid, "SIGKILL");
   await demo.ended;
   await untilNothingIsLeft(demo);
-  expect(folders()).toEqual(before);
-}, 30_000);
+}, 120_000);

@@ -56,25 +56,24 @@ describe.each([{ workerd: "bundled", newest: false }, { workerd: "newest", newes
   };
 
   test("rows are on the page while the stream runs, and all are counted at its end", async () => {
-    await run("select *, pg_sleep(case when id % 20000 = 0 then 0.1 end) is null as napped from events");
-    await page.waitForFunction(() => Number(document.getElementById("row-count")?.textContent.replaceAll(",", "")) > 0);
-    const seen = [await count()];
-    expect(await page.locator("#first tr").count()).toBeGreaterThan(0);
-    expect(await page.locator("#status").getAttribute("data-state")).toBe("running");
-    for (; seen.length < 3 && (seen.at(-1) ?? 0) < eventRows; await page.waitForTimeout(50)) {
-      const now = await count();
-      if (now > (seen.at(-1) ?? 0)) seen.push(now);
-    }
-    expect(seen[1], `counted ${seen}`).toBeLessThan(eventRows);
+    // A lock in the middle of the result holds the stream there until we have looked.
+    await demo.admin.query("select pg_advisory_lock(42)");
+    await run("select *, case when id = 9000100000 then pg_advisory_xact_lock(42) is null end as locked from (select * from events order by id) e");
+    await page.waitForFunction(() => Number(document.getElementById("row-count")?.textContent.replaceAll(",", "")) > 99_000);
+    await page.locator("#latest tr").nth(150).waitFor(); // in the table, not only counted
+    expect(await count()).toBeLessThan(100_000);
+    expect(await text("status")).toBe("Rows are arriving…");
+    expect((await demo.untilBusyWith("pg_advisory_xact_lock")).waiting).toBe("advisory");
+    await demo.admin.query("select pg_advisory_unlock(42)");
 
     await ends("done");
     expect(await count()).toBe(eventRows);
     const bytes = await demo.admin.query<{ bytes: string }>(
-      "select sum(octet_length(row_to_json(e)::text) + length(',\"napped\":') + length((id % 20000 <> 0)::text) + 1) as bytes from events e",
+      "select sum(octet_length(row_to_json(e)::text) + length(',\"locked\":') + case id when 9000100000 then 5 else 4 end + 1) as bytes from events e",
     );
     expect(Number((await text("byte-count")).replaceAll(",", ""))).toBe(Number(bytes.rows[0]?.bytes));
     expect(await text("first-byte")).toMatch(/^\d+ ms$/);
-    expect(Number(await text("seconds"))).toBeGreaterThan(0.9);
+    expect(Number(await text("seconds"))).toBeGreaterThan(0);
     expect(Number(await text("speed"))).toBeGreaterThan(0);
     expect(await page.locator("#rows tr").count()).toBeLessThan(500); // 200,000 rows do not become 200,000 elements
     expect(await page.locator("#latest tr").last().locator("th").innerText()).toBe("200,000");
@@ -102,7 +101,8 @@ describe.each([{ workerd: "bundled", newest: false }, { workerd: "newest", newes
     expect(await page.locator("#failure").isVisible()).toBe(false);
   });
 
-  test("a stream that breaks off is not taken for the whole result", async () => {
+  // The bundled workerd ends it cleanly (worker-example/serve.mjs), and then no client can know.
+  if (newest) test("a stream that breaks off is not taken for the whole result", async () => {
     await page.getByRole("button", { name: "Fails half way" }).click();
     await page.getByRole("button", { name: "Run" }).click();
     await ends("failed");

@@ -1,5 +1,6 @@
 // The example Worker by HTTP alone, in the workerd that miniflare brings and in the newest one: they tell a Worker of a client that
 // left in different ways.
+import { request } from "node:http";
 import { beforeAll, describe, expect, test } from "vitest";
 import { eventRows } from "../../worker-example/sample-data.mjs";
 import type { Worker } from "../../worker-example/serve.mjs";
@@ -11,6 +12,16 @@ interface Failure {
   hint?: string;
   position?: string | number;
 }
+
+/** The status for a POST that announces so many bytes and sends none of them. */
+const announce = (url: URL, bytes: number) =>
+  new Promise<number | undefined>((resolve, reject) => {
+    const posting = request(url, { method: "POST", headers: { "content-length": bytes } }, ({ statusCode }) => {
+      resolve(statusCode);
+      posting.destroy();
+    });
+    posting.on("error", reject).flushHeaders();
+  });
 
 let demo: Awaited<ReturnType<typeof startDemo>>;
 beforeAll(async () => {
@@ -75,7 +86,16 @@ describe.each([{ workerd: "bundled", newest: false }, { workerd: "newest", newes
   test("breaks the stream off, never ends it cleanly, when the query fails after rows have gone out", async () => {
     const response = await ask("select n, 1 / (150000 - n) as inverse from generate_series(1, 200000) n");
     expect(response.status).toBe(200);
-    await expect(response.text()).rejects.toThrow();
+    let bytes = "";
+    const read = async () => {
+      for await (const chunk of response.body ?? []) bytes += Buffer.from(chunk as Uint8Array).toString("latin1");
+    };
+    // The bundled workerd ends every chunked body cleanly, also one whose stream has failed (worker-example/serve.mjs).
+    if (newest) await expect(read()).rejects.toThrow();
+    else await read();
+    const lines = bytes.split("\n");
+    expect(lines.length).toBeLessThanOrEqual(150_000);
+    if (!newest) expect(lines.at(-1)).toBe(""); // whole lines only; of a broken body the client may miss the end
   });
 
   const refused: [string, string][] = [
@@ -112,7 +132,7 @@ describe.each([{ workerd: "bundled", newest: false }, { workerd: "newest", newes
     expect(await status("/query", { method: "POST", body: "not json" })).toBe(400);
     expect(await status("/query", { method: "POST", body: '{"q": 1}' })).toBe(400);
     expect(await status("/query", { method: "POST", body: JSON.stringify({ q: `select '${"x".repeat(70_000)}'` }) })).toBe(413);
-    expect(await status("/query", { method: "POST", body: JSON.stringify({ q: "x".repeat(600_000) }) })).toBe(413);
+    expect(await announce(new URL("/query", worker.url), 600_000)).toBe(413);
     expect(await status("/query?q=select%201&format=xml")).toBe(400);
     expect(await status("/query?q=select%201", { headers: { "sec-fetch-site": "cross-site" } })).toBe(403);
     expect(await status("/elsewhere")).toBe(404);
@@ -144,16 +164,26 @@ describe.each([{ workerd: "bundled", newest: false }, { workerd: "newest", newes
     }
   });
 
-  test("a database that is down is a 502 without its address", async () => {
-    const lost = await demo.worker({ newest, databaseUrl: "postgres://someone:hunter2@127.0.0.1:9/secret_database" });
-    const response = await fetch(new URL("/query?q=select%201", lost.url));
+  test("a database that refuses the Worker is a 502 without a word of its own", async () => {
+    const wrong = await demo.worker({ newest, databaseUrl: demo.sample.readerUrl.replace(/:[^:@]+@/, ":hunter2@") });
+    const response = await fetch(new URL("/query?q=select%201", wrong.url));
     const text = await response.text();
     expect([response.status, (JSON.parse(text) as Failure).code]).toEqual([502, "DATABASE_UNAVAILABLE"]);
-    expect(text).not.toMatch(/someone|hunter2|secret_database|127\.0\.0\.1/);
-    expect((await fetch(new URL("/query?q=select%201", lost.url))).status).toBe(502); // and the process that hosts it is alive
-    await lost.stop();
-  }, 20_000);
+    expect(text).not.toMatch(/hunter2|28P01|127\.0\.0\.1|localhost/);
+    expect(text).not.toContain(demo.sample.role);
+    await wrong.stop();
+  });
 });
+
+test("a database that is down is a 502, and the process that hosts the Worker lives on", async () => {
+  const lost = await demo.worker({ databaseUrl: "postgres://someone:hunter2@127.0.0.1:9/secret_database" });
+  const response = await fetch(new URL("/query?q=select%201", lost.url));
+  const text = await response.text();
+  expect(response.status).toBe(502);
+  expect(text).not.toMatch(/someone|hunter2|secret_database|127\.0\.0\.1/);
+  expect((await fetch(lost.url)).status).toBe(200);
+  await lost.stop();
+}, 30_000);
 
 describe("caps", () => {
   let worker: Worker;
@@ -163,7 +193,8 @@ describe("caps", () => {
 
   /** What comes of a query: the lines that arrived, and how it ended. */
   async function outcome(q: string) {
-    const response = await fetch(new URL(`/query?q=${encodeURIComponent(q)}`, worker.url));
+    const response = await fetch(new URL(`/query?q=${encodeURIComponent(q)}`, worker.url)).catch(() => undefined);
+    if (response === undefined) return { lines: 0, end: "broken off" };
     if (!response.ok) return { lines: 0, end: ((await response.json()) as Failure).code };
     let text = "";
     try {

@@ -45,7 +45,7 @@ export type Job = CutJob | BadServerJob | CancelJob;
 
 /** What became of one promise. */
 export interface Settled {
-  /** "" for a value, else the error's code, or "pending", or "untyped". */
+  /** "" for a value, else the error's code ("(empty)" when that is ""), or "pending", or "untyped". */
   code: string;
   /** The error's class. */
   name: string;
@@ -111,7 +111,7 @@ class Session {
   /** One statement against a server that does one thing wrong. */
   async badServer({ options, by, idle, again }: BadServerJob): Promise<Outcome> {
     const { sql } = this.#driver;
-    const client = await this.#step("connect", this.#driver.connect({ ...this.#target, ...options }));
+    const client = await this.#step("connect", this.#driver.connect(this.#with(options)));
     if (client) {
       if (idle > 0) await new Promise((resolve) => setTimeout(resolve, idle));
       if (by === "query") await this.#query("query", client, sql`select n, label from scripted_rows where n > ${0}`);
@@ -128,7 +128,7 @@ class Session {
   /** A statement that never ends, and how it is given up. */
   async cancel({ options, by }: CancelJob): Promise<Outcome> {
     const { sql, connect } = this.#driver;
-    const client = await this.#step("connect", connect({ ...this.#target, ...options }));
+    const client = await this.#step("connect", connect(this.#with(options)));
     if (!client) return this.#next();
     const controller = new AbortController();
     const query = client.query(sql`select pg_sleep(60)`, by === "timeout" ? { timeout: 100 } : { signal: controller.signal });
@@ -145,6 +145,11 @@ class Session {
       await this.#step("close", client.close());
     }
     return this.#next();
+  }
+
+  /** null in a job stands for `undefined`, which JSON does not have. */
+  #with(options: Record<string, unknown>): pgz.ConnectInput {
+    return { ...this.#target, ...Object.fromEntries(Object.entries(options).map(([name, value]) => [name, value ?? undefined])) };
   }
 
   /** A new client on a new socket, against the same address: the server is honest now. */
@@ -215,7 +220,7 @@ class Session {
       settled.code = "untyped";
       return this.#problem(`${name} rejected with no error of the driver: ${all}`);
     }
-    settled.code = error.code;
+    settled.code = error.code || "(empty)";
     settled.name = error.name;
     const { password } = this.#target;
     if (all.includes(password) || all.includes(btoa(password))) this.#problem(`${name}: the error shows the password: ${all}`);

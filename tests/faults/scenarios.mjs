@@ -42,6 +42,10 @@ const error = (fields) => wire.errorResponse({ S: "ERROR", V: "ERROR", ...fields
 const fatal = (C, M) => wire.errorResponse({ S: "FATAL", V: "FATAL", C, M });
 const shutdown = () => fatal("57P01", "terminating connection due to administrator command");
 const notice = () => wire.noticeResponse({ S: "NOTICE", V: "NOTICE", C: "00000", M: "everywhere" });
+/** Something that comes behind the greeting, in a segment of its own. */
+function whileIdle(happens) {
+  return { greet: async (io) => { await greet(io); await io.seconds(0.02); await happens(io); } };
+}
 /** Sends what was answered so far with `replies` behind it, at once, and then does `next`. */
 const thereupon = (session, replies, next) => { session.thereupon = next; return replies; };
 
@@ -88,6 +92,9 @@ export const scenarios = {
   },
 
   // Frames
+  "length 0 in a query": onExecute(() => [wire.raw("D", 0)]),
+  "length 3 in a query": onExecute(() => [wire.raw("D", 3)]),
+  "length -1 in a query": onExecute(() => [wire.raw("D", -1)]),
   "length 0": afterStartup(wire.raw("R", 0)),
   "length 3": afterStartup(wire.raw("R", 3)),
   "length -1": afterStartup(wire.raw("R", -1)),
@@ -104,7 +111,7 @@ export const scenarios = {
   "error 53300": afterStartup(fatal("53300", "sorry, too many clients already")),
   "error 3D000": afterStartup(fatal("3D000", 'database "nowhere" does not exist')),
   "error and FIN in a query": onExecute((_honest, io, _message, session) => thereupon(session, [shutdown()], () => io.close())),
-  "error while idle, then FIN": { greet: async (io) => { await greet(io); await io.send(shutdown()); io.close(); } },
+  "error while idle, then FIN": whileIdle(async (io) => { await io.send(shutdown()); io.close(); }),
 
   // SSLRequest
   "S with stuffed bytes": { sslRequest: async (io) => { await io.acceptTls(Buffer.concat([wire.authenticationOk(), wire.readyForQuery()])); await io.hang(); } },
@@ -199,8 +206,9 @@ export const scenarios = {
   "cancel key of 32 bytes": { greet: (io) => greet(io, 32) },
   "cancel key of 257 bytes": { greet: (io) => greet(io, 257) },
   "cancel key of 0 bytes": { greet: (io) => greet(io, 0) },
-  "ReadyForQuery twice": { greet: async (io) => { await greet(io); await io.send(wire.readyForQuery()); } },
-  "DataRow while idle": { greet: async (io) => { await greet(io); await io.send(wire.dataRow([text("1")])); } },
+  "ReadyForQuery twice at once": { greet: async (io) => { await greet(io); await io.send(wire.readyForQuery()); } },
+  "ReadyForQuery while idle": whileIdle((io) => io.send(wire.readyForQuery())),
+  "DataRow while idle": whileIdle((io) => io.send(wire.dataRow([text("1")]))),
 
   // Descriptions
   "ParameterDescription with count -1": describe(wire.message("t", wire.int16(-1))),
@@ -211,8 +219,7 @@ export const scenarios = {
   "RowDescription without NUL": rowDescription(() => wire.message("T", wire.int16(1), text("name without end"))),
   "RowDescription with trailing bytes": rowDescription((honest) => wire.message("T", honest.subarray(5), text("x"))),
   "RowDescription with format code 9": rowDescription(() => wire.rowDescription([{ name: "n", oid: 23, size: 4 }, { name: "label", oid: 25 }], [9, 9])),
-  "RowDescription of the portal has another column": on("Describe", (honest, _io, { body }) => (body[0] === 0x53 ? honest
-    : [wire.rowDescription([{ name: "n", oid: 23, size: 4 }, { name: "label", oid: 25 }, { name: "more", oid: 25 }], [1, 0, 0])])),
+  "RowDescription of the portal has another column": { answer: another },
   "no RowDescription": on("Describe", (honest, _io, { body }) => (body[0] === 0x53 ? honest : [])),
 
   // Rows
@@ -245,9 +252,7 @@ export const scenarios = {
   "BackendKeyData in a query": after(wire.backendKeyData(1, text("0123"))),
   "PortalSuspended": onExecute((honest) => [...honest.slice(0, -1), wire.message("s")]),
   "CopyInResponse": { answer: copyIn },
-  "CopyOutResponse": onExecute(() => [
-    wire.message("H", Buffer.of(0), wire.int16(1), wire.int16(0)), wire.message("d", text("1\n")), wire.message("c"), wire.commandComplete("COPY 1"),
-  ]),
+  "CopyOutResponse": { answer: copyOut },
   "CopyBothResponse": onExecute(() => [wire.message("W", Buffer.of(0), wire.int16(0))]),
   "CopyData without CopyOutResponse": onExecute(() => [wire.message("d", text("1\n"))]),
   "FunctionCallResponse": onExecute(() => [wire.message("V", wire.int32(-1))]),
@@ -262,8 +267,8 @@ export const scenarios = {
   "FIN in a row": onExecute((honest, io, _message, session) => thereupon(session, [honest[0].subarray(0, 9)], () => io.close())),
   "RST in a row": onExecute((honest, io, _message, session) => thereupon(session, [honest[0].subarray(0, 9)], () => io.reset())),
   "FIN between CommandComplete and ReadyForQuery": onExecute((honest, io, _message, session) => thereupon(session, honest, () => io.close())),
-  "FIN while idle": { greet: async (io) => { await greet(io); io.close(); await io.hang(); } },
-  "RST while idle": { greet: async (io) => { await greet(io); await io.seconds(0.02); io.reset(); } },
+  "FIN while idle": whileIdle(async (io) => { io.close(); await io.hang(); }),
+  "RST while idle": whileIdle((io) => io.reset()),
 };
 
 async function okAtOnce(io) {
@@ -273,6 +278,22 @@ async function okAtOnce(io) {
 
 function describe(parameterDescription) {
   return on("Describe", (honest) => honest.map((each) => (letter(each) === "t" ? parameterDescription : each)));
+}
+
+/** What a statement means has changed since it was described: its portal has one more column. */
+function another(_io, { name, body }, honest) {
+  if (name === "Describe" && body[0] === 0x50) {
+    return [wire.rowDescription([{ name: "n", oid: 23, size: 4 }, { name: "label", oid: 25 }, { name: "more", oid: 25 }], [1, 0, 0])];
+  }
+  return name === "Execute" ? [wire.dataRow([wire.int32(7), text("seven"), text("newly there")]), wire.commandComplete("SELECT 1")] : honest;
+}
+
+/** A server for which the statement is COPY TO STDOUT. */
+function copyOut(_io, { name }, honest) {
+  if (name === "Describe") return honest.map((each) => (letter(each) === "T" ? wire.noData() : each));
+  if (name !== "Execute") return honest;
+  const response = wire.message("H", Buffer.of(0), wire.int16(1), wire.int16(0));
+  return [response, wire.message("d", text("1\n")), wire.message("d", text("2\n")), wire.message("c"), wire.commandComplete("COPY 2")];
 }
 
 /** A server for which the statement is COPY FROM STDIN. It ignores Sync until CopyFail, then skips to the next Sync, as PostgreSQL does. */

@@ -98,7 +98,7 @@ async function prepare(process, port) {
 /** The first connection, tried again until the server takes it. */
 async function withClient(process, port, database, use) {
   for (const deadline = Date.now() + 20_000; ; await pause(20)) {
-    const client = new pg.Client({ host, port, database, ...superuser });
+    const client = new pg.Client({ host, port, database, ssl: false, ...superuser }); // said, or PGSSLMODE decides
     client.on("error", () => {});
     try {
       await client.connect();

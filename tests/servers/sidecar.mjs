@@ -7,14 +7,14 @@ import pg from "pg";
 
 /** `servers`: descriptors of index.mjs. Gives `{ url, stop }`. */
 export async function startSidecar(servers) {
-  const pools = new Map(servers.map(({ name, superuserUrl }) => [name, new pg.Pool({ connectionString: superuserUrl, max: 4, types: asText })]));
-  for (const pool of pools.values()) pool.on("error", () => {}); // an idle connection may be terminated by a test
+  const pools = new Map(servers.map((server) => [server.name, pool(server)]));
+  for (const one of pools.values()) one.on("error", () => {}); // an idle connection may be terminated by a test
 
   const answer = async (body) => {
     const { server, sql } = JSON.parse(body);
-    const pool = pools.get(server);
-    if (pool === undefined) throw new Error(`no server named ${server}`);
-    const result = await pool.query({ text: sql, rowMode: "array" });
+    const found = pools.get(server);
+    if (found === undefined) throw new Error(`no server named ${server}`);
+    const result = await found.query({ text: sql, rowMode: "array" });
     return { rows: [result].flat().at(-1).rows };
   };
   const http = createServer(async (request, response) => {
@@ -28,9 +28,14 @@ export async function startSidecar(servers) {
   const stop = async () => {
     http.close();
     http.closeAllConnections();
-    await Promise.all([...pools.values()].map((pool) => pool.end()));
+    await Promise.all([...pools.values()].map((one) => one.end()));
   };
   return { url: `http://127.0.0.1:${http.address().port}`, stop };
+}
+
+// Ours are asked in the clear whatever PGSSLMODE says; the one of DATABASE_URL as its URL says.
+function pool({ superuserUrl, own }) {
+  return new pg.Pool({ connectionString: superuserUrl, max: 4, types: asText, ...(own ? { ssl: false } : {}) });
 }
 
 const asText = { getTypeParser: () => (value) => value };

@@ -132,6 +132,8 @@ async function pump(from, to, { segment, delay, cut, stall }, record) {
         if (!to.write(kept.subarray(at, at + segment))) await new Promise((resolve) => to.once("drain", resolve).once("close", resolve));
       }
       if (cut && passed >= limit) {
+        // An RST throws away what the kernel still has to send: time for the driver to read it.
+        if (cut.how === "rst") await pause(50);
         if (cut.how === "rst") to.resetAndDestroy();
         else to.end();
         return from.destroy();

@@ -1,0 +1,36 @@
+//! No heap allocation per row once the buffers have their size: counted for every shape of the benchmark, in both row formats.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)]
+
+#[path = "../bench/core/shapes.rs"]
+mod shapes;
+
+use pgz_edge::encode::{Output, RowFormat};
+
+#[test]
+fn no_allocation_per_row() {
+    const ROWS: i32 = 1000;
+    for shape in shapes::shapes(ROWS)
+        .iter()
+        .chain(&shapes::type_shapes(ROWS))
+    {
+        for format in [RowFormat::Ndjson, RowFormat::Arrays] {
+            let plan = shape.plan(format);
+            let mut out = Output::default();
+            let mut pass = || {
+                out.clear(usize::MAX);
+                for row in &shape.rows {
+                    plan.encode_row(row, &mut out).unwrap();
+                }
+            };
+            // The first pass lets the output grow to its size.
+            pass();
+            let counted = allocation_counter::measure(pass);
+            println!(
+                "{}, {format:?}: {} allocations in {ROWS} rows",
+                shape.name, counted.count_total
+            );
+            assert_eq!(counted.count_total, 0, "{}", shape.name);
+        }
+    }
+}

@@ -1,0 +1,214 @@
+// What a byte proxy in front of a real server sees and does: flights, statements by name, cancels, bytes in the smallest pieces,
+// connections that end or stall in the middle of a result.
+//
+// Cases as in tests/integration (same context, every runtime); they stand here because they need the fault host.
+// A flight is a change of direction to client-to-server, counted from TCP open; so nothing here depends on time.
+import type { Case, Context } from "../integration/context.ts";
+import { FaultHost, type Flight, type ProxyOptions, type ProxyReport } from "./control.ts";
+
+/** A proxy in front of the server of the case, and options that lead through it. */
+async function through(t: Context, options: ProxyOptions = {}) {
+  const { host, port } = t.server;
+  const proxy = await new FaultHost(t.faults).proxy({ host, port }, options);
+  // A database's shapes are known per port, so each case begins with none.
+  return { proxy, options: { ...t.options, host: proxy.host, port: proxy.port } };
+}
+
+const loggedIn = ({ flights }: ProxyReport): Flight[] => flights.filter(({ messages }) => messages.some((name) => !/^(StartupMessage|PasswordMessage|SSLRequest)$/.test(name)));
+const names = (flight: Flight | undefined) => flight?.messages.join(" ");
+
+async function lines(stream: ReadableStream<Uint8Array>): Promise<{ text: string; error: unknown }> {
+  const decoder = new TextDecoder();
+  const reader = stream.getReader();
+  let text = "";
+  try {
+    for (let chunk = await reader.read(); !chunk.done; chunk = await reader.read()) text += decoder.decode(chunk.value, { stream: true });
+    return { text, error: undefined };
+  } catch (error) {
+    return { text, error };
+  }
+}
+
+export const wireCases: Case[] = [
+  {
+    name: "flights from TCP open to the first row: 5, 4 when the shape is known or the query early, 3 when both",
+    only: "plain",
+    ownServer: true,
+    async run(t) {
+      const { proxy, options } = await through(t);
+      const { createClient, sql } = t.pgz;
+      const once = async (n: number, earlyQuery: boolean) => {
+        const client = createClient({ ...options, earlyQuery });
+        const { rows } = n === 1 ? await client.query(sql`select 1 as n, ${"x"}::text as t`) : await client.query(sql`select 2 as n, ${"x"}::text as t`);
+        t.assert.deepEqual(rows, [{ n, t: "x" }]);
+        await client.close();
+      };
+      await once(1, false);
+      await once(1, false);
+      await once(1, true);
+      await once(2, true);
+      const connections = await proxy.close();
+      t.assert.deepEqual(connections.map(({ flightsToFirstRow }) => flightsToFirstRow), [5, 4, 3, 4]);
+      for (const { flights } of connections) t.assert.equal(flights[0]?.messages.join(), "StartupMessage");
+      t.assert.equal(names(connections[2]?.flights[2]), "PasswordMessage Parse Bind Describe Execute Sync");
+    },
+  },
+  {
+    name: "one flight for a known shape and two for its first time, each ending in Sync, none with Flush",
+    only: "plain",
+    async run(t) {
+      const { proxy, options } = await through(t);
+      const { connect, sql } = t.pgz;
+      const client = await connect(options);
+      for (const n of [1, 2, 3, 4]) await client.query(sql`select ${n}::int4 as n`);
+      for (const n of [1, 2]) await lines(await client.stream(sql`select ${n}::int8 as n, 'x' as t`));
+      await client.query(sql`select ${1}::int4 as n`);
+      await t.assert.rejects(client.query(sql`select 1 / ${0}::int4 as n`), { code: "22012" });
+      await client.query(sql`select ${1}::int4 as n`);
+      await client.close();
+      const [connection] = await proxy.close();
+      t.assert.equal(connection !== undefined, true);
+      const flights = loggedIn(connection as ProxyReport);
+      t.assert.equal(names(flights.pop()), "Terminate");
+      const firstRow = connection?.flightsToFirstRow ?? 0;
+      t.assert.deepEqual(connection?.flightsToRows.map((n) => n - firstRow), [0, 1, 2, 3, 5, 6, 7, 10]);
+      for (const { messages } of flights) {
+        t.assert.equal(messages.at(-1), "Sync", messages.join(" "));
+        t.assert.equal(messages.filter((name) => name === "Sync").length, 1, messages.join(" "));
+        t.assert.equal(messages.includes("Flush"), false, messages.join(" "));
+        t.assert.equal(messages.includes("Query"), false, messages.join(" "));
+      }
+    },
+  },
+  {
+    name: "the third run of a shape on a connection sends no Parse, and gives the same bytes",
+    only: "plain",
+    async run(t) {
+      const { proxy, options } = await through(t);
+      const { connect, sql } = t.pgz;
+      const client = await connect(options);
+      const texts: string[] = [];
+      for (let i = 0; i < 4; i++) {
+        const query = sql`select ${7}::int4 as i, ${1.5}::numeric as n, ${"é"}::text as t, now()::date - now()::date as d, array[1, null, 3] as a`;
+        texts.push((await lines(await client.stream(query))).text);
+      }
+      await client.close();
+      t.assert.equal(new Set(texts).size, 1, texts.join(""));
+      t.assert.equal(texts[0], '{"i":7,"n":1.5,"t":"é","d":0,"a":[1,null,3]}\n');
+      const flights = loggedIn((await proxy.close())[0] as ProxyReport);
+      const [describe, first, second, third, fourth, end] = flights;
+      t.assert.equal(names(describe), "Parse Describe Sync");
+      t.assert.equal(names(first), "Parse Bind Describe Execute Sync");
+      t.assert.equal(names(second), "Parse Bind Describe Execute Sync");
+      t.assert.equal(names(third), "Bind Describe Execute Sync");
+      t.assert.equal(names(fourth), "Bind Describe Execute Sync");
+      t.assert.equal(names(end), "Terminate");
+      const named = /^Parse (\S+)$/.exec(second?.statements[0] ?? "")?.[1] ?? "";
+      t.assert.match(named, /^\S{6,}$/);
+      for (const flight of [second, third, fourth]) t.assert.equal(flight?.statements.includes(`Bind ${named}`), true, flight?.statements.join());
+      t.assert.equal(first?.statements[0], "Parse ");
+    },
+  },
+  {
+    name: "shape number statementCacheSize + 1 sends Close for the oldest",
+    only: "plain",
+    async run(t) {
+      const { proxy, options } = await through(t);
+      const { connect, sql } = t.pgz;
+      const size = 3;
+      const client = await connect({ ...options, statementCacheSize: size });
+      const run = async (shape: number, times: number) => {
+        for (let i = 0; i < times; i++) t.assert.deepEqual((await client.query(sql.unsafe(`select ${shape} as n`))).rows, [{ n: shape }]);
+      };
+      for (let shape = 1; shape <= size; shape++) await run(shape, 3);
+      await run(1, 1); // 2 is now the one that was not used for longest
+      await run(size + 1, 3);
+      await run(1, 1);
+      await run(2, 2);
+      await client.close();
+      const statements = loggedIn((await proxy.close())[0] as ProxyReport).flatMap((flight) => flight.statements);
+      const parsed = statements.filter((each) => /^Parse ./.test(each)).map((each) => each.slice("Parse ".length));
+      const closed = statements.filter((each) => each.startsWith("Close ")).map((each) => each.slice("Close S ".length));
+      // Named in the order 1, 2, 3, 4; 2 makes room for 4. Named again, 2 makes room for itself: 3 is the oldest by then.
+      t.assert.equal(parsed.length >= size + 1, true, statements.join(", "));
+      t.assert.equal(closed[0], parsed[1], `closed ${closed.join()} of ${parsed.join()}`);
+      t.assert.equal(closed.length <= 2, true, closed.join());
+      const parseOfNew = statements.indexOf(`Parse ${parsed[size]}`);
+      const close = statements.indexOf(`Close S ${parsed[1]}`);
+      // In front of the flight that names the new one, or of the next one.
+      t.assert.equal(close >= 0 && close <= parseOfNew + 3, true, statements.join(", "));
+    },
+  },
+  {
+    name: "CancelRequest goes over TLS when the session does: its first bytes are SSLRequest",
+    only: "tls",
+    async run(t) {
+      const { proxy, options } = await through(t);
+      const { connect, sql } = t.pgz;
+      const client = await connect(options);
+      await t.assert.rejects(client.query(sql`select pg_sleep(30)`, { timeout: 200 }), { code: "QUERY_TIMEOUT" });
+      t.assert.deepEqual((await client.query(sql`select 1 as n`)).rows, [{ n: 1 }]);
+      await client.close();
+      const connections = await proxy.close();
+      t.assert.deepEqual(connections.map(({ first, tls }) => ({ first, tls })), [{ first: "SSLRequest", tls: true }, { first: "SSLRequest", tls: true }]);
+      t.assert.equal(connections[1]?.flights[0]?.bytes, 8);
+    },
+  },
+  ...[1, 2, 3, 5, 7].map((segment): Case => ({
+    name: `a session in segments of ${segment} bytes gives the same rows`,
+    async run(t) {
+      const { proxy, options } = await through(t, { segment });
+      const { connect, sql } = t.pgz;
+      const client = await connect(options);
+      const direct = await connect(t.options);
+      const query = sql`select i, repeat('ü' || chr(10) || i, i % 40) as t, i / 7.0 as n, case when i % 3 = 0 then null else i::float8 end as f
+                        from generate_series(1, ${segment * 60}::int4) as i`;
+      const [dribbled, whole] = await Promise.all([lines(await client.stream(query)), lines(await direct.stream(query))]);
+      t.assert.equal(dribbled.error, undefined);
+      t.assert.equal(dribbled.text, whole.text);
+      t.assert.equal(dribbled.text.split("\n").length, segment * 60 + 1);
+      await t.assert.rejects(client.query(sql`select 1 / ${0}::int4`), { code: "22012" });
+      t.assert.deepEqual((await client.query(sql`select ${"x"}::text as t`)).rows, [{ t: "x" }]);
+      await client.close();
+      await direct.close();
+      await proxy.close();
+    },
+  })),
+  ...(["fin", "rst"] as const).map((how): Case => ({
+    name: `a stream cut by ${how} in the middle errors, and only whole lines went out`,
+    async run(t) {
+      const { proxy, options } = await through(t, { cut: { after: 1_000_003, how } });
+      const { connect, sql, PgzError } = t.pgz;
+      const client = await connect(options);
+      const { text, error } = await lines(await client.stream(sql`select i, repeat('x', 100) as t from generate_series(1, 100000) as i`));
+      t.assert.equal(error instanceof PgzError, true, String(error));
+      t.assert.match((error as { code: string }).code, /^(CONNECTION_LOST|TLS_FAILED)$/);
+      t.assert.equal((error as { committed: boolean }).committed, true);
+      t.assert.equal(text.length > 10_000 && text.endsWith("\n"), true, `${text.length} bytes`);
+      text.trimEnd().split("\n").forEach((line, i) => t.assert.equal((JSON.parse(line) as { i: number }).i, i + 1));
+      await t.assert.rejects(client.query(sql`select 1`), { code: "CONNECTION_LOST" });
+      await client.close();
+      const next = await connect(options);
+      t.assert.deepEqual((await next.query(sql`select 1 as n`)).rows, [{ n: 1 }]);
+      await next.close();
+      await proxy.close();
+    },
+  })),
+  {
+    name: "a half-open connection in the middle of a stream ends at the deadline, and close() settles",
+    async run(t) {
+      const { proxy, options } = await through(t, { stall: { after: 300_000 } });
+      const { connect, sql } = t.pgz;
+      const client = await connect(options);
+      const from = performance.now();
+      const { text, error } = await lines(await client.stream(sql`select i, repeat('x', 100) as t from generate_series(1, 100000) as i`, { timeout: 500 }));
+      t.assert.equal((error as { code: string } | undefined)?.code, "QUERY_TIMEOUT", String(error));
+      t.assert.equal(text.endsWith("\n"), true);
+      t.assert.equal(performance.now() - from < 1500, true, `${performance.now() - from} ms`);
+      const closing = performance.now();
+      await client.close();
+      t.assert.equal(performance.now() - closing < 1000, true, `close() took ${performance.now() - closing} ms`);
+      await proxy.close();
+    },
+  },
+];

@@ -1,0 +1,12 @@
+// The cases of wire-cases.ts on this runtime (Node, Deno or Bun, whichever runs vitest), against each real server.
+import { test } from "vitest";
+import { context, registrations } from "../integration/context.ts";
+import { runtime, testServers } from "../integration/servers.ts";
+import { wireCases } from "./wire-cases.ts";
+
+const servers = testServers();
+const driver = (await import(`../../dist/${runtime}.js`)) as typeof import("../../js/index.ts");
+
+for (const registration of registrations(wireCases, servers)) {
+  test(registration.name, () => registration.case.run(context(runtime, driver, registration, servers)));
+}

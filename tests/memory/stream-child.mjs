@@ -1,0 +1,16 @@
+// Streams rows of 1 kB and says its RSS (KiB) at 50 MB and at 1 GB: `node stream-child.mjs <url>`. A process of its own, so that
+// nothing but the driver is measured.
+import { readFileSync } from "node:fs";
+import { connect } from "../../dist/node.js";
+
+const rss = () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync("/proc/self/status", "utf8"))[1]);
+const client = await connect(process.argv[2]);
+const marks = [50e6, 1e9];
+const seen = [];
+let bytes = 0;
+for await (const chunk of await client.stream("select repeat('x', 1000) as pad from generate_series(1, 1000000)")) {
+  bytes += chunk.length;
+  if (bytes >= marks[seen.length]) seen.push(rss());
+}
+await client.close();
+process.send({ bytes, seen });

@@ -1,0 +1,9 @@
+// Streams 1 GB to whoever asks.
+import { createClient } from "pgz-edge";
+
+export default {
+  async fetch(_: Request, env: { URL: string }): Promise<Response> {
+    const client = createClient(env.URL, { sslmode: "disable" });
+    return client.respond("select repeat('x', 1000) as pad from generate_series(1, 1000000)", { closeWhenDone: true });
+  },
+};

@@ -1,0 +1,222 @@
+//! What the caller asks of the core, as lines of a transcript (tests/transcripts/README.md lists them).
+//!
+//! Each becomes one call of `Connection`, and for the wasm runner one call of `CoreConnection` with its arguments as JSON: the two
+//! columns of [`Command::run`] and [`Command::to_json`] must say the same.
+
+use crate::trace::Tokens;
+use pgz_edge::connection::limits::Caps;
+use pgz_edge::connection::{Connection, Settings};
+use pgz_edge::encode::RowFormat;
+use serde_json::{Value, json};
+
+/// One call.
+#[derive(Debug, Clone)]
+pub enum Command {
+    Settings { max_message_bytes: u32, statement_prefix: String, statement_cache_size: u32 },
+    StartupParameter(String, String),
+    Password { text: Option<String>, nonce: String, allowed: u32, max_iterations: u32 },
+    ExternalKeyDerivation,
+    EarlyQuery,
+    RequestTls,
+    Start { version: u32 },
+    SaltedPassword([u8; 32]),
+    Describe(String),
+    Execute(Execute),
+    SimpleQuery { sql: String, rows: Rows },
+    Forget(u32),
+    Discard,
+    CancelRequest,
+    Terminate,
+}
+
+/// The arguments of `execute`.
+#[derive(Debug, Clone)]
+pub struct Execute {
+    pub shape: u32,
+    pub sql: String,
+    pub types: Vec<u32>,
+    pub formats: Vec<u8>,
+    pub parameters: Vec<u8>,
+    pub rows: Rows,
+}
+
+/// What is to become of the rows.
+#[derive(Debug, Clone, Default)]
+pub struct Rows {
+    /// JavaScript's number of the format.
+    format: u8,
+    caps: Caps,
+}
+
+impl Rows {
+    fn format(&self) -> Option<RowFormat> {
+        [None, Some(RowFormat::Ndjson), Some(RowFormat::Arrays)][usize::from(self.format)]
+    }
+}
+
+/// Reads what follows `> `.
+pub fn parse(line: &str) -> Result<Command, String> {
+    let mut tokens = Tokens::new(line);
+    let command = command(&mut tokens)?;
+    tokens.end()?;
+    Ok(command)
+}
+
+fn command(tokens: &mut Tokens<'_>) -> Result<Command, String> {
+    Ok(match tokens.word()?.as_str() {
+        "settings" => Command::Settings {
+            max_message_bytes: option(tokens, "max_message_bytes")?.number()?,
+            statement_prefix: text(option(tokens, "statement_prefix")?)?,
+            statement_cache_size: option(tokens, "statement_cache_size")?.number()?,
+        },
+        "startup_parameter" => Command::StartupParameter(text(tokens)?, text(tokens)?),
+        "password" => Command::Password {
+            text: if tokens.peek() == Some('"') { Some(text(tokens)?) } else { option(tokens, "none")?.peek().and(None) },
+            nonce: text(option(tokens, "nonce")?)?,
+            allowed: option(tokens, "allowed")?.number()?,
+            max_iterations: option(tokens, "max_iterations")?.number()?,
+        },
+        "external_key_derivation" => Command::ExternalKeyDerivation,
+        "early_query" => Command::EarlyQuery,
+        "request_tls" => Command::RequestTls,
+        "start" => {
+            let version = tokens.word()?;
+            let minor: u32 = version.strip_prefix("3.").and_then(|minor| minor.parse().ok()).ok_or("a version is 3.0 or 3.2")?;
+            Command::Start { version: (3 << 16) + minor }
+        }
+        "salted_password" => {
+            let key = tokens.quoted('\'')?;
+            Command::SaltedPassword(key.try_into().map_err(|_| "a salted password has 32 bytes")?)
+        }
+        "describe" => Command::Describe(text(tokens)?),
+        "execute" => Command::Execute(execute(tokens)?),
+        "simple_query" => {
+            let sql = text(tokens)?;
+            let mut rows = Rows { format: 1, ..Rows::default() };
+            while tokens.more() {
+                let word = tokens.word()?;
+                row_option(&word, tokens, &mut rows)?;
+            }
+            Command::SimpleQuery { sql, rows }
+        }
+        "forget" => Command::Forget(tokens.number()?),
+        "discard" => Command::Discard,
+        "cancel_request" => Command::CancelRequest,
+        "terminate" => Command::Terminate,
+        other => return Err(format!("no command is named {other}")),
+    })
+}
+
+fn execute(tokens: &mut Tokens<'_>) -> Result<Execute, String> {
+    let (shape, sql) = (tokens.number()?, text(tokens)?);
+    let (mut types, mut formats, mut codes) = (vec![], vec![], vec![]);
+    let mut values: Vec<Option<Vec<u8>>> = vec![];
+    let mut rows = Rows { format: 1, ..Rows::default() };
+    while tokens.more() {
+        match tokens.word()?.as_str() {
+            "types" => types = numbers(tokens)?,
+            "formats" => formats = numbers(tokens)?,
+            "parameter_formats" => codes = numbers::<u16>(tokens)?,
+            "null" => values.push(None),
+            "value" => values.push(Some(tokens.quoted('\'')?)),
+            word => row_option(word, tokens, &mut rows)?,
+        }
+    }
+    let mut parameters = (codes.len() as u16).to_be_bytes().to_vec();
+    parameters.extend(codes.iter().flat_map(|code| code.to_be_bytes()));
+    parameters.extend((values.len() as u16).to_be_bytes());
+    for value in &values {
+        let length = value.as_ref().map_or(-1, |value| value.len() as i32);
+        parameters.extend(length.to_be_bytes().iter().chain(value.iter().flatten()));
+    }
+    Ok(Execute { shape, sql, types, formats, parameters, rows })
+}
+
+fn row_option(word: &str, tokens: &mut Tokens<'_>, rows: &mut Rows) -> Result<(), String> {
+    match word {
+        "none" => rows.format = 0,
+        "ndjson" => rows.format = 1,
+        "arrays" => rows.format = 2,
+        "rows" => rows.caps.rows = tokens.number()?,
+        "bytes" => rows.caps.bytes = tokens.number()?,
+        other => return Err(format!("no option is named {other}")),
+    }
+    Ok(())
+}
+
+fn numbers<T: std::str::FromStr>(tokens: &mut Tokens<'_>) -> Result<Vec<T>, String> {
+    let mut numbers = vec![];
+    while tokens.peek().is_some_and(|first| first.is_ascii_digit()) {
+        numbers.push(tokens.number()?);
+    }
+    Ok(numbers)
+}
+
+fn option<'a, 'b>(tokens: &'a mut Tokens<'b>, name: &str) -> Result<&'a mut Tokens<'b>, String> {
+    let word = tokens.word()?;
+    if word == name { Ok(tokens) } else { Err(format!("{name} must come here, not {word}")) }
+}
+
+fn text(tokens: &mut Tokens<'_>) -> Result<String, String> {
+    String::from_utf8(tokens.quoted('"')?).map_err(|_| "text is no UTF-8".into())
+}
+
+impl Command {
+    /// Makes the call; what it returns besides the connection's output counts as output.
+    pub fn run(&self, connection: &mut Connection) -> Vec<u8> {
+        match self {
+            Command::Settings { max_message_bytes, statement_prefix, statement_cache_size } => {
+                *connection = Connection::new(Settings {
+                    max_message_bytes: *max_message_bytes as usize,
+                    statement_prefix: statement_prefix.as_bytes().to_vec(),
+                    statement_cache_size: *statement_cache_size as usize,
+                });
+            }
+            Command::StartupParameter(name, value) => connection.startup_parameter(name, value),
+            Command::Password { text, nonce, allowed, max_iterations } => {
+                connection.password(text.as_deref(), nonce, *allowed, *max_iterations);
+            }
+            Command::ExternalKeyDerivation => connection.external_key_derivation(true),
+            Command::EarlyQuery => connection.early_query(true),
+            Command::RequestTls => connection.request_tls(),
+            Command::Start { version } => connection.start(*version),
+            Command::SaltedPassword(key) => connection.salted_password(key),
+            Command::Describe(sql) => connection.describe(sql),
+            Command::Execute(Execute { shape, sql, types, formats, parameters, rows }) => {
+                connection.execute(*shape, sql, types, formats, parameters, rows.format(), rows.caps);
+            }
+            Command::SimpleQuery { sql, rows } => connection.simple_query(sql, rows.format(), rows.caps),
+            Command::Forget(shape) => connection.forget(*shape),
+            Command::Discard => connection.discard(),
+            Command::CancelRequest => return connection.cancel_request(),
+            Command::Terminate => connection.terminate(),
+        }
+        vec![]
+    }
+
+    /// The method of `CoreConnection` and its arguments.
+    pub fn to_json(&self) -> Value {
+        let (method, arguments) = match self {
+            Command::Settings { max_message_bytes, statement_prefix, statement_cache_size } => {
+                ("constructor", json!([max_message_bytes, statement_prefix, statement_cache_size]))
+            }
+            Command::StartupParameter(name, value) => ("startup_parameter", json!([name, value])),
+            Command::Password { text, nonce, allowed, max_iterations } => ("password", json!([text, nonce, allowed, max_iterations])),
+            Command::ExternalKeyDerivation => ("external_key_derivation", json!([true])),
+            Command::EarlyQuery => ("early_query", json!([true])),
+            Command::RequestTls => ("request_tls", json!([])),
+            Command::Start { version } => ("start", json!([version])),
+            Command::SaltedPassword(key) => ("salted_password", json!([key])),
+            Command::Describe(sql) => ("describe", json!([sql])),
+            Command::Execute(Execute { shape, sql, types, formats, parameters, rows: Rows { format, caps } }) => {
+                ("execute", json!([shape, sql, types, formats, parameters, format, caps.rows, caps.bytes]))
+            }
+            Command::SimpleQuery { sql, rows: Rows { format, caps } } => ("simple_query", json!([sql, format, caps.rows, caps.bytes])),
+            Command::Forget(shape) => ("forget", json!([shape])),
+            Command::Discard => ("discard", json!([])),
+            Command::CancelRequest => ("cancel_request", json!([])),
+            Command::Terminate => ("terminate", json!([])),
+        };
+        json!({ "call": method, "arguments": arguments })
+    }
+}

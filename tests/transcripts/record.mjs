@@ -1,0 +1,221 @@
+#!/usr/bin/env node
+// Records the scenarios of scenarios.mjs from real servers into transcripts: `node tests/transcripts/record.mjs [file …]`.
+//
+// Drives the built core (pkg/) over node:net and writes the calls and the bytes of both sides as `raw` lines; then
+// `TRANSCRIPTS=rewrite cargo test` names the messages and adds rows and events. Read the diff before you keep it.
+import { spawnSync } from "node:child_process";
+import { pbkdf2Sync } from "node:crypto";
+import { readFileSync, writeFileSync } from "node:fs";
+import net from "node:net";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import pg from "pg";
+import { CoreConnection, initSync } from "../../pkg/pgz_edge.js";
+import { startServers } from "../servers/index.mjs";
+import { scenarios } from "./scenarios.mjs";
+
+const here = path.dirname(fileURLToPath(import.meta.url));
+const root = path.join(here, "../..");
+const { memory } = initSync({ module: readFileSync(path.join(root, "pkg/pgz_edge_bg.wasm")) });
+
+const OUTPUT = 1, MORE = 8, BUSY = 16, CLOSED = 32;
+const FORMATS = { none: 0, ndjson: 1, arrays: 2 };
+const NONCE = "cmVjb3JkZWQgdHJhbnNjcmlwdA==";
+
+/** One connection: each verb writes its line and makes its call. Verbs that the server answers return a promise. */
+class Session {
+  #core = new CoreConnection(1 << 30, "s", 64);
+  #queued = () => {};
+  #waits = true;
+
+  /** `brief`: the settings that the server reports while it starts are left out. */
+  constructor(server, socket, brief) {
+    this.brief = brief;
+    this.server = server;
+    this.socket = socket;
+    this.chunks = socket[Symbol.asyncIterator]();
+    this.lines = [];
+    this.events = [];
+  }
+
+  settings(bytes, prefix, cache) {
+    this.lines.push(`> settings max_message_bytes ${bytes} statement_prefix ${quoted(prefix)} statement_cache_size ${cache}`);
+    this.#core = new CoreConnection(bytes, prefix, cache);
+  }
+
+  startupParameter(name, value) {
+    this.#call(`startup_parameter ${quoted(name)} ${quoted(value)}`, (core) => core.startup_parameter(name, value));
+  }
+
+  password(text, allowed, iterations = 100_000) {
+    this.secret = text;
+    this.#call(`password ${quoted(text)} nonce "${NONCE}" allowed ${allowed} max_iterations ${iterations}`, (core) => core.password(text, NONCE, allowed, iterations));
+  }
+
+  externalKeyDerivation() { this.#call("external_key_derivation", (core) => core.external_key_derivation(true)); }
+  earlyQuery() { this.#call("early_query", (core) => core.early_query(true)); }
+  forget(shape) { this.#call(`forget ${shape}`, (core) => core.forget(shape)); }
+  discard() { this.#call("discard", (core) => core.discard()); }
+  terminate() { this.#call("terminate", (core) => core.terminate()); }
+  cancelRequest() { this.#call("cancel_request", () => {}, this.#core.cancel_request()); }
+
+  /** `calls` are made right behind StartupMessage. */
+  queue(calls) { this.#queued = calls; }
+
+  async start(version) {
+    this.#call(`start ${version}`, (core) => core.start(0x30000 + Number(version.slice(2))));
+    this.#waits = false;
+    this.#queued();
+    this.#waits = true;
+    await this.#settle();
+    const derivation = this.events.pop();
+    if (derivation?.kind !== "keyDerivation") return;
+    const key = pbkdf2Sync(this.secret, Buffer.from(derivation.salt, "base64"), derivation.iterations, 32, "sha256");
+    this.#call(`salted_password ${quoted(key, "'")}`, (core) => core.salted_password(key));
+    await this.#settle();
+  }
+
+  async describe(sql) {
+    this.#call(`describe ${quoted(sql)}`, (core) => core.describe(sql));
+    await this.#settle();
+    return this.events.findLast(({ kind }) => kind === "shape");
+  }
+
+  async execute(shape, sql, { types = [], formats = [], parameterFormats = [], values = [], format = "ndjson", rows = 0, bytes = 0 } = {}) {
+    const words = [`execute ${shape} ${quoted(sql)}`];
+    if (types.length > 0) words.push("types", ...types);
+    if (formats.length > 0) words.push("formats", ...formats);
+    if (parameterFormats.length > 0) words.push("parameter_formats", ...parameterFormats);
+    words.push(...values.map((value) => (value === null ? "null" : `value ${quoted(value, "'")}`)), ...rowWords(format, rows, bytes));
+    const int16 = (n) => Buffer.of(n >> 8, n & 255);
+    const parameters = Buffer.concat([parameterFormats, values].flatMap((list) => [int16(list.length), ...list.map((item) => (typeof item === "number" ? int16(item) : field(item)))]));
+    this.#call(words.join(" "), (core) => core.execute(shape, sql, types, formats, parameters, FORMATS[format], rows, bytes));
+    await this.#settle();
+  }
+
+  async simpleQuery(sql, { format = "ndjson", rows = 0, bytes = 0 } = {}) {
+    this.#call([`simple_query ${quoted(sql)}`, ...rowWords(format, rows, bytes)].join(" "), (core) => core.simple_query(sql, FORMATS[format], rows, bytes));
+    await this.#settle();
+  }
+
+  /** Makes all calls before the first answer is read. */
+  async together(calls) {
+    this.#waits = false;
+    calls();
+    this.#waits = true;
+    await this.#settle();
+  }
+
+  /** Runs SQL in a session of the superuser. */
+  async elsewhere(sql) {
+    const client = new pg.Client({ connectionString: this.server.superuserUrl });
+    await client.connect();
+    await client.query(sql);
+    await client.end();
+  }
+
+  /** Reads what comes while nothing was asked. */
+  async idle() { await this.#read(); }
+
+  #call(line, call, extra = Buffer.alloc(0)) {
+    this.lines.push(`> ${line}`);
+    call(this.#core);
+    this.#drain(extra);
+  }
+
+  /** Reads until the core wants nothing more, or wants a key. */
+  async #settle() {
+    const waitsForKey = () => this.events.at(-1)?.kind === "keyDerivation";
+    while (this.#waits && !waitsForKey() && this.#status() & BUSY) await this.#read();
+  }
+
+  #status() { return this.#core.receive(0); }
+
+  async #read() {
+    const { value: chunk, done } = await this.chunks.next();
+    if (done) throw new Error("the server closed the connection while the core waits");
+    const bytes = this.brief ? withoutSettings(chunk) : chunk;
+    this.lines.push(`B raw ${hexadecimal(bytes)}`);
+    const at = this.#core.input(bytes.length);
+    new Uint8Array(memory.buffer, at, bytes.length).set(bytes);
+    let status = this.#core.receive(bytes.length);
+    this.brief &&= status & BUSY;
+    const output = [];
+    for (;;) {
+      output.push(this.#take());
+      if (!(status & MORE)) break;
+      status = this.#core.receive(0);
+    }
+    this.#send(Buffer.concat(output));
+    if (status & CLOSED) this.socket.destroy();
+  }
+
+  #drain(extra) {
+    this.#send(Buffer.concat([extra, this.#take()]), extra.length === 0);
+  }
+
+  #take() {
+    const output = this.#core.take_output();
+    this.#core.rows_taken();
+    for (let event; (event = this.#core.next_event()) !== undefined; ) this.events.push(JSON.parse(event));
+    return output;
+  }
+
+  #send(bytes, really = true) {
+    if (bytes.length === 0) return;
+    this.lines.push(`F raw ${hexadecimal(bytes)}`);
+    if (really) this.socket.write(bytes);
+  }
+}
+
+const rowWords = (format, rows, bytes) => [format, ...(rows > 0 ? [`rows ${rows}`] : []), ...(bytes > 0 ? [`bytes ${bytes}`] : [])];
+const hexadecimal = (bytes) => Buffer.from(bytes).toString("hex").match(/../g).join(" ");
+
+function field(value) {
+  const length = Buffer.alloc(4);
+  length.writeInt32BE(value === null ? -1 : value.length);
+  return Buffer.concat([length, value ?? Buffer.alloc(0)]);
+}
+
+/** A chunk of whole messages without the ParameterStatus ones. */
+function withoutSettings(chunk) {
+  const kept = [];
+  for (let at = 0, end; at < chunk.length; at = end) {
+    end = at + 1 + chunk.readInt32BE(at + 1);
+    if (chunk[at] !== "S".charCodeAt(0)) kept.push(chunk.subarray(at, end));
+  }
+  return Buffer.concat(kept);
+}
+
+/** As trace.rs writes it; bytes that are no ASCII stay text inside "…" only. */
+function quoted(value, mark = '"') {
+  const escape = (character) => `\\x${character.codePointAt(0).toString(16).padStart(2, "0")}`;
+  const text = typeof value === "string" ? value : value.toString("latin1");
+  const unsafe = typeof value === "string" ? /\p{Cc}/gu : /[^\x20-\x7e]/g;
+  return mark + text.replaceAll("\\", "\\\\").replaceAll(mark, `\\${mark}`).replaceAll("\n", "\\n").replace(unsafe, escape) + mark;
+}
+
+async function record({ file, title, prose, major = 18, settings = false, run }, servers) {
+  const server = servers.find((one) => one.major === major);
+  const socket = net.connect({ host: server.host, port: server.port, noDelay: true });
+  const session = new Session(server, socket, !settings);
+  await run(session);
+  socket.destroy();
+  const version = `Recorded from PostgreSQL ${major} by record.mjs${settings ? "" : ", without the settings that the server reports at the start"}.`;
+  writeFileSync(path.join(here, `${file}.md`), `# ${title}\n\n${prose}\n${version}\n\n\`\`\`trace\n${session.lines.join("\n")}\n\`\`\`\n`);
+}
+
+const wanted = process.argv.slice(2);
+const { servers, stop } = await startServers({ majors: [18, 15] });
+try {
+  for (const scenario of scenarios) {
+    if (wanted.length > 0 && !wanted.includes(scenario.file)) continue;
+    console.log(scenario.file);
+    await record(scenario, servers);
+  }
+} finally {
+  await stop();
+}
+const env = { ...process.env, TRANSCRIPTS: "rewrite" };
+const { status } = spawnSync("cargo", ["test", "--quiet", "--test", "transcripts", "every_transcript_replays"], { cwd: root, env, stdio: "inherit" });
+process.exitCode = status ?? 1;

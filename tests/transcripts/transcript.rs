@@ -1,0 +1,210 @@
+//! A transcript: a Markdown file with a session in it, and how it is replayed.
+//!
+//! Reads the file into steps, feeds the server's bytes to a core in pieces of any size by the drain rule (docs/architecture.md), notes all that comes
+//! out, and can write the file anew from what came out. Judges nothing: the runners do.
+
+use crate::command::{self, Command};
+use crate::trace::{self, Printer};
+use pgz_edge::connection::{Connection, Settings, Status};
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+/// One file.
+pub struct Transcript {
+    pub path: PathBuf,
+    pub steps: Vec<Step>,
+    /// Names of the server's messages in it.
+    pub backend_messages: Vec<String>,
+    /// Expected.
+    pub rows: String,
+    pub events: Vec<String>,
+    /// The fence says `trace whole`: what the split changes is the very point, so the bytes come in one piece.
+    pub whole: bool,
+}
+
+/// What happens to the core, and the bytes it must then write.
+pub struct Step {
+    pub action: Action,
+    pub output: Vec<u8>,
+}
+
+pub enum Action {
+    /// The line behind `> `, and what it means.
+    Call(String, Command),
+    /// The server's bytes up to where the client must act.
+    Feed(Vec<u8>),
+}
+
+/// What came out of a replay. Equal for every split.
+#[derive(Debug, Default, PartialEq, Eq, Clone)]
+pub struct Outcome {
+    /// After each step.
+    pub outputs: Vec<Vec<u8>>,
+    pub rows: Vec<u8>,
+    pub events: Vec<String>,
+    /// How many row bytes had been taken when each event came that is about an operation.
+    pub rows_before: Vec<usize>,
+    /// BUSY and CLOSED after each step.
+    pub status: Vec<u32>,
+}
+
+/// The folder of the transcripts.
+pub fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts")
+}
+
+/// All transcripts, in the order of their names.
+pub fn all() -> Vec<Transcript> {
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "md") && path.file_stem().unwrap() != "README");
+    paths.sort();
+    paths.iter().map(|path| Transcript::read(path)).collect()
+}
+
+impl Transcript {
+    /// Reads a file; panics with file and line where it is no transcript.
+    pub fn read(path: &Path) -> Self {
+        let text = fs::read_to_string(path).unwrap();
+        let mut transcript = Transcript {
+            path: path.to_path_buf(),
+            steps: vec![],
+            backend_messages: vec![],
+            rows: String::new(),
+            events: vec![],
+            whole: false,
+        };
+        let mut fence = None;
+        for (index, line) in text.lines().enumerate() {
+            match (fence, line.strip_prefix("```")) {
+                (None, Some(info)) => {
+                    fence = Some(info);
+                    transcript.whole |= info == "trace whole";
+                }
+                (Some(_), Some(_)) => fence = None,
+                (Some("rows"), None) => transcript.rows += &(line.to_owned() + "\n"),
+                (Some("events"), None) => transcript.events.push(line.to_owned()),
+                (Some("trace" | "trace whole"), None) => {
+                    transcript.line(line).unwrap_or_else(|error| panic!("{}:{}: {error}", path.display(), index + 1));
+                }
+                _ => {}
+            }
+        }
+        assert!(!transcript.steps.is_empty(), "{} has no trace", path.display());
+        transcript
+    }
+
+    fn line(&mut self, line: &str) -> Result<(), String> {
+        if line.is_empty() {
+            return Ok(());
+        }
+        if let Some(call) = line.strip_prefix("> ") {
+            self.steps.push(Step { action: Action::Call(call.to_owned(), command::parse(call)?), output: vec![] });
+            return Ok(());
+        }
+        let line = trace::parse(line)?;
+        if line.side == 'F' {
+            self.steps.last_mut().ok_or("the client says nothing by itself")?.output.extend(line.bytes);
+            return Ok(());
+        }
+        self.backend_messages.push(line.name);
+        match self.steps.last_mut() {
+            Some(Step { action: Action::Feed(bytes), output }) if output.is_empty() => bytes.extend(line.bytes),
+            _ => self.steps.push(Step { action: Action::Feed(line.bytes), output: vec![] }),
+        }
+        Ok(())
+    }
+
+    /// How many bytes the server says.
+    pub fn fed(&self) -> usize {
+        self.steps.iter().map(|step| if let Action::Feed(bytes) = &step.action { bytes.len() } else { 0 }).sum()
+    }
+
+    /// Replays. `cut`: whether a piece ends before the server's byte of this number.
+    pub fn replay(&self, cut: impl Fn(usize) -> bool) -> Outcome {
+        let mut connection = Connection::new(Settings::default());
+        let mut outcome = Outcome::default();
+        let mut at = 0;
+        for step in &self.steps {
+            let mut output = vec![];
+            match &step.action {
+                Action::Call(_, command) => {
+                    output = command.run(&mut connection);
+                    outcome.drain(&mut connection, &mut output);
+                }
+                Action::Feed(bytes) => {
+                    let from = at;
+                    at += bytes.len();
+                    let mut piece = from;
+                    for end in (from + 1..=at).filter(|end| *end == at || cut(*end)) {
+                        outcome.feed(&mut connection, &bytes[piece - from..end - from], &mut output);
+                        piece = end;
+                    }
+                }
+            }
+            outcome.outputs.push(output);
+            outcome.status.push(connection.status() & (Status::BUSY | Status::CLOSED));
+        }
+        outcome
+    }
+
+    /// The same with the steps' actions changed by `change` and nothing cut: for tests that spoil a session.
+    pub fn replay_changed(&self, change: impl Fn(usize, &[u8]) -> Vec<u8>) -> Outcome {
+        let steps = self.steps.iter().enumerate().map(|(index, step)| Step {
+            action: match &step.action {
+                Action::Call(line, command) => Action::Call(line.clone(), command.clone()),
+                Action::Feed(bytes) => Action::Feed(change(index, bytes)),
+            },
+            output: vec![],
+        });
+        let steps = steps.collect();
+        Transcript { steps, path: self.path.clone(), backend_messages: vec![], rows: String::new(), events: vec![], whole: true }.replay(|_| false)
+    }
+
+    /// The file's text with trace, rows and events as `outcome` has them; prose stays.
+    pub fn rewritten(&self, outcome: &Outcome) -> String {
+        let text = fs::read_to_string(&self.path).unwrap();
+        let prose = text.split("```trace").next().unwrap();
+        let mut new = format!("{prose}```trace{}\n", if self.whole { " whole" } else { "" });
+        let mut printer = Printer::default();
+        for (step, output) in self.steps.iter().zip(&outcome.outputs) {
+            match &step.action {
+                Action::Call(line, _) => new += &format!("> {line}\n"),
+                Action::Feed(bytes) => new.extend(printer.lines('B', bytes).into_iter().map(|line| line + "\n")),
+            }
+            let cancel = matches!(step.action, Action::Call(_, Command::CancelRequest));
+            let lines = if cancel { Printer::default().lines('F', output) } else { printer.lines('F', output) };
+            new.extend(lines.into_iter().map(|line| line + "\n"));
+        }
+        new += "```\n\n```rows\n";
+        new += str::from_utf8(&outcome.rows).unwrap();
+        new += "```\n\n```events\n";
+        new.extend(outcome.events.iter().map(|event| event.to_owned() + "\n"));
+        new + "```\n"
+    }
+}
+
+impl Outcome {
+    fn feed(&mut self, connection: &mut Connection, bytes: &[u8], output: &mut Vec<u8>) {
+        connection.input(bytes.len()).copy_from_slice(bytes);
+        connection.received(bytes.len());
+        self.drain(connection, output);
+        while connection.status() & Status::MORE != 0 {
+            connection.received(0);
+            self.drain(connection, output);
+        }
+    }
+
+    /// Output, then rows, then events.
+    fn drain(&mut self, connection: &mut Connection, output: &mut Vec<u8>) {
+        output.extend(connection.take_output());
+        self.rows.extend_from_slice(connection.rows());
+        connection.rows_taken();
+        assert!(self.rows.is_empty() || self.rows.ends_with(b"\n"), "rows are whole lines");
+        while let Some(event) = connection.next_event() {
+            if event.parks() {
+                self.rows_before.push(self.rows.len());
+            }
+            self.events.push(event.to_json());
+        }
+    }
+}

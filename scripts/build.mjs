@@ -36,8 +36,8 @@ export async function build() {
 function buildWasm() {
   const home = process.env.CARGO_HOME ?? path.join(os.homedir(), ".cargo");
   const env = { ...process.env, PATH: [wasmBindgenShim(home), at("node_modules/.bin"), path.join(home, "bin"), process.env.PATH].join(path.delimiter) };
-  // Any of these would replace the flags of .cargo/config.toml, simd128 among them; `--config` below adds to them.
-  for (const name of Object.keys(env)) if (name.endsWith("RUSTFLAGS")) delete env[name];
+  // These would replace the flags of .cargo/config.toml (simd128) and the pinned compiler; `--config` below adds to the flags.
+  for (const name of Object.keys(env)) if (name.endsWith("RUSTFLAGS") || name === "RUSTUP_TOOLCHAIN") delete env[name];
   const made = at(`.cache/build/pkg-${process.pid}`);
   const parameters = ["build", root, "--target", "web", "--release", "--mode", "no-install", "--no-gitignore", "--no-pack", "--out-dir", made, "--out-name", "pgz_edge"];
   run("wasm-pack", ["--log-level", "warn", ...parameters, "--", "--config", `target.wasm32-unknown-unknown.rustflags=${JSON.stringify(remaps(env, home))}`], env);

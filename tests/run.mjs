@@ -123,12 +123,13 @@ async function lint() {
 
 /** vitest under `runtime`, in those of the folders that have tests. A row per folder; in tests/workerd per file, to compare with the others. */
 async function runVitest(label, runtime, allFolders, env = {}) {
-  const chosen = vitestOptions.filter((option) => option.startsWith("tests/"));
-  const folders = chosen.length > 0 ? chosen : allFolders;
+  const paths = vitestOptions.filter((option) => option.startsWith("tests/"));
+  const folders = paths.length === 0 ? allFolders : paths.filter((one) => allFolders.some((folder) => one.startsWith(folder)));
+  if (folders.length === 0) return [failure(label, `${paths.join(" ")} does not run here, only ${allFolders.join(" ")}`)];
   const report = at(".cache/reports", `${label}.json`);
   mkdirSync(path.dirname(report), { recursive: true });
   rmSync(report, { force: true });
-  const options = ["run", "--reporter=dot", "--reporter=json", `--outputFile.json=${report}`, ...folders, ...vitestOptions.filter((option) => !chosen.includes(option))];
+  const options = ["run", "--reporter=dot", "--reporter=json", `--outputFile.json=${report}`, ...folders, ...vitestOptions.filter((option) => !paths.includes(option))];
   const host = label.startsWith("workerd") ? "node" : label;
   const { status, timedOut } = await run([...runtime, vitest, ...options], { env: { ...env, PGZ_TEST_RUNTIME: host }, timeout: minutes(20) });
   const result = new Map();
@@ -220,7 +221,7 @@ function killGroup({ pid }) {
 
 /** Without what would change the tests' meaning: libpq's variables, flags for compilers and for Node, modes of npm and vitest. */
 function clean(env) {
-  const noise = /^(PG[A-Z]+|NODE_(ENV|OPTIONS|EXTRA_CA_CERTS|TLS_REJECT_UNAUTHORIZED)|(CARGO_.*)?RUSTFLAGS|MINIFLARE_.*|VITEST.*|CLOUDFLARE_.*|WRANGLER_.*|DENO_.*|BUN_.*|RUST_TEST_.*|TS_NODE_.*|TZ)$/;
+  const noise = /^(PG[A-Z]+|NODE_(ENV|OPTIONS|EXTRA_CA_CERTS|TLS_REJECT_UNAUTHORIZED)|(CARGO_.*)?RUSTFLAGS|RUSTUP_TOOLCHAIN|MINIFLARE_.*|VITEST.*|CLOUDFLARE_.*|WRANGLER_.*|DENO_.*|BUN_.*|RUST_TEST_.*|TS_NODE_.*|TZ)$/;
   const cargo = path.join(env.CARGO_HOME ?? path.join(env.HOME ?? "", ".cargo"), "bin");
   const kept = Object.fromEntries(Object.entries(env).filter(([name]) => !noise.test(name)));
   return { ...kept, PATH: [cargo, env.PATH, "/usr/sbin"].join(path.delimiter), CI: env.CI ?? "true", DENO_NO_UPDATE_CHECK: "1", WRANGLER_SEND_METRICS: "false", NO_COLOR: "1" };

@@ -2,7 +2,12 @@
 //!
 //! `TRANSCRIPTS=rewrite cargo test --test transcripts` writes what the core says now into the files: look at the diff before you keep it.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic
+)]
 
 #[path = "transcripts/command.rs"]
 mod command;
@@ -26,10 +31,20 @@ fn check(transcript: &Transcript, outcome: &Outcome) {
         if step.output != *output {
             let lines = |bytes: &[u8]| Printer::default().lines('F', bytes).join("\n");
             let raw = |bytes: &[u8]| bytes.escape_ascii().to_string();
-            panic!("{name}, step {number}: the client should say\n{}\n{}\nand says\n{}\n{}", lines(&step.output), raw(&step.output), lines(output), raw(output));
+            panic!(
+                "{name}, step {number}: the client should say\n{}\n{}\nand says\n{}\n{}",
+                lines(&step.output),
+                raw(&step.output),
+                lines(output),
+                raw(output)
+            );
         }
     }
-    assert_eq!(outcome.rows.escape_ascii().to_string(), transcript.rows.as_bytes().escape_ascii().to_string(), "{name}: rows");
+    assert_eq!(
+        outcome.rows.escape_ascii().to_string(),
+        transcript.rows.as_bytes().escape_ascii().to_string(),
+        "{name}: rows"
+    );
     assert_eq!(outcome.events, transcript.events, "{name}: events");
 }
 
@@ -49,10 +64,19 @@ fn every_transcript_replays_in_every_split() {
         if transcript.whole {
             continue;
         }
-        let same = |split: &str, outcome: Outcome| assert!(outcome == whole, "{}: {split}: {outcome:#?}\nis not\n{whole:#?}", transcript.path.display());
+        let same = |split: &str, outcome: Outcome| {
+            assert!(
+                outcome == whole,
+                "{}: {split}: {outcome:#?}\nis not\n{whole:#?}",
+                transcript.path.display()
+            )
+        };
         same("one byte at a time", transcript.replay(|_| true));
         for cut in 1..transcript.fed() {
-            same(&format!("cut before byte {cut}"), transcript.replay(|at| at == cut));
+            same(
+                &format!("cut before byte {cut}"),
+                transcript.replay(|at| at == cut),
+            );
         }
         splits += transcript.fed();
     }
@@ -63,14 +87,23 @@ fn every_transcript_replays_in_every_split() {
 fn every_line_is_written_as_the_printer_writes_it() {
     for transcript in transcript::all() {
         let text = fs::read_to_string(&transcript.path).unwrap();
-        assert!(transcript.rewritten(&transcript.replay(|_| false)) == text, "{}: TRANSCRIPTS=rewrite changes it", transcript.path.display());
+        assert!(
+            transcript.rewritten(&transcript.replay(|_| false)) == text,
+            "{}: TRANSCRIPTS=rewrite changes it",
+            transcript.path.display()
+        );
     }
 }
 
 #[test]
 fn every_backend_message_occurs() {
-    let seen: BTreeSet<String> = transcript::all().into_iter().flat_map(|transcript| transcript.backend_messages).collect();
-    let missing: Vec<&str> = trace::backend_messages().filter(|name| !seen.contains(*name)).collect();
+    let seen: BTreeSet<String> = transcript::all()
+        .into_iter()
+        .flat_map(|transcript| transcript.backend_messages)
+        .collect();
+    let missing: Vec<&str> = trace::backend_messages()
+        .filter(|name| !seen.contains(*name))
+        .collect();
     assert!(missing.is_empty(), "no transcript has {missing:?}");
     assert_eq!(trace::backend_messages().count(), 28);
 }
@@ -79,7 +112,11 @@ fn every_backend_message_occurs() {
 fn every_transcript_ends_in_a_known_state() {
     for transcript in transcript::all() {
         let status = transcript.replay(|_| false).status.pop().unwrap();
-        assert!(status == 0 || status == Status::CLOSED, "{} ends while the core waits", transcript.path.display());
+        assert!(
+            status == 0 || status == Status::CLOSED,
+            "{} ends while the core waits",
+            transcript.path.display()
+        );
     }
 }
 
@@ -88,7 +125,9 @@ fn every_transcript_ends_in_a_known_state() {
 fn steps_for_the_wasm_runner() {
     let steps = |transcript: &Transcript| -> Vec<_> {
         let step = |step: &transcript::Step| match &step.action {
-            Action::Call(_, command) => json!({ "command": command.to_json(), "output": step.output }),
+            Action::Call(_, command) => {
+                json!({ "command": command.to_json(), "output": step.output })
+            }
             Action::Feed(bytes) => json!({ "feed": bytes, "output": step.output }),
         };
         transcript.steps.iter().map(step).collect()
@@ -100,6 +139,9 @@ fn steps_for_the_wasm_runner() {
             json!({ "name": name, "whole": transcript.whole, "steps": steps(transcript), "rows": transcript.rows, "events": transcript.events })
         })
         .collect();
-    let file = env::var_os("TRANSCRIPT_STEPS").map_or(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("transcripts.json"), PathBuf::from);
+    let file = env::var_os("TRANSCRIPT_STEPS").map_or(
+        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("transcripts.json"),
+        PathBuf::from,
+    );
     fs::write(file, serde_json::to_string(&all).unwrap()).unwrap();
 }

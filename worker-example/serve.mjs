@@ -30,11 +30,15 @@ import { bundleWorker, here, root } from "./build.mjs";
  */
 export async function serve({ databaseUrl, port = 0, newest = true, plugins = [] }) {
   const folder = mkdtempSync(path.join(tmpdir(), "pgz-edge-worker-"));
-  const script = await bundleWorker(folder, { plugins });
+  const remove = () => rmSync(folder, { recursive: true, force: true });
+  const script = await bundleWorker(folder, { plugins }).catch((error) => {
+    remove();
+    throw error;
+  });
   const { MINIFLARE_WORKERD_PATH: _, ...env } = { ...process.env, TMPDIR: folder }; // miniflare leaves files behind
   if (newest) env.MINIFLARE_WORKERD_PATH = newestWorkerd();
   const child = fork(fileURLToPath(import.meta.url), { env, detached: true });
-  const gone = new Promise((resolve) => child.once("exit", resolve)).then(() => rmSync(folder, { recursive: true, force: true }));
+  const gone = new Promise((resolve) => child.once("exit", resolve)).then(remove);
   const stop = () => {
     if (child.connected) child.disconnect();
     return gone;

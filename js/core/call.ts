@@ -2,7 +2,7 @@
 // connection still has to clean up.
 //
 // Knows the connection only as something that runs and abandons operations. Must not know SQL or result formats.
-import { AbortError, PgzError, TimeoutError, type Facts } from "../errors.ts";
+import { AbortError, TimeoutError, type Facts, type PgzError } from "../errors.ts";
 import type { CoreConnection } from "./boundary.ts";
 import type { Connection } from "./connection.ts";
 import type { Operation, Sink } from "./operation.ts";

@@ -27,11 +27,11 @@ import { UsageError, type Code } from "../errors.ts";
  */
 export function encodeParameters(values: readonly unknown[], types: ArrayLike<number>): Uint8Array {
   const count = values.length;
-  if (count > 0xffff) throw new UsageError("TOO_MANY_PARAMETERS", `A statement takes at most 65535 parameters, not ${count}: pass arrays, and unnest() them.`);
+  checkCount(values);
   if (count !== types.length) throw new UsageError("INVALID_QUERY", `The statement has ${types.length} parameters, but ${count} values were given.`);
   // Taken away meanwhile: a value's toJSON may come here again.
   const block = spare ?? new Block();
-  
+  spare = undefined;
   block.start(count);
   for (let index = 0; index < count; index++) append(block, index, types[index] as number, values[index]);
   const encoded = block.bytes.subarray(0, block.length);
@@ -285,4 +285,13 @@ function outOfRange(where: Where, why: string): never {
 
 function fail(code: Code, message: string): never {
   throw new UsageError(code, message);
+}
+
+/**
+ * Before anything is sent: the counts of Bind are 16 bits wide, and a server that describes more parameters wraps its own (seen).
+ *
+ * @throws UsageError `TOO_MANY_PARAMETERS`
+ */
+export function checkCount({ length }: readonly unknown[]): void {
+  if (length > 0xffff) throw new UsageError("TOO_MANY_PARAMETERS", `A statement takes at most 65535 parameters, not ${length}: pass arrays, and unnest() them.`);
 }

@@ -6,7 +6,7 @@ import type { Query } from "../sql.ts";
 import type { CoreConnection, RowFormat } from "./boundary.ts";
 import type { Connection } from "./connection.ts";
 import type { Operation, Sink } from "./operation.ts";
-import { encodeParameters } from "./parameters.ts";
+import { checkCount, encodeParameters } from "./parameters.ts";
 import { serverKey, shapes } from "./shapes.ts";
 
 /** The call that the statement is for. */
@@ -28,6 +28,7 @@ export interface Execution {
 export async function execute(call: Caller, connection: Connection, execution: Execution): Promise<Operation | undefined> {
   const { query, format, maxRows, maxBytes } = execution;
   const { text, values } = query;
+  checkCount(values);
   const server = serverKey(connection.config);
   for (let again = true; ; again = false) {
     let shape = shapes.get(server, text);

@@ -17,8 +17,16 @@ const MESSAGES: &[(&str, u8, &[u8])] = &[
     ("AuthenticationCleartextPassword", b'R', b"\0\0\0\x03"),
     ("AuthenticationMD5Password", b'R', b"\0\0\0\x05salt"),
     ("AuthenticationSASL", b'R', b"\0\0\0\x0aSCRAM-SHA-256\0\0"),
-    ("AuthenticationSASLContinue", b'R', b"\0\0\0\x0br=nonce-of-24-characters-0theirs,s=c2FsdA==,i=1"),
-    ("AuthenticationSASLFinal", b'R', b"\0\0\0\x0cv=svZKO0k74gACsfZvinNRpAf8Z9Z0wvdQU9lVy0PZQGo="),
+    (
+        "AuthenticationSASLContinue",
+        b'R',
+        b"\0\0\0\x0br=nonce-of-24-characters-0theirs,s=c2FsdA==,i=1",
+    ),
+    (
+        "AuthenticationSASLFinal",
+        b'R',
+        b"\0\0\0\x0cv=svZKO0k74gACsfZvinNRpAf8Z9Z0wvdQU9lVy0PZQGo=",
+    ),
     ("AuthenticationGSS", b'R', b"\0\0\0\x07"),
     ("BackendKeyData", b'K', b"\0\0\0\x07key!"),
     ("BindComplete", b'2', b""),
@@ -35,13 +43,21 @@ const MESSAGES: &[(&str, u8, &[u8])] = &[
     ("NegotiateProtocolVersion", b'v', b"\0\x03\0\0\0\0\0\0"),
     ("NoData", b'n', b""),
     ("NoticeResponse", b'N', b"SNOTICE\0\0"),
-    ("NotificationResponse", b'A', b"\0\0\0\x07channel\0payload\0"),
+    (
+        "NotificationResponse",
+        b'A',
+        b"\0\0\0\x07channel\0payload\0",
+    ),
     ("ParameterDescription", b't', b"\0\x01\0\0\0\x17"),
     ("ParameterStatus", b'S', b"TimeZone\0UTC\0"),
     ("ParseComplete", b'1', b""),
     ("PortalSuspended", b's', b""),
     ("ReadyForQuery", b'Z', b"I"),
-    ("RowDescription", b'T', b"\0\x01n\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\0"),
+    (
+        "RowDescription",
+        b'T',
+        b"\0\x01n\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\0",
+    ),
     ("a type that is none", b'?', b""),
 ];
 
@@ -66,32 +82,110 @@ const WALK: &[(&str, Moves)] = &[
             ("ErrorResponse", "closed"),
             ("NegotiateProtocolVersion", "."),
             ("AuthenticationOk", "startup Ready"),
-            ("AuthenticationCleartextPassword", "startup AuthenticationOk"),
+            (
+                "AuthenticationCleartextPassword",
+                "startup AuthenticationOk",
+            ),
             ("AuthenticationMD5Password", "startup AuthenticationOk"),
             ("AuthenticationSASL", "startup SaslContinue"),
         ],
     ),
-    ("startup SaslContinue", &[("ErrorResponse", "closed"), ("AuthenticationSASLContinue", "startup SaslFinal"), NO_PROOF]),
-    ("startup KeyDerivation", &[("ErrorResponse", "closed"), NO_PROOF]),
-    ("startup SaslFinal", &[("ErrorResponse", "closed"), ("AuthenticationSASLFinal", "startup AuthenticationOk"), NO_PROOF]),
-    ("startup AuthenticationOk", &[("ErrorResponse", "closed"), ("AuthenticationOk", "startup Ready")]),
-    ("startup Ready", &[("ErrorResponse", "closed"), ("BackendKeyData", "."), ("ReadyForQuery", "idle")]),
+    (
+        "startup SaslContinue",
+        &[
+            ("ErrorResponse", "closed"),
+            ("AuthenticationSASLContinue", "startup SaslFinal"),
+            NO_PROOF,
+        ],
+    ),
+    (
+        "startup KeyDerivation",
+        &[("ErrorResponse", "closed"), NO_PROOF],
+    ),
+    (
+        "startup SaslFinal",
+        &[
+            ("ErrorResponse", "closed"),
+            ("AuthenticationSASLFinal", "startup AuthenticationOk"),
+            NO_PROOF,
+        ],
+    ),
+    (
+        "startup AuthenticationOk",
+        &[
+            ("ErrorResponse", "closed"),
+            ("AuthenticationOk", "startup Ready"),
+        ],
+    ),
+    (
+        "startup Ready",
+        &[
+            ("ErrorResponse", "closed"),
+            ("BackendKeyData", "."),
+            ("ReadyForQuery", "idle"),
+        ],
+    ),
     ("idle", &[("ErrorResponse", ".")]),
     ("closed", &[]),
-    ("extended DescribeParse", &[("ErrorResponse", "extended Ready"), ("ParseComplete", "extended Parameters")]),
-    ("extended Parameters", &[("ErrorResponse", "extended Ready"), ("ParameterDescription", "extended Columns")]),
+    (
+        "extended DescribeParse",
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("ParseComplete", "extended Parameters"),
+        ],
+    ),
+    (
+        "extended Parameters",
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("ParameterDescription", "extended Columns"),
+        ],
+    ),
     (
         "extended Columns",
-        &[("ErrorResponse", "extended Ready"), ("RowDescription", "extended Ready"), ("NoData", "extended Ready")],
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("RowDescription", "extended Ready"),
+            ("NoData", "extended Ready"),
+        ],
     ),
-    ("extended Parse behind Close", &[("ErrorResponse", "extended Ready"), ("CloseComplete", "extended Parse")]),
-    ("extended Parse", &[("ErrorResponse", "extended Ready"), ("ParseComplete", "extended Bind")]),
-    ("extended Bind", &[("ErrorResponse", "extended Ready"), ("BindComplete", "extended PortalColumns")]),
+    (
+        "extended Parse behind Close",
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("CloseComplete", "extended Parse"),
+        ],
+    ),
+    (
+        "extended Parse",
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("ParseComplete", "extended Bind"),
+        ],
+    ),
+    (
+        "extended Bind",
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("BindComplete", "extended PortalColumns"),
+        ],
+    ),
     (
         "extended PortalColumns",
-        &[("ErrorResponse", "extended Ready"), ("RowDescription", "extended Rows"), ("NoData", "extended NoRows")],
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("RowDescription", "extended Rows"),
+            ("NoData", "extended NoRows"),
+        ],
     ),
-    ("extended Rows", &[("ErrorResponse", "extended Ready"), ("DataRow", "."), ("CommandComplete", "extended Ready")]),
+    (
+        "extended Rows",
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("DataRow", "."),
+            ("CommandComplete", "extended Ready"),
+        ],
+    ),
     (
         "extended NoRows",
         &[
@@ -105,9 +199,17 @@ const WALK: &[(&str, Moves)] = &[
     ("extended CopyIn", &[("ErrorResponse", "extended Ready")]),
     (
         "extended CopyOut",
-        &[("ErrorResponse", "extended Ready"), ("CopyData", "."), ("CopyDone", "."), ("CommandComplete", "extended Ready")],
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("CopyData", "."),
+            ("CopyDone", "."),
+            ("CommandComplete", "extended Ready"),
+        ],
     ),
-    ("extended Ready", &[("ErrorResponse", "."), ("ReadyForQuery", "idle")]),
+    (
+        "extended Ready",
+        &[("ErrorResponse", "."), ("ReadyForQuery", "idle")],
+    ),
     (
         "simple First",
         &[
@@ -131,13 +233,28 @@ const WALK: &[(&str, Moves)] = &[
             ("ReadyForQuery", "idle"),
         ],
     ),
-    ("simple Rows", &[("ErrorResponse", "simple Ready"), ("DataRow", "."), ("CommandComplete", "simple Next")]),
+    (
+        "simple Rows",
+        &[
+            ("ErrorResponse", "simple Ready"),
+            ("DataRow", "."),
+            ("CommandComplete", "simple Next"),
+        ],
+    ),
     ("simple CopyIn", &[("ErrorResponse", "simple Ready")]),
     (
         "simple CopyOut",
-        &[("ErrorResponse", "simple Ready"), ("CopyData", "."), ("CopyDone", "."), ("CommandComplete", "simple Next")],
+        &[
+            ("ErrorResponse", "simple Ready"),
+            ("CopyData", "."),
+            ("CopyDone", "."),
+            ("CommandComplete", "simple Next"),
+        ],
     ),
-    ("simple Ready", &[("ErrorResponse", "."), ("ReadyForQuery", "idle")]),
+    (
+        "simple Ready",
+        &[("ErrorResponse", "."), ("ReadyForQuery", "idle")],
+    ),
 ];
 
 fn bytes(name: &str) -> Vec<u8> {
@@ -169,16 +286,29 @@ fn state(connection: &Connection) -> String {
         (Phase::Startup(startup), _) => "startup ".to_string() + startup.step(),
         (Phase::Ready, None) => "idle".to_string(),
         (Phase::Ready, Some(Operation::Extended(operation))) => {
-            format!("extended {:?}{}", operation.step, if operation.awaits_close() { " behind Close" } else { "" })
+            format!(
+                "extended {:?}{}",
+                operation.step,
+                if operation.awaits_close() {
+                    " behind Close"
+                } else {
+                    ""
+                }
+            )
         }
-        (Phase::Ready, Some(Operation::Simple(operation))) => format!("simple {:?}", operation.step),
+        (Phase::Ready, Some(Operation::Simple(operation))) => {
+            format!("simple {:?}", operation.step)
+        }
         (Phase::Closed, _) => "closed".to_string(),
     }
 }
 
 /// A connection that has sent StartupMessage and has heard a first word, so that what follows is judged as a PostgreSQL server's.
 fn started() -> Connection {
-    let mut connection = Connection::new(Settings { statement_cache_size: 1, ..Settings::default() });
+    let mut connection = Connection::new(Settings {
+        statement_cache_size: 1,
+        ..Settings::default()
+    });
     connection.startup_parameter("user", "alice");
     connection.password(Some("secret"), NONCE, 15, 4096);
     connection.start(0x0003_0000);
@@ -210,7 +340,15 @@ fn executing(messages: &[&str]) -> Connection {
 }
 
 fn execute(connection: &mut Connection) {
-    connection.execute(1, "select n", &[], &[], &[0, 0, 0, 0], Some(RowFormat::Ndjson), Caps::default());
+    connection.execute(
+        1,
+        "select n",
+        &[],
+        &[],
+        &[0, 0, 0, 0],
+        Some(RowFormat::Ndjson),
+        Caps::default(),
+    );
 }
 
 fn querying(messages: &[&str]) -> Connection {
@@ -220,7 +358,13 @@ fn querying(messages: &[&str]) -> Connection {
 }
 
 fn closing() -> Connection {
-    const FLIGHT: [&str; 5] = ["ParseComplete", "BindComplete", "NoData", "CommandComplete", "ReadyForQuery"];
+    const FLIGHT: [&str; 5] = [
+        "ParseComplete",
+        "BindComplete",
+        "NoData",
+        "CommandComplete",
+        "ReadyForQuery",
+    ];
     let mut connection = executing(&FLIGHT);
     execute(&mut connection);
     connection = after(connection, &FLIGHT);
@@ -238,9 +382,15 @@ fn reach(name: &str) -> Connection {
         "startup KeyDerivation" => {
             let mut connection = started();
             connection.external_key_derivation(true);
-            after(connection, &["AuthenticationSASL", "AuthenticationSASLContinue"])
+            after(
+                connection,
+                &["AuthenticationSASL", "AuthenticationSASLContinue"],
+            )
         }
-        "startup SaslFinal" => after(started(), &["AuthenticationSASL", "AuthenticationSASLContinue"]),
+        "startup SaslFinal" => after(
+            started(),
+            &["AuthenticationSASL", "AuthenticationSASLContinue"],
+        ),
         "startup AuthenticationOk" => after(started(), &["AuthenticationCleartextPassword"]),
         "startup Ready" => after(started(), &["AuthenticationOk"]),
         "idle" => idle(),
@@ -271,7 +421,16 @@ fn reach(name: &str) -> Connection {
 
 /// The code of the failure among the events, or the state that was reached.
 fn outcome(connection: &Connection, events: &[Event]) -> String {
-    let codes: Vec<&str> = events.iter().filter_map(|event| if let Event::Failure { code, .. } = event { Some(*code) } else { None }).collect();
+    let codes: Vec<&str> = events
+        .iter()
+        .filter_map(|event| {
+            if let Event::Failure { code, .. } = event {
+                Some(*code)
+            } else {
+                None
+            }
+        })
+        .collect();
     assert!(codes.len() <= 1, "one failure at most: {codes:?}");
     if let [code] = codes[..] {
         assert_eq!(state(connection), "closed", "{code} is final");
@@ -287,19 +446,32 @@ fn every_message_in_every_state() {
         for (message, ..) in MESSAGES {
             let mut connection = reach(name);
             let events = feed(&mut connection, &bytes(message));
-            let found = own.iter().chain(ANY_STATE).find(|(known, _)| known == message);
+            let found = own
+                .iter()
+                .chain(ANY_STATE)
+                .find(|(known, _)| known == message);
             let expected = match found {
                 _ if *name == "closed" => name,
                 Some((_, ".")) => name,
                 Some((_, to)) => to,
                 None => "UNEXPECTED_MESSAGE",
             };
-            assert_eq!(outcome(&connection, &events), expected, "{name} <- {message}");
-            assert!(*name != "closed" || events.is_empty(), "nothing comes out of a closed connection");
+            assert_eq!(
+                outcome(&connection, &events),
+                expected,
+                "{name} <- {message}"
+            );
+            assert!(
+                *name != "closed" || events.is_empty(),
+                "nothing comes out of a closed connection"
+            );
             moves += usize::from(found.is_some());
         }
     }
-    println!("{} pairs of state and message, {moves} of them moves", WALK.len() * MESSAGES.len());
+    println!(
+        "{} pairs of state and message, {moves} of them moves",
+        WALK.len() * MESSAGES.len()
+    );
 }
 
 /// The very first message decides whether the other side is PostgreSQL at all.
@@ -310,7 +482,11 @@ fn every_message_as_the_first() {
         connection.password(Some("secret"), NONCE, 15, 4096);
         connection.start(0x0003_0000);
         let events = feed(&mut connection, &bytes(message));
-        let found = WALK[0].1.iter().chain(ANY_STATE).find(|(known, _)| known == message);
+        let found = WALK[0]
+            .1
+            .iter()
+            .chain(ANY_STATE)
+            .find(|(known, _)| known == message);
         let expected = match found {
             Some((_, ".")) => "startup Authentication",
             Some((_, "PROTOCOL_VIOLATION")) | None => "NOT_POSTGRESQL",
@@ -335,7 +511,11 @@ fn every_byte_for_an_answer_to_ssl_request() {
         assert_eq!(outcome(&connection, &events), expected, "{byte}");
 
         let events = feed(&mut connection, b"R");
-        assert_eq!(events.is_empty(), expected != "fresh", "bytes before StartupMessage end a connection that is not over yet");
+        assert_eq!(
+            events.is_empty(),
+            expected != "fresh",
+            "bytes before StartupMessage end a connection that is not over yet"
+        );
         assert_eq!(state(&connection), "closed");
     }
 }
@@ -345,11 +525,16 @@ fn every_byte_for_an_answer_to_ssl_request() {
 fn every_pair_of_messages_in_every_state() {
     let mut pairs = 0;
     for (name, _) in WALK {
-        for ((first, ..), (second, ..)) in MESSAGES.iter().flat_map(|first| MESSAGES.iter().map(move |second| (first, second))) {
+        for ((first, ..), (second, ..)) in MESSAGES
+            .iter()
+            .flat_map(|first| MESSAGES.iter().map(move |second| (first, second)))
+        {
             let mut connection = reach(name);
             let events = feed(&mut connection, &[bytes(first), bytes(second)].concat());
             let now = outcome(&connection, &events);
-            let known = now == "closed" || WALK.iter().any(|(state, _)| *state == now) || state(&connection) == "closed";
+            let known = now == "closed"
+                || WALK.iter().any(|(state, _)| *state == now)
+                || state(&connection) == "closed";
             assert!(known, "{name} <- {first}, {second}: {now}");
             pairs += 1;
         }

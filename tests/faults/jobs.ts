@@ -32,6 +32,8 @@ export interface BadServerJob {
   idle: number;
   /** Run on the first client after the failure. */
   again: boolean;
+  /** Milliseconds for each promise of the first client. */
+  deadline: number;
 }
 
 export interface CancelJob {
@@ -109,9 +111,9 @@ class Session {
   }
 
   /** One statement against a server that does one thing wrong. */
-  async badServer({ options, by, idle, again }: BadServerJob): Promise<Outcome> {
+  async badServer({ options, by, idle, again, deadline }: BadServerJob): Promise<Outcome> {
     const { sql } = this.#driver;
-    const client = await this.#step("connect", this.#driver.connect(this.#with(options)));
+    const client = await this.#step("connect", this.#driver.connect(this.#with(options)), "", deadline);
     if (client) {
       if (idle > 0) await new Promise((resolve) => setTimeout(resolve, idle));
       if (by === "query") await this.#query("query", client, sql`select n, label from scripted_rows where n > ${0}`);

@@ -21,11 +21,18 @@ async function lines(stream: ReadableStream<Uint8Array>): Promise<{ text: string
   const decoder = new TextDecoder();
   const reader = stream.getReader();
   let text = "";
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<never>((_, reject) => (timer = setTimeout(() => reject(new Error(`the stream did not end; it gave ${text.length} bytes`)), 10_000)));
   try {
-    for (let chunk = await reader.read(); !chunk.done; chunk = await reader.read()) text += decoder.decode(chunk.value, { stream: true });
-    return { text, error: undefined };
+    for (;;) {
+      const chunk = await Promise.race([reader.read(), late]);
+      if (chunk.done) return { text, error: undefined };
+      text += decoder.decode(chunk.value, { stream: true });
+    }
   } catch (error) {
     return { text, error };
+  } finally {
+    clearTimeout(timer);
   }
 }
 
@@ -183,7 +190,7 @@ export const wireCases: Case[] = [
       const { text, error } = await lines(await client.stream(sql`select i, repeat('x', 100) as t from generate_series(1, 100000) as i`));
       t.assert.equal(error instanceof PgzError, true, String(error));
       t.assert.match((error as { code: string }).code, /^(CONNECTION_LOST|TLS_FAILED)$/);
-      t.assert.equal((error as { committed: boolean }).committed, true);
+      t.assert.equal((error as { committed: boolean }).committed, true, "committed, with rows downstream");
       t.assert.equal(text.length > 10_000 && text.endsWith("\n"), true, `${text.length} bytes`);
       text.trimEnd().split("\n").forEach((line, i) => t.assert.equal((JSON.parse(line) as { i: number }).i, i + 1));
       await t.assert.rejects(client.query(sql`select 1`), { code: "CONNECTION_LOST" });

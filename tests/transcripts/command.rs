@@ -3,6 +3,8 @@
 //! Each becomes one call of `Connection`, and for the wasm runner one call of `CoreConnection` with its arguments as JSON: the two
 //! columns of [`Command::run`] and [`Command::to_json`] must say the same.
 
+#![allow(dead_code, reason = "transcripts.rs and properties.rs each use a part")]
+
 use crate::trace::Tokens;
 use pgz_edge::connection::limits::Caps;
 use pgz_edge::connection::{Connection, Settings};
@@ -12,17 +14,31 @@ use serde_json::{Value, json};
 /// One call.
 #[derive(Debug, Clone)]
 pub enum Command {
-    Settings { max_message_bytes: u32, statement_prefix: String, statement_cache_size: u32 },
+    Settings {
+        max_message_bytes: u32,
+        statement_prefix: String,
+        statement_cache_size: u32,
+    },
     StartupParameter(String, String),
-    Password { text: Option<String>, nonce: String, allowed: u32, max_iterations: u32 },
+    Password {
+        text: Option<String>,
+        nonce: String,
+        allowed: u32,
+        max_iterations: u32,
+    },
     ExternalKeyDerivation,
     EarlyQuery,
     RequestTls,
-    Start { version: u32 },
+    Start {
+        version: u32,
+    },
     SaltedPassword([u8; 32]),
     Describe(String),
     Execute(Execute),
-    SimpleQuery { sql: String, rows: Rows },
+    SimpleQuery {
+        sql: String,
+        rows: Rows,
+    },
     Forget(u32),
     Discard,
     CancelRequest,
@@ -71,7 +87,11 @@ fn command(tokens: &mut Tokens<'_>) -> Result<Command, String> {
         },
         "startup_parameter" => Command::StartupParameter(text(tokens)?, text(tokens)?),
         "password" => Command::Password {
-            text: if tokens.peek() == Some('"') { Some(text(tokens)?) } else { option(tokens, "none")?.peek().and(None) },
+            text: if tokens.peek() == Some('"') {
+                Some(text(tokens)?)
+            } else {
+                option(tokens, "none")?.peek().and(None)
+            },
             nonce: text(option(tokens, "nonce")?)?,
             allowed: option(tokens, "allowed")?.number()?,
             max_iterations: option(tokens, "max_iterations")?.number()?,
@@ -81,18 +101,29 @@ fn command(tokens: &mut Tokens<'_>) -> Result<Command, String> {
         "request_tls" => Command::RequestTls,
         "start" => {
             let version = tokens.word()?;
-            let minor: u32 = version.strip_prefix("3.").and_then(|minor| minor.parse().ok()).ok_or("a version is 3.0 or 3.2")?;
-            Command::Start { version: (3 << 16) + minor }
+            let minor: u32 = version
+                .strip_prefix("3.")
+                .and_then(|minor| minor.parse().ok())
+                .ok_or("a version is 3.0 or 3.2")?;
+            Command::Start {
+                version: (3 << 16) + minor,
+            }
         }
         "salted_password" => {
             let key = tokens.quoted('\'')?;
-            Command::SaltedPassword(key.try_into().map_err(|_| "a salted password has 32 bytes")?)
+            Command::SaltedPassword(
+                key.try_into()
+                    .map_err(|_| "a salted password has 32 bytes")?,
+            )
         }
         "describe" => Command::Describe(text(tokens)?),
         "execute" => Command::Execute(execute(tokens)?),
         "simple_query" => {
             let sql = text(tokens)?;
-            let mut rows = Rows { format: 1, ..Rows::default() };
+            let mut rows = Rows {
+                format: 1,
+                ..Rows::default()
+            };
             while tokens.more() {
                 let word = tokens.word()?;
                 row_option(&word, tokens, &mut rows)?;
@@ -111,7 +142,10 @@ fn execute(tokens: &mut Tokens<'_>) -> Result<Execute, String> {
     let (shape, sql) = (tokens.number()?, text(tokens)?);
     let (mut types, mut formats, mut codes) = (vec![], vec![], vec![]);
     let mut values: Vec<Option<Vec<u8>>> = vec![];
-    let mut rows = Rows { format: 1, ..Rows::default() };
+    let mut rows = Rows {
+        format: 1,
+        ..Rows::default()
+    };
     while tokens.more() {
         match tokens.word()?.as_str() {
             "types" => types = numbers(tokens)?,
@@ -129,7 +163,14 @@ fn execute(tokens: &mut Tokens<'_>) -> Result<Execute, String> {
         let length = value.as_ref().map_or(-1, |value| value.len() as i32);
         parameters.extend(length.to_be_bytes().iter().chain(value.iter().flatten()));
     }
-    Ok(Execute { shape, sql, types, formats, parameters, rows })
+    Ok(Execute {
+        shape,
+        sql,
+        types,
+        formats,
+        parameters,
+        rows,
+    })
 }
 
 fn row_option(word: &str, tokens: &mut Tokens<'_>, rows: &mut Rows) -> Result<(), String> {
@@ -154,7 +195,11 @@ fn numbers<T: std::str::FromStr>(tokens: &mut Tokens<'_>) -> Result<Vec<T>, Stri
 
 fn option<'a, 'b>(tokens: &'a mut Tokens<'b>, name: &str) -> Result<&'a mut Tokens<'b>, String> {
     let word = tokens.word()?;
-    if word == name { Ok(tokens) } else { Err(format!("{name} must come here, not {word}")) }
+    if word == name {
+        Ok(tokens)
+    } else {
+        Err(format!("{name} must come here, not {word}"))
+    }
 }
 
 fn text(tokens: &mut Tokens<'_>) -> Result<String, String> {
@@ -165,7 +210,11 @@ impl Command {
     /// Makes the call; what it returns besides the connection's output counts as output.
     pub fn run(&self, connection: &mut Connection) -> Vec<u8> {
         match self {
-            Command::Settings { max_message_bytes, statement_prefix, statement_cache_size } => {
+            Command::Settings {
+                max_message_bytes,
+                statement_prefix,
+                statement_cache_size,
+            } => {
                 *connection = Connection::new(Settings {
                     max_message_bytes: *max_message_bytes as usize,
                     statement_prefix: statement_prefix.as_bytes().to_vec(),
@@ -173,7 +222,12 @@ impl Command {
                 });
             }
             Command::StartupParameter(name, value) => connection.startup_parameter(name, value),
-            Command::Password { text, nonce, allowed, max_iterations } => {
+            Command::Password {
+                text,
+                nonce,
+                allowed,
+                max_iterations,
+            } => {
                 connection.password(text.as_deref(), nonce, *allowed, *max_iterations);
             }
             Command::ExternalKeyDerivation => connection.external_key_derivation(true),
@@ -182,10 +236,27 @@ impl Command {
             Command::Start { version } => connection.start(*version),
             Command::SaltedPassword(key) => connection.salted_password(key),
             Command::Describe(sql) => connection.describe(sql),
-            Command::Execute(Execute { shape, sql, types, formats, parameters, rows }) => {
-                connection.execute(*shape, sql, types, formats, parameters, rows.format(), rows.caps);
+            Command::Execute(Execute {
+                shape,
+                sql,
+                types,
+                formats,
+                parameters,
+                rows,
+            }) => {
+                connection.execute(
+                    *shape,
+                    sql,
+                    types,
+                    formats,
+                    parameters,
+                    rows.format(),
+                    rows.caps,
+                );
             }
-            Command::SimpleQuery { sql, rows } => connection.simple_query(sql, rows.format(), rows.caps),
+            Command::SimpleQuery { sql, rows } => {
+                connection.simple_query(sql, rows.format(), rows.caps)
+            }
             Command::Forget(shape) => connection.forget(*shape),
             Command::Discard => connection.discard(),
             Command::CancelRequest => return connection.cancel_request(),
@@ -197,21 +268,44 @@ impl Command {
     /// The method of `CoreConnection` and its arguments.
     pub fn to_json(&self) -> Value {
         let (method, arguments) = match self {
-            Command::Settings { max_message_bytes, statement_prefix, statement_cache_size } => {
-                ("constructor", json!([max_message_bytes, statement_prefix, statement_cache_size]))
-            }
+            Command::Settings {
+                max_message_bytes,
+                statement_prefix,
+                statement_cache_size,
+            } => (
+                "constructor",
+                json!([max_message_bytes, statement_prefix, statement_cache_size]),
+            ),
             Command::StartupParameter(name, value) => ("startup_parameter", json!([name, value])),
-            Command::Password { text, nonce, allowed, max_iterations } => ("password", json!([text, nonce, allowed, max_iterations])),
+            Command::Password {
+                text,
+                nonce,
+                allowed,
+                max_iterations,
+            } => ("password", json!([text, nonce, allowed, max_iterations])),
             Command::ExternalKeyDerivation => ("external_key_derivation", json!([true])),
             Command::EarlyQuery => ("early_query", json!([true])),
             Command::RequestTls => ("request_tls", json!([])),
             Command::Start { version } => ("start", json!([version])),
             Command::SaltedPassword(key) => ("salted_password", json!([key])),
             Command::Describe(sql) => ("describe", json!([sql])),
-            Command::Execute(Execute { shape, sql, types, formats, parameters, rows: Rows { format, caps } }) => {
-                ("execute", json!([shape, sql, types, formats, parameters, format, caps.rows, caps.bytes]))
-            }
-            Command::SimpleQuery { sql, rows: Rows { format, caps } } => ("simple_query", json!([sql, format, caps.rows, caps.bytes])),
+            Command::Execute(Execute {
+                shape,
+                sql,
+                types,
+                formats,
+                parameters,
+                rows: Rows { format, caps },
+            }) => (
+                "execute",
+                json!([
+                    shape, sql, types, formats, parameters, format, caps.rows, caps.bytes
+                ]),
+            ),
+            Command::SimpleQuery {
+                sql,
+                rows: Rows { format, caps },
+            } => ("simple_query", json!([sql, format, caps.rows, caps.bytes])),
             Command::Forget(shape) => ("forget", json!([shape])),
             Command::Discard => ("discard", json!([])),
             Command::CancelRequest => ("cancel_request", json!([])),

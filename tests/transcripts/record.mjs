@@ -18,7 +18,7 @@ const here = path.dirname(fileURLToPath(import.meta.url));
 const root = path.join(here, "../..");
 const { memory } = initSync({ module: readFileSync(path.join(root, "pkg/pgz_edge_bg.wasm")) });
 
-const OUTPUT = 1, MORE = 8, BUSY = 16, CLOSED = 32;
+const MORE = 8, BUSY = 16, CLOSED = 32;
 const FORMATS = { none: 0, ndjson: 1, arrays: 2 };
 const NONCE = "cmVjb3JkZWQgdHJhbnNjcmlwdA==";
 

@@ -9,6 +9,8 @@
 //! `?` may stand for the length: it is then counted. Inside quotes `\n`, `\\`, `\"`, `\'` and `\xNN` stand for bytes; all other
 //! text is UTF-8. libpq's own form has tabs, and the length before the name. Knows layouts only: nothing of when a message may come.
 
+#![allow(dead_code, reason = "transcripts.rs and properties.rs each use a part")]
+
 use std::fmt::Write;
 use std::iter::Peekable;
 
@@ -30,11 +32,23 @@ struct Layout {
 }
 
 const fn typed(side: char, name: &'static str, tag: u8, fields: &'static str) -> Layout {
-    Layout { side, name, tag: Some(tag), code: None, fields }
+    Layout {
+        side,
+        name,
+        tag: Some(tag),
+        code: None,
+        fields,
+    }
 }
 
 const fn authentication(name: &'static str, code: i32, fields: &'static str) -> Layout {
-    Layout { side: 'B', name, tag: Some(b'R'), code: Some(code), fields }
+    Layout {
+        side: 'B',
+        name,
+        tag: Some(b'R'),
+        code: Some(code),
+        fields,
+    }
 }
 
 const MESSAGES: &[Layout] = &[
@@ -78,9 +92,27 @@ const MESSAGES: &[Layout] = &[
     typed('F', "SASLResponse", b'p', "r"),
     typed('F', "Sync", b'S', ""),
     typed('F', "Terminate", b'X', ""),
-    Layout { side: 'F', name: "CancelRequest", tag: None, code: Some(80_877_102), fields: "or" },
-    Layout { side: 'F', name: "SSLRequest", tag: None, code: Some(80_877_103), fields: "" },
-    Layout { side: 'F', name: "StartupMessage", tag: None, code: None, fields: "hh{ss}" },
+    Layout {
+        side: 'F',
+        name: "CancelRequest",
+        tag: None,
+        code: Some(80_877_102),
+        fields: "or",
+    },
+    Layout {
+        side: 'F',
+        name: "SSLRequest",
+        tag: None,
+        code: Some(80_877_103),
+        fields: "",
+    },
+    Layout {
+        side: 'F',
+        name: "StartupMessage",
+        tag: None,
+        code: None,
+        fields: "hh{ss}",
+    },
 ];
 
 /// libpq's name for the one byte that answers SSLRequest; the documentation has none.
@@ -88,7 +120,10 @@ const SSL_RESPONSE: &str = "SSLResponse";
 
 /// The names of all backend messages.
 pub fn backend_messages() -> impl Iterator<Item = &'static str> {
-    MESSAGES.iter().filter(|layout| layout.side == 'B').map(|layout| layout.name)
+    MESSAGES
+        .iter()
+        .filter(|layout| layout.side == 'B')
+        .map(|layout| layout.name)
 }
 
 /// One line as what it says.
@@ -117,8 +152,13 @@ pub fn parse(line: &str) -> Result<Line, String> {
             vec![character(&mut tokens)?]
         }
         _ => {
-            let layout = MESSAGES.iter().find(|layout| layout.side == side && layout.name == name);
-            message(layout.ok_or_else(|| format!("no {side} message is named {name}"))?, &mut tokens)?
+            let layout = MESSAGES
+                .iter()
+                .find(|layout| layout.side == side && layout.name == name);
+            message(
+                layout.ok_or_else(|| format!("no {side} message is named {name}"))?,
+                &mut tokens,
+            )?
         }
     };
     tokens.end()?;
@@ -129,7 +169,10 @@ fn raw(tokens: &mut Tokens<'_>) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     while tokens.more() {
         let pair = tokens.word()?;
-        bytes.push(u8::from_str_radix(&pair, 16).map_err(|_| format!("{pair} is no byte in hexadecimal"))?);
+        bytes.push(
+            u8::from_str_radix(&pair, 16)
+                .map_err(|_| format!("{pair} is no byte in hexadecimal"))?,
+        );
     }
     Ok(bytes)
 }
@@ -140,13 +183,20 @@ fn message(layout: &Layout, tokens: &mut Tokens<'_>) -> Result<Vec<u8>, String> 
     write_fields(layout.fields, tokens, &mut body)?;
     let length = body.len() + 4;
     if said != "?" && said != length.to_string() {
-        return Err(format!("{} says length {said}, its fields make {length}", layout.name));
+        return Err(format!(
+            "{} says length {said}, its fields make {length}",
+            layout.name
+        ));
     }
     let header = (length as u32).to_be_bytes();
     Ok(layout.tag.into_iter().chain(header).chain(body).collect())
 }
 
-fn write_fields(mut fields: &str, tokens: &mut Tokens<'_>, body: &mut Vec<u8>) -> Result<(), String> {
+fn write_fields(
+    mut fields: &str,
+    tokens: &mut Tokens<'_>,
+    body: &mut Vec<u8>,
+) -> Result<(), String> {
     while let Some((field, group, rest)) = next_field(fields) {
         fields = rest;
         match field {
@@ -170,7 +220,11 @@ fn write_fields(mut fields: &str, tokens: &mut Tokens<'_>, body: &mut Vec<u8>) -
             }
             _ => {
                 let count = tokens.number::<u16>()?;
-                let bytes = if field == '(' { count.to_be_bytes().to_vec() } else { u32::from(count).to_be_bytes().to_vec() };
+                let bytes = if field == '(' {
+                    count.to_be_bytes().to_vec()
+                } else {
+                    u32::from(count).to_be_bytes().to_vec()
+                };
                 body.extend(bytes);
                 for _ in 0..count {
                     write_fields(group, tokens, body)?;
@@ -187,7 +241,10 @@ fn write_value(tokens: &mut Tokens<'_>, body: &mut Vec<u8>) -> Result<(), String
     if length >= 0 {
         let bytes = tokens.quoted('\'')?;
         if bytes.len() != length as usize {
-            return Err(format!("a value says length {length} and has {} bytes", bytes.len()));
+            return Err(format!(
+                "a value says length {length} and has {} bytes",
+                bytes.len()
+            ));
         }
         body.extend(bytes);
     }
@@ -211,7 +268,9 @@ fn next_field(fields: &str) -> Option<(char, &str, &str)> {
         '{' => '}',
         _ => return Some((first, "", &fields[1..])),
     };
-    let end = fields.find(close).expect("groups are closed and not nested");
+    let end = fields
+        .find(close)
+        .expect("groups are closed and not nested");
     Some((first, &fields[1..end], &fields[end + 1..]))
 }
 
@@ -232,7 +291,9 @@ impl Printer {
         let mut lines = Vec::new();
         while !bytes.is_empty() {
             let (line, rest) = self.line(side, bytes).unwrap_or_else(|| {
-                let end = self.frame(side, bytes).map_or(bytes.len(), |frame| frame.len());
+                let end = self
+                    .frame(side, bytes)
+                    .map_or(bytes.len(), |frame| frame.len());
                 (hexadecimal(side, &bytes[..end]), &bytes[end..])
             });
             lines.push(line);
@@ -244,10 +305,20 @@ impl Printer {
     fn line<'a>(&mut self, side: char, bytes: &'a [u8]) -> Option<(String, &'a [u8])> {
         if side == 'B' && std::mem::take(&mut self.tls_asked) {
             let (answer, rest) = bytes.split_first()?;
-            return Some((format!("B {SSL_RESPONSE} 1 {}", char::from_u32(u32::from(*answer)).filter(char::is_ascii_alphabetic)?), rest));
+            return Some((
+                format!(
+                    "B {SSL_RESPONSE} 1 {}",
+                    char::from_u32(u32::from(*answer)).filter(char::is_ascii_alphabetic)?
+                ),
+                rest,
+            ));
         }
         let frame = self.frame(side, bytes)?;
-        let (tag, message) = if self.has_type(side) { (Some(frame[0]), &frame[1..]) } else { (None, frame) };
+        let (tag, message) = if self.has_type(side) {
+            (Some(frame[0]), &frame[1..])
+        } else {
+            (None, frame)
+        };
         let layout = self.layout(side, tag, &message[4..])?;
         let body = &message[if layout.code.is_some() { 8 } else { 4 }..];
 
@@ -295,7 +366,9 @@ impl Printer {
 }
 
 fn hexadecimal(side: char, bytes: &[u8]) -> String {
-    bytes.iter().fold(format!("{side} raw"), |line, byte| line + &format!(" {byte:02x}"))
+    bytes.iter().fold(format!("{side} raw"), |line, byte| {
+        line + &format!(" {byte:02x}")
+    })
 }
 
 /// What remains of `body` behind the fields; `None` when it does not have them.
@@ -304,7 +377,9 @@ fn print_fields<'a>(mut fields: &str, mut body: &'a [u8], line: &mut String) -> 
         fields = rest;
         match field {
             'c' => {
-                let (byte, after) = body.split_first().filter(|(byte, _)| byte.is_ascii_graphic())?;
+                let (byte, after) = body
+                    .split_first()
+                    .filter(|(byte, _)| byte.is_ascii_graphic())?;
                 write!(line, " {}", char::from(*byte)).ok()?;
                 body = after;
             }
@@ -376,7 +451,9 @@ pub fn quote(mark: char, bytes: &[u8], line: &mut String) {
                 '\n' => line.push_str("\\n"),
                 '\\' => line.push_str("\\\\"),
                 _ if character == mark => line.extend(['\\', mark]),
-                _ if character.is_control() => escape(character.encode_utf8(&mut [0; 4]).as_bytes(), line),
+                _ if character.is_control() => {
+                    escape(character.encode_utf8(&mut [0; 4]).as_bytes(), line)
+                }
                 _ => line.push(character),
             }
         }
@@ -399,7 +476,9 @@ pub struct Tokens<'a> {
 impl<'a> Tokens<'a> {
     /// The tokens of one line.
     pub fn new(line: &'a str) -> Self {
-        Tokens { rest: line.chars().peekable() }
+        Tokens {
+            rest: line.chars().peekable(),
+        }
     }
 
     /// Whether anything but spaces remains.
@@ -410,7 +489,14 @@ impl<'a> Tokens<'a> {
 
     /// Nothing may remain.
     pub fn end(&mut self) -> Result<(), String> {
-        if self.more() { Err(format!("and then: {}", self.rest.clone().collect::<String>())) } else { Ok(()) }
+        if self.more() {
+            Err(format!(
+                "and then: {}",
+                self.rest.clone().collect::<String>()
+            ))
+        } else {
+            Ok(())
+        }
     }
 
     fn ends_list(&mut self) -> bool {
@@ -433,18 +519,26 @@ impl<'a> Tokens<'a> {
     /// A whole number.
     pub fn number<T: std::str::FromStr>(&mut self) -> Result<T, String> {
         let word = self.word()?;
-        word.parse().map_err(|_| format!("{word} is no number that fits"))
+        word.parse()
+            .map_err(|_| format!("{word} is no number that fits"))
     }
 
     /// The bytes between two `mark`s.
     pub fn quoted(&mut self, mark: char) -> Result<Vec<u8>, String> {
         if self.peek() != Some(mark) {
-            return Err(format!("{mark} must come before: {}", self.rest.clone().collect::<String>()));
+            return Err(format!(
+                "{mark} must come before: {}",
+                self.rest.clone().collect::<String>()
+            ));
         }
         self.rest.next();
         let mut bytes = Vec::new();
         loop {
-            match self.rest.next().ok_or_else(|| format!("no closing {mark}"))? {
+            match self
+                .rest
+                .next()
+                .ok_or_else(|| format!("no closing {mark}"))?
+            {
                 '\\' => bytes.push(self.escaped()?),
                 character if character == mark => return Ok(bytes),
                 character => bytes.extend(character.encode_utf8(&mut [0; 4]).as_bytes()),

@@ -3,6 +3,8 @@
 //! Reads the file into steps, feeds the server's bytes to a core in pieces of any size by the drain rule (docs/architecture.md), notes all that comes
 //! out, and can write the file anew from what came out. Judges nothing: the runners do.
 
+#![allow(dead_code, reason = "transcripts.rs and properties.rs each use a part")]
+
 use crate::command::{self, Command};
 use crate::trace::{self, Printer};
 use pgz_edge::connection::{Connection, Settings, Status};
@@ -10,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 /// One file.
+#[derive(Clone)]
 pub struct Transcript {
     pub path: PathBuf,
     pub steps: Vec<Step>,
@@ -23,11 +26,13 @@ pub struct Transcript {
 }
 
 /// What happens to the core, and the bytes it must then write.
+#[derive(Clone)]
 pub struct Step {
     pub action: Action,
     pub output: Vec<u8>,
 }
 
+#[derive(Clone)]
 pub enum Action {
     /// The line behind `> `, and what it means.
     Call(String, Command),
@@ -46,6 +51,8 @@ pub struct Outcome {
     pub rows_before: Vec<usize>,
     /// BUSY and CLOSED after each step.
     pub status: Vec<u32>,
+    /// How many row bytes and events had been taken after each step.
+    pub taken: Vec<(usize, usize)>,
 }
 
 /// The folder of the transcripts.
@@ -55,8 +62,14 @@ pub fn folder() -> PathBuf {
 
 /// All transcripts, in the order of their names.
 pub fn all() -> Vec<Transcript> {
-    let mut paths: Vec<PathBuf> = fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "md") && path.file_stem().unwrap() != "README");
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    paths.retain(|path| {
+        path.extension().is_some_and(|extension| extension == "md")
+            && path.file_stem().unwrap() != "README"
+    });
     paths.sort();
     paths.iter().map(|path| Transcript::read(path)).collect()
 }
@@ -84,12 +97,18 @@ impl Transcript {
                 (Some("rows"), None) => transcript.rows += &(line.to_owned() + "\n"),
                 (Some("events"), None) => transcript.events.push(line.to_owned()),
                 (Some("trace" | "trace whole"), None) => {
-                    transcript.line(line).unwrap_or_else(|error| panic!("{}:{}: {error}", path.display(), index + 1));
+                    transcript.line(line).unwrap_or_else(|error| {
+                        panic!("{}:{}: {error}", path.display(), index + 1)
+                    });
                 }
                 _ => {}
             }
         }
-        assert!(!transcript.steps.is_empty(), "{} has no trace", path.display());
+        assert!(
+            !transcript.steps.is_empty(),
+            "{} has no trace",
+            path.display()
+        );
         transcript
     }
 
@@ -98,25 +117,47 @@ impl Transcript {
             return Ok(());
         }
         if let Some(call) = line.strip_prefix("> ") {
-            self.steps.push(Step { action: Action::Call(call.to_owned(), command::parse(call)?), output: vec![] });
+            self.steps.push(Step {
+                action: Action::Call(call.to_owned(), command::parse(call)?),
+                output: vec![],
+            });
             return Ok(());
         }
         let line = trace::parse(line)?;
         if line.side == 'F' {
-            self.steps.last_mut().ok_or("the client says nothing by itself")?.output.extend(line.bytes);
+            self.steps
+                .last_mut()
+                .ok_or("the client says nothing by itself")?
+                .output
+                .extend(line.bytes);
             return Ok(());
         }
         self.backend_messages.push(line.name);
         match self.steps.last_mut() {
-            Some(Step { action: Action::Feed(bytes), output }) if output.is_empty() => bytes.extend(line.bytes),
-            _ => self.steps.push(Step { action: Action::Feed(line.bytes), output: vec![] }),
+            Some(Step {
+                action: Action::Feed(bytes),
+                output,
+            }) if output.is_empty() => bytes.extend(line.bytes),
+            _ => self.steps.push(Step {
+                action: Action::Feed(line.bytes),
+                output: vec![],
+            }),
         }
         Ok(())
     }
 
     /// How many bytes the server says.
     pub fn fed(&self) -> usize {
-        self.steps.iter().map(|step| if let Action::Feed(bytes) = &step.action { bytes.len() } else { 0 }).sum()
+        self.steps
+            .iter()
+            .map(|step| {
+                if let Action::Feed(bytes) = &step.action {
+                    bytes.len()
+                } else {
+                    0
+                }
+            })
+            .sum()
     }
 
     /// Replays. `cut`: whether a piece ends before the server's byte of this number.
@@ -136,43 +177,51 @@ impl Transcript {
                     at += bytes.len();
                     let mut piece = from;
                     for end in (from + 1..=at).filter(|end| *end == at || cut(*end)) {
-                        outcome.feed(&mut connection, &bytes[piece - from..end - from], &mut output);
+                        outcome.feed(
+                            &mut connection,
+                            &bytes[piece - from..end - from],
+                            &mut output,
+                        );
                         piece = end;
                     }
                 }
             }
             outcome.outputs.push(output);
-            outcome.status.push(connection.status() & (Status::BUSY | Status::CLOSED));
+            outcome
+                .status
+                .push(connection.status() & (Status::BUSY | Status::CLOSED));
+            outcome
+                .taken
+                .push((outcome.rows.len(), outcome.events.len()));
         }
         outcome
-    }
-
-    /// The same with the steps' actions changed by `change` and nothing cut: for tests that spoil a session.
-    pub fn replay_changed(&self, change: impl Fn(usize, &[u8]) -> Vec<u8>) -> Outcome {
-        let steps = self.steps.iter().enumerate().map(|(index, step)| Step {
-            action: match &step.action {
-                Action::Call(line, command) => Action::Call(line.clone(), command.clone()),
-                Action::Feed(bytes) => Action::Feed(change(index, bytes)),
-            },
-            output: vec![],
-        });
-        let steps = steps.collect();
-        Transcript { steps, path: self.path.clone(), backend_messages: vec![], rows: String::new(), events: vec![], whole: true }.replay(|_| false)
     }
 
     /// The file's text with trace, rows and events as `outcome` has them; prose stays.
     pub fn rewritten(&self, outcome: &Outcome) -> String {
         let text = fs::read_to_string(&self.path).unwrap();
         let prose = text.split("```trace").next().unwrap();
-        let mut new = format!("{prose}```trace{}\n", if self.whole { " whole" } else { "" });
+        let mut new = format!(
+            "{prose}```trace{}\n",
+            if self.whole { " whole" } else { "" }
+        );
         let mut printer = Printer::default();
         for (step, output) in self.steps.iter().zip(&outcome.outputs) {
             match &step.action {
                 Action::Call(line, _) => new += &format!("> {line}\n"),
-                Action::Feed(bytes) => new.extend(printer.lines('B', bytes).into_iter().map(|line| line + "\n")),
+                Action::Feed(bytes) => new.extend(
+                    printer
+                        .lines('B', bytes)
+                        .into_iter()
+                        .map(|line| line + "\n"),
+                ),
             }
             let cancel = matches!(step.action, Action::Call(_, Command::CancelRequest));
-            let lines = if cancel { Printer::default().lines('F', output) } else { printer.lines('F', output) };
+            let lines = if cancel {
+                Printer::default().lines('F', output)
+            } else {
+                printer.lines('F', output)
+            };
             new.extend(lines.into_iter().map(|line| line + "\n"));
         }
         new += "```\n\n```rows\n";
@@ -199,7 +248,10 @@ impl Outcome {
         output.extend(connection.take_output());
         self.rows.extend_from_slice(connection.rows());
         connection.rows_taken();
-        assert!(self.rows.is_empty() || self.rows.ends_with(b"\n"), "rows are whole lines");
+        assert!(
+            self.rows.is_empty() || self.rows.ends_with(b"\n"),
+            "rows are whole lines"
+        );
         while let Some(event) = connection.next_event() {
             if event.parks() {
                 self.rows_before.push(self.rows.len());

@@ -209,6 +209,8 @@ const place = fc.constantFrom<(password: string) => string>(
   (p) => `postgres://ada:${encodeURIComponent(p)}@h:0/d`,
   (p) => `postgres://${p}@h/d`.replace("://", "://ada:"),
   (p) => `postgres//ada:${p}@h/d`,
+  (p) => `postgres://ada:${p}`,
+  (p) => `postgres://ada:${p}/d?user=ada`,
   (p) => `ada:${p}@h/d`,
   (p) => `postgres://h/d?user=ada&password=${p}`,
   (p) => `postgres://h/d?user=ada&pasword=${p}`,

@@ -246,7 +246,7 @@ test("what a call returned stays as it is when others follow, small or large", (
     const first = encodeParameters(["a".repeat(size)], [25]);
     const copy = first.slice();
     encodeParameters(["b".repeat(size), 5], [25, 23]);
-    expect(first).toEqual(copy);
+    expect(Buffer.compare(first, copy)).toBe(0); // toEqual would spend minutes on the difference
   }
 });
 

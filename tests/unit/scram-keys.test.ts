@@ -8,7 +8,7 @@ const salt = (n: number) => Buffer.from(`salt number ${n}`).toString("base64");
 
 afterEach(() => vi.restoreAllMocks());
 
-test.each(["pencil", "", "pässword €", "x".repeat(1_000)])("equals PBKDF2-HMAC-SHA-256 for %j", async (password) => {
+test.each(["pencil", "", "pässword €", "x".repeat(100)])("equals PBKDF2-HMAC-SHA-256 for %j", async (password) => {
   expect(await saltedPassword(password, "W22ZaJ0SNY7soEsUEjb6gQ==", 4096)).toEqual(oracle(password, "W22ZaJ0SNY7soEsUEjb6gQ==", 4096));
 });
 

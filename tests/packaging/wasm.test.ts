@@ -1,0 +1,51 @@
+// What ships is what was meant: the wasm asks for nothing and offers nothing unexpected, uses SIMD, and is small.
+// wasm-interface.json and the bounds here are committed; a change of either is a decision, not an accident.
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import { sizes } from "../../scripts/build.mjs";
+
+const at = (name: string) => fileURLToPath(new URL(name, import.meta.url));
+const wasm = () => new WebAssembly.Module(readFileSync(at("../../dist/pgz_edge_bg.wasm")));
+
+/** Upper bounds in bytes. `workerd_gzip_bytes` is what a Worker pays for the driver, wasm and JavaScript, minified and gzipped. */
+const BOUNDS = { workerd_gzip_bytes: 60_000 };
+
+test("the wasm imports and exports exactly what the committed file lists", () => {
+  const module = wasm();
+  // wasm-bindgen ends the names of its imports in a hash of their signature.
+  const name = (text: string) => text.replace(/_[0-9a-f]{16}$/, "");
+  const found = {
+    imports: WebAssembly.Module.imports(module).map(({ name: text, kind }) => `${kind} ${name(text)}`).sort(),
+    exports: WebAssembly.Module.exports(module).map(({ name: text, kind }) => `${kind} ${text}`).sort(),
+  };
+  expect(found).toEqual(JSON.parse(readFileSync(at("wasm-interface.json"), "utf8")));
+});
+
+test("the wasm uses SIMD", () => {
+  const text = execFileSync(at("../../node_modules/.bin/wasm-dis"), [at("../../dist/pgz_edge_bg.wasm")], { encoding: "utf8", maxBuffer: 1 << 28 });
+  // The escape scan alone needs a handful; a RUSTFLAGS variable that replaces our flags leaves none.
+  expect(text.match(/\((v128|i8x16)\./g)?.length ?? 0).toBeGreaterThan(20);
+});
+
+test("nothing that ships evaluates code, and nothing names the machine it was built on", () => {
+  for (const name of ["workerd", "node", "deno", "bun", "slim"]) {
+    const text = readFileSync(at(`../../dist/${name}.js`), "utf8");
+    expect(text, name).not.toMatch(/\beval\s*\(|new Function\s*\(/);
+  }
+  const bytes = readFileSync(at("../../dist/pgz_edge_bg.wasm")).toString("latin1");
+  expect(bytes).not.toMatch(/\/(root|home|work)\//);
+});
+
+test("sizes are within their bounds", async () => {
+  const found: Record<string, number> = await sizes();
+  console.log(JSON.stringify(found));
+  for (const [name, most] of Object.entries(BOUNDS)) expect(found[name], name).toBeLessThanOrEqual(most);
+});
+
+test("the wasm-bindgen CLI that setup installs is the crate's version", () => {
+  const crate = /wasm-bindgen = "=([\d.]+)"|wasm-bindgen = \{ version = "=([\d.]+)"/.exec(readFileSync(at("../../Cargo.toml"), "utf8"));
+  const cli = execFileSync("wasm-bindgen", ["--version"], { encoding: "utf8", env: { ...process.env, PATH: `${process.env["HOME"]}/.cargo/bin:${process.env["PATH"]}` } });
+  expect(cli.trim()).toBe(`wasm-bindgen ${crate?.[1] ?? crate?.[2]}`);
+});

@@ -1,0 +1,478 @@
+//! What must hold for any bytes, any session and any split. Each test begins with its invariant as a sentence.
+//!
+//! Sessions are the transcripts, spoiled at random. `PROPERTY_TIMES=100 cargo test --release --test properties` runs a hundred times as many cases.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic
+)]
+
+#[path = "transcripts/command.rs"]
+mod command;
+#[path = "transcripts/trace.rs"]
+mod trace;
+#[path = "transcripts/transcript.rs"]
+mod transcript;
+
+use command::Command;
+use pgz_edge::connection::Status;
+use pgz_edge::encode::{ColumnDescription, Plan, RowFormat};
+use pgz_edge::protocol::backend::BackendMessage;
+use pgz_edge::protocol::frame::{Deframer, Frame, FrameError};
+use pgz_edge::types::{Encoder, JsonForm, has_binary_encoder, oid};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use std::sync::LazyLock;
+use transcript::{Action, Outcome, Step, Transcript};
+
+fn cases(count: u32) -> ProptestConfig {
+    let times: u32 = std::env::var("PROPERTY_TIMES").map_or(1, |times| times.parse().unwrap());
+    // No file of past failures: what was found becomes a transcript.
+    ProptestConfig {
+        cases: count * times,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+/// Sessions that may be cut anywhere.
+static SESSIONS: LazyLock<Vec<Transcript>> = LazyLock::new(|| {
+    let asks_tls = |step: &Step| matches!(step.action, Action::Call(_, Command::RequestTls));
+    let all = transcript::all().into_iter();
+    all.filter(|transcript| !transcript.whole && !transcript.steps.iter().any(asks_tls))
+        .collect()
+});
+
+/// Every message of a server in them.
+static MESSAGES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
+    let mut messages: Vec<_> = SESSIONS
+        .iter()
+        .flat_map(|session| &session.steps)
+        .flat_map(fed)
+        .flat_map(frames)
+        .collect();
+    messages.sort();
+    messages.dedup();
+    messages
+});
+
+fn fed(step: &Step) -> Option<&[u8]> {
+    if let Action::Feed(bytes) = &step.action {
+        Some(bytes)
+    } else {
+        None
+    }
+}
+
+/// Whole messages, and what remains behind them.
+fn frames(mut bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut frames = vec![];
+    while !bytes.is_empty() {
+        let length = bytes
+            .get(1..5)
+            .map_or(0, |length| i32::from_be_bytes(length.try_into().unwrap()));
+        let end = usize::try_from(length)
+            .ok()
+            .filter(|length| (4..bytes.len()).contains(length))
+            .map_or(bytes.len(), |length| length + 1);
+        frames.push(bytes[..end].to_vec());
+        bytes = &bytes[end..];
+    }
+    frames
+}
+
+/// Where a stream is cut, as the sizes of the pieces, repeated for ever.
+fn cuts() -> impl Strategy<Value = Vec<usize>> {
+    vec(prop_oneof![1..4_usize, 1..30_usize, 1..600_usize], 1..8)
+}
+
+fn cut_at(sizes: &[usize], total: usize) -> Vec<bool> {
+    let mut cuts = vec![false; total + 1];
+    let mut at = 0;
+    for size in sizes.iter().cycle() {
+        at += size;
+        if at > total {
+            return cuts;
+        }
+        cuts[at] = true;
+    }
+    cuts
+}
+
+// Frames.
+
+type Framed = (Vec<(u8, Vec<u8>)>, Option<FrameError>);
+
+fn deframe<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Framed {
+    let mut deframer = Deframer::new(300);
+    let mut seen = vec![];
+    for chunk in chunks {
+        deframer.input(chunk.len()).copy_from_slice(chunk);
+        deframer.received(chunk.len());
+        loop {
+            match deframer.next() {
+                Ok(Some(Frame { tag, body })) => seen.push((tag, body.to_vec())),
+                Ok(None) => break,
+                Err(error) => return (seen, Some(error)),
+            }
+        }
+    }
+    (seen, None)
+}
+
+fn stream() -> impl Strategy<Value = Vec<u8>> {
+    let message = (any::<u8>(), vec(any::<u8>(), 0..350)).prop_map(|(tag, body)| {
+        let length = (body.len() as u32 + 4).to_be_bytes();
+        [&[tag][..], &length, &body].concat()
+    });
+    prop_oneof![
+        vec(message, 0..8).prop_map(|messages| messages.concat()),
+        vec(any::<u8>(), 0..100)
+    ]
+}
+
+proptest! {
+    #![proptest_config(cases(10_000))]
+
+    /// The same messages and the same error come out of a byte stream however it is cut.
+    #[test]
+    fn framing_does_not_depend_on_the_chunks(stream in stream(), sizes in cuts()) {
+        let cuts = cut_at(&sizes, stream.len());
+        let ends: Vec<usize> = (1..=stream.len()).filter(|end| cuts[*end] || *end == stream.len()).collect();
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        let pieces = starts.zip(&ends).map(|(start, end)| &stream[start..*end]);
+        prop_assert_eq!(deframe(pieces), deframe(std::iter::once(&stream[..])));
+    }
+}
+
+// Messages.
+
+/// Reads everything that a message lends.
+fn look_at(tag: u8, body: &[u8]) -> bool {
+    let Ok(message) = BackendMessage::parse(Frame { tag, body }) else {
+        return false;
+    };
+    match message {
+        BackendMessage::ErrorResponse { fields } | BackendMessage::NoticeResponse { fields } => {
+            assert!(fields.iter().count() <= body.len());
+            assert_eq!(
+                fields.get("code").is_some(),
+                fields.iter().any(|(name, _)| name == "code")
+            );
+        }
+        BackendMessage::RowDescription { columns } => {
+            assert_eq!(
+                columns.iter().count(),
+                usize::from(u16::from_be_bytes([body[0], body[1]]))
+            );
+        }
+        BackendMessage::ParameterDescription { parameters } => {
+            assert_eq!(
+                parameters.iter().count(),
+                usize::from(u16::from_be_bytes([body[0], body[1]]))
+            );
+        }
+        BackendMessage::BackendKeyData { secret_key, .. } => assert!(secret_key.len() <= 256),
+        _ => {}
+    }
+    true
+}
+
+proptest! {
+    #![proptest_config(cases(30_000))]
+
+    /// Every decoder is total: any body is a message, all of whose parts can be read, or a typed error.
+    #[test]
+    fn decoders_are_total(tag in select(b"123ACDEGHIKNRSTWZcdnstv".to_vec()), body in vec(any::<u8>(), 0..80)) {
+        look_at(tag, &body);
+    }
+
+    /// A message of a real server is decoded; with one byte changed, cut off or put in, it is decoded or refused.
+    #[test]
+    fn spoiled_messages_are_refused_or_decoded(at in any::<Index>(), place in any::<Index>(), byte in any::<u8>(), how in 0..4) {
+        let mut message = MESSAGES[at.index(MESSAGES.len())].clone();
+        if message.len() < 6 {
+            return Ok(());
+        }
+        let place = 5 + place.index(message.len() - 5);
+        match how {
+            0 => message[place] = byte,
+            1 => message.truncate(place),
+            2 => message.insert(place, byte),
+            _ => message.push(byte),
+        }
+        look_at(message[0], &message[5..]);
+    }
+}
+
+// Values and rows.
+
+/// OIDs of all types with a decoder of their own.
+static TYPES: LazyLock<Vec<u32>> =
+    LazyLock::new(|| (1..5000).filter(|oid| has_binary_encoder(*oid)).collect());
+
+/// A value's bytes: nonsense, or the small numbers that counts, lengths, signs and scales are made of.
+fn value() -> impl Strategy<Value = Vec<u8>> {
+    let word = prop_oneof![
+        Just(vec![0, 0, 0, 0]),
+        Just(vec![0xff; 4]),
+        (0..30_u8).prop_map(|n| vec![0, 0, 0, n]),
+        vec(any::<u8>(), 1..5)
+    ];
+    prop_oneof![
+        vec(any::<u8>(), 0..40),
+        vec(word, 0..12).prop_map(|words| words.concat())
+    ]
+}
+
+proptest! {
+    #![proptest_config(cases(60_000))]
+
+    /// Any bytes are a value of their type or refused, in both forms and both formats; a value is one JSON value on one line. (What is json
+    /// already passes as the server wrote it.)
+    #[test]
+    fn value_decoders_are_total(at in any::<Index>(), bytes in value(), format_code in 0..2_i16, objects in any::<bool>()) {
+        let type_oid = TYPES[at.index(TYPES.len())];
+        let form = if objects { JsonForm::Objects } else { JsonForm::ServerJson };
+        let encoder = Encoder::new(type_oid, format_code, form).unwrap();
+        let mut out = vec![];
+        if encoder.encode(&bytes, &mut out).is_ok() {
+            let passed_on = [oid::JSON, oid::JSONB, oid::JSON_ARRAY, oid::JSONB_ARRAY].contains(&type_oid);
+            prop_assert!(passed_on || !out.contains(&b'\n'), "{} is more than a line", out.escape_ascii());
+            if !passed_on && str::from_utf8(&out).is_ok() {
+                let parsed = serde_json::from_slice::<serde_json::Value>(&out);
+                let is_float_range = parsed.as_ref().is_err_and(|error| error.to_string().contains("out of range"));
+                prop_assert!(parsed.is_ok() || is_float_range, "type {}: {}", type_oid, out.escape_ascii());
+            }
+        }
+    }
+
+    /// Any row body is one whole line or refused.
+    #[test]
+    fn rows_are_whole_lines(columns in vec(any::<Index>(), 0..4), fields in vec(prop::option::of(value()), 0..4), tail in vec(any::<u8>(), 0..2), ndjson in any::<bool>()) {
+        let types: Vec<u32> = columns.iter().map(|at| TYPES[at.index(TYPES.len())]).collect();
+        let columns = types.iter().map(|type_oid| ColumnDescription { name: b"a\"b", type_oid: *type_oid, format_code: 1 });
+        let plan = Plan::new(columns, if ndjson { RowFormat::Ndjson } else { RowFormat::Arrays }).unwrap();
+        let mut body = (fields.len() as u16).to_be_bytes().to_vec();
+        for field in &fields {
+            body.extend(field.as_ref().map_or(-1, |value| value.len() as i32).to_be_bytes());
+            body.extend(field.iter().flatten());
+        }
+        body.extend(tail);
+        let mut out = b"before\n".to_vec();
+        if plan.encode_row(&body, &mut out).is_ok() {
+            prop_assert!(out.ends_with(b"\n"));
+            let one_line = out.iter().filter(|byte| **byte == b'\n').count() == 2;
+            prop_assert!(one_line || types.iter().any(|type_oid| [oid::JSONB, oid::JSONB_ARRAY].contains(type_oid)), "{}", out.escape_ascii());
+        }
+        prop_assert!(out.starts_with(b"before\n"));
+    }
+}
+
+// Conversations.
+
+/// One way to spoil a session.
+#[derive(Debug, Clone)]
+enum Edit {
+    Remove,
+    Repeat,
+    SwapWithNext,
+    Insert(Index),
+    Change(Index, u8),
+    CutShort(Index),
+    Ask(&'static str),
+}
+
+fn edit() -> impl Strategy<Value = (Index, Index, Edit)> {
+    let ask = select(vec![
+        "discard",
+        "describe \"select 1\"",
+        "execute 9 \"select 9\" formats 1 ndjson rows 1",
+        "simple_query \"select 8\" arrays bytes 9",
+        "forget 1",
+        "salted_password 'kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk'",
+        "terminate",
+        "start 3.0",
+    ]);
+    let edit = prop_oneof![
+        Just(Edit::Remove),
+        Just(Edit::Repeat),
+        Just(Edit::SwapWithNext),
+        any::<Index>().prop_map(Edit::Insert),
+        (any::<Index>(), any::<u8>()).prop_map(|(place, byte)| Edit::Change(place, byte)),
+        any::<Index>().prop_map(Edit::CutShort),
+        ask.prop_map(Edit::Ask),
+    ];
+    (any::<Index>(), any::<Index>(), edit)
+}
+
+fn call(line: &str) -> Step {
+    Step {
+        action: Action::Call(line.to_owned(), command::parse(line).unwrap()),
+        output: vec![],
+    }
+}
+
+fn feed(frames: &[Vec<u8>]) -> Step {
+    Step {
+        action: Action::Feed(frames.concat()),
+        output: vec![],
+    }
+}
+
+fn spoil(session: &mut Transcript, (step, message, edit): &(Index, Index, Edit)) {
+    let at = step.index(session.steps.len());
+    if let Edit::Ask(line) = edit {
+        return session.steps.insert(at + 1, call(line));
+    }
+    let Some(bytes) = fed(&session.steps[at]) else {
+        return;
+    };
+    let mut frames = frames(bytes);
+    if frames.is_empty() {
+        return;
+    }
+    let message = message.index(frames.len());
+    match edit {
+        Edit::Remove => drop(frames.remove(message)),
+        Edit::Repeat => frames.insert(message, frames[message].clone()),
+        Edit::SwapWithNext => {
+            let next = (message + 1) % frames.len();
+            frames.swap(message, next);
+        }
+        Edit::Insert(other) => {
+            frames.insert(message, MESSAGES[other.index(MESSAGES.len())].clone())
+        }
+        Edit::Change(place, byte) => {
+            let place = place.index(frames[message].len());
+            frames[message][place] = *byte;
+        }
+        Edit::CutShort(place) => {
+            let place = place.index(frames[message].len());
+            frames[message].truncate(place);
+        }
+        Edit::Ask(_) => {}
+    }
+    session.steps[at] = feed(&frames);
+}
+
+/// How a session must behave whatever the server says.
+fn is_sound(session: &Transcript, outcome: &Outcome) {
+    let operations = session.steps.iter().filter(|step| {
+        matches!(
+            step.action,
+            Action::Call(
+                _,
+                Command::Describe(_) | Command::Execute(_) | Command::SimpleQuery { .. }
+            )
+        )
+    });
+    let kind = |kind: &str| {
+        outcome
+            .events
+            .iter()
+            .filter(|event| event.starts_with(&format!(r#"{{"kind":"{kind}""#)))
+            .count()
+    };
+    assert!(
+        kind("ready") <= 1 + operations.count(),
+        "every operation ends at most once"
+    );
+    assert!(kind("failure") <= 1, "one failure at most");
+
+    let closed = outcome
+        .status
+        .iter()
+        .position(|status| status & Status::CLOSED != 0);
+    assert!(closed.is_some() || kind("failure") == 0, "a failure closes");
+    let Some(closed) = closed else { return };
+    let silent = |step: usize| {
+        let own = matches!(
+            session.steps[step].action,
+            Action::Call(_, Command::CancelRequest | Command::Settings { .. })
+        );
+        outcome.status[step] == Status::CLOSED
+            && outcome.taken[step] == outcome.taken[closed]
+            && (outcome.outputs[step].is_empty() || own)
+    };
+    assert!(
+        (closed + 1..session.steps.len()).all(silent),
+        "CLOSED is final"
+    );
+}
+
+proptest! {
+    #![proptest_config(cases(20_000))]
+
+    /// Whatever a server says and however its bytes are cut: no panic, whole rows, every operation ends at most once, CLOSED is final,
+    /// and the cut changes nothing.
+    #[test]
+    fn a_spoiled_session_stays_sound(session in any::<Index>(), edits in vec(edit(), 0..5), sizes in cuts()) {
+        let mut session = SESSIONS[session.index(SESSIONS.len())].clone();
+        edits.iter().for_each(|edit| spoil(&mut session, edit));
+        let whole = session.replay(|_| false);
+        is_sound(&session, &whole);
+        let cuts = cut_at(&sizes, session.fed());
+        prop_assert_eq!(session.replay(|at| cuts[at]), whole);
+    }
+
+    /// The same for messages in no order at all.
+    #[test]
+    fn a_random_session_stays_sound(asks in vec((edit(), vec(any::<Index>(), 0..6)), 1..6), sizes in cuts()) {
+        let mut session = SESSIONS[0].clone();
+        session.steps = vec![call("startup_parameter \"user\" \"app\""), call("start 3.0"), feed(&frames(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I"))];
+        for ((_, _, edit), messages) in &asks {
+            if let Edit::Ask(line) = edit {
+                session.steps.push(call(line));
+            }
+            session.steps.push(feed(&messages.iter().map(|at| MESSAGES[at.index(MESSAGES.len())].clone()).collect::<Vec<_>>()));
+        }
+        let whole = session.replay(|_| false);
+        is_sound(&session, &whole);
+        let cuts = cut_at(&sizes, session.fed());
+        prop_assert_eq!(session.replay(|at| cuts[at]), whole);
+    }
+}
+
+/// A notice, a parameter's status or a notification at any message boundary of a session that goes well changes its rows, its output and its other
+/// events in nothing.
+#[test]
+fn asynchronous_messages_may_come_anywhere() {
+    let lines = [
+        r#"B NoticeResponse ? S "NOTICE" M "inserted" \x00"#,
+        r#"B ParameterStatus ? "inserted" "inserted""#,
+        r#"B NotificationResponse ? 1 "inserted" "inserted""#,
+    ];
+    let inserted = lines.map(|line| trace::parse(line).unwrap().bytes).concat();
+    let mut places = 0;
+    for session in SESSIONS.iter() {
+        let whole = session.replay(|_| false);
+        let last = whole.status.last().unwrap();
+        if last & Status::CLOSED != 0 {
+            continue;
+        }
+        for (at, step) in session.steps.iter().enumerate() {
+            let frames = fed(step).map(frames).unwrap_or_default();
+            for boundary in 0..frames.len() {
+                let mut changed = session.clone();
+                let mut more = frames.clone();
+                more.insert(boundary, inserted.clone());
+                changed.steps[at] = feed(&more);
+                let mut outcome = changed.replay(|_| false);
+                outcome.events.retain(|event| !event.contains("inserted"));
+                outcome.taken.clone_from(&whole.taken);
+                assert_eq!(
+                    outcome,
+                    whole,
+                    "{}, step {at}, before message {boundary}",
+                    session.path.display()
+                );
+                places += 1;
+            }
+        }
+    }
+    println!("{places} places");
+}

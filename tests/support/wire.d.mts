@@ -1,0 +1,20 @@
+// The types of wire.mjs, as far as TypeScript tests use it.
+export const int32: (n: number) => Buffer;
+export const message: (letter: string, ...parts: Uint8Array[]) => Buffer;
+export const authentication: (code: number, ...rest: Uint8Array[]) => Buffer;
+export const authenticationOk: () => Buffer;
+export const backendKeyData: (processId: number, key: Uint8Array) => Buffer;
+export const readyForQuery: (status?: "I" | "T" | "E") => Buffer;
+export const parseComplete: () => Buffer;
+export const bindComplete: () => Buffer;
+export const noData: () => Buffer;
+export const commandComplete: (tag: string) => Buffer;
+export const errorResponse: (fields: Record<string, string>) => Buffer;
+export const parameterDescription: (oids: number[]) => Buffer;
+export const rowDescription: (columns: { name: string; oid: number; size?: number }[], formats?: number[]) => Buffer;
+export const dataRow: (cells: (Uint8Array | null)[]) => Buffer;
+
+export class FrontendReader {
+  push(chunk: Buffer): void;
+  next(): { name: string; letter: string; body: Buffer; size: number } | null;
+}

@@ -1,0 +1,105 @@
+// The node:net adapter against a real peer: pulling, buffers that are used again, and each way a connection can end.
+// tests/integration and tests/faults run it on Deno and Bun, and over TLS.
+import { once } from "node:events";
+import { createServer, type Server, type Socket as Peer } from "node:net";
+import { afterEach, expect, test } from "vitest";
+import { connect } from "../../js/sockets/node.ts";
+
+let server: Server;
+const peers: Peer[] = [];
+
+async function listen(serve: (peer: Peer) => void): Promise<number> {
+  server = createServer((peer) => {
+    peers.push(peer);
+    peer.on("error", () => {});
+    serve(peer);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return (server.address() as { port: number }).port;
+}
+
+afterEach(() => {
+  for (const peer of peers.splice(0)) peer.destroy();
+  server?.close();
+});
+
+const open = (port: number, host = "127.0.0.1", signal = new AbortController().signal) =>
+  connect({ host, port, tls: null, signal, readBuffer: 4096, keepAlive: 0 });
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+test("bytes stay as they were until the next read, however late that comes", async () => {
+  const total = 1 << 20;
+  const port = await listen((peer) => {
+    const bytes = new Uint8Array(total).map((_, at) => at % 251);
+    for (let at = 0; at < total; at += 1000) peer.write(bytes.subarray(at, at + 1000));
+    peer.end();
+  });
+  const socket = await open(port);
+  let at = 0;
+  for (let chunk; (chunk = await socket.read()); ) {
+    if (Math.random() < 0.3) for (let waits = 0; waits < 3; waits++) await turn();
+    expect(chunk.every((byte) => byte === at++ % 251)).toBe(true);
+  }
+  expect(at).toBe(total);
+  expect(await socket.read()).toBe(null);
+  await socket.close();
+});
+
+test("nobody reads, nothing arrives: the peer cannot send for ever", async () => {
+  let sent = 0;
+  const port = await listen((peer) => {
+    const chunk = new Uint8Array(1 << 16);
+    const more = (): void => {
+      while (sent < 1 << 28 && peer.write(chunk)) sent += chunk.length;
+      if (sent < 1 << 28) peer.once("drain", more);
+    };
+    more();
+  });
+  const socket = await open(port);
+  await socket.read();
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  const stopped = sent;
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  expect(sent).toBe(stopped);
+  expect(sent).toBeLessThan(1 << 25);
+  await socket.close();
+});
+
+test("what came before an RST is read, then the reset is an error", async () => {
+  const port = await listen((peer) => {
+    peer.write("last words");
+    peer.once("data", () => peer.resetAndDestroy());
+  });
+  const socket = await open(port);
+  expect(new TextDecoder().decode((await socket.read())!)).toBe("last words");
+  await socket.write(Uint8Array.of(1));
+  await expect(socket.read()).rejects.toMatchObject({ name: "ConnectionError", code: "CONNECTION_LOST" });
+  await expect(socket.write(Uint8Array.of(1))).rejects.toMatchObject({ code: "CONNECTION_LOST" });
+});
+
+test("close ends a pending read, and may be called again", async () => {
+  const socket = await open(await listen(() => {}));
+  const read = socket.read();
+  await socket.close();
+  await expect(read).rejects.toMatchObject({ code: "CONNECTION_LOST" });
+  await socket.close();
+});
+
+test("a port where nobody listens, a name that does not exist", async () => {
+  const port = await listen(() => {});
+  await new Promise((resolve) => server.close(resolve));
+  await expect(open(port)).rejects.toMatchObject({ code: "CONNECT_FAILED", stage: "tcp", retryable: true });
+  await expect(open(port, "localhost")).rejects.toMatchObject({ code: "CONNECT_FAILED", stage: "tcp", message: expect.stringContaining("ECONNREFUSED") });
+  await expect(open(port, "nowhere.invalid")).rejects.toMatchObject({ code: "CONNECT_FAILED", stage: "dns" });
+});
+
+test("an abort while connecting rejects with the signal's reason", async () => {
+  const port = await listen(() => {});
+  const reason = new Error("enough");
+  await expect(open(port, "127.0.0.1", AbortSignal.abort(reason))).rejects.toBe(reason);
+  const later = new AbortController();
+  const connecting = open(port, "nowhere.invalid", later.signal);
+  later.abort(reason);
+  await expect(connecting).rejects.toBe(reason);
+});

@@ -2,7 +2,7 @@
 //!
 //! Appending to a `Vec` costs three memory accesses and a chain through its length field, and a copy whose length is not a constant
 //! is a call (`memory.copy` in wasm). Both cost more than the few bytes of a value: narrow rows took 24 ns in wasm that way and take
-//! 10 ns this way. So the room behind the written bytes is zeroed once, when the buffer grows; writing is storing whole blocks of
+//! 14 ns this way. So the room behind the written bytes is zeroed once, when the buffer grows; writing is storing whole blocks of
 //! constant size into it and moving a position that lives in a register. What a block holds beyond its value is overwritten by the next.
 
 use alloc::vec::Vec;
@@ -71,7 +71,7 @@ impl From<Output> for Vec<u8> {
     }
 }
 
-/// Takes encoded bytes: an [`Output`], or a `Vec` where a few microseconds do not matter.
+/// Takes encoded bytes: an [`Output`], or a `Vec` where a few nanoseconds per row do not matter.
 pub trait Target {
     #[doc(hidden)]
     fn write<R>(&mut self, write: impl FnOnce(&mut Writer<'_>) -> R) -> R;

@@ -113,7 +113,7 @@ fn deframe<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Framed {
         deframer.input(chunk.len()).copy_from_slice(chunk);
         deframer.received(chunk.len());
         loop {
-            match deframer.next() {
+            match deframer.next_frame() {
                 Ok(Some(Frame { tag, body })) => seen.push((tag, body.to_vec())),
                 Ok(None) => break,
                 Err(error) => return (seen, Some(error)),

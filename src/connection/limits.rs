@@ -3,9 +3,8 @@
 //! A cap of N lets exactly N rows pass; it trips at row N + 1. The row that would cross a cap of bytes is taken back before
 //! anybody sees it. Whole rows only: `buffer` always ends at the end of a row.
 
-use crate::encode::{Plan, RowError};
+use crate::encode::{Output, Plan, RowError};
 use alloc::rc::Rc;
-use alloc::vec::Vec;
 
 /// Above this an empty buffer is given back.
 const KEEP: usize = 4 << 20;
@@ -13,19 +12,18 @@ const KEEP: usize = 4 << 20;
 /// Finished rows that nobody has taken yet.
 #[derive(Debug, Default)]
 pub struct Rows {
-    buffer: Vec<u8>,
+    buffer: Output,
 }
 
 impl Rows {
     /// The finished rows.
     pub fn bytes(&self) -> &[u8] {
-        &self.buffer
+        self.buffer.as_slice()
     }
 
     /// They have been taken (or are not wanted).
     pub fn clear(&mut self) {
-        self.buffer.clear();
-        self.buffer.shrink_to(KEEP);
+        self.buffer.clear(KEEP);
     }
 }
 

@@ -383,7 +383,7 @@ impl Connection {
             return Err(unencrypted_bytes());
         }
         while !state.parked && !matches!(state.phase, Phase::Fresh | Phase::AwaitTls | Phase::Closed) {
-            let frame = match deframer.next() {
+            let frame = match deframer.next_frame() {
                 Ok(Some(frame)) => frame,
                 Ok(None) => break,
                 Err(error) => return Err(state.frame_error(error)),

@@ -108,7 +108,7 @@ impl Startup {
             (Step::SaslContinue(_) | Step::KeyDerivation(_) | Step::SaslFinal(_), M::AuthenticationOk) => {
                 return Err(Failure::new(
                     "SCRAM_SERVER_SIGNATURE_MISMATCH",
-                    "the server ended SCRAM without proving that it knows the password; it may be an impostor, nothing was sent to it",
+                    "the server ended SCRAM without proving that it knows the password; it may be an impostor, and its answers were not used",
                 ));
             }
             (Step::AuthenticationOk, M::AuthenticationOk) => self.step = Step::Ready,

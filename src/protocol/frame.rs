@@ -68,7 +68,7 @@ impl Deframer {
                 self.buffer = Vec::new();
             }
         } else if self.start > 0 {
-            // `start..end` lies inside the buffer: `received` and `next` keep it there.
+            // `start..end` lies inside the buffer: `received` and `next_frame` keep it there.
             self.buffer.copy_within(self.start..self.end, 0);
             self.end = self.end.saturating_sub(self.start);
             self.start = 0;
@@ -112,7 +112,7 @@ impl Deframer {
 
     /// The next whole message, or `None` until more bytes arrive.
     #[inline]
-    pub fn next(&mut self) -> Result<Option<Frame<'_>>, FrameError> {
+    pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, FrameError> {
         let unread = self.buffer.get(self.start..self.end).unwrap_or_default();
         let Some((&[tag, a, b, c, d], rest)) = unread.split_first_chunk::<HEADER>() else {
             return Ok(None);
@@ -150,7 +150,7 @@ mod tests {
             let mut seen = vec![];
             for chunk in stream.chunks(size) {
                 feed(&mut deframer, chunk);
-                while let Some(frame) = deframer.next().unwrap() {
+                while let Some(frame) = deframer.next_frame().unwrap() {
                     seen.push((frame.tag, frame.body.to_vec()));
                 }
             }
@@ -165,7 +165,7 @@ mod tests {
             let mut deframer = Deframer::new(100);
             feed(&mut deframer, b"D");
             feed(&mut deframer, &length.to_be_bytes());
-            assert_eq!(deframer.next(), Err(FrameError::Length(length)));
+            assert_eq!(deframer.next_frame(), Err(FrameError::Length(length)));
         }
     }
 
@@ -173,7 +173,7 @@ mod tests {
     fn an_oversized_message_is_refused_from_its_header() {
         let mut deframer = Deframer::new(1000);
         feed(&mut deframer, &[b'D', 0x70, 0, 0, 0]);
-        assert_eq!(deframer.next(), Err(FrameError::TooLarge { tag: b'D', length: 0x7000_0000 - 4 }));
+        assert_eq!(deframer.next_frame(), Err(FrameError::TooLarge { tag: b'D', length: 0x7000_0000 - 4 }));
         assert!(deframer.buffer.capacity() < 1000);
     }
 
@@ -184,7 +184,7 @@ mod tests {
         feed(&mut deframer, b"D");
         feed(&mut deframer, &(body.len() as u32 + 4).to_be_bytes());
         feed(&mut deframer, &body);
-        assert!(deframer.next().unwrap().is_some());
+        assert!(deframer.next_frame().unwrap().is_some());
         deframer.input(100);
         assert!(deframer.buffer.capacity() <= KEEP);
     }

@@ -41,7 +41,7 @@ export const usage: Case[] = [
         }
         let thrown: { code?: string } = {};
         try {
-          sql`select ${undefined}`;
+          void sql`select ${undefined}`;
         } catch (error) {
           thrown = error as { code?: string };
         }

@@ -119,7 +119,7 @@ export const scenarios = {
   "N to SSLRequest": { sslRequest: (io) => io.send(text("N")) },
   "N with stuffed bytes": { sslRequest: async (io) => { await io.send(text("N"), wire.authenticationOk(), wire.readyForQuery()); await io.hang(); } },
   "X to SSLRequest": { sslRequest: async (io) => { await io.send(text("X")); await io.hang(); } },
-  "S, then no TLS": { sslRequest: async (io) => { await io.send(text("S")); await io.seconds(0.005); await io.send(text("HTTP/1.1 400 Bad Request\r\n\r\n")); await io.hang(); } },
+  "S, then no TLS": { sslRequest: async (io) => { await io.send(text("S")); await io.seconds(0.02); await io.send(text("HTTP/1.1 400 Bad Request\r\n\r\n")); await io.hang(); } },
 
   // Authentication
   "request 99": afterStartup(wire.authentication(99)),

@@ -69,6 +69,8 @@ impl Authentication {
     pub const MD5: u32 = 4;
     /// AuthenticationSASL with SCRAM-SHA-256.
     pub const SCRAM_SHA_256: u32 = 8;
+    /// Cleartext is missing only because the link is not encrypted: the error then says so.
+    pub const CLEARTEXT_WANTS_TLS: u32 = 16;
 }
 
 /// Bits of [`Connection::status`]; docs/architecture.md lists them.
@@ -242,7 +244,7 @@ impl Connection {
         if !matches!(self.state.phase, Phase::Fresh) {
             return;
         }
-        self.state.phase = Phase::Startup(Startup::new());
+        self.state.phase = Phase::Startup(Startup::new(protocol_version));
         let State { startup_parameters, output, .. } = &mut self.state;
         let pairs = startup_parameters.iter().map(|(name, value)| (name.as_slice(), value.as_slice()));
         let written = frontend::startup_message(output, protocol_version, pairs);

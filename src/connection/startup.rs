@@ -42,11 +42,13 @@ enum Step {
 /// The conversation.
 pub(super) struct Startup {
     step: Step,
+    protocol_version: u32,
 }
 
 impl Startup {
-    pub fn new() -> Self {
-        Startup { step: Step::Authentication }
+    /// `protocol_version`: the one that StartupMessage asked for.
+    pub fn new(protocol_version: u32) -> Self {
+        Startup { step: Step::Authentication, protocol_version }
     }
 
     /// The answer to every password request has left or lies in the output: operations may follow behind it (early query).
@@ -80,7 +82,7 @@ impl Startup {
                 context.push(Event::Error { fields: event::fields(fields) });
                 return Ok(Progress::Closed);
             }
-            (Step::Authentication, M::NegotiateProtocolVersion { .. }) => {}
+            (Step::Authentication, M::NegotiateProtocolVersion { version, unrecognized_options }) => self.negotiate(version, unrecognized_options)?,
             (Step::Authentication, M::AuthenticationOk) => {
                 allow(credentials, Authentication::TRUST)?;
                 self.step = Step::Ready;
@@ -122,6 +124,15 @@ impl Startup {
         Ok(Progress::Continue)
     }
 
+    /// The server may go down to 3.0, not up, and cannot miss options that we never send (those named `_pq_.…`).
+    fn negotiate(&mut self, version: u32, unrecognized_options: u32) -> Result<(), Failure> {
+        const VERSION_3_0: u32 = 3 << 16;
+        if (VERSION_3_0..=self.protocol_version).contains(&version) && unrecognized_options == 0 {
+            return Ok(());
+        }
+        Err(Failure::new("PROTOCOL_VIOLATION", "the server answered StartupMessage with a protocol version or option that was not asked for"))
+    }
+
     fn challenge(&mut self, data: &[u8], credentials: &Credentials, context: &mut Context<'_>) -> Result<(), Failure> {
         let Step::SaslContinue(mut scram) = core::mem::replace(&mut self.step, Step::Authentication) else {
             return Ok(());
@@ -160,7 +171,7 @@ fn allow(credentials: &Credentials, method: u32) -> Result<(), Failure> {
         return Ok(());
     }
     Err(match method {
-        Authentication::CLEARTEXT => Failure::new(
+        Authentication::CLEARTEXT if credentials.allowed & Authentication::CLEARTEXT_WANTS_TLS != 0 => Failure::new(
             "AUTH_CLEARTEXT_REFUSED",
             "the server asks for the password in clear over a connection that is not encrypted; use sslmode=require or better, or set allowCleartextPassword",
         ),

@@ -58,8 +58,8 @@ pub enum BackendMessage<'a> {
     EmptyQueryResponse,
     /// `ErrorResponse`
     ErrorResponse { fields: Fields<'a> },
-    /// `NegotiateProtocolVersion`
-    NegotiateProtocolVersion { newest_minor: i32 },
+    /// `NegotiateProtocolVersion`: the newest version that the server has, written as in StartupMessage, and how many of our options it does not know.
+    NegotiateProtocolVersion { version: u32, unrecognized_options: u32 },
     /// `NoData`
     NoData,
     /// `NoticeResponse`
@@ -233,7 +233,11 @@ fn authentication(body: &[u8]) -> Result<BackendMessage<'_>, DecodeError> {
             let [a, b, c, d] = reader.u32().map_err(malformed)?.to_be_bytes();
             BackendMessage::AuthenticationMd5Password { salt: [a, b, c, d] }
         }
-        10 => BackendMessage::AuthenticationSasl { mechanisms: reader.remaining() },
+        10 => {
+            let mechanisms = reader.clone().remaining();
+            while !reader.string().map_err(malformed)?.is_empty() {}
+            BackendMessage::AuthenticationSasl { mechanisms }
+        }
         11 => BackendMessage::AuthenticationSaslContinue { data: reader.remaining() },
         12 => BackendMessage::AuthenticationSaslFinal { data: reader.remaining() },
         _ => return Err(DecodeError::UnknownAuthentication(kind)),
@@ -271,12 +275,12 @@ fn backend_key_data<'a>(reader: &mut Reader<'a>) -> Result<BackendMessage<'a>, M
 }
 
 fn negotiate_protocol_version<'a>(reader: &mut Reader<'a>) -> Result<BackendMessage<'a>, Malformed> {
-    let newest_minor = reader.i32()?;
-    let options = reader.i32()?;
-    for _ in 0..options {
+    let version = reader.u32()?;
+    let unrecognized_options = u32::try_from(reader.i32()?).map_err(|_| Malformed)?;
+    for _ in 0..unrecognized_options {
         reader.string()?;
     }
-    bare(reader, BackendMessage::NegotiateProtocolVersion { newest_minor })
+    bare(reader, BackendMessage::NegotiateProtocolVersion { version, unrecognized_options })
 }
 
 fn notification<'a>(reader: &mut Reader<'a>) -> Result<BackendMessage<'a>, Malformed> {

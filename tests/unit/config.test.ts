@@ -315,14 +315,14 @@ test("the next attempt is for failed handshakes and missing pg_hba.conf lines on
 test("which authentication methods are allowed", () => {
   const bits = (options: Options, encrypted: boolean) => allowedMethods(of({ user: "a", ...options }), encrypted);
   expect(bits({}, true)).toBe(1 | 2 | 4 | 8);
-  expect(bits({}, false)).toBe(1 | 4 | 8);
+  expect(bits({}, false)).toBe(1 | 4 | 8 | 16);
   expect(bits({ localLink: true }, false)).toBe(15);
   expect(bits({ allowCleartextPassword: true }, false)).toBe(15);
   expect(bits({ requireAuth: "scram-sha-256" }, true)).toBe(8);
   expect(bits({ requireAuth: "gss, md5 ,none" }, true)).toBe(1 | 4);
   expect(bits({ requireAuth: "!md5,!password" }, true)).toBe(1 | 8);
   expect(bits({ requireAuth: "password" }, true)).toBe(2);
-  expect(bits({ requireAuth: "password" }, false)).toBe(0);
+  expect(bits({ requireAuth: "password" }, false)).toBe(16);
 });
 
 test("an early query goes by itself only to a server that is known", () => {

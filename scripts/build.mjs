@@ -35,7 +35,7 @@ export async function build() {
 
 function buildWasm() {
   const home = process.env.CARGO_HOME ?? path.join(os.homedir(), ".cargo");
-  const env = { ...process.env, PATH: [wasmBindgenShim(home), at("node_modules/.bin"), path.join(home, "bin"), process.env.PATH].join(path.delimiter) };
+  const env = { ...process.env, PATH: [shims(home), at("node_modules/.bin"), path.join(home, "bin"), process.env.PATH].join(path.delimiter) };
   // These would replace the flags of .cargo/config.toml (simd128) and the pinned compiler; `--config` below adds to the flags.
   for (const name of Object.keys(env)) if (name.endsWith("RUSTFLAGS") || name === "RUSTUP_TOOLCHAIN") delete env[name];
   const made = at(`.cache/build/pkg-${process.pid}`);
@@ -47,13 +47,20 @@ function buildWasm() {
   renameSync(made, at("pkg"));
 }
 
-/** The CLI's reset function (`__wbg_reset_state`: a fresh instance after a trap) has a flag that wasm-pack cannot pass on. */
-function wasmBindgenShim(home) {
+/**
+ * What wasm-pack cannot pass on. To wasm-bindgen: the flag of the reset function (`__wbg_reset_state`: a fresh instance after a trap).
+ * To cargo: one crate type, because beside an rlib (which the tests link) cargo builds a cdylib without LTO, and says nothing.
+ */
+function shims(home) {
   const folder = at(".cache/build/bin");
-  const shim = path.join(folder, "wasm-bindgen");
+  const tool = (name) => path.join(home, "bin", name);
   mkdirSync(folder, { recursive: true });
-  writeFileSync(shim, `#!/bin/sh\nexec "${path.join(home, "bin", "wasm-bindgen")}" --experimental-reset-state-function "$@"\n`);
-  chmodSync(shim, 0o755);
+  const shim = (name, script) => {
+    writeFileSync(path.join(folder, name), `#!/bin/sh\n${script}\n`);
+    chmodSync(path.join(folder, name), 0o755);
+  };
+  shim("wasm-bindgen", `exec "${tool("wasm-bindgen")}" --experimental-reset-state-function "$@"`);
+  shim("cargo", `[ "$1" = build ] && shift && set -- rustc --crate-type cdylib "$@"\nexec "${tool("cargo")}" "$@"`);
   return folder;
 }
 

@@ -27,7 +27,7 @@
 
 extern crate alloc;
 // Links an allocator and a panic handler without naming std: a stray `std::time::Instant` stays an error.
-#[cfg(not(test))]
+#[cfg(not(any(test, target_arch = "wasm32")))]
 extern crate std as _;
 #[cfg(test)]
 extern crate std;

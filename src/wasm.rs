@@ -11,6 +11,16 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use wasm_bindgen::prelude::*;
 
+/// The allocator that std would bring. std itself is not linked: its panic messages alone are a tenth of the whole.
+#[global_allocator]
+static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+
+/// A panic is a bug of ours; JavaScript sees the trap and drops the instance, and nobody reads a message.
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    core::arch::wasm32::unreachable()
+}
+
 /// One connection's core.
 #[wasm_bindgen]
 pub struct CoreConnection {

@@ -132,8 +132,10 @@ async function drain() {
   const conversation = (begin) =>
     new Promise((resolve) => {
       settle = resolve;
+      events.length = 0;
       onChunk = (chunk) => {
-        new Uint8Array(memory.buffer).set(chunk, core.input(chunk.length));
+        const pointer = core.input(chunk.length); // may grow the memory, so the view comes after it
+        new Uint8Array(memory.buffer).set(chunk, pointer);
         step(core.receive(chunk.length));
       };
       begin();
@@ -148,6 +150,7 @@ async function drain() {
     const shape = events.findLast(({ kind }) => kind === "shape");
     core.execute(1, sql, new Uint32Array(shape.parameterTypes), new Uint8Array(shape.resultFormats), new Uint8Array(4), 0, 0, 0);
     const bytes = core.take_output();
+    await conversation(() => socket.write(bytes)); // once with the core, so that its books are closed when the bytes are sent again without it
     flights.set(sql, bytes);
     return bytes;
   };

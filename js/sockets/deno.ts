@@ -78,7 +78,9 @@ class DenoSocket implements Socket {
   async startTls(servername: string): Promise<Socket> {
     const { tls, signal } = this.#options;
     const direct = tls?.negotiation === "direct";
-    const abort = () => void this.close();
+    let close = () => this.close();
+    // A handshake that the server never answers is given up, but Deno 2.9.6 keeps its socket until the server closes it.
+    const abort = () => void close();
     signal.addEventListener("abort", abort, { once: true });
     try {
       const conn = await deno.startTls(this.#conn, {
@@ -88,15 +90,12 @@ class DenoSocket implements Socket {
         ...(tls?.verify === "ca" && { unsafelyDisableHostnameVerification: true }),
       });
       const secured = new DenoSocket(conn, this.#options);
-      const closeSecured = () => void secured.close();
-      signal.addEventListener("abort", closeSecured, { once: true });
-      const { alpnProtocol } = await conn.handshake().finally(() => signal.removeEventListener("abort", closeSecured));
-      if (direct && alpnProtocol !== "postgresql") {
-        void secured.close();
-        throw new Error("the server did not select ALPN protocol postgresql; sslnegotiation=direct needs PostgreSQL 17 or newer");
-      }
-      return secured;
+      close = () => secured.close();
+      const { alpnProtocol } = await conn.handshake();
+      if (!direct || alpnProtocol === "postgresql") return secured;
+      throw new Error("the server did not select ALPN protocol postgresql; sslnegotiation=direct needs PostgreSQL 17 or newer");
     } catch (cause) {
+      abort();
       throw tlsFailed(reasonOf(cause), cause);
     } finally {
       signal.removeEventListener("abort", abort);

@@ -17,7 +17,7 @@ use alloc::{
     vec,
     vec::Vec,
 };
-use base64::{Engine, engine::general_purpose::STANDARD};
+use base64ct::{Base64, Encoding};
 use core::mem;
 use hmac::{Hmac, KeyInit, Mac, digest::CtOutput};
 use sha2::{Digest, Sha256};
@@ -420,11 +420,9 @@ fn server_error(message: &[u8]) -> ScramError {
     ScramError::ServerError { value }
 }
 
-// The slice functions: those that return a `Vec` or `String` can panic as far as the compiler sees,
-// and bring formatting code along.
 fn decode(base64: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = vec![0; base64.len()];
-    let length = STANDARD.decode_slice(base64, &mut bytes).ok()?;
+    let length = Base64::decode(base64, &mut bytes).ok()?.len();
     bytes.truncate(length);
     Some(bytes)
 }
@@ -432,7 +430,7 @@ fn decode(base64: &[u8]) -> Option<Vec<u8>> {
 fn encode(hash: &[u8; 32]) -> [u8; 44] {
     let mut base64 = [0; 44];
     // 44 characters are what 32 bytes take: it cannot fail.
-    let _ = STANDARD.encode_slice(hash, &mut base64);
+    let _ = Base64::encode(hash, &mut base64);
     base64
 }
 
@@ -458,6 +456,7 @@ fn sign(mut mac: HmacSha256, parts: &[&[u8]]) -> [u8; 32] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::{Engine, engine::general_purpose::STANDARD};
     use proptest::prelude::*;
     use std::format;
 

@@ -7,10 +7,12 @@ use crate::protocol::backend::{Column, RowDescription};
 use crate::protocol::fields::Fields;
 use crate::types;
 use alloc::borrow::Cow;
-use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+
+/// Name and text of one field of ErrorResponse or NoticeResponse.
+pub type Field = (&'static str, String);
 
 /// One event. The JSON has `kind` first, then the members.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -26,7 +28,7 @@ pub enum Event {
     /// BackendKeyData; the secret itself stays in the core.
     BackendKeyData { process_id: u32 },
     /// NoticeResponse.
-    Notice { fields: BTreeMap<&'static str, String> },
+    Notice { #[serde(serialize_with = "as_object")] fields: Vec<Field> },
     /// NotificationResponse.
     Notification { process_id: u32, channel: String, payload: String },
     /// What `describe` learned.
@@ -36,7 +38,7 @@ pub enum Event {
     /// CommandComplete or EmptyQueryResponse.
     Complete { command: String, row_count: Option<u64> },
     /// ErrorResponse.
-    Error { fields: BTreeMap<&'static str, String> },
+    Error { #[serde(serialize_with = "as_object")] fields: Vec<Field> },
     /// A cap was reached; the rest of the result is dropped.
     Limit { limit: &'static str, value: u64, observed: u64 },
     /// The statement was COPY, which needs a call of its own.
@@ -116,14 +118,20 @@ pub(super) fn columns(description: RowDescription<'_>) -> Vec<ColumnEvent> {
     description.iter().map(ColumnEvent::from).collect()
 }
 
-/// The fields of an ErrorResponse or NoticeResponse as events carry them. The translated severity serves only where the
-/// untranslated one is missing (servers before 9.6, poolers).
-pub(super) fn fields(fields: Fields<'_>) -> BTreeMap<&'static str, String> {
-    let mut map: BTreeMap<_, _> = fields.iter().map(|(name, text)| (name, text.into_owned())).collect();
-    if let Some(localized) = map.remove("localizedSeverity") {
-        map.entry("severity").or_insert(localized);
-    }
-    map
+/// The fields of an ErrorResponse or NoticeResponse as events carry them, in wire order. The translated severity serves only where
+/// the untranslated one is missing (servers before 9.6, poolers).
+pub(super) fn fields(fields: Fields<'_>) -> Vec<Field> {
+    let translated_only = fields.get("severity").is_none();
+    fields
+        .iter()
+        .filter(|(name, _)| *name != "localizedSeverity" || translated_only)
+        .map(|(name, text)| (if name == "localizedSeverity" { "severity" } else { name }, text.into_owned()))
+        .collect()
+}
+
+/// A Vec of pairs is an object in JSON: a map would cost 6 kB of wasm.
+fn as_object<S: Serializer>(fields: &[Field], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(fields.iter().map(|(name, text)| (name, text)))
 }
 
 /// Server text as a string; what is no UTF-8 shows as U+FFFD.

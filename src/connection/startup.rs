@@ -15,7 +15,6 @@ use crate::auth::scram::{Scram, salted_password};
 use crate::error::Failure;
 use crate::protocol::backend::BackendMessage;
 use crate::protocol::frontend;
-use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
@@ -204,7 +203,7 @@ fn sasl(mechanisms: &[u8], credentials: &Credentials, context: &mut Context<'_>)
 fn md5_notice() -> Event {
     let text = "the server asked for MD5, which PostgreSQL is giving up; set the password anew with password_encryption = scram-sha-256";
     Event::Notice {
-        fields: BTreeMap::from([
+        fields: Vec::from([
             ("severity", "WARNING".to_string()),
             ("code", "01P01".to_string()),
             ("message", text.to_string()),

@@ -24,7 +24,11 @@ pub struct Failure {
 impl Failure {
     /// A failure whose sentence needs no numbers.
     pub fn new(code: &'static str, message: &'static str) -> Self {
-        Failure { code, message: Cow::Borrowed(message), detail: String::new() }
+        Failure {
+            code,
+            message: Cow::Borrowed(message),
+            detail: String::new(),
+        }
     }
 
     /// The same with what it was about.
@@ -34,14 +38,21 @@ impl Failure {
 
     /// A message that is legal somewhere, but not here.
     pub fn unexpected(conversation: &'static str, tag: u8) -> Self {
-        Failure::new("UNEXPECTED_MESSAGE", "the server sent a message that has no place here; the connection is closed")
-            .with_detail(conversation.to_owned() + " got " + &letter(tag))
+        Failure::new(
+            "UNEXPECTED_MESSAGE",
+            "the server sent a message that has no place here; the connection is closed",
+        )
+        .with_detail(conversation.to_owned() + " got " + &letter(tag))
     }
 }
 
 /// A type byte as a reader of the protocol chapter knows it: `'D'`, or its number when it is not a letter.
 fn letter(tag: u8) -> String {
-    if tag.is_ascii_graphic() { String::from(char::from(tag)) } else { itoa::Buffer::new().format(tag).to_owned() }
+    if tag.is_ascii_graphic() {
+        String::from(char::from(tag))
+    } else {
+        itoa::Buffer::new().format(tag).to_owned()
+    }
 }
 
 impl From<FrameError> for Failure {
@@ -82,7 +93,9 @@ impl From<DecodeError> for Failure {
 
 impl From<RowError> for Failure {
     fn from(error: RowError) -> Self {
-        let number = |column: usize| "column ".to_owned() + itoa::Buffer::new().format(column.saturating_add(1));
+        let number = |column: usize| {
+            "column ".to_owned() + itoa::Buffer::new().format(column.saturating_add(1))
+        };
         match error {
             RowError::FieldCount { .. } | RowError::TrailingBytes => Failure::new(
                 "PROTOCOL_VIOLATION",
@@ -101,12 +114,19 @@ impl From<RowError> for Failure {
 
 impl From<ScramError> for Failure {
     fn from(error: ScramError) -> Self {
-        Failure { code: error.code(), message: Cow::Owned(error.message().to_string()), detail: String::new() }
+        Failure {
+            code: error.code(),
+            message: Cow::Owned(error.message().to_string()),
+            detail: String::new(),
+        }
     }
 }
 
 impl From<TooLong> for Failure {
     fn from(TooLong: TooLong) -> Self {
-        Failure::new("INVALID_QUERY", "query and parameters together are longer than the 1 GiB that PostgreSQL accepts in one message")
+        Failure::new(
+            "INVALID_QUERY",
+            "query and parameters together are longer than the 1 GiB that PostgreSQL accepts in one message",
+        )
     }
 }

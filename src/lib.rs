@@ -23,14 +23,22 @@
 //! ```
 
 #![no_std]
-#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic
+    )
+)]
 
 extern crate alloc;
 // Links an allocator and a panic handler without naming std: a stray `std::time::Instant` stays an error.
-#[cfg(not(any(test, target_arch = "wasm32")))]
-extern crate std as _;
 #[cfg(test)]
 extern crate std;
+#[cfg(not(any(test, target_arch = "wasm32")))]
+extern crate std as _;
 
 pub mod auth;
 pub mod connection;

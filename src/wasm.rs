@@ -11,9 +11,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use wasm_bindgen::prelude::*;
 
-/// The allocator that std would bring. std itself is not linked: its panic messages alone are a tenth of the whole.
+/// std would bring one, and with it the texts of all panics.
 #[global_allocator]
-static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+static ALLOCATOR: talc::wasm::WasmDynamicTalc = talc::wasm::new_wasm_dynamic_allocator();
 
 /// A panic is a bug of ours; JavaScript sees the trap and drops the instance, and nobody reads a message.
 #[panic_handler]
@@ -38,13 +38,20 @@ fn row_format(code: u8) -> Option<RowFormat> {
 
 /// JavaScript's numbers are doubles; whole ones up to 2^53 arrive exactly.
 fn caps(rows: f64, bytes: f64) -> Caps {
-    Caps { rows: rows as u64, bytes: bytes as u64 }
+    Caps {
+        rows: rows as u64,
+        bytes: bytes as u64,
+    }
 }
 
 #[wasm_bindgen]
 impl CoreConnection {
     #[wasm_bindgen(constructor)]
-    pub fn new(max_message_bytes: u32, statement_prefix: &str, statement_cache_size: u32) -> CoreConnection {
+    pub fn new(
+        max_message_bytes: u32,
+        statement_prefix: &str,
+        statement_cache_size: u32,
+    ) -> CoreConnection {
         CoreConnection {
             inner: Connection::new(Settings {
                 max_message_bytes: max_message_bytes as usize,
@@ -58,8 +65,15 @@ impl CoreConnection {
         self.inner.startup_parameter(name, value);
     }
 
-    pub fn password(&mut self, text: Option<String>, nonce: &str, allowed: u32, max_iterations: u32) {
-        self.inner.password(text.as_deref(), nonce, allowed, max_iterations);
+    pub fn password(
+        &mut self,
+        text: Option<String>,
+        nonce: &str,
+        allowed: u32,
+        max_iterations: u32,
+    ) {
+        self.inner
+            .password(text.as_deref(), nonce, allowed, max_iterations);
     }
 
     pub fn external_key_derivation(&mut self, on: bool) {
@@ -68,6 +82,10 @@ impl CoreConnection {
 
     pub fn early_query(&mut self, on: bool) {
         self.inner.early_query(on);
+    }
+
+    pub fn name_first_use(&mut self) {
+        self.inner.name_first_use();
     }
 
     pub fn flush_bytes(&mut self, bytes: u32) {
@@ -138,12 +156,21 @@ impl CoreConnection {
         max_rows: f64,
         max_bytes: f64,
     ) -> u32 {
-        self.inner.execute(shape, sql, parameter_types, result_formats, parameters, row_format(format), caps(max_rows, max_bytes));
+        self.inner.execute(
+            shape,
+            sql,
+            parameter_types,
+            result_formats,
+            parameters,
+            row_format(format),
+            caps(max_rows, max_bytes),
+        );
         self.inner.status()
     }
 
     pub fn simple_query(&mut self, sql: &str, format: u8, max_rows: f64, max_bytes: f64) -> u32 {
-        self.inner.simple_query(sql, row_format(format), caps(max_rows, max_bytes));
+        self.inner
+            .simple_query(sql, row_format(format), caps(max_rows, max_bytes));
         self.inner.status()
     }
 

@@ -51,6 +51,7 @@ export interface CoreConnection {
   password(text: string | undefined, nonce: string, allowed: number, maxIterations: number): void;
   external_key_derivation(on: boolean): void;
   early_query(on: boolean): void;
+  name_first_use(): void;
   flush_bytes(n: number): void;
   request_tls(): number;
   start(protocolVersion: number): number;

@@ -71,6 +71,7 @@ async function open(target: Parameters<typeof dial>[0], last: boolean, signal: A
       handle.external_key_derivation(external);
       handle.early_query(early);
       handle.flush_bytes(config.flushBytes);
+      if (config.prepare === "named") handle.name_first_use();
     });
     const connection = new Connection(link, core, config, config.maxProtocolVersion === "3.2" ? 196610 : 196608, (salt, iterations) =>
       saltedPassword(prepared!, salt, iterations),

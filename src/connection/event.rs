@@ -16,8 +16,15 @@ pub type Field = (&'static str, String);
 
 /// One event. The JSON has `kind` first, then the members.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
-#[allow(missing_docs, reason = "the members are documented in docs/architecture.md, where their reader looks")]
+#[serde(
+    tag = "kind",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
+#[allow(
+    missing_docs,
+    reason = "the members are documented in docs/architecture.md, where their reader looks"
+)]
 pub enum Event {
     /// The answer to SSLRequest.
     Tls { accepted: bool },
@@ -28,31 +35,59 @@ pub enum Event {
     /// BackendKeyData; the secret itself stays in the core.
     BackendKeyData { process_id: u32 },
     /// NoticeResponse.
-    Notice { #[serde(serialize_with = "as_object")] fields: Vec<Field> },
+    Notice {
+        #[serde(serialize_with = "as_object")]
+        fields: Vec<Field>,
+    },
     /// NotificationResponse.
-    Notification { process_id: u32, channel: String, payload: String },
+    Notification {
+        process_id: u32,
+        channel: String,
+        payload: String,
+    },
     /// What `describe` learned.
-    Shape { parameter_types: Vec<u32>, columns: Vec<ColumnEvent>, result_formats: Vec<u8> },
+    Shape {
+        parameter_types: Vec<u32>,
+        columns: Vec<ColumnEvent>,
+        result_formats: Vec<u8>,
+    },
     /// RowDescription: before the first row.
     Columns { columns: Vec<ColumnEvent> },
     /// CommandComplete or EmptyQueryResponse.
-    Complete { command: String, row_count: Option<u64> },
+    Complete {
+        command: String,
+        row_count: Option<u64>,
+    },
     /// ErrorResponse.
-    Error { #[serde(serialize_with = "as_object")] fields: Vec<Field> },
+    Error {
+        #[serde(serialize_with = "as_object")]
+        fields: Vec<Field>,
+    },
     /// A cap was reached; the rest of the result is dropped.
-    Limit { limit: &'static str, value: u64, observed: u64 },
+    Limit {
+        limit: &'static str,
+        value: u64,
+        observed: u64,
+    },
     /// The statement was COPY, which needs a call of its own.
     Copy { direction: &'static str },
     /// ReadyForQuery.
     Ready { status: char },
     /// The connection is over.
-    Failure { code: &'static str, message: Cow<'static, str>, detail: String },
+    Failure {
+        code: &'static str,
+        message: Cow<'static, str>,
+        detail: String,
+    },
 }
 
 /// A column as JavaScript sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-#[allow(missing_docs, reason = "protocol::backend::Column documents the same fields")]
+#[allow(
+    missing_docs,
+    reason = "protocol::backend::Column documents the same fields"
+)]
 pub struct ColumnEvent {
     pub name: String,
     pub table_oid: u32,
@@ -68,7 +103,10 @@ impl Event {
     pub fn parks(&self) -> bool {
         !matches!(
             self,
-            Event::ParameterStatus { .. } | Event::BackendKeyData { .. } | Event::Notice { .. } | Event::Notification { .. }
+            Event::ParameterStatus { .. }
+                | Event::BackendKeyData { .. }
+                | Event::Notice { .. }
+                | Event::Notification { .. }
         )
     }
 
@@ -80,22 +118,46 @@ impl Event {
 
     /// `shape`: parameter types and columns of a described statement, and the formats to ask for: binary where there is a decoder.
     pub(super) fn shape(parameter_types: Vec<u32>, columns: Vec<ColumnEvent>) -> Self {
-        let result_formats = columns.iter().map(|column| u8::from(types::has_binary_encoder(column.type_oid))).collect();
-        Event::Shape { parameter_types, columns, result_formats }
+        let result_formats = columns
+            .iter()
+            .map(|column| u8::from(types::has_binary_encoder(column.type_oid)))
+            .collect();
+        Event::Shape {
+            parameter_types,
+            columns,
+            result_formats,
+        }
     }
 
     /// CommandComplete: the tag is words, then numbers of which the last counts rows (`INSERT 0 5`, `SELECT 3`, `CREATE TABLE`).
     pub(super) fn complete(command_tag: &[u8]) -> Self {
         let tag = text(command_tag);
-        let words = tag.trim_end_matches(|character: char| character.is_ascii_digit() || character == ' ');
-        let row_count = tag.get(words.len()..).and_then(|numbers| numbers.rsplit(' ').next()).and_then(|last| last.parse().ok());
-        Event::Complete { command: words.to_string(), row_count }
+        let words =
+            tag.trim_end_matches(|character: char| character.is_ascii_digit() || character == ' ');
+        let row_count = tag
+            .get(words.len()..)
+            .and_then(|numbers| numbers.rsplit(' ').next())
+            .and_then(|last| last.parse().ok());
+        Event::Complete {
+            command: words.to_string(),
+            row_count,
+        }
     }
 }
 
 impl From<Failure> for Event {
-    fn from(Failure { code, message, detail }: Failure) -> Self {
-        Event::Failure { code, message, detail }
+    fn from(
+        Failure {
+            code,
+            message,
+            detail,
+        }: Failure,
+    ) -> Self {
+        Event::Failure {
+            code,
+            message,
+            detail,
+        }
     }
 }
 
@@ -125,7 +187,16 @@ pub(super) fn fields(fields: Fields<'_>) -> Vec<Field> {
     fields
         .iter()
         .filter(|(name, _)| *name != "localizedSeverity" || translated_only)
-        .map(|(name, text)| (if name == "localizedSeverity" { "severity" } else { name }, text.into_owned()))
+        .map(|(name, text)| {
+            (
+                if name == "localizedSeverity" {
+                    "severity"
+                } else {
+                    name
+                },
+                text.into_owned(),
+            )
+        })
         .collect()
 }
 
@@ -158,11 +229,21 @@ mod tests {
 
     #[test]
     fn events_have_their_kind_first() {
-        assert_eq!(Event::Ready { status: 'I' }.to_json(), r#"{"kind":"ready","status":"I"}"#);
         assert_eq!(
-            Event::KeyDerivation { salt: "AA==".into(), iterations: 1 }.to_json(),
+            Event::Ready { status: 'I' }.to_json(),
+            r#"{"kind":"ready","status":"I"}"#
+        );
+        assert_eq!(
+            Event::KeyDerivation {
+                salt: "AA==".into(),
+                iterations: 1
+            }
+            .to_json(),
             r#"{"kind":"keyDerivation","salt":"AA==","iterations":1}"#
         );
-        assert_eq!(Event::BackendKeyData { process_id: 3 }.to_json(), r#"{"kind":"backendKeyData","processId":3}"#);
+        assert_eq!(
+            Event::BackendKeyData { process_id: 3 }.to_json(),
+            r#"{"kind":"backendKeyData","processId":3}"#
+        );
     }
 }

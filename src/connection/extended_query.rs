@@ -62,16 +62,32 @@ pub(super) struct ExtendedQuery {
 
 impl ExtendedQuery {
     /// Writes the flight that learns a statement's types.
-    pub fn describe(sql: &[u8], flight: &mut Vec<u8>, statements: &mut Statements) -> Result<Self, TooLong> {
+    pub fn describe(
+        sql: &[u8],
+        flight: &mut Vec<u8>,
+        statements: &mut Statements,
+    ) -> Result<Self, TooLong> {
         let closes = close(flight, statements)?;
         frontend::parse(flight, b"", sql, &[])?;
         frontend::describe_statement(flight, b"")?;
         frontend::sync(flight)?;
-        Ok(Self::new(Step::DescribeParse, closes, 0, Use::Unnamed, None, RowSink::default()))
+        Ok(Self::new(
+            Step::DescribeParse,
+            closes,
+            0,
+            Use::Unnamed,
+            None,
+            RowSink::default(),
+        ))
     }
 
     /// Writes the flight that runs a statement.
-    pub fn execute(request: &Request<'_>, sink: RowSink, flight: &mut Vec<u8>, statements: &mut Statements) -> Result<Self, TooLong> {
+    pub fn execute(
+        request: &Request<'_>,
+        sink: RowSink,
+        flight: &mut Vec<u8>,
+        statements: &mut Statements,
+    ) -> Result<Self, TooLong> {
         let reference = statements.touch(request.shape);
         let closes = close(flight, statements)?;
         let (name, step): (&[u8], _) = match &reference {
@@ -82,15 +98,43 @@ impl ExtendedQuery {
         if step == Step::Parse {
             frontend::parse(flight, name, request.sql, request.parameter_types)?;
         }
-        frontend::bind(flight, b"", name, request.parameters, request.result_formats)?;
+        frontend::bind(
+            flight,
+            b"",
+            name,
+            request.parameters,
+            request.result_formats,
+        )?;
         frontend::describe_portal(flight, b"")?;
         frontend::execute(flight, b"", 0)?;
         frontend::sync(flight)?;
-        Ok(Self::new(step, closes, request.shape, reference, request.format, sink))
+        Ok(Self::new(
+            step,
+            closes,
+            request.shape,
+            reference,
+            request.format,
+            sink,
+        ))
     }
 
-    fn new(step: Step, closes: usize, shape: u32, reference: Use, format: Option<RowFormat>, sink: RowSink) -> Self {
-        ExtendedQuery { step, closes, shape, reference, format, parameter_types: Vec::new(), sink }
+    fn new(
+        step: Step,
+        closes: usize,
+        shape: u32,
+        reference: Use,
+        format: Option<RowFormat>,
+        sink: RowSink,
+    ) -> Self {
+        ExtendedQuery {
+            step,
+            closes,
+            shape,
+            reference,
+            format,
+            parameter_types: Vec::new(),
+            sink,
+        }
     }
 
     /// CloseComplete must come first, for the walk over all states.
@@ -99,7 +143,12 @@ impl ExtendedQuery {
         self.closes > 0
     }
 
-    pub fn receive(&mut self, tag: u8, message: BackendMessage<'_>, context: &mut Context<'_>) -> Result<Progress, Failure> {
+    pub fn receive(
+        &mut self,
+        tag: u8,
+        message: BackendMessage<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<Progress, Failure> {
         use BackendMessage as M;
         if self.closes > 0 && matches!(message, M::CloseComplete) {
             self.closes = self.closes.saturating_sub(1);
@@ -108,7 +157,9 @@ impl ExtendedQuery {
         self.step = match (self.step, message) {
             (_, M::ErrorResponse { fields }) => {
                 self.failed(fields.get("code").as_deref(), context.statements);
-                context.push(Event::Error { fields: event::fields(fields) });
+                context.push(Event::Error {
+                    fields: event::fields(fields),
+                });
                 // The server skips to the Sync, over what is left of the Closes too.
                 self.closes = 0;
                 Step::Ready
@@ -120,12 +171,16 @@ impl ExtendedQuery {
                 self.parameter_types = parameters.iter().collect();
                 Step::Columns
             }
-            (Step::Columns, M::RowDescription { columns }) => self.shape(event::columns(columns), context),
+            (Step::Columns, M::RowDescription { columns }) => {
+                self.shape(event::columns(columns), context)
+            }
             (Step::Columns, M::NoData) => self.shape(Vec::new(), context),
             (Step::Bind, M::BindComplete) => Step::PortalColumns,
             (Step::PortalColumns, M::RowDescription { columns }) => {
                 self.plan(columns, context.statements)?;
-                context.push(Event::Columns { columns: event::columns(columns) });
+                context.push(Event::Columns {
+                    columns: event::columns(columns),
+                });
                 Step::Rows
             }
             (Step::PortalColumns, M::NoData) => Step::NoRows,
@@ -150,7 +205,9 @@ impl ExtendedQuery {
             (Step::CopyOut, M::CopyData { .. } | M::CopyDone) => Step::CopyOut,
             (Step::CopyOut, M::CommandComplete { .. }) => Step::Ready,
             (Step::Ready, M::ReadyForQuery { status }) => {
-                context.push(Event::Ready { status: status.letter() });
+                context.push(Event::Ready {
+                    status: status.letter(),
+                });
                 return Ok(Progress::Done);
             }
             _ => return Err(Failure::unexpected("extended query", tag)),
@@ -172,11 +229,18 @@ impl ExtendedQuery {
     }
 
     fn shape(&mut self, columns: Vec<event::ColumnEvent>, context: &mut Context<'_>) -> Step {
-        context.push(Event::shape(core::mem::take(&mut self.parameter_types), columns));
+        context.push(Event::shape(
+            core::mem::take(&mut self.parameter_types),
+            columns,
+        ));
         Step::Ready
     }
 
-    fn plan(&mut self, columns: RowDescription<'_>, statements: &mut Statements) -> Result<(), Failure> {
+    fn plan(
+        &mut self,
+        columns: RowDescription<'_>,
+        statements: &mut Statements,
+    ) -> Result<(), Failure> {
         let Some(format) = self.format else {
             return Ok(());
         };
@@ -186,7 +250,14 @@ impl ExtendedQuery {
         }
         let plan = Rc::new(new_plan(columns, format)?);
         let row_description = columns.body().to_vec();
-        statements.keep_plan(self.shape, KnownPlan { row_description, format, plan: Rc::clone(&plan) });
+        statements.keep_plan(
+            self.shape,
+            KnownPlan {
+                row_description,
+                format,
+                plan: Rc::clone(&plan),
+            },
+        );
         self.sink.plan = Some(plan);
         Ok(())
     }
@@ -200,7 +271,10 @@ pub(super) fn new_plan(columns: RowDescription<'_>, format: RowFormat) -> Result
         format_code: column.format_code,
     });
     Plan::new(columns, format).map_err(|_| {
-        Failure::new("SHAPE_CHANGED", "the columns of this query have changed since it was learned; run it again")
+        Failure::new(
+            "SHAPE_CHANGED",
+            "the columns of this query have changed since it was learned; run it again",
+        )
     })
 }
 

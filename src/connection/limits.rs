@@ -62,7 +62,10 @@ pub struct RowSink {
 impl RowSink {
     /// A sink under `caps`.
     pub fn new(caps: Caps) -> Self {
-        RowSink { caps, ..RowSink::default() }
+        RowSink {
+            caps,
+            ..RowSink::default()
+        }
     }
 
     /// Takes one DataRow body. `Some(limit)`: the row did not go out and no further one will.
@@ -85,7 +88,9 @@ impl RowSink {
             rows.buffer.truncate(start);
             return Err(error);
         }
-        let byte_count = self.byte_count.saturating_add(rows.buffer.len().saturating_sub(start) as u64);
+        let byte_count = self
+            .byte_count
+            .saturating_add(rows.buffer.len().saturating_sub(start) as u64);
         if self.caps.bytes != 0 && byte_count > self.caps.bytes {
             rows.buffer.truncate(start);
             return Ok(Some(self.trip("bytes", self.caps.bytes, byte_count)));
@@ -96,6 +101,10 @@ impl RowSink {
 
     fn trip(&mut self, limit: &'static str, value: u64, observed: u64) -> Limit {
         self.discard = true;
-        Limit { limit, value, observed }
+        Limit {
+            limit,
+            value,
+            observed,
+        }
     }
 }

@@ -53,7 +53,11 @@ pub struct Settings {
 impl Default for Settings {
     /// PostgreSQL's own message limit of 1 GiB, 64 statements as in pgz.
     fn default() -> Self {
-        Settings { max_message_bytes: 1 << 30, statement_prefix: b"s".to_vec(), statement_cache_size: 64 }
+        Settings {
+            max_message_bytes: 1 << 30,
+            statement_prefix: b"s".to_vec(),
+            statement_cache_size: 64,
+        }
     }
 }
 
@@ -180,7 +184,11 @@ impl Connection {
             state: State {
                 phase: Phase::Fresh,
                 max_message_bytes: settings.max_message_bytes,
-                credentials: Credentials { allowed: Authentication::TRUST, max_iterations: 100_000, ..Credentials::default() },
+                credentials: Credentials {
+                    allowed: Authentication::TRUST,
+                    max_iterations: 100_000,
+                    ..Credentials::default()
+                },
                 startup_parameters: Vec::new(),
                 early_query: false,
                 heard: false,
@@ -202,12 +210,20 @@ impl Connection {
         if name == "user" {
             self.state.credentials.user = value.as_bytes().to_vec();
         }
-        self.state.startup_parameters.push((name.as_bytes().to_vec(), value.as_bytes().to_vec()));
+        self.state
+            .startup_parameters
+            .push((name.as_bytes().to_vec(), value.as_bytes().to_vec()));
     }
 
     /// How to prove who we are. `nonce`: base64 of 18 random bytes; `allowed`: bits of [`Authentication`];
     /// `max_iterations`: the most PBKDF2 rounds a server may ask for.
-    pub fn password(&mut self, password: Option<&str>, nonce: &str, allowed: u32, max_iterations: u32) {
+    pub fn password(
+        &mut self,
+        password: Option<&str>,
+        nonce: &str,
+        allowed: u32,
+        max_iterations: u32,
+    ) {
         let credentials = &mut self.state.credentials;
         credentials.password = password.map(|text| text.as_bytes().to_vec());
         credentials.nonce = String::from(nonce);
@@ -223,6 +239,11 @@ impl Connection {
     /// Operations asked for before authentication is over go out behind the last password message.
     pub fn early_query(&mut self, on: bool) {
         self.state.early_query = on;
+    }
+
+    /// Statements are named from their first use on, not from the second.
+    pub fn name_first_use(&mut self) {
+        self.state.statements.name_first_use();
     }
 
     /// From how many waiting row bytes on the status says ROWS_FULL.
@@ -245,8 +266,14 @@ impl Connection {
             return;
         }
         self.state.phase = Phase::Startup(Startup::new(protocol_version));
-        let State { startup_parameters, output, .. } = &mut self.state;
-        let pairs = startup_parameters.iter().map(|(name, value)| (name.as_slice(), value.as_slice()));
+        let State {
+            startup_parameters,
+            output,
+            ..
+        } = &mut self.state;
+        let pairs = startup_parameters
+            .iter()
+            .map(|(name, value)| (name.as_slice(), value.as_slice()));
         let written = frontend::startup_message(output, protocol_version, pairs);
         self.settle(written);
     }
@@ -254,7 +281,9 @@ impl Connection {
     /// The answer to a `keyDerivation` event: PBKDF2-HMAC-SHA-256 of the password, 32 bytes.
     pub fn salted_password(&mut self, key: &[u8; 32]) {
         let (phase, mut context) = self.state.split();
-        let Phase::Startup(startup) = phase else { return };
+        let Phase::Startup(startup) = phase else {
+            return;
+        };
         let proved = startup.salted_password(key, &mut context);
         self.state.release_pending();
         self.settle(proved);
@@ -280,12 +309,17 @@ impl Connection {
 
     /// Learns the parameter types and columns of `sql`: a `shape` event.
     pub fn describe(&mut self, sql: &str) {
-        self.operate(|flight, statements| ExtendedQuery::describe(sql.as_bytes(), flight, statements).map(Operation::Extended));
+        self.operate(|flight, statements| {
+            ExtendedQuery::describe(sql.as_bytes(), flight, statements).map(Operation::Extended)
+        });
     }
 
     /// Runs `sql`. `shape`: the caller's number for it, equal only for equal SQL and types; `parameters`: the middle of Bind;
     /// `format`: `None` counts rows without encoding them.
-    #[allow(clippy::too_many_arguments, reason = "it is one message's worth of arguments, and a struct would cross the boundary badly")]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "it is one message's worth of arguments, and a struct would cross the boundary badly"
+    )]
     pub fn execute(
         &mut self,
         shape: u32,
@@ -296,15 +330,26 @@ impl Connection {
         format: Option<RowFormat>,
         caps: Caps,
     ) {
-        let request = Request { shape, sql: sql.as_bytes(), parameter_types, result_formats, parameters, format };
+        let request = Request {
+            shape,
+            sql: sql.as_bytes(),
+            parameter_types,
+            result_formats,
+            parameters,
+            format,
+        };
         self.operate(|flight, statements| {
-            ExtendedQuery::execute(&request, RowSink::new(caps), flight, statements).map(Operation::Extended)
+            ExtendedQuery::execute(&request, RowSink::new(caps), flight, statements)
+                .map(Operation::Extended)
         });
     }
 
     /// Runs any number of statements by the simple query protocol.
     pub fn simple_query(&mut self, sql: &str, format: Option<RowFormat>, caps: Caps) {
-        self.operate(|flight, _| SimpleQuery::new(sql.as_bytes(), format, RowSink::new(caps), flight).map(Operation::Simple));
+        self.operate(|flight, _| {
+            SimpleQuery::new(sql.as_bytes(), format, RowSink::new(caps), flight)
+                .map(Operation::Simple)
+        });
     }
 
     /// Drops the shape's named statement; its Close rides in front of the next flight.
@@ -367,10 +412,16 @@ impl Connection {
         bit(!state.output.is_empty(), Status::OUTPUT)
             | bit(!state.rows.bytes().is_empty(), Status::ROWS)
             | bit(!state.events.is_empty(), Status::EVENT)
-            | bit(state.parked && !closed && self.deframer.unread() > 0, Status::MORE)
+            | bit(
+                state.parked && !closed && self.deframer.unread() > 0,
+                Status::MORE,
+            )
             | bit(state.busy(), Status::BUSY)
             | bit(closed, Status::CLOSED)
-            | bit(state.rows.bytes().len() >= state.flush_bytes, Status::ROWS_FULL)
+            | bit(
+                state.rows.bytes().len() >= state.flush_bytes,
+                Status::ROWS_FULL,
+            )
     }
 
     /// Reads messages until the input ends or an event parks.
@@ -384,7 +435,9 @@ impl Connection {
             state.heard = true;
             return Err(unencrypted_bytes());
         }
-        while !state.parked && !matches!(state.phase, Phase::Fresh | Phase::AwaitTls | Phase::Closed) {
+        while !state.parked
+            && !matches!(state.phase, Phase::Fresh | Phase::AwaitTls | Phase::Closed)
+        {
             let frame = match deframer.next_frame() {
                 Ok(Some(frame)) => frame,
                 Ok(None) => break,
@@ -398,12 +451,19 @@ impl Connection {
         Ok(())
     }
 
-    fn operate(&mut self, write: impl FnOnce(&mut Vec<u8>, &mut Statements) -> Result<Operation, TooLong>) {
+    fn operate(
+        &mut self,
+        write: impl FnOnce(&mut Vec<u8>, &mut Statements) -> Result<Operation, TooLong>,
+    ) {
         let state = &mut self.state;
         if matches!(state.phase, Phase::Closed) {
             return;
         }
-        let flight = if state.accepts_flights() { &mut state.output } else { &mut state.pending };
+        let flight = if state.accepts_flights() {
+            &mut state.output
+        } else {
+            &mut state.pending
+        };
         let start = flight.len();
         match write(flight, &mut state.statements) {
             Ok(operation) => state.operations.push_back(operation),
@@ -423,8 +483,25 @@ impl Connection {
 
 impl State {
     fn split(&mut self) -> (&mut Phase, Context<'_>) {
-        let State { phase, output, events, parked, statements, cancel_key, .. } = self;
-        (phase, Context { output, events, parked, statements, cancel_key })
+        let State {
+            phase,
+            output,
+            events,
+            parked,
+            statements,
+            cancel_key,
+            ..
+        } = self;
+        (
+            phase,
+            Context {
+                output,
+                events,
+                parked,
+                statements,
+                cancel_key,
+            },
+        )
     }
 
     fn busy(&self) -> bool {
@@ -452,9 +529,15 @@ impl State {
 
     fn fail(&mut self, failure: Failure) {
         // Whoever sends nonsense as the very first message is no PostgreSQL server, which says more than what the nonsense was.
-        let nonsense = matches!(failure.code, "PROTOCOL_VIOLATION" | "UNEXPECTED_MESSAGE" | "MESSAGE_TOO_LARGE");
+        let nonsense = matches!(
+            failure.code,
+            "PROTOCOL_VIOLATION" | "UNEXPECTED_MESSAGE" | "MESSAGE_TOO_LARGE"
+        );
         let failure = if nonsense && !self.heard {
-            Failure::new("NOT_POSTGRESQL", "what answers at this host and port is no PostgreSQL server; check both")
+            Failure::new(
+                "NOT_POSTGRESQL",
+                "what answers at this host and port is no PostgreSQL server; check both",
+            )
         } else {
             failure
         };
@@ -466,9 +549,10 @@ impl State {
 
     fn frame_error(&self, error: FrameError) -> Failure {
         match (&self.phase, error) {
-            (Phase::Startup(_), FrameError::TooLarge { .. }) => {
-                Failure::new("PROTOCOL_VIOLATION", "the server sent a longer message than any startup message is; the connection is closed")
-            }
+            (Phase::Startup(_), FrameError::TooLarge { .. }) => Failure::new(
+                "PROTOCOL_VIOLATION",
+                "the server sent a longer message than any startup message is; the connection is closed",
+            ),
             _ => Failure::from(error),
         }
     }
@@ -487,14 +571,19 @@ impl State {
             b'S' | b'N' => {
                 self.phase = Phase::Fresh;
                 let (_, mut context) = self.split();
-                context.push(Event::Tls { accepted: answer == b'S' });
+                context.push(Event::Tls {
+                    accepted: answer == b'S',
+                });
                 Ok(())
             }
             b'E' => Err(Failure::new(
                 "TLS_REFUSED",
                 "the server answered SSLRequest with an error (its text is not shown, since nothing proves who wrote it); is it a PostgreSQL server?",
             )),
-            _ => Err(Failure::new("NOT_POSTGRESQL", "what answers at this host and port is no PostgreSQL server; check both")),
+            _ => Err(Failure::new(
+                "NOT_POSTGRESQL",
+                "what answers at this host and port is no PostgreSQL server; check both",
+            )),
         }
     }
 
@@ -526,11 +615,23 @@ impl State {
             _ => None,
         };
         let Some(sink) = sink else {
-            return Err(Failure::unexpected("a conversation without rows", frame.tag));
+            return Err(Failure::unexpected(
+                "a conversation without rows",
+                frame.tag,
+            ));
         };
-        if let Some(Limit { limit, value, observed }) = sink.row(frame.body, &mut self.rows)? {
+        if let Some(Limit {
+            limit,
+            value,
+            observed,
+        }) = sink.row(frame.body, &mut self.rows)?
+        {
             let (_, mut context) = self.split();
-            context.push(Event::Limit { limit, value, observed });
+            context.push(Event::Limit {
+                limit,
+                value,
+                observed,
+            });
         }
         Ok(())
     }
@@ -539,11 +640,22 @@ impl State {
     fn asynchronous(&mut self, message: BackendMessage<'_>) -> bool {
         use event::text;
         let event = match message {
-            BackendMessage::NoticeResponse { fields } => Event::Notice { fields: event::fields(fields) },
-            BackendMessage::ParameterStatus { name, value } => Event::ParameterStatus { name: text(name), value: text(value) },
-            BackendMessage::NotificationResponse { process_id, channel, payload } => {
-                Event::Notification { process_id, channel: text(channel), payload: text(payload) }
-            }
+            BackendMessage::NoticeResponse { fields } => Event::Notice {
+                fields: event::fields(fields),
+            },
+            BackendMessage::ParameterStatus { name, value } => Event::ParameterStatus {
+                name: text(name),
+                value: text(value),
+            },
+            BackendMessage::NotificationResponse {
+                process_id,
+                channel,
+                payload,
+            } => Event::Notification {
+                process_id,
+                channel: text(channel),
+                payload: text(payload),
+            },
             _ => return false,
         };
         self.events.push_back(event);
@@ -551,17 +663,39 @@ impl State {
     }
 
     fn dispatch(&mut self, tag: u8, message: BackendMessage<'_>) -> Result<Progress, Failure> {
-        let State { phase, credentials, operations, output, events, parked, statements, cancel_key, .. } = self;
-        let mut context = Context { output, events, parked, statements, cancel_key };
+        let State {
+            phase,
+            credentials,
+            operations,
+            output,
+            events,
+            parked,
+            statements,
+            cancel_key,
+            ..
+        } = self;
+        let mut context = Context {
+            output,
+            events,
+            parked,
+            statements,
+            cancel_key,
+        };
         if let Phase::Startup(startup) = phase {
             return startup.receive(tag, message, credentials, &mut context);
         }
         match (operations.front_mut(), message) {
-            (Some(Operation::Extended(operation)), message) => operation.receive(tag, message, &mut context),
-            (Some(Operation::Simple(operation)), message) => operation.receive(tag, message, &mut context),
+            (Some(Operation::Extended(operation)), message) => {
+                operation.receive(tag, message, &mut context)
+            }
+            (Some(Operation::Simple(operation)), message) => {
+                operation.receive(tag, message, &mut context)
+            }
             // An idle session that is ended by the administrator says so before it goes.
             (None, BackendMessage::ErrorResponse { fields }) => {
-                context.push(Event::Error { fields: event::fields(fields) });
+                context.push(Event::Error {
+                    fields: event::fields(fields),
+                });
                 Ok(Progress::Continue)
             }
             (None, _) => Err(Failure::unexpected("an idle connection", tag)),
@@ -580,7 +714,10 @@ impl State {
 }
 
 fn unencrypted_bytes() -> Failure {
-    Failure::new("PROTOCOL_VIOLATION", "unencrypted bytes followed the answer to SSLRequest; somebody may sit between client and server")
+    Failure::new(
+        "PROTOCOL_VIOLATION",
+        "unencrypted bytes followed the answer to SSLRequest; somebody may sit between client and server",
+    )
 }
 
 impl Operation {
@@ -595,8 +732,12 @@ impl Operation {
     #[inline]
     fn row_sink(&mut self) -> Option<&mut RowSink> {
         match self {
-            Operation::Extended(operation) => (operation.step == extended_query::Step::Rows).then_some(&mut operation.sink),
-            Operation::Simple(operation) => (operation.step == simple_query::Step::Rows).then_some(&mut operation.sink),
+            Operation::Extended(operation) => {
+                (operation.step == extended_query::Step::Rows).then_some(&mut operation.sink)
+            }
+            Operation::Simple(operation) => {
+                (operation.step == simple_query::Step::Rows).then_some(&mut operation.sink)
+            }
         }
     }
 }

@@ -40,23 +40,41 @@ pub(super) struct SimpleQuery {
 
 impl SimpleQuery {
     /// Writes the Query message.
-    pub fn new(sql: &[u8], format: Option<RowFormat>, sink: RowSink, flight: &mut Vec<u8>) -> Result<Self, TooLong> {
+    pub fn new(
+        sql: &[u8],
+        format: Option<RowFormat>,
+        sink: RowSink,
+        flight: &mut Vec<u8>,
+    ) -> Result<Self, TooLong> {
         frontend::query(flight, sql)?;
-        Ok(SimpleQuery { step: Step::First, format, sink })
+        Ok(SimpleQuery {
+            step: Step::First,
+            format,
+            sink,
+        })
     }
 
-    pub fn receive(&mut self, tag: u8, message: BackendMessage<'_>, context: &mut Context<'_>) -> Result<Progress, Failure> {
+    pub fn receive(
+        &mut self,
+        tag: u8,
+        message: BackendMessage<'_>,
+        context: &mut Context<'_>,
+    ) -> Result<Progress, Failure> {
         use BackendMessage as M;
         self.step = match (self.step, message) {
             (_, M::ErrorResponse { fields }) => {
-                context.push(Event::Error { fields: event::fields(fields) });
+                context.push(Event::Error {
+                    fields: event::fields(fields),
+                });
                 Step::Ready
             }
             (Step::First | Step::Next, M::RowDescription { columns }) => {
                 if let Some(format) = self.format {
                     self.sink.plan = Some(Rc::new(new_plan(columns, format)?));
                 }
-                context.push(Event::Columns { columns: event::columns(columns) });
+                context.push(Event::Columns {
+                    columns: event::columns(columns),
+                });
                 Step::Rows
             }
             (Step::First | Step::Next | Step::Rows, M::CommandComplete { command_tag }) => {
@@ -78,7 +96,9 @@ impl SimpleQuery {
             (Step::CopyOut, M::CopyData { .. } | M::CopyDone) => Step::CopyOut,
             (Step::CopyOut, M::CommandComplete { .. }) => Step::Next,
             (Step::Next | Step::Ready, M::ReadyForQuery { status }) => {
-                context.push(Event::Ready { status: status.letter() });
+                context.push(Event::Ready {
+                    status: status.letter(),
+                });
                 return Ok(Progress::Done);
             }
             _ => return Err(Failure::unexpected("simple query", tag)),

@@ -47,12 +47,18 @@ pub(super) struct Startup {
 impl Startup {
     /// `protocol_version`: the one that StartupMessage asked for.
     pub fn new(protocol_version: u32) -> Self {
-        Startup { step: Step::Authentication, protocol_version }
+        Startup {
+            step: Step::Authentication,
+            protocol_version,
+        }
     }
 
     /// The answer to every password request has left or lies in the output: operations may follow behind it (early query).
     pub fn has_answered(&self) -> bool {
-        matches!(self.step, Step::SaslFinal(_) | Step::AuthenticationOk | Step::Ready)
+        matches!(
+            self.step,
+            Step::SaslFinal(_) | Step::AuthenticationOk | Step::Ready
+        )
     }
 
     /// The step's name, for the walk over all states.
@@ -78,10 +84,18 @@ impl Startup {
         use BackendMessage as M;
         match (&mut self.step, message) {
             (_, M::ErrorResponse { fields }) => {
-                context.push(Event::Error { fields: event::fields(fields) });
+                context.push(Event::Error {
+                    fields: event::fields(fields),
+                });
                 return Ok(Progress::Closed);
             }
-            (Step::Authentication, M::NegotiateProtocolVersion { version, unrecognized_options }) => self.negotiate(version, unrecognized_options)?,
+            (
+                Step::Authentication,
+                M::NegotiateProtocolVersion {
+                    version,
+                    unrecognized_options,
+                },
+            ) => self.negotiate(version, unrecognized_options)?,
             (Step::Authentication, M::AuthenticationOk) => {
                 allow(credentials, Authentication::TRUST)?;
                 self.step = Step::Ready;
@@ -101,21 +115,34 @@ impl Startup {
             (Step::Authentication, M::AuthenticationSasl { mechanisms }) => {
                 self.step = Step::SaslContinue(sasl(mechanisms, credentials, context)?);
             }
-            (Step::SaslContinue(_), M::AuthenticationSaslContinue { data }) => self.challenge(data, credentials, context)?,
+            (Step::SaslContinue(_), M::AuthenticationSaslContinue { data }) => {
+                self.challenge(data, credentials, context)?
+            }
             (Step::SaslFinal(scram), M::AuthenticationSaslFinal { data }) => {
                 scram.server_final_message(data)?;
                 self.step = Step::AuthenticationOk;
             }
-            (Step::SaslContinue(_) | Step::KeyDerivation(_) | Step::SaslFinal(_), M::AuthenticationOk) => {
+            (
+                Step::SaslContinue(_) | Step::KeyDerivation(_) | Step::SaslFinal(_),
+                M::AuthenticationOk,
+            ) => {
                 return Err(Failure::new(
                     "SCRAM_SERVER_SIGNATURE_MISMATCH",
                     "the server ended SCRAM without proving that it knows the password; it may be an impostor, and its answers were not used",
                 ));
             }
             (Step::AuthenticationOk, M::AuthenticationOk) => self.step = Step::Ready,
-            (Step::Ready, M::BackendKeyData { process_id, secret_key }) => context.backend_key_data(process_id, secret_key),
+            (
+                Step::Ready,
+                M::BackendKeyData {
+                    process_id,
+                    secret_key,
+                },
+            ) => context.backend_key_data(process_id, secret_key),
             (Step::Ready, M::ReadyForQuery { status }) => {
-                context.push(Event::Ready { status: status.letter() });
+                context.push(Event::Ready {
+                    status: status.letter(),
+                });
                 return Ok(Progress::Done);
             }
             _ => return Err(Failure::unexpected("startup", tag)),
@@ -129,25 +156,46 @@ impl Startup {
         if (VERSION_3_0..=self.protocol_version).contains(&version) && unrecognized_options == 0 {
             return Ok(());
         }
-        Err(Failure::new("PROTOCOL_VIOLATION", "the server answered StartupMessage with a protocol version or option that was not asked for"))
+        Err(Failure::new(
+            "PROTOCOL_VIOLATION",
+            "the server answered StartupMessage with a protocol version or option that was not asked for",
+        ))
     }
 
-    fn challenge(&mut self, data: &[u8], credentials: &Credentials, context: &mut Context<'_>) -> Result<(), Failure> {
-        let Step::SaslContinue(mut scram) = core::mem::replace(&mut self.step, Step::Authentication) else {
+    fn challenge(
+        &mut self,
+        data: &[u8],
+        credentials: &Credentials,
+        context: &mut Context<'_>,
+    ) -> Result<(), Failure> {
+        let Step::SaslContinue(mut scram) =
+            core::mem::replace(&mut self.step, Step::Authentication)
+        else {
             return Ok(());
         };
         let challenge = scram.server_first_message(data, credentials.max_iterations)?;
         if credentials.external_key_derivation {
-            context.push(Event::KeyDerivation { salt: challenge.salt_base64, iterations: challenge.iterations });
+            context.push(Event::KeyDerivation {
+                salt: challenge.salt_base64,
+                iterations: challenge.iterations,
+            });
             self.step = Step::KeyDerivation(scram);
             return Ok(());
         }
-        let key = salted_password(password(credentials)?, &challenge.salt, challenge.iterations);
+        let key = salted_password(
+            password(credentials)?,
+            &challenge.salt,
+            challenge.iterations,
+        );
         self.prove(scram, &key, context)
     }
 
     /// The answer to a `keyDerivation` event; at any other time it is dropped.
-    pub fn salted_password(&mut self, key: &[u8; 32], context: &mut Context<'_>) -> Result<(), Failure> {
+    pub fn salted_password(
+        &mut self,
+        key: &[u8; 32],
+        context: &mut Context<'_>,
+    ) -> Result<(), Failure> {
         match core::mem::replace(&mut self.step, Step::Authentication) {
             Step::KeyDerivation(scram) => self.prove(scram, key, context),
             step => {
@@ -157,7 +205,12 @@ impl Startup {
         }
     }
 
-    fn prove(&mut self, mut scram: Scram, key: &[u8; 32], context: &mut Context<'_>) -> Result<(), Failure> {
+    fn prove(
+        &mut self,
+        mut scram: Scram,
+        key: &[u8; 32],
+        context: &mut Context<'_>,
+    ) -> Result<(), Failure> {
         let message = scram.client_final_message(key)?;
         frontend::sasl_response(context.output, &message)?;
         self.step = Step::SaslFinal(scram);
@@ -170,10 +223,14 @@ fn allow(credentials: &Credentials, method: u32) -> Result<(), Failure> {
         return Ok(());
     }
     Err(match method {
-        Authentication::CLEARTEXT if credentials.allowed & Authentication::CLEARTEXT_WANTS_TLS != 0 => Failure::new(
-            "AUTH_CLEARTEXT_REFUSED",
-            "the server asks for the password in clear over a connection that is not encrypted; use sslmode=require or better, or set allowCleartextPassword",
-        ),
+        Authentication::CLEARTEXT
+            if credentials.allowed & Authentication::CLEARTEXT_WANTS_TLS != 0 =>
+        {
+            Failure::new(
+                "AUTH_CLEARTEXT_REFUSED",
+                "the server asks for the password in clear over a connection that is not encrypted; use sslmode=require or better, or set allowCleartextPassword",
+            )
+        }
         _ => Failure::new(
             "AUTH_METHOD_REFUSED",
             "the server asks for an authentication method that requireAuth does not list; correct pg_hba.conf or requireAuth",
@@ -182,12 +239,24 @@ fn allow(credentials: &Credentials, method: u32) -> Result<(), Failure> {
 }
 
 fn password(credentials: &Credentials) -> Result<&[u8], Failure> {
-    credentials.password.as_deref().ok_or_else(|| Failure::new("PASSWORD_MISSING", "the server asks for a password and none was given; set `password`"))
+    credentials.password.as_deref().ok_or_else(|| {
+        Failure::new(
+            "PASSWORD_MISSING",
+            "the server asks for a password and none was given; set `password`",
+        )
+    })
 }
 
-fn sasl(mechanisms: &[u8], credentials: &Credentials, context: &mut Context<'_>) -> Result<Scram, Failure> {
+fn sasl(
+    mechanisms: &[u8],
+    credentials: &Credentials,
+    context: &mut Context<'_>,
+) -> Result<Scram, Failure> {
     const MECHANISM: &[u8] = b"SCRAM-SHA-256";
-    if !mechanisms.split(|byte| *byte == 0).any(|mechanism| mechanism == MECHANISM) {
+    if !mechanisms
+        .split(|byte| *byte == 0)
+        .any(|mechanism| mechanism == MECHANISM)
+    {
         return Err(Failure::new(
             "AUTH_METHOD_UNSUPPORTED",
             "the server offers no SASL mechanism that this driver has; it needs SCRAM-SHA-256",

@@ -41,6 +41,8 @@ struct Named {
 pub struct Statements {
     prefix: Vec<u8>,
     capacity: usize,
+    /// Named from the first use on.
+    at_first_use: bool,
     counter: u32,
     /// Used once so far, unnamed.
     seen: Vec<u32>,
@@ -51,7 +53,20 @@ pub struct Statements {
 impl Statements {
     /// `capacity` 0: everything stays unnamed.
     pub fn new(prefix: &[u8], capacity: usize) -> Self {
-        Statements { prefix: prefix.to_vec(), capacity, counter: 0, seen: Vec::new(), named: Vec::new(), closing: Vec::new() }
+        Statements {
+            prefix: prefix.to_vec(),
+            capacity,
+            at_first_use: false,
+            counter: 0,
+            seen: Vec::new(),
+            named: Vec::new(),
+            closing: Vec::new(),
+        }
+    }
+
+    /// For callers who know that every statement comes again.
+    pub fn name_first_use(&mut self) {
+        self.at_first_use = true;
     }
 
     /// Notes one more use of `shape` and says how to refer to it.
@@ -64,6 +79,9 @@ impl Statements {
             let name = entry.name.clone();
             self.named.push(entry);
             return Use::Named(name);
+        }
+        if self.at_first_use {
+            return Use::ParseNamed(self.admit(shape));
         }
         if let Some(at) = self.seen.iter().position(|seen| *seen == shape) {
             self.seen.remove(at);
@@ -84,7 +102,11 @@ impl Statements {
         self.counter = self.counter.wrapping_add(1);
         let mut name = self.prefix.clone();
         name.extend_from_slice(itoa::Buffer::new().format(self.counter).as_bytes());
-        self.named.push(Named { shape, name: name.clone(), plan: None });
+        self.named.push(Named {
+            shape,
+            name: name.clone(),
+            plan: None,
+        });
         name
     }
 
@@ -120,14 +142,31 @@ impl Statements {
     }
 
     /// The plan made for this shape from the same columns, if there is one.
-    pub(super) fn plan(&self, shape: u32, row_description: &[u8], format: RowFormat) -> Option<Rc<Plan>> {
-        let known = self.named.iter().rev().find(|entry| entry.shape == shape)?.plan.as_ref()?;
-        (known.row_description == row_description && known.format == format).then(|| Rc::clone(&known.plan))
+    pub(super) fn plan(
+        &self,
+        shape: u32,
+        row_description: &[u8],
+        format: RowFormat,
+    ) -> Option<Rc<Plan>> {
+        let known = self
+            .named
+            .iter()
+            .rev()
+            .find(|entry| entry.shape == shape)?
+            .plan
+            .as_ref()?;
+        (known.row_description == row_description && known.format == format)
+            .then(|| Rc::clone(&known.plan))
     }
 
     /// Keeps a plan with the shape's named statement; does nothing for an unnamed one.
     pub(super) fn keep_plan(&mut self, shape: u32, known: KnownPlan) {
-        if let Some(entry) = self.named.iter_mut().rev().find(|entry| entry.shape == shape) {
+        if let Some(entry) = self
+            .named
+            .iter_mut()
+            .rev()
+            .find(|entry| entry.shape == shape)
+        {
             entry.plan = Some(known);
         }
     }
@@ -141,6 +180,14 @@ mod tests {
     fn named_from_the_second_use_and_bound_from_the_third() {
         let mut statements = Statements::new(b"p", 2);
         assert_eq!(statements.touch(7), Use::Unnamed);
+        assert_eq!(statements.touch(7), Use::ParseNamed(b"p1".to_vec()));
+        assert_eq!(statements.touch(7), Use::Named(b"p1".to_vec()));
+    }
+
+    #[test]
+    fn named_from_the_first_use_when_asked() {
+        let mut statements = Statements::new(b"p", 2);
+        statements.name_first_use();
         assert_eq!(statements.touch(7), Use::ParseNamed(b"p1".to_vec()));
         assert_eq!(statements.touch(7), Use::Named(b"p1".to_vec()));
     }

@@ -20,7 +20,10 @@ pub enum DecodeError {
 
 /// One message from the server. Variants and their fields carry PostgreSQL's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "fields are named as the protocol chapter names them")]
+#[allow(
+    missing_docs,
+    reason = "fields are named as the protocol chapter names them"
+)]
 pub enum BackendMessage<'a> {
     /// `AuthenticationOk`
     AuthenticationOk,
@@ -35,7 +38,10 @@ pub enum BackendMessage<'a> {
     /// `AuthenticationSASLFinal`
     AuthenticationSaslFinal { data: &'a [u8] },
     /// `BackendKeyData`; the key has 4 bytes in protocol 3.0, up to 256 in 3.2.
-    BackendKeyData { process_id: u32, secret_key: &'a [u8] },
+    BackendKeyData {
+        process_id: u32,
+        secret_key: &'a [u8],
+    },
     /// `BindComplete`
     BindComplete,
     /// `CloseComplete`
@@ -59,15 +65,24 @@ pub enum BackendMessage<'a> {
     /// `ErrorResponse`
     ErrorResponse { fields: Fields<'a> },
     /// `NegotiateProtocolVersion`: the newest version that the server has, written as in StartupMessage, and how many of our options it does not know.
-    NegotiateProtocolVersion { version: u32, unrecognized_options: u32 },
+    NegotiateProtocolVersion {
+        version: u32,
+        unrecognized_options: u32,
+    },
     /// `NoData`
     NoData,
     /// `NoticeResponse`
     NoticeResponse { fields: Fields<'a> },
     /// `NotificationResponse`
-    NotificationResponse { process_id: u32, channel: &'a [u8], payload: &'a [u8] },
+    NotificationResponse {
+        process_id: u32,
+        channel: &'a [u8],
+        payload: &'a [u8],
+    },
     /// `ParameterDescription`
-    ParameterDescription { parameters: ParameterDescription<'a> },
+    ParameterDescription {
+        parameters: ParameterDescription<'a>,
+    },
     /// `ParameterStatus`
     ParameterStatus { name: &'a [u8], value: &'a [u8] },
     /// `ParseComplete`
@@ -119,7 +134,11 @@ impl<'a> ParameterDescription<'a> {
 
     /// The type OID of each parameter.
     pub fn iter(&self) -> impl Iterator<Item = u32> + use<'a> {
-        self.oids.as_chunks().0.iter().map(|oid| u32::from_be_bytes(*oid))
+        self.oids
+            .as_chunks()
+            .0
+            .iter()
+            .map(|oid| u32::from_be_bytes(*oid))
     }
 }
 
@@ -198,7 +217,8 @@ impl<'a> BackendMessage<'a> {
             b'2' => bare(&reader, BackendMessage::BindComplete),
             b'3' => bare(&reader, BackendMessage::CloseComplete),
             b'A' => notification(&mut reader),
-            b'C' => whole_string(&mut reader).map(|command_tag| BackendMessage::CommandComplete { command_tag }),
+            b'C' => whole_string(&mut reader)
+                .map(|command_tag| BackendMessage::CommandComplete { command_tag }),
             b'D' => Ok(BackendMessage::DataRow { body }),
             b'E' => Fields::parse(body).map(|fields| BackendMessage::ErrorResponse { fields }),
             b'G' => copy_response(&mut reader, BackendMessage::CopyInResponse),
@@ -207,14 +227,16 @@ impl<'a> BackendMessage<'a> {
             b'K' => backend_key_data(&mut reader),
             b'N' => Fields::parse(body).map(|fields| BackendMessage::NoticeResponse { fields }),
             b'S' => parameter_status(&mut reader),
-            b'T' => RowDescription::parse(body).map(|columns| BackendMessage::RowDescription { columns }),
+            b'T' => RowDescription::parse(body)
+                .map(|columns| BackendMessage::RowDescription { columns }),
             b'W' => copy_response(&mut reader, BackendMessage::CopyBothResponse),
             b'Z' => ready_for_query(&mut reader),
             b'c' => bare(&reader, BackendMessage::CopyDone),
             b'd' => Ok(BackendMessage::CopyData { data: body }),
             b'n' => bare(&reader, BackendMessage::NoData),
             b's' => bare(&reader, BackendMessage::PortalSuspended),
-            b't' => ParameterDescription::parse(body).map(|parameters| BackendMessage::ParameterDescription { parameters }),
+            b't' => ParameterDescription::parse(body)
+                .map(|parameters| BackendMessage::ParameterDescription { parameters }),
             b'v' => negotiate_protocol_version(&mut reader),
             _ => return Err(DecodeError::UnknownType(tag)),
         };
@@ -238,15 +260,22 @@ fn authentication(body: &[u8]) -> Result<BackendMessage<'_>, DecodeError> {
             while !reader.string().map_err(malformed)?.is_empty() {}
             BackendMessage::AuthenticationSasl { mechanisms }
         }
-        11 => BackendMessage::AuthenticationSaslContinue { data: reader.remaining() },
-        12 => BackendMessage::AuthenticationSaslFinal { data: reader.remaining() },
+        11 => BackendMessage::AuthenticationSaslContinue {
+            data: reader.remaining(),
+        },
+        12 => BackendMessage::AuthenticationSaslFinal {
+            data: reader.remaining(),
+        },
         _ => return Err(DecodeError::UnknownAuthentication(kind)),
     };
     reader.end().map_err(malformed)?;
     Ok(message)
 }
 
-fn bare<'a>(reader: &Reader<'a>, message: BackendMessage<'a>) -> Result<BackendMessage<'a>, Malformed> {
+fn bare<'a>(
+    reader: &Reader<'a>,
+    message: BackendMessage<'a>,
+) -> Result<BackendMessage<'a>, Malformed> {
     reader.end()?;
     Ok(message)
 }
@@ -258,7 +287,10 @@ fn whole_string<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
 }
 
 /// int8 overall format, int16 number of columns, int16 format of each: checked, then not needed before COPY has calls of its own.
-fn copy_response<'a>(reader: &mut Reader<'a>, message: BackendMessage<'a>) -> Result<BackendMessage<'a>, Malformed> {
+fn copy_response<'a>(
+    reader: &mut Reader<'a>,
+    message: BackendMessage<'a>,
+) -> Result<BackendMessage<'a>, Malformed> {
     reader.u8()?;
     let count = usize::from(reader.u16()?);
     reader.bytes(count.saturating_mul(2))?;
@@ -271,23 +303,38 @@ fn backend_key_data<'a>(reader: &mut Reader<'a>) -> Result<BackendMessage<'a>, M
     if !(4..=256).contains(&secret_key.len()) {
         return Err(Malformed);
     }
-    Ok(BackendMessage::BackendKeyData { process_id, secret_key })
+    Ok(BackendMessage::BackendKeyData {
+        process_id,
+        secret_key,
+    })
 }
 
-fn negotiate_protocol_version<'a>(reader: &mut Reader<'a>) -> Result<BackendMessage<'a>, Malformed> {
+fn negotiate_protocol_version<'a>(
+    reader: &mut Reader<'a>,
+) -> Result<BackendMessage<'a>, Malformed> {
     let version = reader.u32()?;
     let unrecognized_options = u32::try_from(reader.i32()?).map_err(|_| Malformed)?;
     for _ in 0..unrecognized_options {
         reader.string()?;
     }
-    bare(reader, BackendMessage::NegotiateProtocolVersion { version, unrecognized_options })
+    bare(
+        reader,
+        BackendMessage::NegotiateProtocolVersion {
+            version,
+            unrecognized_options,
+        },
+    )
 }
 
 fn notification<'a>(reader: &mut Reader<'a>) -> Result<BackendMessage<'a>, Malformed> {
     let process_id = reader.u32()?;
     let channel = reader.string()?;
     let payload = whole_string(reader)?;
-    Ok(BackendMessage::NotificationResponse { process_id, channel, payload })
+    Ok(BackendMessage::NotificationResponse {
+        process_id,
+        channel,
+        payload,
+    })
 }
 
 fn parameter_status<'a>(reader: &mut Reader<'a>) -> Result<BackendMessage<'a>, Malformed> {

@@ -63,7 +63,9 @@ impl<'a> Fields<'a> {
 
     /// The field of this name (`"code"`, `"severity"` …).
     pub fn get(&self, name: &str) -> Option<Cow<'a, str>> {
-        self.iter().find(|(known, _)| *known == name).map(|(_, text)| text)
+        self.iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, text)| text)
     }
 }
 
@@ -73,7 +75,8 @@ mod tests {
 
     #[test]
     fn fields_are_named_and_unknown_codes_skipped() {
-        let fields = Fields::parse(b"SFEHLER\0VERROR\0C22012\0?new\0Mdivision by zero\0\0").unwrap();
+        let fields =
+            Fields::parse(b"SFEHLER\0VERROR\0C22012\0?new\0Mdivision by zero\0\0").unwrap();
         assert_eq!(fields.get("severity").unwrap(), "ERROR");
         assert_eq!(fields.get("code").unwrap(), "22012");
         assert_eq!(fields.iter().count(), 4);

@@ -51,7 +51,12 @@ pub struct Deframer {
 impl Deframer {
     /// `limit`: the longest message accepted, in bytes of its length field.
     pub fn new(limit: usize) -> Self {
-        Deframer { buffer: Vec::new(), start: 0, end: 0, limit }
+        Deframer {
+            buffer: Vec::new(),
+            start: 0,
+            end: 0,
+            limit,
+        }
     }
 
     /// Changes the longest message accepted.
@@ -118,16 +123,25 @@ impl Deframer {
             return Ok(None);
         };
         let length = i32::from_be_bytes([a, b, c, d]);
-        let Some(body_length) = usize::try_from(length).ok().and_then(|length| length.checked_sub(4)) else {
+        let Some(body_length) = usize::try_from(length)
+            .ok()
+            .and_then(|length| length.checked_sub(4))
+        else {
             return Err(FrameError::Length(length));
         };
         if body_length > self.limit {
-            return Err(FrameError::TooLarge { tag, length: body_length });
+            return Err(FrameError::TooLarge {
+                tag,
+                length: body_length,
+            });
         }
         let Some(body) = rest.get(..body_length) else {
             return Ok(None);
         };
-        self.start = self.start.saturating_add(HEADER).saturating_add(body_length);
+        self.start = self
+            .start
+            .saturating_add(HEADER)
+            .saturating_add(body_length);
         Ok(Some(Frame { tag, body }))
     }
 }
@@ -144,7 +158,9 @@ mod tests {
 
     #[test]
     fn a_message_in_any_split_comes_out_whole() {
-        let stream = [b'Z', 0, 0, 0, 5, b'I', b'1', 0, 0, 0, 4, b'C', 0, 0, 0, 6, b'A', 0];
+        let stream = [
+            b'Z', 0, 0, 0, 5, b'I', b'1', 0, 0, 0, 4, b'C', 0, 0, 0, 6, b'A', 0,
+        ];
         for size in 1..=stream.len() {
             let mut deframer = Deframer::new(100);
             let mut seen = vec![];
@@ -154,7 +170,11 @@ mod tests {
                     seen.push((frame.tag, frame.body.to_vec()));
                 }
             }
-            assert_eq!(seen, [(b'Z', vec![b'I']), (b'1', vec![]), (b'C', vec![b'A', 0])], "chunks of {size}");
+            assert_eq!(
+                seen,
+                [(b'Z', vec![b'I']), (b'1', vec![]), (b'C', vec![b'A', 0])],
+                "chunks of {size}"
+            );
             assert_eq!(deframer.unread(), 0);
         }
     }
@@ -173,7 +193,13 @@ mod tests {
     fn an_oversized_message_is_refused_from_its_header() {
         let mut deframer = Deframer::new(1000);
         feed(&mut deframer, &[b'D', 0x70, 0, 0, 0]);
-        assert_eq!(deframer.next_frame(), Err(FrameError::TooLarge { tag: b'D', length: 0x7000_0000 - 4 }));
+        assert_eq!(
+            deframer.next_frame(),
+            Err(FrameError::TooLarge {
+                tag: b'D',
+                length: 0x7000_0000 - 4
+            })
+        );
         assert!(deframer.buffer.capacity() < 1000);
     }
 

@@ -38,7 +38,11 @@ pub fn bind(
 }
 
 /// `CancelRequest`, sent alone on a connection of its own.
-pub fn cancel_request(buffer: &mut Vec<u8>, process_id: u32, secret_key: &[u8]) -> Result<(), TooLong> {
+pub fn cancel_request(
+    buffer: &mut Vec<u8>,
+    process_id: u32,
+    secret_key: &[u8],
+) -> Result<(), TooLong> {
     message(buffer, None, |body| {
         body.int32(CANCEL_REQUEST_CODE);
         body.int32(process_id);
@@ -84,7 +88,12 @@ pub fn execute(buffer: &mut Vec<u8>, portal: &[u8], maximum_rows: u32) -> Result
 }
 
 /// `Parse`, with the parameter types that are known (none: the server infers all).
-pub fn parse(buffer: &mut Vec<u8>, prepared_statement: &[u8], query: &[u8], parameter_types: &[u32]) -> Result<(), TooLong> {
+pub fn parse(
+    buffer: &mut Vec<u8>,
+    prepared_statement: &[u8],
+    query: &[u8],
+    parameter_types: &[u32],
+) -> Result<(), TooLong> {
     message(buffer, Some(b'P'), |body| {
         body.string(prepared_statement);
         body.string(query);
@@ -104,7 +113,11 @@ pub fn query(buffer: &mut Vec<u8>, query: &[u8]) -> Result<(), TooLong> {
 }
 
 /// `SASLInitialResponse`.
-pub fn sasl_initial_response(buffer: &mut Vec<u8>, mechanism: &[u8], data: &[u8]) -> Result<(), TooLong> {
+pub fn sasl_initial_response(
+    buffer: &mut Vec<u8>,
+    mechanism: &[u8],
+    data: &[u8],
+) -> Result<(), TooLong> {
     message(buffer, Some(b'p'), |body| {
         body.string(mechanism);
         body.int32(data.len() as u32);
@@ -176,6 +189,9 @@ mod tests {
     fn cancel_request_has_the_length_of_its_key() {
         let mut buffer = Vec::new();
         cancel_request(&mut buffer, 7, &[1, 2, 3, 4]).unwrap();
-        assert_eq!(buffer, [0, 0, 0, 16, 0x04, 0xd2, 0x16, 0x2e, 0, 0, 0, 7, 1, 2, 3, 4]);
+        assert_eq!(
+            buffer,
+            [0, 0, 0, 16, 0x04, 0xd2, 0x16, 0x2e, 0, 0, 0, 7, 1, 2, 3, 4]
+        );
     }
 }

@@ -59,6 +59,10 @@ impl<'a> Reader<'a> {
     /// Succeeds only at the end of the body: trailing bytes mean that the two sides disagree about the layout.
     #[inline]
     pub fn end(&self) -> Result<(), Malformed> {
-        if self.rest.is_empty() { Ok(()) } else { Err(Malformed) }
+        if self.rest.is_empty() {
+            Ok(())
+        } else {
+            Err(Malformed)
+        }
     }
 }

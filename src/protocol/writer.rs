@@ -50,7 +50,11 @@ impl Body<'_> {
 }
 
 /// Appends one message of type `tag` (`None`: the untyped startup messages) whose body `write` fills.
-pub fn message(buffer: &mut Vec<u8>, tag: Option<u8>, write: impl FnOnce(&mut Body<'_>)) -> Result<(), TooLong> {
+pub fn message(
+    buffer: &mut Vec<u8>,
+    tag: Option<u8>,
+    write: impl FnOnce(&mut Body<'_>),
+) -> Result<(), TooLong> {
     let start = buffer.len();
     buffer.extend(tag);
     let at = buffer.len();

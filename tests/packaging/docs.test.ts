@@ -1,0 +1,28 @@
+// What the documents say is so: the README's figures are those of bench/results, its Worker is short, its links lead somewhere.
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync, readdirSync } from "node:fs";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+
+const root = fileURLToPath(new URL("../../", import.meta.url));
+const read = (name: string) => readFileSync(path.join(root, name), "utf8");
+
+test("the README's figures are those of bench/results", () => {
+  execFileSync(process.execPath, ["bench/readme.mjs", "--check"], { cwd: root, stdio: "pipe" });
+});
+
+test("the README's Worker handler has at most 12 lines", () => {
+  const [, code = ""] = /```ts\n(import \{ createClient[^]*?)```/.exec(read("README.md")) ?? [];
+  expect(code).toContain("export default");
+  expect(code.split("\n").filter((line) => line.trim() !== "").length).toBeLessThanOrEqual(12);
+});
+
+const pages = ["README.md", "HACKING.md", "CHANGELOG.md", "SECURITY.md", ...readdirSync(path.join(root, "docs"), { recursive: true }).map((name) => `docs/${name}`)];
+test.each(pages.filter((name) => name.endsWith(".md")))("every link and every file named in %s is there", (page) => {
+  const text = read(page);
+  const links = [...text.matchAll(/\]\(([^)#:]+)(#[^)]*)?\)/g)].map(([, target]) => path.join(path.dirname(page), target!));
+  const files = [...text.matchAll(/`((?:src|js|tests|docs|bench|scripts)\/[\w./-]+)`/g)].map(([, target]) => target!);
+  const missing = [...links, ...files].filter((target) => !existsSync(path.join(root, target)));
+  expect(missing).toEqual([]);
+});

@@ -1,0 +1,40 @@
+// What belongs to two requests of one Worker, in plain miniflare (the vitest pool runs all tests in one context and hides it): a client
+// kept in a global fails fast and typed in the next request, isolate-wide caches serve every request, and a trap in one request
+// leaves the next a working core.
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { fileURLToPath } from "node:url";
+import { testServers } from "../integration/servers.ts";
+import { startWorker, type Worker } from "./host.mjs";
+
+const [server] = testServers().servers;
+let worker: Worker;
+beforeAll(async () => {
+  const url = `${server!.url.split("?")[0]}?sslmode=disable`;
+  worker = await startWorker({ entry: fileURLToPath(new URL("fixture/two-requests.ts", import.meta.url)), options: { bindings: { URL: url } } });
+});
+afterAll(() => worker?.stop());
+
+const get = async (path: string) => (await (await fetch(new URL(path, worker.url))).json()) as Record<string, unknown>;
+
+test("a client kept from another request rejects at once with a typed error", async () => {
+  expect(await get("/keep")).toEqual({ rows: [{ a: 1 }] });
+  const from = performance.now();
+  const answer = await get("/use");
+  expect(answer).toMatchObject({ typed: true, code: "CONNECTION_LOST" });
+  expect(performance.now() - from).toBeLessThan(2000);
+});
+
+test("closing a client of another request settles", async () => {
+  await get("/keep");
+  expect(await get("/close")).toEqual({ closed: true });
+});
+
+test("two requests at once share caches and keep their rows apart", async () => {
+  const answers = await Promise.all(Array.from({ length: 20 }, (_, n) => get(`/echo?n=${n}`)));
+  answers.forEach((answer, n) => expect(answer).toEqual({ rows: [{ n }] }));
+});
+
+test("a trap rejects its connection with CORE_TRAPPED, and the next request works", async () => {
+  expect(await get("/trap")).toMatchObject({ typed: true, code: "CORE_TRAPPED" });
+  expect(await get("/keep")).toEqual({ rows: [{ a: 1 }] });
+});

@@ -6,6 +6,7 @@
 // identity. One with nested fragments is compiled anew each time: the same template may get another fragment, or a value.
 
 import { UsageError } from "./errors.ts";
+import { isText } from "./text.ts";
 
 /** A statement: text with $1, $2, … and one value for each. */
 export interface Query {
@@ -136,8 +137,7 @@ function defined(value: unknown, index: number): unknown {
 }
 
 function checkedText(text: string): string {
-  // Half a surrogate pair would silently become U+FFFD on the wire; NUL would end the text there.
-  if (typeof text === "string" && !/[\0\ud800-\udfff]/u.test(text)) return text;
+  if (isText(text)) return text;
   throw new UsageError("INVALID_QUERY", "SQL must be text without NUL characters and halves of surrogate pairs.");
 }
 

@@ -3,6 +3,7 @@
 //
 // Knows the connection only as something that runs and abandons operations. Must not know SQL or result formats.
 import { AbortError, TimeoutError, type Facts, type PgzError } from "../errors.ts";
+import { onAbort } from "../abort.ts";
 import type { CoreConnection } from "./boundary.ts";
 import type { Connection } from "./connection.ts";
 import type { Operation, Sink } from "./operation.ts";
@@ -26,15 +27,11 @@ export class Call<T> {
       this.#reject = reject;
     });
     const timer = timeout ? setTimeout(() => this.interrupt((facts) => new TimeoutError("QUERY_TIMEOUT", `The call did not end within ${timeout} ms (timeout).`, facts)), timeout) : undefined;
-    const aborted = (event: { target: unknown }) => this.interrupt((facts) => new AbortError((event.target as AbortSignal).reason, facts));
+    const stops = signals.map((signal) => onAbort(signal, () => this.interrupt((facts) => new AbortError(signal?.reason, facts))));
     this.#release = () => {
       clearTimeout(timer);
-      for (const signal of signals) signal?.removeEventListener("abort", aborted);
+      for (const stop of stops) stop();
     };
-    for (const signal of signals) {
-      if (signal?.aborted) aborted({ target: signal });
-      else signal?.addEventListener("abort", aborted);
-    }
     if (this.finished) this.#release();
   }
 

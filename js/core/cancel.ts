@@ -2,6 +2,7 @@
 //
 // The end matters: the server closes that socket after it has signalled the session, so a cancel that has been waited for cannot
 // meet the next statement. Knows nothing of operations: who calls says whether there is still something to cancel.
+import { onAbort } from "../abort.ts";
 import { dial, type Target } from "./dial.ts";
 import { createCore } from "./module.ts";
 
@@ -12,14 +13,14 @@ export async function sendCancelRequest(target: Target, key: () => Uint8Array | 
     try {
       const { socket } = await dial(target, core, signal);
       const close = () => void socket.close();
-      signal.addEventListener("abort", close, { once: true });
+      const stop = onAbort(signal, close);
       try {
         const request = signal.aborted ? undefined : key();
         if (!request?.length) return;
         await socket.write(request);
         while (await socket.read());
       } finally {
-        signal.removeEventListener("abort", close);
+        stop();
         close();
       }
     } finally {

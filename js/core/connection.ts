@@ -4,7 +4,7 @@
 // Knows the socket contract, the core and its events. Must not know SQL, parameters, users' promises or how streams work.
 import type { Config } from "../config.ts";
 import { ConnectionError, fromErrorResponse, fromFailure, PgzError, ResponseTooLargeError, UsageError } from "../errors.ts";
-import { connectionLost, tlsFailed } from "../sockets/contract.ts";
+import { connectionLost, reasonOf, tlsFailed } from "../sockets/contract.ts";
 import { EVENT, MORE, OUTPUT, ROWS, ROWS_FULL, type Core, type CoreConnection, type Event } from "./boundary.ts";
 import { sendCancelRequest } from "./cancel.ts";
 import type { Link } from "./dial.ts";
@@ -255,7 +255,7 @@ export class Connection {
         if (operation) this.#ended(operation);
         break;
       case "failure":
-        this.destroy(event.code === "TLS_REFUSED" ? new ConnectionError("TLS_REFUSED", event.message, { stage: "tls" }) : fromFailure(event, { committed: operation?.committed ?? false }));
+        this.destroy(fromFailure(event, { committed: operation?.committed }));
     }
   }
 
@@ -310,8 +310,7 @@ export class Connection {
     const known = cause instanceof PgzError;
     if (known && cause.code !== "CONNECTION_LOST") return this.destroy(cause);
     // A socket knows neither how far the session had come nor what has gone downstream.
-    const reason = cause instanceof Error ? cause.message.replace(/^The connection[^:]*: |\.$/g, "") : String(cause);
-    this.destroy(this.#lost(reason, known ? cause.cause : cause));
+    this.destroy(this.#lost(reasonOf(cause), known ? cause.cause : cause));
   }
 
   #lost(reason: string, cause?: unknown): PgzError {

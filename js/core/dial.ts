@@ -1,6 +1,7 @@
 // A socket to the server, encrypted as one attempt of the TLS plan says; for a session and for a CancelRequest alike.
 //
 // Knows the socket contract and SSLRequest (through the core). Must not know authentication or queries.
+import { onAbort } from "../abort.ts";
 import type { Config, TlsAttempt, TlsPlan } from "../config.ts";
 import { ConnectionError, fromFailure } from "../errors.ts";
 import { connectionLost, type Connector, type Socket, type TlsOptions } from "../sockets/contract.ts";
@@ -56,19 +57,14 @@ async function acceptsTls(socket: Socket, core: Core): Promise<boolean> {
   const event = core.nextEvent();
   if (event?.kind === "tls") return event.accepted;
   if (event?.kind !== "failure") throw connectionLost("the server did not answer SSLRequest", { retryable: true }, "tls");
-  if (event.code === "TLS_REFUSED") throw new ConnectionError("TLS_REFUSED", event.message, { stage: "tls", retryable: true });
   throw fromFailure(event, { retryable: true });
 }
 
 /** `work`, unless the signal aborts first: on workerd a connect or a handshake may stay pending for ever. What comes too late is dropped. */
 export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal, late: (value: T) => void = () => {}): Promise<T> {
   return new Promise<T>((resolve, reject) => {
-    const aborted = () => reject(signal.reason);
-    if (signal.aborted) aborted();
-    signal.addEventListener("abort", aborted, { once: true });
-    work
-      .then((value) => (signal.aborted ? late(value) : resolve(value)), reject)
-      .finally(() => signal.removeEventListener("abort", aborted));
+    const stop = onAbort(signal, () => reject(signal.reason));
+    work.then((value) => (signal.aborted ? late(value) : resolve(value)), reject).finally(stop);
   });
 }
 

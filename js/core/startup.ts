@@ -1,6 +1,7 @@
 // From a configuration to a session: the attempts of the TLS plan, who we are, and the deadline over all of it.
 //
 // Knows the configuration and what the core must be told before StartupMessage. Must not know queries or their callers.
+import { onAbort } from "../abort.ts";
 import { allowedMethods, allowsEarlyQuery, deservesNextAttempt, startupParameters, tlsPlan, type Config } from "../config.ts";
 import { AbortError, TimeoutError, type PgzError } from "../errors.ts";
 import { Connection } from "./connection.ts";
@@ -19,16 +20,14 @@ const WEBCRYPTO_ITERATIONS = 100_000;
  */
 export async function openConnection(config: Config, giveUp: AbortController): Promise<Connection> {
   const { signal: user, connectTimeout } = config;
-  const aborted = () => giveUp.abort(new AbortError(user?.reason, { retryable: true }));
   const timer = setTimeout(() => {
     giveUp.abort(new TimeoutError("CONNECT_TIMEOUT", `The server did not let us in within ${connectTimeout} ms (connectTimeout).`, { retryable: true }));
   }, connectTimeout);
+  const stop = onAbort(user, () => giveUp.abort(new AbortError(user?.reason, { retryable: true })));
   const done = () => {
     clearTimeout(timer);
-    user?.removeEventListener("abort", aborted);
+    stop();
   };
-  if (user?.aborted) aborted();
-  user?.addEventListener("abort", aborted);
   try {
     const connection = await attempts(config, giveUp.signal);
     connection.startup.done.then(done, done);
@@ -76,11 +75,9 @@ async function open(target: Parameters<typeof dial>[0], last: boolean, signal: A
     const connection = new Connection(link, core, config, config.maxProtocolVersion === "3.2" ? 196610 : 196608, (salt, iterations) =>
       saltedPassword(prepared!, salt, iterations),
     );
-    const aborted = () => connection.destroy(signal.reason as PgzError);
     const { done } = connection.startup;
-    signal.addEventListener("abort", aborted);
-    const over = () => signal.removeEventListener("abort", aborted);
-    done.then(over, over);
+    const stop = onAbort(signal, () => connection.destroy(signal.reason as PgzError));
+    done.then(stop, stop);
     if (!early) await done;
     return connection;
   } catch (error) {

@@ -33,8 +33,6 @@ export async function execute(call: Caller, connection: Connection, execution: E
   for (let again = true; ; again = false) {
     let shape = shapes.get(server, text);
     if (!shape) {
-      // The server could not count them either: its own count is an int16.
-      if (values.length > 0xffff) encodeParameters(values, []);
       const learning = call.operate(connection, (handle) => handle.describe(text));
       await learning.done;
       if (call.finished) return undefined;

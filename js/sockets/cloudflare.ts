@@ -3,8 +3,9 @@
 // Knows workerd's streams; must not know PostgreSQL. No nodejs_compat needed.
 // Workers always verify certificates against public roots and send no ALPN: options beyond that are refused before this file.
 import { connect as openSocket } from "cloudflare:sockets";
+import { onAbort } from "../abort.ts";
 import type { Capabilities } from "../core/runtime.ts";
-import { connectFailed, connectionLost, tlsFailed, type Connector, type Socket } from "./contract.ts";
+import { connectFailed, connectionLost, reasonOf, tlsFailed, type Connector, type Socket } from "./contract.ts";
 
 export const capabilities: Capabilities = { canSkipVerification: false, canUseCustomCa: false, canAlpn: false, canClientCertificate: false };
 
@@ -29,16 +30,15 @@ export const connect: Connector = async ({ host, port, tls, signal, readBuffer }
   // startTls() exists only for sockets opened with "starttls".
   const raw = openSocket({ hostname: host, port }, { secureTransport: tls ? (tls.negotiation === "direct" ? "on" : "starttls") : "off", allowHalfOpen: false });
   // There is no connect timeout, and close() of a socket stuck in connect never settles either: it is only given up.
-  const abandon = () => discard(raw);
-  signal.addEventListener("abort", abandon, { once: true });
+  const stop = onAbort(signal, () => discard(raw));
   raw.closed.catch(ignore);
   try {
     // Only `opened` tells of a refused connection: a pending read would report a clean end. DNS, refusal and forbidden addresses look alike.
     await raw.opened;
   } catch (cause) {
-    throw connectFailed("tcp", messageOf(cause), cause);
+    throw connectFailed("tcp", reasonOf(cause), cause);
   } finally {
-    signal.removeEventListener("abort", abandon);
+    stop();
   }
   return new CloudflareSocket(raw, readBuffer);
 };
@@ -68,7 +68,7 @@ class CloudflareSocket implements Socket {
       if (++this.#reads % READS_IN_A_ROW === 0) await new Promise((resolve) => setTimeout(resolve));
       result = await this.#reader.read(new Uint8Array(this.#buffer));
     } catch (cause) {
-      throw connectionLost(messageOf(cause), { cause });
+      throw connectionLost(reasonOf(cause), { cause });
     }
     // The old workerd reports an RST as a clean end too; the caller takes an end without Terminate as a loss.
     if (result.done || !result.value) return null;
@@ -80,7 +80,7 @@ class CloudflareSocket implements Socket {
     try {
       await this.#writer.write(bytes); // the only back-pressure there is: `ready` and desiredSize do not tell
     } catch (cause) {
-      throw connectionLost(messageOf(cause), { cause });
+      throw connectionLost(reasonOf(cause), { cause });
     }
   }
 
@@ -95,7 +95,7 @@ class CloudflareSocket implements Socket {
       await secured.opened; // the old workerd resolves it even for an untrusted certificate
       return new CloudflareSocket(secured, this.#size);
     } catch (cause) {
-      throw tlsFailed(messageOf(cause), cause);
+      throw tlsFailed(reasonOf(cause), cause);
     }
   }
 
@@ -112,10 +112,6 @@ function discard(raw: ReturnType<typeof openSocket>): void {
   } catch {
     // "Cannot perform I/O on behalf of a different request": the runtime closes it with that request.
   }
-}
-
-function messageOf(cause: unknown): string {
-  return cause instanceof Error ? cause.message.replace(/\.$/, "") : String(cause);
 }
 
 function ignore(): void {}

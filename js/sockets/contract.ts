@@ -58,3 +58,8 @@ export function tlsFailed(reason: string, cause?: unknown): ConnectionError {
 export function connectionLost(reason: string, facts?: Facts, stage: Stage = "session"): ConnectionError {
   return new ConnectionError("CONNECTION_LOST", `The connection to the server was lost: ${reason}.`, { ...facts, stage });
 }
+
+/** An error's words as the end of one of the sentences above, or of one again. */
+export function reasonOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message.replace(/^The connection[^:]*: |\.$/g, "") : String(cause);
+}

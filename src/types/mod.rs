@@ -207,18 +207,13 @@ impl Layout {
             Layout::Array {
                 element_oid,
                 element,
-                quoted: false,
-            } => {
-                let append =
-                    |out: &mut Writer<'_>, value: &[u8]| out.lend(|out| element.append(value, out));
-                out.lend(|out| array::append(out, value, element_oid, append))
-            }
-            Layout::Array {
-                element_oid,
-                element,
-                quoted: true,
+                quoted: in_quotes,
             } => array::append(out, value, element_oid, |out, value| {
-                quoted(out, |out| element.append(value, out))
+                if in_quotes {
+                    quoted(out, |out| element.append(value, out))
+                } else {
+                    element.append(value, out)
+                }
             }),
             Layout::Text(text) => text.append(value, out),
             Layout::QuotedText(text) => quoted(out, |out| text.append(value, out)),

@@ -129,7 +129,8 @@ impl Writer<'_> {
             Some(room) => *room = *block,
             None => grow_and_put(self.bytes, self.at, block),
         }
-        self.at += length;
+        // Exact: the block has just found room behind `at`. 0.9 kB (gzip) of overflow checks less.
+        self.at = self.at.wrapping_add(length);
     }
 
     /// Appends the first `length` bytes of `readable`, which may go on behind them: what follows a field in its row saves the case

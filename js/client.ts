@@ -2,8 +2,8 @@
 //
 // Knows options, calls and results. Must not know sockets, wasm or messages. A client never reconnects: what it knows of its
 // session (transactions, settings) would silently be gone. One that is broken rejects each call at once; make a new one.
-import { resolveConfig, type Config, type ConnectInput, type Options } from "./config.ts";
-import { AbortError, ConnectionError, UsageError, type PgzError } from "./errors.ts";
+import { callOption, oneOf, resolveConfig, type Config, type ConnectInput, type Options } from "./config.ts";
+import { AbortError, UsageError, type PgzError } from "./errors.ts";
 import { ROWS_ARRAYS, ROWS_NDJSON, ROWS_NONE, type BoundaryStats, type Column, type RowFormat } from "./core/boundary.ts";
 import { Call } from "./core/call.ts";
 import { within, type Connection } from "./core/connection.ts";
@@ -13,6 +13,7 @@ import { resultStream } from "./core/result-stream.ts";
 import { runtime, type ByteChannel } from "./core/runtime.ts";
 import { openConnection } from "./core/startup.ts";
 import { execute } from "./core/statement.ts";
+import { connectionLost } from "./sockets/contract.ts";
 import { toQuery, type Query, type QueryInput } from "./sql.ts";
 
 export interface CallOptions {
@@ -82,7 +83,7 @@ export class Client {
     const tagged = Array.isArray(input);
     const query = tagged ? toQuery(input as unknown as TemplateStringsArray, ...rest) : toQuery(input as QueryInput);
     const options = ((!tagged && rest[0]) || {}) as QueryOptions;
-    const mode = oneOf("rowMode", options.rowMode ?? "object", "object", "array");
+    const mode = oneOf("object", "array")(options.rowMode ?? "object", "rowMode");
     let rows: Row[] = [];
     let fields: readonly Column[] = [];
     const sink = (): Sink => ({
@@ -159,9 +160,9 @@ export class Client {
   #run<T>(options: CallOptions & { closeWhenDone?: boolean | undefined }, body: (call: Call<T>, connection: Connection) => Promise<void>, stream = false): Promise<T> {
     if (this.#closing) throw new UsageError("CLIENT_CLOSED", "The client is closed: make a new one.", { retryable: true });
     if (this.#stream && !this.#stream.finished) {
-      throw new UsageError("STREAM_OPEN", "A stream of this client is not finished: read it to its end or cancel it first, or use another client.");
+      throw new UsageError("STREAM_OPEN", "A stream of this client is unfinished: read it to its end, cancel it, or use another client.");
     }
-    const call = new Call<T>([options.signal, this.#config.signal], limit("timeout", options.timeout, this.#config.timeout));
+    const call = new Call<T>([options.signal, this.#config.signal], callOption(this.#config, "timeout", options.timeout));
     if (stream) this.#stream = call;
     const before = this.#turn;
     const work = (async () => {
@@ -179,13 +180,13 @@ export class Client {
   }
 
   #execute(call: Parameters<typeof execute>[0], connection: Connection, query: Query, format: RowFormat, options: CallOptions, sink: () => Sink): Promise<Operation | undefined> {
-    const { maxRows, maxBytes } = this.#config;
-    return execute(call, connection, { query, format, sink, maxRows: limit("maxRows", options.maxRows, maxRows), maxBytes: limit("maxBytes", options.maxBytes, maxBytes) });
+    const limit = (name: "maxRows" | "maxBytes") => callOption(this.#config, name, options[name]);
+    return execute(call, connection, { query, format, sink, maxRows: limit("maxRows"), maxBytes: limit("maxBytes") });
   }
 
   #openStream(input: QueryInput, options: StreamOptions, channel?: ByteChannel): Promise<ReadableStream<Uint8Array>> {
     const query = toQuery(input);
-    oneOf("format", options.format ?? "ndjson", "ndjson");
+    oneOf("ndjson")(options.format ?? "ndjson", "format");
     return this.#run(options, (call: Call<ReadableStream<Uint8Array>>, connection) => this.#feed(call, connection, query, options, channel), true);
   }
 
@@ -222,12 +223,12 @@ export class Client {
     if (!closed) return connection;
     // What ended a startup says more than that it ended.
     if (!connection.established) throw closed;
-    throw new ConnectionError("CONNECTION_LOST", "The connection was lost before this call; make a new client.", { stage: "session", retryable: true, cause: closed });
+    throw connectionLost("before this call; make a new client", { retryable: true, cause: closed });
   }
 
   async #close(): Promise<void> {
     await within(CLOSE_GRACE, this.#turn);
-    this.#closed = new UsageError("CLIENT_CLOSED", "The client was closed before the call was sent.", { retryable: true });
+    this.#closed = new UsageError("CLIENT_CLOSED", "The client is closed: make a new one.", { retryable: true });
     this.#giveUp?.abort(this.#closed);
     await this.#connection?.close();
   }
@@ -244,15 +245,4 @@ export function createClient(config: ConnectInput, options?: Options): Client {
 /** A client that is connected. */
 export async function connect(config: ConnectInput, options?: Options): Promise<Client> {
   return createClient(config, options).open();
-}
-
-function limit(name: string, given: number | undefined, inherited: number): number {
-  const value = given ?? inherited;
-  if (Number.isSafeInteger(value) && value >= 0 && (name !== "timeout" || value <= 0x7fffffff)) return value;
-  throw new UsageError("INVALID_OPTION", `Option "${name}" must be a whole number from 0.`);
-}
-
-function oneOf<T extends string>(name: string, value: T, ...values: T[]): T {
-  if (values.includes(value)) return value;
-  throw new UsageError("INVALID_OPTION", `Option "${name}" must be one of ${values.join(", ")}.`);
 }

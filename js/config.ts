@@ -9,6 +9,7 @@
 
 import { PgzError, UsageError } from "./errors.ts";
 import type { Connector } from "./sockets/contract.ts";
+import { isText } from "./text.ts";
 
 /** libpq's six values with libpq's meanings; `docs/options.md` says what each becomes on which runtime. */
 export type SslMode = "disable" | "allow" | "prefer" | "require" | "verify-ca" | "verify-full";
@@ -134,7 +135,7 @@ export function resolveConfig(input: ConnectInput, runtime: Defaults = {}, overr
   }
   const { password, key } = all as Options;
   all.startup = Object.entries(all.startup as object);
-  all.password = async () => (typeof password === "function" ? checkedPassword(await password()) : password);
+  all.password = async () => (typeof password === "function" ? passwordText(await password(), "password") : password);
   all.key = () => key;
   const config = Object.freeze(all) as unknown as Config;
   checkTogether(config, key);
@@ -183,7 +184,7 @@ export function tlsPlan(config: Config, runtime: RuntimeTls): TlsPlan {
 
   const direct = config.sslnegotiation === "direct";
   const need = (can: boolean, option: string) => {
-    if (!can) throw new UsageError("UNSUPPORTED_ON_RUNTIME", `${runtime.name} cannot do what option "${option}" asks for: leave it out, or see docs/options.md.`);
+    if (!can) throw new UsageError("UNSUPPORTED_ON_RUNTIME", `${runtime.name} cannot do what option "${option}" asks for.`);
   };
   need(ca === undefined || runtime.canUseCustomCa, "ca");
   need(cert === undefined || runtime.canClientCertificate, "cert");
@@ -231,82 +232,66 @@ export function startupParameters(config: Config): [name: string, value: string]
 
 function read(input: unknown, given: Map<string, unknown>): void {
   if (typeof input === "string") return readUrl(input, given);
-  if (typeof input !== "object" || input === null) throw invalidUrl("Pass a postgres:// URL, an object with options, or a binding with a connectionString");
+  const unusable = "Pass a URL, options, or a binding with a connectionString";
+  if (typeof input !== "object" || input === null) throw invalidUrl(unusable);
   const { connectionString, href } = input as { connectionString?: unknown; href?: unknown };
   if (typeof connectionString === "string") readUrl(connectionString, given);
   // Only plain objects are asked for options: a Hyperdrive binding's `connect` is not the option of that name.
   const prototype: unknown = Object.getPrototypeOf(input);
   if (prototype === null || Object.getPrototypeOf(prototype) === null) return readObject(input, given);
   if (typeof href === "string") return readUrl(href, given);
-  if (typeof connectionString !== "string") throw invalidUrl("This object has no connectionString");
+  if (typeof connectionString !== "string") throw invalidUrl(unusable);
 }
 
 function readObject(input: object, given: Map<string, unknown>): void {
   for (const [name, value] of Object.entries(input)) {
     if (name === "connectionString" || value === undefined) continue;
-    if (!Object.hasOwn(table, name)) throw unknown(`option "${name}"`, name, Object.keys(table));
+    if (!optionNames.includes(name)) throw unknown(`option "${name}"`, name, optionNames);
     given.set(name, value);
   }
 }
 
-/** libpq's URL parameters; `connect_timeout` is in seconds there. */
-const parameters: Record<string, keyof Options> = {
-  host: "host",
-  port: "port",
-  dbname: "database",
-  user: "user",
-  password: "password",
-  application_name: "applicationName",
-  options: "options",
-  sslmode: "sslmode",
-  sslnegotiation: "sslnegotiation",
-  require_auth: "requireAuth",
-  channel_binding: "channelBinding",
-  connect_timeout: "connectTimeout",
-  max_protocol_version: "maxProtocolVersion",
-};
-const files: Record<string, keyof Options> = { sslrootcert: "ca", sslcert: "cert", sslkey: "key" };
+/** libpq's URL parameters. Each is the option of that name, in the case of JavaScript; `dbname` alone is called otherwise. */
+const parameters =
+  "host port dbname user password application_name options sslmode sslnegotiation require_auth channel_binding connect_timeout max_protocol_version".split(" ");
+/** Those that name a file, and the options that take its text. */
+const files = new Map<string, keyof Options>([["sslrootcert", "ca"], ["sslcert", "cert"], ["sslkey", "key"]]);
 
 // user:password @ host or [IPv6] : port / database ? parameters. As in libpq the first @ before any / ends the user information;
 // a later @ means a password that is not percent-encoded, of which a part would be taken for a host or a parameter.
-const URL_FORM = /^postgres(?:ql)?:\/\/(?:([^@/]*)@)?(\[[^\]@/]*\]|[^:/?[\]@]*)(?::([^/?@]*))?(?:\/([^?@]*))?(?:\?([^@]*))?$/i;
+const URL_FORM = /^postgres(?:ql)?:\/\/(?:([^:@/]*)(?::([^@/]*))?@)?(\[[^[\]@/]*\]|[^:/?[\]@]*)(?::([^/?@]*))?(?:\/([^?@]*))?(?:\?([^@]*))?$/i;
 
 function readUrl(text: string, given: Map<string, unknown>): void {
-  const [matched, userinfo, host, port, database, query] = URL_FORM.exec(text.trim()) ?? [];
-  if (matched === undefined) throw invalidUrl("It must look like postgres://user:password@host:5432/database?sslmode=require");
-  const set = (name: string, value: string | undefined) => {
-    const decoded = value && decode(value);
-    if (decoded) given.set(name, numeric.has(name) ? wholeNumber(decoded) : decoded);
+  const [matched, user, password, host, port, database, query = ""] = URL_FORM.exec(text.trim()) ?? [];
+  if (matched === undefined) throw invalidUrl("It must look like postgres://user:password@host:port/database?sslmode=require");
+  const set = (name: string, encoded = "") => {
+    const value = decode(encoded);
+    if (value) given.set(name, name === "port" || name === "connectTimeout" ? wholeNumber(value) : value);
   };
-  const colon = userinfo?.indexOf(":") ?? -1;
-  set("user", colon < 0 ? userinfo : userinfo?.slice(0, colon));
-  if (colon >= 0) given.set("password", decode(userinfo?.slice(colon + 1) ?? ""));
-  set("host", host?.replace(/^\[(.*)\]$/, "$1"));
+  set("user", user);
+  if (password !== undefined) given.set("password", decode(password));
+  set("host", host?.replace(/[[\]]/g, ""));
   set("port", port);
   set("database", database);
-  for (const pair of query?.split("&") ?? []) {
-    if (pair === "") continue;
-    const equals = pair.indexOf("=");
-    const parameter = decode(equals < 0 ? pair : pair.slice(0, equals));
-    readParameter(parameter, equals < 0 ? "" : pair.slice(equals + 1), set);
+  for (const pair of query.split("&")) {
+    const [parameter = "", ...values] = pair.split("=");
+    if (pair) readParameter(decode(parameter), values.join("="), set);
   }
 }
 
 function readParameter(parameter: string, value: string, set: (name: string, value: string) => void): void {
-  const name = Object.hasOwn(parameters, parameter) ? parameters[parameter] : undefined;
-  if (name === "connectTimeout") return set(name, `${value}000`);
-  if (name !== undefined) return set(name, value);
-  const file = Object.hasOwn(files, parameter) ? files[parameter] : undefined;
-  if (file === undefined) throw unknown(/^[a-z_]{1,40}$/i.test(parameter) ? `URL parameter "${parameter}"` : "URL parameter", parameter, Object.keys(parameters));
+  // Seconds in libpq.
+  if (parameter === "connect_timeout") value += "000";
+  if (parameters.includes(parameter)) return set(parameter === "dbname" ? "database" : parameter.replace(/_./g, (text) => text.charAt(1).toUpperCase()), value);
+  const file = files.get(parameter);
+  if (!file) throw unknown(`URL parameter${/^[a-z_]{1,40}$/i.test(parameter) ? ` "${parameter}"` : ""}`, parameter, parameters);
   // libpq's word for the runtime's own certificates, and the default here.
-  if (parameter === "sslrootcert" && value === "system") return;
-  throw new UsageError("UNKNOWN_OPTION", `The URL parameter "${parameter}" names a file, which is not read here: pass the PEM text as option "${file}".`);
+  if (file === "ca" && value === "system") return;
+  throw new UsageError("UNKNOWN_OPTION", `URL parameter "${parameter}" names a file: pass the PEM text as option "${file}".`);
 }
 
-const numeric = new Set<string>(["port", "connectTimeout"] satisfies (keyof Options)[]);
-
 function wholeNumber(text: string): number {
-  return /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
+  return /^\d+$/.test(text) ? Number(text) : Number.NaN;
 }
 
 function decode(text: string): string {
@@ -314,63 +299,64 @@ function decode(text: string): string {
     return decodeURIComponent(text);
   } catch {
     // No cause: it may quote the text.
-    throw invalidUrl("A % must be followed by two hexadecimal digits; write a % itself as %25");
+    throw invalidUrl("Write % itself as %25");
   }
 }
 
 // -- checking --------------------------------------------------------------------------------------------------------------
 
-type Rule = (value: unknown, name: string) => unknown;
+/** Gives the value back, or throws and says what the option of this name must be. */
+type Rule = <T>(value: T, name: string) => T;
 
-function oneOf(...values: unknown[]): Rule {
-  return (value, name) => (values.includes(value) ? value : invalid(name, `one of ${values.join(", ")}`));
+function rule(must: string, holds: (value: unknown) => unknown): Rule {
+  return (value, name) => (holds(value) ? value : invalid(name, must));
+}
+
+export function oneOf(...values: unknown[]): Rule {
+  return rule(`one of ${values.join(", ")}`, (value) => values.includes(value));
 }
 
 function whole(min: number, max: number): Rule {
-  return (value, name) =>
-    Number.isInteger(value) && (value as number) >= min && (value as number) <= max ? value : invalid(name, `a whole number from ${min} to ${max}`);
+  return rule(`a whole number from ${min} to ${max}`, (value) => Number.isInteger(value) && (value as number) >= min && (value as number) <= max);
 }
 
-function text(form: RegExp, must: string): Rule {
-  return (value, name) => (typeof value === "string" && form.test(value) ? value : invalid(name, must));
-}
-
-const WELL_FORMED = /^[^\0\ud800-\udfff]*$/u;
-const anyText = text(WELL_FORMED, "text without NUL");
-const someText = text(/^[^\0\ud800-\udfff]+$/u, "text without NUL, and not empty");
-const pem = text(/^[^\0]*-----BEGIN [^\0]+$/, "PEM text (-----BEGIN …)");
+const anyText = rule("text without NUL", isText);
+const someText = rule("text without NUL, not empty", (value) => value && isText(value));
+// An empty password is text like any other.
+const passwordText = rule("text without NUL, or a function that gives it", isText);
+const pem = rule("PEM text (-----BEGIN …)", (value) => isText(value) && /-----BEGIN ./.test(value));
 const flag = oneOf(true, false);
 const count = whole(0, Number.MAX_SAFE_INTEGER);
 /** What a timer can hold: 24 days. */
-const milliseconds = whole(0, 0x7fffffff);
-const SSLMODES = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"];
+const LONGEST = 0x7fffffff;
+const milliseconds = whole(0, LONGEST);
 const RESERVED = /^(user|database|options|application_name|client_encoding|replication|_pq_\..*)?$/i;
 
 type Fallback = (sofar: Config, runtime: Defaults) => unknown;
 
 /** Per option what it must be, and its default: a value, one that follows from the options above it, or none. */
 const table: { readonly [K in keyof Options]-?: readonly [rule: Rule, fallback?: Fallback | string | number | boolean | object] } = {
-  host: [text(/^[^\0-\x20,/@\x7f\ud800-\udfff]+$/u, "one host name or address (no list, no path of a Unix socket)"), "localhost"],
+  host: [rule("one host name or address", (value) => isText(value) && /^[^\0-\x20,/@\x7f]+$/.test(value)), "localhost"],
   port: [whole(1, 65_535), 5432],
   // The default is refused: there has to be one.
   user: [someText, ""],
   database: [someText, ({ user }) => user],
-  password: [(value) => (typeof value === "function" ? value : checkedPassword(value))],
+  password: [(value, name) => (typeof value === "function" ? value : passwordText(value, name))],
   applicationName: [anyText, "pgz-edge"],
-  startup: [startup, {}],
+  startup: [rule("an object of texts without NUL, none of them an option of its own or client_encoding", isStartup), {}],
   options: [anyText, ""],
   localLink: [flag, ({ host }) => host.endsWith(".hyperdrive.local")],
-  sslmode: [sslmode, ({ localLink }) => (localLink ? "disable" : "prefer")],
+  sslmode: [oneOf("disable", "allow", "prefer", "require", "verify-ca", "verify-full"), ({ localLink }) => (localLink ? "disable" : "prefer")],
   sslnegotiation: [oneOf("postgres", "direct"), "postgres"],
   servername: [someText],
   ca: [pem],
   cert: [pem],
   key: [pem],
-  requireAuth: [requireAuth],
+  requireAuth: [rule('a list of none, password, md5, scram-sha-256, all or none with "!", that leaves one', (value) => typeof value === "string" && requiredMethods(value))],
   allowCleartextPassword: [flag, false],
-  channelBinding: [channelBinding, "prefer"],
+  channelBinding: [oneOf("disable", "prefer", "require"), "prefer"],
   scramMaxIterations: [whole(1, 100_000_000), 100_000],
-  connectTimeout: [whole(1, 0x7fffffff), 10_000],
+  connectTimeout: [whole(1, LONGEST), 10_000],
   timeout: [milliseconds, 0],
   maxRows: [count, 0],
   maxBytes: [count, 0],
@@ -383,94 +369,62 @@ const table: { readonly [K in keyof Options]-?: readonly [rule: Rule, fallback?:
   keepAlive: [milliseconds, 30_000],
   readBuffer: [whole(1 << 10, 1 << 24), 1 << 16],
   maxProtocolVersion: [oneOf("3.0", "3.2"), "3.0"],
-  connect: [(value, name) => (typeof value === "function" ? value : invalid(name, "a function (see the socket contract)"))],
-  signal: [(value, name) => (typeof (value as AbortSignal | null)?.addEventListener === "function" ? value : invalid(name, "an AbortSignal"))],
+  connect: [rule("a function", (value) => typeof value === "function")],
+  signal: [rule("an AbortSignal", (value) => typeof (value as AbortSignal | null)?.addEventListener === "function")],
 };
 
-/** The names of all options, for the comparison with docs/options.md. */
+/** The names of all options. */
 export const optionNames: readonly string[] = Object.keys(table);
 
-function startup(value: unknown, name: string): unknown {
-  const must = "an object of names and texts without NUL; user, database, options and applicationName are options of their own";
-  if (typeof value !== "object" || value === null) return invalid(name, must);
-  for (const [key, item] of Object.entries(value)) {
-    if (RESERVED.test(key) || !WELL_FORMED.test(key) || typeof item !== "string" || !WELL_FORMED.test(item)) return invalid(name, must);
-  }
-  return value;
+/** An option that a call may have too: its own value by the same rule, else the connection's. */
+export function callOption(config: Config, name: "timeout" | "maxRows" | "maxBytes", given: number | undefined): number {
+  return table[name][0](given ?? config[name], name);
 }
 
-function sslmode(value: unknown): unknown {
-  if (SSLMODES.includes(value as string)) return value;
-  throw new UsageError("INVALID_SSLMODE", `Option "sslmode" must be one of ${SSLMODES.join(", ")}.`);
-}
-
-function requireAuth(value: unknown, name: string): unknown {
-  if (typeof value === "string" && requiredMethods(value)) return value;
-  return invalid(name, `a list of none, password, md5, scram-sha-256, all with or all without "!", that leaves at least one`);
-}
-
-function channelBinding(value: unknown, name: string): unknown {
-  if (value !== "require") return oneOf("disable", "prefer", "require")(value, name);
-  throw new UsageError("CHANNEL_BINDING_UNSUPPORTED", `Option "channelBinding" (channel_binding in a URL) cannot be "require": no runtime's socket shows the server's certificate. Use sslmode=verify-full.`);
+function isStartup(value: unknown): boolean {
+  return typeof value === "object" && value !== null && Object.entries(value).every(([name, text]) => isText(name) && !RESERVED.test(name) && isText(text));
 }
 
 function checkTogether(config: Config, key: string | undefined): void {
   if ((config.cert === undefined) !== (key === undefined)) invalid("key", `given together with "cert"`);
   // As libpq: direct TLS cannot fall back, so a mode that may do without TLS contradicts it.
-  if (config.sslnegotiation === "direct" && !/^(require|verify-)/.test(config.sslmode)) {
-    invalid("sslmode", `"require" or stronger with sslnegotiation "direct"`);
+  if (config.sslnegotiation === "direct" && !/^(require|verify-)/.test(config.sslmode)) invalid("sslnegotiation", '"postgres" unless sslmode is "require" or stronger');
+  if (config.channelBinding === "require") {
+    throw new UsageError("CHANNEL_BINDING_UNSUPPORTED", 'Option "channelBinding" cannot be "require" on any runtime: use sslmode=verify-full.');
   }
 }
 
-function checkedPassword(value: unknown): string {
-  // An empty password is text like any other; NUL would end it on the wire.
-  return typeof value === "string" && WELL_FORMED.test(value) ? value : invalid("password", "text without NUL, or a function that gives it");
-}
-
-const METHODS: Record<string, number> = { none: 1, password: 2, md5: 4, "scram-sha-256": 8 };
+/** The bits of `allowedMethods` from 1 on; what follows are libpq's words too, but nothing here speaks them. */
+const METHODS = ["none", "password", "md5", "scram-sha-256", "gss", "sspi", "oauth"];
 
 /** libpq's require_auth as bits; 0 when it is malformed or leaves nothing. */
-function requiredMethods(list: string | undefined): number {
-  if (list === undefined) return 15;
+function requiredMethods(list = "!gss"): number {
   const names = list.split(",").map((name) => name.trim());
-  const excluding = list.trim().startsWith("!");
+  const excluding = /^\s*!/.test(list);
   let bits = 0;
   for (const name of names) {
-    if (name.startsWith("!") !== excluding) return 0;
-    const method = excluding ? name.slice(1) : name;
-    // gss, sspi and oauth are libpq's words too, but nothing here speaks them.
-    if (!Object.hasOwn(METHODS, method) && !/^(gss|sspi|oauth)$/.test(method)) return 0;
-    bits |= METHODS[method] ?? 0;
+    const bit = METHODS.indexOf(excluding ? name.slice(1) : name);
+    if (bit < 0 || name.startsWith("!") !== excluding) return 0;
+    bits |= 1 << bit;
   }
-  return excluding ? 15 & ~bits : bits;
+  return 15 & (excluding ? ~bits : bits);
 }
 
 // -- errors ----------------------------------------------------------------------------------------------------------------
 
 function invalid(name: string, must: string): never {
-  throw new UsageError("INVALID_OPTION", `Option "${name}" must be ${must}.`);
+  throw new UsageError(name === "sslmode" ? "INVALID_SSLMODE" : "INVALID_OPTION", `Option "${name}" must be ${must}.`);
 }
 
 function invalidUrl(why: string): UsageError {
-  return new UsageError("INVALID_URL", `The connection URL cannot be read. ${why}; percent-encode @ : / ? # % in user and password.`);
+  return new UsageError("INVALID_URL", `The URL cannot be read. ${why}; percent-encode @ : / ? # % in user and password.`);
 }
 
+/** The nearest name is the one with the longest beginning in common, whatever the case and the punctuation. */
 function unknown(what: string, name: string, known: readonly string[]): UsageError {
-  const begun = known.find((other) => other.toLowerCase().startsWith(name.toLowerCase()));
-  const nearest = begun ?? [...known].sort((a, b) => distance(name, a) - distance(name, b))[0];
-  return new UsageError("UNKNOWN_OPTION", `Unknown ${what}. The nearest known name is "${nearest}".`);
-}
-
-/** Levenshtein distance, over the first 40 characters and without regard to case. */
-function distance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
-  for (const letter of a.slice(0, 40).toLowerCase()) {
-    const above = row;
-    row = [(above[0] ?? 0) + 1];
-    for (let j = 1; j <= b.length; j++) {
-      const same = letter === b.charAt(j - 1).toLowerCase() ? 0 : 1;
-      row.push(Math.min((above[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1, (above[j - 1] ?? 0) + same));
-    }
-  }
-  return row.at(-1) ?? 0;
+  const letters = (text: string) => text.toLowerCase().replace(/[^a-z]/g, "");
+  let beginning = letters(name.slice(0, 40));
+  const begins = (other: string) => letters(other).startsWith(beginning);
+  while (!known.some(begins)) beginning = beginning.slice(0, -1);
+  return new UsageError("UNKNOWN_OPTION", `Unknown ${what}. The nearest known name is "${known.find(begins)}".`);
 }

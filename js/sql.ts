@@ -46,11 +46,9 @@ export function toQuery(input: QueryInput | TemplateStringsArray, ...values: unk
   if (typeof input === "string") return { text: checkedText(input), values: [] };
   if (isTemplate(input)) return new Fragment(input, values);
   const query = input as Partial<Query> | null | undefined;
-  if (typeof query?.text !== "string") throw new UsageError("INVALID_QUERY", "A query is sql`…`, a text, or an object with text and values.");
-  if (PARTS in query) return query as Query;
-  const given = query.values ?? [];
-  if (!Array.isArray(given)) throw new UsageError("INVALID_QUERY", "The values of a query must be an array.");
-  return { text: checkedText(query.text), values: given.map(defined) };
+  const given = query?.values ?? [];
+  if (typeof query?.text !== "string" || !Array.isArray(given)) throw new UsageError("INVALID_QUERY", "A query is sql`…`, text, or an object with text and an array of values.");
+  return PARTS in query ? (query as Query) : { text: checkedText(query.text), values: given.map(defined) };
 }
 
 /** Registered, so that a fragment made by another copy of the package composes too. */
@@ -138,10 +136,10 @@ function defined(value: unknown, index: number): unknown {
 
 function checkedText(text: string): string {
   if (isText(text)) return text;
-  throw new UsageError("INVALID_QUERY", "SQL must be text without NUL characters and halves of surrogate pairs.");
+  throw new UsageError("INVALID_QUERY", "SQL must be text without NUL or half a surrogate pair.");
 }
 
 function quoted(name: string): string {
-  if (name === "") throw new UsageError("INVALID_QUERY", "An identifier needs at least one name, and a name may not be empty.");
+  if (name === "") throw new UsageError("INVALID_QUERY", "An identifier cannot be empty.");
   return `"${checkedText(name).replaceAll('"', '""')}"`;
 }

@@ -111,7 +111,7 @@ export class Core {
   call<T>(command: (handle: CoreConnection) => T): T {
     const handle = this.#handle;
     // After free() or a trap the connection is closed and asks no more: reaching this is a bug, and must not poison the others.
-    if (!handle) throw new Error("drain rule: a call on a connection that is closed");
+    if (!handle) throw new Error("a call on a closed core");
     this.stats.boundaryCalls++;
     try {
       return command(handle);

@@ -26,7 +26,7 @@ export class Call<T> {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    const timer = timeout ? setTimeout(() => this.interrupt((facts) => new TimeoutError("QUERY_TIMEOUT", `The call did not end within ${timeout} ms (timeout).`, facts)), timeout) : undefined;
+    const timer = timeout ? setTimeout(() => this.interrupt((facts) => new TimeoutError("QUERY_TIMEOUT", `The call took longer than ${timeout} ms (timeout).`, facts)), timeout) : undefined;
     const stops = signals.map((signal) => onAbort(signal, () => this.interrupt((facts) => new AbortError(signal?.reason, facts))));
     this.#release = () => {
       clearTimeout(timer);

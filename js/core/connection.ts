@@ -97,7 +97,7 @@ export class Connection {
     });
     this.#command((handle) => handle.terminate());
     if (this.#writing) await within(TERMINATE_DEADLINE, this.#writing);
-    this.destroy(new UsageError("CLIENT_CLOSED", "The client was closed while the call was under way."));
+    this.destroy(new UsageError("CLIENT_CLOSED", "The client was closed under this call."));
   }
 
   // -- the pump ----------------------------------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ export class Connection {
         break;
       case "copy":
         if (operation) {
-          const error = new UsageError("COPY_NEEDS_COPY_CALL", "The statement is COPY, whose data does not travel as rows.");
+          const error = new UsageError("COPY_NEEDS_COPY_CALL", "The data of COPY does not travel as rows.");
           // The core has refused COPY FROM by itself: the server's answer is on its way, a cancel could only meet the next call.
           this.#interrupt(operation, error, event.direction === "out");
         }
@@ -279,7 +279,7 @@ export class Connection {
   async #deriveKey(salt: string, iterations: number): Promise<void> {
     const key = await this.#derive(salt, iterations).catch(() => undefined);
     if (this.closed) return;
-    if (!key) return this.destroy(new ConnectionError("CONNECT_FAILED", "This runtime's WebCrypto could not derive the SCRAM key.", { stage: "auth", retryable: true }));
+    if (!key) return this.destroy(new ConnectionError("CONNECT_FAILED", "WebCrypto could not derive the SCRAM key.", { stage: "auth", retryable: true }));
     this.#command((handle) => handle.salted_password(key));
   }
 
@@ -288,7 +288,7 @@ export class Connection {
   async #stop(operation: Operation, cancel: boolean): Promise<void> {
     const giveUp = new AbortController();
     const timer = setTimeout(() => {
-      this.destroy(connectionLost("it did not become ready again in time after a cancelled call"));
+      this.destroy(connectionLost("it was not ready in time after a cancelled call"));
       giveUp.abort();
     }, CANCEL_DEADLINE);
     let sent = false;

@@ -37,7 +37,7 @@ export async function dial(target: Target, core: Core, signal: AbortSignal): Pro
       encrypted = await unlessAborted(acceptsTls(socket, core), signal);
       if (encrypted) socket = await unlessAborted(socket.startTls(servername), signal, close);
       else if (!attempt.plainWhenRefused) {
-        throw new ConnectionError("TLS_REFUSED", `The server does not offer TLS, and sslmode=${config.sslmode} needs it.`, { stage: "tls", retryable: true });
+        throw new ConnectionError("TLS_REFUSED", `The server does not offer TLS, which sslmode=${config.sslmode} needs.`, { stage: "tls", retryable: true });
       }
     }
     return { ...target, address: address ?? socket.address, socket, encrypted };
@@ -52,12 +52,10 @@ async function acceptsTls(socket: Socket, core: Core): Promise<boolean> {
   core.call((handle) => handle.request_tls());
   await socket.write(core.takeOutput());
   const chunk = await socket.read();
-  if (!chunk) throw connectionLost("the server closed it when TLS was asked for", { retryable: true }, "tls");
-  core.receive(chunk);
+  if (chunk) core.receive(chunk);
   const event = core.nextEvent();
   if (event?.kind === "tls") return event.accepted;
-  if (event?.kind !== "failure") throw connectionLost("the server did not answer SSLRequest", { retryable: true }, "tls");
-  throw fromFailure(event, { retryable: true });
+  throw event?.kind === "failure" ? fromFailure(event, { retryable: true }) : connectionLost("the server did not answer SSLRequest", { retryable: true }, "tls");
 }
 
 /** `work`, unless the signal aborts first: on workerd a connect or a handshake may stay pending for ever. What comes too late is dropped. */

@@ -23,7 +23,7 @@ class CoreInstance implements Instance {
 
   poison(cause: unknown): PgzError {
     if (current === this) current = undefined;
-    const error = new ConnectionError("CORE_TRAPPED", "The WebAssembly core failed; its connections were closed. The next connect starts a new one.", {
+    const error = new ConnectionError("CORE_TRAPPED", "The WebAssembly core failed: connect again.", {
       stage: "session",
       cause,
     });

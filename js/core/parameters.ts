@@ -7,6 +7,7 @@
 // its type, never the value, and come before anything is sent.
 
 import { UsageError, type Code } from "../errors.ts";
+import { isText } from "../text.ts";
 
 /**
  * The encoded block; the caller owns it.
@@ -29,53 +30,40 @@ export function encodeParameters(values: readonly unknown[], types: ArrayLike<nu
   const count = values.length;
   checkCount(values);
   if (count !== types.length) throw new UsageError("INVALID_QUERY", `The statement has ${types.length} parameters, but ${count} values were given.`);
-  // Taken away meanwhile: a value's toJSON may come here again.
-  const block = spare ?? new Block();
-  spare = undefined;
-  block.start(count);
+  const block = new Block(count);
   for (let index = 0; index < count; index++) append(block, index, types[index] as number, values[index]);
-  const encoded = block.bytes.subarray(0, block.length);
-  // A big block is given away, so that one big value does not stay for the life of the isolate.
-  if (block.length > KEEP) return encoded;
-  spare = block;
-  return encoded.slice();
+  return block.bytes.subarray(0, block.length);
 }
 
 /** PostgreSQL refuses longer messages than 0x3ffffffe; what Bind holds besides is far below 64 KiB. */
 const MAX = 0x3fffffff - 0x10000;
-const KEEP = 1 << 16;
 const encoder = new TextEncoder();
-let spare: Block | undefined;
 
 class Block {
-  bytes = new Uint8Array(4096);
+  bytes = new Uint8Array(512);
   view = new DataView(this.bytes.buffer);
   length = 0;
 
-  start(count: number): void {
-    this.length = 0;
-    const at = this.reserve(4 + 2 * count);
-    this.bytes.fill(0, at, this.length);
-    this.view.setUint16(at, count);
+  constructor(count: number) {
+    this.reserve(4 + 2 * count);
+    this.view.setUint16(0, count);
     this.view.setUint16(2 + 2 * count, count);
   }
 
-  /** Where the next `size` bytes go. */
+  /** Where the next `size` bytes go. Only then ask for `view` and `bytes`: both may have moved. */
   reserve(size: number): number {
     const at = this.length;
     const end = at + size;
     // Before anything is allocated; sums of JavaScript numbers do not wrap.
-    if (end > MAX) throw new UsageError("PARAMETERS_TOO_LARGE", "The parameters do not fit into one message of 1 GiB.");
-    if (end > this.bytes.length) this.grow(Math.min(Math.max(end, 2 * this.bytes.length), MAX));
+    if (end > MAX) throw new UsageError("PARAMETERS_TOO_LARGE", "The parameters exceed one message of 1 GiB.");
+    if (end > this.bytes.length) {
+      const { bytes } = this;
+      this.bytes = new Uint8Array(Math.min(Math.max(end, 2 * bytes.length), MAX));
+      this.bytes.set(bytes);
+      this.view = new DataView(this.bytes.buffer);
+    }
     this.length = end;
     return at;
-  }
-
-  grow(size: number): void {
-    const larger = new Uint8Array(size);
-    larger.set(this.bytes.subarray(0, this.length));
-    this.bytes = larger;
-    this.view = new DataView(larger.buffer);
   }
 
   null(): void {
@@ -83,45 +71,51 @@ class Block {
     this.view.setInt32(at, -1);
   }
 
-  /** The place of a binary value of `size` bytes, its length written. Only then ask for `view` and `bytes`: both may have moved. */
-  binary(index: number, size: number): number {
-    this.view.setUint16(2 + 2 * index, 1);
+  /** The place of a value of `size` bytes, its length written. */
+  value(size: number): number {
     const at = this.reserve(4 + size);
     this.view.setInt32(at, size);
     return at + 4;
   }
 
+  /** The same for one in binary. */
+  binary(index: number, size: number): number {
+    this.view.setUint16(2 + 2 * index, 1);
+    return this.value(size);
+  }
+
   text(text: string): void {
-    // Three bytes per UTF-16 unit are always enough; for long texts the exact size is worth counting.
-    const room = text.length < 1024 ? 3 * text.length : utf8Length(text);
-    const at = this.reserve(4 + room);
-    const { written } = encoder.encodeInto(text, this.bytes.subarray(at + 4, this.length));
-    this.view.setInt32(at, written);
-    this.length = at + 4 + written;
+    // No UTF-16 unit takes more than three bytes. A long text would waste much of that; there a copy costs less.
+    if (text.length < 1024) {
+      const at = this.value(3 * text.length);
+      const { written } = encoder.encodeInto(text, this.bytes.subarray(at));
+      this.view.setInt32(at - 4, written);
+      this.length = at + written;
+    } else {
+      const encoded = encoder.encode(text);
+      const at = this.value(encoded.length);
+      this.bytes.set(encoded, at);
+    }
   }
 }
 
 const BOOL = 16, BYTEA = 17, INT8 = 20, INT2 = 21, INT4 = 23, OID = 26, JSON_ = 114, FLOAT4 = 700, FLOAT8 = 701;
 const DATE = 1082, TIMESTAMP = 1114, TIMESTAMPTZ = 1184, JSONB = 3802, BOX = 603;
 
-/** For error texts. */
-const names: Record<number, string> = {
-  16: "bool", 17: "bytea", 18: '"char"', 19: "name", 20: "int8", 21: "int2", 23: "int4", 25: "text", 26: "oid", 114: "json", 700: "float4", 701: "float8",
-  1042: "bpchar", 1043: "varchar", 1082: "date", 1083: "time", 1114: "timestamp", 1184: "timestamptz", 1186: "interval", 1266: "timetz",
-  1700: "numeric", 2950: "uuid", 3802: "jsonb",
-};
-
-/** Array types whose elements need more than their text. */
-const elements: Record<number, number> = {
-  1000: BOOL, 1001: BYTEA, 1005: INT2, 1007: INT4, 1016: INT8, 1028: OID, 1021: FLOAT4, 1022: FLOAT8, 199: JSON_, 3807: JSONB,
-  1182: DATE, 1115: TIMESTAMP, 1185: TIMESTAMPTZ, 1020: BOX,
-};
+/** Types by OID with the name for error texts and, where elements need more than their text, the OID of the array type. */
+const names: Record<string, string> = {};
+const elements: Record<string, number> = {};
+for (const type of '16 bool 1000,17 bytea 1001,18 "char",19 name,20 int8 1016,21 int2 1005,23 int4 1007,25 text,26 oid 1028,114 json 199,603 box 1020,700 float4 1021,701 float8 1022,1042 bpchar,1043 varchar,1082 date 1182,1083 time,1114 timestamp 1115,1184 timestamptz 1185,1186 interval,1266 timetz,1700 numeric,2950 uuid,3802 jsonb 3807'.split(",")) {
+  const [oid = "", name = "", array = ""] = type.split(" ");
+  names[oid] = name;
+  elements[array] = Number(oid);
+}
 
 const ranges: Record<number, readonly [min: number | bigint, max: number | bigint]> = {
   [INT2]: [-0x8000, 0x7fff],
   [INT4]: [-0x80000000, 0x7fffffff],
   [OID]: [0, 0xffffffff],
-  [INT8]: [-0x8000000000000000n, 0x7fffffffffffffffn],
+  [INT8]: [-(2n ** 63n), 2n ** 63n - 1n],
 };
 
 function append(block: Block, index: number, type: number, value: unknown): void {
@@ -169,32 +163,32 @@ function textOf(where: Where, type: number, value: unknown): string {
   if (type === JSON_ || type === JSONB) return json(where, value);
   if (type in ranges) return String(integer(where, type, value));
   if (typeof value === "string") return value;
-  if (type === BYTEA) return isBytes(value) ? hex(value) : wrong(where, value, "pass a Uint8Array or an ArrayBuffer");
-  if (type === DATE || type === TIMESTAMP || type === TIMESTAMPTZ) return value instanceof Date ? dateText(where, type, value) : wrong(where, value, "pass a Date or ISO 8601 text");
+  if (type === BYTEA) return isBytes(value) ? hex(value) : wrong(where, value, "pass a Uint8Array");
+  if (type === DATE || type === TIMESTAMP || type === TIMESTAMPTZ) return value instanceof Date ? dateText(where, type, value) : wrong(where, value, "pass a Date or text");
   const kind = typeof value;
   if (type === BOOL && kind !== "boolean") return wrong(where, value, "pass a boolean");
   if (type === FLOAT4 && kind === "number") return String(float4(where, value as number));
   if (kind === "number" || kind === "bigint" || kind === "boolean") return String(value);
-  const hint = kind === "object" && !Array.isArray(value) ? ", for JSON cast the parameter to jsonb ($1::jsonb)" : "";
+  const hint = kind === "object" && !Array.isArray(value) ? ", or cast the parameter to jsonb" : "";
   return wrong(where, value, `pass text${hint}`);
 }
 
 function integer(where: Where, type: number, value: unknown): number | bigint {
   const whole = typeof value === "string" ? digits(value) : value;
   if (typeof whole !== "bigint" && !Number.isInteger(whole)) {
-    return wrong(where, value, "pass a whole number, a bigint or text of digits");
+    return wrong(where, value, "pass a whole number, bigint or digits");
   }
   const found = whole as number | bigint;
   const [min, max] = ranges[type] as [number | bigint, number | bigint];
   if (found < min || found > max) return outOfRange(where, `${names[type]} holds ${min} to ${max}`);
-  if (typeof found === "number" && !Number.isSafeInteger(found)) return outOfRange(where, "a number beyond 2^53 has lost digits, pass a bigint or text");
+  if (typeof found === "number" && !Number.isSafeInteger(found)) return outOfRange(where, "beyond 2^53 a number has lost digits, pass a bigint");
   return found;
 }
 
-function digits(text: string): number | bigint | undefined {
+function digits(text: string): bigint | undefined {
   if (!/^\s*[-+]?\d+\s*$/.test(text)) return undefined;
   // 2^63 has 19 digits; BigInt of a megabyte of them would take seconds.
-  return text.length < 16 ? Number(text) : text.length < 64 ? BigInt(text) : 2n ** 64n;
+  return text.length < 64 ? BigInt(text) : 2n ** 64n;
 }
 
 function float4(where: Where, value: number): number {
@@ -207,12 +201,12 @@ function float4(where: Where, value: number): number {
 function json(where: Where, value: unknown): string {
   if (typeof value === "string") return value;
   if (typeof value === "bigint") return String(value);
-  if (isBytes(value)) return wrong(where, value, "pass what the JSON shall be");
+  if (isBytes(value)) return wrong(where, value, "pass what JSON can hold");
   let text: string | undefined;
   try {
     text = JSON.stringify(value);
   } catch (cause) {
-    throw new UsageError("INVALID_PARAMETER", `${named(where)} cannot be written as JSON (a cycle, a bigint, or its toJSON failed).`, { cause });
+    throw new UsageError("INVALID_PARAMETER", `${named(where)} cannot be written as JSON.`, { cause });
   }
   return text ?? wrong(where, value, "pass what JSON can hold");
 }
@@ -254,20 +248,8 @@ function hex(value: Bytes): string {
   return text;
 }
 
-function utf8Length(text: string): number {
-  let length = text.length;
-  for (let index = 0; index < text.length; index++) {
-    const unit = text.charCodeAt(index);
-    // Of a surrogate pair's four bytes each half counts two.
-    if (unit > 0x7f) length += unit > 0x7ff && (unit < 0xd800 || unit > 0xdfff) ? 2 : 1;
-  }
-  return length;
-}
-
 function checked(where: Where, text: string): string {
-  // With the u flag a surrogate matches only when it is alone: TextEncoder would make U+FFFD of it without a word.
-  if (!/[\0\ud800-\udfff]/u.test(text)) return text;
-  return fail("INVALID_PARAMETER", `${named(where)} holds a NUL character or half a surrogate pair, which PostgreSQL's text cannot.`);
+  return isText(text) ? text : fail("INVALID_PARAMETER", `${named(where)} holds NUL or half a surrogate pair.`);
 }
 
 function named({ index, type }: Where): string {
@@ -293,5 +275,5 @@ function fail(code: Code, message: string): never {
  * @throws UsageError `TOO_MANY_PARAMETERS`
  */
 export function checkCount({ length }: readonly unknown[]): void {
-  if (length > 0xffff) throw new UsageError("TOO_MANY_PARAMETERS", `A statement takes at most 65535 parameters, not ${length}: pass arrays, and unnest() them.`);
+  if (length > 0xffff) throw new UsageError("TOO_MANY_PARAMETERS", `More than 65535 parameters: pass arrays, and unnest() them.`);
 }

@@ -41,6 +41,6 @@ export function installRuntime(runtime: Runtime): void {
 }
 
 export function runtime(): Runtime {
-  if (!installed) throw new UsageError("UNSUPPORTED_ON_RUNTIME", "No runtime is installed: import pgz-edge, or call installRuntime() of pgz-edge/slim first.");
+  if (!installed) throw new UsageError("UNSUPPORTED_ON_RUNTIME", "No runtime is installed: call installRuntime() of pgz-edge/slim first.");
   return installed;
 }

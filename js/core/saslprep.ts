@@ -24,22 +24,20 @@ const NOTHING = /[\xad\u034f\u1806\u180b-\u180d\u200c\u200d\u2060\ufe00-\ufe0f\u
 /** RFC 3454 C.2 to C.9 on the first line, and A.1 (unassigned in Unicode 3.2) on the others; saslprep.c looks at the mapped text, not the normalised one. */
 const PROHIBITED = new RegExp(
   // eslint-disable-next-line no-misleading-character-class -- each stands for itself
-  "[\\p{Cc}\\p{Cs}\\p{Co}\\p{Cn}\\u0340\\u0341\\u06dd\\u070f\\u180e\\u200e\\u200f\\u2028-\\u202e\\u2061-\\u2063\\u206a-\\u206f\\u2ff0-\\u2ffb\\ufff9-\\ufffd" +
-    "\\u0234-\\u024f\\u02ef-\\u02ff\\u0350-\\u035f\\u0510-\\u052f\\u060d-\\u061a\\u063b-\\u063f\\u0656-\\u065f\\u06ee\\u06ef\\u074d-\\u077f\\u07c0-\\u0900\\u1380-\\u1399\\u18aa-\\u1dff" +
+  "[\\p{C}\\p{Zl}\\p{Zp}\\u0340\\u0341\\u2ff0-\\u2ffb\\ufffc\\ufffd" +
+    "\\u0234-\\u024f\\u02ef-\\u02ff\\u0350-\\u035f\\u0510-\\u052f\\u0600-\\u060b\\u060d-\\u061a\\u061c-\\u061e\\u063b-\\u063f\\u0656-\\u065f\\u06ee\\u06ef\\u074d-\\u077f\\u07c0-\\u0900\\u1380-\\u1399\\u18aa-\\u1dff" +
     "\\u2090-\\u209c\\u20b2-\\u20c1\\u23cf-\\u23ff\\u268a-\\u2700\\u27bf-\\u27cf\\u2b00-\\u2e5d\\u31b8-\\u31ef\\u3244-\\u3250\\u4db6-\\u4dff\\u9fa6-\\u9fff" +
-    "\\ua4d0-\\uabff\\ud7b0-\\ud7ff\\ufbb2-\\ufbc2\\ufe10-\\ufe1f\\ufe24-\\ufe2f\\u{10000}-\\u{102ff}\\u{1034b}-\\u{103ff}\\u{1044e}-\\u{1cfff}\\u{1d200}-\\u{1d3ff}\\u{1d800}-\\u{1ffff}" +
+    "\\ua4d0-\\uabff\\ud7b0-\\ud7ff\\ufbb2-\\ufbd2\\ufd40-\\ufd4f\\ufe10-\\ufe1f\\ufe24-\\ufe2f\\u{10000}-\\u{102ff}\\u{1034b}-\\u{103ff}\\u{1044e}-\\u{1cfff}\\u{1d200}-\\u{1d3ff}\\u{1d800}-\\u{1ffff}" +
     "\\u{2a6d7}-\\u{2f7ff}\\u{2fa1e}-\\u{10ffff}]",
   "u",
 );
 
-/** RFC 3454 D.1: characters written from right to left. */
-const RIGHT_TO_LEFT =
-  "[\\u05be\\u05c0\\u05c3\\u05d0-\\u05ea\\u05f0-\\u05f4\\u061b\\u061f\\u0621-\\u063a\\u0640-\\u064a\\u066d-\\u066f\\u0671-\\u06d5\\u06e5\\u06e6\\u06fa-\\u070d" +
-  "\\u0710\\u0712-\\u072c\\u0780-\\u07a5\\u07b1\\ufb1d\\ufb1f-\\ufb28\\ufb2a-\\ufbb1\\ufbd3-\\ufd3d\\ufd50-\\ufdfc\\ufe70-\\ufefc]";
+/** RFC 3454 D.1, characters written from right to left: all of four scripts but their marks and a few signs. */
+const RIGHT_TO_LEFT = "(?![\\p{M}\\p{Nd}\\u066a-\\u066c\\u06de\\u06e9\\ufb29])[\\p{sc=Hebr}\\p{sc=Arab}\\p{sc=Syrc}\\p{sc=Thaa}\\u061b\\u061f\\u0640]";
 
 /** RFC 3454 section 6: with one such character the first and the last must be such, and none may be written from left to right. */
 function hasOneDirection(text: string): boolean {
-  const others = text.replace(new RegExp(RIGHT_TO_LEFT, "g"), "");
+  const others = text.replace(new RegExp(RIGHT_TO_LEFT, "gu"), "");
   if (others === text) return true;
   // D.2 in short: letters, letter numbers and spacing marks.
   return !/[\p{L}\p{Nl}\p{Mc}]/u.test(others) && new RegExp(`^(?=${RIGHT_TO_LEFT}).*${RIGHT_TO_LEFT}$`, "su").test(text);

@@ -21,7 +21,7 @@ const WEBCRYPTO_ITERATIONS = 100_000;
 export async function openConnection(config: Config, giveUp: AbortController): Promise<Connection> {
   const { signal: user, connectTimeout } = config;
   const timer = setTimeout(() => {
-    giveUp.abort(new TimeoutError("CONNECT_TIMEOUT", `The server did not let us in within ${connectTimeout} ms (connectTimeout).`, { retryable: true }));
+    giveUp.abort(new TimeoutError("CONNECT_TIMEOUT", `Connecting took longer than ${connectTimeout} ms (connectTimeout).`, { retryable: true }));
   }, connectTimeout);
   const stop = onAbort(user, () => giveUp.abort(new AbortError(user?.reason, { retryable: true })));
   const done = () => {

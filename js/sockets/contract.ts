@@ -48,15 +48,15 @@ export interface Socket {
 export type Connector = (options: ConnectOptions) => Promise<Socket>;
 
 export function connectFailed(stage: Stage, reason: string, cause?: unknown): ConnectionError {
-  return new ConnectionError("CONNECT_FAILED", `Could not connect to the server: ${reason}.`, { stage, retryable: true, cause });
+  return new ConnectionError("CONNECT_FAILED", `Could not connect: ${reason}.`, { stage, retryable: true, cause });
 }
 
 export function tlsFailed(reason: string, cause?: unknown): ConnectionError {
-  return new ConnectionError("TLS_FAILED", `TLS with the server failed: ${reason}.`, { stage: "tls", retryable: true, cause });
+  return new ConnectionError("TLS_FAILED", `TLS failed: ${reason}.`, { stage: "tls", retryable: true, cause });
 }
 
 export function connectionLost(reason: string, facts?: Facts, stage: Stage = "session"): ConnectionError {
-  return new ConnectionError("CONNECTION_LOST", `The connection to the server was lost: ${reason}.`, { ...facts, stage });
+  return new ConnectionError("CONNECTION_LOST", `The connection was lost: ${reason}.`, { ...facts, stage });
 }
 
 /** An error's words as the end of one of the sentences above, or of one again. */

@@ -44,6 +44,7 @@ class NodeSocket implements Socket {
   }
 
   write(bytes: Uint8Array): Promise<void> {
+    this.#inbox.sent();
     return new Promise((resolve, reject) => {
       this.#raw.write(bytes, (cause) => (cause ? reject(connectionLost(reasonOf(cause), { cause })) : resolve()));
     });
@@ -103,6 +104,15 @@ function tlsOptions({ verify, negotiation, ca, cert, key }: TlsOptions, serverna
   };
 }
 
+/**
+ * A result that has taken this many reads without a write is a stream, and its chunks are gathered: PostgreSQL sends 8 KiB at a
+ * time, so a reader that keeps up pays a wake-up for each (100,000 rows of five columns: 770 reads). One millisecond later the
+ * kernel holds several, at no cost to throughput: 33 ms of CPU became 21, wall time stayed.
+ */
+const STREAMING = 32;
+/** A chunk from this size on is worth a read. */
+const SMALL = 32_768;
+
 /** Between a socket that pushes and a reader that pulls: at most one chunk waits, unless the socket cannot stop at once (TLS). */
 class Inbox {
   resume = (): void => {};
@@ -110,17 +120,23 @@ class Inbox {
   #reader: { resolve: (chunk: Uint8Array | null) => void; reject: (error: Error) => void } | undefined;
   #end: Error | null | undefined;
   #paused = false;
+  #reads = 0;
+  #gathers = false;
+
+  /** Something was sent: what comes next is an answer, and waited for. */
+  sent(): void {
+    this.#reads = 0;
+  }
 
   /** `false`: stop reading until `resume`. */
   push(chunk: Uint8Array): boolean {
-    if (this.#reader) {
-      this.#reader.resolve(chunk);
-      this.#reader = undefined;
-      return true;
-    }
-    this.#chunks.push(chunk);
-    this.#paused = true;
-    return false;
+    this.#gathers = ++this.#reads > STREAMING && chunk.length < SMALL;
+    const reader = this.#reader;
+    this.#reader = undefined;
+    if (reader) reader.resolve(chunk);
+    else this.#chunks.push(chunk);
+    this.#paused = !reader || this.#gathers;
+    return !this.#paused;
   }
 
   end(error: Error | null): void {
@@ -136,7 +152,8 @@ class Inbox {
     if (this.#paused && this.#chunks.length === 0) {
       this.#paused = false;
       // Not before the caller has the chunk: the socket may fill the other buffer only.
-      this.resume();
+      if (this.#gathers) setTimeout(() => this.resume(), 1);
+      else this.resume();
     }
     if (chunk) return Promise.resolve(chunk);
     if (this.#end) return Promise.reject(this.#end);

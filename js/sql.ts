@@ -1,9 +1,6 @@
 // The sql tag: values become parameters ($1, $2, …), nested fragments are spliced in and renumbered, nothing is ever interpolated.
 //
 // Knows: SQL text only as far as a parameter's number and a quoted identifier. Must not know: types, connections, the wire.
-//
-// The compiled text of a template without nested fragments depends on the template's strings alone, so it is kept under their
-// identity. One with nested fragments is compiled anew each time: the same template may get another fragment, or a value.
 
 import { UsageError } from "./errors.ts";
 import { isText } from "./text.ts";
@@ -88,20 +85,7 @@ class Fragment implements Query {
   }
 }
 
-const texts = new WeakMap<readonly string[], string>();
-
 function compile(parts: Parts): Query {
-  const { strings, values } = parts;
-  if (values.some((value) => partsOf(value))) return compileCold(parts);
-  let text = texts.get(strings);
-  if (text === undefined) {
-    text = compileCold(parts).text;
-    texts.set(strings, text);
-  }
-  return Object.freeze({ text, values: Object.freeze([...values]) });
-}
-
-function compileCold(parts: Parts): Query {
   const values: unknown[] = [];
   let text = "";
   let behindParameter = false;

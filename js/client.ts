@@ -80,9 +80,8 @@ export class Client {
   query<Row = Record<string, unknown>>(query: QueryInput, options?: QueryOptions): Promise<QueryResult<Row>>;
   query<Row = Record<string, unknown>>(query: TemplateStringsArray, ...values: unknown[]): Promise<QueryResult<Row>>;
   async query<Row>(input: QueryInput | TemplateStringsArray, ...rest: unknown[]): Promise<QueryResult<Row>> {
-    const tagged = Array.isArray(input);
-    const query = tagged ? toQuery(input as unknown as TemplateStringsArray, ...rest) : toQuery(input as QueryInput);
-    const options = ((!tagged && rest[0]) || {}) as QueryOptions;
+    const query = toQuery(input, ...rest);
+    const options = ((!Array.isArray(input) && rest[0]) || {}) as QueryOptions;
     const mode = oneOf("object", "array")(options.rowMode ?? "object", "rowMode");
     let rows: Row[] = [];
     let fields: readonly Column[] = [];
@@ -92,9 +91,7 @@ export class Client {
         rows = [];
       },
       rows: (view) => {
-        const decoded = decodeRows(view, fields, mode) as Row[];
-        if (rows.length === 0) rows = decoded;
-        else for (const row of decoded) rows.push(row);
+        for (const row of decodeRows(view, fields, mode) as Row[]) rows.push(row);
       },
     });
     return this.#run(options, async (call: Call<QueryResult<Row>>, connection) => {

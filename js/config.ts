@@ -150,8 +150,6 @@ export interface RuntimeTls {
   readonly canUseCustomCa: boolean;
   readonly canAlpn: boolean;
   readonly canClientCertificate: boolean;
-  /** May send and check another name than the host. Default: as `canUseCustomCa`. */
-  readonly canSetServername?: boolean | undefined;
 }
 
 /** One way to open the connection. */
@@ -183,13 +181,16 @@ export function tlsPlan(config: Config, runtime: RuntimeTls): TlsPlan {
   if (sslmode === "disable") return { attempts: [plain], verify: "none" };
 
   const direct = config.sslnegotiation === "direct";
-  const need = (can: boolean, option: string) => {
-    if (!can) throw new UsageError("UNSUPPORTED_ON_RUNTIME", `${runtime.name} cannot do what option "${option}" asks for.`);
+  const unsupported = {
+    ca: ca && !runtime.canUseCustomCa,
+    cert: cert && !runtime.canClientCertificate,
+    sslnegotiation: direct && !runtime.canAlpn,
+    // Where certificates can be chosen, so can the name that they must have.
+    servername: (servername ?? host) !== host && !runtime.canUseCustomCa,
   };
-  need(ca === undefined || runtime.canUseCustomCa, "ca");
-  need(cert === undefined || runtime.canClientCertificate, "cert");
-  need(!direct || runtime.canAlpn, "sslnegotiation");
-  need(servername === undefined || servername === host || (runtime.canSetServername ?? runtime.canUseCustomCa), "servername");
+  for (const [option, refused] of Object.entries(unsupported)) {
+    if (refused) throw new UsageError("UNSUPPORTED_ON_RUNTIME", `${runtime.name} cannot do what option "${option}" asks for.`);
+  }
 
   const encrypted: TlsAttempt = { tls: direct ? "direct" : "sslrequest", plainWhenRefused: sslmode === "prefer" };
   const attempts =
@@ -200,11 +201,12 @@ export function tlsPlan(config: Config, runtime: RuntimeTls): TlsPlan {
 }
 
 /**
- * Whether the failure of one attempt is what the next one is for: the TLS handshake failed, or the server has no pg_hba.conf
- * line for this kind of link (28000; poolers say 08P01). Not a wrong password, a full server or a dead network.
+ * Whether the failure of one attempt is what the next one is for: the TLS handshake failed, the server answered SSLRequest with an
+ * error, or it has no pg_hba.conf line for this kind of link (28000; poolers say 08P01). Not a wrong password, a full server or a
+ * dead network.
  */
 export function deservesNextAttempt(error: unknown): boolean {
-  return error instanceof PgzError && /^(TLS_FAILED|28000|08P01)$/.test(error.code);
+  return error instanceof PgzError && /^(TLS_(FAILED|REFUSED)|28000|08P01)$/.test(error.code);
 }
 
 /** Bits for the core's `allowed`: 1 trust, 2 cleartext, 4 MD5, 8 SCRAM-SHA-256; 16: cleartext is missing for want of TLS. */

@@ -17,7 +17,7 @@ export type Code =
   // TimeoutError, AbortError, ResponseTooLargeError
   | "CONNECT_TIMEOUT" | "QUERY_TIMEOUT" | "ABORTED" | "RESPONSE_TOO_LARGE"
   // ProtocolError
-  | "MESSAGE_TOO_LARGE" | "PROTOCOL_VIOLATION" | "UNEXPECTED_MESSAGE" | "NOT_POSTGRESQL" | "INVALID_VALUE" | "SHAPE_CHANGED"
+  | "MESSAGE_TOO_LARGE" | "PROTOCOL_VIOLATION" | "UNEXPECTED_MESSAGE" | "NOT_POSTGRESQL" | "INVALID_VALUE" | "SHAPE_CHANGED" | "CLIENT_ENCODING_NOT_UTF8"
   // AuthenticationError
   | "AUTH_METHOD_UNSUPPORTED" | "AUTH_METHOD_REFUSED" | "AUTH_CLEARTEXT_REFUSED" | "PASSWORD_MISSING" | "SCRAM_MALFORMED"
   | "SCRAM_OUT_OF_ORDER" | "SCRAM_CLIENT_NONCE_TOO_SHORT" | "SCRAM_MANDATORY_EXTENSION"
@@ -64,7 +64,7 @@ export class PgzError extends Error {
   static override [Symbol.hasInstance](value: unknown): boolean {
     const symbol = Object.hasOwn(this, MARK) && this[MARK];
     // A class that a user derived carries no mark of its own: the language's rule holds for it.
-    if (!symbol) return Function.prototype[Symbol.hasInstance].call(this, value) as boolean;
+    if (!symbol) return super[Symbol.hasInstance](value);
     return typeof value === "object" && value !== null && symbol in value;
   }
 
@@ -236,7 +236,7 @@ export function fromFailure(failure: Failure, facts?: Facts): PgzError {
   const text = detail ? `${message} (${detail})` : message;
   if (/^(AUTH_|SCRAM_|PASSWORD_)/.test(code)) return new AuthenticationError(code, text, facts);
   if (code.startsWith("TLS_")) return new ConnectionError(code as Code, text, { ...facts, stage: "tls" });
-  if (/^(INVALID_(QUERY|PARAMETER|OPTION)|TOO_MANY_|PARAMETER|CHANNEL_)/.test(code)) return new UsageError(code as Code, text, facts);
+  if (code === "INVALID_QUERY") return new UsageError(code, text, facts);
   return new ProtocolError(code as Code, text, facts);
 }
 

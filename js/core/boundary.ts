@@ -32,7 +32,9 @@ export type Fields = Readonly<Record<string, string>>;
 
 export type Event =
   | { kind: "parameterStatus"; name: string; value: string }
-  | { kind: "notice" | "error"; fields: Fields }
+  | { kind: "notice"; fields: Fields }
+  | { kind: "error"; bound: boolean; fields: Fields }
+  | { kind: "shapeChanged" }
   | { kind: "notification"; processId: number; channel: string; payload: string }
   | { kind: "backendKeyData"; processId: number }
   | { kind: "tls"; accepted: boolean }
@@ -101,6 +103,8 @@ export class Core {
   onTrap: (error: PgzError) => void = () => {};
   #handle: CoreConnection | undefined;
   readonly #instance: Instance;
+  /** Why there is no handle any more, after a trap. */
+  #gone: PgzError | undefined;
 
   constructor(handle: CoreConnection, instance: Instance) {
     this.#handle = handle;
@@ -111,7 +115,7 @@ export class Core {
   call<T>(command: (handle: CoreConnection) => T): T {
     const handle = this.#handle;
     // After free() or a trap the connection is closed and asks no more: reaching this is a bug, and must not poison the others.
-    if (!handle) throw new Error("a call on a closed core");
+    if (!handle) throw this.#gone ?? new Error("a call on a closed core");
     this.stats.boundaryCalls++;
     try {
       return command(handle);
@@ -182,6 +186,7 @@ export class Core {
   abandon(error: PgzError): void {
     this.#handle?.__destroy_into_raw();
     this.#handle = undefined;
+    this.#gone = error;
     this.onTrap(error);
   }
 }

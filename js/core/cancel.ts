@@ -6,8 +6,12 @@ import { onAbort } from "../abort.ts";
 import { dial, type Target } from "./dial.ts";
 import { createCore } from "./module.ts";
 
-/** `key` is asked when the socket stands: `undefined` or empty, and nothing is sent. Never rejects. */
-export async function sendCancelRequest(target: Target, key: () => Uint8Array | undefined, signal: AbortSignal): Promise<void> {
+/**
+ * `key` is asked when the socket stands: `undefined` or empty, and nothing is sent. Never rejects. `false`: a request may be under way
+ * still. (The old workerd shows an RST as a clean end, so there it is `true` a little too often.)
+ */
+export async function sendCancelRequest(target: Target, key: () => Uint8Array | undefined, signal: AbortSignal): Promise<boolean> {
+  let over = true;
   try {
     const core = createCore(1024, "", 0); // for SSLRequest
     try {
@@ -16,9 +20,11 @@ export async function sendCancelRequest(target: Target, key: () => Uint8Array | 
       const stop = onAbort(signal, close);
       try {
         const request = signal.aborted ? undefined : key();
-        if (!request?.length) return;
+        if (!request?.length) return true;
+        over = false;
         await socket.write(request);
         while (await socket.read());
+        return true;
       } finally {
         stop();
         close();
@@ -27,6 +33,7 @@ export async function sendCancelRequest(target: Target, key: () => Uint8Array | 
       core.free();
     }
   } catch {
-    // An unreachable server, or an RST for an end: the session's own deadline decides what becomes of it.
+    // An unreachable server, or an RST for an end.
+    return over;
   }
 }

@@ -3,7 +3,7 @@
 // It runs only while operations are in flight: on workerd a read that nobody needs breaks startTls and outlives its request.
 // Knows the socket contract, the core and its events. Must not know SQL, parameters, users' promises or how streams work.
 import type { Config } from "../config.ts";
-import { ConnectionError, fromErrorResponse, fromFailure, PgzError, ResponseTooLargeError, UsageError } from "../errors.ts";
+import { ConnectionError, fromErrorResponse, fromFailure, PgzError, ProtocolError, ResponseTooLargeError, UsageError } from "../errors.ts";
 import { connectionLost, reasonOf, tlsFailed } from "../sockets/contract.ts";
 import { EVENT, MORE, OUTPUT, ROWS, ROWS_FULL, type Core, type CoreConnection, type Event } from "./boundary.ts";
 import { sendCancelRequest } from "./cancel.ts";
@@ -25,6 +25,8 @@ export class Connection {
   /** Why it is over; `undefined` while it is usable. */
   closed: PgzError | undefined;
   transactionStatus = "I";
+  /** Shapes that have run here, so that there may be a prepared statement for them. */
+  readonly executed = new Set<number>();
   /** The first ReadyForQuery has come. */
   established = false;
   /** StartupMessage to the first ReadyForQuery. */
@@ -234,7 +236,11 @@ export class Connection {
         break;
       case "error": {
         const error = fromErrorResponse(event.fields, !this.established, { committed: operation?.committed });
-        if (operation) operation.error ??= error;
+        if (operation) {
+          operation.error ??= error;
+          operation.bound ||= event.bound;
+          operation.canceled ||= error.code === "57014";
+        }
         // The server goes after these, and after any error of a startup.
         if (!this.established || /^(FATAL|PANIC)$/.test(event.fields.severity ?? "")) this.destroy(error);
         break;
@@ -248,6 +254,9 @@ export class Connection {
           // The core has refused COPY FROM by itself: the server's answer is on its way, a cancel could only meet the next call.
           this.#interrupt(operation, error, event.direction === "out");
         }
+        break;
+      case "shapeChanged":
+        if (operation) this.#interrupt(operation, new ProtocolError("SHAPE_CHANGED", "The columns of this query have changed since it was learned: run it again."));
         break;
       case "ready":
         this.transactionStatus = event.status;
@@ -300,9 +309,11 @@ export class Connection {
       return this.core.call((handle) => handle.cancel_request());
     };
     // An early query can be abandoned before BackendKeyData has come.
-    if (cancel) await this.startup.done.then(() => sendCancelRequest(this.#link, key, giveUp.signal)).catch(() => {});
+    const over = !cancel || (await this.startup.done.then(() => sendCancelRequest(this.#link, key, giveUp.signal)).catch(() => true));
     await ended;
     clearTimeout(timer);
+    // A cancel that has not been seen to end may be under way still, unless it is what ended the operation.
+    if (!over && !operation.canceled) this.destroy(connectionLost("a cancel request may still reach it"));
   }
 
   #fail(cause: unknown): void {

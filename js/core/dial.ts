@@ -28,11 +28,12 @@ export async function dial(target: Target, core: Core, signal: AbortSignal): Pro
   const { host, port, readBuffer, keepAlive } = config;
   const servername = config.servername ?? host;
   const connect: Connector = config.connect ?? runtime().connect;
+  const direct = attempt.tls === "direct";
   const tls: TlsOptions | null =
-    attempt.tls === "never" ? null : { negotiation: attempt.tls === "direct" ? "direct" : "request", verify, servername, ca: config.ca, cert: config.cert, key: config.key() };
+    attempt.tls === "never" ? null : { negotiation: direct ? "direct" : "request", verify, servername, ca: config.ca, cert: config.cert, key: config.key() };
   let socket = await unlessAborted(connect({ host: address ?? host, port, tls, readBuffer, keepAlive, signal }), signal, close);
   try {
-    let encrypted = attempt.tls === "direct";
+    let encrypted = direct;
     if (attempt.tls === "sslrequest") {
       encrypted = await unlessAborted(acceptsTls(socket, core), signal);
       if (encrypted) socket = await unlessAborted(socket.startTls(servername), signal, close);

@@ -12,7 +12,8 @@ let compiled = false;
 
 class CoreInstance implements Instance {
   readonly memory: WebAssembly.Memory;
-  readonly cores = new Set<Core>();
+  /** Weakly held: a Worker's request that ends without close() runs no code, and only the collector can then give its memory back. */
+  readonly cores = new Set<WeakRef<Core>>();
 
   constructor() {
     // Reset makes a new instance from the module that the glue keeps; initSync then only hands over its exports.
@@ -27,16 +28,23 @@ class CoreInstance implements Instance {
       stage: "session",
       cause,
     });
-    for (const core of [...this.cores]) {
-      this.cores.delete(core);
-      core.abandon(error);
-    }
+    const cores = [...this.cores];
+    this.cores.clear();
+    for (const core of cores) core.deref()?.abandon(error);
     return error;
   }
 
   release(core: Core): void {
-    this.cores.delete(core);
+    for (const one of this.cores) {
+      const other = one.deref();
+      if (!other || other === core) this.cores.delete(one);
+    }
   }
+}
+
+/** Workers with a compatibility date before May 2025 have no WeakRef. */
+function weakly(core: Core): WeakRef<Core> {
+  return typeof WeakRef === "undefined" ? ({ deref: () => core } as WeakRef<Core>) : new WeakRef(core);
 }
 
 /** A connection's state machine in the current instance. */
@@ -49,6 +57,6 @@ export function createCore(maxMessageBytes: number, statementPrefix: string, sta
     throw instance.poison(cause);
   }
   const core = new Core(handle as unknown as Handle, instance);
-  instance.cores.add(core);
+  instance.cores.add(weakly(core));
   return core;
 }

@@ -25,6 +25,10 @@ export class Operation {
   ended = false;
   /** Nobody waits for it any more: its rows are dropped, and the server is told. */
   abandoned = false;
+  /** Something of the statement may have run. */
+  bound = false;
+  /** The server says that a cancel ended it. */
+  canceled = false;
   /** Rows have gone downstream. */
   committed = false;
   /** The first thing that went wrong. */

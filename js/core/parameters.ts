@@ -277,3 +277,13 @@ function fail(code: Code, message: string): never {
 export function checkCount({ length }: readonly unknown[]): void {
   if (length > 0xffff) throw new UsageError("TOO_MANY_PARAMETERS", `More than 65535 parameters: pass arrays, and unnest() them.`);
 }
+
+/**
+ * The types to declare in Parse: those whose values go in binary, because the bytes depend on them. The others stay 0, so the server reads their
+ * text by the type that they have now: a column that has become timestamptz since it was learned as date loses nothing.
+ */
+export function declaredTypes(types: Uint32Array): Uint32Array {
+  return types.map((type) => (BINARY.has(type) ? type : 0));
+}
+
+const BINARY = new Set([BOOL, BYTEA, INT8, INT2, INT4, OID, FLOAT4, FLOAT8]);

@@ -11,7 +11,7 @@ const cache = new Map<string, Uint8Array>();
 
 /**
  * SaltedPassword (32 bytes), or `undefined` where WebCrypto refuses (workerd: more than 100,000 iterations; old runtimes: an
- * empty password; no WebCrypto at all): the core then derives by itself. Never rejects.
+ * empty password): connecting then fails, so the caller asks only where WebCrypto will do. Never rejects.
  *
  * `password` has gone through {@link saslprep}; `salt` is base64 as the server sent it.
  */
@@ -25,10 +25,7 @@ export async function saltedPassword(password: string, salt: string, iterations:
     const bits = await crypto.subtle.deriveBits({ name: "PBKDF2", hash: "SHA-256", salt: saltBytes, iterations }, secret, 256);
     const derived = new Uint8Array(bits);
     cache.set(key, derived);
-    for (const oldest of cache.keys()) {
-      if (cache.size <= LIMIT) break;
-      cache.delete(oldest);
-    }
+    if (cache.size > LIMIT) cache.delete(cache.keys().next().value!);
     return derived;
   } catch {
     return undefined;

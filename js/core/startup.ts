@@ -47,8 +47,7 @@ async function attempts(config: Config, signal: AbortSignal): Promise<Connection
     try {
       return await open({ config, attempt, verify }, last, signal);
     } catch (error) {
-      // An error for an answer to SSLRequest, which deservesNextAttempt() does not name: libpq too goes on in plain text then.
-      if (last || signal.aborted || !(deservesNextAttempt(error) || (error as PgzError).code === "TLS_REFUSED")) throw error;
+      if (last || signal.aborted || !deservesNextAttempt(error)) throw error;
     }
   }
 }
@@ -57,7 +56,9 @@ async function open(target: Parameters<typeof dial>[0], last: boolean, signal: A
   const { config, verify } = target;
   const password = await unlessAborted(config.password(), signal);
   const prepared = password === undefined ? undefined : saslprep(password);
-  const core = createCore(config.maxMessageBytes, randomPrefix(), config.prepare === "unnamed" ? 0 : config.statementCacheSize);
+  // So that two clients behind one pooler never share a statement's name. Behind the last hyphen of a UUID all 48 bits are random.
+  const statementPrefix = `p${crypto.randomUUID().slice(24)}_`;
+  const core = createCore(config.maxMessageBytes, statementPrefix, config.prepare === "unnamed" ? 0 : config.statementCacheSize);
   try {
     const link = await dial(target, core, signal);
     const { encrypted } = link;
@@ -66,7 +67,7 @@ async function open(target: Parameters<typeof dial>[0], last: boolean, signal: A
     const external = !!prepared && config.scramMaxIterations <= WEBCRYPTO_ITERATIONS && !!globalThis.crypto?.subtle;
     core.call((handle) => {
       for (const [name, value] of startupParameters(config)) handle.startup_parameter(name, value);
-      handle.password(prepared, btoa(randomText(18)), allowedMethods(config, encrypted), config.scramMaxIterations);
+      handle.password(prepared, btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(18)))), allowedMethods(config, encrypted), config.scramMaxIterations);
       handle.external_key_derivation(external);
       handle.early_query(early);
       handle.flush_bytes(config.flushBytes);
@@ -84,13 +85,4 @@ async function open(target: Parameters<typeof dial>[0], last: boolean, signal: A
     core.free();
     throw error;
   }
-}
-
-/** So that two clients behind one pooler never share a statement's name. */
-function randomPrefix(): string {
-  return `p${Array.from(randomText(6), (letter) => letter.charCodeAt(0).toString(36).padStart(2, "0")).join("")}_`;
-}
-
-function randomText(length: number): string {
-  return String.fromCharCode(...crypto.getRandomValues(new Uint8Array(length)));
 }

@@ -6,8 +6,8 @@ import type { Query } from "../sql.ts";
 import type { CoreConnection, RowFormat } from "./boundary.ts";
 import type { Connection } from "./connection.ts";
 import type { Operation, Sink } from "./operation.ts";
-import { checkCount, encodeParameters } from "./parameters.ts";
-import { serverKey, shapes } from "./shapes.ts";
+import { checkCount, declaredTypes, encodeParameters } from "./parameters.ts";
+import { serverKey, shapes, type Shape } from "./shapes.ts";
 
 /** The call that the statement is for. */
 interface Caller {
@@ -30,37 +30,56 @@ export async function execute(call: Caller, connection: Connection, execution: E
   const { text, values } = query;
   checkCount(values);
   const server = serverKey(connection.config);
-  for (let again = true; ; again = false) {
-    let shape = shapes.get(server, text);
-    if (!shape) {
-      const learning = call.operate(connection, (handle) => handle.describe(text));
-      await learning.done;
-      if (call.finished) return undefined;
-      if (learning.error) throw learning.error;
-      shape = shapes.put(server, text, learning.shape!);
-    }
+  /** What went wrong the first time, by what was known then. */
+  let before: { readonly shape: Shape; readonly error: unknown; readonly prepared: boolean } | undefined;
+  for (;;) {
+    const known = before ? undefined : shapes.get(server, text);
+    const shape = known ?? (await learn(call, connection, server, text));
+    if (!shape) return undefined;
+    // Learned anew it is what it was, so it was not to blame; unless a prepared statement was, lost or made for other types.
+    if (before?.shape === shape && !before.prepared && !isStale(before.error)) throw before.error;
+
     const { id, parameterTypes, resultFormats } = shape;
-    const parameters = encodeParameters(values, parameterTypes);
-    const outsideTransaction = connection.transactionStatus === "I";
-    const operation = call.operate(connection, (handle) => handle.execute(id, text, parameterTypes, resultFormats, parameters, format, maxRows, maxBytes), execution.sink());
+    let parameters;
     try {
-      await operation.done;
+      parameters = encodeParameters(values, parameterTypes);
     } catch (error) {
-      // The core could not read what came by what was learned.
-      if (/^(SHAPE_CHANGED|UNKNOWN_BINARY)$/.test((error as { code?: string }).code ?? "")) shapes.forget(server, text);
+      if (!known) throw error;
+      before = { shape, error, prepared: false };
+      continue;
+    }
+    if (call.finished) return undefined; // a value's toJSON may abort
+    const prepared = connection.executed.has(id);
+    connection.executed.add(id);
+    const outsideTransaction = connection.transactionStatus === "I";
+    const declared = declaredTypes(parameterTypes);
+    const operation = call.operate(connection, (handle) => handle.execute(id, text, declared, resultFormats, parameters, format, maxRows, maxBytes), execution.sink());
+    await operation.done;
+    const { error, bound } = operation;
+    if (error?.code === "SHAPE_CHANGED") shapes.forget(server, text);
+    if (call.finished) return undefined;
+    if (!error) return operation;
+    // Behind BindComplete something may have run, and been committed (DO and CALL can); before it nothing has.
+    if (bound || before || !(known || isStale(error))) throw error;
+    connection.forget(id);
+    if (!outsideTransaction) {
+      shapes.forget(server, text);
       throw error;
     }
-    if (call.finished) return undefined;
-    const { error, committed } = operation;
-    if (!error) return operation;
-    if (!isStale(error)) throw error;
-    connection.forget(id);
-    shapes.forget(server, text);
-    if (!again || !outsideTransaction || committed) throw error;
+    before = { shape, error, prepared };
   }
 }
 
-/** The server no longer has, or no longer accepts, what was prepared; in an implicit transaction nothing has happened then. */
+/** Asks the server for the statement's types; `undefined` when the call was over before. */
+async function learn(call: Caller, connection: Connection, server: string, text: string): Promise<Shape | undefined> {
+  const learning = call.operate(connection, (handle) => handle.describe(text));
+  await learning.done;
+  if (call.finished) return undefined;
+  if (learning.error) throw learning.error;
+  return shapes.put(server, text, learning.shape!);
+}
+
+/** The server no longer has, or no longer accepts, what was prepared. */
 function isStale(error: unknown): boolean {
   if (!(error instanceof PostgresError)) return false;
   const { code, routine } = error;

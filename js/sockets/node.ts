@@ -126,6 +126,7 @@ class Inbox {
   /** Something was sent: what comes next is an answer, and waited for. */
   sent(): void {
     this.#reads = 0;
+    this.#gathers = false;
   }
 
   /** `false`: stop reading until `resume`. */

@@ -58,8 +58,12 @@ pub enum Event {
         command: String,
         row_count: Option<u64>,
     },
+    /// The columns are no longer those that `describe` saw, and one came in a form that cannot be read. The rows are dropped.
+    ShapeChanged,
     /// ErrorResponse.
     Error {
+        /// The statement may have run: the error came behind BindComplete (or the protocol does not tell).
+        bound: bool,
         #[serde(serialize_with = "as_object")]
         fields: Vec<Field>,
     },

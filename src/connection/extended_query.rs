@@ -18,6 +18,7 @@ use crate::error::Failure;
 use crate::protocol::backend::{BackendMessage, RowDescription};
 use crate::protocol::frontend;
 use crate::protocol::writer::TooLong;
+use crate::types::UnknownBinary;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
@@ -158,6 +159,7 @@ impl ExtendedQuery {
             (_, M::ErrorResponse { fields }) => {
                 self.failed(fields.get("code").as_deref(), context.statements);
                 context.push(Event::Error {
+                    bound: self.is_bound(),
                     fields: event::fields(fields),
                 });
                 // The server skips to the Sync, over what is left of the Closes too.
@@ -177,10 +179,14 @@ impl ExtendedQuery {
             (Step::Columns, M::NoData) => self.shape(Vec::new(), context),
             (Step::Bind, M::BindComplete) => Step::PortalColumns,
             (Step::PortalColumns, M::RowDescription { columns }) => {
-                self.plan(columns, context.statements)?;
-                context.push(Event::Columns {
-                    columns: event::columns(columns),
-                });
+                if self.plan(columns, context.statements).is_ok() {
+                    context.push(Event::Columns {
+                        columns: event::columns(columns),
+                    });
+                } else {
+                    self.sink.discard = true;
+                    context.push(Event::ShapeChanged);
+                }
                 Step::Rows
             }
             (Step::PortalColumns, M::NoData) => Step::NoRows,
@@ -215,6 +221,14 @@ impl ExtendedQuery {
         Ok(Progress::Continue)
     }
 
+    /// The server has bound the statement, so it may have run some of it.
+    fn is_bound(&self) -> bool {
+        !matches!(
+            self.step,
+            Step::DescribeParse | Step::Parse | Step::Parameters | Step::Columns | Step::Bind
+        )
+    }
+
     fn failed(&mut self, code: Option<&str>, statements: &mut Statements) {
         if self.step == Step::Parse && matches!(self.reference, Use::ParseNamed(_)) {
             statements.parse_failed(self.shape);
@@ -240,7 +254,7 @@ impl ExtendedQuery {
         &mut self,
         columns: RowDescription<'_>,
         statements: &mut Statements,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), UnknownBinary> {
         let Some(format) = self.format else {
             return Ok(());
         };
@@ -264,18 +278,16 @@ impl ExtendedQuery {
 }
 
 /// The encoders for these columns.
-pub(super) fn new_plan(columns: RowDescription<'_>, format: RowFormat) -> Result<Plan, Failure> {
+pub(super) fn new_plan(
+    columns: RowDescription<'_>,
+    format: RowFormat,
+) -> Result<Plan, UnknownBinary> {
     let columns = columns.iter().map(|column| ColumnDescription {
         name: column.name,
         type_oid: column.type_oid,
         format_code: column.format_code,
     });
-    Plan::new(columns, format).map_err(|_| {
-        Failure::new(
-            "SHAPE_CHANGED",
-            "the columns of this query have changed since it was learned; run it again",
-        )
-    })
+    Plan::new(columns, format)
 }
 
 fn close(flight: &mut Vec<u8>, statements: &mut Statements) -> Result<usize, TooLong> {

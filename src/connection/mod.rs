@@ -595,7 +595,7 @@ impl State {
         let message = BackendMessage::parse(frame)?;
         if self.asynchronous(message) {
             self.heard = true;
-            return Ok(());
+            return encoding_is_utf8(message);
         }
         let progress = self.dispatch(frame.tag, message)?;
         self.heard = true;
@@ -694,6 +694,7 @@ impl State {
             // An idle session that is ended by the administrator says so before it goes.
             (None, BackendMessage::ErrorResponse { fields }) => {
                 context.push(Event::Error {
+                    bound: false,
                     fields: event::fields(fields),
                 });
                 Ok(Progress::Continue)
@@ -718,6 +719,20 @@ fn unencrypted_bytes() -> Failure {
         "PROTOCOL_VIOLATION",
         "unencrypted bytes followed the answer to SSLRequest; somebody may sit between client and server",
     )
+}
+
+/// Text crosses as UTF-8 both ways, so `SET client_encoding` would silently corrupt what is stored and what is read.
+fn encoding_is_utf8(message: BackendMessage<'_>) -> Result<(), Failure> {
+    match message {
+        BackendMessage::ParameterStatus {
+            name: b"client_encoding",
+            value,
+        } if !matches!(value, b"UTF8" | b"UTF-8" | b"UNICODE") => Err(Failure::new(
+            "CLIENT_ENCODING_NOT_UTF8",
+            "client_encoding was changed, and this driver speaks UTF8 only; the connection is closed before a text is corrupted",
+        )),
+        _ => Ok(()),
+    }
 }
 
 impl Operation {

@@ -64,13 +64,14 @@ impl SimpleQuery {
         self.step = match (self.step, message) {
             (_, M::ErrorResponse { fields }) => {
                 context.push(Event::Error {
+                    bound: true,
                     fields: event::fields(fields),
                 });
                 Step::Ready
             }
             (Step::First | Step::Next, M::RowDescription { columns }) => {
                 if let Some(format) = self.format {
-                    self.sink.plan = Some(Rc::new(new_plan(columns, format)?));
+                    self.sink.plan = new_plan(columns, format).ok().map(Rc::new);
                 }
                 context.push(Event::Columns {
                     columns: event::columns(columns),

@@ -85,6 +85,7 @@ impl Startup {
         match (&mut self.step, message) {
             (_, M::ErrorResponse { fields }) => {
                 context.push(Event::Error {
+                    bound: false,
                     fields: event::fields(fields),
                 });
                 return Ok(Progress::Closed);

@@ -22,17 +22,10 @@ pub fn bind(
         body.string(destination_portal);
         body.string(prepared_statement);
         body.bytes(parameters);
-        // One code stands for all columns; no code at all means text for all.
-        match result_format_codes {
-            [] => body.int16(0),
-            [first, rest @ ..] if rest.iter().all(|code| code == first) => {
-                body.int16(1);
-                body.int16(u16::from(*first));
-            }
-            codes => {
-                body.int16(codes.len() as u16);
-                codes.iter().for_each(|code| body.int16(u16::from(*code)));
-            }
+        // A code for each column, not the short form of one for all: when the number of columns has changed the server then says so.
+        body.int16(result_format_codes.len() as u16);
+        for code in result_format_codes {
+            body.int16(u16::from(*code));
         }
     })
 }
@@ -166,14 +159,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn result_formats_take_the_short_form_when_they_are_equal() {
+    fn every_result_column_has_its_format() {
         let tail = |formats: &[u8]| {
             let mut buffer = Vec::new();
             bind(&mut buffer, b"", b"", &[0, 0, 0, 0], formats).unwrap();
             buffer.split_off(11)
         };
         assert_eq!(tail(&[]), [0, 0]);
-        assert_eq!(tail(&[1, 1, 1]), [0, 1, 0, 1]);
+        assert_eq!(tail(&[1, 1]), [0, 2, 0, 1, 0, 1]);
         assert_eq!(tail(&[1, 0]), [0, 2, 0, 1, 0, 0]);
     }
 

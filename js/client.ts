@@ -121,10 +121,15 @@ export class Client {
   async respond(input: QueryInput, options: RespondOptions = {}): Promise<Response> {
     const headers = new Headers(options.headers);
     if (!headers.has("content-type")) headers.set("content-type", "application/x-ndjson; charset=utf-8");
+    const { status = 200 } = options;
+    // Response takes 200 to 599, and no body for three of them: it would throw when the query already runs.
+    if (!(status >= 200 && status < 600) || [204, 205, 304].includes(status)) {
+      throw new UsageError("INVALID_OPTION", 'Option "status" must be one that has a body.');
+    }
     // The runtime's own channel is the fastest body (workerd), and the only one that tells the old workerd's Worker that its client
     // has left; a reader in JavaScript would get it in other pieces and with untyped errors, so `stream` does without.
     const body = await this.#openStream(input, options, runtime().responseBody?.());
-    return new Response(body, { status: options.status ?? 200, headers });
+    return new Response(body, { status, headers });
   }
 
   /** Counters of what crossed into WebAssembly on this connection. */

@@ -277,16 +277,17 @@ function readUrl(text: string, given: Map<string, unknown>): void {
   set("database", database);
   for (const pair of query.split("&")) {
     const [parameter = "", ...values] = pair.split("=");
-    if (pair) readParameter(decode(parameter), values.join("="), set);
+    // Behind a password in the query a name may be the rest of it, after an "&" that is not percent-encoded.
+    if (pair) readParameter(decode(parameter), values.join("="), set, !query.includes("password="));
   }
 }
 
-function readParameter(parameter: string, value: string, set: (name: string, value: string) => void): void {
+function readParameter(parameter: string, value: string, set: (name: string, value: string) => void, named: boolean): void {
   // Seconds in libpq.
   if (parameter === "connect_timeout") value += "000";
   if (parameters.includes(parameter)) return set(parameter === "dbname" ? "database" : parameter.replace(/_./g, (text) => text.charAt(1).toUpperCase()), value);
   const file = files.get(parameter);
-  if (!file) throw unknown(`URL parameter${/^[a-z_]{1,40}$/i.test(parameter) ? ` "${parameter}"` : ""}`, parameter, parameters);
+  if (!file) throw unknown(`URL parameter${named && /^[a-z_]{1,40}$/i.test(parameter) ? ` "${parameter}"` : ""}`, parameter, parameters);
   // libpq's word for the runtime's own certificates, and the default here.
   if (file === "ca" && value === "system") return;
   throw new UsageError("UNKNOWN_OPTION", `URL parameter "${parameter}" names a file: pass the PEM text as option "${file}".`);

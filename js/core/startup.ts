@@ -5,7 +5,7 @@ import { onAbort } from "../abort.ts";
 import { allowedMethods, allowsEarlyQuery, deservesNextAttempt, startupParameters, tlsPlan, type Config } from "../config.ts";
 import { AbortError, TimeoutError, type PgzError } from "../errors.ts";
 import { Connection } from "./connection.ts";
-import { dial, unlessAborted } from "./dial.ts";
+import { dial, unlessAborted, type Link } from "./dial.ts";
 import { createCore } from "./module.ts";
 import { runtime } from "./runtime.ts";
 import { saslprep } from "./saslprep.ts";
@@ -59,8 +59,9 @@ async function open(target: Parameters<typeof dial>[0], last: boolean, signal: A
   // So that two clients behind one pooler never share a statement's name. Behind the last hyphen of a UUID all 48 bits are random.
   const statementPrefix = `p${crypto.randomUUID().slice(24)}_`;
   const core = createCore(config.maxMessageBytes, statementPrefix, config.prepare === "unnamed" ? 0 : config.statementCacheSize);
+  let link: Link | undefined;
   try {
-    const link = await dial(target, core, signal);
+    link = await dial(target, core, signal);
     const { encrypted } = link;
     // Another attempt would have to repeat the query.
     const early = last && allowsEarlyQuery(config, verify, encrypted);
@@ -83,6 +84,7 @@ async function open(target: Parameters<typeof dial>[0], last: boolean, signal: A
     return connection;
   } catch (error) {
     core.free();
+    void link?.socket.close();
     throw error;
   }
 }

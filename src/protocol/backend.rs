@@ -193,7 +193,7 @@ impl<'a> RowDescription<'a> {
 }
 
 fn column<'a>(reader: &mut Reader<'a>) -> Result<Column<'a>, Malformed> {
-    Ok(Column {
+    let column = Column {
         name: reader.string()?,
         table_oid: reader.u32()?,
         column_attribute_number: reader.i16()?,
@@ -201,7 +201,12 @@ fn column<'a>(reader: &mut Reader<'a>) -> Result<Column<'a>, Malformed> {
         type_size: reader.i16()?,
         type_modifier: reader.i32()?,
         format_code: reader.i16()?,
-    })
+    };
+    // 0 and 1 are all there is.
+    if !(0..=1).contains(&column.format_code) {
+        return Err(Malformed);
+    }
+    Ok(column)
 }
 
 impl<'a> BackendMessage<'a> {

@@ -325,6 +325,12 @@ test("which authentication methods are allowed", () => {
   expect(bits({ requireAuth: "password" }, false)).toBe(16);
 });
 
+test("the rest of a password behind an unencoded & is not repeated", () => {
+  const error = refused("postgres://u@h/d?password=ab&hunter=x");
+  expect(error.code).toBe("UNKNOWN_OPTION");
+  expect(error.message).not.toContain("hunter");
+});
+
 test("an early query goes by itself only to a server that is known", () => {
   const early = (options: Options, verify: "none" | "ca" | "full", encrypted: boolean) => allowsEarlyQuery(of({ user: "a", ...options }), verify, encrypted);
   expect(early({}, "full", true)).toBe(true);

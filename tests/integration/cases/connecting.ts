@@ -63,6 +63,15 @@ export const connecting: Case[] = [
     },
   },
   {
+    name: "a CA that cannot be read is a typed error",
+    only: "tls",
+    async run(t) {
+      const ca = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+      const properties = t.runtime === "workerd" ? { code: "UNSUPPORTED_ON_RUNTIME" } : {};
+      await refused(t, { ...t.options, ca }, properties);
+    },
+  },
+  {
     name: "a certificate for another name is refused by verify-full and accepted by verify-ca",
     only: "tls",
     async run(t) {

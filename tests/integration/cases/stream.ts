@@ -61,6 +61,14 @@ export const stream: Case[] = [
     },
   },
   {
+    name: "respond with a status that has no body is refused before the query runs",
+    run: (t) =>
+      withClient(t, async (client) => {
+        for (const status of [204, 304, 99, 1000]) await t.assert.rejects(client.respond("select 1", { status }), { code: "INVALID_OPTION" });
+        t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
+      }),
+  },
+  {
     name: "a query that fails before its first row rejects with nothing sent",
     run: (t) =>
       withClient(t, async (client) => {

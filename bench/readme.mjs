@@ -25,7 +25,7 @@ function section() {
   const rows = stream.rows.find(({ metric }) => metric === "cpu_ms").config.rows.toLocaleString("en");
   const pairs = stream.rows.find(({ metric }) => metric === "wall_ratio_to_drain").config.rows.toLocaleString("en");
   return [
-    `Process CPU in milliseconds for ${rows} rows to NDJSON bytes on Node, median (min-max) of one interleaved run. \`drain\` is a bare socket that drops the same binary rows.`,
+    `Process CPU in milliseconds for ${rows} rows to NDJSON bytes on Node, median (min-max) of one interleaved run. \`drain\` is a bare socket that drops the same binary rows; it reads each piece as it comes, where the driver gathers small ones for a millisecond.`,
     "",
     `| | ${shapes.join(" | ")} |`,
     `|---|${shapes.map(() => "---|").join("")}`,

@@ -1,7 +1,7 @@
 // `make bench CASE=<case>`: finds the case, installs the peers, starts a server, prints a table, writes bench/results/<case>.json.
 //
 // Knows cases by their folder: bench/<case>/case.mjs exports `run({ server, environment })` -> rows. What a case measures and
-// checks is its own business; the format of the results (docs/benchmarks.md) is the one here.
+// checks is its own business; the format of the results is the one below.
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";

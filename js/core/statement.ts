@@ -60,7 +60,7 @@ export async function execute(call: Caller, connection: Connection, execution: E
     if (call.finished) return undefined;
     if (!error) return operation;
     // Behind BindComplete something may have run, and been committed (DO and CALL can); before it nothing has.
-    if (bound || before || !(known || isStale(error))) throw error;
+    if (bound || before || !(isStale(error) || (known && mayBeTheShape(error)))) throw error;
     connection.forget(id);
     if (!outsideTransaction) {
       shapes.forget(server, text);
@@ -77,6 +77,11 @@ async function learn(call: Caller, connection: Connection, server: string, text:
   if (call.finished) return undefined;
   if (learning.error) throw learning.error;
   return shapes.put(server, text, learning.shape!);
+}
+
+/** Names, types and values that the server refused, and what it could not look up. Not timeouts, locks or a server that goes: again would only take longer. */
+function mayBeTheShape(error: unknown): boolean {
+  return error instanceof PostgresError && /^(22|42|XX)/.test(error.code);
 }
 
 /** The server no longer has, or no longer accepts, what was prepared. */

@@ -6,7 +6,7 @@
 
 use crate::connection::limits::Caps;
 use crate::connection::{Connection, Settings};
-use crate::encode::RowFormat;
+use crate::encode::{RowForm, RowFormat, Strings};
 use alloc::string::String;
 use alloc::vec::Vec;
 use wasm_bindgen::prelude::*;
@@ -27,20 +27,39 @@ pub struct CoreConnection {
     inner: Connection,
 }
 
-/// JavaScript's numbers for the row formats.
-fn row_format(code: u8) -> Option<RowFormat> {
-    match code {
-        1 => Some(RowFormat::Ndjson),
-        2 => Some(RowFormat::Arrays),
-        _ => None,
-    }
+/// JavaScript's number for what it asks of the rows: the format in the low byte, above it one bit per option.
+fn row_form(code: u32) -> Option<RowForm> {
+    let option = |bit: u32| code & bit != 0;
+    let format = match code & 0xff {
+        1 => RowFormat::Ndjson,
+        2 => RowFormat::Arrays,
+        3 => RowFormat::Json,
+        4 => RowFormat::Columnar,
+        5 => RowFormat::Toon,
+        6 => RowFormat::Csv,
+        _ => return None,
+    };
+    Some(RowForm {
+        format,
+        strings: Strings {
+            int8: option(0x100),
+            numeric: option(0x200),
+        },
+        rename_duplicates: option(0x400),
+        csv_header: option(0x800),
+    })
 }
 
-/// JavaScript's numbers are doubles; whole ones up to 2^53 arrive exactly.
-fn caps(rows: f64, bytes: f64) -> Caps {
-    Caps {
-        rows: rows as u64,
-        bytes: bytes as u64,
+/// [rows, bytes, bytes of a field, 1 to truncate]. JavaScript's numbers are doubles; whole ones up to 2^53 arrive exactly.
+fn caps(caps: &[f64]) -> Caps {
+    match *caps {
+        [rows, bytes, field_bytes, truncate] => Caps {
+            rows: rows as u64,
+            bytes: bytes as u64,
+            field_bytes: field_bytes as u64,
+            truncate: truncate != 0.0,
+        },
+        _ => Caps::default(),
     }
 }
 
@@ -152,9 +171,8 @@ impl CoreConnection {
         parameter_types: &[u32],
         result_formats: &[u8],
         parameters: &[u8],
-        format: u8,
-        max_rows: f64,
-        max_bytes: f64,
+        form: u32,
+        limits: &[f64],
     ) -> u32 {
         self.inner.execute(
             shape,
@@ -162,15 +180,14 @@ impl CoreConnection {
             parameter_types,
             result_formats,
             parameters,
-            row_format(format),
-            caps(max_rows, max_bytes),
+            row_form(form),
+            caps(limits),
         );
         self.inner.status()
     }
 
-    pub fn simple_query(&mut self, sql: &str, format: u8, max_rows: f64, max_bytes: f64) -> u32 {
-        self.inner
-            .simple_query(sql, row_format(format), caps(max_rows, max_bytes));
+    pub fn simple_query(&mut self, sql: &str, form: u32, limits: &[f64]) -> u32 {
+        self.inner.simple_query(sql, row_form(form), caps(limits));
         self.inner.status()
     }
 

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::{env, fs};
 
-use pgz_edge::types::{Encoder, JsonForm, oid};
+use pgz_edge::types::{Encoder, Strings, oid};
 
 struct Line {
     type_name: String,
@@ -80,7 +80,7 @@ fn encode(encoder: &Encoder, value: &[u8]) -> String {
 fn binary_values_equal_to_json() {
     let mut counts = BTreeMap::<String, usize>::new();
     for line in lines() {
-        let encoder = Encoder::new(line.type_oid, 1, JsonForm::ServerJson).unwrap();
+        let encoder = Encoder::new(line.type_oid, 1, Strings::NONE).unwrap();
         assert_eq!(
             encode(&encoder, &line.binary),
             decided(&line),
@@ -128,7 +128,7 @@ fn text_values_equal_to_json() {
             }
             _ => continue,
         };
-        let encoder = Encoder::new(line.type_oid, 0, JsonForm::ServerJson).unwrap();
+        let encoder = Encoder::new(line.type_oid, 0, Strings::NONE).unwrap();
         assert_eq!(
             encode(&encoder, text.as_bytes()),
             expected,
@@ -156,7 +156,7 @@ fn objects_quote_what_a_javascript_number_cannot_hold() {
             assert!(is_array == value.is_array());
             expected = value.take().to_string();
         }
-        let encoder = Encoder::new(line.type_oid, 1, JsonForm::Objects).unwrap();
+        let encoder = Encoder::new(line.type_oid, 1, Strings::ALL).unwrap();
         assert_eq!(
             encode(&encoder, &line.binary),
             expected,

@@ -21,7 +21,7 @@ use pgz_edge::connection::Status;
 use pgz_edge::encode::{ColumnDescription, Plan, RowFormat};
 use pgz_edge::protocol::backend::BackendMessage;
 use pgz_edge::protocol::frame::{Deframer, Frame, FrameError};
-use pgz_edge::types::{Encoder, JsonForm, has_binary_encoder, oid};
+use pgz_edge::types::{Encoder, Strings, has_binary_encoder, oid};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -236,7 +236,7 @@ proptest! {
     #[test]
     fn value_decoders_are_total(at in any::<Index>(), bytes in value(), format_code in 0..2_i16, objects in any::<bool>()) {
         let type_oid = TYPES[at.index(TYPES.len())];
-        let form = if objects { JsonForm::Objects } else { JsonForm::ServerJson };
+        let form = if objects { Strings::ALL } else { Strings::NONE };
         let encoder = Encoder::new(type_oid, format_code, form).unwrap();
         let mut out = vec![];
         if encoder.encode(&bytes, &mut out).is_ok() {
@@ -255,7 +255,7 @@ proptest! {
     fn rows_are_whole_lines(columns in vec(any::<Index>(), 0..4), fields in vec(prop::option::of(value()), 0..4), tail in vec(any::<u8>(), 0..2), ndjson in any::<bool>()) {
         let types: Vec<u32> = columns.iter().map(|at| TYPES[at.index(TYPES.len())]).collect();
         let columns = types.iter().map(|type_oid| ColumnDescription { name: b"a\"b", type_oid: *type_oid, format_code: 1 });
-        let plan = Plan::new(columns, if ndjson { RowFormat::Ndjson } else { RowFormat::Arrays }).unwrap();
+        let plan = Plan::new(columns, (if ndjson { RowFormat::Ndjson } else { RowFormat::Arrays }).into()).unwrap();
         let mut body = (fields.len() as u16).to_be_bytes().to_vec();
         for field in &fields {
             body.extend(field.as_ref().map_or(-1, |value| value.len() as i32).to_be_bytes());

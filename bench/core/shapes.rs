@@ -21,7 +21,7 @@ impl Shape {
             type_oid,
             format_code: 1,
         };
-        Plan::new(self.columns.iter().map(column), format).unwrap()
+        Plan::new(self.columns.iter().map(column), format.into()).unwrap()
     }
 }
 

@@ -72,6 +72,7 @@ pub enum Event {
         limit: &'static str,
         value: u64,
         observed: u64,
+        truncated: bool,
     },
     /// The statement was COPY, which needs a call of its own.
     Copy { direction: &'static str },

@@ -13,7 +13,7 @@ use super::event::{self, Event};
 use super::limits::RowSink;
 use super::statements::{KnownPlan, Statements, Use};
 use super::{Context, Progress};
-use crate::encode::{ColumnDescription, Plan, RowFormat};
+use crate::encode::{ColumnDescription, Plan, RowForm};
 use crate::error::Failure;
 use crate::protocol::backend::{BackendMessage, RowDescription};
 use crate::protocol::frontend;
@@ -46,7 +46,7 @@ pub(super) struct Request<'a> {
     pub parameter_types: &'a [u32],
     pub result_formats: &'a [u8],
     pub parameters: &'a [u8],
-    pub format: Option<RowFormat>,
+    pub format: Option<RowForm>,
 }
 
 /// One operation: `describe` or `execute`.
@@ -56,7 +56,7 @@ pub(super) struct ExtendedQuery {
     closes: usize,
     shape: u32,
     reference: Use,
-    format: Option<RowFormat>,
+    format: Option<RowForm>,
     parameter_types: Vec<u32>,
     pub sink: RowSink,
 }
@@ -124,7 +124,7 @@ impl ExtendedQuery {
         closes: usize,
         shape: u32,
         reference: Use,
-        format: Option<RowFormat>,
+        format: Option<RowForm>,
         sink: RowSink,
     ) -> Self {
         ExtendedQuery {
@@ -164,6 +164,7 @@ impl ExtendedQuery {
                 });
                 // The server skips to the Sync, over what is left of the Closes too.
                 self.closes = 0;
+                self.sink.discard = true;
                 Step::Ready
             }
             _ if self.closes > 0 => return Err(Failure::unexpected("extended query", tag)),
@@ -189,7 +190,10 @@ impl ExtendedQuery {
                 }
                 Step::Rows
             }
-            (Step::PortalColumns, M::NoData) => Step::NoRows,
+            (Step::PortalColumns, M::NoData) => {
+                self.sink.plan = self.format.and_then(Plan::without_columns).map(Rc::new);
+                Step::NoRows
+            }
             (Step::Rows | Step::NoRows, M::CommandComplete { command_tag }) => {
                 context.push(Event::complete(command_tag));
                 Step::Ready
@@ -211,6 +215,7 @@ impl ExtendedQuery {
             (Step::CopyOut, M::CopyData { .. } | M::CopyDone) => Step::CopyOut,
             (Step::CopyOut, M::CommandComplete { .. }) => Step::Ready,
             (Step::Ready, M::ReadyForQuery { status }) => {
+                self.sink.finish(context.rows);
                 context.push(Event::Ready {
                     status: status.letter(),
                 });
@@ -280,7 +285,7 @@ impl ExtendedQuery {
 /// The encoders for these columns.
 pub(super) fn new_plan(
     columns: RowDescription<'_>,
-    format: RowFormat,
+    format: RowForm,
 ) -> Result<Plan, UnknownBinary> {
     let columns = columns.iter().map(|column| ColumnDescription {
         name: column.name,

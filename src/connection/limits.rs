@@ -1,7 +1,8 @@
 //! Rows on their way out: the buffer they gather in, and the caps that hold while they are framed.
 //!
 //! A cap of N lets exactly N rows pass; it trips at row N + 1. The row that would cross a cap of bytes is taken back before
-//! anybody sees it. Whole rows only: `buffer` always ends at the end of a row.
+//! anybody sees it, and so is one with a field that is too long. Whole rows only: `buffer` always ends at the end of a row.
+//! What stands before the first row comes with it, or at the successful end: a query that fails before has written nothing.
 
 use crate::encode::{Output, Plan, RowError};
 use alloc::rc::Rc;
@@ -30,12 +31,14 @@ impl Rows {
 /// A cap that tripped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
-    /// `"rows"` or `"bytes"`.
+    /// `"rows"`, `"bytes"` or `"fieldBytes"`.
     pub limit: &'static str,
     /// The cap.
     pub value: u64,
     /// What it would have become with the row that tripped it.
     pub observed: u64,
+    /// The output says that it ends here, and ends properly.
+    pub truncated: bool,
 }
 
 /// Caps of one operation; 0 is none.
@@ -43,8 +46,12 @@ pub struct Limit {
 pub struct Caps {
     /// The most rows.
     pub rows: u64,
-    /// The most bytes of encoded rows.
+    /// The most bytes of output, what stands around the rows included.
     pub bytes: u64,
+    /// The most bytes of one field, as the server sends it.
+    pub field_bytes: u64,
+    /// A cap that trips ends the output with a mark instead of failing the operation.
+    pub truncate: bool,
 }
 
 /// Where the rows of one operation go.
@@ -76,35 +83,82 @@ impl RowSink {
         }
         let row_count = self.row_count.saturating_add(1);
         if self.caps.rows != 0 && row_count > self.caps.rows {
-            return Ok(Some(self.trip("rows", self.caps.rows, row_count)));
+            return Ok(Some(self.trip("rows", self.caps.rows, row_count, rows)));
         }
         self.row_count = row_count;
         let Some(plan) = &self.plan else {
             return Ok(None);
         };
 
+        if self.caps.field_bytes != 0 && body.len() as u64 > self.caps.field_bytes {
+            let longest = longest_field(body);
+            if longest > self.caps.field_bytes {
+                self.row_count = row_count.saturating_sub(1);
+                return Ok(Some(self.trip(
+                    "fieldBytes",
+                    self.caps.field_bytes,
+                    longest,
+                    rows,
+                )));
+            }
+        }
         let start = rows.buffer.len();
-        if let Err(error) = plan.encode_row(body, &mut rows.buffer) {
+        if row_count == 1 {
+            plan.begin(&mut rows.buffer);
+        }
+        let first = rows.buffer.len();
+        let encoded = plan.encode_row(body, &mut rows.buffer);
+        if let Err(error) = encoded {
             rows.buffer.truncate(start);
             return Err(error);
+        }
+        if row_count == 1 {
+            plan.bracket(&mut rows.buffer, first);
         }
         let byte_count = self
             .byte_count
             .saturating_add(rows.buffer.len().saturating_sub(start) as u64);
-        if self.caps.bytes != 0 && byte_count > self.caps.bytes {
+        let with_tail = byte_count.saturating_add(plan.tail().len() as u64);
+        if self.caps.bytes != 0 && with_tail > self.caps.bytes {
             rows.buffer.truncate(start);
-            return Ok(Some(self.trip("bytes", self.caps.bytes, byte_count)));
+            self.row_count = row_count.saturating_sub(1);
+            return Ok(Some(self.trip("bytes", self.caps.bytes, with_tail, rows)));
         }
         self.byte_count = byte_count;
         Ok(None)
     }
 
-    fn trip(&mut self, limit: &'static str, value: u64, observed: u64) -> Limit {
+    /// The successful end: what stands behind the last row.
+    pub fn finish(&mut self, rows: &mut Rows) {
+        if let (false, Some(plan)) = (self.discard, &self.plan) {
+            plan.finish(self.row_count, &mut rows.buffer);
+        }
+    }
+
+    fn trip(&mut self, limit: &'static str, value: u64, observed: u64, rows: &mut Rows) -> Limit {
         self.discard = true;
+        let truncated = self.caps.truncate;
+        if let (true, Some(plan)) = (truncated, &self.plan) {
+            plan.truncate(limit, value, self.row_count, &mut rows.buffer);
+        }
         Limit {
             limit,
             value,
             observed,
+            truncated,
         }
     }
+}
+
+/// Of a DataRow body: int16 count, then per field int32 length (-1: NULL) and bytes. A broken one is the encoder's to refuse.
+#[cold]
+fn longest_field(body: &[u8]) -> u64 {
+    let mut rest = body.get(2..).unwrap_or_default();
+    let mut longest = 0;
+    while let Some((length, behind)) = rest.split_first_chunk() {
+        let length = i32::from_be_bytes(*length).max(0) as usize;
+        longest = longest.max(length);
+        rest = behind.get(length..).unwrap_or_default();
+    }
+    longest as u64
 }

@@ -19,7 +19,7 @@ pub mod statements;
 #[cfg(test)]
 mod walk;
 
-use crate::encode::RowFormat;
+use crate::encode::RowForm;
 use crate::error::Failure;
 use crate::protocol::backend::BackendMessage;
 use crate::protocol::frame::{Deframer, Frame, FrameError};
@@ -145,6 +145,7 @@ struct Context<'a> {
     parked: &'a mut bool,
     statements: &'a mut Statements,
     cancel_key: &'a mut Option<(u32, Vec<u8>)>,
+    rows: &'a mut Rows,
 }
 
 /// Where a conversation stands after a message.
@@ -327,7 +328,7 @@ impl Connection {
         parameter_types: &[u32],
         result_formats: &[u8],
         parameters: &[u8],
-        format: Option<RowFormat>,
+        format: Option<RowForm>,
         caps: Caps,
     ) {
         let request = Request {
@@ -345,7 +346,7 @@ impl Connection {
     }
 
     /// Runs any number of statements by the simple query protocol.
-    pub fn simple_query(&mut self, sql: &str, format: Option<RowFormat>, caps: Caps) {
+    pub fn simple_query(&mut self, sql: &str, format: Option<RowForm>, caps: Caps) {
         self.operate(|flight, _| {
             SimpleQuery::new(sql.as_bytes(), format, RowSink::new(caps), flight)
                 .map(Operation::Simple)
@@ -490,6 +491,7 @@ impl State {
             parked,
             statements,
             cancel_key,
+            rows,
             ..
         } = self;
         (
@@ -500,6 +502,7 @@ impl State {
                 parked,
                 statements,
                 cancel_key,
+                rows,
             },
         )
     }
@@ -624,6 +627,7 @@ impl State {
             limit,
             value,
             observed,
+            truncated,
         }) = sink.row(frame.body, &mut self.rows)?
         {
             let (_, mut context) = self.split();
@@ -631,6 +635,7 @@ impl State {
                 limit,
                 value,
                 observed,
+                truncated,
             });
         }
         Ok(())
@@ -672,6 +677,7 @@ impl State {
             parked,
             statements,
             cancel_key,
+            rows,
             ..
         } = self;
         let mut context = Context {
@@ -680,6 +686,7 @@ impl State {
             parked,
             statements,
             cancel_key,
+            rows,
         };
         if let Phase::Startup(startup) = phase {
             return startup.receive(tag, message, credentials, &mut context);

@@ -9,7 +9,7 @@ use super::event::{self, Event};
 use super::extended_query::new_plan;
 use super::limits::RowSink;
 use super::{Context, Progress};
-use crate::encode::RowFormat;
+use crate::encode::RowForm;
 use crate::error::Failure;
 use crate::protocol::backend::BackendMessage;
 use crate::protocol::frontend;
@@ -34,7 +34,7 @@ pub(super) enum Step {
 /// One operation: `simple_query`.
 pub(super) struct SimpleQuery {
     pub step: Step,
-    format: Option<RowFormat>,
+    format: Option<RowForm>,
     pub sink: RowSink,
 }
 
@@ -42,7 +42,7 @@ impl SimpleQuery {
     /// Writes the Query message.
     pub fn new(
         sql: &[u8],
-        format: Option<RowFormat>,
+        format: Option<RowForm>,
         sink: RowSink,
         flight: &mut Vec<u8>,
     ) -> Result<Self, TooLong> {

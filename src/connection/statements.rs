@@ -9,7 +9,7 @@
 //! Behind a pooler in transaction mode a name may be missing on the next server connection (SQLSTATE 26000): from then on
 //! everything is unnamed. Names are never used twice and carry a random prefix, so two clients cannot meet (pgz's fault 1).
 
-use crate::encode::{Plan, RowFormat};
+use crate::encode::{Plan, RowForm};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
@@ -27,7 +27,7 @@ pub enum Use {
 /// A plan and the RowDescription body it was made from: an equal body means equal columns.
 pub(super) struct KnownPlan {
     pub row_description: Vec<u8>,
-    pub format: RowFormat,
+    pub format: RowForm,
     pub plan: Rc<Plan>,
 }
 
@@ -146,7 +146,7 @@ impl Statements {
         &self,
         shape: u32,
         row_description: &[u8],
-        format: RowFormat,
+        format: RowForm,
     ) -> Option<Rc<Plan>> {
         let known = self
             .named

@@ -346,14 +346,18 @@ fn execute(connection: &mut Connection) {
         &[],
         &[],
         &[0, 0, 0, 0],
-        Some(RowFormat::Ndjson),
+        Some(crate::encode::RowFormat::Ndjson.into()),
         Caps::default(),
     );
 }
 
 fn querying(messages: &[&str]) -> Connection {
     let mut connection = idle();
-    connection.simple_query("select n", Some(RowFormat::Ndjson), Caps::default());
+    connection.simple_query(
+        "select n",
+        Some(crate::encode::RowFormat::Ndjson.into()),
+        Caps::default(),
+    );
     after(connection, messages)
 }
 

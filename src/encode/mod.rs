@@ -1,14 +1,19 @@
-//! From DataRow to one line of JSON.
+//! From DataRow to one row of the output: a line of NDJSON, an element of a JSON array, a line of TOON or CSV.
 //!
-//! A [`Plan`] is made once per RowDescription and holds all that does not change from row to row: one encoder per column, and each
-//! key escaped already. It knows rows and columns; what a value looks like is `types`' business, where the line goes the caller's.
+//! A [`Plan`] is made once per RowDescription and holds all that does not change from row to row: one encoder per column, each
+//! key escaped already, and what stands before the first row and behind the last. It knows rows and columns; what a value looks like
+//! is `types`' business, where the row goes and whether it may the caller's.
+
+mod csv;
+mod header;
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 pub use crate::types::output::Output;
 use crate::types::output::{BLOCK, Target, Writer};
 use crate::types::{Encoder, json_string};
-pub use crate::types::{InvalidValue, JsonForm, UnknownBinary};
+pub use crate::types::{InvalidValue, Strings, UnknownBinary};
 
 /// What a plan must know of a column of RowDescription.
 #[derive(Clone, Copy, Debug)]
@@ -21,13 +26,52 @@ pub struct ColumnDescription<'a> {
     pub format_code: i16,
 }
 
-/// The form of one row.
+/// How rows are written. Two rows of `id`, `n m`:
+///
+/// ```text
+/// Ndjson     {"id":1,"n m":"x"}\n{"id":2,"n m":null}\n
+/// Arrays     [1,"x"]\n[2,null]\n
+/// Json       [{"id":1,"n m":"x"},{"id":2,"n m":null}]
+/// Columnar   {"columns":["id","n m"],"rows":[[1,"x"],[2,null]]}
+/// Toon       [?]{id,"n m"}\n1,"x"\n2,null\n
+/// Csv        id,n m\r\n1,x\r\n2,\r\n
+/// ```
+/// The four of pgz to the byte; CSV by RFC 4180, where an empty text is `""` and NULL is nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the table above says it")]
 pub enum RowFormat {
-    /// `{"id":1,"n m":"x"}`, in the server's own JSON.
     Ndjson,
-    /// `[1,"x"]`, for JavaScript objects: int8 and numeric are strings.
+    /// What JavaScript makes its values from.
     Arrays,
+    Json,
+    Columnar,
+    Toon,
+    Csv,
+}
+
+/// What a caller asks of the rows of one result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowForm {
+    /// How rows are written.
+    pub format: RowFormat,
+    /// int8 and numeric between quotes, for readers whose numbers are doubles.
+    pub strings: Strings,
+    /// The second column `id` becomes `id_2`; else both keep their name, as in the server's JSON.
+    pub rename_duplicates: bool,
+    /// CSV starts with the names of the columns.
+    pub csv_header: bool,
+}
+
+impl From<RowFormat> for RowForm {
+    /// The server's own JSON; names in front of CSV.
+    fn from(format: RowFormat) -> RowForm {
+        RowForm {
+            format,
+            strings: Strings::default(),
+            rename_duplicates: false,
+            csv_header: true,
+        }
+    }
 }
 
 /// Why a row could not be encoded. All of them mean that the server's message is broken.
@@ -60,9 +104,36 @@ pub enum RowError {
 #[derive(Clone, Debug)]
 pub struct Plan {
     columns: Box<[Column]>,
-    closing: [u8; 2],
-    /// For a row without columns.
-    empty: [u8; 3],
+    form: RowForm,
+    /// Before the first row.
+    head: Box<[u8]>,
+    /// Behind each row.
+    closing: Few,
+    /// A row without columns.
+    empty: Few,
+    /// Behind the last row.
+    tail: &'static [u8],
+}
+
+/// At most four bytes: one store.
+#[derive(Clone, Copy, Debug)]
+struct Few {
+    bytes: [u8; 4],
+    length: usize,
+}
+
+impl Few {
+    fn new(text: &[u8]) -> Few {
+        let mut bytes = [0; 4];
+        bytes
+            .iter_mut()
+            .zip(text)
+            .for_each(|(to, from)| *to = *from);
+        Few {
+            bytes,
+            length: text.len(),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -81,10 +152,10 @@ struct Lead {
 }
 
 impl Lead {
-    fn new(opening: u8, key: Option<&[u8]>) -> Lead {
+    fn new(opening: &[u8], key: Option<&[u8]>) -> Lead {
         let mut text = Output::default();
         text.write(|out| {
-            out.put(&[opening]);
+            out.put_slice(opening);
             if let Some(key) = key {
                 json_string::append(out, key);
                 out.put(b":");
@@ -118,30 +189,140 @@ impl Lead {
     }
 }
 
+/// The parts of a format that do not depend on the columns.
+struct Layout {
+    /// In front of the first value of a row.
+    opening: &'static [u8],
+    keys: bool,
+    closing: &'static [u8],
+    empty: &'static [u8],
+    tail: &'static [u8],
+}
+
+impl RowFormat {
+    /// Rows begin with a comma, and that of the first becomes the `[` around all of them.
+    fn is_bracketed(self) -> bool {
+        matches!(self, RowFormat::Json | RowFormat::Columnar)
+    }
+
+    #[rustfmt::skip]
+    fn layout(self) -> Layout {
+        let layout = |opening, keys, closing, empty, tail| Layout { opening, keys, closing, empty, tail };
+        match self {
+            RowFormat::Ndjson =>   layout(b"{",  true,  b"}\n",  b"{}\n", b""),
+            RowFormat::Arrays =>   layout(b"[",  false, b"]\n",  b"[]\n", b""),
+            RowFormat::Json =>     layout(b",{", true,  b"}",    b",{}",  b"]"),
+            RowFormat::Columnar => layout(b",[", false, b"]",    b",[]",  b"]}"),
+            RowFormat::Toon =>     layout(b"",   false, b"\n",   b"\n",   b""),
+            RowFormat::Csv =>      layout(b"",   false, b"\r\n", b"\r\n", b""),
+        }
+    }
+}
+
 impl Plan {
     /// The plan for columns in the order of RowDescription. The error: a column in a binary form that nobody asked for.
     pub fn new<'a>(
-        columns: impl Iterator<Item = ColumnDescription<'a>>,
-        format: RowFormat,
+        columns: impl Iterator<Item = ColumnDescription<'a>> + Clone,
+        form: RowForm,
     ) -> Result<Plan, UnknownBinary> {
-        let (form, opening, closing, empty) = match format {
-            RowFormat::Ndjson => (JsonForm::ServerJson, b'{', *b"}\n", *b"{}\n"),
-            RowFormat::Arrays => (JsonForm::Objects, b'[', *b"]\n", *b"[]\n"),
-        };
-        let column = |(index, column): (usize, ColumnDescription<'a>)| {
-            let key = (format == RowFormat::Ndjson).then_some(column.name);
-            let encoder = Encoder::new(column.type_oid, column.format_code, form)?;
-            Ok(Column {
-                lead: Lead::new(if index == 0 { opening } else { b',' }, key),
-                encoder,
-            })
-        };
-        let columns = columns.enumerate().map(column).collect::<Result<_, _>>()?;
-        Ok(Plan {
-            columns,
+        let Layout {
+            opening,
+            keys,
             closing,
             empty,
+            tail,
+        } = form.format.layout();
+        let names = header::names(
+            columns.clone().map(|column| column.name),
+            form.rename_duplicates,
+        );
+        let mut plans = Vec::new();
+        for (column, name) in columns.zip(&names) {
+            let opening = if plans.is_empty() { opening } else { b"," };
+            plans.push(Column {
+                lead: Lead::new(opening, keys.then_some(name)),
+                encoder: Encoder::new(column.type_oid, column.format_code, form.strings)?,
+            });
+        }
+        Ok(Plan {
+            columns: plans.into(),
+            form,
+            head: header::head(form, &names),
+            closing: Few::new(closing),
+            empty: Few::new(empty),
+            tail,
         })
+    }
+
+    /// For a statement that returns no rows.
+    pub fn without_columns(form: RowForm) -> Option<Plan> {
+        Plan::new(core::iter::empty(), form).ok()
+    }
+
+    /// What [`Plan::finish`] writes behind the last row.
+    pub fn tail(&self) -> &'static [u8] {
+        self.tail
+    }
+
+    /// Appends what stands before the first row.
+    pub fn begin(&self, out: &mut impl Target) {
+        out.write(|out| out.put_slice(&self.head));
+    }
+
+    /// The first row stands from `start` on: its comma becomes the bracket around all of them.
+    pub fn bracket(&self, out: &mut impl Target, start: usize) {
+        if self.form.format.is_bracketed() {
+            out.write(|out| {
+                if let Some(comma) = out.written_since(start).first_mut() {
+                    *comma = b'[';
+                }
+            });
+        }
+    }
+
+    /// Appends what stands behind the last of `row_count` rows; without any, what stands before them too.
+    pub fn finish(&self, row_count: u64, out: &mut impl Target) {
+        self.end(row_count, b"", out);
+    }
+
+    /// As [`Plan::finish`], with a mark that rows are missing: in NDJSON and JSON as a last element, in columnar form as a member.
+    pub fn truncate(&self, limit: &str, value: u64, row_count: u64, out: &mut impl Target) {
+        let (before, after): (&[u8], &[u8]) = match self.form.format {
+            RowFormat::Ndjson => (b"{", b"}\n"),
+            RowFormat::Json if row_count == 0 => (b"{", b"}"),
+            RowFormat::Json => (b",{", b"}"),
+            RowFormat::Columnar => (b"],", b""),
+            _ => return self.finish(row_count, out),
+        };
+        let number = |value| itoa::Buffer::new().format::<u64>(value).as_bytes().to_vec();
+        let mark = [
+            before,
+            b"\"$truncated\":{\"limit\":\"",
+            limit.as_bytes(),
+            b"\",\"value\":",
+            &number(value),
+            b",\"rows\":",
+            &number(row_count),
+            b"}",
+            after,
+        ];
+        self.end(row_count, &mark.concat(), out);
+    }
+
+    fn end(&self, row_count: u64, mark: &[u8], out: &mut impl Target) {
+        let tail = match self.form.format {
+            // The mark has closed the rows.
+            RowFormat::Columnar if !mark.is_empty() => b"}",
+            _ => self.tail,
+        };
+        out.write(|out| {
+            if row_count == 0 {
+                out.put_slice(&self.head);
+                out.put_block(b"[", usize::from(self.form.format.is_bracketed()));
+            }
+            out.put_slice(mark);
+            out.put_slice(tail);
+        });
     }
 
     /// Columns per row.
@@ -149,14 +330,40 @@ impl Plan {
         self.columns.len()
     }
 
-    /// Appends one whole row and `\n`. `body` is that of DataRow: int16 count, then per column int32 length (-1: NULL) and bytes.
+    /// Appends one whole row, not the first. `body` is that of DataRow: int16 count, then per column int32 length (-1: NULL) and bytes.
     /// On an error `out` may end in a part of the row; the caller truncates.
     pub fn encode_row(&self, body: &[u8], out: &mut impl Target) -> Result<(), RowError> {
-        out.write(|out| self.append_row(body, out))
+        if self.form.format == RowFormat::Csv {
+            return out.write(|out| self.append_csv_row(body, out));
+        }
+        out.write(|out| {
+            self.append_row(
+                body,
+                out,
+                |column, value, readable, out| column.encoder.append(value, readable, out),
+                b"null",
+            )
+        })
+    }
+
+    #[inline(never)]
+    fn append_csv_row(&self, body: &[u8], out: &mut Writer<'_>) -> Result<(), RowError> {
+        self.append_row(
+            body,
+            out,
+            |column, value, _, out| csv::append(&column.encoder, value, out),
+            b"",
+        )
     }
 
     #[inline(always)]
-    fn append_row(&self, body: &[u8], out: &mut Writer<'_>) -> Result<(), RowError> {
+    fn append_row<const N: usize>(
+        &self,
+        body: &[u8],
+        out: &mut Writer<'_>,
+        append: impl Fn(&Column, &[u8], &[u8], &mut Writer<'_>) -> Result<(), InvalidValue>,
+        null: &[u8; N],
+    ) -> Result<(), RowError> {
         let expected = self.columns.len();
         let Some((count, mut rest)) = body.split_first_chunk() else {
             return Err(RowError::FieldCount {
@@ -175,7 +382,7 @@ impl Plan {
             };
             let length = i32::from_be_bytes(*length);
             if length == -1 {
-                out.put(b"null");
+                out.put(null);
                 rest = fields;
                 continue;
             }
@@ -185,23 +392,21 @@ impl Plan {
             else {
                 return Err(RowError::FieldLength { column: index });
             };
-            column
-                .encoder
-                .append(value, fields, out)
-                .map_err(|error| RowError::Value {
-                    column: index,
-                    error,
-                })?;
+            append(column, value, fields, out).map_err(|error| RowError::Value {
+                column: index,
+                error,
+            })?;
             rest = behind;
         }
         if !rest.is_empty() {
             return Err(RowError::TrailingBytes);
         }
-        if expected == 0 {
-            out.put(&self.empty);
+        let end = if expected == 0 {
+            &self.empty
         } else {
-            out.put(&self.closing);
-        }
+            &self.closing
+        };
+        out.put_block(&end.bytes, end.length);
         Ok(())
     }
 }
@@ -223,7 +428,61 @@ mod tests {
             type_oid,
             format_code: 1,
         };
-        Plan::new(columns.iter().map(description), format).unwrap()
+        Plan::new(columns.iter().map(description), format.into()).unwrap()
+    }
+
+    fn whole(plan: &Plan, rows: &[&[Field<'_>]]) -> String {
+        let mut out = Output::default();
+        for (index, fields) in rows.iter().enumerate() {
+            if index == 0 {
+                plan.begin(&mut out);
+            }
+            let start = out.len();
+            plan.encode_row(&body(fields), &mut out).unwrap();
+            if index == 0 {
+                plan.bracket(&mut out, start);
+            }
+        }
+        plan.finish(rows.len() as u64, &mut out);
+        String::from_utf8(out.into()).unwrap()
+    }
+
+    /// The table of [`RowFormat`], with results of no rows and of no columns.
+    #[test]
+    #[rustfmt::skip]
+    fn formats() {
+        let columns = [("id", oid::INT4), ("n m", oid::TEXT)];
+        let rows: [&[Field<'_>]; 2] = [&[Some(&[0, 0, 0, 1]), Some(b"x")], &[Some(&[0, 0, 0, 2]), None]];
+        for (format, two, none, bare) in [
+            (RowFormat::Ndjson, "{\"id\":1,\"n m\":\"x\"}\n{\"id\":2,\"n m\":null}\n", "", "{}\n{}\n"),
+            (RowFormat::Arrays, "[1,\"x\"]\n[2,null]\n", "", "[]\n[]\n"),
+            (RowFormat::Json, "[{\"id\":1,\"n m\":\"x\"},{\"id\":2,\"n m\":null}]", "[]", "[{},{}]"),
+            (RowFormat::Columnar, "{\"columns\":[\"id\",\"n m\"],\"rows\":[[1,\"x\"],[2,null]]}", "{\"columns\":[\"id\",\"n m\"],\"rows\":[]}", "{\"columns\":[],\"rows\":[[],[]]}"),
+            (RowFormat::Toon, "[?]{id,\"n m\"}\n1,\"x\"\n2,null\n", "[?]{id,\"n m\"}\n", "[?]{}\n\n\n"),
+            (RowFormat::Csv, "id,n m\r\n1,x\r\n2,\r\n", "id,n m\r\n", "\r\n\r\n"),
+        ] {
+            let full = plan(&columns, format);
+            assert_eq!(whole(&full, &rows), two);
+            assert_eq!(whole(&full, &[]), none);
+            assert_eq!(whole(&plan(&[], format), &[&[], &[]]), bare);
+        }
+    }
+
+    #[test]
+    #[rustfmt::skip]
+    fn a_mark_where_rows_are_missing() {
+        for (format, some, none) in [
+            (RowFormat::Ndjson, "{\"$truncated\":{\"limit\":\"rows\",\"value\":9,\"rows\":1}}\n", "{\"$truncated\":{\"limit\":\"rows\",\"value\":9,\"rows\":0}}\n"),
+            (RowFormat::Json, ",{\"$truncated\":{\"limit\":\"rows\",\"value\":9,\"rows\":1}}]", "[{\"$truncated\":{\"limit\":\"rows\",\"value\":9,\"rows\":0}}]"),
+            (RowFormat::Columnar, "],\"$truncated\":{\"limit\":\"rows\",\"value\":9,\"rows\":1}}", "{\"columns\":[\"a\"],\"rows\":[],\"$truncated\":{\"limit\":\"rows\",\"value\":9,\"rows\":0}}"),
+        ] {
+            let plan = plan(&[("a", oid::INT4)], format);
+            for (rows, expected) in [(1, some), (0, none)] {
+                let mut out = Vec::new();
+                plan.truncate("rows", 9, rows, &mut out);
+                assert_eq!(String::from_utf8(out).unwrap(), expected);
+            }
+        }
     }
 
     fn body(fields: &[Field<'_>]) -> Vec<u8> {
@@ -253,7 +512,7 @@ mod tests {
         );
         assert_eq!(
             row(&plan(&COLUMNS, RowFormat::Arrays), &fields).unwrap(),
-            "[\"7\",\"x\"]\n"
+            "[7,\"x\"]\n"
         );
         let nulls = body(&[None, None]);
         assert_eq!(
@@ -331,14 +590,14 @@ mod tests {
             format_code: 1,
         };
         assert_eq!(
-            Plan::new([point].into_iter(), RowFormat::Ndjson).map(drop),
+            Plan::new([point].into_iter(), RowFormat::Ndjson.into()).map(drop),
             Err(UnknownBinary { type_oid: 600 })
         );
         let as_text = ColumnDescription {
             format_code: 0,
             ..point
         };
-        let plan = Plan::new([as_text].into_iter(), RowFormat::Ndjson).unwrap();
+        let plan = Plan::new([as_text].into_iter(), RowFormat::Ndjson.into()).unwrap();
         assert_eq!(
             row(&plan, &body(&[Some(b"(1,2)")])).unwrap(),
             "{\"p\":\"(1,2)\"}\n"

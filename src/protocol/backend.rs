@@ -181,7 +181,7 @@ impl<'a> RowDescription<'a> {
     }
 
     /// The columns in order.
-    pub fn iter(&self) -> impl Iterator<Item = Column<'a>> + use<'a> {
+    pub fn iter(&self) -> impl Iterator<Item = Column<'a>> + Clone + use<'a> {
         let mut reader = Reader::new(self.body.get(2..).unwrap_or_default());
         core::iter::from_fn(move || column(&mut reader).ok())
     }

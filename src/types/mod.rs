@@ -1,7 +1,7 @@
 //! From a column's wire value to JSON bytes, type by type.
 //!
 //! The result is, byte for byte, the server's `to_json` in a session with TimeZone UTC, IntervalStyle iso_8601, DateStyle ISO,
-//! bytea_output hex and extra_float_digits 1, whatever the session's settings are: we ask for the binary form, which knows no
+//! bytea_output hex and extra_float_digits 1, whatever the session's settings are: we ask for the binary strings, which knows no
 //! settings. Two differences: oid is a bare unsigned number, and CR and LF between the tokens of a json value are dropped.
 //!
 //! One file per family. Each turns bytes into JSON and knows nothing of columns, rows or the protocol; every length and every field is
@@ -47,20 +47,45 @@ pub struct UnknownBinary {
     pub type_oid: u32,
 }
 
-/// Who reads the JSON.
+/// Which numbers are written as strings, also inside arrays: those of which a JavaScript number would lose digits.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub enum JsonForm {
-    /// Exactly the server's `to_json`.
-    #[default]
-    ServerJson,
-    /// JavaScript, through `JSON.parse`: int8 and numeric become strings, also inside arrays, because a JavaScript number would lose
-    /// digits. All else as in `ServerJson`.
-    Objects,
+pub struct Strings {
+    /// int8.
+    pub int8: bool,
+    /// numeric.
+    pub numeric: bool,
+}
+
+impl Strings {
+    /// Both.
+    pub const ALL: Strings = Strings {
+        int8: true,
+        numeric: true,
+    };
+    /// The server's own JSON.
+    pub const NONE: Strings = Strings {
+        int8: false,
+        numeric: false,
+    };
+
+    fn quote(self, type_oid: u32) -> bool {
+        (self.int8 && type_oid == oid::INT8) || (self.numeric && type_oid == oid::NUMERIC)
+    }
 }
 
 /// Whether Bind should ask for the binary form of a type; all others come as text.
 pub fn has_binary_encoder(type_oid: u32) -> bool {
     Scalar::from_oid(type_oid).is_some() || array_element(type_oid).is_some()
+}
+
+/// How a value becomes a cell of CSV.
+pub(crate) enum Cell<'a> {
+    /// This text.
+    Text(&'a [u8]),
+    /// The JSON string without its quotes: it holds nothing that CSV or JSON escape.
+    Plain,
+    /// What the JSON stands for.
+    Json,
 }
 
 /// What writes the values of one column.
@@ -123,10 +148,14 @@ enum Text {
 impl Encoder {
     /// The encoder of a column as RowDescription describes it. `format_code` 0 (text) always has one; 1 (binary) those of
     /// [`has_binary_encoder`]. Any other code is treated as an unknown binary form.
-    pub fn new(type_oid: u32, format_code: i16, form: JsonForm) -> Result<Encoder, UnknownBinary> {
+    pub fn new(
+        type_oid: u32,
+        format_code: i16,
+        strings: Strings,
+    ) -> Result<Encoder, UnknownBinary> {
         let layout = match format_code {
-            0 => Layout::of_text(type_oid, form),
-            1 => Layout::of_binary(type_oid, form).ok_or(UnknownBinary { type_oid })?,
+            0 => Layout::of_text(type_oid, strings),
+            1 => Layout::of_binary(type_oid, strings).ok_or(UnknownBinary { type_oid })?,
             _ => return Err(UnknownBinary { type_oid }),
         };
         Ok(Encoder { type_oid, layout })
@@ -135,6 +164,42 @@ impl Encoder {
     /// Appends one value that is not NULL. On an error `out` may end in a part of it.
     pub fn encode(&self, value: &[u8], out: &mut impl Target) -> Result<(), InvalidValue> {
         out.write(|out| self.append(value, value, out))
+    }
+
+    /// How a value becomes a cell of CSV.
+    pub(crate) fn cell<'a>(&self, value: &'a [u8]) -> Cell<'a> {
+        use Scalar as S;
+        match (self.layout, value) {
+            (Layout::Binary(S::Text) | Layout::Text(Text::String), _) => Cell::Text(value),
+            (Layout::Binary(S::Jsonb), [1, text @ ..]) => Cell::Text(text),
+            (
+                Layout::Binary(
+                    S::Uuid
+                    | S::Date
+                    | S::Time
+                    | S::Timetz
+                    | S::Timestamp
+                    | S::Timestamptz
+                    | S::Interval,
+                ),
+                _,
+            ) => Cell::Plain,
+            _ => Cell::Json,
+        }
+    }
+
+    /// As [`Encoder::encode`], for who can spare a call.
+    pub(crate) fn append_rarely(
+        &self,
+        value: &[u8],
+        out: &mut Writer<'_>,
+    ) -> Result<(), InvalidValue> {
+        self.layout
+            .append(value, out)
+            .map_err(|reason| InvalidValue {
+                type_oid: self.type_oid,
+                reason,
+            })
     }
 
     /// As [`Encoder::encode`]; `readable` begins with `value` and may go on behind it, as a row does behind a field.
@@ -162,23 +227,23 @@ impl Encoder {
 }
 
 impl Layout {
-    fn of_binary(type_oid: u32, form: JsonForm) -> Option<Layout> {
+    fn of_binary(type_oid: u32, strings: Strings) -> Option<Layout> {
         if let Some((element_oid, element)) = array_element(type_oid) {
             return Some(Layout::Array {
                 element_oid,
                 element,
-                quoted: is_quoted(element_oid, form),
+                quoted: strings.quote(element_oid),
             });
         }
         let scalar = Scalar::from_oid(type_oid)?;
-        Some(if is_quoted(type_oid, form) {
+        Some(if strings.quote(type_oid) {
             Layout::QuotedBinary(scalar)
         } else {
             Layout::Binary(scalar)
         })
     }
 
-    fn of_text(type_oid: u32, form: JsonForm) -> Layout {
+    fn of_text(type_oid: u32, strings: Strings) -> Layout {
         let text = match type_oid {
             oid::BOOL => Text::Bool,
             oid::INT2 | oid::INT4 | oid::INT8 | oid::OID => Text::Integer,
@@ -187,7 +252,7 @@ impl Layout {
             oid::JSON | oid::JSONB => Text::Json,
             _ => Text::String,
         };
-        if is_quoted(type_oid, form) {
+        if strings.quote(type_oid) {
             Layout::QuotedText(text)
         } else {
             Layout::Text(text)
@@ -219,11 +284,6 @@ impl Layout {
             Layout::QuotedText(text) => quoted(out, |out| text.append(value, out)),
         }
     }
-}
-
-/// Types whose numbers do not fit a JavaScript number.
-fn is_quoted(type_oid: u32, form: JsonForm) -> bool {
-    form == JsonForm::Objects && matches!(type_oid, oid::INT8 | oid::NUMERIC)
 }
 
 /// Puts what `append` writes between quotes, unless it is a string already (NaN and the infinities).
@@ -415,11 +475,11 @@ mod tests {
     fn encoded(
         type_oid: u32,
         format_code: i16,
-        form: JsonForm,
+        strings: Strings,
         value: &[u8],
     ) -> Result<Vec<u8>, InvalidValue> {
         let mut out = Vec::from(*b"before");
-        Encoder::new(type_oid, format_code, form)
+        Encoder::new(type_oid, format_code, strings)
             .unwrap()
             .encode(value, &mut out)?;
         assert_eq!(out.drain(..6).as_slice(), b"before");
@@ -428,26 +488,24 @@ mod tests {
 
     /// The JSON of a binary value.
     pub(super) fn json(type_oid: u32, value: impl AsRef<[u8]>) -> String {
-        String::from_utf8(encoded(type_oid, 1, JsonForm::ServerJson, value.as_ref()).unwrap())
-            .unwrap()
+        String::from_utf8(encoded(type_oid, 1, Strings::NONE, value.as_ref()).unwrap()).unwrap()
     }
 
     /// The JSON of a binary value for JavaScript objects.
     pub(super) fn objects_json(type_oid: u32, value: &[u8]) -> String {
-        String::from_utf8(encoded(type_oid, 1, JsonForm::Objects, value).unwrap()).unwrap()
+        String::from_utf8(encoded(type_oid, 1, Strings::ALL, value).unwrap()).unwrap()
     }
 
     /// The JSON of a value in text form.
     pub(super) fn text_json(type_oid: u32, value: &str) -> String {
-        String::from_utf8(encoded(type_oid, 0, JsonForm::ServerJson, value.as_bytes()).unwrap())
-            .unwrap()
+        String::from_utf8(encoded(type_oid, 0, Strings::NONE, value.as_bytes()).unwrap()).unwrap()
     }
 
     /// The bytes are no binary value of the type.
     pub(super) fn refused(type_oid: u32, value: &[u8]) {
-        for form in [JsonForm::ServerJson, JsonForm::Objects] {
+        for strings in [Strings::NONE, Strings::ALL] {
             assert_eq!(
-                encoded(type_oid, 1, form, value).map_err(|error| error.type_oid),
+                encoded(type_oid, 1, strings, value).map_err(|error| error.type_oid),
                 Err(type_oid),
                 "{value:x?}"
             );
@@ -457,8 +515,7 @@ mod tests {
     /// The text is no value of the type.
     pub(super) fn text_refused(type_oid: u32, value: &str) {
         assert_eq!(
-            encoded(type_oid, 0, JsonForm::ServerJson, value.as_bytes())
-                .map_err(|error| error.type_oid),
+            encoded(type_oid, 0, Strings::NONE, value.as_bytes()).map_err(|error| error.type_oid),
             Err(type_oid),
             "{value}"
         );
@@ -470,15 +527,15 @@ mod tests {
             let known = SCALARS.contains(&type_oid) || ARRAYS.contains(&type_oid);
             assert_eq!(has_binary_encoder(type_oid), known, "{type_oid}");
             assert_eq!(
-                Encoder::new(type_oid, 1, JsonForm::Objects).map(drop),
+                Encoder::new(type_oid, 1, Strings::ALL).map(drop),
                 if known {
                     Ok(())
                 } else {
                     Err(UnknownBinary { type_oid })
                 }
             );
-            assert!(Encoder::new(type_oid, 0, JsonForm::ServerJson).is_ok());
-            assert!(Encoder::new(type_oid, 2, JsonForm::ServerJson).is_err());
+            assert!(Encoder::new(type_oid, 0, Strings::NONE).is_ok());
+            assert!(Encoder::new(type_oid, 2, Strings::NONE).is_err());
         }
     }
 
@@ -497,12 +554,9 @@ mod tests {
             "\"NaN\""
         );
         assert_eq!(objects_json(oid::INT4, &[0, 0, 0, 7]), "7");
+        assert_eq!(encoded(oid::INT8, 0, Strings::ALL, b"7").unwrap(), b"\"7\"");
         assert_eq!(
-            encoded(oid::INT8, 0, JsonForm::Objects, b"7").unwrap(),
-            b"\"7\""
-        );
-        assert_eq!(
-            encoded(oid::NUMERIC, 0, JsonForm::Objects, b"Infinity").unwrap(),
+            encoded(oid::NUMERIC, 0, Strings::ALL, b"Infinity").unwrap(),
             b"\"Infinity\""
         );
     }
@@ -548,12 +602,12 @@ mod tests {
             let cut = noise.get(..length).unwrap_or(&noise);
             for value in [&noise[..], cut, &plausible] {
                 for type_oid in SCALARS.into_iter().chain(ARRAYS).chain([999_999]) {
-                    for form in [JsonForm::ServerJson, JsonForm::Objects] {
+                    for strings in [Strings::NONE, Strings::ALL] {
                         for format_code in [0, 1] {
                             if format_code == 1 && !has_binary_encoder(type_oid) {
                                 continue;
                             }
-                            if let Ok(output) = encoded(type_oid, format_code, form, value) {
+                            if let Ok(output) = encoded(type_oid, format_code, strings, value) {
                                 prop_assert!(checks_out(type_oid, &output), "{type_oid} {value:x?}");
                             }
                         }
@@ -567,9 +621,9 @@ mod tests {
         fn an_array_is_its_elements(elements in prop::collection::vec(prop_oneof![plausible(), prop::collection::vec(any::<u8>(), 0..17)], 1..6)) {
             for array_oid in ARRAYS {
                 let (element_oid, _) = array_element(array_oid).unwrap();
-                for form in [JsonForm::ServerJson, JsonForm::Objects] {
-                    let alone: Result<Vec<_>, _> = elements.iter().map(|element| encoded(element_oid, 1, form, element)).collect();
-                    let together = encoded(array_oid, 1, form, &array_of(element_oid, &elements));
+                for strings in [Strings::NONE, Strings::ALL] {
+                    let alone: Result<Vec<_>, _> = elements.iter().map(|element| encoded(element_oid, 1, strings, element)).collect();
+                    let together = encoded(array_oid, 1, strings, &array_of(element_oid, &elements));
                     match alone {
                         Ok(alone) => prop_assert_eq!(together.unwrap(), [b"[", &alone.join(&b","[..])[..], b"]"].concat()),
                         Err(error) => prop_assert_eq!(together, Err(InvalidValue { type_oid: array_oid, ..error })),

@@ -173,6 +173,30 @@ impl Writer<'_> {
         result
     }
 
+    /// Appends what `write` writes, a JSON string, without its quotes: it starts one byte earlier, on a byte that is put back.
+    pub(crate) fn without_quotes<E>(
+        &mut self,
+        write: impl FnOnce(&mut Writer<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if self.at == 0 {
+            self.put(b" ");
+            self.without_quotes(write)?;
+            // Only the very first cell of a result pays for a move.
+            self.written_since(0).copy_within(1.., 0);
+            self.at -= 1;
+            return Ok(());
+        }
+        let before = self.at - 1;
+        let kept = self.bytes.get(before).copied();
+        self.at = before;
+        let result = write(self);
+        if let (Some(byte), Some(kept)) = (self.bytes.get_mut(before), kept) {
+            *byte = kept;
+        }
+        self.at = self.at.saturating_sub(1).max(before + 1);
+        result
+    }
+
     /// Bytes written, those before this writer included.
     #[inline(always)]
     pub(crate) fn position(&self) -> usize {

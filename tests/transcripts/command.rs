@@ -8,7 +8,7 @@
 use crate::trace::Tokens;
 use pgz_edge::connection::limits::Caps;
 use pgz_edge::connection::{Connection, Settings};
-use pgz_edge::encode::RowFormat;
+use pgz_edge::encode::{RowForm, RowFormat, Strings};
 use serde_json::{Value, json};
 
 /// One call.
@@ -59,14 +59,42 @@ pub struct Execute {
 /// What is to become of the rows.
 #[derive(Debug, Clone, Default)]
 pub struct Rows {
-    /// JavaScript's number of the format.
-    format: u8,
+    /// JavaScript's number of the format and its options.
+    format: u32,
     caps: Caps,
 }
 
 impl Rows {
-    fn format(&self) -> Option<RowFormat> {
-        [None, Some(RowFormat::Ndjson), Some(RowFormat::Arrays)][usize::from(self.format)]
+    fn form(&self) -> Option<RowForm> {
+        let option = |bit: u32| self.format & bit != 0;
+        Some(RowForm {
+            format: match self.format & 0xff {
+                1 => RowFormat::Ndjson,
+                2 => RowFormat::Arrays,
+                3 => RowFormat::Json,
+                4 => RowFormat::Columnar,
+                5 => RowFormat::Toon,
+                6 => RowFormat::Csv,
+                _ => return None,
+            },
+            strings: Strings {
+                int8: option(0x100),
+                numeric: option(0x200),
+            },
+            rename_duplicates: option(0x400),
+            csv_header: option(0x800),
+        })
+    }
+
+    /// As JavaScript hands them over.
+    fn caps(&self) -> Value {
+        let Caps {
+            rows,
+            bytes,
+            field_bytes,
+            truncate,
+        } = self.caps;
+        json!([rows, bytes, field_bytes, u8::from(truncate)])
     }
 }
 
@@ -177,7 +205,15 @@ fn row_option(word: &str, tokens: &mut Tokens<'_>, rows: &mut Rows) -> Result<()
     match word {
         "none" => rows.format = 0,
         "ndjson" => rows.format = 1,
-        "arrays" => rows.format = 2,
+        "arrays" => rows.format = 0x302,
+        "json" => rows.format = 3,
+        "columnar" => rows.format = 4,
+        "toon" => rows.format = 5,
+        "csv" => rows.format = 6,
+        "rename" => rows.format |= 0x400,
+        "header" => rows.format |= 0x800,
+        "field_bytes" => rows.caps.field_bytes = tokens.number()?,
+        "truncate" => rows.caps.truncate = true,
         "rows" => rows.caps.rows = tokens.number()?,
         "bytes" => rows.caps.bytes = tokens.number()?,
         other => return Err(format!("no option is named {other}")),
@@ -250,12 +286,12 @@ impl Command {
                     types,
                     formats,
                     parameters,
-                    rows.format(),
+                    rows.form(),
                     rows.caps,
                 );
             }
             Command::SimpleQuery { sql, rows } => {
-                connection.simple_query(sql, rows.format(), rows.caps)
+                connection.simple_query(sql, rows.form(), rows.caps)
             }
             Command::Forget(shape) => connection.forget(*shape),
             Command::Discard => connection.discard(),
@@ -295,17 +331,22 @@ impl Command {
                 types,
                 formats,
                 parameters,
-                rows: Rows { format, caps },
+                rows,
             }) => (
                 "execute",
                 json!([
-                    shape, sql, types, formats, parameters, format, caps.rows, caps.bytes
+                    shape,
+                    sql,
+                    types,
+                    formats,
+                    parameters,
+                    rows.format,
+                    rows.caps()
                 ]),
             ),
-            Command::SimpleQuery {
-                sql,
-                rows: Rows { format, caps },
-            } => ("simple_query", json!([sql, format, caps.rows, caps.bytes])),
+            Command::SimpleQuery { sql, rows } => {
+                ("simple_query", json!([sql, rows.format, rows.caps()]))
+            }
             Command::Forget(shape) => ("forget", json!([shape])),
             Command::Discard => ("discard", json!([])),
             Command::CancelRequest => ("cancel_request", json!([])),

@@ -19,7 +19,7 @@ const root = path.join(here, "../..");
 const { memory } = initSync({ module: readFileSync(path.join(root, "pkg/pgz_edge_bg.wasm")) });
 
 const MORE = 8, BUSY = 16, CLOSED = 32;
-const FORMATS = { none: 0, ndjson: 1, arrays: 2 };
+const FORMATS = { none: 0, ndjson: 1, arrays: 0x302, json: 3, columnar: 4, toon: 5, csv: 0x806 };
 const NONCE = "cmVjb3JkZWQgdHJhbnNjcmlwdA==";
 
 /** One connection: each verb writes its line and makes its call. Verbs that the server answers return a promise. */
@@ -81,20 +81,20 @@ class Session {
     return this.events.findLast(({ kind }) => kind === "shape");
   }
 
-  async execute(shape, sql, { types = [], formats = [], parameterFormats = [], values = [], format = "ndjson", rows = 0, bytes = 0 } = {}) {
+  async execute(shape, sql, { types = [], formats = [], parameterFormats = [], values = [], format = "ndjson", ...caps } = {}) {
     const words = [`execute ${shape} ${quoted(sql)}`];
     if (types.length > 0) words.push("types", ...types);
     if (formats.length > 0) words.push("formats", ...formats);
     if (parameterFormats.length > 0) words.push("parameter_formats", ...parameterFormats);
-    words.push(...values.map((value) => (value === null ? "null" : `value ${quoted(value, "'")}`)), ...rowWords(format, rows, bytes));
+    words.push(...values.map((value) => (value === null ? "null" : `value ${quoted(value, "'")}`)), ...rowWords(format, caps));
     const int16 = (n) => Buffer.of(n >> 8, n & 255);
     const parameters = Buffer.concat([parameterFormats, values].flatMap((list) => [int16(list.length), ...list.map((item) => (typeof item === "number" ? int16(item) : field(item)))]));
-    this.#call(words.join(" "), (core) => core.execute(shape, sql, types, formats, parameters, FORMATS[format], rows, bytes));
+    this.#call(words.join(" "), (core) => core.execute(shape, sql, types, formats, parameters, FORMATS[format], limits(caps)));
     await this.#settle();
   }
 
-  async simpleQuery(sql, { format = "ndjson", rows = 0, bytes = 0 } = {}) {
-    this.#call([`simple_query ${quoted(sql)}`, ...rowWords(format, rows, bytes)].join(" "), (core) => core.simple_query(sql, FORMATS[format], rows, bytes));
+  async simpleQuery(sql, { format = "ndjson", ...caps } = {}) {
+    this.#call([`simple_query ${quoted(sql)}`, ...rowWords(format, caps)].join(" "), (core) => core.simple_query(sql, FORMATS[format], limits(caps)));
     await this.#settle();
   }
 
@@ -168,7 +168,8 @@ class Session {
   }
 }
 
-const rowWords = (format, rows, bytes) => [format, ...(rows > 0 ? [`rows ${rows}`] : []), ...(bytes > 0 ? [`bytes ${bytes}`] : [])];
+const rowWords = (format, caps) => [format === "csv" ? "csv header" : format, ...Object.entries(caps).map(([name, value]) => (value === true ? name : `${name} ${value}`))];
+const limits = ({ rows = 0, bytes = 0, field_bytes = 0, truncate = false }) => [rows, bytes, field_bytes, Number(truncate)];
 const hexadecimal = (bytes) => Buffer.from(bytes).toString("hex").match(/../g).join(" ");
 
 function field(value) {

@@ -291,6 +291,30 @@ export const scenarios = [
       await s.execute(2, "select n from generate_series(1, 2) n", { formats: [1], rows: 2 });
     },
   },
+  ...["json", "columnar", "toon", "csv"].map((format) => ({
+    file: `format-${format}`, title: `Rows as ${format}`, prose: "A header before the first row, an end behind the last, both also for no rows.",
+    run: async (s) => {
+      await login(s);
+      await s.execute(1, "select n from generate_series(1, 5) n", { formats: [1], format });
+      await s.execute(2, "select n from generate_series(1, 0) n", { formats: [1], format });
+    },
+  })),
+  {
+    file: "limit-truncate", title: "A cap that ends the output with a mark", prose: "The third row is not seen; the last line says so. The rest is read and dropped, and the session goes on.",
+    run: async (s) => {
+      await login(s);
+      await s.execute(1, "select n from generate_series(1, 5) n", { formats: [1], rows: 2, truncate: true });
+      await s.execute(2, "select n from generate_series(1, 2) n", { formats: [1], rows: 2, truncate: true });
+    },
+  },
+  {
+    file: "limit-field-bytes", title: "A cap on the bytes of a field", prose: "A field of four bytes is longer than three.",
+    run: async (s) => {
+      await login(s);
+      await s.execute(1, "select n from generate_series(1, 5) n", { formats: [1], field_bytes: 3 });
+      await s.execute(2, "select n from generate_series(1, 2) n", { formats: [1], field_bytes: 3 });
+    },
+  },
   {
     file: "limit-bytes", title: "A cap on bytes", prose: "A row of `{\"n\":1}` and its newline have 8 bytes; 20 hold two of them.",
     run: async (s) => {

@@ -94,7 +94,11 @@ impl Transcript {
                     transcript.whole |= info == "trace whole";
                 }
                 (Some(_), Some(_)) => fence = None,
-                (Some("rows"), None) => transcript.rows += &(line.to_owned() + "\n"),
+                (Some("rows"), None) => {
+                    transcript.rows += &(line.to_owned() + "\n")
+                        .replace("␃\n", "")
+                        .replace('␍', "\r");
+                }
                 (Some("events"), None) => transcript.events.push(line.to_owned()),
                 (Some("trace" | "trace whole"), None) => {
                     transcript.line(line).unwrap_or_else(|error| {
@@ -225,7 +229,11 @@ impl Transcript {
             new.extend(lines.into_iter().map(|line| line + "\n"));
         }
         new += "```\n\n```rows\n";
-        new += str::from_utf8(&outcome.rows).unwrap();
+        let mut rows = str::from_utf8(&outcome.rows).unwrap().replace('\r', "␍");
+        if !rows.is_empty() && !rows.ends_with('\n') {
+            rows += "␃\n";
+        }
+        new += &rows;
         new += "```\n\n```events\n";
         new.extend(outcome.events.iter().map(|event| event.to_owned() + "\n"));
         new + "```\n"
@@ -248,10 +256,6 @@ impl Outcome {
         output.extend(connection.take_output());
         self.rows.extend_from_slice(connection.rows());
         connection.rows_taken();
-        assert!(
-            self.rows.is_empty() || self.rows.ends_with(b"\n"),
-            "rows are whole lines"
-        );
         while let Some(event) = connection.next_event() {
             if event.parks() {
                 self.rows_before.push(self.rows.len());

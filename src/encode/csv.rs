@@ -1,0 +1,192 @@
+//! A value as a cell of CSV (RFC 4180): the text that its JSON form stands for, between quotes where it must be.
+//!
+//! Quoted is what holds a quote, a comma, CR or LF, and the empty text, which else would be a NULL. No escape characters.
+
+use crate::types::output::{BLOCK, Writer, padded};
+use crate::types::{Cell, Encoder, InvalidValue};
+
+/// Appends one value that is not NULL.
+#[inline(never)]
+pub(super) fn append(
+    encoder: &Encoder,
+    value: &[u8],
+    out: &mut Writer<'_>,
+) -> Result<(), InvalidValue> {
+    match encoder.cell(value) {
+        Cell::Text(text) => append_text(out, text),
+        Cell::Plain => out.without_quotes(|out| encoder.append_rarely(value, out))?,
+        Cell::Json => {
+            let start = out.position();
+            encoder.append_rarely(value, out)?;
+            // Numbers, true and false are cells already.
+            if let [b'"' | b'[' | b'{', ..] = out.written_since(start) {
+                unquote_json(out, start);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Appends a text.
+#[inline(never)]
+pub(super) fn append_text(out: &mut Writer<'_>, text: &[u8]) {
+    if !needs_quotes(text) {
+        return out.put_slice(text);
+    }
+    out.put(b"\"");
+    // Part by part is twice as fast as byte by byte, and a third faster than block by block with a mask of the quotes (tried).
+    for part in text.split_inclusive(|byte| *byte == b'"') {
+        out.put_slice(part);
+        out.put_block(b"\"", usize::from(part.ends_with(b"\"")));
+    }
+    out.put(b"\"");
+}
+
+fn needs_quotes(text: &[u8]) -> bool {
+    let (blocks, rest) = text.as_chunks::<BLOCK>();
+    text.is_empty() || blocks.iter().any(has_special) || has_special(&padded(rest))
+}
+
+/// Whether one of the bytes is a quote, a comma, CR or LF.
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+#[inline(always)]
+fn has_special(block: &[u8; BLOCK]) -> bool {
+    use core::arch::wasm32::{u8x16, u8x16_eq, u8x16_splat, v128_any_true, v128_or};
+    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = *block;
+    let bytes = u8x16(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p);
+    let is = |byte: u8| u8x16_eq(bytes, u8x16_splat(byte));
+    v128_any_true(v128_or(
+        v128_or(is(b'"'), is(b',')),
+        v128_or(is(b'\r'), is(b'\n')),
+    ))
+}
+
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+fn has_special(block: &[u8; BLOCK]) -> bool {
+    block.iter().any(|byte| b"\",\r\n".contains(byte))
+}
+
+/// Turns the JSON that was written since `start` into a cell, in its place.
+#[inline(never)]
+fn unquote_json(out: &mut Writer<'_>, start: usize) {
+    let json = out.written_since(start);
+    let length = match json {
+        [b'"', ..] => unescape(json),
+        _ => json.len(),
+    };
+    out.truncate(start + length);
+    if !needs_quotes(out.written_since(start)) {
+        return;
+    }
+    // It grows, so it is written again from a copy: the one place that allocates per value (arrays and what JSON has escaped).
+    let text = out.written_since(start).to_vec();
+    out.truncate(start);
+    append_text(out, &text);
+}
+
+/// From a JSON string, quotes and all, to its text, at the front of the same bytes. Only escapes that `json_string` writes occur.
+fn unescape(json: &mut [u8]) -> usize {
+    let (mut from, mut to) = (1, 0);
+    while let Some(&[byte, next, ..]) = json.get(from..) {
+        let (text, length) = match (byte, next) {
+            (b'\\', b'b') => (0x08, 2),
+            (b'\\', b'f') => (0x0c, 2),
+            (b'\\', b'n') => (b'\n', 2),
+            (b'\\', b'r') => (b'\r', 2),
+            (b'\\', b't') => (b'\t', 2),
+            (b'\\', b'u') => (hexadecimal(json.get(from + 4..from + 6)), 6),
+            (b'\\', _) => (next, 2),
+            _ => (byte, 1),
+        };
+        if let Some(place) = json.get_mut(to) {
+            *place = text;
+        }
+        to += 1;
+        from += length;
+    }
+    to
+}
+
+fn hexadecimal(digits: Option<&[u8]>) -> u8 {
+    digits.unwrap_or_default().iter().fold(0, |value, digit| {
+        value << 4
+            | if *digit > b'9' {
+                digit - b'a' + 10
+            } else {
+                digit - b'0'
+            }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::output::{Output, Target};
+    use crate::types::{Strings, json_string, oid};
+    use alloc::string::String;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    fn written(write: impl FnOnce(&mut Writer<'_>)) -> String {
+        let mut out = Output::default();
+        out.write(write);
+        String::from_utf8(Vec::from(out)).unwrap()
+    }
+
+    /// As RFC 4180 says it, byte by byte.
+    fn expected(text: &str) -> String {
+        if text.is_empty() || text.contains(['"', ',', '\r', '\n']) {
+            ["\"", &text.replace('"', "\"\""), "\""].concat()
+        } else {
+            text.into()
+        }
+    }
+
+    #[test]
+    fn quotes_where_they_must_be() {
+        for text in [
+            "",
+            "a",
+            " a ",
+            "a,b",
+            "a\"b",
+            "\"",
+            "\"\"",
+            "a\r",
+            "a\nb",
+            "0123456789abcdef,",
+            "0123456789abcdef0123\"456789abcdef",
+        ] {
+            assert_eq!(
+                written(|out| append_text(out, text.as_bytes())),
+                expected(text)
+            );
+        }
+    }
+
+    #[test]
+    fn a_binary_value_loses_its_json_quotes() {
+        let cell = |type_oid, value: &[u8]| {
+            let encoder = Encoder::new(type_oid, 1, Strings::NONE).unwrap();
+            written(|out| append(&encoder, value, out).unwrap())
+        };
+        assert_eq!(cell(oid::DATE, &[0; 4]), "2000-01-01");
+        assert_eq!(cell(oid::BYTEA, b"\0\xff"), "\\x00ff");
+        assert_eq!(cell(oid::INT4, &[0, 0, 0, 7]), "7");
+        assert_eq!(cell(oid::JSONB, b"\x01{\"a\": 1}"), "\"{\"\"a\"\": 1}\"");
+        assert_eq!(cell(oid::FLOAT8, &f64::NAN.to_be_bytes()), "NaN");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text(text in "\\PC{0,40}|[\",\r\n\\\\a\u{1}\t]{0,40}") {
+            prop_assert_eq!(written(|out| append_text(out, text.as_bytes())), expected(&text));
+            prop_assert_eq!(written(|out| {
+                out.put(b"before");
+                let start = out.position();
+                json_string::append(out, text.as_bytes());
+                unquote_json(out, start);
+            }), ["before", &expected(&text)].concat());
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What stands before the first row: the names of the columns, in the style of the format.
+
+use super::{RowForm, RowFormat};
+use crate::types::json_string;
+use crate::types::output::{Output, Target};
+use alloc::borrow::Cow;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// The names to use. With `rename` each is used once: the second `id` becomes `id_2`, or the next number that is free.
+pub(super) fn names<'a>(names: impl Iterator<Item = &'a [u8]>, rename: bool) -> Vec<Cow<'a, [u8]>> {
+    let mut used: Vec<Cow<'a, [u8]>> = Vec::new();
+    for name in names {
+        let mut unique = Cow::Borrowed(name);
+        let mut number = 1_u32;
+        while rename && used.contains(&unique) {
+            number = number.saturating_add(1);
+            let digits = itoa::Buffer::new().format(number).as_bytes().to_vec();
+            unique = Cow::Owned([name, b"_", &digits].concat());
+        }
+        used.push(unique);
+    }
+    used
+}
+
+/// All that stands before the rows, up to but not including the `[` around them.
+pub(super) fn head(form: RowForm, names: &[Cow<'_, [u8]>]) -> Box<[u8]> {
+    let (before, after): (&[u8], &[u8]) = match form.format {
+        RowFormat::Columnar => (b"{\"columns\":[", b"],\"rows\":"),
+        RowFormat::Toon => (b"[?]{", b"}\n"),
+        // A statement without columns gives no line at all.
+        RowFormat::Csv if form.csv_header && !names.is_empty() => (b"", b"\r\n"),
+        _ => return Box::default(),
+    };
+    let mut text = Output::default();
+    text.write(|out| {
+        out.put_slice(before);
+        for (index, name) in names.iter().enumerate() {
+            if index > 0 {
+                out.put(b",");
+            }
+            match form.format {
+                RowFormat::Csv => super::csv::append_text(out, name),
+                RowFormat::Toon if is_bare(name) => out.put_slice(name),
+                _ => json_string::append(out, name),
+            }
+        }
+        out.put_slice(after);
+    });
+    Vec::from(text).into()
+}
+
+/// pgz's rule for TOON.
+fn is_bare(name: &[u8]) -> bool {
+    let special = |byte: &u8| *byte <= b' ' || b",\"\\{}[]".contains(byte);
+    !name.is_empty() && !name.iter().any(special)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::String;
+
+    fn renamed(given: &[&str]) -> Vec<String> {
+        names(given.iter().map(|name| name.as_bytes()), true)
+            .iter()
+            .map(|name| String::from_utf8(name.to_vec()).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn a_renamed_column_meets_no_other() {
+        assert_eq!(renamed(&["a", "b"]), ["a", "b"]);
+        assert_eq!(renamed(&["a", "a", "a"]), ["a", "a_2", "a_3"]);
+        assert_eq!(renamed(&["a", "a_2", "a"]), ["a", "a_2", "a_3"]);
+        assert_eq!(
+            renamed(&["?column?", "?column?"]),
+            ["?column?", "?column?_2"]
+        );
+    }
+
+    #[test]
+    fn names_of_toon_are_bare_where_they_can_be() {
+        for (name, bare) in [
+            ("id", true),
+            ("a:b", true),
+            ("ü", true),
+            ("", false),
+            ("n m", false),
+            ("a,b", false),
+            ("a]", false),
+        ] {
+            assert_eq!(is_bare(name.as_bytes()), bare, "{name}");
+        }
+    }
+}

@@ -39,6 +39,7 @@ export type Event =
   | { kind: "backendKeyData"; processId: number }
   | { kind: "tls"; accepted: boolean }
   | { kind: "keyDerivation"; salt: string; iterations: number }
+  | { kind: "md5"; salt: number }
   | { kind: "shape"; parameterTypes: number[]; columns: Column[]; resultFormats: number[] }
   | { kind: "columns"; columns: Column[] }
   | { kind: "complete"; command: string; rowCount: number | null }
@@ -49,15 +50,11 @@ export type Event =
 
 /** The wasm object. `__destroy_into_raw` is wasm-bindgen's: it takes the pointer away without freeing. */
 export interface CoreConnection {
-  startup_parameter(name: string, value: string): void;
-  password(text: string | undefined, nonce: string, allowed: number, maxIterations: number): void;
-  external_key_derivation(on: boolean): void;
-  early_query(on: boolean): void;
-  name_first_use(): void;
-  flush_bytes(n: number): void;
   request_tls(): number;
-  start(protocolVersion: number): number;
-  salted_password(bytes: Uint8Array): number;
+  start(
+    protocolVersion: number, parameters: string, password: string | undefined, nonce: string, options: number, maxIterations: number, flushBytes: number,
+  ): number;
+  prove(answer: Uint8Array): number;
   input(n: number): number;
   receive(n: number): number;
   take_output(): Uint8Array;

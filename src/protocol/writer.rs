@@ -6,6 +6,8 @@
 //! A message is whole or absent: one that cannot be written (too long) leaves the buffer as it was, so a failed command
 //! never leaves half a Bind for the next one to send.
 
+use alloc::borrow::ToOwned;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 /// PostgreSQL takes no message longer than this (`PQ_LARGE_MESSAGE_LIMIT` is MaxAllocSize - 1).
@@ -23,26 +25,31 @@ pub struct Body<'a> {
 
 impl Body<'_> {
     /// One byte.
+    #[inline(never)]
     pub fn byte(&mut self, value: u8) {
         self.buffer.push(value);
     }
 
     /// A big-endian int16; counts above 65,535 are the caller's to refuse.
+    #[inline(never)]
     pub fn int16(&mut self, value: u16) {
         self.buffer.extend_from_slice(&value.to_be_bytes());
     }
 
     /// A big-endian int32.
+    #[inline(never)]
     pub fn int32(&mut self, value: u32) {
         self.buffer.extend_from_slice(&value.to_be_bytes());
     }
 
     /// Bytes as they are.
+    #[inline(never)]
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
     /// A string and its NUL. The text itself holds none: the boundary refuses it (it would smuggle a second string).
+    #[inline(never)]
     pub fn string(&mut self, text: &[u8]) {
         self.buffer.extend_from_slice(text);
         self.buffer.push(0);
@@ -71,4 +78,10 @@ pub fn message(
         *place = (length as u32).to_be_bytes();
     }
     Ok(())
+}
+
+/// `number` in decimal. One copy for all that is no row.
+#[inline(never)]
+pub(crate) fn decimal(number: i64) -> String {
+    itoa::Buffer::new().format(number).to_owned()
 }

@@ -6,7 +6,6 @@
 //! A message is whole or absent: one that cannot be written (too long) leaves the buffer as it was, so a failed command
 //! never leaves half a Bind for the next one to send.
 
-use alloc::borrow::ToOwned;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -62,15 +61,26 @@ pub fn message(
     tag: Option<u8>,
     write: impl FnOnce(&mut Body<'_>),
 ) -> Result<(), TooLong> {
-    let start = buffer.len();
-    buffer.extend(tag);
-    let at = buffer.len();
-    buffer.extend_from_slice(&[0; 4]);
+    let at = begin(buffer, tag);
     write(&mut Body { buffer });
+    end(buffer, at, tag)
+}
 
+/// Type byte and room for the length, which stands where it says.
+#[inline(never)]
+fn begin(buffer: &mut Vec<u8>, tag: Option<u8>) -> usize {
+    if let Some(tag) = tag {
+        buffer.push(tag);
+    }
+    buffer.extend_from_slice(&[0; 4]);
+    buffer.len().saturating_sub(4)
+}
+
+#[inline(never)]
+fn end(buffer: &mut Vec<u8>, at: usize, tag: Option<u8>) -> Result<(), TooLong> {
     let length = buffer.len().saturating_sub(at);
     if length > MAX_MESSAGE_LENGTH {
-        buffer.truncate(start);
+        buffer.truncate(at.saturating_sub(usize::from(tag.is_some())));
         return Err(TooLong);
     }
     // The cast is exact: MAX_MESSAGE_LENGTH is below 2^31.
@@ -80,8 +90,32 @@ pub fn message(
     Ok(())
 }
 
-/// `number` in decimal. One copy for all that is no row.
-#[inline(never)]
+/// `number` in decimal, for all that is no row.
 pub(crate) fn decimal(number: i64) -> String {
-    itoa::Buffer::new().format(number).to_owned()
+    let mut text = String::new();
+    if number < 0 {
+        text.push('-');
+    }
+    digits(&mut text, number.unsigned_abs());
+    text
+}
+
+fn digits(text: &mut String, number: u64) {
+    if number > 9 {
+        digits(text, number / 10);
+    }
+    text.push(char::from(b'0' + (number % 10) as u8));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn numbers_in_decimal() {
+        for number in [0, 7, 10, -1, 4_294_967_295, i64::MAX, i64::MIN] {
+            assert_eq!(decimal(number), number.to_string());
+        }
+    }
 }

@@ -119,7 +119,7 @@ impl CoreConnection {
         self.inner.rows_taken();
     }
 
-    pub fn next_event(&mut self) -> Option<String> {
+    pub fn next_event(&mut self) -> Option<Vec<u8>> {
         self.inner.next_event()
     }
 

@@ -120,7 +120,7 @@ async function drain() {
     for (;;) {
       if (status & 1) socket.write(core.take_output());
       if (status & 2) core.rows_taken();
-      for (let event; (event = core.next_event()) !== undefined; ) events.push(JSON.parse(event));
+      for (let event; (event = core.next_event()) !== undefined; ) events.push(JSON.parse(Buffer.from(event)));
       if (!(status & 8)) break;
       status = core.receive(0);
     }

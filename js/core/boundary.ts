@@ -61,7 +61,7 @@ export interface CoreConnection {
   rows_pointer(): number;
   rows_length(): number;
   rows_taken(): void;
-  next_event(): string | undefined;
+  next_event(): Uint8Array | undefined;
   describe(sql: string): number;
   execute(
     shapeId: number, sql: string, parameterTypes: Uint32Array, resultFormats: Uint8Array, parameters: Uint8Array,
@@ -93,6 +93,9 @@ export interface Instance {
   poison(cause: unknown): PgzError;
   release(core: Core): void;
 }
+
+/** The server's text need not be UTF-8; what is none shows as U+FFFD. */
+const utf8 = new TextDecoder();
 
 export class Core {
   readonly stats: BoundaryStats = { boundaryCalls: 0, copiedBytes: 0, receivedBytes: 0, receivedChunks: 0 };
@@ -146,8 +149,8 @@ export class Core {
   }
 
   nextEvent(): Event | undefined {
-    const text = this.call((handle) => handle.next_event());
-    return text === undefined ? undefined : (JSON.parse(text) as Event);
+    const json = this.call((handle) => handle.next_event());
+    return json && (JSON.parse(utf8.decode(json)) as Event);
   }
 
   /** Lends the waiting rows to `use`, as a view that is valid until it returns, and drops them. */

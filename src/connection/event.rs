@@ -10,7 +10,7 @@ use crate::protocol::writer::decimal;
 use crate::types::output::{Output, Target};
 use crate::types::{self, json_string};
 use alloc::collections::VecDeque;
-use alloc::string::String;
+use alloc::vec::Vec;
 
 /// One event. The JSON has `kind` first, then the members, in this order.
 #[derive(Clone, Copy)]
@@ -60,10 +60,10 @@ pub(super) enum Event<'a> {
     Failure(&'a Failure),
 }
 
-/// Those that wait to be taken, as JSON, oldest first.
+/// Those that wait to be taken, as JSON, oldest first. What the server sends need not be UTF-8; whoever decodes this shows U+FFFD then.
 #[derive(Default)]
 pub(super) struct Events {
-    waiting: VecDeque<String>,
+    waiting: VecDeque<Vec<u8>>,
     /// One about the current operation waits: no further message is read before the caller has seen it.
     pub parked: bool,
 }
@@ -73,13 +73,11 @@ impl Events {
         self.parked |= event.parks();
         let mut json = Json(Output::default());
         json.event(event);
-        // What the server sends need not be UTF-8; what is none shows as U+FFFD.
-        let text = String::from_utf8_lossy(json.0.as_slice()).into_owned();
-        self.waiting.push_back(text);
+        self.waiting.push_back(json.0.as_slice().to_vec());
     }
 
     /// The next one.
-    pub fn pop(&mut self) -> Option<String> {
+    pub fn pop(&mut self) -> Option<Vec<u8>> {
         self.waiting.pop_front()
     }
 
@@ -293,11 +291,12 @@ impl Json {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::String;
 
     fn json(event: Event<'_>) -> String {
         let mut events = Events::default();
         events.push(event);
-        events.pop().unwrap()
+        String::from_utf8_lossy(&events.pop().unwrap()).into_owned()
     }
 
     #[test]

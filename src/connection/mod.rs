@@ -26,7 +26,6 @@ use crate::protocol::frame::{Deframer, Frame, FrameError};
 use crate::protocol::frontend;
 use crate::protocol::writer::TooLong;
 use alloc::collections::VecDeque;
-use alloc::string::String;
 use alloc::vec::Vec;
 use event::{Event, Events};
 use extended_query::{ExtendedQuery, Request};
@@ -376,8 +375,8 @@ impl Connection {
         self.state.rows.clear();
     }
 
-    /// The next event, oldest first, as the JSON of docs/architecture.md.
-    pub fn next_event(&mut self) -> Option<String> {
+    /// The next event, oldest first, as the JSON of docs/architecture.md. UTF-8 as far as the server sent UTF-8.
+    pub fn next_event(&mut self) -> Option<Vec<u8>> {
         self.state.context.events.pop()
     }
 

@@ -265,7 +265,7 @@ fn bytes(name: &str) -> Vec<u8> {
 }
 
 /// Feeds bytes and drains.
-fn feed(connection: &mut Connection, bytes: &[u8]) -> Vec<String> {
+fn feed(connection: &mut Connection, bytes: &[u8]) -> Vec<Vec<u8>> {
     connection.input(bytes.len()).copy_from_slice(bytes);
     connection.received(bytes.len());
     let mut events = vec![];
@@ -433,10 +433,10 @@ fn reach(name: &str) -> Connection {
 }
 
 /// The code of the failure among the events, or the state that was reached.
-fn outcome(connection: &Connection, events: &[String]) -> String {
+fn outcome(connection: &Connection, events: &[Vec<u8>]) -> String {
     let codes: Vec<String> = events
         .iter()
-        .map(|event| serde_json::from_str::<serde_json::Value>(event).unwrap())
+        .map(|event| serde_json::from_slice::<serde_json::Value>(event).unwrap())
         .filter(|event| event["kind"] == "failure")
         .map(|event| event["code"].as_str().unwrap().to_string())
         .collect();

@@ -177,7 +177,7 @@ class Session {
   #take() {
     const output = this.#core.take_output();
     this.#core.rows_taken();
-    for (let event; (event = this.#core.next_event()) !== undefined; ) this.events.push(JSON.parse(event));
+    for (let event; (event = this.#core.next_event()) !== undefined; ) this.events.push(JSON.parse(Buffer.from(event)));
     return output;
   }
 

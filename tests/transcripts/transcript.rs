@@ -253,6 +253,7 @@ impl Outcome {
             "rows are whole lines"
         );
         while let Some(event) = connection.next_event() {
+            let event = String::from_utf8_lossy(&event).into_owned();
             if parks(&event) {
                 self.rows_before.push(self.rows.len());
             }

@@ -50,7 +50,7 @@ function replay({ steps }: Transcript, cut: (at: number) => boolean): Outcome {
     output.push(core.take_output());
     outcome.rows += text.decode(new Uint8Array(memory.buffer, core.rows_pointer(), core.rows_length()));
     core.rows_taken();
-    for (let event; (event = core.next_event()) !== undefined; ) outcome.events.push(event);
+    for (let event; (event = core.next_event()) !== undefined; ) outcome.events.push(text.decode(event));
   };
   const receive = (bytes: number[]) => {
     const room = core.input(bytes.length);

@@ -36,19 +36,18 @@ pub(crate) const NOT_POSTGRESQL: &Reason = &Reason {
 
 impl Failure {
     /// A failure whose sentence needs no numbers.
-    #[cold]
     #[inline(never)]
     pub fn new(reason: &'static Reason) -> Self {
         Failure::about(reason, String::new())
     }
 
     /// The same with what it was about.
+    #[inline(never)]
     pub fn about(reason: &'static Reason, detail: String) -> Self {
         Failure { reason, detail }
     }
 
     /// A message that is legal somewhere, but not here.
-    #[cold]
     #[inline(never)]
     pub fn unexpected(conversation: &'static str, tag: u8) -> Self {
         Failure::about(

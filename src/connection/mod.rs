@@ -491,7 +491,6 @@ impl State {
         }
     }
 
-    #[cold]
     #[inline(never)]
     fn fail(&mut self, mut failure: Failure) {
         // Whoever sends nonsense as the very first message is no PostgreSQL server, which says more than what the nonsense was.

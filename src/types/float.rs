@@ -5,7 +5,7 @@
 //! round-half-even would read it back right. `1e23` is printed as `9.999999999999999e+22` for that reason (float8), and
 //! `8.5e9` as `8.4999997e+09` (float4).
 
-use super::output::Writer;
+use super::output::{Short, Writer};
 use super::{Outcome, WRONG_LENGTH, digits, numeric};
 
 /// What the formatting must know of a binary format.
@@ -32,18 +32,13 @@ pub(super) fn append_float8(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     let bits = u64::from_be_bytes(value.try_into().map_err(|_| WRONG_LENGTH)?);
     let number = f64::from_bits(bits);
     if (1e-4..1e15).contains(&number.abs()) {
-        append_positional(out, bits, &FLOAT8);
-        return Ok(());
+        out.put_short(|out| append_positional(out, bits, &FLOAT8));
+    } else {
+        let mut buffer = zmij::Buffer::new();
+        let text = buffer.format(number).as_bytes();
+        out.put_short(|out| out.lend(|out| append_rare(out, number, text, bits, &FLOAT8)));
     }
-    out.lend(|out| {
-        append_rare(
-            out,
-            number,
-            zmij::Buffer::new().format(number).as_bytes(),
-            bits,
-            &FLOAT8,
-        )
-    })
+    Ok(())
 }
 
 /// Appends a float4.
@@ -52,18 +47,15 @@ pub(super) fn append_float4(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     let bits = u32::from_be_bytes(value.try_into().map_err(|_| WRONG_LENGTH)?);
     let number = f32::from_bits(bits);
     if (1e-4..1e6).contains(&number.abs()) {
-        append_positional(out, u64::from(bits), &FLOAT4);
-        return Ok(());
+        out.put_short(|out| append_positional(out, u64::from(bits), &FLOAT4));
+    } else {
+        let mut buffer = zmij::Buffer::new();
+        let text = buffer.format(number).as_bytes();
+        out.put_short(|out| {
+            out.lend(|out| append_rare(out, number.into(), text, bits.into(), &FLOAT4))
+        });
     }
-    out.lend(|out| {
-        append_rare(
-            out,
-            f64::from(number),
-            zmij::Buffer::new().format(number).as_bytes(),
-            u64::from(bits),
-            &FLOAT4,
-        )
-    })
+    Ok(())
 }
 
 /// Appends the text form of either; the server has made it already.
@@ -84,7 +76,7 @@ pub(super) fn append_text(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
 /// (its trailing zeros go); if not, the nearest of d digits is. A power of two has a narrower interval below it, but in this range it
 /// is a decimal of at most d-1 digits itself. (Schubfach's idea, Raffaello Giulietti 2020; with exact products, as Ryu has.)
 #[inline(always)]
-fn append_positional(out: &mut Writer<'_>, bits: u64, layout: &Layout) {
+fn append_positional(out: &mut Short<'_>, bits: u64, layout: &Layout) {
     let exponent_field =
         (bits >> layout.fraction_bits) as u32 & (2 * layout.exponent_bias as u32 + 1);
     let mantissa = (bits & ((1 << layout.fraction_bits) - 1)) | (1 << layout.fraction_bits);
@@ -127,7 +119,7 @@ fn shortest_fraction(fraction: u64, five: u64, shift: u32) -> u64 {
 
 /// `.` and `number` as that many digits, without the zeros at the end. `ten` is 10^(16 - digits), or above 16 digits 10^(digits - 16).
 #[inline(always)]
-fn append_digits(out: &mut Writer<'_>, number: u64, digits: u32, ten: u64) {
+fn append_digits(out: &mut Short<'_>, number: u64, digits: u32, ten: u64) {
     out.put(b".");
     let sixteen = if digits <= 16 {
         number * ten
@@ -182,37 +174,26 @@ fn remainder_of_ten(number: u64) -> u64 {
 /// Zero, what is not finite, and all that takes an exponent.
 #[cold]
 #[inline(never)]
-fn append_rare(
-    out: &mut Writer<'_>,
-    number: f64,
-    text: &[u8],
-    bits: u64,
-    layout: &Layout,
-) -> Outcome {
+fn append_rare(mut out: Short<'_>, number: f64, text: &[u8], bits: u64, layout: &Layout) -> usize {
     if number.is_nan() {
-        return numeric::append_special(out, b"\"NaN\"");
+        out.put(b"\"NaN\"");
+    } else if number == f64::INFINITY {
+        out.put(b"\"Infinity\"");
+    } else if number == f64::NEG_INFINITY {
+        out.put(b"\"-Infinity\"");
+    } else {
+        if number.is_sign_negative() {
+            out.put(b"-");
+        }
+        if number == 0.0 {
+            out.put(b"0");
+        } else {
+            Decimal::parse(text)
+                .off_boundary(bits, layout)
+                .append_exponent_form(&mut out);
+        }
     }
-    if number.is_infinite() {
-        return numeric::append_special(
-            out,
-            if number > 0.0 {
-                b"\"Infinity\""
-            } else {
-                b"\"-Infinity\""
-            },
-        );
-    }
-    if number.is_sign_negative() {
-        out.put(b"-");
-    }
-    if number == 0.0 {
-        out.put(b"0");
-        return Ok(());
-    }
-    Decimal::parse(text)
-        .off_boundary(bits, layout)
-        .append_exponent_form(out);
-    Ok(())
+    out.length()
 }
 
 /// significand * 10^exponent, without trailing zeros in the significand.
@@ -308,11 +289,11 @@ impl Decimal {
     }
 
     /// `1e+23`, `1.5e-07`.
-    fn append_exponent_form(&self, out: &mut Writer<'_>) {
+    fn append_exponent_form(&self, out: &mut Short<'_>) {
         // All digits, moved one to the right behind the first, where the point goes.
-        let start = out.position();
+        let start = out.length();
         digits::append_u64(out, self.significand);
-        let count = out.position() - start;
+        let count = out.length() - start;
         if count > 1 {
             out.put(b"0");
             let text = out.written_since(start + 1);

@@ -84,7 +84,8 @@ fn append_decimal(
     if weight < 0 {
         out.put(b"0");
     } else {
-        digits::append_u32(out, in_range(groups.next())?);
+        let (text, length) = digits::short(in_range(groups.next())?);
+        out.put_block(&text, length);
         for _ in 0..weight {
             out.put(&digits::four(in_range(groups.next())?));
         }

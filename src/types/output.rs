@@ -11,6 +11,10 @@ use alloc::vec::Vec;
 pub(crate) const BLOCK: usize = 16;
 /// What an empty buffer grows to.
 const FIRST_ROOM: usize = 4096;
+/// The longest value that is written as a [`Short`].
+const SHORT: usize = 64;
+/// What a [`Short`] may touch: a block may begin at its last byte.
+const SHORT_ROOM: usize = SHORT + BLOCK;
 /// From this length on one `memory.copy` beats block after block.
 const LONG: usize = 128;
 
@@ -161,6 +165,25 @@ impl Writer<'_> {
         self.at = self.at.min(at);
     }
 
+    /// Appends a value of at most 64 bytes, whatever it is.
+    #[inline(always)]
+    pub(crate) fn put_short(&mut self, write: impl FnOnce(&mut Short<'_>)) {
+        let free = self.bytes.len().checked_sub(self.at);
+        let room = if free.is_some_and(|free| free >= SHORT_ROOM) {
+            self.bytes
+                .get_mut(self.at..)
+                .and_then(|room| room.first_chunk_mut())
+        } else {
+            grown(self.bytes, self.at)
+        };
+        if let Some(room) = room {
+            let mut short = Short { room, at: 0 };
+            write(&mut short);
+            // Exact: it has just been written there.
+            self.at = self.at.wrapping_add(short.at);
+        }
+    }
+
     /// Lets a function that is not inlined write.
     #[inline(always)]
     pub(crate) fn lend<R>(&mut self, write: impl FnOnce(&mut Writer<'_>) -> R) -> R {
@@ -182,6 +205,55 @@ impl Writer<'_> {
     /// What was written since `start`.
     pub(crate) fn written_since(&mut self, start: usize) -> &mut [u8] {
         self.bytes.get_mut(start..self.at).unwrap_or_default()
+    }
+}
+
+/// A value of at most 64 bytes, where it will stand: numbers, dates, uuids, strings of one block.
+///
+/// Room for all of it is found once, so that a `put` is a store without a check and most offsets are constants.
+pub(crate) struct Short<'a> {
+    room: &'a mut [u8; SHORT_ROOM],
+    at: usize,
+}
+
+impl Short<'_> {
+    /// Appends all of `bytes`, at most a block.
+    #[inline(always)]
+    pub(crate) fn put<const N: usize>(&mut self, bytes: &[u8; N]) {
+        self.put_block(bytes, N);
+    }
+
+    /// Appends the first `length` bytes of `block`, at most all of it.
+    #[inline(always)]
+    pub(crate) fn put_block<const N: usize>(&mut self, block: &[u8; N], length: usize) {
+        // The remainder changes nothing; it tells the compiler what the doc says, and no check is left.
+        debug_assert!(self.at < SHORT);
+        let room = self.room.get_mut(self.at % SHORT..);
+        if let Some(room) = room.and_then(|room| room.first_chunk_mut()) {
+            *room = *block;
+        }
+        self.at = self.at.wrapping_add(length);
+    }
+
+    /// Lets a function that is not inlined write: it gets a copy and returns the new length.
+    #[inline(always)]
+    pub(crate) fn lend(&mut self, write: impl FnOnce(Short<'_>) -> usize) {
+        self.at = write(Short {
+            room: &mut *self.room,
+            at: self.at,
+        });
+    }
+
+    /// Bytes of the value written.
+    #[inline(always)]
+    pub(crate) fn length(&self) -> usize {
+        self.at
+    }
+
+    /// What is written, to move bytes in it.
+    #[inline(always)]
+    pub(crate) fn written_since(&mut self, start: usize) -> &mut [u8] {
+        self.room.get_mut(start..self.at).unwrap_or_default()
     }
 }
 
@@ -209,6 +281,13 @@ fn put_slice(target: &mut Vec<u8>, at: usize, bytes: &[u8]) -> usize {
         }
     }
     end
+}
+
+#[cold]
+#[inline(never)]
+fn grown(target: &mut Vec<u8>, at: usize) -> Option<&mut [u8; SHORT_ROOM]> {
+    grow(target, at, SHORT_ROOM);
+    target.get_mut(at..)?.first_chunk_mut()
 }
 
 #[cold]

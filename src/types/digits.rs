@@ -58,9 +58,9 @@ pub(crate) fn short(number: u32) -> ([u8; 8], usize) {
     )
 }
 
-/// Sixteen digits of a number below 10^16, zeros in front but none at the end: the text and its length.
+/// Appends the sixteen digits of a number below 10^16, zeros in front but none at the end.
 #[inline(always)]
-pub(crate) fn sixteen_without_trailing_zeros(number: u64) -> ([u8; 16], usize) {
+pub(crate) fn append_sixteen_without_trailing_zeros(out: &mut Short<'_>, number: u64) {
     let (high, low) = (
         eight_digit_values((number / EIGHT) as u32),
         eight_digit_values((number % EIGHT) as u32),
@@ -70,12 +70,9 @@ pub(crate) fn sixteen_without_trailing_zeros(number: u64) -> ([u8; 16], usize) {
     } else {
         low.leading_zeros() / 8
     };
-    let [a, b, c, d, e, f, g, h] = (high | ASCII_ZEROS).to_le_bytes();
-    let [i, j, k, l, m, n, o, p] = (low | ASCII_ZEROS).to_le_bytes();
-    (
-        [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p],
-        16 - zeros as usize,
-    )
+    out.put(&(high | ASCII_ZEROS).to_le_bytes());
+    out.put(&(low | ASCII_ZEROS).to_le_bytes());
+    out.take_back(zeros as usize);
 }
 
 /// Appends `number`.
@@ -222,9 +219,8 @@ mod tests {
             100_000_000,
             99_999_999,
         ] {
-            let (text, length) = sixteen_without_trailing_zeros(number);
             assert_eq!(
-                str::from_utf8(&text[..length]).unwrap(),
+                text(|out| append_sixteen_without_trailing_zeros(out, number)),
                 format!("{number:016}").trim_end_matches('0')
             );
         }

@@ -31,13 +31,15 @@ const FLOAT8: Layout = Layout {
 pub(super) fn append_float8(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     let bits = u64::from_be_bytes(value.try_into().map_err(|_| WRONG_LENGTH)?);
     let number = f64::from_bits(bits);
-    if (1e-4..1e15).contains(&number.abs()) {
-        out.put_short(|out| append_positional(out, bits, &FLOAT8));
-    } else {
-        let mut buffer = zmij::Buffer::new();
-        let text = buffer.format(number).as_bytes();
-        out.put_short(|out| out.lend(|out| append_rare(out, number, text, bits, &FLOAT8)));
-    }
+    out.put_short(|out| {
+        if (1e-4..1e15).contains(&number.abs()) {
+            append_positional(out, bits, &FLOAT8);
+        } else {
+            let mut buffer = zmij::Buffer::new();
+            let text = buffer.format(number).as_bytes();
+            out.lend(|out| append_rare(out, number, text, bits, &FLOAT8));
+        }
+    });
     Ok(())
 }
 
@@ -46,15 +48,15 @@ pub(super) fn append_float8(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
 pub(super) fn append_float4(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     let bits = u32::from_be_bytes(value.try_into().map_err(|_| WRONG_LENGTH)?);
     let number = f32::from_bits(bits);
-    if (1e-4..1e6).contains(&number.abs()) {
-        out.put_short(|out| append_positional(out, u64::from(bits), &FLOAT4));
-    } else {
-        let mut buffer = zmij::Buffer::new();
-        let text = buffer.format(number).as_bytes();
-        out.put_short(|out| {
-            out.lend(|out| append_rare(out, number.into(), text, bits.into(), &FLOAT4))
-        });
-    }
+    out.put_short(|out| {
+        if (1e-4..1e6).contains(&number.abs()) {
+            append_positional(out, bits.into(), &FLOAT4);
+        } else {
+            let mut buffer = zmij::Buffer::new();
+            let text = buffer.format(number).as_bytes();
+            out.lend(|out| append_rare(out, number.into(), text, bits.into(), &FLOAT4));
+        }
+    });
     Ok(())
 }
 
@@ -84,19 +86,26 @@ fn append_positional(out: &mut Short<'_>, bits: u64, layout: &Layout) {
     if bits >> layout.sign_bit != 0 {
         out.put(b"-");
     }
+    out.lend(|out| append_shifted(out, mantissa, shift));
+}
+
+/// `mantissa / 2^shift`.
+#[inline(never)]
+fn append_shifted(mut out: Short<'_>, mantissa: u64, shift: u32) -> usize {
     let whole = mantissa.checked_shr(shift).unwrap_or(0);
-    digits::append_u64(out, whole);
+    digits::append_u64(&mut out, whole);
     let fraction = mantissa & !u64::MAX.checked_shl(shift).unwrap_or(0);
     if fraction != 0 {
         let digits = ((shift * 1233) >> 12) + 1;
         let (five, ten) = POWERS.get(digits as usize).copied().unwrap_or((0, 0));
         append_digits(
-            out,
+            &mut out,
             shortest_fraction(fraction, five, shift.wrapping_sub(digits)),
             digits,
             ten,
         );
     }
+    out.length()
 }
 
 /// `fraction * five / 2^shift` as the shortest decimal that reads back; see [`append_positional`].
@@ -129,8 +138,7 @@ fn append_digits(out: &mut Short<'_>, number: u64, digits: u32, ten: u64) {
         out.put_block(&text.to_le_bytes(), digits as usize - 16);
         number % 10_000_000_000_000_000
     };
-    let (text, length) = digits::sixteen_without_trailing_zeros(sixteen);
-    out.put_block(&text, length);
+    digits::append_sixteen_without_trailing_zeros(out, sixteen);
 }
 
 /// (5^d, 10^|16 - d|) for d digits behind the point.

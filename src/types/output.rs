@@ -235,6 +235,12 @@ impl Short<'_> {
         self.at = self.at.wrapping_add(length);
     }
 
+    /// Takes back the last `count` bytes.
+    #[inline(always)]
+    pub(crate) fn take_back(&mut self, count: usize) {
+        self.at = self.at.saturating_sub(count);
+    }
+
     /// Lets a function that is not inlined write: it gets a copy and returns the new length.
     #[inline(always)]
     pub(crate) fn lend(&mut self, write: impl FnOnce(Short<'_>) -> usize) {

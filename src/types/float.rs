@@ -96,7 +96,7 @@ fn append_shifted(mut out: Short<'_>, mantissa: u64, shift: u32) -> usize {
     digits::append_u64(&mut out, whole);
     let fraction = mantissa & !u64::MAX.checked_shl(shift).unwrap_or(0);
     if fraction != 0 {
-        let digits = ((shift * 1233) >> 12) + 1;
+        let digits = (shift.wrapping_mul(1233) >> 12).wrapping_add(1);
         let (five, ten) = POWERS.get(digits as usize).copied().unwrap_or((0, 0));
         append_digits(
             &mut out,
@@ -108,21 +108,27 @@ fn append_shifted(mut out: Short<'_>, mantissa: u64, shift: u32) -> usize {
     out.length()
 }
 
-/// `fraction * five / 2^shift` as the shortest decimal that reads back; see [`append_positional`].
+/// `fraction * five / 2^shift` as the shortest decimal that reads back; see [`append_positional`]. Nothing wraps: shift is 2 to 46, the
+/// quotient below 10^17, and what is compared below 2^51.
 #[inline(always)]
 fn shortest_fraction(fraction: u64, five: u64, shift: u32) -> u64 {
     let (high, low) = multiply(fraction, five);
-    let below = (1 << shift) - 1;
-    let (quotient, rest) = ((high << (64 - shift)) | (low >> shift), low & below);
+    let (quotient, rest) = (
+        high.wrapping_shl(64_u32.wrapping_sub(shift)) | low.wrapping_shr(shift),
+        low & !u64::MAX.wrapping_shl(shift),
+    );
     let last_digit = remainder_of_ten(quotient);
-    let (to_lower, ten) = ((last_digit << shift) | rest, 10 << shift);
-    if 2 * to_lower < five {
-        quotient - last_digit
-    } else if 2 * (ten - to_lower) < five {
-        quotient - last_digit + 10
+    let to_lower = last_digit.wrapping_shl(shift) | rest;
+    let to_upper = 10_u64.wrapping_shl(shift).wrapping_sub(to_lower);
+    let lower = quotient.wrapping_sub(last_digit);
+    if to_lower << 1 < five {
+        lower
+    } else if to_upper << 1 < five {
+        lower.wrapping_add(10)
     } else {
         // To the nearest, to the even one of two.
-        quotient + u64::from(2 * rest + (quotient & 1) > 1 << shift)
+        let above_half = (rest << 1) | (quotient & 1) > 1_u64.wrapping_shl(shift);
+        quotient.wrapping_add(u64::from(above_half))
     }
 }
 
@@ -131,11 +137,12 @@ fn shortest_fraction(fraction: u64, five: u64, shift: u32) -> u64 {
 fn append_digits(out: &mut Short<'_>, number: u64, digits: u32, ten: u64) {
     out.put(b".");
     let sixteen = if digits <= 16 {
-        number * ten
+        number.wrapping_mul(ten)
     } else {
         let head = (number / 10_000_000_000_000_000) as u32;
-        let text = u32::from_le_bytes(digits::four(head)) >> (8 * (20 - digits.min(20)));
-        out.put_block(&text.to_le_bytes(), digits as usize - 16);
+        let unused = 20_u32.saturating_sub(digits);
+        let text = u32::from_le_bytes(digits::four(head)).wrapping_shr(8 * unused);
+        out.put_block(&text.to_le_bytes(), 4_u32.wrapping_sub(unused) as usize);
         number % 10_000_000_000_000_000
     };
     digits::append_sixteen_without_trailing_zeros(out, sixteen);

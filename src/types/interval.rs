@@ -33,28 +33,32 @@ pub(super) fn append(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
 #[inline(always)]
 fn append_parts(out: &mut Short<'_>, time: i64, days: i32, months: i32) {
     out.put(b"\"P");
-    append_component(out, i64::from(months / 12), b'Y');
-    append_component(out, i64::from(months % 12), b'M');
-    append_component(out, i64::from(days), b'D');
+    let date = [(months / 12, b'Y'), (months % 12, b'M'), (days, b'D')];
+    for (number, unit) in date {
+        append_component(out, i64::from(number), unit);
+    }
     if time != 0 {
         out.put(b"T");
     }
-    append_component(out, time / MICROSECONDS_PER_HOUR, b'H');
-    append_component(
-        out,
-        time % MICROSECONDS_PER_HOUR / MICROSECONDS_PER_MINUTE,
-        b'M',
-    );
-    append_seconds(out, time % MICROSECONDS_PER_MINUTE);
+    let (hours, rest) = (time / MICROSECONDS_PER_HOUR, time % MICROSECONDS_PER_HOUR);
+    append_component(out, hours, b'H');
+    append_component(out, rest / MICROSECONDS_PER_MINUTE, b'M');
+    append_seconds(out, rest % MICROSECONDS_PER_MINUTE);
     out.put(b"\"");
 }
 
 #[inline(always)]
 fn append_component(out: &mut Short<'_>, number: i64, unit: u8) {
     if number != 0 {
-        digits::append_i64(out, number);
-        out.put(&[unit]);
+        out.lend(|out| append_number(out, number, unit));
     }
+}
+
+#[inline(never)]
+fn append_number(mut out: Short<'_>, number: i64, unit: u8) -> usize {
+    digits::append_i64(&mut out, number);
+    out.put(&[unit]);
+    out.length()
 }
 
 #[inline(always)]

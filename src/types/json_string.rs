@@ -7,9 +7,9 @@
 use super::output::{BLOCK, Writer, padded};
 
 /// Appends `value` as a JSON string.
-#[inline(always)]
+#[inline(never)]
 pub(crate) fn append(out: &mut Writer<'_>, value: &[u8]) {
-    append_within(out, value, value);
+    out.lend(|out| append_within(out, value, value));
 }
 
 /// Appends `value` as a JSON string. `readable` begins with `value` and may go on behind it, as a row does behind a field: then a

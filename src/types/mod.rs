@@ -201,11 +201,6 @@ impl Layout {
             Layout::QuotedBinary(scalar) => quoted(out, |out| scalar.append(value, out)),
             Layout::Array {
                 element_oid,
-                element: Scalar::Int4,
-                ..
-            } => out.lend(|out| array::append(out, value, element_oid, integer::append_int4)),
-            Layout::Array {
-                element_oid,
                 element,
                 quoted: in_quotes,
             } => array::append(out, value, element_oid, |out, value| {

@@ -230,8 +230,9 @@ impl Decimal {
             match byte {
                 // At most 17 digits, or 16 with a `0` behind them: below 2^64.
                 b'0'..=b'9' => {
-                    decimal.significand = decimal.significand * 10 + u64::from(byte - b'0');
-                    decimal.exponent -= i32::from(in_fraction);
+                    let digit = u64::from(byte & 0x0f);
+                    decimal.significand = decimal.significand.wrapping_mul(10).wrapping_add(digit);
+                    decimal.exponent = decimal.exponent.wrapping_sub(i32::from(in_fraction));
                 }
                 b'.' => in_fraction = true,
                 b'e' => break,
@@ -239,13 +240,20 @@ impl Decimal {
             }
         }
         let negative = bytes.as_slice().first() == Some(&b'-');
+        // At most three digits.
         let exponent = bytes
             .filter(|byte| byte.is_ascii_digit())
-            .fold(0, |sum, byte| sum * 10 + i32::from(byte - b'0'));
-        decimal.exponent += if negative { -exponent } else { exponent };
+            .fold(0_i32, |sum, byte| {
+                sum.wrapping_mul(10).wrapping_add(i32::from(byte & 0x0f))
+            });
+        decimal.exponent = if negative {
+            decimal.exponent.wrapping_sub(exponent)
+        } else {
+            decimal.exponent.wrapping_add(exponent)
+        };
         while decimal.significand.is_multiple_of(10) && decimal.significand != 0 {
             decimal.significand /= 10;
-            decimal.exponent += 1;
+            decimal.exponent = decimal.exponent.wrapping_add(1);
         }
         decimal
     }

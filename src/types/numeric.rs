@@ -92,7 +92,7 @@ fn append_decimal(
     }
     if display_scale > 0 {
         out.put(b".");
-        let end = out.position() + display_scale;
+        let end = out.position().wrapping_add(display_scale);
         // Groups between the point and the first one sent: weight -1 is the first behind the point.
         let mut gap = (-1 - weight).max(0);
         while out.position() < end {

@@ -141,9 +141,11 @@ impl Writer<'_> {
     /// distinction by length.
     #[inline(always)]
     pub(crate) fn put_within(&mut self, readable: &[u8], length: usize) {
-        match readable.get(..length.next_multiple_of(BLOCK)) {
+        // Sums of lengths of what is in memory cannot overflow, here and below: all of it is less than the address space.
+        let whole_blocks = length.wrapping_add(BLOCK - 1) / BLOCK * BLOCK;
+        match readable.get(..whole_blocks) {
             Some(whole) if length < LONG => {
-                let end = self.at + length;
+                let end = self.at.wrapping_add(length);
                 for block in whole.as_chunks::<BLOCK>().0 {
                     self.put(block);
                 }
@@ -266,7 +268,7 @@ impl Short<'_> {
 #[inline(never)]
 fn put_slice(target: &mut Vec<u8>, at: usize, bytes: &[u8]) -> usize {
     let mut out = Writer { bytes: target, at };
-    let end = at + bytes.len();
+    let end = at.wrapping_add(bytes.len());
     match bytes.last_chunk::<BLOCK>() {
         None => out.put(&padded(bytes)),
         // The last block overlaps the one before it.
@@ -274,7 +276,7 @@ fn put_slice(target: &mut Vec<u8>, at: usize, bytes: &[u8]) -> usize {
             for block in bytes.as_chunks::<BLOCK>().0 {
                 out.put(block);
             }
-            out.at = end - BLOCK;
+            out.at = end.wrapping_sub(BLOCK);
             out.put(last);
         }
         Some(_) => {
@@ -323,14 +325,17 @@ pub(crate) fn padded(bytes: &[u8]) -> [u8; BLOCK] {
         let unused = 8 * (BLOCK - 1 - length.min(BLOCK - 1)) as u32;
         (
             u64::from_le_bytes(*first),
-            (u64::from_le_bytes(*last) >> 8) >> unused,
+            (u64::from_le_bytes(*last) >> 8).wrapping_shr(unused),
         )
     } else if let (Some(first), Some(last)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
         let (first, last) = (
             u64::from(u32::from_le_bytes(*first)),
             u64::from(u32::from_le_bytes(*last)),
         );
-        (first | (last << (8 * (length - 4))), 0)
+        (
+            first | last.wrapping_shl(8 * (length.wrapping_sub(4)) as u32),
+            0,
+        )
     } else {
         match *bytes {
             [a] => (u64::from(a), 0),

@@ -281,13 +281,12 @@ impl Decimal {
             return self;
         };
         let is_boundary = |odd: u64| {
-            let quotient = u128::from(odd / fives);
             odd.is_multiple_of(fives)
-                && shift < 64
-                && quotient << shift == u128::from(self.significand)
+                && self.significand.trailing_zeros() >= shift
+                && self.significand.wrapping_shr(shift) == odd / fives
         };
-        let above = is_boundary(2 * mantissa + 1);
-        if !above && !is_boundary(2 * mantissa - 1) {
+        let above = is_boundary((mantissa << 1).wrapping_add(1));
+        if !above && !is_boundary((mantissa << 1).wrapping_sub(1)) {
             return self;
         }
         // v is half a unit in the last place inwards. In units of 10^(k - j) the nearest whole step to it is inside the interval
@@ -296,15 +295,15 @@ impl Decimal {
             (power(2.0, half_exponent) / power(10.0, self.exponent), self);
         loop {
             step *= 10.0;
-            decimal.significand *= 10;
-            decimal.exponent -= 1;
-            // Up to 10 * 2^52, exact.
+            decimal.significand = decimal.significand.wrapping_mul(10);
+            decimal.exponent = decimal.exponent.wrapping_sub(1);
+            // Up to 10 * 2^52, exact; the significand stays below 10^18.
             let whole = (step + 0.5) as u64;
             if step > 0.5 && whole > 0 {
                 decimal.significand = if above {
-                    decimal.significand - whole
+                    decimal.significand.wrapping_sub(whole)
                 } else {
-                    decimal.significand + whole
+                    decimal.significand.wrapping_add(whole)
                 };
                 return decimal;
             }

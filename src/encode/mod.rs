@@ -107,7 +107,8 @@ impl Lead {
 
     #[inline(always)]
     fn append(&self, out: &mut Writer<'_>) {
-        let end = out.position() + self.length;
+        // Both lie in memory: no overflow.
+        let end = out.position().wrapping_add(self.length);
         out.put(&self.first);
         if self.length > BLOCK {
             for block in &self.further {

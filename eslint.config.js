@@ -1,12 +1,11 @@
 // Few rules: TypeScript's recommended set, and who may import what. The layers are those of docs/architecture.md:
-// only js/sockets (and the entrypoints, which choose one) name a runtime's API; only they and js/core/module.ts name the
-// generated wasm glue; js/ takes nothing from npm.
+// only js/sockets (and the entrypoints, which choose one) name a runtime's API; only they name the wasm; js/ takes nothing from npm.
 import js from "@eslint/js";
 import globals from "globals";
 import tseslint from "typescript-eslint";
 
 const runtimes = { group: ["node:*", "cloudflare:*", "bun", "bun:*"], message: "Runtime APIs belong in js/sockets." };
-const glue = { group: ["**/pkg/**"], allowTypeImports: true, message: "Only js/core/module.ts knows the wasm glue." };
+const glue = { group: ["**/pkg/**"], allowTypeImports: true, message: "Only entrypoints name the wasm." };
 const entrypoints = { group: ["**/entrypoints/**"], message: "Entrypoints are the outermost layer." };
 const packages = { regex: "^[^./](?!.*:)", message: "The driver has no dependencies." };
 const innards = { group: ["**/core/**"], allowTypeImports: true, message: "Sockets know bytes and addresses, nothing of PostgreSQL." };
@@ -34,7 +33,6 @@ export default tseslint.config(
   },
   { files: ["js/**"], rules: { "no-console": "error", "no-eval": "error", "no-new-func": "error" } },
   imports(["js/**"], runtimes, glue, entrypoints, packages),
-  imports(["js/core/module.ts"], runtimes, entrypoints, packages),
   imports(["js/sockets/**"], glue, entrypoints, innards),
   imports(["js/entrypoints/**"], packages),
   imports(["js/adapters/**"], runtimes, allBut),

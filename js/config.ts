@@ -209,7 +209,7 @@ export function deservesNextAttempt(error: unknown): boolean {
   return error instanceof PgzError && /^(TLS_(FAILED|REFUSED)|28000|08P01)$/.test(error.code);
 }
 
-/** Bits for the core's `allowed`: 1 trust, 2 cleartext, 4 MD5, 8 SCRAM-SHA-256; 16: cleartext is missing for want of TLS. */
+/** The methods among the bits of the core's `options`: 1 trust, 2 cleartext, 4 MD5, 8 SCRAM-SHA-256; 16: cleartext is missing for want of TLS. */
 export function allowedMethods(config: Config, encrypted: boolean): number {
   const methods = requiredMethods(config.requireAuth);
   return encrypted || config.localLink || config.allowCleartextPassword ? methods : methods & 2 ? methods ^ 18 : methods;

@@ -1,4 +1,4 @@
-// Rust -> pkg/ (wasm and its glue, by wasm-pack), then TypeScript -> dist/ (what npm ships).
+// Rust -> pkg/ (wasm, and types of what it exports, by wasm-pack), then TypeScript -> dist/ (what npm ships).
 //
 // Each half is skipped while its inputs hash to what they were (stamps in .cache/build/). `scripts/setup` has brought the tools.
 // dist/workerd.js imports ./pgz_edge_bg.wasm as a file, which workerd's bundlers compile ahead of time. dist/{node,bun,deno}.js
@@ -6,7 +6,7 @@
 // dist/slim.js has no wasm and no socket: its user passes both.
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { chmodSync, copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -18,7 +18,7 @@ const say = (text) => process.stderr.write(`[build] ${text}\n`);
 
 export async function build() {
   const rust = ["src", "Cargo.toml", "Cargo.lock", "rust-toolchain.toml", ".cargo/config.toml", "scripts/build.mjs"];
-  await unlessBuilt("wasm", rust, ["pkg/pgz_edge.js", "pkg/pgz_edge.d.ts", "pkg/pgz_edge_bg.wasm"], () => {
+  await unlessBuilt("wasm", rust, ["pkg/pgz_edge.js", "pkg/pgz_edge.d.ts", "pkg/exports.d.ts", "pkg/pgz_edge_bg.wasm"], () => {
     say("wasm-pack");
     buildWasm();
   });
@@ -35,32 +35,27 @@ export async function build() {
 
 function buildWasm() {
   const home = process.env.CARGO_HOME ?? path.join(os.homedir(), ".cargo");
-  const env = { ...process.env, PATH: [shims(home), at("node_modules/.bin"), path.join(home, "bin"), process.env.PATH].join(path.delimiter) };
+  const env = { ...process.env, PATH: [shim(home), at("node_modules/.bin"), path.join(home, "bin"), process.env.PATH].join(path.delimiter) };
   // These would replace the flags of .cargo/config.toml (simd128) and the pinned compiler; `--config` below adds to the flags.
   for (const name of Object.keys(env)) if (name.endsWith("RUSTFLAGS") || name === "RUSTUP_TOOLCHAIN") delete env[name];
   const made = at(`.cache/build/pkg-${process.pid}`);
   const parameters = ["build", root, "--target", "web", "--release", "--mode", "no-install", "--no-gitignore", "--no-pack", "--out-dir", made, "--out-name", "pgz_edge"];
   run("wasm-pack", ["--log-level", "warn", ...parameters, "--", "--config", `target.wasm32-unknown-unknown.rustflags=${JSON.stringify(remaps(env, home))}`], env);
-  // It describes raw exports; without it `import wasm from "….wasm"` takes the type that js/ declares.
-  rmSync(path.join(made, "pgz_edge_bg.wasm.d.ts"));
+  // It describes raw exports; under its own name `import wasm from "….wasm"` would take it for the type that js/ declares.
+  renameSync(path.join(made, "pgz_edge_bg.wasm.d.ts"), path.join(made, "exports.d.ts"));
   rmSync(at("pkg"), { recursive: true, force: true });
   renameSync(made, at("pkg"));
 }
 
 /**
- * What wasm-pack cannot pass on. To wasm-bindgen: the flag of the reset function (`__wbg_reset_state`: a fresh instance after a trap).
- * To cargo: one crate type, because beside an rlib (which the tests link) cargo builds a cdylib without LTO, and says nothing.
+ * A cargo in front of the real one, for what wasm-pack cannot pass on: one crate type, because beside an rlib (which the tests link) cargo
+ * builds a cdylib without LTO, and says nothing.
  */
-function shims(home) {
-  const folder = at(".cache/build/bin");
-  const tool = (name) => path.join(home, "bin", name);
+function shim(home) {
+  const folder = at(".cache/build/shim");
   mkdirSync(folder, { recursive: true });
-  const shim = (name, script) => {
-    writeFileSync(path.join(folder, name), `#!/bin/sh\n${script}\n`);
-    chmodSync(path.join(folder, name), 0o755);
-  };
-  shim("wasm-bindgen", `exec "${tool("wasm-bindgen")}" --experimental-reset-state-function "$@"`);
-  shim("cargo", `[ "$1" = build ] && shift && set -- rustc --crate-type cdylib "$@"\nexec "${tool("cargo")}" "$@"`);
+  const script = `[ "$1" = build ] && shift && set -- rustc --crate-type cdylib "$@"\nexec "${path.join(home, "bin/cargo")}" "$@"`;
+  writeFileSync(path.join(folder, "cargo"), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
   return folder;
 }
 

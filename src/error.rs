@@ -6,43 +6,65 @@ use crate::auth::scram::ScramError;
 use crate::encode::RowError;
 use crate::protocol::backend::DecodeError;
 use crate::protocol::frame::FrameError;
-use crate::protocol::writer::TooLong;
-use alloc::borrow::{Cow, ToOwned};
-use alloc::string::{String, ToString};
+use crate::protocol::writer::{TooLong, decimal};
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+
+/// What can go wrong, as a constant: a place that fails then stores one pointer.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// Stable; the key of docs/errors.md.
+    pub code: &'static str,
+    /// What happened and what to do.
+    pub message: &'static str,
+}
 
 /// Fatal for its connection: the two sides no longer agree, or must not go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// Stable; the key of docs/errors.md.
-    pub code: &'static str,
-    /// What happened and what to do.
-    pub message: Cow<'static, str>,
-    /// Which message, length or column it was; empty when the message says all.
+    /// What happened.
+    pub reason: &'static Reason,
+    /// Which message, length or column it was; empty when the reason says all.
     pub detail: String,
 }
 
+/// What answers is no PostgreSQL server, or one that is much older than the protocol.
+pub(crate) const NOT_POSTGRESQL: &Reason = &Reason {
+    code: "NOT_POSTGRESQL",
+    message: "what answers at this host and port is no PostgreSQL server; check both",
+};
+
 impl Failure {
     /// A failure whose sentence needs no numbers.
-    pub fn new(code: &'static str, message: &'static str) -> Self {
-        Failure {
-            code,
-            message: Cow::Borrowed(message),
-            detail: String::new(),
-        }
+    #[inline(never)]
+    pub fn new(reason: &'static Reason) -> Self {
+        Failure::about(reason, String::new())
     }
 
     /// The same with what it was about.
-    pub fn with_detail(self, detail: String) -> Self {
-        Failure { detail, ..self }
+    #[inline(never)]
+    pub fn about(reason: &'static Reason, detail: String) -> Self {
+        Failure { reason, detail }
     }
 
     /// A message that is legal somewhere, but not here.
+    #[inline(never)]
     pub fn unexpected(conversation: &'static str, tag: u8) -> Self {
-        Failure::new(
-            "UNEXPECTED_MESSAGE",
-            "the server sent a message that has no place here; the connection is closed",
+        Failure::about(
+            &Reason {
+                code: "UNEXPECTED_MESSAGE",
+                message: "the server sent a message that has no place here; the connection is closed",
+            },
+            conversation.to_owned() + " got " + &letter(tag),
         )
-        .with_detail(conversation.to_owned() + " got " + &letter(tag))
+    }
+
+    /// What only a peer says that does not speak our protocol, if it is the first that it says.
+    pub(crate) fn is_nonsense(&self) -> bool {
+        matches!(
+            self.reason.code,
+            "PROTOCOL_VIOLATION" | "UNEXPECTED_MESSAGE" | "MESSAGE_TOO_LARGE"
+        )
     }
 }
 
@@ -51,22 +73,27 @@ fn letter(tag: u8) -> String {
     if tag.is_ascii_graphic() {
         String::from(char::from(tag))
     } else {
-        itoa::Buffer::new().format(tag).to_owned()
+        decimal(tag.into())
     }
 }
 
 impl From<FrameError> for Failure {
     fn from(error: FrameError) -> Self {
         match error {
-            FrameError::Length(length) => {
-                Failure::new("PROTOCOL_VIOLATION", "the server sent a message whose length is impossible; the connection is closed")
-                    .with_detail("length ".to_owned() + itoa::Buffer::new().format(length))
-            }
-            FrameError::TooLarge { tag, length } => Failure::new(
-                "MESSAGE_TOO_LARGE",
-                "the server sent a message longer than maxMessageBytes; select less per row, or raise maxMessageBytes",
-            )
-            .with_detail(letter(tag) + " of " + itoa::Buffer::new().format(length) + " bytes"),
+            FrameError::Length(length) => Failure::about(
+                &Reason {
+                    code: "PROTOCOL_VIOLATION",
+                    message: "the server sent a message whose length is impossible; the connection is closed",
+                },
+                "length ".to_owned() + &decimal(length.into()),
+            ),
+            FrameError::TooLarge { tag, length } => Failure::about(
+                &Reason {
+                    code: "MESSAGE_TOO_LARGE",
+                    message: "the server sent a message longer than maxMessageBytes; select less per row, or raise maxMessageBytes",
+                },
+                letter(tag) + " of " + &decimal(length as i64) + " bytes",
+            ),
         }
     }
 }
@@ -74,59 +101,76 @@ impl From<FrameError> for Failure {
 impl From<DecodeError> for Failure {
     fn from(error: DecodeError) -> Self {
         match error {
-            DecodeError::UnknownType(tag) => {
-                Failure::new("PROTOCOL_VIOLATION", "the server sent a message of a type that the protocol does not have")
-                    .with_detail(letter(tag))
-            }
-            DecodeError::Malformed(tag) => {
-                Failure::new("PROTOCOL_VIOLATION", "the server sent a message that does not have the layout of its type")
-                    .with_detail(letter(tag))
-            }
-            DecodeError::UnknownAuthentication(kind) => Failure::new(
-                "AUTH_METHOD_UNSUPPORTED",
-                "the server asks for an authentication method that this driver does not have; let pg_hba.conf ask for scram-sha-256",
-            )
-            .with_detail("request ".to_owned() + itoa::Buffer::new().format(kind)),
+            DecodeError::UnknownType(tag) => Failure::about(
+                &Reason {
+                    code: "PROTOCOL_VIOLATION",
+                    message: "the server sent a message of a type that the protocol does not have",
+                },
+                letter(tag),
+            ),
+            DecodeError::Malformed(tag) => Failure::about(
+                &Reason {
+                    code: "PROTOCOL_VIOLATION",
+                    message: "the server sent a message that does not have the layout of its type",
+                },
+                letter(tag),
+            ),
+            DecodeError::UnknownAuthentication(kind) => Failure::about(
+                &Reason {
+                    code: "AUTH_METHOD_UNSUPPORTED",
+                    message: "the server asks for an authentication method that this driver does not have; let pg_hba.conf ask for scram-sha-256",
+                },
+                "request ".to_owned() + &decimal(kind.into()),
+            ),
         }
     }
 }
 
 impl From<RowError> for Failure {
     fn from(error: RowError) -> Self {
-        let number = |column: usize| {
-            "column ".to_owned() + itoa::Buffer::new().format(column.saturating_add(1))
-        };
-        match error {
-            RowError::FieldCount { .. } | RowError::TrailingBytes => Failure::new(
-                "PROTOCOL_VIOLATION",
-                "the server sent a row that does not fit its description; the connection is closed",
+        let (reason, column, why) = match error {
+            RowError::FieldCount { .. } | RowError::TrailingBytes => {
+                return Failure::new(&Reason {
+                    code: "PROTOCOL_VIOLATION",
+                    message: "the server sent a row that does not fit its description; the connection is closed",
+                });
+            }
+            RowError::FieldLength { column } => (
+                &Reason {
+                    code: "PROTOCOL_VIOLATION",
+                    message: "the server sent a field whose length does not fit its row",
+                },
+                column,
+                "",
             ),
-            RowError::FieldLength { column } => {
-                Failure::new("PROTOCOL_VIOLATION", "the server sent a field whose length does not fit its row").with_detail(number(column))
-            }
-            RowError::Value { column, error } => {
-                Failure::new("INVALID_VALUE", "the server sent a value that is none of its type; cast the column to text to see it")
-                    .with_detail(number(column) + ": " + error.reason)
-            }
+            RowError::Value { column, error } => (
+                &Reason {
+                    code: "INVALID_VALUE",
+                    message: "the server sent a value that is none of its type; cast the column to text to see it",
+                },
+                column,
+                error.reason,
+            ),
+        };
+        let mut detail = "column ".to_owned() + &decimal(column.saturating_add(1) as i64);
+        if !why.is_empty() {
+            detail = detail + ": " + why;
         }
+        Failure::about(reason, detail)
     }
 }
 
 impl From<ScramError> for Failure {
     fn from(error: ScramError) -> Self {
-        Failure {
-            code: error.code(),
-            message: Cow::Owned(error.message().to_string()),
-            detail: String::new(),
-        }
+        Failure::about(error.reason(), error.detail())
     }
 }
 
 impl From<TooLong> for Failure {
     fn from(TooLong: TooLong) -> Self {
-        Failure::new(
-            "INVALID_QUERY",
-            "query and parameters together are longer than the 1 GiB that PostgreSQL accepts in one message",
-        )
+        Failure::new(&Reason {
+            code: "INVALID_QUERY",
+            message: "query and parameters together are longer than the 1 GiB that PostgreSQL accepts in one message",
+        })
     }
 }

@@ -6,17 +6,16 @@
 //! | module | knows |
 //! |---|---|
 //! | [`connection`] | when a message may come, what it means for the operation under way |
-//! | [`auth`] | SCRAM-SHA-256 and MD5 |
+//! | [`auth`] | SCRAM-SHA-256 |
 //! | [`encode`] | rows to JSON bytes |
 //! | [`types`] | one binary value to JSON bytes |
 //! | [`protocol`] | frames and messages as bytes |
 //!
 //! ```
-//! use pgz_edge::connection::{Connection, Settings};
+//! use pgz_edge::connection::{Connection, Login, Settings};
 //!
 //! let mut connection = Connection::new(Settings::default());
-//! connection.startup_parameter("user", "alice");
-//! connection.start(0x0003_0000);
+//! connection.start(&Login { parameters: "user\0alice\0", ..Login::default() });
 //! let startup_message = connection.take_output();
 //! assert_eq!(startup_message[4..8], [0, 3, 0, 0]);
 //! // The socket's answer goes in with `input` and `received`; see docs/architecture.md, "The drain rule".

@@ -5,7 +5,7 @@
 //! call that can change it returns.
 
 use crate::connection::limits::Caps;
-use crate::connection::{Connection, Settings};
+use crate::connection::{Connection, Login, Settings};
 use crate::encode::{RowForm, RowFormat, Strings};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -80,52 +80,36 @@ impl CoreConnection {
         }
     }
 
-    pub fn startup_parameter(&mut self, name: &str, value: &str) {
-        self.inner.startup_parameter(name, value);
-    }
-
-    pub fn password(
-        &mut self,
-        text: Option<String>,
-        nonce: &str,
-        allowed: u32,
-        max_iterations: u32,
-    ) {
-        self.inner
-            .password(text.as_deref(), nonce, allowed, max_iterations);
-    }
-
-    pub fn external_key_derivation(&mut self, on: bool) {
-        self.inner.external_key_derivation(on);
-    }
-
-    pub fn early_query(&mut self, on: bool) {
-        self.inner.early_query(on);
-    }
-
-    pub fn name_first_use(&mut self) {
-        self.inner.name_first_use();
-    }
-
-    pub fn flush_bytes(&mut self, bytes: u32) {
-        self.inner.flush_bytes(bytes as usize);
-    }
-
     pub fn request_tls(&mut self) -> u32 {
         self.inner.request_tls();
         self.inner.status()
     }
 
-    pub fn start(&mut self, protocol_version: u32) -> u32 {
-        self.inner.start(protocol_version);
+    #[allow(clippy::too_many_arguments)]
+    pub fn start(
+        &mut self,
+        protocol_version: u32,
+        parameters: &str,
+        password: Option<String>,
+        nonce: &str,
+        options: u32,
+        max_iterations: u32,
+        flush_bytes: u32,
+    ) -> u32 {
+        self.inner.start(&Login {
+            protocol_version,
+            parameters,
+            password: password.as_deref(),
+            nonce,
+            options,
+            max_iterations,
+            flush_bytes: flush_bytes as usize,
+        });
         self.inner.status()
     }
 
-    /// Anything but 32 bytes is dropped, and the connection's deadline then says that nobody answered.
-    pub fn salted_password(&mut self, key: &[u8]) -> u32 {
-        if let Ok(key) = key.try_into() {
-            self.inner.salted_password(key);
-        }
+    pub fn prove(&mut self, answer: &[u8]) -> u32 {
+        self.inner.prove(answer);
         self.inner.status()
     }
 
@@ -154,8 +138,8 @@ impl CoreConnection {
         self.inner.rows_taken();
     }
 
-    pub fn next_event(&mut self) -> Option<String> {
-        self.inner.next_event().map(|event| event.to_json())
+    pub fn next_event(&mut self) -> Option<Vec<u8>> {
+        self.inner.next_event()
     }
 
     pub fn describe(&mut self, sql: &str) -> u32 {

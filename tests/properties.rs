@@ -293,7 +293,8 @@ fn edit() -> impl Strategy<Value = (Index, Index, Edit)> {
         "execute 9 \"select 9\" formats 1 ndjson rows 1",
         "simple_query \"select 8\" arrays bytes 9",
         "forget 1",
-        "salted_password 'kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk'",
+        "prove 'kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk'",
+        "prove 'md5kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk'",
         "terminate",
         "start 3.0",
     ]);
@@ -423,7 +424,7 @@ proptest! {
     #[test]
     fn a_random_session_stays_sound(asks in vec((edit(), vec(any::<Index>(), 0..6)), 1..6), sizes in cuts()) {
         let mut session = SESSIONS[0].clone();
-        session.steps = vec![call("startup_parameter \"user\" \"app\""), call("start 3.0"), feed(&frames(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I"))];
+        session.steps = vec![call("start 3.0 \"user\" \"app\""), feed(&frames(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I"))];
         for ((_, _, edit), messages) in &asks {
             if let Edit::Ask(line) = edit {
                 session.steps.push(call(line));

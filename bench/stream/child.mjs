@@ -107,10 +107,8 @@ async function drain() {
   const { memory } = initSync({ module: readFileSync(new URL("../../pkg/pgz_edge_bg.wasm", import.meta.url)) });
   const { hostname, port, username, password, pathname } = new URL(url);
   const core = new CoreConnection(1 << 30, "drain", 0);
-  core.startup_parameter("user", decodeURIComponent(username));
-  core.startup_parameter("database", pathname.slice(1));
-  core.startup_parameter("client_encoding", "UTF8");
-  core.password(decodeURIComponent(password), createHash("sha256").update(String(Math.random())).digest("base64").slice(0, 24), 15, 100_000);
+  const parameters = ["user", decodeURIComponent(username), "database", pathname.slice(1), "client_encoding", "UTF8", ""].join("\0");
+  const nonce = createHash("sha256").update(String(Math.random())).digest("base64").slice(0, 24);
 
   let onChunk;
   const buffer = Buffer.alloc(65536);
@@ -122,7 +120,7 @@ async function drain() {
     for (;;) {
       if (status & 1) socket.write(core.take_output());
       if (status & 2) core.rows_taken();
-      for (let event; (event = core.next_event()) !== undefined; ) events.push(JSON.parse(event));
+      for (let event; (event = core.next_event()) !== undefined; ) events.push(JSON.parse(Buffer.from(event)));
       if (!(status & 8)) break;
       status = core.receive(0);
     }
@@ -140,7 +138,7 @@ async function drain() {
       };
       begin();
     });
-  await conversation(() => socket.once("connect", () => step(core.start(196608))));
+  await conversation(() => socket.once("connect", () => step(core.start(196608, parameters, decodeURIComponent(password), nonce, 15, 100_000, 65536))));
   const backend = events.find(({ kind }) => kind === "backendKeyData").processId;
 
   const flights = new Map();

@@ -39,6 +39,7 @@ export type Event =
   | { kind: "backendKeyData"; processId: number }
   | { kind: "tls"; accepted: boolean }
   | { kind: "keyDerivation"; salt: string; iterations: number }
+  | { kind: "md5"; salt: number }
   | { kind: "shape"; parameterTypes: number[]; columns: Column[]; resultFormats: number[] }
   | { kind: "columns"; columns: Column[] }
   | { kind: "complete"; command: string; rowCount: number | null }
@@ -47,24 +48,23 @@ export type Event =
   | { kind: "ready"; status: "I" | "T" | "E" }
   | { kind: "failure"; code: string; message: string; detail?: string | null };
 
-/** The wasm object. `__destroy_into_raw` is wasm-bindgen's: it takes the pointer away without freeing. */
+/** The wasm object: a method per export, as glue.ts makes them. */
 export interface CoreConnection {
-  startup_parameter(name: string, value: string): void;
-  password(text: string | undefined, nonce: string, allowed: number, maxIterations: number): void;
-  external_key_derivation(on: boolean): void;
-  early_query(on: boolean): void;
-  name_first_use(): void;
-  flush_bytes(n: number): void;
+  /** Its address in wasm memory. */
+  readonly pointer: number;
   request_tls(): number;
-  start(protocolVersion: number): number;
-  salted_password(bytes: Uint8Array): number;
+  start(
+    protocolVersion: number, parameters: string, password: string | undefined, nonce: string, options: number, maxIterations: number, flushBytes: number,
+  ): number;
+  prove(answer: Uint8Array): number;
   input(n: number): number;
   receive(n: number): number;
   take_output(): Uint8Array;
   rows_pointer(): number;
   rows_length(): number;
   rows_taken(): void;
-  next_event(): string | undefined;
+  /** No bytes: there is none. */
+  next_event(): Uint8Array;
   describe(sql: string): number;
   execute(
     shapeId: number, sql: string, parameterTypes: Uint32Array, resultFormats: Uint8Array, parameters: Uint8Array,
@@ -75,8 +75,6 @@ export interface CoreConnection {
   discard(): number;
   cancel_request(): Uint8Array;
   terminate(): number;
-  free(): void;
-  __destroy_into_raw(): number;
 }
 
 /** Plain counters, so that a test can gate calls and copied bytes per chunk. */
@@ -94,8 +92,12 @@ export interface Instance {
   readonly memory: WebAssembly.Memory;
   /** A call threw: ends every connection of the instance and returns the error for it. */
   poison(cause: unknown): PgzError;
-  release(core: Core): void;
+  /** Frees the core's object, which nobody calls any more. */
+  release(core: Core, handle: CoreConnection): void;
 }
+
+/** The server's text need not be UTF-8; what is none shows as U+FFFD. */
+const utf8 = new TextDecoder();
 
 export class Core {
   readonly stats: BoundaryStats = { boundaryCalls: 0, copiedBytes: 0, receivedBytes: 0, receivedChunks: 0 };
@@ -149,8 +151,8 @@ export class Core {
   }
 
   nextEvent(): Event | undefined {
-    const text = this.call((handle) => handle.next_event());
-    return text === undefined ? undefined : (JSON.parse(text) as Event);
+    const json = this.call((handle) => handle.next_event());
+    return json.length ? (JSON.parse(utf8.decode(json)) as Event) : undefined;
   }
 
   /** Lends the waiting rows to `use`, as a view that is valid until it returns, and drops them. */
@@ -174,17 +176,11 @@ export class Core {
     const handle = this.#handle;
     if (!handle) return;
     this.#handle = undefined;
-    this.#instance.release(this);
-    try {
-      handle.free();
-    } catch (cause) {
-      this.#instance.poison(cause);
-    }
+    this.#instance.release(this, handle);
   }
 
-  /** The instance is gone: free() would free somebody else's object in the next one (seen), so only the pointer goes. */
+  /** The instance is gone. */
   abandon(error: PgzError): void {
-    this.#handle?.__destroy_into_raw();
     this.#handle = undefined;
     this.#gone = error;
     this.onTrap(error);

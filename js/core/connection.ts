@@ -3,7 +3,7 @@
 // It runs only while operations are in flight: on workerd a read that nobody needs breaks startTls and outlives its request.
 // Knows the socket contract, the core and its events. Must not know SQL, parameters, users' promises or how streams work.
 import type { Config } from "../config.ts";
-import { ConnectionError, fromErrorResponse, fromFailure, PgzError, ProtocolError, ResponseTooLargeError, UsageError } from "../errors.ts";
+import { fromErrorResponse, fromFailure, PgzError, ProtocolError, ResponseTooLargeError, UsageError } from "../errors.ts";
 import { connectionLost, reasonOf, tlsFailed } from "../sockets/contract.ts";
 import { EVENT, MORE, OUTPUT, ROWS, ROWS_FULL, type Core, type CoreConnection, type Event } from "./boundary.ts";
 import { sendCancelRequest } from "./cancel.ts";
@@ -16,8 +16,8 @@ const CANCEL_DEADLINE = 2_000;
 /** For Terminate to leave. `close()` promises less than a second in all. */
 const TERMINATE_DEADLINE = 400;
 
-/** Answers a `keyDerivation` event: SCRAM's SaltedPassword, `undefined` where the runtime refuses. */
-export type DeriveKey = (salt: string, iterations: number) => Promise<Uint8Array | undefined>;
+/** Answers what the core asks for while it logs in: SCRAM's SaltedPassword, or the text of PasswordMessage for MD5. */
+export type Prove = (question: Extract<Event, { kind: "keyDerivation" | "md5" }>) => Promise<Uint8Array>;
 
 export class Connection {
   readonly core: Core;
@@ -31,7 +31,7 @@ export class Connection {
   established = false;
   /** StartupMessage to the first ReadyForQuery. */
   readonly startup: Operation;
-  readonly #derive: DeriveKey;
+  readonly #answer: Prove;
   readonly #link: Link;
   readonly #inflight: Operation[] = [];
   #pumping = false;
@@ -40,13 +40,13 @@ export class Connection {
   /** A byte has come (over TLS, when it is on): before that a failure is one of the handshake, whatever workerd calls it. */
   #heard = false;
 
-  constructor(link: Link, core: Core, config: Config, protocolVersion: number, derive: DeriveKey) {
+  constructor(link: Link, core: Core, config: Config, start: (handle: CoreConnection) => number, answer: Prove) {
     this.#link = link;
     this.core = core;
     this.config = config;
-    this.#derive = derive;
+    this.#answer = answer;
     core.onTrap = (error) => this.destroy(error);
-    this.startup = this.operate((handle) => handle.start(protocolVersion));
+    this.startup = this.operate(start);
   }
 
   /** Asks the core for an operation and answers for it until it has ended. */
@@ -223,7 +223,8 @@ export class Connection {
     const operation = this.#inflight[0];
     switch (event.kind) {
       case "keyDerivation":
-        void this.#deriveKey(event.salt, event.iterations);
+      case "md5":
+        void this.#prove(event);
         break;
       case "shape":
         if (operation) operation.shape = event;
@@ -285,11 +286,13 @@ export class Connection {
     if (this.#inflight[0]?.abandoned) this.#discard();
   }
 
-  async #deriveKey(salt: string, iterations: number): Promise<void> {
-    const key = await this.#derive(salt, iterations).catch(() => undefined);
-    if (this.closed) return;
-    if (!key) return this.destroy(new ConnectionError("CONNECT_FAILED", "WebCrypto could not derive the SCRAM key.", { stage: "auth", retryable: true }));
-    this.#command((handle) => handle.salted_password(key));
+  async #prove(question: Parameters<Prove>[0]): Promise<void> {
+    try {
+      const answer = await this.#answer(question);
+      this.#command((handle) => handle.prove(answer));
+    } catch (cause) {
+      this.#fail(cause);
+    }
   }
 
   // -- ends --------------------------------------------------------------------------------------------------------------

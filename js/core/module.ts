@@ -1,62 +1,74 @@
-// The wasm instance of this isolate: made at the first connect, replaced after a trap. The only file that knows wasm-bindgen's glue.
+// The wasm instance of this isolate: made at the first connect, replaced after a trap.
 //
-// The glue holds one instance, so all connections share it and a trap (`WebAssembly.RuntimeError`, an object left half-changed)
-// ends all of them with CORE_TRAPPED; the next connect starts from a fresh memory. Must not know what a connection does.
-import { CoreConnection, initSync, __wbg_reset_state } from "../../pkg/pgz_edge.js";
+// All connections share it, so a trap (`WebAssembly.RuntimeError`, an object left half-changed) ends all of them with CORE_TRAPPED;
+// the next connect makes another instance of the same module, with a fresh memory. Must not know what a connection does.
 import { ConnectionError, type PgzError } from "../errors.ts";
-import { Core, type CoreConnection as Handle, type Instance } from "./boundary.ts";
+import { Core, type CoreConnection, type Instance } from "./boundary.ts";
+import { Glue } from "./glue.ts";
 import { runtime } from "./runtime.ts";
 
+let compiled: WebAssembly.Module | undefined;
 let current: CoreInstance | undefined;
-let compiled = false;
 
-class CoreInstance implements Instance {
-  readonly memory: WebAssembly.Memory;
-  /** Weakly held: a Worker's request that ends without close() runs no code, and only the collector can then give its memory back. */
-  readonly cores = new Set<WeakRef<Core>>();
+class CoreInstance extends Glue implements Instance {
+  /**
+   * Weakly held: a Worker's request that ends without close() runs no code, and only the collector can then give its memory back.
+   * Workers with a compatibility date before May 2025 have neither class.
+   */
+  readonly #cores = new Set<{ deref(): Core | undefined }>();
+  readonly #collected = globalThis.FinalizationRegistry && new FinalizationRegistry<number>((pointer) => this.#free(pointer));
 
-  constructor() {
-    // Reset makes a new instance from the module that the glue keeps; initSync then only hands over its exports.
-    if (compiled) __wbg_reset_state();
-    this.memory = initSync({ module: compiled ? undefined! : runtime().module() }).memory;
-    compiled = true;
+  /** `handle`'s owner from now on. */
+  own(handle: CoreConnection): Core {
+    const core = new Core(handle, this);
+    this.#cores.add(globalThis.WeakRef ? new WeakRef(core) : { deref: () => core });
+    this.#collected?.register(core, handle.pointer, core);
+    return core;
   }
 
   poison(cause: unknown): PgzError {
     if (current === this) current = undefined;
-    const error = new ConnectionError("CORE_TRAPPED", "The WebAssembly core failed: connect again.", {
-      stage: "session",
-      cause,
-    });
-    const cores = [...this.cores];
-    this.cores.clear();
-    for (const core of cores) core.deref()?.abandon(error);
+    const error = new ConnectionError("CORE_TRAPPED", "The WebAssembly core failed: connect again.", { stage: "session", cause });
+    for (const core of this.#cores) core.deref()?.abandon(error);
+    this.#cores.clear();
     return error;
   }
 
-  release(core: Core): void {
-    for (const one of this.cores) {
+  release(core: Core, { pointer }: CoreConnection): void {
+    for (const one of this.#cores) {
       const other = one.deref();
-      if (!other || other === core) this.cores.delete(one);
+      if (!other || other === core) this.#cores.delete(one);
+    }
+    this.#collected?.unregister(core);
+    this.#free(pointer);
+  }
+
+  #free(pointer: number): void {
+    if (current !== this) return; // after a trap all of it goes at once
+    try {
+      this.free(pointer);
+    } catch (cause) {
+      this.poison(cause);
     }
   }
 }
 
-/** Workers with a compatibility date before May 2025 have no WeakRef. */
-function weakly(core: Core): WeakRef<Core> {
-  return typeof WeakRef === "undefined" ? ({ deref: () => core } as WeakRef<Core>) : new WeakRef(core);
-}
-
 /** A connection's state machine in the current instance. */
-export function createCore(maxMessageBytes: number, statementPrefix: string, statementCacheSize: number): Core {
-  const instance = (current ??= new CoreInstance());
+export function createCore(...settings: Parameters<Glue["create"]>): Core {
+  if (!current) {
+    compiled ??= compile(runtime().module());
+    current = new CoreInstance(compiled);
+  }
+  const instance = current;
   let handle;
   try {
-    handle = new CoreConnection(maxMessageBytes, statementPrefix, statementCacheSize);
+    handle = instance.create(...settings);
   } catch (cause) {
     throw instance.poison(cause);
   }
-  const core = new Core(handle as unknown as Handle, instance);
-  instance.cores.add(weakly(core));
-  return core;
+  return instance.own(handle);
+}
+
+function compile(module: WebAssembly.Module | BufferSource): WebAssembly.Module {
+  return module instanceof WebAssembly.Module ? module : new WebAssembly.Module(module);
 }

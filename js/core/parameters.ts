@@ -8,6 +8,7 @@
 
 import { UsageError, type Code } from "../errors.ts";
 import { isText } from "../text.ts";
+import { BOOL, BOX, BYTEA, DATE, FLOAT4, FLOAT8, INT2, INT4, INT8, JSON_, JSONB, OID, TIMESTAMP, TIMESTAMPTZ } from "./oid.ts";
 
 /**
  * The encoded block; the caller owns it.
@@ -98,9 +99,6 @@ class Block {
     }
   }
 }
-
-const BOOL = 16, BYTEA = 17, INT8 = 20, INT2 = 21, INT4 = 23, OID = 26, JSON_ = 114, FLOAT4 = 700, FLOAT8 = 701;
-const DATE = 1082, TIMESTAMP = 1114, TIMESTAMPTZ = 1184, JSONB = 3802, BOX = 603;
 
 /** Types by OID with the name for error texts and, where elements need more than their text, the OID of the array type. */
 const names: Record<string, string> = {};

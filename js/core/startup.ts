@@ -3,13 +3,17 @@
 // Knows the configuration and what the core must be told before StartupMessage. Must not know queries or their callers.
 import { onAbort } from "../abort.ts";
 import { allowedMethods, allowsEarlyQuery, deservesNextAttempt, startupParameters, tlsPlan, type Config } from "../config.ts";
-import { AbortError, TimeoutError, type PgzError } from "../errors.ts";
-import { Connection } from "./connection.ts";
+import { AbortError, ConnectionError, TimeoutError, type PgzError } from "../errors.ts";
+import { Connection, type Prove } from "./connection.ts";
 import { dial, unlessAborted, type Link } from "./dial.ts";
+import { md5Password } from "./md5.ts";
 import { createCore } from "./module.ts";
 import { runtime } from "./runtime.ts";
 import { saslprep } from "./saslprep.ts";
 import { saltedPassword } from "./scram-keys.ts";
+
+/** What the core's `options` say besides the allowed methods. */
+const EXTERNAL_KEY_DERIVATION = 32, EARLY_QUERY = 64, NAME_FIRST_USE = 128;
 
 /** WebCrypto of workerd refuses more PBKDF2 iterations than this; the core then derives by itself. */
 const WEBCRYPTO_ITERATIONS = 100_000;
@@ -66,16 +70,13 @@ async function open(target: Parameters<typeof dial>[0], last: boolean, signal: A
     // Another attempt would have to repeat the query.
     const early = last && allowsEarlyQuery(config, verify, encrypted);
     const external = !!prepared && config.scramMaxIterations <= WEBCRYPTO_ITERATIONS && !!globalThis.crypto?.subtle;
-    core.call((handle) => {
-      for (const [name, value] of startupParameters(config)) handle.startup_parameter(name, value);
-      handle.password(prepared, btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(18)))), allowedMethods(config, encrypted), config.scramMaxIterations);
-      handle.external_key_derivation(external);
-      handle.early_query(early);
-      handle.flush_bytes(config.flushBytes);
-      if (config.prepare === "named") handle.name_first_use();
-    });
-    const connection = new Connection(link, core, config, config.maxProtocolVersion === "3.2" ? 196610 : 196608, (salt, iterations) =>
-      saltedPassword(prepared!, salt, iterations),
+    const options =
+      allowedMethods(config, encrypted) | (external ? EXTERNAL_KEY_DERIVATION : 0) | (early ? EARLY_QUERY : 0) | (config.prepare === "named" ? NAME_FIRST_USE : 0);
+    const parameters = startupParameters(config).flat().map((text) => `${text}\0`).join("");
+    const nonce = btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(18))));
+    const version = config.maxProtocolVersion === "3.2" ? 196610 : 196608;
+    const connection = new Connection(
+      link, core, config, (handle) => handle.start(version, parameters, prepared, nonce, options, config.scramMaxIterations, config.flushBytes), prover(config.user, prepared),
     );
     const { done } = connection.startup;
     const stop = onAbort(signal, () => connection.destroy(signal.reason as PgzError));
@@ -87,4 +88,13 @@ async function open(target: Parameters<typeof dial>[0], last: boolean, signal: A
     void link?.socket.close();
     throw error;
   }
+}
+
+function prover(user: string, password = ""): Prove {
+  return async (question) => {
+    if (question.kind === "md5") return md5Password(user, password, question.salt);
+    const key = await saltedPassword(password, question.salt, question.iterations);
+    if (!key) throw new ConnectionError("CONNECT_FAILED", "WebCrypto could not derive the SCRAM key.", { stage: "auth", retryable: true });
+    return key;
+  };
 }

@@ -2,8 +2,8 @@
 import { waitUntil } from "cloudflare:workers";
 import wasm from "../../pkg/pgz_edge_bg.wasm";
 import { installRuntime } from "../core/runtime.ts";
-import { capabilities, connect, keepAlive } from "../sockets/cloudflare.ts";
+import { capabilities, connect, keepAlive, md5 } from "../sockets/cloudflare.ts";
 
 const background = keepAlive(waitUntil);
-installRuntime({ name: "workerd", module: () => wasm, connect, background, capabilities, responseBody: () => new IdentityTransformStream() });
+installRuntime({ name: "workerd", module: () => wasm, connect, background, capabilities, responseBody: () => new IdentityTransformStream(), md5 });
 export * from "../index.ts";

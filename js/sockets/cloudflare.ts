@@ -7,6 +7,9 @@ import { onAbort } from "../abort.ts";
 import type { Capabilities } from "../core/runtime.ts";
 import { connectFailed, connectionLost, reasonOf, tlsFailed, type Connector, type Socket } from "./contract.ts";
 
+/** AuthenticationMD5Password; WebCrypto has no MD5 but here. */
+export const md5 = async (bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array> => new Uint8Array(await crypto.subtle.digest("MD5", bytes));
+
 export const capabilities: Capabilities = { canSkipVerification: false, canUseCustomCa: false, canAlpn: false, canClientCertificate: false };
 
 /**

@@ -27,6 +27,7 @@ interface DenoNet {
 const deno = (globalThis as unknown as { Deno: DenoNet }).Deno;
 
 export const capabilities: Capabilities = node.capabilities;
+export const md5 = node.md5;
 
 export const connect: Connector = async (options) => {
   const { host, port, tls, signal } = options;

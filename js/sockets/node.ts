@@ -2,10 +2,14 @@
 //
 // Knows streams that push, and makes them pull: a plain socket reads into two buffers in turn (`onread`, half the CPU of 'data'
 // events in Node), where TLS may come 'data' with pause and resume. Must not know PostgreSQL.
+import { createHash } from "node:crypto";
 import * as net from "node:net";
 import * as tls from "node:tls";
 import type { Capabilities } from "../core/runtime.ts";
 import { connectFailed, connectionLost, tlsFailed, type ConnectOptions, type Connector, type Socket, type TlsOptions } from "./contract.ts";
+
+/** AuthenticationMD5Password. */
+export const md5 = (bytes: Uint8Array): Uint8Array => createHash("md5").update(bytes).digest();
 
 export const capabilities: Capabilities = { canSkipVerification: true, canUseCustomCa: true, canAlpn: true, canClientCertificate: true };
 

@@ -1,72 +1,51 @@
 //! What the core tells JavaScript besides rows: rare things, one JSON object each (docs/architecture.md, "Events").
 //!
-//! Errors cross as code and fields, never as a text to take apart.
+//! Errors cross as code and fields, never as a text to take apart. An event borrows from the message that it tells of and is written
+//! down at once: strings, columns and fields of their own, and a serialiser for them, cost 2 kB of wasm.
 
 use crate::error::Failure;
-use crate::protocol::backend::{Column, RowDescription};
+use crate::protocol::backend::{Column, ParameterDescription, RowDescription};
 use crate::protocol::fields::Fields;
-use crate::types;
-use alloc::borrow::Cow;
-use alloc::string::{String, ToString};
+use crate::protocol::writer::decimal;
+use crate::types::output::{Output, Target};
+use crate::types::{self, json_string};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use serde::{Serialize, Serializer};
 
-/// Name and text of one field of ErrorResponse or NoticeResponse.
-pub type Field = (&'static str, String);
-
-/// One event. The JSON has `kind` first, then the members.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(
-    tag = "kind",
-    rename_all = "camelCase",
-    rename_all_fields = "camelCase"
-)]
-#[allow(
-    missing_docs,
-    reason = "the members are documented in docs/architecture.md, where their reader looks"
-)]
-pub enum Event {
+/// One event. The JSON has `kind` first, then the members, in this order.
+#[derive(Clone, Copy)]
+pub(super) enum Event<'a> {
     /// The answer to SSLRequest.
     Tls { accepted: bool },
-    /// SCRAM waits for the salted password.
-    KeyDerivation { salt: String, iterations: u32 },
+    /// SCRAM waits for the salted password. `salt` is base64.
+    KeyDerivation { salt: &'a [u8], iterations: u32 },
+    /// AuthenticationMD5Password waits for the text of PasswordMessage.
+    Md5 { salt: u32 },
     /// ParameterStatus.
-    ParameterStatus { name: String, value: String },
+    ParameterStatus { name: &'a [u8], value: &'a [u8] },
     /// BackendKeyData; the secret itself stays in the core.
     BackendKeyData { process_id: u32 },
     /// NoticeResponse.
-    Notice {
-        #[serde(serialize_with = "as_object")]
-        fields: Vec<Field>,
-    },
+    Notice { fields: Fields<'a> },
     /// NotificationResponse.
     Notification {
         process_id: u32,
-        channel: String,
-        payload: String,
+        channel: &'a [u8],
+        payload: &'a [u8],
     },
-    /// What `describe` learned.
+    /// What `describe` learned: parameter types and columns, and the formats to ask for (binary where there is a decoder).
     Shape {
-        parameter_types: Vec<u32>,
-        columns: Vec<ColumnEvent>,
-        result_formats: Vec<u8>,
+        parameters: ParameterDescription<'a>,
+        columns: Option<RowDescription<'a>>,
     },
     /// RowDescription: before the first row.
-    Columns { columns: Vec<ColumnEvent> },
+    Columns { columns: RowDescription<'a> },
     /// CommandComplete or EmptyQueryResponse.
-    Complete {
-        command: String,
-        row_count: Option<u64>,
-    },
+    Complete { command_tag: &'a [u8] },
     /// The columns are no longer those that `describe` saw, and one came in a form that cannot be read. The rows are dropped.
     ShapeChanged,
-    /// ErrorResponse.
-    Error {
-        /// The statement may have run: the error came behind BindComplete (or the protocol does not tell).
-        bound: bool,
-        #[serde(serialize_with = "as_object")]
-        fields: Vec<Field>,
-    },
+    /// ErrorResponse. `bound`: the statement may have run: the error came behind BindComplete (or the protocol does not tell).
+    Error { bound: bool, fields: Fields<'a> },
     /// A cap was reached; the rest of the result is dropped.
     Limit {
         limit: &'static str,
@@ -77,35 +56,40 @@ pub enum Event {
     /// The statement was COPY, which needs a call of its own.
     Copy { direction: &'static str },
     /// ReadyForQuery.
-    Ready { status: char },
+    Ready { status: u8 },
     /// The connection is over.
-    Failure {
-        code: &'static str,
-        message: Cow<'static, str>,
-        detail: String,
-    },
+    Failure(&'a Failure),
 }
 
-/// A column as JavaScript sees it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-#[allow(
-    missing_docs,
-    reason = "protocol::backend::Column documents the same fields"
-)]
-pub struct ColumnEvent {
-    pub name: String,
-    pub table_oid: u32,
-    pub column_attribute_number: i16,
-    pub type_oid: u32,
-    pub type_size: i16,
-    pub type_modifier: i32,
-    pub format_code: i16,
+/// Those that wait to be taken, as JSON, oldest first. What the server sends need not be UTF-8; whoever decodes this shows U+FFFD then.
+#[derive(Default)]
+pub(super) struct Events {
+    waiting: VecDeque<Vec<u8>>,
+    /// One about the current operation waits: no further message is read before the caller has seen it.
+    pub parked: bool,
 }
 
-impl Event {
+impl Events {
+    pub fn push(&mut self, event: Event<'_>) {
+        self.parked |= event.parks();
+        let mut json = Json(Output::default());
+        json.event(event);
+        self.waiting.push_back(json.0.as_slice().to_vec());
+    }
+
+    /// The next one.
+    pub fn pop(&mut self) -> Option<Vec<u8>> {
+        self.waiting.pop_front()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+}
+
+impl Event<'_> {
     /// Whether `receive` stops at this event, so that what came before it can be told from what comes after.
-    pub fn parks(&self) -> bool {
+    fn parks(&self) -> bool {
         !matches!(
             self,
             Event::ParameterStatus { .. }
@@ -114,141 +98,293 @@ impl Event {
                 | Event::Notification { .. }
         )
     }
-
-    /// The JSON text that crosses the boundary.
-    pub fn to_json(&self) -> String {
-        // Strings, numbers and maps with string keys cannot fail to serialise.
-        serde_json::to_string(self).unwrap_or_default()
-    }
-
-    /// `shape`: parameter types and columns of a described statement, and the formats to ask for: binary where there is a decoder.
-    pub(super) fn shape(parameter_types: Vec<u32>, columns: Vec<ColumnEvent>) -> Self {
-        let result_formats = columns
-            .iter()
-            .map(|column| u8::from(types::has_binary_encoder(column.type_oid)))
-            .collect();
-        Event::Shape {
-            parameter_types,
-            columns,
-            result_formats,
-        }
-    }
-
-    /// CommandComplete: the tag is words, then numbers of which the last counts rows (`INSERT 0 5`, `SELECT 3`, `CREATE TABLE`).
-    pub(super) fn complete(command_tag: &[u8]) -> Self {
-        let tag = text(command_tag);
-        let words =
-            tag.trim_end_matches(|character: char| character.is_ascii_digit() || character == ' ');
-        let row_count = tag
-            .get(words.len()..)
-            .and_then(|numbers| numbers.rsplit(' ').next())
-            .and_then(|last| last.parse().ok());
-        Event::Complete {
-            command: words.to_string(),
-            row_count,
-        }
-    }
 }
 
-impl From<Failure> for Event {
-    fn from(
-        Failure {
-            code,
-            message,
-            detail,
-        }: Failure,
-    ) -> Self {
-        Event::Failure {
-            code,
-            message,
-            detail,
-        }
-    }
-}
+/// Writes JSON: each method a piece as it stands, then a value.
+struct Json(Output);
 
-impl From<Column<'_>> for ColumnEvent {
-    fn from(column: Column<'_>) -> Self {
-        ColumnEvent {
-            name: text(column.name),
-            table_oid: column.table_oid,
-            column_attribute_number: column.column_attribute_number,
-            type_oid: column.type_oid,
-            type_size: column.type_size,
-            type_modifier: column.type_modifier,
-            format_code: column.format_code,
-        }
-    }
-}
-
-/// The columns of a RowDescription as events carry them.
-pub(super) fn columns(description: RowDescription<'_>) -> Vec<ColumnEvent> {
-    description.iter().map(ColumnEvent::from).collect()
-}
-
-/// The fields of an ErrorResponse or NoticeResponse as events carry them, in wire order. The translated severity serves only where
-/// the untranslated one is missing (servers before 9.6, poolers).
-pub(super) fn fields(fields: Fields<'_>) -> Vec<Field> {
-    let translated_only = fields.get("severity").is_none();
-    fields
-        .iter()
-        .filter(|(name, _)| *name != "localizedSeverity" || translated_only)
-        .map(|(name, text)| {
-            (
-                if name == "localizedSeverity" {
-                    "severity"
+impl Json {
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Tls { accepted: true } => self.piece(r#"{"kind":"tls","accepted":true"#),
+            Event::Tls { accepted: false } => self.piece(r#"{"kind":"tls","accepted":false"#),
+            Event::KeyDerivation { salt, iterations } => {
+                self.text(r#"{"kind":"keyDerivation","salt":"#, salt);
+                self.number(r#","iterations":"#, iterations.into());
+            }
+            Event::Md5 { salt } => self.number(r#"{"kind":"md5","salt":"#, salt.into()),
+            Event::ParameterStatus { name, value } => {
+                self.text(r#"{"kind":"parameterStatus","name":"#, name);
+                self.text(r#","value":"#, value);
+            }
+            Event::BackendKeyData { process_id } => {
+                self.number(
+                    r#"{"kind":"backendKeyData","processId":"#,
+                    process_id.into(),
+                );
+            }
+            Event::Notice { fields } => self.fields(r#"{"kind":"notice","#, fields),
+            Event::Notification {
+                process_id,
+                channel,
+                payload,
+            } => {
+                self.number(r#"{"kind":"notification","processId":"#, process_id.into());
+                self.text(r#","channel":"#, channel);
+                self.text(r#","payload":"#, payload);
+            }
+            Event::Shape {
+                parameters,
+                columns,
+            } => self.shape(parameters, columns),
+            Event::Columns { columns } => self.columns(r#"{"kind":"columns","#, columns),
+            Event::Complete { command_tag } => self.complete(command_tag),
+            Event::ShapeChanged => self.piece(r#"{"kind":"shapeChanged""#),
+            Event::Error {
+                bound: true,
+                fields,
+            } => self.fields(r#"{"kind":"error","bound":true,"#, fields),
+            Event::Error {
+                bound: false,
+                fields,
+            } => self.fields(r#"{"kind":"error","bound":false,"#, fields),
+            Event::Limit {
+                limit,
+                value,
+                observed,
+                truncated,
+            } => {
+                self.text(r#"{"kind":"limit","limit":"#, limit.as_bytes());
+                self.number(r#","value":"#, value as i64);
+                self.number(r#","observed":"#, observed as i64);
+                self.piece(if truncated {
+                    r#","truncated":true"#
                 } else {
-                    name
-                },
-                text.into_owned(),
-            )
-        })
-        .collect()
-}
+                    r#","truncated":false"#
+                });
+            }
+            Event::Copy { direction } => {
+                self.text(r#"{"kind":"copy","direction":"#, direction.as_bytes());
+            }
+            Event::Ready { status } => self.text(r#"{"kind":"ready","status":"#, &[status]),
+            Event::Failure(Failure { reason, detail }) => {
+                self.text(r#"{"kind":"failure","code":"#, reason.code.as_bytes());
+                self.text(r#","message":"#, reason.message.as_bytes());
+                self.text(r#","detail":"#, detail.as_bytes());
+            }
+        }
+        self.piece("}");
+    }
 
-/// A Vec of pairs is an object in JSON: a map would cost 6 kB of wasm.
-fn as_object<S: Serializer>(fields: &[Field], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(fields.iter().map(|(name, text)| (name, text)))
-}
+    fn shape(&mut self, parameters: ParameterDescription<'_>, columns: Option<RowDescription<'_>>) {
+        self.piece(r#"{"kind":"shape","parameterTypes":["#);
+        let mut before = "";
+        for oid in parameters.iter() {
+            self.number(before, oid.into());
+            before = ",";
+        }
+        let Some(columns) = columns else {
+            return self.piece(r#"],"columns":[],"resultFormats":[]"#);
+        };
+        self.columns("],", columns);
+        before = r#","resultFormats":["#;
+        for column in columns.iter() {
+            self.number(before, types::has_binary_encoder(column.type_oid).into());
+            before = ",";
+        }
+        self.piece(if before == "," {
+            "]"
+        } else {
+            r#","resultFormats":[]"#
+        });
+    }
 
-/// Server text as a string; what is no UTF-8 shows as U+FFFD.
-pub(super) fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+    fn columns(&mut self, before: &str, columns: RowDescription<'_>) {
+        self.piece(before);
+        let mut before = r#""columns":[{"name":"#;
+        for column in columns.iter() {
+            let Column {
+                name,
+                table_oid,
+                column_attribute_number,
+                type_oid,
+                type_size,
+                type_modifier,
+                format_code,
+            } = column;
+            self.text(before, name);
+            self.number(r#","tableOid":"#, table_oid.into());
+            self.number(
+                r#","columnAttributeNumber":"#,
+                column_attribute_number.into(),
+            );
+            self.number(r#","typeOid":"#, type_oid.into());
+            self.number(r#","typeSize":"#, type_size.into());
+            self.number(r#","typeModifier":"#, type_modifier.into());
+            self.number(r#","formatCode":"#, format_code.into());
+            before = r#"},{"name":"#;
+        }
+        self.piece(if before.starts_with('}') {
+            "}]"
+        } else {
+            r#""columns":[]"#
+        });
+    }
+
+    /// In wire order. The translated severity serves only where the untranslated one is missing (servers before 9.6, poolers).
+    fn fields(&mut self, before: &str, fields: Fields<'_>) {
+        self.piece(before);
+        let translated_only = fields.get("severity").is_none();
+        let mut before = r#""fields":{""#;
+        for (name, text) in fields.iter() {
+            let name = match name {
+                "localizedSeverity" if translated_only => "severity",
+                "localizedSeverity" => continue,
+                name => name,
+            };
+            self.piece(before);
+            self.piece(name);
+            self.text("\":", text);
+            before = ",\"";
+        }
+        self.piece(if before == ",\"" {
+            "}"
+        } else {
+            r#""fields":{}"#
+        });
+    }
+
+    /// The tag is words, then numbers of which the last counts rows (`INSERT 0 5`, `SELECT 3`, `CREATE TABLE`).
+    fn complete(&mut self, command_tag: &[u8]) {
+        let mut command = command_tag;
+        while let [words @ .., b'0'..=b'9' | b' '] = command {
+            command = words;
+        }
+        self.text(r#"{"kind":"complete","command":"#, command);
+        let (mut digits, mut row_count) = (0_usize, Some(0_i64));
+        for byte in command_tag.get(command.len()..).unwrap_or_default() {
+            if *byte == b' ' {
+                (digits, row_count) = (0, Some(0));
+            } else {
+                digits = digits.saturating_add(1);
+                row_count = row_count
+                    .and_then(|count| count.checked_mul(10)?.checked_add((byte - b'0').into()));
+            }
+        }
+        match row_count {
+            Some(count) if digits > 0 => self.number(r#","rowCount":"#, count),
+            _ => self.piece(r#","rowCount":null"#),
+        }
+    }
+
+    #[inline(never)]
+    fn piece(&mut self, piece: &str) {
+        self.0.write(|out| out.put_slice(piece.as_bytes()));
+    }
+
+    #[inline(never)]
+    fn text(&mut self, before: &str, text: &[u8]) {
+        self.piece(before);
+        self.0.write(|out| json_string::append(out, text));
+    }
+
+    #[inline(never)]
+    fn number(&mut self, before: &str, number: i64) {
+        self.piece(before);
+        self.piece(&decimal(number));
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::String;
+
+    fn json(event: Event<'_>) -> String {
+        let mut events = Events::default();
+        events.push(event);
+        String::from_utf8_lossy(&events.pop().unwrap()).into_owned()
+    }
 
     #[test]
     fn command_tags_split_into_command_and_row_count() {
-        let complete = |tag: &str| match Event::complete(tag.as_bytes()) {
-            Event::Complete { command, row_count } => (command, row_count),
-            _ => panic!(),
-        };
-        assert_eq!(complete("SELECT 3"), ("SELECT".into(), Some(3)));
-        assert_eq!(complete("INSERT 0 5"), ("INSERT".into(), Some(5)));
-        assert_eq!(complete("CREATE TABLE"), ("CREATE TABLE".into(), None));
-        assert_eq!(complete(""), (String::new(), None));
-        assert_eq!(complete("5"), (String::new(), Some(5)));
+        for (tag, expected) in [
+            ("SELECT 3", r#""SELECT","rowCount":3"#),
+            ("INSERT 0 5", r#""INSERT","rowCount":5"#),
+            ("CREATE TABLE", r#""CREATE TABLE","rowCount":null"#),
+            ("", r#""","rowCount":null"#),
+            ("5", r#""","rowCount":5"#),
+            ("COPY 007", r#""COPY","rowCount":7"#),
+            ("FETCH 5 ", r#""FETCH","rowCount":null"#),
+            ("SELECT 99999999999999999999", r#""SELECT","rowCount":null"#),
+        ] {
+            let event = Event::Complete {
+                command_tag: tag.as_bytes(),
+            };
+            assert_eq!(
+                json(event),
+                [r#"{"kind":"complete","command":"#, expected, "}"].concat()
+            );
+        }
     }
 
     #[test]
     fn events_have_their_kind_first() {
         assert_eq!(
-            Event::Ready { status: 'I' }.to_json(),
+            json(Event::Ready { status: b'I' }),
             r#"{"kind":"ready","status":"I"}"#
         );
         assert_eq!(
-            Event::KeyDerivation {
-                salt: "AA==".into(),
+            json(Event::KeyDerivation {
+                salt: b"AA==",
                 iterations: 1
-            }
-            .to_json(),
+            }),
             r#"{"kind":"keyDerivation","salt":"AA==","iterations":1}"#
         );
         assert_eq!(
-            Event::BackendKeyData { process_id: 3 }.to_json(),
-            r#"{"kind":"backendKeyData","processId":3}"#
+            json(Event::BackendKeyData {
+                process_id: u32::MAX
+            }),
+            r#"{"kind":"backendKeyData","processId":4294967295}"#
+        );
+    }
+
+    #[test]
+    fn empty_lists_and_objects_are_there() {
+        let columns = RowDescription::parse(&[0, 0]).unwrap();
+        let parameters = ParameterDescription { oids: &[] };
+        let fields = Fields::parse(b"\0").unwrap();
+        for (event, expected) in [
+            (
+                Event::Columns { columns },
+                r#"{"kind":"columns","columns":[]}"#,
+            ),
+            (
+                Event::Shape {
+                    parameters,
+                    columns: Some(columns),
+                },
+                r#"{"kind":"shape","parameterTypes":[],"columns":[],"resultFormats":[]}"#,
+            ),
+            (
+                Event::Shape {
+                    parameters,
+                    columns: None,
+                },
+                r#"{"kind":"shape","parameterTypes":[],"columns":[],"resultFormats":[]}"#,
+            ),
+            (Event::Notice { fields }, r#"{"kind":"notice","fields":{}}"#),
+        ] {
+            assert_eq!(json(event), expected);
+        }
+    }
+
+    #[test]
+    fn text_that_is_no_utf_8_shows_as_such() {
+        let value = b"a\xff\"\xe2\x82";
+        assert_eq!(
+            json(Event::ParameterStatus { name: b"n", value }),
+            "{\"kind\":\"parameterStatus\",\"name\":\"n\",\"value\":\"a\u{fffd}\\\"\u{fffd}\"}"
         );
     }
 }

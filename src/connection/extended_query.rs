@@ -9,13 +9,13 @@
 //! An ErrorResponse may stand anywhere; the server then skips to the Sync. Even behind CommandComplete: a deferred constraint
 //! fails when Sync commits.
 
-use super::event::{self, Event};
+use super::event::Event;
 use super::limits::RowSink;
 use super::statements::{KnownPlan, Statements, Use};
 use super::{Context, Progress};
 use crate::encode::{ColumnDescription, Plan, RowForm};
 use crate::error::Failure;
-use crate::protocol::backend::{BackendMessage, RowDescription};
+use crate::protocol::backend::{BackendMessage, ParameterDescription, RowDescription};
 use crate::protocol::frontend;
 use crate::protocol::writer::TooLong;
 use crate::types::UnknownBinary;
@@ -57,7 +57,8 @@ pub(super) struct ExtendedQuery {
     shape: u32,
     reference: Use,
     format: Option<RowForm>,
-    parameter_types: Vec<u32>,
+    /// As ParameterDescription has them.
+    parameter_types: Vec<u8>,
     pub sink: RowSink,
 }
 
@@ -148,7 +149,7 @@ impl ExtendedQuery {
         &mut self,
         tag: u8,
         message: BackendMessage<'_>,
-        context: &mut Context<'_>,
+        context: &mut Context,
     ) -> Result<Progress, Failure> {
         use BackendMessage as M;
         if self.closes > 0 && matches!(message, M::CloseComplete) {
@@ -157,10 +158,10 @@ impl ExtendedQuery {
         }
         self.step = match (self.step, message) {
             (_, M::ErrorResponse { fields }) => {
-                self.failed(fields.get("code").as_deref(), context.statements);
-                context.push(Event::Error {
+                self.failed(fields.get("code"), &mut context.statements);
+                context.events.push(Event::Error {
                     bound: self.is_bound(),
-                    fields: event::fields(fields),
+                    fields,
                 });
                 // The server skips to the Sync, over what is left of the Closes too.
                 self.closes = 0;
@@ -171,22 +172,18 @@ impl ExtendedQuery {
             (Step::DescribeParse, M::ParseComplete) => Step::Parameters,
             (Step::Parse, M::ParseComplete) => Step::Bind,
             (Step::Parameters, M::ParameterDescription { parameters }) => {
-                self.parameter_types = parameters.iter().collect();
+                self.parameter_types = parameters.oids.to_vec();
                 Step::Columns
             }
-            (Step::Columns, M::RowDescription { columns }) => {
-                self.shape(event::columns(columns), context)
-            }
-            (Step::Columns, M::NoData) => self.shape(Vec::new(), context),
+            (Step::Columns, M::RowDescription { columns }) => self.shape(Some(columns), context),
+            (Step::Columns, M::NoData) => self.shape(None, context),
             (Step::Bind, M::BindComplete) => Step::PortalColumns,
             (Step::PortalColumns, M::RowDescription { columns }) => {
-                if self.plan(columns, context.statements).is_ok() {
-                    context.push(Event::Columns {
-                        columns: event::columns(columns),
-                    });
+                if self.plan(columns, &mut context.statements).is_ok() {
+                    context.events.push(Event::Columns { columns });
                 } else {
                     self.sink.discard = true;
-                    context.push(Event::ShapeChanged);
+                    context.events.push(Event::ShapeChanged);
                 }
                 Step::Rows
             }
@@ -195,28 +192,28 @@ impl ExtendedQuery {
                 Step::NoRows
             }
             (Step::Rows | Step::NoRows, M::CommandComplete { command_tag }) => {
-                context.push(Event::complete(command_tag));
+                context.events.push(Event::Complete { command_tag });
                 Step::Ready
             }
             (Step::NoRows, M::EmptyQueryResponse) => {
-                context.push(Event::complete(b""));
+                context.events.push(Event::Complete { command_tag: b"" });
                 Step::Ready
             }
             // In copy-in mode the server has swallowed our Sync, so CopyFail needs a new one behind it.
             (Step::NoRows, M::CopyInResponse) => {
                 context.refuse_copy_in()?;
-                frontend::sync(context.output)?;
+                frontend::sync(&mut context.output)?;
                 Step::CopyIn
             }
             (Step::NoRows, M::CopyOutResponse) => {
-                context.push(Event::Copy { direction: "out" });
+                context.events.push(Event::Copy { direction: "out" });
                 Step::CopyOut
             }
             (Step::CopyOut, M::CopyData { .. } | M::CopyDone) => Step::CopyOut,
             (Step::CopyOut, M::CommandComplete { .. }) => Step::Ready,
             (Step::Ready, M::ReadyForQuery { status }) => {
-                self.sink.finish(context.rows);
-                context.push(Event::Ready {
+                self.sink.finish(&mut context.rows);
+                context.events.push(Event::Ready {
                     status: status.letter(),
                 });
                 return Ok(Progress::Done);
@@ -234,24 +231,26 @@ impl ExtendedQuery {
         )
     }
 
-    fn failed(&mut self, code: Option<&str>, statements: &mut Statements) {
+    fn failed(&mut self, code: Option<&[u8]>, statements: &mut Statements) {
         if self.step == Step::Parse && matches!(self.reference, Use::ParseNamed(_)) {
             statements.parse_failed(self.shape);
         }
         // A Parse that failed right before, in the same pipeline, explains the missing name too.
         if let Use::Named(name) = &self.reference
-            && (self.step, code) == (Step::Bind, Some("26000"))
+            && (self.step, code) == (Step::Bind, Some(b"26000"))
             && statements.knows(name)
         {
             statements.names_are_unsafe();
         }
     }
 
-    fn shape(&mut self, columns: Vec<event::ColumnEvent>, context: &mut Context<'_>) -> Step {
-        context.push(Event::shape(
-            core::mem::take(&mut self.parameter_types),
+    fn shape(&mut self, columns: Option<RowDescription<'_>>, context: &mut Context) -> Step {
+        context.events.push(Event::Shape {
+            parameters: ParameterDescription {
+                oids: &self.parameter_types,
+            },
             columns,
-        ));
+        });
         Step::Ready
     }
 

@@ -9,7 +9,7 @@
 //! Operations queue: each wrote its flight when it was asked for (or keeps it in `pending` until the server has let us in),
 //! so the answers come in the same order, and the front one is the one that is being answered.
 
-pub mod event;
+mod event;
 mod extended_query;
 pub mod limits;
 mod simple_query;
@@ -20,19 +20,18 @@ pub mod statements;
 mod walk;
 
 use crate::encode::RowForm;
-use crate::error::Failure;
+use crate::error::{Failure, NOT_POSTGRESQL, Reason};
 use crate::protocol::backend::BackendMessage;
 use crate::protocol::frame::{Deframer, Frame, FrameError};
 use crate::protocol::frontend;
 use crate::protocol::writer::TooLong;
 use alloc::collections::VecDeque;
-use alloc::string::String;
 use alloc::vec::Vec;
-use event::Event;
+use event::{Event, Events};
 use extended_query::{ExtendedQuery, Request};
 use limits::{Caps, Limit, RowSink, Rows};
 use simple_query::SimpleQuery;
-use startup::{Credentials, Startup};
+use startup::Startup;
 use statements::Statements;
 
 /// No startup message is longer; libpq refuses above 30,000. It bounds what an impostor can make us keep before it has
@@ -61,10 +60,42 @@ impl Default for Settings {
     }
 }
 
-/// Bits of the `allowed` argument of [`Connection::password`].
-pub struct Authentication;
+/// Who logs in, how, and what holds from then on: the arguments of [`Connection::start`].
+#[derive(Debug, Clone, Copy)]
+pub struct Login<'a> {
+    /// 0x0003_0000 is 3.0, 0x0003_0002 is 3.2.
+    pub protocol_version: u32,
+    /// Of StartupMessage, as they stand there: each name and each value with a NUL behind it. `user` too.
+    pub parameters: &'a str,
+    /// SASLprep'd.
+    pub password: Option<&'a str>,
+    /// Base64 of 18 random bytes.
+    pub nonce: &'a str,
+    /// The bits below.
+    pub options: u32,
+    /// The most PBKDF2 rounds a server may ask for.
+    pub max_iterations: u32,
+    /// From how many waiting row bytes on the status says ROWS_FULL.
+    pub flush_bytes: usize,
+}
 
-impl Authentication {
+impl Default for Login<'_> {
+    /// Protocol 3.0, whoever is trusted.
+    fn default() -> Self {
+        Login {
+            protocol_version: 3 << 16,
+            parameters: "",
+            password: None,
+            nonce: "",
+            options: Login::TRUST,
+            max_iterations: 100_000,
+            flush_bytes: 1 << 16,
+        }
+    }
+}
+
+/// Bits of [`Login::options`]: methods that are allowed, then what else is wanted.
+impl Login<'_> {
     /// AuthenticationOk without any challenge.
     pub const TRUST: u32 = 1;
     /// AuthenticationCleartextPassword.
@@ -75,6 +106,12 @@ impl Authentication {
     pub const SCRAM_SHA_256: u32 = 8;
     /// Cleartext is missing only because the link is not encrypted: the error then says so.
     pub const CLEARTEXT_WANTS_TLS: u32 = 16;
+    /// SCRAM stops at a `keyDerivation` event and waits for [`Connection::prove`].
+    pub const EXTERNAL_KEY_DERIVATION: u32 = 32;
+    /// Operations asked for before authentication is over go out behind the last password message.
+    pub const EARLY_QUERY: u32 = 64;
+    /// Statements are named from their first use on, not from the second.
+    pub const NAME_FIRST_USE: u32 = 128;
 }
 
 /// Bits of [`Connection::status`]; docs/architecture.md lists them.
@@ -106,29 +143,22 @@ pub struct Connection {
 /// All but the receive buffer, so that a frame can be borrowed from that while this changes.
 struct State {
     phase: Phase,
+    startup: Startup,
     max_message_bytes: usize,
-    credentials: Credentials,
-    startup_parameters: Vec<(Vec<u8>, Vec<u8>)>,
-    early_query: bool,
     /// A message that makes sense has come: the peer is a PostgreSQL server.
     heard: bool,
     flush_bytes: usize,
-    output: Vec<u8>,
     /// Flights asked for before the server has let us in.
     pending: Vec<u8>,
-    events: VecDeque<Event>,
-    /// An event about the current operation waits: no further message is read before the caller has seen it.
-    parked: bool,
-    rows: Rows,
     operations: VecDeque<Operation>,
-    statements: Statements,
-    cancel_key: Option<(u32, Vec<u8>)>,
+    context: Context,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Fresh,
     AwaitTls,
-    Startup(Startup),
+    Startup,
     Ready,
     Closed,
 }
@@ -139,13 +169,13 @@ enum Operation {
 }
 
 /// What a conversation may touch.
-struct Context<'a> {
-    output: &'a mut Vec<u8>,
-    events: &'a mut VecDeque<Event>,
-    parked: &'a mut bool,
-    statements: &'a mut Statements,
-    cancel_key: &'a mut Option<(u32, Vec<u8>)>,
-    rows: &'a mut Rows,
+struct Context {
+    output: Vec<u8>,
+    events: Events,
+    statements: Statements,
+    /// CancelRequest, when BackendKeyData has come.
+    cancel_request: Vec<u8>,
+    rows: Rows,
 }
 
 /// Where a conversation stands after a message.
@@ -158,136 +188,85 @@ enum Progress {
     Closed,
 }
 
-impl Context<'_> {
-    fn push(&mut self, event: Event) {
-        *self.parked |= event.parks();
-        self.events.push_back(event);
-    }
-
-    fn backend_key_data(&mut self, process_id: u32, secret_key: &[u8]) {
-        *self.cancel_key = Some((process_id, secret_key.to_vec()));
-        self.push(Event::BackendKeyData { process_id });
+impl Context {
+    fn backend_key_data(&mut self, process_id: u32, secret_key: &[u8]) -> Result<(), TooLong> {
+        self.cancel_request.clear();
+        frontend::cancel_request(&mut self.cancel_request, process_id, secret_key)?;
+        self.events.push(Event::BackendKeyData { process_id });
+        Ok(())
     }
 
     /// COPY FROM STDIN through a call that has no data: the server waits for ours, so it must be told.
     fn refuse_copy_in(&mut self) -> Result<(), TooLong> {
-        self.push(Event::Copy { direction: "in" });
-        frontend::copy_fail(self.output, b"COPY FROM STDIN needs a copy call")
+        self.events.push(Event::Copy { direction: "in" });
+        frontend::copy_fail(&mut self.output, b"COPY FROM STDIN needs a copy call")
     }
 }
 
 impl Connection {
     /// Nothing is written yet.
     pub fn new(settings: Settings) -> Self {
-        let statements = Statements::new(&settings.statement_prefix, settings.statement_cache_size);
+        let statements = Statements::new(settings.statement_prefix, settings.statement_cache_size);
         Connection {
             deframer: Deframer::new(STARTUP_MESSAGE_LIMIT.min(settings.max_message_bytes)),
             state: State {
                 phase: Phase::Fresh,
+                startup: Startup::new(&Login::default()),
                 max_message_bytes: settings.max_message_bytes,
-                credentials: Credentials {
-                    allowed: Authentication::TRUST,
-                    max_iterations: 100_000,
-                    ..Credentials::default()
-                },
-                startup_parameters: Vec::new(),
-                early_query: false,
                 heard: false,
-                flush_bytes: 1 << 16,
-                output: Vec::new(),
+                flush_bytes: usize::MAX,
                 pending: Vec::new(),
-                events: VecDeque::new(),
-                parked: false,
-                rows: Rows::default(),
                 operations: VecDeque::new(),
-                statements,
-                cancel_key: None,
+                context: Context {
+                    output: Vec::new(),
+                    events: Events::default(),
+                    statements,
+                    cancel_request: Vec::new(),
+                    rows: Rows::default(),
+                },
             },
         }
     }
 
-    /// One name and value of StartupMessage, in order; `user` too. Neither may hold a NUL (the caller has refused it with a better error).
-    pub fn startup_parameter(&mut self, name: &str, value: &str) {
-        if name == "user" {
-            self.state.credentials.user = value.as_bytes().to_vec();
-        }
-        self.state
-            .startup_parameters
-            .push((name.as_bytes().to_vec(), value.as_bytes().to_vec()));
-    }
-
-    /// How to prove who we are. `nonce`: base64 of 18 random bytes; `allowed`: bits of [`Authentication`];
-    /// `max_iterations`: the most PBKDF2 rounds a server may ask for.
-    pub fn password(
-        &mut self,
-        password: Option<&str>,
-        nonce: &str,
-        allowed: u32,
-        max_iterations: u32,
-    ) {
-        let credentials = &mut self.state.credentials;
-        credentials.password = password.map(|text| text.as_bytes().to_vec());
-        credentials.nonce = String::from(nonce);
-        credentials.allowed = allowed;
-        credentials.max_iterations = max_iterations;
-    }
-
-    /// SCRAM stops at a `keyDerivation` event and waits for [`salted_password`](Self::salted_password).
-    pub fn external_key_derivation(&mut self, on: bool) {
-        self.state.credentials.external_key_derivation = on;
-    }
-
-    /// Operations asked for before authentication is over go out behind the last password message.
-    pub fn early_query(&mut self, on: bool) {
-        self.state.early_query = on;
-    }
-
-    /// Statements are named from their first use on, not from the second.
-    pub fn name_first_use(&mut self) {
-        self.state.statements.name_first_use();
-    }
-
-    /// From how many waiting row bytes on the status says ROWS_FULL.
-    pub fn flush_bytes(&mut self, bytes: usize) {
-        self.state.flush_bytes = bytes;
-    }
-
     /// Writes SSLRequest; the answer is a `tls` event.
     pub fn request_tls(&mut self) {
-        if matches!(self.state.phase, Phase::Fresh) {
-            self.state.phase = Phase::AwaitTls;
-            let written = frontend::ssl_request(&mut self.state.output);
+        let State { phase, context, .. } = &mut self.state;
+        if *phase == Phase::Fresh {
+            *phase = Phase::AwaitTls;
+            let written = frontend::ssl_request(&mut context.output);
             self.settle(written);
         }
     }
 
-    /// Writes StartupMessage: version 0x0003_0000 is 3.0, 0x0003_0002 is 3.2.
-    pub fn start(&mut self, protocol_version: u32) {
-        if !matches!(self.state.phase, Phase::Fresh) {
+    /// Writes StartupMessage. Nothing in `login` but its parameters may hold a NUL (the caller has refused it with a better error).
+    pub fn start(&mut self, login: &Login<'_>) {
+        let state = &mut self.state;
+        if state.phase != Phase::Fresh {
             return;
         }
-        self.state.phase = Phase::Startup(Startup::new(protocol_version));
-        let State {
-            startup_parameters,
-            output,
-            ..
-        } = &mut self.state;
-        let pairs = startup_parameters
-            .iter()
-            .map(|(name, value)| (name.as_slice(), value.as_slice()));
-        let written = frontend::startup_message(output, protocol_version, pairs);
+        state.phase = Phase::Startup;
+        state.startup = Startup::new(login);
+        state.flush_bytes = login.flush_bytes;
+        let Context {
+            output, statements, ..
+        } = &mut state.context;
+        if login.options & Login::NAME_FIRST_USE != 0 {
+            statements.name_first_use();
+        }
+        let written =
+            frontend::startup_message(output, login.protocol_version, login.parameters.as_bytes());
         self.settle(written);
     }
 
-    /// The answer to a `keyDerivation` event: PBKDF2-HMAC-SHA-256 of the password, 32 bytes.
-    pub fn salted_password(&mut self, key: &[u8; 32]) {
-        let (phase, mut context) = self.state.split();
-        let Phase::Startup(startup) = phase else {
-            return;
-        };
-        let proved = startup.salted_password(key, &mut context);
-        self.state.release_pending();
-        self.settle(proved);
+    /// The answer to a `keyDerivation` event (PBKDF2-HMAC-SHA-256 of the password, 32 bytes) or an `md5` event (the text of
+    /// PasswordMessage, 35 characters). At any other time, or in another length, it is dropped.
+    pub fn prove(&mut self, answer: &[u8]) {
+        let state = &mut self.state;
+        if state.phase == Phase::Startup {
+            let proved = state.startup.prove(answer, &mut state.context);
+            state.release_pending();
+            self.settle(proved);
+        }
     }
 
     /// Room for `count` bytes from the socket; only the bytes count that [`received`](Self::received) names.
@@ -299,11 +278,11 @@ impl Connection {
     /// current operation.
     pub fn received(&mut self, count: usize) {
         self.deframer.received(count);
-        self.state.parked = false;
+        self.state.context.events.parked = false;
         if let Err(failure) = self.advance() {
             self.state.fail(failure);
         }
-        if matches!(self.state.phase, Phase::Closed) {
+        if self.state.phase == Phase::Closed {
             self.deframer.clear();
         }
     }
@@ -355,12 +334,12 @@ impl Connection {
 
     /// Drops the shape's named statement; its Close rides in front of the next flight.
     pub fn forget(&mut self, shape: u32) {
-        self.state.statements.forget(shape);
+        self.state.context.statements.forget(shape);
     }
 
     /// Rows of the current operation are no longer wanted: those that wait are dropped, those that come are read and dropped.
     pub fn discard(&mut self) {
-        self.state.rows.clear();
+        self.state.context.rows.clear();
         if let Some(sink) = self.state.operations.front_mut().map(Operation::sink) {
             sink.discard = true;
         }
@@ -368,59 +347,56 @@ impl Connection {
 
     /// Writes Terminate.
     pub fn terminate(&mut self) {
-        if !matches!(self.state.phase, Phase::Closed) {
-            self.state.phase = Phase::Closed;
-            let written = frontend::terminate(&mut self.state.output);
+        let State { phase, context, .. } = &mut self.state;
+        if *phase != Phase::Closed {
+            *phase = Phase::Closed;
+            let written = frontend::terminate(&mut context.output);
             self.settle(written);
         }
     }
 
     /// CancelRequest for a second socket; empty before BackendKeyData has come.
     pub fn cancel_request(&self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        if let Some((process_id, secret_key)) = &self.state.cancel_key {
-            // A key has at most 256 bytes, so the message cannot be too long.
-            let _ = frontend::cancel_request(&mut bytes, *process_id, secret_key);
-        }
-        bytes
+        self.state.context.cancel_request.clone()
     }
 
     /// What must be written to the socket.
     pub fn take_output(&mut self) -> Vec<u8> {
-        core::mem::take(&mut self.state.output)
+        core::mem::take(&mut self.state.context.output)
     }
 
     /// Finished rows, whole rows only.
     pub fn rows(&self) -> &[u8] {
-        self.state.rows.bytes()
+        self.state.context.rows.bytes()
     }
 
     /// The rows have been taken.
     pub fn rows_taken(&mut self) {
-        self.state.rows.clear();
+        self.state.context.rows.clear();
     }
 
-    /// The next event, oldest first.
-    pub fn next_event(&mut self) -> Option<Event> {
-        self.state.events.pop_front()
+    /// The next event, oldest first, as the JSON of docs/architecture.md. UTF-8 as far as the server sent UTF-8.
+    pub fn next_event(&mut self) -> Option<Vec<u8>> {
+        self.state.context.events.pop()
     }
 
     /// Bits of [`Status`].
     pub fn status(&self) -> u32 {
         let state = &self.state;
-        let closed = matches!(state.phase, Phase::Closed);
+        let Context { output, events, .. } = &state.context;
+        let closed = state.phase == Phase::Closed;
         let bit = |is: bool, bit: u32| if is { bit } else { 0 };
-        bit(!state.output.is_empty(), Status::OUTPUT)
-            | bit(!state.rows.bytes().is_empty(), Status::ROWS)
-            | bit(!state.events.is_empty(), Status::EVENT)
+        bit(!output.is_empty(), Status::OUTPUT)
+            | bit(!state.context.rows.bytes().is_empty(), Status::ROWS)
+            | bit(!events.is_empty(), Status::EVENT)
             | bit(
-                state.parked && !closed && self.deframer.unread() > 0,
+                events.parked && !closed && self.deframer.unread() > 0,
                 Status::MORE,
             )
             | bit(state.busy(), Status::BUSY)
             | bit(closed, Status::CLOSED)
             | bit(
-                state.rows.bytes().len() >= state.flush_bytes,
+                state.context.rows.bytes().len() >= state.flush_bytes,
                 Status::ROWS_FULL,
             )
     }
@@ -428,51 +404,40 @@ impl Connection {
     /// Reads messages until the input ends or an event parks.
     fn advance(&mut self) -> Result<(), Failure> {
         let Connection { deframer, state } = self;
-        if matches!(state.phase, Phase::AwaitTls) {
+        if state.phase == Phase::AwaitTls {
             state.tls_answer(deframer)?;
         }
         // Nobody speaks before StartupMessage. Behind `S` such bytes were not encrypted, however late their chunk is.
-        if matches!(state.phase, Phase::Fresh) && deframer.unread() > 0 {
+        if state.phase == Phase::Fresh && deframer.unread() > 0 {
             state.heard = true;
             return Err(unencrypted_bytes());
         }
-        while !state.parked
-            && !matches!(state.phase, Phase::Fresh | Phase::AwaitTls | Phase::Closed)
-        {
+        while !state.context.events.parked && matches!(state.phase, Phase::Startup | Phase::Ready) {
             let frame = match deframer.next_frame() {
                 Ok(Some(frame)) => frame,
                 Ok(None) => break,
                 Err(error) => return Err(state.frame_error(error)),
             };
             state.frame(frame)?;
-            if matches!(state.phase, Phase::Ready) {
+            if state.phase == Phase::Ready {
                 deframer.set_limit(state.max_message_bytes);
             }
         }
         Ok(())
     }
 
+    /// Queues what `write` made, whose flight leaves at once or when the server has let us in.
     fn operate(
         &mut self,
         write: impl FnOnce(&mut Vec<u8>, &mut Statements) -> Result<Operation, TooLong>,
     ) {
         let state = &mut self.state;
-        if matches!(state.phase, Phase::Closed) {
+        if state.phase == Phase::Closed {
             return;
         }
-        let flight = if state.accepts_flights() {
-            &mut state.output
-        } else {
-            &mut state.pending
-        };
-        let start = flight.len();
-        match write(flight, &mut state.statements) {
-            Ok(operation) => state.operations.push_back(operation),
-            Err(TooLong) => {
-                flight.truncate(start);
-                state.fail(Failure::from(TooLong));
-            }
-        }
+        let start = state.pending.len();
+        let operation = write(&mut state.pending, &mut state.context.statements);
+        state.queue(operation, start);
     }
 
     fn settle<E: Into<Failure>>(&mut self, result: Result<(), E>) {
@@ -483,33 +448,22 @@ impl Connection {
 }
 
 impl State {
-    fn split(&mut self) -> (&mut Phase, Context<'_>) {
-        let State {
-            phase,
-            output,
-            events,
-            parked,
-            statements,
-            cancel_key,
-            rows,
-            ..
-        } = self;
-        (
-            phase,
-            Context {
-                output,
-                events,
-                parked,
-                statements,
-                cancel_key,
-                rows,
-            },
-        )
+    fn queue(&mut self, operation: Result<Operation, TooLong>, start: usize) {
+        match operation {
+            Ok(operation) => {
+                self.operations.push_back(operation);
+                self.release_pending();
+            }
+            Err(TooLong) => {
+                self.pending.truncate(start);
+                self.fail(Failure::from(TooLong));
+            }
+        }
     }
 
     fn busy(&self) -> bool {
         match self.phase {
-            Phase::AwaitTls | Phase::Startup(_) => true,
+            Phase::AwaitTls | Phase::Startup => true,
             Phase::Ready => !self.operations.is_empty(),
             Phase::Fresh | Phase::Closed => false,
         }
@@ -517,45 +471,43 @@ impl State {
 
     /// Whether a flight may be written now: the server has let us in, or our last password message stands before it.
     fn accepts_flights(&self) -> bool {
-        match &self.phase {
+        match self.phase {
             Phase::Ready => true,
-            Phase::Startup(startup) => self.early_query && startup.has_answered(),
+            Phase::Startup => {
+                self.startup.options & Login::EARLY_QUERY != 0 && self.startup.has_answered()
+            }
             _ => false,
         }
     }
 
     fn release_pending(&mut self) {
         if self.accepts_flights() {
-            self.output.append(&mut self.pending);
+            let output = &mut self.context.output;
+            if output.is_empty() {
+                core::mem::swap(output, &mut self.pending);
+            } else {
+                output.append(&mut self.pending);
+            }
         }
     }
 
-    fn fail(&mut self, failure: Failure) {
+    #[inline(never)]
+    fn fail(&mut self, mut failure: Failure) {
         // Whoever sends nonsense as the very first message is no PostgreSQL server, which says more than what the nonsense was.
-        let nonsense = matches!(
-            failure.code,
-            "PROTOCOL_VIOLATION" | "UNEXPECTED_MESSAGE" | "MESSAGE_TOO_LARGE"
-        );
-        let failure = if nonsense && !self.heard {
-            Failure::new(
-                "NOT_POSTGRESQL",
-                "what answers at this host and port is no PostgreSQL server; check both",
-            )
-        } else {
-            failure
-        };
+        if !self.heard && failure.is_nonsense() {
+            failure = Failure::new(NOT_POSTGRESQL);
+        }
         self.phase = Phase::Closed;
         self.operations.clear();
-        self.parked = true;
-        self.events.push_back(Event::from(failure));
+        self.context.events.push(Event::Failure(&failure));
     }
 
     fn frame_error(&self, error: FrameError) -> Failure {
-        match (&self.phase, error) {
-            (Phase::Startup(_), FrameError::TooLarge { .. }) => Failure::new(
-                "PROTOCOL_VIOLATION",
-                "the server sent a longer message than any startup message is; the connection is closed",
-            ),
+        match (self.phase, error) {
+            (Phase::Startup, FrameError::TooLarge { .. }) => Failure::new(&Reason {
+                code: "PROTOCOL_VIOLATION",
+                message: "the server sent a longer message than any startup message is; the connection is closed",
+            }),
             _ => Failure::from(error),
         }
     }
@@ -573,20 +525,15 @@ impl State {
             }
             b'S' | b'N' => {
                 self.phase = Phase::Fresh;
-                let (_, mut context) = self.split();
-                context.push(Event::Tls {
-                    accepted: answer == b'S',
-                });
+                let accepted = answer == b'S';
+                self.context.events.push(Event::Tls { accepted });
                 Ok(())
             }
-            b'E' => Err(Failure::new(
-                "TLS_REFUSED",
-                "the server answered SSLRequest with an error (its text is not shown, since nothing proves who wrote it); is it a PostgreSQL server?",
-            )),
-            _ => Err(Failure::new(
-                "NOT_POSTGRESQL",
-                "what answers at this host and port is no PostgreSQL server; check both",
-            )),
+            b'E' => Err(Failure::new(&Reason {
+                code: "TLS_REFUSED",
+                message: "the server answered SSLRequest with an error (its text is not shown, since nothing proves who wrote it); is it a PostgreSQL server?",
+            })),
+            _ => Err(Failure::new(NOT_POSTGRESQL)),
         }
     }
 
@@ -613,7 +560,7 @@ impl State {
     /// The hot path: a row goes to the front operation without a detour.
     #[inline]
     fn data_row(&mut self, frame: Frame<'_>) -> Result<(), Failure> {
-        let sink = match (&self.phase, self.operations.front_mut()) {
+        let sink = match (self.phase, self.operations.front_mut()) {
             (Phase::Ready, Some(operation)) => operation.row_sink(),
             _ => None,
         };
@@ -628,10 +575,9 @@ impl State {
             value,
             observed,
             truncated,
-        }) = sink.row(frame.body, &mut self.rows)?
+        }) = sink.row(frame.body, &mut self.context.rows)?
         {
-            let (_, mut context) = self.split();
-            context.push(Event::Limit {
+            self.context.events.push(Event::Limit {
                 limit,
                 value,
                 observed,
@@ -643,66 +589,43 @@ impl State {
 
     /// Messages that may come at any time.
     fn asynchronous(&mut self, message: BackendMessage<'_>) -> bool {
-        use event::text;
         let event = match message {
-            BackendMessage::NoticeResponse { fields } => Event::Notice {
-                fields: event::fields(fields),
-            },
-            BackendMessage::ParameterStatus { name, value } => Event::ParameterStatus {
-                name: text(name),
-                value: text(value),
-            },
+            BackendMessage::NoticeResponse { fields } => Event::Notice { fields },
+            BackendMessage::ParameterStatus { name, value } => {
+                Event::ParameterStatus { name, value }
+            }
             BackendMessage::NotificationResponse {
                 process_id,
                 channel,
                 payload,
             } => Event::Notification {
                 process_id,
-                channel: text(channel),
-                payload: text(payload),
+                channel,
+                payload,
             },
             _ => return false,
         };
-        self.events.push_back(event);
+        self.context.events.push(event);
         true
     }
 
     fn dispatch(&mut self, tag: u8, message: BackendMessage<'_>) -> Result<Progress, Failure> {
-        let State {
-            phase,
-            credentials,
-            operations,
-            output,
-            events,
-            parked,
-            statements,
-            cancel_key,
-            rows,
-            ..
-        } = self;
-        let mut context = Context {
-            output,
-            events,
-            parked,
-            statements,
-            cancel_key,
-            rows,
-        };
-        if let Phase::Startup(startup) = phase {
-            return startup.receive(tag, message, credentials, &mut context);
+        let context = &mut self.context;
+        if self.phase == Phase::Startup {
+            return self.startup.receive(tag, message, context);
         }
-        match (operations.front_mut(), message) {
+        match (self.operations.front_mut(), message) {
             (Some(Operation::Extended(operation)), message) => {
-                operation.receive(tag, message, &mut context)
+                operation.receive(tag, message, context)
             }
             (Some(Operation::Simple(operation)), message) => {
-                operation.receive(tag, message, &mut context)
+                operation.receive(tag, message, context)
             }
             // An idle session that is ended by the administrator says so before it goes.
             (None, BackendMessage::ErrorResponse { fields }) => {
-                context.push(Event::Error {
+                context.events.push(Event::Error {
                     bound: false,
-                    fields: event::fields(fields),
+                    fields,
                 });
                 Ok(Progress::Continue)
             }
@@ -711,9 +634,9 @@ impl State {
     }
 
     fn done(&mut self) {
-        if matches!(self.phase, Phase::Startup(_)) {
+        if self.phase == Phase::Startup {
             self.phase = Phase::Ready;
-            self.credentials.password = None;
+            self.startup.forget();
             self.release_pending();
         } else {
             self.operations.pop_front();
@@ -722,10 +645,10 @@ impl State {
 }
 
 fn unencrypted_bytes() -> Failure {
-    Failure::new(
-        "PROTOCOL_VIOLATION",
-        "unencrypted bytes followed the answer to SSLRequest; somebody may sit between client and server",
-    )
+    Failure::new(&Reason {
+        code: "PROTOCOL_VIOLATION",
+        message: "unencrypted bytes followed the answer to SSLRequest; somebody may sit between client and server",
+    })
 }
 
 /// Text crosses as UTF-8 both ways, so `SET client_encoding` would silently corrupt what is stored and what is read.
@@ -734,10 +657,10 @@ fn encoding_is_utf8(message: BackendMessage<'_>) -> Result<(), Failure> {
         BackendMessage::ParameterStatus {
             name: b"client_encoding",
             value,
-        } if !matches!(value, b"UTF8" | b"UTF-8" | b"UNICODE") => Err(Failure::new(
-            "CLIENT_ENCODING_NOT_UTF8",
-            "client_encoding was changed, and this driver speaks UTF8 only; the connection is closed before a text is corrupted",
-        )),
+        } if !matches!(value, b"UTF8" | b"UTF-8" | b"UNICODE") => Err(Failure::new(&Reason {
+            code: "CLIENT_ENCODING_NOT_UTF8",
+            message: "client_encoding was changed, and this driver speaks UTF8 only; the connection is closed before a text is corrupted",
+        })),
         _ => Ok(()),
     }
 }

@@ -5,7 +5,7 @@
 //! ```
 //! All values come in text format.
 
-use super::event::{self, Event};
+use super::event::Event;
 use super::extended_query::new_plan;
 use super::limits::RowSink;
 use super::{Context, Progress};
@@ -58,14 +58,14 @@ impl SimpleQuery {
         &mut self,
         tag: u8,
         message: BackendMessage<'_>,
-        context: &mut Context<'_>,
+        context: &mut Context,
     ) -> Result<Progress, Failure> {
         use BackendMessage as M;
         self.step = match (self.step, message) {
             (_, M::ErrorResponse { fields }) => {
-                context.push(Event::Error {
+                context.events.push(Event::Error {
                     bound: true,
-                    fields: event::fields(fields),
+                    fields,
                 });
                 Step::Ready
             }
@@ -73,17 +73,15 @@ impl SimpleQuery {
                 if let Some(format) = self.format {
                     self.sink.plan = new_plan(columns, format).ok().map(Rc::new);
                 }
-                context.push(Event::Columns {
-                    columns: event::columns(columns),
-                });
+                context.events.push(Event::Columns { columns });
                 Step::Rows
             }
             (Step::First | Step::Next | Step::Rows, M::CommandComplete { command_tag }) => {
-                context.push(Event::complete(command_tag));
+                context.events.push(Event::Complete { command_tag });
                 Step::Next
             }
             (Step::First | Step::Next, M::EmptyQueryResponse) => {
-                context.push(Event::complete(b""));
+                context.events.push(Event::Complete { command_tag: b"" });
                 Step::Next
             }
             (Step::First | Step::Next, M::CopyInResponse) => {
@@ -91,13 +89,13 @@ impl SimpleQuery {
                 Step::CopyIn
             }
             (Step::First | Step::Next, M::CopyOutResponse) => {
-                context.push(Event::Copy { direction: "out" });
+                context.events.push(Event::Copy { direction: "out" });
                 Step::CopyOut
             }
             (Step::CopyOut, M::CopyData { .. } | M::CopyDone) => Step::CopyOut,
             (Step::CopyOut, M::CommandComplete { .. }) => Step::Next,
             (Step::Next | Step::Ready, M::ReadyForQuery { status }) => {
-                context.push(Event::Ready {
+                context.events.push(Event::Ready {
                     status: status.letter(),
                 });
                 return Ok(Progress::Done);

@@ -2,54 +2,53 @@
 //!
 //! ```text
 //! Authentication ── AuthenticationOk (trust) ─────────────────────────────────────────────┐
-//!   ├─ CleartextPassword, MD5Password ── PasswordMessage ──────────────> AuthenticationOk ─┤
+//!   ├─ CleartextPassword ─────────── PasswordMessage ──────────────────> AuthenticationOk ─┤
+//!   ├─ MD5Password ─> [Md5] ──────── PasswordMessage ──────────────────> AuthenticationOk ─┤
 //!   └─ SASL ─> SaslContinue ─> [KeyDerivation] ── SASLResponse ─> SaslFinal ─> AuthenticationOk ─> Ready ─> done
 //! ```
 //! What the caller allowed decides, not what the server asks for: a refused method ends the connection before a byte of the
-//! password is sent. After SASL began, AuthenticationOk counts only behind a verified SASLFinal.
+//! password is sent. After SASL began, AuthenticationOk counts only behind a verified SASLFinal. In the brackets JavaScript computes.
 
-use super::event::{self, Event};
-use super::{Authentication, Context, Progress};
-use crate::auth::md5::md5_password;
+use super::event::Event;
+use super::{Context, Login, Progress};
 use crate::auth::scram::{Scram, salted_password};
-use crate::error::Failure;
+use crate::error::{Failure, Reason};
 use crate::protocol::backend::BackendMessage;
+use crate::protocol::fields::Fields;
 use crate::protocol::frontend;
-use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-/// Who logs in and how; set before `start`.
-#[derive(Default)]
-pub(super) struct Credentials {
-    pub user: Vec<u8>,
-    pub password: Option<Vec<u8>>,
-    pub nonce: String,
-    pub allowed: u32,
-    pub max_iterations: u32,
-    pub external_key_derivation: bool,
-}
-
-enum Step {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
     Authentication,
-    SaslContinue(Scram),
-    KeyDerivation(Scram),
-    SaslFinal(Scram),
+    Md5,
+    SaslContinue,
+    KeyDerivation,
+    SaslFinal,
     AuthenticationOk,
     Ready,
 }
 
-/// The conversation.
+/// The conversation, and who logs in how.
 pub(super) struct Startup {
-    step: Step,
+    pub step: Step,
     protocol_version: u32,
+    password: Option<Vec<u8>>,
+    /// Bits of [`Login`].
+    pub options: u32,
+    max_iterations: u32,
+    scram: Scram,
 }
 
 impl Startup {
-    /// `protocol_version`: the one that StartupMessage asked for.
-    pub fn new(protocol_version: u32) -> Self {
+    pub fn new(login: &Login<'_>) -> Self {
         Startup {
             step: Step::Authentication,
-            protocol_version,
+            protocol_version: login.protocol_version,
+            password: login.password.map(|text| text.as_bytes().to_vec()),
+            options: login.options,
+            max_iterations: login.max_iterations,
+            scram: Scram::new(login.nonce),
         }
     }
 
@@ -57,36 +56,27 @@ impl Startup {
     pub fn has_answered(&self) -> bool {
         matches!(
             self.step,
-            Step::SaslFinal(_) | Step::AuthenticationOk | Step::Ready
+            Step::SaslFinal | Step::AuthenticationOk | Step::Ready
         )
     }
 
-    /// The step's name, for the walk over all states.
-    #[cfg(test)]
-    pub fn step(&self) -> &'static str {
-        match self.step {
-            Step::Authentication => "Authentication",
-            Step::SaslContinue(_) => "SaslContinue",
-            Step::KeyDerivation(_) => "KeyDerivation",
-            Step::SaslFinal(_) => "SaslFinal",
-            Step::AuthenticationOk => "AuthenticationOk",
-            Step::Ready => "Ready",
-        }
+    /// The first ReadyForQuery has come: nothing secret is needed any more.
+    pub fn forget(&mut self) {
+        self.password = None;
     }
 
     pub fn receive(
         &mut self,
         tag: u8,
         message: BackendMessage<'_>,
-        credentials: &Credentials,
-        context: &mut Context<'_>,
+        context: &mut Context,
     ) -> Result<Progress, Failure> {
         use BackendMessage as M;
-        match (&mut self.step, message) {
+        self.step = match (self.step, message) {
             (_, M::ErrorResponse { fields }) => {
-                context.push(Event::Error {
+                context.events.push(Event::Error {
                     bound: false,
-                    fields: event::fields(fields),
+                    fields,
                 });
                 return Ok(Progress::Closed);
             }
@@ -98,185 +88,151 @@ impl Startup {
                 },
             ) => self.negotiate(version, unrecognized_options)?,
             (Step::Authentication, M::AuthenticationOk) => {
-                allow(credentials, Authentication::TRUST)?;
-                self.step = Step::Ready;
+                self.allow(Login::TRUST)?;
+                Step::Ready
             }
             (Step::Authentication, M::AuthenticationCleartextPassword) => {
-                allow(credentials, Authentication::CLEARTEXT)?;
-                frontend::password_message(context.output, password(credentials)?)?;
-                self.step = Step::AuthenticationOk;
+                self.allow(Login::CLEARTEXT)?;
+                frontend::password_message(&mut context.output, self.password()?)?;
+                Step::AuthenticationOk
             }
             (Step::Authentication, M::AuthenticationMd5Password { salt }) => {
-                allow(credentials, Authentication::MD5)?;
-                let digest = md5_password(&credentials.user, password(credentials)?, salt);
-                frontend::password_message(context.output, &digest)?;
-                context.push(md5_notice());
-                self.step = Step::AuthenticationOk;
+                self.allow(Login::MD5)?;
+                self.password()?;
+                context.events.push(Event::Notice { fields: MD5_NOTICE });
+                context.events.push(Event::Md5 { salt });
+                Step::Md5
             }
             (Step::Authentication, M::AuthenticationSasl { mechanisms }) => {
-                self.step = Step::SaslContinue(sasl(mechanisms, credentials, context)?);
+                self.sasl(mechanisms, context)?
             }
-            (Step::SaslContinue(_), M::AuthenticationSaslContinue { data }) => {
-                self.challenge(data, credentials, context)?
+            (Step::SaslContinue, M::AuthenticationSaslContinue { data }) => {
+                self.challenge(data, context)?
             }
-            (Step::SaslFinal(scram), M::AuthenticationSaslFinal { data }) => {
-                scram.server_final_message(data)?;
-                self.step = Step::AuthenticationOk;
+            (Step::SaslFinal, M::AuthenticationSaslFinal { data }) => {
+                self.scram.server_final_message(data)?;
+                Step::AuthenticationOk
             }
-            (
-                Step::SaslContinue(_) | Step::KeyDerivation(_) | Step::SaslFinal(_),
-                M::AuthenticationOk,
-            ) => {
-                return Err(Failure::new(
-                    "SCRAM_SERVER_SIGNATURE_MISMATCH",
-                    "the server ended SCRAM without proving that it knows the password; it may be an impostor, and its answers were not used",
-                ));
+            (Step::SaslContinue | Step::KeyDerivation | Step::SaslFinal, M::AuthenticationOk) => {
+                return Err(Failure::new(&Reason {
+                    code: "SCRAM_SERVER_SIGNATURE_MISMATCH",
+                    message: "the server ended SCRAM without proving that it knows the password; it may be an impostor, and its answers were not used",
+                }));
             }
-            (Step::AuthenticationOk, M::AuthenticationOk) => self.step = Step::Ready,
+            (Step::AuthenticationOk, M::AuthenticationOk) => Step::Ready,
             (
                 Step::Ready,
                 M::BackendKeyData {
                     process_id,
                     secret_key,
                 },
-            ) => context.backend_key_data(process_id, secret_key),
+            ) => {
+                context.backend_key_data(process_id, secret_key)?;
+                Step::Ready
+            }
             (Step::Ready, M::ReadyForQuery { status }) => {
-                context.push(Event::Ready {
-                    status: status.letter(),
-                });
+                let status = status.letter();
+                context.events.push(Event::Ready { status });
                 return Ok(Progress::Done);
             }
             _ => return Err(Failure::unexpected("startup", tag)),
-        }
+        };
         Ok(Progress::Continue)
     }
 
-    /// The server may go down to 3.0, not up, and cannot miss options that we never send (those named `_pq_.…`).
-    fn negotiate(&mut self, version: u32, unrecognized_options: u32) -> Result<(), Failure> {
-        const VERSION_3_0: u32 = 3 << 16;
-        if (VERSION_3_0..=self.protocol_version).contains(&version) && unrecognized_options == 0 {
-            return Ok(());
+    /// The answer to a `keyDerivation` event (32 bytes) or an `md5` event (35 characters); anything else is dropped, and the
+    /// connection's deadline then says that nobody answered.
+    pub fn prove(&mut self, answer: &[u8], context: &mut Context) -> Result<(), Failure> {
+        match (self.step, answer.len()) {
+            (Step::KeyDerivation, 32) => self.step = self.respond(answer, context)?,
+            (Step::Md5, 35) => {
+                frontend::password_message(&mut context.output, answer)?;
+                self.step = Step::AuthenticationOk;
+            }
+            _ => {}
         }
-        Err(Failure::new(
-            "PROTOCOL_VIOLATION",
-            "the server answered StartupMessage with a protocol version or option that was not asked for",
-        ))
+        Ok(())
     }
 
-    fn challenge(
-        &mut self,
-        data: &[u8],
-        credentials: &Credentials,
-        context: &mut Context<'_>,
-    ) -> Result<(), Failure> {
-        let Step::SaslContinue(mut scram) =
-            core::mem::replace(&mut self.step, Step::Authentication)
-        else {
-            return Ok(());
-        };
-        let challenge = scram.server_first_message(data, credentials.max_iterations)?;
-        if credentials.external_key_derivation {
-            context.push(Event::KeyDerivation {
+    /// The server may go down to 3.0, not up, and cannot miss options that we never send (those named `_pq_.…`).
+    fn negotiate(&self, version: u32, unrecognized_options: u32) -> Result<Step, Failure> {
+        const VERSION_3_0: u32 = 3 << 16;
+        if (VERSION_3_0..=self.protocol_version).contains(&version) && unrecognized_options == 0 {
+            return Ok(Step::Authentication);
+        }
+        Err(Failure::new(&Reason {
+            code: "PROTOCOL_VIOLATION",
+            message: "the server answered StartupMessage with a protocol version or option that was not asked for",
+        }))
+    }
+
+    fn sasl(&mut self, mechanisms: &[u8], context: &mut Context) -> Result<Step, Failure> {
+        const MECHANISM: &[u8] = b"SCRAM-SHA-256";
+        if !mechanisms
+            .split(|byte| *byte == 0)
+            .any(|mechanism| mechanism == MECHANISM)
+        {
+            return Err(Failure::new(&Reason {
+                code: "AUTH_METHOD_UNSUPPORTED",
+                message: "the server offers no SASL mechanism that this driver has; it needs SCRAM-SHA-256",
+            }));
+        }
+        self.allow(Login::SCRAM_SHA_256)?;
+        self.password()?;
+        let data = self.scram.client_first_message();
+        frontend::sasl_initial_response(&mut context.output, MECHANISM, &data)?;
+        Ok(Step::SaslContinue)
+    }
+
+    fn challenge(&mut self, data: &[u8], context: &mut Context) -> Result<Step, Failure> {
+        let challenge = self.scram.server_first_message(data, self.max_iterations)?;
+        if self.options & Login::EXTERNAL_KEY_DERIVATION != 0 {
+            context.events.push(Event::KeyDerivation {
                 salt: challenge.salt_base64,
                 iterations: challenge.iterations,
             });
-            self.step = Step::KeyDerivation(scram);
+            return Ok(Step::KeyDerivation);
+        }
+        let key = salted_password(self.password()?, &challenge.salt, challenge.iterations);
+        self.respond(&key, context)
+    }
+
+    fn respond(&mut self, salted_password: &[u8], context: &mut Context) -> Result<Step, Failure> {
+        let message = self.scram.client_final_message(salted_password)?;
+        frontend::sasl_response(&mut context.output, &message)?;
+        Ok(Step::SaslFinal)
+    }
+
+    fn allow(&self, method: u32) -> Result<(), Failure> {
+        if self.options & method != 0 {
             return Ok(());
         }
-        let key = salted_password(
-            password(credentials)?,
-            &challenge.salt,
-            challenge.iterations,
-        );
-        self.prove(scram, &key, context)
-    }
-
-    /// The answer to a `keyDerivation` event; at any other time it is dropped.
-    pub fn salted_password(
-        &mut self,
-        key: &[u8; 32],
-        context: &mut Context<'_>,
-    ) -> Result<(), Failure> {
-        match core::mem::replace(&mut self.step, Step::Authentication) {
-            Step::KeyDerivation(scram) => self.prove(scram, key, context),
-            step => {
-                self.step = step;
-                Ok(())
+        let wants_tls =
+            method == Login::CLEARTEXT && self.options & Login::CLEARTEXT_WANTS_TLS != 0;
+        Err(Failure::new(if wants_tls {
+            &Reason {
+                code: "AUTH_CLEARTEXT_REFUSED",
+                message: "the server asks for the password in clear over a connection that is not encrypted; use sslmode=require or better, or set allowCleartextPassword",
             }
+        } else {
+            &Reason {
+                code: "AUTH_METHOD_REFUSED",
+                message: "the server asks for an authentication method that requireAuth does not list; correct pg_hba.conf or requireAuth",
+            }
+        }))
+    }
+
+    fn password(&self) -> Result<&[u8], Failure> {
+        match &self.password {
+            Some(password) => Ok(password),
+            None => Err(Failure::new(&Reason {
+                code: "PASSWORD_MISSING",
+                message: "the server asks for a password and none was given; set `password`",
+            })),
         }
     }
-
-    fn prove(
-        &mut self,
-        mut scram: Scram,
-        key: &[u8; 32],
-        context: &mut Context<'_>,
-    ) -> Result<(), Failure> {
-        let message = scram.client_final_message(key)?;
-        frontend::sasl_response(context.output, &message)?;
-        self.step = Step::SaslFinal(scram);
-        Ok(())
-    }
 }
 
-fn allow(credentials: &Credentials, method: u32) -> Result<(), Failure> {
-    if credentials.allowed & method != 0 {
-        return Ok(());
-    }
-    Err(match method {
-        Authentication::CLEARTEXT
-            if credentials.allowed & Authentication::CLEARTEXT_WANTS_TLS != 0 =>
-        {
-            Failure::new(
-                "AUTH_CLEARTEXT_REFUSED",
-                "the server asks for the password in clear over a connection that is not encrypted; use sslmode=require or better, or set allowCleartextPassword",
-            )
-        }
-        _ => Failure::new(
-            "AUTH_METHOD_REFUSED",
-            "the server asks for an authentication method that requireAuth does not list; correct pg_hba.conf or requireAuth",
-        ),
-    })
-}
-
-fn password(credentials: &Credentials) -> Result<&[u8], Failure> {
-    credentials.password.as_deref().ok_or_else(|| {
-        Failure::new(
-            "PASSWORD_MISSING",
-            "the server asks for a password and none was given; set `password`",
-        )
-    })
-}
-
-fn sasl(
-    mechanisms: &[u8],
-    credentials: &Credentials,
-    context: &mut Context<'_>,
-) -> Result<Scram, Failure> {
-    const MECHANISM: &[u8] = b"SCRAM-SHA-256";
-    if !mechanisms
-        .split(|byte| *byte == 0)
-        .any(|mechanism| mechanism == MECHANISM)
-    {
-        return Err(Failure::new(
-            "AUTH_METHOD_UNSUPPORTED",
-            "the server offers no SASL mechanism that this driver has; it needs SCRAM-SHA-256",
-        ));
-    }
-    allow(credentials, Authentication::SCRAM_SHA_256)?;
-    password(credentials)?;
-    let scram = Scram::new(&credentials.nonce);
-    frontend::sasl_initial_response(context.output, MECHANISM, &scram.client_first_message())?;
-    Ok(scram)
-}
-
-fn md5_notice() -> Event {
-    let text = "the server asked for MD5, which PostgreSQL is giving up; set the password anew with password_encryption = scram-sha-256";
-    Event::Notice {
-        fields: Vec::from([
-            ("severity", "WARNING".to_string()),
-            ("code", "01P01".to_string()),
-            ("message", text.to_string()),
-        ]),
-    }
-}
+const MD5_NOTICE: Fields<'static> = Fields::of(
+    b"VWARNING\0C01P01\0Mthe server asked for MD5, which PostgreSQL is giving up; set the password anew with password_encryption = scram-sha-256\0\0",
+);

@@ -10,6 +10,7 @@
 //! everything is unnamed. Names are never used twice and carry a random prefix, so two clients cannot meet (pgz's fault 1).
 
 use crate::encode::{Plan, RowForm};
+use crate::protocol::writer::decimal;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
@@ -52,9 +53,9 @@ pub struct Statements {
 
 impl Statements {
     /// `capacity` 0: everything stays unnamed.
-    pub fn new(prefix: &[u8], capacity: usize) -> Self {
+    pub fn new(prefix: Vec<u8>, capacity: usize) -> Self {
         Statements {
-            prefix: prefix.to_vec(),
+            prefix,
             capacity,
             at_first_use: false,
             counter: 0,
@@ -101,7 +102,7 @@ impl Statements {
         }
         self.counter = self.counter.wrapping_add(1);
         let mut name = self.prefix.clone();
-        name.extend_from_slice(itoa::Buffer::new().format(self.counter).as_bytes());
+        name.extend_from_slice(decimal(self.counter.into()).as_bytes());
         self.named.push(Named {
             shape,
             name: name.clone(),
@@ -178,7 +179,7 @@ mod tests {
 
     #[test]
     fn named_from_the_second_use_and_bound_from_the_third() {
-        let mut statements = Statements::new(b"p", 2);
+        let mut statements = Statements::new(b"p".to_vec(), 2);
         assert_eq!(statements.touch(7), Use::Unnamed);
         assert_eq!(statements.touch(7), Use::ParseNamed(b"p1".to_vec()));
         assert_eq!(statements.touch(7), Use::Named(b"p1".to_vec()));
@@ -186,7 +187,7 @@ mod tests {
 
     #[test]
     fn named_from_the_first_use_when_asked() {
-        let mut statements = Statements::new(b"p", 2);
+        let mut statements = Statements::new(b"p".to_vec(), 2);
         statements.name_first_use();
         assert_eq!(statements.touch(7), Use::ParseNamed(b"p1".to_vec()));
         assert_eq!(statements.touch(7), Use::Named(b"p1".to_vec()));
@@ -194,7 +195,7 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_is_closed_when_one_more_comes() {
-        let mut statements = Statements::new(b"p", 2);
+        let mut statements = Statements::new(b"p".to_vec(), 2);
         for shape in [1, 1, 2, 2, 1] {
             statements.touch(shape);
         }
@@ -208,7 +209,7 @@ mod tests {
 
     #[test]
     fn one_off_shapes_push_out_nothing() {
-        let mut statements = Statements::new(b"p", 2);
+        let mut statements = Statements::new(b"p".to_vec(), 2);
         for shape in [1, 1].into_iter().chain(100..200) {
             statements.touch(shape);
         }
@@ -217,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_forgotten_statement_gets_a_new_name() {
-        let mut statements = Statements::new(b"p", 2);
+        let mut statements = Statements::new(b"p".to_vec(), 2);
         statements.touch(1);
         statements.touch(1);
         statements.forget(1);
@@ -228,7 +229,7 @@ mod tests {
 
     #[test]
     fn unsafe_names_are_given_up() {
-        let mut statements = Statements::new(b"p", 2);
+        let mut statements = Statements::new(b"p".to_vec(), 2);
         statements.touch(1);
         statements.touch(1);
         statements.names_are_unsafe();

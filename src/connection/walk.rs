@@ -86,10 +86,11 @@ const WALK: &[(&str, Moves)] = &[
                 "AuthenticationCleartextPassword",
                 "startup AuthenticationOk",
             ),
-            ("AuthenticationMD5Password", "startup AuthenticationOk"),
+            ("AuthenticationMD5Password", "startup Md5"),
             ("AuthenticationSASL", "startup SaslContinue"),
         ],
     ),
+    ("startup Md5", &[("ErrorResponse", "closed")]),
     (
         "startup SaslContinue",
         &[
@@ -264,7 +265,7 @@ fn bytes(name: &str) -> Vec<u8> {
 }
 
 /// Feeds bytes and drains.
-fn feed(connection: &mut Connection, bytes: &[u8]) -> Vec<Event> {
+fn feed(connection: &mut Connection, bytes: &[u8]) -> Vec<Vec<u8>> {
     connection.input(bytes.len()).copy_from_slice(bytes);
     connection.received(bytes.len());
     let mut events = vec![];
@@ -280,10 +281,10 @@ fn feed(connection: &mut Connection, bytes: &[u8]) -> Vec<Event> {
 }
 
 fn state(connection: &Connection) -> String {
-    match (&connection.state.phase, connection.state.operations.front()) {
+    match (connection.state.phase, connection.state.operations.front()) {
         (Phase::Fresh, _) => "fresh".to_string(),
         (Phase::AwaitTls, _) => "tls".to_string(),
-        (Phase::Startup(startup), _) => "startup ".to_string() + startup.step(),
+        (Phase::Startup, _) => format!("startup {:?}", connection.state.startup.step),
         (Phase::Ready, None) => "idle".to_string(),
         (Phase::Ready, Some(Operation::Extended(operation))) => {
             format!(
@@ -303,15 +304,27 @@ fn state(connection: &Connection) -> String {
     }
 }
 
+const LOGIN: Login<'_> = Login {
+    protocol_version: 0x0003_0000,
+    parameters: "user\0alice\0",
+    password: Some("secret"),
+    nonce: NONCE,
+    options: 15,
+    max_iterations: 4096,
+    flush_bytes: 1 << 16,
+};
+
 /// A connection that has sent StartupMessage and has heard a first word, so that what follows is judged as a PostgreSQL server's.
 fn started() -> Connection {
+    logging_in(&LOGIN)
+}
+
+fn logging_in(login: &Login<'_>) -> Connection {
     let mut connection = Connection::new(Settings {
         statement_cache_size: 1,
         ..Settings::default()
     });
-    connection.startup_parameter("user", "alice");
-    connection.password(Some("secret"), NONCE, 15, 4096);
-    connection.start(0x0003_0000);
+    connection.start(login);
     feed(&mut connection, &bytes("NoticeResponse"));
     connection
 }
@@ -383,14 +396,14 @@ fn reach(name: &str) -> Connection {
     let connection = match name {
         "startup Authentication" => started(),
         "startup SaslContinue" => after(started(), &["AuthenticationSASL"]),
-        "startup KeyDerivation" => {
-            let mut connection = started();
-            connection.external_key_derivation(true);
-            after(
-                connection,
-                &["AuthenticationSASL", "AuthenticationSASLContinue"],
-            )
-        }
+        "startup Md5" => after(started(), &["AuthenticationMD5Password"]),
+        "startup KeyDerivation" => after(
+            logging_in(&Login {
+                options: LOGIN.options | Login::EXTERNAL_KEY_DERIVATION,
+                ..LOGIN
+            }),
+            &["AuthenticationSASL", "AuthenticationSASLContinue"],
+        ),
         "startup SaslFinal" => after(
             started(),
             &["AuthenticationSASL", "AuthenticationSASLContinue"],
@@ -424,19 +437,15 @@ fn reach(name: &str) -> Connection {
 }
 
 /// The code of the failure among the events, or the state that was reached.
-fn outcome(connection: &Connection, events: &[Event]) -> String {
-    let codes: Vec<&str> = events
+fn outcome(connection: &Connection, events: &[Vec<u8>]) -> String {
+    let codes: Vec<String> = events
         .iter()
-        .filter_map(|event| {
-            if let Event::Failure { code, .. } = event {
-                Some(*code)
-            } else {
-                None
-            }
-        })
+        .map(|event| serde_json::from_slice::<serde_json::Value>(event).unwrap())
+        .filter(|event| event["kind"] == "failure")
+        .map(|event| event["code"].as_str().unwrap().to_string())
         .collect();
     assert!(codes.len() <= 1, "one failure at most: {codes:?}");
-    if let [code] = codes[..] {
+    if let [code] = &codes[..] {
         assert_eq!(state(connection), "closed", "{code} is final");
         return code.to_string();
     }
@@ -483,8 +492,7 @@ fn every_message_in_every_state() {
 fn every_message_as_the_first() {
     for (message, ..) in MESSAGES {
         let mut connection = Connection::new(Settings::default());
-        connection.password(Some("secret"), NONCE, 15, 4096);
-        connection.start(0x0003_0000);
+        connection.start(&LOGIN);
         let events = feed(&mut connection, &bytes(message));
         let found = WALK[0]
             .1
@@ -544,4 +552,29 @@ fn every_pair_of_messages_in_every_state() {
         }
     }
     println!("{pairs} pairs of messages");
+}
+
+/// An answer that JavaScript computes counts in the state that asked for it, once, in its length; at any other time nothing happens.
+#[test]
+fn every_answer_in_every_state() {
+    for (name, _) in WALK {
+        for length in [0, 31, 32, 33, 34, 35, 36] {
+            let mut connection = reach(name);
+            connection.take_output();
+            let expected = match (*name, length) {
+                ("startup KeyDerivation", 32) => "startup SaslFinal",
+                ("startup Md5", 35) => "startup AuthenticationOk",
+                (same, _) => same,
+            };
+            for output in [*name != expected, false] {
+                connection.prove(&vec![b'x'; length]);
+                assert_eq!(state(&connection), expected, "{name}, {length} bytes");
+                assert_eq!(
+                    !connection.take_output().is_empty(),
+                    output,
+                    "{name}, {length} bytes"
+                );
+            }
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! What stands before the first row: the names of the columns, in the style of the format.
 
 use super::{RowForm, RowFormat};
+use crate::protocol::writer::decimal;
 use crate::types::json_string;
 use crate::types::output::{Output, Target};
 use alloc::borrow::Cow;
@@ -15,8 +16,7 @@ pub(super) fn names<'a>(names: impl Iterator<Item = &'a [u8]>, rename: bool) -> 
         let mut number = 1_u32;
         while rename && used.contains(&unique) {
             number = number.saturating_add(1);
-            let digits = itoa::Buffer::new().format(number).as_bytes().to_vec();
-            unique = Cow::Owned([name, b"_", &digits].concat());
+            unique = Cow::Owned([name, b"_", decimal(number.into()).as_bytes()].concat());
         }
         used.push(unique);
     }

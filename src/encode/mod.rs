@@ -10,6 +10,7 @@ mod header;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use crate::protocol::writer::decimal;
 pub use crate::types::output::Output;
 use crate::types::output::{BLOCK, Target, Writer};
 use crate::types::{Encoder, json_string};
@@ -178,7 +179,8 @@ impl Lead {
 
     #[inline(always)]
     fn append(&self, out: &mut Writer<'_>) {
-        let end = out.position() + self.length;
+        // Both lie in memory: no overflow.
+        let end = out.position().wrapping_add(self.length);
         out.put(&self.first);
         if self.length > BLOCK {
             for block in &self.further {
@@ -294,15 +296,16 @@ impl Plan {
             RowFormat::Columnar => (b"],", b""),
             _ => return self.finish(row_count, out),
         };
-        let number = |value| itoa::Buffer::new().format::<u64>(value).as_bytes().to_vec();
+        // Caps come as doubles, so they fit.
+        let (cap, rows) = (decimal(value as i64), decimal(row_count as i64));
         let mark = [
             before,
             b"\"$truncated\":{\"limit\":\"",
             limit.as_bytes(),
             b"\",\"value\":",
-            &number(value),
+            cap.as_bytes(),
             b",\"rows\":",
-            &number(row_count),
+            rows.as_bytes(),
             b"}",
             after,
         ];

@@ -29,8 +29,8 @@ pub enum BackendMessage<'a> {
     AuthenticationOk,
     /// `AuthenticationCleartextPassword`
     AuthenticationCleartextPassword,
-    /// `AuthenticationMD5Password`
-    AuthenticationMd5Password { salt: [u8; 4] },
+    /// `AuthenticationMD5Password`; the salt's four bytes as they stand, big-endian.
+    AuthenticationMd5Password { salt: u32 },
     /// `AuthenticationSASL`: the mechanisms offered, NUL-ended each, ended by an empty one.
     AuthenticationSasl { mechanisms: &'a [u8] },
     /// `AuthenticationSASLContinue`
@@ -108,11 +108,11 @@ pub enum TransactionStatus {
 
 impl TransactionStatus {
     /// The byte on the wire.
-    pub fn letter(self) -> char {
+    pub fn letter(self) -> u8 {
         match self {
-            TransactionStatus::Idle => 'I',
-            TransactionStatus::InTransaction => 'T',
-            TransactionStatus::Failed => 'E',
+            TransactionStatus::Idle => b'I',
+            TransactionStatus::InTransaction => b'T',
+            TransactionStatus::Failed => b'E',
         }
     }
 }
@@ -120,7 +120,8 @@ impl TransactionStatus {
 /// The body of ParameterDescription: int16 count, then the OID of each parameter's type. Checked on parsing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParameterDescription<'a> {
-    oids: &'a [u8],
+    /// Four bytes each.
+    pub(crate) oids: &'a [u8],
 }
 
 impl<'a> ParameterDescription<'a> {
@@ -256,10 +257,9 @@ fn authentication(body: &[u8]) -> Result<BackendMessage<'_>, DecodeError> {
     let message = match kind {
         0 => BackendMessage::AuthenticationOk,
         3 => BackendMessage::AuthenticationCleartextPassword,
-        5 => {
-            let [a, b, c, d] = reader.u32().map_err(malformed)?.to_be_bytes();
-            BackendMessage::AuthenticationMd5Password { salt: [a, b, c, d] }
-        }
+        5 => BackendMessage::AuthenticationMd5Password {
+            salt: reader.u32().map_err(malformed)?,
+        },
         10 => {
             let mechanisms = reader.clone().remaining();
             while !reader.string().map_err(malformed)?.is_empty() {}

@@ -3,8 +3,6 @@
 //! Source: protocol chapter, section "Error and Notice Message Fields". Unknown codes are skipped, as that page asks.
 
 use super::reader::{Malformed, Reader};
-use alloc::borrow::Cow;
-use alloc::string::String;
 
 /// Fields in the order in which the documentation lists them; the names are the ones users see.
 /// `S` (localised severity) gives way to `V`, which is never translated (PostgreSQL 9.6 and later).
@@ -36,6 +34,11 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
+    /// Fields of our own making: `body` must be as [`parse`](Self::parse) wants it.
+    pub(crate) const fn of(body: &'a [u8]) -> Self {
+        Fields { body }
+    }
+
     /// Checks the whole body once; the getters below then cannot fail.
     pub fn parse(body: &'a [u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(body);
@@ -47,22 +50,22 @@ impl<'a> Fields<'a> {
     }
 
     /// Name and text of each field that is known, in wire order. Text before the session's encoding is settled may be
-    /// anything, so it is made valid UTF-8.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, Cow<'a, str>)> + use<'a> {
+    /// anything, UTF-8 or not.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &'a [u8])> + use<'a> {
         let mut reader = Reader::new(self.body);
         core::iter::from_fn(move || {
             loop {
                 let code = reader.u8().ok().filter(|code| *code != 0)?;
                 let text = reader.string().ok()?;
                 if let Some((_, name)) = NAMES.iter().find(|(known, _)| *known == code) {
-                    return Some((*name, String::from_utf8_lossy(text)));
+                    return Some((*name, text));
                 }
             }
         })
     }
 
     /// The field of this name (`"code"`, `"severity"` …).
-    pub fn get(&self, name: &str) -> Option<Cow<'a, str>> {
+    pub fn get(&self, name: &str) -> Option<&'a [u8]> {
         self.iter()
             .find(|(known, _)| *known == name)
             .map(|(_, text)| text)
@@ -77,8 +80,8 @@ mod tests {
     fn fields_are_named_and_unknown_codes_skipped() {
         let fields =
             Fields::parse(b"SFEHLER\0VERROR\0C22012\0?new\0Mdivision by zero\0\0").unwrap();
-        assert_eq!(fields.get("severity").unwrap(), "ERROR");
-        assert_eq!(fields.get("code").unwrap(), "22012");
+        assert_eq!(fields.get("severity").unwrap(), b"ERROR");
+        assert_eq!(fields.get("code").unwrap(), b"22012");
         assert_eq!(fields.iter().count(), 4);
     }
 

@@ -128,18 +128,15 @@ pub fn ssl_request(buffer: &mut Vec<u8>) -> Result<(), TooLong> {
     message(buffer, None, |body| body.int32(SSL_REQUEST_CODE))
 }
 
-/// `StartupMessage`. `parameters`: name and value pairs, `user` among them.
-pub fn startup_message<'a>(
+/// `StartupMessage`; `parameters`: each name and each value with a NUL behind it.
+pub fn startup_message(
     buffer: &mut Vec<u8>,
     protocol_version: u32,
-    parameters: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    parameters: &[u8],
 ) -> Result<(), TooLong> {
     message(buffer, None, |body| {
         body.int32(protocol_version);
-        for (name, value) in parameters {
-            body.string(name);
-            body.string(value);
-        }
+        body.bytes(parameters);
         body.byte(0);
     })
 }

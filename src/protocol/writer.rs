@@ -6,6 +6,7 @@
 //! A message is whole or absent: one that cannot be written (too long) leaves the buffer as it was, so a failed command
 //! never leaves half a Bind for the next one to send.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 /// PostgreSQL takes no message longer than this (`PQ_LARGE_MESSAGE_LIMIT` is MaxAllocSize - 1).
@@ -23,26 +24,31 @@ pub struct Body<'a> {
 
 impl Body<'_> {
     /// One byte.
+    #[inline(never)]
     pub fn byte(&mut self, value: u8) {
         self.buffer.push(value);
     }
 
     /// A big-endian int16; counts above 65,535 are the caller's to refuse.
+    #[inline(never)]
     pub fn int16(&mut self, value: u16) {
         self.buffer.extend_from_slice(&value.to_be_bytes());
     }
 
     /// A big-endian int32.
+    #[inline(never)]
     pub fn int32(&mut self, value: u32) {
         self.buffer.extend_from_slice(&value.to_be_bytes());
     }
 
     /// Bytes as they are.
+    #[inline(never)]
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
     /// A string and its NUL. The text itself holds none: the boundary refuses it (it would smuggle a second string).
+    #[inline(never)]
     pub fn string(&mut self, text: &[u8]) {
         self.buffer.extend_from_slice(text);
         self.buffer.push(0);
@@ -55,15 +61,26 @@ pub fn message(
     tag: Option<u8>,
     write: impl FnOnce(&mut Body<'_>),
 ) -> Result<(), TooLong> {
-    let start = buffer.len();
-    buffer.extend(tag);
-    let at = buffer.len();
-    buffer.extend_from_slice(&[0; 4]);
+    let at = begin(buffer, tag);
     write(&mut Body { buffer });
+    end(buffer, at, tag)
+}
 
+/// Type byte and room for the length, which stands where it says.
+#[inline(never)]
+fn begin(buffer: &mut Vec<u8>, tag: Option<u8>) -> usize {
+    if let Some(tag) = tag {
+        buffer.push(tag);
+    }
+    buffer.extend_from_slice(&[0; 4]);
+    buffer.len().saturating_sub(4)
+}
+
+#[inline(never)]
+fn end(buffer: &mut Vec<u8>, at: usize, tag: Option<u8>) -> Result<(), TooLong> {
     let length = buffer.len().saturating_sub(at);
     if length > MAX_MESSAGE_LENGTH {
-        buffer.truncate(start);
+        buffer.truncate(at.saturating_sub(usize::from(tag.is_some())));
         return Err(TooLong);
     }
     // The cast is exact: MAX_MESSAGE_LENGTH is below 2^31.
@@ -71,4 +88,34 @@ pub fn message(
         *place = (length as u32).to_be_bytes();
     }
     Ok(())
+}
+
+/// `number` in decimal, for all that is no row.
+pub(crate) fn decimal(number: i64) -> String {
+    let mut text = String::new();
+    if number < 0 {
+        text.push('-');
+    }
+    digits(&mut text, number.unsigned_abs());
+    text
+}
+
+fn digits(text: &mut String, number: u64) {
+    if number > 9 {
+        digits(text, number / 10);
+    }
+    text.push(char::from(b'0' + (number % 10) as u8));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn numbers_in_decimal() {
+        for number in [0, 7, 10, -1, 4_294_967_295, i64::MAX, i64::MIN] {
+            assert_eq!(decimal(number), number.to_string());
+        }
+    }
 }

@@ -3,7 +3,7 @@
 //! Epoch 2000-01-01, microseconds; the extremes of the integers are the infinities. Two styles, the server's own: date and the
 //! timestamps are XML's (`T`, `+00:00`), time and timetz are ISO's (`+00`). Years before 1 are `0044-… BC`.
 
-use super::output::Writer;
+use super::output::{Short, Writer};
 use super::{Outcome, WRONG_LENGTH, digits};
 
 const MICROSECONDS_PER_SECOND: u64 = 1_000_000;
@@ -29,10 +29,12 @@ pub(super) fn append_date(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
         i32::MIN => out.put(b"\"-infinity\""),
         days @ MIN_DAY..END_DAY => {
             let date = Date::from_days(days);
-            out.put(b"\"");
-            date.append(out);
-            date.append_era(out);
-            out.put(b"\"");
+            out.put_short(|out| {
+                out.put(b"\"");
+                date.append(out);
+                date.append_era(out);
+                out.put(b"\"");
+            });
         }
         _ => return Err(OUT_OF_RANGE),
     }
@@ -43,9 +45,12 @@ pub(super) fn append_date(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
 #[inline(always)]
 pub(super) fn append_time(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     let time = u64::from_be_bytes(value.try_into().map_err(|_| WRONG_LENGTH)?);
-    out.put(b"\"");
-    append_time_of_day(out, time)?;
-    out.put(b"\"");
+    let time = time_of_day(time)?;
+    out.put_short(|out| {
+        out.put(b"\"");
+        append_time_of_day(out, time);
+        out.put(b"\"");
+    });
     Ok(())
 }
 
@@ -57,10 +62,13 @@ pub(super) fn append_timetz(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     if west.unsigned_abs() >= ZONE_LIMIT {
         return Err(OUT_OF_RANGE);
     }
-    out.put(b"\"");
-    append_time_of_day(out, u64::from_be_bytes(*time))?;
-    append_offset(out, west);
-    out.put(b"\"");
+    let time = time_of_day(u64::from_be_bytes(*time))?;
+    out.put_short(|out| {
+        out.put(b"\"");
+        append_time_of_day(out, time);
+        append_offset(out, west);
+        out.put(b"\"");
+    });
     Ok(())
 }
 
@@ -86,13 +94,16 @@ fn append_moment<const N: usize>(out: &mut Writer<'_>, value: &[u8], zone: &[u8;
             let days = since_first / MICROSECONDS_PER_DAY;
             // Fits: a timestamp spans fewer days than a date.
             let date = Date::from_days(days as i32 + MIN_DAY);
-            out.put(b"\"");
-            date.append(out);
-            out.put(b"T");
-            append_time_of_day(out, since_first - days * MICROSECONDS_PER_DAY)?;
-            out.put(zone);
-            date.append_era(out);
-            out.put(b"\"");
+            let time = since_first.wrapping_sub(days.wrapping_mul(MICROSECONDS_PER_DAY));
+            out.put_short(|out| {
+                out.put(b"\"");
+                date.append(out);
+                out.put(b"T");
+                append_time_of_day(out, time);
+                out.put(zone);
+                date.append_era(out);
+                out.put(b"\"");
+            });
         }
         _ => return Err(OUT_OF_RANGE),
     }
@@ -139,7 +150,7 @@ impl Date {
 
     /// `2024-02-29`; a year before 1 is counted backwards from 1 BC, and [`Date::append_era`] says so at the end of the value.
     #[inline(always)]
-    fn append(&self, out: &mut Writer<'_>) {
+    fn append(&self, out: &mut Short<'_>) {
         let year = if self.year > 0 {
             self.year
         } else {
@@ -156,19 +167,26 @@ impl Date {
     }
 
     #[inline(always)]
-    fn append_era(&self, out: &mut Writer<'_>) {
+    fn append_era(&self, out: &mut Short<'_>) {
         if self.year <= 0 {
             out.put(b" BC");
         }
     }
 }
 
-/// Microseconds since midnight (a negative time is far too large): `03:04:05`, and a fraction without trailing zeros where there is one.
+/// Microseconds since midnight, the next one included; a negative time is far too large.
 #[inline(always)]
-fn append_time_of_day(out: &mut Writer<'_>, time: u64) -> Outcome {
-    if time > MICROSECONDS_PER_DAY {
-        return Err(OUT_OF_RANGE);
+fn time_of_day(time: u64) -> Result<u64, &'static str> {
+    if time <= MICROSECONDS_PER_DAY {
+        Ok(time)
+    } else {
+        Err(OUT_OF_RANGE)
     }
+}
+
+/// `03:04:05`, and a fraction without trailing zeros where there is one.
+#[inline(always)]
+fn append_time_of_day(out: &mut Short<'_>, time: u64) {
     // 1,000,000 = 64 * 15,625: what is left after the shift fits 32 bits, which divide faster.
     let seconds = (time >> 6) as u32 / 15_625;
     let fraction = (time - u64::from(seconds) * MICROSECONDS_PER_SECOND) as u32;
@@ -181,12 +199,11 @@ fn append_time_of_day(out: &mut Writer<'_>, time: u64) -> Outcome {
     if fraction != 0 {
         append_fraction(out, fraction);
     }
-    Ok(())
 }
 
 /// `.12` for 120,000 microseconds. Below one second; zero has no fraction.
 #[inline(always)]
-pub(super) fn append_fraction(out: &mut Writer<'_>, microseconds: u32) {
+pub(super) fn append_fraction(out: &mut Short<'_>, microseconds: u32) {
     let [_, _, a, b, c, d, e, f] = digits::eight(microseconds);
     let digits = u64::from_le_bytes([b'.', a, b, c, d, e, f, 0]);
     // The lowest bits of '0' are zeros: what remains of the last bytes is the significant part.
@@ -196,7 +213,7 @@ pub(super) fn append_fraction(out: &mut Writer<'_>, microseconds: u32) {
 
 /// `+00`, `-05:30`, `+05:30:15`: the sign is east's, the seconds count westwards.
 #[inline(always)]
-fn append_offset(out: &mut Writer<'_>, west: i32) {
+fn append_offset(out: &mut Short<'_>, west: i32) {
     let seconds = west.unsigned_abs();
     let [a, b] = digits::two(seconds / 3600);
     out.put(&[if west > 0 { b'-' } else { b'+' }, a, b]);

@@ -3,7 +3,7 @@
 //! Eight digits take three multiplications. Everything here is little-endian inside the word: the first character to print is the
 //! lowest byte, so `to_le_bytes` is the text and a right shift by whole bytes drops leading zeros.
 
-use super::output::Writer;
+use super::output::Short;
 
 /// Eight digits' worth.
 const EIGHT: u64 = 100_000_000;
@@ -48,7 +48,7 @@ pub(crate) fn two(number: u32) -> [u8; 2] {
 
 /// Up to eight digits without leading zeros: the text and its length.
 #[inline(always)]
-fn short(number: u32) -> ([u8; 8], usize) {
+pub(crate) fn short(number: u32) -> ([u8; 8], usize) {
     let digits = eight_digit_values(number);
     // At least one digit stays: the last one is not counted as leading.
     let leading = (digits | (1 << 56)).trailing_zeros() / 8;
@@ -58,9 +58,9 @@ fn short(number: u32) -> ([u8; 8], usize) {
     )
 }
 
-/// Sixteen digits of a number below 10^16, zeros in front but none at the end: the text and its length.
+/// Appends the sixteen digits of a number below 10^16, zeros in front but none at the end.
 #[inline(always)]
-pub(crate) fn sixteen_without_trailing_zeros(number: u64) -> ([u8; 16], usize) {
+pub(crate) fn append_sixteen_without_trailing_zeros(out: &mut Short<'_>, number: u64) {
     let (high, low) = (
         eight_digit_values((number / EIGHT) as u32),
         eight_digit_values((number % EIGHT) as u32),
@@ -70,28 +70,25 @@ pub(crate) fn sixteen_without_trailing_zeros(number: u64) -> ([u8; 16], usize) {
     } else {
         low.leading_zeros() / 8
     };
-    let [a, b, c, d, e, f, g, h] = (high | ASCII_ZEROS).to_le_bytes();
-    let [i, j, k, l, m, n, o, p] = (low | ASCII_ZEROS).to_le_bytes();
-    (
-        [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p],
-        16 - zeros as usize,
-    )
+    out.put(&(high | ASCII_ZEROS).to_le_bytes());
+    out.put(&(low | ASCII_ZEROS).to_le_bytes());
+    out.take_back(zeros as usize);
 }
 
 /// Appends `number`.
 #[inline(always)]
-pub(crate) fn append_u32(out: &mut Writer<'_>, number: u32) {
+pub(crate) fn append_u32(out: &mut Short<'_>, number: u32) {
     append_signed_u32(out, number, false);
 }
 
 /// Appends `number`.
 #[inline(always)]
-pub(crate) fn append_i32(out: &mut Writer<'_>, number: i32) {
+pub(crate) fn append_i32(out: &mut Short<'_>, number: i32) {
     append_signed_u32(out, number.unsigned_abs(), number < 0);
 }
 
 #[inline(always)]
-fn append_signed_u32(out: &mut Writer<'_>, number: u32, negative: bool) {
+fn append_signed_u32(out: &mut Short<'_>, number: u32, negative: bool) {
     if negative {
         out.put(b"-");
     }
@@ -105,18 +102,18 @@ fn append_signed_u32(out: &mut Writer<'_>, number: u32, negative: bool) {
 
 /// Appends `number`.
 #[inline(always)]
-pub(crate) fn append_u64(out: &mut Writer<'_>, number: u64) {
+pub(crate) fn append_u64(out: &mut Short<'_>, number: u64) {
     append_signed_u64(out, number, false);
 }
 
 /// Appends `number`.
 #[inline(always)]
-pub(crate) fn append_i64(out: &mut Writer<'_>, number: i64) {
+pub(crate) fn append_i64(out: &mut Short<'_>, number: i64) {
     append_signed_u64(out, number.unsigned_abs(), number < 0);
 }
 
 #[inline(always)]
-fn append_signed_u64(out: &mut Writer<'_>, number: u64, negative: bool) {
+fn append_signed_u64(out: &mut Short<'_>, number: u64, negative: bool) {
     if negative {
         out.put(b"-");
     }
@@ -129,19 +126,18 @@ fn append_signed_u64(out: &mut Writer<'_>, number: u64, negative: bool) {
 }
 
 #[inline(never)]
-fn append_large(out: &mut Writer<'_>, number: u64) {
-    out.lend(|out| {
-        let (upper, low) = (number / EIGHT, (number % EIGHT) as u32);
-        if upper < EIGHT {
-            let (text, length) = short(upper as u32);
-            out.put_block(&text, length);
-        } else {
-            let (text, length) = short((upper / EIGHT) as u32);
-            out.put_block(&text, length);
-            out.put(&eight((upper % EIGHT) as u32));
-        }
-        out.put(&eight(low));
-    });
+fn append_large(mut out: Short<'_>, number: u64) -> usize {
+    let (upper, low) = (number / EIGHT, (number % EIGHT) as u32);
+    if upper < EIGHT {
+        let (text, length) = short(upper as u32);
+        out.put_block(&text, length);
+    } else {
+        let (text, length) = short((upper / EIGHT) as u32);
+        out.put_block(&text, length);
+        out.put(&eight((upper % EIGHT) as u32));
+    }
+    out.put(&eight(low));
+    out.length()
 }
 
 /// The eight lower-case hexadecimal characters of four bytes.
@@ -165,9 +161,9 @@ mod tests {
     use alloc::string::{String, ToString};
     use alloc::vec::Vec;
 
-    fn text(write: impl FnOnce(&mut Writer<'_>)) -> String {
+    fn text(write: impl FnOnce(&mut Short<'_>)) -> String {
         let mut out = Vec::new();
-        out.write(write);
+        out.write(|out| out.put_short(write));
         String::from_utf8(out).unwrap()
     }
 
@@ -223,9 +219,8 @@ mod tests {
             100_000_000,
             99_999_999,
         ] {
-            let (text, length) = sixteen_without_trailing_zeros(number);
             assert_eq!(
-                str::from_utf8(&text[..length]).unwrap(),
+                text(|out| append_sixteen_without_trailing_zeros(out, number)),
                 format!("{number:016}").trim_end_matches('0')
             );
         }

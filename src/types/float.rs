@@ -5,7 +5,7 @@
 //! round-half-even would read it back right. `1e23` is printed as `9.999999999999999e+22` for that reason (float8), and
 //! `8.5e9` as `8.4999997e+09` (float4).
 
-use super::output::Writer;
+use super::output::{Short, Writer};
 use super::{Outcome, WRONG_LENGTH, digits, numeric};
 
 /// What the formatting must know of a binary format.
@@ -31,19 +31,16 @@ const FLOAT8: Layout = Layout {
 pub(super) fn append_float8(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     let bits = u64::from_be_bytes(value.try_into().map_err(|_| WRONG_LENGTH)?);
     let number = f64::from_bits(bits);
-    if (1e-4..1e15).contains(&number.abs()) {
-        append_positional(out, bits, &FLOAT8);
-        return Ok(());
-    }
-    out.lend(|out| {
-        append_rare(
-            out,
-            number,
-            zmij::Buffer::new().format(number).as_bytes(),
-            bits,
-            &FLOAT8,
-        )
-    })
+    out.put_short(|out| {
+        if (1e-4..1e15).contains(&number.abs()) {
+            append_positional(out, bits, &FLOAT8);
+        } else {
+            let mut buffer = zmij::Buffer::new();
+            let text = buffer.format(number).as_bytes();
+            out.lend(|out| append_rare(out, number, text, bits, &FLOAT8));
+        }
+    });
+    Ok(())
 }
 
 /// Appends a float4.
@@ -51,19 +48,16 @@ pub(super) fn append_float8(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
 pub(super) fn append_float4(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     let bits = u32::from_be_bytes(value.try_into().map_err(|_| WRONG_LENGTH)?);
     let number = f32::from_bits(bits);
-    if (1e-4..1e6).contains(&number.abs()) {
-        append_positional(out, u64::from(bits), &FLOAT4);
-        return Ok(());
-    }
-    out.lend(|out| {
-        append_rare(
-            out,
-            f64::from(number),
-            zmij::Buffer::new().format(number).as_bytes(),
-            u64::from(bits),
-            &FLOAT4,
-        )
-    })
+    out.put_short(|out| {
+        if (1e-4..1e6).contains(&number.abs()) {
+            append_positional(out, bits.into(), &FLOAT4);
+        } else {
+            let mut buffer = zmij::Buffer::new();
+            let text = buffer.format(number).as_bytes();
+            out.lend(|out| append_rare(out, number.into(), text, bits.into(), &FLOAT4));
+        }
+    });
+    Ok(())
 }
 
 /// Appends the text form of either; the server has made it already.
@@ -84,7 +78,7 @@ pub(super) fn append_text(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
 /// (its trailing zeros go); if not, the nearest of d digits is. A power of two has a narrower interval below it, but in this range it
 /// is a decimal of at most d-1 digits itself. (Schubfach's idea, Raffaello Giulietti 2020; with exact products, as Ryu has.)
 #[inline(always)]
-fn append_positional(out: &mut Writer<'_>, bits: u64, layout: &Layout) {
+fn append_positional(out: &mut Short<'_>, bits: u64, layout: &Layout) {
     let exponent_field =
         (bits >> layout.fraction_bits) as u32 & (2 * layout.exponent_bias as u32 + 1);
     let mantissa = (bits & ((1 << layout.fraction_bits) - 1)) | (1 << layout.fraction_bits);
@@ -92,53 +86,66 @@ fn append_positional(out: &mut Writer<'_>, bits: u64, layout: &Layout) {
     if bits >> layout.sign_bit != 0 {
         out.put(b"-");
     }
+    out.lend(|out| append_shifted(out, mantissa, shift));
+}
+
+/// `mantissa / 2^shift`.
+#[inline(never)]
+fn append_shifted(mut out: Short<'_>, mantissa: u64, shift: u32) -> usize {
     let whole = mantissa.checked_shr(shift).unwrap_or(0);
-    digits::append_u64(out, whole);
+    digits::append_u64(&mut out, whole);
     let fraction = mantissa & !u64::MAX.checked_shl(shift).unwrap_or(0);
     if fraction != 0 {
-        let digits = ((shift * 1233) >> 12) + 1;
+        let digits = (shift.wrapping_mul(1233) >> 12).wrapping_add(1);
         let (five, ten) = POWERS.get(digits as usize).copied().unwrap_or((0, 0));
         append_digits(
-            out,
+            &mut out,
             shortest_fraction(fraction, five, shift.wrapping_sub(digits)),
             digits,
             ten,
         );
     }
+    out.length()
 }
 
-/// `fraction * five / 2^shift` as the shortest decimal that reads back; see [`append_positional`].
+/// `fraction * five / 2^shift` as the shortest decimal that reads back; see [`append_positional`]. Nothing wraps: shift is 2 to 46, the
+/// quotient below 10^17, and what is compared below 2^51.
 #[inline(always)]
 fn shortest_fraction(fraction: u64, five: u64, shift: u32) -> u64 {
     let (high, low) = multiply(fraction, five);
-    let below = (1 << shift) - 1;
-    let (quotient, rest) = ((high << (64 - shift)) | (low >> shift), low & below);
+    let (quotient, rest) = (
+        high.wrapping_shl(64_u32.wrapping_sub(shift)) | low.wrapping_shr(shift),
+        low & !u64::MAX.wrapping_shl(shift),
+    );
     let last_digit = remainder_of_ten(quotient);
-    let (to_lower, ten) = ((last_digit << shift) | rest, 10 << shift);
-    if 2 * to_lower < five {
-        quotient - last_digit
-    } else if 2 * (ten - to_lower) < five {
-        quotient - last_digit + 10
+    let to_lower = last_digit.wrapping_shl(shift) | rest;
+    let to_upper = 10_u64.wrapping_shl(shift).wrapping_sub(to_lower);
+    let lower = quotient.wrapping_sub(last_digit);
+    if to_lower << 1 < five {
+        lower
+    } else if to_upper << 1 < five {
+        lower.wrapping_add(10)
     } else {
         // To the nearest, to the even one of two.
-        quotient + u64::from(2 * rest + (quotient & 1) > 1 << shift)
+        let above_half = (rest << 1) | (quotient & 1) > 1_u64.wrapping_shl(shift);
+        quotient.wrapping_add(u64::from(above_half))
     }
 }
 
 /// `.` and `number` as that many digits, without the zeros at the end. `ten` is 10^(16 - digits), or above 16 digits 10^(digits - 16).
 #[inline(always)]
-fn append_digits(out: &mut Writer<'_>, number: u64, digits: u32, ten: u64) {
+fn append_digits(out: &mut Short<'_>, number: u64, digits: u32, ten: u64) {
     out.put(b".");
     let sixteen = if digits <= 16 {
-        number * ten
+        number.wrapping_mul(ten)
     } else {
         let head = (number / 10_000_000_000_000_000) as u32;
-        let text = u32::from_le_bytes(digits::four(head)) >> (8 * (20 - digits.min(20)));
-        out.put_block(&text.to_le_bytes(), digits as usize - 16);
+        let unused = 20_u32.saturating_sub(digits);
+        let text = u32::from_le_bytes(digits::four(head)).wrapping_shr(8 * unused);
+        out.put_block(&text.to_le_bytes(), 4_u32.wrapping_sub(unused) as usize);
         number % 10_000_000_000_000_000
     };
-    let (text, length) = digits::sixteen_without_trailing_zeros(sixteen);
-    out.put_block(&text, length);
+    digits::append_sixteen_without_trailing_zeros(out, sixteen);
 }
 
 /// (5^d, 10^|16 - d|) for d digits behind the point.
@@ -182,37 +189,26 @@ fn remainder_of_ten(number: u64) -> u64 {
 /// Zero, what is not finite, and all that takes an exponent.
 #[cold]
 #[inline(never)]
-fn append_rare(
-    out: &mut Writer<'_>,
-    number: f64,
-    text: &[u8],
-    bits: u64,
-    layout: &Layout,
-) -> Outcome {
+fn append_rare(mut out: Short<'_>, number: f64, text: &[u8], bits: u64, layout: &Layout) -> usize {
     if number.is_nan() {
-        return numeric::append_special(out, b"\"NaN\"");
+        out.put(b"\"NaN\"");
+    } else if number == f64::INFINITY {
+        out.put(b"\"Infinity\"");
+    } else if number == f64::NEG_INFINITY {
+        out.put(b"\"-Infinity\"");
+    } else {
+        if number.is_sign_negative() {
+            out.put(b"-");
+        }
+        if number == 0.0 {
+            out.put(b"0");
+        } else {
+            Decimal::parse(text)
+                .off_boundary(bits, layout)
+                .append_exponent_form(&mut out);
+        }
     }
-    if number.is_infinite() {
-        return numeric::append_special(
-            out,
-            if number > 0.0 {
-                b"\"Infinity\""
-            } else {
-                b"\"-Infinity\""
-            },
-        );
-    }
-    if number.is_sign_negative() {
-        out.put(b"-");
-    }
-    if number == 0.0 {
-        out.put(b"0");
-        return Ok(());
-    }
-    Decimal::parse(text)
-        .off_boundary(bits, layout)
-        .append_exponent_form(out);
-    Ok(())
+    out.length()
 }
 
 /// significand * 10^exponent, without trailing zeros in the significand.
@@ -234,8 +230,9 @@ impl Decimal {
             match byte {
                 // At most 17 digits, or 16 with a `0` behind them: below 2^64.
                 b'0'..=b'9' => {
-                    decimal.significand = decimal.significand * 10 + u64::from(byte - b'0');
-                    decimal.exponent -= i32::from(in_fraction);
+                    let digit = u64::from(byte & 0x0f);
+                    decimal.significand = decimal.significand.wrapping_mul(10).wrapping_add(digit);
+                    decimal.exponent = decimal.exponent.wrapping_sub(i32::from(in_fraction));
                 }
                 b'.' => in_fraction = true,
                 b'e' => break,
@@ -243,13 +240,20 @@ impl Decimal {
             }
         }
         let negative = bytes.as_slice().first() == Some(&b'-');
+        // At most three digits.
         let exponent = bytes
             .filter(|byte| byte.is_ascii_digit())
-            .fold(0, |sum, byte| sum * 10 + i32::from(byte - b'0'));
-        decimal.exponent += if negative { -exponent } else { exponent };
+            .fold(0_i32, |sum, byte| {
+                sum.wrapping_mul(10).wrapping_add(i32::from(byte & 0x0f))
+            });
+        decimal.exponent = if negative {
+            decimal.exponent.wrapping_sub(exponent)
+        } else {
+            decimal.exponent.wrapping_add(exponent)
+        };
         while decimal.significand.is_multiple_of(10) && decimal.significand != 0 {
             decimal.significand /= 10;
-            decimal.exponent += 1;
+            decimal.exponent = decimal.exponent.wrapping_add(1);
         }
         decimal
     }
@@ -277,13 +281,12 @@ impl Decimal {
             return self;
         };
         let is_boundary = |odd: u64| {
-            let quotient = u128::from(odd / fives);
             odd.is_multiple_of(fives)
-                && shift < 64
-                && quotient << shift == u128::from(self.significand)
+                && self.significand.trailing_zeros() >= shift
+                && self.significand.wrapping_shr(shift) == odd / fives
         };
-        let above = is_boundary(2 * mantissa + 1);
-        if !above && !is_boundary(2 * mantissa - 1) {
+        let above = is_boundary((mantissa << 1).wrapping_add(1));
+        if !above && !is_boundary((mantissa << 1).wrapping_sub(1)) {
             return self;
         }
         // v is half a unit in the last place inwards. In units of 10^(k - j) the nearest whole step to it is inside the interval
@@ -292,15 +295,15 @@ impl Decimal {
             (power(2.0, half_exponent) / power(10.0, self.exponent), self);
         loop {
             step *= 10.0;
-            decimal.significand *= 10;
-            decimal.exponent -= 1;
-            // Up to 10 * 2^52, exact.
+            decimal.significand = decimal.significand.wrapping_mul(10);
+            decimal.exponent = decimal.exponent.wrapping_sub(1);
+            // Up to 10 * 2^52, exact; the significand stays below 10^18.
             let whole = (step + 0.5) as u64;
             if step > 0.5 && whole > 0 {
                 decimal.significand = if above {
-                    decimal.significand - whole
+                    decimal.significand.wrapping_sub(whole)
                 } else {
-                    decimal.significand + whole
+                    decimal.significand.wrapping_add(whole)
                 };
                 return decimal;
             }
@@ -308,11 +311,11 @@ impl Decimal {
     }
 
     /// `1e+23`, `1.5e-07`.
-    fn append_exponent_form(&self, out: &mut Writer<'_>) {
+    fn append_exponent_form(&self, out: &mut Short<'_>) {
         // All digits, moved one to the right behind the first, where the point goes.
-        let start = out.position();
+        let start = out.length();
         digits::append_u64(out, self.significand);
-        let count = out.position() - start;
+        let count = out.length() - start;
         if count > 1 {
             out.put(b"0");
             let text = out.written_since(start + 1);

@@ -6,7 +6,7 @@
 //! The three parts are independent, each with its own sign; hours are never carried into days. A sign stands at every component,
 //! and seconds carry it even where only their fraction is not zero (`PT-0.5S`).
 
-use super::output::Writer;
+use super::output::{Short, Writer};
 use super::{Outcome, WRONG_LENGTH, datetime, digits};
 
 const MICROSECONDS_PER_SECOND: u64 = 1_000_000;
@@ -25,40 +25,44 @@ pub(super) fn append(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
         // PostgreSQL 17 and later.
         (i64::MAX, i32::MAX, i32::MAX) => out.put(b"\"infinity\""),
         (i64::MIN, i32::MIN, i32::MIN) => out.put(b"\"-infinity\""),
-        _ => append_parts(out, time, days, months),
+        _ => out.put_short(|out| append_parts(out, time, days, months)),
     }
     Ok(())
 }
 
 #[inline(always)]
-fn append_parts(out: &mut Writer<'_>, time: i64, days: i32, months: i32) {
+fn append_parts(out: &mut Short<'_>, time: i64, days: i32, months: i32) {
     out.put(b"\"P");
-    append_component(out, i64::from(months / 12), b'Y');
-    append_component(out, i64::from(months % 12), b'M');
-    append_component(out, i64::from(days), b'D');
+    let date = [(months / 12, b'Y'), (months % 12, b'M'), (days, b'D')];
+    for (number, unit) in date {
+        append_component(out, i64::from(number), unit);
+    }
     if time != 0 {
         out.put(b"T");
     }
-    append_component(out, time / MICROSECONDS_PER_HOUR, b'H');
-    append_component(
-        out,
-        time % MICROSECONDS_PER_HOUR / MICROSECONDS_PER_MINUTE,
-        b'M',
-    );
-    append_seconds(out, time % MICROSECONDS_PER_MINUTE);
+    let (hours, rest) = (time / MICROSECONDS_PER_HOUR, time % MICROSECONDS_PER_HOUR);
+    append_component(out, hours, b'H');
+    append_component(out, rest / MICROSECONDS_PER_MINUTE, b'M');
+    append_seconds(out, rest % MICROSECONDS_PER_MINUTE);
     out.put(b"\"");
 }
 
 #[inline(always)]
-fn append_component(out: &mut Writer<'_>, number: i64, unit: u8) {
+fn append_component(out: &mut Short<'_>, number: i64, unit: u8) {
     if number != 0 {
-        digits::append_i64(out, number);
-        out.put(&[unit]);
+        out.lend(|out| append_number(out, number, unit));
     }
 }
 
+#[inline(never)]
+fn append_number(mut out: Short<'_>, number: i64, unit: u8) -> usize {
+    digits::append_i64(&mut out, number);
+    out.put(&[unit]);
+    out.length()
+}
+
 #[inline(always)]
-fn append_seconds(out: &mut Writer<'_>, microseconds: i64) {
+fn append_seconds(out: &mut Short<'_>, microseconds: i64) {
     if microseconds == 0 {
         return;
     }
@@ -103,6 +107,11 @@ mod tests {
             ((360_000_000_000, 0, 0), "PT100H"),
             ((0, i32::MIN, i32::MIN), "P-178956970Y-8M-2147483648D"),
             ((i64::MIN, 0, 0), "PT-2562047788H-54.775808S"),
+            // As long as one can be.
+            (
+                (i64::MIN + 54_775_809, i32::MIN, i32::MIN + 9),
+                "P-178956969Y-11M-2147483648DT-2562047787H-59M-59.999999S",
+            ),
             ((i64::MAX, i32::MAX, i32::MAX), "infinity"),
             ((i64::MIN, i32::MIN, i32::MIN), "-infinity"),
         ] {

@@ -7,16 +7,15 @@
 use super::output::{BLOCK, Writer, padded};
 
 /// Appends `value` as a JSON string.
-#[inline(always)]
+#[inline(never)]
 pub(crate) fn append(out: &mut Writer<'_>, value: &[u8]) {
-    append_within(out, value, value);
+    out.lend(|out| append_within(out, value, value));
 }
 
 /// Appends `value` as a JSON string. `readable` begins with `value` and may go on behind it, as a row does behind a field: then a
 /// short value is one load, whatever its length.
 #[inline(always)]
 pub(crate) fn append_within(out: &mut Writer<'_>, value: &[u8], readable: &[u8]) {
-    out.put(b"\"");
     if value.len() <= BLOCK {
         match readable.first_chunk() {
             Some(block) => append_block(out, block, value.len()),
@@ -25,7 +24,6 @@ pub(crate) fn append_within(out: &mut Writer<'_>, value: &[u8], readable: &[u8])
     } else {
         out.lend(|out| append_long(out, value));
     }
-    out.put(b"\"");
 }
 
 /// Appends the first `length` bytes of `block`; what follows them is not looked at.
@@ -33,15 +31,21 @@ pub(crate) fn append_within(out: &mut Writer<'_>, value: &[u8], readable: &[u8])
 fn append_block(out: &mut Writer<'_>, block: &[u8; BLOCK], length: usize) {
     let mask = escape_mask(block) & !(u32::MAX << length);
     if mask == 0 {
-        out.put_block(block, length);
+        out.put_short(|out| {
+            out.put(b"\"");
+            out.put_block(block, length);
+            out.put(b"\"");
+        });
     } else {
-        out.lend(|out| append_masked(out, block.get(..length).unwrap_or_default(), mask));
+        out.lend(|out| append_long(out, block.get(..length).unwrap_or_default()));
     }
 }
 
+/// Appends the value in any length, with escapes.
 #[inline(never)]
 fn append_long(out: &mut Writer<'_>, value: &[u8]) {
     out.lend(|out| {
+        out.put(b"\"");
         let mut rest = value;
         while let Some((block, behind)) = rest.split_first_chunk::<BLOCK>() {
             let mask = escape_mask(block);
@@ -59,22 +63,27 @@ fn append_long(out: &mut Writer<'_>, value: &[u8]) {
                 rest = behind;
             }
         }
-        append_block(out, &padded(rest), rest.len());
+        let block = padded(rest);
+        let mask = escape_mask(&block) & !(u32::MAX << rest.len());
+        if mask == 0 {
+            out.put_block(&block, rest.len());
+        } else {
+            append_masked(out, rest, mask);
+        }
+        out.put(b"\"");
     });
 }
 
 /// Appends a block of which at least one byte is to be escaped: bit i of `mask` is byte i.
-#[inline(never)]
+#[inline(always)]
 fn append_masked(out: &mut Writer<'_>, block: &[u8], mask: u32) {
-    out.lend(|out| {
-        for (position, &byte) in block.iter().enumerate() {
-            if mask & (1 << position) == 0 {
-                out.put(&[byte]);
-            } else {
-                append_escape(out, byte);
-            }
+    for (position, &byte) in block.iter().enumerate() {
+        if mask & (1 << position) == 0 {
+            out.put(&[byte]);
+        } else {
+            append_escape(out, byte);
         }
-    });
+    }
 }
 
 #[inline(always)]

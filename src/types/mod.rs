@@ -266,11 +266,6 @@ impl Layout {
             Layout::QuotedBinary(scalar) => quoted(out, |out| scalar.append(value, out)),
             Layout::Array {
                 element_oid,
-                element: Scalar::Int4,
-                ..
-            } => out.lend(|out| array::append(out, value, element_oid, integer::append_int4)),
-            Layout::Array {
-                element_oid,
                 element,
                 quoted: in_quotes,
             } => array::append(out, value, element_oid, |out, value| {
@@ -339,8 +334,8 @@ impl Scalar {
             Scalar::Float4 => lent(out, value, float::append_float4),
             Scalar::Float8 => lent(out, value, float::append_float8),
             Scalar::Numeric => lent(out, value, numeric::append),
-            Scalar::Text => lent(out, value, text::append),
-            Scalar::Char => lent(out, value, text::append_char),
+            Scalar::Text => text::append(out, value),
+            Scalar::Char => text::append_char(out, value),
             Scalar::Bytea => lent(out, value, bytea::append),
             Scalar::Uuid => lent(out, value, uuid::append),
             Scalar::Date => lent(out, value, datetime::append_date),

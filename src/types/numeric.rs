@@ -84,14 +84,15 @@ fn append_decimal(
     if weight < 0 {
         out.put(b"0");
     } else {
-        digits::append_u32(out, in_range(groups.next())?);
+        let (text, length) = digits::short(in_range(groups.next())?);
+        out.put_block(&text, length);
         for _ in 0..weight {
             out.put(&digits::four(in_range(groups.next())?));
         }
     }
     if display_scale > 0 {
         out.put(b".");
-        let end = out.position() + display_scale;
+        let end = out.position().wrapping_add(display_scale);
         // Groups between the point and the first one sent: weight -1 is the first behind the point.
         let mut gap = (-1 - weight).max(0);
         while out.position() < end {

@@ -11,6 +11,10 @@ use alloc::vec::Vec;
 pub(crate) const BLOCK: usize = 16;
 /// What an empty buffer grows to.
 const FIRST_ROOM: usize = 4096;
+/// The longest value that is written as a [`Short`].
+const SHORT: usize = 64;
+/// What a [`Short`] may touch: a block may begin at its last byte.
+const SHORT_ROOM: usize = SHORT + BLOCK;
 /// From this length on one `memory.copy` beats block after block.
 const LONG: usize = 128;
 
@@ -137,9 +141,11 @@ impl Writer<'_> {
     /// distinction by length.
     #[inline(always)]
     pub(crate) fn put_within(&mut self, readable: &[u8], length: usize) {
-        match readable.get(..length.next_multiple_of(BLOCK)) {
+        // Sums of lengths of what is in memory cannot overflow, here and below: all of it is less than the address space.
+        let whole_blocks = length.wrapping_add(BLOCK - 1) / BLOCK * BLOCK;
+        match readable.get(..whole_blocks) {
             Some(whole) if length < LONG => {
-                let end = self.at + length;
+                let end = self.at.wrapping_add(length);
                 for block in whole.as_chunks::<BLOCK>().0 {
                     self.put(block);
                 }
@@ -159,6 +165,25 @@ impl Writer<'_> {
     #[inline(always)]
     pub(crate) fn truncate(&mut self, at: usize) {
         self.at = self.at.min(at);
+    }
+
+    /// Appends a value of at most 64 bytes, whatever it is.
+    #[inline(always)]
+    pub(crate) fn put_short(&mut self, write: impl FnOnce(&mut Short<'_>)) {
+        let free = self.bytes.len().checked_sub(self.at);
+        let room = if free.is_some_and(|free| free >= SHORT_ROOM) {
+            self.bytes
+                .get_mut(self.at..)
+                .and_then(|room| room.first_chunk_mut())
+        } else {
+            grown(self.bytes, self.at)
+        };
+        if let Some(room) = room {
+            let mut short = Short { room, at: 0 };
+            write(&mut short);
+            // Exact: it has just been written there.
+            self.at = self.at.wrapping_add(short.at);
+        }
     }
 
     /// Lets a function that is not inlined write.
@@ -209,10 +234,65 @@ impl Writer<'_> {
     }
 }
 
+/// A value of at most 64 bytes, where it will stand: numbers, dates, uuids, strings of one block.
+///
+/// Room for all of it is found once, so that a `put` is a store without a check and most offsets are constants.
+pub(crate) struct Short<'a> {
+    room: &'a mut [u8; SHORT_ROOM],
+    at: usize,
+}
+
+impl Short<'_> {
+    /// Appends all of `bytes`, at most a block.
+    #[inline(always)]
+    pub(crate) fn put<const N: usize>(&mut self, bytes: &[u8; N]) {
+        self.put_block(bytes, N);
+    }
+
+    /// Appends the first `length` bytes of `block`, at most all of it.
+    #[inline(always)]
+    pub(crate) fn put_block<const N: usize>(&mut self, block: &[u8; N], length: usize) {
+        // The remainder changes nothing; it tells the compiler what the doc says, and no check is left.
+        debug_assert!(self.at < SHORT);
+        let room = self.room.get_mut(self.at % SHORT..);
+        if let Some(room) = room.and_then(|room| room.first_chunk_mut()) {
+            *room = *block;
+        }
+        self.at = self.at.wrapping_add(length);
+    }
+
+    /// Takes back the last `count` bytes.
+    #[inline(always)]
+    pub(crate) fn take_back(&mut self, count: usize) {
+        self.at = self.at.saturating_sub(count);
+    }
+
+    /// Lets a function that is not inlined write: it gets a copy and returns the new length.
+    #[inline(always)]
+    pub(crate) fn lend(&mut self, write: impl FnOnce(Short<'_>) -> usize) {
+        self.at = write(Short {
+            room: &mut *self.room,
+            at: self.at,
+        });
+    }
+
+    /// Bytes of the value written.
+    #[inline(always)]
+    pub(crate) fn length(&self) -> usize {
+        self.at
+    }
+
+    /// What is written, to move bytes in it.
+    #[inline(always)]
+    pub(crate) fn written_since(&mut self, start: usize) -> &mut [u8] {
+        self.room.get_mut(start..self.at).unwrap_or_default()
+    }
+}
+
 #[inline(never)]
 fn put_slice(target: &mut Vec<u8>, at: usize, bytes: &[u8]) -> usize {
     let mut out = Writer { bytes: target, at };
-    let end = at + bytes.len();
+    let end = at.wrapping_add(bytes.len());
     match bytes.last_chunk::<BLOCK>() {
         None => out.put(&padded(bytes)),
         // The last block overlaps the one before it.
@@ -220,7 +300,7 @@ fn put_slice(target: &mut Vec<u8>, at: usize, bytes: &[u8]) -> usize {
             for block in bytes.as_chunks::<BLOCK>().0 {
                 out.put(block);
             }
-            out.at = end - BLOCK;
+            out.at = end.wrapping_sub(BLOCK);
             out.put(last);
         }
         Some(_) => {
@@ -233,6 +313,13 @@ fn put_slice(target: &mut Vec<u8>, at: usize, bytes: &[u8]) -> usize {
         }
     }
     end
+}
+
+#[cold]
+#[inline(never)]
+fn grown(target: &mut Vec<u8>, at: usize) -> Option<&mut [u8; SHORT_ROOM]> {
+    grow(target, at, SHORT_ROOM);
+    target.get_mut(at..)?.first_chunk_mut()
 }
 
 #[cold]
@@ -262,14 +349,17 @@ pub(crate) fn padded(bytes: &[u8]) -> [u8; BLOCK] {
         let unused = 8 * (BLOCK - 1 - length.min(BLOCK - 1)) as u32;
         (
             u64::from_le_bytes(*first),
-            (u64::from_le_bytes(*last) >> 8) >> unused,
+            (u64::from_le_bytes(*last) >> 8).wrapping_shr(unused),
         )
     } else if let (Some(first), Some(last)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
         let (first, last) = (
             u64::from(u32::from_le_bytes(*first)),
             u64::from(u32::from_le_bytes(*last)),
         );
-        (first | (last << (8 * (length - 4))), 0)
+        (
+            first | last.wrapping_shl(8 * (length.wrapping_sub(4)) as u32),
+            0,
+        )
     } else {
         match *bytes {
             [a] => (u64::from(a), 0),

@@ -20,15 +20,17 @@ pub(super) fn append_within(out: &mut Writer<'_>, value: &[u8], readable: &[u8])
 /// Appends a binary `"char"`: as the type's output function, zero is the empty string and a byte from 0x80 on `\ooo`.
 #[inline(always)]
 pub(super) fn append_char(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
-    match *value {
-        [0] => json_string::append(out, b""),
+    let (text, length) = match *value {
+        [0] => ([0; 4], 0),
         [byte @ 0x80..=0xff] => {
-            let octal = |shift: u32| b'0' + ((byte >> shift) & 7);
-            json_string::append(out, &[b'\\', octal(6), octal(3), octal(0)]);
+            let octal = |shift: u32| b'0' | ((byte >> shift) & 7);
+            ([b'\\', octal(6), octal(3), octal(0)], 4)
         }
-        [_] => json_string::append(out, value),
+        [byte] => ([byte, 0, 0, 0], 1),
         _ => return Err(WRONG_LENGTH),
-    }
+    };
+    let text = text.get(..length).unwrap_or_default();
+    out.lend(|out| json_string::append(out, text));
     Ok(())
 }
 

@@ -9,14 +9,16 @@ use super::{Outcome, WRONG_LENGTH};
 pub(super) fn append(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] =
         value.try_into().map_err(|_| WRONG_LENGTH)?;
-    let [q, r, s, t, u, v, w, x] = hex([a, b, c, d]);
-    out.put(&[b'"', q, r, s, t, u, v, w, x]);
-    let [q, r, s, t, u, v, w, x] = hex([e, f, g, h]);
-    out.put(&[b'-', q, r, s, t, b'-', u, v, w, x]);
-    let [q, r, s, t, u, v, w, x] = hex([i, j, k, l]);
-    out.put(&[b'-', q, r, s, t, b'-', u, v, w, x]);
-    out.put(&hex([m, n, o, p]));
-    out.put(b"\"");
+    out.put_short(|out| {
+        let [q, r, s, t, u, v, w, x] = hex([a, b, c, d]);
+        out.put(&[b'"', q, r, s, t, u, v, w, x]);
+        let [q, r, s, t, u, v, w, x] = hex([e, f, g, h]);
+        out.put(&[b'-', q, r, s, t, b'-', u, v, w, x]);
+        let [q, r, s, t, u, v, w, x] = hex([i, j, k, l]);
+        out.put(&[b'-', q, r, s, t, b'-', u, v, w, x]);
+        out.put(&hex([m, n, o, p]));
+        out.put(b"\"");
+    });
     Ok(())
 }
 

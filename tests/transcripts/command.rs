@@ -7,7 +7,7 @@
 
 use crate::trace::Tokens;
 use pgz_edge::connection::limits::Caps;
-use pgz_edge::connection::{Connection, Settings};
+use pgz_edge::connection::{Connection, Login, Settings};
 use pgz_edge::encode::{RowForm, RowFormat, Strings};
 use serde_json::{Value, json};
 
@@ -19,20 +19,9 @@ pub enum Command {
         statement_prefix: String,
         statement_cache_size: u32,
     },
-    StartupParameter(String, String),
-    Password {
-        text: Option<String>,
-        nonce: String,
-        allowed: u32,
-        max_iterations: u32,
-    },
-    ExternalKeyDerivation,
-    EarlyQuery,
     RequestTls,
-    Start {
-        version: u32,
-    },
-    SaltedPassword([u8; 32]),
+    Start(Start),
+    Prove(Vec<u8>),
     Describe(String),
     Execute(Execute),
     SimpleQuery {
@@ -43,6 +32,18 @@ pub enum Command {
     Discard,
     CancelRequest,
     Terminate,
+}
+
+/// The arguments of `start`.
+#[derive(Debug, Clone)]
+pub struct Start {
+    version: u32,
+    parameters: String,
+    password: Option<String>,
+    nonce: String,
+    options: u32,
+    max_iterations: u32,
+    flush_bytes: u32,
 }
 
 /// The arguments of `execute`.
@@ -113,37 +114,9 @@ fn command(tokens: &mut Tokens<'_>) -> Result<Command, String> {
             statement_prefix: text(option(tokens, "statement_prefix")?)?,
             statement_cache_size: option(tokens, "statement_cache_size")?.number()?,
         },
-        "startup_parameter" => Command::StartupParameter(text(tokens)?, text(tokens)?),
-        "password" => Command::Password {
-            text: if tokens.peek() == Some('"') {
-                Some(text(tokens)?)
-            } else {
-                option(tokens, "none")?.peek().and(None)
-            },
-            nonce: text(option(tokens, "nonce")?)?,
-            allowed: option(tokens, "allowed")?.number()?,
-            max_iterations: option(tokens, "max_iterations")?.number()?,
-        },
-        "external_key_derivation" => Command::ExternalKeyDerivation,
-        "early_query" => Command::EarlyQuery,
         "request_tls" => Command::RequestTls,
-        "start" => {
-            let version = tokens.word()?;
-            let minor: u32 = version
-                .strip_prefix("3.")
-                .and_then(|minor| minor.parse().ok())
-                .ok_or("a version is 3.0 or 3.2")?;
-            Command::Start {
-                version: (3 << 16) + minor,
-            }
-        }
-        "salted_password" => {
-            let key = tokens.quoted('\'')?;
-            Command::SaltedPassword(
-                key.try_into()
-                    .map_err(|_| "a salted password has 32 bytes")?,
-            )
-        }
+        "start" => Command::Start(start(tokens)?),
+        "prove" => Command::Prove(tokens.quoted('\'')?),
         "describe" => Command::Describe(text(tokens)?),
         "execute" => Command::Execute(execute(tokens)?),
         "simple_query" => {
@@ -164,6 +137,38 @@ fn command(tokens: &mut Tokens<'_>) -> Result<Command, String> {
         "terminate" => Command::Terminate,
         other => return Err(format!("no command is named {other}")),
     })
+}
+
+fn start(tokens: &mut Tokens<'_>) -> Result<Start, String> {
+    let version = tokens.word()?;
+    let minor: u32 = version
+        .strip_prefix("3.")
+        .and_then(|minor| minor.parse().ok())
+        .ok_or("a version is 3.0 or 3.2")?;
+    let mut start = Start {
+        version: (3 << 16) + minor,
+        parameters: String::new(),
+        password: None,
+        nonce: String::new(),
+        options: Login::TRUST,
+        max_iterations: 100_000,
+        flush_bytes: 1 << 16,
+    };
+    while tokens.peek() == Some('"') {
+        start.parameters += &(text(tokens)? + "\0");
+    }
+    while tokens.more() {
+        match tokens.word()?.as_str() {
+            "password" => start.password = Some(text(tokens)?),
+            "nonce" => start.nonce = text(tokens)?,
+            "allowed" => start.options = tokens.number()?,
+            "max_iterations" => start.max_iterations = tokens.number()?,
+            "external_key_derivation" => start.options |= Login::EXTERNAL_KEY_DERIVATION,
+            "early_query" => start.options |= Login::EARLY_QUERY,
+            other => return Err(format!("no option is named {other}")),
+        }
+    }
+    Ok(start)
 }
 
 fn execute(tokens: &mut Tokens<'_>) -> Result<Execute, String> {
@@ -257,20 +262,17 @@ impl Command {
                     statement_cache_size: *statement_cache_size as usize,
                 });
             }
-            Command::StartupParameter(name, value) => connection.startup_parameter(name, value),
-            Command::Password {
-                text,
-                nonce,
-                allowed,
-                max_iterations,
-            } => {
-                connection.password(text.as_deref(), nonce, *allowed, *max_iterations);
-            }
-            Command::ExternalKeyDerivation => connection.external_key_derivation(true),
-            Command::EarlyQuery => connection.early_query(true),
             Command::RequestTls => connection.request_tls(),
-            Command::Start { version } => connection.start(*version),
-            Command::SaltedPassword(key) => connection.salted_password(key),
+            Command::Start(start) => connection.start(&Login {
+                protocol_version: start.version,
+                parameters: &start.parameters,
+                password: start.password.as_deref(),
+                nonce: &start.nonce,
+                options: start.options,
+                max_iterations: start.max_iterations,
+                flush_bytes: start.flush_bytes as usize,
+            }),
+            Command::Prove(answer) => connection.prove(answer),
             Command::Describe(sql) => connection.describe(sql),
             Command::Execute(Execute {
                 shape,
@@ -312,18 +314,28 @@ impl Command {
                 "constructor",
                 json!([max_message_bytes, statement_prefix, statement_cache_size]),
             ),
-            Command::StartupParameter(name, value) => ("startup_parameter", json!([name, value])),
-            Command::Password {
-                text,
-                nonce,
-                allowed,
-                max_iterations,
-            } => ("password", json!([text, nonce, allowed, max_iterations])),
-            Command::ExternalKeyDerivation => ("external_key_derivation", json!([true])),
-            Command::EarlyQuery => ("early_query", json!([true])),
             Command::RequestTls => ("request_tls", json!([])),
-            Command::Start { version } => ("start", json!([version])),
-            Command::SaltedPassword(key) => ("salted_password", json!([key])),
+            Command::Start(Start {
+                version,
+                parameters,
+                password,
+                nonce,
+                options,
+                max_iterations,
+                flush_bytes,
+            }) => (
+                "start",
+                json!([
+                    version,
+                    parameters,
+                    password,
+                    nonce,
+                    options,
+                    max_iterations,
+                    flush_bytes
+                ]),
+            ),
+            Command::Prove(answer) => ("prove", json!([answer])),
             Command::Describe(sql) => ("describe", json!([sql])),
             Command::Execute(Execute {
                 shape,

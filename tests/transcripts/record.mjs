@@ -4,7 +4,7 @@
 // Drives the built core (pkg/) over node:net and writes the calls and the bytes of both sides as `raw` lines; then
 // `TRANSCRIPTS=rewrite cargo test` names the messages and adds rows and events. Read the diff before you keep it.
 import { spawnSync } from "node:child_process";
-import { pbkdf2Sync } from "node:crypto";
+import { createHash, pbkdf2Sync } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import net from "node:net";
 import path from "node:path";
@@ -27,6 +27,9 @@ class Session {
   #core = new CoreConnection(1 << 30, "s", 64);
   #queued = () => {};
   #waits = true;
+  #parameters = [];
+  #login;
+  #options = new Map();
 
   /** `brief`: the settings that the server reports while it starts are left out. */
   constructor(server, socket, brief) {
@@ -44,16 +47,17 @@ class Session {
   }
 
   startupParameter(name, value) {
-    this.#call(`startup_parameter ${quoted(name)} ${quoted(value)}`, (core) => core.startup_parameter(name, value));
+    this.#parameters.push(name, value);
+    if (name === "user") this.user = value;
   }
 
   password(text, allowed, iterations = 100_000) {
     this.secret = text;
-    this.#call(`password ${quoted(text)} nonce "${NONCE}" allowed ${allowed} max_iterations ${iterations}`, (core) => core.password(text, NONCE, allowed, iterations));
+    this.#login = { text, allowed, iterations };
   }
 
-  externalKeyDerivation() { this.#call("external_key_derivation", (core) => core.external_key_derivation(true)); }
-  earlyQuery() { this.#call("early_query", (core) => core.early_query(true)); }
+  externalKeyDerivation() { this.#options.set("external_key_derivation", 32); }
+  earlyQuery() { this.#options.set("early_query", 64); }
   forget(shape) { this.#call(`forget ${shape}`, (core) => core.forget(shape)); }
   discard() { this.#call("discard", (core) => core.discard()); }
   terminate() { this.#call("terminate", (core) => core.terminate()); }
@@ -63,16 +67,32 @@ class Session {
   queue(calls) { this.#queued = calls; }
 
   async start(version) {
-    this.#call(`start ${version}`, (core) => core.start(0x30000 + Number(version.slice(2))));
+    const { text, allowed = 1, iterations = 100_000 } = this.#login ?? {};
+    const words = [`start ${version}`, ...this.#parameters.map((each) => quoted(each))];
+    if (text !== undefined) words.push(`password ${quoted(text)}`);
+    if (this.#login) words.push(`nonce "${NONCE}" allowed ${allowed} max_iterations ${iterations}`);
+    words.push(...this.#options.keys());
+    const options = [...this.#options.values()].reduce((bits, bit) => bits | bit, allowed);
+    const parameters = this.#parameters.map((each) => `${each}\0`).join("");
+    this.#call(words.join(" "), (core) => core.start(0x30000 + Number(version.slice(2)), parameters, text, NONCE, options, iterations, 1 << 16));
     this.#waits = false;
     this.#queued();
     this.#waits = true;
     await this.#settle();
-    const derivation = this.events.pop();
-    if (derivation?.kind !== "keyDerivation") return;
-    const key = pbkdf2Sync(this.secret, Buffer.from(derivation.salt, "base64"), derivation.iterations, 32, "sha256");
-    this.#call(`salted_password ${quoted(key, "'")}`, (core) => core.salted_password(key));
+    const question = this.events.pop();
+    const answer = this.#answer(question);
+    if (!answer) return;
+    this.#call(`prove ${quoted(answer, "'")}`, (core) => core.prove(answer));
     await this.#settle();
+  }
+
+  #answer({ kind, salt, iterations } = {}) {
+    if (kind === "keyDerivation") return pbkdf2Sync(this.secret, Buffer.from(salt, "base64"), iterations, 32, "sha256");
+    if (kind !== "md5") return undefined;
+    const hex = (...parts) => parts.reduce((hash, part) => hash.update(part), createHash("md5")).digest("hex");
+    const bytes = Buffer.alloc(4);
+    bytes.writeUInt32BE(salt);
+    return Buffer.from(`md5${hex(hex(this.secret, this.user), bytes)}`);
   }
 
   async describe(sql) {
@@ -157,7 +177,7 @@ class Session {
   #take() {
     const output = this.#core.take_output();
     this.#core.rows_taken();
-    for (let event; (event = this.#core.next_event()) !== undefined; ) this.events.push(JSON.parse(event));
+    for (let event; (event = this.#core.next_event()) !== undefined; ) this.events.push(JSON.parse(Buffer.from(event)));
     return output;
   }
 

@@ -257,10 +257,24 @@ impl Outcome {
         self.rows.extend_from_slice(connection.rows());
         connection.rows_taken();
         while let Some(event) = connection.next_event() {
-            if event.parks() {
+            let event = String::from_utf8_lossy(&event).into_owned();
+            if parks(&event) {
                 self.rows_before.push(self.rows.len());
             }
-            self.events.push(event.to_json());
+            self.events.push(event);
         }
     }
+}
+
+/// Whether the core stops at this event (docs/architecture.md, "Events").
+fn parks(event: &str) -> bool {
+    let event: serde_json::Value = serde_json::from_str(event).expect("an event is JSON");
+    let kind = event["kind"].as_str().expect("an event has a kind");
+    ![
+        "parameterStatus",
+        "notice",
+        "notification",
+        "backendKeyData",
+    ]
+    .contains(&kind)
 }

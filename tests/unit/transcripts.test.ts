@@ -4,7 +4,8 @@ import { mkdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { beforeAll, expect, test } from "vitest";
-import { CoreConnection, initSync } from "../../pkg/pgz_edge.js";
+import type { CoreConnection } from "../../js/core/boundary.ts";
+import { Glue } from "../../js/core/glue.ts";
 
 interface Transcript {
   name: string;
@@ -23,7 +24,7 @@ interface Outcome {
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const MORE = 8;
 let transcripts: Transcript[];
-let memory: WebAssembly.Memory;
+let glue: Glue;
 
 beforeAll(() => {
   const file = path.join(root, ".cache/transcripts.json");
@@ -35,12 +36,19 @@ beforeAll(() => {
   });
   if (status !== 0) throw new Error(`the native runner did not hand over the steps: ${stderr}`);
   transcripts = JSON.parse(readFileSync(file, "utf8"));
-  ({ memory } = initSync({ module: readFileSync(path.join(root, "pkg/pgz_edge_bg.wasm")) }));
+  glue = new Glue(new WebAssembly.Module(readFileSync(path.join(root, "pkg/pgz_edge_bg.wasm"))));
 }, 600_000);
+
+/** JSON knows neither byte arrays nor `undefined`. Only `execute` has another array, of numbers: it comes first of the three. */
+function fromJson(value: unknown, index: number, { length }: unknown[]): unknown {
+  if (!Array.isArray(value)) return value ?? undefined;
+  return length === 8 && index === 2 ? Uint32Array.from(value) : Uint8Array.from(value);
+}
 
 /** `cut` says whether a piece ends before the server's byte of this number. */
 function replay({ steps }: Transcript, cut: (at: number) => boolean): Outcome {
-  let core = new CoreConnection(1 << 30, "s", 64);
+  const { memory } = glue;
+  let core = glue.create(1 << 30, "s", 64);
   const outcome: Outcome = { outputs: [], rows: "", events: [] };
   const text = new TextDecoder();
   let output: Uint8Array[] = [];
@@ -50,7 +58,7 @@ function replay({ steps }: Transcript, cut: (at: number) => boolean): Outcome {
     output.push(core.take_output());
     outcome.rows += text.decode(new Uint8Array(memory.buffer, core.rows_pointer(), core.rows_length()));
     core.rows_taken();
-    for (let event; (event = core.next_event()) !== undefined; ) outcome.events.push(event);
+    for (let event; (event = core.next_event()).length > 0; ) outcome.events.push(text.decode(event));
   };
   const receive = (bytes: number[]) => {
     const room = core.input(bytes.length);
@@ -65,11 +73,11 @@ function replay({ steps }: Transcript, cut: (at: number) => boolean): Outcome {
   for (const { command, feed } of steps) {
     output = [];
     if (command?.call === "constructor") {
-      core.free();
-      core = new CoreConnection(...(command.arguments as ConstructorParameters<typeof CoreConnection>));
+      glue.free(core.pointer);
+      core = glue.create(...(command.arguments as Parameters<Glue["create"]>));
     } else if (command !== undefined) {
       const call = core[command.call as keyof CoreConnection] as (...parameters: unknown[]) => unknown;
-      const result = call.apply(core, command.arguments);
+      const result = call.apply(core, command.arguments.map(fromJson));
       if (result instanceof Uint8Array) output.push(result);
       drain();
     }
@@ -81,7 +89,7 @@ function replay({ steps }: Transcript, cut: (at: number) => boolean): Outcome {
     at += feed?.length ?? 0;
     outcome.outputs.push(Buffer.concat(output).toString("latin1"));
   }
-  core.free();
+  glue.free(core.pointer);
   return outcome;
 }
 

@@ -1,0 +1,79 @@
+// wasm-bindgen's calling convention from JavaScript's side: an instance of the module, whose exports become methods that take and
+// give JavaScript's values. docs/decisions/0009 says why the generated glue is not used, and what holds this to the generated wasm.
+//
+// Knows how values cross, and no call by name. Every view is made anew: wasm memory moves when it grows. Must not know traps or
+// who owns an object.
+import type { CoreConnection } from "./boundary.ts";
+
+/** What crosses into a call. Texts and arrays go as a pointer and a length into memory that the callee frees. */
+type Argument = number | boolean | string | Uint8Array | Uint32Array | undefined;
+
+type Export = (...given: number[]) => number | [pointer: number, length: number] | undefined;
+
+interface Exports {
+  readonly memory: WebAssembly.Memory;
+  __wbindgen_start(): void;
+  __wbindgen_malloc(size: number, alignment: number): number;
+  __wbindgen_free(pointer: number, size: number, alignment: number): void;
+  __wbg_coreconnection_free(pointer: number, unused: number): void;
+  coreconnection_new(...given: number[]): number;
+}
+
+const PREFIX = "coreconnection_";
+const encoder = new TextEncoder();
+
+export class Glue {
+  readonly memory: WebAssembly.Memory;
+  readonly #exports: Exports;
+  /** What the objects inherit: one method per export. */
+  readonly #calls: Record<string, unknown> = {};
+
+  constructor(module: WebAssembly.Module) {
+    // Both imports may do nothing: one fills a table of JavaScript objects, of which none crosses; behind the other, which is to throw,
+    // stands `unreachable`. The name of that one ends in a hash.
+    const imports = Object.fromEntries(WebAssembly.Module.imports(module).map(({ name }) => [name, () => {}]));
+    const { exports } = new WebAssembly.Instance(module, { "./pgz_edge_bg.js": imports });
+    this.#exports = exports as unknown as Exports;
+    this.memory = this.#exports.memory;
+    this.#exports.__wbindgen_start();
+    const cross = (call: Export, pointer: number, given: Argument[]) => this.#result(call(pointer, ...this.#lowered(given)));
+    for (const [name, call] of Object.entries(exports as unknown as Record<string, Export>)) {
+      if (!name.startsWith(PREFIX)) continue;
+      this.#calls[name.slice(PREFIX.length)] = function (this: CoreConnection, ...given: Argument[]) {
+        return cross(call, this.pointer, given);
+      };
+    }
+  }
+
+  create(...settings: [maxMessageBytes: number, statementPrefix: string, statementCacheSize: number]): CoreConnection {
+    const pointer = this.#exports.coreconnection_new(...this.#lowered(settings));
+    return Object.assign(Object.create(this.#calls) as CoreConnection, { pointer });
+  }
+
+  free(pointer: number): void {
+    this.#exports.__wbg_coreconnection_free(pointer, 0);
+  }
+
+  #lowered(given: readonly Argument[]): number[] {
+    const numbers: number[] = [];
+    for (const value of given) {
+      if (value === undefined) numbers.push(0, 0);
+      else if (typeof value === "object" || typeof value === "string") {
+        const { buffer, byteOffset, byteLength, length, BYTES_PER_ELEMENT } = typeof value === "string" ? encoder.encode(value) : value;
+        const pointer = this.#exports.__wbindgen_malloc(byteLength, BYTES_PER_ELEMENT) >>> 0;
+        new Uint8Array(this.memory.buffer, pointer).set(new Uint8Array(buffer, byteOffset, byteLength));
+        numbers.push(pointer, length);
+      } else numbers.push(Number(value));
+    }
+    return numbers;
+  }
+
+  /** All numbers are u32. Text comes as its bytes too, and none as no bytes. */
+  #result(result: ReturnType<Export>): number | Uint8Array | undefined {
+    if (typeof result !== "object") return result && result >>> 0;
+    const [pointer, length] = result;
+    const bytes = new Uint8Array(this.memory.buffer, pointer >>> 0, length).slice();
+    this.#exports.__wbindgen_free(pointer, length, 1);
+    return bytes;
+  }
+}

@@ -1,0 +1,17 @@
+// OIDs of the types whose values the shim looks at (pg_type.dat). In a file of their own, because esbuild puts a constant's number where
+// it is used only across files.
+
+export const BOOL = 16;
+export const BYTEA = 17;
+export const INT8 = 20;
+export const INT2 = 21;
+export const INT4 = 23;
+export const OID = 26;
+export const JSON_ = 114;
+export const BOX = 603;
+export const FLOAT4 = 700;
+export const FLOAT8 = 701;
+export const DATE = 1082;
+export const TIMESTAMP = 1114;
+export const TIMESTAMPTZ = 1184;
+export const JSONB = 3802;

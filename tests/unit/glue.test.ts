@@ -27,8 +27,7 @@ test("the calls are those of src/wasm.rs", () => {
 
 test.each(["", "plain", "äöü€𝄞", "x".repeat(100_000), "€".repeat(100_000)])("text crosses whole (%#)", (value) => {
   const core = glue.create(1 << 20, "s", 0);
-  core.startup_parameter("user", value);
-  expect(core.start(196608) & OUTPUT).toBe(OUTPUT);
+  expect(core.start(196608, `user\0${value}\0`, undefined, "", 0, 1, 1) & OUTPUT).toBe(OUTPUT);
   expect(text.decode(core.take_output())).toContain(`user\0${value}\0`);
   expect(core.take_output()).toEqual(new Uint8Array(0));
   expect(core.next_event()).toEqual(new Uint8Array(0));
@@ -40,8 +39,7 @@ test("memory that grows during a call, and many objects: nothing is lost, nothin
   for (let round = 0; round < 200; round++) {
     const core = glue.create(1 << 20, "s", 0);
     const value = String(round).repeat(300_000);
-    core.startup_parameter("user", value);
-    core.start(196608);
+    core.start(196608, `user\0${value}\0`, undefined, "", 0, 1, 1);
     expect(core.take_output().length).toBeGreaterThan(value.length);
     glue.free(core.pointer);
   }

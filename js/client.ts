@@ -4,11 +4,12 @@
 // session (transactions, settings) would silently be gone. One that is broken rejects each call at once; make a new one.
 import { callOption, oneOf, resolveConfig, type Config, type ConnectInput, type Options } from "./config.ts";
 import { AbortError, UsageError, type PgzError } from "./errors.ts";
-import { ROWS_ARRAYS, ROWS_NDJSON, ROWS_NONE, type BoundaryStats, type Column, type RowFormat } from "./core/boundary.ts";
+import { RENAME_DUPLICATES, ROWS_NONE, type BoundaryStats, type Column } from "./core/boundary.ts";
 import { Call } from "./core/call.ts";
 import { within, type Connection } from "./core/connection.ts";
+import { outputForm, uniqueNames, valueForm, type Form, type FormatOptions, type RowOptions } from "./core/form.ts";
 import { decodeRows } from "./core/objects.ts";
-import type { Operation, Sink } from "./core/operation.ts";
+import type { Sink, Truncation } from "./core/operation.ts";
 import { resultStream } from "./core/result-stream.ts";
 import { runtime, type ByteChannel } from "./core/runtime.ts";
 import { openConnection } from "./core/startup.ts";
@@ -21,20 +22,21 @@ export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
   /** Milliseconds for the whole call: waiting, connecting, and reading a stream to its end. 0: none. Default: the client's. */
   readonly timeout?: number | undefined;
-  /** Default: the client's. 0: no limit. */
-  readonly maxRows?: number | undefined;
-  /** Of the encoded rows. Default: the client's. 0: no limit. */
-  readonly maxBytes?: number | undefined;
 }
 
-export interface QueryOptions extends CallOptions {
+export interface QueryOptions extends CallOptions, RowOptions {
   /** `"array"`: a row is its values in the order of `fields`. */
   readonly rowMode?: "object" | "array" | undefined;
 }
 
-export interface StreamOptions extends CallOptions {
-  /** One JSON object per row and line. */
-  readonly format?: "ndjson" | undefined;
+export interface JsonOptions extends CallOptions, FormatOptions {}
+
+export interface StreamOptions extends CallOptions, FormatOptions {
+  /**
+   * Compresses the output (`CompressionStream`). It holds rows back until its window is full, so rows of a slow query no longer arrive
+   * by `flushInterval`. `respond` says so in `content-encoding`. Default false.
+   */
+  readonly gzip?: boolean | undefined;
   /** Closes the client when the stream has ended, failed or been left. */
   readonly closeWhenDone?: boolean | undefined;
 }
@@ -54,6 +56,8 @@ export interface ExecResult {
 export interface QueryResult<Row> extends ExecResult {
   readonly rows: Row[];
   readonly fields: readonly Column[];
+  /** With `onLimit: "truncate"`: rows are missing. */
+  readonly truncated?: Truncation;
 }
 
 // Node before 18.18 and old engines lack the symbol; compilers of `await using` fall back to this one.
@@ -83,29 +87,61 @@ export class Client {
     const query = toQuery(input, ...rest);
     const options = ((!Array.isArray(input) && rest[0]) || {}) as QueryOptions;
     const mode = oneOf("object", "array")(options.rowMode ?? "object", "rowMode");
+    const form = valueForm(this.#config, options);
     let rows: Row[] = [];
     let fields: readonly Column[] = [];
+    let columns: readonly Column[] = [];
     const sink = (): Sink => ({
-      columns: (columns) => {
-        fields = columns;
+      unique: form.unique,
+      columns: (given) => {
+        fields = columns = given;
+        if (form.form & RENAME_DUPLICATES) {
+          const names = uniqueNames(given.map(({ name }) => name));
+          columns = given.map((column, index) => ({ ...column, name: names[index]! }));
+        }
         rows = [];
       },
       rows: (view) => {
-        for (const row of decodeRows(view, fields, mode) as Row[]) rows.push(row);
+        for (const row of decodeRows(view, columns, mode) as Row[]) rows.push(row);
       },
     });
     return this.#run(options, async (call: Call<QueryResult<Row>>, connection) => {
-      const ended = await this.#execute(call, connection, query, ROWS_ARRAYS, options, sink);
-      if (ended) call.succeed({ rows, rowCount: ended.rowCount, command: ended.command, fields });
+      const ended = await execute(call, connection, query, form, sink);
+      if (!ended) return;
+      const { rowCount, command, truncated } = ended;
+      call.succeed({ rows, rowCount, command, fields, ...(truncated && { truncated }) });
     });
   }
 
   /** Runs a statement for its effect: rows that it returns are counted by the server and dropped. */
-  async exec(input: QueryInput, options: CallOptions = {}): Promise<ExecResult> {
+  async exec(input: QueryInput, options: CallOptions & Pick<RowOptions, "maxRows"> = {}): Promise<ExecResult> {
     const query = toQuery(input);
+    const counted: Form = { ...valueForm(this.#config, { ...options, onLimit: "error" }), form: ROWS_NONE };
     return this.#run(options, async (call: Call<ExecResult>, connection) => {
-      const ended = await this.#execute(call, connection, query, ROWS_NONE, options, () => ({}));
+      const ended = await execute(call, connection, query, counted, () => ({}));
       if (ended) call.succeed({ command: ended.command, rowCount: ended.rowCount });
+    });
+  }
+
+  /** All rows as bytes, in one piece: one JSON array, or another `format`. */
+  async json(input: QueryInput, options: JsonOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
+    const query = toQuery(input);
+    const form = outputForm(this.#config, { format: "json", ...options });
+    let pieces: Uint8Array[] = [];
+    const sink = (): Sink => {
+      pieces = [];
+      return { unique: form.unique, rows: (view) => void pieces.push(view.slice()) };
+    };
+    return this.#run(options, async (call: Call<Uint8Array<ArrayBuffer>>, connection) => {
+      const ended = await execute(call, connection, query, form, sink);
+      if (!ended) return;
+      const whole = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
+      let at = 0;
+      for (const piece of pieces) {
+        whole.set(piece, at);
+        at += piece.length;
+      }
+      call.succeed(whole);
     });
   }
 
@@ -114,13 +150,16 @@ export class Client {
    * One that fails later errors the stream; only whole rows ever leave. Other calls reject (`STREAM_OPEN`) until it is finished.
    */
   async stream(input: QueryInput, options: StreamOptions = {}): Promise<ReadableStream<Uint8Array>> {
-    return this.#openStream(input, options);
+    const stream = await this.#openStream(input, outputForm(this.#config, options), options);
+    return options.gzip ? compressed(stream) : stream;
   }
 
   /** {@link stream} as a Response with the format's content type. */
   async respond(input: QueryInput, options: RespondOptions = {}): Promise<Response> {
+    const form = outputForm(this.#config, options);
     const headers = new Headers(options.headers);
-    if (!headers.has("content-type")) headers.set("content-type", "application/x-ndjson; charset=utf-8");
+    if (!headers.has("content-type")) headers.set("content-type", form.contentType);
+    if (options.gzip) headers.set("content-encoding", "gzip");
     const { status = 200 } = options;
     // Response takes 200 to 599, and no body for three of them: it would throw when the query already runs.
     if (!(status >= 200 && status < 600) || [204, 205, 304].includes(status)) {
@@ -128,8 +167,8 @@ export class Client {
     }
     // The runtime's own channel is the fastest body (workerd), and the only one that tells the old workerd's Worker that its client
     // has left; a reader in JavaScript would get it in other pieces and with untyped errors, so `stream` does without.
-    const body = await this.#openStream(input, options, runtime().responseBody?.());
-    return new Response(body, { status, headers });
+    const body = await this.#openStream(input, form, options, runtime().responseBody?.());
+    return new Response(options.gzip ? compressed(body) : body, { status, headers, ...(options.gzip && { encodeBody: "manual" }) });
   }
 
   /** Counters of what crossed into WebAssembly on this connection. */
@@ -181,18 +220,16 @@ export class Client {
     return call.promise;
   }
 
-  #execute(call: Parameters<typeof execute>[0], connection: Connection, query: Query, format: RowFormat, options: CallOptions, sink: () => Sink): Promise<Operation | undefined> {
-    const limit = (name: "maxRows" | "maxBytes") => callOption(this.#config, name, options[name]);
-    return execute(call, connection, { query, format, sink, maxRows: limit("maxRows"), maxBytes: limit("maxBytes") });
-  }
-
-  #openStream(input: QueryInput, options: StreamOptions, channel?: ByteChannel): Promise<ReadableStream<Uint8Array>> {
+  #openStream(input: QueryInput, form: Form, options: StreamOptions, channel?: ByteChannel): Promise<ReadableStream<Uint8Array>> {
     const query = toQuery(input);
-    oneOf("ndjson")(options.format ?? "ndjson", "format");
-    return this.#run(options, (call: Call<ReadableStream<Uint8Array>>, connection) => this.#feed(call, connection, query, options, channel), true);
+    oneOf(true, false)(options.gzip ?? false, "gzip");
+    if (options.gzip && typeof CompressionStream === "undefined") {
+      throw new UsageError("UNSUPPORTED_ON_RUNTIME", `${runtime().name} has no CompressionStream: leave "gzip" to what stands in front.`);
+    }
+    return this.#run(options, (call: Call<ReadableStream<Uint8Array>>, connection) => this.#feed(call, connection, query, form, options, channel), true);
   }
 
-  async #feed(call: Call<ReadableStream<Uint8Array>>, connection: Connection, query: Query, options: StreamOptions, channel?: ByteChannel): Promise<void> {
+  async #feed(call: Call<ReadableStream<Uint8Array>>, connection: Connection, query: Query, form: Form, options: StreamOptions, channel?: ByteChannel): Promise<void> {
     const { stats } = connection.core;
     const stream = resultStream(
       (reason) => call.interrupt((facts) => new AbortError(reason, facts)),
@@ -202,13 +239,15 @@ export class Client {
     call.failStream = (error) => stream.fail(error);
     const sink: Sink = {
       streams: true,
+      unhurried: options.gzip ?? false,
+      unique: form.unique,
       rows: (view) => {
         stream.write(view);
         call.hand(stream.readable);
       },
       full: () => stream.full(),
     };
-    const ended = await this.#execute(call, connection, query, ROWS_NDJSON, options, () => sink);
+    const ended = await execute(call, connection, query, form, () => sink);
     if (!ended) return;
     runtime().background(stream.end());
     call.succeed(stream.readable);
@@ -234,6 +273,10 @@ export class Client {
     this.#giveUp?.abort(this.#closed);
     await this.#connection?.close();
   }
+}
+
+function compressed(stream: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
+  return stream.pipeThrough(new CompressionStream("gzip") as unknown as TransformStream<Uint8Array, Uint8Array>);
 }
 
 /** What running calls get before `close()` ends them. */

@@ -65,6 +65,16 @@ export interface Options {
   maxRows?: number | undefined;
   /** Most bytes of an encoded result. Default 0: no limit. */
   maxBytes?: number | undefined;
+  /** Most bytes of one field, as the server sends it. Default 0: no limit. */
+  maxFieldBytes?: number | undefined;
+  /** What a result that passes one of these limits does. Default `"error"`. */
+  onLimit?: "error" | "truncate" | undefined;
+  /** Columns of one name in one result. Default `"keep"`. */
+  duplicates?: "keep" | "rename" | "error" | undefined;
+  /** int8 (bigint) values. Default: text in JavaScript objects, bare digits in JSON. */
+  int8?: "string" | "number" | "bigint" | undefined;
+  /** numeric values. Default: text in JavaScript objects, bare digits in JSON. */
+  numeric?: "string" | "number" | undefined;
   /** Longest message (bytes) accepted from the server. Default 64 MiB on Workers, else 1 GiB. */
   maxMessageBytes?: number | undefined;
   /** Bytes of finished rows that are handed on at once. Default 65,536. */
@@ -98,7 +108,7 @@ export type ConfigObject = Options & { readonly connectionString?: string | unde
 export type ConnectInput = string | ConfigObject | { readonly href: string } | { readonly connectionString: string };
 
 type Secret = "password" | "key";
-type Optional = "servername" | "ca" | "cert" | "requireAuth" | "connect" | "signal";
+type Optional = "int8" | "numeric" | "servername" | "ca" | "cert" | "requireAuth" | "connect" | "signal";
 
 /** Every option resolved; frozen. Holds no secret that JSON, `console.log` or a spread could show. */
 export type Config = Readonly<
@@ -363,6 +373,11 @@ const table: { readonly [K in keyof Options]-?: readonly [rule: Rule, fallback?:
   timeout: [milliseconds, 0],
   maxRows: [count, 0],
   maxBytes: [count, 0],
+  maxFieldBytes: [count, 0],
+  onLimit: [oneOf("error", "truncate"), "error"],
+  duplicates: [oneOf("keep", "rename", "error"), "keep"],
+  int8: [oneOf("string", "number", "bigint")],
+  numeric: [oneOf("string", "number")],
   maxMessageBytes: [whole(1 << 10, 1 << 30), (_, { isWorkerd }) => (isWorkerd ? 1 << 26 : 1 << 30)],
   flushBytes: [whole(1, 1 << 30), 1 << 16],
   flushInterval: [milliseconds, 100],
@@ -379,9 +394,12 @@ const table: { readonly [K in keyof Options]-?: readonly [rule: Rule, fallback?:
 /** The names of all options. */
 export const optionNames: readonly string[] = Object.keys(table);
 
+type CallOptionName = "timeout" | "maxRows" | "maxBytes" | "maxFieldBytes" | "onLimit" | "duplicates" | "int8" | "numeric";
+
 /** An option that a call may have too: its own value by the same rule, else the connection's. */
-export function callOption(config: Config, name: "timeout" | "maxRows" | "maxBytes", given: number | undefined): number {
-  return table[name][0](given ?? config[name], name);
+export function callOption<Name extends CallOptionName>(config: Config, name: Name, given: Config[Name] | undefined): Config[Name] {
+  const value = given ?? config[name];
+  return value === undefined ? value : table[name][0](value, name);
 }
 
 function isStartup(value: unknown): boolean {

@@ -5,13 +5,14 @@
 //
 // `instanceof` holds across two copies of the package (a bundle and its dependency): each class marks its prototype with a
 // registered symbol and asks for the mark, not for the identity of the constructor.
+import type { LimitName } from "./core/boundary.ts";
 
 /** All codes of the driver itself; the server's are SQLSTATEs. `docs/errors.md` says what each means and what to do. */
 export type Code =
   // UsageError
   | "INVALID_URL" | "INVALID_OPTION" | "UNKNOWN_OPTION" | "INVALID_SSLMODE" | "UNSUPPORTED_ON_RUNTIME"
   | "INVALID_PARAMETER" | "PARAMETER_OUT_OF_RANGE" | "TOO_MANY_PARAMETERS" | "PARAMETERS_TOO_LARGE" | "INVALID_QUERY" | "STREAM_OPEN" | "CLIENT_CLOSED"
-  | "COPY_NEEDS_COPY_CALL" | "CHANNEL_BINDING_UNSUPPORTED"
+  | "COPY_NEEDS_COPY_CALL" | "DUPLICATE_COLUMN" | "CHANNEL_BINDING_UNSUPPORTED"
   // ConnectionError
   | "CONNECT_FAILED" | "CONNECTION_LOST" | "TLS_REFUSED" | "TLS_FAILED" | "CORE_TRAPPED"
   // TimeoutError, AbortError, ResponseTooLargeError
@@ -137,18 +138,18 @@ export class AbortError extends PgzError {
   }
 }
 
-/** A result passed `maxRows` or `maxBytes`; the server was told to stop. */
+/** A result passed `maxRows`, `maxBytes` or `maxFieldBytes`; the server was told to stop. */
 export class ResponseTooLargeError extends PgzError {
   static {
     mark(this, "ResponseTooLargeError");
   }
-  readonly limit: "rows" | "bytes";
+  readonly limit: LimitName;
   /** The limit that was set. */
   readonly value: number;
   /** How many were seen when it was passed: larger than `value`, not the size of the whole result. */
   readonly observed: number;
-  constructor(passed: { limit: "rows" | "bytes"; value: number; observed: number; committed?: boolean | undefined }) {
-    super("RESPONSE_TOO_LARGE", `The result passed the limit of ${passed.value} ${passed.limit}.`, passed);
+  constructor(passed: { limit: LimitName; value: number; observed: number; committed?: boolean | undefined }) {
+    super("RESPONSE_TOO_LARGE", `The result passed the limit of ${passed.value} ${passed.limit === "fieldBytes" ? "bytes in one field" : passed.limit}.`, passed);
     this.limit = passed.limit;
     this.value = passed.value;
     this.observed = passed.observed;

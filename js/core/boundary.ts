@@ -13,10 +13,22 @@ export const BUSY = 16;
 export const CLOSED = 32;
 export const ROWS_FULL = 64;
 
+/** How the core is to write rows: one of these, and any of the bits behind them (src/wasm.rs, `row_form`). */
 export const ROWS_NONE = 0;
 export const ROWS_NDJSON = 1;
+/** One JSON array per row and line, for {@link decodeRows}. */
 export const ROWS_ARRAYS = 2;
-export type RowFormat = 0 | 1 | 2;
+export const ROWS_JSON = 3;
+export const ROWS_COLUMNAR = 4;
+export const ROWS_TOON = 5;
+export const ROWS_CSV = 6;
+export const INT8_AS_STRING = 0x100;
+export const NUMERIC_AS_STRING = 0x200;
+export const RENAME_DUPLICATES = 0x400;
+export const CSV_HEADER = 0x800;
+
+/** Caps of one operation, as doubles; 0: none. */
+export type Limits = readonly [rows: number, bytes: number, fieldBytes: number, truncate: 0 | 1];
 
 export interface Column {
   readonly name: string;
@@ -27,6 +39,9 @@ export interface Column {
   readonly typeModifier: number;
   readonly formatCode: number;
 }
+
+/** What a cap counts: rows, bytes of output, bytes of one field as the server sends it. */
+export type LimitName = "rows" | "bytes" | "fieldBytes";
 
 export type Fields = Readonly<Record<string, string>>;
 
@@ -43,7 +58,7 @@ export type Event =
   | { kind: "shape"; parameterTypes: number[]; columns: Column[]; resultFormats: number[] }
   | { kind: "columns"; columns: Column[] }
   | { kind: "complete"; command: string; rowCount: number | null }
-  | { kind: "limit"; limit: "rows" | "bytes"; value: number; observed: number }
+  | { kind: "limit"; limit: LimitName; value: number; observed: number; truncated: boolean }
   | { kind: "copy"; direction: "in" | "out" }
   | { kind: "ready"; status: "I" | "T" | "E" }
   | { kind: "failure"; code: string; message: string; detail?: string | null };
@@ -68,9 +83,9 @@ export interface CoreConnection {
   describe(sql: string): number;
   execute(
     shapeId: number, sql: string, parameterTypes: Uint32Array, resultFormats: Uint8Array, parameters: Uint8Array,
-    rowFormat: RowFormat, maxRows: number, maxBytes: number,
+    rowForm: number, limits: Float64Array,
   ): number;
-  simple_query(sql: string, rowFormat: RowFormat, maxRows: number, maxBytes: number): number;
+  simple_query(sql: string, rowForm: number, limits: Float64Array): number;
   forget(shapeId: number): void;
   discard(): number;
   cancel_request(): Uint8Array;

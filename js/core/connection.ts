@@ -5,9 +5,10 @@
 import type { Config } from "../config.ts";
 import { fromErrorResponse, fromFailure, PgzError, ProtocolError, ResponseTooLargeError, UsageError } from "../errors.ts";
 import { connectionLost, reasonOf, tlsFailed } from "../sockets/contract.ts";
-import { EVENT, MORE, OUTPUT, ROWS, ROWS_FULL, type Core, type CoreConnection, type Event } from "./boundary.ts";
+import { EVENT, MORE, OUTPUT, ROWS, ROWS_FULL, type Column, type Core, type CoreConnection, type Event } from "./boundary.ts";
 import { sendCancelRequest } from "./cancel.ts";
 import type { Link } from "./dial.ts";
+import { checkNames } from "./form.ts";
 import { Operation, type Sink } from "./operation.ts";
 import { runtime } from "./runtime.ts";
 
@@ -186,8 +187,8 @@ export class Connection {
   #rows(operation: Operation, full: boolean): void {
     const { sink } = operation;
     if (operation.error || operation.abandoned) return this.core.dropRows();
-    if (full || (sink.streams && !operation.committed)) return this.#deliver(operation);
-    if (sink.streams) this.#flushTimer ??= setTimeout(() => this.#flush(operation), this.config.flushInterval);
+    if (full || (sink.streams && !sink.unhurried && !operation.committed)) return this.#deliver(operation);
+    if (sink.streams && !sink.unhurried) this.#flushTimer ??= setTimeout(() => this.#flush(operation), this.config.flushInterval);
   }
 
   /** Rows that come slower than `flushBytes` do not wait for ever. */
@@ -230,7 +231,7 @@ export class Connection {
         if (operation) operation.shape = event;
         break;
       case "columns":
-        if (!operation?.abandoned) operation?.sink.columns?.(event.columns);
+        if (operation && !operation.abandoned) this.#columns(operation, event.columns);
         break;
       case "complete":
         if (operation) ({ command: operation.command, rowCount: operation.rowCount } = event);
@@ -238,7 +239,7 @@ export class Connection {
       case "error": {
         const error = fromErrorResponse(event.fields, !this.established, { committed: operation?.committed });
         if (operation) {
-          operation.error ??= error;
+          if (!operation.truncated) operation.error ??= error;
           operation.bound ||= event.bound;
           operation.canceled ||= error.code === "57014";
         }
@@ -247,7 +248,7 @@ export class Connection {
         break;
       }
       case "limit":
-        if (operation) this.#interrupt(operation, new ResponseTooLargeError({ ...event, committed: operation.committed }));
+        if (operation) this.#limit(operation, event);
         break;
       case "copy":
         if (operation) {
@@ -267,6 +268,23 @@ export class Connection {
       case "failure":
         this.destroy(fromFailure(event, { committed: operation?.committed }));
     }
+  }
+
+  #columns(operation: Operation, columns: readonly Column[]): void {
+    const { sink } = operation;
+    try {
+      if (sink.unique) checkNames(columns);
+    } catch (cause) {
+      return this.#interrupt(operation, cause as PgzError);
+    }
+    sink.columns?.(columns);
+  }
+
+  #limit(operation: Operation, { limit, value, observed, truncated }: Event & { kind: "limit" }): void {
+    if (!truncated) return this.#interrupt(operation, new ResponseTooLargeError({ limit, value, observed, committed: operation.committed }));
+    operation.truncated = { limit, value, observed };
+    this.#deliver(operation);
+    this.abandon(operation);
   }
 
   #interrupt(operation: Operation, error: PgzError, cancel = true): void {

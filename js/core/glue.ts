@@ -6,7 +6,7 @@
 import type { CoreConnection } from "./boundary.ts";
 
 /** What crosses into a call. Texts and arrays go as a pointer and a length into memory that the callee frees. */
-type Argument = number | boolean | string | Uint8Array | Uint32Array | undefined;
+type Argument = number | boolean | string | Uint8Array | Uint32Array | Float64Array | undefined;
 
 type Export = (...given: number[]) => number | [pointer: number, length: number] | undefined;
 

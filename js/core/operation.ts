@@ -2,18 +2,31 @@
 //
 // Knows what the core has told about it so far. Must not know sockets, promises of users, or what a sink does with rows.
 import type { PgzError } from "../errors.ts";
-import type { Column } from "./boundary.ts";
+import type { Column, LimitName } from "./boundary.ts";
 import type { LearnedShape } from "./shapes.ts";
 
 /** Where the rows of an operation go. */
 export interface Sink {
   /** Rows are handed on as they come (the first at once, later ones by `flushInterval`), so they cannot be taken back. */
   readonly streams?: boolean;
+  /** Rows wait for `flushBytes` or the end, whatever the time: the consumer holds them back anyway. */
+  readonly unhurried?: boolean;
+  /** Two columns of one name are an error. */
+  readonly unique?: boolean;
   columns?(columns: readonly Column[]): void;
   /** Whole rows; a view that is valid until this returns. */
   rows?(view: Uint8Array): void;
   /** A promise while no more is wanted: nothing is read from the socket before it settles. */
   full?(): Promise<unknown> | undefined;
+}
+
+/** A result that was cut off by `onLimit: "truncate"`. */
+export interface Truncation {
+  readonly limit: LimitName;
+  /** The limit that was set. */
+  readonly value: number;
+  /** What it would have become with the row that is missing first. */
+  readonly observed: number;
 }
 
 export class Operation {
@@ -31,6 +44,8 @@ export class Operation {
   canceled = false;
   /** Rows have gone downstream. */
   committed = false;
+  /** A limit ended the result, which is no error. */
+  truncated: Truncation | undefined;
   /** The first thing that went wrong. */
   error: PgzError | undefined;
   shape: LearnedShape | undefined;

@@ -3,8 +3,9 @@
 // Knows shapes, parameters and the SQLSTATEs of stale statements. Must not know sockets, or what becomes of the rows.
 import { PostgresError } from "../errors.ts";
 import type { Query } from "../sql.ts";
-import type { CoreConnection, RowFormat } from "./boundary.ts";
+import type { CoreConnection } from "./boundary.ts";
 import type { Connection } from "./connection.ts";
+import type { Form } from "./form.ts";
 import type { Operation, Sink } from "./operation.ts";
 import { checkCount, declaredTypes, encodeParameters } from "./parameters.ts";
 import { serverKey, shapes, type Shape } from "./shapes.ts";
@@ -15,18 +16,10 @@ interface Caller {
   operate(connection: Connection, command: (handle: CoreConnection) => number, sink?: Sink): Operation;
 }
 
-export interface Execution {
-  readonly query: Query;
-  readonly format: RowFormat;
-  readonly maxRows: number;
-  readonly maxBytes: number;
-  /** A new one for each run: a second run starts from nothing. */
-  readonly sink: () => Sink;
-}
-
-/** The ended operation, or `undefined` when the call was over before. Rejects with what the call is to reject with. */
-export async function execute(call: Caller, connection: Connection, execution: Execution): Promise<Operation | undefined> {
-  const { query, format, maxRows, maxBytes } = execution;
+/** `sink` gives a new one for each run: a second run starts from nothing. The ended operation, or `undefined` when the call was over before. Rejects with what the call is to reject with. */
+export async function execute(
+  call: Caller, connection: Connection, query: Query, { form, limits }: Pick<Form, "form" | "limits">, sink: () => Sink,
+): Promise<Operation | undefined> {
   const { text, values } = query;
   checkCount(values);
   const server = serverKey(connection.config);
@@ -53,8 +46,11 @@ export async function execute(call: Caller, connection: Connection, execution: E
     connection.executed.add(id);
     const outsideTransaction = connection.transactionStatus === "I";
     const declared = declaredTypes(parameterTypes);
-    const operation = call.operate(connection, (handle) => handle.execute(id, text, declared, resultFormats, parameters, format, maxRows, maxBytes), execution.sink());
-    await operation.done;
+    const operation = call.operate(connection, (handle) => handle.execute(id, text, declared, resultFormats, parameters, form, Float64Array.from(limits)), sink());
+    // Cut off by a limit, the output is whole whatever becomes of the connection.
+    await operation.done.catch((lost: unknown) => {
+      if (!operation.truncated) throw lost;
+    });
     const { error, bound } = operation;
     if (error?.code === "SHAPE_CHANGED") shapes.forget(server, text);
     if (call.finished) return undefined;

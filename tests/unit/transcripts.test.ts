@@ -42,7 +42,9 @@ beforeAll(() => {
 /** JSON knows neither byte arrays nor `undefined`. Only `execute` has another array, of numbers: it comes first of the three. */
 function fromJson(value: unknown, index: number, { length }: unknown[]): unknown {
   if (!Array.isArray(value)) return value ?? undefined;
-  return length === 8 && index === 2 ? Uint32Array.from(value) : Uint8Array.from(value);
+  // The caps come last in `execute` and `simple_query`; the parameter types third in `execute`.
+  if (index > 0 && index === length - 1) return Float64Array.from(value);
+  return length === 7 && index === 2 ? Uint32Array.from(value) : Uint8Array.from(value);
 }
 
 /** `cut` says whether a piece ends before the server's byte of this number. */

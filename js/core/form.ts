@@ -1,0 +1,111 @@
+// From a call's options to how the core is to write rows, within which caps, and what HTTP calls the result.
+//
+// Knows formats and their options. Must not know calls, connections or streams.
+import { callOption, oneOf, type Config } from "../config.ts";
+import { UsageError } from "../errors.ts";
+import {
+  CSV_HEADER, INT8_AS_STRING, NUMERIC_AS_STRING, RENAME_DUPLICATES, ROWS_ARRAYS, ROWS_COLUMNAR, ROWS_CSV, ROWS_JSON, ROWS_NDJSON, ROWS_TOON, type Limits,
+} from "./boundary.ts";
+
+/** `ndjson`: an object per line; `json`: one array of objects; `columnar`: names once, rows as arrays; `toon`: pgz's; `csv`: RFC 4180. */
+export type Format = "ndjson" | "json" | "columnar" | "toon" | "csv";
+
+/** What may be asked of rows, whatever they become. */
+export interface RowOptions {
+  /** Default: the client's. 0: no limit. */
+  readonly maxRows?: number | undefined;
+  /** Of the output, what stands around the rows included. Default: the client's. 0: no limit. */
+  readonly maxBytes?: number | undefined;
+  /** Of one field, as the server sends it. Default: the client's. 0: no limit. */
+  readonly maxFieldBytes?: number | undefined;
+  /**
+   * `"truncate"`: a result that passes a limit ends there properly and says so, instead of failing. In NDJSON and JSON the last element is
+   * `{"$truncated":{"limit":…,"value":…,"rows":…}}`, in columnar form there is a member of that name; TOON and CSV have no place for it.
+   * Default: the client's.
+   */
+  readonly onLimit?: "error" | "truncate" | undefined;
+  /** Columns of one name: both keep it (as in the server's JSON), the second `id` becomes `id_2`, or `DUPLICATE_COLUMN`. Default: the client's. */
+  readonly duplicates?: "keep" | "rename" | "error" | undefined;
+  /** int8 values. Default: the client's, else text in JavaScript objects, bare digits in JSON. `"bigint"` in JSON: bare digits. */
+  readonly int8?: "string" | "number" | "bigint" | undefined;
+  /** numeric values. Default: the client's, else text in JavaScript objects, bare digits in JSON. */
+  readonly numeric?: "string" | "number" | undefined;
+}
+
+/** What may be asked of encoded output. */
+export interface FormatOptions extends RowOptions {
+  /** Default `"ndjson"`. */
+  readonly format?: Format | undefined;
+  /** `format: "csv"` begins with the columns' names. Default true. */
+  readonly header?: boolean | undefined;
+}
+
+const FORMATS: { readonly [Name in Format]: readonly [code: number, contentType: string] } = {
+  ndjson: [ROWS_NDJSON, "application/x-ndjson; charset=utf-8"],
+  json: [ROWS_JSON, "application/json"],
+  columnar: [ROWS_COLUMNAR, "application/json"],
+  toon: [ROWS_TOON, "text/plain; charset=utf-8"],
+  csv: [ROWS_CSV, "text/csv; charset=utf-8"],
+};
+
+/** One call's rows: the form as the core's number, the caps in its order. */
+export interface Form {
+  readonly form: number;
+  readonly limits: Limits;
+  readonly contentType: string;
+  /** Refuse columns of one name. */
+  readonly unique: boolean;
+}
+
+/** The form of encoded output. Throws before anything is sent. */
+export function outputForm(config: Config, options: FormatOptions): Form {
+  const { format = "ndjson", header = true } = options;
+  const [code, contentType] = FORMATS[oneOf(...Object.keys(FORMATS))(format, "format")];
+  oneOf(true, false)(header, "header");
+  const form = withOptions(config, options, code | (header ? CSV_HEADER : 0), "number", contentType);
+  if (form.limits[3] && /toon|csv/.test(format)) {
+    throw new UsageError("INVALID_OPTION", `Option "onLimit" cannot be "truncate" for ${format}, which has no place for a mark: use "error", or another format.`);
+  }
+  return form;
+}
+
+/** The form of rows that become JavaScript values. */
+export function valueForm(config: Config, options: RowOptions): Form {
+  return withOptions(config, options, ROWS_ARRAYS, "string", "");
+}
+
+function withOptions(config: Config, options: RowOptions, code: number, digits: "string" | "number", contentType: string): Form {
+  const duplicates = callOption(config, "duplicates", options.duplicates);
+  const limit = (name: "maxRows" | "maxBytes" | "maxFieldBytes") => callOption(config, name, options[name]);
+  const isText = (name: "int8" | "numeric") => {
+    const policy = callOption(config, name, options[name]) ?? digits;
+    // A bigint is made from text; in JSON it is its digits.
+    return (policy === "bigint" ? digits : policy) === "string";
+  };
+  return {
+    form: code | (isText("int8") ? INT8_AS_STRING : 0) | (isText("numeric") ? NUMERIC_AS_STRING : 0) | (duplicates === "rename" ? RENAME_DUPLICATES : 0),
+    limits: [limit("maxRows"), limit("maxBytes"), limit("maxFieldBytes"), callOption(config, "onLimit", options.onLimit) === "truncate" ? 1 : 0],
+    contentType,
+    unique: duplicates === "error",
+  };
+}
+
+/** For `duplicates: "error"`. */
+export function checkNames(columns: readonly { readonly name: string }[]): void {
+  const seen = new Set<string>();
+  for (const { name } of columns) {
+    if (seen.has(name)) throw new UsageError("DUPLICATE_COLUMN", `Two columns are called "${name}": give one another name with AS, or set option "duplicates".`);
+    seen.add(name);
+  }
+}
+
+/** The core's rule of `duplicates: "rename"` (src/encode/header.rs), for property names. */
+export function uniqueNames(names: readonly string[]): string[] {
+  const used: string[] = [];
+  for (const name of names) {
+    let unique = name;
+    for (let number = 2; used.includes(unique); number++) unique = `${name}_${number}`;
+    used.push(unique);
+  }
+  return used;
+}

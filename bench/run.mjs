@@ -1,8 +1,8 @@
 // `make bench CASE=<case>`: finds the case, installs the peers, starts a server, prints a table, writes bench/results/<case>.json.
 //
-// Knows cases by their folder: bench/<case>/case.mjs exports `run({ server, option })` -> `{ rows, failures }`. What a case measures
-// and checks is its own business; the format of the results is the one below. `RESULTS=<folder>` writes there instead: for a try
-// with few rows, whose figures are not to be published.
+// Knows cases by their folder: bench/<case>/case.mjs exports `run({ server, option })` -> `{ rows, failures }`, and `needsServer = false`
+// where it goes without PostgreSQL. What a case measures and checks is its own business; the format of the results is the one below.
+// `RESULTS=<folder>` writes there instead: for a try with few rows, whose figures are not to be published.
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -26,9 +26,9 @@ const results = path.resolve(option("RESULTS") ?? here("results"));
 mkdirSync(results, { recursive: true });
 write("size", await sizes());
 
-const { servers, stop } = await startServers({ majors: [18] });
+const { run, needsServer = true } = await import(`./${name}/case.mjs`);
+const { servers, stop } = needsServer ? await startServers({ majors: [18] }) : { servers: [], stop: () => {} };
 try {
-  const { run } = await import(`./${name}/case.mjs`);
   const before = load();
   const { rows, failures } = await run({ server: servers[0], option });
   const result = {

@@ -26,7 +26,7 @@ export async function versions(server) {
     deno: of("deno", tools),
     bun: of("bun", tools),
     workerd: of("workerd", tools),
-    postgresql: String(server.major),
+    ...(server ? { postgresql: String(server.major) } : {}),
     rustc: tool("rustc", "--version"),
     go: tool("go", "env", "GOVERSION"),
     commit: tool("git", "rev-parse", "--short", "HEAD"),

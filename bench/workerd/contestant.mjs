@@ -8,7 +8,7 @@ import { sha256 } from "../lib/child.mjs";
 import { linesOf } from "../ndjson/formats.mjs";
 import { start } from "../lib/worker.mjs";
 
-/** `{ ask, stop, pid, inspector }`, with the requests and answers of ndjson/child.mjs. `options` go to the Worker as bindings. */
+/** `{ ask, stop, pid, inspector }`, with the requests and answers of ndjson/child.mjs. `options`: `{ inspectorPort }`. */
 export async function startWorkerd(library, name, url, options = {}) {
   // workerd inherits the CPU that its host is pinned to; who reads the answer is this process, which is not pinned.
   const host = start(name, [process.execPath, fileURLToPath(new URL("host.mjs", import.meta.url)), JSON.stringify({ library, bindings: { URL: url }, ...options })]);

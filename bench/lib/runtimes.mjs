@@ -30,7 +30,7 @@ export function pgx() {
   const binary = at(".cache/bench/pgx");
   mkdirSync(at(".cache/bench"), { recursive: true });
   const built = spawnSync("go", ["build", "-o", binary, "."], { cwd: at("bench/replay/pgx"), stdio: ["ignore", 2, 2] });
-  if (built.error) throw new Error(`pgx is one of the peers, and Go (https://go.dev/dl) is missing: ${built.error.message}. RUNTIMES=node leaves it out`);
+  if (built.error) throw new Error(`pgx is one of the peers, and Go (https://go.dev/dl) is missing: ${built.error.message}`);
   if (built.status !== 0) throw new Error("bench/replay/pgx could not be built, see above");
   return [binary];
 }

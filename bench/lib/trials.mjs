@@ -5,15 +5,15 @@
 import { median, shuffled, summary } from "./statistics.mjs";
 
 /**
- * `trials` rounds in random order behind one warm-up round: key -> samples `{ cpu, wall, …answer }` in milliseconds. `verify` gets
- * each answer, the warm-up's too, and throws when it is wrong.
+ * `trials` rounds in random order behind one warm-up round: key -> samples `{ cpu, wall, …answer }` in milliseconds. `request` is for
+ * all, or gives each its own; `verify` gets each answer, the warm-up's too, and throws when it is wrong.
  */
 export async function interleaved(contestants, request, trials, verify) {
   const samples = new Map(contestants.map(({ key }) => [key, []]));
   for (let trial = -1; trial < trials; trial++) {
     for (const contestant of shuffled(contestants)) {
       const idle = await contestant.ask({ idle: 100 });
-      const got = await contestant.ask(request);
+      const got = await contestant.ask(typeof request === "function" ? request(contestant) : request);
       verify(contestant, got);
       if (trial < 0) continue; // warm-up
       samples.get(contestant.key).push({ ...got, cpu: Math.max(0, got.cpu_ms - (idle.cpu_ms / idle.wall_ms) * got.wall_ms), wall: got.wall_ms });

@@ -17,6 +17,7 @@ export async function run({ server, option }) {
   const times = Number(option("TIMES") ?? 5);
   const trials = Number(option("TRIALS") ?? 9);
   const shapes = wantedShapes(option);
+  const native = pgx();
   const running = [];
   const begin = (name, words, options) => {
     running.push(start(name, words, options));
@@ -27,7 +28,7 @@ export async function run({ server, option }) {
     const { port } = await stand.ask({ hello: true });
     const url = `postgres://replay@127.0.0.1:${port}/app?sslmode=disable`;
     const contestants = libraries.map(([library, runtime]) => {
-      const words = runtime === "native" ? [...pgx(), url] : command(runtime, child, library, url);
+      const words = runtime === "native" ? [...native, url] : command(runtime, child, library, url);
       return { key: library, library, runtime, ...begin(library, words) };
     });
     const result = { rows: [], failures: [] };

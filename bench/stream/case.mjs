@@ -3,12 +3,14 @@
 //
 // Three measurements: (1) process CPU less its idle, ROWS rows, every contestant in random order per round; (2) CPU of each mode, ours on
 // Node; (3) wall time of PAIR_ROWS rows in pairs (ours, drain), as the median of the paired ratios. Each run's bytes are compared with
-// those of a checked run, whose content is compared with the server's own to_json: bytes (ours, pgx) or values (peers).
+// those of a checked run, whose content is compared with the server's own to_json: bytes (ours, pgx) or values (peers). The Workers, whose
+// throughput is compared, read the same rows from tables.
 //
 //   ROWS TRIALS PAIR_ROWS PAIRS          how much          SHAPES RUNTIMES FORMATS          which, separated by commas
 import { serverTruth } from "../lib/content.mjs";
 import { wantedRuntimes } from "../lib/runtimes.mjs";
 import { wantedShapes } from "../lib/shapes.mjs";
+import { asTables } from "../lib/tables.mjs";
 import { shuffled, summary } from "../lib/statistics.mjs";
 import { compareCpu, cost, interleaved, ndjsonShare, resultRows } from "../lib/trials.mjs";
 import { pin, SERVER_CPU } from "../lib/worker.mjs";
@@ -34,7 +36,11 @@ export async function run({ server, option }) {
   try {
     const ours = contestants.find((one) => one.key === node);
     const formats = ours ? await availableModes(ours, option("FORMATS")?.split(",") ?? modes) : [];
-    for (const [shape, sql] of shapes) add(await cpu(contestants, server, shape, sql(rows), { rows, trials }));
+    const tables = runtimes.includes("workerd") ? await asTables(server, shapes, rows) : new Map();
+    for (const [shape, sql] of shapes) {
+      const queries = ({ runtime }) => ({ shape, sql: runtime === "workerd" ? tables.get(shape) : sql(rows) });
+      add(await cpu(contestants, server, shape, queries, { rows, trials }));
+    }
     for (const [shape, sql] of shapes) if (formats.length > 0) add(await modeCpu(ours, formats, server, shape, sql(rows), { rows, trials }));
     const drain = contestants.find(({ library }) => library === "drain");
     for (const [shape, sql] of shapes) if (drain && pairs > 0) add(await walls([ours, drain], shape, sql(pairRows), { pairRows, pairs }));
@@ -46,11 +52,11 @@ export async function run({ server, option }) {
 
 // -- CPU ------------------------------------------------------------------------------------------------------------------
 
-async function cpu(contestants, server, shape, sql, { rows, trials }) {
-  const expected = await check(contestants, server, shape, sql);
-  const samples = await interleaved(contestants, { shape, sql }, trials, (contestant, { bytes }) => same(contestant, shape, bytes, expected.get(contestant.key)));
+async function cpu(contestants, server, shape, queries, { rows, trials }) {
+  const expected = await check(contestants, server, shape, queries);
+  const samples = await interleaved(contestants, queries, trials, (contestant, { bytes }) => same(contestant, shape, bytes, expected.get(contestant.key)));
   const found = contestants.flatMap((contestant) =>
-    resultRows(contestant, shape, { rows }, samples.get(contestant.key), {
+    resultRows(contestant, shape, { rows, ...(contestant.runtime === "workerd" ? { from: "table" } : {}) }, samples.get(contestant.key), {
       cpu_ms: ["ms", ({ cpu }) => cpu],
       wall_ms: ["ms", ({ wall }) => wall],
       mb_per_s: ["MB/s", ({ wall, bytes }) => bytes / 1000 / wall],
@@ -60,12 +66,12 @@ async function cpu(contestants, server, shape, sql, { rows, trials }) {
   return { rows: found, failures: targets(samples, shape) };
 }
 
-/** Each contestant's number of bytes for this query, after their content has been found right. */
-async function check(contestants, server, shape, sql) {
-  const truth = await serverTruth(server.appUrl, sql);
+/** Each contestant's number of bytes, after their content has been found right. `queries`: contestant -> its request for the same rows. */
+async function check(contestants, server, shape, queries) {
+  const truth = await serverTruth(server.appUrl, queries(contestants[0]).sql);
   const expected = new Map();
   for (const contestant of contestants) {
-    const got = await contestant.ask({ shape, sql, check: true });
+    const got = await contestant.ask({ ...queries(contestant), check: true });
     expected.set(contestant.key, got.bytes);
     if (contestant.library === "drain") continue;
     if (got.lines !== truth.lines) throw new Error(`${contestant.key}, ${shape}: ${got.lines} lines instead of ${truth.lines}`);

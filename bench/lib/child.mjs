@@ -3,15 +3,18 @@ import { createHash } from "node:crypto";
 import process from "node:process";
 import { createInterface } from "node:readline";
 
-/** Answers each request with what `handle` gives; `{ idle }` and `{ collect }` by itself. Ends with stdin. */
-export function serve(handle) {
+/** Answers each request with what `handle` gives; `{ idle }` by itself. Ends with stdin, behind what `end` has to do. */
+export function serve(handle, end = () => {}) {
   const lines = createInterface({ input: process.stdin });
   lines.on("line", async (line) => {
     const request = JSON.parse(line);
     const reply = await answer(handle, request).catch((error) => ({ error: String(error?.stack ?? error) }));
     process.stdout.write(`${JSON.stringify(reply)}\n`);
   });
-  lines.on("close", () => process.exit(0));
+  lines.on("close", async () => {
+    await end();
+    process.exit(0);
+  });
 }
 
 const answer = async (handle, request) =>

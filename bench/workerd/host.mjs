@@ -41,7 +41,7 @@ const miniflare = new Miniflare({
 });
 const address = (await miniflare.ready).href;
 const inspector = inspectorPort === undefined ? undefined : (await miniflare.getInspectorURL()).href;
-serve(async () => ({ address, pid: workerd(), inspector }));
+serve(async () => ({ address, pid: workerd(), inspector }), () => miniflare.dispose());
 
 /** The workerd among this process's children. */
 function workerd() {

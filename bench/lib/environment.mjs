@@ -25,7 +25,7 @@ export async function versions(server) {
     node: process.versions.node,
     deno: of("deno", tools),
     bun: of("bun", tools),
-    workerd: of("workerd", tools),
+    workerd: process.env.MINIFLARE_WORKERD_PATH ? tool(process.env.MINIFLARE_WORKERD_PATH, "--version") : of("workerd", tools),
     ...(server ? { postgresql: String(server.major) } : {}),
     rustc: tool("rustc", "--version"),
     go: tool("go", "env", "GOVERSION"),

@@ -10,9 +10,10 @@ const END = "<!-- /numbers -->";
 
 const stream = read("stream");
 const size = read("size");
+const onNode = stream.rows.filter(({ runtime, config }) => runtime === "node" && !config.format);
 
 function cell(shape, library, metric = "cpu_ms") {
-  const row = stream.rows.find((one) => one.shape === shape && one.library === library && one.metric === metric);
+  const row = onNode.find((one) => one.shape === shape && one.library === library && one.metric === metric);
   if (!row) throw new Error(`stream.json has no ${metric} of ${library} for ${shape}`);
   const text = (value) => (metric === "cpu_ms" ? value.toFixed(value < 10 ? 1 : 0) : value.toFixed(2));
   return `${text(row.median)} (${text(row.min)}-${text(row.max)})`;
@@ -20,8 +21,8 @@ function cell(shape, library, metric = "cpu_ms") {
 
 function section() {
   const { machine, versions, date } = stream;
-  const shapes = [...new Set(stream.rows.map(({ shape }) => shape))];
-  const libraries = [...new Set(stream.rows.filter(({ metric }) => metric === "cpu_ms").map(({ library }) => library))];
+  const shapes = [...new Set(onNode.map(({ shape }) => shape))];
+  const libraries = [...new Set(onNode.filter(({ metric }) => metric === "cpu_ms").map(({ library }) => library))];
   const rows = stream.rows.find(({ metric }) => metric === "cpu_ms").config.rows.toLocaleString("en");
   const pairs = stream.rows.find(({ metric }) => metric === "wall_ratio_to_drain").config.rows.toLocaleString("en");
   return [

@@ -1,9 +1,11 @@
 // `make bench CASE=<case>`: finds the case, installs the peers, starts a server, prints a table, writes bench/results/<case>.json.
 //
-// Knows cases by their folder: bench/<case>/case.mjs exports `run({ server, environment })` -> rows. What a case measures and
-// checks is its own business; the format of the results is the one below.
+// Knows cases by their folder: bench/<case>/case.mjs exports `run({ server, option })` -> `{ rows, failures }`, and `needsServer = false`
+// where it goes without PostgreSQL. What a case measures and checks is its own business; the format of the results is the one below.
+// `RESULTS=<folder>` writes there instead: for a try with few rows, whose figures are not to be published.
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { build, sizes } from "../scripts/build.mjs";
 import { startServers } from "../tests/servers/index.mjs";
@@ -20,12 +22,13 @@ if (!existsSync(here(`${name}/case.mjs`))) {
 const installed = spawnSync("npm", ["install", "--no-audit", "--no-fund", "--loglevel=error"], { cwd: here("."), stdio: ["ignore", 2, 2] });
 if (installed.status !== 0) process.exit(1);
 await build();
-mkdirSync(here("results"), { recursive: true });
-writeFileSync(here("results/size.json"), `${JSON.stringify(await sizes(), null, 2)}\n`);
+const results = path.resolve(option("RESULTS") ?? here("results"));
+mkdirSync(results, { recursive: true });
+write("size", await sizes());
 
-const { servers, stop } = await startServers({ majors: [18] });
+const { run, needsServer = true } = await import(`./${name}/case.mjs`);
+const { servers, stop } = needsServer ? await startServers({ majors: [18] }) : { servers: [], stop: () => {} };
 try {
-  const { run } = await import(`./${name}/case.mjs`);
   const before = load();
   const { rows, failures } = await run({ server: servers[0], option });
   const result = {
@@ -35,15 +38,19 @@ try {
     versions: await versions(servers[0]),
     rows,
   };
-  writeFileSync(here(`results/${name}.json`), `${JSON.stringify(result, null, 2)}\n`);
+  write(name, result);
   print(rows);
   for (const failure of failures) console.log(`NOT REACHED: ${failure}`);
 } finally {
   await stop();
 }
 
+function write(what, content) {
+  writeFileSync(path.join(results, `${what}.json`), `${JSON.stringify(content, null, 2)}\n`);
+}
+
 function print(rows) {
-  console.log(["shape", "library", "metric", "median", "min", "max", "trials"].join("\t"));
+  console.log(["shape", "library", "runtime", "metric", "median", "min", "max", "trials"].join("\t"));
   const number = (value) => (Math.abs(value) < 10 ? value.toFixed(3) : value.toFixed(1));
-  for (const row of rows) console.log([row.shape, row.library, `${row.metric}`, number(row.median), number(row.min), number(row.max), row.trials].join("\t"));
+  for (const row of rows) console.log([row.shape, row.library, row.runtime, row.config?.format ? `${row.metric} ${row.config.format}` : row.metric, number(row.median), number(row.min), number(row.max), row.trials].join("\t"));
 }

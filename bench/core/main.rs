@@ -1,6 +1,7 @@
-//! The encoder alone, natively: nanoseconds per row and per value. `cargo bench --bench core`.
+//! The encoder alone, natively: nanoseconds per row of each shape and per value of each type, the speed of the escape scan, allocations
+//! per row. `cargo bench --bench core` prints a line of JSON per figure, `make bench CASE=core` makes a table of them.
 //!
-//! Each line is the best of many passes over the same rows, so the figure is the code's and not the machine's mood.
+//! A figure is the median of nine trials, with the best and the worst; a trial is the median of its passes over the same rows.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
@@ -9,46 +10,124 @@ mod shapes;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use pgz_edge::encode::{Output, RowFormat};
+use pgz_edge::encode::{Output, Plan, RowFormat};
 use shapes::Shape;
 
 const ROWS: i32 = 10_000;
+const TRIALS: usize = 9;
+const TRIAL: Duration = Duration::from_millis(30);
 
 fn main() {
-    println!(
-        "{:<18} {:>10} {:>10} {:>10}",
-        "shape", "ns/row", "bytes/row", "MB/s"
-    );
-    for shape in shapes::shapes(ROWS)
-        .iter()
-        .chain(&shapes::type_shapes(ROWS))
-    {
-        report(shape);
+    for shape in shapes::shapes(ROWS) {
+        per_row(&shape, shape.name);
+    }
+    for shape in shapes::type_shapes(ROWS) {
+        per_row(&shape, &format!("type {}", shape.name));
+    }
+    for shape in shapes::scan_shapes(100) {
+        scan(&shape);
     }
 }
 
-fn report(shape: &Shape) {
-    let plan = shape.plan(RowFormat::Ndjson);
-    let mut out = Output::default();
-    let mut best = Duration::MAX;
-    let until = Instant::now() + Duration::from_millis(300);
-    while Instant::now() < until {
-        out.clear(usize::MAX);
-        let start = Instant::now();
-        for row in &shape.rows {
-            plan.encode_row(black_box(row), &mut out).unwrap();
-        }
-        best = best.min(start.elapsed());
-        black_box(&out);
-    }
+fn per_row(shape: &Shape, name: &str) {
     let rows = shape.rows.len() as f64;
-    let nanoseconds = best.as_nanos() as f64;
-    let bytes = out.len() as f64;
-    println!(
-        "{:<18} {:>10.1} {:>10.1} {:>10.0}",
-        shape.name,
-        nanoseconds / rows,
-        bytes / rows,
-        bytes / nanoseconds * 1000.0
+    let pass = Pass::new(shape);
+    let bytes = pass.bytes;
+    let (allocations, trials) = pass.measure();
+    let samples: Vec<f64> = trials.iter().map(|ns| ns / rows).collect();
+    print(name, "ns_per_row", "ns", &samples);
+    let samples: Vec<f64> = trials.iter().map(|ns| bytes / ns * 1000.0).collect();
+    print(name, "mb_per_s", "MB/s", &samples);
+    print(name, "allocs_per_row", "count", &[allocations / rows]);
+}
+
+/// One long text per row, so that all is scanning and copying. Megabytes of what goes in.
+fn scan(shape: &Shape) {
+    let bytes: usize = shape.rows.iter().map(Vec::len).sum();
+    let (_, trials) = Pass::new(shape).measure();
+    let samples: Vec<f64> = trials.iter().map(|ns| bytes as f64 / ns * 1000.0).collect();
+    print(shape.name, "mb_per_s", "MB/s", &samples);
+}
+
+/// All rows of a shape, encoded into one buffer that has its size already.
+struct Pass<'a> {
+    shape: &'a Shape,
+    plan: Plan,
+    out: Output,
+    bytes: f64,
+}
+
+impl<'a> Pass<'a> {
+    fn new(shape: &'a Shape) -> Pass<'a> {
+        let plan = shape.plan(RowFormat::Ndjson);
+        let mut pass = Pass {
+            shape,
+            plan,
+            out: Output::default(),
+            bytes: 0.0,
+        };
+        pass.run();
+        pass.bytes = pass.out.len() as f64;
+        pass.check();
+        pass
+    }
+
+    fn run(&mut self) {
+        self.out.clear(usize::MAX);
+        for row in &self.shape.rows {
+            self.plan.encode_row(black_box(row), &mut self.out).unwrap();
+        }
+        black_box(&self.out);
+    }
+
+    /// Every row is one line of JSON.
+    fn check(&self) {
+        let lines = self.out.as_slice().strip_suffix(b"\n").unwrap();
+        let mut count = 0;
+        for line in lines.split(|byte| *byte == b'\n') {
+            serde_json::from_slice::<serde::de::IgnoredAny>(line).unwrap();
+            count += 1;
+        }
+        assert_eq!(count, self.shape.rows.len(), "{}", self.shape.name);
+    }
+
+    /// Allocations of a pass, and its nanoseconds in each trial.
+    fn measure(mut self) -> (f64, Vec<f64>) {
+        let allocations = allocation_counter::measure(|| self.run()).count_total;
+        let trials = (0..TRIALS).map(|_| self.trial()).collect();
+        (allocations as f64, trials)
+    }
+
+    fn trial(&mut self) -> f64 {
+        let until = Instant::now() + TRIAL;
+        let mut passes = Vec::new();
+        while Instant::now() < until {
+            let start = Instant::now();
+            self.run();
+            passes.push(start.elapsed().as_nanos() as f64);
+        }
+        sorted(&passes)[passes.len() / 2]
+    }
+}
+
+fn print(shape: &str, metric: &str, unit: &str, samples: &[f64]) {
+    let sorted = sorted(samples);
+    let count = sorted.len() as f64;
+    let mean = sorted.iter().sum::<f64>() / count;
+    let variance = sorted.iter().map(|one| (one - mean).powi(2)).sum::<f64>() / count;
+    let (median, min, max) = (
+        sorted[sorted.len() / 2],
+        sorted[0],
+        sorted[sorted.len() - 1],
     );
+    println!(
+        r#"{{"shape":"{shape}","library":"pgz-edge","runtime":"native","config":{{"rows":{ROWS}}},"metric":"{metric}","unit":"{unit}","median":{median},"min":{min},"max":{max},"stddev":{},"trials":{count}}}"#,
+        variance.sqrt(),
+    );
+}
+
+fn sorted(samples: &[f64]) -> Vec<f64> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted
 }

@@ -147,6 +147,33 @@ pub fn type_shapes(count: i32) -> Vec<Shape> {
     ]
 }
 
+/// Texts of 64 KiB: what the escape scan has to go through.
+#[allow(dead_code)] // for the bench only; the allocation test shares this file
+pub fn scan_shapes(count: i32) -> Vec<Shape> {
+    let one = |name, piece: &str| Shape {
+        name,
+        columns: &[("v", oid::TEXT)],
+        rows: (0..count)
+            .map(|_| data_row(&[Some(piece.repeat(65_536 / piece.len()).into())]))
+            .collect(),
+    };
+    vec![
+        one(
+            "escape_scan plain",
+            "a text without any of them, of 48 letters, says  ",
+        ),
+        one(
+            "escape_scan utf8",
+            "ein Text, der schöne Wörter hat: übermäßig höflich ",
+        ),
+        one(
+            "escape_scan quotes",
+            "one \"quoted\" word in each 48 letters of this text",
+        ),
+        one("escape_scan dense", "\"\\\n"),
+    ]
+}
+
 fn data_row(fields: &[Option<Vec<u8>>]) -> Vec<u8> {
     let mut body = (fields.len() as u16).to_be_bytes().to_vec();
     for field in fields {

@@ -12,17 +12,23 @@ export function machine() {
 export const load = () => Number(os.loadavg()[0].toFixed(2));
 
 export async function versions(server) {
-  const of = (name) => JSON.parse(readFileSync(new URL(`../node_modules/${name}/package.json`, import.meta.url), "utf8")).version;
-  const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8"));
+  const text = (name) => readFileSync(new URL(`../${name}`, import.meta.url), "utf8");
+  const of = (name, folder = "node_modules") => JSON.parse(text(`${folder}/${name}/package.json`)).version;
+  const tools = "../node_modules";
   return {
-    "pgz-edge": version,
+    "pgz-edge": JSON.parse(text("../package.json")).version,
     "postgres.js": of("postgres"),
     pg: of("pg"),
     "pg-query-stream": of("pg-query-stream"),
     "pg-copy-streams": of("pg-copy-streams"),
+    pgx: /pgx\/v5 v(\S+)/.exec(text("replay/pgx/go.mod"))[1],
     node: process.versions.node,
-    postgresql: String(server.major),
+    deno: of("deno", tools),
+    bun: of("bun", tools),
+    workerd: process.env.MINIFLARE_WORKERD_PATH ? tool(process.env.MINIFLARE_WORKERD_PATH, "--version") : of("workerd", tools),
+    ...(server ? { postgresql: String(server.major) } : {}),
     rustc: tool("rustc", "--version"),
+    go: tool("go", "env", "GOVERSION"),
     commit: tool("git", "rev-parse", "--short", "HEAD"),
   };
 }

@@ -1,50 +1,58 @@
-// A library under measurement in a process of its own, pinned to a CPU; the case talks to it over IPC.
+// A library under measurement in a process of its own, pinned to a CPU: the case's side. It talks in lines of JSON over stdin and
+// stdout, because that is what Node, Deno, Bun and a Go program have in common (lib/child.mjs is the other side).
 //
-// The process stays for all trials of its library (warm code, as in a service). CPU time is the process's own, user and system.
-import { fork, spawnSync } from "node:child_process";
+// The process stays for all trials of its library (warm code, as in a service). It ends when its stdin does, so none is left over.
+import { spawn, spawnSync } from "node:child_process";
+import { createInterface } from "node:readline";
 
-export async function start(file, parameters, cpu) {
-  const child = fork(file, parameters, { execArgv: ["--expose-gc"], stdio: ["ignore", "inherit", "inherit", "ipc"] });
-  pin(child.pid, cpu);
+/** The client under measurement and the server it asks each have a CPU of their own. */
+export const CLIENT_CPU = 0;
+export const SERVER_CPU = 1;
+
+const hasTaskset = spawnSync("taskset", ["-p", String(process.pid)], { stdio: "ignore" }).status === 0;
+
+/** `{ pid, ask, stop }`. `ask` sends one request and gives its answer; one that says `error` throws. */
+export function start(name, [command, ...parameters], { cpu = CLIENT_CPU, env = {} } = {}) {
+  const pinned = hasTaskset ? ["taskset", "-c", String(cpu), command, ...parameters] : [command, ...parameters];
+  const child = spawn(pinned[0], pinned.slice(1), { stdio: ["pipe", "pipe", "inherit"], env: { ...process.env, DENO_NO_UPDATE_CHECK: "1", ...env } });
   let waiting;
-  child.on("message", (message) => waiting?.resolve(message));
-  child.on("exit", (code) => waiting?.reject(new Error(`${parameters[0]} ended with code ${code}`)));
-  const ask = (request) =>
+  let gone;
+  const end = (reason) => {
+    gone ??= new Error(`${name} ${reason}`);
+    waiting?.reject(gone);
+  };
+  createInterface({ input: child.stdout }).on("line", (line) => {
+    if (line.startsWith("{")) waiting?.resolve(JSON.parse(line));
+    else console.error(`${name}: ${line}`); // a library that talks
+  });
+  child.on("error", (error) => end(`did not start: ${error.message}`));
+  child.on("exit", (code, signal) => end(`ended with ${signal ?? `status ${code}`}`));
+  child.stdin.on("error", () => {}); // "exit" says more
+  const answer = (request) =>
     new Promise((resolve, reject) => {
+      if (gone) return reject(gone);
       waiting = { resolve, reject };
-      child.send(request);
+      child.stdin.write(`${JSON.stringify(request)}\n`);
     });
-  const answer = async (request) => {
-    const reply = await ask(request);
-    if (reply.error) throw new Error(`${parameters[0]}, ${request.shape}: ${reply.error}`);
+  const ask = async (request) => {
+    const reply = await answer(request);
+    if (reply.error) throw new Error(`${name}, ${request.shape ?? "start"}: ${reply.error}`);
     return reply;
   };
-  return { ask: answer, stop: () => child.kill() };
+  const stop = () =>
+    new Promise((resolve) => {
+      if (gone) return resolve();
+      const kill = setTimeout(() => child.kill("SIGKILL"), 3000);
+      child.on("exit", () => {
+        clearTimeout(kill);
+        resolve();
+      });
+      child.stdin.end();
+    });
+  return { pid: child.pid, ask, stop };
 }
 
-/** No-op where there is no taskset or only one CPU: the figures then are what they are. */
+/** No-op where there is no taskset or only one CPU: the figures then are what they are. Processes it starts later inherit it. */
 export function pin(pid, cpu) {
   spawnSync("taskset", ["-a", "-p", "-c", String(cpu), String(pid)], { stdio: "ignore" });
-}
-
-/** In the child: answers each request with what `handle` gives. */
-export function serve(handle) {
-  process.on("message", async (request) => {
-    try {
-      process.send(await handle(request));
-    } catch (error) {
-      process.send({ error: error.stack ?? String(error) });
-    }
-  });
-}
-
-/** Runs `work` and gives its result with wall and CPU milliseconds. */
-export async function timed(work) {
-  globalThis.gc?.();
-  const cpu = process.cpuUsage();
-  const start = performance.now();
-  const result = await work();
-  const wall_ms = performance.now() - start;
-  const { user, system } = process.cpuUsage(cpu);
-  return { ...result, wall_ms, cpu_ms: (user + system) / 1000 };
 }

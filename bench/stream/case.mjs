@@ -1,121 +1,169 @@
-// CASE=stream: a query's rows as NDJSON bytes on Node, ours against its peers, and against a socket that drops the same rows.
+// CASE=stream: a query's rows as NDJSON bytes, ours against its peers on Node, Deno, Bun and in workerd, against pgx in Go, and against
+// a socket that drops the same rows; then the other output modes against NDJSON.
 //
-// Two measurements, each in one interleaved run: (1) process CPU less its idle, 100,000 rows, every library in random order per
-// round; (2) wall time of 1,000,000 rows in pairs (ours, drain), as the median of the paired ratios. Every run's bytes are
-// compared with those of a checked run, whose content is compared with the server's own to_json (ours) or, parsed, with ours (peers).
-import { createHash } from "node:crypto";
-import { fileURLToPath } from "node:url";
-import pg from "pg";
-import { isDeepStrictEqual } from "node:util";
-import { pin, start } from "../lib/worker.mjs";
-import { median, shuffled, summary } from "../lib/statistics.mjs";
-import { shapes } from "./shapes.mjs";
+// Three measurements: (1) process CPU less its idle, ROWS rows, every contestant in random order per round; (2) CPU of each mode, ours on
+// Node; (3) wall time of PAIR_ROWS rows in pairs (ours, drain), as the median of the paired ratios. Each run's bytes are compared with
+// those of a checked run, whose content is compared with the server's own to_json: bytes (ours, pgx) or values (peers). The Workers, whose
+// throughput is compared, read the same rows from tables.
+//
+//   ROWS TRIALS PAIR_ROWS PAIRS          how much          SHAPES RUNTIMES FORMATS          which, separated by commas
+import { serverTruth } from "../lib/content.mjs";
+import { wantedRuntimes } from "../lib/runtimes.mjs";
+import { wantedShapes } from "../lib/shapes.mjs";
+import { asTables } from "../lib/tables.mjs";
+import { shuffled, summary } from "../lib/statistics.mjs";
+import { compareCpu, cost, interleaved, ndjsonShare, resultRows } from "../lib/trials.mjs";
+import { pin, SERVER_CPU } from "../lib/worker.mjs";
+import { key, startContestants } from "./contestants.mjs";
 
-const libraries = ["pgz-edge", "postgres.js", "postgres.js cursor", "pg", "pg-query-stream", "pg-copy-streams", "drain"];
-const CLIENT_CPU = 0;
-const BACKEND_CPU = 1;
-/** Ours may need this share of the cheaper form of each peer. */
-const CPU_SHARE = { mixed_5col: 1 / 7 };
 const WALL_RATIO = 1.1;
+const MODE_SHARE = 1.15;
+const modes = ["json", "columnar", "toon", "csv"];
+const node = key("pgz-edge", "node");
 
 export async function run({ server, option }) {
   const rows = Number(option("ROWS") ?? 100_000);
   const trials = Number(option("TRIALS") ?? 9);
   const pairRows = Number(option("PAIR_ROWS") ?? 1_000_000);
   const pairs = Number(option("PAIRS") ?? 9);
+  const shapes = wantedShapes(option);
+  const runtimes = wantedRuntimes(option, ["node", "native", "deno", "bun", "workerd"]);
 
-  const children = new Map();
+  if (server.own) pin(server.pid, SERVER_CPU); // backends inherit it
+  const { contestants, stop } = await startContestants(runtimes, server);
+  const result = { rows: [], failures: [] };
+  const add = ({ rows, failures }) => void (result.rows.push(...rows), result.failures.push(...failures));
   try {
-    for (const library of libraries) {
-      const child = await start(fileURLToPath(new URL("child.mjs", import.meta.url)), [library, `${server.appUrl.split("?")[0]}?sslmode=disable`], CLIENT_CPU);
-      const { backend } = await child.ask({ hello: true });
-      if (server.own) pin(backend, BACKEND_CPU);
-      children.set(library, child);
+    const ours = contestants.find((one) => one.key === node);
+    const formats = ours ? await availableModes(ours, option("FORMATS")?.split(",") ?? modes) : [];
+    const tables = runtimes.includes("workerd") ? await asTables(server, shapes, rows) : new Map();
+    for (const [shape, sql] of shapes) {
+      const queries = ({ runtime }) => ({ shape, sql: runtime === "workerd" ? tables.get(shape) : sql(rows) });
+      add(await cpu(contestants, server, shape, queries, { rows, trials }));
     }
-    const results = [];
-    const failures = [];
-    for (const [shape, sql] of Object.entries(shapes)) {
-      const expected = await check(children, server, shape, sql(rows), rows);
-      await cpu({ children, shape, sql: sql(rows), trials, expected, rows, results, failures });
-    }
-    for (const [shape, sql] of Object.entries(shapes)) {
-      await walls({ children, shape, sql: sql(pairRows), pairs, pairRows, results, failures });
-    }
-    return { rows: results, failures };
+    for (const [shape, sql] of shapes) if (formats.length > 0) add(await modeCpu(ours, formats, server, shape, sql(rows), { rows, trials }));
+    const drain = contestants.find(({ library }) => library === "drain");
+    for (const [shape, sql] of shapes) if (drain && pairs > 0) add(await walls([ours, drain], shape, sql(pairRows), { pairRows, pairs }));
+    return result;
   } finally {
-    for (const child of children.values()) child.stop();
+    await stop();
   }
 }
 
-/** Each library's bytes for this query, after their content has been found right. */
-async function check(children, server, shape, sql, rows) {
-  const truth = await serverJson(server, sql);
+// -- CPU ------------------------------------------------------------------------------------------------------------------
+
+async function cpu(contestants, server, shape, queries, { rows, trials }) {
+  const expected = await check(contestants, server, shape, queries);
+  const samples = await interleaved(contestants, queries, trials, (contestant, { bytes }) => same(contestant, shape, bytes, expected.get(contestant.key)));
+  const found = contestants.flatMap((contestant) =>
+    resultRows(contestant, shape, { rows, ...(contestant.runtime === "workerd" ? { from: "table" } : {}) }, samples.get(contestant.key), {
+      cpu_ms: ["ms", ({ cpu }) => cpu],
+      wall_ms: ["ms", ({ wall }) => wall],
+      mb_per_s: ["MB/s", ({ wall, bytes }) => bytes / 1000 / wall],
+      rows_per_s: ["rows/s", ({ wall }) => (rows * 1000) / wall],
+    }),
+  );
+  return { rows: found, failures: targets(samples, shape) };
+}
+
+/** Each contestant's number of bytes, after their content has been found right. `queries`: contestant -> its request for the same rows. */
+async function check(contestants, server, shape, queries) {
+  const truth = await serverTruth(server.appUrl, queries(contestants[0]).sql);
   const expected = new Map();
-  for (const [library, child] of children) {
-    const got = await child.ask({ shape, sql, check: true });
-    expected.set(library, got.bytes);
-    if (library === "drain") continue;
-    if (got.lines !== rows) throw new Error(`${library}, ${shape}: ${got.lines} lines instead of ${rows}`);
-    const same = (line, other) => isDeepStrictEqual(JSON.parse(line), JSON.parse(other));
-    if (!same(got.first, truth.first) || !same(got.last, truth.last)) throw new Error(`${library}, ${shape}: other values than the server's`);
-    if (library === "pgz-edge" && got.sha256 !== truth.sha256) throw new Error(`pgz-edge, ${shape}: bytes differ from the server's to_json`);
+  for (const contestant of contestants) {
+    const got = await contestant.ask({ ...queries(contestant), check: true });
+    expected.set(contestant.key, got.bytes);
+    if (contestant.library === "drain") continue;
+    if (got.lines !== truth.lines) throw new Error(`${contestant.key}, ${shape}: ${got.lines} lines instead of ${truth.lines}`);
+    const exact = ["pgz-edge", "pgx"].includes(contestant.library);
+    if (exact ? got.sha256 !== truth.sha256 : got.canonical !== truth.canonical) throw new Error(`${contestant.key}, ${shape}: not what the server's to_json gives`);
   }
   return expected;
 }
 
-async function serverJson(server, sql) {
-  const client = new pg.Client({ connectionString: server.appUrl.split("?")[0] });
-  await client.connect();
-  const { rows } = await client.query({ text: `select to_json(t)::text from (${sql}) t`, rowMode: "array" });
-  await client.end();
-  const hash = createHash("sha256");
-  for (const [line] of rows) hash.update(`${line}\n`);
-  return { sha256: hash.digest("hex"), first: rows[0][0], last: rows.at(-1)[0] };
+function same({ key }, shape, bytes, expected) {
+  if (bytes !== expected) throw new Error(`${key}, ${shape}: ${bytes} bytes instead of ${expected}`);
 }
 
-async function cpu({ children, shape, sql, trials, expected, rows, results, failures }) {
-  const samples = new Map(libraries.map((library) => [library, []]));
-  for (let trial = -1; trial < trials; trial++) {
-    for (const library of shuffled(libraries)) {
-      const child = children.get(library);
-      const idle = await child.ask({ idle: 100 });
-      const got = await child.ask({ shape, sql });
-      if (got.bytes !== expected.get(library)) throw new Error(`${library}, ${shape}: ${got.bytes} bytes instead of ${expected.get(library)}`);
-      if (trial < 0) continue; // warm-up
-      samples.get(library).push({ cpu: got.cpu_ms - (idle.cpu_ms / idle.wall_ms) * got.wall_ms, wall: got.wall_ms, bytes: got.bytes });
+function targets(samples, shape) {
+  const on = (runtime, ...libraries) => libraries.map((library) => key(library, runtime));
+  const compare = (runtime, peer, libraries, share) => compareCpu(samples, shape, key("pgz-edge", runtime), peer, libraries, share);
+  // On Bun it is Bun.sql that has to be reached; both others are only shown.
+  const failures = Object.entries({ node: ndjsonShare(shape), deno: ndjsonShare(shape), bun: undefined }).flatMap(([runtime, share]) => [
+    ...compare(runtime, "postgres.js", on(runtime, "postgres.js", "postgres.js cursor"), share),
+    ...compare(runtime, "pg", on(runtime, "pg", "pg-query-stream"), share),
+  ]);
+  failures.push(...compare("bun", "Bun.sql", on("bun", "bun.sql"), 1 / 3));
+  failures.push(...compare("node", "pgx hand-tuned", on("native", "pgx"), 1));
+  const workerd = on("workerd", "postgres.js", "postgres.js cursor");
+  failures.push(...compare("workerd", "postgres.js", workerd, 1 / 5));
+  if (shape === "mixed_5col") failures.push(...throughput(samples, shape, key("pgz-edge", "workerd"), workerd, 4));
+  return failures;
+}
+
+function throughput(samples, shape, ours, forms, wanted) {
+  if (!samples.has(ours)) return [];
+  const wall = (form) => summary(samples.get(form).map(({ wall }) => wall)).median;
+  const ratio = Math.min(...forms.map(wall)) / wall(ours);
+  console.log(`${shape}: ${ours} has ${ratio.toFixed(1)} times the throughput of postgres.js (to reach: ${wanted})`);
+  return ratio < wanted ? [`${shape}: ${ours} has ${ratio.toFixed(1)} times the throughput of postgres.js, to reach ${wanted}`] : [];
+}
+
+// -- modes ----------------------------------------------------------------------------------------------------------------
+
+/** Those of the output modes that this build of the driver has. */
+async function availableModes(ours, wanted) {
+  const found = [];
+  for (const format of wanted) {
+    try {
+      await ours.ask({ sql: "select 1 as a", format });
+      found.push(format);
+    } catch (error) {
+      if (!/INVALID_OPTION|Option "format"/.test(error.message)) throw error;
+      console.log(`format ${format}: not there yet`);
     }
   }
-  for (const library of libraries) {
-    const of = (metric) => summary(samples.get(library).map(metric));
-    const row = { shape, library, runtime: "node", config: { rows } };
-    results.push({ ...row, metric: "cpu_ms", unit: "ms", ...of(({ cpu }) => cpu) });
-    results.push({ ...row, metric: "wall_ms", unit: "ms", ...of(({ wall }) => wall) });
-    results.push({ ...row, metric: "mb_per_s", unit: "MB/s", ...of(({ wall, bytes }) => bytes / 1000 / wall) });
-  }
-  const cost = (library) => median(samples.get(library).map(({ cpu }) => cpu));
-  for (const [peer, forms] of [["postgres.js", ["postgres.js", "postgres.js cursor"]], ["pg", ["pg", "pg-query-stream"]]]) {
-    const share = cost("pgz-edge") / Math.min(...forms.map(cost));
-    const target = CPU_SHARE[shape] ?? 1 / 8;
-    console.log(`${shape}: pgz-edge needs 1/${(1 / share).toFixed(1)} of the CPU of ${peer} (to reach: 1/${1 / target})`);
-    if (share > target) failures.push(`${shape}: CPU is 1/${(1 / share).toFixed(1)} of ${peer}'s, to reach 1/${1 / target}`);
-  }
+  return found;
 }
 
-async function walls({ children, shape, sql, pairs, pairRows, results, failures }) {
+async function modeCpu(ours, formats, server, shape, sql, { rows, trials }) {
+  const truth = await serverTruth(server.appUrl, sql);
+  const expected = new Map();
+  // One process for all modes: code that is warm for one is warm for all, and the order is random.
+  const asModes = ["ndjson", ...formats].map((format) => ({ key: format, ask: (request) => ours.ask({ format, ...request }) }));
+  for (const mode of asModes) {
+    const got = await mode.ask({ shape, sql, check: true });
+    if (got.lines !== truth.lines || got.canonical !== truth.canonical) throw new Error(`${mode.key}, ${shape}: not the rows that the server has`);
+    expected.set(mode.key, got.bytes);
+  }
+  const samples = await interleaved(asModes, { shape, sql }, trials, (mode, { bytes }) => same(mode, shape, bytes, expected.get(mode.key)));
+  const failures = [];
+  const found = formats.flatMap((format) => {
+    const ratio = cost(samples, format) / cost(samples, "ndjson");
+    console.log(`${shape}: ${format} needs ${ratio.toFixed(2)} of the CPU of ndjson (to reach: ${MODE_SHARE})`);
+    if (ratio > MODE_SHARE) failures.push(`${shape}: ${format} needs ${ratio.toFixed(2)} of the CPU of ndjson, to reach ${MODE_SHARE}`);
+    return resultRows(ours, shape, { rows, format }, samples.get(format), { cpu_ms: ["ms", ({ cpu }) => cpu], wall_ms: ["ms", ({ wall }) => wall] });
+  });
+  return { rows: found, failures };
+}
+
+// -- wall time ------------------------------------------------------------------------------------------------------------
+
+async function walls(pair, shape, sql, { pairRows, pairs }) {
   const ratios = [];
   const bytes = new Map();
-  for (let pair = -1; pair < pairs; pair++) {
+  for (let round = -1; round < pairs; round++) {
     const wall = {};
-    for (const library of shuffled(["pgz-edge", "drain"])) {
-      const got = await children.get(library).ask({ shape, sql });
-      if (got.bytes !== (bytes.get(library) ?? got.bytes)) throw new Error(`${library}, ${shape}: other bytes than before`);
-      bytes.set(library, got.bytes);
-      wall[library] = got.wall_ms;
+    for (const contestant of shuffled(pair)) {
+      const got = await contestant.ask({ shape, sql });
+      if (!bytes.has(contestant.key)) bytes.set(contestant.key, got.bytes);
+      same(contestant, shape, got.bytes, bytes.get(contestant.key));
+      wall[contestant.library] = got.wall_ms;
     }
-    if (pair >= 0) ratios.push(wall["pgz-edge"] / wall.drain);
+    if (round >= 0) ratios.push(wall["pgz-edge"] / wall.drain);
   }
   const ratio = summary(ratios);
-  results.push({ shape, library: "pgz-edge", runtime: "node", metric: "wall_ratio_to_drain", unit: "ratio", config: { rows: pairRows }, ...ratio });
   console.log(`${shape}: wall is ${ratio.median.toFixed(3)} of the bare drain (to reach: ${WALL_RATIO})`);
-  if (ratio.median > WALL_RATIO) failures.push(`${shape}: wall is ${ratio.median.toFixed(3)} of the bare drain, to reach ${WALL_RATIO}`);
+  const failures = ratio.median > WALL_RATIO ? [`${shape}: wall is ${ratio.median.toFixed(3)} of the bare drain, to reach ${WALL_RATIO}`] : [];
+  return { rows: [{ shape, library: "pgz-edge", runtime: "node", config: { rows: pairRows }, metric: "wall_ratio_to_drain", unit: "ratio", ...ratio }], failures };
 }

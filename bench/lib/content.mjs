@@ -1,0 +1,29 @@
+// Is it the right content? Ours has to be the server's own to_json byte for byte. A peer prints JSON in its own way (no blank in jsonb,
+// numeric as text), so its lines are compared after both have been read: canonical lines, hashed.
+import { createHash } from "node:crypto";
+import pg from "pg";
+
+/** A hash of NDJSON lines that does not depend on blanks, nor on whether a number is printed as number or text. */
+export function canonicalHash(lines) {
+  const hash = createHash("sha256");
+  for (const line of lines) hash.update(`${JSON.stringify(canonical(JSON.parse(line)))}\n`);
+  return hash.digest("hex");
+}
+
+/** The same for a row that is a JavaScript object, whatever its library made of the values. */
+export function canonical(value) {
+  if (typeof value === "string" && /^-?\d+(\.\d+)?$/.test(value)) return Number(value);
+  if (value === null || typeof value !== "object") return value;
+  if (Array.isArray(value) || ArrayBuffer.isView(value)) return Array.from(value, canonical);
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, canonical(member)]));
+}
+
+/** What the server itself says of the query: `{ lines, bytes, sha256, canonical }`. */
+export async function serverTruth(url, sql) {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  const { rows } = await client.query({ text: `select to_json(t)::text from (${sql}) t`, rowMode: "array" });
+  await client.end();
+  const all = rows.map(([line]) => `${line}\n`).join("");
+  return { lines: rows.length, bytes: Buffer.byteLength(all), sha256: createHash("sha256").update(all).digest("hex"), canonical: canonicalHash(rows.map(([line]) => line)) };
+}

@@ -1,0 +1,36 @@
+// How a program is started on each runtime of the benchmarks: the command line, or an error that says what is missing.
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+const at = (name) => fileURLToPath(new URL(`../../${name}`, import.meta.url));
+// npm's deno is a Node program around the real one, which is beside it.
+const deno = () => [at("node_modules/deno/deno"), at("node_modules/.bin/deno")].find((file) => existsSync(file));
+
+const commands = {
+  node: () => [process.execPath, "--expose-gc"],
+  deno: () => [deno(), "run", "-A", "--v8-flags=--expose-gc"],
+  bun: () => [at("node_modules/.bin/bun")],
+};
+
+export function command(runtime, file, ...parameters) {
+  return [...commands[runtime](), fileURLToPath(file), ...parameters];
+}
+
+/** Those of `RUNTIMES=a,b` among `all`, or all of them. */
+export function wantedRuntimes(option, all) {
+  const names = option("RUNTIMES")?.split(",") ?? all;
+  const unknown = names.find((name) => !all.includes(name));
+  if (unknown) throw new Error(`RUNTIMES: ${unknown} is not among ${all.join(", ")}`);
+  return names;
+}
+
+/** pgx's program, built by Go with the module proxy. A machine without Go cannot compare, so it fails. */
+export function pgx() {
+  const binary = at(".cache/bench/pgx");
+  mkdirSync(at(".cache/bench"), { recursive: true });
+  const built = spawnSync("go", ["build", "-o", binary, "."], { cwd: at("bench/replay/pgx"), stdio: ["ignore", 2, 2] });
+  if (built.error) throw new Error(`pgx is one of the peers, and Go (https://go.dev/dl) is missing: ${built.error.message}`);
+  if (built.status !== 0) throw new Error("bench/replay/pgx could not be built, see above");
+  return [binary];
+}

@@ -1,0 +1,73 @@
+// Reads one long result on Node and says how far the process's memory went: `child.mjs <form> <url>`, one process per measurement.
+//
+// Idle is what the process holds when the driver is loaded and connected and has run the same query over few rows. The peaks, of a
+// tenth of the rows and then of all, are the kernel's own high-water mark, set back before, so that nothing between two samples is
+// missed. What V8 lets stand before it collects for the first time is in both; what grows with the result only in the second.
+import { readFileSync, writeFileSync } from "node:fs";
+import process from "node:process";
+import { setTimeout as pause } from "node:timers/promises";
+import { collect, serve } from "../lib/child.mjs";
+
+const BATCH = 10_000;
+const PAUSE_EVERY = 1 << 20;
+
+const [form, url] = process.argv.slice(2);
+const run = await forms(form);
+
+serve(async ({ hello, sql, small, tenth }) => {
+  if (hello) return { available: run !== undefined };
+  await run(small);
+  collect();
+  await pause(200);
+  collect();
+  const idle = memory("VmRSS");
+  writeFileSync("/proc/self/clear_refs", "5"); // sets VmHWM back (proc(5))
+  await run(tenth);
+  const peakOfTenth = memory("VmHWM");
+  return { ...(await run(sql)), idle, peakOfTenth, peak: memory("VmHWM") };
+});
+
+/** MiB */
+function memory(name) {
+  const [, kib] = new RegExp(`${name}:\\s+(\\d+)`).exec(readFileSync("/proc/self/status", "utf8"));
+  return Number(kib) / 1024;
+}
+
+async function forms(name) {
+  if (name === "drain") {
+    const source = await (await import("../ndjson/drain.mjs")).open(url);
+    return async (sql) => {
+      let bytes = 0;
+      await source.run(sql, (chunk) => void (bytes += chunk.length));
+      return { bytes };
+    };
+  }
+  const { connect } = await import("../../dist/node.js");
+  const client = await connect(url);
+  if (name === "pgz-edge stream") return (sql) => stream(client, sql);
+  return typeof client.rows === "function" ? (sql) => batches(client, sql) : undefined;
+}
+
+/** A consumer that is slower than the driver: a millisecond's rest behind each MiB. */
+async function stream(client, sql) {
+  let bytes = 0;
+  let rest = PAUSE_EVERY;
+  for await (const chunk of await client.stream(sql)) {
+    bytes += chunk.length;
+    rest -= chunk.length;
+    if (rest > 0) continue;
+    await pause(1);
+    rest = PAUSE_EVERY;
+  }
+  return { bytes };
+}
+
+async function batches(client, sql) {
+  let rows = 0;
+  let sum = 0;
+  for await (const batch of client.rows(sql).batches(BATCH)) {
+    rows += batch.length;
+    for (const row of batch) sum += row.id;
+  }
+  return { rows, sum };
+}

@@ -1,0 +1,71 @@
+// The floor: a socket without a driver that asks for the same binary rows and drops them. The core logs in (SCRAM), then its last flight
+// is sent as bytes and the answer is read until ReadyForQuery ends a chunk.
+import { randomBytes } from "node:crypto";
+import { readFileSync } from "node:fs";
+import net from "node:net";
+import { CoreConnection, initSync } from "../../pkg/pgz_edge.js";
+
+export async function open(url) {
+  const { memory } = initSync({ module: readFileSync(new URL("../../pkg/pgz_edge_bg.wasm", import.meta.url)) });
+  const { hostname, port, username, password, pathname } = new URL(url);
+  const core = new CoreConnection(1 << 30, "drain", 0);
+  const parameters = ["user", decodeURIComponent(username), "database", pathname.slice(1), "client_encoding", "UTF8", ""].join("\0");
+  const nonce = randomBytes(18).toString("base64");
+
+  let onChunk;
+  const buffer = Buffer.alloc(65536);
+  const socket = net.connect({ host: hostname, port: Number(port), onread: { buffer, callback: (length, bytes) => (onChunk(bytes.subarray(0, length)), true) } });
+  socket.setNoDelay(true);
+  const events = [];
+  let settle;
+  const step = (status) => {
+    for (;;) {
+      if (status & 1) socket.write(core.take_output());
+      if (status & 2) core.rows_taken();
+      for (let event; (event = core.next_event()) !== undefined; ) events.push(JSON.parse(Buffer.from(event)));
+      if (!(status & 8)) break;
+      status = core.receive(0);
+    }
+    if (events.at(-1)?.kind === "ready") settle();
+    if (events.at(-1)?.kind === "failure") throw new Error(JSON.stringify(events.at(-1)));
+  };
+  const conversation = (begin) =>
+    new Promise((resolve) => {
+      settle = resolve;
+      events.length = 0;
+      onChunk = (chunk) => {
+        const pointer = core.input(chunk.length); // may grow the memory, so the view comes after it
+        new Uint8Array(memory.buffer).set(chunk, pointer);
+        step(core.receive(chunk.length));
+      };
+      begin();
+    });
+  await conversation(() => socket.once("connect", () => step(core.start(196608, parameters, decodeURIComponent(password), nonce, 15, 100_000, 65536))));
+  const backend = events.find(({ kind }) => kind === "backendKeyData").processId;
+
+  const flights = new Map();
+  const flight = async (sql) => {
+    if (flights.has(sql)) return flights.get(sql);
+    await conversation(() => step(core.describe(sql)));
+    const shape = events.findLast(({ kind }) => kind === "shape");
+    core.execute(1, sql, new Uint32Array(shape.parameterTypes), new Uint8Array(shape.resultFormats), new Uint8Array(4), 0, new Float64Array(4));
+    const bytes = core.take_output();
+    await conversation(() => socket.write(bytes)); // once with the core, so that its books are closed when the bytes are sent again without it
+    flights.set(sql, bytes);
+    return bytes;
+  };
+  const run = async (sql, sink) => {
+    const bytes = await flight(sql);
+    await new Promise((resolve) => {
+      let tail = Buffer.alloc(0);
+      onChunk = (chunk) => {
+        sink(chunk);
+        tail = chunk.length < 6 ? Buffer.concat([tail, chunk]).subarray(-6) : Buffer.from(chunk.subarray(-6));
+        // ReadyForQuery is the last message: 'Z', length 5, status. Rows of these shapes cannot end like it.
+        if (tail[0] === 0x5a && tail[4] === 5 && tail[5] === 0x49) resolve();
+      };
+      socket.write(bytes);
+    });
+  };
+  return { run, backend };
+}

@@ -75,6 +75,20 @@ export const formats: Case[] = [
       }),
   },
   {
+    name: "standard TOON counts its rows first",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const toon = "standard";
+        t.assert.equal(await text(await client.stream(TWO, { format: "toon", toon })), '[2]{id,"n m"}:\n  1,n1\n  2,n2');
+        const values = "select 0.10::numeric as a, 1e21::float8 as b, '{\"k\": [1]}'::jsonb as c, null as d, 'true' as e, 9007199254740993 as f";
+        t.assert.equal(new TextDecoder().decode(await client.json(values, { format: "toon", toon })), '[1]{a,b,c,d,e,f}:\n  0.1,1e+21,"{\\"k\\": [1]}",null,"true",9007199254740993');
+        t.assert.equal(await (await client.respond("select 1 as a where false", { format: "toon", toon })).text(), "[0]:");
+        t.assert.equal((await text(await client.stream(TRICKY, { format: "toon", toon }))).split("\n").length, ROWS + 1);
+        await t.assert.rejects(client.stream(TWO, { format: "toon", toon, maxBytes: 27 }), { code: "RESPONSE_TOO_LARGE", limit: "bytes" });
+        await t.assert.rejects(client.stream(TWO, { format: "toon", toon: "v5" as "pgz" }), { code: "INVALID_OPTION" });
+      }),
+  },
+  {
     name: "truncate ends the output with a mark, and the server stops",
     run: (t) =>
       withClient(t, async (client) => {

@@ -6,6 +6,7 @@ import { callOption, oneOf, resolveConfig, type Config, type ConnectInput, type 
 import { AbortError, UsageError, type PgzError } from "./errors.ts";
 import { RENAME_DUPLICATES, ROWS_NONE, type BoundaryStats, type Column } from "./core/boundary.ts";
 import { Call, type Outcome } from "./core/call.ts";
+import { Collector } from "./core/collect.ts";
 import { within, type Connection } from "./core/connection.ts";
 import { outputForm, uniqueNames, valueForm, type Form, type FormatOptions, type RowOptions } from "./core/form.ts";
 import { decodeRows } from "./core/objects.ts";
@@ -13,7 +14,7 @@ import type { Sink, Truncation } from "./core/operation.ts";
 import { resultStream } from "./core/result-stream.ts";
 import { runtime, type ByteChannel } from "./core/runtime.ts";
 import { openConnection } from "./core/startup.ts";
-import { execute } from "./core/statement.ts";
+import { describe, execute } from "./core/statement.ts";
 import { Observation, type Observer } from "./observer.ts";
 import { connectionLost } from "./sockets/contract.ts";
 import { toQuery, type Query, type QueryInput } from "./sql.ts";
@@ -52,6 +53,8 @@ export interface QueryOptions extends CallOptions, RowOptions {
   readonly rowMode?: "object" | "array" | undefined;
 }
 
+export type SimpleOptions = Omit<QueryOptions, "onLimit">;
+
 export interface JsonOptions extends CallOptions, FormatOptions {}
 
 export interface StreamOptions extends CallOptions, FormatOptions {
@@ -81,6 +84,13 @@ export interface QueryResult<Row> extends ExecResult {
   readonly fields: readonly Column[];
   /** With `onLimit: "truncate"`: rows are missing. */
   readonly truncated?: Truncation;
+}
+
+export interface Description {
+  /** Type OIDs of `$1`, `$2` … */
+  readonly parameterTypes: readonly number[];
+  /** Empty for a statement that returns no rows. */
+  readonly fields: readonly Column[];
 }
 
 // Node before 18.18 and old engines lack the symbol; compilers of `await using` fall back to this one.
@@ -146,6 +156,40 @@ export class Client {
     return this.#run(query.text, options, async (call: Call<ExecResult>, connection) => {
       const ended = await execute(call, connection, query, counted, () => ({}));
       if (ended) call.succeed({ command: ended.command, rowCount: ended.rowCount });
+    });
+  }
+
+  /**
+   * Any number of statements in one text by the simple query protocol, without parameters; one result for each. The limits count over
+   * all of them. Values that PostgreSQL writes otherwise as text, such as arrays and times, stay the server's text.
+   *
+   * Several statements are one transaction unless the text says otherwise, so an error rolls back those before; its `completed` names them.
+   */
+  async simple<Row = Record<string, unknown>>(text: QueryInput, options: SimpleOptions = {}): Promise<QueryResult<Row>[]> {
+    const query = toQuery(text);
+    if (query.values.length) throw new UsageError("INVALID_QUERY", "The simple query protocol has no parameters: use query.");
+    const form = valueForm(this.#config, { ...options, onLimit: "error" });
+    const rows = new Collector<Row>(form, oneOf("object", "array")(options.rowMode ?? "object", "rowMode"));
+    const results: QueryResult<Row>[] = [];
+    const complete = (command: string, rowCount: number | null) => {
+      results.push({ rows: rows.take(), rowCount, command, fields: rows.fields });
+      rows.fields = [];
+    };
+    return this.#run(query.text, options, async (call: Call<QueryResult<Row>[]>, connection) => {
+      call.onFailure = (error) => Object.assign(error, { completed: results.map(({ command }) => command) });
+      const operation = call.operate(connection, (handle) => handle.simple_query(query.text, form.form, Float64Array.from(form.limits)), { ...rows.sink, complete });
+      await operation.done;
+      if (operation.error) throw operation.error;
+      call.succeed(results);
+    });
+  }
+
+  /** Parameter types and columns of a statement, which is not run. What is known already is not asked again. */
+  async describe(input: QueryInput, options: CallOptions = {}): Promise<Description> {
+    const { text } = toQuery(input);
+    return this.#run(text, options, async (call: Call<Description>, connection) => {
+      const shape = await describe(call, connection, text);
+      if (shape) call.succeed({ parameterTypes: [...shape.parameterTypes], fields: shape.columns });
     });
   }
 

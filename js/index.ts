@@ -1,6 +1,6 @@
 // What the package exports, and nothing else.
 export { Client, connect, createClient } from "./client.ts";
-export type { CallOptions, ClientStats, ExecResult, QueryOptions, QueryResult, RespondOptions, StreamOptions } from "./client.ts";
+export type { CallOptions, ClientStats, Description, ExecResult, QueryOptions, QueryResult, RespondOptions, SimpleOptions, StreamOptions } from "./client.ts";
 export type { ConnectInput, Options, Password, SslMode } from "./config.ts";
 export type { BoundaryStats, Column } from "./core/boundary.ts";
 export {

@@ -257,7 +257,7 @@ export class Connection {
         if (operation && !operation.abandoned) this.#columns(operation, event.columns);
         break;
       case "complete":
-        if (operation) ({ command: operation.command, rowCount: operation.rowCount } = event);
+        if (operation) this.#complete(operation, event);
         break;
       case "error": {
         const error = fromErrorResponse(event.fields, !this.established, { committed: operation?.committed });
@@ -301,6 +301,14 @@ export class Connection {
       return this.#interrupt(operation, cause as PgzError);
     }
     sink.columns?.(columns);
+  }
+
+  #complete(operation: Operation, { command, rowCount }: Event & { kind: "complete" }): void {
+    operation.command = command;
+    if (rowCount !== null) operation.rowCount = (operation.rowCount ?? 0) + rowCount;
+    if (!operation.sink.complete || operation.error || operation.abandoned) return;
+    this.#deliver(operation);
+    operation.sink.complete(command, rowCount);
   }
 
   #limit(operation: Operation, { limit, value, observed, truncated }: Event & { kind: "limit" }): void {

@@ -17,6 +17,8 @@ export interface Sink {
   columns?(columns: readonly Column[]): void;
   /** Whole rows; a view that is valid until this returns. */
   rows?(view: Uint8Array): void;
+  /** A command is complete, of several perhaps; its rows have been handed on before. */
+  complete?(command: string, rowCount: number | null): void;
   /** A promise while no more is wanted: nothing is read from the socket before it settles. */
   full?(): Promise<unknown> | undefined;
 }

@@ -5,7 +5,8 @@ import { caps } from "./caps.ts";
 import { connecting } from "./connecting.ts";
 import { observer } from "./observer.ts";
 import { query } from "./query.ts";
+import { statements } from "./statements.ts";
 import { stream } from "./stream.ts";
 import { usage } from "./usage.ts";
 
-export const cases: Case[] = [...connecting, ...query, ...stream, ...cancel, ...caps, ...usage, ...observer];
+export const cases: Case[] = [...connecting, ...query, ...stream, ...cancel, ...caps, ...usage, ...observer, ...statements];

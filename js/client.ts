@@ -5,7 +5,8 @@
 import { callOption, oneOf, resolveConfig, type Config, type ConnectInput, type Options } from "./config.ts";
 import { AbortError, ResponseTooLargeError, UsageError, type PgzError } from "./errors.ts";
 import { RENAME_DUPLICATES, ROWS_NONE, type BoundaryStats, type Column } from "./core/boundary.ts";
-import { Call } from "./core/call.ts";
+import { Call, type Outcome } from "./core/call.ts";
+import { Collector } from "./core/collect.ts";
 import { within, type Connection } from "./core/connection.ts";
 import { outputForm, uniqueNames, valueForm, type Form, type FormatOptions, type RowOptions } from "./core/form.ts";
 import { decodeRows } from "./core/objects.ts";
@@ -14,7 +15,8 @@ import { resultStream } from "./core/result-stream.ts";
 import { runtime, type ByteChannel } from "./core/runtime.ts";
 import { ToonDocument } from "./core/toon.ts";
 import { openConnection } from "./core/startup.ts";
-import { execute } from "./core/statement.ts";
+import { describe, execute } from "./core/statement.ts";
+import { Observation, type Observer } from "./observer.ts";
 import { connectionLost } from "./sockets/contract.ts";
 import { toQuery, type Query, type QueryInput } from "./sql.ts";
 
@@ -23,12 +25,36 @@ export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
   /** Milliseconds for the whole call: waiting, connecting, and reading a stream to its end. 0: none. Default: the client's. */
   readonly timeout?: number | undefined;
+  /** Instead of the client's, for the events of this call. */
+  readonly observer?: Observer | undefined;
+  /** Default: the client's. */
+  readonly slowQueryThreshold?: number | undefined;
+}
+
+/** Numbers since the client was made, and how it stands. */
+export interface ClientStats extends BoundaryStats {
+  /** `new`: the first call will connect. `closed`: make a new client. */
+  readonly state: "new" | "connecting" | "idle" | "busy" | "closed";
+  /** Of the session: `I` outside a transaction, `T` inside, `E` inside one that failed. */
+  readonly transactionStatus: string;
+  /** Calls made, those that wait or run included. */
+  readonly queries: number;
+  /** Calls that failed, aborted ones too. */
+  readonly errors: number;
+  /** Returned or changed by calls that are over, as the command tags say. */
+  readonly rows: number;
+  /** Of encoded output of calls that are over; for objects, of the JSON that they were made from. */
+  readonly bytes: number;
+  /** CancelRequests sent. */
+  readonly cancels: number;
 }
 
 export interface QueryOptions extends CallOptions, RowOptions {
   /** `"array"`: a row is its values in the order of `fields`. */
   readonly rowMode?: "object" | "array" | undefined;
 }
+
+export type SimpleOptions = Omit<QueryOptions, "onLimit">;
 
 export interface JsonOptions extends CallOptions, FormatOptions {}
 
@@ -61,11 +87,21 @@ export interface QueryResult<Row> extends ExecResult {
   readonly truncated?: Truncation;
 }
 
+export interface Description {
+  /** Type OIDs of `$1`, `$2` … */
+  readonly parameterTypes: readonly number[];
+  /** Empty for a statement that returns no rows. */
+  readonly fields: readonly Column[];
+}
+
 // Node before 18.18 and old engines lack the symbol; compilers of `await using` fall back to this one.
 const asyncDispose: typeof Symbol.asyncDispose = Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose");
 
 export class Client {
   readonly #config: Config;
+  readonly #counters = { queries: 0, errors: 0, rows: 0, bytes: 0 };
+  /** Calls that wait or run. */
+  #running = 0;
   /** Settles when the call before has left the connection. */
   #turn: Promise<unknown> = Promise.resolve();
   #opening: Promise<Connection> | undefined;
@@ -106,7 +142,7 @@ export class Client {
         for (const row of decodeRows(view, columns, mode) as Row[]) rows.push(row);
       },
     });
-    return this.#run(options, async (call: Call<QueryResult<Row>>, connection) => {
+    return this.#run(query.text, options, async (call: Call<QueryResult<Row>>, connection) => {
       const ended = await execute(call, connection, query, form, sink);
       if (!ended) return;
       const { rowCount, command, truncated } = ended;
@@ -118,9 +154,43 @@ export class Client {
   async exec(input: QueryInput, options: CallOptions & Pick<RowOptions, "maxRows"> = {}): Promise<ExecResult> {
     const query = toQuery(input);
     const counted: Form = { ...valueForm(this.#config, { ...options, onLimit: "error" }), form: ROWS_NONE };
-    return this.#run(options, async (call: Call<ExecResult>, connection) => {
+    return this.#run(query.text, options, async (call: Call<ExecResult>, connection) => {
       const ended = await execute(call, connection, query, counted, () => ({}));
       if (ended) call.succeed({ command: ended.command, rowCount: ended.rowCount });
+    });
+  }
+
+  /**
+   * Any number of statements in one text by the simple query protocol, without parameters; one result for each. The limits count over
+   * all of them. Values that PostgreSQL writes otherwise as text, such as arrays and times, stay the server's text.
+   *
+   * Several statements are one transaction unless the text says otherwise, so an error rolls back those before; its `completed` names them.
+   */
+  async simple<Row = Record<string, unknown>>(text: QueryInput, options: SimpleOptions = {}): Promise<QueryResult<Row>[]> {
+    const query = toQuery(text);
+    if (query.values.length) throw new UsageError("INVALID_QUERY", "The simple query protocol has no parameters: use query.");
+    const form = valueForm(this.#config, { ...options, onLimit: "error" });
+    const rows = new Collector<Row>(form, oneOf("object", "array")(options.rowMode ?? "object", "rowMode"));
+    const results: QueryResult<Row>[] = [];
+    const complete = (command: string, rowCount: number | null) => {
+      results.push({ rows: rows.take(), rowCount, command, fields: rows.fields });
+      rows.fields = [];
+    };
+    return this.#run(query.text, options, async (call: Call<QueryResult<Row>[]>, connection) => {
+      call.onFailure = (error) => Object.assign(error, { completed: results.map(({ command }) => command) });
+      const operation = call.operate(connection, (handle) => handle.simple_query(query.text, form.form, Float64Array.from(form.limits)), { ...rows.sink, complete });
+      await operation.done;
+      if (operation.error) throw operation.error;
+      call.succeed(results);
+    });
+  }
+
+  /** Parameter types and columns of a statement, which is not run. What is known already is not asked again. */
+  async describe(input: QueryInput, options: CallOptions = {}): Promise<Description> {
+    const { text } = toQuery(input);
+    return this.#run(text, options, async (call: Call<Description>, connection) => {
+      const shape = await describe(call, connection, text);
+      if (shape) call.succeed({ parameterTypes: [...shape.parameterTypes], fields: shape.columns });
     });
   }
 
@@ -134,7 +204,7 @@ export class Client {
       pieces = [];
       return form.standardToon ? toonSink(document, form) : { unique: form.unique, rows: (view) => void pieces.push(view.slice()) };
     };
-    return this.#run(options, async (call: Call<Uint8Array<ArrayBuffer>>, connection) => {
+    return this.#run(query.text, options, async (call: Call<Uint8Array<ArrayBuffer>>, connection) => {
       const ended = await execute(call, connection, query, form, sink);
       if (!ended) return;
       if (form.standardToon) return call.succeed(finished(document, form));
@@ -174,9 +244,16 @@ export class Client {
     return new Response(options.gzip ? compressed(body) : body, { status, headers, ...(options.gzip && { encodeBody: "manual" }) });
   }
 
-  /** Counters of what crossed into WebAssembly on this connection. */
-  stats(): BoundaryStats {
-    return { boundaryCalls: 0, copiedBytes: 0, receivedBytes: 0, receivedChunks: 0, ...this.#connection?.core.stats };
+  /** Counters, and what crossed into WebAssembly. */
+  stats(): ClientStats {
+    const { core, cancels = 0, transactionStatus = "I" } = this.#connection ?? {};
+    const counters = { boundaryCalls: 0, copiedBytes: 0, receivedBytes: 0, receivedChunks: 0, ...core?.stats, ...this.#counters, cancels, transactionStatus };
+    return { ...counters, state: this.#state() };
+  }
+
+  /** A setting that the server reports by itself, such as `TimeZone` or `server_version`: what it is now, as far as has been read. */
+  parameterStatus(name: string): string | undefined {
+    return this.#connection?.parameters.get(name);
   }
 
   /**
@@ -201,19 +278,35 @@ export class Client {
   // -- calls -------------------------------------------------------------------------------------------------------------
 
   /** One call's turn: behind those before it, on the connection, until the connection is free again. */
-  #run<T>(options: CallOptions & { closeWhenDone?: boolean | undefined }, body: (call: Call<T>, connection: Connection) => Promise<void>, stream = false): Promise<T> {
+  #run<T>(text: string, options: CallOptions & { closeWhenDone?: boolean | undefined }, body: (call: Call<T>, connection: Connection) => Promise<void>, stream = false): Promise<T> {
     if (this.#closing) throw new UsageError("CLIENT_CLOSED", "The client is closed: make a new one.", { retryable: true });
     if (this.#stream && !this.#stream.finished) {
       throw new UsageError("STREAM_OPEN", "A stream of this client is unfinished: read it to its end, cancel it, or use another client.");
     }
-    const call = new Call<T>([options.signal, this.#config.signal], callOption(this.#config, "timeout", options.timeout));
+    const signal = options.signal && callOption(this.#config, "signal", options.signal);
+    const timeout = callOption(this.#config, "timeout", options.timeout);
+    const observer = callOption(this.#config, "observer", options.observer);
+    const observation = observer && new Observation(observer, text, callOption(this.#config, "slowQueryThreshold", options.slowQueryThreshold));
+    const counters = this.#counters;
+    counters.queries++;
+    this.#running++;
+    const ended = (outcome: Outcome) => {
+      this.#running--;
+      counters.rows += outcome.rows ?? 0;
+      counters.bytes += outcome.bytes;
+      if (outcome.error) counters.errors++;
+      observation?.end(outcome);
+    };
+    const call = new Call<T>([signal, this.#config.signal], timeout, ended, observation);
     if (stream) this.#stream = call;
     const before = this.#turn;
     const work = (async () => {
       await before;
       if (call.finished) return;
       const connection = await this.#connected();
-      if (!call.finished) await body(call, connection);
+      if (call.finished) return;
+      observation?.begin();
+      await body(call, connection);
     })()
       .catch((error: unknown) => call.fail(error))
       .then(() => call.operation?.cleanup);
@@ -229,7 +322,7 @@ export class Client {
     if (options.gzip && typeof CompressionStream === "undefined") {
       throw new UsageError("UNSUPPORTED_ON_RUNTIME", `${runtime().name} has no CompressionStream: leave "gzip" to what stands in front.`);
     }
-    return this.#run(options, (call: Call<ReadableStream<Uint8Array>>, connection) => this.#feed(call, connection, query, form, options, channel), true);
+    return this.#run(query.text, options, (call: Call<ReadableStream<Uint8Array>>, connection) => this.#feed(call, connection, query, form, options, channel), true);
   }
 
   async #feed(call: Call<ReadableStream<Uint8Array>>, connection: Connection, query: Query, form: Form, options: StreamOptions, channel?: ByteChannel): Promise<void> {
@@ -239,7 +332,7 @@ export class Client {
       (bytes) => void (stats.copiedBytes += bytes),
       channel,
     );
-    call.failStream = (error) => stream.fail(error);
+    call.onFailure = (error) => stream.fail(error);
     const sink: Sink = {
       streams: true,
       unhurried: options.gzip ?? false,
@@ -260,10 +353,16 @@ export class Client {
 
   // -- the connection ----------------------------------------------------------------------------------------------------
 
+  #state(): ClientStats["state"] {
+    if (this.#closing || this.#closed || this.#connection?.closed) return "closed";
+    if (!this.#connection) return this.#opening ? "connecting" : "new";
+    return this.#running ? "busy" : "idle";
+  }
+
   async #connected(): Promise<Connection> {
     if (this.#closed) throw this.#closed;
     this.#opening ??= openConnection(this.#config, (this.#giveUp = new AbortController()));
-    const connection = (this.#connection = await this.#opening);
+    const connection = (this.#connection = await this.#opening.catch((error: PgzError) => Promise.reject<Connection>((this.#closed ??= error))));
     this.#giveUp = undefined; // spent, and on Workers nothing another request may touch
     const { closed } = connection;
     if (!closed) return connection;

@@ -4,6 +4,7 @@
 // Knows the socket contract, the core and its events. Must not know SQL, parameters, users' promises or how streams work.
 import type { Config } from "../config.ts";
 import { fromErrorResponse, fromFailure, PgzError, ProtocolError, ResponseTooLargeError, UsageError } from "../errors.ts";
+import { emit, type Observation } from "../observer.ts";
 import { connectionLost, reasonOf, tlsFailed } from "../sockets/contract.ts";
 import { EVENT, MORE, OUTPUT, ROWS, ROWS_FULL, type Column, type Core, type CoreConnection, type Event } from "./boundary.ts";
 import { sendCancelRequest } from "./cancel.ts";
@@ -26,6 +27,11 @@ export class Connection {
   /** Why it is over; `undefined` while it is usable. */
   closed: PgzError | undefined;
   transactionStatus = "I";
+  /** What the server reports of its settings. */
+  readonly parameters = new Map<string, string>();
+  processId: number | undefined;
+  /** CancelRequests sent. */
+  cancels = 0;
   /** Shapes that have run here, so that there may be a prepared statement for them. */
   readonly executed = new Set<number>();
   /** The first ReadyForQuery has come. */
@@ -51,8 +57,9 @@ export class Connection {
   }
 
   /** Asks the core for an operation and answers for it until it has ended. */
-  operate(command: (handle: CoreConnection) => number, sink?: Sink, interrupted?: (error: PgzError) => void): Operation {
+  operate(command: (handle: CoreConnection) => number, sink?: Sink, interrupted?: (error: PgzError) => void, observation?: Observation): Operation {
     const operation = new Operation(sink, interrupted);
+    operation.observation = observation;
     if (this.closed) {
       operation.end(this.closed);
       return operation;
@@ -96,6 +103,7 @@ export class Connection {
     this.#guarded(() => {
       if (this.closed || !this.#inflight.length) return;
       const key = this.core.call((handle) => handle.cancel_request());
+      this.cancels++;
       runtime().background(sendCancelRequest(this.#link, () => key, AbortSignal.timeout(CANCEL_DEADLINE)));
     });
     this.#command((handle) => handle.terminate());
@@ -203,6 +211,7 @@ export class Connection {
     const { sink } = operation;
     if (sink.streams) operation.committed = true;
     this.core.takeRows((view) => {
+      operation.bytes += view.length;
       try {
         sink.rows?.(view);
       } catch (cause) {
@@ -223,6 +232,20 @@ export class Connection {
   #event(event: Event): void {
     const operation = this.#inflight[0];
     switch (event.kind) {
+      case "parameterStatus": {
+        const { name, value } = event;
+        this.parameters.set(name, value);
+        if (this.established) emit(this.config.observer, "onParameterChange", { name, value });
+        break;
+      }
+      case "notice": {
+        const { observer = this.config.observer, id: queryId } = operation?.observation ?? {};
+        emit(observer, "onNotice", { ...event.fields, queryId });
+        break;
+      }
+      case "backendKeyData":
+        this.processId = event.processId;
+        break;
       case "keyDerivation":
       case "md5":
         void this.#prove(event);
@@ -234,7 +257,7 @@ export class Connection {
         if (operation && !operation.abandoned) this.#columns(operation, event.columns);
         break;
       case "complete":
-        if (operation) ({ command: operation.command, rowCount: operation.rowCount } = event);
+        if (operation) this.#complete(operation, event);
         break;
       case "error": {
         const error = fromErrorResponse(event.fields, !this.established, { committed: operation?.committed });
@@ -278,6 +301,14 @@ export class Connection {
       return this.#interrupt(operation, cause as PgzError);
     }
     sink.columns?.(columns);
+  }
+
+  #complete(operation: Operation, { command, rowCount }: Event & { kind: "complete" }): void {
+    operation.command = command;
+    if (rowCount !== null) operation.rowCount = (operation.rowCount ?? 0) + rowCount;
+    if (!operation.sink.complete || operation.error || operation.abandoned) return;
+    this.#deliver(operation);
+    operation.sink.complete(command, rowCount);
   }
 
   #limit(operation: Operation, { limit, value, observed, truncated }: Event & { kind: "limit" }): void {
@@ -327,6 +358,7 @@ export class Connection {
     const key = (): Uint8Array | undefined => {
       if (operation.ended || this.closed) return undefined;
       sent = true;
+      this.cancels++;
       return this.core.call((handle) => handle.cancel_request());
     };
     // An early query can be abandoned before BackendKeyData has come.

@@ -66,6 +66,12 @@ export async function execute(
   }
 }
 
+/** What the isolate knows of the statement, or what the server says now; `undefined` when the call was over before. */
+export async function describe(call: Caller, connection: Connection, text: string): Promise<Shape | undefined> {
+  const server = serverKey(connection.config);
+  return shapes.get(server, text) ?? learn(call, connection, server, text);
+}
+
 /** Asks the server for the statement's types; `undefined` when the call was over before. */
 async function learn(call: Caller, connection: Connection, server: string, text: string): Promise<Shape | undefined> {
   const learning = call.operate(connection, (handle) => handle.describe(text));

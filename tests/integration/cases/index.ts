@@ -4,8 +4,10 @@ import { cancel } from "./cancel.ts";
 import { caps } from "./caps.ts";
 import { connecting } from "./connecting.ts";
 import { formats } from "./formats.ts";
+import { observer } from "./observer.ts";
 import { query } from "./query.ts";
+import { statements } from "./statements.ts";
 import { stream } from "./stream.ts";
 import { usage } from "./usage.ts";
 
-export const cases: Case[] = [...connecting, ...query, ...stream, ...formats, ...cancel, ...caps, ...usage];
+export const cases: Case[] = [...connecting, ...query, ...stream, ...formats, ...cancel, ...caps, ...usage, ...observer, ...statements];

@@ -8,6 +8,7 @@ import { RENAME_DUPLICATES, ROWS_NONE, type BoundaryStats, type Column } from ".
 import { Call, type Outcome } from "./core/call.ts";
 import { Collector } from "./core/collect.ts";
 import { within, type Connection } from "./core/connection.ts";
+import { Cursor } from "./core/cursor.ts";
 import { outputForm, uniqueNames, valueForm, type Form, type FormatOptions, type RowOptions } from "./core/form.ts";
 import { decodeRows } from "./core/objects.ts";
 import type { Sink, Truncation } from "./core/operation.ts";
@@ -185,6 +186,39 @@ export class Client {
     });
   }
 
+  /**
+   * The rows in batches of `size`, each asked of the server when the one before is done with: memory for one batch, on both sides. Outside
+   * a transaction the cursor has its own, committed at the end. Leaving the loop early, or an error, closes the portal and rolls that one
+   * back. Begins with the first `next()`; until its end other calls reject (`STREAM_OPEN`), and limits, `timeout` and `signal` hold for all of it.
+   */
+  cursor<Row = Record<string, unknown>>(input: QueryInput, size: number, options: SimpleOptions = {}): AsyncGenerator<Row[], void, undefined> {
+    const query = toQuery(input);
+    if (!Number.isInteger(size) || size < 1 || size > 0x7fffffff) throw new UsageError("INVALID_OPTION", "A cursor's size must be a whole number from 1 to 2147483647.");
+    const form = valueForm(this.#config, { ...options, onLimit: "error" });
+    const rows = new Collector<Row>(form, oneOf("object", "array")(options.rowMode ?? "object", "rowMode"));
+    return this.#batches(query, form, rows, size, options);
+  }
+
+  async *#batches<Row>(query: Query, form: Form, rows: Collector<Row>, size: number, options: CallOptions): AsyncGenerator<Row[], void, undefined> {
+    const opening = (call: Call<Cursor<Row>>, connection: Connection) => {
+      const cursor = new Cursor(call, connection, rows);
+      call.hand(cursor);
+      return cursor.closed;
+    };
+    const cursor = await this.#run(query.text, options, opening, true);
+    try {
+      let batch = await cursor.start(query, form, size);
+      for (;;) {
+        if (!cursor.more) await cursor.close();
+        if (batch.length) yield batch;
+        if (!cursor.more) return;
+        batch = await cursor.next();
+      }
+    } finally {
+      await cursor.close();
+    }
+  }
+
   /** Parameter types and columns of a statement, which is not run. What is known already is not asked again. */
   async describe(input: QueryInput, options: CallOptions = {}): Promise<Description> {
     const { text } = toQuery(input);
@@ -281,7 +315,7 @@ export class Client {
   #run<T>(text: string, options: CallOptions & { closeWhenDone?: boolean | undefined }, body: (call: Call<T>, connection: Connection) => Promise<void>, stream = false): Promise<T> {
     if (this.#closing) throw new UsageError("CLIENT_CLOSED", "The client is closed: make a new one.", { retryable: true });
     if (this.#stream && !this.#stream.finished) {
-      throw new UsageError("STREAM_OPEN", "A stream of this client is unfinished: read it to its end, cancel it, or use another client.");
+      throw new UsageError("STREAM_OPEN", "A stream or cursor of this client is unfinished: read it to its end, leave it, or use another client.");
     }
     const signal = options.signal && callOption(this.#config, "signal", options.signal);
     const timeout = callOption(this.#config, "timeout", options.timeout);

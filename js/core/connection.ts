@@ -32,6 +32,8 @@ export class Connection {
   processId: number | undefined;
   /** CancelRequests sent. */
   cancels = 0;
+  /** Told when it is over, for what waits between two operations. */
+  onClosed: ((error: PgzError) => void) | undefined;
   /** Shapes that have run here, so that there may be a prepared statement for them. */
   readonly executed = new Set<number>();
   /** The first ReadyForQuery has come. */
@@ -96,6 +98,7 @@ export class Connection {
     this.core.free();
     void this.#link.socket.close();
     for (const operation of this.#inflight.splice(0)) operation.end(error);
+    this.onClosed?.(error);
   }
 
   /** Ends it politely: Terminate, and a CancelRequest for what still runs. Never rejects, within half a second. */
@@ -178,11 +181,13 @@ export class Connection {
     }
   }
 
-  /** One write for all that waits. Writes follow one another; the pump waits for them, since that is workerd's only back-pressure. */
+  /** One write for all that waits, of several commands too. Writes follow one another; the pump waits for them, since that is workerd's only back-pressure. */
   #write(): void {
-    const bytes = this.core.takeOutput();
     const written = (this.#writing ?? Promise.resolve())
-      .then(() => (this.closed ? undefined : this.#link.socket.write(bytes)))
+      .then(() => {
+        const bytes = this.closed ? undefined : this.core.takeOutput();
+        return bytes?.length ? this.#link.socket.write(bytes) : undefined;
+      })
       .catch((cause: unknown) => this.#fail(cause))
       .then(() => {
         if (this.#writing === written) this.#writing = undefined;
@@ -258,6 +263,9 @@ export class Connection {
         break;
       case "complete":
         if (operation) this.#complete(operation, event);
+        break;
+      case "suspended":
+        if (operation) operation.suspended = true;
         break;
       case "error": {
         const error = fromErrorResponse(event.fields, !this.established, { committed: operation?.committed });

@@ -58,6 +58,8 @@ export class Operation {
   rowCount: number | null = null;
   /** Of output that went to the sink. */
   bytes = 0;
+  /** Its portal has more rows, perhaps. */
+  suspended = false;
   /** Settles when the connection is usable again (or gone) after `abandoned`. */
   cleanup: Promise<void> | undefined;
   /** Ends the wait for a full sink. */

@@ -16,9 +16,9 @@ interface Caller {
   operate(connection: Connection, command: (handle: CoreConnection) => number, sink?: Sink): Operation;
 }
 
-/** `sink` gives a new one for each run: a second run starts from nothing. The ended operation, or `undefined` when the call was over before. Rejects with what the call is to reject with. */
+/** `sink` gives a new one for each run: a second run starts from nothing. `transaction`: each run is one of its own, begun in its flight. The ended operation, or `undefined` when the call was over before. Rejects with what the call is to reject with. */
 export async function execute(
-  call: Caller, connection: Connection, query: Query, { form, limits }: Pick<Form, "form" | "limits">, sink: () => Sink,
+  call: Caller, connection: Connection, query: Query, { form, limits }: Pick<Form, "form" | "limits">, sink: () => Sink, transaction?: (command: "BEGIN" | "ROLLBACK") => void,
 ): Promise<Operation | undefined> {
   const { text, values } = query;
   checkCount(values);
@@ -46,6 +46,7 @@ export async function execute(
     connection.executed.add(id);
     const outsideTransaction = connection.transactionStatus === "I";
     const declared = declaredTypes(parameterTypes);
+    transaction?.("BEGIN");
     const operation = call.operate(connection, (handle) => handle.execute(id, text, declared, resultFormats, parameters, form, Float64Array.from(limits)), sink());
     // Cut off by a limit, the output is whole whatever becomes of the connection.
     await operation.done.catch((lost: unknown) => {
@@ -62,6 +63,7 @@ export async function execute(
       shapes.forget(server, text);
       throw error;
     }
+    transaction?.("ROLLBACK");
     before = { shape, error, prepared };
   }
 }

@@ -42,6 +42,8 @@ pub(super) enum Event<'a> {
     Columns { columns: RowDescription<'a> },
     /// CommandComplete or EmptyQueryResponse.
     Complete { command_tag: &'a [u8] },
+    /// PortalSuspended: there may be more.
+    Suspended,
     /// The columns are no longer those that `describe` saw, and one came in a form that cannot be read. The rows are dropped.
     ShapeChanged,
     /// ErrorResponse. `bound`: the statement may have run: the error came behind BindComplete (or the protocol does not tell).
@@ -139,6 +141,7 @@ impl Json {
             } => self.shape(parameters, columns),
             Event::Columns { columns } => self.columns(r#"{"kind":"columns","#, columns),
             Event::Complete { command_tag } => self.complete(command_tag),
+            Event::Suspended => self.piece(r#"{"kind":"suspended""#),
             Event::ShapeChanged => self.piece(r#"{"kind":"shapeChanged""#),
             Event::Error {
                 bound: true,

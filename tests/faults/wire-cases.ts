@@ -117,6 +117,36 @@ export const wireCases: Case[] = [
     },
   },
   {
+    name: "a cursor takes one flight a batch, and one to end; none has Flush",
+    only: "plain",
+    async run(t) {
+      const { proxy, options } = await through(t);
+      const { connect } = t.pgz;
+      const client = await connect(options);
+      const read = async (most: number) => {
+        let count = 0;
+        for await (const batch of client.cursor("select n from generate_series(1, 7) n", 3)) {
+          count += batch.length;
+          if (count >= most) break;
+        }
+        return count;
+      };
+      t.assert.equal(await read(9), 7);
+      t.assert.equal(await read(3), 3);
+      await client.exec("begin");
+      t.assert.equal(await read(3), 3);
+      await client.exec("rollback");
+      await client.close();
+      const flights = loggedIn((await proxy.close())[0] as ProxyReport);
+      const statement = ["Parse Describe Sync", "Parse Bind Describe Execute Sync"];
+      t.assert.deepEqual(flights.map(names), [
+        "Parse Describe Sync", "Query Parse Bind Describe Execute Sync", "Execute Sync", "Execute Sync", "Query",
+        "Query Parse Bind Describe Execute Sync", "Query",
+        ...statement, "Bind Describe Execute Sync", "Close Sync", ...statement, "Terminate",
+      ]);
+    },
+  },
+  {
     name: "shape number statementCacheSize + 1 sends Close for the oldest",
     only: "plain",
     async run(t) {

@@ -49,6 +49,8 @@ export class Operation {
   /** The first thing that went wrong. */
   error: PgzError | undefined;
   shape: LearnedShape | undefined;
+  /** The type that ended it with SHAPE_CHANGED. */
+  unknownType = 0;
   command = "";
   rowCount: number | null = null;
   /** Settles when the connection is usable again (or gone) after `abandoned`. */

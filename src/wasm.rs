@@ -148,6 +148,14 @@ impl CoreConnection {
         self.inner.status()
     }
 
+    pub fn define_types(&mut self, numbers: &[u32], names: &str) {
+        self.inner.define_types(numbers, names);
+    }
+
+    pub fn result_formats(&self, type_oids: &[u32]) -> Vec<u8> {
+        self.inner.result_formats(type_oids)
+    }
+
     #[allow(clippy::too_many_arguments)]
     pub fn execute(
         &mut self,

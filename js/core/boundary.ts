@@ -49,7 +49,7 @@ export type Event =
   | { kind: "parameterStatus"; name: string; value: string }
   | { kind: "notice"; fields: Fields }
   | { kind: "error"; bound: boolean; fields: Fields }
-  | { kind: "shapeChanged" }
+  | { kind: "shapeChanged"; typeOid: number }
   | { kind: "notification"; processId: number; channel: string; payload: string }
   | { kind: "backendKeyData"; processId: number }
   | { kind: "tls"; accepted: boolean }
@@ -82,6 +82,10 @@ export interface CoreConnection {
   /** No bytes: there is none. */
   next_event(): Uint8Array;
   describe(sql: string): number;
+  /** What src/types/catalog.rs says of `numbers`; each name with a NUL behind it. */
+  define_types(numbers: Uint32Array, names: string): void;
+  /** A byte per type: 1 where it can be read in binary. */
+  result_formats(typeOids: Uint32Array): Uint8Array;
   execute(
     shapeId: number, sql: string, parameterTypes: Uint32Array, resultFormats: Uint8Array, parameters: Uint8Array,
     rowForm: number, limits: Float64Array,

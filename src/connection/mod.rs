@@ -19,7 +19,7 @@ pub mod statements;
 #[cfg(test)]
 mod walk;
 
-use crate::encode::RowForm;
+use crate::encode::{InvalidValue, RowError, RowForm, Types};
 use crate::error::{Failure, NOT_POSTGRESQL, Reason};
 use crate::protocol::backend::BackendMessage;
 use crate::protocol::frame::{Deframer, Frame, FrameError};
@@ -173,6 +173,7 @@ struct Context {
     output: Vec<u8>,
     events: Events,
     statements: Statements,
+    types: Types,
     /// CancelRequest, when BackendKeyData has come.
     cancel_request: Vec<u8>,
     rows: Rows,
@@ -223,6 +224,7 @@ impl Connection {
                     output: Vec::new(),
                     events: Events::default(),
                     statements,
+                    types: Types::default(),
                     cancel_request: Vec::new(),
                     rows: Rows::default(),
                     suspended: RowSink::default(),
@@ -295,6 +297,20 @@ impl Connection {
         self.operate(|flight, statements| {
             ExtendedQuery::describe(sql.as_bytes(), flight, statements).map(Operation::Extended)
         });
+    }
+
+    /// Describes types of the database, see [`Types::define`].
+    pub fn define_types(&mut self, numbers: &[u32], names: &str) {
+        let context = &mut self.state.context;
+        context.types.define(numbers, names);
+        context.statements.forget_plans();
+    }
+
+    /// Per type the format to ask for: 1 where there is a decoder.
+    pub fn result_formats(&self, type_oids: &[u32]) -> Vec<u8> {
+        let types = &self.state.context.types;
+        let format = |type_oid: &u32| types.has_binary_encoder(*type_oid).into();
+        type_oids.iter().map(format).collect()
     }
 
     /// Runs `sql`. `shape`: the caller's number for it, equal only for equal SQL and types; `parameters`: the middle of Bind;
@@ -588,12 +604,21 @@ impl State {
                 frame.tag,
             ));
         };
+        let limited = match sink.row(frame.body, &mut self.context.rows) {
+            Err(RowError::Value { error, .. }) if error.is_unknown_type() => {
+                sink.discard = true;
+                let InvalidValue { type_oid, .. } = error;
+                self.context.events.push(Event::ShapeChanged { type_oid });
+                None
+            }
+            other => other?,
+        };
         if let Some(Limit {
             limit,
             value,
             observed,
             truncated,
-        }) = sink.row(frame.body, &mut self.context.rows)?
+        }) = limited
         {
             self.context.events.push(Event::Limit {
                 limit,

@@ -3,7 +3,7 @@
 // Knows options, calls and results. Must not know sockets, wasm or messages. A client never reconnects: what it knows of its
 // session (transactions, settings) would silently be gone. One that is broken rejects each call at once; make a new one.
 import { callOption, oneOf, resolveConfig, type Config, type ConnectInput, type Options } from "./config.ts";
-import { AbortError, UsageError, type PgzError } from "./errors.ts";
+import { AbortError, ResponseTooLargeError, UsageError, type PgzError } from "./errors.ts";
 import { RENAME_DUPLICATES, ROWS_NONE, type BoundaryStats, type Column } from "./core/boundary.ts";
 import { Call, type Outcome } from "./core/call.ts";
 import { Collector } from "./core/collect.ts";
@@ -14,6 +14,7 @@ import { decodeRows } from "./core/objects.ts";
 import type { Sink, Truncation } from "./core/operation.ts";
 import { resultStream } from "./core/result-stream.ts";
 import { runtime, type ByteChannel } from "./core/runtime.ts";
+import { ToonDocument } from "./core/toon.ts";
 import { openConnection } from "./core/startup.ts";
 import { describe, execute } from "./core/statement.ts";
 import { Observation, type Observer } from "./observer.ts";
@@ -232,13 +233,15 @@ export class Client {
     const query = toQuery(input);
     const form = outputForm(this.#config, { format: "json", ...options });
     let pieces: Uint8Array[] = [];
+    const document = new ToonDocument();
     const sink = (): Sink => {
       pieces = [];
-      return { unique: form.unique, rows: (view) => void pieces.push(view.slice()) };
+      return form.standardToon ? toonSink(document, form) : { unique: form.unique, rows: (view) => void pieces.push(view.slice()) };
     };
     return this.#run(query.text, options, async (call: Call<Uint8Array<ArrayBuffer>>, connection) => {
       const ended = await execute(call, connection, query, form, sink);
       if (!ended) return;
+      if (form.standardToon) return call.succeed(finished(document, form));
       const whole = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
       let at = 0;
       for (const piece of pieces) {
@@ -374,8 +377,10 @@ export class Client {
       },
       full: () => stream.full(),
     };
-    const ended = await execute(call, connection, query, form, () => sink);
+    const document = new ToonDocument();
+    const ended = await execute(call, connection, query, form, () => (form.standardToon ? toonSink(document, form) : sink));
     if (!ended) return;
+    if (form.standardToon) stream.write(finished(document, form));
     runtime().background(stream.end());
     call.succeed(stream.readable);
   }
@@ -406,6 +411,24 @@ export class Client {
     this.#giveUp?.abort(this.#closed);
     await this.#connection?.close();
   }
+}
+
+function toonSink(document: ToonDocument, { form, unique }: Form): Sink {
+  return {
+    unique,
+    columns: (columns) => {
+      const names = columns.map(({ name }) => name);
+      document.columns(form & RENAME_DUPLICATES ? uniqueNames(names) : names);
+    },
+    rows: (view) => document.add(view),
+  };
+}
+
+/** The core's cap has counted other bytes than these. */
+function finished(document: ToonDocument, { limits: [, value] }: Form): Uint8Array<ArrayBuffer> {
+  const bytes = document.finish();
+  if (value && bytes.length > value) throw new ResponseTooLargeError({ limit: "bytes", value, observed: bytes.length });
+  return bytes;
 }
 
 function compressed(stream: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {

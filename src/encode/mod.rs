@@ -14,7 +14,7 @@ use crate::protocol::writer::decimal;
 pub use crate::types::output::Output;
 use crate::types::output::{BLOCK, Target, Writer};
 use crate::types::{Encoder, json_string};
-pub use crate::types::{InvalidValue, Strings, UnknownBinary};
+pub use crate::types::{InvalidValue, Strings, Types, UnknownBinary};
 
 /// What a plan must know of a column of RowDescription.
 #[derive(Clone, Copy, Debug)]
@@ -227,6 +227,15 @@ impl Plan {
         columns: impl Iterator<Item = ColumnDescription<'a>> + Clone,
         form: RowForm,
     ) -> Result<Plan, UnknownBinary> {
+        Plan::with_types(columns, form, &Types::default())
+    }
+
+    /// The same where more types are known than the built-in ones.
+    pub fn with_types<'a>(
+        columns: impl Iterator<Item = ColumnDescription<'a>> + Clone,
+        form: RowForm,
+        types: &Types,
+    ) -> Result<Plan, UnknownBinary> {
         let Layout {
             opening,
             keys,
@@ -243,7 +252,12 @@ impl Plan {
             let opening = if plans.is_empty() { opening } else { b"," };
             plans.push(Column {
                 lead: Lead::new(opening, keys.then_some(name)),
-                encoder: Encoder::new(column.type_oid, column.format_code, form.strings)?,
+                encoder: Encoder::with_types(
+                    column.type_oid,
+                    column.format_code,
+                    form.strings,
+                    types,
+                )?,
             });
         }
         Ok(Plan {
@@ -589,12 +603,12 @@ mod tests {
     fn a_binary_column_that_nobody_asked_for_has_no_plan() {
         let point = ColumnDescription {
             name: b"p",
-            type_oid: 600,
+            type_oid: 790,
             format_code: 1,
         };
         assert_eq!(
             Plan::new([point].into_iter(), RowFormat::Ndjson.into()).map(drop),
-            Err(UnknownBinary { type_oid: 600 })
+            Err(UnknownBinary { type_oid: 790 })
         );
         let as_text = ColumnDescription {
             format_code: 0,
@@ -602,8 +616,8 @@ mod tests {
         };
         let plan = Plan::new([as_text].into_iter(), RowFormat::Ndjson.into()).unwrap();
         assert_eq!(
-            row(&plan, &body(&[Some(b"(1,2)")])).unwrap(),
-            "{\"p\":\"(1,2)\"}\n"
+            row(&plan, &body(&[Some(b"$1.00")])).unwrap(),
+            "{\"p\":\"$1.00\"}\n"
         );
     }
 

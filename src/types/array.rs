@@ -40,6 +40,21 @@ pub(super) fn append(
     }
 }
 
+/// As [`append`], where size counts and not speed.
+pub(super) fn append_rare(
+    out: &mut Writer<'_>,
+    value: &[u8],
+    element_oid: u32,
+    append_element: &mut dyn FnMut(&mut Writer<'_>, &[u8]) -> Outcome,
+) -> Outcome {
+    let shape = Shape::parse(value, element_oid)?;
+    if shape.count == 0 {
+        out.put(b"[]");
+        return super::rare::ended(shape.elements);
+    }
+    super::rare::ended(append_elements(out, &shape, append_element)?)
+}
+
 #[inline(always)]
 fn append_int4_row<'a>(out: &mut Writer<'_>, shape: &Shape<'a>) -> Result<&'a [u8], &'static str> {
     let mut elements = shape.elements;

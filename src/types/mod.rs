@@ -10,33 +10,50 @@
 mod array;
 mod boolean;
 mod bytea;
+mod catalog;
 mod datetime;
 mod digits;
 mod float;
+mod geometry;
 mod integer;
 mod interval;
 mod json;
 pub(crate) mod json_string;
+mod nested;
+mod network;
 mod numeric;
 pub mod oid;
 pub mod output;
+mod rare;
 mod text;
 mod uuid;
 
+use catalog::Kind;
+pub use catalog::Types;
+use nested::Nest;
 use output::{Target, Writer};
+use rare::Rare;
 
 /// A family's verdict on one value; the reason of a refusal is for humans.
 type Outcome = Result<(), &'static str>;
 
 const WRONG_LENGTH: &str = "wrong length for its type";
+const UNKNOWN_TYPE: &str = "of a type that is not known, or not any more";
 
 /// The bytes are no value of the column's type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidValue {
-    /// The column's type.
+    /// The column's type; behind [`InvalidValue::is_unknown_type`] the one inside it.
     pub type_oid: u32,
     /// What is wrong with the bytes.
     pub reason: &'static str,
+}
+
+impl InvalidValue {
+    /// The bytes may be right: the value holds a type that nobody has described, or has described otherwise.
+    pub fn is_unknown_type(&self) -> bool {
+        self.reason == UNKNOWN_TYPE
+    }
 }
 
 /// The server answered in binary for a type of which we know only the text form. Never the case when Bind asked as
@@ -68,14 +85,14 @@ impl Strings {
         numeric: false,
     };
 
-    fn quote(self, type_oid: u32) -> bool {
-        (self.int8 && type_oid == oid::INT8) || (self.numeric && type_oid == oid::NUMERIC)
+    fn quote(self, scalar: Scalar) -> bool {
+        (self.int8 && scalar == Scalar::Int8) || (self.numeric && scalar == Scalar::Numeric)
     }
 }
 
-/// Whether Bind should ask for the binary form of a type; all others come as text.
+/// Whether Bind should ask for the binary form of a built-in type; all others come as text.
 pub fn has_binary_encoder(type_oid: u32) -> bool {
-    Scalar::from_oid(type_oid).is_some() || array_element(type_oid).is_some()
+    Types::default().has_binary_encoder(type_oid)
 }
 
 /// How a value becomes a cell of CSV.
@@ -93,6 +110,8 @@ pub(crate) enum Cell<'a> {
 pub struct Encoder {
     type_oid: u32,
     layout: Layout,
+    types: Types,
+    strings: Strings,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -105,6 +124,8 @@ enum Layout {
         element: Scalar,
         quoted: bool,
     },
+    /// All that is made of other types.
+    Nested,
     Text(Text),
     QuotedText(Text),
 }
@@ -132,6 +153,7 @@ enum Scalar {
     Interval,
     Json,
     Jsonb,
+    Rare(Rare),
 }
 
 /// What can be said of a value in the server's text form.
@@ -153,12 +175,27 @@ impl Encoder {
         format_code: i16,
         strings: Strings,
     ) -> Result<Encoder, UnknownBinary> {
+        Encoder::with_types(type_oid, format_code, strings, &Types::default())
+    }
+
+    /// The same where more types are known than the built-in ones.
+    pub fn with_types(
+        type_oid: u32,
+        format_code: i16,
+        strings: Strings,
+        types: &Types,
+    ) -> Result<Encoder, UnknownBinary> {
         let layout = match format_code {
             0 => Layout::of_text(type_oid, strings),
-            1 => Layout::of_binary(type_oid, strings).ok_or(UnknownBinary { type_oid })?,
+            1 => Layout::of_binary(type_oid, strings, types).ok_or(UnknownBinary { type_oid })?,
             _ => return Err(UnknownBinary { type_oid }),
         };
-        Ok(Encoder { type_oid, layout })
+        Ok(Encoder {
+            type_oid,
+            layout,
+            types: types.clone(),
+            strings,
+        })
     }
 
     /// Appends one value that is not NULL. On an error `out` may end in a part of it.
@@ -194,10 +231,27 @@ impl Encoder {
         value: &[u8],
         out: &mut Writer<'_>,
     ) -> Result<(), InvalidValue> {
+        if let Layout::Nested = self.layout {
+            return self.append_nested(value, out);
+        }
         self.layout
             .append(value, out)
             .map_err(|reason| InvalidValue {
                 type_oid: self.type_oid,
+                reason,
+            })
+    }
+
+    #[inline(never)]
+    fn append_nested(&self, value: &[u8], out: &mut Writer<'_>) -> Result<(), InvalidValue> {
+        let nest = Nest::new(&self.types, self.strings);
+        nest.append(self.type_oid, value, out, 0)
+            .map_err(|reason| InvalidValue {
+                type_oid: if reason == UNKNOWN_TYPE {
+                    nest.unknown.get()
+                } else {
+                    self.type_oid
+                },
                 reason,
             })
     }
@@ -217,6 +271,7 @@ impl Encoder {
             Layout::Binary(Scalar::Jsonb) => json::append_jsonb(out, value, readable),
             Layout::Binary(Scalar::Float8) => float::append_float8(out, value),
             Layout::Binary(scalar) => out.lend(|out| scalar.append(value, out)),
+            Layout::Nested => return out.lend(|out| self.append_nested(value, out)),
             layout => out.lend(|out| layout.append(value, out)),
         };
         outcome.map_err(|reason| InvalidValue {
@@ -227,19 +282,21 @@ impl Encoder {
 }
 
 impl Layout {
-    fn of_binary(type_oid: u32, strings: Strings) -> Option<Layout> {
-        if let Some((element_oid, element)) = array_element(type_oid) {
-            return Some(Layout::Array {
-                element_oid,
-                element,
-                quoted: strings.quote(element_oid),
-            });
-        }
-        let scalar = Scalar::from_oid(type_oid)?;
-        Some(if strings.quote(type_oid) {
-            Layout::QuotedBinary(scalar)
-        } else {
-            Layout::Binary(scalar)
+    fn of_binary(type_oid: u32, strings: Strings, types: &Types) -> Option<Layout> {
+        Some(match types.kind(type_oid)? {
+            Kind::Scalar(scalar) if strings.quote(scalar) => Layout::QuotedBinary(scalar),
+            Kind::Scalar(scalar) => Layout::Binary(scalar),
+            Kind::Array(element_oid)
+                if let Some(Kind::Scalar(element)) = types.kind(element_oid) =>
+            {
+                Layout::Array {
+                    element_oid,
+                    element,
+                    quoted: strings.quote(element),
+                }
+            }
+            _ if types.has_binary_encoder(type_oid) => Layout::Nested,
+            _ => return None,
         })
     }
 
@@ -252,7 +309,7 @@ impl Layout {
             oid::JSON | oid::JSONB => Text::Json,
             _ => Text::String,
         };
-        if strings.quote(type_oid) {
+        if Scalar::from_oid(type_oid).is_some_and(|scalar| strings.quote(scalar)) {
             Layout::QuotedText(text)
         } else {
             Layout::Text(text)
@@ -263,7 +320,7 @@ impl Layout {
     fn append(self, value: &[u8], out: &mut Writer<'_>) -> Outcome {
         match self {
             Layout::Binary(scalar) => scalar.append(value, out),
-            Layout::QuotedBinary(scalar) => quoted(out, |out| scalar.append(value, out)),
+            Layout::QuotedBinary(scalar) => scalar.append_as(value, Strings::ALL, out),
             Layout::Array {
                 element_oid,
                 element,
@@ -275,6 +332,8 @@ impl Layout {
                     element.append(value, out)
                 }
             }),
+            // Never: the encoder has seen to it.
+            Layout::Nested => Err(UNKNOWN_TYPE),
             Layout::Text(text) => text.append(value, out),
             Layout::QuotedText(text) => quoted(out, |out| text.append(value, out)),
         }
@@ -307,7 +366,13 @@ impl Scalar {
             oid::FLOAT4 => Scalar::Float4,
             oid::FLOAT8 => Scalar::Float8,
             oid::NUMERIC => Scalar::Numeric,
-            oid::TEXT | oid::VARCHAR | oid::BPCHAR | oid::NAME | oid::UNKNOWN => Scalar::Text,
+            oid::TEXT
+            | oid::VARCHAR
+            | oid::BPCHAR
+            | oid::NAME
+            | oid::UNKNOWN
+            | oid::REFCURSOR
+            | oid::CSTRING => Scalar::Text,
             oid::CHAR => Scalar::Char,
             oid::BYTEA => Scalar::Bytea,
             oid::UUID => Scalar::Uuid,
@@ -319,8 +384,17 @@ impl Scalar {
             oid::INTERVAL => Scalar::Interval,
             oid::JSON => Scalar::Json,
             oid::JSONB => Scalar::Jsonb,
-            _ => return None,
+            _ => return Rare::from_oid(type_oid).map(Scalar::Rare),
         })
+    }
+
+    /// The value, between quotes where `strings` says so.
+    fn append_as(self, value: &[u8], strings: Strings, out: &mut Writer<'_>) -> Outcome {
+        if strings.quote(self) {
+            quoted(out, |out| self.append(value, out))
+        } else {
+            self.append(value, out)
+        }
     }
 
     #[inline(never)]
@@ -348,6 +422,7 @@ impl Scalar {
             Scalar::Jsonb => lent(out, value, |out, value| {
                 json::append_jsonb(out, value, value)
             }),
+            Scalar::Rare(rare) => rare.append(value, out),
         }
     }
 }
@@ -375,37 +450,6 @@ impl Text {
     }
 }
 
-/// The element of an array type. int2vector and oidvector are arrays for `to_json`, and on the wire.
-fn array_element(type_oid: u32) -> Option<(u32, Scalar)> {
-    let element_oid = match type_oid {
-        oid::BOOL_ARRAY => oid::BOOL,
-        oid::BYTEA_ARRAY => oid::BYTEA,
-        oid::CHAR_ARRAY => oid::CHAR,
-        oid::NAME_ARRAY => oid::NAME,
-        oid::INT2_ARRAY | oid::INT2VECTOR => oid::INT2,
-        oid::INT4_ARRAY => oid::INT4,
-        oid::TEXT_ARRAY => oid::TEXT,
-        oid::BPCHAR_ARRAY => oid::BPCHAR,
-        oid::VARCHAR_ARRAY => oid::VARCHAR,
-        oid::INT8_ARRAY => oid::INT8,
-        oid::FLOAT4_ARRAY => oid::FLOAT4,
-        oid::FLOAT8_ARRAY => oid::FLOAT8,
-        oid::OID_ARRAY | oid::OIDVECTOR => oid::OID,
-        oid::TIMESTAMP_ARRAY => oid::TIMESTAMP,
-        oid::DATE_ARRAY => oid::DATE,
-        oid::TIME_ARRAY => oid::TIME,
-        oid::TIMESTAMPTZ_ARRAY => oid::TIMESTAMPTZ,
-        oid::INTERVAL_ARRAY => oid::INTERVAL,
-        oid::NUMERIC_ARRAY => oid::NUMERIC,
-        oid::TIMETZ_ARRAY => oid::TIMETZ,
-        oid::UUID_ARRAY => oid::UUID,
-        oid::JSON_ARRAY => oid::JSON,
-        oid::JSONB_ARRAY => oid::JSONB,
-        _ => return None,
-    };
-    Scalar::from_oid(element_oid).map(|element| (element_oid, element))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -413,59 +457,24 @@ mod tests {
     use alloc::vec::Vec;
     use proptest::prelude::*;
 
-    const SCALARS: [u32; 24] = [
-        oid::BOOL,
-        oid::INT2,
-        oid::INT4,
-        oid::INT8,
-        oid::OID,
-        oid::FLOAT4,
-        oid::FLOAT8,
-        oid::NUMERIC,
-        oid::TEXT,
-        oid::VARCHAR,
-        oid::BPCHAR,
-        oid::NAME,
-        oid::UNKNOWN,
-        oid::CHAR,
-        oid::BYTEA,
-        oid::UUID,
-        oid::DATE,
-        oid::TIME,
-        oid::TIMETZ,
-        oid::TIMESTAMP,
-        oid::TIMESTAMPTZ,
-        oid::INTERVAL,
-        oid::JSON,
-        oid::JSONB,
+    #[rustfmt::skip]
+    const SCALARS: [u32; 45] = [
+        oid::BOOL, oid::INT2, oid::INT4, oid::INT8, oid::OID, oid::FLOAT4, oid::FLOAT8, oid::NUMERIC, oid::TEXT, oid::VARCHAR, oid::BPCHAR,
+        oid::NAME, oid::UNKNOWN, oid::CHAR, oid::BYTEA, oid::UUID, oid::DATE, oid::TIME, oid::TIMETZ, oid::TIMESTAMP, oid::TIMESTAMPTZ,
+        oid::INTERVAL, oid::JSON, oid::JSONB, oid::REFCURSOR, oid::CSTRING, oid::HSTORE, oid::VECTOR, 27, 28, 29, 600, 601, 602, 603, 604, 628, 650, 718, 774,
+        829, 869, 1560, 1562, 3220,
     ];
-    const ARRAYS: [u32; 25] = [
-        oid::BOOL_ARRAY,
-        oid::INT2_ARRAY,
-        oid::INT4_ARRAY,
-        oid::INT8_ARRAY,
-        oid::OID_ARRAY,
-        oid::FLOAT4_ARRAY,
-        oid::FLOAT8_ARRAY,
-        oid::NUMERIC_ARRAY,
-        oid::TEXT_ARRAY,
-        oid::VARCHAR_ARRAY,
-        oid::BPCHAR_ARRAY,
-        oid::NAME_ARRAY,
-        oid::CHAR_ARRAY,
-        oid::BYTEA_ARRAY,
-        oid::UUID_ARRAY,
-        oid::DATE_ARRAY,
-        oid::TIME_ARRAY,
-        oid::TIMETZ_ARRAY,
-        oid::TIMESTAMP_ARRAY,
-        oid::TIMESTAMPTZ_ARRAY,
-        oid::INTERVAL_ARRAY,
-        oid::JSON_ARRAY,
-        oid::JSONB_ARRAY,
-        oid::INT2VECTOR,
-        oid::OIDVECTOR,
+    /// Scalars whose OID says nothing else: xid8, jsonpath; and what is made of others.
+    const OTHERS: [u32; 16] = [
+        5069, 4072, 2249, 2287, 3904, 3906, 3908, 3910, 3912, 3926, 4451, 4532, 4533, 4534, 4535,
+        4536,
     ];
+
+    fn arrays() -> impl Iterator<Item = (u32, u32)> + Clone {
+        oid::ARRAYS
+            .iter()
+            .map(|(array, element)| (u32::from(*array), u32::from(*element)))
+    }
 
     fn encoded(
         type_oid: u32,
@@ -519,7 +528,9 @@ mod tests {
     #[test]
     fn binary_is_asked_for_where_it_can_be_read() {
         for type_oid in 0..10_000 {
-            let known = SCALARS.contains(&type_oid) || ARRAYS.contains(&type_oid);
+            let known = SCALARS.contains(&type_oid)
+                || OTHERS.contains(&type_oid)
+                || arrays().any(|(array, _)| array == type_oid);
             assert_eq!(has_binary_encoder(type_oid), known, "{type_oid}");
             assert_eq!(
                 Encoder::new(type_oid, 1, Strings::ALL).map(drop),
@@ -584,8 +595,17 @@ mod tests {
 
     /// Whether the output must be JSON: a json value is as good as what the server sent.
     fn checks_out(type_oid: u32, output: &[u8]) -> bool {
-        let raw = [oid::JSON, oid::JSONB, oid::JSON_ARRAY, oid::JSONB_ARRAY].contains(&type_oid);
-        raw || str::from_utf8(output).is_err()
+        // A record may hold one too.
+        let raw = [
+            oid::JSON,
+            oid::JSONB,
+            oid::JSON_ARRAY,
+            oid::JSONB_ARRAY,
+            2249,
+            2287,
+        ];
+        raw.contains(&type_oid)
+            || str::from_utf8(output).is_err()
             || serde_json::from_slice::<serde::de::IgnoredAny>(output).is_ok()
     }
 
@@ -596,7 +616,7 @@ mod tests {
         fn any_bytes_give_json_or_an_error(noise: Vec<u8>, plausible in plausible(), length in 0..20_usize) {
             let cut = noise.get(..length).unwrap_or(&noise);
             for value in [&noise[..], cut, &plausible] {
-                for type_oid in SCALARS.into_iter().chain(ARRAYS).chain([999_999]) {
+                for type_oid in SCALARS.into_iter().chain(OTHERS).chain(arrays().map(|(array, _)| array)).chain([999_999]) {
                     for strings in [Strings::NONE, Strings::ALL] {
                         for format_code in [0, 1] {
                             if format_code == 1 && !has_binary_encoder(type_oid) {
@@ -614,13 +634,13 @@ mod tests {
         /// Every element is written as it is alone, and one bad element makes the array bad.
         #[test]
         fn an_array_is_its_elements(elements in prop::collection::vec(prop_oneof![plausible(), prop::collection::vec(any::<u8>(), 0..17)], 1..6)) {
-            for array_oid in ARRAYS {
-                let (element_oid, _) = array_element(array_oid).unwrap();
+            for (array_oid, element_oid) in arrays() {
                 for strings in [Strings::NONE, Strings::ALL] {
                     let alone: Result<Vec<_>, _> = elements.iter().map(|element| encoded(element_oid, 1, strings, element)).collect();
                     let together = encoded(array_oid, 1, strings, &array_of(element_oid, &elements));
                     match alone {
                         Ok(alone) => prop_assert_eq!(together.unwrap(), [b"[", &alone.join(&b","[..])[..], b"]"].concat()),
+                        Err(error) if error.is_unknown_type() => prop_assert_eq!(together, Err(error)),
                         Err(error) => prop_assert_eq!(together, Err(InvalidValue { type_oid: array_oid, ..error })),
                     }
                 }

@@ -54,3 +54,30 @@ pub const UUID: u32 = 2950;
 pub const UUID_ARRAY: u32 = 2951;
 pub const JSONB: u32 = 3802;
 pub const JSONB_ARRAY: u32 = 3807;
+pub const REFCURSOR: u32 = 1790;
+pub const RECORD: u32 = 2249;
+pub const CSTRING: u32 = 2275;
+/// hstore has another OID in every database; no server's type has this one.
+pub const HSTORE: u32 = 1;
+/// pgvector's vector, likewise.
+pub const VECTOR: u32 = 2;
+
+/// Arrays and their elements, sorted. int2vector and oidvector are arrays for `to_json`, and on the wire.
+#[rustfmt::skip]
+pub const ARRAYS: &[(u16, u16)] = &[
+    (22, 21), (30, 26), (199, 114), (271, 5069), (629, 628), (651, 650), (719, 718), (775, 774), (1000, 16), (1001, 17),
+    (1002, 18), (1003, 19), (1005, 21), (1006, 22), (1007, 23), (1009, 25), (1010, 27), (1011, 28), (1012, 29), (1013, 30),
+    (1014, 1042), (1015, 1043), (1016, 20), (1017, 600), (1018, 601), (1019, 602), (1020, 603), (1021, 700), (1022, 701), (1027, 604),
+    (1028, 26), (1040, 829), (1041, 869), (1115, 1114), (1182, 1082), (1183, 1083), (1185, 1184), (1187, 1186), (1231, 1700), (1263, 2275),
+    (1270, 1266), (1561, 1560), (1563, 1562), (2201, 1790), (2287, 2249), (2951, 2950), (3221, 3220), (3807, 3802), (3905, 3904), (3907, 3906),
+    (3909, 3908), (3911, 3910), (3913, 3912), (3927, 3926), (4073, 4072), (6150, 4451), (6151, 4532), (6152, 4533), (6153, 4534), (6155, 4535),
+    (6157, 4536),
+];
+
+/// Ranges and their subtypes, sorted.
+#[rustfmt::skip]
+pub const RANGES: &[(u16, u16)] = &[(3904, 23), (3906, 1700), (3908, 1114), (3910, 1184), (3912, 1082), (3926, 20)];
+
+/// Multiranges and their ranges, sorted.
+#[rustfmt::skip]
+pub const MULTIRANGES: &[(u16, u16)] = &[(4451, 3904), (4532, 3906), (4533, 3908), (4534, 3910), (4535, 3912), (4536, 3926)];

@@ -4,10 +4,11 @@ import { cancel } from "./cancel.ts";
 import { caps } from "./caps.ts";
 import { connecting } from "./connecting.ts";
 import { cursor } from "./cursor.ts";
+import { formats } from "./formats.ts";
 import { observer } from "./observer.ts";
 import { query } from "./query.ts";
 import { statements } from "./statements.ts";
 import { stream } from "./stream.ts";
 import { usage } from "./usage.ts";
 
-export const cases: Case[] = [...connecting, ...query, ...stream, ...cancel, ...caps, ...usage, ...observer, ...statements, ...cursor];
+export const cases: Case[] = [...connecting, ...query, ...stream, ...formats, ...cancel, ...caps, ...usage, ...observer, ...statements, ...cursor];

@@ -56,11 +56,9 @@ impl<'a> Nest<'a> {
         }
         match self.types.kind(type_oid) {
             Some(Kind::Scalar(scalar)) => scalar.append_as(value, self.strings, out),
-            Some(Kind::Array(element)) => {
-                array::append_rare(out, value, element, &mut |out, value| {
-                    self.append(element, value, out, depth.saturating_add(1))
-                })
-            }
+            Some(Kind::Array(element)) => array::append_rare(out, value, element, |out, value| {
+                self.append(element, value, out, depth.saturating_add(1))
+            }),
             Some(Kind::Composite(attributes)) => {
                 self.append_record(type_oid, attributes, value, out, depth.saturating_add(1))
             }
@@ -100,8 +98,8 @@ impl<'a> Nest<'a> {
                 put(out, ",");
             }
             match attributes.map(|attributes| attributes.get(index as usize)) {
-                Some(Some(attribute)) if attribute.type_oid == type_oid => {
-                    json_string::append(out, &attribute.name);
+                Some(Some(attribute @ [known, ..])) if *known == type_oid => {
+                    json_string::append(out, self.types.name(attribute));
                 }
                 Some(_) => return self.refuse(record_oid),
                 None => {
@@ -128,12 +126,12 @@ impl<'a> Nest<'a> {
         let mut text = Vec::from(*b"{");
         for index in 0..u32::from_be_bytes(fixed(&mut rest)?) {
             if index != 0 {
-                text.push(b',');
+                push(&mut text, b',');
             }
             let range = field(&mut rest)?.ok_or(WRONG_LENGTH)?;
             self.range_text(subtype, range, &mut text)?;
         }
-        text.push(b'}');
+        push(&mut text, b'}');
         json_string::append(out, &text);
         ended(rest)
     }
@@ -151,70 +149,64 @@ impl<'a> Nest<'a> {
             text.extend_from_slice(b"empty");
             return ended(rest);
         }
-        text.push(if has(LOWER_INCLUSIVE) { b'[' } else { b'(' });
+        push(text, if has(LOWER_INCLUSIVE) { b'[' } else { b'(' });
         if !has(LOWER_INFINITE) {
             append_bound(subtype, field(&mut rest)?.ok_or(WRONG_LENGTH)?, text)?;
         }
-        text.push(b',');
+        push(text, b',');
         if !has(UPPER_INFINITE) {
             append_bound(subtype, field(&mut rest)?.ok_or(WRONG_LENGTH)?, text)?;
         }
-        text.push(if has(UPPER_INCLUSIVE) { b']' } else { b')' });
+        push(text, if has(UPPER_INCLUSIVE) { b']' } else { b')' });
         ended(rest)
     }
 }
 
-/// Appends a bound as `range_out` quotes it.
+/// Appends a bound, made of its JSON, as `range_out` quotes it.
+#[inline(never)]
 fn append_bound(subtype: Scalar, value: &[u8], text: &mut Vec<u8>) -> Outcome {
-    let bound = text_form(subtype, value)?;
-    let plain = |byte: &u8| {
-        !matches!(
-            byte,
-            b'"' | b'\\' | b'(' | b')' | b'[' | b']' | b',' | b' ' | 9..=13
-        )
+    let mut json = Vec::new();
+    json.write(|out| subtype.append(value, out))?;
+    let is_text = subtype == Scalar::Text;
+    let is_moment = matches!(subtype, Scalar::Timestamp | Scalar::Timestamptz);
+    let body = match json.as_slice() {
+        _ if is_text => value,
+        [b'"', body @ .., b'"'] => body,
+        number => number,
     };
-    if !bound.is_empty() && bound.iter().all(plain) {
-        text.extend_from_slice(&bound);
-        return Ok(());
+    let is_special = |byte: &u8| match byte {
+        b'T' => is_moment,
+        b'"' | b'\\' | b'(' | b')' | b'[' | b']' | b',' | b' ' | 9..=13 => true,
+        _ => false,
+    };
+    let quotes = body.is_empty() || body.iter().any(is_special);
+    if quotes {
+        push(text, b'"');
     }
-    text.push(b'"');
-    for &byte in &bound {
-        if matches!(byte, b'"' | b'\\') {
-            text.push(byte);
+    let mut bytes = body.iter().copied();
+    while let Some(mut byte) = bytes.next() {
+        match byte {
+            b'\\' if !is_text => byte = bytes.next().unwrap_or(byte),
+            b'T' if is_moment => byte = b' ',
+            // `+00:00` is `+00` here.
+            b':' if text.ends_with(b"+00") && is_moment => {
+                bytes.nth(1);
+                continue;
+            }
+            _ => {}
         }
-        text.push(byte);
+        if matches!(byte, b'"' | b'\\') {
+            push(text, byte);
+        }
+        push(text, byte);
     }
-    text.push(b'"');
+    if quotes {
+        push(text, b'"');
+    }
     Ok(())
 }
 
-/// The server's text form of a value, made of its JSON.
-fn text_form(scalar: Scalar, value: &[u8]) -> Result<Vec<u8>, &'static str> {
-    let mut json = Vec::new();
-    json.write(|out| scalar.append(value, out))?;
-    match scalar {
-        Scalar::Text => return Ok(value.to_vec()),
-        Scalar::Json | Scalar::Jsonb => return Ok(json),
-        Scalar::Bool => json.truncate(1),
-        _ => {}
-    }
-    let string = json.strip_prefix(b"\"");
-    let body = string
-        .and_then(|body| body.strip_suffix(b"\""))
-        .unwrap_or(&json);
-    let is_moment = matches!(scalar, Scalar::Timestamp | Scalar::Timestamptz);
-    let mut text = Vec::new();
-    let mut bytes = body.iter().copied();
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'\\' => text.extend(bytes.next()),
-            b'T' if is_moment => text.push(b' '),
-            // `+00:00`
-            b':' if is_moment && text.ends_with(b"+00") => {
-                bytes.nth(1);
-            }
-            _ => text.push(byte),
-        }
-    }
-    Ok(text)
+#[inline(never)]
+fn push(text: &mut Vec<u8>, byte: u8) {
+    text.push(byte);
 }

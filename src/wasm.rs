@@ -6,7 +6,7 @@
 
 use crate::connection::limits::Caps;
 use crate::connection::{Connection, Login, Settings};
-use crate::encode::{RowForm, RowFormat, Strings};
+use crate::encode::{RowForm, RowFormat, Strings, Types};
 use alloc::string::String;
 use alloc::vec::Vec;
 use wasm_bindgen::prelude::*;
@@ -148,12 +148,13 @@ impl CoreConnection {
         self.inner.status()
     }
 
-    pub fn define_types(&mut self, numbers: &[u32], names: &str) {
-        self.inner.define_types(numbers, names);
+    pub fn define_types(&mut self, types: &[u32], attributes: &[u32], names: &str) {
+        self.inner
+            .define_types(Types::new(types, attributes, names));
     }
 
-    pub fn result_formats(&self, type_oids: &[u32]) -> Vec<u8> {
-        self.inner.result_formats(type_oids)
+    pub fn result_format(&self, type_oid: u32) -> u32 {
+        self.inner.result_format(type_oid)
     }
 
     #[allow(clippy::too_many_arguments)]

@@ -82,10 +82,10 @@ export interface CoreConnection {
   /** No bytes: there is none. */
   next_event(): Uint8Array;
   describe(sql: string): number;
-  /** What src/types/catalog.rs says of `numbers`; each name with a NUL behind it. */
-  define_types(numbers: Uint32Array, names: string): void;
-  /** A byte per type: 1 where it can be read in binary. */
-  result_formats(typeOids: Uint32Array): Uint8Array;
+  /** All types of the database that it is to know: src/types/catalog.rs says how. */
+  define_types(types: Uint32Array, attributes: Uint32Array, names: string): void;
+  /** 1: can be read in binary. */
+  result_format(typeOid: number): number;
   execute(
     shapeId: number, sql: string, parameterTypes: Uint32Array, resultFormats: Uint8Array, parameters: Uint8Array,
     rowForm: number, limits: Float64Array,

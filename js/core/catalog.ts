@@ -4,14 +4,14 @@
 // Knows pg_type and the numbers of the core's `define_types`. Must not know values. What it does not find stays the server's text.
 import type { Column, CoreConnection } from "./boundary.ts";
 
-/** One type, as the core wants to hear it (src/types/catalog.rs). */
+/** One type. `code` and `of` are the core's (src/types/catalog.rs). */
 export interface Definition {
   readonly oid: number;
-  readonly numbers: readonly number[];
-  /** Of a composite's attributes. */
-  readonly names: readonly string[];
-  /** The types that it is made of. */
+  readonly code: number;
+  readonly of: number;
+  /** The types that it is made of; those of a composite's attributes, in their order. */
   readonly parts: readonly number[];
+  readonly names: readonly string[];
 }
 
 /** Per type: its OID, how it is made (pg_type.typtype, `A` for an array, the extension of a base type), its name, what it is made of, attribute names. */
@@ -28,6 +28,12 @@ const EXTENSIONS: Readonly<Record<string, number>> = {
   "citext.citext": 25, "hstore.hstore": 1, "vector.vector": 2, "ltree.ltree": 4072, "ltree.lquery": 4072, "ltree.ltxtquery": 4072,
 };
 const TEXT = 25;
+
+const SAME = 0;
+const ARRAY = 1;
+const RANGE = 2;
+const MULTIRANGE = 3;
+const COMPOSITE = 4;
 
 /** What one server's catalog has said so far. */
 export class Catalog {
@@ -88,12 +94,24 @@ export function catalogOf(server: string): Catalog {
   return catalog;
 }
 
-/** Tells a core what it does not know yet. `told`: what it does. */
+/** Tells a core of types that it does not know yet. `told`: those that it does. */
 export function define(handle: CoreConnection, told: Map<number, Definition>, definitions: readonly Definition[]): void {
-  const news = definitions.filter((definition) => told.get(definition.oid) !== definition);
-  if (!news.length) return;
-  for (const definition of news) told.set(definition.oid, definition);
-  handle.define_types(Uint32Array.from(news.flatMap(({ numbers }) => numbers)), news.flatMap(({ names }) => names.map((name) => `${name}\0`)).join(""));
+  if (definitions.every((definition) => told.get(definition.oid) === definition)) return;
+  for (const definition of definitions) told.set(definition.oid, definition);
+  const types: number[] = [];
+  const attributes: number[] = [];
+  let names = "";
+  let length = 0;
+  for (const definition of [...told.values()].sort((a, b) => a.oid - b.oid)) {
+    types.push(definition.oid, definition.code, definition.of, attributes.length / 3);
+    definition.names.forEach((name, index) => {
+      const start = length;
+      names += name;
+      length += new TextEncoder().encode(name).length;
+      attributes.push(definition.parts[index]!, start, length);
+    });
+  }
+  handle.define_types(Uint32Array.from(types), Uint32Array.from(attributes), names);
 }
 
 function isRecord({ typeOid }: Column): boolean {
@@ -101,12 +119,26 @@ function isRecord({ typeOid }: Column): boolean {
 }
 
 function definition([oid, how, name, parts, names]: Row): Definition | undefined {
-  const numbers = (code: number, ...rest: readonly number[]) => ({ oid, numbers: [oid, code, ...rest], names: how === "c" ? names : [], parts });
-  if (how === "c") return numbers(4, parts.length, ...parts);
-  const same = how === "e" ? TEXT : how === "d" ? parts[0] : EXTENSIONS[`${how}.${name}`];
-  if (same !== undefined) return numbers(0, same);
-  const code = { A: 1, r: 2, m: 3 }[how ?? ""];
-  return code === undefined ? undefined : numbers(code, ...parts);
+  const [first = 0] = parts;
+  const one = (code: number, of: number) => ({ oid, code, of, parts, names: code === COMPOSITE ? names : [] });
+  switch (how) {
+    case "c":
+      return one(COMPOSITE, parts.length);
+    case "e":
+      return one(SAME, TEXT);
+    case "d":
+      return one(SAME, first);
+    case "A":
+      return one(ARRAY, first);
+    case "r":
+      return one(RANGE, first);
+    case "m":
+      return one(MULTIRANGE, first);
+    default: {
+      const decoder = EXTENSIONS[`${how}.${name}`];
+      return decoder === undefined ? undefined : one(SAME, decoder);
+    }
+  }
 }
 
 /**

@@ -110,9 +110,9 @@ async function withTypes(call: Caller, connection: Connection, server: string, s
   if (!types.length) return shape;
   const resultFormats = connection.core.call((handle) => {
     define(handle, connection.types, types);
-    return handle.result_formats(Uint32Array.from(columns, ({ typeOid }) => typeOid));
+    return columns.map(({ typeOid }) => handle.result_format(typeOid));
   });
-  return { ...shape, resultFormats: [...resultFormats], types };
+  return { ...shape, resultFormats, types };
 }
 
 /** Names, types and values that the server refused, and what it could not look up. Not timeouts, locks or a server that goes: again would only take longer. */

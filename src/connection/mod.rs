@@ -19,7 +19,7 @@ pub mod statements;
 #[cfg(test)]
 mod walk;
 
-use crate::encode::{InvalidValue, RowError, RowForm, Types};
+use crate::encode::{RowError, RowForm, Types};
 use crate::error::{Failure, NOT_POSTGRESQL, Reason};
 use crate::protocol::backend::BackendMessage;
 use crate::protocol::frame::{Deframer, Frame, FrameError};
@@ -199,6 +199,39 @@ impl Context {
         Ok(())
     }
 
+    #[cold]
+    #[inline(never)]
+    fn limit(&mut self, limit: Limit) {
+        let Limit {
+            limit,
+            value,
+            observed,
+            truncated,
+        } = limit;
+        self.events.push(Event::Limit {
+            limit,
+            value,
+            observed,
+            truncated,
+        });
+    }
+
+    /// A type that nobody has described ends the operation, anything else the connection.
+    #[cold]
+    #[inline(never)]
+    fn unreadable(&mut self, error: RowError, sink: &mut RowSink) -> Result<(), Failure> {
+        match error {
+            RowError::Value { error, .. } if error.is_unknown_type() => {
+                sink.discard = true;
+                self.events.push(Event::ShapeChanged {
+                    type_oid: error.type_oid,
+                });
+                Ok(())
+            }
+            _ => Err(error.into()),
+        }
+    }
+
     /// COPY FROM STDIN through a call that has no data: the server waits for ours, so it must be told.
     fn refuse_copy_in(&mut self) -> Result<(), TooLong> {
         self.events.push(Event::Copy { direction: "in" });
@@ -299,18 +332,16 @@ impl Connection {
         });
     }
 
-    /// Describes types of the database, see [`Types::define`].
-    pub fn define_types(&mut self, numbers: &[u32], names: &str) {
+    /// Describes the database's own types; those of before are gone.
+    pub fn define_types(&mut self, types: Types) {
         let context = &mut self.state.context;
-        context.types.define(numbers, names);
+        context.types = types;
         context.statements.forget_plans();
     }
 
-    /// Per type the format to ask for: 1 where there is a decoder.
-    pub fn result_formats(&self, type_oids: &[u32]) -> Vec<u8> {
-        let types = &self.state.context.types;
-        let format = |type_oid: &u32| types.has_binary_encoder(*type_oid).into();
-        type_oids.iter().map(format).collect()
+    /// The format to ask for: 1 where there is a decoder.
+    pub fn result_format(&self, type_oid: u32) -> u32 {
+        self.state.context.types.has_binary_encoder(type_oid).into()
     }
 
     /// Runs `sql`. `shape`: the caller's number for it, equal only for equal SQL and types; `parameters`: the middle of Bind;
@@ -604,30 +635,14 @@ impl State {
                 frame.tag,
             ));
         };
-        let limited = match sink.row(frame.body, &mut self.context.rows) {
-            Err(RowError::Value { error, .. }) if error.is_unknown_type() => {
-                sink.discard = true;
-                let InvalidValue { type_oid, .. } = error;
-                self.context.events.push(Event::ShapeChanged { type_oid });
-                None
+        match sink.row(frame.body, &mut self.context.rows) {
+            Ok(None) => Ok(()),
+            Ok(Some(limit)) => {
+                self.context.limit(limit);
+                Ok(())
             }
-            other => other?,
-        };
-        if let Some(Limit {
-            limit,
-            value,
-            observed,
-            truncated,
-        }) = limited
-        {
-            self.context.events.push(Event::Limit {
-                limit,
-                value,
-                observed,
-                truncated,
-            });
+            Err(error) => self.context.unreadable(error, sink),
         }
-        Ok(())
     }
 
     /// Messages that may come at any time.

@@ -189,7 +189,7 @@ export class Client {
   /**
    * The rows in batches of `size`, each asked of the server when the one before is done with: memory for one batch, on both sides. Outside
    * a transaction the cursor has its own, committed at the end. Leaving the loop early, or an error, closes the portal and rolls that one
-   * back. Begins with the first `next()`; until its end other calls reject (`STREAM_OPEN`), and limits, `timeout` and `signal` hold for all of it.
+   * back. A statement that no transaction may hold (`VACUUM`) has no cursor. Begins with the first `next()`; until its end other calls reject (`STREAM_OPEN`), and limits, `timeout` and `signal` hold for all of it.
    */
   cursor<Row = Record<string, unknown>>(input: QueryInput, size: number, options: SimpleOptions = {}): AsyncGenerator<Row[], void, undefined> {
     const query = toQuery(input);

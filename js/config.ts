@@ -393,7 +393,7 @@ const table: { readonly [K in keyof Options]-?: readonly [rule: Rule, fallback?:
   readBuffer: [whole(1 << 10, 1 << 24), 1 << 16],
   maxProtocolVersion: [oneOf("3.0", "3.2"), "3.0"],
   connect: [rule("a function", (value) => typeof value === "function")],
-  observer: [rule("an object whose onConnect, onQueryStart, onQueryEnd, onSlowQuery, onNotice and onParameterChange, where present, are functions", isObserver)],
+  observer: [rule("an object whose on… methods are functions", isObserver)],
   slowQueryThreshold: [milliseconds, 0],
   signal: [rule("an AbortSignal", (value) => typeof (value as AbortSignal | null)?.addEventListener === "function")],
 };

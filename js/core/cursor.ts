@@ -21,6 +21,7 @@ export class Cursor<Row> {
   readonly #rows: Collector<Row>;
   /** The transaction is the cursor's own. */
   readonly #own: boolean;
+  #commit: Operation | undefined;
   #closing: Promise<void> | undefined;
   /** Rejects when the call ends from our side or the connection is gone, also between two flights. Always handled. */
   readonly #failed: Promise<never>;
@@ -71,9 +72,9 @@ export class Cursor<Row> {
       this.more = operation.suspended;
       if (this.more) operation.rowCount = rows.length;
       else if (this.#own) {
-        const commit = this.#simple("COMMIT");
-        await commit.done;
-        if (commit.error) throw commit.error;
+        this.#commit = this.#simple("COMMIT");
+        await this.#commit.done;
+        if (this.#commit.error) throw this.#commit.error;
       }
       return rows;
     })();
@@ -86,6 +87,8 @@ export class Cursor<Row> {
     const { operation } = this.#call;
     await operation?.done.catch(() => {});
     await operation?.cleanup;
+    if (this.#commit) connection.abandon(this.#commit);
+    await this.#commit?.cleanup;
     const { transactionStatus } = connection;
     let ending: Operation | undefined;
     if (this.#own && transactionStatus !== "I") ending = this.#simple("ROLLBACK");

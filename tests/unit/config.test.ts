@@ -164,6 +164,8 @@ test.each<[keyof Options, unknown[]]>([
   ["localLink", ["yes", 0]],
   ["connect", [{}, "net"]],
   ["signal", [{}, true]],
+  ["observer", [5, () => {}, { onNotice: 1 }, { onQueryEnd: "x" }]],
+  ["slowQueryThreshold", [-1, 1.5, "1"]],
 ])("INVALID_OPTION: %s", (name, values) => {
   for (const value of values) {
     const error = refused({ user: "a", [name]: value });

@@ -175,6 +175,21 @@ export const cursor: Case[] = [
       }),
   },
   {
+    name: "a deadline stops a cursor's commit too",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const notices: unknown[] = [];
+        await client.simple(`create temp table lazy (n int4);
+          create function pg_temp.sleepy() returns trigger language plpgsql as $$ begin perform pg_sleep(30); return null; end $$;
+          create constraint trigger sleeps after insert on lazy deferrable initially deferred for each row execute function pg_temp.sleepy()`);
+        const insert = client.cursor("insert into lazy values (1) returning n", 10, { timeout: 300, observer: { onNotice: (notice) => void notices.push(notice) } });
+        await t.assert.rejects(insert.next(), { code: "QUERY_TIMEOUT" });
+        t.assert.deepEqual((await client.query("table lazy")).rows, []);
+        t.assert.equal(client.stats().transactionStatus, "I");
+        t.assert.deepEqual(notices, []);
+      }),
+  },
+  {
     name: "while a cursor is open other calls reject, and close() ends it",
     async run(t) {
       const ends: (string | undefined)[] = [];

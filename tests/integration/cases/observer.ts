@@ -147,6 +147,19 @@ export const observer: Case[] = [
     },
   },
   {
+    name: "the notice about MD5 reaches the observer of the client",
+    ownServer: true,
+    only: "plain",
+    async run(t) {
+      const watched = recorder();
+      await withClient(t, async () => {}, { user: "app_md5", password: "app_md5-secret", observer: watched.observer });
+      const [notice, ...others] = watched.of("onNotice");
+      t.assert.deepEqual([notice?.["severity"], notice?.["code"], notice?.["queryId"]], ["WARNING", "01P01", undefined]);
+      // PostgreSQL 18 can warn too.
+      t.assert.equal(others.every(({ code }) => code === "01000" || code === "01P01"), true, JSON.stringify(others));
+    },
+  },
+  {
     name: "a changed setting is told, and parameterStatus knows it",
     async run(t) {
       const watched = recorder();

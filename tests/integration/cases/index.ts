@@ -5,6 +5,7 @@ import { caps } from "./caps.ts";
 import { connecting } from "./connecting.ts";
 import { query } from "./query.ts";
 import { stream } from "./stream.ts";
+import { types } from "./types.ts";
 import { usage } from "./usage.ts";
 
-export const cases: Case[] = [...connecting, ...query, ...stream, ...cancel, ...caps, ...usage];
+export const cases: Case[] = [...connecting, ...query, ...stream, ...cancel, ...caps, ...types, ...usage];

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::{env, fs};
 
-use pgz_edge::types::{Encoder, Strings, oid};
+use pgz_edge::types::{Encoder, Strings, has_binary_encoder, oid};
 
 struct Line {
     type_name: String,
@@ -180,4 +180,58 @@ fn quote_numbers(json: &str) -> String {
             }
         })
         .collect()
+}
+
+/// pg_type of PostgreSQL 18 without arrays and without pseudo-types that no column has.
+#[rustfmt::skip]
+const BUILT_IN: &[(&str, u32)] = &[
+    ("bool", 16), ("bytea", 17), ("char", 18), ("name", 19), ("int8", 20), ("int2", 21), ("int2vector", 22), ("int4", 23), ("regproc", 24), ("text", 25),
+    ("oid", 26), ("tid", 27), ("xid", 28), ("cid", 29), ("oidvector", 30), ("json", 114), ("xml", 142), ("pg_node_tree", 194), ("point", 600), ("lseg", 601),
+    ("path", 602), ("box", 603), ("polygon", 604), ("line", 628), ("cidr", 650), ("float4", 700), ("float8", 701), ("unknown", 705), ("circle", 718),
+    ("macaddr8", 774), ("money", 790), ("macaddr", 829), ("inet", 869), ("aclitem", 1033), ("bpchar", 1042), ("varchar", 1043), ("date", 1082),
+    ("time", 1083), ("timestamp", 1114), ("timestamptz", 1184), ("interval", 1186), ("timetz", 1266), ("bit", 1560), ("varbit", 1562), ("numeric", 1700),
+    ("refcursor", 1790), ("regprocedure", 2202), ("regoper", 2203), ("regoperator", 2204), ("regclass", 2205), ("regtype", 2206), ("record", 2249),
+    ("cstring", 2275), ("anyarray", 2277), ("void", 2278), ("uuid", 2950), ("txid_snapshot", 2970), ("pg_lsn", 3220), ("tsvector", 3614), ("tsquery", 3615),
+    ("gtsvector", 3642), ("regconfig", 3734), ("regdictionary", 3769), ("jsonb", 3802), ("int4range", 3904), ("numrange", 3906), ("tsrange", 3908),
+    ("tstzrange", 3910), ("daterange", 3912), ("int8range", 3926), ("jsonpath", 4072), ("regnamespace", 4089), ("regrole", 4096), ("regcollation", 4191),
+    ("int4multirange", 4451), ("nummultirange", 4532), ("tsmultirange", 4533), ("tstzmultirange", 4534), ("datemultirange", 4535),
+    ("int8multirange", 4536), ("pg_snapshot", 5038), ("xid8", 5069),
+];
+
+/// docs/types.md says of every built-in type in which form it travels, and of no other.
+#[test]
+fn the_documented_wire_format_is_the_one_asked_for() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/types.md");
+    let text = fs::read_to_string(path).unwrap();
+    let mut documented = BTreeMap::new();
+    for row in text.lines().filter(|line| line.starts_with("| `")) {
+        let mut cells = row.split(" | ");
+        let (names, wire) = (cells.next().unwrap(), cells.next().unwrap());
+        for name in names.trim_start_matches("| ").split(", ") {
+            assert_eq!(
+                documented.insert(name.trim_matches('`'), wire),
+                None,
+                "{name}"
+            );
+        }
+    }
+    for (name, type_oid) in BUILT_IN {
+        let wire = if has_binary_encoder(*type_oid) {
+            "binary"
+        } else {
+            "text"
+        };
+        assert_eq!(documented.remove(name), Some(wire), "{name}");
+    }
+    assert!(documented.is_empty(), "{documented:?}");
+    // Two stand-ins for types of extensions, and arrays; all else that has a decoder is in the list.
+    let listed = |type_oid: u32| BUILT_IN.iter().any(|(_, listed)| *listed == type_oid);
+    let is_array = |type_oid: u32| {
+        oid::ARRAYS
+            .iter()
+            .any(|(array, _)| u32::from(*array) == type_oid)
+    };
+    for type_oid in (3..10_000).filter(|type_oid| has_binary_encoder(*type_oid)) {
+        assert!(listed(type_oid) || is_array(type_oid), "{type_oid}");
+    }
 }

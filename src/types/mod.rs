@@ -2,7 +2,8 @@
 //!
 //! The result is, byte for byte, the server's `to_json` in a session with TimeZone UTC, IntervalStyle iso_8601, DateStyle ISO,
 //! bytea_output hex and extra_float_digits 1, whatever the session's settings are: we ask for the binary strings, which knows no
-//! settings. Two differences: oid is a bare unsigned number, and CR and LF between the tokens of a json value are dropped.
+//! settings. Differences: oid is a bare unsigned number, CR and LF between the tokens of a json value are dropped, and an anonymous record
+//! has no names (docs/types.md).
 //!
 //! One file per family. Each turns bytes into JSON and knows nothing of columns, rows or the protocol; every length and every field is
 //! checked, so nonsense from the wire is an [`InvalidValue`], never a panic and never made-up output.

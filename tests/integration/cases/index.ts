@@ -12,8 +12,4 @@ import { stream } from "./stream.ts";
 import { types } from "./types.ts";
 import { usage } from "./usage.ts";
 
-<<<<<<< HEAD
-export const cases: Case[] = [...connecting, ...query, ...stream, ...formats, ...cancel, ...caps, ...usage, ...observer, ...statements, ...cursor];
-=======
-export const cases: Case[] = [...connecting, ...query, ...stream, ...cancel, ...caps, ...types, ...usage];
->>>>>>> 819532741bb01eb24e4fb4a64e6b54ecb83b7bf1
+export const cases: Case[] = [...connecting, ...query, ...stream, ...formats, ...cancel, ...caps, ...types, ...usage, ...observer, ...statements, ...cursor];

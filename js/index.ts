@@ -3,6 +3,8 @@ export { Client, connect, createClient } from "./client.ts";
 export type { CallOptions, ExecResult, QueryOptions, QueryResult, RespondOptions, StreamOptions } from "./client.ts";
 export type { ConnectInput, Options, Password, SslMode } from "./config.ts";
 export type { BoundaryStats, Column } from "./core/boundary.ts";
+export type { Parser } from "./core/converters.ts";
+export type { Rows } from "./core/rows.ts";
 export {
   AbortError,
   AuthenticationError,

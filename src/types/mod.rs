@@ -54,6 +54,8 @@ pub struct Strings {
     pub int8: bool,
     /// numeric.
     pub numeric: bool,
+    /// json and jsonb: their text as a string.
+    pub json: bool,
 }
 
 impl Strings {
@@ -61,11 +63,13 @@ impl Strings {
     pub const ALL: Strings = Strings {
         int8: true,
         numeric: true,
+        json: false,
     };
     /// The server's own JSON.
     pub const NONE: Strings = Strings {
         int8: false,
         numeric: false,
+        json: false,
     };
 
     fn quote(self, type_oid: u32) -> bool {
@@ -188,6 +192,14 @@ impl Encoder {
         }
     }
 
+    /// A verdict of the caller's on one of its values.
+    pub(crate) fn invalid(&self, reason: &'static str) -> InvalidValue {
+        InvalidValue {
+            type_oid: self.type_oid,
+            reason,
+        }
+    }
+
     /// As [`Encoder::encode`], for who can spare a call.
     pub(crate) fn append_rarely(
         &self,
@@ -232,7 +244,8 @@ impl Layout {
             return Some(Layout::Array {
                 element_oid,
                 element,
-                quoted: strings.quote(element_oid),
+                quoted: strings.quote(element_oid)
+                    || (strings.json && matches!(element, Scalar::Json | Scalar::Jsonb)),
             });
         }
         let scalar = Scalar::from_oid(type_oid)?;
@@ -269,7 +282,10 @@ impl Layout {
                 element,
                 quoted: in_quotes,
             } => array::append(out, value, element_oid, |out, value| {
-                if in_quotes {
+                if in_quotes && matches!(element, Scalar::Json | Scalar::Jsonb) {
+                    let version = usize::from(element == Scalar::Jsonb);
+                    text::append(out, value.get(version..).unwrap_or_default())
+                } else if in_quotes {
                     quoted(out, |out| element.append(value, out))
                 } else {
                     element.append(value, out)

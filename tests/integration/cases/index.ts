@@ -4,7 +4,8 @@ import { cancel } from "./cancel.ts";
 import { caps } from "./caps.ts";
 import { connecting } from "./connecting.ts";
 import { query } from "./query.ts";
+import { rows } from "./rows.ts";
 import { stream } from "./stream.ts";
 import { usage } from "./usage.ts";
 
-export const cases: Case[] = [...connecting, ...query, ...stream, ...cancel, ...caps, ...usage];
+export const cases: Case[] = [...connecting, ...query, ...rows, ...stream, ...cancel, ...caps, ...usage];

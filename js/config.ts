@@ -411,8 +411,8 @@ type CallOptionName = "timeout" | "maxRows" | "maxBytes" | "maxFieldBytes" | "on
 
 /** An option that a call may have too: its own value by the same rule, else the connection's. */
 export function callOption<Name extends CallOptionName>(config: Config, name: Name, given: Config[Name] | undefined): Config[Name] {
-  const value = given ?? config[name];
-  return value === undefined ? value : table[name][0](value, name);
+  // The connection's has been checked.
+  return given === undefined || given === null ? config[name] : table[name][0](given, name);
 }
 
 function isStartup(value: unknown): boolean {

@@ -96,17 +96,18 @@ export function valueForm(config: Config, options: ValueOptions): ValueForm {
   const dates = callOption(config, "dates", options.dates);
   if (dates === "temporal" && !temporal()) throw new UsageError("UNSUPPORTED_ON_RUNTIME", `${runtime().name} has no Temporal: option "dates" can be "string" or "date".`);
   const form = withOptions(config, options, ROWS_COLUMNS | (callOption(config, "json", options.json) === "text" ? JSON_AS_STRING : 0), "string", "");
-  const parsers = parsersOf({ ...config.types, ...callOption(config, "types", options.types) });
+  const types = callOption(config, "types", options.types);
+  const parsers = types && parsersOf({ ...config.types, ...types });
   return { ...form, policy: { int8: options.int8 ?? config.int8 ?? "string", numeric: options.numeric ?? config.numeric ?? "string", dates, bytea: callOption(config, "bytea", options.bytea), parsers } };
 }
 
 /** By OID. A name that is not built in only the server's catalog knows. */
-function parsersOf(types: Readonly<Record<string, Parser>>): ReadonlyMap<number, Parser> | undefined {
-  let parsers: Map<number, Parser> | undefined;
+function parsersOf(types: Readonly<Record<string, Parser>>): ReadonlyMap<number, Parser> {
+  const parsers = new Map<number, Parser>();
   for (const name of Object.keys(types)) {
     const typeOid = builtinOid(name);
     if (typeOid === undefined) throw new UsageError("INVALID_OPTION", `Option "types" names "${name}", which is no built-in type: give its OID.`);
-    (parsers ??= new Map()).set(typeOid, types[name]!);
+    parsers.set(typeOid, types[name]!);
   }
   return parsers;
 }

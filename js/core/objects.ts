@@ -24,27 +24,30 @@ export type RowDecoder = (view: Uint8Array) => unknown[];
 export function rowDecoder(columns: readonly Column[], policy: ValuePolicy, mode: RowMode): RowDecoder {
   const width = columns.length;
   const names = columns.map(({ name }) => name);
-  // A copy of one object with all the names, and values stored over its own: half the time of adding them one by one to `{}` (measured), any number
-  // of columns keeps a hidden class, and a column named `__proto__` is as any other, since JSON.parse makes it an own property.
-  const template = mode === "array" ? undefined : (JSON.parse(`{${names.map((name) => `${JSON.stringify(name)}:null`).join()}}`) as Record<string, unknown>);
+  const asArrays = mode === "array";
+  const needsTemplate = names.includes("__proto__");
+  let template: Record<string, unknown> | undefined;
   let converters: ReturnType<typeof converter>[] | undefined;
   let plain = true;
   return (view) => {
-    const { rowCount, kinds, ints, floats, text, json, textOf } = open(view, width, policy.parsers !== undefined);
+    const batch = open(view, policy.parsers !== undefined);
+    const { rowCount, text, json, textOf } = batch;
+    const { bytes, ints, floats } = batch.slots;
+    if (!asArrays && !template && (needsTemplate || rowCount > FEW)) template = templateOf(names);
     // The kinds are the same in each batch.
     if (!converters) {
-      converters = columns.map((column, index) => converter(column, policy, (kinds[index] as number) > TEXT));
+      converters = columns.map((column, index) => converter(column, policy, (bytes[4 + index] as number) > TEXT));
       plain = !converters.some(Boolean);
     }
     const rows = new Array<unknown>(rowCount);
-    let slot = 0;
+    let slot = headOf(width) >> 2;
     let at = 0;
     let next = 0;
     for (let number = 0; number < rowCount; number++) {
-      const row: Record<string | number, unknown> = template ? { ...template } : (new Array<unknown>(width) as never);
+      const row: Record<string | number, unknown> = template ? { ...template } : asArrays ? (new Array<unknown>(width) as never) : {};
       for (let index = 0; index < width; index++) {
         let value: unknown;
-        switch (kinds[index]) {
+        switch (bytes[4 + index]) {
           case INT:
             value = ints[slot + 1] ? null : ints[slot];
             slot += 2;
@@ -74,7 +77,7 @@ export function rowDecoder(columns: readonly Column[], policy: ValuePolicy, mode
           const convert = converters[index];
           if (convert) value = convert(value);
         }
-        row[template ? (names[index] as string) : index] = value;
+        row[asArrays ? index : (names[index] as string)] = value;
       }
       rows[number] = row;
     }
@@ -82,50 +85,64 @@ export function rowDecoder(columns: readonly Column[], policy: ValuePolicy, mode
   };
 }
 
+/** Up to so many rows a template costs more than it saves. */
+const FEW = 8;
+
+/**
+ * An object with all the names. A copy of it, with values stored over its own, takes half the time of adding them one by one to `{}` (measured);
+ * any number of columns keeps a hidden class; and a column named `__proto__` is as any other, since JSON.parse makes it an own property.
+ */
+function templateOf(names: readonly string[]): Record<string, unknown> {
+  return JSON.parse(`{${names.map((name) => `${JSON.stringify(name)}:null`).join()}}`) as Record<string, unknown>;
+}
+
 interface Batch {
   readonly rowCount: number;
-  readonly kinds: Uint8Array;
-  /** Two per slot. */
-  readonly ints: Int32Array;
-  readonly floats: Float64Array;
+  readonly slots: Slots;
   readonly text: string;
   readonly json: readonly unknown[];
   /** Where a text is not UTF-8: the next of so many bytes. */
   readonly textOf: ((length: number) => string) | undefined;
 }
 
+/** Head and slots, in memory that is aligned. */
+interface Slots {
+  readonly bytes: Uint8Array;
+  /** Two per slot. */
+  readonly ints: Int32Array;
+  readonly floats: Float64Array;
+}
+
+const slotsIn = (bytes: Uint8Array<ArrayBuffer>): Slots => ({ bytes, ints: new Int32Array(bytes.buffer), floats: new Float64Array(bytes.buffer) });
+const headOf = (width: number) => (4 + width + 7) & ~7;
+
 /** The server's text keeps a leading U+FEFF; what is no UTF-8 shows as U+FFFD. */
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
-
-/** Where slots are decoded: aligned, which the view need not be, and no new memory per batch, which costs more in collections than the copy. */
-let scratch = new Uint8Array(0);
+/** Used again and again: new memory per batch costs more in collections than the copy. */
+let scratch = slotsIn(new Uint8Array(1 << 10));
 /** Larger batches have memory of their own. */
 const SCRATCH = 1 << 20;
+const NONE: readonly unknown[] = [];
 
 /** `own`: code of the user's runs meanwhile, which might get here again. */
-function open(view: Uint8Array, width: number, own: boolean): Batch {
+function open(view: Uint8Array, own: boolean): Batch {
   const end = view.length - 16;
-  const tail = new DataView(view.buffer, view.byteOffset + end);
-  const number = (index: number) => tail.getUint32(4 * index, true);
-  const json = end - number(2);
-  const text = json - number(1);
-  const head = (4 + width + 7) & ~7;
+  const number = (at: number) => (view[at]! | (view[at + 1]! << 8) | (view[at + 2]! << 16) | (view[at + 3]! << 24)) >>> 0;
+  const json = end - number(end + 8);
+  const text = json - number(end + 4);
   let slots = scratch;
-  if (own || text > SCRATCH) slots = view.slice(0, text);
+  if (own || text > SCRATCH) slots = slotsIn(view.slice(0, text) as Uint8Array<ArrayBuffer>);
   else {
-    if (scratch.length < text) slots = scratch = new Uint8Array(2 * text);
-    slots.set(view.subarray(0, text));
+    if (scratch.bytes.length < text) slots = scratch = slotsIn(new Uint8Array(2 * text));
+    slots.bytes.set(view.subarray(0, text));
   }
-  const { buffer } = slots;
-  const invalid = number(3) ? view.slice(text, json) : undefined;
+  const invalid = number(end + 12) ? view.slice(text, json) : undefined;
   let at = 0;
   return {
-    rowCount: number(0),
-    kinds: view.slice(4, 4 + width),
-    ints: new Int32Array(buffer, head, (text - head) >> 2),
-    floats: new Float64Array(buffer, head, (text - head) >> 3),
-    text: decoder.decode(view.subarray(text, json)),
-    json: json < end ? (JSON.parse(decoder.decode(view.subarray(json, end))) as unknown[]) : [],
+    rowCount: number(end),
+    slots,
+    text: text < json ? decoder.decode(view.subarray(text, json)) : "",
+    json: json < end ? (JSON.parse(decoder.decode(view.subarray(json, end))) as unknown[]) : NONE,
     textOf: invalid && ((length) => decoder.decode(invalid.subarray(at, (at += length)))),
   };
 }

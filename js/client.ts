@@ -9,13 +9,14 @@ import { Call, type Outcome } from "./core/call.ts";
 import { Collector } from "./core/collect.ts";
 import { within, type Connection } from "./core/connection.ts";
 import { Cursor } from "./core/cursor.ts";
-import { outputForm, uniqueNames, valueForm, type Form, type FormatOptions, type RowOptions } from "./core/form.ts";
-import { decodeRows } from "./core/objects.ts";
+import { outputForm, uniqueNames, valueForm, type Form, type FormatOptions, type RowOptions, type ValueForm, type ValueOptions } from "./core/form.ts";
+import { rowDecoder, type RowDecoder, type RowMode } from "./core/objects.ts";
 import type { Sink, Truncation } from "./core/operation.ts";
 import { resultStream } from "./core/result-stream.ts";
 import { runtime, type ByteChannel } from "./core/runtime.ts";
 import { ToonDocument } from "./core/toon.ts";
 import { openConnection } from "./core/startup.ts";
+import { RowQueue, Rows } from "./core/rows.ts";
 import { describe, execute } from "./core/statement.ts";
 import { Observation, type Observer } from "./observer.ts";
 import { connectionLost } from "./sockets/contract.ts";
@@ -50,7 +51,7 @@ export interface ClientStats extends BoundaryStats {
   readonly cancels: number;
 }
 
-export interface QueryOptions extends CallOptions, RowOptions {
+export interface QueryOptions extends CallOptions, ValueOptions {
   /** `"array"`: a row is its values in the order of `fields`. */
   readonly rowMode?: "object" | "array" | undefined;
 }
@@ -126,28 +127,63 @@ export class Client {
     const options = ((!Array.isArray(input) && rest[0]) || {}) as QueryOptions;
     const mode = oneOf("object", "array")(options.rowMode ?? "object", "rowMode");
     const form = valueForm(this.#config, options);
-    let rows: Row[] = [];
+    let batches: Row[][] = [];
     let fields: readonly Column[] = [];
-    let columns: readonly Column[] = [];
+    let decode: RowDecoder | undefined;
     const sink = (): Sink => ({
       unique: form.unique,
       columns: (given) => {
-        fields = columns = given;
-        if (form.form & RENAME_DUPLICATES) {
-          const names = uniqueNames(given.map(({ name }) => name));
-          columns = given.map((column, index) => ({ ...column, name: names[index]! }));
-        }
-        rows = [];
+        fields = given;
+        decode = decoderOf(given, form, mode);
+        batches = [];
       },
       rows: (view) => {
-        for (const row of decodeRows(view, columns, mode) as Row[]) rows.push(row);
+        const batch = decode!(view) as Row[];
+        batches.push(batch);
       },
     });
     return this.#run(query.text, options, async (call: Call<QueryResult<Row>>, connection) => {
       const ended = await execute(call, connection, query, form, sink);
       if (!ended) return;
       const { rowCount, command, truncated } = ended;
-      call.succeed({ rows, rowCount, command, fields, ...(truncated && { truncated }) });
+      call.succeed({ rows: joined(batches), rowCount, command, fields, ...(truncated && { truncated }) });
+    });
+  }
+
+  /**
+   * Rows one by one, `for await (const row of client.rows(…))`, or in arrays, `client.rows(…).batches(1_000)`, in the memory of one batch
+   * however many there are. The query runs when a loop begins, waits on the server while the loop is busy, and ends there when the loop is
+   * left. Other calls reject (`STREAM_OPEN`) until then. Also a tag.
+   */
+  rows<Row = Record<string, unknown>>(query: QueryInput, options?: QueryOptions): Rows<Row>;
+  rows<Row = Record<string, unknown>>(query: TemplateStringsArray, ...values: unknown[]): Rows<Row>;
+  rows<Row>(input: QueryInput | TemplateStringsArray, ...rest: unknown[]): Rows<Row> {
+    const query = toQuery(input, ...rest);
+    const options = ((!Array.isArray(input) && rest[0]) || {}) as QueryOptions;
+    const mode = oneOf("object", "array")(options.rowMode ?? "object", "rowMode");
+    const form = valueForm(this.#config, options);
+    return new Rows((rows, size) => {
+      const queue = new RowQueue<Row>(size);
+      const leaving = new AbortController();
+      let decode: RowDecoder | undefined;
+      const sink: Sink = {
+        streams: true,
+        unique: form.unique,
+        columns: (given) => {
+          rows.fields = given;
+          decode = decoderOf(given, form, mode);
+        },
+        rows: (view) => queue.write(decode!(view) as Row[]),
+        full: () => queue.full(),
+      };
+      const run = this.#run(query.text, { ...options, leaving: leaving.signal }, async (call: Call<void>, connection) => {
+        const ended = await execute(call, connection, query, form, () => sink);
+        if (!ended) return;
+        ({ command: rows.command, rowCount: rows.rowCount, truncated: rows.truncated } = ended);
+        call.succeed();
+      }, true);
+      run.then(() => queue.end(), (error: PgzError) => queue.fail(error));
+      return { queue, leave: () => leaving.abort() };
     });
   }
 
@@ -312,7 +348,7 @@ export class Client {
   // -- calls -------------------------------------------------------------------------------------------------------------
 
   /** One call's turn: behind those before it, on the connection, until the connection is free again. */
-  #run<T>(text: string, options: CallOptions & { closeWhenDone?: boolean | undefined }, body: (call: Call<T>, connection: Connection) => Promise<void>, stream = false): Promise<T> {
+  #run<T>(text: string, options: CallOptions & { closeWhenDone?: boolean | undefined; leaving?: AbortSignal }, body: (call: Call<T>, connection: Connection) => Promise<void>, stream = false): Promise<T> {
     if (this.#closing) throw new UsageError("CLIENT_CLOSED", "The client is closed: make a new one.", { retryable: true });
     if (this.#stream && !this.#stream.finished) {
       throw new UsageError("STREAM_OPEN", "A stream or cursor of this client is unfinished: read it to its end, leave it, or use another client.");
@@ -331,7 +367,7 @@ export class Client {
       if (outcome.error) counters.errors++;
       observation?.end(outcome);
     };
-    const call = new Call<T>([signal, this.#config.signal], timeout, ended, observation);
+    const call = new Call<T>([signal, options.leaving, this.#config.signal], timeout, ended, observation);
     if (stream) this.#stream = call;
     const before = this.#turn;
     const work = (async () => {
@@ -429,6 +465,24 @@ function finished(document: ToonDocument, { limits: [, value] }: Form): Uint8Arr
   const bytes = document.finish();
   if (value && bytes.length > value) throw new ResponseTooLargeError({ limit: "bytes", value, observed: bytes.length });
   return bytes;
+}
+
+/** All the rows. Growing one array instead costs as much as decoding narrow rows does, and so does `flat`. */
+function joined<Row>(batches: Row[][]): Row[] {
+  while (batches.length > 1) {
+    const longer: Row[][] = [];
+    // Few enough for arguments.
+    for (let at = 0; at < batches.length; at += 1000) longer.push(([] as Row[]).concat(...batches.slice(at, at + 1000)));
+    batches = longer;
+  }
+  return batches[0] ?? [];
+}
+
+/** What makes rows of these columns, under the names that they have there. */
+function decoderOf(columns: readonly Column[], { form, policy }: ValueForm, mode: RowMode): RowDecoder {
+  if (!(form & RENAME_DUPLICATES)) return rowDecoder(columns, policy, mode);
+  const names = uniqueNames(columns.map(({ name }) => name));
+  return rowDecoder(columns.map((column, index) => ({ ...column, name: names[index]! })), policy, mode);
 }
 
 function compressed(stream: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {

@@ -7,6 +7,7 @@
 // Secrets: the password lives in a closure, and no error repeats a value that came out of a URL, because a badly encoded
 // password can end up in any part of it. What is named is an option's name, and what it must be.
 
+import type { Parser } from "./core/converters.ts";
 import { PgzError, UsageError } from "./errors.ts";
 import { isObserver, type Observer } from "./observer.ts";
 import type { Connector } from "./sockets/contract.ts";
@@ -76,6 +77,14 @@ export interface Options {
   int8?: "string" | "number" | "bigint" | undefined;
   /** numeric values. Default: text in JavaScript objects, bare digits in JSON. */
   numeric?: "string" | "number" | undefined;
+  /** date, timestamp and timestamptz in JavaScript objects. Default `"string"`. */
+  dates?: "string" | "date" | "temporal" | undefined;
+  /** bytea in JavaScript objects. Default `"uint8array"`. */
+  bytea?: "uint8array" | "hex" | "base64" | undefined;
+  /** json and jsonb in JavaScript objects. Default `"parse"`. */
+  json?: "parse" | "text" | undefined;
+  /** Own parsers for JavaScript objects, by OID or name of the type. */
+  types?: Readonly<Record<string, Parser>> | undefined;
   /** Longest message (bytes) accepted from the server. Default 64 MiB on Workers, else 1 GiB. */
   maxMessageBytes?: number | undefined;
   /** Bytes of finished rows that are handed on at once. Default 65,536. */
@@ -113,7 +122,7 @@ export type ConfigObject = Options & { readonly connectionString?: string | unde
 export type ConnectInput = string | ConfigObject | { readonly href: string } | { readonly connectionString: string };
 
 type Secret = "password" | "key";
-type Optional = "int8" | "numeric" | "servername" | "ca" | "cert" | "requireAuth" | "connect" | "observer" | "signal";
+type Optional = "int8" | "numeric" | "types" | "servername" | "ca" | "cert" | "requireAuth" | "connect" | "observer" | "signal";
 
 /** Every option resolved; frozen. Holds no secret that JSON, `console.log` or a spread could show. */
 export type Config = Readonly<
@@ -383,6 +392,10 @@ const table: { readonly [K in keyof Options]-?: readonly [rule: Rule, fallback?:
   duplicates: [oneOf("keep", "rename", "error"), "keep"],
   int8: [oneOf("string", "number", "bigint")],
   numeric: [oneOf("string", "number")],
+  dates: [oneOf("string", "date", "temporal"), "string"],
+  bytea: [oneOf("uint8array", "hex", "base64"), "uint8array"],
+  json: [oneOf("parse", "text"), "parse"],
+  types: [rule("an object of functions", (value) => typeof value === "object" && value && Object.values(value).every((parser) => typeof parser === "function"))],
   maxMessageBytes: [whole(1 << 10, 1 << 30), (_, { isWorkerd }) => (isWorkerd ? 1 << 26 : 1 << 30)],
   flushBytes: [whole(1, 1 << 30), 1 << 16],
   flushInterval: [milliseconds, 100],
@@ -401,12 +414,13 @@ const table: { readonly [K in keyof Options]-?: readonly [rule: Rule, fallback?:
 /** The names of all options. */
 export const optionNames: readonly string[] = Object.keys(table);
 
-type CallOptionName = "timeout" | "maxRows" | "maxBytes" | "maxFieldBytes" | "onLimit" | "duplicates" | "int8" | "numeric" | "observer" | "slowQueryThreshold" | "signal";
+type CallOptionName =
+  | "timeout" | "maxRows" | "maxBytes" | "maxFieldBytes" | "onLimit" | "duplicates" | "int8" | "numeric" | "dates" | "bytea" | "json" | "types" | "observer" | "slowQueryThreshold" | "signal";
 
 /** An option that a call may have too: its own value by the same rule, else the connection's. */
 export function callOption<Name extends CallOptionName>(config: Config, name: Name, given: Config[Name] | undefined): Config[Name] {
-  const value = given ?? config[name];
-  return value === undefined ? value : table[name][0](value, name);
+  // The connection's has been checked.
+  return given === undefined || given === null ? config[name] : table[name][0](given, name);
 }
 
 function isStartup(value: unknown): boolean {

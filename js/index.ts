@@ -3,8 +3,10 @@ export { Client, connect, createClient } from "./client.ts";
 export type { CallOptions, ClientStats, Description, ExecResult, JsonOptions, QueryOptions, QueryResult, RespondOptions, SimpleOptions, StreamOptions } from "./client.ts";
 export type { ConnectInput, Options, Password, SslMode } from "./config.ts";
 export type { BoundaryStats, Column, LimitName } from "./core/boundary.ts";
+export type { Parser } from "./core/converters.ts";
 export type { Format, FormatOptions, RowOptions } from "./core/form.ts";
 export type { Truncation } from "./core/operation.ts";
+export type { Rows } from "./core/rows.ts";
 export {
   AbortError,
   AuthenticationError,

@@ -37,6 +37,7 @@ fn row_form(code: u32) -> Option<RowForm> {
         4 => RowFormat::Columnar,
         5 => RowFormat::Toon,
         6 => RowFormat::Csv,
+        7 => RowFormat::Columns,
         _ => return None,
     };
     Some(RowForm {
@@ -44,6 +45,7 @@ fn row_form(code: u32) -> Option<RowForm> {
         strings: Strings {
             int8: option(0x100),
             numeric: option(0x200),
+            json: option(0x1000),
         },
         rename_duplicates: option(0x400),
         csv_header: option(0x800),
@@ -127,11 +129,11 @@ impl CoreConnection {
         self.inner.take_output()
     }
 
-    pub fn rows_pointer(&self) -> *const u8 {
+    pub fn rows_pointer(&mut self) -> *const u8 {
         self.inner.rows().as_ptr()
     }
 
-    pub fn rows_length(&self) -> usize {
+    pub fn rows_length(&mut self) -> usize {
         self.inner.rows().len()
     }
 

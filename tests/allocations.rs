@@ -1,10 +1,11 @@
-//! No heap allocation per row once the buffers have their size: counted for every shape of the benchmark, in both row formats.
+//! No heap allocation per row once the buffers have their size: counted for every shape of the benchmark, in the row formats.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 #[path = "../bench/core/shapes.rs"]
 mod shapes;
 
+use pgz_edge::encode::columns::Blocks;
 use pgz_edge::encode::{Output, RowFormat};
 
 #[test]
@@ -14,13 +15,21 @@ fn no_allocation_per_row() {
         .iter()
         .chain(&shapes::type_shapes(ROWS))
     {
-        for format in [RowFormat::Ndjson, RowFormat::Arrays] {
+        for format in [RowFormat::Ndjson, RowFormat::Arrays, RowFormat::Columns] {
             let plan = shape.plan(format);
             let mut out = Output::default();
+            let mut blocks = Blocks::default();
             let mut pass = || {
                 out.clear(usize::MAX);
                 for row in &shape.rows {
-                    plan.encode_row(row, &mut out).unwrap();
+                    if plan.is_columns() {
+                        plan.encode_values(row, &mut out, &mut blocks).unwrap();
+                    } else {
+                        plan.encode_row(row, &mut out).unwrap();
+                    }
+                }
+                if plan.is_columns() {
+                    blocks.seal(&mut out, usize::MAX);
                 }
             };
             // The first pass lets the output grow to its size.

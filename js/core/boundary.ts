@@ -16,16 +16,19 @@ export const ROWS_FULL = 64;
 /** How the core is to write rows: one of these, and any of the bits behind them (src/wasm.rs, `row_form`). */
 export const ROWS_NONE = 0;
 export const ROWS_NDJSON = 1;
-/** One JSON array per row and line, for {@link decodeRows}. */
+/** One JSON array per row and line. */
 export const ROWS_ARRAYS = 2;
 export const ROWS_JSON = 3;
 export const ROWS_COLUMNAR = 4;
 export const ROWS_TOON = 5;
 export const ROWS_CSV = 6;
+/** Batches for objects.ts. */
+export const ROWS_COLUMNS = 7;
 export const INT8_AS_STRING = 0x100;
 export const NUMERIC_AS_STRING = 0x200;
 export const RENAME_DUPLICATES = 0x400;
 export const CSV_HEADER = 0x800;
+export const JSON_AS_STRING = 0x1000;
 
 /** Caps of one operation, as doubles; 0: none. `execute` takes one more: rows of one Execute, whose portal then stays open. */
 export type Limits = readonly [rows: number, bytes: number, fieldBytes: number, truncate: 0 | 1, fetch?: number];

@@ -2,11 +2,11 @@
 //
 // Knows a form's names for columns. Must not know calls, or where one result ends and the next begins.
 import { RENAME_DUPLICATES, type Column } from "./boundary.ts";
-import { uniqueNames, type Form } from "./form.ts";
-import { decodeRows } from "./objects.ts";
+import { uniqueNames, type ValueForm } from "./form.ts";
+import { rowDecoder, type RowDecoder, type RowMode } from "./objects.ts";
 import type { Sink } from "./operation.ts";
 
-/** bytea[], float4[], float8[]: as the server's text (`{1,2}`) they are not what decodeRows makes values from. */
+/** bytea[], float4[], float8[]: as the server's text (`{1,2}`) they are not what values are made from. */
 const TEXT_ARRAYS = [1001, 1021, 1022];
 
 export class Collector<Row> {
@@ -14,19 +14,19 @@ export class Collector<Row> {
   readonly sink: Sink;
   #rows: Row[] = [];
 
-  constructor({ form, unique }: Form, mode: "object" | "array") {
-    let columns: readonly Column[] = [];
+  constructor({ form, unique, policy }: ValueForm, mode: RowMode) {
+    let decode: RowDecoder;
     this.sink = {
       unique,
       columns: (given) => {
         this.fields = given;
-        columns = given.map((column) => (column.formatCode === 0 && TEXT_ARRAYS.includes(column.typeOid) ? { ...column, typeOid: 25 } : column));
-        if (!(form & RENAME_DUPLICATES)) return;
-        const names = uniqueNames(given.map(({ name }) => name));
-        columns = columns.map((column, index) => ({ ...column, name: names[index]! }));
+        const names = given.map(({ name }) => name);
+        const used = form & RENAME_DUPLICATES ? uniqueNames(names) : names;
+        const columns = given.map((column, index) => ({ ...column, name: used[index]!, ...(column.formatCode === 0 && TEXT_ARRAYS.includes(column.typeOid) && { typeOid: 25 }) }));
+        decode = rowDecoder(columns, policy, mode);
       },
       rows: (view) => {
-        for (const row of decodeRows(view, columns, mode) as Row[]) this.#rows.push(row);
+        for (const row of decode(view) as Row[]) this.#rows.push(row);
       },
     };
   }

@@ -3,8 +3,10 @@
 // Knows formats and their options. Must not know calls, connections or streams.
 import { callOption, oneOf, type Config } from "../config.ts";
 import { UsageError } from "../errors.ts";
+import { builtinOid, temporal, type Parser, type ValuePolicy } from "./converters.ts";
+import { runtime } from "./runtime.ts";
 import {
-  CSV_HEADER, INT8_AS_STRING, NUMERIC_AS_STRING, RENAME_DUPLICATES, ROWS_ARRAYS, ROWS_COLUMNAR, ROWS_CSV, ROWS_JSON, ROWS_NDJSON, ROWS_TOON, type Limits,
+  CSV_HEADER, INT8_AS_STRING, JSON_AS_STRING, NUMERIC_AS_STRING, RENAME_DUPLICATES, ROWS_COLUMNAR, ROWS_COLUMNS, ROWS_CSV, ROWS_JSON, ROWS_NDJSON, ROWS_TOON, type Limits,
 } from "./boundary.ts";
 
 /** `ndjson`: an object per line; `json`: one array of objects; `columnar`: names once, rows as arrays; `toon`: pgz's; `csv`: RFC 4180. */
@@ -30,6 +32,21 @@ export interface RowOptions {
   readonly int8?: "string" | "number" | "bigint" | undefined;
   /** numeric values. Default: the client's, else text in JavaScript objects, bare digits in JSON. */
   readonly numeric?: "string" | "number" | undefined;
+}
+
+/** What may be asked of rows that become JavaScript values. */
+export interface ValueOptions extends RowOptions {
+  /** date, timestamp (read as UTC) and timestamptz: ISO 8601 text, `Date`, or Temporal's types (time too). What a type cannot say (infinity) stays text. Default: the client's. */
+  readonly dates?: "string" | "date" | "temporal" | undefined;
+  /** bytea: bytes, PostgreSQL's text `\x…`, or base64. Default: the client's. */
+  readonly bytea?: "uint8array" | "hex" | "base64" | undefined;
+  /** json and jsonb: parsed, or the server's text. Default: the client's. */
+  readonly json?: "parse" | "text" | undefined;
+  /**
+   * Own parsers, by OID or by a built-in type's name (`uuid`, `uuid[]`), before any other policy. A parser gets each value that is not NULL as it
+   * would stand in the row by default, but bytea as text `\x…`. Joined with the client's; a call's wins.
+   */
+  readonly types?: Readonly<Record<string, Parser>> | undefined;
 }
 
 /** What may be asked of encoded output. */
@@ -77,9 +94,30 @@ export function outputForm(config: Config, options: FormatOptions): Form {
   return format === "toon" && toon === "standard" ? { ...form, contentType: "text/toon; charset=utf-8", standardToon: true } : form;
 }
 
+/** How rows become JavaScript values. */
+export interface ValueForm extends Form {
+  readonly policy: ValuePolicy;
+}
+
 /** The form of rows that become JavaScript values. */
-export function valueForm(config: Config, options: RowOptions): Form {
-  return withOptions(config, options, ROWS_ARRAYS, "string", "");
+export function valueForm(config: Config, options: ValueOptions): ValueForm {
+  const dates = callOption(config, "dates", options.dates);
+  if (dates === "temporal" && !temporal()) throw new UsageError("UNSUPPORTED_ON_RUNTIME", `${runtime().name} has no Temporal: option "dates" can be "string" or "date".`);
+  const form = withOptions(config, options, ROWS_COLUMNS | (callOption(config, "json", options.json) === "text" ? JSON_AS_STRING : 0), "string", "");
+  const types = callOption(config, "types", options.types);
+  const parsers = types && parsersOf({ ...config.types, ...types });
+  return { ...form, policy: { int8: options.int8 ?? config.int8 ?? "string", numeric: options.numeric ?? config.numeric ?? "string", dates, bytea: callOption(config, "bytea", options.bytea), parsers } };
+}
+
+/** By OID. A name that is not built in only the server's catalog knows. */
+function parsersOf(types: Readonly<Record<string, Parser>>): ReadonlyMap<number, Parser> {
+  const parsers = new Map<number, Parser>();
+  for (const name of Object.keys(types)) {
+    const typeOid = builtinOid(name);
+    if (typeOid === undefined) throw new UsageError("INVALID_OPTION", `Option "types" names "${name}", which is no built-in type: give its OID.`);
+    parsers.set(typeOid, types[name]!);
+  }
+  return parsers;
 }
 
 function withOptions(config: Config, options: RowOptions, code: number, digits: "string" | "number", contentType: string): Form {

@@ -4,6 +4,7 @@
 //! anybody sees it, and so is one with a field that is too long. Whole rows only: `buffer` always ends at the end of a row.
 //! What stands before the first row comes with it, or at the successful end: a query that fails before has written nothing.
 
+use crate::encode::columns::{Blocks, Mark};
 use crate::encode::{Output, Plan, RowError};
 use alloc::rc::Rc;
 
@@ -14,17 +15,33 @@ const KEEP: usize = 4 << 20;
 #[derive(Debug, Default)]
 pub struct Rows {
     buffer: Output,
+    /// What belongs to the slots in `buffer`, where rows become JavaScript values.
+    blocks: Blocks,
 }
 
 impl Rows {
-    /// The finished rows.
-    pub fn bytes(&self) -> &[u8] {
+    /// The finished rows. A batch of values is closed by this: it is to be taken before more come.
+    pub fn bytes(&mut self) -> &[u8] {
+        if !self.blocks.is_empty() {
+            self.blocks.seal(&mut self.buffer, KEEP);
+        }
         self.buffer.as_slice()
+    }
+
+    /// Their bytes, as far as they are written.
+    pub fn byte_count(&self) -> usize {
+        self.buffer.len().saturating_add(self.blocks.len())
+    }
+
+    fn take_back(&mut self, start: usize, mark: Mark) {
+        self.blocks.take_back(mark);
+        self.buffer.truncate(start);
     }
 
     /// They have been taken (or are not wanted).
     pub fn clear(&mut self) {
         self.buffer.clear(KEEP);
+        self.blocks.clear(KEEP);
     }
 }
 
@@ -109,14 +126,18 @@ impl RowSink {
                 )));
             }
         }
-        let start = rows.buffer.len();
+        let (start, before, mark) = (rows.buffer.len(), rows.byte_count(), rows.blocks.mark());
         if row_count == 1 {
             plan.begin(&mut rows.buffer);
         }
         let first = rows.buffer.len();
-        let encoded = plan.encode_row(body, &mut rows.buffer);
+        let encoded = if plan.is_columns() {
+            plan.encode_values(body, &mut rows.buffer, &mut rows.blocks)
+        } else {
+            plan.encode_row(body, &mut rows.buffer)
+        };
         if let Err(error) = encoded {
-            rows.buffer.truncate(start);
+            rows.take_back(start, mark);
             return Err(error);
         }
         if row_count == 1 {
@@ -124,10 +145,10 @@ impl RowSink {
         }
         let byte_count = self
             .byte_count
-            .saturating_add(rows.buffer.len().saturating_sub(start) as u64);
+            .saturating_add(rows.byte_count().saturating_sub(before) as u64);
         let with_tail = byte_count.saturating_add(plan.tail().len() as u64);
         if self.caps.bytes != 0 && with_tail > self.caps.bytes {
-            rows.buffer.truncate(start);
+            rows.take_back(start, mark);
             self.row_count = row_count.saturating_sub(1);
             return Ok(Some(self.trip("bytes", self.caps.bytes, with_tail, rows)));
         }

@@ -431,7 +431,7 @@ impl Connection {
     }
 
     /// Finished rows, whole rows only.
-    pub fn rows(&self) -> &[u8] {
+    pub fn rows(&mut self) -> &[u8] {
         self.state.context.rows.bytes()
     }
 
@@ -452,7 +452,7 @@ impl Connection {
         let closed = state.phase == Phase::Closed;
         let bit = |is: bool, bit: u32| if is { bit } else { 0 };
         bit(!output.is_empty(), Status::OUTPUT)
-            | bit(!state.context.rows.bytes().is_empty(), Status::ROWS)
+            | bit(state.context.rows.byte_count() > 0, Status::ROWS)
             | bit(!events.is_empty(), Status::EVENT)
             | bit(
                 events.parked && !closed && self.deframer.unread() > 0,
@@ -461,7 +461,7 @@ impl Connection {
             | bit(state.busy(), Status::BUSY)
             | bit(closed, Status::CLOSED)
             | bit(
-                state.context.rows.bytes().len() >= state.flush_bytes,
+                state.context.rows.byte_count() >= state.flush_bytes,
                 Status::ROWS_FULL,
             )
     }

@@ -4,6 +4,7 @@
 //! key escaped already, and what stands before the first row and behind the last. It knows rows and columns; what a value looks like
 //! is `types`' business, where the row goes and whether it may the caller's.
 
+pub mod columns;
 mod csv;
 mod header;
 
@@ -15,6 +16,7 @@ pub use crate::types::output::Output;
 use crate::types::output::{BLOCK, Target, Writer};
 use crate::types::{Encoder, json_string};
 pub use crate::types::{InvalidValue, Strings, Types, UnknownBinary};
+use columns::Kind;
 
 /// What a plan must know of a column of RowDescription.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +50,8 @@ pub enum RowFormat {
     Columnar,
     Toon,
     Csv,
+    /// What JavaScript makes its values from, by the batch: slots and blocks, see [`columns`].
+    Columns,
 }
 
 /// What a caller asks of the rows of one result.
@@ -141,6 +145,7 @@ impl Few {
 struct Column {
     lead: Lead,
     encoder: Encoder,
+    kind: Kind,
 }
 
 /// All that stands between the value before and this one: `{"id":`, `,"n m":`, `[`, `,`. In whole blocks, so that writing a usual one
@@ -217,6 +222,7 @@ impl RowFormat {
             RowFormat::Columnar => layout(b",[", false, b"]",    b",[]",  b"]}"),
             RowFormat::Toon =>     layout(b"",   false, b"\n",   b"\n",   b""),
             RowFormat::Csv =>      layout(b"",   false, b"\r\n", b"\r\n", b""),
+            RowFormat::Columns =>  layout(b"",   false, b"",     b"",     b""),
         }
     }
 }
@@ -250,14 +256,16 @@ impl Plan {
         let mut plans = Vec::new();
         for (column, name) in columns.zip(&names) {
             let opening = if plans.is_empty() { opening } else { b"," };
+            let ColumnDescription {
+                type_oid,
+                format_code,
+                ..
+            } = column;
+            let encoder = Encoder::with_types(type_oid, format_code, form.strings, types)?;
             plans.push(Column {
                 lead: Lead::new(opening, keys.then_some(name)),
-                encoder: Encoder::with_types(
-                    column.type_oid,
-                    column.format_code,
-                    form.strings,
-                    types,
-                )?,
+                kind: Kind::new(type_oid, format_code, &encoder, form.strings),
+                encoder,
             });
         }
         Ok(Plan {
@@ -342,6 +350,11 @@ impl Plan {
         });
     }
 
+    /// Rows go to [`Plan::encode_values`].
+    pub fn is_columns(&self) -> bool {
+        self.form.format == RowFormat::Columns
+    }
+
     /// Columns per row.
     pub fn column_count(&self) -> usize {
         self.columns.len()
@@ -381,6 +394,32 @@ impl Plan {
         append: impl Fn(&Column, &[u8], &[u8], &mut Writer<'_>) -> Result<(), InvalidValue>,
         null: &[u8; N],
     ) -> Result<(), RowError> {
+        self.for_each_field(body, |column, value, readable| {
+            column.lead.append(out);
+            match value {
+                Some(value) => append(column, value, readable, out),
+                None => {
+                    out.put(null);
+                    Ok(())
+                }
+            }
+        })?;
+        let end = if self.columns.is_empty() {
+            &self.empty
+        } else {
+            &self.closing
+        };
+        out.put_block(&end.bytes, end.length);
+        Ok(())
+    }
+
+    /// Each field of the row: its bytes (`None`: NULL), and with what follows them.
+    #[inline(always)]
+    fn for_each_field(
+        &self,
+        body: &[u8],
+        mut take: impl FnMut(&Column, Option<&[u8]>, &[u8]) -> Result<(), InvalidValue>,
+    ) -> Result<(), RowError> {
         let expected = self.columns.len();
         let Some((count, mut rest)) = body.split_first_chunk() else {
             return Err(RowError::FieldCount {
@@ -393,23 +432,22 @@ impl Plan {
             return Err(RowError::FieldCount { expected, found });
         }
         for (index, column) in self.columns.iter().enumerate() {
-            column.lead.append(out);
             let Some((length, fields)) = rest.split_first_chunk() else {
                 return Err(RowError::FieldLength { column: index });
             };
             let length = i32::from_be_bytes(*length);
-            if length == -1 {
-                out.put(null);
-                rest = fields;
-                continue;
-            }
-            let Some((value, behind)) = usize::try_from(length)
-                .ok()
-                .and_then(|length| fields.split_at_checked(length))
-            else {
-                return Err(RowError::FieldLength { column: index });
+            let (value, behind) = if length == -1 {
+                (None, fields)
+            } else {
+                let Some((value, behind)) = usize::try_from(length)
+                    .ok()
+                    .and_then(|length| fields.split_at_checked(length))
+                else {
+                    return Err(RowError::FieldLength { column: index });
+                };
+                (Some(value), behind)
             };
-            append(column, value, fields, out).map_err(|error| RowError::Value {
+            take(column, value, fields).map_err(|error| RowError::Value {
                 column: index,
                 error,
             })?;
@@ -418,12 +456,6 @@ impl Plan {
         if !rest.is_empty() {
             return Err(RowError::TrailingBytes);
         }
-        let end = if expected == 0 {
-            &self.empty
-        } else {
-            &self.closing
-        };
-        out.put_block(&end.bytes, end.length);
         Ok(())
     }
 }

@@ -72,6 +72,8 @@ pub struct Strings {
     pub int8: bool,
     /// numeric.
     pub numeric: bool,
+    /// json and jsonb: their text as a string.
+    pub json: bool,
 }
 
 impl Strings {
@@ -79,11 +81,13 @@ impl Strings {
     pub const ALL: Strings = Strings {
         int8: true,
         numeric: true,
+        json: false,
     };
     /// The server's own JSON.
     pub const NONE: Strings = Strings {
         int8: false,
         numeric: false,
+        json: false,
     };
 
     fn quote(self, scalar: Scalar) -> bool {
@@ -226,6 +230,14 @@ impl Encoder {
         }
     }
 
+    /// A verdict of the caller's on one of its values.
+    pub(crate) fn invalid(&self, reason: &'static str) -> InvalidValue {
+        InvalidValue {
+            type_oid: self.type_oid,
+            reason,
+        }
+    }
+
     /// As [`Encoder::encode`], for who can spare a call.
     pub(crate) fn append_rarely(
         &self,
@@ -293,7 +305,7 @@ impl Layout {
                 Layout::Array {
                     element_oid,
                     element,
-                    quoted: strings.quote(element),
+                    quoted: strings.quote(element) || (strings.json && element.is_json()),
                 }
             }
             _ if types.has_binary_encoder(type_oid) => Layout::Nested,
@@ -327,7 +339,10 @@ impl Layout {
                 element,
                 quoted: in_quotes,
             } => array::append(out, value, element_oid, |out, value| {
-                if in_quotes {
+                if in_quotes && element.is_json() {
+                    let version = usize::from(element == Scalar::Jsonb);
+                    text::append(out, value.get(version..).unwrap_or_default())
+                } else if in_quotes {
                     element.append_as(value, Strings::ALL, out)
                 } else {
                     element.append(value, out)
@@ -387,6 +402,10 @@ impl Scalar {
             oid::JSONB => Scalar::Jsonb,
             _ => return Rare::from_oid(type_oid).map(Scalar::Rare),
         })
+    }
+
+    fn is_json(self) -> bool {
+        matches!(self, Scalar::Json | Scalar::Jsonb)
     }
 
     /// The value, between quotes where `strings` says so.

@@ -83,6 +83,7 @@ impl Rows {
             strings: Strings {
                 int8: option(0x100),
                 numeric: option(0x200),
+                json: option(0x1000),
             },
             rename_duplicates: option(0x400),
             csv_header: option(0x800),

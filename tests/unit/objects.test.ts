@@ -1,11 +1,18 @@
-// Rows as the core writes them (JSON arrays, one per line) become JavaScript values.
+// Batches as the core writes them (src/encode/columns.rs) become JavaScript rows.
 import fc from "fast-check";
-import { expect, test } from "vitest";
-import { decodeRows } from "../../js/core/objects.ts";
+import { afterEach, expect, test, vi } from "vitest";
+import type { Column } from "../../js/core/boundary.ts";
+import type { Parser, ValuePolicy } from "../../js/core/converters.ts";
+import { rowDecoder, type RowMode } from "../../js/core/objects.ts";
+import { batchOf, BOOL, FLOAT, INT, JSON_, TEXT } from "../support/batch.ts";
 
-const bytes = (...rows: unknown[][]) => new TextEncoder().encode(rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
-const columns = (...list: [name: string, typeOid: number][]) => list.map(([name, typeOid]) => ({ name, typeOid }));
-const one = (typeOid: number, value: unknown) => (decodeRows(bytes([value]), columns(["v", typeOid]), "object") as [{ v: unknown }])[0].v;
+const plain: ValuePolicy = { int8: "string", numeric: "string", dates: "string", bytea: "uint8array", parsers: undefined };
+const columns = (...list: [name: string, typeOid: number][]) => list.map(([name, typeOid]) => ({ name, typeOid }) as Column);
+const decodeRows = (bytes: Uint8Array, list: Column[], mode: RowMode, policy: Partial<ValuePolicy> = {}) => rowDecoder(list, { ...plain, ...policy }, mode)(bytes);
+/** Rows of JSON values. */
+const bytes = (...rows: unknown[][]) => batchOf((rows[0] ?? []).map(() => JSON_), rows);
+const one = (typeOid: number, value: unknown, policy: Partial<ValuePolicy> = {}) => (decodeRows(bytes([value]), columns(["v", typeOid]), "object", policy) as [{ v: unknown }])[0].v;
+afterEach(() => vi.unstubAllGlobals());
 
 test("rows become plain objects with the columns in order", () => {
   const rows = decodeRows(bytes([1, "a", null], [2, "b", true]), columns(["id", 23], ["name", 25], ["active", 16]), "object");
@@ -23,8 +30,7 @@ test("of two columns with one name the last wins", () => {
   expect(decodeRows(bytes([1, 2]), columns(["__proto__", 23], ["__proto__", 23]), "array")).toEqual([[1, 2]]);
 });
 
-test("no rows, and rows without columns", () => {
-  expect(decodeRows(new Uint8Array(0), columns(["a", 23]), "object")).toEqual([]);
+test("rows without columns", () => {
   expect(decodeRows(bytes([], []), [], "object")).toEqual([{}, {}]);
   expect(decodeRows(bytes([], []), [], "array")).toEqual([[], []]);
 });
@@ -42,7 +48,7 @@ test("any column name is an own property", () => {
   const name = fc.oneof(fc.constantFrom("__proto__", "constructor", "toString", "", "\u2028", "`", "');process.exit(1);//", "0"), fc.string({ unit: fc.integer({ min: 0, max: 0xd7ff }).map((code) => String.fromCodePoint(code)) }));
   fc.assert(
     fc.property(fc.uniqueArray(name), (names) => {
-      const [row] = decodeRows(bytes(names.map((_, index) => index)), names.map((name) => ({ name, typeOid: 23 })), "object") as [object];
+      const [row] = decodeRows(bytes(names.map((_, index) => index)), columns(...names.map((name): [string, number] => [name, 23])), "object") as [object];
       expect(new Map(Object.entries(row))).toEqual(new Map(names.map((name, index) => [name, index])));
     }),
   );
@@ -83,10 +89,103 @@ test("everything else is as JSON has it", () => {
 });
 
 test("a view of changing memory may be reused as soon as the call returns", () => {
-  const memory = new Uint8Array(64);
-  const chunk = bytes(["\\x0102", "abc"]);
+  const memory = new Uint8Array(128);
+  const chunk = batchOf([JSON_, TEXT], [["\\x0102", "abc"]]);
   memory.set(chunk, 10);
   const rows = decodeRows(memory.subarray(10, 10 + chunk.length), columns(["b", 17], ["t", 25]), "array");
   memory.fill(0);
   expect(rows).toEqual([[Uint8Array.of(1, 2), "abc"]]);
+});
+
+test("each kind of slot, and its NULL", () => {
+  const kinds = [INT, BOOL, FLOAT, TEXT, JSON_];
+  const list = columns(["i", 23], ["b", 16], ["f", 701], ["t", 25], ["j", 3802]);
+  const rows = [[-(2 ** 31), true, -0, "", { a: [1] }], [null, null, null, null, null], [2 ** 31 - 1, false, NaN, "ä😀x", "s"], [0, true, Infinity, "\ufeffbom", [[]]]];
+  expect(decodeRows(batchOf(kinds, rows), list, "array")).toEqual(rows);
+  expect(decodeRows(batchOf(kinds, rows), list, "object")).toEqual(rows.map(([i, b, f, t, j]) => ({ i, b, f, t, j })));
+});
+
+test("any rows of any kinds, in several batches", () => {
+  const text = fc.oneof(fc.string({ unit: "grapheme" }), fc.string({ unit: fc.constantFrom("a", "é", "€", "😀", "\u0000", "\ufeff", "\n") }));
+  const value = [fc.integer({ min: -(2 ** 31), max: 2 ** 31 - 1 }), fc.boolean(), fc.double(), text, fc.jsonValue({ maxDepth: 2 }).map((value) => JSON.parse(JSON.stringify(value)) as unknown)];
+  const table = fc.array(fc.constantFrom(INT, BOOL, FLOAT, TEXT, JSON_), { minLength: 1, maxLength: 40 }).chain((kinds) =>
+    fc.record({ kinds: fc.constant(kinds), batches: fc.array(fc.array(fc.tuple(...kinds.map((kind) => fc.option(value[kind]!))), { minLength: 1, maxLength: 20 }), { minLength: 1, maxLength: 3 }) }),
+  );
+  fc.assert(
+    fc.property(table, fc.boolean(), ({ kinds, batches }, asArrays) => {
+      const list = columns(...kinds.map((_, index): [string, number] => [`c${index}`, 0]));
+      const decode = rowDecoder(list, plain, asArrays ? "array" : "object");
+      for (const rows of batches) {
+        const expected = JSON.parse(JSON.stringify(rows, odd)) as unknown[][];
+        const decoded = JSON.parse(JSON.stringify(decode(batchOf(kinds, rows)), odd)) as (unknown[] | object)[];
+        expect(decoded.map((row) => Object.values(row))).toEqual(expected);
+      }
+    }),
+  );
+});
+
+/** Numbers that JSON would make one of, told apart. */
+const odd = (_: string, value: unknown) => (typeof value === "number" && !(Number.isFinite(value) && !Object.is(value, -0)) ? `${1 / value} ${value}` : value);
+
+test("text that is not UTF-8 moves no other value", () => {
+  const batch = batchOf([TEXT, TEXT], [[Uint8Array.of(0xc3), "ä"], ["b", Uint8Array.of(0x61, 0xff, 0xfe)], [null, ""]]);
+  expect(decodeRows(batch, columns(["a", 25], ["b", 25]), "array")).toEqual([["\ufffd", "ä"], ["b", "a\ufffd\ufffd"], [null, ""]]);
+});
+
+test("int8 and numeric by policy", () => {
+  expect(one(20, "9223372036854775807", { int8: "bigint" })).toBe(9223372036854775807n);
+  expect(one(1016, [["1"], [null]], { int8: "bigint" })).toEqual([[1n], [null]]);
+  expect(one(20, 9007199254740993, { int8: "number" })).toBe(9007199254740992);
+  expect(one(1700, 1.5, { numeric: "number" })).toBe(1.5);
+  expect(one(1700, "NaN", { numeric: "number" })).toBeNaN();
+  expect(one(1231, ["-Infinity", 1], { numeric: "number" })).toEqual([-Infinity, 1]);
+});
+
+test("bytea by policy", () => {
+  expect(one(17, "\\x00ff41", { bytea: "hex" })).toBe("\\x00ff41");
+  expect(one(17, "\\x00ff41", { bytea: "base64" })).toBe("AP9B");
+  expect(one(1001, ["\\x", null], { bytea: "base64" })).toEqual(["", null]);
+});
+
+test.each([
+  [1082, "2024-02-29", "2024-02-29T00:00:00.000Z"],
+  [1114, "2024-02-29T12:34:56.123456", "2024-02-29T12:34:56.123Z"],
+  [1114, "2024-02-29T12:34:56", "2024-02-29T12:34:56.000Z"],
+  [1184, "2024-02-29T12:34:56.9+00:00", "2024-02-29T12:34:56.900Z"],
+  [1082, "0044-03-15 BC", "-000043-03-15T00:00:00.000Z"],
+  [1114, "0001-12-31T00:00:00 BC", "+000000-12-31T00:00:00.000Z"],
+  [1082, "12345-06-07", "+012345-06-07T00:00:00.000Z"],
+])("a Date for %i %s", (typeOid, text, iso) => {
+  const date = one(typeOid, text, { dates: "date" });
+  expect(date).toBeInstanceOf(Date);
+  expect((date as Date).getTime()).toBe(new Date(iso.replace("+000000", "0000")).getTime());
+});
+
+test("what a Date cannot say stays text; times always do", () => {
+  for (const text of ["infinity", "-infinity", "294276-12-31"]) expect(one(1082, text, { dates: "date" })).toBe(text);
+  expect(one(1083, "12:00:00", { dates: "date" })).toBe("12:00:00");
+  expect(one(1182, [["2024-01-01"], ["infinity"]], { dates: "date" })).toEqual([[new Date("2024-01-01")], ["infinity"]]);
+});
+
+test("Temporal where the runtime has it", () => {
+  const type = (name: string) => ({
+    from(text: string) {
+      if (!/^[-+]?\d/.test(text)) throw new RangeError(text);
+      return `${name} ${text}`;
+    },
+  });
+  vi.stubGlobal("Temporal", Object.fromEntries(["PlainDate", "PlainTime", "PlainDateTime", "Instant"].map((name) => [name, type(name)])));
+  const of = (typeOid: number, text: unknown) => one(typeOid, text, { dates: "temporal" });
+  expect(of(1082, "2024-02-29")).toBe("PlainDate 2024-02-29");
+  expect(of(1083, "12:00:00.000001")).toBe("PlainTime 12:00:00.000001");
+  expect(of(1114, "2024-02-29T12:00:00")).toBe("PlainDateTime 2024-02-29T12:00:00");
+  expect(of(1184, "10000-02-29T12:00:00+00:00")).toBe("Instant +010000-02-29T12:00:00+00:00");
+  expect(of(1185, ["infinity", null])).toEqual(["infinity", null]);
+});
+
+test("a parser gets what is not NULL in its plain form, and its column", () => {
+  const seen: unknown[] = [];
+  const parsers = new Map<number, Parser>([[23, (value: unknown, column: Column) => (seen.push(value, column.name), "mine")], [17, (value: unknown) => value]]);
+  expect(decodeRows(batchOf([INT, JSON_, TEXT], [[1, "\\x01", "t"], [null, null, null]]), columns(["a", 23], ["b", 17], ["c", 25]), "array", { parsers })).toEqual([["mine", "\\x01", "t"], [null, null, null]]);
+  expect(seen).toEqual([1, "a"]);
 });

@@ -7,9 +7,10 @@ import { cursor } from "./cursor.ts";
 import { formats } from "./formats.ts";
 import { observer } from "./observer.ts";
 import { query } from "./query.ts";
+import { rows } from "./rows.ts";
 import { statements } from "./statements.ts";
 import { stream } from "./stream.ts";
 import { types } from "./types.ts";
 import { usage } from "./usage.ts";
 
-export const cases: Case[] = [...connecting, ...query, ...stream, ...formats, ...cancel, ...caps, ...types, ...usage, ...observer, ...statements, ...cursor];
+export const cases: Case[] = [...connecting, ...query, ...rows, ...stream, ...formats, ...cancel, ...caps, ...types, ...usage, ...observer, ...statements, ...cursor];

@@ -1,0 +1,146 @@
+// What a value becomes beyond number, boolean, text and JSON: the policies of docs/options.md, and the user's own parsers per type.
+//
+// Knows types by OID and the text forms that the core writes for them. Must not know batches, rows or connections.
+import type { Column } from "./boundary.ts";
+
+/**
+ * Gets a value that is not NULL in its plain form: number, boolean or text as JSON output has it, int8 and numeric as the policy says,
+ * bytea as `\x…`, arrays and json parsed. What it returns stands in the row.
+ */
+// eslint-disable-next-line @typescript-eslint/no-explicit-any -- what comes depends on the type that the user names
+export type Parser = (value: any, column: Column) => unknown;
+
+/** How values become JavaScript's. */
+export interface ValuePolicy {
+  readonly int8: "string" | "number" | "bigint";
+  readonly numeric: "string" | "number";
+  readonly dates: "string" | "date" | "temporal";
+  readonly bytea: "uint8array" | "hex" | "base64";
+  /** Per OID. */
+  readonly parsers: ReadonlyMap<number, Parser> | undefined;
+}
+
+type Convert = (value: never) => unknown;
+
+/** What is to be done with the values of a column that are not NULL; mostly nothing. `isJson`: they come parsed, not as slots. */
+export function converter(column: Column, policy: ValuePolicy, isJson: boolean): ((value: unknown) => unknown) | undefined {
+  const { typeOid } = column;
+  const parser = policy.parsers?.get(typeOid);
+  if (parser) return (value) => parser(value, column);
+  const convert = ofElement(ELEMENTS[typeOid] ?? typeOid, policy, isJson);
+  return convert && ((value) => each(value, convert));
+}
+
+function ofElement(typeOid: number, { int8, numeric, dates, bytea }: ValuePolicy, isJson: boolean): Convert | undefined {
+  switch (typeOid) {
+    case 700:
+    case 701:
+      // NaN and the infinities come as text where JSON has no number for them; float8 alone has a slot.
+      return isJson ? Number : undefined;
+    case 1700:
+      return numeric === "number" ? Number : undefined;
+    case 20:
+      return int8 === "bigint" ? BigInt : undefined;
+    case 17:
+      return bytea === "hex" ? undefined : bytea === "base64" ? base64Of : bytesOf;
+    case 1082:
+    case 1114:
+    case 1184:
+      return dates === "string" ? undefined : dates === "date" ? dateOf(typeOid) : temporalOf(typeOid);
+    case 1083:
+      return dates === "temporal" ? temporalOf(typeOid) : undefined;
+  }
+  return undefined;
+}
+
+/** Array types whose elements are converted. */
+const ELEMENTS: { readonly [oid: number]: number } = { 1001: 17, 1016: 20, 1021: 700, 1022: 701, 1115: 1114, 1182: 1082, 1183: 1083, 1185: 1184, 1231: 1700 };
+
+/** Converts the texts among a value, or an array of any dimension. */
+function each(value: unknown, convert: Convert): unknown {
+  if (typeof value === "string") return convert(value as never);
+  return Array.isArray(value) ? value.map((item) => each(item, convert)) : value;
+}
+
+// -- bytea -----------------------------------------------------------------------------------------------------------------
+
+/** From bytea's hex form, `\x` and two digits a byte. */
+function bytesOf(text: string): Uint8Array {
+  const bytes = new Uint8Array((text.length - 2) / 2);
+  for (let index = 0; index < bytes.length; index++) {
+    bytes[index] = (digit(text.charCodeAt(2 * index + 2)) << 4) | digit(text.charCodeAt(2 * index + 3));
+  }
+  return bytes;
+}
+
+/** 0-9 are 48-57; a-f are 97-102, A-F 65-70: their low four bits are 1-6. */
+function digit(code: number): number {
+  return code < 58 ? code - 48 : (code & 15) + 9;
+}
+
+function base64Of(text: string): string {
+  let binary = "";
+  for (const byte of bytesOf(text)) binary += String.fromCharCode(byte);
+  return btoa(binary);
+}
+
+// -- dates and times ---------------------------------------------------------------------------------------------------------
+
+interface TemporalType {
+  from(text: string): unknown;
+}
+
+/** The runtime's Temporal, where it has one. */
+export function temporal(): { readonly [type: string]: TemporalType } | undefined {
+  return (globalThis as { Temporal?: { readonly [type: string]: TemporalType } }).Temporal;
+}
+
+/** A Date cannot say infinity, nor all of the server's years: those stay text. A timestamp without time zone is read as UTC. */
+function dateOf(typeOid: number): Convert {
+  const zone = typeOid === 1114 ? "Z" : "";
+  return (text: string) => {
+    // More digits than milliseconds are not ISO 8601 for every engine.
+    const date = new Date(isoOf(text).replace(/(\.\d{3})\d+/, "$1") + zone);
+    return Number.isNaN(date.getTime()) ? text : date;
+  };
+}
+
+function temporalOf(typeOid: number): Convert {
+  const type = temporal()![{ 1082: "PlainDate", 1083: "PlainTime", 1114: "PlainDateTime", 1184: "Instant" }[typeOid]!]!;
+  return (text: string) => {
+    try {
+      return type.from(isoOf(text));
+    } catch {
+      return text; // infinity, 24:00:00, years that it does not have
+    }
+  };
+}
+
+/** The server's years: more than four digits, and ` BC` at the end, are `+012345` and `-000043` in ISO 8601. */
+function isoOf(text: string): string {
+  const [, year, rest, bc] = /^(\d{4,})(-\S+?)( BC)?$/.exec(text) ?? [];
+  if (year === undefined || (year.length === 4 && !bc)) return text;
+  const number = bc ? 1 - Number(year) : Number(year);
+  return (number < 0 ? "-" : "+") + String(Math.abs(number)).padStart(6, "0") + rest;
+}
+
+// -- names of types ----------------------------------------------------------------------------------------------------------
+
+/** OIDs of the types that a user may name in option `types`; an array's name has `[]` behind it. From pg_type.dat. */
+const NAMES: { readonly [name: string]: readonly [oid: number, array: number] } = {
+  bool: [16, 1000], bytea: [17, 1001], char: [18, 1002], name: [19, 1003], int8: [20, 1016], int2: [21, 1005], int4: [23, 1007], text: [25, 1009],
+  oid: [26, 1028], json: [114, 199], xml: [142, 143], point: [600, 1017], lseg: [601, 1018], path: [602, 1019], box: [603, 1020],
+  polygon: [604, 1027], line: [628, 629], cidr: [650, 651], float4: [700, 1021], float8: [701, 1022], circle: [718, 719], money: [790, 791],
+  macaddr: [829, 1040], inet: [869, 1041], bpchar: [1042, 1014], varchar: [1043, 1015], date: [1082, 1182], time: [1083, 1183],
+  timestamp: [1114, 1115], timestamptz: [1184, 1185], interval: [1186, 1187], timetz: [1266, 1270], bit: [1560, 1561], varbit: [1562, 1563],
+  numeric: [1700, 1231], uuid: [2950, 2951], tsvector: [3614, 3643], tsquery: [3615, 3645], jsonb: [3802, 3807], int4range: [3904, 3905],
+  numrange: [3906, 3907], tsrange: [3908, 3909], tstzrange: [3910, 3911], daterange: [3912, 3913], int8range: [3926, 3927],
+};
+
+/** The OID of a built-in type by its name or its number; `undefined`: only the server's catalog can know it (the seam for catalog.ts). */
+export function builtinOid(name: string): number | undefined {
+  if (/^\d+$/.test(name)) return Number(name);
+  const isArray = name.endsWith("[]");
+  const base = isArray ? name.slice(0, -2) : name;
+  return Object.hasOwn(NAMES, base) ? NAMES[base]![isArray ? 1 : 0] : undefined;
+}

@@ -1,0 +1,162 @@
+// rows(): row by row and in batches, leaving early, back-pressure, and the policies of values.
+import type { Client } from "../../../js/index.ts";
+import type { Case, Context } from "../context.ts";
+import { eventually, newMark, pause, running, waitEvent, withClient } from "./helpers.ts";
+
+type Id = { id: number };
+const ids = (count: number, mark = "") => `select g as id, repeat('x', 200) as filler /* ${mark} */ from generate_series(1, ${count}) g`;
+
+/** The connection serves others again, and the server runs nothing for it. */
+async function isFree(t: Context, client: Client, mark: string): Promise<void> {
+  t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
+  await eventually("the query is over", 2000, async () => (await running(t, mark)) === 0);
+}
+
+export const rows: Case[] = [
+  {
+    name: "rows come one by one, in order, each once",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const result = client.rows<Id>(ids(10_000));
+        let count = 0;
+        for await (const { id } of result) t.assert.equal(id, ++count);
+        t.assert.equal(count, 10_000);
+        t.assert.deepEqual([result.command, result.rowCount, result.truncated], ["SELECT", 10_000, undefined]);
+        t.assert.deepEqual(result.fields.map(({ name }) => name), ["id", "filler"]);
+        let seen: unknown;
+        for await (const row of client.rows`select ${7}::int4 as a`) seen = row;
+        t.assert.deepEqual(seen, { a: 7 });
+        for await (const row of client.rows("select 1 where false")) t.assert(false, JSON.stringify(row));
+      }),
+  },
+  {
+    name: "batches have exactly n rows, the last one fewer",
+    run: (t) =>
+      withClient(t, async (client) => {
+        for (const [total, size] of [[10_000, 3_000], [6, 3], [5, 1], [0, 4], [3, 100]] as const) {
+          const lengths: number[] = [];
+          let sum = 0;
+          for await (const batch of client.rows<Id>(ids(total)).batches(size)) {
+            lengths.push(batch.length);
+            for (const { id } of batch) sum += id;
+          }
+          const expected = Array.from({ length: Math.ceil(total / size) }, (_, index) => Math.min(size, total - index * size));
+          t.assert.deepEqual(lengths, expected);
+          t.assert.equal(sum, (total * (total + 1)) / 2);
+        }
+        for (const size of [0, -1, 1.5]) {
+          try {
+            client.rows("select 1").batches(size);
+            t.assert(false, "accepted");
+          } catch (error) {
+            t.assert.equal((error as { code?: string }).code, "INVALID_OPTION");
+          }
+        }
+      }),
+  },
+  {
+    name: "leaving the loop cancels on the server and frees the connection",
+    run: (t) =>
+      withClient(t, async (client) => {
+        for (const how of ["break", "throw", "batches"]) {
+          const mark = newMark(t);
+          const result = client.rows<Id>(ids(5_000_000, mark));
+          try {
+            for await (const row of how === "batches" ? result.batches(10) : result) {
+              t.assert(row, "a row");
+              if (how === "throw") throw new Error("mine");
+              break;
+            }
+            t.assert(how !== "throw", "thrown");
+          } catch (error) {
+            t.assert.equal((error as Error).message, "mine");
+          }
+          await isFree(t, client, mark);
+        }
+      }),
+  },
+  {
+    name: "return() does not wait for rows that are slow",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const mark = newMark(t);
+        const iterator = client.rows(`select pg_sleep(30) /* ${mark} */`)[Symbol.asyncIterator]();
+        const waiting = iterator.next();
+        await eventually("it runs", 2000, async () => (await running(t, mark)) === 1);
+        await iterator.return!();
+        t.assert.deepEqual(await waiting, { done: true, value: undefined });
+        t.assert.deepEqual(await iterator.next(), { done: true, value: undefined });
+        await isFree(t, client, mark);
+      }),
+  },
+  {
+    name: "other calls reject while a loop is open, and run behind it",
+    run: (t) =>
+      withClient(t, async (client) => {
+        for await (const row of client.rows(ids(100_000))) {
+          t.assert(row, "a row");
+          await t.assert.rejects(client.query("select 1"), { code: "STREAM_OPEN" });
+          break;
+        }
+        t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
+      }),
+  },
+  {
+    name: "a slow loop holds the server back and loses nothing",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const mark = newMark(t);
+        let count = 0;
+        for await (const { id } of client.rows<Id>(ids(150_000, mark))) {
+          t.assert.equal(id, ++count);
+          // Behind it are more bytes than sockets hold.
+          if (count === 1 && t.server.name !== "pgbouncer") await eventually("the server waits", 5000, async () => (await waitEvent(t, mark)) === "ClientWrite");
+        }
+        t.assert.equal(count, 150_000);
+      }),
+  },
+  {
+    name: "errors of rows are typed, before the first and behind it",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const all = async (sql: string, options = {}) => {
+          let count = 0;
+          for await (const batch of client.rows(sql, options).batches(10)) count += batch.length;
+          return count;
+        };
+        await t.assert.rejects(all("select nothing"), { code: "42703" });
+        await t.assert.rejects(all("select 1/(90000-i) from generate_series(1, 100000) i"), { code: "22012", committed: true });
+        await t.assert.rejects(all(ids(100_000), { maxRows: 5 }), { code: "RESPONSE_TOO_LARGE" });
+        await t.assert.rejects(all("select pg_sleep(30)", { timeout: 100 }), { code: "QUERY_TIMEOUT" });
+        const giveUp = new AbortController();
+        void pause(50).then(() => giveUp.abort());
+        await t.assert.rejects(all("select pg_sleep(30)", { signal: giveUp.signal }), { name: "AbortError" });
+        const cut = client.rows(ids(100_000), { maxRows: 25, onLimit: "truncate" });
+        let count = 0;
+        for await (const batch of cut.batches(10)) count += batch.length;
+        t.assert.equal(count, 25);
+        t.assert.deepEqual(cut.truncated, { limit: "rows", value: 25, observed: 26 });
+        t.assert.equal(await all("select 1"), 1);
+      }),
+  },
+  {
+    name: "values by policy, of a query and of the connection",
+    run: (t) =>
+      withClient(
+        t,
+        async (client) => {
+          const sql = `select 9007199254740993::int8 as i, array[1.5, 'NaN']::numeric[] as n, '2024-02-29 12:00+02'::timestamptz as z, '{infinity,2024-02-29}'::date[] as d,
+            '\\x0041'::bytea as b, '{"a": 1.10}'::json as j, array['{"a": 2.20}']::jsonb[] as js, '550e8400-e29b-41d4-a716-446655440000'::uuid as u, null::uuid as none, 1.5::float4 as f, 4294967295::oid as o`;
+          const { rows: first } = await client.query(sql);
+          const u = "550e8400-e29b-41d4-a716-446655440000".toUpperCase();
+          const common = { u, none: null, f: 1.5, o: 4294967295 };
+          t.assert.deepEqual(first, [{ i: 9007199254740993n, n: ["1.5", "NaN"], z: new Date("2024-02-29T10:00Z"), d: ["infinity", new Date("2024-02-29")], b: "AEE=", j: '{"a": 1.10}', js: ['{"a": 2.20}'], ...common }]);
+          const types = { bytea: (text: string) => text.length, "date[]": (dates: string[]) => dates.length };
+          const { rows: second } = await client.query(sql, { int8: "string", numeric: "number", dates: "string", json: "parse", types });
+          t.assert.deepEqual(second, [{ i: "9007199254740993", n: [1.5, NaN], z: "2024-02-29T10:00:00+00:00", d: 2, b: 6, j: { a: 1.1 }, js: [{ a: 2.2 }], ...common }]);
+          await t.assert.rejects(client.query("select 1", { types: { nosuch: String } }), { code: "INVALID_OPTION" });
+        },
+        { int8: "bigint", dates: "date", bytea: "base64", json: "text", types: { uuid: (text: string) => text.toUpperCase() } },
+      ),
+  },
+];

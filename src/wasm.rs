@@ -6,7 +6,7 @@
 
 use crate::connection::limits::Caps;
 use crate::connection::{Connection, Login, Settings};
-use crate::encode::{RowForm, RowFormat, Strings};
+use crate::encode::{RowForm, RowFormat, Strings, Types};
 use alloc::string::String;
 use alloc::vec::Vec;
 use wasm_bindgen::prelude::*;
@@ -146,6 +146,15 @@ impl CoreConnection {
     pub fn describe(&mut self, sql: &str) -> u32 {
         self.inner.describe(sql);
         self.inner.status()
+    }
+
+    pub fn define_types(&mut self, types: &[u32], attributes: &[u32], names: &str) {
+        self.inner
+            .define_types(Types::new(types, attributes, names));
+    }
+
+    pub fn result_format(&self, type_oid: u32) -> u32 {
+        self.inner.result_format(type_oid)
     }
 
     #[allow(clippy::too_many_arguments)]

@@ -49,7 +49,7 @@ export type Event =
   | { kind: "parameterStatus"; name: string; value: string }
   | { kind: "notice"; fields: Fields }
   | { kind: "error"; bound: boolean; fields: Fields }
-  | { kind: "shapeChanged" }
+  | { kind: "shapeChanged"; typeOid: number }
   | { kind: "notification"; processId: number; channel: string; payload: string }
   | { kind: "backendKeyData"; processId: number }
   | { kind: "tls"; accepted: boolean }
@@ -82,6 +82,10 @@ export interface CoreConnection {
   /** No bytes: there is none. */
   next_event(): Uint8Array;
   describe(sql: string): number;
+  /** All types of the database that it is to know: src/types/catalog.rs says how. */
+  define_types(types: Uint32Array, attributes: Uint32Array, names: string): void;
+  /** 1: can be read in binary. */
+  result_format(typeOid: number): number;
   execute(
     shapeId: number, sql: string, parameterTypes: Uint32Array, resultFormats: Uint8Array, parameters: Uint8Array,
     rowForm: number, limits: Float64Array,

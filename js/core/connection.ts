@@ -8,6 +8,7 @@ import { emit, type Observation } from "../observer.ts";
 import { connectionLost, reasonOf, tlsFailed } from "../sockets/contract.ts";
 import { EVENT, MORE, OUTPUT, ROWS, ROWS_FULL, type Column, type Core, type CoreConnection, type Event } from "./boundary.ts";
 import { sendCancelRequest } from "./cancel.ts";
+import type { Definition } from "./catalog.ts";
 import type { Link } from "./dial.ts";
 import { checkNames } from "./form.ts";
 import { Operation, type Sink } from "./operation.ts";
@@ -36,6 +37,8 @@ export class Connection {
   onClosed: ((error: PgzError) => void) | undefined;
   /** Shapes that have run here, so that there may be a prepared statement for them. */
   readonly executed = new Set<number>();
+  /** What the core has been told of the database's types. */
+  readonly types = new Map<number, Definition>();
   /** The first ReadyForQuery has come. */
   established = false;
   /** StartupMessage to the first ReadyForQuery. */
@@ -289,7 +292,11 @@ export class Connection {
         }
         break;
       case "shapeChanged":
-        if (operation) this.#interrupt(operation, new ProtocolError("SHAPE_CHANGED", "The columns of this query have changed since it was learned: run it again."));
+        if (operation) {
+          operation.unknownType = event.typeOid;
+          const what = `The columns of this query, or the types in them, are not those that were learned (type ${event.typeOid}): run it again, or cast the column to text.`;
+          this.#interrupt(operation, new ProtocolError("SHAPE_CHANGED", what));
+        }
         break;
       case "ready":
         this.transactionStatus = event.status;

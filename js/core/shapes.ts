@@ -6,12 +6,15 @@
 
 import { startupParameters, type Config } from "../config.ts";
 import type { Column } from "./boundary.ts";
+import type { Definition } from "./catalog.ts";
 
 /** What a `shape` event tells. */
 export interface LearnedShape {
   readonly parameterTypes: readonly number[];
   readonly resultFormats: readonly number[];
   readonly columns: readonly Column[];
+  /** The database's own types that the columns are made of. */
+  readonly types?: readonly Definition[];
 }
 
 export interface Shape {
@@ -21,6 +24,7 @@ export interface Shape {
   readonly parameterTypes: Uint32Array;
   readonly resultFormats: Uint8Array;
   readonly columns: readonly Column[];
+  readonly types: readonly Definition[];
 }
 
 /** Everything that decides what an SQL text means: the address, and all that StartupMessage says. */
@@ -59,8 +63,8 @@ export class ShapeCache {
     const known = this.get(server, sql);
     if (known && same(known, learned)) return known;
     this.forget(server, sql);
-    const { parameterTypes, resultFormats, columns } = learned;
-    const shape = Object.freeze({ id: ++lastId, sql, parameterTypes: Uint32Array.from(parameterTypes), resultFormats: Uint8Array.from(resultFormats), columns });
+    const { parameterTypes, resultFormats, columns, types = [] } = learned;
+    const shape = Object.freeze({ id: ++lastId, sql, parameterTypes: Uint32Array.from(parameterTypes), resultFormats: Uint8Array.from(resultFormats), columns, types });
     const key = keyOf(server, sql);
     this.#shapes.set(key, shape);
     this.#characters += key.length;
@@ -92,6 +96,6 @@ function keyOf(server: string, sql: string): string {
 }
 
 function same(shape: Shape, learned: LearnedShape): boolean {
-  const text = ({ parameterTypes, resultFormats, columns }: LearnedShape | Shape) => JSON.stringify([[...parameterTypes], [...resultFormats], columns]);
+  const text = ({ parameterTypes, resultFormats, columns, types = [] }: LearnedShape | Shape) => JSON.stringify([[...parameterTypes], [...resultFormats], columns, types]);
   return text(shape) === text(learned);
 }

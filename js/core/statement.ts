@@ -3,12 +3,13 @@
 // Knows shapes, parameters and the SQLSTATEs of stale statements. Must not know sockets, or what becomes of the rows.
 import { PostgresError } from "../errors.ts";
 import type { Query } from "../sql.ts";
-import type { CoreConnection } from "./boundary.ts";
+import { ROWS_ARRAYS, type CoreConnection } from "./boundary.ts";
+import { catalogOf, define } from "./catalog.ts";
 import type { Connection } from "./connection.ts";
 import type { Form } from "./form.ts";
 import type { Operation, Sink } from "./operation.ts";
 import { checkCount, declaredTypes, encodeParameters } from "./parameters.ts";
-import { serverKey, shapes, type Shape } from "./shapes.ts";
+import { serverKey, shapes, type LearnedShape, type Shape } from "./shapes.ts";
 
 /** The call that the statement is for. */
 interface Caller {
@@ -32,7 +33,7 @@ export async function execute(
     // Learned anew it is what it was, so it was not to blame; unless a prepared statement was, lost or made for other types.
     if (before?.shape === shape && !before.prepared && !isStale(before.error)) throw before.error;
 
-    const { id, parameterTypes, resultFormats } = shape;
+    const { id, parameterTypes, resultFormats, types } = shape;
     let parameters;
     try {
       parameters = encodeParameters(values, parameterTypes);
@@ -47,13 +48,19 @@ export async function execute(
     const outsideTransaction = connection.transactionStatus === "I";
     const declared = declaredTypes(parameterTypes);
     transaction?.("BEGIN");
-    const operation = call.operate(connection, (handle) => handle.execute(id, text, declared, resultFormats, parameters, form, Float64Array.from(limits)), sink());
+    const operation = call.operate(connection, (handle) => {
+      if (types.length) define(handle, connection.types, types);
+      return handle.execute(id, text, declared, resultFormats, parameters, form, Float64Array.from(limits));
+    }, sink());
     // Cut off by a limit, the output is whole whatever becomes of the connection.
     await operation.done.catch((lost: unknown) => {
       if (!operation.truncated) throw lost;
     });
     const { error, bound } = operation;
-    if (error?.code === "SHAPE_CHANGED") shapes.forget(server, text);
+    if (error?.code === "SHAPE_CHANGED") {
+      shapes.forget(server, text);
+      catalogOf(server).forget(operation.unknownType);
+    }
     if (call.finished) return undefined;
     if (!error) return operation;
     // Behind BindComplete something may have run, and been committed (DO and CALL can); before it nothing has.
@@ -80,7 +87,34 @@ async function learn(call: Caller, connection: Connection, server: string, text:
   await learning.done;
   if (call.finished) return undefined;
   if (learning.error) throw learning.error;
-  return shapes.put(server, text, learning.shape!);
+  const shape = await withTypes(call, connection, server, learning.shape!);
+  return shape && shapes.put(server, text, shape);
+}
+
+/** The shape with what its columns' own types are made of, and binary wherever they can be read then. One more flight when nobody has asked yet. */
+async function withTypes(call: Caller, connection: Connection, server: string, shape: LearnedShape): Promise<LearnedShape | undefined> {
+  const { columns } = shape;
+  const catalog = catalogOf(server);
+  const question = catalog.question(columns);
+  if (question !== undefined) {
+    let answer = "";
+    const rows = (view: Uint8Array) => void (answer += new TextDecoder().decode(view));
+    const asking = call.operate(connection, (handle) => handle.simple_query(question, ROWS_ARRAYS, new Float64Array(4)), { rows });
+    await asking.done;
+    // Not what the user asked: it counts for no observer.
+    Object.assign(asking, { rowCount: null, bytes: 0, command: "" });
+    if (call.finished) return undefined;
+    if (asking.error && connection.transactionStatus !== "I") throw asking.error;
+    // A server without such a catalog: its types stay text.
+    catalog.learn(columns, (asking.error ? undefined : (JSON.parse(answer) as [never[] | null])[0]) ?? []);
+  }
+  const types = catalog.definitions(columns);
+  if (!types.length) return shape;
+  const resultFormats = connection.core.call((handle) => {
+    define(handle, connection.types, types);
+    return columns.map(({ typeOid }) => handle.result_format(typeOid));
+  });
+  return { ...shape, resultFormats, types };
 }
 
 /** Names, types and values that the server refused, and what it could not look up. Not timeouts, locks or a server that goes: again would only take longer. */

@@ -44,8 +44,9 @@ pub(super) enum Event<'a> {
     Complete { command_tag: &'a [u8] },
     /// PortalSuspended: there may be more.
     Suspended,
-    /// The columns are no longer those that `describe` saw, and one came in a form that cannot be read. The rows are dropped.
-    ShapeChanged,
+    /// The columns are no longer those that `describe` saw, and one came in a form that cannot be read; or a value holds a
+    /// type that is not described. The rows are dropped.
+    ShapeChanged { type_oid: u32 },
     /// ErrorResponse. `bound`: the statement may have run: the error came behind BindComplete (or the protocol does not tell).
     Error { bound: bool, fields: Fields<'a> },
     /// A cap was reached; the rest of the result is dropped.
@@ -142,7 +143,9 @@ impl Json {
             Event::Columns { columns } => self.columns(r#"{"kind":"columns","#, columns),
             Event::Complete { command_tag } => self.complete(command_tag),
             Event::Suspended => self.piece(r#"{"kind":"suspended""#),
-            Event::ShapeChanged => self.piece(r#"{"kind":"shapeChanged""#),
+            Event::ShapeChanged { type_oid } => {
+                self.number(r#"{"kind":"shapeChanged","typeOid":"#, type_oid.into());
+            }
             Event::Error {
                 bound: true,
                 fields,

@@ -27,7 +27,7 @@ use crate::error::Failure;
 use crate::protocol::backend::{BackendMessage, ParameterDescription, RowDescription};
 use crate::protocol::frontend;
 use crate::protocol::writer::TooLong;
-use crate::types::UnknownBinary;
+use crate::types::{Types, UnknownBinary};
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
@@ -211,11 +211,12 @@ impl ExtendedQuery {
             (Step::Columns, M::NoData) => self.shape(None, context),
             (Step::Bind, M::BindComplete) => Step::PortalColumns,
             (Step::PortalColumns, M::RowDescription { columns }) => {
-                if self.plan(columns, &mut context.statements).is_ok() {
-                    context.events.push(Event::Columns { columns });
-                } else {
-                    self.sink.discard = true;
-                    context.events.push(Event::ShapeChanged);
+                match self.plan(columns, context) {
+                    Ok(()) => context.events.push(Event::Columns { columns }),
+                    Err(UnknownBinary { type_oid }) => {
+                        self.sink.discard = true;
+                        context.events.push(Event::ShapeChanged { type_oid });
+                    }
                 }
                 Step::Rows
             }
@@ -294,8 +295,11 @@ impl ExtendedQuery {
     fn plan(
         &mut self,
         columns: RowDescription<'_>,
-        statements: &mut Statements,
+        context: &mut Context,
     ) -> Result<(), UnknownBinary> {
+        let Context {
+            statements, types, ..
+        } = context;
         let Some(format) = self.format else {
             return Ok(());
         };
@@ -303,7 +307,7 @@ impl ExtendedQuery {
             self.sink.plan = Some(plan);
             return Ok(());
         }
-        let plan = Rc::new(new_plan(columns, format)?);
+        let plan = Rc::new(new_plan(columns, format, types)?);
         let row_description = columns.body().to_vec();
         statements.keep_plan(
             self.shape,
@@ -322,13 +326,14 @@ impl ExtendedQuery {
 pub(super) fn new_plan(
     columns: RowDescription<'_>,
     format: RowForm,
+    types: &Types,
 ) -> Result<Plan, UnknownBinary> {
     let columns = columns.iter().map(|column| ColumnDescription {
         name: column.name,
         type_oid: column.type_oid,
         format_code: column.format_code,
     });
-    Plan::new(columns, format)
+    Plan::with_types(columns, format, types)
 }
 
 fn close(flight: &mut Vec<u8>, statements: &mut Statements) -> Result<usize, TooLong> {

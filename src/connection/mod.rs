@@ -19,7 +19,7 @@ pub mod statements;
 #[cfg(test)]
 mod walk;
 
-use crate::encode::RowForm;
+use crate::encode::{RowError, RowForm, Types};
 use crate::error::{Failure, NOT_POSTGRESQL, Reason};
 use crate::protocol::backend::BackendMessage;
 use crate::protocol::frame::{Deframer, Frame, FrameError};
@@ -173,6 +173,7 @@ struct Context {
     output: Vec<u8>,
     events: Events,
     statements: Statements,
+    types: Types,
     /// CancelRequest, when BackendKeyData has come.
     cancel_request: Vec<u8>,
     rows: Rows,
@@ -196,6 +197,39 @@ impl Context {
         frontend::cancel_request(&mut self.cancel_request, process_id, secret_key)?;
         self.events.push(Event::BackendKeyData { process_id });
         Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn limit(&mut self, limit: Limit) {
+        let Limit {
+            limit,
+            value,
+            observed,
+            truncated,
+        } = limit;
+        self.events.push(Event::Limit {
+            limit,
+            value,
+            observed,
+            truncated,
+        });
+    }
+
+    /// A type that nobody has described ends the operation, anything else the connection.
+    #[cold]
+    #[inline(never)]
+    fn unreadable(&mut self, error: RowError, sink: &mut RowSink) -> Result<(), Failure> {
+        match error {
+            RowError::Value { error, .. } if error.is_unknown_type() => {
+                sink.discard = true;
+                self.events.push(Event::ShapeChanged {
+                    type_oid: error.type_oid,
+                });
+                Ok(())
+            }
+            _ => Err(error.into()),
+        }
     }
 
     /// COPY FROM STDIN through a call that has no data: the server waits for ours, so it must be told.
@@ -223,6 +257,7 @@ impl Connection {
                     output: Vec::new(),
                     events: Events::default(),
                     statements,
+                    types: Types::default(),
                     cancel_request: Vec::new(),
                     rows: Rows::default(),
                     suspended: RowSink::default(),
@@ -295,6 +330,18 @@ impl Connection {
         self.operate(|flight, statements| {
             ExtendedQuery::describe(sql.as_bytes(), flight, statements).map(Operation::Extended)
         });
+    }
+
+    /// Describes the database's own types; those of before are gone.
+    pub fn define_types(&mut self, types: Types) {
+        let context = &mut self.state.context;
+        context.types = types;
+        context.statements.forget_plans();
+    }
+
+    /// The format to ask for: 1 where there is a decoder.
+    pub fn result_format(&self, type_oid: u32) -> u32 {
+        self.state.context.types.has_binary_encoder(type_oid).into()
     }
 
     /// Runs `sql`. `shape`: the caller's number for it, equal only for equal SQL and types; `parameters`: the middle of Bind;
@@ -588,21 +635,14 @@ impl State {
                 frame.tag,
             ));
         };
-        if let Some(Limit {
-            limit,
-            value,
-            observed,
-            truncated,
-        }) = sink.row(frame.body, &mut self.context.rows)?
-        {
-            self.context.events.push(Event::Limit {
-                limit,
-                value,
-                observed,
-                truncated,
-            });
+        match sink.row(frame.body, &mut self.context.rows) {
+            Ok(None) => Ok(()),
+            Ok(Some(limit)) => {
+                self.context.limit(limit);
+                Ok(())
+            }
+            Err(error) => self.context.unreadable(error, sink),
         }
-        Ok(())
     }
 
     /// Messages that may come at any time.

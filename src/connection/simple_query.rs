@@ -71,7 +71,7 @@ impl SimpleQuery {
             }
             (Step::First | Step::Next, M::RowDescription { columns }) => {
                 if let Some(format) = self.format {
-                    self.sink.plan = new_plan(columns, format).ok().map(Rc::new);
+                    self.sink.plan = new_plan(columns, format, &context.types).ok().map(Rc::new);
                 }
                 context.events.push(Event::Columns { columns });
                 Step::Rows

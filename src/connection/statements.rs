@@ -179,6 +179,13 @@ impl Statements {
             .then(|| Rc::clone(&known.plan))
     }
 
+    /// Plans were made with what was known of types then.
+    pub(super) fn forget_plans(&mut self) {
+        for entry in &mut self.named {
+            entry.plan = None;
+        }
+    }
+
     /// Keeps a plan with the shape's named statement; does nothing for an unnamed one.
     pub(super) fn keep_plan(&mut self, shape: u32, known: KnownPlan) {
         if let Some(entry) = self

@@ -7,6 +7,7 @@
 //! ```
 
 use super::output::Writer;
+use super::rare::{ended, field, put};
 use super::{Outcome, WRONG_LENGTH, integer, oid};
 
 /// MAXDIM of the server.
@@ -45,14 +46,34 @@ pub(super) fn append_rare(
     out: &mut Writer<'_>,
     value: &[u8],
     element_oid: u32,
-    append_element: &mut dyn FnMut(&mut Writer<'_>, &[u8]) -> Outcome,
+    append_element: impl Fn(&mut Writer<'_>, &[u8]) -> Outcome,
 ) -> Outcome {
     let shape = Shape::parse(value, element_oid)?;
+    let mut rest = shape.elements;
+    let spans = shape.spans();
+    let spans = spans.get(..shape.dimensions).unwrap_or_default();
+    let bracket = |out: &mut Writer<'_>, index: usize, bracket| {
+        for span in spans {
+            if index.is_multiple_of(*span) {
+                put(out, bracket);
+            }
+        }
+    };
     if shape.count == 0 {
-        out.put(b"[]");
-        return super::rare::ended(shape.elements);
+        put(out, "[]");
     }
-    super::rare::ended(append_elements(out, &shape, append_element)?)
+    for index in 0..shape.count {
+        if index > 0 {
+            put(out, ",");
+        }
+        bracket(out, index, "[");
+        match field(&mut rest)? {
+            Some(element) => append_element(out, element)?,
+            None => put(out, "null"),
+        }
+        bracket(out, index.wrapping_add(1), "]");
+    }
+    ended(rest)
 }
 
 #[inline(always)]

@@ -1,11 +1,10 @@
 //! Which type is made of which: the built-in arrays and ranges, and the types of a database as its catalog describes them.
 //!
-//! What an OID from 10,000 on means, only its server knows: JavaScript asks there on first need and says so by [`Types::define`]. A
+//! What an OID from 10,000 on means, only its server knows: JavaScript asks there on first need and says so by [`Types::new`]. A
 //! type that is not described has no binary form here, and comes as the server's text.
 
 use super::rare::Rare;
 use super::{Scalar, oid};
-use alloc::boxed::Box;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
@@ -22,82 +21,57 @@ pub(super) enum Kind<'a> {
     Range(u32),
     /// The range.
     Multirange(u32),
-    /// Names and types of the attributes; `None` of `record`, whose values say it themselves.
+    /// The attributes; `None` of `record`, whose values say it themselves.
     Composite(Option<&'a [Attribute]>),
 }
 
-#[derive(Clone, Debug)]
-pub(super) struct Attribute {
-    pub name: Box<[u8]>,
-    pub type_oid: u32,
+/// Type, start and end of its name in `names`.
+pub(super) type Attribute = [u32; 3];
+
+/// What is known of a database's own types. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Types(Option<Rc<Tables>>);
+
+#[derive(Debug)]
+struct Tables {
+    types: Vec<u32>,
+    attributes: Vec<u32>,
+    names: Vec<u8>,
 }
 
-#[derive(Clone, Debug)]
-struct Definition {
-    type_oid: u32,
-    code: u32,
-    /// The type that it is made of.
-    of: u32,
-    attributes: Box<[Attribute]>,
-}
-
-/// Codes of [`Types::define`].
+/// Second number of a type, in [`Types::new`].
 const SAME: u32 = 0;
 const ARRAY: u32 = 1;
 const RANGE: u32 = 2;
 const MULTIRANGE: u32 = 3;
 const COMPOSITE: u32 = 4;
 
-/// What is known of a database's own types. Cheap to clone.
-#[derive(Clone, Debug, Default)]
-pub struct Types(Option<Rc<Vec<Definition>>>);
-
 impl Types {
-    /// Describes types; one that is known already is described anew. `numbers`, per type:
+    /// Types as their catalog describes them, sorted by OID; what is not sorted or leads nowhere is not known. `types`:
     ///
     /// ```text
-    /// OID, 0, OID whose binary form it has (a domain's base, text for an enum)
-    /// OID, 1, element of an array      OID, 2, subtype of a range      OID, 3, range of a multirange
-    /// OID, 4, n, n OIDs: a composite, whose attributes are the next n of `names`, each with a NUL behind it
+    /// OID, 0, OID whose binary form it has (a domain's base, text for an enum), 0
+    /// OID, 1, element of an array, 0
+    /// OID, 2, subtype of a range, 0
+    /// OID, 3, range of a multirange, 0
+    /// OID, 4, number of a composite's attributes, index of the first in `attributes`
     /// ```
-    /// What is cut off is not described.
-    pub fn define(&mut self, numbers: &[u32], names: &str) {
-        let all = Rc::make_mut(self.0.get_or_insert_default());
-        let mut names = names.as_bytes().split(|byte| *byte == 0);
-        let mut rest = numbers;
-        while let [type_oid, code, of, behind @ ..] = rest {
-            rest = behind;
-            let mut attributes = Vec::new();
-            if *code == COMPOSITE {
-                let Some((types, behind)) = rest.split_at_checked(*of as usize) else {
-                    return;
-                };
-                rest = behind;
-                attributes.extend(
-                    types
-                        .iter()
-                        .zip(&mut names)
-                        .map(|(type_oid, name)| Attribute {
-                            name: name.into(),
-                            type_oid: *type_oid,
-                        }),
-                );
-            }
-            let definition = Definition {
-                type_oid: *type_oid,
-                code: *code,
-                of: *of,
-                attributes: attributes.into(),
-            };
-            match all.binary_search_by_key(type_oid, |known| known.type_oid) {
-                Ok(at) => {
-                    if let Some(known) = all.get_mut(at) {
-                        *known = definition;
-                    }
-                }
-                Err(at) => all.insert(at, definition),
-            }
-        }
+    /// An attribute is its type's OID and where its name starts and ends in `names`.
+    pub fn new(types: &[u32], attributes: &[u32], names: &str) -> Types {
+        Types(Some(Rc::new(Tables {
+            types: types.to_vec(),
+            attributes: attributes.to_vec(),
+            names: names.as_bytes().to_vec(),
+        })))
+    }
+
+    /// Of an attribute.
+    pub(super) fn name(&self, &[_, start, end]: &Attribute) -> &[u8] {
+        let name = self
+            .0
+            .as_ref()
+            .and_then(|tables| tables.names.get(start as usize..end as usize));
+        name.unwrap_or_default()
     }
 
     /// Whether Bind should ask for the binary form of a type: we can read it, and all that it is made of.
@@ -116,7 +90,7 @@ impl Types {
             Some(Kind::Composite(attributes)) => attributes
                 .unwrap_or_default()
                 .iter()
-                .all(|attribute| self.is_readable(attribute.type_oid, depth)),
+                .all(|[type_oid, ..]| self.is_readable(*type_oid, depth)),
             None => false,
         }
     }
@@ -124,7 +98,13 @@ impl Types {
     /// The subtype of a range, if its text form can be told from its JSON.
     pub(super) fn subtype(&self, type_oid: u32) -> Option<Scalar> {
         match self.kind(type_oid) {
-            Some(Kind::Scalar(Scalar::Char | Scalar::Rare(Rare::Hstore))) => None,
+            Some(Kind::Scalar(
+                Scalar::Bool
+                | Scalar::Char
+                | Scalar::Json
+                | Scalar::Jsonb
+                | Scalar::Rare(Rare::Hstore),
+            )) => None,
             Some(Kind::Scalar(scalar)) => Some(scalar),
             _ => None,
         }
@@ -136,18 +116,23 @@ impl Types {
             if let Some(kind) = built_in(type_oid) {
                 return Some(kind);
             }
-            let all = self.0.as_deref()?;
-            let at = all.binary_search_by_key(&type_oid, |known| known.type_oid);
-            let definition = all.get(at.ok()?)?;
-            return Some(match definition.code {
+            let tables = self.0.as_deref()?;
+            let (types, _) = tables.types.as_chunks::<4>();
+            let at = types.binary_search_by_key(&type_oid, |[known, ..]| *known);
+            let [_, code, of, first] = *types.get(at.ok()?)?;
+            return Some(match code {
                 SAME => {
-                    type_oid = definition.of;
+                    type_oid = of;
                     continue;
                 }
-                ARRAY => Kind::Array(definition.of),
-                RANGE => Kind::Range(definition.of),
-                MULTIRANGE => Kind::Multirange(definition.of),
-                COMPOSITE => Kind::Composite(Some(&definition.attributes)),
+                ARRAY => Kind::Array(of),
+                RANGE => Kind::Range(of),
+                MULTIRANGE => Kind::Multirange(of),
+                COMPOSITE => {
+                    let (attributes, _) = tables.attributes.as_chunks::<3>();
+                    let (_, attributes) = attributes.split_at_checked(first as usize)?;
+                    Kind::Composite(Some(attributes.get(..of as usize)?))
+                }
                 _ => return None,
             });
         }

@@ -327,7 +327,7 @@ impl Layout {
                 quoted: in_quotes,
             } => array::append(out, value, element_oid, |out, value| {
                 if in_quotes {
-                    quoted(out, |out| element.append(value, out))
+                    element.append_as(value, Strings::ALL, out)
                 } else {
                     element.append(value, out)
                 }
@@ -389,6 +389,7 @@ impl Scalar {
     }
 
     /// The value, between quotes where `strings` says so.
+    #[inline(never)]
     fn append_as(self, value: &[u8], strings: Strings, out: &mut Writer<'_>) -> Outcome {
         if strings.quote(self) {
             quoted(out, |out| self.append(value, out))

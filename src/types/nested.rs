@@ -56,11 +56,9 @@ impl<'a> Nest<'a> {
         }
         match self.types.kind(type_oid) {
             Some(Kind::Scalar(scalar)) => scalar.append_as(value, self.strings, out),
-            Some(Kind::Array(element)) => {
-                array::append_rare(out, value, element, &mut |out, value| {
-                    self.append(element, value, out, depth.saturating_add(1))
-                })
-            }
+            Some(Kind::Array(element)) => array::append_rare(out, value, element, |out, value| {
+                self.append(element, value, out, depth.saturating_add(1))
+            }),
             Some(Kind::Composite(attributes)) => {
                 self.append_record(type_oid, attributes, value, out, depth.saturating_add(1))
             }
@@ -100,8 +98,8 @@ impl<'a> Nest<'a> {
                 put(out, ",");
             }
             match attributes.map(|attributes| attributes.get(index as usize)) {
-                Some(Some(attribute)) if attribute.type_oid == type_oid => {
-                    json_string::append(out, &attribute.name);
+                Some(Some(attribute @ [known, ..])) if *known == type_oid => {
+                    json_string::append(out, self.types.name(attribute));
                 }
                 Some(_) => return self.refuse(record_oid),
                 None => {
@@ -128,12 +126,12 @@ impl<'a> Nest<'a> {
         let mut text = Vec::from(*b"{");
         for index in 0..u32::from_be_bytes(fixed(&mut rest)?) {
             if index != 0 {
-                text.push(b',');
+                push(&mut text, b',');
             }
             let range = field(&mut rest)?.ok_or(WRONG_LENGTH)?;
             self.range_text(subtype, range, &mut text)?;
         }
-        text.push(b'}');
+        push(&mut text, b'}');
         json_string::append(out, &text);
         ended(rest)
     }
@@ -151,70 +149,262 @@ impl<'a> Nest<'a> {
             text.extend_from_slice(b"empty");
             return ended(rest);
         }
-        text.push(if has(LOWER_INCLUSIVE) { b'[' } else { b'(' });
+        push(text, if has(LOWER_INCLUSIVE) { b'[' } else { b'(' });
         if !has(LOWER_INFINITE) {
             append_bound(subtype, field(&mut rest)?.ok_or(WRONG_LENGTH)?, text)?;
         }
-        text.push(b',');
+        push(text, b',');
         if !has(UPPER_INFINITE) {
             append_bound(subtype, field(&mut rest)?.ok_or(WRONG_LENGTH)?, text)?;
         }
-        text.push(if has(UPPER_INCLUSIVE) { b']' } else { b')' });
+        push(text, if has(UPPER_INCLUSIVE) { b']' } else { b')' });
         ended(rest)
     }
 }
 
-/// Appends a bound as `range_out` quotes it.
+/// Appends a bound, made of its JSON, as `range_out` quotes it.
+#[inline(never)]
 fn append_bound(subtype: Scalar, value: &[u8], text: &mut Vec<u8>) -> Outcome {
-    let bound = text_form(subtype, value)?;
-    let plain = |byte: &u8| {
-        !matches!(
-            byte,
-            b'"' | b'\\' | b'(' | b')' | b'[' | b']' | b',' | b' ' | 9..=13
-        )
+    let mut json = Vec::new();
+    json.write(|out| subtype.append(value, out))?;
+    let is_text = subtype == Scalar::Text;
+    let is_moment = matches!(subtype, Scalar::Timestamp | Scalar::Timestamptz);
+    let body = match json.as_slice() {
+        _ if is_text => value,
+        [b'"', body @ .., b'"'] => body,
+        number => number,
     };
-    if !bound.is_empty() && bound.iter().all(plain) {
-        text.extend_from_slice(&bound);
-        return Ok(());
+    let is_special = |byte: &u8| match byte {
+        b'T' => is_moment,
+        b'"' | b'\\' | b'(' | b')' | b'[' | b']' | b',' | b' ' | 9..=13 => true,
+        _ => false,
+    };
+    let quotes = body.is_empty() || body.iter().any(is_special);
+    if quotes {
+        push(text, b'"');
     }
-    text.push(b'"');
-    for &byte in &bound {
-        if matches!(byte, b'"' | b'\\') {
-            text.push(byte);
+    let mut bytes = body.iter().copied();
+    while let Some(mut byte) = bytes.next() {
+        match byte {
+            b'\\' if !is_text => byte = bytes.next().unwrap_or(byte),
+            b'T' if is_moment => byte = b' ',
+            // `+00:00` is `+00` here.
+            b':' if text.ends_with(b"+00") && is_moment => {
+                bytes.nth(1);
+                continue;
+            }
+            _ => {}
         }
-        text.push(byte);
+        if matches!(byte, b'"' | b'\\') {
+            push(text, byte);
+        }
+        push(text, byte);
     }
-    text.push(b'"');
+    if quotes {
+        push(text, b'"');
+    }
     Ok(())
 }
 
-/// The server's text form of a value, made of its JSON.
-fn text_form(scalar: Scalar, value: &[u8]) -> Result<Vec<u8>, &'static str> {
-    let mut json = Vec::new();
-    json.write(|out| scalar.append(value, out))?;
-    match scalar {
-        Scalar::Text => return Ok(value.to_vec()),
-        Scalar::Json | Scalar::Jsonb => return Ok(json),
-        Scalar::Bool => json.truncate(1),
-        _ => {}
+#[inline(never)]
+fn push(text: &mut Vec<u8>, byte: u8) {
+    text.push(byte);
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::types::tests::{json, objects_json, refused};
+    use crate::types::{Encoder, InvalidValue, Strings, Types};
+    use alloc::format;
+    use alloc::string::String;
+    use alloc::vec::Vec;
+
+    fn sized(value: Option<&[u8]>) -> Vec<u8> {
+        let length = value.map_or(-1, |value| value.len() as i32);
+        [&length.to_be_bytes()[..], value.unwrap_or_default()].concat()
     }
-    let string = json.strip_prefix(b"\"");
-    let body = string
-        .and_then(|body| body.strip_suffix(b"\""))
-        .unwrap_or(&json);
-    let is_moment = matches!(scalar, Scalar::Timestamp | Scalar::Timestamptz);
-    let mut text = Vec::new();
-    let mut bytes = body.iter().copied();
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'\\' => text.extend(bytes.next()),
-            b'T' if is_moment => text.push(b' '),
-            // `+00:00`
-            b':' if is_moment && text.ends_with(b"+00") => {
-                bytes.nth(1);
-            }
-            _ => text.push(byte),
+
+    fn record(fields: &[(u32, Option<&[u8]>)]) -> Vec<u8> {
+        let mut bytes = (fields.len() as u32).to_be_bytes().to_vec();
+        for (type_oid, value) in fields {
+            bytes.extend(type_oid.to_be_bytes());
+            bytes.extend(sized(*value));
+        }
+        bytes
+    }
+
+    fn range(flags: u8, bounds: &[&[u8]]) -> Vec<u8> {
+        let mut bytes = Vec::from([flags]);
+        for bound in bounds {
+            bytes.extend(sized(Some(bound)));
+        }
+        bytes
+    }
+
+    /// 20000 a domain over int8, 20001 an enum, 20002 their composite, 20003 an array of that, 20004 a range of text and 20005 its
+    /// multirange, 20006 a domain over itself, 20007 a composite with a type that nobody knows, 20008 one whose names lead nowhere.
+    #[rustfmt::skip]
+    fn types() -> Types {
+        Types::new(
+            &[20000, 0, 20, 0, 20001, 0, 25, 0, 20002, 4, 2, 0, 20003, 1, 20002, 0, 20004, 2, 25, 0, 20005, 3, 20004, 0, 20006, 0, 20006, 0,
+              20007, 4, 2, 1, 20008, 4, 1, 9],
+            &[20000, 0, 2, 20001, 2, 3, 30000, 0, 1],
+            "idm",
+        )
+    }
+
+    fn with_types(type_oid: u32, value: &[u8]) -> Result<String, InvalidValue> {
+        let mut out = Vec::new();
+        let encoder = Encoder::with_types(type_oid, 1, Strings::ALL, &types()).unwrap();
+        encoder.encode(value, &mut out)?;
+        Ok(String::from_utf8(out).unwrap())
+    }
+
+    #[test]
+    fn records_are_objects() {
+        let value = record(&[(23, Some(&[0, 0, 0, 7])), (25, None), (20, Some(&[0; 8]))]);
+        assert_eq!(json(2249, &value), "{\"f1\":7,\"f2\":null,\"f3\":0}");
+        assert_eq!(
+            objects_json(2249, &value),
+            "{\"f1\":7,\"f2\":null,\"f3\":\"0\"}"
+        );
+        assert_eq!(json(2249, [0; 4]), "{}");
+        for length in 0..value.len() {
+            refused(2249, &value[..length]);
+        }
+        refused(2249, &[&value[..], &[0]].concat());
+    }
+
+    #[test]
+    fn a_record_in_a_record_up_to_a_bound() {
+        let mut value = record(&[]);
+        for _ in 0..64 {
+            value = record(&[(2249, Some(&value))]);
+        }
+        assert!(json(2249, &value).ends_with(&"}".repeat(65)));
+        refused(2249, &record(&[(2249, Some(&value))]));
+    }
+
+    #[test]
+    fn an_unknown_type_is_named() {
+        let value = record(&[(790, Some(&[0; 8]))]);
+        let mut out = Vec::new();
+        let encoder = Encoder::new(2249, 1, Strings::NONE).unwrap();
+        let error = encoder.encode(&value, &mut out).unwrap_err();
+        assert!(error.is_unknown_type());
+        assert_eq!(error.type_oid, 790);
+    }
+
+    #[test]
+    fn composites_have_names() {
+        let value = record(&[
+            (20000, Some(&[0, 0, 0, 0, 0, 0, 0, 5])),
+            (20001, Some(b"x")),
+        ]);
+        assert_eq!(
+            with_types(20002, &value).unwrap(),
+            "{\"id\":\"5\",\"m\":\"x\"}"
+        );
+        let mut array = Vec::new();
+        for number in [1_u32, 0, 20002, 1, 1] {
+            array.extend(number.to_be_bytes());
+        }
+        array.extend(sized(Some(&value)));
+        assert_eq!(
+            with_types(20003, &array).unwrap(),
+            "[{\"id\":\"5\",\"m\":\"x\"}]"
+        );
+        assert_eq!(with_types(20001, b"x").unwrap(), "\"x\"");
+    }
+
+    #[test]
+    fn another_composite_than_the_catalog_said_is_unknown() {
+        for value in [
+            record(&[(20000, None)]),
+            record(&[(20000, None), (25, None)]),
+            record(&[(20000, None), (20001, None), (23, None)]),
+        ] {
+            let error = with_types(20002, &value).unwrap_err();
+            assert!(error.is_unknown_type());
+            assert_eq!(error.type_oid, 20002);
         }
     }
-    Ok(text)
+
+    #[test]
+    fn what_leads_nowhere_has_no_binary_form() {
+        let types = types();
+        for (type_oid, known) in [
+            (20000, true),
+            (20002, true),
+            (20003, true),
+            (20004, true),
+            (20005, true),
+            (20006, false),
+            (20007, false),
+            (20008, false),
+            (20009, false),
+        ] {
+            assert_eq!(types.has_binary_encoder(type_oid), known, "{type_oid}");
+        }
+        assert!(!Types::new(&[20000, 0, 23], &[], "").has_binary_encoder(20000));
+        assert!(!Types::new(&[20000, 4, 2, 0], &[23, 0, 0], "").has_binary_encoder(20000));
+    }
+
+    #[test]
+    fn ranges() {
+        let (one, ten) = (1_i32.to_be_bytes(), 10_i32.to_be_bytes());
+        assert_eq!(json(3904, range(0x02, &[&one, &ten])), "\"[1,10)\"");
+        assert_eq!(json(3904, range(0x01, &[])), "\"empty\"");
+        assert_eq!(json(3904, range(0x0c, &[&ten])), "\"(,10]\"");
+        assert_eq!(json(3904, range(0x18, &[])), "\"(,)\"");
+        let moment = |moment: i64| range(0x12, &[&moment.to_be_bytes()]);
+        assert_eq!(json(3908, moment(0)), "\"[\\\"2000-01-01 00:00:00\\\",)\"");
+        assert_eq!(
+            json(3910, moment(500_000)),
+            "\"[\\\"2000-01-01 00:00:00.5+00\\\",)\""
+        );
+        assert_eq!(json(3910, moment(i64::MAX)), "\"[infinity,)\"");
+        for value in [
+            range(0x02, &[&one]),
+            range(0x02, &[&one, &ten, &ten]),
+            range(0x01, &[&one]),
+            range(0x20, &[&one, &ten]),
+            range(0x02, &[&one, &[0; 5]]),
+            Vec::from([0x02, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]),
+            Vec::new(),
+        ] {
+            refused(3904, &value);
+        }
+    }
+
+    #[test]
+    fn multiranges() {
+        let one = range(0x02, &[&[0, 0, 0, 1], &[0, 0, 0, 3]]);
+        let two = [&[0, 0, 0, 2][..], &sized(Some(&one)), &sized(Some(&one))].concat();
+        assert_eq!(json(4451, &two), "\"{[1,3),[1,3)}\"");
+        assert_eq!(json(4451, [0; 4]), "\"{}\"");
+        refused(4451, &[0, 0, 0, 2]);
+        refused(4451, &[0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff]);
+        refused(4451, &[&two[..], &[0]].concat());
+    }
+
+    /// As `range_out` of a range over text says it.
+    #[test]
+    fn bounds_are_quoted_where_they_must_be() {
+        for (bound, expected) in [
+            ("a", "a"),
+            ("", "\"\""),
+            ("a b", "\"a b\""),
+            ("T", "T"),
+            ("+00:00", "+00:00"),
+            ("a\"b", "\"a\"\"b\""),
+            ("a\\b", "\"a\\\\b\""),
+            ("(", "\"(\""),
+            ("a\nb", "\"a\nb\""),
+        ] {
+            let text = with_types(20004, &range(0x12, &[bound.as_bytes()])).unwrap();
+            let expected = serde_json::to_string(&format!("[{expected},)")).unwrap();
+            assert_eq!(text, expected);
+        }
+    }
 }

@@ -1,0 +1,176 @@
+// What a database's own types are made of: enums, domains, composites, ranges, arrays of them, and those of well-known extensions. The
+// server's catalog is asked on first need, never at connect; the answer is kept per server in this isolate and told to a core once.
+//
+// Knows pg_type and the numbers of the core's `define_types`. Must not know values. What it does not find stays the server's text.
+import type { Column, CoreConnection } from "./boundary.ts";
+
+/** One type. `code` and `of` are the core's (src/types/catalog.rs). */
+export interface Definition {
+  readonly oid: number;
+  readonly code: number;
+  readonly of: number;
+  /** The types that it is made of; those of a composite's attributes, in their order. */
+  readonly parts: readonly number[];
+  readonly names: readonly string[];
+}
+
+/** Per type: its OID, how it is made (pg_type.typtype, `A` for an array, the extension of a base type), its name, what it is made of, attribute names. */
+type Row = [oid: number, how: string | null, name: string, parts: number[], names: string[]];
+
+/** OIDs below are the same in every database, and the core knows those that can be read. */
+const FIRST_OF_A_DATABASE = 10_000;
+const RECORD = 2249;
+const RECORD_ARRAY = 2287;
+const SERVERS = 100;
+
+/** The core's decoder for a type of an extension: its own, or that of a built-in type with the same layout. */
+const EXTENSIONS: Readonly<Record<string, number>> = {
+  "citext.citext": 25, "hstore.hstore": 1, "vector.vector": 2, "ltree.ltree": 4072, "ltree.lquery": 4072, "ltree.ltxtquery": 4072,
+};
+const TEXT = 25;
+
+const SAME = 0;
+const ARRAY = 1;
+const RANGE = 2;
+const MULTIRANGE = 3;
+const COMPOSITE = 4;
+
+/** What one server's catalog has said so far. */
+export class Catalog {
+  /** `undefined`: the server was asked, and there is nothing that the core could read. */
+  readonly #types = new Map<number, Definition | undefined>();
+  /** Met inside a value, where no description of columns tells of it. */
+  readonly #met = new Set<number>();
+  #complete = false;
+
+  /** What must be asked before these columns can be read in binary; `undefined`: nothing. */
+  question(columns: readonly Column[]): string | undefined {
+    const own = columns.map(({ typeOid }) => typeOid).filter((oid) => oid >= FIRST_OF_A_DATABASE);
+    const all = columns.some(isRecord);
+    if (!all && !own.length) return undefined;
+    const asked = [...own, ...(all ? this.#met : [])].filter((oid) => !this.#types.has(oid));
+    return asked.length || (all && !this.#complete) ? sql(asked, all) : undefined;
+  }
+
+  /** Takes the answer to `question`. */
+  learn(columns: readonly Column[], rows: readonly Row[]): void {
+    for (const { typeOid } of columns) if (typeOid >= FIRST_OF_A_DATABASE && !this.#types.has(typeOid)) this.#types.set(typeOid, undefined);
+    for (const row of rows) this.#types.set(row[0], definition(row));
+    this.#complete ||= columns.some(isRecord);
+  }
+
+  /** All that these columns are made of, parts first. A record may hold anything. */
+  definitions(columns: readonly Column[]): Definition[] {
+    const found = new Set<Definition>();
+    const add = (oid: number) => {
+      const type = this.#types.get(oid);
+      if (!type || found.has(type)) return;
+      found.add(type);
+      type.parts.forEach(add);
+    };
+    for (const { typeOid } of columns) add(typeOid);
+    if (columns.some(isRecord)) for (const oid of this.#types.keys()) add(oid);
+    return [...found];
+  }
+
+  /** A value held this type, and what is known of it did not fit: everything is asked anew. */
+  forget(oid: number): void {
+    this.#types.clear();
+    this.#complete = false;
+    if (oid >= FIRST_OF_A_DATABASE) this.#met.add(oid);
+  }
+}
+
+const catalogs = new Map<string, Catalog>();
+
+/** The catalog of a server, by `serverKey`. */
+export function catalogOf(server: string): Catalog {
+  const known = catalogs.get(server);
+  if (known) return known;
+  const [oldest] = catalogs.keys();
+  if (catalogs.size >= SERVERS && oldest !== undefined) catalogs.delete(oldest);
+  const catalog = new Catalog();
+  catalogs.set(server, catalog);
+  return catalog;
+}
+
+/** Tells a core of types that it does not know yet. `told`: those that it does. */
+export function define(handle: CoreConnection, told: Map<number, Definition>, definitions: readonly Definition[]): void {
+  if (definitions.every((definition) => told.get(definition.oid) === definition)) return;
+  for (const definition of definitions) told.set(definition.oid, definition);
+  const types: number[] = [];
+  const attributes: number[] = [];
+  let names = "";
+  let length = 0;
+  for (const definition of [...told.values()].sort((a, b) => a.oid - b.oid)) {
+    types.push(definition.oid, definition.code, definition.of, attributes.length / 3);
+    definition.names.forEach((name, index) => {
+      const start = length;
+      names += name;
+      length += new TextEncoder().encode(name).length;
+      attributes.push(definition.parts[index]!, start, length);
+    });
+  }
+  handle.define_types(Uint32Array.from(types), Uint32Array.from(attributes), names);
+}
+
+function isRecord({ typeOid }: Column): boolean {
+  return typeOid === RECORD || typeOid === RECORD_ARRAY;
+}
+
+function definition([oid, how, name, parts, names]: Row): Definition | undefined {
+  const [first = 0] = parts;
+  const one = (code: number, of: number) => ({ oid, code, of, parts, names: code === COMPOSITE ? names : [] });
+  switch (how) {
+    case "c":
+      return one(COMPOSITE, parts.length);
+    case "e":
+      return one(SAME, TEXT);
+    case "d":
+      return one(SAME, first);
+    case "A":
+      return one(ARRAY, first);
+    case "r":
+      return one(RANGE, first);
+    case "m":
+      return one(MULTIRANGE, first);
+    default: {
+      const decoder = EXTENSIONS[`${how}.${name}`];
+      return decoder === undefined ? undefined : one(SAME, decoder);
+    }
+  }
+}
+
+/**
+ * These types and all that they are made of, as one row of JSON. With `all` also whatever an anonymous record may hold, except the rows of
+ * tables. Up to PostgreSQL 13 pg_range has no multiranges, hence the detour by JSON.
+ */
+function sql(oids: readonly number[], all: boolean): string {
+  const everything = all
+    ? `union select unnest(array[t.oid, t.typarray]) from pg_catalog.pg_type t left join pg_catalog.pg_class c on c.oid = t.typrelid
+       where t.oid >= ${FIRST_OF_A_DATABASE} and t.typelem = 0 and coalesce(c.relkind = 'c', true)`
+    : "";
+  return `with recursive ranges as (
+    select rngtypid, rngsubtype, (pg_catalog.to_json(r)->>'rngmultitypid')::pg_catalog.oid as rngmultitypid from pg_catalog.pg_range r
+  ), types as (
+    select t.oid, t.typname, t.typrelid,
+      case when t.typcategory = 'A' and t.typelem <> 0 and t.typlen = -1 then 'A' when t.typtype <> 'b' then t.typtype::text else (
+        select e.extname from pg_catalog.pg_depend d join pg_catalog.pg_extension e on e.oid = d.refobjid and d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass
+        where d.classid = 'pg_catalog.pg_type'::pg_catalog.regclass and d.objid = t.oid and d.deptype = 'e' limit 1) end as how,
+      case t.typtype
+        when 'd' then array[t.typbasetype]
+        when 'r' then (select array[rngsubtype] from ranges where rngtypid = t.oid)
+        when 'm' then (select array[rngtypid] from ranges where rngmultitypid = t.oid)
+        when 'c' then array(select atttypid from pg_catalog.pg_attribute where attrelid = t.typrelid and attnum > 0 and not attisdropped order by attnum)
+        else array[t.typelem] end as parts
+    from pg_catalog.pg_type t
+  ), needed as (
+    select unnest(array[${oids.join()}]::pg_catalog.oid[]) as oid ${everything}
+  ), reached(oid) as (
+    select oid from needed union
+    select part.oid from reached join types using (oid) cross join lateral unnest(types.parts) as part(oid) where part.oid >= ${FIRST_OF_A_DATABASE}
+  )
+  select pg_catalog.json_agg(pg_catalog.json_build_array(oid::bigint, how, typname, parts::bigint[],
+    array(select attname from pg_catalog.pg_attribute where attrelid = typrelid and attnum > 0 and not attisdropped order by attnum)))
+  from reached join types using (oid)`;
+}

@@ -101,6 +101,8 @@ async function withTypes(call: Caller, connection: Connection, server: string, s
     const rows = (view: Uint8Array) => void (answer += new TextDecoder().decode(view));
     const asking = call.operate(connection, (handle) => handle.simple_query(question, ROWS_ARRAYS, new Float64Array(4)), { rows });
     await asking.done;
+    // Not what the user asked: it counts for no observer.
+    Object.assign(asking, { rowCount: null, bytes: 0, command: "" });
     if (call.finished) return undefined;
     if (asking.error && connection.transactionStatus !== "I") throw asking.error;
     // A server without such a catalog: its types stay text.

@@ -1,7 +1,7 @@
 // What an observer sees, and what stats() and parameterStatus() say.
 import type { Observer, PgzError } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
-import { pause, text, withClient } from "./helpers.ts";
+import { newMark, pause, text, withClient } from "./helpers.ts";
 
 type Seen = [name: keyof Observer, event: Record<string, unknown>];
 
@@ -65,6 +65,25 @@ export const observer: Case[] = [
       t.assert.deepEqual(others, []);
       t.assert.deepEqual([connect?.["host"], connect?.["port"], connect?.["database"], connect?.["user"], connect?.["error"]], [host, port, database, user, undefined]);
       t.assert.equal((connect?.["processId"] as number) > 0, true);
+    },
+  },
+  {
+    name: "what the driver asks for itself does not count for an observer",
+    async run(t) {
+      const watched = recorder();
+      await withClient(
+        t,
+        async (client) => {
+          await client.simple("create type pg_temp.watched_mood as enum ('sad', 'glad')");
+          // A text of its own: the same one was learned for another session's type.
+          const mark = `/* ${newMark(t)} */`;
+          await client.describe(`select 'sad'::pg_temp.watched_mood as m ${mark}`);
+          t.assert.deepEqual((await client.query(`select 'glad'::pg_temp.watched_mood as m ${mark}`)).rows, [{ m: "glad" }]);
+        },
+        { observer: watched.observer },
+      );
+      t.assert.deepEqual(paired(t, watched).map(({ rows, bytes, command }) => [rows, bytes, command]), [[null, 0, "CREATE TYPE"], [null, 0, ""], [1, '["glad"]\n'.length, "SELECT"]]);
+      t.assert.equal(watched.of("onQueryStart").length, 3);
     },
   },
   {

@@ -3,17 +3,21 @@
 // Knows options, calls and results. Must not know sockets, wasm or messages. A client never reconnects: what it knows of its
 // session (transactions, settings) would silently be gone. One that is broken rejects each call at once; make a new one.
 import { callOption, oneOf, resolveConfig, type Config, type ConnectInput, type Options } from "./config.ts";
-import { AbortError, UsageError, type PgzError } from "./errors.ts";
+import { AbortError, ResponseTooLargeError, UsageError, type PgzError } from "./errors.ts";
 import { RENAME_DUPLICATES, ROWS_NONE, type BoundaryStats, type Column } from "./core/boundary.ts";
-import { Call } from "./core/call.ts";
+import { Call, type Outcome } from "./core/call.ts";
+import { Collector } from "./core/collect.ts";
 import { within, type Connection } from "./core/connection.ts";
+import { Cursor } from "./core/cursor.ts";
 import { outputForm, uniqueNames, valueForm, type Form, type FormatOptions, type RowOptions } from "./core/form.ts";
 import { decodeRows } from "./core/objects.ts";
 import type { Sink, Truncation } from "./core/operation.ts";
 import { resultStream } from "./core/result-stream.ts";
 import { runtime, type ByteChannel } from "./core/runtime.ts";
+import { ToonDocument } from "./core/toon.ts";
 import { openConnection } from "./core/startup.ts";
-import { execute } from "./core/statement.ts";
+import { describe, execute } from "./core/statement.ts";
+import { Observation, type Observer } from "./observer.ts";
 import { connectionLost } from "./sockets/contract.ts";
 import { toQuery, type Query, type QueryInput } from "./sql.ts";
 
@@ -22,12 +26,36 @@ export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
   /** Milliseconds for the whole call: waiting, connecting, and reading a stream to its end. 0: none. Default: the client's. */
   readonly timeout?: number | undefined;
+  /** Instead of the client's, for the events of this call. */
+  readonly observer?: Observer | undefined;
+  /** Default: the client's. */
+  readonly slowQueryThreshold?: number | undefined;
+}
+
+/** Numbers since the client was made, and how it stands. */
+export interface ClientStats extends BoundaryStats {
+  /** `new`: the first call will connect. `closed`: make a new client. */
+  readonly state: "new" | "connecting" | "idle" | "busy" | "closed";
+  /** Of the session: `I` outside a transaction, `T` inside, `E` inside one that failed. */
+  readonly transactionStatus: string;
+  /** Calls made, those that wait or run included. */
+  readonly queries: number;
+  /** Calls that failed, aborted ones too. */
+  readonly errors: number;
+  /** Returned or changed by calls that are over, as the command tags say. */
+  readonly rows: number;
+  /** Of encoded output of calls that are over; for objects, of the JSON that they were made from. */
+  readonly bytes: number;
+  /** CancelRequests sent. */
+  readonly cancels: number;
 }
 
 export interface QueryOptions extends CallOptions, RowOptions {
   /** `"array"`: a row is its values in the order of `fields`. */
   readonly rowMode?: "object" | "array" | undefined;
 }
+
+export type SimpleOptions = Omit<QueryOptions, "onLimit">;
 
 export interface JsonOptions extends CallOptions, FormatOptions {}
 
@@ -60,11 +88,21 @@ export interface QueryResult<Row> extends ExecResult {
   readonly truncated?: Truncation;
 }
 
+export interface Description {
+  /** Type OIDs of `$1`, `$2` … */
+  readonly parameterTypes: readonly number[];
+  /** Empty for a statement that returns no rows. */
+  readonly fields: readonly Column[];
+}
+
 // Node before 18.18 and old engines lack the symbol; compilers of `await using` fall back to this one.
 const asyncDispose: typeof Symbol.asyncDispose = Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose");
 
 export class Client {
   readonly #config: Config;
+  readonly #counters = { queries: 0, errors: 0, rows: 0, bytes: 0 };
+  /** Calls that wait or run. */
+  #running = 0;
   /** Settles when the call before has left the connection. */
   #turn: Promise<unknown> = Promise.resolve();
   #opening: Promise<Connection> | undefined;
@@ -105,7 +143,7 @@ export class Client {
         for (const row of decodeRows(view, columns, mode) as Row[]) rows.push(row);
       },
     });
-    return this.#run(options, async (call: Call<QueryResult<Row>>, connection) => {
+    return this.#run(query.text, options, async (call: Call<QueryResult<Row>>, connection) => {
       const ended = await execute(call, connection, query, form, sink);
       if (!ended) return;
       const { rowCount, command, truncated } = ended;
@@ -117,9 +155,76 @@ export class Client {
   async exec(input: QueryInput, options: CallOptions & Pick<RowOptions, "maxRows"> = {}): Promise<ExecResult> {
     const query = toQuery(input);
     const counted: Form = { ...valueForm(this.#config, { ...options, onLimit: "error" }), form: ROWS_NONE };
-    return this.#run(options, async (call: Call<ExecResult>, connection) => {
+    return this.#run(query.text, options, async (call: Call<ExecResult>, connection) => {
       const ended = await execute(call, connection, query, counted, () => ({}));
       if (ended) call.succeed({ command: ended.command, rowCount: ended.rowCount });
+    });
+  }
+
+  /**
+   * Any number of statements in one text by the simple query protocol, without parameters; one result for each. The limits count over
+   * all of them. Values that PostgreSQL writes otherwise as text, such as arrays and times, stay the server's text.
+   *
+   * Several statements are one transaction unless the text says otherwise, so an error rolls back those before; its `completed` names them.
+   */
+  async simple<Row = Record<string, unknown>>(text: QueryInput, options: SimpleOptions = {}): Promise<QueryResult<Row>[]> {
+    const query = toQuery(text);
+    if (query.values.length) throw new UsageError("INVALID_QUERY", "The simple query protocol has no parameters: use query.");
+    const form = valueForm(this.#config, { ...options, onLimit: "error" });
+    const rows = new Collector<Row>(form, oneOf("object", "array")(options.rowMode ?? "object", "rowMode"));
+    const results: QueryResult<Row>[] = [];
+    const complete = (command: string, rowCount: number | null) => {
+      results.push({ rows: rows.take(), rowCount, command, fields: rows.fields });
+      rows.fields = [];
+    };
+    return this.#run(query.text, options, async (call: Call<QueryResult<Row>[]>, connection) => {
+      call.onFailure = (error) => Object.assign(error, { completed: results.map(({ command }) => command) });
+      const operation = call.operate(connection, (handle) => handle.simple_query(query.text, form.form, Float64Array.from(form.limits)), { ...rows.sink, complete });
+      await operation.done;
+      if (operation.error) throw operation.error;
+      call.succeed(results);
+    });
+  }
+
+  /**
+   * The rows in batches of `size`, each asked of the server when the one before is done with: memory for one batch, on both sides. Outside
+   * a transaction the cursor has its own, committed at the end. Leaving the loop early, or an error, closes the portal and rolls that one
+   * back. Begins with the first `next()`; until its end other calls reject (`STREAM_OPEN`), and limits, `timeout` and `signal` hold for all of it.
+   */
+  cursor<Row = Record<string, unknown>>(input: QueryInput, size: number, options: SimpleOptions = {}): AsyncGenerator<Row[], void, undefined> {
+    const query = toQuery(input);
+    if (!Number.isInteger(size) || size < 1 || size > 0x7fffffff) throw new UsageError("INVALID_OPTION", "A cursor's size must be a whole number from 1 to 2147483647.");
+    const form = valueForm(this.#config, { ...options, onLimit: "error" });
+    const rows = new Collector<Row>(form, oneOf("object", "array")(options.rowMode ?? "object", "rowMode"));
+    return this.#batches(query, form, rows, size, options);
+  }
+
+  async *#batches<Row>(query: Query, form: Form, rows: Collector<Row>, size: number, options: CallOptions): AsyncGenerator<Row[], void, undefined> {
+    const opening = (call: Call<Cursor<Row>>, connection: Connection) => {
+      const cursor = new Cursor(call, connection, rows);
+      call.hand(cursor);
+      return cursor.closed;
+    };
+    const cursor = await this.#run(query.text, options, opening, true);
+    try {
+      let batch = await cursor.start(query, form, size);
+      for (;;) {
+        if (!cursor.more) await cursor.close();
+        if (batch.length) yield batch;
+        if (!cursor.more) return;
+        batch = await cursor.next();
+      }
+    } finally {
+      await cursor.close();
+    }
+  }
+
+  /** Parameter types and columns of a statement, which is not run. What is known already is not asked again. */
+  async describe(input: QueryInput, options: CallOptions = {}): Promise<Description> {
+    const { text } = toQuery(input);
+    return this.#run(text, options, async (call: Call<Description>, connection) => {
+      const shape = await describe(call, connection, text);
+      if (shape) call.succeed({ parameterTypes: [...shape.parameterTypes], fields: shape.columns });
     });
   }
 
@@ -128,13 +233,15 @@ export class Client {
     const query = toQuery(input);
     const form = outputForm(this.#config, { format: "json", ...options });
     let pieces: Uint8Array[] = [];
+    const document = new ToonDocument();
     const sink = (): Sink => {
       pieces = [];
-      return { unique: form.unique, rows: (view) => void pieces.push(view.slice()) };
+      return form.standardToon ? toonSink(document, form) : { unique: form.unique, rows: (view) => void pieces.push(view.slice()) };
     };
-    return this.#run(options, async (call: Call<Uint8Array<ArrayBuffer>>, connection) => {
+    return this.#run(query.text, options, async (call: Call<Uint8Array<ArrayBuffer>>, connection) => {
       const ended = await execute(call, connection, query, form, sink);
       if (!ended) return;
+      if (form.standardToon) return call.succeed(finished(document, form));
       const whole = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
       let at = 0;
       for (const piece of pieces) {
@@ -171,9 +278,16 @@ export class Client {
     return new Response(options.gzip ? compressed(body) : body, { status, headers, ...(options.gzip && { encodeBody: "manual" }) });
   }
 
-  /** Counters of what crossed into WebAssembly on this connection. */
-  stats(): BoundaryStats {
-    return { boundaryCalls: 0, copiedBytes: 0, receivedBytes: 0, receivedChunks: 0, ...this.#connection?.core.stats };
+  /** Counters, and what crossed into WebAssembly. */
+  stats(): ClientStats {
+    const { core, cancels = 0, transactionStatus = "I" } = this.#connection ?? {};
+    const counters = { boundaryCalls: 0, copiedBytes: 0, receivedBytes: 0, receivedChunks: 0, ...core?.stats, ...this.#counters, cancels, transactionStatus };
+    return { ...counters, state: this.#state() };
+  }
+
+  /** A setting that the server reports by itself, such as `TimeZone` or `server_version`: what it is now, as far as has been read. */
+  parameterStatus(name: string): string | undefined {
+    return this.#connection?.parameters.get(name);
   }
 
   /**
@@ -198,19 +312,35 @@ export class Client {
   // -- calls -------------------------------------------------------------------------------------------------------------
 
   /** One call's turn: behind those before it, on the connection, until the connection is free again. */
-  #run<T>(options: CallOptions & { closeWhenDone?: boolean | undefined }, body: (call: Call<T>, connection: Connection) => Promise<void>, stream = false): Promise<T> {
+  #run<T>(text: string, options: CallOptions & { closeWhenDone?: boolean | undefined }, body: (call: Call<T>, connection: Connection) => Promise<void>, stream = false): Promise<T> {
     if (this.#closing) throw new UsageError("CLIENT_CLOSED", "The client is closed: make a new one.", { retryable: true });
     if (this.#stream && !this.#stream.finished) {
-      throw new UsageError("STREAM_OPEN", "A stream of this client is unfinished: read it to its end, cancel it, or use another client.");
+      throw new UsageError("STREAM_OPEN", "A stream or cursor of this client is unfinished: read it to its end, leave it, or use another client.");
     }
-    const call = new Call<T>([options.signal, this.#config.signal], callOption(this.#config, "timeout", options.timeout));
+    const signal = options.signal && callOption(this.#config, "signal", options.signal);
+    const timeout = callOption(this.#config, "timeout", options.timeout);
+    const observer = callOption(this.#config, "observer", options.observer);
+    const observation = observer && new Observation(observer, text, callOption(this.#config, "slowQueryThreshold", options.slowQueryThreshold));
+    const counters = this.#counters;
+    counters.queries++;
+    this.#running++;
+    const ended = (outcome: Outcome) => {
+      this.#running--;
+      counters.rows += outcome.rows ?? 0;
+      counters.bytes += outcome.bytes;
+      if (outcome.error) counters.errors++;
+      observation?.end(outcome);
+    };
+    const call = new Call<T>([signal, this.#config.signal], timeout, ended, observation);
     if (stream) this.#stream = call;
     const before = this.#turn;
     const work = (async () => {
       await before;
       if (call.finished) return;
       const connection = await this.#connected();
-      if (!call.finished) await body(call, connection);
+      if (call.finished) return;
+      observation?.begin();
+      await body(call, connection);
     })()
       .catch((error: unknown) => call.fail(error))
       .then(() => call.operation?.cleanup);
@@ -226,7 +356,7 @@ export class Client {
     if (options.gzip && typeof CompressionStream === "undefined") {
       throw new UsageError("UNSUPPORTED_ON_RUNTIME", `${runtime().name} has no CompressionStream: leave "gzip" to what stands in front.`);
     }
-    return this.#run(options, (call: Call<ReadableStream<Uint8Array>>, connection) => this.#feed(call, connection, query, form, options, channel), true);
+    return this.#run(query.text, options, (call: Call<ReadableStream<Uint8Array>>, connection) => this.#feed(call, connection, query, form, options, channel), true);
   }
 
   async #feed(call: Call<ReadableStream<Uint8Array>>, connection: Connection, query: Query, form: Form, options: StreamOptions, channel?: ByteChannel): Promise<void> {
@@ -236,7 +366,7 @@ export class Client {
       (bytes) => void (stats.copiedBytes += bytes),
       channel,
     );
-    call.failStream = (error) => stream.fail(error);
+    call.onFailure = (error) => stream.fail(error);
     const sink: Sink = {
       streams: true,
       unhurried: options.gzip ?? false,
@@ -247,18 +377,26 @@ export class Client {
       },
       full: () => stream.full(),
     };
-    const ended = await execute(call, connection, query, form, () => sink);
+    const document = new ToonDocument();
+    const ended = await execute(call, connection, query, form, () => (form.standardToon ? toonSink(document, form) : sink));
     if (!ended) return;
+    if (form.standardToon) stream.write(finished(document, form));
     runtime().background(stream.end());
     call.succeed(stream.readable);
   }
 
   // -- the connection ----------------------------------------------------------------------------------------------------
 
+  #state(): ClientStats["state"] {
+    if (this.#closing || this.#closed || this.#connection?.closed) return "closed";
+    if (!this.#connection) return this.#opening ? "connecting" : "new";
+    return this.#running ? "busy" : "idle";
+  }
+
   async #connected(): Promise<Connection> {
     if (this.#closed) throw this.#closed;
     this.#opening ??= openConnection(this.#config, (this.#giveUp = new AbortController()));
-    const connection = (this.#connection = await this.#opening);
+    const connection = (this.#connection = await this.#opening.catch((error: PgzError) => Promise.reject<Connection>((this.#closed ??= error))));
     this.#giveUp = undefined; // spent, and on Workers nothing another request may touch
     const { closed } = connection;
     if (!closed) return connection;
@@ -273,6 +411,24 @@ export class Client {
     this.#giveUp?.abort(this.#closed);
     await this.#connection?.close();
   }
+}
+
+function toonSink(document: ToonDocument, { form, unique }: Form): Sink {
+  return {
+    unique,
+    columns: (columns) => {
+      const names = columns.map(({ name }) => name);
+      document.columns(form & RENAME_DUPLICATES ? uniqueNames(names) : names);
+    },
+    rows: (view) => document.add(view),
+  };
+}
+
+/** The core's cap has counted other bytes than these. */
+function finished(document: ToonDocument, { limits: [, value] }: Form): Uint8Array<ArrayBuffer> {
+  const bytes = document.finish();
+  if (value && bytes.length > value) throw new ResponseTooLargeError({ limit: "bytes", value, observed: bytes.length });
+  return bytes;
 }
 
 function compressed(stream: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {

@@ -8,6 +8,7 @@
 // password can end up in any part of it. What is named is an option's name, and what it must be.
 
 import { PgzError, UsageError } from "./errors.ts";
+import { isObserver, type Observer } from "./observer.ts";
 import type { Connector } from "./sockets/contract.ts";
 import { isText } from "./text.ts";
 
@@ -97,6 +98,10 @@ export interface Options {
   localLink?: boolean | undefined;
   /** Makes the socket instead of the runtime's own (the socket contract of docs/architecture.md). */
   connect?: Connector | undefined;
+  /** Is told of connects, calls, notices and changed settings (docs/observer.md). */
+  observer?: Observer | undefined;
+  /** The observer is told of a call that runs for so long (ms). Default 0: never. */
+  slowQueryThreshold?: number | undefined;
   /** Ends connecting, and later each call, when it aborts. */
   signal?: AbortSignal | undefined;
 }
@@ -108,7 +113,7 @@ export type ConfigObject = Options & { readonly connectionString?: string | unde
 export type ConnectInput = string | ConfigObject | { readonly href: string } | { readonly connectionString: string };
 
 type Secret = "password" | "key";
-type Optional = "int8" | "numeric" | "servername" | "ca" | "cert" | "requireAuth" | "connect" | "signal";
+type Optional = "int8" | "numeric" | "servername" | "ca" | "cert" | "requireAuth" | "connect" | "observer" | "signal";
 
 /** Every option resolved; frozen. Holds no secret that JSON, `console.log` or a spread could show. */
 export type Config = Readonly<
@@ -388,13 +393,15 @@ const table: { readonly [K in keyof Options]-?: readonly [rule: Rule, fallback?:
   readBuffer: [whole(1 << 10, 1 << 24), 1 << 16],
   maxProtocolVersion: [oneOf("3.0", "3.2"), "3.0"],
   connect: [rule("a function", (value) => typeof value === "function")],
+  observer: [rule("an object whose onConnect, onQueryStart, onQueryEnd, onSlowQuery, onNotice and onParameterChange, where present, are functions", isObserver)],
+  slowQueryThreshold: [milliseconds, 0],
   signal: [rule("an AbortSignal", (value) => typeof (value as AbortSignal | null)?.addEventListener === "function")],
 };
 
 /** The names of all options. */
 export const optionNames: readonly string[] = Object.keys(table);
 
-type CallOptionName = "timeout" | "maxRows" | "maxBytes" | "maxFieldBytes" | "onLimit" | "duplicates" | "int8" | "numeric";
+type CallOptionName = "timeout" | "maxRows" | "maxBytes" | "maxFieldBytes" | "onLimit" | "duplicates" | "int8" | "numeric" | "observer" | "slowQueryThreshold" | "signal";
 
 /** An option that a call may have too: its own value by the same rule, else the connection's. */
 export function callOption<Name extends CallOptionName>(config: Config, name: Name, given: Config[Name] | undefined): Config[Name] {

@@ -52,6 +52,9 @@ export class PgzError extends Error {
   /** Trying again is safe, as a fact: nothing left the socket, or the server guarantees that nothing happened. */
   readonly retryable: boolean;
 
+  /** Of `simple`: the commands that were complete before. Without a transaction block of their own the server has rolled them back. */
+  declare readonly completed?: readonly string[];
+
   /** Bytes of this result have already gone downstream, so the caller cannot answer as if nothing had happened. */
   readonly committed: boolean;
 

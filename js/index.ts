@@ -1,8 +1,10 @@
 // What the package exports, and nothing else.
 export { Client, connect, createClient } from "./client.ts";
-export type { CallOptions, ExecResult, QueryOptions, QueryResult, RespondOptions, StreamOptions } from "./client.ts";
+export type { CallOptions, ClientStats, Description, ExecResult, JsonOptions, QueryOptions, QueryResult, RespondOptions, SimpleOptions, StreamOptions } from "./client.ts";
 export type { ConnectInput, Options, Password, SslMode } from "./config.ts";
-export type { BoundaryStats, Column } from "./core/boundary.ts";
+export type { BoundaryStats, Column, LimitName } from "./core/boundary.ts";
+export type { Format, FormatOptions, RowOptions } from "./core/form.ts";
+export type { Truncation } from "./core/operation.ts";
 export {
   AbortError,
   AuthenticationError,
@@ -15,6 +17,7 @@ export {
   UsageError,
 } from "./errors.ts";
 export type { Code, ErrorFields, Stage } from "./errors.ts";
+export type { ConnectEvent, Notice, Observer, ParameterChange, QueryEnd, QueryStart, SlowQuery } from "./observer.ts";
 export type { ConnectOptions, Connector, Socket, TlsOptions } from "./sockets/contract.ts";
 export { sql } from "./sql.ts";
 export type { Query, QueryInput, Sql } from "./sql.ts";

@@ -50,14 +50,15 @@ fn row_form(code: u32) -> Option<RowForm> {
     })
 }
 
-/// [rows, bytes, bytes of a field, 1 to truncate]. JavaScript's numbers are doubles; whole ones up to 2^53 arrive exactly.
+/// [rows, bytes, bytes of a field, 1 to truncate], and perhaps rows of one Execute. JavaScript's numbers are doubles; whole ones up to 2^53 arrive exactly.
 fn caps(caps: &[f64]) -> Caps {
     match *caps {
-        [rows, bytes, field_bytes, truncate] => Caps {
+        [rows, bytes, field_bytes, truncate, ref fetch @ ..] => Caps {
             rows: rows as u64,
             bytes: bytes as u64,
             field_bytes: field_bytes as u64,
             truncate: truncate != 0.0,
+            fetch: fetch.first().map_or(0, |rows| *rows as u32),
         },
         _ => Caps::default(),
     }
@@ -176,6 +177,16 @@ impl CoreConnection {
             row_form(form),
             caps(limits),
         );
+        self.inner.status()
+    }
+
+    pub fn fetch(&mut self) -> u32 {
+        self.inner.fetch();
+        self.inner.status()
+    }
+
+    pub fn close_portal(&mut self) -> u32 {
+        self.inner.close_portal();
         self.inner.status()
     }
 

@@ -409,7 +409,11 @@ fn is_sound(session: &Transcript, outcome: &Outcome) {
             step.action,
             Action::Call(
                 _,
-                Command::Describe(_) | Command::Execute(_) | Command::SimpleQuery { .. }
+                Command::Describe(_)
+                    | Command::Execute(_)
+                    | Command::Fetch
+                    | Command::ClosePortal
+                    | Command::SimpleQuery { .. }
             )
         )
     });

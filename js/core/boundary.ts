@@ -27,8 +27,8 @@ export const NUMERIC_AS_STRING = 0x200;
 export const RENAME_DUPLICATES = 0x400;
 export const CSV_HEADER = 0x800;
 
-/** Caps of one operation, as doubles; 0: none. */
-export type Limits = readonly [rows: number, bytes: number, fieldBytes: number, truncate: 0 | 1];
+/** Caps of one operation, as doubles; 0: none. `execute` takes one more: rows of one Execute, whose portal then stays open. */
+export type Limits = readonly [rows: number, bytes: number, fieldBytes: number, truncate: 0 | 1, fetch?: number];
 
 export interface Column {
   readonly name: string;
@@ -58,6 +58,7 @@ export type Event =
   | { kind: "shape"; parameterTypes: number[]; columns: Column[]; resultFormats: number[] }
   | { kind: "columns"; columns: Column[] }
   | { kind: "complete"; command: string; rowCount: number | null }
+  | { kind: "suspended" }
   | { kind: "limit"; limit: LimitName; value: number; observed: number; truncated: boolean }
   | { kind: "copy"; direction: "in" | "out" }
   | { kind: "ready"; status: "I" | "T" | "E" }
@@ -89,6 +90,8 @@ export interface CoreConnection {
     shapeId: number, sql: string, parameterTypes: Uint32Array, resultFormats: Uint8Array, parameters: Uint8Array,
     rowForm: number, limits: Float64Array,
   ): number;
+  fetch(): number;
+  close_portal(): number;
   simple_query(sql: string, rowForm: number, limits: Float64Array): number;
   forget(shapeId: number): void;
   discard(): number;

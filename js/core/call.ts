@@ -3,10 +3,19 @@
 //
 // Knows the connection only as something that runs and abandons operations. Must not know SQL or result formats.
 import { AbortError, TimeoutError, type Facts, type PgzError } from "../errors.ts";
+import type { Observation } from "../observer.ts";
 import { onAbort } from "../abort.ts";
 import type { CoreConnection } from "./boundary.ts";
 import type { Connection } from "./connection.ts";
 import type { Operation, Sink } from "./operation.ts";
+
+/** What a call came to. */
+export interface Outcome {
+  readonly rows: number | null;
+  readonly bytes: number;
+  readonly command: string;
+  readonly error?: PgzError;
+}
 
 export class Call<T> {
   readonly promise: Promise<T>;
@@ -14,14 +23,23 @@ export class Call<T> {
   finished = false;
   /** The operation on the wire, or the last one that was. */
   operation: Operation | undefined;
-  /** How a failure reaches a stream that the user already holds. */
-  failStream: ((error: PgzError) => void) | undefined;
+  /** How a failure reaches what the user already holds, such as a stream. */
+  onFailure: ((error: PgzError) => void) | undefined;
+  readonly observation: Observation | undefined;
+  /** Of the operations before this one. */
+  #rows: number | null = null;
+  #bytes = 0;
   #connection: Connection | undefined;
   #resolve!: (value: T) => void;
   #reject!: (error: unknown) => void;
   #release: () => void;
 
-  constructor(signals: readonly (AbortSignal | undefined)[], timeout: number) {
+  readonly #ended: (result: Outcome) => void;
+
+  /** `ended` is called once, when the call has settled. */
+  constructor(signals: readonly (AbortSignal | undefined)[], timeout: number, ended: (result: Outcome) => void = () => {}, observation?: Observation) {
+    this.#ended = ended;
+    this.observation = observation;
     this.promise = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
@@ -38,7 +56,10 @@ export class Call<T> {
   /** Puts an operation of this call on the wire. */
   operate(connection: Connection, command: (handle: CoreConnection) => number, sink?: Sink): Operation {
     this.#connection = connection;
-    this.operation = connection.operate(command, sink, (error) => this.fail(error));
+    const { rows, bytes } = this.#outcome();
+    this.#rows = rows;
+    this.#bytes = bytes;
+    this.operation = connection.operate(command, sink, (error) => this.fail(error), this.observation);
     // A trap or a lost socket may have ended it already; the next await says so.
     return this.operation;
   }
@@ -50,15 +71,16 @@ export class Call<T> {
 
   succeed(value: T): void {
     if (this.finished) return;
-    this.#finish();
     this.#resolve(value);
+    this.#finish();
   }
 
   fail(error: unknown): void {
     if (this.finished) return;
-    this.#finish();
+    this.finished = true;
     this.#reject(error);
-    this.failStream?.(error as PgzError);
+    this.onFailure?.(error as PgzError);
+    this.#finish(error as PgzError);
   }
 
   /** Ends the call from our side, at once. Unsent it was only removed, so trying again is safe. */
@@ -69,8 +91,15 @@ export class Call<T> {
     if (operation) this.#connection?.abandon(operation);
   }
 
-  #finish(): void {
+  #finish(error?: PgzError): void {
     this.finished = true;
     this.#release?.();
+    this.#ended({ ...this.#outcome(), command: (!error && this.operation?.command) || "", ...(error && { error }) });
+  }
+
+  /** So far. */
+  #outcome(): { rows: number | null; bytes: number } {
+    const { rowCount = null, bytes = 0 } = this.operation ?? {};
+    return { rows: rowCount === null ? this.#rows : (this.#rows ?? 0) + rowCount, bytes: this.#bytes + bytes };
   }
 }

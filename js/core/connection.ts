@@ -4,6 +4,7 @@
 // Knows the socket contract, the core and its events. Must not know SQL, parameters, users' promises or how streams work.
 import type { Config } from "../config.ts";
 import { fromErrorResponse, fromFailure, PgzError, ProtocolError, ResponseTooLargeError, UsageError } from "../errors.ts";
+import { emit, type Observation } from "../observer.ts";
 import { connectionLost, reasonOf, tlsFailed } from "../sockets/contract.ts";
 import { EVENT, MORE, OUTPUT, ROWS, ROWS_FULL, type Column, type Core, type CoreConnection, type Event } from "./boundary.ts";
 import { sendCancelRequest } from "./cancel.ts";
@@ -27,6 +28,13 @@ export class Connection {
   /** Why it is over; `undefined` while it is usable. */
   closed: PgzError | undefined;
   transactionStatus = "I";
+  /** What the server reports of its settings. */
+  readonly parameters = new Map<string, string>();
+  processId: number | undefined;
+  /** CancelRequests sent. */
+  cancels = 0;
+  /** Told when it is over, for what waits between two operations. */
+  onClosed: ((error: PgzError) => void) | undefined;
   /** Shapes that have run here, so that there may be a prepared statement for them. */
   readonly executed = new Set<number>();
   /** What the core has been told of the database's types. */
@@ -54,8 +62,9 @@ export class Connection {
   }
 
   /** Asks the core for an operation and answers for it until it has ended. */
-  operate(command: (handle: CoreConnection) => number, sink?: Sink, interrupted?: (error: PgzError) => void): Operation {
+  operate(command: (handle: CoreConnection) => number, sink?: Sink, interrupted?: (error: PgzError) => void, observation?: Observation): Operation {
     const operation = new Operation(sink, interrupted);
+    operation.observation = observation;
     if (this.closed) {
       operation.end(this.closed);
       return operation;
@@ -92,6 +101,7 @@ export class Connection {
     this.core.free();
     void this.#link.socket.close();
     for (const operation of this.#inflight.splice(0)) operation.end(error);
+    this.onClosed?.(error);
   }
 
   /** Ends it politely: Terminate, and a CancelRequest for what still runs. Never rejects, within half a second. */
@@ -99,6 +109,7 @@ export class Connection {
     this.#guarded(() => {
       if (this.closed || !this.#inflight.length) return;
       const key = this.core.call((handle) => handle.cancel_request());
+      this.cancels++;
       runtime().background(sendCancelRequest(this.#link, () => key, AbortSignal.timeout(CANCEL_DEADLINE)));
     });
     this.#command((handle) => handle.terminate());
@@ -173,11 +184,13 @@ export class Connection {
     }
   }
 
-  /** One write for all that waits. Writes follow one another; the pump waits for them, since that is workerd's only back-pressure. */
+  /** One write for all that waits, of several commands too. Writes follow one another; the pump waits for them, since that is workerd's only back-pressure. */
   #write(): void {
-    const bytes = this.core.takeOutput();
     const written = (this.#writing ?? Promise.resolve())
-      .then(() => (this.closed ? undefined : this.#link.socket.write(bytes)))
+      .then(() => {
+        const bytes = this.closed ? undefined : this.core.takeOutput();
+        return bytes?.length ? this.#link.socket.write(bytes) : undefined;
+      })
       .catch((cause: unknown) => this.#fail(cause))
       .then(() => {
         if (this.#writing === written) this.#writing = undefined;
@@ -206,6 +219,7 @@ export class Connection {
     const { sink } = operation;
     if (sink.streams) operation.committed = true;
     this.core.takeRows((view) => {
+      operation.bytes += view.length;
       try {
         sink.rows?.(view);
       } catch (cause) {
@@ -226,6 +240,20 @@ export class Connection {
   #event(event: Event): void {
     const operation = this.#inflight[0];
     switch (event.kind) {
+      case "parameterStatus": {
+        const { name, value } = event;
+        this.parameters.set(name, value);
+        if (this.established) emit(this.config.observer, "onParameterChange", { name, value });
+        break;
+      }
+      case "notice": {
+        const { observer = this.config.observer, id: queryId } = operation?.observation ?? {};
+        emit(observer, "onNotice", { ...event.fields, queryId });
+        break;
+      }
+      case "backendKeyData":
+        this.processId = event.processId;
+        break;
       case "keyDerivation":
       case "md5":
         void this.#prove(event);
@@ -237,7 +265,10 @@ export class Connection {
         if (operation && !operation.abandoned) this.#columns(operation, event.columns);
         break;
       case "complete":
-        if (operation) ({ command: operation.command, rowCount: operation.rowCount } = event);
+        if (operation) this.#complete(operation, event);
+        break;
+      case "suspended":
+        if (operation) operation.suspended = true;
         break;
       case "error": {
         const error = fromErrorResponse(event.fields, !this.established, { committed: operation?.committed });
@@ -287,6 +318,14 @@ export class Connection {
     sink.columns?.(columns);
   }
 
+  #complete(operation: Operation, { command, rowCount }: Event & { kind: "complete" }): void {
+    operation.command = command;
+    if (rowCount !== null) operation.rowCount = (operation.rowCount ?? 0) + rowCount;
+    if (!operation.sink.complete || operation.error || operation.abandoned) return;
+    this.#deliver(operation);
+    operation.sink.complete(command, rowCount);
+  }
+
   #limit(operation: Operation, { limit, value, observed, truncated }: Event & { kind: "limit" }): void {
     if (!truncated) return this.#interrupt(operation, new ResponseTooLargeError({ limit, value, observed, committed: operation.committed }));
     operation.truncated = { limit, value, observed };
@@ -334,6 +373,7 @@ export class Connection {
     const key = (): Uint8Array | undefined => {
       if (operation.ended || this.closed) return undefined;
       sent = true;
+      this.cancels++;
       return this.core.call((handle) => handle.cancel_request());
     };
     // An early query can be abandoned before BackendKeyData has come.

@@ -38,6 +38,11 @@ export interface FormatOptions extends RowOptions {
   readonly format?: Format | undefined;
   /** `format: "csv"` begins with the columns' names. Default true. */
   readonly header?: boolean | undefined;
+  /**
+   * `"pgz"`: the dialect of the Go driver, streamed. `"standard"`: a document of the TOON specification, whose first line counts the rows, so
+   * the whole result is held until then (`maxBytes` bounds it). Default `"pgz"`.
+   */
+  readonly toon?: "pgz" | "standard" | undefined;
 }
 
 const FORMATS: { readonly [Name in Format]: readonly [code: number, contentType: string] } = {
@@ -55,18 +60,21 @@ export interface Form {
   readonly contentType: string;
   /** Refuse columns of one name. */
   readonly unique: boolean;
+  /** The core's TOON lines are to become a document. */
+  readonly standardToon?: boolean;
 }
 
 /** The form of encoded output. Throws before anything is sent. */
 export function outputForm(config: Config, options: FormatOptions): Form {
-  const { format = "ndjson", header = true } = options;
+  const { format = "ndjson", header = true, toon = "pgz" } = options;
   const [code, contentType] = FORMATS[oneOf(...Object.keys(FORMATS))(format, "format")];
   oneOf(true, false)(header, "header");
+  oneOf("pgz", "standard")(toon, "toon");
   const form = withOptions(config, options, code | (header ? CSV_HEADER : 0), "number", contentType);
   if (form.limits[3] && /toon|csv/.test(format)) {
     throw new UsageError("INVALID_OPTION", `Option "onLimit" cannot be "truncate" for ${format}, which has no place for a mark: use "error", or another format.`);
   }
-  return form;
+  return format === "toon" && toon === "standard" ? { ...form, contentType: "text/toon; charset=utf-8", standardToon: true } : form;
 }
 
 /** The form of rows that become JavaScript values. */

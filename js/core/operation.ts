@@ -2,6 +2,7 @@
 //
 // Knows what the core has told about it so far. Must not know sockets, promises of users, or what a sink does with rows.
 import type { PgzError } from "../errors.ts";
+import type { Observation } from "../observer.ts";
 import type { Column, LimitName } from "./boundary.ts";
 import type { LearnedShape } from "./shapes.ts";
 
@@ -16,6 +17,8 @@ export interface Sink {
   columns?(columns: readonly Column[]): void;
   /** Whole rows; a view that is valid until this returns. */
   rows?(view: Uint8Array): void;
+  /** A command is complete, of several perhaps; its rows have been handed on before. */
+  complete?(command: string, rowCount: number | null): void;
   /** A promise while no more is wanted: nothing is read from the socket before it settles. */
   full?(): Promise<unknown> | undefined;
 }
@@ -38,6 +41,8 @@ export class Operation {
   ended = false;
   /** Nobody waits for it any more: its rows are dropped, and the server is told. */
   abandoned = false;
+  /** Who is told of notices meanwhile. */
+  observation: Observation | undefined;
   /** Something of the statement may have run. */
   bound = false;
   /** The server says that a cancel ended it. */
@@ -53,6 +58,10 @@ export class Operation {
   unknownType = 0;
   command = "";
   rowCount: number | null = null;
+  /** Of output that went to the sink. */
+  bytes = 0;
+  /** Its portal has more rows, perhaps. */
+  suspended = false;
   /** Settles when the connection is usable again (or gone) after `abandoned`. */
   cleanup: Promise<void> | undefined;
   /** Ends the wait for a full sink. */

@@ -5,6 +5,7 @@ import { onAbort } from "../abort.ts";
 import { allowedMethods, allowsEarlyQuery, deservesNextAttempt, startupParameters, tlsPlan, type Config } from "../config.ts";
 import { AbortError, ConnectionError, TimeoutError, type PgzError } from "../errors.ts";
 import { Connection, type Prove } from "./connection.ts";
+import { emit } from "../observer.ts";
 import { dial, unlessAborted, type Link } from "./dial.ts";
 import { md5Password } from "./md5.ts";
 import { createCore } from "./module.ts";
@@ -23,21 +24,23 @@ const WEBCRYPTO_ITERATIONS = 100_000;
  * (its startup then still runs, under the same deadline). Rejects with what `giveUp` was aborted with, or with what went wrong.
  */
 export async function openConnection(config: Config, giveUp: AbortController): Promise<Connection> {
-  const { signal: user, connectTimeout } = config;
+  const { signal: user, connectTimeout, observer, host, port, database } = config;
+  const started = performance.now();
   const timer = setTimeout(() => {
     giveUp.abort(new TimeoutError("CONNECT_TIMEOUT", `Connecting took longer than ${connectTimeout} ms (connectTimeout).`, { retryable: true }));
   }, connectTimeout);
   const stop = onAbort(user, () => giveUp.abort(new AbortError(user?.reason, { retryable: true })));
-  const done = () => {
+  const done = (processId?: number, error?: PgzError) => {
     clearTimeout(timer);
     stop();
+    emit(observer, "onConnect", { host, port, database, user: config.user, durationMs: performance.now() - started, processId, error });
   };
   try {
     const connection = await attempts(config, giveUp.signal);
-    connection.startup.done.then(done, done);
+    connection.startup.done.then(() => done(connection.processId), (error: PgzError) => done(connection.processId, error));
     return connection;
   } catch (error) {
-    done();
+    done(undefined, error as PgzError);
     throw error;
   }
 }

@@ -17,9 +17,9 @@ interface Caller {
   operate(connection: Connection, command: (handle: CoreConnection) => number, sink?: Sink): Operation;
 }
 
-/** `sink` gives a new one for each run: a second run starts from nothing. The ended operation, or `undefined` when the call was over before. Rejects with what the call is to reject with. */
+/** `sink` gives a new one for each run: a second run starts from nothing. `transaction`: each run is one of its own, begun in its flight. The ended operation, or `undefined` when the call was over before. Rejects with what the call is to reject with. */
 export async function execute(
-  call: Caller, connection: Connection, query: Query, { form, limits }: Pick<Form, "form" | "limits">, sink: () => Sink,
+  call: Caller, connection: Connection, query: Query, { form, limits }: Pick<Form, "form" | "limits">, sink: () => Sink, transaction?: (command: "BEGIN" | "ROLLBACK") => void,
 ): Promise<Operation | undefined> {
   const { text, values } = query;
   checkCount(values);
@@ -47,6 +47,7 @@ export async function execute(
     connection.executed.add(id);
     const outsideTransaction = connection.transactionStatus === "I";
     const declared = declaredTypes(parameterTypes);
+    transaction?.("BEGIN");
     const operation = call.operate(connection, (handle) => {
       if (types.length) define(handle, connection.types, types);
       return handle.execute(id, text, declared, resultFormats, parameters, form, Float64Array.from(limits));
@@ -69,8 +70,15 @@ export async function execute(
       shapes.forget(server, text);
       throw error;
     }
+    transaction?.("ROLLBACK");
     before = { shape, error, prepared };
   }
+}
+
+/** What the isolate knows of the statement, or what the server says now; `undefined` when the call was over before. */
+export async function describe(call: Caller, connection: Connection, text: string): Promise<Shape | undefined> {
+  const server = serverKey(connection.config);
+  return shapes.get(server, text) ?? learn(call, connection, server, text);
 }
 
 /** Asks the server for the statement's types; `undefined` when the call was over before. */

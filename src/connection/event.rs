@@ -42,6 +42,8 @@ pub(super) enum Event<'a> {
     Columns { columns: RowDescription<'a> },
     /// CommandComplete or EmptyQueryResponse.
     Complete { command_tag: &'a [u8] },
+    /// PortalSuspended: there may be more.
+    Suspended,
     /// The columns are no longer those that `describe` saw, and one came in a form that cannot be read; or a value holds a
     /// type that is not described. The rows are dropped.
     ShapeChanged { type_oid: u32 },
@@ -140,6 +142,7 @@ impl Json {
             } => self.shape(parameters, columns),
             Event::Columns { columns } => self.columns(r#"{"kind":"columns","#, columns),
             Event::Complete { command_tag } => self.complete(command_tag),
+            Event::Suspended => self.piece(r#"{"kind":"suspended""#),
             Event::ShapeChanged { type_oid } => {
                 self.number(r#"{"kind":"shapeChanged","typeOid":"#, type_oid.into());
             }

@@ -6,6 +6,15 @@
 //! execute:   [Close …] [Parse n]  Bind "" n    Describe P ""     Execute ""     Sync
 //!   answer:  [CloseComplete …] [ParseComplete] BindComplete  RowDescription | NoData  DataRow …  CommandComplete  ReadyForQuery
 //! ```
+//! With a number of rows, Execute leaves a named portal, which lives until the transaction ends:
+//!
+//! ```text
+//! execute:   … Bind portal n   Describe P portal   Execute portal rows   Sync
+//! fetch:     Execute portal rows   Sync
+//!   answer:  DataRow …  PortalSuspended | CommandComplete   ReadyForQuery
+//! close:     Close P portal   Sync
+//!   answer:  CloseComplete   ReadyForQuery
+//! ```
 //! An ErrorResponse may stand anywhere; the server then skips to the Sync. Even behind CommandComplete: a deferred constraint
 //! fails when Sync commits.
 
@@ -100,15 +109,19 @@ impl ExtendedQuery {
         if step == Step::Parse {
             frontend::parse(flight, name, request.sql, request.parameter_types)?;
         }
-        frontend::bind(
-            flight,
-            b"",
-            name,
-            request.parameters,
-            request.result_formats,
-        )?;
-        frontend::describe_portal(flight, b"")?;
-        frontend::execute(flight, b"", 0)?;
+        let maximum_rows = sink.maximum_rows();
+        let portal: &[u8] = match maximum_rows {
+            0 => b"",
+            _ => statements.open_portal(),
+        };
+        let Request {
+            parameters,
+            result_formats,
+            ..
+        } = request;
+        frontend::bind(flight, portal, name, parameters, result_formats)?;
+        frontend::describe_portal(flight, portal)?;
+        frontend::execute(flight, portal, maximum_rows)?;
         frontend::sync(flight)?;
         Ok(Self::new(
             step,
@@ -118,6 +131,25 @@ impl ExtendedQuery {
             request.format,
             sink,
         ))
+    }
+
+    /// Writes the flight for more rows of the suspended portal, whose sink is handed on.
+    pub fn fetch(
+        sink: RowSink,
+        flight: &mut Vec<u8>,
+        statements: &Statements,
+    ) -> Result<Self, TooLong> {
+        frontend::execute(flight, statements.portal(), sink.maximum_rows())?;
+        frontend::sync(flight)?;
+        Ok(Self::new(Step::Rows, 0, 0, Use::Unnamed, None, sink))
+    }
+
+    /// Writes the flight that closes the portal.
+    pub fn close_portal(flight: &mut Vec<u8>, statements: &Statements) -> Result<Self, TooLong> {
+        frontend::close_portal(flight, statements.portal())?;
+        frontend::sync(flight)?;
+        let sink = RowSink::default();
+        Ok(Self::new(Step::Ready, 1, 0, Use::Unnamed, None, sink))
     }
 
     fn new(
@@ -194,6 +226,11 @@ impl ExtendedQuery {
             }
             (Step::Rows | Step::NoRows, M::CommandComplete { command_tag }) => {
                 context.events.push(Event::Complete { command_tag });
+                Step::Ready
+            }
+            (Step::Rows, M::PortalSuspended) if self.sink.maximum_rows() != 0 => {
+                context.events.push(Event::Suspended);
+                context.suspended = core::mem::take(&mut self.sink);
                 Step::Ready
             }
             (Step::NoRows, M::EmptyQueryResponse) => {

@@ -52,6 +52,8 @@ pub struct Caps {
     pub field_bytes: u64,
     /// A cap that trips ends the output with a mark instead of failing the operation.
     pub truncate: bool,
+    /// The most rows of one Execute, whose portal then stays open; 0: all of them.
+    pub fetch: u32,
 }
 
 /// Where the rows of one operation go.
@@ -73,6 +75,11 @@ impl RowSink {
             caps,
             ..RowSink::default()
         }
+    }
+
+    /// Rows of one Execute; 0: all.
+    pub fn maximum_rows(&self) -> u32 {
+        self.caps.fetch
     }
 
     /// Takes one DataRow body. `Some(limit)`: the row did not go out and no further one will.

@@ -177,6 +177,8 @@ struct Context {
     /// CancelRequest, when BackendKeyData has come.
     cancel_request: Vec<u8>,
     rows: Rows,
+    /// Of the portal that was suspended last, for its further rows.
+    suspended: RowSink,
 }
 
 /// Where a conversation stands after a message.
@@ -258,6 +260,7 @@ impl Connection {
                     types: Types::default(),
                     cancel_request: Vec::new(),
                     rows: Rows::default(),
+                    suspended: RowSink::default(),
                 },
             },
         }
@@ -368,6 +371,21 @@ impl Connection {
         self.operate(|flight, statements| {
             ExtendedQuery::execute(&request, RowSink::new(caps), flight, statements)
                 .map(Operation::Extended)
+        });
+    }
+
+    /// More rows of the portal that was left by [`execute`](Self::execute) with [`Caps::fetch`], when that operation is over. The caps count on.
+    pub fn fetch(&mut self) {
+        let sink = core::mem::take(&mut self.state.context.suspended);
+        self.operate(|flight, statements| {
+            ExtendedQuery::fetch(sink, flight, statements).map(Operation::Extended)
+        });
+    }
+
+    /// Closes that portal.
+    pub fn close_portal(&mut self) {
+        self.operate(|flight, statements| {
+            ExtendedQuery::close_portal(flight, statements).map(Operation::Extended)
         });
     }
 

@@ -45,6 +45,8 @@ pub struct Statements {
     /// Named from the first use on.
     at_first_use: bool,
     counter: u32,
+    /// The name of the last portal that was opened by one.
+    portal: Vec<u8>,
     /// Used once so far, unnamed.
     seen: Vec<u32>,
     named: Vec<Named>,
@@ -59,6 +61,7 @@ impl Statements {
             capacity,
             at_first_use: false,
             counter: 0,
+            portal: Vec::new(),
             seen: Vec::new(),
             named: Vec::new(),
             closing: Vec::new(),
@@ -100,15 +103,31 @@ impl Statements {
             let oldest = self.named.remove(0);
             self.closing.push(oldest.name);
         }
-        self.counter = self.counter.wrapping_add(1);
-        let mut name = self.prefix.clone();
-        name.extend_from_slice(decimal(self.counter.into()).as_bytes());
+        let name = self.new_name();
         self.named.push(Named {
             shape,
             name: name.clone(),
             plan: None,
         });
         name
+    }
+
+    fn new_name(&mut self) -> Vec<u8> {
+        self.counter = self.counter.wrapping_add(1);
+        let mut name = self.prefix.clone();
+        name.extend_from_slice(decimal(self.counter.into()).as_bytes());
+        name
+    }
+
+    /// Names the portal that is to be opened. Portals and statements have names of their own each; one counter serves both.
+    pub fn open_portal(&mut self) -> &[u8] {
+        self.portal = self.new_name();
+        &self.portal
+    }
+
+    /// The name of the last one.
+    pub fn portal(&self) -> &[u8] {
+        &self.portal
     }
 
     /// Drops the shape's statement; its Close goes out with the next flight. Closing what the server does not have is no error there.

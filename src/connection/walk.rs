@@ -188,6 +188,22 @@ const WALK: &[(&str, Moves)] = &[
         ],
     ),
     (
+        "extended Rows of a portal",
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("DataRow", "."),
+            ("CommandComplete", "extended Ready"),
+            ("PortalSuspended", "extended Ready"),
+        ],
+    ),
+    (
+        "extended Ready behind Close",
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("CloseComplete", "extended Ready"),
+        ],
+    ),
+    (
         "extended NoRows",
         &[
             ("ErrorResponse", "extended Ready"),
@@ -292,6 +308,10 @@ fn state(connection: &Connection) -> String {
                 operation.step,
                 if operation.awaits_close() {
                     " behind Close"
+                } else if operation.step == extended_query::Step::Rows
+                    && operation.sink.maximum_rows() != 0
+                {
+                    " of a portal"
                 } else {
                     ""
                 }
@@ -364,6 +384,38 @@ fn execute(connection: &mut Connection) {
     );
 }
 
+/// The portal of three rows at a time was suspended.
+fn suspended() -> Connection {
+    let mut connection = idle();
+    let caps = Caps {
+        fetch: 3,
+        ..Caps::default()
+    };
+    let ndjson = Some(crate::encode::RowFormat::Ndjson.into());
+    connection.execute(1, "select n", &[], &[], &[0, 0, 0, 0], ndjson, caps);
+    const FLIGHT: [&str; 6] = [
+        "ParseComplete",
+        "BindComplete",
+        "RowDescription",
+        "DataRow",
+        "PortalSuspended",
+        "ReadyForQuery",
+    ];
+    after(connection, &FLIGHT)
+}
+
+fn fetching() -> Connection {
+    let mut connection = suspended();
+    connection.fetch();
+    connection
+}
+
+fn closing_portal() -> Connection {
+    let mut connection = suspended();
+    connection.close_portal();
+    connection
+}
+
 fn querying(messages: &[&str]) -> Connection {
     let mut connection = idle();
     connection.simple_query(
@@ -420,6 +472,8 @@ fn reach(name: &str) -> Connection {
         "extended Bind" => executing(&["ParseComplete"]),
         "extended PortalColumns" => executing(&BOUND),
         "extended Rows" => after(executing(&BOUND), &["RowDescription"]),
+        "extended Rows of a portal" => fetching(),
+        "extended Ready behind Close" => closing_portal(),
         "extended NoRows" => after(executing(&BOUND), &["NoData"]),
         "extended CopyIn" => after(executing(&BOUND), &["NoData", "CopyInResponse"]),
         "extended CopyOut" => after(executing(&BOUND), &["NoData", "CopyOutResponse"]),

@@ -33,13 +33,25 @@ pub(super) fn append_text(out: &mut Writer<'_>, text: &[u8]) {
     if !needs_quotes(text) {
         return out.put_slice(text);
     }
-    out.put(b"\"");
-    // Part by part is twice as fast as byte by byte, and a third faster than block by block with a mask of the quotes (tried).
-    for part in text.split_inclusive(|byte| *byte == b'"') {
-        out.put_slice(part);
-        out.put_block(b"\"", usize::from(part.ends_with(b"\"")));
-    }
-    out.put(b"\"");
+    out.lend(|out| {
+        out.put(b"\"");
+        let (blocks, rest) = text.as_chunks::<BLOCK>();
+        for block in blocks {
+            append_doubled(out, block, BLOCK);
+        }
+        append_doubled(out, &padded(rest), rest.len());
+        out.put(b"\"");
+    });
+}
+
+/// Appends the first `length` bytes of `block`, quotes twice. JSON is full of quotes, so byte by byte beats from quote to quote.
+#[inline(always)]
+fn append_doubled(out: &mut Writer<'_>, block: &[u8; BLOCK], length: usize) {
+    out.put_short(|out| {
+        for byte in block.iter().take(length) {
+            out.put_block(&[*byte, b'"'], 1 + usize::from(*byte == b'"'));
+        }
+    });
 }
 
 fn needs_quotes(text: &[u8]) -> bool {

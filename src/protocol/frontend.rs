@@ -43,6 +43,14 @@ pub fn cancel_request(
     })
 }
 
+/// `Close` of a portal.
+pub fn close_portal(buffer: &mut Vec<u8>, portal: &[u8]) -> Result<(), TooLong> {
+    message(buffer, Some(b'C'), |body| {
+        body.byte(b'P');
+        body.string(portal);
+    })
+}
+
 /// `Close` of a prepared statement.
 pub fn close_statement(buffer: &mut Vec<u8>, prepared_statement: &[u8]) -> Result<(), TooLong> {
     message(buffer, Some(b'C'), |body| {

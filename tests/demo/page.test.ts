@@ -80,6 +80,17 @@ describe.each([{ workerd: "bundled", newest: false }, { workerd: "newest", newes
     expect(await page.locator("#latest tr").last().locator("td").first().innerText()).toBe("9000200000");
   }, 40_000);
 
+  test.each(["json", "columnar", "toon", "csv"])("%s is shown as it is, its rows are counted", async (format) => {
+    await page.locator("#format").selectOption(format);
+    await run("select n, E'a,\"]}\\r\\n' || n as t, array[n] as list, '{\"k\": [1]}'::jsonb as meta from generate_series(1, 20000) n");
+    await ends("done");
+    expect(await count()).toBe(20_000);
+    const shown = await page.locator("#output").textContent();
+    expect(shown?.slice(0, 12)).toBe({ json: '[{"n":1,"t":', columnar: '{"columns":[', toon: "[?]{n,t,list", csv: "n,t,list,met" }[format]);
+    expect(await page.locator("#rows").isVisible()).toBe(false);
+    await page.locator("#format").selectOption("ndjson");
+  }, 40_000);
+
   test("values keep every digit, NULL is told from text, columns keep their order", async () => {
     await run(`select 9007199254740993 as b, 0.10000000000000000001 as a, null as "2", 'null' as "1", 1 as b, '{"k": [1, "}"]}'::jsonb as j`);
     await ends("done");

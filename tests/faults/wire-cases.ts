@@ -117,6 +117,36 @@ export const wireCases: Case[] = [
     },
   },
   {
+    name: "a cursor takes one flight a batch, and one to end; none has Flush",
+    only: "plain",
+    async run(t) {
+      const { proxy, options } = await through(t);
+      const { connect } = t.pgz;
+      const client = await connect(options);
+      const read = async (most: number) => {
+        let count = 0;
+        for await (const batch of client.cursor("select n from generate_series(1, 7) n", 3)) {
+          count += batch.length;
+          if (count >= most) break;
+        }
+        return count;
+      };
+      t.assert.equal(await read(9), 7);
+      t.assert.equal(await read(3), 3);
+      await client.exec("begin");
+      t.assert.equal(await read(3), 3);
+      await client.exec("rollback");
+      await client.close();
+      const flights = loggedIn((await proxy.close())[0] as ProxyReport);
+      const statement = ["Parse Describe Sync", "Parse Bind Describe Execute Sync"];
+      t.assert.deepEqual(flights.map(names), [
+        "Parse Describe Sync", "Query Parse Bind Describe Execute Sync", "Execute Sync", "Execute Sync", "Query",
+        "Query Parse Bind Describe Execute Sync", "Query",
+        ...statement, "Bind Describe Execute Sync", "Close Sync", ...statement, "Terminate",
+      ]);
+    },
+  },
+  {
     name: "shape number statementCacheSize + 1 sends Close for the oldest",
     only: "plain",
     async run(t) {
@@ -181,6 +211,37 @@ export const wireCases: Case[] = [
       await proxy.close();
     },
   })),
+  {
+    name: "several results and the batches of a cursor do not depend on how the bytes come",
+    async run(t) {
+      const { proxy, options } = await through(t, { segment: 3 });
+      const client = await t.pgz.connect(options);
+      const results = await client.simple("select 1 as a; ; create temp table segmented (n int4); select n, 'é' as t from generate_series(1, 20) n; select 2 as b where false");
+      t.assert.deepEqual(results.map(({ command, rows }) => [command, rows.length]), [["SELECT", 1], ["CREATE TABLE", 0], ["SELECT", 20], ["SELECT", 0]]);
+      t.assert.deepEqual(results[2]?.rows.at(-1), { n: 20, t: "é" });
+      const batches: unknown[] = [];
+      for await (const batch of client.cursor("select n from generate_series(1, 5) n", 2)) batches.push(batch);
+      t.assert.deepEqual(batches, [[{ n: 1 }, { n: 2 }], [{ n: 3 }, { n: 4 }], [{ n: 5 }]]);
+      await client.close();
+      await proxy.close();
+    },
+  },
+  {
+    name: "a connection that is cut between two batches of a cursor ends it for its reader and its observer",
+    async run(t) {
+      const ends: (string | undefined)[] = [];
+      const { proxy, options } = await through(t, { cut: { after: 200_000, how: "rst" } });
+      const client = await t.pgz.connect({ ...options, observer: { onQueryEnd: ({ error }) => void ends.push(error?.code) } });
+      const reading = (async () => {
+        for await (const batch of client.cursor("select repeat('x', 1000) as t from generate_series(1, 1000)", 50)) t.assert.equal(batch.length, 50);
+      })();
+      const error = await t.assert.rejects(reading);
+      t.assert.match((error as { code?: string }).code ?? "", /^(CONNECTION_LOST|TLS_FAILED)$/);
+      t.assert.deepEqual(ends, [(error as { code?: string }).code]);
+      await client.close();
+      await proxy.close();
+    },
+  },
   ...(["fin", "rst"] as const).map((how): Case => ({
     name: `a stream cut by ${how} in the middle errors, and only whole lines went out`,
     async run(t) {

@@ -28,6 +28,8 @@ pub enum Command {
         sql: String,
         rows: Rows,
     },
+    Fetch,
+    ClosePortal,
     Forget(u32),
     Discard,
     CancelRequest,
@@ -94,8 +96,9 @@ impl Rows {
             bytes,
             field_bytes,
             truncate,
+            fetch,
         } = self.caps;
-        json!([rows, bytes, field_bytes, u8::from(truncate)])
+        json!([rows, bytes, field_bytes, u8::from(truncate), fetch])
     }
 }
 
@@ -131,6 +134,8 @@ fn command(tokens: &mut Tokens<'_>) -> Result<Command, String> {
             }
             Command::SimpleQuery { sql, rows }
         }
+        "fetch" => Command::Fetch,
+        "close_portal" => Command::ClosePortal,
         "forget" => Command::Forget(tokens.number()?),
         "discard" => Command::Discard,
         "cancel_request" => Command::CancelRequest,
@@ -219,6 +224,7 @@ fn row_option(word: &str, tokens: &mut Tokens<'_>, rows: &mut Rows) -> Result<()
         "header" => rows.format |= 0x800,
         "field_bytes" => rows.caps.field_bytes = tokens.number()?,
         "truncate" => rows.caps.truncate = true,
+        "fetch" => rows.caps.fetch = tokens.number()?,
         "rows" => rows.caps.rows = tokens.number()?,
         "bytes" => rows.caps.bytes = tokens.number()?,
         other => return Err(format!("no option is named {other}")),
@@ -295,6 +301,8 @@ impl Command {
             Command::SimpleQuery { sql, rows } => {
                 connection.simple_query(sql, rows.form(), rows.caps)
             }
+            Command::Fetch => connection.fetch(),
+            Command::ClosePortal => connection.close_portal(),
             Command::Forget(shape) => connection.forget(*shape),
             Command::Discard => connection.discard(),
             Command::CancelRequest => return connection.cancel_request(),
@@ -359,6 +367,8 @@ impl Command {
             Command::SimpleQuery { sql, rows } => {
                 ("simple_query", json!([sql, rows.format, rows.caps()]))
             }
+            Command::Fetch => ("fetch", json!([])),
+            Command::ClosePortal => ("close_portal", json!([])),
             Command::Forget(shape) => ("forget", json!([shape])),
             Command::Discard => ("discard", json!([])),
             Command::CancelRequest => ("cancel_request", json!([])),

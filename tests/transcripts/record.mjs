@@ -113,6 +113,16 @@ class Session {
     await this.#settle();
   }
 
+  async fetch() {
+    this.#call("fetch", (core) => core.fetch());
+    await this.#settle();
+  }
+
+  async closePortal() {
+    this.#call("close_portal", (core) => core.close_portal());
+    await this.#settle();
+  }
+
   async simpleQuery(sql, { format = "ndjson", ...caps } = {}) {
     this.#call([`simple_query ${quoted(sql)}`, ...rowWords(format, caps)].join(" "), (core) => core.simple_query(sql, FORMATS[format], limits(caps)));
     await this.#settle();
@@ -189,7 +199,7 @@ class Session {
 }
 
 const rowWords = (format, caps) => [format === "csv" ? "csv header" : format, ...Object.entries(caps).map(([name, value]) => (value === true ? name : `${name} ${value}`))];
-const limits = ({ rows = 0, bytes = 0, field_bytes = 0, truncate = false }) => [rows, bytes, field_bytes, Number(truncate)];
+const limits = ({ rows = 0, bytes = 0, field_bytes = 0, truncate = false, fetch = 0 }) => [rows, bytes, field_bytes, Number(truncate), fetch];
 const hexadecimal = (bytes) => Buffer.from(bytes).toString("hex").match(/../g).join(" ");
 
 function field(value) {

@@ -230,6 +230,33 @@ export const scenarios = [
     },
   },
   {
+    file: "cursor", title: "A portal that is suspended",
+    prose: "Three rows at a time inside a transaction; each flight ends in Sync, and the portal stays. The last Execute gives what is left. The caps count over all of it.",
+    run: async (s) => {
+      await login(s);
+      await s.together(() => {
+        s.simpleQuery("begin");
+        s.execute(1, "select n from generate_series(1, 7) n", { formats: [1], fetch: 3, rows: 7 });
+      });
+      await s.fetch();
+      await s.fetch();
+      await s.simpleQuery("commit");
+    },
+  },
+  {
+    file: "cursor-closed", title: "A portal that is closed early",
+    prose: "Close of the portal, and it is gone: what is left of it cannot be asked for. A cap that trips in the second flight counts the rows of the first.",
+    run: async (s) => {
+      await login(s);
+      await s.simpleQuery("begin");
+      await s.execute(1, "select n from generate_series(1, 7) n", { formats: [1], fetch: 3, rows: 4 });
+      await s.fetch();
+      await s.closePortal();
+      await s.fetch();
+      await s.simpleQuery("rollback");
+    },
+  },
+  {
     file: "notice", title: "Notices", prose: "They come whenever the server likes, here before any answer to Execute and between rows.",
     run: async (s) => {
       await login(s);

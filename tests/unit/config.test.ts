@@ -27,7 +27,7 @@ test("the defaults", async () => {
   const { password, key, ...config } = of({ user: "ada" });
   expect(config).toEqual({
     host: "localhost", port: 5432, user: "ada", database: "ada", applicationName: "pgz-edge", startup: [], options: "", sslmode: "prefer",
-    sslnegotiation: "postgres", allowCleartextPassword: false, channelBinding: "prefer", scramMaxIterations: 100_000, connectTimeout: 10_000, timeout: 0,
+    sslnegotiation: "postgres", allowCleartextPassword: false, channelBinding: "prefer", scramMaxIterations: 100_000, connectTimeout: 10_000, timeout: 0, slowQueryThreshold: 0,
     maxRows: 0, maxBytes: 0, maxFieldBytes: 0, onLimit: "error", duplicates: "keep", maxMessageBytes: 1 << 30, flushBytes: 65_536, flushInterval: 100, statementCacheSize: 64, prepare: "auto",
     earlyQuery: "auto", keepAlive: 30_000, readBuffer: 65_536, maxProtocolVersion: "3.0", localLink: false,
   });

@@ -6,7 +6,7 @@
  * read (README.md), every query runs inside a read-only transaction, `limits.ts` bounds what it may cost, and a cancelled
  * request cancels the query in PostgreSQL. A deployed one needs authentication in front as well; README.md says why.
  */
-import { createClient, sql, type Client } from "pgz-edge";
+import { createClient, sql, type Client, type Format } from "pgz-edge";
 import { limits, maxQueryLength } from "./limits.ts";
 import page from "./page.html";
 import users from "./users.ts";
@@ -85,8 +85,14 @@ async function runQuery(request: Request, env: Env): Promise<Response> {
   }
 }
 
+const formats: readonly Format[] = ["ndjson", "json", "columnar", "toon", "csv"];
+
+function isFormat(name: unknown): name is Format {
+  return formats.includes(name as Format);
+}
+
 /** The SQL text and the format of a request: `?q=…&format=…`, or the same two as a JSON body. */
-async function readQuery(request: Request): Promise<{ text: string; format: "ndjson" } | Response> {
+async function readQuery(request: Request): Promise<{ text: string; format: Format } | Response> {
   // Browsers say where a request comes from. Another site's page has no business running queries with this visitor's access.
   if (!["same-origin", "none", null].includes(request.headers.get("sec-fetch-site"))) {
     return refuse(403, { code: "CROSS_SITE", message: "Queries are taken from this Worker's own page only." });
@@ -100,9 +106,7 @@ async function readQuery(request: Request): Promise<{ text: string; format: "ndj
   if (text.length > maxQueryLength) {
     return refuse(413, { code: "QUERY_TOO_LONG", message: `The SQL text may have ${maxQueryLength} characters.` });
   }
-  if (format !== "ndjson") {
-    return refuse(400, { code: "UNKNOWN_FORMAT", message: "The format is ndjson.", hint: "More formats come with later versions." });
-  }
+  if (!isFormat(format)) return refuse(400, { code: "UNKNOWN_FORMAT", message: `The format is one of ${formats.join(", ")}.` });
   return { text, format };
 }
 

@@ -3,9 +3,13 @@ import type { Case } from "../context.ts";
 import { cancel } from "./cancel.ts";
 import { caps } from "./caps.ts";
 import { connecting } from "./connecting.ts";
+import { cursor } from "./cursor.ts";
+import { formats } from "./formats.ts";
+import { observer } from "./observer.ts";
 import { query } from "./query.ts";
+import { statements } from "./statements.ts";
 import { stream } from "./stream.ts";
 import { types } from "./types.ts";
 import { usage } from "./usage.ts";
 
-export const cases: Case[] = [...connecting, ...query, ...stream, ...cancel, ...caps, ...types, ...usage];
+export const cases: Case[] = [...connecting, ...query, ...stream, ...formats, ...cancel, ...caps, ...types, ...usage, ...observer, ...statements, ...cursor];

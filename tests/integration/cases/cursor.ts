@@ -1,0 +1,197 @@
+// cursor(): batches of rows through a portal, in the cursor's own transaction or the caller's.
+import type { Client } from "../../../js/index.ts";
+import type { Case, Context } from "../context.ts";
+import { eventually, newMark, pause, running, withClient } from "./helpers.ts";
+
+/** How a session stands at the server, seen from beside: "idle", "idle in transaction" … */
+async function sessionState(t: Context, client: Client): Promise<() => Promise<string | null | undefined>> {
+  const [row] = (await client.query("select pg_backend_pid() as pid")).rows as { pid: number }[];
+  return async () => (await t.side(`select state from pg_stat_activity where pid = ${row?.pid}`))[0]?.[0];
+}
+
+const portals = async (client: Client) => (await client.query("select count(*)::int4 as n from pg_cursors where name <> ''")).rows;
+const numbers = (count: number) => `select n from generate_series(1, ${count}) n`;
+
+export const cursor: Case[] = [
+  {
+    name: "a cursor gives batches of n rows, the last one shorter",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const { sql } = t.pgz;
+        const sizes = async (count: number, size: number) => {
+          const found: number[] = [];
+          let next = 1;
+          for await (const batch of client.cursor<{ n: number }>(sql`select n from generate_series(1, ${count}::int4) n`, size)) {
+            for (const { n } of batch) t.assert.equal(n, next++);
+            found.push(batch.length);
+          }
+          return found;
+        };
+        t.assert.deepEqual(await sizes(10, 4), [4, 4, 2]);
+        t.assert.deepEqual(await sizes(8, 4), [4, 4]);
+        t.assert.deepEqual(await sizes(3, 4), [3]);
+        t.assert.deepEqual(await sizes(0, 4), []);
+        t.assert.deepEqual(await sizes(3, 1), [1, 1, 1]);
+        t.assert.deepEqual(await sizes(100_000, 30_000), [30_000, 30_000, 30_000, 10_000]);
+        t.assert.equal(client.stats().transactionStatus, "I");
+        const arrays: unknown[] = [];
+        for await (const batch of client.cursor("select n, n::int8 as n from generate_series(1, 2) n", 1, { rowMode: "array" })) arrays.push(...batch);
+        t.assert.deepEqual(arrays, [[1, "1"], [2, "2"]]);
+        t.assert.equal(client.stats().rows, 10 + 8 + 3 + 3 + 100_000 + 2);
+      }),
+  },
+  {
+    name: "leaving a cursor early ends its own transaction and the portal, and the client goes on",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const state = await sessionState(t, client);
+        for await (const batch of client.cursor(numbers(1000), 10)) {
+          t.assert.equal(batch.length, 10);
+          t.assert.equal(await state(), "idle in transaction");
+          break;
+        }
+        t.assert.equal(await state(), "idle");
+        t.assert.deepEqual(await portals(client), [{ n: 0 }]);
+        const thrown = await t.assert.rejects(
+          (async () => {
+            for await (const batch of client.cursor(numbers(1000), 10)) throw new RangeError(`${batch.length} rows`);
+          })(),
+        );
+        t.assert.equal(thrown.message, "10 rows");
+        t.assert.equal(await state(), "idle");
+        const unused = client.cursor(numbers(10), 1);
+        await unused.return();
+        t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
+      }),
+  },
+  {
+    name: "inside a transaction a cursor uses it, and leaving early closes only the portal",
+    run: (t) =>
+      withClient(t, async (client) => {
+        await client.exec("begin");
+        await client.exec("create temp table inside (n int4) on commit drop");
+        await client.exec("insert into inside select generate_series(1, 100)");
+        for await (const batch of client.cursor("select n from inside", 30)) {
+          t.assert.equal(batch.length, 30);
+          break;
+        }
+        t.assert.equal(client.stats().transactionStatus, "T");
+        t.assert.deepEqual(await portals(client), [{ n: 0 }]);
+        let count = 0;
+        for await (const batch of client.cursor("select n from inside", 30)) count += batch.length;
+        t.assert.equal(count, 100);
+        t.assert.equal(client.stats().transactionStatus, "T");
+        await client.exec("rollback");
+        await client.exec("begin");
+        await t.assert.rejects(client.query("select 1/0"));
+        await t.assert.rejects(client.cursor(numbers(3), 1).next(), { code: "25P02" });
+        await client.exec("rollback");
+      }),
+  },
+  {
+    name: "a cursor commits what its statement changed, at its end only",
+    run: (t) =>
+      withClient(t, async (client) => {
+        await client.exec("create temp table changed (n int4 unique deferrable initially deferred)");
+        const insert = (to: number) => client.cursor(`insert into changed select generate_series(1, ${to}) returning n`, 2);
+        for await (const batch of insert(5)) {
+          t.assert.equal(batch.length, 2);
+          break;
+        }
+        t.assert.deepEqual((await client.query("table changed")).rows, []);
+        let rows = 0;
+        for await (const batch of insert(5)) rows += batch.length;
+        t.assert.equal(rows, 5);
+        t.assert.equal((await client.query("table changed")).rowCount, 5);
+        // A deferred constraint fails at COMMIT.
+        await t.assert.rejects((async () => { for await (const batch of insert(3)) void batch; })(), { code: "23505" });
+        t.assert.equal((await client.query("table changed")).rowCount, 5);
+        t.assert.equal((await client.cursor("create temp table made (n int4)", 2).next()).done, true);
+        t.assert.deepEqual((await client.query("table made")).rows, []);
+      }),
+  },
+  {
+    name: "an error between the batches of a cursor reaches its reader, and the transaction is gone",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const seen: number[] = [];
+        const reading = (async () => {
+          for await (const batch of client.cursor<{ x: number }>("select 10 / (5 - n) as x from generate_series(1, 9) n", 2)) seen.push(...batch.map(({ x }) => x));
+        })();
+        await t.assert.rejects(reading, { code: "22012" });
+        t.assert.deepEqual(seen, [2, 3, 5, 10]);
+        t.assert.equal(client.stats().transactionStatus, "I");
+        await t.assert.rejects(client.cursor("select * from no_such_table", 2).next(), { code: "42P01" });
+        await t.assert.rejects(client.cursor("copy (select 1) to stdout", 2).next(), { code: "COPY_NEEDS_COPY_CALL" });
+        t.assert.equal(client.stats().transactionStatus, "I");
+        t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
+      }),
+  },
+  {
+    name: "a cursor over a table that has changed is learned anew",
+    run: (t) =>
+      withClient(t, async (client) => {
+        await client.exec("create temp table shifting (a int4)");
+        await client.exec("insert into shifting values (1)");
+        const first = async () => (await client.cursor("select * from shifting", 2).next()).value;
+        for (let run = 0; run < 3; run++) t.assert.deepEqual(await first(), [{ a: 1 }]);
+        await client.exec("alter table shifting add column b text default 'x'");
+        for (let run = 0; run < 3; run++) t.assert.deepEqual(await first(), [{ a: 1, b: "x" }]);
+        await client.exec("deallocate all");
+        t.assert.deepEqual(await first(), [{ a: 1, b: "x" }]);
+        t.assert.equal(client.stats().transactionStatus, "I");
+      }),
+  },
+  {
+    name: "limits count over the whole cursor; deadline and signal end it, also between batches",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const read = async (options: Parameters<Client["cursor"]>[2], wait = 0) => {
+          let rows = 0;
+          for await (const batch of client.cursor(numbers(100), 10, options)) {
+            rows += batch.length;
+            if (wait) await pause(wait);
+          }
+          return rows;
+        };
+        const state = await sessionState(t, client);
+        t.assert.equal(await read({ maxRows: 100 }), 100);
+        await t.assert.rejects(read({ maxRows: 55 }), { code: "RESPONSE_TOO_LARGE", limit: "rows", value: 55, observed: 56 });
+        await t.assert.rejects(read({ maxBytes: 100 }), { code: "RESPONSE_TOO_LARGE", limit: "bytes" });
+        await t.assert.rejects(read({ timeout: 300 }, 200), { code: "QUERY_TIMEOUT" });
+        const controller = new AbortController();
+        const iterator = client.cursor(numbers(100), 10, { signal: controller.signal });
+        await iterator.next();
+        controller.abort();
+        await eventually("the transaction is gone while nobody reads", 2000, async () => (await state()) === "idle");
+        t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
+        await t.assert.rejects(iterator.next(), { code: "ABORTED" });
+        t.assert.equal((await iterator.next()).done, true);
+        const mark = newMark(t);
+        await t.assert.rejects(client.cursor(`select pg_sleep(30) /* ${mark} */`, 1, { timeout: 200 }).next(), { code: "QUERY_TIMEOUT" });
+        await eventually("the server has stopped", 2000, async () => (await running(t, mark)) === 0);
+        t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
+        t.assert.equal(client.stats().transactionStatus, "I");
+      }),
+  },
+  {
+    name: "while a cursor is open other calls reject, and close() ends it",
+    async run(t) {
+      const ends: (string | undefined)[] = [];
+      const client = await t.pgz.connect({ ...t.options, observer: { onQueryEnd: ({ error }) => void ends.push(error?.code) } });
+      const iterator = client.cursor(numbers(100), 10);
+      await iterator.next();
+      await t.assert.rejects(client.query("select 1"), { code: "STREAM_OPEN" });
+      await client.close();
+      await t.assert.rejects(iterator.next(), { code: "CLIENT_CLOSED" });
+      t.assert.deepEqual(ends, ["CLIENT_CLOSED"]);
+      let thrown: { code?: string } = {};
+      try {
+        client.cursor(numbers(1), 0);
+      } catch (error) {
+        thrown = error as { code?: string };
+      }
+      t.assert.equal(thrown.code, "INVALID_OPTION");
+    },
+  },
+];

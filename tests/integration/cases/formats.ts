@@ -1,0 +1,216 @@
+// The output formats: their exact bytes, whole and streamed, what stands around rows when there are none, and how a limit ends each.
+import type { Case } from "../context.ts";
+import { eventually, newMark, running, text, withClient } from "./helpers.ts";
+
+const ROWS = 20_000;
+/** Values that every format has to escape somewhere: quotes, commas, line breaks, backslashes, NULL and the empty text. */
+const TRICKY = `select g::int4 as id, case g % 5 when 0 then null when 1 then '' when 2 then 'a,"b"' when 3 then E'two\\r\\nlines' else 'back\\slash' end as "n m",
+  g::int8 * 1000000007 as big, array[g, null] as list, jsonb_build_object('k', g) as meta, g % 2 = 0 as flag, date '2024-02-28' + g % 3 as day
+  from generate_series(1, ${ROWS}) g`;
+const TWO = "select * from (values (1, 'n1'), (2, 'n2')) t (id, \"n m\")";
+const FORMATS = ["ndjson", "json", "columnar", "toon", "csv"] as const;
+
+export const formats: Case[] = [
+  {
+    name: "two rows and none, to the byte",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const none = "select 1 as id where false";
+        for (const [format, two, empty] of [
+          ["ndjson", '{"id":1,"n m":"n1"}\n{"id":2,"n m":"n2"}\n', ""],
+          ["json", '[{"id":1,"n m":"n1"},{"id":2,"n m":"n2"}]', "[]"],
+          ["columnar", '{"columns":["id","n m"],"rows":[[1,"n1"],[2,"n2"]]}', '{"columns":["id"],"rows":[]}'],
+          ["toon", '[?]{id,"n m"}\n1,"n1"\n2,"n2"\n', "[?]{id}\n"],
+          ["csv", "id,n m\r\n1,n1\r\n2,n2\r\n", "id\r\n"],
+        ] as const) {
+          for (const [sql, expected] of [[TWO, two], [none, empty]] as const) {
+            t.assert.equal(await text(await client.stream(sql, { format })), expected, format);
+            t.assert.equal(new TextDecoder().decode(await client.json(sql, { format })), expected, format);
+          }
+        }
+        t.assert.equal(await text(await client.stream(TWO, { format: "csv", header: false })), "1,n1\r\n2,n2\r\n");
+      }),
+  },
+  {
+    name: "no columns, and statements that return no rows",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const whole = async (sql: string, format: (typeof FORMATS)[number]) => text(await client.stream(sql, { format }));
+        const bare = ["{}\n{}\n", "[{},{}]", '{"columns":[],"rows":[[],[]]}', "[?]{}\n\n\n", "\r\n\r\n"];
+        const nothing = ["", "[]", '{"columns":[],"rows":[]}', "[?]{}\n", ""];
+        for (const [index, format] of FORMATS.entries()) {
+          t.assert.equal(await whole("select from generate_series(1, 2)", format), bare[index]);
+          t.assert.equal(await whole("set statement_timeout = 0", format), nothing[index]);
+          t.assert.equal(await whole("", format), nothing[index]);
+        }
+      }),
+  },
+  {
+    name: "json is the server's own json_agg, columnar its rows as arrays",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const rows = (await t.side(`select to_json(t)::text from (${TRICKY}) t`)).map(([row]) => row as string);
+        t.assert(`[${rows.join(",")}]` === (await text(await client.stream(TRICKY, { format: "json" }))), "json");
+        const parsed = rows.map((row) => Object.values(JSON.parse(row) as object));
+        const columnar = JSON.parse(await text(await client.stream(TRICKY, { format: "columnar" }))) as { columns: string[]; rows: unknown[][] };
+        t.assert.deepEqual(columnar.columns, ["id", "n m", "big", "list", "meta", "flag", "day"]);
+        t.assert.equal(JSON.stringify(columnar.rows), JSON.stringify(parsed));
+        const toon = (await text(await client.stream(TRICKY, { format: "toon" }))).split("\n");
+        t.assert.equal(toon[0], '[?]{id,"n m",big,list,meta,flag,day}');
+        t.assert.equal(`[${toon.slice(1, -1).map((line) => `[${line}]`).join(",")}]`.replaceAll('": ', '":'), JSON.stringify(parsed));
+      }),
+  },
+  {
+    name: "csv reads back as what the server's COPY … CSV reads back as",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const [header, ...ours] = readCsv(await text(await client.stream(TRICKY, { format: "csv" })));
+        t.assert.deepEqual(header, ["id", "n m", "big", "list", "meta", "flag", "day"]);
+        const expected = (await t.side(`select to_json(t)::text from (${TRICKY}) t`)).map(([row]) => row as string);
+        t.assert.equal(ours.length, expected.length);
+        for (const [index, row] of ours.entries()) {
+          const cells = Object.values(JSON.parse(expected[index]!) as object).map((value) => (value === null ? null : typeof value === "string" ? value : Array.isArray(value) ? JSON.stringify(value) : typeof value === "object" ? JSON.stringify(value).replace('":', '": ') : String(value)));
+          t.assert.deepEqual(row, cells, `row ${index}`);
+        }
+      }),
+  },
+  {
+    name: "standard TOON counts its rows first",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const toon = "standard";
+        t.assert.equal(await text(await client.stream(TWO, { format: "toon", toon })), '[2]{id,"n m"}:\n  1,n1\n  2,n2');
+        const values = "select 0.10::numeric as a, 1e21::float8 as b, '{\"k\": [1]}'::jsonb as c, null as d, 'true' as e, 9007199254740993 as f";
+        t.assert.equal(new TextDecoder().decode(await client.json(values, { format: "toon", toon })), '[1]{a,b,c,d,e,f}:\n  0.1,1e+21,"{\\"k\\": [1]}",null,"true",9007199254740993');
+        t.assert.equal(await (await client.respond("select 1 as a where false", { format: "toon", toon })).text(), "[0]:");
+        t.assert.equal((await text(await client.stream(TRICKY, { format: "toon", toon }))).split("\n").length, ROWS + 1);
+        await t.assert.rejects(client.stream(TWO, { format: "toon", toon, maxBytes: 27 }), { code: "RESPONSE_TOO_LARGE", limit: "bytes" });
+        await t.assert.rejects(client.stream(TWO, { format: "toon", toon: "v5" as "pgz" }), { code: "INVALID_OPTION" });
+      }),
+  },
+  {
+    name: "truncate ends the output with a mark, and the server stops",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const sql = "select g as id from generate_series(1, 3000000) g";
+        for (const [format, expected] of [
+          ["ndjson", '{"id":1}\n{"id":2}\n{"$truncated":{"limit":"rows","value":2,"rows":2}}\n'],
+          ["json", '[{"id":1},{"id":2},{"$truncated":{"limit":"rows","value":2,"rows":2}}]'],
+          ["columnar", '{"columns":["id"],"rows":[[1],[2]],"$truncated":{"limit":"rows","value":2,"rows":2}}'],
+        ] as const) {
+          t.assert.equal(await text(await client.stream(sql, { format, maxRows: 2, onLimit: "truncate" })), expected);
+          t.assert.equal(await (await client.respond(sql, { format, maxRows: 2, onLimit: "truncate" })).text(), expected);
+        }
+        for (const format of ["toon", "csv"] as const) await t.assert.rejects(client.stream(sql, { format, maxRows: 2, onLimit: "truncate" }), { code: "INVALID_OPTION" });
+        const { rows, truncated } = await client.query(sql, { maxRows: 2, onLimit: "truncate" });
+        t.assert.deepEqual([rows, truncated], [[{ id: 1 }, { id: 2 }], { limit: "rows", value: 2, observed: 3 }]);
+        t.assert.equal(await text(await client.stream(sql, { maxBytes: 20, onLimit: "truncate" })), '{"id":1}\n{"id":2}\n{"$truncated":{"limit":"bytes","value":20,"rows":2}}\n');
+        t.assert.deepEqual((await client.query("select 1 as a", { maxRows: 1, onLimit: "truncate" })).rows, [{ a: 1 }]);
+      }),
+  },
+  {
+    name: "a cap of bytes counts what stands around the rows, in every format",
+    run: (t) =>
+      withClient(t, async (client) => {
+        for (const format of FORMATS) {
+          const whole = await client.json(TWO, { format });
+          t.assert.equal((await client.json(TWO, { format, maxBytes: whole.length })).length, whole.length);
+          await t.assert.rejects(client.json(TWO, { format, maxBytes: whole.length - 1 }), { code: "RESPONSE_TOO_LARGE", limit: "bytes", observed: whole.length, committed: false });
+          await t.assert.rejects(client.json(TWO, { format, maxRows: 1 }), { code: "RESPONSE_TOO_LARGE", limit: "rows", value: 1, observed: 2 });
+        }
+      }),
+  },
+  {
+    name: "a cap on a field's bytes, in every format and for objects",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const sql = "select repeat('x', 100) as a, 1 as b";
+        for (const format of FORMATS) {
+          t.assert((await client.json(sql, { format, maxFieldBytes: 100 })).length > 100);
+          await t.assert.rejects(client.json(sql, { format, maxFieldBytes: 99 }), { code: "RESPONSE_TOO_LARGE", limit: "fieldBytes", value: 99, observed: 100 });
+        }
+        await t.assert.rejects(client.query(sql, { maxFieldBytes: 99 }), { code: "RESPONSE_TOO_LARGE", limit: "fieldBytes" });
+        t.assert.equal((await client.query(sql, { maxFieldBytes: 100 })).rows.length, 1);
+      }),
+  },
+  {
+    name: "columns of one name: kept, renamed or refused",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const sql = "select 1 as a, 2 as a, 3 as a_2, 4 as a";
+        t.assert.equal(await text(await client.stream(sql)), '{"a":1,"a":2,"a_2":3,"a":4}\n');
+        t.assert.equal(await text(await client.stream(sql, { duplicates: "rename" })), '{"a":1,"a_2":2,"a_2_2":3,"a_3":4}\n');
+        t.assert.deepEqual((await client.query(sql, { duplicates: "rename" })).rows, [{ a: 1, a_2: 2, a_2_2: 3, a_3: 4 }]);
+        t.assert.deepEqual((await client.query(sql)).rows, [{ a: 4, a_2: 3 }]);
+        await t.assert.rejects(client.stream(sql, { duplicates: "error" }), { code: "DUPLICATE_COLUMN", committed: false });
+        await t.assert.rejects(client.query(sql, { duplicates: "error" }), { code: "DUPLICATE_COLUMN" });
+        t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
+      }),
+  },
+  {
+    name: "gzip: the same bytes, compressed",
+    run: (t) =>
+      withClient(t, async (client) => {
+        if (typeof CompressionStream === "undefined") {
+          await t.assert.rejects(client.stream(TWO, { gzip: true }), { code: "UNSUPPORTED_ON_RUNTIME" });
+          return;
+        }
+        const plain = await text(await client.stream(TRICKY));
+        const stream = (await client.stream(TRICKY, { gzip: true })).pipeThrough(new DecompressionStream("gzip") as unknown as TransformStream<Uint8Array, Uint8Array>);
+        t.assert((await text(stream)) === plain, "the same text");
+        const response = await client.respond(TWO, { gzip: true, format: "json" });
+        t.assert.equal(response.headers.get("content-encoding"), "gzip");
+        t.assert.equal(await text(response.body!.pipeThrough(new DecompressionStream("gzip") as unknown as TransformStream<Uint8Array, Uint8Array>)), '[{"id":1,"n m":"n1"},{"id":2,"n m":"n2"}]');
+      }),
+  },
+  {
+    name: "leaving a compressed stream cancels the query",
+    run: (t) =>
+      withClient(t, async (client) => {
+        if (typeof CompressionStream === "undefined") return;
+        const mark = newMark(t);
+        const stream = await client.stream(`select /* ${mark} */ md5(g::text) as a from generate_series(1, 30000000) g`, { gzip: true });
+        const reader = stream.getReader();
+        await reader.read();
+        await reader.cancel();
+        await eventually("the server's query is gone", 1000, async () => (await running(t, mark)) === 0);
+        t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
+      }),
+  },
+  {
+    name: "content types",
+    run: (t) =>
+      withClient(t, async (client) => {
+        for (const [format, type] of [["ndjson", /^application\/x-ndjson/], ["json", /^application\/json/], ["columnar", /^application\/json/], ["toon", /^text\/plain/], ["csv", /^text\/csv/]] as const) {
+          const response = await client.respond(TWO, { format });
+          t.assert.match(response.headers.get("content-type") ?? "", type);
+          await response.text();
+        }
+        await t.assert.rejects(client.respond(TWO, { format: "xml" as "csv" }), { code: "INVALID_OPTION" });
+      }),
+  },
+  {
+    name: "int8 and numeric as text in JSON where asked",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const sql = "select 9007199254740993::int8 as a, 0.10::numeric as b, array[1::int8] as c, 'NaN'::numeric as d";
+        t.assert.equal(await text(await client.stream(sql)), '{"a":9007199254740993,"b":0.10,"c":[1],"d":"NaN"}\n');
+        t.assert.equal(await text(await client.stream(sql, { int8: "string", numeric: "string" })), '{"a":"9007199254740993","b":"0.10","c":["1"],"d":"NaN"}\n');
+        t.assert.equal(await text(await client.stream(sql, { int8: "bigint" })), '{"a":9007199254740993,"b":0.10,"c":[1],"d":"NaN"}\n');
+      }),
+  },
+];
+
+/** RFC 4180, with NULL told from the empty text by its missing quotes. */
+function readCsv(csv: string): (string | null)[][] {
+  const rows: (string | null)[][] = [];
+  const cell = /(?:"((?:[^"]|"")*)"|([^,\r\n"]*))(,|\r\n)/gy;
+  let row: (string | null)[] = [];
+  for (let match; (match = cell.exec(csv)); ) {
+    const [, quoted, bare, end] = match;
+    row.push(quoted === undefined ? bare || null : quoted.replaceAll('""', '"'));
+    if (end === "\r\n") row = (rows.push(row), []);
+    if (cell.lastIndex === csv.length) return rows;
+  }
+  throw new Error(`not CSV at ${cell.lastIndex}: ${csv.slice(cell.lastIndex, cell.lastIndex + 40)}`);
+}

@@ -1,0 +1,208 @@
+// What an observer sees, and what stats() and parameterStatus() say.
+import type { Observer, PgzError } from "../../../js/index.ts";
+import type { Case, Context } from "../context.ts";
+import { pause, text, withClient } from "./helpers.ts";
+
+type Seen = [name: keyof Observer, event: Record<string, unknown>];
+
+/** An observer that writes everything down. */
+function recorder(): { seen: Seen[]; observer: Observer; of(name: keyof Observer): Record<string, unknown>[] } {
+  const seen: Seen[] = [];
+  const note = (name: keyof Observer) => (event: object) => void seen.push([name, event as Record<string, unknown>]);
+  const observer: Observer = {
+    onConnect: note("onConnect"),
+    onQueryStart: note("onQueryStart"),
+    onQueryEnd: note("onQueryEnd"),
+    onSlowQuery: note("onSlowQuery"),
+    onNotice: note("onNotice"),
+    onParameterChange: note("onParameterChange"),
+  };
+  return { seen, observer, of: (name) => seen.filter(([known]) => known === name).map(([, event]) => event) };
+}
+
+/** Each start has one end, and they tell of the same call. */
+function paired(t: Context, { of }: ReturnType<typeof recorder>): Record<string, unknown>[] {
+  const ends = of("onQueryEnd");
+  t.assert.deepEqual(ends.map(({ id }) => id).sort(), of("onQueryStart").map(({ id }) => id).sort());
+  return ends;
+}
+
+export const observer: Case[] = [
+  {
+    name: "an observer sees connect, start and end of each call, and no values",
+    async run(t) {
+      const watched = recorder();
+      const { sql } = t.pgz;
+      await withClient(
+        t,
+        async (client) => {
+          await client.query(sql`select n from generate_series(1, ${3}::int4) n`);
+          await client.exec(sql`select ${"secret value"}::text as t`);
+          await text(await client.stream("select 1 as a"));
+          await t.assert.rejects(client.query("select 1/0"), { code: "22012" });
+          await t.assert.rejects(client.query("select pg_sleep(30)", { timeout: 100 }), { code: "QUERY_TIMEOUT" });
+          await t.assert.rejects(client.query("select generate_series(1, 9)", { maxRows: 2 }), { code: "RESPONSE_TOO_LARGE" });
+          await t.assert.rejects(client.query("select 2", { signal: AbortSignal.abort() }), { code: "ABORTED" });
+          const left = (await client.stream("select generate_series(1, 1000000) as n")).getReader();
+          await left.read();
+          await left.cancel();
+          t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
+        },
+        { observer: watched.observer },
+      );
+      const ends = paired(t, watched);
+      const brief = ends.map(({ rows, command, error }) => [rows, command, (error as PgzError | undefined)?.code]);
+      t.assert.deepEqual(brief, [
+        [3, "SELECT", undefined], [1, "SELECT", undefined], [1, "SELECT", undefined], [null, "", "22012"], [null, "", "QUERY_TIMEOUT"], [null, "", "RESPONSE_TOO_LARGE"],
+        [null, "", "ABORTED"], [null, "", "ABORTED"], [1, "SELECT", undefined],
+      ]);
+      t.assert.equal(ends[0]?.["text"], "select n from generate_series(1, $1::int4) n");
+      t.assert.equal(ends[2]?.["bytes"], '{"a":1}\n'.length);
+      t.assert.equal(ends.every(({ durationMs, waitMs, startedAt }) => (durationMs as number) >= 0 && (waitMs as number) >= 0 && (startedAt as number) > 1e12), true);
+      t.assert.equal(JSON.stringify(watched.seen).includes("secret value"), false);
+      const [connect, ...others] = watched.of("onConnect");
+      const { host, port, database, user } = t.options;
+      t.assert.deepEqual(others, []);
+      t.assert.deepEqual([connect?.["host"], connect?.["port"], connect?.["database"], connect?.["user"], connect?.["error"]], [host, port, database, user, undefined]);
+      t.assert.equal((connect?.["processId"] as number) > 0, true);
+    },
+  },
+  {
+    name: "an observer sees a connect that fails, and the call that wanted it",
+    ownServer: true,
+    async run(t) {
+      const watched = recorder();
+      const client = t.pgz.createClient({ ...t.options, database: "no_such_database", observer: watched.observer });
+      await t.assert.rejects(client.query("select 1"), { code: "3D000" });
+      t.assert.equal(client.stats().state, "closed");
+      await client.close();
+      t.assert.deepEqual(watched.seen.map(([name, { error }]) => [name, (error as PgzError | undefined)?.code]), [
+        ["onQueryStart", undefined], ["onConnect", "3D000"], ["onQueryEnd", "3D000"],
+      ]);
+    },
+  },
+  {
+    name: "a stream that nobody reads, and a lost connection, end for the observer too",
+    ownServer: true,
+    async run(t) {
+      const watched = recorder();
+      const options = { observer: watched.observer };
+      await withClient(t, async (client) => void (await client.stream("select generate_series(1, 1000000) as n")), options);
+      await withClient(
+        t,
+        async (client) => {
+          const { rows } = await client.query("select pg_backend_pid() as pid");
+          const sleeping = t.assert.rejects(client.query("select pg_sleep(30)"));
+          await pause(200);
+          await t.side(`select pg_terminate_backend(${(rows[0] as { pid: number }).pid})`);
+          await sleeping;
+        },
+        options,
+      );
+      const codes = paired(t, watched).map(({ error }) => (error as PgzError | undefined)?.code);
+      t.assert.deepEqual(codes, ["CLIENT_CLOSED", undefined, "57P01"]);
+    },
+  },
+  {
+    name: "a slow call is told of while it runs, once",
+    async run(t) {
+      const watched = recorder();
+      await withClient(
+        t,
+        async (client) => {
+          await client.query("select 1");
+          const slow = client.query("select pg_sleep(0.6)");
+          await pause(350);
+          t.assert.deepEqual(watched.of("onSlowQuery").map(({ text }) => text), ["select pg_sleep(0.6)"]);
+          await slow;
+          await client.query("select pg_sleep(0.2)", { slowQueryThreshold: 0 });
+        },
+        { observer: watched.observer, slowQueryThreshold: 100 },
+      );
+      t.assert.equal(watched.of("onSlowQuery").length, 1);
+      t.assert.equal(paired(t, watched).length, 3);
+    },
+  },
+  {
+    name: "notices arrive with their fields, for the observer of the client or of the call",
+    async run(t) {
+      const watched = recorder();
+      const own = recorder();
+      const raise = "do $$ begin raise notice 'one' using hint = 'a hint', errcode = '01234'; raise warning 'two'; end $$";
+      await withClient(
+        t,
+        async (client) => {
+          await client.exec(raise);
+          await client.exec(raise, { observer: own.observer });
+        },
+        { observer: watched.observer },
+      );
+      for (const { of } of [watched, own]) {
+        const [end] = of("onQueryEnd");
+        t.assert.deepEqual(of("onNotice").map(({ severity, message, hint, code, queryId }) => [severity, message, hint, code, queryId]), [
+          ["NOTICE", "one", "a hint", "01234", end?.["id"]], ["WARNING", "two", undefined, "01000", end?.["id"]],
+        ]);
+      }
+      t.assert.equal(own.of("onConnect").length, 0);
+    },
+  },
+  {
+    name: "a changed setting is told, and parameterStatus knows it",
+    async run(t) {
+      const watched = recorder();
+      await withClient(
+        t,
+        async (client) => {
+          t.assert.equal(client.parameterStatus("client_encoding"), "UTF8");
+          t.assert.equal(client.parameterStatus("no_such_setting"), undefined);
+          await client.exec("set application_name to 'watched'");
+          t.assert.equal(client.parameterStatus("application_name"), "watched");
+        },
+        { observer: watched.observer },
+      );
+      t.assert.deepEqual(watched.of("onParameterChange"), [{ name: "application_name", value: "watched" }]);
+    },
+  },
+  {
+    name: "an observer that throws or rejects breaks nothing",
+    async run(t) {
+      const bad = () => {
+        throw new Error("a bad observer");
+      };
+      const observer: Observer = { onConnect: bad, onQueryStart: bad, onQueryEnd: async () => bad(), onSlowQuery: bad, onNotice: bad, onParameterChange: bad };
+      await withClient(
+        t,
+        async (client) => {
+          await client.exec("do $$ begin raise notice 'one'; end $$");
+          await client.exec("set application_name to 'x'");
+          await client.query("select pg_sleep(0.05)");
+          t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
+        },
+        { observer, slowQueryThreshold: 1 },
+      );
+    },
+  },
+  {
+    name: "stats() counts calls, rows, bytes, errors and cancels, and tells the state",
+    async run(t) {
+      const lazy = t.pgz.createClient({ ...t.options });
+      t.assert.equal(lazy.stats().state, "new");
+      const opening = lazy.query("select 1 as a");
+      t.assert.equal(lazy.stats().queries, 1);
+      await opening;
+      t.assert.equal(lazy.stats().state, "idle");
+      await t.assert.rejects(lazy.query("select 1/0"), { code: "22012" });
+      await t.assert.rejects(lazy.query("select pg_sleep(30)", { timeout: 100 }), { code: "QUERY_TIMEOUT" });
+      await text(await lazy.stream("select generate_series(1, 3) as n"));
+      await lazy.exec("begin");
+      const running = lazy.query("select 1 as b");
+      t.assert.equal(lazy.stats().state, "busy");
+      await running;
+      const { queries, errors, rows, bytes, cancels, transactionStatus, receivedBytes } = lazy.stats();
+      t.assert.deepEqual({ queries, errors, rows, bytes, cancels, transactionStatus }, { queries: 6, errors: 2, rows: 5, bytes: 32, cancels: 1, transactionStatus: "T" });
+      t.assert.equal(receivedBytes > 0, true);
+      await lazy.close();
+      t.assert.equal(lazy.stats().state, "closed");
+    },
+  },
+];

@@ -1,0 +1,142 @@
+// Statements that are no plain SELECT, several statements at once, and what describe tells.
+import type { Case } from "../context.ts";
+import { withClient } from "./helpers.ts";
+
+export const statements: Case[] = [
+  {
+    name: "EXPLAIN, SHOW, VALUES, TABLE and WITH give rows",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const { sql } = t.pgz;
+        await client.exec("create temp table listed (a int4, b text)");
+        await client.exec("insert into listed values (1, 'x'), (2, null)");
+        const explained = await client.query("explain (costs off) select * from listed");
+        t.assert.equal(explained.command, "EXPLAIN");
+        t.assert.deepEqual(explained.rows, [{ "QUERY PLAN": "Seq Scan on listed" }]);
+        const analyzed = await client.query(sql`explain (analyze, format json) select * from listed where a = ${1}`);
+        t.assert.equal(Array.isArray((analyzed.rows[0] as Record<string, unknown>)["QUERY PLAN"]), true);
+        await client.exec("set time zone 'UTC'");
+        const shown = await client.query("show time zone");
+        t.assert.deepEqual([shown.rows, shown.command, shown.rowCount], [[{ TimeZone: "UTC" }], "SHOW", null]);
+        t.assert.deepEqual((await client.query(sql`values (${1}::int4, 'a'), (2, 'b')`)).rows, [{ column1: 1, column2: "a" }, { column1: 2, column2: "b" }]);
+        t.assert.deepEqual((await client.query("table listed")).rows, [{ a: 1, b: "x" }, { a: 2, b: null }]);
+        t.assert.deepEqual((await client.query("with recursive n(i) as (select 1 union all select i + 1 from n where i < 3) select i from n")).rows, [{ i: 1 }, { i: 2 }, { i: 3 }]);
+        const moved = await client.query("with gone as (delete from listed where b is null returning a) insert into listed select a + 10, 'moved' from gone returning a, b");
+        t.assert.deepEqual([moved.rows, moved.command, moved.rowCount], [[{ a: 12, b: "moved" }], "INSERT", 1]);
+      }),
+  },
+  {
+    name: "CALL gives the procedure's INOUT arguments, and may commit",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const { sql } = t.pgz;
+        await client.exec("create temp table steps (n int4)");
+        await client.exec(`create procedure pg_temp.doubled(inout n int4, inout t text) language plpgsql as
+          $$ begin insert into steps values (n); commit; n := n * 2; t := t || t; end $$`);
+        const called = await client.query(sql`call pg_temp.doubled(${21}, ${"ab"})`);
+        t.assert.deepEqual([called.rows, called.command, called.rowCount], [[{ n: 42, t: "abab" }], "CALL", null]);
+        t.assert.deepEqual((await client.query("table steps")).rows, [{ n: 21 }]);
+      }),
+  },
+  {
+    name: "an empty query and one of only a comment are results without rows, in every call",
+    run: (t) =>
+      withClient(t, async (client) => {
+        for (const text of ["", " ", ";", "-- only a comment", "/* only a comment */", "/* one */ ; -- two"]) {
+          t.assert.deepEqual(await client.query(text), { rows: [], rowCount: null, command: "", fields: [] }, text);
+          t.assert.deepEqual(await client.exec(text), { command: "", rowCount: null }, text);
+          t.assert.deepEqual(await client.describe(text), { parameterTypes: [], fields: [] }, text);
+          t.assert.deepEqual(await client.simple(text), [{ rows: [], rowCount: null, command: "", fields: [] }], text);
+        }
+      }),
+  },
+  {
+    name: "simple gives one result for each statement",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const results = await client.simple(`create temp table several (a int4, b text); insert into several values (1, 'x'), (2, 'y');;
+          select * from several order by a; select 'é' as t; /* nothing */; select 1 as x where false; update several set a = 3 where a = 2 returning *`);
+        t.assert.deepEqual(results.map(({ command, rowCount, rows, fields }) => [command, rowCount, rows, fields.map(({ name }) => name)]), [
+          ["CREATE TABLE", null, [], []], ["INSERT", 2, [], []], ["SELECT", 2, [{ a: 1, b: "x" }, { a: 2, b: "y" }], ["a", "b"]], ["SELECT", 1, [{ t: "é" }], ["t"]],
+          ["SELECT", 0, [], ["x"]], ["UPDATE", 1, [{ a: 3, b: "y" }], ["a", "b"]],
+        ]);
+        t.assert.deepEqual((await client.simple("select 1 as a, 2 as a; select 3", { rowMode: "array", duplicates: "keep" })).map(({ rows }) => rows), [[[1, 2]], [[3]]]);
+        t.assert.deepEqual((await client.simple("select 1 as a, 2 as a", { duplicates: "rename" }))[0]?.rows, [{ a: 1, a_2: 2 }]);
+        const big = await client.simple("select generate_series(1, 100000) as n; select repeat('x', 100000) as t from generate_series(1, 5)");
+        t.assert.deepEqual(big.map(({ rows }) => rows.length), [100_000, 5]);
+        t.assert.deepEqual(big[0]?.rows.at(-1), { n: 100_000 });
+        t.assert.equal(client.stats().rows > 100_000, true);
+      }),
+  },
+  {
+    name: "simple gives the values that query gives, where PostgreSQL's text allows it",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const select = `select true as b, 1::int2 as i2, 9007199254740993::int8 as i8, 4294967295::oid as o, 1.5::float8 as f, 'NaN'::float8 as nan, '-Infinity'::float4 as inf,
+          12345678901234567890.10::numeric as n, '\\x00ff'::bytea as by, '{"a":[1,null]}'::jsonb as j, date '2024-02-29' as d, uuid '550e8400-e29b-41d4-a716-446655440000' as u,
+          'text' as t, null::int4 as nothing`;
+        const [simple] = await client.simple(select);
+        const query = await client.query(select);
+        t.assert.deepEqual(simple?.rows, query.rows);
+        const numbers = { int8: "number", numeric: "number" } as const;
+        const digits = "select 7::int8 as i8, 1.5::numeric as n";
+        t.assert.deepEqual((await client.simple(digits, numbers))[0]?.rows, (await client.query(digits, numbers)).rows);
+        t.assert.deepEqual((await client.simple("select array[1, null] as a, array[1.5::float8] as f, array['\\x00'::bytea] as b, interval '1 day' as i"))[0]?.rows, [
+          { a: "{1,NULL}", f: "{1.5}", b: '{"\\\\x00"}', i: "1 day" },
+        ]);
+      }),
+  },
+  {
+    name: "simple names what was complete before an error, and the server has rolled it back",
+    run: (t) =>
+      withClient(t, async (client) => {
+        await client.simple("create temp table kept (n int4)");
+        const error = await t.assert.rejects(client.simple("insert into kept values (1); select 1 as a; select 1/0; select 2"), { code: "22012", completed: ["INSERT", "SELECT"] });
+        t.assert(error instanceof t.pgz.PostgresError, "a PostgresError");
+        t.assert.deepEqual((await client.query("table kept")).rows, []);
+        await t.assert.rejects(client.simple("begin; insert into kept values (2); commit; selec"), { code: "42601", completed: [] });
+        await t.assert.rejects(client.simple("begin; insert into kept values (2); commit; select 1/0"), { code: "22012", completed: ["BEGIN", "INSERT", "COMMIT"] });
+        t.assert.deepEqual((await client.query("table kept")).rows, [{ n: 2 }]);
+      }),
+  },
+  {
+    name: "limits, deadlines, signals and COPY hold for simple",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const twice = "select generate_series(1, 6) as n; select generate_series(1, 6) as n";
+        t.assert.equal((await client.simple(twice, { maxRows: 12 })).length, 2);
+        await t.assert.rejects(client.simple(twice, { maxRows: 11 }), { code: "RESPONSE_TOO_LARGE", limit: "rows", observed: 12, completed: ["SELECT"] });
+        await t.assert.rejects(client.simple(twice, { maxBytes: 40 }), { code: "RESPONSE_TOO_LARGE", limit: "bytes", completed: ["SELECT"] });
+        await t.assert.rejects(client.simple("select 1; select pg_sleep(30)", { timeout: 200 }), { code: "QUERY_TIMEOUT" });
+        const controller = new AbortController();
+        const aborted = t.assert.rejects(client.simple("select 1; select pg_sleep(30)", { signal: controller.signal }), { code: "ABORTED" });
+        setTimeout(() => controller.abort(), 100);
+        await aborted;
+        await client.simple("create temp table copied (n int4)");
+        await t.assert.rejects(client.simple("select 1; copy copied from stdin; select 2"), { code: "COPY_NEEDS_COPY_CALL", completed: ["SELECT"] });
+        await t.assert.rejects(client.simple("copy (select generate_series(1, 100000)) to stdout; select 2"), { code: "COPY_NEEDS_COPY_CALL" });
+        await t.assert.rejects(client.simple("select '\0'"), { code: "INVALID_QUERY" });
+        await t.assert.rejects(client.simple(t.pgz.sql`select ${1}`), { code: "INVALID_QUERY" });
+        t.assert.deepEqual((await client.simple("select 1 as a")).map(({ rows }) => rows), [[{ a: 1 }]]);
+      }),
+  },
+  {
+    name: "describe gives parameter types and columns without running the statement",
+    run: (t) =>
+      withClient(t, async (client) => {
+        await client.exec("create temp table described (id int8 primary key, name text)");
+        const insert = "insert into described values ($1, $2) returning id, upper(name) as up";
+        const { parameterTypes, fields } = await client.describe(insert);
+        t.assert.deepEqual(parameterTypes, [20, 25]);
+        t.assert.deepEqual(fields.map(({ name, typeOid }) => [name, typeOid]), [["id", 20], ["up", 25]]);
+        t.assert.deepEqual((await client.query("table described")).rows, []);
+        const before = client.stats().receivedBytes;
+        t.assert.deepEqual((await client.describe(insert)).parameterTypes, [20, 25]);
+        t.assert.equal(client.stats().receivedBytes, before, "what is known is not asked again");
+        t.assert.deepEqual((await client.query({ text: insert, values: [1, "x"] })).rows, [{ id: "1", up: "X" }]);
+        t.assert.deepEqual(await client.describe("create temp table never (a int4)"), { parameterTypes: [], fields: [] });
+        await t.assert.rejects(client.describe("select * from no_such_table"), { code: "42P01" });
+        t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
+      }),
+  },
+];

@@ -77,9 +77,15 @@ export class Catalog {
 
   /** A value held this type, and what is known of it did not fit: everything is asked anew. */
   forget(oid: number): void {
+    if (oid < FIRST_OF_A_DATABASE) return;
     this.#types.clear();
     this.#complete = false;
-    if (oid >= FIRST_OF_A_DATABASE) this.#met.add(oid);
+    this.#met.add(oid);
+  }
+
+  /** Whether nothing has been forgotten since these were learned. */
+  knows(definitions: readonly Definition[]): boolean {
+    return definitions.every((definition) => this.#types.get(definition.oid) === definition);
   }
 }
 

@@ -22,6 +22,8 @@ const FIRST_OF_A_DATABASE = 10_000;
 const RECORD = 2249;
 const RECORD_ARRAY = 2287;
 const SERVERS = 100;
+/** Types that are asked for at once. Also what keeps the planner's estimate below the cost from which it compiles the query (jit_above_cost). */
+const MOST = 2_000;
 
 /** The core's decoder for a type of an extension: its own, or that of a built-in type with the same layout. */
 const EXTENSIONS: Readonly<Record<string, number>> = {
@@ -75,9 +77,15 @@ export class Catalog {
 
   /** A value held this type, and what is known of it did not fit: everything is asked anew. */
   forget(oid: number): void {
+    if (oid < FIRST_OF_A_DATABASE) return;
     this.#types.clear();
     this.#complete = false;
-    if (oid >= FIRST_OF_A_DATABASE) this.#met.add(oid);
+    this.#met.add(oid);
+  }
+
+  /** Whether nothing has been forgotten since these were learned. */
+  knows(definitions: readonly Definition[]): boolean {
+    return definitions.every((definition) => this.#types.get(definition.oid) === definition);
   }
 }
 
@@ -147,30 +155,28 @@ function definition([oid, how, name, parts, names]: Row): Definition | undefined
  */
 function sql(oids: readonly number[], all: boolean): string {
   const everything = all
-    ? `union select unnest(array[t.oid, t.typarray]) from pg_catalog.pg_type t left join pg_catalog.pg_class c on c.oid = t.typrelid
-       where t.oid >= ${FIRST_OF_A_DATABASE} and t.typelem = 0 and coalesce(c.relkind = 'c', true)`
+    ? `union (select unnest(array[t.oid, t.typarray]) from pg_catalog.pg_type t left join pg_catalog.pg_class c on c.oid = t.typrelid
+       where t.oid >= ${FIRST_OF_A_DATABASE} and t.typelem = 0 and coalesce(c.relkind = 'c', true) limit ${MOST})`
     : "";
+  const attributes = (what: string) => `array(select ${what} from pg_catalog.pg_attribute where attrelid = t.typrelid and attnum > 0 and not attisdropped order by attnum)`;
+  const parts = `case t.typtype
+    when 'd' then array[t.typbasetype]
+    when 'r' then (select array[rngsubtype] from ranges where rngtypid = t.oid)
+    when 'm' then (select array[rngtypid] from ranges where rngmultitypid = t.oid)
+    when 'c' then ${attributes("atttypid")}
+    else array[t.typelem] end`;
   return `with recursive ranges as (
     select rngtypid, rngsubtype, (pg_catalog.to_json(r)->>'rngmultitypid')::pg_catalog.oid as rngmultitypid from pg_catalog.pg_range r
-  ), types as (
-    select t.oid, t.typname, t.typrelid,
-      case when t.typcategory = 'A' and t.typelem <> 0 and t.typlen = -1 then 'A' when t.typtype <> 'b' then t.typtype::text else (
-        select e.extname from pg_catalog.pg_depend d join pg_catalog.pg_extension e on e.oid = d.refobjid and d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass
-        where d.classid = 'pg_catalog.pg_type'::pg_catalog.regclass and d.objid = t.oid and d.deptype = 'e' limit 1) end as how,
-      case t.typtype
-        when 'd' then array[t.typbasetype]
-        when 'r' then (select array[rngsubtype] from ranges where rngtypid = t.oid)
-        when 'm' then (select array[rngtypid] from ranges where rngmultitypid = t.oid)
-        when 'c' then array(select atttypid from pg_catalog.pg_attribute where attrelid = t.typrelid and attnum > 0 and not attisdropped order by attnum)
-        else array[t.typelem] end as parts
-    from pg_catalog.pg_type t
   ), needed as (
     select unnest(array[${oids.join()}]::pg_catalog.oid[]) as oid ${everything}
   ), reached(oid) as (
     select oid from needed union
-    select part.oid from reached join types using (oid) cross join lateral unnest(types.parts) as part(oid) where part.oid >= ${FIRST_OF_A_DATABASE}
+    select part.oid from reached join pg_catalog.pg_type t using (oid) cross join lateral unnest(${parts}) as part(oid) where part.oid >= ${FIRST_OF_A_DATABASE}
   )
-  select pg_catalog.json_agg(pg_catalog.json_build_array(oid::bigint, how, typname, parts::bigint[],
-    array(select attname from pg_catalog.pg_attribute where attrelid = typrelid and attnum > 0 and not attisdropped order by attnum)))
-  from reached join types using (oid)`;
+  select pg_catalog.json_agg(pg_catalog.json_build_array(t.oid::bigint,
+    case when t.typcategory = 'A' and t.typelem <> 0 and t.typlen = -1 then 'A' when t.typtype <> 'b' then t.typtype::text else (
+      select e.extname from pg_catalog.pg_depend d join pg_catalog.pg_extension e on e.oid = d.refobjid and d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass
+      where d.classid = 'pg_catalog.pg_type'::pg_catalog.regclass and d.objid = t.oid and d.deptype = 'e' limit 1) end,
+    t.typname, (${parts})::bigint[], ${attributes("attname")}))
+  from (select oid from reached limit ${MOST}) as first join pg_catalog.pg_type t using (oid)`;
 }

@@ -8,11 +8,12 @@ import { emit, type Observation } from "../observer.ts";
 import { connectionLost, reasonOf, tlsFailed } from "../sockets/contract.ts";
 import { EVENT, MORE, OUTPUT, ROWS, ROWS_FULL, type Column, type Core, type CoreConnection, type Event } from "./boundary.ts";
 import { sendCancelRequest } from "./cancel.ts";
-import type { Definition } from "./catalog.ts";
+import { catalogOf, type Definition } from "./catalog.ts";
 import type { Link } from "./dial.ts";
 import { checkNames } from "./form.ts";
 import { Operation, type Sink } from "./operation.ts";
 import { runtime } from "./runtime.ts";
+import { serverKey } from "./shapes.ts";
 
 /** From an abort to the next ReadyForQuery, and to the end of the cancel socket; after that the connection is in doubt. */
 const CANCEL_DEADLINE = 2_000;
@@ -293,7 +294,7 @@ export class Connection {
         break;
       case "shapeChanged":
         if (operation) {
-          operation.unknownType = event.typeOid;
+          catalogOf(serverKey(this.config)).forget(event.typeOid);
           const what = `The columns of this query, or the types in them, are not those that were learned (type ${event.typeOid}): run it again, or cast the column to text.`;
           this.#interrupt(operation, new ProtocolError("SHAPE_CHANGED", what));
         }

@@ -54,8 +54,6 @@ export class Operation {
   /** The first thing that went wrong. */
   error: PgzError | undefined;
   shape: LearnedShape | undefined;
-  /** The type that ended it with SHAPE_CHANGED. */
-  unknownType = 0;
   command = "";
   rowCount: number | null = null;
   /** Of output that went to the sink. */

@@ -27,7 +27,7 @@ export async function execute(
   /** What went wrong the first time, by what was known then. */
   let before: { readonly shape: Shape; readonly error: unknown; readonly prepared: boolean } | undefined;
   for (;;) {
-    const known = before ? undefined : shapes.get(server, text);
+    const known = before ? undefined : cached(server, text);
     const shape = known ?? (await learn(call, connection, server, text));
     if (!shape) return undefined;
     // Learned anew it is what it was, so it was not to blame; unless a prepared statement was, lost or made for other types.
@@ -57,10 +57,7 @@ export async function execute(
       if (!operation.truncated) throw lost;
     });
     const { error, bound } = operation;
-    if (error?.code === "SHAPE_CHANGED") {
-      shapes.forget(server, text);
-      catalogOf(server).forget(operation.unknownType);
-    }
+    if (error?.code === "SHAPE_CHANGED") shapes.forget(server, text);
     if (call.finished) return undefined;
     if (!error) return operation;
     // Behind BindComplete something may have run, and been committed (DO and CALL can); before it nothing has.
@@ -78,7 +75,13 @@ export async function execute(
 /** What the isolate knows of the statement, or what the server says now; `undefined` when the call was over before. */
 export async function describe(call: Caller, connection: Connection, text: string): Promise<Shape | undefined> {
   const server = serverKey(connection.config);
-  return shapes.get(server, text) ?? learn(call, connection, server, text);
+  return cached(server, text) ?? learn(call, connection, server, text);
+}
+
+/** What is known of a statement, unless a type that it returns has turned out to be another by now. */
+function cached(server: string, text: string): Shape | undefined {
+  const shape = shapes.get(server, text);
+  return shape?.types.length && !catalogOf(server).knows(shape.types) ? undefined : shape;
 }
 
 /** Asks the server for the statement's types; `undefined` when the call was over before. */

@@ -56,6 +56,11 @@ test("a core is told all that it must know, sorted, and nothing twice", () => {
   define(handle, known, catalog.definitions(columns(20001)));
   define(handle, known, catalog.definitions(columns(20003)));
   define(handle, known, catalog.definitions(columns(20002)));
+  const all = catalog.definitions(columns(20003));
+  expect(catalog.knows(all)).toBe(true);
+  catalog.forget(20001);
+  expect(catalog.knows(all)).toBe(false);
+  expect(catalog.knows([])).toBe(true);
   expect(told).toEqual([
     [Uint32Array.of(20001, 0, 25, 0), new Uint32Array(), ""],
     // Lengths of names are those of UTF-8.

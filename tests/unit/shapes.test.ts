@@ -57,6 +57,14 @@ test("what two calls learned alike is one shape, what differs replaces it", () =
   expect(cache.size).toBe(1);
 });
 
+test("types that were learned again make another shape, though they are what they were", () => {
+  const cache = new ShapeCache();
+  const type = { oid: 20001, code: 0, of: 25, parts: [], names: [] };
+  const first = cache.put("server", "select 1", { ...learned(20001), types: [type] });
+  expect(cache.put("server", "select 1", { ...learned(20001), types: [type] })).toBe(first);
+  expect(cache.put("server", "select 1", { ...learned(20001), types: [{ ...type }] })).not.toBe(first);
+});
+
 test("the least recently used shape goes first", () => {
   const cache = new ShapeCache(2);
   cache.put("server", "a", learned(23));

@@ -125,10 +125,14 @@ export const types: Case[] = [
         await client.exec(`create table ${s}.pairs (p ${s}.pair)`);
         await client.exec(`insert into ${s}.pairs values (row(1, 'x'))`);
         const sql = `select p from ${s}.pairs`;
+        const other = `select array_agg(p) as a from ${s}.pairs`;
         t.assert.equal(await lines(client, sql), '{"p":{"a":1,"b":"x"}}\n');
+        t.assert.equal(await lines(client, other), '{"a":[{"a":1,"b":"x"}]}\n');
         await client.exec(`alter type ${s}.pair add attribute c int cascade`);
         await t.assert.rejects(lines(client, sql), { code: "SHAPE_CHANGED" });
         t.assert.equal(await lines(client, sql), '{"p":{"a":1,"b":"x","c":null}}\n');
+        // Other statements that return it have heard of it.
+        t.assert.equal(await lines(client, other), '{"a":[{"a":1,"b":"x","c":null}]}\n');
       }),
   },
   {

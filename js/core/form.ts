@@ -101,6 +101,16 @@ export interface ValueForm extends Form {
 
 /** The form of rows that become JavaScript values. */
 export function valueForm(config: Config, options: ValueOptions): ValueForm {
+  for (const name in options) if (options[name as keyof ValueOptions] !== undefined) return newValueForm(config, options);
+  // Most calls have no options: theirs is made once.
+  let form = usual.get(config);
+  if (!form) usual.set(config, (form = newValueForm(config, options)));
+  return form;
+}
+
+const usual = new WeakMap<Config, ValueForm>();
+
+function newValueForm(config: Config, options: ValueOptions): ValueForm {
   const dates = callOption(config, "dates", options.dates);
   if (dates === "temporal" && !temporal()) throw new UsageError("UNSUPPORTED_ON_RUNTIME", `${runtime().name} has no Temporal: option "dates" can be "string" or "date".`);
   const form = withOptions(config, options, ROWS_COLUMNS | (callOption(config, "json", options.json) === "text" ? JSON_AS_STRING : 0), "string", "");

@@ -118,6 +118,7 @@ const headOf = (width: number) => (4 + width + 7) & ~7;
 
 /** The server's text keeps a leading U+FEFF; what is no UTF-8 shows as U+FFFD. */
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+const strict = new TextDecoder("utf-8", { ignoreBOM: true, fatal: true });
 /** Used again and again: new memory per batch costs more in collections than the copy. */
 let scratch = slotsIn(new Uint8Array(1 << 10));
 /** Larger batches have memory of their own. */
@@ -126,7 +127,7 @@ const NONE: readonly unknown[] = [];
 
 /** `own`: code of the user's runs meanwhile, which might get here again. */
 function open(view: Uint8Array, own: boolean): Batch {
-  const end = view.length - 16;
+  const end = view.length - 12;
   const number = (at: number) => (view[at]! | (view[at + 1]! << 8) | (view[at + 2]! << 16) | (view[at + 3]! << 24)) >>> 0;
   const json = end - number(end + 8);
   const text = json - number(end + 4);
@@ -136,13 +137,21 @@ function open(view: Uint8Array, own: boolean): Batch {
     if (scratch.bytes.length < text) slots = scratch = slotsIn(new Uint8Array(2 * text));
     slots.bytes.set(view.subarray(0, text));
   }
-  const invalid = number(end + 12) ? view.slice(text, json) : undefined;
-  let at = 0;
   return {
     rowCount: number(end),
     slots,
-    text: text < json ? decoder.decode(view.subarray(text, json)) : "",
+    ...textsOf(view.subarray(text, json)),
     json: json < end ? (JSON.parse(decoder.decode(view.subarray(json, end))) as unknown[]) : NONE,
-    textOf: invalid && ((length) => decoder.decode(invalid.subarray(at, (at += length)))),
   };
+}
+
+function textsOf(bytes: Uint8Array): Pick<Batch, "text" | "textOf"> {
+  try {
+    return { text: bytes.length ? strict.decode(bytes) : "", textOf: undefined };
+  } catch {
+    // Not UTF-8, so the units are wrong: one by one.
+    const kept = bytes.slice();
+    let at = 0;
+    return { text: "", textOf: (length) => decoder.decode(kept.subarray(at, (at += length))) };
+  }
 }

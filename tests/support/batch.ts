@@ -13,7 +13,6 @@ export function batchOf(kinds: readonly number[], rows: readonly (readonly unkno
   const pieces: Uint8Array[] = [];
   const texts: Uint8Array[] = [];
   const json: unknown[] = [];
-  let invalid = 0;
   for (const row of rows) {
     kinds.forEach((kind, index) => {
       const value = row[index];
@@ -21,7 +20,6 @@ export function batchOf(kinds: readonly number[], rows: readonly (readonly unkno
       const slot = new DataView(new ArrayBuffer(8));
       if (kind === TEXT) {
         const text = typeof value === "string" ? new TextEncoder().encode(value) : ((value ?? new Uint8Array(0)) as Uint8Array);
-        if (value !== null && typeof value !== "string") invalid = 1;
         texts.push(text);
         slot.setInt32(0, value === null ? -1 : typeof value === "string" ? value.length : text.length, true);
         slot.setInt32(4, value === null ? -1 : text.length, true);
@@ -35,6 +33,6 @@ export function batchOf(kinds: readonly number[], rows: readonly (readonly unkno
   }
   const text = Buffer.concat(texts);
   const array = json.length ? new TextEncoder().encode(JSON.stringify(json)) : new Uint8Array(0);
-  const tail = new Uint8Array(Uint32Array.of(rows.length, text.length, array.length, invalid).buffer);
+  const tail = new Uint8Array(Uint32Array.of(rows.length, text.length, array.length).buffer);
   return new Uint8Array(Buffer.concat([head, ...pieces, text, array, tail]));
 }

@@ -13,8 +13,4 @@ import { stream } from "./stream.ts";
 import { types } from "./types.ts";
 import { usage } from "./usage.ts";
 
-<<<<<<< HEAD
 export const cases: Case[] = [...connecting, ...query, ...rows, ...stream, ...formats, ...cancel, ...caps, ...types, ...usage, ...observer, ...statements, ...cursor];
-=======
-export const cases: Case[] = [...connecting, ...query, ...stream, ...formats, ...cancel, ...caps, ...types, ...usage, ...observer, ...statements, ...cursor];
->>>>>>> 3bea3e8d3f845131826dd17e2ee103fba875198b

@@ -45,7 +45,7 @@ export interface ClientStats extends BoundaryStats {
   readonly errors: number;
   /** Returned or changed by calls that are over, as the command tags say. */
   readonly rows: number;
-  /** Of encoded output of calls that are over; for objects, of the JSON that they were made from. */
+  /** Of encoded output of calls that are over; for objects, of the batches that they were made from. */
   readonly bytes: number;
   /** CancelRequests sent. */
   readonly cancels: number;

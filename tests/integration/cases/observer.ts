@@ -231,7 +231,7 @@ export const observer: Case[] = [
       t.assert.equal(lazy.stats().state, "busy");
       await running;
       const { queries, errors, rows, bytes, cancels, transactionStatus, receivedBytes } = lazy.stats();
-      t.assert.deepEqual({ queries, errors, rows, bytes, cancels, transactionStatus }, { queries: 6, errors: 2, rows: 5, bytes: 32, cancels: 1, transactionStatus: "T" });
+      t.assert.deepEqual({ queries, errors, rows, bytes, cancels, transactionStatus }, { queries: 6, errors: 2, rows: 5, bytes: 88, cancels: 1, transactionStatus: "T" });
       t.assert.equal(receivedBytes > 0, true);
       await lazy.close();
       t.assert.equal(lazy.stats().state, "closed");

@@ -17,7 +17,6 @@ use crate::protocol::writer::decimal;
 use alloc::borrow::ToOwned;
 use alloc::string::String;
 use alloc::vec::Vec;
-use base64ct::{Base64, Encoding};
 use core::mem;
 use hmac::{Hmac, KeyInit, Mac, digest::CtOutput};
 use sha2::{Digest, Sha256};
@@ -35,6 +34,8 @@ const MIN_CLIENT_NONCE: usize = 16;
 
 /// `biws` is base64("n,,"), the gs2 header: the client does not support channel binding.
 const CLIENT_FINAL_BEGINNING: &[u8] = b"c=biws,r=";
+
+const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// What server-first-message asks for: derive [`salted_password`] with these, here or outside.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -396,17 +397,55 @@ fn server_error(message: &[u8]) -> ScramError {
     ScramError::ServerError { value }
 }
 
+/// Base64 as RFC 4648 has it: padded, and no bits set where none belong. (The crates do it without branches over the bytes, for secrets;
+/// what goes through here stands on the wire.)
 fn decode(base64: &[u8]) -> Option<Vec<u8>> {
-    let mut bytes = alloc::vec![0; base64.len()];
-    let length = Base64::decode(base64, &mut bytes).ok()?.len();
-    bytes.truncate(length);
+    let mut bytes = Vec::new();
+    let (quads, []) = base64.as_chunks::<4>() else {
+        return None;
+    };
+    for (at, quad) in quads.iter().enumerate() {
+        let padding = match quad {
+            [.., b'=', b'='] => 2,
+            [.., b'='] => 1,
+            _ => 0,
+        };
+        if padding > 0 && at.saturating_add(1) < quads.len() {
+            return None;
+        }
+        let mut bits = 0_u32;
+        for (place, letter) in quad.iter().enumerate() {
+            let value = match letter {
+                b'=' if place.saturating_add(padding) >= 4 => 0,
+                _ => BASE64.iter().position(|known| known == letter)?,
+            };
+            bits = bits << 6 | value as u32;
+        }
+        let [_, triple @ ..] = bits.to_be_bytes();
+        let (wanted, rest) = triple.split_at_checked(3_usize.saturating_sub(padding))?;
+        if rest.iter().any(|byte| *byte != 0) {
+            return None;
+        }
+        bytes.extend_from_slice(wanted);
+    }
     Some(bytes)
 }
 
-fn encode(hash: &[u8; 32]) -> [u8; 44] {
-    let mut base64 = [0; 44];
-    // 44 characters are what 32 bytes take: it cannot fail.
-    let _ = Base64::encode(hash, &mut base64);
+fn encode(bytes: &[u8]) -> Vec<u8> {
+    let mut base64 = Vec::new();
+    for chunk in bytes.chunks(3) {
+        let mut triple = [0; 3];
+        for (slot, byte) in triple.iter_mut().zip(chunk) {
+            *slot = *byte;
+        }
+        let [a, b, c] = triple;
+        let bits = u32::from_be_bytes([0, a, b, c]);
+        for place in 0..4_usize {
+            let value = bits >> (18 - 6 * place) & 63;
+            let letter = BASE64.get(value as usize).filter(|_| place <= chunk.len());
+            base64.push(*letter.unwrap_or(&b'='));
+        }
+    }
     base64
 }
 
@@ -923,6 +962,14 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn base64_is_that_of_the_crate(bytes: Vec<u8>, text in "[A-Da-d+/=]{0,12}") {
+            let encoded = encode(&bytes);
+            prop_assert_eq!(encoded.clone(), STANDARD.encode(&bytes).into_bytes());
+            prop_assert_eq!(decode(&encoded), Some(bytes));
+            prop_assert_eq!(decode(text.as_bytes()), STANDARD.decode(&text).ok());
+        }
+
         /// The proof convinces a server that stores the verifier of the same password, and of no
         /// other.
         #[test]

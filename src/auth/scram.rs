@@ -12,16 +12,14 @@
 //! Nothing is kept that outlives its use: after client-final-message only the signature expected
 //! from the server remains.
 
+use super::hmac_sha_256::{Key, sha_256};
 use crate::error::Reason;
 use crate::protocol::writer::decimal;
 use alloc::borrow::ToOwned;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::hint::black_box;
 use core::mem;
-use hmac::{Hmac, KeyInit, Mac, digest::CtOutput};
-use sha2::{Digest, Sha256};
-
-type HmacSha256 = Hmac<Sha256>;
 
 /// A server message that is longer is refused before it is read: PostgreSQL sends fewer than 100
 /// bytes, and the nonce in it goes back to the server (CVE-2026-6665 was a buffer overflow on a
@@ -188,15 +186,16 @@ impl Scram {
         self.append(&[b",", &message]);
         let auth_message = mem::take(&mut self.auth_message);
 
-        let client_key = sign(salted_password, b"Client Key");
-        let stored_key = Sha256::digest(client_key);
-        let mut proof = sign(&stored_key, &auth_message);
+        let salted_password = Key::new(salted_password);
+        let client_key = salted_password.sign(b"Client Key");
+        let stored_key = sha_256(&client_key);
+        let mut proof = Key::new(&stored_key).sign(&auth_message);
         // ClientProof := ClientKey XOR ClientSignature
         for (byte, key) in proof.iter_mut().zip(client_key) {
             *byte ^= key;
         }
-        let server_key = sign(salted_password, b"Server Key");
-        self.server_signature = sign(&server_key, &auth_message);
+        let server_key = salted_password.sign(b"Server Key");
+        self.server_signature = Key::new(&server_key).sign(&auth_message);
 
         message.extend_from_slice(b",p=");
         message.extend_from_slice(&encode(&proof));
@@ -218,13 +217,14 @@ impl Scram {
         )?;
         attributes.only_extensions()?;
         let verifier = decode(verifier).unwrap_or_default();
-        let Ok(verifier) = <[u8; 32]>::try_from(verifier.as_slice()) else {
+        if verifier.len() != self.server_signature.len() {
             return Err(malformed(
                 "the signature in server-final-message is not 32 bytes of base64",
             ));
-        };
-        let ours: CtOutput<HmacSha256> = CtOutput::new(self.server_signature.into());
-        if ours != CtOutput::new(verifier.into()) {
+        }
+        let pairs = verifier.iter().zip(&self.server_signature);
+        let difference = pairs.fold(0, |difference, (theirs, ours)| difference | (theirs ^ ours));
+        if black_box(difference) != 0 {
             return Err(ScramError::ServerSignatureMismatch);
         }
         Ok(())
@@ -312,7 +312,16 @@ impl ScramError {
 /// PBKDF2-HMAC-SHA-256, one block: `Hi(password, salt, iterations)` of RFC 5802. The caller has
 /// bounded `iterations`; 0 counts as 1.
 pub fn salted_password(password: &[u8], salt: &[u8], iterations: u32) -> [u8; 32] {
-    pbkdf2::pbkdf2_hmac_array::<Sha256, 32>(password, salt, iterations)
+    let key = Key::new(password);
+    let mut block = key.sign(&concat(&[salt, &[0, 0, 0, 1]]));
+    let mut sum = block;
+    for _ in 1..iterations {
+        block = key.sign(&block);
+        for (byte, other) in sum.iter_mut().zip(block) {
+            *byte ^= other;
+        }
+    }
+    sum
 }
 
 /// What remains of `a=value,b=value`; `None` behind the last.
@@ -457,23 +466,13 @@ fn concat(parts: &[&[u8]]) -> Vec<u8> {
     parts.concat()
 }
 
-/// HMAC-SHA-256 under a key of 32 bytes. HMAC pads a key with zeros up to its block of 64 bytes; done here because that constructor
-/// cannot fail.
-fn sign(key: &[u8], message: &[u8]) -> [u8; 32] {
-    let mut block = [0; 64];
-    for (slot, byte) in block.iter_mut().zip(key) {
-        *slot = *byte;
-    }
-    let mut mac = HmacSha256::new(&block.into());
-    mac.update(message);
-    mac.finalize().into_bytes().into()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use base64::{Engine, engine::general_purpose::STANDARD};
+    use hmac::{Hmac, KeyInit, Mac};
     use proptest::prelude::*;
+    use sha2::{Digest, Sha256};
     use std::format;
 
     const MAX: u32 = 100_000;
@@ -937,6 +936,13 @@ mod tests {
         assert_eq!(detail(first("e=invalid-proof")), "invalid-proof");
         assert!(detail(first("")).contains("begin with a nonce (r=)"));
         assert_eq!(ScramError::OutOfOrder.detail(), "");
+    }
+
+    /// By the crate, so that the two sides have nothing in common.
+    fn sign(key: &[u8; 32], message: &[u8]) -> [u8; 32] {
+        let mut mac = Hmac::<Sha256>::new_from_slice(key).unwrap();
+        mac.update(message);
+        mac.finalize().into_bytes().into()
     }
 
     /// The server's half, with nothing but the verifier it stores: RFC 5802 section 3.

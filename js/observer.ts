@@ -35,7 +35,7 @@ export interface QueryEnd extends QueryStart {
   readonly waitMs: number;
   /** Returned or changed, as the command tags say; `null` where none did, as after an error. */
   readonly rows: number | null;
-  /** Of encoded output; for objects, of the JSON that they were made from. */
+  /** Of encoded output; for objects, of the batches that they were made from. */
   readonly bytes: number;
   /** The command tag's words; `""` for an empty query, and where the statement did not come to its end. */
   readonly command: string;

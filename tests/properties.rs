@@ -297,7 +297,7 @@ proptest! {
         let types: Vec<u32> = columns.iter().map(|at| TYPES[at.index(TYPES.len())]).collect();
         let columns = types.iter().map(|type_oid| ColumnDescription { name: b"a\"b", type_oid: *type_oid, format_code: 1 });
         let form = if ndjson { RowFormat::Ndjson } else { RowFormat::Arrays };
-        let plan = DEFINED.with(|types| Plan::with_types(columns, form.into(), types)).unwrap();
+        let plan = DEFINED.with(|types| Plan::with_types(&columns.clone().collect::<Vec<_>>(), form.into(), types)).unwrap();
         let mut body = (fields.len() as u16).to_be_bytes().to_vec();
         for field in &fields {
             body.extend(field.as_ref().map_or(-1, |value| value.len() as i32).to_be_bytes());

@@ -333,7 +333,7 @@ pub(super) fn new_plan(
         type_oid: column.type_oid,
         format_code: column.format_code,
     });
-    Plan::with_types(columns, format, types)
+    Plan::with_types(&columns.collect::<Vec<_>>(), format, types)
 }
 
 fn close(flight: &mut Vec<u8>, statements: &mut Statements) -> Result<usize, TooLong> {

@@ -3,7 +3,16 @@
 //! Quoted is what holds a quote, a comma, CR or LF, and the empty text, which else would be a NULL. No escape characters.
 
 use crate::types::output::{BLOCK, Writer, padded};
-use crate::types::{Cell, Encoder, InvalidValue};
+use crate::types::{Cell, Encoder, InvalidValue, Strings, oid};
+
+/// Whether a type's JSON is its cell too. Not floats and numeric: their NaN is a JSON string.
+pub(super) fn is_json(type_oid: u32, strings: Strings) -> bool {
+    match type_oid {
+        oid::INT8 => !strings.int8,
+        oid::BOOL | oid::INT2 | oid::INT4 | oid::OID => true,
+        _ => false,
+    }
+}
 
 /// Appends one value that is not NULL.
 #[inline(never)]
@@ -133,8 +142,8 @@ fn hexadecimal(digits: Option<&[u8]>) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::json_string;
     use crate::types::output::{Output, Target};
-    use crate::types::{Strings, json_string, oid};
     use alloc::string::String;
     use alloc::vec::Vec;
     use proptest::prelude::*;

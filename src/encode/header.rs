@@ -1,6 +1,6 @@
 //! What stands before the first row: the names of the columns, in the style of the format.
 
-use super::{RowForm, RowFormat};
+use super::{ColumnDescription, RowForm, RowFormat};
 use crate::protocol::writer::decimal;
 use crate::types::json_string;
 use crate::types::output::{Output, Target};
@@ -9,9 +9,9 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// The names to use. With `rename` each is used once: the second `id` becomes `id_2`, or the next number that is free.
-pub(super) fn names<'a>(names: impl Iterator<Item = &'a [u8]>, rename: bool) -> Vec<Cow<'a, [u8]>> {
+pub(super) fn names<'a>(columns: &[ColumnDescription<'a>], rename: bool) -> Vec<Cow<'a, [u8]>> {
     let mut used: Vec<Cow<'a, [u8]>> = Vec::new();
-    for name in names {
+    for &ColumnDescription { name, .. } in columns {
         let mut unique = Cow::Borrowed(name);
         let mut number = 1_u32;
         while rename && used.contains(&unique) {
@@ -61,8 +61,14 @@ mod tests {
     use super::*;
     use alloc::string::String;
 
-    fn renamed(given: &[&str]) -> Vec<String> {
-        names(given.iter().map(|name| name.as_bytes()), true)
+    fn renamed(given: &[&'static str]) -> Vec<String> {
+        let column = |name: &&'static str| ColumnDescription {
+            name: name.as_bytes(),
+            type_oid: 0,
+            format_code: 0,
+        };
+        let columns: Vec<_> = given.iter().map(column).collect();
+        names(&columns, true)
             .iter()
             .map(|name| String::from_utf8(name.to_vec()).unwrap())
             .collect()

@@ -116,6 +116,8 @@ pub struct Plan {
     closing: Few,
     /// A row without columns.
     empty: Few,
+    /// How much of `null` a NULL is: nothing in CSV.
+    null: usize,
     /// Behind the last row.
     tail: &'static [u8],
 }
@@ -146,6 +148,8 @@ struct Column {
     lead: Lead,
     encoder: Encoder,
     kind: Kind,
+    /// In CSV, and not the same there as in JSON.
+    is_cell: bool,
 }
 
 /// All that stands between the value before and this one: `{"id":`, `,"n m":`, `[`, `,`. In whole blocks, so that writing a usual one
@@ -230,15 +234,15 @@ impl RowFormat {
 impl Plan {
     /// The plan for columns in the order of RowDescription. The error: a column in a binary form that nobody asked for.
     pub fn new<'a>(
-        columns: impl Iterator<Item = ColumnDescription<'a>> + Clone,
+        columns: impl Iterator<Item = ColumnDescription<'a>>,
         form: RowForm,
     ) -> Result<Plan, UnknownBinary> {
-        Plan::with_types(columns, form, &Types::default())
+        Plan::with_types(&columns.collect::<Vec<_>>(), form, &Types::default())
     }
 
     /// The same where more types are known than the built-in ones.
-    pub fn with_types<'a>(
-        columns: impl Iterator<Item = ColumnDescription<'a>> + Clone,
+    pub fn with_types(
+        columns: &[ColumnDescription<'_>],
         form: RowForm,
         types: &Types,
     ) -> Result<Plan, UnknownBinary> {
@@ -249,14 +253,12 @@ impl Plan {
             empty,
             tail,
         } = form.format.layout();
-        let names = header::names(
-            columns.clone().map(|column| column.name),
-            form.rename_duplicates,
-        );
+        let names = header::names(columns, form.rename_duplicates);
+        let csv = form.format == RowFormat::Csv;
         let mut plans = Vec::new();
-        for (column, name) in columns.zip(&names) {
+        for (column, name) in columns.iter().zip(&names) {
             let opening = if plans.is_empty() { opening } else { b"," };
-            let ColumnDescription {
+            let &ColumnDescription {
                 type_oid,
                 format_code,
                 ..
@@ -265,6 +267,7 @@ impl Plan {
             plans.push(Column {
                 lead: Lead::new(opening, keys.then_some(name)),
                 kind: Kind::new(type_oid, format_code, &encoder, form.strings),
+                is_cell: csv && !csv::is_json(type_oid, form.strings),
                 encoder,
             });
         }
@@ -274,13 +277,14 @@ impl Plan {
             head: header::head(form, &names),
             closing: Few::new(closing),
             empty: Few::new(empty),
+            null: if csv { 0 } else { 4 },
             tail,
         })
     }
 
     /// For a statement that returns no rows.
     pub fn without_columns(form: RowForm) -> Option<Plan> {
-        Plan::new(core::iter::empty(), form).ok()
+        Plan::with_types(&[], form, &Types::default()).ok()
     }
 
     /// What [`Plan::finish`] writes behind the last row.
@@ -363,45 +367,22 @@ impl Plan {
     /// Appends one whole row, not the first. `body` is that of DataRow: int16 count, then per column int32 length (-1: NULL) and bytes.
     /// On an error `out` may end in a part of the row; the caller truncates.
     pub fn encode_row(&self, body: &[u8], out: &mut impl Target) -> Result<(), RowError> {
-        if self.form.format == RowFormat::Csv {
-            return out.write(|out| self.append_csv_row(body, out));
-        }
-        out.write(|out| {
-            self.append_row(
-                body,
-                out,
-                |column, value, readable, out| column.encoder.append(value, readable, out),
-                b"null",
-            )
-        })
-    }
-
-    #[inline(never)]
-    fn append_csv_row(&self, body: &[u8], out: &mut Writer<'_>) -> Result<(), RowError> {
-        self.append_row(
-            body,
-            out,
-            |column, value, _, out| csv::append(&column.encoder, value, out),
-            b"",
-        )
+        out.write(|out| self.append_row(body, out))
     }
 
     #[inline(always)]
-    fn append_row<const N: usize>(
-        &self,
-        body: &[u8],
-        out: &mut Writer<'_>,
-        append: impl Fn(&Column, &[u8], &[u8], &mut Writer<'_>) -> Result<(), InvalidValue>,
-        null: &[u8; N],
-    ) -> Result<(), RowError> {
+    fn append_row(&self, body: &[u8], out: &mut Writer<'_>) -> Result<(), RowError> {
         self.for_each_field(body, |column, value, readable| {
             column.lead.append(out);
             match value {
-                Some(value) => append(column, value, readable, out),
                 None => {
-                    out.put(null);
+                    out.put_block(b"null", self.null);
                     Ok(())
                 }
+                Some(value) if column.is_cell => {
+                    out.lend(|out| csv::append(&column.encoder, value, out))
+                }
+                Some(value) => column.encoder.append(value, readable, out),
             }
         })?;
         let end = if self.columns.is_empty() {

@@ -107,19 +107,28 @@ export class Rows<Row> implements AsyncIterable<Row> {
     const batches = this.#iterate(0);
     let batch: Row[] = [];
     let at = 0;
+    /** Calls of next() that do not wait for each other take their turns. */
+    let turn: Promise<unknown> = Promise.resolve();
+    let waiting = 0;
+    let left = false;
     const more = async (): Promise<IteratorResult<Row, undefined>> => {
-      // Calls of next() that do not wait for each other find the batch of the one before.
-      while (at >= batch.length) {
+      if (at >= batch.length) {
         const { done, value } = await batches.next();
-        if (done) return { done, value: undefined };
-        if (at >= batch.length) [batch, at] = [value, 0];
-        else [batch, at] = [[...batch.slice(at), ...value], 0];
+        if (done || left) return { done: true, value: undefined };
+        [batch, at] = [value, 0];
       }
       return { done: false, value: batch[at++]! };
     };
     return {
-      next: () => (at < batch.length ? Promise.resolve({ done: false, value: batch[at++]! }) : more()),
-      return: () => {
+      next() {
+        if (!waiting && at < batch.length) return Promise.resolve({ done: false, value: batch[at++]! });
+        waiting++;
+        const result = turn.then(more).finally(() => waiting--);
+        turn = result.catch(() => {});
+        return result;
+      },
+      return() {
+        left = true;
         batch = [];
         return batches.return!() as Promise<IteratorReturnResult<undefined>>;
       },

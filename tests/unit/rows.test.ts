@@ -1,0 +1,59 @@
+// The queue between the pump and a loop, and the iterators over it. What a server sees of them is in tests/integration/cases/rows.ts.
+import { expect, test } from "vitest";
+import { RowQueue, Rows } from "../../js/core/rows.ts";
+import { UsageError } from "../../js/errors.ts";
+
+function open(size = 0) {
+  const queue = new RowQueue<number>(size);
+  let left = 0;
+  const rows = new Rows<number>(() => ({ queue, leave: () => left++ }));
+  return { queue, rows, left: () => left };
+}
+
+test("next() that is called without waiting gets each row once, in order", async () => {
+  const { queue, rows } = open();
+  const iterator = rows[Symbol.asyncIterator]();
+  const waiting = [iterator.next(), iterator.next(), iterator.next(), iterator.next()];
+  queue.write([1]);
+  await null;
+  queue.write([2, 3]);
+  queue.end();
+  const got = (await Promise.all(waiting)).map(({ value }) => value);
+  expect(got).toEqual([1, 2, 3, undefined]);
+});
+
+test("it is full from the first batch that waits until it has been taken", async () => {
+  const queue = new RowQueue<number>(2);
+  queue.write([1]);
+  expect(queue.full()).toBeUndefined();
+  queue.write([2, 3]);
+  let released = false;
+  void queue.full()!.then(() => (released = true));
+  expect(await queue.take()).toEqual([1, 2]);
+  await null;
+  expect(released).toBe(true);
+  expect(queue.full()).toBeUndefined();
+  queue.end();
+  expect(await queue.take()).toEqual([3]);
+  expect(await queue.take()).toBeUndefined();
+});
+
+test("an error drops what waits and ends the loop", async () => {
+  const { queue, rows } = open(1);
+  const iterator = rows.batches(1)[Symbol.asyncIterator]();
+  queue.write([1, 2]);
+  expect(await iterator.next()).toEqual({ done: false, value: [1] });
+  queue.fail(new UsageError("INVALID_OPTION", "mine"));
+  await expect(iterator.next()).rejects.toMatchObject({ message: "mine" });
+  expect(await iterator.next()).toEqual({ done: true, value: undefined });
+});
+
+test("a loop that is left says so, once", async () => {
+  const { queue, rows, left } = open();
+  queue.write([1, 2]);
+  for await (const row of rows) {
+    expect(row).toBe(1);
+    break;
+  }
+  expect(left()).toBe(1);
+});

@@ -296,7 +296,7 @@ mod tests {
         refused(oid::HSTORE, &[0, 0, 0, 1, 0xff, 0xff, 0xff, 0xff]);
     }
 
-    /// What pgvector 0.8 sends for `'[1,2.5,-3]'`.
+    /// The layout that pgvector 0.8 sends (bytes made by hand) for `'[1,2.5,-3]'`.
     #[test]
     fn vectors() {
         let mut value = Vec::from([0, 3, 0, 0]);

@@ -6,11 +6,11 @@ import { callOption, oneOf, resolveConfig, type Config, type ConnectInput, type 
 import { AbortError, ResponseTooLargeError, UsageError, type PgzError } from "./errors.ts";
 import { RENAME_DUPLICATES, ROWS_NONE, type BoundaryStats, type Column } from "./core/boundary.ts";
 import { Call, type Outcome } from "./core/call.ts";
-import { Collector } from "./core/collect.ts";
+import { Collector, decoderOf } from "./core/collect.ts";
 import { within, type Connection } from "./core/connection.ts";
 import { Cursor } from "./core/cursor.ts";
-import { outputForm, uniqueNames, valueForm, type Form, type FormatOptions, type RowOptions, type ValueForm, type ValueOptions } from "./core/form.ts";
-import { rowDecoder, type RowDecoder, type RowMode } from "./core/objects.ts";
+import { outputForm, uniqueNames, valueForm, type Form, type FormatOptions, type RowOptions, type ValueOptions } from "./core/form.ts";
+import type { RowDecoder } from "./core/objects.ts";
 import type { Sink, Truncation } from "./core/operation.ts";
 import { resultStream } from "./core/result-stream.ts";
 import { runtime, type ByteChannel } from "./core/runtime.ts";
@@ -127,26 +127,12 @@ export class Client {
     const options = ((!Array.isArray(input) && rest[0]) || {}) as QueryOptions;
     const mode = oneOf("object", "array")(options.rowMode ?? "object", "rowMode");
     const form = valueForm(this.#config, options);
-    let batches: Row[][] = [];
-    let fields: readonly Column[] = [];
-    let decode: RowDecoder | undefined;
-    const sink = (): Sink => ({
-      unique: form.unique,
-      columns: (given) => {
-        fields = given;
-        decode = decoderOf(given, form, mode);
-        batches = [];
-      },
-      rows: (view) => {
-        const batch = decode!(view) as Row[];
-        batches.push(batch);
-      },
-    });
+    const rows = new Collector<Row>(form, mode);
     return this.#run(query.text, options, async (call: Call<QueryResult<Row>>, connection) => {
-      const ended = await execute(call, connection, query, form, sink);
+      const ended = await execute(call, connection, query, form, () => rows.sink);
       if (!ended) return;
       const { rowCount, command, truncated } = ended;
-      call.succeed({ rows: joined(batches), rowCount, command, fields, ...(truncated && { truncated }) });
+      call.succeed({ rows: rows.take(), rowCount, command, fields: rows.fields, ...(truncated && { truncated }) });
     });
   }
 
@@ -311,6 +297,7 @@ export class Client {
     // The runtime's own channel is the fastest body (workerd), and the only one that tells the old workerd's Worker that its client
     // has left; a reader in JavaScript would get it in other pieces and with untyped errors, so `stream` does without.
     const body = await this.#openStream(input, form, options, runtime().responseBody?.());
+    // "manual" is workerd's word for a body that is compressed already; others do not look at it.
     return new Response(options.gzip ? compressed(body) : body, { status, headers, ...(options.gzip && { encodeBody: "manual" }) });
   }
 
@@ -465,24 +452,6 @@ function finished(document: ToonDocument, { limits: [, value] }: Form): Uint8Arr
   const bytes = document.finish();
   if (value && bytes.length > value) throw new ResponseTooLargeError({ limit: "bytes", value, observed: bytes.length });
   return bytes;
-}
-
-/** All the rows. Growing one array instead costs as much as decoding narrow rows does, and so does `flat`. */
-function joined<Row>(batches: Row[][]): Row[] {
-  while (batches.length > 1) {
-    const longer: Row[][] = [];
-    // Few enough for arguments.
-    for (let at = 0; at < batches.length; at += 1000) longer.push(([] as Row[]).concat(...batches.slice(at, at + 1000)));
-    batches = longer;
-  }
-  return batches[0] ?? [];
-}
-
-/** What makes rows of these columns, under the names that they have there. */
-function decoderOf(columns: readonly Column[], { form, policy }: ValueForm, mode: RowMode): RowDecoder {
-  if (!(form & RENAME_DUPLICATES)) return rowDecoder(columns, policy, mode);
-  const names = uniqueNames(columns.map(({ name }) => name));
-  return rowDecoder(columns.map((column, index) => ({ ...column, name: names[index]! })), policy, mode);
 }
 
 function compressed(stream: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {

@@ -6,7 +6,7 @@
 
 use crate::connection::limits::Caps;
 use crate::connection::{Connection, Login, Settings};
-use crate::encode::{RowForm, RowFormat, Strings, Types};
+use crate::encode::{RowForm, Types};
 use alloc::string::String;
 use alloc::vec::Vec;
 use wasm_bindgen::prelude::*;
@@ -25,31 +25,6 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
 #[wasm_bindgen]
 pub struct CoreConnection {
     inner: Connection,
-}
-
-/// JavaScript's number for what it asks of the rows: the format in the low byte, above it one bit per option.
-fn row_form(code: u32) -> Option<RowForm> {
-    let option = |bit: u32| code & bit != 0;
-    let format = match code & 0xff {
-        1 => RowFormat::Ndjson,
-        2 => RowFormat::Arrays,
-        3 => RowFormat::Json,
-        4 => RowFormat::Columnar,
-        5 => RowFormat::Toon,
-        6 => RowFormat::Csv,
-        7 => RowFormat::Columns,
-        _ => return None,
-    };
-    Some(RowForm {
-        format,
-        strings: Strings {
-            int8: option(0x100),
-            numeric: option(0x200),
-            json: option(0x1000),
-        },
-        rename_duplicates: option(0x400),
-        csv_header: option(0x800),
-    })
 }
 
 /// [rows, bytes, bytes of a field, 1 to truncate], and perhaps rows of one Execute. JavaScript's numbers are doubles; whole ones up to 2^53 arrive exactly.
@@ -176,7 +151,7 @@ impl CoreConnection {
             parameter_types,
             result_formats,
             parameters,
-            row_form(form),
+            RowForm::from_code(form),
             caps(limits),
         );
         self.inner.status()
@@ -193,7 +168,8 @@ impl CoreConnection {
     }
 
     pub fn simple_query(&mut self, sql: &str, form: u32, limits: &[f64]) -> u32 {
-        self.inner.simple_query(sql, row_form(form), caps(limits));
+        self.inner
+            .simple_query(sql, RowForm::from_code(form), caps(limits));
         self.inner.status()
     }
 

@@ -9,32 +9,47 @@ import type { Sink } from "./operation.ts";
 /** bytea[], float4[], float8[]: as the server's text (`{1,2}`) they are not what values are made from. */
 const TEXT_ARRAYS = [1001, 1021, 1022];
 
+/** What makes rows of these columns, under the names that they have there. */
+export function decoderOf(columns: readonly Column[], { form, policy }: ValueForm, mode: RowMode): RowDecoder {
+  const names = columns.map(({ name }) => name);
+  const used = form & RENAME_DUPLICATES ? uniqueNames(names) : names;
+  const isText = ({ formatCode, typeOid }: Column) => formatCode === 0 && TEXT_ARRAYS.includes(typeOid);
+  return rowDecoder(columns.map((column, index) => ({ ...column, name: used[index]!, ...(isText(column) && { typeOid: 25 }) })), policy, mode);
+}
+
 export class Collector<Row> {
   fields: readonly Column[] = [];
   readonly sink: Sink;
-  #rows: Row[] = [];
+  #batches: Row[][] = [];
 
-  constructor({ form, unique, policy }: ValueForm, mode: RowMode) {
+  constructor(form: ValueForm, mode: RowMode) {
     let decode: RowDecoder;
     this.sink = {
-      unique,
+      unique: form.unique,
       columns: (given) => {
         this.fields = given;
-        const names = given.map(({ name }) => name);
-        const used = form & RENAME_DUPLICATES ? uniqueNames(names) : names;
-        const columns = given.map((column, index) => ({ ...column, name: used[index]!, ...(column.formatCode === 0 && TEXT_ARRAYS.includes(column.typeOid) && { typeOid: 25 }) }));
-        decode = rowDecoder(columns, policy, mode);
+        this.#batches = []; // of a run that is repeated
+        decode = decoderOf(given, form, mode);
       },
-      rows: (view) => {
-        for (const row of decode(view) as Row[]) this.#rows.push(row);
-      },
+      rows: (view) => void this.#batches.push(decode(view) as Row[]),
     };
   }
 
   /** What has come since the last time. */
   take(): Row[] {
-    const rows = this.#rows;
-    this.#rows = [];
-    return rows;
+    const batches = this.#batches;
+    this.#batches = [];
+    return joined(batches);
   }
+}
+
+/** All the rows. Growing one array instead costs as much as decoding narrow rows does, and so does `flat`. */
+function joined<Row>(batches: Row[][]): Row[] {
+  while (batches.length > 1) {
+    const longer: Row[][] = [];
+    // Few enough for arguments.
+    for (let at = 0; at < batches.length; at += 1000) longer.push(([] as Row[]).concat(...batches.slice(at, at + 1000)));
+    batches = longer;
+  }
+  return batches[0] ?? [];
 }

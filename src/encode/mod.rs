@@ -67,6 +67,34 @@ pub struct RowForm {
     pub csv_header: bool,
 }
 
+impl RowForm {
+    /// As one number, which is how it crosses the boundary: the format in the low byte, above it one bit per option. `None`: no rows
+    /// are wanted.
+    pub fn from_code(code: u32) -> Option<RowForm> {
+        let option = |bit: u32| code & bit != 0;
+        let format = match code & 0xff {
+            1 => RowFormat::Ndjson,
+            2 => RowFormat::Arrays,
+            3 => RowFormat::Json,
+            4 => RowFormat::Columnar,
+            5 => RowFormat::Toon,
+            6 => RowFormat::Csv,
+            7 => RowFormat::Columns,
+            _ => return None,
+        };
+        Some(RowForm {
+            format,
+            strings: Strings {
+                int8: option(0x100),
+                numeric: option(0x200),
+                json: option(0x1000),
+            },
+            rename_duplicates: option(0x400),
+            csv_header: option(0x800),
+        })
+    }
+}
+
 impl From<RowFormat> for RowForm {
     /// The server's own JSON; names in front of CSV.
     fn from(format: RowFormat) -> RowForm {

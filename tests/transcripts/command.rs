@@ -8,7 +8,7 @@
 use crate::trace::Tokens;
 use pgz_edge::connection::limits::Caps;
 use pgz_edge::connection::{Connection, Login, Settings};
-use pgz_edge::encode::{RowForm, RowFormat, Strings};
+use pgz_edge::encode::RowForm;
 use serde_json::{Value, json};
 
 /// One call.
@@ -69,25 +69,7 @@ pub struct Rows {
 
 impl Rows {
     fn form(&self) -> Option<RowForm> {
-        let option = |bit: u32| self.format & bit != 0;
-        Some(RowForm {
-            format: match self.format & 0xff {
-                1 => RowFormat::Ndjson,
-                2 => RowFormat::Arrays,
-                3 => RowFormat::Json,
-                4 => RowFormat::Columnar,
-                5 => RowFormat::Toon,
-                6 => RowFormat::Csv,
-                _ => return None,
-            },
-            strings: Strings {
-                int8: option(0x100),
-                numeric: option(0x200),
-                json: option(0x1000),
-            },
-            rename_duplicates: option(0x400),
-            csv_header: option(0x800),
-        })
+        RowForm::from_code(self.format)
     }
 
     /// As JavaScript hands them over.

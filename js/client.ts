@@ -9,15 +9,15 @@ import { Call, type Outcome } from "./core/call.ts";
 import { Collector, decoderOf } from "./core/collect.ts";
 import { within, type Connection } from "./core/connection.ts";
 import { Cursor } from "./core/cursor.ts";
-import { outputForm, uniqueNames, valueForm, type Form, type FormatOptions, type RowOptions, type ValueOptions } from "./core/form.ts";
-import type { RowDecoder } from "./core/objects.ts";
+import { outputForm, uniqueNames, valueForm, type Form, type FormatOptions, type RowOptions, type ValueForm, type ValueOptions } from "./core/form.ts";
+import type { RowDecoder, RowMode } from "./core/objects.ts";
 import type { Sink, Truncation } from "./core/operation.ts";
 import { resultStream } from "./core/result-stream.ts";
 import { runtime, type ByteChannel } from "./core/runtime.ts";
 import { ToonDocument } from "./core/toon.ts";
 import { openConnection } from "./core/startup.ts";
 import { RowQueue, Rows } from "./core/rows.ts";
-import { describe, execute } from "./core/statement.ts";
+import { describe, execute, knowsNames } from "./core/statement.ts";
 import { Observation, type Observer } from "./observer.ts";
 import { connectionLost } from "./sockets/contract.ts";
 import { toQuery, type Query, type QueryInput } from "./sql.ts";
@@ -125,8 +125,7 @@ export class Client {
   async query<Row>(input: QueryInput | TemplateStringsArray, ...rest: unknown[]): Promise<QueryResult<Row>> {
     const query = toQuery(input, ...rest);
     const options = ((!Array.isArray(input) && rest[0]) || {}) as QueryOptions;
-    const mode = oneOf("object", "array")(options.rowMode ?? "object", "rowMode");
-    const form = valueForm(this.#config, options);
+    const [form, mode] = this.#values(options);
     const rows = new Collector<Row>(form, mode);
     return this.#run(query.text, options, async (call: Call<QueryResult<Row>>, connection) => {
       const ended = await execute(call, connection, query, form, () => rows.sink);
@@ -146,8 +145,7 @@ export class Client {
   rows<Row>(input: QueryInput | TemplateStringsArray, ...rest: unknown[]): Rows<Row> {
     const query = toQuery(input, ...rest);
     const options = ((!Array.isArray(input) && rest[0]) || {}) as QueryOptions;
-    const mode = oneOf("object", "array")(options.rowMode ?? "object", "rowMode");
-    const form = valueForm(this.#config, options);
+    const [form, mode] = this.#values(options);
     return new Rows((rows, size) => {
       const queue = new RowQueue<Row>(size);
       const leaving = new AbortController();
@@ -192,14 +190,15 @@ export class Client {
   async simple<Row = Record<string, unknown>>(text: QueryInput, options: SimpleOptions = {}): Promise<QueryResult<Row>[]> {
     const query = toQuery(text);
     if (query.values.length) throw new UsageError("INVALID_QUERY", "The simple query protocol has no parameters: use query.");
-    const form = valueForm(this.#config, { ...options, onLimit: "error" });
-    const rows = new Collector<Row>(form, oneOf("object", "array")(options.rowMode ?? "object", "rowMode"));
+    const [form, mode] = this.#values({ ...options, onLimit: "error" });
+    const rows = new Collector<Row>(form, mode);
     const results: QueryResult<Row>[] = [];
     const complete = (command: string, rowCount: number | null) => {
       results.push({ rows: rows.take(), rowCount, command, fields: rows.fields });
       rows.fields = [];
     };
     return this.#run(query.text, options, async (call: Call<QueryResult<Row>[]>, connection) => {
+      if (!(await knowsNames(call, connection, form.policy))) return;
       call.onFailure = (error) => Object.assign(error, { completed: results.map(({ command }) => command) });
       const operation = call.operate(connection, (handle) => handle.simple_query(query.text, form.form, Float64Array.from(form.limits)), { ...rows.sink, complete });
       await operation.done;
@@ -216,8 +215,8 @@ export class Client {
   cursor<Row = Record<string, unknown>>(input: QueryInput, size: number, options: SimpleOptions = {}): AsyncGenerator<Row[], void, undefined> {
     const query = toQuery(input);
     if (!Number.isInteger(size) || size < 1 || size > 0x7fffffff) throw new UsageError("INVALID_OPTION", "A cursor's size must be a whole number from 1 to 2147483647.");
-    const form = valueForm(this.#config, { ...options, onLimit: "error" });
-    const rows = new Collector<Row>(form, oneOf("object", "array")(options.rowMode ?? "object", "rowMode"));
+    const [form, mode] = this.#values({ ...options, onLimit: "error" });
+    const rows = new Collector<Row>(form, mode);
     return this.#batches(query, form, rows, size, options);
   }
 
@@ -333,6 +332,11 @@ export class Client {
   }
 
   // -- calls -------------------------------------------------------------------------------------------------------------
+
+  /** How the call's rows become JavaScript values. */
+  #values(options: QueryOptions): [form: ValueForm, mode: RowMode] {
+    return [valueForm(this.#config, options), oneOf("object", "array")(options.rowMode ?? "object", "rowMode")];
+  }
 
   /** One call's turn: behind those before it, on the connection, until the connection is free again. */
   #run<T>(text: string, options: CallOptions & { closeWhenDone?: boolean | undefined; leaving?: AbortSignal }, body: (call: Call<T>, connection: Connection) => Promise<void>, stream = false): Promise<T> {

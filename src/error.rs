@@ -170,7 +170,7 @@ impl From<TooLong> for Failure {
     fn from(TooLong: TooLong) -> Self {
         Failure::new(&Reason {
             code: "INVALID_QUERY",
-            message: "query and parameters together are longer than the 1 GiB that PostgreSQL accepts in one message",
+            message: "query and parameters together exceed the 1 GiB of one message",
         })
     }
 }

@@ -44,6 +44,8 @@ export class Catalog {
   /** Met inside a value, where no description of columns tells of it. */
   readonly #met = new Set<number>();
   #complete = false;
+  /** Types by the name that a user gives them. */
+  readonly #named = new Map<string, number>();
 
   /** What must be asked before these columns can be read in binary; `undefined`: nothing. */
   question(columns: readonly Column[]): string | undefined {
@@ -59,6 +61,24 @@ export class Catalog {
     for (const { typeOid } of columns) if (typeOid >= FIRST_OF_A_DATABASE && !this.#types.has(typeOid)) this.#types.set(typeOid, undefined);
     for (const row of rows) this.#types.set(row[0], definition(row));
     this.#complete ||= columns.some(isRecord);
+    // A type that is new here may be one that was dropped and made again.
+    this.#named.clear();
+  }
+
+  /** What must be asked before these names can be read as types; `undefined`: nothing. */
+  nameQuestion(names: Iterable<string>): string | undefined {
+    const asked = [...names].filter((name) => this.oid(name) === undefined);
+    return asked.length ? namesSql(asked) : undefined;
+  }
+
+  /** Takes the answer to `nameQuestion`. */
+  learnNames(found: Readonly<Record<string, number | null>>): void {
+    for (const [name, oid] of Object.entries(found)) if (oid) this.#named.set(name, oid);
+  }
+
+  /** The type of this name or number, as far as is known. */
+  oid(name: string): number | undefined {
+    return /^\d+$/.test(name) ? Number(name) : this.#named.get(name);
   }
 
   /** All that these columns are made of, parts first. A record may hold anything. */
@@ -79,6 +99,7 @@ export class Catalog {
   forget(oid: number): void {
     if (oid < FIRST_OF_A_DATABASE) return;
     this.#types.clear();
+    this.#named.clear();
     this.#complete = false;
     this.#met.add(oid);
   }
@@ -120,6 +141,12 @@ export function define(handle: CoreConnection, told: Map<number, Definition>, de
     });
   }
   handle.define_types(Uint32Array.from(types), Uint32Array.from(attributes), names);
+}
+
+/** The OIDs of these names of types, or nulls, as one row of JSON. Dollar quotes, which no setting changes; in JSON text a dollar may be written otherwise. */
+function namesSql(names: readonly string[]): string {
+  const list = JSON.stringify(names).replaceAll("$", "\\u0024");
+  return `select pg_catalog.json_object_agg(name, pg_catalog.to_regtype(name)::pg_catalog.oid::bigint) from pg_catalog.json_array_elements_text($$${list}$$) as name`;
 }
 
 function isRecord({ typeOid }: Column): boolean {

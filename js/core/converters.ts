@@ -2,6 +2,7 @@
 //
 // Knows types by OID and the text forms that the core writes for them. Must not know batches, rows or connections.
 import type { Column } from "./boundary.ts";
+import { elements } from "./element-types.ts";
 
 /**
  * Gets a value that is not NULL in its plain form: number, boolean or text as JSON output has it, int8 and numeric as the policy says,
@@ -10,14 +11,21 @@ import type { Column } from "./boundary.ts";
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- what comes depends on the type that the user names
 export type Parser = (value: any, column: Column) => unknown;
 
+/** The user's own. */
+export interface Parsers {
+  /** As given, the one that wins last. */
+  readonly byName: ReadonlyMap<string, Parser>;
+  /** Filled from them when the server has said what the names mean. */
+  byOid: ReadonlyMap<number, Parser>;
+}
+
 /** How values become JavaScript's. */
 export interface ValuePolicy {
   readonly int8: "string" | "number" | "bigint";
   readonly numeric: "string" | "number";
   readonly dates: "string" | "date" | "temporal";
   readonly bytea: "uint8array" | "hex" | "base64";
-  /** Per OID. */
-  readonly parsers: ReadonlyMap<number, Parser> | undefined;
+  readonly parsers: Parsers | undefined;
 }
 
 type Convert = (value: never) => unknown;
@@ -25,9 +33,9 @@ type Convert = (value: never) => unknown;
 /** What is to be done with the values of a column that are not NULL; mostly nothing. `isJson`: they come parsed, not as slots. */
 export function converter(column: Column, policy: ValuePolicy, isJson: boolean): ((value: unknown) => unknown) | undefined {
   const { typeOid } = column;
-  const parser = policy.parsers?.get(typeOid);
+  const parser = policy.parsers?.byOid.get(typeOid);
   if (parser) return (value) => parser(value, column);
-  const convert = ofElement(ELEMENTS[typeOid] ?? typeOid, policy, isJson);
+  const convert = ofElement(elements[typeOid] ?? typeOid, policy, isJson);
   return convert && ((value) => each(value, convert));
 }
 
@@ -52,9 +60,6 @@ function ofElement(typeOid: number, { int8, numeric, dates, bytea }: ValuePolicy
   }
   return undefined;
 }
-
-/** Array types whose elements are converted. */
-const ELEMENTS: { readonly [oid: number]: number } = { 1001: 17, 1016: 20, 1021: 700, 1022: 701, 1115: 1114, 1182: 1082, 1183: 1083, 1185: 1184, 1231: 1700 };
 
 /** Converts the texts among a value, or an array of any dimension. */
 function each(value: unknown, convert: Convert): unknown {
@@ -122,25 +127,4 @@ function isoOf(text: string): string {
   if (year === undefined || (year.length === 4 && !bc)) return text;
   const number = bc ? 1 - Number(year) : Number(year);
   return (number < 0 ? "-" : "+") + String(Math.abs(number)).padStart(6, "0") + rest;
-}
-
-// -- names of types ----------------------------------------------------------------------------------------------------------
-
-/** OIDs of the types that a user may name in option `types`; an array's name has `[]` behind it. From pg_type.dat. */
-const NAMES: { readonly [name: string]: readonly [oid: number, array: number] } = {
-  bool: [16, 1000], bytea: [17, 1001], char: [18, 1002], name: [19, 1003], int8: [20, 1016], int2: [21, 1005], int4: [23, 1007], text: [25, 1009],
-  oid: [26, 1028], json: [114, 199], xml: [142, 143], point: [600, 1017], lseg: [601, 1018], path: [602, 1019], box: [603, 1020],
-  polygon: [604, 1027], line: [628, 629], cidr: [650, 651], float4: [700, 1021], float8: [701, 1022], circle: [718, 719], money: [790, 791],
-  macaddr: [829, 1040], inet: [869, 1041], bpchar: [1042, 1014], varchar: [1043, 1015], date: [1082, 1182], time: [1083, 1183],
-  timestamp: [1114, 1115], timestamptz: [1184, 1185], interval: [1186, 1187], timetz: [1266, 1270], bit: [1560, 1561], varbit: [1562, 1563],
-  numeric: [1700, 1231], uuid: [2950, 2951], tsvector: [3614, 3643], tsquery: [3615, 3645], jsonb: [3802, 3807], int4range: [3904, 3905],
-  numrange: [3906, 3907], tsrange: [3908, 3909], tstzrange: [3910, 3911], daterange: [3912, 3913], int8range: [3926, 3927],
-};
-
-/** The OID of a built-in type by its name or its number; `undefined`: only the server's catalog can know it (the seam for catalog.ts). */
-export function builtinOid(name: string): number | undefined {
-  if (/^\d+$/.test(name)) return Number(name);
-  const isArray = name.endsWith("[]");
-  const base = isArray ? name.slice(0, -2) : name;
-  return Object.hasOwn(NAMES, base) ? NAMES[base]![isArray ? 1 : 0] : undefined;
 }

@@ -44,9 +44,9 @@ export class Cursor<Row> {
   }
 
   /** The first batch, of `fetch` rows as all further ones. */
-  start(query: Query, { form, limits: [rows, bytes, fieldBytes] }: Form, fetch: number): Promise<Row[]> {
+  start(query: Query, { form, limits: [rows, bytes, fieldBytes], policy }: Form, fetch: number): Promise<Row[]> {
     const transaction = (command: string) => void (this.#own && this.#simple(command));
-    return this.#batch(() => execute(this.#call, this.#connection, query, { form, limits: [rows, bytes, fieldBytes, 0, fetch] }, () => this.#rows.sink, transaction));
+    return this.#batch(() => execute(this.#call, this.#connection, query, { form, limits: [rows, bytes, fieldBytes, 0, fetch], policy }, () => this.#rows.sink, transaction));
   }
 
   next(): Promise<Row[]> {

@@ -3,7 +3,7 @@
 // Knows formats and their options. Must not know calls, connections or streams.
 import { callOption, oneOf, type Config } from "../config.ts";
 import { UsageError } from "../errors.ts";
-import { builtinOid, temporal, type Parser, type ValuePolicy } from "./converters.ts";
+import { temporal, type Parser, type ValuePolicy } from "./converters.ts";
 import { runtime } from "./runtime.ts";
 import {
   CSV_HEADER, INT8_AS_STRING, JSON_AS_STRING, NUMERIC_AS_STRING, RENAME_DUPLICATES, ROWS_COLUMNAR, ROWS_COLUMNS, ROWS_CSV, ROWS_JSON, ROWS_NDJSON, ROWS_TOON, type Limits,
@@ -43,7 +43,7 @@ export interface ValueOptions extends RowOptions {
   /** json and jsonb: parsed, or the server's text. Default: the client's. */
   readonly json?: "parse" | "text" | undefined;
   /**
-   * Own parsers, by OID or by a built-in type's name (`uuid`, `uuid[]`), before any other policy. A parser gets each value that is not NULL as it
+   * Own parsers, by a type's OID or name as SQL has it (`uuid`, `uuid[]`, `app.mood`), before any other policy. A parser gets each value that is not NULL as it
    * would stand in the row by default, but bytea as text `\x…`. Joined with the client's; a call's wins.
    */
   readonly types?: Readonly<Record<string, Parser>> | undefined;
@@ -79,6 +79,8 @@ export interface Form {
   readonly unique: boolean;
   /** The core's TOON lines are to become a document. */
   readonly standardToon?: boolean;
+  /** How rows become JavaScript values, where they do. */
+  readonly policy?: ValuePolicy | undefined;
 }
 
 /** The form of encoded output. Throws before anything is sent. */
@@ -115,19 +117,9 @@ function newValueForm(config: Config, options: ValueOptions): ValueForm {
   if (dates === "temporal" && !temporal()) throw new UsageError("UNSUPPORTED_ON_RUNTIME", `${runtime().name} has no Temporal: option "dates" can be "string" or "date".`);
   const form = withOptions(config, options, ROWS_COLUMNS | (callOption(config, "json", options.json) === "text" ? JSON_AS_STRING : 0), "string", "");
   const types = callOption(config, "types", options.types);
-  const parsers = types && parsersOf({ ...config.types, ...types });
+  // Not by a spread: property names that are numbers would come first, and lose to names of the client's.
+  const parsers = types && { byName: new Map([...Object.entries(config.types ?? {}), ...Object.entries(types)]), byOid: new Map() };
   return { ...form, policy: { int8: options.int8 ?? config.int8 ?? "string", numeric: options.numeric ?? config.numeric ?? "string", dates, bytea: callOption(config, "bytea", options.bytea), parsers } };
-}
-
-/** By OID. A name that is not built in only the server's catalog knows. */
-function parsersOf(types: Readonly<Record<string, Parser>>): ReadonlyMap<number, Parser> {
-  const parsers = new Map<number, Parser>();
-  for (const name of Object.keys(types)) {
-    const typeOid = builtinOid(name);
-    if (typeOid === undefined) throw new UsageError("INVALID_OPTION", `Option "types" names "${name}", which is no built-in type: give its OID.`);
-    parsers.set(typeOid, types[name]!);
-  }
-  return parsers;
 }
 
 function withOptions(config: Config, options: RowOptions, code: number, digits: "string" | "number", contentType: string): Form {

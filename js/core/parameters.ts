@@ -8,6 +8,7 @@
 
 import { UsageError, type Code } from "../errors.ts";
 import { isText } from "../text.ts";
+import { elements, names } from "./element-types.ts";
 import { BOOL, BOX, BYTEA, DATE, FLOAT4, FLOAT8, INT2, INT4, INT8, JSON_, JSONB, OID, TIMESTAMP, TIMESTAMPTZ } from "./oid.ts";
 
 /**
@@ -98,15 +99,6 @@ class Block {
       this.bytes.set(encoded, at);
     }
   }
-}
-
-/** Types by OID with the name for error texts and, where elements need more than their text, the OID of the array type. */
-const names: Record<string, string> = {};
-const elements: Record<string, number> = {};
-for (const type of '16 bool 1000,17 bytea 1001,18 "char",19 name,20 int8 1016,21 int2 1005,23 int4 1007,25 text,26 oid 1028,114 json 199,603 box 1020,700 float4 1021,701 float8 1022,1042 bpchar,1043 varchar,1082 date 1182,1083 time,1114 timestamp 1115,1184 timestamptz 1185,1186 interval,1266 timetz,1700 numeric,2950 uuid,3802 jsonb 3807'.split(",")) {
-  const [oid = "", name = "", array = ""] = type.split(" ");
-  names[oid] = name;
-  elements[array] = Number(oid);
 }
 
 const ranges: Record<number, readonly [min: number | bigint, max: number | bigint]> = {

@@ -1,11 +1,12 @@
 // One statement from its text and values to the end of its result: learn its shape, run it, and once more when what was known is stale.
 //
 // Knows shapes, parameters and the SQLSTATEs of stale statements. Must not know sockets, or what becomes of the rows.
-import { PostgresError } from "../errors.ts";
+import { PostgresError, UsageError, type PgzError } from "../errors.ts";
 import type { Query } from "../sql.ts";
 import { ROWS_ARRAYS, type CoreConnection } from "./boundary.ts";
 import { catalogOf, define } from "./catalog.ts";
 import type { Connection } from "./connection.ts";
+import type { Parser, ValuePolicy } from "./converters.ts";
 import type { Form } from "./form.ts";
 import type { Operation, Sink } from "./operation.ts";
 import { checkCount, declaredTypes, encodeParameters } from "./parameters.ts";
@@ -19,7 +20,7 @@ interface Caller {
 
 /** `sink` gives a new one for each run: a second run starts from nothing. `transaction`: each run is one of its own, begun in its flight. The ended operation, or `undefined` when the call was over before. Rejects with what the call is to reject with. */
 export async function execute(
-  call: Caller, connection: Connection, query: Query, { form, limits }: Pick<Form, "form" | "limits">, sink: () => Sink, transaction?: (command: "BEGIN" | "ROLLBACK") => void,
+  call: Caller, connection: Connection, query: Query, { form, limits, policy }: Pick<Form, "form" | "limits" | "policy">, sink: () => Sink, transaction?: (command: "BEGIN" | "ROLLBACK") => void,
 ): Promise<Operation | undefined> {
   const { text, values } = query;
   checkCount(values);
@@ -29,7 +30,7 @@ export async function execute(
   for (;;) {
     const known = before ? undefined : cached(server, text);
     const shape = known ?? (await learn(call, connection, server, text));
-    if (!shape) return undefined;
+    if (!shape || !(await knowsNames(call, connection, policy))) return undefined;
     // Learned anew it is what it was, so it was not to blame; unless a prepared statement was, lost or made for other types.
     if (before?.shape === shape && !before.prepared && !isStale(before.error)) throw before.error;
 
@@ -100,16 +101,11 @@ async function withTypes(call: Caller, connection: Connection, server: string, s
   const catalog = catalogOf(server);
   const question = catalog.question(columns);
   if (question !== undefined) {
-    let answer = "";
-    const rows = (view: Uint8Array) => void (answer += new TextDecoder().decode(view));
-    const asking = call.operate(connection, (handle) => handle.simple_query(question, ROWS_ARRAYS, new Float64Array(4)), { rows });
-    await asking.done;
-    // Not what the user asked: it counts for no observer.
-    Object.assign(asking, { rowCount: null, bytes: 0, command: "" });
+    const { answer, error } = await ask<never[] | null>(call, connection, question);
     if (call.finished) return undefined;
-    if (asking.error && connection.transactionStatus !== "I") throw asking.error;
+    if (error && connection.transactionStatus !== "I") throw error;
     // A server without such a catalog: its types stay text.
-    catalog.learn(columns, (asking.error ? undefined : (JSON.parse(answer) as [never[] | null])[0]) ?? []);
+    catalog.learn(columns, answer ?? []);
   }
   const types = catalog.definitions(columns);
   if (!types.length) return shape;
@@ -118,6 +114,39 @@ async function withTypes(call: Caller, connection: Connection, server: string, s
     return columns.map(({ typeOid }) => handle.result_format(typeOid));
   });
   return { ...shape, resultFormats, types };
+}
+
+/** Whether the parsers' names are known as types by now; `false` when the call was over before. One more flight when nobody has asked yet. */
+export async function knowsNames(call: Caller, connection: Connection, policy: ValuePolicy | undefined): Promise<boolean> {
+  const parsers = policy?.parsers;
+  if (!parsers) return true;
+  const catalog = catalogOf(serverKey(connection.config));
+  const question = catalog.nameQuestion(parsers.byName.keys());
+  if (question !== undefined) {
+    const { answer, error } = await ask<Record<string, number | null>>(call, connection, question);
+    if (call.finished) return false;
+    if (!answer) throw error;
+    catalog.learnNames(answer);
+  }
+  const byOid = new Map<number, Parser>();
+  for (const [name, parser] of parsers.byName) {
+    const oid = catalog.oid(name);
+    if (oid === undefined) throw new UsageError("INVALID_OPTION", `Option "types" names "${name}", a type that this database does not have.`);
+    byOid.set(oid, parser);
+  }
+  parsers.byOid = byOid;
+  return true;
+}
+
+/** What the server says to a question of ours whose answer is one value of JSON. */
+async function ask<Answer>(call: Caller, connection: Connection, question: string): Promise<{ readonly answer?: Answer; readonly error?: PgzError | undefined }> {
+  let text = "";
+  const rows = (view: Uint8Array) => void (text += new TextDecoder().decode(view));
+  const asking = call.operate(connection, (handle) => handle.simple_query(question, ROWS_ARRAYS, new Float64Array(4)), { rows });
+  await asking.done;
+  // Not what the user asked: it counts for no observer.
+  Object.assign(asking, { rowCount: null, bytes: 0, command: "" });
+  return asking.error || call.finished ? { error: asking.error } : { answer: (JSON.parse(text) as [Answer])[0] };
 }
 
 /** Names, types and values that the server refused, and what it could not look up. Not timeouts, locks or a server that goes: again would only take longer. */

@@ -257,11 +257,11 @@ impl ScramError {
         match self {
             ScramError::OutOfOrder => &Reason {
                 code: "SCRAM_OUT_OF_ORDER",
-                message: "A SCRAM message came out of turn. Connect again; if it stays, something between client and server (a pooler, a proxy) mixes up connections.",
+                message: "A SCRAM message came out of turn. Check what stands between client and server.",
             },
             ScramError::ClientNonceTooShort => &Reason {
                 code: "SCRAM_CLIENT_NONCE_TOO_SHORT",
-                message: "The SCRAM nonce is too short. Pass the base64 text of 18 fresh random bytes.",
+                message: "The SCRAM nonce has less than 18 bytes.",
             },
             ScramError::Malformed { .. } => &Reason {
                 code: "SCRAM_MALFORMED",

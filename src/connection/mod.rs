@@ -596,7 +596,7 @@ impl State {
             }
             b'E' => Err(Failure::new(&Reason {
                 code: "TLS_REFUSED",
-                message: "the server answered SSLRequest with an error (its text is not shown, since nothing proves who wrote it); is it a PostgreSQL server?",
+                message: "the server answered SSLRequest with an error (not shown: nothing proves who wrote it); is it a PostgreSQL server?",
             })),
             _ => Err(Failure::new(NOT_POSTGRESQL)),
         }
@@ -717,7 +717,7 @@ fn encoding_is_utf8(message: BackendMessage<'_>) -> Result<(), Failure> {
             value,
         } if !matches!(value, b"UTF8" | b"UTF-8" | b"UNICODE") => Err(Failure::new(&Reason {
             code: "CLIENT_ENCODING_NOT_UTF8",
-            message: "client_encoding was changed, and this driver speaks UTF8 only; the connection is closed before a text is corrupted",
+            message: "client_encoding was changed, and this driver speaks UTF8 only; the connection is closed",
         })),
         _ => Ok(()),
     }

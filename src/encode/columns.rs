@@ -87,7 +87,7 @@ impl Kind {
             _ => match encoder.cell(b"") {
                 Cell::Text(_) => Kind::Text,
                 Cell::Plain => Kind::Plain,
-                Cell::Json => Kind::Json,
+                Cell::Array | Cell::Json => Kind::Json,
             },
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Quoted is what holds a quote, a comma, CR or LF, and the empty text, which else would be a NULL. No escape characters.
 
-use crate::types::output::{BLOCK, Writer, padded};
+use crate::types::output::{BLOCK, Writer, holds, padded};
 use crate::types::{Cell, Encoder, InvalidValue, Strings, oid};
 
 /// Whether a type's JSON is its cell too. Not floats and numeric: their NaN is a JSON string.
@@ -24,6 +24,7 @@ pub(super) fn append(
     match encoder.cell(value) {
         Cell::Text(text) => append_text(out, text),
         Cell::Plain => out.without_quotes(|out| encoder.append_rarely(value, out))?,
+        Cell::Array => append_array(encoder, value, out)?,
         Cell::Json => {
             let start = out.position();
             encoder.append_rarely(value, out)?;
@@ -32,6 +33,21 @@ pub(super) fn append(
                 unquote_json(out, start);
             }
         }
+    }
+    Ok(())
+}
+
+/// An array that needs quotes only around it, and these only where it has a comma: nearly always.
+fn append_array(encoder: &Encoder, value: &[u8], out: &mut Writer<'_>) -> Result<(), InvalidValue> {
+    let start = out.position();
+    out.put(b"\"");
+    encoder.append_rarely(value, out)?;
+    let cell = out.written_since(start);
+    if cell.contains(&b',') {
+        out.put(b"\"");
+    } else {
+        cell.copy_within(1.., 0);
+        out.truncate(out.position() - 1);
     }
     Ok(())
 }
@@ -65,26 +81,8 @@ fn append_doubled(out: &mut Writer<'_>, block: &[u8; BLOCK], length: usize) {
 
 fn needs_quotes(text: &[u8]) -> bool {
     let (blocks, rest) = text.as_chunks::<BLOCK>();
+    let has_special = |block: &[u8; BLOCK]| holds(block, b"\",\r\n");
     text.is_empty() || blocks.iter().any(has_special) || has_special(&padded(rest))
-}
-
-/// Whether one of the bytes is a quote, a comma, CR or LF.
-#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-#[inline(always)]
-fn has_special(block: &[u8; BLOCK]) -> bool {
-    use core::arch::wasm32::{u8x16, u8x16_eq, u8x16_splat, v128_any_true, v128_or};
-    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = *block;
-    let bytes = u8x16(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p);
-    let is = |byte: u8| u8x16_eq(bytes, u8x16_splat(byte));
-    v128_any_true(v128_or(
-        v128_or(is(b'"'), is(b',')),
-        v128_or(is(b'\r'), is(b'\n')),
-    ))
-}
-
-#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
-fn has_special(block: &[u8; BLOCK]) -> bool {
-    block.iter().any(|byte| b"\",\r\n".contains(byte))
 }
 
 /// Turns the JSON that was written since `start` into a cell, in its place.

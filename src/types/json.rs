@@ -1,26 +1,36 @@
 //! json and jsonb: raw. The server has checked the syntax; we only keep a row on one line.
 
 use super::Outcome;
-use super::output::Writer;
+use super::output::{BLOCK, Writer, holds, padded};
 
 /// The only version of jsonb's binary form.
 const VERSION: u8 = 1;
 
 /// Appends a json value, CR and LF dropped. They can only stand between tokens: a JSON string holds no raw control character.
-#[inline(always)]
+#[inline(never)]
 pub(super) fn append(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     if value.is_empty() {
         return Err("json value is empty");
     }
-    let mut rest = value;
-    while let Some((line, tail)) =
-        memchr::memchr2(b'\n', b'\r', rest).and_then(|at| rest.split_at_checked(at))
-    {
-        out.put_slice(line);
-        rest = tail.get(1..).unwrap_or_default();
-    }
-    out.put_slice(rest);
+    out.lend(|out| {
+        let (blocks, rest) = value.as_chunks::<BLOCK>();
+        for block in blocks {
+            append_block(out, block, BLOCK);
+        }
+        append_block(out, &padded(rest), rest.len());
+    });
     Ok(())
+}
+
+/// Appends the first `length` bytes of `block`, CR and LF dropped.
+#[inline(always)]
+fn append_block(out: &mut Writer<'_>, block: &[u8; BLOCK], length: usize) {
+    if !holds(block, b"\r\n") {
+        return out.put_block(block, length);
+    }
+    for byte in block.iter().take(length) {
+        out.put_block(&[*byte], usize::from(!matches!(byte, b'\r' | b'\n')));
+    }
 }
 
 /// Appends the binary form of a jsonb value: a version byte, then the text, which the server writes on one line. `readable` begins
@@ -50,6 +60,8 @@ mod tests {
         );
         assert_eq!(json(JSON, "\r\n{\"a\\n\":\n\n1}\n"), "{\"a\\n\":1}");
         assert_eq!(text_json(JSON, "[\n]"), "[]");
+        let lines = "[\n  1234567890,\r\n  \"a text of more than a block\"\n]";
+        assert_eq!(json(JSON, lines), lines.replace(['\r', '\n'], ""));
         refused(JSON, b"");
     }
 

@@ -106,6 +106,8 @@ pub(crate) enum Cell<'a> {
     Text(&'a [u8]),
     /// The JSON string without its quotes: it holds nothing that CSV or JSON escape.
     Plain,
+    /// The JSON of an array, in which there is no quote.
+    Array,
     /// What the JSON stands for.
     Json,
 }
@@ -226,6 +228,14 @@ impl Encoder {
                 ),
                 _,
             ) => Cell::Plain,
+            (
+                Layout::Array {
+                    element: S::Bool | S::Int2 | S::Int4 | S::Int8 | S::Oid,
+                    quoted: false,
+                    ..
+                },
+                _,
+            ) => Cell::Array,
             _ => Cell::Json,
         }
     }

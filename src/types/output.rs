@@ -289,6 +289,22 @@ impl Short<'_> {
     }
 }
 
+/// Whether one of `bytes` is in the block.
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+#[inline(always)]
+pub(crate) fn holds(block: &[u8; BLOCK], bytes: &[u8]) -> bool {
+    use core::arch::wasm32::{u8x16, u8x16_eq, u8x16_splat, v128_any_true, v128_or};
+    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = *block;
+    let block = u8x16(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p);
+    let found = bytes.iter().map(|byte| u8x16_eq(block, u8x16_splat(*byte)));
+    v128_any_true(found.fold(u8x16_splat(0), |some, more| v128_or(some, more)))
+}
+
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+pub(crate) fn holds(block: &[u8; BLOCK], bytes: &[u8]) -> bool {
+    block.iter().any(|byte| bytes.contains(byte))
+}
+
 #[inline(never)]
 fn put_slice(target: &mut Vec<u8>, at: usize, bytes: &[u8]) -> usize {
     let mut out = Writer { bytes: target, at };

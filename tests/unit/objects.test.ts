@@ -185,7 +185,7 @@ test("Temporal where the runtime has it", () => {
 
 test("a parser gets what is not NULL in its plain form, and its column", () => {
   const seen: unknown[] = [];
-  const parsers = new Map<number, Parser>([[23, (value: unknown, column: Column) => (seen.push(value, column.name), "mine")], [17, (value: unknown) => value]]);
-  expect(decodeRows(batchOf([INT, JSON_, TEXT], [[1, "\\x01", "t"], [null, null, null]]), columns(["a", 23], ["b", 17], ["c", 25]), "array", { parsers })).toEqual([["mine", "\\x01", "t"], [null, null, null]]);
+  const byOid = new Map<number, Parser>([[23, (value: unknown, column: Column) => (seen.push(value, column.name), "mine")], [17, (value: unknown) => value]]);
+  expect(decodeRows(batchOf([INT, JSON_, TEXT], [[1, "\\x01", "t"], [null, null, null]]), columns(["a", 23], ["b", 17], ["c", 25]), "array", { parsers: { byName: new Map(), byOid } })).toEqual([["mine", "\\x01", "t"], [null, null, null]]);
   expect(seen).toEqual([1, "a"]);
 });

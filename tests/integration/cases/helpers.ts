@@ -12,6 +12,19 @@ export async function withClient<T>(t: Context, work: (client: Client) => Promis
   }
 }
 
+/** A schema of the case's own: those of all runs and runtimes live beside each other. */
+export async function withSchema(t: Context, work: (client: Client, schema: string) => Promise<void>): Promise<void> {
+  const schema = `case_${t.runtime}_${Math.random().toString(36).slice(2)}`;
+  await withClient(t, async (client) => {
+    await client.exec(`create schema ${schema}`);
+    try {
+      await work(client, schema);
+    } finally {
+      await client.exec(`drop schema ${schema} cascade`);
+    }
+  });
+}
+
 export async function text(stream: ReadableStream<Uint8Array>): Promise<string> {
   return new Response(stream).text();
 }

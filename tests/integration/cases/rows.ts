@@ -1,7 +1,7 @@
 // rows(): row by row and in batches, leaving early, back-pressure, and the policies of values.
 import type { Client } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
-import { eventually, newMark, pause, running, waitEvent, withClient } from "./helpers.ts";
+import { eventually, newMark, pause, running, waitEvent, withClient, withSchema } from "./helpers.ts";
 
 type Id = { id: number };
 const ids = (count: number, mark = "") => `select g as id, repeat('x', 200) as filler /* ${mark} */ from generate_series(1, ${count}) g`;
@@ -154,9 +154,47 @@ export const rows: Case[] = [
           const types = { bytea: (text: string) => text.length, "date[]": (dates: string[]) => dates.length };
           const { rows: second } = await client.query(sql, { int8: "string", numeric: "number", dates: "string", json: "parse", types });
           t.assert.deepEqual(second, [{ i: "9007199254740993", n: [1.5, NaN], z: "2024-02-29T10:00:00+00:00", d: 2, b: 6, j: { a: 1.1 }, js: [{ a: 2.2 }], ...common }]);
-          await t.assert.rejects(client.query("select 1", { types: { nosuch: String } }), { code: "INVALID_OPTION" });
+          await t.assert.rejects(client.query("select 1", { types: { nosuch: String } }), { code: "INVALID_OPTION", message: `Option "types" names "nosuch", a type that this database does not have.` });
+          // The call's parsers win over the client's, however they name the type.
+          t.assert.deepEqual((await client.query("select gen_random_uuid() as u", { types: { 2950: () => "mine" } })).rows, [{ u: "mine" }]);
         },
         { int8: "bigint", dates: "date", bytea: "base64", json: "text", types: { uuid: (text: string) => text.toUpperCase() } },
       ),
+  },
+  {
+    name: "parsers by the name of a type of the database, in every way to get objects",
+    run: (t) =>
+      withSchema(t, async (client, schema) => {
+        const sql = `select 'sad'::${schema}."Mood" as m, array['sad']::${schema}."Mood"[] as ms, (1, 'sad')::${schema}.pair as p`;
+        await client.exec(`create type ${schema}."Mood" as enum ('sad', 'it''s $ok$ \\')`);
+        await client.exec(`create type ${schema}.pair as (a int, b ${schema}."Mood")`);
+        const types = {
+          [`${schema}."Mood"`]: (text: string) => `:${text}`,
+          [`${schema}."Mood"[]`]: (texts: string[]) => texts.length,
+          [`${schema}.pair`]: ({ a, b }: { a: number; b: string }) => [a, b],
+          "timestamp with time zone": (text: string) => text.length,
+        };
+        const expected = [{ m: ":sad", ms: 1, p: [1, "sad"] }];
+        t.assert.deepEqual((await client.query(sql, { types })).rows, expected);
+        t.assert.deepEqual((await client.query("select now() as now", { types })).rows.length, 1);
+        for await (const rows of client.rows(sql, { types }).batches(10)) t.assert.deepEqual(rows, expected);
+        for await (const rows of client.cursor(sql, 10, { types })) t.assert.deepEqual(rows, expected);
+        // As the simple protocol has them: all text.
+        t.assert.deepEqual((await client.simple(`select 'sad'::${schema}."Mood" as m`, { types }))[0]?.rows, [{ m: ":sad" }]);
+        // Nobody's name becomes SQL.
+        for (const name of ["it's $ok$", "$$", "\\", "x); drop schema public", "\u0000", "$$) select 1 --"]) {
+          const code = await client.query(sql, { types: { [name]: String } }).then(() => "none", (error: { code: string }) => error.code);
+          // A text that can be no name is the server's error.
+          t.assert.equal(/^(INVALID_OPTION|4260[12]|22P05)$/.test(code), true, `${name}: ${code}`);
+        }
+        // Dropped and made again it is another type of the same name.
+        await client.exec(`drop type ${schema}.pair; `);
+        await client.exec(`create type ${schema}.pair as (a int, b ${schema}."Mood")`);
+        t.assert.deepEqual((await client.query(`${sql} -- again`, { types })).rows, expected);
+        await client.exec("begin");
+        await t.assert.rejects(client.query(sql, { types: { nosuch: String } }), { code: "INVALID_OPTION" });
+        t.assert.deepEqual((await client.query("select 1 as one")).rows, [{ one: 1 }]);
+        await client.exec("rollback");
+      }),
   },
 ];

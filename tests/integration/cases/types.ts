@@ -2,7 +2,7 @@
 // ours; built-in types first, then those of a database.
 import type { Client } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
-import { withClient } from "./helpers.ts";
+import { withClient, withSchema } from "./helpers.ts";
 
 const CANONICAL = { TimeZone: "UTC", IntervalStyle: "iso_8601", DateStyle: "ISO", bytea_output: "hex", extra_float_digits: "1" };
 const ODD = { TimeZone: "America/St_Johns", IntervalStyle: "sql_standard", DateStyle: "German, DMY", bytea_output: "escape", extra_float_digits: "-15" };
@@ -42,19 +42,6 @@ async function expected(t: Context, sql: string): Promise<string> {
     await settings(client, CANONICAL);
     const { rows } = await client.query(`select to_json(result_row)::text as line from (${sql}) result_row`);
     return rows.map(({ line }) => `${line as string}\n`).join("");
-  });
-}
-
-/** Schemas of all runs and runtimes live beside each other. */
-async function withSchema(t: Context, work: (client: Client, schema: string) => Promise<void>): Promise<void> {
-  const schema = `types_${t.runtime}_${Math.random().toString(36).slice(2)}`;
-  await withClient(t, async (client) => {
-    await client.exec(`create schema ${schema}`);
-    try {
-      await work(client, schema);
-    } finally {
-      await client.exec(`drop schema ${schema} cascade`);
-    }
   });
 }
 

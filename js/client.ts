@@ -277,13 +277,19 @@ export class Client {
    * The rows as bytes, as they arrive. Resolves at the first row or at the end: a query that fails before has written nothing.
    * One that fails later errors the stream; only whole rows ever leave. Other calls reject (`STREAM_OPEN`) until it is finished.
    */
-  async stream(input: QueryInput, options: StreamOptions = {}): Promise<ReadableStream<Uint8Array>> {
-    const stream = await this.#openStream(input, outputForm(this.#config, options), options);
-    return options.gzip ? compressed(stream) : stream;
+  stream(input: QueryInput, options: StreamOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    return this.#orClose(options, async () => {
+      const stream = await this.#openStream(input, outputForm(this.#config, options), options);
+      return options.gzip ? compressed(stream) : stream;
+    });
   }
 
   /** {@link stream} as a Response with the format's content type. */
-  async respond(input: QueryInput, options: RespondOptions = {}): Promise<Response> {
+  respond(input: QueryInput, options: RespondOptions = {}): Promise<Response> {
+    return this.#orClose(options, () => this.#respond(input, options));
+  }
+
+  async #respond(input: QueryInput, options: RespondOptions): Promise<Response> {
     const form = outputForm(this.#config, options);
     const headers = new Headers(options.headers);
     if (!headers.has("content-type")) headers.set("content-type", form.contentType);
@@ -375,6 +381,17 @@ export class Client {
     // Whoever waits for a stream is not the handler that made it.
     if (stream) runtime().background(options.closeWhenDone ? work.then(() => this.close()) : work);
     return call.promise;
+  }
+
+  /** A call that was refused before it began closes too: whoever asked for `closeWhenDone` has no other place for it. */
+  async #orClose<T>({ closeWhenDone }: StreamOptions, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      // Behind a stream that is open the client is somebody's.
+      if (closeWhenDone && (error as PgzError).code !== "STREAM_OPEN") runtime().background(this.close());
+      throw error;
+    }
   }
 
   #openStream(input: QueryInput, form: Form, options: StreamOptions, channel?: ByteChannel): Promise<ReadableStream<Uint8Array>> {

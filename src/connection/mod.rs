@@ -1,4 +1,4 @@
-//! The state machine of one connection: dispatch only. Each conversation has its file.
+//! The state machine of one connection, as its caller sees it. dispatch.rs hands messages on; each conversation has its file.
 //!
 //! Bytes go in by [`Connection::input`] and [`Connection::received`], out by [`Connection::take_output`]; rows and events wait until they are
 //! taken. Nothing here waits, retries or times out: JavaScript does, by the drain rule of docs/architecture.md.
@@ -9,6 +9,7 @@
 //! Operations queue: each wrote its flight when it was asked for (or keeps it in `pending` until the server has let us in),
 //! so the answers come in the same order, and the front one is the one that is being answered.
 
+mod dispatch;
 mod event;
 mod extended_query;
 pub mod limits;
@@ -20,13 +21,13 @@ pub mod statements;
 mod walk;
 
 use crate::encode::{RowError, RowForm, Types};
-use crate::error::{Failure, NOT_POSTGRESQL, Reason};
-use crate::protocol::backend::BackendMessage;
-use crate::protocol::frame::{Deframer, Frame, FrameError};
+use crate::error::Failure;
+use crate::protocol::frame::Deframer;
 use crate::protocol::frontend;
 use crate::protocol::writer::TooLong;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use dispatch::unencrypted_bytes;
 use event::{Event, Events};
 use extended_query::{ExtendedQuery, Request};
 use limits::{Caps, Limit, RowSink, Rows};
@@ -508,239 +509,6 @@ impl Connection {
     fn settle<E: Into<Failure>>(&mut self, result: Result<(), E>) {
         if let Err(error) = result {
             self.state.fail(error.into());
-        }
-    }
-}
-
-impl State {
-    fn queue(&mut self, operation: Result<Operation, TooLong>, start: usize) {
-        match operation {
-            Ok(operation) => {
-                self.operations.push_back(operation);
-                self.release_pending();
-            }
-            Err(TooLong) => {
-                self.pending.truncate(start);
-                self.fail(Failure::from(TooLong));
-            }
-        }
-    }
-
-    fn busy(&self) -> bool {
-        match self.phase {
-            Phase::AwaitTls | Phase::Startup => true,
-            Phase::Ready => !self.operations.is_empty(),
-            Phase::Fresh | Phase::Closed => false,
-        }
-    }
-
-    /// Whether a flight may be written now: the server has let us in, or our last password message stands before it.
-    fn accepts_flights(&self) -> bool {
-        match self.phase {
-            Phase::Ready => true,
-            Phase::Startup => {
-                self.startup.options & Login::EARLY_QUERY != 0 && self.startup.has_answered()
-            }
-            _ => false,
-        }
-    }
-
-    fn release_pending(&mut self) {
-        if self.accepts_flights() {
-            let output = &mut self.context.output;
-            if output.is_empty() {
-                core::mem::swap(output, &mut self.pending);
-            } else {
-                output.append(&mut self.pending);
-            }
-        }
-    }
-
-    #[inline(never)]
-    fn fail(&mut self, mut failure: Failure) {
-        // Whoever sends nonsense as the very first message is no PostgreSQL server, which says more than what the nonsense was.
-        if !self.heard && failure.is_nonsense() {
-            failure = Failure::new(NOT_POSTGRESQL);
-        }
-        self.phase = Phase::Closed;
-        self.operations.clear();
-        self.context.events.push(Event::Failure(&failure));
-    }
-
-    fn frame_error(&self, error: FrameError) -> Failure {
-        match (self.phase, error) {
-            (Phase::Startup, FrameError::TooLarge { .. }) => Failure::new(&Reason {
-                code: "PROTOCOL_VIOLATION",
-                message: "the server sent a longer message than any startup message is; the connection is closed",
-            }),
-            _ => Failure::from(error),
-        }
-    }
-
-    /// The one-byte answer to SSLRequest. Bytes behind `S` would be read as if they had come encrypted (CVE-2021-23222), and the
-    /// text behind `E` comes from whoever sits between us (CVE-2024-10977): both end the connection.
-    fn tls_answer(&mut self, deframer: &mut Deframer) -> Result<(), Failure> {
-        let Some(answer) = deframer.take_byte() else {
-            return Ok(());
-        };
-        match answer {
-            b'S' | b'N' if deframer.unread() > 0 => {
-                self.heard = true;
-                Err(unencrypted_bytes())
-            }
-            b'S' | b'N' => {
-                self.phase = Phase::Fresh;
-                let accepted = answer == b'S';
-                self.context.events.push(Event::Tls { accepted });
-                Ok(())
-            }
-            b'E' => Err(Failure::new(&Reason {
-                code: "TLS_REFUSED",
-                message: "the server answered SSLRequest with an error (not shown: nothing proves who wrote it); is it a PostgreSQL server?",
-            })),
-            _ => Err(Failure::new(NOT_POSTGRESQL)),
-        }
-    }
-
-    #[inline]
-    fn frame(&mut self, frame: Frame<'_>) -> Result<(), Failure> {
-        if frame.tag == b'D' {
-            return self.data_row(frame);
-        }
-        let message = BackendMessage::parse(frame)?;
-        if self.asynchronous(message) {
-            self.heard = true;
-            return encoding_is_utf8(message);
-        }
-        let progress = self.dispatch(frame.tag, message)?;
-        self.heard = true;
-        match progress {
-            Progress::Continue => self.release_pending(),
-            Progress::Closed => self.phase = Phase::Closed,
-            Progress::Done => self.done(),
-        }
-        Ok(())
-    }
-
-    /// The hot path: a row goes to the front operation without a detour.
-    #[inline]
-    fn data_row(&mut self, frame: Frame<'_>) -> Result<(), Failure> {
-        let sink = match (self.phase, self.operations.front_mut()) {
-            (Phase::Ready, Some(operation)) => operation.row_sink(),
-            _ => None,
-        };
-        let Some(sink) = sink else {
-            return Err(Failure::unexpected(
-                "a conversation without rows",
-                frame.tag,
-            ));
-        };
-        match sink.row(frame.body, &mut self.context.rows) {
-            Ok(None) => Ok(()),
-            Ok(Some(limit)) => {
-                self.context.limit(limit);
-                Ok(())
-            }
-            Err(error) => self.context.unreadable(error, sink),
-        }
-    }
-
-    /// Messages that may come at any time.
-    fn asynchronous(&mut self, message: BackendMessage<'_>) -> bool {
-        let event = match message {
-            BackendMessage::NoticeResponse { fields } => Event::Notice { fields },
-            BackendMessage::ParameterStatus { name, value } => {
-                Event::ParameterStatus { name, value }
-            }
-            BackendMessage::NotificationResponse {
-                process_id,
-                channel,
-                payload,
-            } => Event::Notification {
-                process_id,
-                channel,
-                payload,
-            },
-            _ => return false,
-        };
-        self.context.events.push(event);
-        true
-    }
-
-    fn dispatch(&mut self, tag: u8, message: BackendMessage<'_>) -> Result<Progress, Failure> {
-        let context = &mut self.context;
-        if self.phase == Phase::Startup {
-            return self.startup.receive(tag, message, context);
-        }
-        match (self.operations.front_mut(), message) {
-            (Some(Operation::Extended(operation)), message) => {
-                operation.receive(tag, message, context)
-            }
-            (Some(Operation::Simple(operation)), message) => {
-                operation.receive(tag, message, context)
-            }
-            // An idle session that is ended by the administrator says so before it goes.
-            (None, BackendMessage::ErrorResponse { fields }) => {
-                context.events.push(Event::Error {
-                    bound: false,
-                    fields,
-                });
-                Ok(Progress::Continue)
-            }
-            (None, _) => Err(Failure::unexpected("an idle connection", tag)),
-        }
-    }
-
-    fn done(&mut self) {
-        if self.phase == Phase::Startup {
-            self.phase = Phase::Ready;
-            self.startup.forget();
-            self.release_pending();
-        } else {
-            self.operations.pop_front();
-        }
-    }
-}
-
-fn unencrypted_bytes() -> Failure {
-    Failure::new(&Reason {
-        code: "PROTOCOL_VIOLATION",
-        message: "unencrypted bytes followed the answer to SSLRequest; somebody may sit between client and server",
-    })
-}
-
-/// Text crosses as UTF-8 both ways, so `SET client_encoding` would silently corrupt what is stored and what is read.
-fn encoding_is_utf8(message: BackendMessage<'_>) -> Result<(), Failure> {
-    match message {
-        BackendMessage::ParameterStatus {
-            name: b"client_encoding",
-            value,
-        } if !matches!(value, b"UTF8" | b"UTF-8" | b"UNICODE") => Err(Failure::new(&Reason {
-            code: "CLIENT_ENCODING_NOT_UTF8",
-            message: "client_encoding was changed, and this driver speaks UTF8 only; the connection is closed",
-        })),
-        _ => Ok(()),
-    }
-}
-
-impl Operation {
-    fn sink(&mut self) -> &mut RowSink {
-        match self {
-            Operation::Extended(operation) => &mut operation.sink,
-            Operation::Simple(operation) => &mut operation.sink,
-        }
-    }
-
-    /// The sink, where a DataRow may come now.
-    #[inline]
-    fn row_sink(&mut self) -> Option<&mut RowSink> {
-        match self {
-            Operation::Extended(operation) => {
-                (operation.step == extended_query::Step::Rows).then_some(&mut operation.sink)
-            }
-            Operation::Simple(operation) => {
-                (operation.step == simple_query::Step::Rows).then_some(&mut operation.sink)
-            }
         }
     }
 }

@@ -51,6 +51,19 @@ export const stream: Case[] = [
       }),
   },
   {
+    name: "a call with closeWhenDone that is refused closes too, unless another stream is open",
+    run: async (t) => {
+      for (const call of ["respond", "stream"] as const) {
+        const client = await t.pgz.connect(t.options);
+        const open = await client.stream("select 1 as a");
+        await t.assert.rejects(client[call]("select 1", { closeWhenDone: true }), { code: "STREAM_OPEN" });
+        t.assert.equal(await text(open), '{"a":1}\n');
+        await t.assert.rejects(client[call]("select 1", { closeWhenDone: true, format: "xml" as never }), { code: "INVALID_OPTION" });
+        await t.assert.rejects(client.query("select 1"), { code: "CLIENT_CLOSED" });
+      }
+    },
+  },
+  {
     name: "respond with closeWhenDone ends the session behind the last byte",
     async run(t) {
       const client = t.pgz.createClient({ ...t.options });

@@ -1,0 +1,196 @@
+//! Any bytes for any type: JSON or an error. What single types become stands in their files.
+
+use super::*;
+use alloc::string::String;
+use alloc::vec::Vec;
+use proptest::prelude::*;
+
+#[rustfmt::skip]
+const SCALARS: [u32; 45] = [
+    oid::BOOL, oid::INT2, oid::INT4, oid::INT8, oid::OID, oid::FLOAT4, oid::FLOAT8, oid::NUMERIC, oid::TEXT, oid::VARCHAR, oid::BPCHAR,
+    oid::NAME, oid::UNKNOWN, oid::CHAR, oid::BYTEA, oid::UUID, oid::DATE, oid::TIME, oid::TIMETZ, oid::TIMESTAMP, oid::TIMESTAMPTZ,
+    oid::INTERVAL, oid::JSON, oid::JSONB, oid::REFCURSOR, oid::CSTRING, oid::HSTORE, oid::VECTOR, 27, 28, 29, 600, 601, 602, 603, 604, 628, 650, 718, 774,
+    829, 869, 1560, 1562, 3220,
+];
+/// Scalars whose OID says nothing else: xid8, jsonpath; and what is made of others.
+const OTHERS: [u32; 16] = [
+    5069, 4072, 2249, 2287, 3904, 3906, 3908, 3910, 3912, 3926, 4451, 4532, 4533, 4534, 4535, 4536,
+];
+
+fn arrays() -> impl Iterator<Item = (u32, u32)> + Clone {
+    oid::ARRAYS
+        .iter()
+        .map(|(array, element)| (u32::from(*array), u32::from(*element)))
+}
+
+fn encoded(
+    type_oid: u32,
+    format_code: i16,
+    strings: Strings,
+    value: &[u8],
+) -> Result<Vec<u8>, InvalidValue> {
+    let mut out = Vec::from(*b"before");
+    Encoder::new(type_oid, format_code, strings)
+        .unwrap()
+        .encode(value, &mut out)?;
+    assert_eq!(out.drain(..6).as_slice(), b"before");
+    Ok(out)
+}
+
+/// The JSON of a binary value.
+pub(super) fn json(type_oid: u32, value: impl AsRef<[u8]>) -> String {
+    String::from_utf8(encoded(type_oid, 1, Strings::NONE, value.as_ref()).unwrap()).unwrap()
+}
+
+/// The JSON of a binary value for JavaScript objects.
+pub(super) fn objects_json(type_oid: u32, value: &[u8]) -> String {
+    String::from_utf8(encoded(type_oid, 1, Strings::ALL, value).unwrap()).unwrap()
+}
+
+/// The JSON of a value in text form.
+pub(super) fn text_json(type_oid: u32, value: &str) -> String {
+    String::from_utf8(encoded(type_oid, 0, Strings::NONE, value.as_bytes()).unwrap()).unwrap()
+}
+
+/// The bytes are no binary value of the type.
+pub(super) fn refused(type_oid: u32, value: &[u8]) {
+    for strings in [Strings::NONE, Strings::ALL] {
+        assert_eq!(
+            encoded(type_oid, 1, strings, value).map_err(|error| error.type_oid),
+            Err(type_oid),
+            "{value:x?}"
+        );
+    }
+}
+
+/// The text is no value of the type.
+pub(super) fn text_refused(type_oid: u32, value: &str) {
+    assert_eq!(
+        encoded(type_oid, 0, Strings::NONE, value.as_bytes()).map_err(|error| error.type_oid),
+        Err(type_oid),
+        "{value}"
+    );
+}
+
+#[test]
+fn binary_is_asked_for_where_it_can_be_read() {
+    for type_oid in 0..10_000 {
+        let known = SCALARS.contains(&type_oid)
+            || OTHERS.contains(&type_oid)
+            || arrays().any(|(array, _)| array == type_oid);
+        assert_eq!(has_binary_encoder(type_oid), known, "{type_oid}");
+        assert_eq!(
+            Encoder::new(type_oid, 1, Strings::ALL).map(drop),
+            if known {
+                Ok(())
+            } else {
+                Err(UnknownBinary { type_oid })
+            }
+        );
+        assert!(Encoder::new(type_oid, 0, Strings::NONE).is_ok());
+        assert!(Encoder::new(type_oid, 2, Strings::NONE).is_err());
+    }
+}
+
+#[test]
+fn objects_get_big_numbers_as_strings() {
+    assert_eq!(
+        objects_json(oid::INT8, &i64::MIN.to_be_bytes()),
+        "\"-9223372036854775808\""
+    );
+    assert_eq!(
+        objects_json(oid::NUMERIC, &[0, 1, 0, 0, 0, 0, 0, 1, 0, 5]),
+        "\"5.0\""
+    );
+    assert_eq!(
+        objects_json(oid::NUMERIC, &[0, 0, 0, 0, 0xc0, 0, 0, 0]),
+        "\"NaN\""
+    );
+    assert_eq!(objects_json(oid::INT4, &[0, 0, 0, 7]), "7");
+    assert_eq!(encoded(oid::INT8, 0, Strings::ALL, b"7").unwrap(), b"\"7\"");
+    assert_eq!(
+        encoded(oid::NUMERIC, 0, Strings::ALL, b"Infinity").unwrap(),
+        b"\"Infinity\""
+    );
+}
+
+/// Bytes that get further into a decoder than noise does: small numbers of the usual widths, lengths that fit, known OIDs.
+fn plausible() -> impl Strategy<Value = Vec<u8>> {
+    let field = prop_oneof![
+        (-2..12_i32).prop_map(|number| number.to_be_bytes().to_vec()),
+        (-2..12_i16).prop_map(|number| number.to_be_bytes().to_vec()),
+        prop::sample::select(&SCALARS[..]).prop_map(|oid| oid.to_be_bytes().to_vec()),
+        any::<i64>().prop_map(|number| number.to_be_bytes().to_vec()),
+        "[ -~]{0,20}".prop_map(String::into_bytes),
+        any::<String>().prop_map(String::into_bytes),
+    ];
+    prop::collection::vec(field, 0..12).prop_map(|fields| fields.concat())
+}
+
+/// An array of the element type whose elements are as given.
+fn array_of(element_oid: u32, elements: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes: Vec<u8> = [1, 0, element_oid, elements.len() as u32, 1]
+        .iter()
+        .flat_map(|field| field.to_be_bytes())
+        .collect();
+    for element in elements {
+        bytes.extend((element.len() as u32).to_be_bytes());
+        bytes.extend(element);
+    }
+    bytes
+}
+
+/// Whether the output must be JSON: a json value is as good as what the server sent.
+fn checks_out(type_oid: u32, output: &[u8]) -> bool {
+    // A record may hold one too.
+    let raw = [
+        oid::JSON,
+        oid::JSONB,
+        oid::JSON_ARRAY,
+        oid::JSONB_ARRAY,
+        2249,
+        2287,
+    ];
+    raw.contains(&type_oid)
+        || str::from_utf8(output).is_err()
+        || serde_json::from_slice::<serde::de::IgnoredAny>(output).is_ok()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn any_bytes_give_json_or_an_error(noise: Vec<u8>, plausible in plausible(), length in 0..20_usize) {
+        let cut = noise.get(..length).unwrap_or(&noise);
+        for value in [&noise[..], cut, &plausible] {
+            for type_oid in SCALARS.into_iter().chain(OTHERS).chain(arrays().map(|(array, _)| array)).chain([999_999]) {
+                for strings in [Strings::NONE, Strings::ALL] {
+                    for format_code in [0, 1] {
+                        if format_code == 1 && !has_binary_encoder(type_oid) {
+                            continue;
+                        }
+                        if let Ok(output) = encoded(type_oid, format_code, strings, value) {
+                            prop_assert!(checks_out(type_oid, &output), "{type_oid} {value:x?}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Every element is written as it is alone, and one bad element makes the array bad.
+    #[test]
+    fn an_array_is_its_elements(elements in prop::collection::vec(prop_oneof![plausible(), prop::collection::vec(any::<u8>(), 0..17)], 1..6)) {
+        for (array_oid, element_oid) in arrays() {
+            for strings in [Strings::NONE, Strings::ALL] {
+                let alone: Result<Vec<_>, _> = elements.iter().map(|element| encoded(element_oid, 1, strings, element)).collect();
+                let together = encoded(array_oid, 1, strings, &array_of(element_oid, &elements));
+                match alone {
+                    Ok(alone) => prop_assert_eq!(together.unwrap(), [b"[", &alone.join(&b","[..])[..], b"]"].concat()),
+                    Err(error) if error.is_unknown_type() => prop_assert_eq!(together, Err(error)),
+                    Err(error) => prop_assert_eq!(together, Err(InvalidValue { type_oid: array_oid, ..error })),
+                }
+            }
+        }
+    }
+}

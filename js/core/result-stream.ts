@@ -20,14 +20,6 @@ export function resultStream(left: (reason: unknown) => void, copied: (bytes: nu
   return channel ? channelStream(left, channel) : pullStream(left, copied);
 }
 
-/**
- * V8 looks for dead ArrayBuffers only when the young part of its heap is full (1 MiB at first) or they hold 32 MiB, and a chunk of 64 KiB and
- * more leaves but some hundred bytes on the heap. With eight kibibytes beside each it looks before there are 16 MiB: the process of a long stream
- * stays 19 MiB above idle instead of 36, for no CPU that could be measured. With more the young part itself grows: 26 MiB.
- */
-const BALLAST = 1024;
-export let ballast: unknown;
-
 function pullStream(left: (reason: unknown) => void, copied: (bytes: number) => void): ResultStream {
   let controller!: ReadableStreamDefaultController<Uint8Array>;
   let wait: Promise<void> | undefined;
@@ -48,7 +40,6 @@ function pullStream(left: (reason: unknown) => void, copied: (bytes: number) => 
     write(view) {
       copied(view.length);
       controller.enqueue(view.slice()); // the stream keeps what it is given
-      ballast = new Array(BALLAST);
     },
     full: () => ((controller.desiredSize ?? 0) > 0 ? undefined : (wait ??= new Promise<void>((resolve) => (wanted = resolve)))),
     end() {

@@ -1,6 +1,7 @@
 // What the package exports, and nothing else.
 export { Client, connect, createClient } from "./client.ts";
-export type { CallOptions, ClientStats, Description, ExecResult, JsonOptions, QueryOptions, QueryResult, RespondOptions, SimpleOptions, StreamOptions } from "./client.ts";
+export type { ClientStats } from "./client.ts";
+export type { CallOptions, Description, ExecResult, JsonOptions, QueryOptions, QueryResult, RespondOptions, SimpleOptions, StreamOptions } from "./calls.ts";
 export type { ConnectInput, Options, Password, SslMode } from "./config.ts";
 export type { BoundaryStats, Column, LimitName } from "./core/boundary.ts";
 export type { Parser } from "./core/converters.ts";
@@ -19,7 +20,9 @@ export {
   UsageError,
 } from "./errors.ts";
 export type { Code, ErrorFields, Stage } from "./errors.ts";
-export type { ConnectEvent, Notice, Observer, ParameterChange, QueryEnd, QueryStart, SlowQuery } from "./observer.ts";
+export type { ConnectEvent, Notice, Observer, ParameterChange, QueryEnd, QueryStart, Retry, SlowQuery } from "./observer.ts";
 export type { ConnectOptions, Connector, Socket, TlsOptions } from "./sockets/contract.ts";
 export { sql } from "./sql.ts";
 export type { Query, QueryInput, Sql } from "./sql.ts";
+export type { JsonText } from "./text.ts";
+export type { Isolation, Transaction, TransactionOptions } from "./transaction.ts";

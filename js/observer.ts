@@ -59,6 +59,15 @@ export interface ParameterChange {
   readonly value: string;
 }
 
+/** A transaction failed for a conflict with others, and will run again. */
+export interface Retry {
+  /** The one that failed, from 1 on. */
+  readonly attempt: number;
+  /** Until the next one. */
+  readonly delayMs: number;
+  readonly error: PgzError;
+}
+
 /** Each method may be missing. They are called at once, in between: keep them short. What they throw or reject with is dropped. */
 export interface Observer {
   onConnect?(event: ConnectEvent): void;
@@ -70,9 +79,11 @@ export interface Observer {
   onNotice?(event: Notice): void;
   /** A setting that the server reports has changed since the session began. */
   onParameterChange?(event: ParameterChange): void;
+  /** A transaction with `retry` begins again. */
+  onRetry?(event: Retry): void;
 }
 
-const methods = ["onConnect", "onQueryStart", "onQueryEnd", "onSlowQuery", "onNotice", "onParameterChange"] as const;
+const methods = ["onConnect", "onQueryStart", "onQueryEnd", "onSlowQuery", "onNotice", "onParameterChange", "onRetry"] as const;
 
 /** Functions where functions are awaited; other members are the user's business. */
 export function isObserver(value: unknown): boolean {

@@ -3,7 +3,7 @@
 // Knows: SQL text only as far as a parameter's number and a quoted identifier. Must not know: types, connections, the wire.
 
 import { UsageError } from "./errors.ts";
-import { isText } from "./text.ts";
+import { isText, JsonText } from "./text.ts";
 
 /** A statement: text with $1, $2, … and one value for each. */
 export interface Query {
@@ -25,13 +25,68 @@ export interface Sql {
   unsafe(text: string): Query;
   /** A quoted name; several make a qualified one: `sql.identifier("app", "users")` is `"app"."users"`. */
   identifier(...names: string[]): Query;
+  /** Fragments and values with `separator` between them (default `, `); nothing for an empty list. */
+  join(parts: readonly unknown[], separator?: Query): Query;
+  /** `($1, $2)` for `in`. An empty list has no SQL (`INVALID_QUERY`): `= any(${list})` takes it. */
+  in(values: readonly unknown[]): Query;
+  /** For update: `"a" = $1, "b" = $2`, of these columns or all of the object's own. */
+  set(row: Readonly<Record<string, unknown>>, ...columns: string[]): Query;
+  /**
+   * For insert: `("a", "b") values ($1, $2), ($3, $4)`, of these columns or all of the first row's own. Of arrays `values ($1, $2)` without names. A column
+   * that a row does not have is refused, and so is an empty list (`INVALID_QUERY`).
+   */
+  values(rows: readonly (Readonly<Record<string, unknown>> | readonly unknown[])[], ...columns: string[]): Query;
+  /** A value as JSON whatever it is: text, too, becomes a JSON string, where a parameter of type json takes text as JSON that is made already. */
+  json(value: unknown): JsonText;
 }
 
 /** Statements with parameters; see {@link Sql}. */
 export const sql: Sql = Object.assign((template: TemplateStringsArray, ...values: unknown[]): Query => new Fragment(template, values), {
   unsafe: (text: string): Query => new Fragment([checkedText(text)], []),
   identifier: (...names: string[]): Query => new Fragment([names.map(quoted).join(".") || quoted("")], []),
+  join: (parts: readonly unknown[], separator = COMMA): Query => {
+    const all = parts.flatMap((part, index) => (index ? [separator, part] : [part]));
+    return new Fragment(Array<string>(all.length + 1).fill(""), all);
+  },
+  in: (values: readonly unknown[]): Query => new Fragment(...list("(", some(values), ")")),
+  set(row: Readonly<Record<string, unknown>>, ...columns: string[]): Query {
+    const names = columnsOf(row, columns);
+    return new Fragment([...names.map((name, index) => `${index ? ", " : ""}${quoted(name)} = `), ""], names.map((name) => own(row, name)));
+  },
+  values(rows: readonly (Readonly<Record<string, unknown>> | readonly unknown[])[], ...columns: string[]): Query {
+    const [first] = some(rows);
+    const names = Array.isArray(first) ? undefined : columnsOf(first as Record<string, unknown>, columns);
+    const width = names?.length ?? (first as unknown[]).length;
+    const head = `${names ? `(${names.map(quoted).join(", ")}) ` : ""}values (`;
+    const tuples = rows.map((row) => {
+      const tuple = names ? names.map((name) => own(row as Record<string, unknown>, name)) : some(row as unknown[]);
+      if (tuple.length !== width) throw new UsageError("INVALID_QUERY", `A row has ${tuple.length} values where the first has ${width}.`);
+      return tuple;
+    });
+    const strings = tuples.flatMap((_, index) => [index ? "), (" : head, ...Array<string>(width - 1).fill(", ")]);
+    return new Fragment([...strings, ")"], tuples.flat());
+  },
+  json: (value: unknown): JsonText => new JsonText(value),
 });
+
+function some<T>(list: readonly T[]): readonly T[] {
+  if (Array.isArray(list) && list.length) return list;
+  throw new UsageError("INVALID_QUERY", "A list of values must be an array and cannot be empty: leave the statement out, or use = any() with an array.");
+}
+
+function list(open: string, values: readonly unknown[], close: string): [strings: string[], values: readonly unknown[]] {
+  return [[open, ...Array<string>(values.length - 1).fill(", "), close], values];
+}
+
+function columnsOf(row: Readonly<Record<string, unknown>>, columns: readonly string[]): readonly string[] {
+  return some(columns.length ? columns : Object.keys(row));
+}
+
+/** Nothing that is inherited. */
+function own(row: Readonly<Record<string, unknown>>, name: string): unknown {
+  if (Object.hasOwn(row, name) && row[name] !== undefined) return row[name];
+  throw new UsageError("INVALID_PARAMETER", `A row has no value for column "${name}": pass null for NULL.`);
+}
 
 /**
  * The one form in which the rest of the driver sees a statement.
@@ -85,7 +140,64 @@ class Fragment implements Query {
   }
 }
 
+const COMMA: Query = new Fragment([", "], []);
+
+/** What has been compiled: nested maps, one step for each template and value of a statement in their order, with the text behind the last. */
+interface Node extends Map<unknown, Node> {
+  text?: string;
+}
+let compiled: Node = new Map();
+let kept = 0;
+/** Texts that are kept; behind them all are dropped, since statements that are made anew each time would push out the others one by one. */
+const MOST = 1_000;
+const VALUE = Symbol("value");
+
+/**
+ * The text depends on the templates and on which of their values are fragments, and on nothing else; so that is the way to it. Each template has as many
+ * values as it says, so no way is the beginning of another.
+ */
 function compile(parts: Parts): Query {
+  const values: unknown[] = [];
+  let node = compiled;
+  const step = (key: unknown) => {
+    let next = node.get(key);
+    if (!next) node.set(key, (next = new Map()));
+    node = next;
+  };
+  const walk = ({ strings, values: own }: Parts): void => {
+    // A template is known by itself, what is no template by what it says.
+    step(isTemplate(strings) ? strings : JSON.stringify(strings));
+    for (const value of own) {
+      const nested = partsOf(value);
+      if (nested) walk(nested);
+      else if (isList(value)) {
+        step(value.length);
+        value.forEach((item) => walk(partsOf(item)!));
+      } else {
+        step(VALUE);
+        values.push(value);
+      }
+    }
+  };
+  walk(parts);
+  let { text } = node;
+  if (text === undefined) {
+    ({ text } = compileAnew(parts));
+    if (++kept > MOST) {
+      compiled = new Map();
+      kept = 0;
+    } else node.text = text;
+  }
+  return Object.freeze({ text, values: Object.freeze(values) });
+}
+
+/** Fragments in a row. */
+function isList(value: unknown): value is readonly unknown[] {
+  return Array.isArray(value) && value.length > 0 && value.every(partsOf);
+}
+
+/** @internal Without what is kept. */
+export function compileAnew(parts: Parts): Query {
   const values: unknown[] = [];
   let text = "";
   let behindParameter = false;
@@ -95,14 +207,16 @@ function compile(parts: Parts): Query {
       text += behindParameter && /^\d/.test(piece) ? ` ${piece}` : piece;
       behindParameter &&= piece === "";
       if (index >= own.length) return;
-      const nested = partsOf(own[index]);
+      const value = own[index];
+      const nested = partsOf(value);
       if (nested) return append(nested);
-      text += `$${values.push(own[index])}`;
+      if (isList(value)) return value.forEach((item) => append(partsOf(item)!));
+      text += `$${values.push(value)}`;
       behindParameter = true;
     });
   };
   append(parts);
-  return Object.freeze({ text: checkedText(text), values: Object.freeze(values) });
+  return { text: checkedText(text), values };
 }
 
 function partsOf(value: unknown): Parts | undefined {

@@ -157,6 +157,10 @@ impl CoreConnection {
         self.inner.status()
     }
 
+    pub fn prelude(&mut self, sql: &str) {
+        self.inner.prelude(sql);
+    }
+
     pub fn fetch(&mut self) -> u32 {
         self.inner.fetch();
         self.inner.status()

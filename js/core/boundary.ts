@@ -78,6 +78,8 @@ export interface CoreConnection {
   prove(answer: Uint8Array): number;
   input(n: number): number;
   receive(n: number): number;
+  /** Runs `sql` in front of the next `execute`, in its flight. */
+  prelude(sql: string): void;
   take_output(): Uint8Array;
   rows_pointer(): number;
   rows_length(): number;

@@ -29,6 +29,8 @@ export class Connection {
   /** Why it is over; `undefined` while it is usable. */
   closed: PgzError | undefined;
   transactionStatus = "I";
+  /** What begins a transaction in front of the next statement; gone when it has begun. */
+  begin: string | undefined;
   /** What the server reports of its settings. */
   readonly parameters = new Map<string, string>();
   processId: number | undefined;
@@ -301,6 +303,7 @@ export class Connection {
         break;
       case "ready":
         this.transactionStatus = event.status;
+        if (event.status !== "I") this.begin = undefined;
         this.established = true;
         if (operation) this.#ended(operation);
         break;

@@ -31,7 +31,7 @@ export class Cursor<Row> {
     this.#call = call;
     this.#connection = connection;
     this.#rows = rows;
-    this.#own = connection.transactionStatus === "I";
+    this.#own = connection.transactionStatus === "I" && connection.begin === undefined;
     this.closed = new Promise((resolve) => (this.#release = resolve));
     this.#failed = new Promise((_, reject) => {
       call.onFailure = (error) => {
@@ -45,8 +45,8 @@ export class Cursor<Row> {
 
   /** The first batch, of `fetch` rows as all further ones. */
   start(query: Query, { form, limits: [rows, bytes, fieldBytes], policy }: Form, fetch: number): Promise<Row[]> {
-    const transaction = (command: string) => void (this.#own && this.#simple(command));
-    return this.#batch(() => execute(this.#call, this.#connection, query, { form, limits: [rows, bytes, fieldBytes, 0, fetch], policy }, () => this.#rows.sink, transaction));
+    if (this.#own) this.#connection.begin = "BEGIN";
+    return this.#batch(() => execute(this.#call, this.#connection, query, { form, limits: [rows, bytes, fieldBytes, 0, fetch], policy }, () => this.#rows.sink));
   }
 
   next(): Promise<Row[]> {
@@ -97,6 +97,7 @@ export class Cursor<Row> {
     if (ending) connection.abandon(ending, false);
     await ending?.cleanup;
     connection.onClosed = undefined;
+    if (this.#own) connection.begin = undefined;
     this.#call.succeed(this);
     this.#release();
   }

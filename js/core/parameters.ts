@@ -7,7 +7,7 @@
 // its type, never the value, and come before anything is sent.
 
 import { UsageError, type Code } from "../errors.ts";
-import { isText } from "../text.ts";
+import { isText, jsonTextOf } from "../text.ts";
 import { elements, names } from "./element-types.ts";
 import { BOOL, BOX, BYTEA, DATE, FLOAT4, FLOAT8, INT2, INT4, INT8, JSON_, JSONB, OID, TIMESTAMP, TIMESTAMPTZ } from "./oid.ts";
 
@@ -20,7 +20,7 @@ import { BOOL, BOX, BYTEA, DATE, FLOAT4, FLOAT8, INT2, INT4, INT8, JSON_, JSONB,
  * | int2, int4, int8, oid | whole number, bigint, text of digits; a number beyond 2^53 is refused, it has lost digits already |
  * | float4, float8 | number; text or bigint as the server reads it |
  * | bytea | Uint8Array or another view, ArrayBuffer; text as bytea's input (`\x…`) |
- * | json, jsonb | text: JSON as it is; anything else through JSON.stringify. `null` is NULL, `"null"` is JSON's null |
+ * | json, jsonb | text: JSON as it is; `sql.json(…)`; anything else through JSON.stringify. `null` is NULL, `"null"` is JSON's null |
  * | date, timestamp, timestamptz | Date, as ISO 8601 in UTC; text |
  * | arrays, and types unknown here (enums' arrays) | JavaScript array, nested for more dimensions (not in json[]); text as array literal |
  * | every other type | text, number, bigint, boolean, as the type's input text |
@@ -150,6 +150,8 @@ interface Where {
 
 /** `value` in the input syntax of `type`, which is the parameter's or, inside an array, the element's. */
 function textOf(where: Where, type: number, value: unknown): string {
+  const made = jsonTextOf(value);
+  if (made !== undefined) return made;
   if (type === JSON_ || type === JSONB) return json(where, value);
   if (type in ranges) return String(integer(where, type, value));
   if (typeof value === "string") return value;

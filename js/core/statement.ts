@@ -18,15 +18,16 @@ interface Caller {
   operate(connection: Connection, command: (handle: CoreConnection) => number, sink?: Sink): Operation;
 }
 
-/** `sink` gives a new one for each run: a second run starts from nothing. `transaction`: each run is one of its own, begun in its flight. The ended operation, or `undefined` when the call was over before. Rejects with what the call is to reject with. */
+/** `sink` gives a new one for each run: a second run starts from nothing. A transaction that waits to begin (`connection.begin`) does so in the flight. The ended operation, or `undefined` when the call was over before. Rejects with what the call is to reject with. */
 export async function execute(
-  call: Caller, connection: Connection, query: Query, { form, limits, policy }: Pick<Form, "form" | "limits" | "policy">, sink: () => Sink, transaction?: (command: "BEGIN" | "ROLLBACK") => void,
+  call: Caller, connection: Connection, query: Query, { form, limits, policy }: Pick<Form, "form" | "limits" | "policy">, sink: () => Sink,
 ): Promise<Operation | undefined> {
   const { text, values } = query;
   checkCount(values);
   const server = serverKey(connection.config);
   /** What went wrong the first time, by what was known then. */
   let before: { readonly shape: Shape; readonly error: unknown; readonly prepared: boolean } | undefined;
+  let begin: string | undefined;
   for (;;) {
     const known = before ? undefined : cached(server, text);
     const shape = known ?? (await learn(call, connection, server, text));
@@ -47,9 +48,10 @@ export async function execute(
     const prepared = connection.executed.has(id);
     connection.executed.add(id);
     const outsideTransaction = connection.transactionStatus === "I";
+    if (outsideTransaction) begin ??= connection.begin;
     const declared = declaredTypes(parameterTypes);
-    transaction?.("BEGIN");
     const operation = call.operate(connection, (handle) => {
+      if (begin) handle.prelude(begin);
       if (types.length) define(handle, connection.types, types);
       return handle.execute(id, text, declared, resultFormats, parameters, form, Float64Array.from(limits));
     }, sink());
@@ -59,6 +61,8 @@ export async function execute(
     });
     const { error, bound } = operation;
     if (error?.code === "SHAPE_CHANGED") shapes.forget(server, text);
+    // It has begun, even if the statement ended it: COMMIT and ROLLBACK do.
+    if (begin && !error) connection.begin = undefined;
     if (call.finished) return undefined;
     if (!error) return operation;
     // Behind BindComplete something may have run, and been committed (DO and CALL can); before it nothing has.
@@ -68,9 +72,24 @@ export async function execute(
       shapes.forget(server, text);
       throw error;
     }
-    transaction?.("ROLLBACK");
+    if (begin) await rolledBack(connection);
     before = { shape, error, prepared };
   }
+}
+
+/** Begins the transaction that waits to begin, for what has no flight for it; `false` when the call was over before. */
+export async function begun(call: Caller, connection: Connection): Promise<boolean> {
+  const { begin } = connection;
+  if (begin === undefined) return true;
+  const operation = call.operate(connection, (handle) => handle.simple_query(begin, 0, new Float64Array(4)));
+  await operation.done;
+  if (call.finished) return false;
+  if (operation.error) throw operation.error;
+  return true;
+}
+
+async function rolledBack(connection: Connection): Promise<void> {
+  await connection.operate((handle) => handle.simple_query("ROLLBACK", 0, new Float64Array(4))).done;
 }
 
 /** What the isolate knows of the statement, or what the server says now; `undefined` when the call was over before. */

@@ -3,8 +3,14 @@
 //! ```text
 //! describe:  [Close …]  Parse ""           Describe S ""                        Sync
 //!   answer:  [CloseComplete …] ParseComplete  ParameterDescription  RowDescription | NoData   ReadyForQuery
-//! execute:   [Close …] [Parse n]  Bind "" n    Describe P ""     Execute ""     Sync
-//!   answer:  [CloseComplete …] [ParseComplete] BindComplete  RowDescription | NoData  DataRow …  CommandComplete  ReadyForQuery
+//! execute:   [Close …] [prelude] [Parse n]  Bind "" n    Describe P ""     Execute ""     Sync
+//!   answer:  [CloseComplete …] [its] [ParseComplete] BindComplete  RowDescription | NoData  DataRow …  CommandComplete  ReadyForQuery
+//! ```
+//! The prelude is a statement that must have run before, such as BEGIN: where it fails the server skips the rest.
+//!
+//! ```text
+//! prelude:   Parse ""  Bind "" ""  Execute ""
+//!   answer:  ParseComplete  BindComplete  CommandComplete
 //! ```
 //! With a number of rows, Execute leaves a named portal, which lives until the transaction ends:
 //!
@@ -56,6 +62,8 @@ pub(super) struct Request<'a> {
     pub result_formats: &'a [u8],
     pub parameters: &'a [u8],
     pub format: Option<RowForm>,
+    /// A statement without parameters in front of it; empty: none.
+    pub prelude: &'a [u8],
 }
 
 /// One operation: `describe` or `execute`.
@@ -63,6 +71,8 @@ pub(super) struct ExtendedQuery {
     pub step: Step,
     /// CloseComplete messages still to come in front.
     closes: usize,
+    /// Answers to the prelude still to come, behind those: ParseComplete, BindComplete, CommandComplete.
+    prelude: u32,
     shape: u32,
     reference: Use,
     format: Option<RowForm>,
@@ -106,6 +116,11 @@ impl ExtendedQuery {
             Use::ParseNamed(name) => (name, Step::Parse),
             Use::Named(name) => (name, Step::Bind),
         };
+        if !request.prelude.is_empty() {
+            frontend::parse(flight, b"", request.prelude, &[])?;
+            frontend::bind(flight, b"", b"", &[0; 4], &[])?;
+            frontend::execute(flight, b"", 0)?;
+        }
         if step == Step::Parse {
             frontend::parse(flight, name, request.sql, request.parameter_types)?;
         }
@@ -123,14 +138,11 @@ impl ExtendedQuery {
         frontend::describe_portal(flight, portal)?;
         frontend::execute(flight, portal, maximum_rows)?;
         frontend::sync(flight)?;
-        Ok(Self::new(
-            step,
-            closes,
-            request.shape,
-            reference,
-            request.format,
-            sink,
-        ))
+        let operation = Self::new(step, closes, request.shape, reference, request.format, sink);
+        Ok(ExtendedQuery {
+            prelude: if request.prelude.is_empty() { 0 } else { 3 },
+            ..operation
+        })
     }
 
     /// Writes the flight for more rows of the suspended portal, whose sink is handed on.
@@ -163,6 +175,7 @@ impl ExtendedQuery {
         ExtendedQuery {
             step,
             closes,
+            prelude: 0,
             shape,
             reference,
             format,
@@ -177,6 +190,12 @@ impl ExtendedQuery {
         self.closes > 0
     }
 
+    /// An answer to the prelude must come first, for the walk over all states: how many still.
+    #[cfg(test)]
+    pub fn awaits_prelude(&self) -> u32 {
+        self.prelude
+    }
+
     pub fn receive(
         &mut self,
         tag: u8,
@@ -188,6 +207,15 @@ impl ExtendedQuery {
             self.closes = self.closes.saturating_sub(1);
             return Ok(Progress::Continue);
         }
+        if self.closes == 0
+            && matches!(
+                (self.prelude, message),
+                (3, M::ParseComplete) | (2, M::BindComplete) | (1, M::CommandComplete { .. })
+            )
+        {
+            self.prelude = self.prelude.saturating_sub(1);
+            return Ok(Progress::Continue);
+        }
         self.step = match (self.step, message) {
             (_, M::ErrorResponse { fields }) => {
                 self.failed(fields.get("code"), &mut context.statements);
@@ -197,10 +225,13 @@ impl ExtendedQuery {
                 });
                 // The server skips to the Sync, over what is left of the Closes too.
                 self.closes = 0;
+                self.prelude = 0;
                 self.sink.discard = true;
                 Step::Ready
             }
-            _ if self.closes > 0 => return Err(Failure::unexpected("extended query", tag)),
+            _ if self.closes > 0 || self.prelude > 0 => {
+                return Err(Failure::unexpected("extended query", tag));
+            }
             (Step::DescribeParse, M::ParseComplete) => Step::Parameters,
             (Step::Parse, M::ParseComplete) => Step::Bind,
             (Step::Parameters, M::ParameterDescription { parameters }) => {

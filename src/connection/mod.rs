@@ -149,6 +149,8 @@ struct State {
     /// A message that makes sense has come: the peer is a PostgreSQL server.
     heard: bool,
     flush_bytes: usize,
+    /// What runs in front of the next statement.
+    prelude: Vec<u8>,
     /// Flights asked for before the server has let us in.
     pending: Vec<u8>,
     operations: VecDeque<Operation>,
@@ -252,6 +254,7 @@ impl Connection {
                 max_message_bytes: settings.max_message_bytes,
                 heard: false,
                 flush_bytes: usize::MAX,
+                prelude: Vec::new(),
                 pending: Vec::new(),
                 operations: VecDeque::new(),
                 context: Context {
@@ -361,7 +364,9 @@ impl Connection {
         format: Option<RowForm>,
         caps: Caps,
     ) {
+        let prelude = core::mem::take(&mut self.state.prelude);
         let request = Request {
+            prelude: &prelude,
             shape,
             sql: sql.as_bytes(),
             parameter_types,
@@ -373,6 +378,11 @@ impl Connection {
             ExtendedQuery::execute(&request, RowSink::new(caps), flight, statements)
                 .map(Operation::Extended)
         });
+    }
+
+    /// Runs `sql` in front of the next [`execute`](Self::execute), in its flight: the server skips that where `sql` fails.
+    pub fn prelude(&mut self, sql: &str) {
+        self.state.prelude = sql.as_bytes().to_vec();
     }
 
     /// More rows of the portal that was left by [`execute`](Self::execute) with [`Caps::fetch`], when that operation is over. The caps count on.

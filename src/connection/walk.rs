@@ -158,6 +158,27 @@ const WALK: &[(&str, Moves)] = &[
         ],
     ),
     (
+        "extended Parse behind 3 of a prelude",
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("ParseComplete", "extended Parse behind 2 of a prelude"),
+        ],
+    ),
+    (
+        "extended Parse behind 2 of a prelude",
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("BindComplete", "extended Parse behind 1 of a prelude"),
+        ],
+    ),
+    (
+        "extended Parse behind 1 of a prelude",
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("CommandComplete", "extended Parse"),
+        ],
+    ),
+    (
         "extended Parse",
         &[
             ("ErrorResponse", "extended Ready"),
@@ -307,13 +328,15 @@ fn state(connection: &Connection) -> String {
                 "extended {:?}{}",
                 operation.step,
                 if operation.awaits_close() {
-                    " behind Close"
+                    " behind Close".to_string()
+                } else if operation.awaits_prelude() > 0 {
+                    format!(" behind {} of a prelude", operation.awaits_prelude())
                 } else if operation.step == extended_query::Step::Rows
                     && operation.sink.maximum_rows() != 0
                 {
-                    " of a portal"
+                    " of a portal".to_string()
                 } else {
-                    ""
+                    String::new()
                 }
             )
         }
@@ -442,6 +465,13 @@ fn closing() -> Connection {
     connection
 }
 
+fn beginning(messages: &[&str]) -> Connection {
+    let mut connection = idle();
+    connection.prelude("BEGIN");
+    execute(&mut connection);
+    after(connection, messages)
+}
+
 /// The way into a state.
 fn reach(name: &str) -> Connection {
     const BOUND: [&str; 2] = ["ParseComplete", "BindComplete"];
@@ -468,6 +498,9 @@ fn reach(name: &str) -> Connection {
         "extended Parameters" => describing(&["ParseComplete"]),
         "extended Columns" => describing(&["ParseComplete", "ParameterDescription"]),
         "extended Parse behind Close" => closing(),
+        "extended Parse behind 3 of a prelude" => beginning(&[]),
+        "extended Parse behind 2 of a prelude" => beginning(&["ParseComplete"]),
+        "extended Parse behind 1 of a prelude" => beginning(&["ParseComplete", "BindComplete"]),
         "extended Parse" => executing(&[]),
         "extended Bind" => executing(&["ParseComplete"]),
         "extended PortalColumns" => executing(&BOUND),

@@ -140,10 +140,34 @@ export const wireCases: Case[] = [
       const flights = loggedIn((await proxy.close())[0] as ProxyReport);
       const statement = ["Parse Describe Sync", "Parse Bind Describe Execute Sync"];
       t.assert.deepEqual(flights.map(names), [
-        "Parse Describe Sync", "Query Parse Bind Describe Execute Sync", "Execute Sync", "Execute Sync", "Query",
-        "Query Parse Bind Describe Execute Sync", "Query",
+        "Parse Describe Sync", "Parse Bind Execute Parse Bind Describe Execute Sync", "Execute Sync", "Execute Sync", "Query",
+        "Parse Bind Execute Parse Bind Describe Execute Sync", "Query",
         ...statement, "Bind Describe Execute Sync", "Close Sync", ...statement, "Terminate",
       ]);
+    },
+  },
+  {
+    name: "a transaction of known statements takes a flight each and one for COMMIT: BEGIN goes with the first",
+    only: "plain",
+    async run(t) {
+      const { proxy, options } = await through(t);
+      const { connect } = t.pgz;
+      const client = await connect(options);
+      await client.query("select 1 as a");
+      await client.transaction(async (tx) => {
+        await tx.query("select 1 as a");
+        await tx.query("select 1 as a");
+      }, { isolation: "repeatable read" });
+      await t.assert.rejects(client.transaction((tx) => tx.query("select 1 / 0 as a")), { code: "22012" });
+      await client.transaction(() => {});
+      await client.close();
+      const flights = loggedIn((await proxy.close())[0] as ProxyReport);
+      t.assert.deepEqual(flights.map(names), [
+        "Parse Describe Sync", "Parse Bind Describe Execute Sync",
+        "Parse Bind Execute Parse Bind Describe Execute Sync", "Bind Describe Execute Sync", "Query",
+        "Parse Describe Sync", "Parse Bind Execute Parse Bind Describe Execute Sync", "Query", "Terminate",
+      ]);
+      t.assert.equal(flights[2]?.messages.includes("Flush"), false);
     },
   },
   {

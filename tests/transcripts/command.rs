@@ -28,6 +28,7 @@ pub enum Command {
         sql: String,
         rows: Rows,
     },
+    Prelude(String),
     Fetch,
     ClosePortal,
     Forget(u32),
@@ -117,6 +118,7 @@ fn command(tokens: &mut Tokens<'_>) -> Result<Command, String> {
             }
             Command::SimpleQuery { sql, rows }
         }
+        "prelude" => Command::Prelude(text(tokens)?),
         "fetch" => Command::Fetch,
         "close_portal" => Command::ClosePortal,
         "forget" => Command::Forget(tokens.number()?),
@@ -284,6 +286,7 @@ impl Command {
             Command::SimpleQuery { sql, rows } => {
                 connection.simple_query(sql, rows.form(), rows.caps)
             }
+            Command::Prelude(sql) => connection.prelude(sql),
             Command::Fetch => connection.fetch(),
             Command::ClosePortal => connection.close_portal(),
             Command::Forget(shape) => connection.forget(*shape),
@@ -350,6 +353,7 @@ impl Command {
             Command::SimpleQuery { sql, rows } => {
                 ("simple_query", json!([sql, rows.format, rows.caps()]))
             }
+            Command::Prelude(sql) => ("prelude", json!([sql])),
             Command::Fetch => ("fetch", json!([])),
             Command::ClosePortal => ("close_portal", json!([])),
             Command::Forget(shape) => ("forget", json!([shape])),

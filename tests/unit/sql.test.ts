@@ -110,7 +110,7 @@ test("fragments of another copy of the package compose", async () => {
 /** A template with an identity, and what stands in its holes. */
 interface Tree {
   readonly strings: TemplateStringsArray;
-  readonly holes: readonly (Tree | { readonly value: unknown })[];
+  readonly holes: readonly (Tree | { readonly value: unknown } | { readonly list: readonly Tree[] })[];
 }
 
 const template = (strings: string[]) => Object.freeze(Object.assign(strings, { raw: Object.freeze([...strings]) })) as TemplateStringsArray;
@@ -118,11 +118,11 @@ const template = (strings: string[]) => Object.freeze(Object.assign(strings, { r
 const piece = fc.constantFrom("", " ", "a", "0", "12 ", " and ", "$1", "'x'", "\n");
 const templates = [0, 1, 2, 3, 4].map((holes) => fc.sample(fc.array(piece, { minLength: holes + 1, maxLength: holes + 1 }), { numRuns: 6, seed: 42 + holes }).map(template));
 const { tree } = fc.letrec<{ tree: Tree; hole: Tree["holes"][number] }>((tie) => ({
-  hole: fc.oneof({ maxDepth: 4, withCrossShrink: true }, fc.record({ value: fc.oneof(fc.integer(), fc.constant(null), fc.string(), fc.constant([sql`no fragment inside an array`])) }), tie("tree")),
+  hole: fc.oneof({ maxDepth: 4, withCrossShrink: true }, fc.record({ value: fc.oneof(fc.integer(), fc.constant(null), fc.string(), fc.constant([sql`a fragment beside a value is none`, 1]), fc.constant([])) }), tie("tree"), fc.record({ list: fc.array(tie("tree") as fc.Arbitrary<Tree>, { minLength: 1, maxLength: 3 }) })),
   tree: fc.nat(4).chain((holes) => fc.record({ strings: fc.constantFrom(...(templates[holes] ?? [])), holes: fc.array(tie("hole"), { minLength: holes, maxLength: holes }) })),
 }));
 
-const build = ({ strings, holes }: Tree): Query => sql(strings, ...holes.map((hole) => ("value" in hole ? hole.value : build(hole))));
+const build = ({ strings, holes }: Tree): Query => sql(strings, ...holes.map((hole) => ("value" in hole ? hole.value : "list" in hole ? hole.list.map(build) : build(hole))));
 
 /** Written another way on purpose: a list of tokens first, the text from it. */
 function cold(root: Tree): { text: string; values: unknown[] } {
@@ -131,7 +131,7 @@ function cold(root: Tree): { text: string; values: unknown[] } {
     strings.forEach((text, index) => {
       if (text !== "") tokens.push(text);
       const hole = holes[index];
-      if (hole) "value" in hole ? tokens.push(hole) : walk(hole);
+      if (hole) "value" in hole ? tokens.push(hole) : "list" in hole ? hole.list.forEach(walk) : walk(hole);
     });
   walk(root);
   const values: unknown[] = [];
@@ -153,7 +153,50 @@ test("cold and cached give the same text and values on random fragment trees", (
       }
       if (root.holes.some((hole) => "strings" in hole)) nested++;
     }),
-    { numRuns: 4_000 },
+    { numRuns: 10_000 },
   );
   expect(nested).toBeGreaterThan(1_000);
+});
+
+test("a text that has been compiled is the same string again, as long as few others came between", () => {
+  const of = (id: number, part: Query) => sql`select ${id}::int4 ${part}`;
+  const first = of(1, sql`, now()`).text;
+  expect(Object.is(of(2, sql`, now()`).text, first)).toBe(true);
+  // More than are kept: dropped, and made anew, never wrong.
+  for (let index = 0; index < 3_000; index++) expect(of(1, sql.unsafe(`, ${index}`)).text).toBe(`select $1::int4 , ${index}`);
+  expect(of(3, sql`, now()`)).toMatchObject({ text: "select $1::int4 , now()", values: [3] });
+});
+
+test("join puts a separator between, and an array of fragments is spliced as it is", () => {
+  const where = sql.join([sql`a = ${1}`, sql`b = ${2}`], sql` and `);
+  expect(sql`select 1 where ${where}`).toMatchObject({ text: "select 1 where a = $1 and b = $2", values: [1, 2] });
+  expect(sql`select ${sql.join([1, sql`now()`, "x"])}`).toMatchObject({ text: "select $1, now(), $2", values: [1, "x"] });
+  expect(sql`select 1 ${sql.join([])}`).toMatchObject({ text: "select 1 ", values: [] });
+  expect(sql.join([1, 2, 3], sql` + ${0} + `)).toMatchObject({ text: "$1 + $2 + $3 + $4 + $5", values: [1, 0, 2, 0, 3] });
+  expect(sql`select 1 ${[sql`where a = ${1}`, sql` limit ${2}`]}`).toMatchObject({ text: "select 1 where a = $1 limit $2", values: [1, 2] });
+  // What is no list of fragments is a value.
+  for (const value of [[], [1], [sql`a`, 1]]) expect(sql`select ${value}`).toMatchObject({ text: "select $1", values: [value] });
+});
+
+test("in, set and values quote names, keep order, and take fragments for values", () => {
+  expect(sql`id in ${sql.in([1, null, sql`now()`])}`).toMatchObject({ text: "id in ($1, $2, now())", values: [1, null] });
+  expect(sql.set({ name: "x", 'a"b': null, at: sql`now()` })).toMatchObject({ text: '"name" = $1, "a""b" = $2, "at" = now()', values: ["x", null] });
+  expect(sql.set({ name: "x", id: 1 }, "id")).toMatchObject({ text: '"id" = $1', values: [1] });
+  const rows = [{ id: 1, name: "a" }, { name: "b", id: 2 }];
+  expect(sql`insert into t ${sql.values(rows)} returning id`).toMatchObject({ text: 'insert into t ("id", "name") values ($1, $2), ($3, $4) returning id', values: [1, "a", 2, "b"] });
+  expect(sql.values(rows, "name")).toMatchObject({ text: '("name") values ($1), ($2)', values: ["a", "b"] });
+  expect(sql.values([[1, "a"], [2, sql`default`]])).toMatchObject({ text: "values ($1, $2), ($3, default)", values: [1, "a", 2] });
+});
+
+test("what would be no SQL, or other SQL than meant, is refused where it is written", () => {
+  for (const act of [() => sql.in([]), () => sql.values([]), () => sql.values([[]]), () => sql.values([{}]), () => sql.set({}), () => sql.values([[1], [1, 2]]), () => sql.in("ab" as never)]) expect(refused(act)).toBe("INVALID_QUERY");
+  for (const act of [() => sql.values([{ a: 1 }, { b: 1 }]), () => sql.set({ a: undefined }), () => sql.set({}, "toString"), () => sql.in([undefined]), () => sql.join([undefined])]) expect(refused(act)).toBe("INVALID_PARAMETER");
+  expect(refused(() => sql.set({ "": 1 }))).toBe("INVALID_QUERY");
+});
+
+test("json is JSON whatever the value", () => {
+  expect(sql`select ${sql.json("a")}, ${sql.json([1, { b: null }])}`.text).toBe("select $1, $2");
+  const circular: Record<string, unknown> = {};
+  circular["self"] = circular;
+  for (const value of [undefined, circular, 1n, () => {}]) expect(refused(() => sql.json(value))).toBe("INVALID_PARAMETER");
 });

@@ -1,0 +1,423 @@
+// What a user may call on a client and on a transaction alike: queries and what becomes of their rows, one queue of them in front of one
+// connection.
+//
+// Knows calls, forms of results and their order. Must not know how the connection is made, nor when a transaction begins and ends.
+import { callOption, oneOf, type Config } from "./config.ts";
+import { AbortError, ResponseTooLargeError, UsageError, type PgzError } from "./errors.ts";
+import { RENAME_DUPLICATES, ROWS_NONE, type Column } from "./core/boundary.ts";
+import { Call, type Outcome } from "./core/call.ts";
+import { Collector, decoderOf } from "./core/collect.ts";
+import type { Connection } from "./core/connection.ts";
+import { Cursor } from "./core/cursor.ts";
+import { outputForm, uniqueNames, valueForm, type Form, type FormatOptions, type RowOptions, type ValueForm, type ValueOptions } from "./core/form.ts";
+import type { RowDecoder, RowMode } from "./core/objects.ts";
+import type { Sink, Truncation } from "./core/operation.ts";
+import { resultStream } from "./core/result-stream.ts";
+import { runtime, type ByteChannel } from "./core/runtime.ts";
+import { ToonDocument } from "./core/toon.ts";
+import { RowQueue, Rows } from "./core/rows.ts";
+import { begun, describe, execute, knowsNames } from "./core/statement.ts";
+import { Observation, type Observer } from "./observer.ts";
+import { toQuery, type Query, type QueryInput } from "./sql.ts";
+
+export interface CallOptions {
+  /** Ends the call, and the query on the server, when it aborts. */
+  readonly signal?: AbortSignal | undefined;
+  /** Milliseconds for the whole call: waiting, connecting, and reading a stream to its end. 0: none. Default: the client's. */
+  readonly timeout?: number | undefined;
+  /** Instead of the client's, for the events of this call. */
+  readonly observer?: Observer | undefined;
+  /** Default: the client's. */
+  readonly slowQueryThreshold?: number | undefined;
+}
+
+export interface QueryOptions extends CallOptions, ValueOptions {
+  /** `"array"`: a row is its values in the order of `fields`. */
+  readonly rowMode?: "object" | "array" | undefined;
+}
+
+export type SimpleOptions = Omit<QueryOptions, "onLimit">;
+
+export interface JsonOptions extends CallOptions, FormatOptions {}
+
+export interface StreamOptions extends CallOptions, FormatOptions {
+  /**
+   * Compresses the output (`CompressionStream`). It holds rows back until its window is full, so rows of a slow query no longer arrive
+   * by `flushInterval`. `respond` says so in `content-encoding`. Default false.
+   */
+  readonly gzip?: boolean | undefined;
+  /** Closes the client when the stream has ended, failed or been left. */
+  readonly closeWhenDone?: boolean | undefined;
+}
+
+export interface RespondOptions extends StreamOptions {
+  readonly headers?: HeadersInit | undefined;
+  readonly status?: number | undefined;
+}
+
+export interface ExecResult {
+  /** The command tag's words, such as `"INSERT"`. */
+  readonly command: string;
+  /** Rows returned or changed; `null` where the command has no count. */
+  readonly rowCount: number | null;
+}
+
+export interface QueryResult<Row> extends ExecResult {
+  readonly rows: Row[];
+  readonly fields: readonly Column[];
+  /** With `onLimit: "truncate"`: rows are missing. */
+  readonly truncated?: Truncation;
+}
+
+export interface Description {
+  /** Type OIDs of `$1`, `$2` … */
+  readonly parameterTypes: readonly number[];
+  /** Empty for a statement that returns no rows. */
+  readonly fields: readonly Column[];
+}
+
+/** What a client counts, its transactions' calls included. */
+export interface Counters {
+  queries: number;
+  errors: number;
+  rows: number;
+  bytes: number;
+  /** Calls that wait or run. */
+  running: number;
+}
+
+export abstract class Calls {
+  /** @internal */
+  protected readonly config: Config;
+  /** @internal */
+  protected readonly counters: Counters;
+  /** Settles when the call before has left the connection. @internal */
+  protected turn: Promise<unknown> = Promise.resolve();
+  /** The stream that its consumer has to finish before another call can run. */
+  #stream: { readonly finished: boolean } | undefined;
+
+  /** @internal */
+  constructor(config: Config, counters: Counters) {
+    this.config = config;
+    this.counters = counters;
+  }
+
+  /** Why no call may be made now. @internal */
+  protected abstract refused(): UsageError | undefined;
+  /** @internal */
+  protected abstract connected(): Promise<Connection>;
+  /** Ends all calls. @internal */
+  protected abstract readonly signal: AbortSignal | undefined;
+  /** Behind a call with `closeWhenDone`. @internal */
+  protected abstract close(): Promise<void>;
+
+  /** All rows at once. Also a tag: client.query\`select ${1}\`. */
+  query<Row = Record<string, unknown>>(query: QueryInput, options?: QueryOptions): Promise<QueryResult<Row>>;
+  query<Row = Record<string, unknown>>(query: TemplateStringsArray, ...values: unknown[]): Promise<QueryResult<Row>>;
+  async query<Row>(input: QueryInput | TemplateStringsArray, ...rest: unknown[]): Promise<QueryResult<Row>> {
+    const query = toQuery(input, ...rest);
+    const options = ((!Array.isArray(input) && rest[0]) || {}) as QueryOptions;
+    const [form, mode] = this.#values(options);
+    const rows = new Collector<Row>(form, mode);
+    return this.run(query.text, options, async (call: Call<QueryResult<Row>>, connection) => {
+      const ended = await execute(call, connection, query, form, () => rows.sink);
+      if (!ended) return;
+      const { rowCount, command, truncated } = ended;
+      call.succeed({ rows: rows.take(), rowCount, command, fields: rows.fields, ...(truncated && { truncated }) });
+    });
+  }
+
+  /**
+   * Rows one by one, `for await (const row of client.rows(…))`, or in arrays, `client.rows(…).batches(1_000)`, in the memory of one batch
+   * however many there are. The query runs when a loop begins, waits on the server while the loop is busy, and ends there when the loop is
+   * left. Other calls reject (`STREAM_OPEN`) until then. Also a tag.
+   */
+  rows<Row = Record<string, unknown>>(query: QueryInput, options?: QueryOptions): Rows<Row>;
+  rows<Row = Record<string, unknown>>(query: TemplateStringsArray, ...values: unknown[]): Rows<Row>;
+  rows<Row>(input: QueryInput | TemplateStringsArray, ...rest: unknown[]): Rows<Row> {
+    const query = toQuery(input, ...rest);
+    const options = ((!Array.isArray(input) && rest[0]) || {}) as QueryOptions;
+    const [form, mode] = this.#values(options);
+    return new Rows((rows, size) => {
+      const queue = new RowQueue<Row>(size);
+      const leaving = new AbortController();
+      let decode: RowDecoder | undefined;
+      const sink: Sink = {
+        streams: true,
+        unique: form.unique,
+        columns: (given) => {
+          rows.fields = given;
+          decode = decoderOf(given, form, mode);
+        },
+        rows: (view) => queue.write(decode!(view) as Row[]),
+        full: () => queue.full(),
+      };
+      const run = this.run(query.text, { ...options, leaving: leaving.signal }, async (call: Call<void>, connection) => {
+        const ended = await execute(call, connection, query, form, () => sink);
+        if (!ended) return;
+        ({ command: rows.command, rowCount: rows.rowCount, truncated: rows.truncated } = ended);
+        call.succeed();
+      }, true);
+      run.then(() => queue.end(), (error: PgzError) => queue.fail(error));
+      return { queue, leave: () => leaving.abort() };
+    });
+  }
+
+  /** Runs a statement for its effect: rows that it returns are counted by the server and dropped. */
+  async exec(input: QueryInput, options: CallOptions & Pick<RowOptions, "maxRows"> = {}): Promise<ExecResult> {
+    const query = toQuery(input);
+    const counted: Form = { ...valueForm(this.config, { ...options, onLimit: "error" }), form: ROWS_NONE };
+    return this.run(query.text, options, async (call: Call<ExecResult>, connection) => {
+      const ended = await execute(call, connection, query, counted, () => ({}));
+      if (ended) call.succeed({ command: ended.command, rowCount: ended.rowCount });
+    });
+  }
+
+  /**
+   * Any number of statements in one text by the simple query protocol, without parameters; one result for each. The limits count over
+   * all of them. Values that PostgreSQL writes otherwise as text, such as arrays and times, stay the server's text.
+   *
+   * Several statements are one transaction unless the text says otherwise, so an error rolls back those before; its `completed` names them.
+   */
+  async simple<Row = Record<string, unknown>>(text: QueryInput, options: SimpleOptions = {}): Promise<QueryResult<Row>[]> {
+    const query = toQuery(text);
+    if (query.values.length) throw new UsageError("INVALID_QUERY", "The simple query protocol has no parameters: use query.");
+    const [form, mode] = this.#values({ ...options, onLimit: "error" });
+    const rows = new Collector<Row>(form, mode);
+    const results: QueryResult<Row>[] = [];
+    const complete = (command: string, rowCount: number | null) => {
+      results.push({ rows: rows.take(), rowCount, command, fields: rows.fields });
+      rows.fields = [];
+    };
+    return this.run(query.text, options, async (call: Call<QueryResult<Row>[]>, connection) => {
+      if (!(await knowsNames(call, connection, form.policy)) || !(await begun(call, connection))) return;
+      call.onFailure = (error) => Object.assign(error, { completed: results.map(({ command }) => command) });
+      const operation = call.operate(connection, (handle) => handle.simple_query(query.text, form.form, Float64Array.from(form.limits)), { ...rows.sink, complete });
+      await operation.done;
+      if (operation.error) throw operation.error;
+      call.succeed(results);
+    });
+  }
+
+  /**
+   * The rows in batches of `size`, each asked of the server when the one before is done with: memory for one batch, on both sides. Outside
+   * a transaction the cursor has its own, committed at the end. Leaving the loop early, or an error, closes the portal and rolls that one
+   * back. A statement that no transaction may hold (`VACUUM`) has no cursor. Begins with the first `next()`; until its end other calls reject (`STREAM_OPEN`), and limits, `timeout` and `signal` hold for all of it.
+   */
+  cursor<Row = Record<string, unknown>>(input: QueryInput, size: number, options: SimpleOptions = {}): AsyncGenerator<Row[], void, undefined> {
+    const query = toQuery(input);
+    if (!Number.isInteger(size) || size < 1 || size > 0x7fffffff) throw new UsageError("INVALID_OPTION", "A cursor's size must be a whole number from 1 to 2147483647.");
+    const [form, mode] = this.#values({ ...options, onLimit: "error" });
+    const rows = new Collector<Row>(form, mode);
+    return this.#batches(query, form, rows, size, options);
+  }
+
+  async *#batches<Row>(query: Query, form: Form, rows: Collector<Row>, size: number, options: CallOptions): AsyncGenerator<Row[], void, undefined> {
+    const opening = (call: Call<Cursor<Row>>, connection: Connection) => {
+      const cursor = new Cursor(call, connection, rows);
+      call.hand(cursor);
+      return cursor.closed;
+    };
+    const cursor = await this.run(query.text, options, opening, true);
+    try {
+      let batch = await cursor.start(query, form, size);
+      for (;;) {
+        if (!cursor.more) await cursor.close();
+        if (batch.length) yield batch;
+        if (!cursor.more) return;
+        batch = await cursor.next();
+      }
+    } finally {
+      await cursor.close();
+    }
+  }
+
+  /** Parameter types and columns of a statement, which is not run. What is known already is not asked again. */
+  async describe(input: QueryInput, options: CallOptions = {}): Promise<Description> {
+    const { text } = toQuery(input);
+    return this.run(text, options, async (call: Call<Description>, connection) => {
+      const shape = await describe(call, connection, text);
+      if (shape) call.succeed({ parameterTypes: [...shape.parameterTypes], fields: shape.columns });
+    });
+  }
+
+  /** All rows as bytes, in one piece: one JSON array, or another `format`. */
+  async json(input: QueryInput, options: JsonOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
+    const query = toQuery(input);
+    const form = outputForm(this.config, { format: "json", ...options });
+    let pieces: Uint8Array[] = [];
+    const document = new ToonDocument();
+    const sink = (): Sink => {
+      pieces = [];
+      return form.standardToon ? toonSink(document, form) : { unique: form.unique, rows: (view) => void pieces.push(view.slice()) };
+    };
+    return this.run(query.text, options, async (call: Call<Uint8Array<ArrayBuffer>>, connection) => {
+      const ended = await execute(call, connection, query, form, sink);
+      if (!ended) return;
+      if (form.standardToon) return call.succeed(finished(document, form));
+      const whole = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
+      let at = 0;
+      for (const piece of pieces) {
+        whole.set(piece, at);
+        at += piece.length;
+      }
+      call.succeed(whole);
+    });
+  }
+
+  /**
+   * The rows as bytes, as they arrive. Resolves at the first row or at the end: a query that fails before has written nothing.
+   * One that fails later errors the stream; only whole rows ever leave. Other calls reject (`STREAM_OPEN`) until it is finished.
+   */
+  stream(input: QueryInput, options: StreamOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    return this.#orClose(options, async () => {
+      const stream = await this.#openStream(input, outputForm(this.config, options), options);
+      return options.gzip ? compressed(stream) : stream;
+    });
+  }
+
+  /** {@link stream} as a Response with the format's content type. */
+  respond(input: QueryInput, options: RespondOptions = {}): Promise<Response> {
+    return this.#orClose(options, () => this.#respond(input, options));
+  }
+
+  async #respond(input: QueryInput, options: RespondOptions): Promise<Response> {
+    const form = outputForm(this.config, options);
+    const headers = new Headers(options.headers);
+    if (!headers.has("content-type")) headers.set("content-type", form.contentType);
+    if (options.gzip) headers.set("content-encoding", "gzip");
+    const { status = 200 } = options;
+    // Response takes 200 to 599, and no body for three of them: it would throw when the query already runs.
+    if (!(status >= 200 && status < 600) || [204, 205, 304].includes(status)) {
+      throw new UsageError("INVALID_OPTION", 'Option "status" must be one that has a body.');
+    }
+    // The runtime's own channel is the fastest body (workerd), and the only one that tells the old workerd's Worker that its client
+    // has left; a reader in JavaScript would get it in other pieces and with untyped errors, so `stream` does without.
+    const body = await this.#openStream(input, form, options, runtime().responseBody?.());
+    // "manual" is workerd's word for a body that is compressed already; others do not look at it.
+    return new Response(options.gzip ? compressed(body) : body, { status, headers, ...(options.gzip && { encodeBody: "manual" }) });
+  }
+
+  // -- calls -------------------------------------------------------------------------------------------------------------
+
+  /** How the call's rows become JavaScript values. */
+  #values(options: QueryOptions): [form: ValueForm, mode: RowMode] {
+    return [valueForm(this.config, options), oneOf("object", "array")(options.rowMode ?? "object", "rowMode")];
+  }
+
+  /** One call's turn: behind those before it, on the connection, until the connection is free again. */
+  protected run<T>(text: string, options: CallOptions & { closeWhenDone?: boolean | undefined; leaving?: AbortSignal }, body: (call: Call<T>, connection: Connection) => Promise<void>, stream = false): Promise<T> {
+    const refused = this.refused() ?? this.unfinished();
+    if (refused) throw refused;
+    return this.queue(text, options, body, stream);
+  }
+
+  /** The same for calls of our own, which nothing refuses. */
+  protected queue<T>(text: string, options: CallOptions & { closeWhenDone?: boolean | undefined; leaving?: AbortSignal }, body: (call: Call<T>, connection: Connection) => Promise<void>, stream = false): Promise<T> {
+    const { config, counters } = this;
+    const signal = options.signal && callOption(config, "signal", options.signal);
+    const timeout = callOption(config, "timeout", options.timeout);
+    const observer = callOption(config, "observer", options.observer);
+    const observation = observer && new Observation(observer, text, callOption(config, "slowQueryThreshold", options.slowQueryThreshold));
+    counters.queries++;
+    counters.running++;
+    const ended = (outcome: Outcome) => {
+      counters.running--;
+      counters.rows += outcome.rows ?? 0;
+      counters.bytes += outcome.bytes;
+      if (outcome.error) counters.errors++;
+      observation?.end(outcome);
+    };
+    const call = new Call<T>([signal, options.leaving, this.signal], timeout, ended, observation);
+    if (stream) this.#stream = call;
+    const before = this.turn;
+    const work = (async () => {
+      await before;
+      if (call.finished) return;
+      const connection = await this.connected();
+      if (call.finished) return;
+      observation?.begin();
+      await body(call, connection);
+    })()
+      .catch((error: unknown) => call.fail(error))
+      .then(() => call.operation?.cleanup);
+    this.turn = work;
+    // Whoever waits for a stream is not the handler that made it.
+    if (stream) runtime().background(options.closeWhenDone ? work.then(() => this.close()) : work);
+    return call.promise;
+  }
+
+  /** A stream or cursor that stands in the way, since its consumer has to finish it. */
+  protected unfinished(): UsageError | undefined {
+    if (!this.#stream || this.#stream.finished) return undefined;
+    return new UsageError("STREAM_OPEN", "A stream or cursor of this client is unfinished: read it to its end, leave it, or use another client.");
+  }
+
+  /** A call that was refused before it began closes too: whoever asked for `closeWhenDone` has no other place for it. */
+  async #orClose<T>({ closeWhenDone }: StreamOptions, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      // Behind a stream that is open the client is somebody's.
+      if (closeWhenDone && (error as PgzError).code !== "STREAM_OPEN") runtime().background(this.close());
+      throw error;
+    }
+  }
+
+  #openStream(input: QueryInput, form: Form, options: StreamOptions, channel?: ByteChannel): Promise<ReadableStream<Uint8Array>> {
+    const query = toQuery(input);
+    oneOf(true, false)(options.gzip ?? false, "gzip");
+    if (options.gzip && typeof CompressionStream === "undefined") {
+      throw new UsageError("UNSUPPORTED_ON_RUNTIME", `${runtime().name} has no CompressionStream: leave "gzip" to what stands in front.`);
+    }
+    return this.run(query.text, options, (call: Call<ReadableStream<Uint8Array>>, connection) => this.#feed(call, connection, query, form, options, channel), true);
+  }
+
+  async #feed(call: Call<ReadableStream<Uint8Array>>, connection: Connection, query: Query, form: Form, options: StreamOptions, channel?: ByteChannel): Promise<void> {
+    const { stats } = connection.core;
+    const stream = resultStream(
+      (reason) => call.interrupt((facts) => new AbortError(reason, facts)),
+      (bytes) => void (stats.copiedBytes += bytes),
+      channel,
+    );
+    call.onFailure = (error) => stream.fail(error);
+    const sink: Sink = {
+      streams: true,
+      unhurried: options.gzip ?? false,
+      unique: form.unique,
+      rows: (view) => {
+        stream.write(view);
+        call.hand(stream.readable);
+      },
+      full: () => stream.full(),
+    };
+    const document = new ToonDocument();
+    const ended = await execute(call, connection, query, form, () => (form.standardToon ? toonSink(document, form) : sink));
+    if (!ended) return;
+    if (form.standardToon) stream.write(finished(document, form));
+    runtime().background(stream.end());
+    call.succeed(stream.readable);
+  }
+}
+
+function toonSink(document: ToonDocument, { form, unique }: Form): Sink {
+  return {
+    unique,
+    columns: (columns) => {
+      const names = columns.map(({ name }) => name);
+      document.columns(form & RENAME_DUPLICATES ? uniqueNames(names) : names);
+    },
+    rows: (view) => document.add(view),
+  };
+}
+
+/** The core's cap has counted other bytes than these. */
+function finished(document: ToonDocument, { limits: [, value] }: Form): Uint8Array<ArrayBuffer> {
+  const bytes = document.finish();
+  if (value && bytes.length > value) throw new ResponseTooLargeError({ limit: "bytes", value, observed: bytes.length });
+  return bytes;
+}
+
+function compressed(stream: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
+  return stream.pipeThrough(new CompressionStream("gzip") as unknown as TransformStream<Uint8Array, Uint8Array>);
+}

@@ -1,0 +1,230 @@
+// A transaction: a callback between BEGIN and COMMIT, with savepoints for transactions inside it, and again from the start where that helps.
+//
+// Knows when a transaction begins and ends, and what may be called meanwhile. Must not know how a call runs (calls.ts) or how the connection was made.
+//
+// BEGIN travels in front of the first statement, in its flight and before its Sync: where BEGIN fails the server skips the statement too.
+import { Calls, type Counters } from "./calls.ts";
+import { oneOf, type Config } from "./config.ts";
+import { Call } from "./core/call.ts";
+import type { Connection } from "./core/connection.ts";
+import { PgzError, UsageError } from "./errors.ts";
+import { emit } from "./observer.ts";
+import { connectionLost } from "./sockets/contract.ts";
+
+export type Isolation = "read uncommitted" | "read committed" | "repeatable read" | "serializable";
+
+export interface TransactionOptions {
+  /** Default: the session's (`default_transaction_isolation`). */
+  readonly isolation?: Isolation | undefined;
+  /** Default: the session's. */
+  readonly readOnly?: boolean | undefined;
+  /** Of a serializable read-only transaction: waits until it can neither fail nor harm others. Default: the session's. */
+  readonly deferrable?: boolean | undefined;
+  /**
+   * Runs the callback again, all of it, when the server has rolled back for a conflict (40001, 40P01): up to three times in all, or as often as
+   * said here, after 10 ms, 20 ms … and as much again at random. What the callback does outside the database is then done again too. Default false.
+   */
+  readonly retry?: boolean | number | undefined;
+  /** Ends the transaction, and what it runs, when it aborts. */
+  readonly signal?: AbortSignal | undefined;
+  /** Milliseconds for all of it, waiting and repeating included. 0: none. Default 0. */
+  readonly timeout?: number | undefined;
+}
+
+/** The statement that begins it. */
+export function beginStatement({ isolation, readOnly, deferrable, retry = false, timeout = 0 }: TransactionOptions): string {
+  if (!(typeof retry === "boolean" || (Number.isInteger(retry) && retry > 0)) || !(Number.isInteger(timeout) && timeout >= 0)) {
+    throw new UsageError("INVALID_OPTION", 'Option "retry" must be a boolean or the number of attempts, "timeout" a whole number of milliseconds.');
+  }
+  const words = ["BEGIN"];
+  const flag = oneOf(undefined, true, false);
+  if (oneOf(undefined, "read uncommitted", "read committed", "repeatable read", "serializable")(isolation, "isolation")) words.push("ISOLATION LEVEL", isolation!.toUpperCase());
+  if (flag(readOnly, "readOnly") !== undefined) words.push(readOnly ? "READ ONLY" : "READ WRITE");
+  if (flag(deferrable, "deferrable") !== undefined) words.push(deferrable ? "DEFERRABLE" : "NOT DEFERRABLE");
+  return words.join(" ");
+}
+
+/** What a transaction needs of its client. */
+interface Client {
+  readonly config: Config;
+  readonly counters: Counters;
+  readonly begin: string;
+  /** The connection, when it is the transaction's turn. */
+  readonly connect: () => Promise<Connection>;
+  /** The transaction has come to its result, whatever the connection still has to clean up. */
+  readonly settled: () => void;
+}
+
+/** `released` resolves when the connection is free again. */
+export function runTransaction<T>(work: (transaction: Transaction) => T | Promise<T>, options: TransactionOptions, client: Client): { result: Promise<T>; released: Promise<void> } {
+  const { config, counters, begin, connect, settled } = client;
+  const call = new Call<T>([options.signal, config.signal], options.timeout ?? 0, settled);
+  const attempts = options.retry === true ? 3 : options.retry || 1;
+  const run = async () => {
+    const connection = await connect();
+    for (let attempt = 1; !call.finished; attempt++) {
+      const transaction = new Transaction(config, counters, connection);
+      call.onFailure = (error) => transaction.abort(error);
+      connection.begin = begin;
+      try {
+        return call.succeed(await transaction.between(work));
+      } catch (error) {
+        if (call.finished || attempt >= attempts || connection.closed || !isConflict(error)) throw error;
+        const delayMs = 10 * 2 ** (attempt - 1) * (1 + Math.random());
+        emit(config.observer, "onRetry", { attempt, delayMs, error });
+        await new Promise((resolve) => setTimeout(resolve, delayMs));
+      }
+    }
+  };
+  return { result: call.promise, released: run().catch((error: unknown) => call.fail(error)) };
+}
+
+function isConflict(error: unknown): error is PgzError {
+  return error instanceof PgzError && /^40(001|P01)$/.test(error.code);
+}
+
+/** What the callback gets: all calls of a client, on this transaction. Its calls run one after another, in the order in which they are made. */
+export class Transaction extends Calls {
+  readonly #connection: Connection;
+  readonly #leaving = new AbortController();
+  /** Rejects when the transaction is ended from outside. */
+  readonly #aborted: Promise<never>;
+  #finished = false;
+  /** A transaction inside this one runs. */
+  #nested = false;
+  #savepoints = 0;
+
+  /** @internal */
+  constructor(config: Config, counters: Counters, connection: Connection) {
+    super(config, counters);
+    this.#connection = connection;
+    const { signal } = this.#leaving;
+    this.#aborted = new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason as Error)));
+    this.#aborted.catch(() => {});
+  }
+
+  /**
+   * A transaction inside this one: a savepoint, released when `work` is done, rolled back to when it throws. Meanwhile calls of this one reject
+   * (`TRANSACTION_OPEN`).
+   */
+  async transaction<T>(work: (transaction: Transaction) => T | Promise<T>): Promise<T> {
+    const refused = this.refused() ?? this.unfinished();
+    if (refused) throw refused;
+    this.#nested = true;
+    const savepoint = `pgz_${++this.#savepoints}`;
+    const inner = new Transaction(this.config, this.counters, this.#connection);
+    inner.#savepoints = this.#savepoints;
+    const stop = () => inner.abort(this.#leaving.signal.reason);
+    this.#leaving.signal.addEventListener("abort", stop);
+    try {
+      await this.#statement(`SAVEPOINT ${savepoint}`);
+      try {
+        const result = await inner.#callback(work);
+        await this.#statement(`RELEASE SAVEPOINT ${savepoint}`);
+        return result;
+      } catch (error) {
+        await inner.turn;
+        // Behind a lost connection or an end from outside there is nothing to go back to.
+        if (!this.#leaving.signal.aborted && !this.#connection.closed) await this.#statement(`ROLLBACK TO SAVEPOINT ${savepoint}; RELEASE SAVEPOINT ${savepoint}`);
+        throw error;
+      }
+    } finally {
+      this.#leaving.signal.removeEventListener("abort", stop);
+      this.#nested = false;
+    }
+  }
+
+  /** The whole transaction. @internal */
+  async between<T>(work: (transaction: Transaction) => T | Promise<T>): Promise<T> {
+    try {
+      const result = await this.#callback(work);
+      await this.#commit();
+      return result;
+    } catch (error) {
+      await this.#rollback();
+      throw error;
+    }
+  }
+
+  /** Ends it from outside. @internal */
+  abort(reason: unknown): void {
+    this.#leaving.abort(reason);
+  }
+
+  /** From the first call to the last one, those that nobody awaited too. */
+  async #callback<T>(work: (transaction: Transaction) => T | Promise<T>): Promise<T> {
+    try {
+      const result = await Promise.race([(async () => work(this))(), this.#aborted]);
+      const open = this.refused() ?? this.unfinished();
+      if (open) throw open;
+      this.#finished = true;
+      await this.turn;
+      return result;
+    } catch (error) {
+      this.abort(error);
+      throw error;
+    } finally {
+      this.#finished = true;
+    }
+  }
+
+  async #commit(): Promise<void> {
+    const connection = this.#connection;
+    // It has never begun.
+    if (connection.begin !== undefined) return void (connection.begin = undefined);
+    if (connection.transactionStatus === "I" && !connection.closed) throw ended();
+    const command = await this.#statement("COMMIT");
+    if (command === "COMMIT") return;
+    throw new PgzError("TRANSACTION_ROLLED_BACK", "A statement of the transaction had failed, so COMMIT rolled it back: let its error leave the callback, or use a nested transaction for it.");
+  }
+
+  /** Never rejects: who cannot roll back has no connection any more. */
+  async #rollback(): Promise<void> {
+    const connection = this.#connection;
+    await this.turn;
+    connection.begin = undefined;
+    if (connection.closed || connection.transactionStatus === "I") return;
+    const ending = connection.operate((handle) => handle.simple_query("ROLLBACK", 0, new Float64Array(4)));
+    // Within the bound that holds behind an abort too.
+    connection.abandon(ending, false);
+    await ending.cleanup;
+    if (connection.transactionStatus !== "I") connection.destroy(connectionLost("its transaction could not be rolled back"));
+  }
+
+  /** A statement of our own; its command tag. */
+  #statement(text: string): Promise<string> {
+    return this.queue<string>(text, {}, async (call, connection) => {
+      const begin = connection.begin === undefined ? "" : `${connection.begin}; `;
+      const operation = call.operate(connection, (handle) => handle.simple_query(begin + text, 0, new Float64Array(4)));
+      await operation.done;
+      if (operation.error) throw operation.error;
+      call.succeed(operation.command);
+    });
+  }
+
+  // -- for calls ---------------------------------------------------------------------------------------------------------
+
+  protected override get signal(): AbortSignal {
+    return this.#leaving.signal;
+  }
+
+  protected override refused(): UsageError | undefined {
+    if (this.#nested) return new UsageError("TRANSACTION_OPEN", "A transaction inside this one is open: call its own methods, or wait for it.");
+    return this.#finished ? ended() : undefined;
+  }
+
+  protected override async connected(): Promise<Connection> {
+    const connection = this.#connection;
+    if (connection.closed) throw connectionLost("in a transaction, which the server rolls back", { cause: connection.closed });
+    if (connection.begin === undefined && connection.transactionStatus === "I") throw ended();
+    return connection;
+  }
+
+  protected override async close(): Promise<void> {
+    // A transaction ends with its callback.
+  }
+}
+
+function ended(): UsageError {
+  return new UsageError("TRANSACTION_FINISHED", "The transaction is over: its callback has returned, or has ended it in SQL.");
+}

@@ -54,13 +54,13 @@ export class Client extends Calls {
    * client itself reject (`TRANSACTION_OPEN`): they would wait for their own end.
    */
   async transaction<T>(work: (transaction: Transaction) => T | Promise<T>, options: TransactionOptions = {}): Promise<T> {
-    const begin = beginStatement(options);
+    const begin = beginStatement(this.config, options);
     const refused = this.refused() ?? this.unfinished();
     if (refused) throw refused;
     this.#transaction = true;
     const { config, counters, turn } = this;
-    const connect = async () => (await turn, this.connected());
-    const { result, released } = runTransaction(work, options, { config, counters, begin, connect, settled: () => void (this.#transaction = false) });
+    const connect = () => this.connected();
+    const { result, released } = runTransaction(work, options, { config, counters, begin, turn, connect, settled: () => void (this.#transaction = false) });
     this.turn = released;
     return result;
   }

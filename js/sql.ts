@@ -75,7 +75,7 @@ function some<T>(list: readonly T[]): readonly T[] {
 }
 
 function list(open: string, values: readonly unknown[], close: string): [strings: string[], values: readonly unknown[]] {
-  return [[open, ...Array<string>(values.length - 1).fill(", "), close], values];
+  return [[open, ...Array<string>(values.length - 1).fill(", "), close], [...values]];
 }
 
 function columnsOf(row: Readonly<Record<string, unknown>>, columns: readonly string[]): readonly string[] {
@@ -148,8 +148,11 @@ interface Node extends Map<unknown, Node> {
 }
 let compiled: Node = new Map();
 let kept = 0;
-/** Texts that are kept; behind them all are dropped, since statements that are made anew each time would push out the others one by one. */
-const MOST = 1_000;
+/** Steps that are kept, some 200 bytes each; behind them all are dropped, since statements that are made anew each time would push out the others one by one. */
+const MOST_STEPS = 10_000;
+/** Steps of a statement that is kept, and characters of what is no template: a list of a thousand values seldom comes again. */
+const LONGEST_WAY = 64;
+const LONGEST_KEY = 1_000;
 const VALUE = Symbol("value");
 
 /**
@@ -158,15 +161,22 @@ const VALUE = Symbol("value");
  */
 function compile(parts: Parts): Query {
   const values: unknown[] = [];
-  let node = compiled;
+  let node: Node | undefined = compiled;
+  let steps = 0;
   const step = (key: unknown) => {
-    let next = node.get(key);
-    if (!next) node.set(key, (next = new Map()));
+    let next: Node | undefined;
+    if (node && key !== undefined && ++steps <= LONGEST_WAY && !(typeof key === "string" && key.length > LONGEST_KEY)) {
+      next = node.get(key);
+      if (!next) {
+        node.set(key, (next = new Map()));
+        kept++;
+      }
+    }
     node = next;
   };
   const walk = ({ strings, values: own }: Parts): void => {
     // A template is known by itself, what is no template by what it says.
-    step(isTemplate(strings) ? strings : JSON.stringify(strings));
+    step(isTemplate(strings) ? strings : strings.length > LONGEST_WAY ? undefined : JSON.stringify(strings));
     for (const value of own) {
       const nested = partsOf(value);
       if (nested) walk(nested);
@@ -180,13 +190,11 @@ function compile(parts: Parts): Query {
     }
   };
   walk(parts);
-  let { text } = node;
-  if (text === undefined) {
-    ({ text } = compileAnew(parts));
-    if (++kept > MOST) {
-      compiled = new Map();
-      kept = 0;
-    } else node.text = text;
+  const text = node?.text ?? compileAnew(parts).text;
+  if (node) node.text = text;
+  if (kept > MOST_STEPS) {
+    compiled = new Map();
+    kept = 0;
   }
   return Object.freeze({ text, values: Object.freeze(values) });
 }

@@ -12,6 +12,8 @@ const JSON_TEXT = Symbol.for("pgz-edge.json");
 
 /** What `sql.json` makes: a parameter that is JSON, whatever its value. */
 export class JsonText {
+  declare readonly [JSON_TEXT]: string;
+
   /** @throws UsageError `INVALID_PARAMETER` for what JSON cannot hold */
   constructor(value: unknown) {
     let text;
@@ -23,6 +25,11 @@ export class JsonText {
     if (text === undefined) throw new UsageError("INVALID_PARAMETER", "sql.json takes what JSON can hold.");
     Object.defineProperty(this, JSON_TEXT, { value: text });
     Object.freeze(this);
+  }
+
+  /** Inside another JSON value it is what it was made of. */
+  toJSON(): unknown {
+    return JSON.parse(this[JSON_TEXT]);
   }
 }
 

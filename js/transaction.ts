@@ -4,9 +4,9 @@
 //
 // BEGIN travels in front of the first statement, in its flight and before its Sync: where BEGIN fails the server skips the statement too.
 import { Calls, type Counters } from "./calls.ts";
-import { oneOf, type Config } from "./config.ts";
+import { callOption, oneOf, type Config } from "./config.ts";
 import { Call } from "./core/call.ts";
-import type { Connection } from "./core/connection.ts";
+import { within, type Connection } from "./core/connection.ts";
 import { PgzError, UsageError } from "./errors.ts";
 import { emit } from "./observer.ts";
 import { connectionLost } from "./sockets/contract.ts";
@@ -31,16 +31,16 @@ export interface TransactionOptions {
   readonly timeout?: number | undefined;
 }
 
-/** The statement that begins it. */
-export function beginStatement({ isolation, readOnly, deferrable, retry = false, timeout = 0 }: TransactionOptions): string {
-  if (!(typeof retry === "boolean" || (Number.isInteger(retry) && retry > 0)) || !(Number.isInteger(timeout) && timeout >= 0)) {
-    throw new UsageError("INVALID_OPTION", 'Option "retry" must be a boolean or the number of attempts, "timeout" a whole number of milliseconds.');
-  }
+/** The statement that begins it, when all options are what they must be. */
+export function beginStatement(config: Config, { isolation, readOnly, deferrable, retry = false, timeout, signal }: TransactionOptions): string {
+  if (!(typeof retry === "boolean" || (Number.isInteger(retry) && retry > 0))) throw new UsageError("INVALID_OPTION", 'Option "retry" must be a boolean or the number of attempts.');
+  callOption(config, "timeout", timeout);
+  callOption(config, "signal", signal);
   const words = ["BEGIN"];
-  const flag = oneOf(undefined, true, false);
-  if (oneOf(undefined, "read uncommitted", "read committed", "repeatable read", "serializable")(isolation, "isolation")) words.push("ISOLATION LEVEL", isolation!.toUpperCase());
-  if (flag(readOnly, "readOnly") !== undefined) words.push(readOnly ? "READ ONLY" : "READ WRITE");
-  if (flag(deferrable, "deferrable") !== undefined) words.push(deferrable ? "DEFERRABLE" : "NOT DEFERRABLE");
+  const flag = oneOf(true, false);
+  if (isolation !== undefined) words.push("ISOLATION LEVEL", oneOf("read uncommitted", "read committed", "repeatable read", "serializable")(isolation, "isolation").toUpperCase());
+  if (readOnly !== undefined) words.push(flag(readOnly, "readOnly") ? "READ ONLY" : "READ WRITE");
+  if (deferrable !== undefined) words.push(flag(deferrable, "deferrable") ? "DEFERRABLE" : "NOT DEFERRABLE");
   return words.join(" ");
 }
 
@@ -49,30 +49,41 @@ interface Client {
   readonly config: Config;
   readonly counters: Counters;
   readonly begin: string;
-  /** The connection, when it is the transaction's turn. */
+  /** Resolves when it is the transaction's turn. */
+  readonly turn: Promise<unknown>;
   readonly connect: () => Promise<Connection>;
   /** The transaction has come to its result, whatever the connection still has to clean up. */
   readonly settled: () => void;
 }
 
+/** Milliseconds between two attempts, and as much again at random. */
+const LONGEST_PAUSE = 500;
+
 /** `released` resolves when the connection is free again. */
 export function runTransaction<T>(work: (transaction: Transaction) => T | Promise<T>, options: TransactionOptions, client: Client): { result: Promise<T>; released: Promise<void> } {
-  const { config, counters, begin, connect, settled } = client;
+  const { config, counters, begin, turn, connect, settled } = client;
   const call = new Call<T>([options.signal, config.signal], options.timeout ?? 0, settled);
   const attempts = options.retry === true ? 3 : options.retry || 1;
   const run = async () => {
+    await turn;
+    if (call.finished) return;
     const connection = await connect();
+    if (connection.transactionStatus !== "I") throw new UsageError("TRANSACTION_OPEN", "The session is in a transaction that was begun in SQL: end it first, or begin all of them here.");
     for (let attempt = 1; !call.finished; attempt++) {
       const transaction = new Transaction(config, counters, connection);
-      call.onFailure = (error) => transaction.abort(error);
+      // Also while the callback waits for something else.
+      call.onFailure = connection.onClosed = (error) => transaction.abort(error);
       connection.begin = begin;
+      connection.beginFailed = false;
+      call.delegated = true;
       try {
         return call.succeed(await transaction.between(work));
       } catch (error) {
         if (call.finished || attempt >= attempts || connection.closed || !isConflict(error)) throw error;
-        const delayMs = 10 * 2 ** (attempt - 1) * (1 + Math.random());
+        const delayMs = Math.min(10 * 2 ** (attempt - 1), LONGEST_PAUSE) * (1 + Math.random());
         emit(config.observer, "onRetry", { attempt, delayMs, error });
-        await new Promise((resolve) => setTimeout(resolve, delayMs));
+        await within(delayMs, call.promise.catch(() => {}));
+        if (connection.closed) throw connection.closed;
       }
     }
   };
@@ -92,6 +103,8 @@ export class Transaction extends Calls {
   #finished = false;
   /** A transaction inside this one runs. */
   #nested = false;
+  /** Settles when the last one is over, and what it had abandoned. */
+  #inner: Promise<void> | undefined;
   #savepoints = 0;
 
   /** @internal */
@@ -110,6 +123,12 @@ export class Transaction extends Calls {
   async transaction<T>(work: (transaction: Transaction) => T | Promise<T>): Promise<T> {
     const refused = this.refused() ?? this.unfinished();
     if (refused) throw refused;
+    const run = this.#nest(work);
+    this.#inner = run.then(() => {}, () => {});
+    return run;
+  }
+
+  async #nest<T>(work: (transaction: Transaction) => T | Promise<T>): Promise<T> {
     this.#nested = true;
     const savepoint = `pgz_${++this.#savepoints}`;
     const inner = new Transaction(this.config, this.counters, this.#connection);
@@ -123,9 +142,9 @@ export class Transaction extends Calls {
         await this.#statement(`RELEASE SAVEPOINT ${savepoint}`);
         return result;
       } catch (error) {
-        await inner.turn;
-        // Behind a lost connection or an end from outside there is nothing to go back to.
-        if (!this.#leaving.signal.aborted && !this.#connection.closed) await this.#statement(`ROLLBACK TO SAVEPOINT ${savepoint}; RELEASE SAVEPOINT ${savepoint}`);
+        await inner.#quiet();
+        // Behind a lost connection or an end from outside there is nothing to go back to; where it fails the transaction has, and COMMIT tells.
+        if (!this.#leaving.signal.aborted && !this.#connection.closed) await this.#statement(`ROLLBACK TO SAVEPOINT ${savepoint}; RELEASE SAVEPOINT ${savepoint}`).catch(() => {});
         throw error;
       }
     } finally {
@@ -139,6 +158,7 @@ export class Transaction extends Calls {
     try {
       const result = await this.#callback(work);
       await this.#commit();
+      this.#connection.onClosed = undefined;
       return result;
     } catch (error) {
       await this.#rollback();
@@ -170,19 +190,21 @@ export class Transaction extends Calls {
 
   async #commit(): Promise<void> {
     const connection = this.#connection;
-    // It has never begun.
-    if (connection.begin !== undefined) return void (connection.begin = undefined);
-    if (connection.transactionStatus === "I" && !connection.closed) throw ended();
-    const command = await this.#statement("COMMIT");
-    if (command === "COMMIT") return;
+    if (connection.closed) throw connectionLost("in a transaction, which the server rolls back", { cause: connection.closed });
+    const never = connection.begin !== undefined;
+    connection.begin = undefined;
+    if (never && !connection.beginFailed) return;
+    if (!never && connection.transactionStatus === "I") throw ended();
+    if (!never && (await this.#statement("COMMIT")) === "COMMIT") return;
     throw new PgzError("TRANSACTION_ROLLED_BACK", "A statement of the transaction had failed, so COMMIT rolled it back: let its error leave the callback, or use a nested transaction for it.");
   }
 
   /** Never rejects: who cannot roll back has no connection any more. */
   async #rollback(): Promise<void> {
     const connection = this.#connection;
-    await this.turn;
+    await this.#quiet();
     connection.begin = undefined;
+    connection.onClosed = undefined;
     if (connection.closed || connection.transactionStatus === "I") return;
     const ending = connection.operate((handle) => handle.simple_query("ROLLBACK", 0, new Float64Array(4)));
     // Within the bound that holds behind an abort too.
@@ -191,13 +213,22 @@ export class Transaction extends Calls {
     if (connection.transactionStatus !== "I") connection.destroy(connectionLost("its transaction could not be rolled back"));
   }
 
+  /** Resolves when nothing of it runs any more, and no cancel is under way. */
+  async #quiet(): Promise<void> {
+    await this.#inner;
+    await this.turn;
+  }
+
   /** A statement of our own; its command tag. */
   #statement(text: string): Promise<string> {
     return this.queue<string>(text, {}, async (call, connection) => {
       const begin = connection.begin === undefined ? "" : `${connection.begin}; `;
       const operation = call.operate(connection, (handle) => handle.simple_query(begin + text, 0, new Float64Array(4)));
       await operation.done;
-      if (operation.error) throw operation.error;
+      if (operation.error) {
+        connection.beginFailed ||= begin !== "";
+        throw operation.error;
+      }
       call.succeed(operation.command);
     });
   }

@@ -26,6 +26,8 @@ export class Call<T> {
   /** How a failure reaches what the user already holds, such as a stream. */
   onFailure: ((error: PgzError) => void) | undefined;
   readonly observation: Observation | undefined;
+  /** Other calls work for it, so that something may have happened though it has no operation of its own. */
+  delegated = false;
   /** Of the operations before this one. */
   #rows: number | null = null;
   #bytes = 0;
@@ -87,7 +89,7 @@ export class Call<T> {
   interrupt(error: (facts: Facts) => PgzError): void {
     if (this.finished) return;
     const { operation } = this;
-    this.fail(error({ retryable: !operation, committed: operation?.committed }));
+    this.fail(error({ retryable: !operation && !this.delegated, committed: operation?.committed }));
     if (operation) this.#connection?.abandon(operation);
   }
 

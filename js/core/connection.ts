@@ -31,6 +31,8 @@ export class Connection {
   transactionStatus = "I";
   /** What begins a transaction in front of the next statement; gone when it has begun. */
   begin: string | undefined;
+  /** A flight with it has failed before the transaction had begun. */
+  beginFailed = false;
   /** What the server reports of its settings. */
   readonly parameters = new Map<string, string>();
   processId: number | undefined;

@@ -26,6 +26,8 @@ export class Cursor<Row> {
   /** Rejects when the call ends from our side or the connection is gone, also between two flights. Always handled. */
   readonly #failed: Promise<never>;
   #release!: () => void;
+  /** Who was told of the connection's end before: a transaction around it. */
+  readonly #restore: () => void;
 
   constructor(call: Call<Cursor<Row>>, connection: Connection, rows: Collector<Row>) {
     this.#call = call;
@@ -40,7 +42,12 @@ export class Cursor<Row> {
       };
     });
     this.#failed.catch(() => {});
-    connection.onClosed = (error) => call.fail(error);
+    const before = connection.onClosed;
+    this.#restore = () => void (connection.onClosed = before);
+    connection.onClosed = (error) => {
+      before?.(error);
+      call.fail(error);
+    };
   }
 
   /** The first batch, of `fetch` rows as all further ones. */
@@ -96,7 +103,7 @@ export class Cursor<Row> {
     // Within the bound that holds behind an abort too.
     if (ending) connection.abandon(ending, false);
     await ending?.cleanup;
-    connection.onClosed = undefined;
+    this.#restore();
     if (this.#own) connection.begin = undefined;
     this.#call.succeed(this);
     this.#release();

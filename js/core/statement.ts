@@ -63,6 +63,7 @@ export async function execute(
     if (error?.code === "SHAPE_CHANGED") shapes.forget(server, text);
     // It has begun, even if the statement ended it: COMMIT and ROLLBACK do.
     if (begin && !error) connection.begin = undefined;
+    if (begin && error) connection.beginFailed = true;
     if (call.finished) return undefined;
     if (!error) return operation;
     // Behind BindComplete something may have run, and been committed (DO and CALL can); before it nothing has.
@@ -72,7 +73,7 @@ export async function execute(
       shapes.forget(server, text);
       throw error;
     }
-    if (begin) await rolledBack(connection);
+    if (begin) await rolledBack(connection, begin);
     before = { shape, error, prepared };
   }
 }
@@ -84,12 +85,18 @@ export async function begun(call: Caller, connection: Connection): Promise<boole
   const operation = call.operate(connection, (handle) => handle.simple_query(begin, 0, new Float64Array(4)));
   await operation.done;
   if (call.finished) return false;
-  if (operation.error) throw operation.error;
-  return true;
+  if (!operation.error) return true;
+  connection.beginFailed = true;
+  throw operation.error;
 }
 
-async function rolledBack(connection: Connection): Promise<void> {
-  await connection.operate((handle) => handle.simple_query("ROLLBACK", 0, new Float64Array(4))).done;
+/** What had begun is to begin again. Within the bound that holds behind an abort too. */
+async function rolledBack(connection: Connection, begin: string): Promise<void> {
+  const ending = connection.operate((handle) => handle.simple_query("ROLLBACK", 0, new Float64Array(4)));
+  connection.abandon(ending, false);
+  await ending.cleanup;
+  if (connection.closed) throw connection.closed;
+  connection.begin = begin;
 }
 
 /** What the isolate knows of the statement, or what the server says now; `undefined` when the call was over before. */

@@ -200,3 +200,20 @@ test("json is JSON whatever the value", () => {
   circular["self"] = circular;
   for (const value of [undefined, circular, 1n, () => {}]) expect(refused(() => sql.json(value))).toBe("INVALID_PARAMETER");
 });
+
+test("a list is what it was when it was given, however long", () => {
+  const ids = [1, 2];
+  const query = sql`id in ${sql.in(ids)}`;
+  ids.push(3);
+  expect(query).toMatchObject({ text: "id in ($1, $2)", values: [1, 2] });
+  for (const length of [63, 64, 65, 1_000]) {
+    const values = Array.from({ length }, (_, index) => index);
+    for (const _ of ["first", "again"]) expect(sql`id in ${sql.in(values)} and ${true}`.text).toBe(`id in (${values.map((index) => `$${index + 1}`).join(", ")}) and $${length + 1}`);
+    for (const part of ["a", "b"]) expect(sql`${sql.in(values)} ${sql.unsafe(part)}`.text.endsWith(`) ${part}`)).toBe(true);
+  }
+  for (const text of ["x".repeat(2_000), "y".repeat(2_000)]) expect(sql`${sql.unsafe(text)} ${1}`.text).toBe(`${text} $1`);
+});
+
+test("json inside JSON is what it was made of", () => {
+  expect(JSON.stringify({ a: sql.json("x"), b: [sql.json({ c: 1 })] })).toBe('{"a":"x","b":[{"c":1}]}');
+});

@@ -273,6 +273,71 @@ export const transactions: Case[] = [
       }),
   },
   {
+    name: "what was lost or never begun is not committed, though the callback heard nothing of it",
+    ownServer: true,
+    run: async (t) => {
+      const client = await t.pgz.connect(t.options);
+      const lost = client.transaction(async (tx) => void (await tx.query("select pg_terminate_backend(pg_backend_pid())").catch(() => {})));
+      const code = await lost.then(() => "committed", (error: PgzError) => error.code);
+      t.assert.equal(/^(57P01|CONNECTION_LOST)$/.test(code), true, code);
+      await client.close();
+      await withTable(t, async (client, table) => {
+        // A transaction of the session's own.
+        await client.exec("begin");
+        await client.exec(`insert into ${table} values (1)`);
+        await t.assert.rejects(client.transaction((tx) => tx.exec(`insert into ${table} values (2)`)), { code: "TRANSACTION_OPEN" });
+        await client.exec("commit");
+        t.assert.equal(await count(client, table), 1);
+        // Options that cannot be: nothing is left behind.
+        for (const options of [{ signal: new AbortController() }, { timeout: 2 ** 31 }, { timeout: "1" }]) await t.assert.rejects(client.transaction(() => 1, options as never), { code: "INVALID_OPTION" });
+        // Aborted before it was its turn.
+        await t.assert.rejects(client.transaction(() => 1, { signal: AbortSignal.abort() }), { name: "AbortError", retryable: true });
+        await t.assert.rejects(client.transaction((tx) => tx.query("select pg_sleep(30)"), { timeout: 100 }), { code: "QUERY_TIMEOUT", retryable: false });
+        await client.transaction((tx) => tx.exec(`insert into ${table} values (3)`));
+        t.assert.equal(await count(client, table), 2);
+      });
+    },
+  },
+  {
+    name: "a transaction that is ended while it waits to try again is over at once, and so is its turn",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const giveUp = new AbortController();
+        let runs = 0;
+        const run = client.transaction((tx) => (runs++, tx.exec("do $$ begin raise exception 'conflict' using errcode = '40001'; end $$")), { retry: 1_000, signal: giveUp.signal });
+        void pause(300).then(() => giveUp.abort());
+        await t.assert.rejects(run, { name: "AbortError" });
+        const before = runs;
+        t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
+        await pause(1_200);
+        t.assert.equal(runs, before);
+      }),
+  },
+  {
+    name: "close() and a lost connection end a transaction whose callback waits for something else",
+    ownServer: true,
+    run: async (t) => {
+      for (const how of ["close", "lost"]) {
+        const client = await t.pgz.connect(t.options);
+        const [row] = (await client.query<{ pid: number }>("select pg_backend_pid() as pid")).rows;
+        const stuck = client.transaction(async (tx) => {
+          await tx.query("select 1");
+          for await (const batch of tx.cursor("select 1 as a", 1)) t.assert.equal(batch.length, 1);
+          const more = tx.query("select pg_sleep(30)").catch(() => {});
+          await (how === "lost" ? more : undefined);
+          await new Promise(() => {});
+        });
+        const settled = stuck.then(() => "committed", (error: PgzError) => error.code);
+        await pause(100);
+        if (how === "close") await client.close();
+        else await t.side(`select pg_terminate_backend(${row!.pid})`);
+        const code = await Promise.race([settled, pause(3000).then(() => "nothing")]);
+        t.assert.equal(/^(CLIENT_CLOSED|57P01|CONNECTION_LOST)$/.test(code), true, `${how}: ${code}`);
+        await client.close();
+      }
+    },
+  },
+  {
     name: "rows are inserted, changed and found by the helpers of sql",
     run: (t) =>
       withSchema(t, async (client, schema) => {

@@ -8,10 +8,11 @@ import { formats } from "./formats.ts";
 import { observer } from "./observer.ts";
 import { query } from "./query.ts";
 import { rows } from "./rows.ts";
+import { seeds } from "./seeds.ts";
 import { statements } from "./statements.ts";
 import { transactions } from "./transactions.ts";
 import { stream } from "./stream.ts";
 import { types } from "./types.ts";
 import { usage } from "./usage.ts";
 
-export const cases: Case[] = [...connecting, ...query, ...rows, ...stream, ...formats, ...cancel, ...caps, ...types, ...usage, ...observer, ...statements, ...cursor, ...transactions];
+export const cases: Case[] = [...connecting, ...query, ...rows, ...stream, ...formats, ...cancel, ...caps, ...types, ...usage, ...observer, ...statements, ...cursor, ...transactions, ...seeds];

@@ -48,10 +48,10 @@ export const sql: Sql = Object.assign((template: TemplateStringsArray, ...values
     const all = parts.flatMap((part, index) => (index ? [separator, part] : [part]));
     return new Fragment(Array<string>(all.length + 1).fill(""), all);
   },
-  in: (values: readonly unknown[]): Query => new Fragment(...list("(", some(values), ")")),
+  in: (values: readonly unknown[]): Query => new Fragment(["(", ...Array<string>(some(values).length - 1).fill(", "), ")"], [...values]),
   set(row: Readonly<Record<string, unknown>>, ...columns: string[]): Query {
     const names = columnsOf(row, columns);
-    return new Fragment([...names.map((name, index) => `${index ? ", " : ""}${quoted(name)} = `), ""], names.map((name) => own(row, name)));
+    return new Fragment([...names.map((name, index) => `${index ? ", " : ""}${quoted(name)} = `), ""], names.map((name) => ownValue(row, name)));
   },
   values(rows: readonly (Readonly<Record<string, unknown>> | readonly unknown[])[], ...columns: string[]): Query {
     const [first] = some(rows);
@@ -59,7 +59,7 @@ export const sql: Sql = Object.assign((template: TemplateStringsArray, ...values
     const width = names?.length ?? (first as unknown[]).length;
     const head = `${names ? `(${names.map(quoted).join(", ")}) ` : ""}values (`;
     const tuples = rows.map((row) => {
-      const tuple = names ? names.map((name) => own(row as Record<string, unknown>, name)) : some(row as unknown[]);
+      const tuple = names ? names.map((name) => ownValue(row as Record<string, unknown>, name)) : some(row as unknown[]);
       if (tuple.length !== width) throw new UsageError("INVALID_QUERY", `A row has ${tuple.length} values where the first has ${width}.`);
       return tuple;
     });
@@ -74,16 +74,12 @@ function some<T>(list: readonly T[]): readonly T[] {
   throw new UsageError("INVALID_QUERY", "A list of values must be an array and cannot be empty: leave the statement out, or use = any() with an array.");
 }
 
-function list(open: string, values: readonly unknown[], close: string): [strings: string[], values: readonly unknown[]] {
-  return [[open, ...Array<string>(values.length - 1).fill(", "), close], [...values]];
-}
-
 function columnsOf(row: Readonly<Record<string, unknown>>, columns: readonly string[]): readonly string[] {
   return some(columns.length ? columns : Object.keys(row));
 }
 
 /** Nothing that is inherited. */
-function own(row: Readonly<Record<string, unknown>>, name: string): unknown {
+function ownValue(row: Readonly<Record<string, unknown>>, name: string): unknown {
   if (Object.hasOwn(row, name) && row[name] !== undefined) return row[name];
   throw new UsageError("INVALID_PARAMETER", `A row has no value for column "${name}": pass null for NULL.`);
 }
@@ -204,8 +200,8 @@ function isList(value: unknown): value is readonly unknown[] {
   return Array.isArray(value) && value.length > 0 && value.every(partsOf);
 }
 
-/** @internal Without what is kept. */
-export function compileAnew(parts: Parts): Query {
+/** Without what is kept. */
+function compileAnew(parts: Parts): Query {
   const values: unknown[] = [];
   let text = "";
   let behindParameter = false;

@@ -7,6 +7,7 @@ import { Calls, type Counters } from "./calls.ts";
 import { callOption, oneOf, type Config } from "./config.ts";
 import { Call } from "./core/call.ts";
 import { within, type Connection } from "./core/connection.ts";
+import { plainly, rollBack } from "./core/statement.ts";
 import { PgzError, UsageError } from "./errors.ts";
 import { emit } from "./observer.ts";
 import { connectionLost } from "./sockets/contract.ts";
@@ -199,18 +200,13 @@ export class Transaction extends Calls {
     throw new PgzError("TRANSACTION_ROLLED_BACK", "A statement of the transaction had failed, so COMMIT rolled it back: let its error leave the callback, or use a nested transaction for it.");
   }
 
-  /** Never rejects: who cannot roll back has no connection any more. */
+  /** Never rejects. */
   async #rollback(): Promise<void> {
     const connection = this.#connection;
     await this.#quiet();
     connection.begin = undefined;
     connection.onClosed = undefined;
-    if (connection.closed || connection.transactionStatus === "I") return;
-    const ending = connection.operate((handle) => handle.simple_query("ROLLBACK", 0, new Float64Array(4)));
-    // Within the bound that holds behind an abort too.
-    connection.abandon(ending, false);
-    await ending.cleanup;
-    if (connection.transactionStatus !== "I") connection.destroy(connectionLost("its transaction could not be rolled back"));
+    await rollBack(connection);
   }
 
   /** Resolves when nothing of it runs any more, and no cancel is under way. */
@@ -223,7 +219,7 @@ export class Transaction extends Calls {
   #statement(text: string): Promise<string> {
     return this.queue<string>(text, {}, async (call, connection) => {
       const begin = connection.begin === undefined ? "" : `${connection.begin}; `;
-      const operation = call.operate(connection, (handle) => handle.simple_query(begin + text, 0, new Float64Array(4)));
+      const operation = call.operate(connection, plainly(begin + text));
       await operation.done;
       if (operation.error) {
         connection.beginFailed ||= begin !== "";

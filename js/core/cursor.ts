@@ -9,7 +9,7 @@ import type { Collector } from "./collect.ts";
 import type { Connection } from "./connection.ts";
 import type { Form } from "./form.ts";
 import type { Operation } from "./operation.ts";
-import { execute } from "./statement.ts";
+import { execute, plainly } from "./statement.ts";
 
 export class Cursor<Row> {
   /** There may be more rows. */
@@ -110,6 +110,6 @@ export class Cursor<Row> {
   }
 
   #simple(text: string): Operation {
-    return this.#connection.operate((handle) => handle.simple_query(text, 0, new Float64Array(4)));
+    return this.#connection.operate(plainly(text));
   }
 }

@@ -10,6 +10,7 @@ import type { Parser, ValuePolicy } from "./converters.ts";
 import type { Form } from "./form.ts";
 import type { Operation, Sink } from "./operation.ts";
 import { checkCount, declaredTypes, encodeParameters } from "./parameters.ts";
+import { connectionLost } from "../sockets/contract.ts";
 import { serverKey, shapes, type LearnedShape, type Shape } from "./shapes.ts";
 
 /** The call that the statement is for. */
@@ -73,7 +74,11 @@ export async function execute(
       shapes.forget(server, text);
       throw error;
     }
-    if (begin) await rolledBack(connection, begin);
+    if (begin) {
+      await rollBack(connection);
+      if (connection.closed) throw connection.closed;
+      connection.begin = begin;
+    }
     before = { shape, error, prepared };
   }
 }
@@ -82,7 +87,7 @@ export async function execute(
 export async function begun(call: Caller, connection: Connection): Promise<boolean> {
   const { begin } = connection;
   if (begin === undefined) return true;
-  const operation = call.operate(connection, (handle) => handle.simple_query(begin, 0, new Float64Array(4)));
+  const operation = call.operate(connection, plainly(begin));
   await operation.done;
   if (call.finished) return false;
   if (!operation.error) return true;
@@ -90,13 +95,18 @@ export async function begun(call: Caller, connection: Connection): Promise<boole
   throw operation.error;
 }
 
-/** What had begun is to begin again. Within the bound that holds behind an abort too. */
-async function rolledBack(connection: Connection, begin: string): Promise<void> {
-  const ending = connection.operate((handle) => handle.simple_query("ROLLBACK", 0, new Float64Array(4)));
+/** Statements of our own, of which nobody wants rows. */
+export function plainly(text: string): (handle: CoreConnection) => number {
+  return (handle) => handle.simple_query(text, 0, new Float64Array(4));
+}
+
+/** Within the bound that holds behind an abort too; who cannot roll back has no connection any more. Never rejects. */
+export async function rollBack(connection: Connection): Promise<void> {
+  if (connection.closed || connection.transactionStatus === "I") return;
+  const ending = connection.operate(plainly("ROLLBACK"));
   connection.abandon(ending, false);
   await ending.cleanup;
-  if (connection.closed) throw connection.closed;
-  connection.begin = begin;
+  if (connection.transactionStatus !== "I") connection.destroy(connectionLost("its transaction could not be rolled back"));
 }
 
 /** What the isolate knows of the statement, or what the server says now; `undefined` when the call was over before. */

@@ -176,7 +176,7 @@ export const rows: Case[] = [
         };
         const expected = [{ m: ":sad", ms: 1, p: [1, "sad"] }];
         t.assert.deepEqual((await client.query(sql, { types })).rows, expected);
-        t.assert.deepEqual((await client.query("select now() as now", { types })).rows.length, 1);
+        t.assert.deepEqual((await client.query("select timestamptz '2024-01-01 00:00Z' as z", { types })).rows, [{ z: "2024-01-01T00:00:00+00:00".length }]);
         for await (const rows of client.rows(sql, { types }).batches(10)) t.assert.deepEqual(rows, expected);
         for await (const rows of client.cursor(sql, 10, { types })) t.assert.deepEqual(rows, expected);
         // As the simple protocol has them: all text.

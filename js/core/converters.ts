@@ -50,7 +50,7 @@ function ofElement(typeOid: number, { int8, numeric, dates, bytea }: ValuePolicy
     case 20:
       return int8 === "bigint" ? BigInt : undefined;
     case 17:
-      return bytea === "hex" ? undefined : bytea === "base64" ? base64Of : bytesOf;
+      return bytea === "hex" ? undefined : bytea === "base64" ? base64Of : fromHex;
     case 1082:
     case 1114:
     case 1184:
@@ -70,7 +70,7 @@ function each(value: unknown, convert: Convert): unknown {
 // -- bytea -----------------------------------------------------------------------------------------------------------------
 
 /** From bytea's hex form, `\x` and two digits a byte. */
-function bytesOf(text: string): Uint8Array {
+export function fromHex(text: string): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array((text.length - 2) / 2);
   for (let index = 0; index < bytes.length; index++) {
     bytes[index] = (digit(text.charCodeAt(2 * index + 2)) << 4) | digit(text.charCodeAt(2 * index + 3));
@@ -85,7 +85,7 @@ function digit(code: number): number {
 
 function base64Of(text: string): string {
   let binary = "";
-  for (const byte of bytesOf(text)) binary += String.fromCharCode(byte);
+  for (const byte of fromHex(text)) binary += String.fromCharCode(byte);
   return btoa(binary);
 }
 

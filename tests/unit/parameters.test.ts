@@ -1,7 +1,7 @@
 // The middle of a Bind message: each value in the form of its parameter's type, and every refusal before a byte is sent.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { encodeParameters } from "../../js/core/parameters.ts";
+import { appendParameters, binaryWriter, Block, encodeParameters } from "../../js/core/parameters.ts";
 import { UsageError } from "../../js/errors.ts";
 
 type Value = { format: number; bytes: Uint8Array | null };
@@ -49,6 +49,32 @@ test("the block's layout", () => {
   );
   expect(Buffer.from(encodeParameters([], [])).toString("hex")).toBe("00000000");
   expect(encodeParameters([1], Uint32Array.of(23))).toEqual(encodeParameters([1], [23]));
+});
+
+test("executions behind each other in one buffer are each what they are alone", () => {
+  const block = new Block();
+  const all: [unknown[], number[]][] = [[[5, "é", null], [23, 25, 16]], [[], []], [["x".repeat(600), true], [25, 16]], [[null], [25]]];
+  // Used before: what is left of a longer one may not show through.
+  appendParameters(block, new Array<boolean>(400).fill(true), new Array<number>(400).fill(16));
+  block.length = 0;
+  const ends = all.map(([values, types]) => {
+    appendParameters(block, values, types);
+    return block.length;
+  });
+  all.forEach(([values, types], index) => {
+    const alone = Buffer.from(encodeParameters(values, types)).toString("hex");
+    expect(Buffer.from(block.bytes.subarray(ends[index - 1] ?? 0, ends[index])).toString("hex")).toBe(alone);
+  });
+});
+
+test("a writer names what it is told to, and NULL is NULL", () => {
+  const block = new Block();
+  const write = binaryWriter(23)!;
+  write(block, { index: 0, type: 23 }, null);
+  expect(Buffer.from(block.bytes.subarray(0, block.length)).toString("hex")).toBe("ffffffff");
+  expect(() => write(block, { what: "Row 7, column ", index: 1, type: 23 }, 1.5)).toThrow("Row 7, column 2 (int4) cannot be made from this number value");
+  expect(block.length).toBe(4);
+  expect(binaryWriter(600)).toBeUndefined();
 });
 
 test.each<[name: string, type: number, value: unknown, encoded: string]>([

@@ -5,6 +5,7 @@
 //! call that can change it returns.
 
 use crate::connection::limits::Caps;
+use crate::connection::simple_query::Copy;
 use crate::connection::{Connection, Login, Settings};
 use crate::encode::{RowForm, Types};
 use alloc::string::String;
@@ -120,8 +121,8 @@ impl CoreConnection {
         self.inner.next_event()
     }
 
-    pub fn describe(&mut self, sql: &str) -> u32 {
-        self.inner.describe(sql);
+    pub fn describe(&mut self, sql: &str, shape: u32) -> u32 {
+        self.inner.describe(sql, shape);
         self.inner.status()
     }
 
@@ -171,9 +172,41 @@ impl CoreConnection {
         self.inner.status()
     }
 
-    pub fn simple_query(&mut self, sql: &str, form: u32, limits: &[f64]) -> u32 {
+    pub fn simple_query(&mut self, sql: &str, copy: u32, form: u32, limits: &[f64]) -> u32 {
+        let (copy, form) = (Copy::from_code(copy), RowForm::from_code(form));
+        self.inner.simple_query(sql, copy, form, caps(limits));
+        self.inner.status()
+    }
+
+    pub fn copy_data(&mut self, data: &[u8]) -> u32 {
+        self.inner.copy_data(data);
+        self.inner.status()
+    }
+
+    pub fn copy_end(&mut self, reason: Option<String>) -> u32 {
+        self.inner.copy_end(reason.as_deref());
+        self.inner.status()
+    }
+
+    pub fn batch(&mut self, isolated: bool, form: u32, limits: &[f64]) -> u32 {
         self.inner
-            .simple_query(sql, RowForm::from_code(form), caps(limits));
+            .batch(isolated, RowForm::from_code(form), caps(limits));
+        self.inner.status()
+    }
+
+    pub fn batch_statement(
+        &mut self,
+        shape: u32,
+        sql: &str,
+        parameter_types: &[u32],
+        result_formats: &[u8],
+    ) -> usize {
+        self.inner
+            .batch_statement(shape, sql, parameter_types, result_formats)
+    }
+
+    pub fn batch_items(&mut self, items: &[u8], last: bool) -> u32 {
+        self.inner.batch_items(items, last);
         self.inner.status()
     }
 

@@ -4,7 +4,7 @@
 
 use super::event::Event;
 use super::limits::RowSink;
-use super::{Login, Operation, Phase, Progress, State, extended_query, simple_query};
+use super::{Login, Operation, Phase, Progress, State, batch, extended_query, simple_query};
 use crate::error::{Failure, NOT_POSTGRESQL, Reason};
 use crate::protocol::backend::BackendMessage;
 use crate::protocol::frame::{Deframer, Frame, FrameError};
@@ -177,6 +177,9 @@ impl State {
             (Some(Operation::Simple(operation)), message) => {
                 operation.receive(tag, message, context)
             }
+            (Some(Operation::Batch(operation)), message) => {
+                operation.receive(tag, message, context)
+            }
             // An idle session that is ended by the administrator says so before it goes.
             (None, BackendMessage::ErrorResponse { fields }) => {
                 context.events.push(Event::Error {
@@ -226,6 +229,7 @@ impl Operation {
         match self {
             Operation::Extended(operation) => &mut operation.sink,
             Operation::Simple(operation) => &mut operation.sink,
+            Operation::Batch(operation) => &mut operation.sink,
         }
     }
 
@@ -238,6 +242,9 @@ impl Operation {
             }
             Operation::Simple(operation) => {
                 (operation.step == simple_query::Step::Rows).then_some(&mut operation.sink)
+            }
+            Operation::Batch(operation) => {
+                (operation.step == batch::Step::Rows).then_some(&mut operation.sink)
             }
         }
     }

@@ -44,6 +44,10 @@ pub(super) enum Event<'a> {
     Complete { command_tag: &'a [u8] },
     /// PortalSuspended: there may be more.
     Suspended,
+    /// What became of items of a batch, in their order.
+    Items { outcomes: &'a Outcomes },
+    /// The rows that follow are of this statement of the batch, whose columns are known.
+    Switch { statement: usize },
     /// The columns are no longer those that `describe` saw, and one came in a form that cannot be read; or a value holds a
     /// type that is not described. The rows are dropped.
     ShapeChanged { type_oid: u32 },
@@ -103,6 +107,57 @@ impl Event<'_> {
     }
 }
 
+/// Items of a batch that are over, as JSON without brackets; for each the command tag's words and number, or two nulls where it failed, then
+/// how many rows (bytes, of encoded output) it has put out.
+pub(super) struct Outcomes {
+    json: Json,
+    /// Where the last one begins.
+    last: usize,
+}
+
+impl Default for Outcomes {
+    fn default() -> Self {
+        Outcomes {
+            json: Json(Output::default()),
+            last: 0,
+        }
+    }
+}
+
+impl Outcomes {
+    pub fn complete(&mut self, command_tag: &[u8], counted: u64) {
+        self.last = self.json.0.len();
+        self.separate();
+        self.json.command("", command_tag, ",");
+        self.json.number(",", counted as i64);
+    }
+
+    pub fn failed(&mut self, counted: u64) {
+        self.separate();
+        self.json.number("null,null,", counted as i64);
+    }
+
+    fn separate(&mut self) {
+        if !self.is_empty() {
+            self.json.piece(",");
+        }
+    }
+
+    /// The last one has not been complete after all.
+    pub fn take_back(&mut self) {
+        self.json.0.truncate(self.last);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.json.0.is_empty()
+    }
+
+    pub fn clear(&mut self) {
+        self.last = 0;
+        self.json.0.clear(0);
+    }
+}
+
 /// Writes JSON: each method a piece as it stands, then a value.
 struct Json(Output);
 
@@ -141,8 +196,23 @@ impl Json {
                 columns,
             } => self.shape(parameters, columns),
             Event::Columns { columns } => self.columns(r#"{"kind":"columns","#, columns),
-            Event::Complete { command_tag } => self.complete(command_tag),
+            Event::Complete { command_tag } => {
+                self.command(
+                    r#"{"kind":"complete","command":"#,
+                    command_tag,
+                    r#","rowCount":"#,
+                );
+            }
             Event::Suspended => self.piece(r#"{"kind":"suspended""#),
+            Event::Items { outcomes } => {
+                self.piece(r#"{"kind":"items","items":["#);
+                self.0
+                    .write(|out| out.put_slice(outcomes.json.0.as_slice()));
+                self.piece("]");
+            }
+            Event::Switch { statement } => {
+                self.number(r#"{"kind":"switch","statement":"#, statement as i64);
+            }
             Event::ShapeChanged { type_oid } => {
                 self.number(r#"{"kind":"shapeChanged","typeOid":"#, type_oid.into());
             }
@@ -261,12 +331,12 @@ impl Json {
     }
 
     /// The tag is words, then numbers of which the last counts rows (`INSERT 0 5`, `SELECT 3`, `CREATE TABLE`).
-    fn complete(&mut self, command_tag: &[u8]) {
+    fn command(&mut self, before: &str, command_tag: &[u8], between: &str) {
         let mut command = command_tag;
         while let [words @ .., b'0'..=b'9' | b' '] = command {
             command = words;
         }
-        self.text(r#"{"kind":"complete","command":"#, command);
+        self.text(before, command);
         let (mut digits, mut row_count) = (0_usize, Some(0_i64));
         for byte in command_tag.get(command.len()..).unwrap_or_default() {
             if *byte == b' ' {
@@ -278,8 +348,11 @@ impl Json {
             }
         }
         match row_count {
-            Some(count) if digits > 0 => self.number(r#","rowCount":"#, count),
-            _ => self.piece(r#","rowCount":null"#),
+            Some(count) if digits > 0 => self.number(between, count),
+            _ => {
+                self.piece(between);
+                self.piece("null");
+            }
         }
     }
 

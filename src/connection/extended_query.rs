@@ -1,7 +1,7 @@
 //! The extended query protocol: one statement, described or executed, as one flight that ends in Sync.
 //!
 //! ```text
-//! describe:  [Close …]  Parse ""           Describe S ""                        Sync
+//! describe:  [Close …]  Parse n            Describe S n                         Sync
 //!   answer:  [CloseComplete …] ParseComplete  ParameterDescription  RowDescription | NoData   ReadyForQuery
 //! execute:   [Close …] [prelude] [Parse n]  Bind "" n    Describe P ""     Execute ""     Sync
 //!   answer:  [CloseComplete …] [its] [ParseComplete] BindComplete  RowDescription | NoData  DataRow …  CommandComplete  ReadyForQuery
@@ -82,23 +82,33 @@ pub(super) struct ExtendedQuery {
 }
 
 impl ExtendedQuery {
-    /// Writes the flight that learns a statement's types.
+    /// Writes the flight that learns a statement's types. Under a name it is there for `shape` from then on; 0: it is not kept.
     pub fn describe(
         sql: &[u8],
+        shape: u32,
         flight: &mut Vec<u8>,
         statements: &mut Statements,
     ) -> Result<Self, TooLong> {
+        let reference = match shape {
+            0 => Use::Unnamed,
+            shape => statements.touch_beside(shape, 0),
+        };
         let closes = close(flight, statements)?;
-        frontend::parse(flight, b"", sql, &[])?;
-        frontend::describe_statement(flight, b"")?;
+        let name: &[u8] = match &reference {
+            Use::Unnamed => b"",
+            Use::ParseNamed(name) | Use::Named(name) => name,
+        };
+        frontend::parse(flight, name, sql, &[])?;
+        frontend::describe_statement(flight, name)?;
         frontend::sync(flight)?;
+        let sink = RowSink::default();
         Ok(Self::new(
             Step::DescribeParse,
             closes,
-            0,
-            Use::Unnamed,
+            shape,
+            reference,
             None,
-            RowSink::default(),
+            sink,
         ))
     }
 
@@ -117,9 +127,7 @@ impl ExtendedQuery {
             Use::Named(name) => (name, Step::Bind),
         };
         if !request.prelude.is_empty() {
-            frontend::parse(flight, b"", request.prelude, &[])?;
-            frontend::bind(flight, b"", b"", &[0; 4], &[])?;
-            frontend::execute(flight, b"", 0)?;
+            write_prelude(flight, request.prelude)?;
         }
         if step == Step::Parse {
             frontend::parse(flight, name, request.sql, request.parameter_types)?;
@@ -140,7 +148,11 @@ impl ExtendedQuery {
         frontend::sync(flight)?;
         let operation = Self::new(step, closes, request.shape, reference, request.format, sink);
         Ok(ExtendedQuery {
-            prelude: if request.prelude.is_empty() { 0 } else { 3 },
+            prelude: if request.prelude.is_empty() {
+                0
+            } else {
+                PRELUDE_ANSWERS
+            },
             ..operation
         })
     }
@@ -301,7 +313,9 @@ impl ExtendedQuery {
     }
 
     fn failed(&mut self, code: Option<&[u8]>, statements: &mut Statements) {
-        if self.step == Step::Parse && matches!(self.reference, Use::ParseNamed(_)) {
+        if matches!(self.step, Step::DescribeParse | Step::Parse)
+            && matches!(self.reference, Use::ParseNamed(_))
+        {
             statements.parse_failed(self.shape);
         }
         // A Parse that failed right before, in the same pipeline, explains the missing name too.
@@ -314,6 +328,7 @@ impl ExtendedQuery {
     }
 
     fn shape(&mut self, columns: Option<RowDescription<'_>>, context: &mut Context) -> Step {
+        context.described = columns.map_or(Vec::new(), |columns| columns.body().to_vec());
         context.events.push(Event::Shape {
             parameters: ParameterDescription {
                 oids: &self.parameter_types,
@@ -328,29 +343,34 @@ impl ExtendedQuery {
         columns: RowDescription<'_>,
         context: &mut Context,
     ) -> Result<(), UnknownBinary> {
-        let Context {
-            statements, types, ..
-        } = context;
-        let Some(format) = self.format else {
-            return Ok(());
-        };
-        if let Some(plan) = statements.plan(self.shape, columns.body(), format) {
-            self.sink.plan = Some(plan);
-            return Ok(());
+        if let Some(format) = self.format {
+            self.sink.plan = Some(known_plan(self.shape, columns, format, context)?);
         }
-        let plan = Rc::new(new_plan(columns, format, types)?);
-        let row_description = columns.body().to_vec();
-        statements.keep_plan(
-            self.shape,
-            KnownPlan {
-                row_description,
-                format,
-                plan: Rc::clone(&plan),
-            },
-        );
-        self.sink.plan = Some(plan);
         Ok(())
     }
+}
+
+/// The plan for these columns of a shape: the one from before when they are equal.
+pub(super) fn known_plan(
+    shape: u32,
+    columns: RowDescription<'_>,
+    format: RowForm,
+    context: &mut Context,
+) -> Result<Rc<Plan>, UnknownBinary> {
+    let Context {
+        statements, types, ..
+    } = context;
+    if let Some(plan) = statements.plan(shape, columns.body(), format) {
+        return Ok(plan);
+    }
+    let plan = Rc::new(new_plan(columns, format, types)?);
+    let known = KnownPlan {
+        row_description: columns.body().to_vec(),
+        format,
+        plan: Rc::clone(&plan),
+    };
+    statements.keep_plan(shape, known);
+    Ok(plan)
 }
 
 /// The encoders for these columns.
@@ -367,7 +387,18 @@ pub(super) fn new_plan(
     Plan::with_types(&columns.collect::<Vec<_>>(), format, types)
 }
 
-fn close(flight: &mut Vec<u8>, statements: &mut Statements) -> Result<usize, TooLong> {
+/// ParseComplete, BindComplete, CommandComplete.
+pub(super) const PRELUDE_ANSWERS: u32 = 3;
+
+/// A statement without parameters, whose rows nobody wants.
+pub(super) fn write_prelude(flight: &mut Vec<u8>, sql: &[u8]) -> Result<(), TooLong> {
+    frontend::parse(flight, b"", sql, &[])?;
+    frontend::bind(flight, b"", b"", &[0; 4], &[])?;
+    frontend::execute(flight, b"", 0)
+}
+
+/// Closes what the cache has pushed out; how many CloseComplete messages will come.
+pub(super) fn close(flight: &mut Vec<u8>, statements: &mut Statements) -> Result<usize, TooLong> {
     let names = statements.take_closing();
     for name in &names {
         frontend::close_statement(flight, name)?;

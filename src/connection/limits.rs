@@ -6,6 +6,7 @@
 
 use crate::encode::columns::{Blocks, Mark};
 use crate::encode::{Output, Plan, RowError};
+use crate::types::output::Target;
 use alloc::rc::Rc;
 
 /// Above this an empty buffer is given back.
@@ -97,6 +98,34 @@ impl RowSink {
     /// Rows of one Execute; 0: all.
     pub fn maximum_rows(&self) -> u32 {
         self.caps.fetch
+    }
+
+    /// Rows that have passed.
+    pub fn rows(&self) -> u64 {
+        self.row_count
+    }
+
+    /// Bytes of output that they made.
+    pub fn bytes(&self) -> u64 {
+        self.byte_count
+    }
+
+    /// Takes one row that goes out as it is.
+    pub fn raw(&mut self, body: &[u8], rows: &mut Rows) -> Option<Limit> {
+        if self.discard {
+            return None;
+        }
+        let row_count = self.row_count.saturating_add(1);
+        if self.caps.rows != 0 && row_count > self.caps.rows {
+            return Some(self.trip("rows", self.caps.rows, row_count, rows));
+        }
+        let byte_count = self.byte_count.saturating_add(body.len() as u64);
+        if self.caps.bytes != 0 && byte_count > self.caps.bytes {
+            return Some(self.trip("bytes", self.caps.bytes, byte_count, rows));
+        }
+        (self.row_count, self.byte_count) = (row_count, byte_count);
+        rows.buffer.write(|out| out.put_slice(body));
+        None
     }
 
     /// Takes one DataRow body. `Some(limit)`: the row did not go out and no further one will.

@@ -9,12 +9,13 @@
 //! Operations queue: each wrote its flight when it was asked for (or keeps it in `pending` until the server has let us in),
 //! so the answers come in the same order, and the front one is the one that is being answered.
 
+mod batch;
 mod dispatch;
 mod event;
 mod extended_query;
 pub mod limits;
 mod settings;
-mod simple_query;
+pub mod simple_query;
 mod startup;
 pub mod statements;
 
@@ -28,18 +29,23 @@ use crate::protocol::frontend;
 use crate::protocol::writer::TooLong;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use batch::Batch;
 use dispatch::unencrypted_bytes;
 use event::{Event, Events};
 use extended_query::{ExtendedQuery, Request};
 use limits::{Caps, Limit, RowSink, Rows};
 pub use settings::{Login, Settings, Status};
-use simple_query::SimpleQuery;
+use simple_query::{Copy, SimpleQuery};
 use startup::Startup;
 use statements::Statements;
 
 /// No startup message is longer; libpq refuses above 30,000. It bounds what an impostor can make us keep before it has
 /// authenticated.
 const STARTUP_MESSAGE_LIMIT: usize = 1 << 16;
+
+/// Linux gives no larger ones (PID_MAX_LIMIT). Poolers make keys of their own, of random bytes (PgBouncer; one in a thousand looks like a
+/// server's): behind one, a statement's name may be missing on the next server connection.
+const LARGEST_PROCESS_ID: u32 = 1 << 22;
 
 /// One session with a server, without its socket.
 pub struct Connection {
@@ -75,6 +81,7 @@ enum Phase {
 enum Operation {
     Extended(ExtendedQuery),
     Simple(SimpleQuery),
+    Batch(Batch),
 }
 
 /// What a conversation may touch.
@@ -88,6 +95,8 @@ struct Context {
     rows: Rows,
     /// Of the portal that was suspended last, for its further rows.
     suspended: RowSink,
+    /// Body of the RowDescription that was asked for last; empty for none.
+    described: Vec<u8>,
 }
 
 /// Where a conversation stands after a message.
@@ -105,6 +114,9 @@ impl Context {
         self.cancel_request.clear();
         frontend::cancel_request(&mut self.cancel_request, process_id, secret_key)?;
         self.events.push(Event::BackendKeyData { process_id });
+        if process_id > LARGEST_PROCESS_ID {
+            self.statements.no_backend();
+        }
         Ok(())
     }
 
@@ -171,6 +183,7 @@ impl Connection {
                     cancel_request: Vec::new(),
                     rows: Rows::default(),
                     suspended: RowSink::default(),
+                    described: Vec::new(),
                 },
             },
         }
@@ -235,10 +248,11 @@ impl Connection {
         }
     }
 
-    /// Learns the parameter types and columns of `sql`: a `shape` event.
-    pub fn describe(&mut self, sql: &str) {
+    /// Learns the parameter types and columns of `sql`: a `shape` event. `shape`, where it is not 0: the statement stays prepared for it.
+    pub fn describe(&mut self, sql: &str, shape: u32) {
         self.operate(|flight, statements| {
-            ExtendedQuery::describe(sql.as_bytes(), flight, statements).map(Operation::Extended)
+            ExtendedQuery::describe(sql.as_bytes(), shape, flight, statements)
+                .map(Operation::Extended)
         });
     }
 
@@ -306,12 +320,98 @@ impl Connection {
         });
     }
 
-    /// Runs any number of statements by the simple query protocol.
-    pub fn simple_query(&mut self, sql: &str, format: Option<RowForm>, caps: Caps) {
+    /// Runs any number of statements by the simple query protocol; `copy`: one of them is this COPY.
+    pub fn simple_query(&mut self, sql: &str, copy: Copy, format: Option<RowForm>, caps: Caps) {
         self.operate(|flight, _| {
-            SimpleQuery::new(sql.as_bytes(), format, RowSink::new(caps), flight)
+            SimpleQuery::new(sql.as_bytes(), copy, format, RowSink::new(caps), flight)
                 .map(Operation::Simple)
         });
+    }
+
+    /// Data for COPY FROM STDIN, which has asked for them (a `copy` event). Dropped when it does not, any more.
+    pub fn copy_data(&mut self, data: &[u8]) {
+        let State {
+            operations,
+            context,
+            ..
+        } = &mut self.state;
+        if let Some(Operation::Simple(operation)) = operations.front()
+            && operation.takes_data()
+        {
+            let written = frontend::copy_data(&mut context.output, data);
+            self.settle(written);
+        }
+    }
+
+    /// All data have been sent; or there will be no more, for this reason.
+    pub fn copy_end(&mut self, reason: Option<&str>) {
+        let State {
+            operations,
+            context,
+            ..
+        } = &mut self.state;
+        if let Some(Operation::Simple(operation)) = operations.front_mut() {
+            let written = operation.end_data(reason.map(str::as_bytes), &mut context.output);
+            self.settle(written);
+        }
+    }
+
+    /// Begins a batch, whose statements and items follow. `isolated`: each item in a transaction of its own.
+    pub fn batch(&mut self, isolated: bool, format: Option<RowForm>, caps: Caps) {
+        self.operate(|_, _| {
+            Ok(Operation::Batch(Batch::new(
+                isolated,
+                format,
+                RowSink::new(caps),
+            )))
+        });
+    }
+
+    /// A statement of the batch; its number there.
+    pub fn batch_statement(
+        &mut self,
+        shape: u32,
+        sql: &str,
+        parameter_types: &[u32],
+        result_formats: &[u8],
+    ) -> usize {
+        let State {
+            operations,
+            context,
+            ..
+        } = &mut self.state;
+        let statements = &mut context.statements;
+        match operations.back_mut() {
+            Some(Operation::Batch(batch)) => batch.statement(
+                shape,
+                sql.as_bytes(),
+                parameter_types,
+                result_formats,
+                statements,
+            ),
+            _ => 0,
+        }
+    }
+
+    /// Executions of the batch, as [`Batch::add`] reads them. `last`: it ends with them.
+    pub fn batch_items(&mut self, items: &[u8], last: bool) {
+        let State {
+            operations,
+            context,
+            pending,
+            prelude,
+            ..
+        } = &mut self.state;
+        let Some(Operation::Batch(batch)) = operations.back_mut() else {
+            return;
+        };
+        let prelude = core::mem::take(prelude);
+        let mut written = batch.add(items, &prelude, pending, &mut context.statements);
+        if last && written.is_ok() {
+            written = batch.end(pending);
+        }
+        self.state.release_pending();
+        self.settle(written);
     }
 
     /// Drops the shape's named statement; its Close rides in front of the next flight.
@@ -321,6 +421,7 @@ impl Connection {
 
     /// Rows of the current operation are no longer wanted: those that wait are dropped, those that come are read and dropped.
     pub fn discard(&mut self) {
+        self.copy_end(Some("the call was cancelled"));
         self.state.context.rows.clear();
         if let Some(sink) = self.state.operations.front_mut().map(Operation::sink) {
             sink.discard = true;

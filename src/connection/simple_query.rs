@@ -3,17 +3,25 @@
 //! ```text
 //! Query ─> ( [RowDescription DataRow …] CommandComplete | EmptyQueryResponse )+  ReadyForQuery
 //! ```
-//! All values come in text format.
+//! All values come in text format. COPY travels this way too, where the call is for it:
+//!
+//! ```text
+//! COPY FROM STDIN ─> CopyInResponse      CopyData … CopyDone | CopyFail ─>   CommandComplete | ErrorResponse   ReadyForQuery
+//! COPY TO STDOUT  ─> CopyOutResponse CopyData … CopyDone CommandComplete   ReadyForQuery
+//! ```
+//! The server sends one row per CopyData. In binary format that is a DataRow's body, but for a header in front of the first and `-1` behind
+//! the last. It may refuse what it gets at any time; what we go on sending until we know is dropped there.
 
 use super::event::Event;
 use super::extended_query::new_plan;
 use super::limits::RowSink;
 use super::{Context, Progress};
-use crate::encode::RowForm;
-use crate::error::Failure;
-use crate::protocol::backend::BackendMessage;
+use crate::encode::{ColumnDescription, Plan, RowForm};
+use crate::error::{Failure, Reason};
+use crate::protocol::backend::{BackendMessage, RowDescription};
 use crate::protocol::frontend;
 use crate::protocol::writer::TooLong;
+use crate::types::UnknownBinary;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
@@ -25,16 +33,50 @@ pub(super) enum Step {
     /// A further result, or the end.
     Next,
     Rows,
+    /// COPY FROM STDIN waits for our data.
     CopyIn,
+    /// It has got all of it, or has been refused.
+    CopyInDone,
+    /// COPY TO STDOUT; its data are this call's only where it is for them.
     CopyOut,
     /// After an error: only the end.
     Ready,
 }
 
+/// The COPY that a call is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Copy {
+    /// None: one is refused.
+    No,
+    /// Data go to the server, once.
+    In,
+    /// Data come as they are.
+    Out,
+    /// Rows come in binary, and are encoded as the columns that were described last.
+    Rows,
+}
+
+impl Copy {
+    /// As a number, which is how it crosses the boundary.
+    pub fn from_code(code: u32) -> Copy {
+        match code {
+            1 => Copy::In,
+            2 => Copy::Out,
+            3 => Copy::Rows,
+            _ => Copy::No,
+        }
+    }
+}
+
+const BINARY_SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
+
 /// One operation: `simple_query`.
 pub(super) struct SimpleQuery {
     pub step: Step,
     format: Option<RowForm>,
+    copy: Copy,
+    /// The server has asked for our data, or the header of binary data has come.
+    begun: bool,
     pub sink: RowSink,
 }
 
@@ -42,6 +84,7 @@ impl SimpleQuery {
     /// Writes the Query message.
     pub fn new(
         sql: &[u8],
+        copy: Copy,
         format: Option<RowForm>,
         sink: RowSink,
         flight: &mut Vec<u8>,
@@ -50,8 +93,33 @@ impl SimpleQuery {
         Ok(SimpleQuery {
             step: Step::First,
             format,
+            copy,
+            begun: false,
             sink,
         })
+    }
+
+    /// Data of ours were asked for, for the walk over all states.
+    #[cfg(test)]
+    pub fn has_data(&self) -> bool {
+        self.copy == Copy::In && self.begun
+    }
+
+    /// The server waits for data of ours.
+    pub fn takes_data(&self) -> bool {
+        self.step == Step::CopyIn && self.begun
+    }
+
+    /// Writes the end of the data: CopyFail for a reason, else CopyDone.
+    pub fn end_data(&mut self, reason: Option<&[u8]>, output: &mut Vec<u8>) -> Result<(), TooLong> {
+        if !self.takes_data() {
+            return Ok(());
+        }
+        self.step = Step::CopyInDone;
+        match reason {
+            Some(reason) => frontend::copy_fail(output, reason),
+            None => frontend::copy_done(output),
+        }
     }
 
     pub fn receive(
@@ -84,16 +152,37 @@ impl SimpleQuery {
                 context.events.push(Event::Complete { command_tag: b"" });
                 Step::Next
             }
-            (Step::First | Step::Next, M::CopyInResponse) => {
+            // Data are for one COPY only.
+            (Step::First | Step::Next, M::CopyInResponse)
+                if self.copy != Copy::In || self.begun =>
+            {
                 context.refuse_copy_in()?;
+                Step::CopyInDone
+            }
+            (Step::First | Step::Next, M::CopyInResponse) => {
+                context.events.push(Event::Copy { direction: "in" });
+                self.begun = true;
                 Step::CopyIn
             }
+            (Step::CopyInDone, M::CommandComplete { command_tag }) if self.begun => {
+                context.events.push(Event::Complete { command_tag });
+                Step::Next
+            }
             (Step::First | Step::Next, M::CopyOutResponse) => {
-                context.events.push(Event::Copy { direction: "out" });
+                self.copy_out(context)?;
                 Step::CopyOut
             }
-            (Step::CopyOut, M::CopyData { .. } | M::CopyDone) => Step::CopyOut,
-            (Step::CopyOut, M::CommandComplete { .. }) => Step::Next,
+            (Step::CopyOut, M::CopyData { data }) => {
+                self.data(data, context)?;
+                Step::CopyOut
+            }
+            (Step::CopyOut, M::CopyDone) => Step::CopyOut,
+            (Step::CopyOut, M::CommandComplete { command_tag }) => {
+                if matches!(self.copy, Copy::Out | Copy::Rows) {
+                    context.events.push(Event::Complete { command_tag });
+                }
+                Step::Next
+            }
             (Step::Next | Step::Ready, M::ReadyForQuery { status }) => {
                 context.events.push(Event::Ready {
                     status: status.letter(),
@@ -103,5 +192,66 @@ impl SimpleQuery {
             _ => return Err(Failure::unexpected("simple query", tag)),
         };
         Ok(Progress::Continue)
+    }
+
+    fn copy_out(&mut self, context: &mut Context) -> Result<(), Failure> {
+        if self.copy == Copy::Rows
+            && let Some(format) = self.format
+            && let Ok(columns) = RowDescription::parse(&context.described)
+        {
+            let columns = columns.iter().map(|column| ColumnDescription {
+                name: column.name,
+                type_oid: column.type_oid,
+                format_code: 1,
+            });
+            match Plan::with_types(&columns.collect::<Vec<_>>(), format, &context.types) {
+                Ok(plan) => self.sink.plan = Some(Rc::new(plan)),
+                Err(UnknownBinary { type_oid }) => {
+                    self.sink.discard = true;
+                    context.events.push(Event::ShapeChanged { type_oid });
+                    return Ok(());
+                }
+            }
+        }
+        context.events.push(Event::Copy { direction: "out" });
+        Ok(())
+    }
+
+    fn data(&mut self, data: &[u8], context: &mut Context) -> Result<(), Failure> {
+        let limit = match self.copy {
+            Copy::No | Copy::In => None,
+            Copy::Out => self.sink.raw(data, &mut context.rows),
+            Copy::Rows => match self.row_of(data)? {
+                None => None,
+                Some(row) => match self.sink.row(row, &mut context.rows) {
+                    Ok(limit) => limit,
+                    Err(error) => return context.unreadable(error, &mut self.sink),
+                },
+            },
+        };
+        if let Some(limit) = limit {
+            context.limit(limit);
+        }
+        Ok(())
+    }
+
+    /// Signature, int32 flags, int32 length of an extension and the extension stand in front of the first row.
+    fn row_of<'a>(&mut self, data: &'a [u8]) -> Result<Option<&'a [u8]>, Failure> {
+        let row = if self.begun {
+            Some(data)
+        } else {
+            data.strip_prefix(BINARY_SIGNATURE)
+                .and_then(|rest| rest.get(4..)?.split_first_chunk())
+                .and_then(|(length, rest)| rest.get(u32::from_be_bytes(*length) as usize..))
+        };
+        self.begun = true;
+        match row {
+            Some([] | [0xff, 0xff]) => Ok(None),
+            Some(row) => Ok(Some(row)),
+            None => Err(Failure::new(&Reason {
+                code: "PROTOCOL_VIOLATION",
+                message: "the data of COPY are not in binary format; the connection is closed",
+            })),
+        }
     }
 }

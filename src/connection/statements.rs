@@ -75,6 +75,18 @@ impl Statements {
 
     /// Notes one more use of `shape` and says how to refer to it.
     pub fn touch(&mut self, shape: u32) -> Use {
+        self.name(shape, self.at_first_use)
+    }
+
+    /// The same for one that gets its name at once, beside as many others that must not be pushed out by it.
+    pub fn touch_beside(&mut self, shape: u32, others: usize) -> Use {
+        if others >= self.capacity && !self.named.iter().any(|entry| entry.shape == shape) {
+            return Use::Unnamed;
+        }
+        self.name(shape, true)
+    }
+
+    fn name(&mut self, shape: u32, at_once: bool) -> Use {
         if self.capacity == 0 {
             return Use::Unnamed;
         }
@@ -84,7 +96,7 @@ impl Statements {
             self.named.push(entry);
             return Use::Named(name);
         }
-        if self.at_first_use {
+        if at_once {
             return Use::ParseNamed(self.admit(shape));
         }
         if let Some(at) = self.seen.iter().position(|seen| *seen == shape) {
@@ -154,6 +166,13 @@ impl Statements {
         self.named.clear();
         self.seen.clear();
         self.closing.clear();
+    }
+
+    /// The same, where it was seen before any statement was used; not where the caller has asked for names.
+    pub fn no_backend(&mut self) {
+        if !self.at_first_use {
+            self.names_are_unsafe();
+        }
     }
 
     /// Names to Close in front of the next flight.

@@ -255,7 +255,7 @@ const WALK: &[(&str, Moves)] = &[
             ("RowDescription", "simple Rows"),
             ("CommandComplete", "simple Next"),
             ("EmptyQueryResponse", "simple Next"),
-            ("CopyInResponse", "simple CopyIn"),
+            ("CopyInResponse", "simple CopyInDone"),
             ("CopyOutResponse", "simple CopyOut"),
         ],
     ),
@@ -266,7 +266,7 @@ const WALK: &[(&str, Moves)] = &[
             ("RowDescription", "simple Rows"),
             ("CommandComplete", "simple Next"),
             ("EmptyQueryResponse", "simple Next"),
-            ("CopyInResponse", "simple CopyIn"),
+            ("CopyInResponse", "simple CopyInDone"),
             ("CopyOutResponse", "simple CopyOut"),
             ("ReadyForQuery", "idle"),
         ],
@@ -279,7 +279,30 @@ const WALK: &[(&str, Moves)] = &[
             ("CommandComplete", "simple Next"),
         ],
     ),
-    ("simple CopyIn", &[("ErrorResponse", "simple Ready")]),
+    ("simple CopyInDone", &[("ErrorResponse", "simple Ready")]),
+    (
+        "simple CopyIn that has data",
+        &[("ErrorResponse", "simple Ready")],
+    ),
+    (
+        "simple CopyInDone that has data",
+        &[
+            ("ErrorResponse", "simple Ready"),
+            ("CommandComplete", "simple Next that has data"),
+        ],
+    ),
+    (
+        "simple Next that has data",
+        &[
+            ("ErrorResponse", "simple Ready"),
+            ("RowDescription", "simple Rows"),
+            ("CommandComplete", "."),
+            ("EmptyQueryResponse", "."),
+            ("CopyInResponse", "simple CopyInDone that has data"),
+            ("CopyOutResponse", "simple CopyOut"),
+            ("ReadyForQuery", "idle"),
+        ],
+    ),
     (
         "simple CopyOut",
         &[
@@ -292,6 +315,86 @@ const WALK: &[(&str, Moves)] = &[
     (
         "simple Ready",
         &[("ErrorResponse", "."), ("ReadyForQuery", "idle")],
+    ),
+    ("batch Idle", &[("ErrorResponse", "batch Ready")]),
+    (
+        "batch Parse behind 1 Close and 0 of a prelude",
+        &[
+            ("ErrorResponse", "batch Ready"),
+            ("CloseComplete", "batch Parse"),
+        ],
+    ),
+    (
+        "batch Parse behind 0 Close and 3 of a prelude",
+        &[
+            ("ErrorResponse", "batch Ready"),
+            (
+                "ParseComplete",
+                "batch Parse behind 0 Close and 2 of a prelude",
+            ),
+        ],
+    ),
+    (
+        "batch Parse behind 0 Close and 2 of a prelude",
+        &[
+            ("ErrorResponse", "batch Ready"),
+            (
+                "BindComplete",
+                "batch Parse behind 0 Close and 1 of a prelude",
+            ),
+        ],
+    ),
+    (
+        "batch Parse behind 0 Close and 1 of a prelude",
+        &[
+            ("ErrorResponse", "batch Ready"),
+            ("CommandComplete", "batch Parse"),
+        ],
+    ),
+    (
+        "batch Parse",
+        &[
+            ("ErrorResponse", "batch Ready"),
+            ("ParseComplete", "batch Bind"),
+        ],
+    ),
+    (
+        "batch Bind",
+        &[
+            ("ErrorResponse", "batch Ready"),
+            ("BindComplete", "batch PortalColumns"),
+        ],
+    ),
+    (
+        "batch PortalColumns",
+        &[
+            ("ErrorResponse", "batch Ready"),
+            ("RowDescription", "batch Rows"),
+            ("NoData", "batch Rows"),
+            ("CopyInResponse", "COPY_NEEDS_COPY_CALL"),
+            ("CopyOutResponse", "COPY_NEEDS_COPY_CALL"),
+            ("CopyBothResponse", "COPY_NEEDS_COPY_CALL"),
+        ],
+    ),
+    (
+        "batch Rows",
+        &[
+            ("ErrorResponse", "batch Ready"),
+            ("DataRow", "."),
+            ("CommandComplete", "batch Ready"),
+            ("EmptyQueryResponse", "batch Ready"),
+            ("CopyInResponse", "COPY_NEEDS_COPY_CALL"),
+            ("CopyOutResponse", "COPY_NEEDS_COPY_CALL"),
+            ("CopyBothResponse", "COPY_NEEDS_COPY_CALL"),
+        ],
+    ),
+    (
+        "batch Ready",
+        &[("ErrorResponse", "."), ("ReadyForQuery", "idle")],
+    ),
+    (
+        "batch Ready with more to come",
+        &[("ErrorResponse", "."), ("ReadyForQuery", "batch Bind")],
     ),
 ];
 
@@ -341,7 +444,28 @@ fn state(connection: &Connection) -> String {
             )
         }
         (Phase::Ready, Some(Operation::Simple(operation))) => {
-            format!("simple {:?}", operation.step)
+            let data = operation.has_data()
+                && matches!(
+                    operation.step,
+                    simple_query::Step::CopyIn
+                        | simple_query::Step::CopyInDone
+                        | simple_query::Step::Next
+                );
+            format!(
+                "simple {:?}{}",
+                operation.step,
+                if data { " that has data" } else { "" }
+            )
+        }
+        (Phase::Ready, Some(Operation::Batch(operation))) => {
+            let before = match operation.awaits() {
+                _ if operation.step == batch::Step::Ready && operation.has_items() => {
+                    " with more to come".to_string()
+                }
+                (0, 0) => String::new(),
+                (closes, prelude) => format!(" behind {closes} Close and {prelude} of a prelude"),
+            };
+            format!("batch {:?}{before}", operation.step)
         }
         (Phase::Closed, _) => "closed".to_string(),
     }
@@ -385,7 +509,7 @@ fn idle() -> Connection {
 
 fn describing(messages: &[&str]) -> Connection {
     let mut connection = idle();
-    connection.describe("select n");
+    connection.describe("select n", 0);
     after(connection, messages)
 }
 
@@ -443,10 +567,50 @@ fn querying(messages: &[&str]) -> Connection {
     let mut connection = idle();
     connection.simple_query(
         "select n",
+        Copy::No,
         Some(crate::encode::RowFormat::Ndjson.into()),
         Caps::default(),
     );
     after(connection, messages)
+}
+
+/// COPY FROM STDIN has asked for data, and perhaps got them.
+fn copying(data: &[&[u8]], messages: &[&str]) -> Connection {
+    let mut connection = idle();
+    connection.simple_query("copy t from stdin", Copy::In, None, Caps::default());
+    let mut connection = after(connection, &["CopyInResponse"]);
+    for data in data {
+        connection.copy_data(data);
+        connection.copy_end(None);
+    }
+    after(connection, messages)
+}
+
+/// An item of the batch's first statement.
+const ITEM: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0];
+
+fn batching(connection: Connection, isolated: bool, items: usize, messages: &[&str]) -> Connection {
+    let mut connection = connection;
+    let ndjson = Some(crate::encode::RowFormat::Ndjson.into());
+    connection.batch(isolated, ndjson, Caps::default());
+    connection.batch_statement(1, "select n", &[], &[]);
+    connection.batch_items(&ITEM.repeat(items), items > 0);
+    after(connection, messages)
+}
+
+/// The statement was forgotten, so its Close stands in front.
+fn batching_behind_close() -> Connection {
+    const FLIGHT: [&str; 4] = ["ParseComplete", "BindComplete", "NoData", "CommandComplete"];
+    let mut connection = batching(idle(), false, 1, &FLIGHT);
+    feed(&mut connection, &bytes("ReadyForQuery"));
+    connection.forget(1);
+    batching(connection, false, 1, &[])
+}
+
+fn batching_behind_prelude(messages: &[&str]) -> Connection {
+    let mut connection = idle();
+    connection.prelude("BEGIN");
+    batching(connection, false, 1, messages)
 }
 
 fn closing() -> Connection {
@@ -514,9 +678,31 @@ fn reach(name: &str) -> Connection {
         "simple First" => querying(&[]),
         "simple Next" => querying(&["CommandComplete"]),
         "simple Rows" => querying(&["RowDescription"]),
-        "simple CopyIn" => querying(&["CopyInResponse"]),
+        "simple CopyInDone" => querying(&["CopyInResponse"]),
+        "simple CopyIn that has data" => copying(&[], &[]),
+        "simple CopyInDone that has data" => copying(&[b"1\n"], &[]),
+        "simple Next that has data" => copying(&[b"1\n"], &["CommandComplete"]),
         "simple CopyOut" => querying(&["CopyOutResponse"]),
         "simple Ready" => querying(&["ErrorResponse"]),
+        "batch Idle" => batching(idle(), false, 0, &[]),
+        "batch Parse behind 1 Close and 0 of a prelude" => batching_behind_close(),
+        "batch Parse behind 0 Close and 3 of a prelude" => batching_behind_prelude(&[]),
+        "batch Parse behind 0 Close and 2 of a prelude" => {
+            batching_behind_prelude(&["ParseComplete"])
+        }
+        "batch Parse behind 0 Close and 1 of a prelude" => batching_behind_prelude(&BOUND),
+        "batch Parse" => batching(idle(), false, 1, &[]),
+        "batch Bind" => batching(idle(), false, 1, &["ParseComplete"]),
+        "batch PortalColumns" => batching(idle(), false, 1, &BOUND),
+        "batch Rows" => after(batching(idle(), false, 1, &BOUND), &["RowDescription"]),
+        "batch Ready" => after(
+            batching(idle(), false, 1, &BOUND),
+            &["NoData", "CommandComplete"],
+        ),
+        "batch Ready with more to come" => after(
+            batching(idle(), true, 2, &BOUND),
+            &["NoData", "CommandComplete"],
+        ),
         other => panic!("no way leads to {other}"),
     };
     assert_eq!(state(&connection), name);

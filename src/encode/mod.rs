@@ -95,6 +95,13 @@ impl RowForm {
     }
 }
 
+impl RowForm {
+    /// Rows become JavaScript's values, in batches of slots.
+    pub fn is_columns(self) -> bool {
+        self.format == RowFormat::Columns
+    }
+}
+
 impl From<RowFormat> for RowForm {
     /// The server's own JSON; names in front of CSV.
     fn from(format: RowFormat) -> RowForm {
@@ -384,7 +391,7 @@ impl Plan {
 
     /// Rows go to [`Plan::encode_values`].
     pub fn is_columns(&self) -> bool {
-        self.form.format == RowFormat::Columns
+        self.form.is_columns()
     }
 
     /// Columns per row.

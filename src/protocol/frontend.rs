@@ -59,6 +59,16 @@ pub fn close_statement(buffer: &mut Vec<u8>, prepared_statement: &[u8]) -> Resul
     })
 }
 
+/// `CopyData`, of any length that a message may have.
+pub fn copy_data(buffer: &mut Vec<u8>, data: &[u8]) -> Result<(), TooLong> {
+    message(buffer, Some(b'd'), |body| body.bytes(data))
+}
+
+/// `CopyDone`.
+pub fn copy_done(buffer: &mut Vec<u8>) -> Result<(), TooLong> {
+    message(buffer, Some(b'c'), |_| {})
+}
+
 /// `CopyFail`.
 pub fn copy_fail(buffer: &mut Vec<u8>, reason: &[u8]) -> Result<(), TooLong> {
     message(buffer, Some(b'f'), |body| body.string(reason))

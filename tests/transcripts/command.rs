@@ -7,6 +7,7 @@
 
 use crate::trace::Tokens;
 use pgz_edge::connection::limits::Caps;
+use pgz_edge::connection::simple_query::Copy;
 use pgz_edge::connection::{Connection, Login, Settings};
 use pgz_edge::encode::RowForm;
 use serde_json::{Value, json};
@@ -22,11 +23,27 @@ pub enum Command {
     RequestTls,
     Start(Start),
     Prove(Vec<u8>),
-    Describe(String),
+    Describe {
+        sql: String,
+        shape: u32,
+    },
     Execute(Execute),
     SimpleQuery {
         sql: String,
+        copy: u32,
         rows: Rows,
+    },
+    CopyData(Vec<u8>),
+    CopyEnd(Option<String>),
+    Batch {
+        isolated: bool,
+        rows: Rows,
+    },
+    /// Parameters and rows are not used.
+    BatchStatement(Execute),
+    BatchItems {
+        items: Vec<u8>,
+        last: bool,
     },
     Prelude(String),
     Fetch,
@@ -82,7 +99,7 @@ impl Rows {
             truncate,
             fetch,
         } = self.caps;
-        json!([rows, bytes, field_bytes, u8::from(truncate), fetch])
+        json!({ "f64": [rows, bytes, field_bytes, u8::from(truncate), fetch] })
     }
 }
 
@@ -104,20 +121,61 @@ fn command(tokens: &mut Tokens<'_>) -> Result<Command, String> {
         "request_tls" => Command::RequestTls,
         "start" => Command::Start(start(tokens)?),
         "prove" => Command::Prove(tokens.quoted('\'')?),
-        "describe" => Command::Describe(text(tokens)?),
+        "describe" => Command::Describe {
+            sql: text(tokens)?,
+            shape: match tokens.more() {
+                true => tokens.number()?,
+                false => 0,
+            },
+        },
         "execute" => Command::Execute(execute(tokens)?),
         "simple_query" => {
             let sql = text(tokens)?;
-            let mut rows = Rows {
-                format: 1,
-                ..Rows::default()
-            };
+            let mut copy = 0;
+            let rows = rows(tokens, |word| {
+                copy = match word {
+                    "copy_in" => 1,
+                    "copy_out" => 2,
+                    "copy_rows" => 3,
+                    _ => return false,
+                };
+                true
+            })?;
+            Command::SimpleQuery { sql, copy, rows }
+        }
+        "copy_data" => Command::CopyData(tokens.quoted('\'')?),
+        "copy_end" => Command::CopyEnd(match tokens.more() {
+            true => Some(text(tokens)?),
+            false => None,
+        }),
+        "batch" => {
+            let mut isolated = false;
+            let rows = rows(tokens, |word| {
+                isolated |= word == "isolated";
+                word == "isolated"
+            })?;
+            Command::Batch { isolated, rows }
+        }
+        "batch_statement" => Command::BatchStatement(execute(tokens)?),
+        "batch_item" => {
+            let number: u32 = tokens.number()?;
+            let (mut codes, mut values) = (vec![], vec![]);
             while tokens.more() {
                 let word = tokens.word()?;
-                row_option(&word, tokens, &mut rows)?;
+                if !parameter(&word, tokens, &mut codes, &mut values)? {
+                    return Err(format!("no option is named {word}"));
+                }
             }
-            Command::SimpleQuery { sql, rows }
+            let parameters = block(&codes, &values);
+            let mut items = number.to_be_bytes().to_vec();
+            items.extend((parameters.len() as u32).to_be_bytes());
+            items.extend(parameters);
+            Command::BatchItems { items, last: false }
         }
+        "batch_end" => Command::BatchItems {
+            items: vec![],
+            last: true,
+        },
         "prelude" => Command::Prelude(text(tokens)?),
         "fetch" => Command::Fetch,
         "close_portal" => Command::ClosePortal,
@@ -164,7 +222,7 @@ fn start(tokens: &mut Tokens<'_>) -> Result<Start, String> {
 fn execute(tokens: &mut Tokens<'_>) -> Result<Execute, String> {
     let (shape, sql) = (tokens.number()?, text(tokens)?);
     let (mut types, mut formats, mut codes) = (vec![], vec![], vec![]);
-    let mut values: Vec<Option<Vec<u8>>> = vec![];
+    let mut values = vec![];
     let mut rows = Rows {
         format: 1,
         ..Rows::default()
@@ -173,27 +231,61 @@ fn execute(tokens: &mut Tokens<'_>) -> Result<Execute, String> {
         match tokens.word()?.as_str() {
             "types" => types = numbers(tokens)?,
             "formats" => formats = numbers(tokens)?,
-            "parameter_formats" => codes = numbers::<u16>(tokens)?,
-            "null" => values.push(None),
-            "value" => values.push(Some(tokens.quoted('\'')?)),
+            word if parameter(word, tokens, &mut codes, &mut values)? => {}
             word => row_option(word, tokens, &mut rows)?,
         }
-    }
-    let mut parameters = (codes.len() as u16).to_be_bytes().to_vec();
-    parameters.extend(codes.iter().flat_map(|code| code.to_be_bytes()));
-    parameters.extend((values.len() as u16).to_be_bytes());
-    for value in &values {
-        let length = value.as_ref().map_or(-1, |value| value.len() as i32);
-        parameters.extend(length.to_be_bytes().iter().chain(value.iter().flatten()));
     }
     Ok(Execute {
         shape,
         sql,
         types,
         formats,
-        parameters,
+        parameters: block(&codes, &values),
         rows,
     })
+}
+
+/// Takes an option that is about parameters.
+fn parameter(
+    word: &str,
+    tokens: &mut Tokens<'_>,
+    codes: &mut Vec<u16>,
+    values: &mut Vec<Option<Vec<u8>>>,
+) -> Result<bool, String> {
+    match word {
+        "parameter_formats" => *codes = numbers(tokens)?,
+        "null" => values.push(None),
+        "value" => values.push(Some(tokens.quoted('\'')?)),
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// The middle of Bind.
+fn block(codes: &[u16], values: &[Option<Vec<u8>>]) -> Vec<u8> {
+    let mut parameters = (codes.len() as u16).to_be_bytes().to_vec();
+    parameters.extend(codes.iter().flat_map(|code| code.to_be_bytes()));
+    parameters.extend((values.len() as u16).to_be_bytes());
+    for value in values {
+        let length = value.as_ref().map_or(-1, |value| value.len() as i32);
+        parameters.extend(length.to_be_bytes().iter().chain(value.iter().flatten()));
+    }
+    parameters
+}
+
+/// Options of rows, and those that `other` takes.
+fn rows(tokens: &mut Tokens<'_>, mut other: impl FnMut(&str) -> bool) -> Result<Rows, String> {
+    let mut rows = Rows {
+        format: 1,
+        ..Rows::default()
+    };
+    while tokens.more() {
+        let word = tokens.word()?;
+        if !other(&word) {
+            row_option(&word, tokens, &mut rows)?;
+        }
+    }
+    Ok(rows)
 }
 
 fn row_option(word: &str, tokens: &mut Tokens<'_>, rows: &mut Rows) -> Result<(), String> {
@@ -264,7 +356,7 @@ impl Command {
                 flush_bytes: start.flush_bytes as usize,
             }),
             Command::Prove(answer) => connection.prove(answer),
-            Command::Describe(sql) => connection.describe(sql),
+            Command::Describe { sql, shape } => connection.describe(sql, *shape),
             Command::Execute(Execute {
                 shape,
                 sql,
@@ -283,9 +375,24 @@ impl Command {
                     rows.caps,
                 );
             }
-            Command::SimpleQuery { sql, rows } => {
-                connection.simple_query(sql, rows.form(), rows.caps)
+            Command::SimpleQuery { sql, copy, rows } => {
+                connection.simple_query(sql, Copy::from_code(*copy), rows.form(), rows.caps);
             }
+            Command::CopyData(data) => connection.copy_data(data),
+            Command::CopyEnd(reason) => connection.copy_end(reason.as_deref()),
+            Command::Batch { isolated, rows } => {
+                connection.batch(*isolated, rows.form(), rows.caps);
+            }
+            Command::BatchStatement(Execute {
+                shape,
+                sql,
+                types,
+                formats,
+                ..
+            }) => {
+                connection.batch_statement(*shape, sql, types, formats);
+            }
+            Command::BatchItems { items, last } => connection.batch_items(items, *last),
             Command::Prelude(sql) => connection.prelude(sql),
             Command::Fetch => connection.fetch(),
             Command::ClosePortal => connection.close_portal(),
@@ -330,7 +437,7 @@ impl Command {
                 ]),
             ),
             Command::Prove(answer) => ("prove", json!([answer])),
-            Command::Describe(sql) => ("describe", json!([sql])),
+            Command::Describe { sql, shape } => ("describe", json!([sql, shape])),
             Command::Execute(Execute {
                 shape,
                 sql,
@@ -343,16 +450,32 @@ impl Command {
                 json!([
                     shape,
                     sql,
-                    types,
+                    { "u32": types },
                     formats,
                     parameters,
                     rows.format,
                     rows.caps()
                 ]),
             ),
-            Command::SimpleQuery { sql, rows } => {
-                ("simple_query", json!([sql, rows.format, rows.caps()]))
+            Command::SimpleQuery { sql, copy, rows } => {
+                ("simple_query", json!([sql, copy, rows.format, rows.caps()]))
             }
+            Command::CopyData(data) => ("copy_data", json!([data])),
+            Command::CopyEnd(reason) => ("copy_end", json!([reason])),
+            Command::Batch { isolated, rows } => {
+                ("batch", json!([isolated, rows.format, rows.caps()]))
+            }
+            Command::BatchStatement(Execute {
+                shape,
+                sql,
+                types,
+                formats,
+                ..
+            }) => (
+                "batch_statement",
+                json!([shape, sql, { "u32": types }, formats]),
+            ),
+            Command::BatchItems { items, last } => ("batch_items", json!([items, last])),
             Command::Prelude(sql) => ("prelude", json!([sql])),
             Command::Fetch => ("fetch", json!([])),
             Command::ClosePortal => ("close_portal", json!([])),

@@ -39,12 +39,12 @@ beforeAll(() => {
   glue = new Glue(new WebAssembly.Module(readFileSync(path.join(root, "pkg/pgz_edge_bg.wasm"))));
 }, 600_000);
 
-/** JSON knows neither byte arrays nor `undefined`. Only `execute` has another array, of numbers: it comes first of the three. */
-function fromJson(value: unknown, index: number, { length }: unknown[]): unknown {
-  if (!Array.isArray(value)) return value ?? undefined;
-  // The caps come last in `execute` and `simple_query`; the parameter types third in `execute`.
-  if (index > 0 && index === length - 1) return Float64Array.from(value);
-  return length === 7 && index === 2 ? Uint32Array.from(value) : Uint8Array.from(value);
+/** JSON knows neither `undefined` nor arrays of bytes; other arrays say what they are. */
+function fromJson(value: unknown): unknown {
+  if (Array.isArray(value)) return Uint8Array.from(value);
+  const { u32, f64 } = (value ?? {}) as { u32?: number[]; f64?: number[] };
+  if (u32) return Uint32Array.from(u32);
+  return f64 ? Float64Array.from(f64) : (value ?? undefined);
 }
 
 /** `cut` says whether a piece ends before the server's byte of this number. */
@@ -79,7 +79,7 @@ function replay({ steps }: Transcript, cut: (at: number) => boolean): Outcome {
       core = glue.create(...(command.arguments as Parameters<Glue["create"]>));
     } else if (command !== undefined) {
       const call = core[command.call as keyof CoreConnection] as (...parameters: unknown[]) => unknown;
-      const result = call.apply(core, command.arguments.map(fromJson));
+      const result = call.apply(core, command.arguments.map((value) => fromJson(value)));
       if (result instanceof Uint8Array) output.push(result);
       drain();
     }

@@ -1,0 +1,455 @@
+//! A batch: many executions in one pipeline, of statements that are parsed once.
+//!
+//! ```text
+//! item:      [Close …] [prelude] [Parse n]  Bind "" n  [Describe P ""]  Execute ""
+//!   answer:  [CloseComplete …] [its] [ParseComplete] BindComplete [RowDescription | NoData] DataRow … CommandComplete
+//!
+//! atomic:    item item … item Sync             an error undoes what was before it, and the server skips the rest
+//! isolated:  item Sync  item Sync  … item Sync   each stands alone
+//! ```
+//! Items may be added while answers come, so that a batch of any size needs no more memory than its window; the last Sync is written by
+//! [`Batch::end`]. What became of the items is told by one event for all of them, or whenever another event or other columns come: an
+//! event per item would cost more than the item.
+
+use super::event::{Event, Events, Outcomes};
+use super::extended_query::{PRELUDE_ANSWERS, close, known_plan, write_prelude};
+use super::limits::RowSink;
+use super::statements::{Statements, Use};
+use super::{Context, Progress};
+use crate::encode::{Plan, RowForm};
+use crate::error::{Failure, Reason};
+use crate::protocol::backend::{BackendMessage, RowDescription};
+use crate::protocol::frontend;
+use crate::protocol::writer::TooLong;
+use crate::types::UnknownBinary;
+use alloc::collections::VecDeque;
+use alloc::rc::Rc;
+use alloc::vec::Vec;
+
+/// The answer that is awaited next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// None: no item waits, and no Sync is written.
+    Idle,
+    Parse,
+    Bind,
+    PortalColumns,
+    /// Rows of the first item, or its end; it may be that it has none.
+    Rows,
+    Ready,
+}
+
+/// What an item executes.
+struct Statement {
+    shape: u32,
+    sql: Vec<u8>,
+    parameter_types: Vec<u32>,
+    result_formats: Vec<u8>,
+    /// Empty: unnamed.
+    name: Vec<u8>,
+    /// Parse has been written, here or before.
+    sent: bool,
+    /// The server has it.
+    parsed: bool,
+    /// Describe has been written.
+    described: bool,
+    /// Body of the RowDescription that `plan` was made from.
+    row_description: Vec<u8>,
+    plan: Option<Rc<Plan>>,
+}
+
+/// An execution whose answer has not come to its end.
+struct Item {
+    statement: usize,
+    /// CloseComplete messages still to come in front.
+    closes: usize,
+    /// Answers to the prelude still to come, behind those.
+    prelude: u32,
+    parse: bool,
+    describe: bool,
+}
+
+/// One operation: `batch`.
+pub(super) struct Batch {
+    pub step: Step,
+    /// A Sync behind each item.
+    isolated: bool,
+    /// The last Sync is written.
+    ended: bool,
+    /// Behind an error of an atomic one: nothing more is written but the last Sync.
+    failed: bool,
+    format: Option<RowForm>,
+    statements: Vec<Statement>,
+    /// The statement that the server's unnamed one is.
+    unnamed: Option<usize>,
+    /// In the order of their answers.
+    items: VecDeque<Item>,
+    outcomes: Outcomes,
+    /// Whose rows the sink takes.
+    current: usize,
+    /// Rows or bytes before the first item's.
+    counted: u64,
+    pub sink: RowSink,
+}
+
+impl Batch {
+    pub fn new(isolated: bool, format: Option<RowForm>, sink: RowSink) -> Self {
+        Batch {
+            step: Step::Idle,
+            isolated,
+            ended: false,
+            failed: false,
+            format,
+            statements: Vec::new(),
+            unnamed: None,
+            items: VecDeque::new(),
+            outcomes: Outcomes::default(),
+            current: usize::MAX,
+            counted: 0,
+            sink,
+        }
+    }
+
+    /// Makes a statement known to the items that follow; its number. As many get a name as the cache holds, so that none of them can push
+    /// out another.
+    pub fn statement(
+        &mut self,
+        shape: u32,
+        sql: &[u8],
+        parameter_types: &[u32],
+        result_formats: &[u8],
+        statements: &mut Statements,
+    ) -> usize {
+        let (name, sent) = match statements.touch_beside(shape, self.statements.len()) {
+            Use::Unnamed => (Vec::new(), false),
+            Use::ParseNamed(name) => (name, false),
+            Use::Named(name) => (name, true),
+        };
+        self.statements.push(Statement {
+            shape,
+            sql: sql.to_vec(),
+            parameter_types: parameter_types.to_vec(),
+            result_formats: result_formats.to_vec(),
+            name,
+            sent,
+            parsed: sent,
+            described: false,
+            row_description: Vec::new(),
+            plan: None,
+        });
+        self.statements.len().saturating_sub(1)
+    }
+
+    /// Writes executions: `items` is, for each, the number of its statement and the length of what follows (both int32, big-endian), then
+    /// the middle of Bind. What is not of that form is ours, and dropped.
+    pub fn add(
+        &mut self,
+        mut items: &[u8],
+        prelude: &[u8],
+        flight: &mut Vec<u8>,
+        statements: &mut Statements,
+    ) -> Result<(), TooLong> {
+        let mut prelude = prelude;
+        while let Some((statement, rest)) = items.split_first_chunk()
+            && let Some((length, rest)) = rest.split_first_chunk()
+            && let Some((parameters, rest)) =
+                rest.split_at_checked(u32::from_be_bytes(*length) as usize)
+        {
+            let statement = u32::from_be_bytes(*statement) as usize;
+            if !self.failed && !self.ended {
+                self.item(statement, parameters, prelude, flight, statements)?;
+            }
+            prelude = &[];
+            items = rest;
+        }
+        Ok(())
+    }
+
+    fn item(
+        &mut self,
+        number: usize,
+        parameters: &[u8],
+        prelude: &[u8],
+        flight: &mut Vec<u8>,
+        statements: &mut Statements,
+    ) -> Result<(), TooLong> {
+        let Some(statement) = self.statements.get_mut(number) else {
+            return Ok(());
+        };
+        let first = self.items.is_empty() && self.step == Step::Idle;
+        if self.isolated && !first {
+            frontend::sync(flight)?;
+        }
+        let closes = close(flight, statements)?;
+        if !prelude.is_empty() {
+            write_prelude(flight, prelude)?;
+            self.unnamed = None;
+        }
+        let Statement { sql, name, .. } = statement;
+        // Behind a pooler another server may answer the next Sync.
+        let parse = match name.is_empty() {
+            true => self.isolated || self.unnamed != Some(number),
+            false => !statement.sent,
+        };
+        if parse {
+            frontend::parse(flight, name, sql, &statement.parameter_types)?;
+            statement.sent = true;
+            if name.is_empty() {
+                self.unnamed = Some(number);
+            }
+        }
+        frontend::bind(flight, b"", name, parameters, &statement.result_formats)?;
+        // An isolated one may fail before its columns have come, and the next must have them.
+        let describe = self.format.is_some() && (self.isolated || !statement.described);
+        if describe {
+            frontend::describe_portal(flight, b"")?;
+            statement.described = true;
+        }
+        frontend::execute(flight, b"", 0)?;
+        self.items.push_back(Item {
+            statement: number,
+            closes,
+            prelude: if prelude.is_empty() {
+                0
+            } else {
+                PRELUDE_ANSWERS
+            },
+            parse,
+            describe,
+        });
+        if first {
+            self.begin_item();
+        }
+        Ok(())
+    }
+
+    /// Writes the last Sync.
+    pub fn end(&mut self, flight: &mut Vec<u8>) -> Result<(), TooLong> {
+        if self.ended {
+            return Ok(());
+        }
+        self.ended = true;
+        if self.step == Step::Idle {
+            self.step = Step::Ready;
+        }
+        frontend::sync(flight)
+    }
+
+    /// What must come before the first item's own answers, for the walk over all states.
+    #[cfg(test)]
+    pub fn awaits(&self) -> (usize, u32) {
+        self.items
+            .front()
+            .map_or((0, 0), |item| (item.closes, item.prelude))
+    }
+
+    #[cfg(test)]
+    pub fn has_items(&self) -> bool {
+        !self.items.is_empty()
+    }
+
+    pub fn receive(
+        &mut self,
+        tag: u8,
+        message: BackendMessage<'_>,
+        context: &mut Context,
+    ) -> Result<Progress, Failure> {
+        use BackendMessage as M;
+        if let M::ErrorResponse { fields } = message {
+            let bound = matches!(self.step, Step::PortalColumns | Step::Rows | Step::Ready);
+            self.failed(fields.get("code"), &mut context.statements);
+            self.tell(&mut context.events);
+            context.events.push(Event::Error { bound, fields });
+            return Ok(Progress::Continue);
+        }
+        if let Some(item) = self.items.front_mut() {
+            match (message, item.closes, item.prelude) {
+                (M::CloseComplete, 1.., _) => {
+                    item.closes = item.closes.saturating_sub(1);
+                    return Ok(Progress::Continue);
+                }
+                (M::ParseComplete, 0, 3)
+                | (M::BindComplete, 0, 2)
+                | (M::CommandComplete { .. }, 0, 1) => {
+                    item.prelude = item.prelude.saturating_sub(1);
+                    return Ok(Progress::Continue);
+                }
+                (_, 0, 0) => {}
+                _ if self.step == Step::Ready => {}
+                _ => return Err(Failure::unexpected("batch", tag)),
+            }
+        }
+        match (self.step, message) {
+            (Step::Parse, M::ParseComplete) => {
+                if let Some(statement) = self.front() {
+                    statement.parsed = true;
+                }
+                self.step = Step::Bind;
+            }
+            (Step::Bind, M::BindComplete) => {
+                if self.items.front().is_some_and(|item| item.describe) {
+                    self.step = Step::PortalColumns;
+                } else {
+                    self.rows(context);
+                }
+            }
+            (Step::PortalColumns, M::RowDescription { columns }) => self.columns(columns, context),
+            (Step::PortalColumns, M::NoData) => {
+                self.sink.plan = None;
+                self.step = Step::Rows;
+            }
+            (Step::Rows, M::CommandComplete { command_tag }) => self.complete(command_tag),
+            (Step::Rows, M::EmptyQueryResponse) => self.complete(b""),
+            (
+                Step::PortalColumns | Step::Rows,
+                M::CopyInResponse | M::CopyOutResponse | M::CopyBothResponse,
+            ) => {
+                return Err(Failure::new(&Reason {
+                    code: "COPY_NEEDS_COPY_CALL",
+                    message: "COPY with data has no place in a batch; the connection is closed",
+                }));
+            }
+            (Step::Ready, M::ReadyForQuery { status }) => {
+                if !self.items.is_empty() {
+                    self.begin_item();
+                } else if self.ended {
+                    self.forget_unparsed(&mut context.statements);
+                    self.sink.finish(&mut context.rows);
+                    self.tell(&mut context.events);
+                    context.events.push(Event::Ready {
+                        status: status.letter(),
+                    });
+                    return Ok(Progress::Done);
+                } else {
+                    return Err(Failure::unexpected("batch", tag));
+                }
+            }
+            _ => return Err(Failure::unexpected("batch", tag)),
+        }
+        Ok(Progress::Continue)
+    }
+
+    /// The first item's statement.
+    fn front(&mut self) -> Option<&mut Statement> {
+        let number = self.items.front()?.statement;
+        self.statements.get_mut(number)
+    }
+
+    fn begin_item(&mut self) {
+        self.counted = self.count();
+        self.step = match self.items.front() {
+            Some(item) if item.parse => Step::Parse,
+            Some(_) => Step::Bind,
+            None if self.ended => Step::Ready,
+            None => Step::Idle,
+        };
+    }
+
+    /// Rows where they become values, else bytes: what somebody needs who is to cut the output into items.
+    fn count(&self) -> u64 {
+        match self.format {
+            Some(form) if !form.is_columns() => self.sink.bytes(),
+            _ => self.sink.rows(),
+        }
+    }
+
+    fn columns(&mut self, columns: RowDescription<'_>, context: &mut Context) {
+        let format = self.format;
+        let Some(statement) = self.front() else {
+            return;
+        };
+        if statement.plan.is_some() && statement.row_description == columns.body() {
+            return self.rows(context);
+        }
+        let plan = match format {
+            Some(form) => known_plan(statement.shape, columns, form, context),
+            None => return,
+        };
+        match plan {
+            Ok(plan) => {
+                statement.row_description = columns.body().to_vec();
+                statement.plan = Some(Rc::clone(&plan));
+                self.sink.plan = Some(plan);
+                self.current = self.items.front().map_or(0, |item| item.statement);
+                self.tell(&mut context.events);
+                context.events.push(Event::Columns { columns });
+            }
+            Err(UnknownBinary { type_oid }) => {
+                self.sink.discard = true;
+                context.events.push(Event::ShapeChanged { type_oid });
+            }
+        }
+        self.step = Step::Rows;
+    }
+
+    /// Rows of known columns may come. Values of other columns must have been taken before them.
+    fn rows(&mut self, context: &mut Context) {
+        self.step = Step::Rows;
+        self.sink.plan = self.front().and_then(|statement| statement.plan.clone());
+        let number = self.items.front().map_or(0, |item| item.statement);
+        let is_columns = self.format.is_some_and(RowForm::is_columns);
+        if is_columns && self.sink.plan.is_some() && self.current != number {
+            self.current = number;
+            self.tell(&mut context.events);
+            context.events.push(Event::Switch { statement: number });
+        }
+    }
+
+    fn complete(&mut self, command_tag: &[u8]) {
+        let counted = self.count().saturating_sub(self.counted);
+        self.outcomes.complete(command_tag, counted);
+        self.items.pop_front();
+        if self.isolated {
+            self.step = Step::Ready;
+        } else {
+            self.begin_item();
+        }
+    }
+
+    /// The server skips to the next Sync.
+    fn failed(&mut self, code: Option<&[u8]>, statements: &mut Statements) {
+        let step = self.step;
+        let counted = self.count().saturating_sub(self.counted);
+        // At its Sync the item is complete already: its transaction could not be committed.
+        if step == Step::Ready && self.isolated && !self.failed {
+            self.outcomes.take_back();
+        }
+        self.outcomes.failed(counted);
+        self.step = Step::Ready;
+        if step != Step::Ready {
+            if let Some(statement) = self.front() {
+                if step == Step::Parse {
+                    statement.sent = false;
+                }
+                // A Parse that failed before explains the missing name too.
+                if (step, code) == (Step::Bind, Some(b"26000")) && statement.parsed {
+                    statements.names_are_unsafe();
+                }
+            }
+            self.items.pop_front();
+        }
+        if !self.isolated {
+            self.failed = true;
+            self.items.clear();
+        }
+    }
+
+    /// A Parse that was skipped or failed has left no statement.
+    fn forget_unparsed(&self, statements: &mut Statements) {
+        for statement in &self.statements {
+            if !statement.parsed && !statement.name.is_empty() {
+                statements.parse_failed(statement.shape);
+            }
+        }
+    }
+
+    /// What has become of items since the last time.
+    fn tell(&mut self, events: &mut Events) {
+        if !self.outcomes.is_empty() {
+            events.push(Event::Items {
+                outcomes: &self.outcomes,
+            });
+            self.outcomes.clear();
+        }
+    }
+}

@@ -4,7 +4,9 @@
 // Knows calls, forms of results and their order. Must not know how the connection is made, nor when a transaction begins and ends.
 import { callOption, oneOf, type Config } from "./config.ts";
 import { AbortError, ResponseTooLargeError, UsageError, type PgzError } from "./errors.ts";
-import { RENAME_DUPLICATES, ROWS_NONE, type Column } from "./core/boundary.ts";
+import { COPY_NONE, RENAME_DUPLICATES, ROWS_NONE, type Column } from "./core/boundary.ts";
+import { runBatch, type BatchItem } from "./core/batch.ts";
+import { joined } from "./core/bytes.ts";
 import { Call, type Outcome } from "./core/call.ts";
 import { Collector, decoderOf } from "./core/collect.ts";
 import type { Connection } from "./core/connection.ts";
@@ -69,6 +71,26 @@ export interface QueryResult<Row> extends ExecResult {
   readonly truncated?: Truncation;
 }
 
+/** One item of a batch with `results: "ndjson"`. */
+export interface EncodedResult extends ExecResult {
+  /** Its rows, a line each. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly fields: readonly Column[];
+}
+
+export interface BatchOptions extends SimpleOptions {
+  /**
+   * `true`: one transaction, unless there is one already: the first error undoes what ran before it and skips the rest. `false`: each item stands
+   * alone, in its order, and settles alone. Default true.
+   */
+  readonly atomic?: boolean | undefined;
+  /** What is made of the items' rows: values, lines of JSON, or nothing but counts, which is fastest. Default `"rows"`. */
+  readonly results?: "rows" | "count" | "ndjson" | undefined;
+}
+
+type Atomic<Results> = BatchOptions & { readonly atomic?: true | undefined; readonly results: Results };
+type Isolated<Results> = BatchOptions & { readonly atomic: false; readonly results: Results };
+
 export interface Description {
   /** Type OIDs of `$1`, `$2` … */
   readonly parameterTypes: readonly number[];
@@ -85,6 +107,9 @@ export interface Counters {
   /** Calls that wait or run. */
   running: number;
 }
+
+/** COPY whose data travel by this connection. */
+const COPIES = /^\s*copy\b[^]*\b(stdin|stdout)\b/i;
 
 export abstract class Calls {
   /** @internal */
@@ -192,7 +217,7 @@ export abstract class Calls {
     return this.run(query.text, options, async (call: Call<QueryResult<Row>[]>, connection) => {
       if (!(await knowsNames(call, connection, form.policy)) || !(await begun(call, connection))) return;
       call.onFailure = (error) => Object.assign(error, { completed: results.map(({ command }) => command) });
-      const operation = call.operate(connection, (handle) => handle.simple_query(query.text, form.form, Float64Array.from(form.limits)), { ...rows.sink, complete });
+      const operation = call.operate(connection, (handle) => handle.simple_query(query.text, COPY_NONE, form.form, Float64Array.from(form.limits)), { ...rows.sink, complete });
       await operation.done;
       if (operation.error) throw operation.error;
       call.succeed(results);
@@ -232,6 +257,33 @@ export abstract class Calls {
     }
   }
 
+  /**
+   * Many statements in one pipeline, with one wait for all: a result for each, in their order. Statements of equal text are parsed once, under a name.
+   *
+   * All of them are described before the first runs, so none can use a table that another creates. Nothing is sent when a value of any cannot be.
+   * An error of an atomic batch says in its `batch` (see `BatchFailure`) which item failed, which ones it undid, and which it skipped.
+   */
+  batch<Row = Record<string, unknown>>(queries: readonly QueryInput[], options?: BatchOptions & { readonly atomic?: true | undefined; readonly results?: "rows" | undefined }): Promise<QueryResult<Row>[]>;
+  batch(queries: readonly QueryInput[], options: Atomic<"count">): Promise<ExecResult[]>;
+  batch(queries: readonly QueryInput[], options: Atomic<"ndjson">): Promise<EncodedResult[]>;
+  batch<Row = Record<string, unknown>>(queries: readonly QueryInput[], options: BatchOptions & { readonly atomic: false; readonly results?: "rows" | undefined }): Promise<PromiseSettledResult<QueryResult<Row>>[]>;
+  batch(queries: readonly QueryInput[], options: Isolated<"count">): Promise<PromiseSettledResult<ExecResult>[]>;
+  batch(queries: readonly QueryInput[], options: Isolated<"ndjson">): Promise<PromiseSettledResult<EncodedResult>[]>;
+  async batch(queries: readonly QueryInput[], options: BatchOptions = {}): Promise<unknown[]> {
+    if (!Array.isArray(queries)) throw new UsageError("INVALID_QUERY", "A batch is an array of queries.");
+    const { atomic = true, results = "rows" } = options;
+    oneOf(true, false)(atomic, "atomic");
+    const items = queries.map((query: QueryInput) => toQuery(query));
+    if (items.some(({ text }) => COPIES.test(text))) throw new UsageError("COPY_NEEDS_COPY_CALL", "COPY with data has no place in a batch: use copyFrom or copyTo.");
+    const [values, mode] = this.#values({ ...options, onLimit: "error" });
+    const output = { rows: values, count: { ...values, form: ROWS_NONE }, ndjson: { ...values, form: outputForm(this.config, { ...options, format: "ndjson" }).form } };
+    const form = output[oneOf("rows", "count", "ndjson")(results, "results") as keyof typeof output];
+    if (!items.length) return [];
+    const text = `/* batch of ${items.length} */ ${items[0]!.text}`;
+    const settled = await this.run(text, options, (call: Call<PromiseSettledResult<BatchItem<unknown>>[]>, connection) => runBatch(call, connection, items, { atomic, form, mode }));
+    return atomic ? settled.map((item) => (item as PromiseFulfilledResult<unknown>).value) : settled;
+  }
+
   /** Parameter types and columns of a statement, which is not run. What is known already is not asked again. */
   async describe(input: QueryInput, options: CallOptions = {}): Promise<Description> {
     const { text } = toQuery(input);
@@ -255,13 +307,7 @@ export abstract class Calls {
       const ended = await execute(call, connection, query, form, sink);
       if (!ended) return;
       if (form.standardToon) return call.succeed(finished(document, form));
-      const whole = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
-      let at = 0;
-      for (const piece of pieces) {
-        whole.set(piece, at);
-        at += piece.length;
-      }
-      call.succeed(whole);
+      call.succeed(joined(pieces));
     });
   }
 

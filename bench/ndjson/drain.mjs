@@ -46,7 +46,7 @@ export async function open(url) {
   const flights = new Map();
   const flight = async (sql) => {
     if (flights.has(sql)) return flights.get(sql);
-    await conversation(() => step(core.describe(sql)));
+    await conversation(() => step(core.describe(sql, 0)));
     const shape = events.findLast(({ kind }) => kind === "shape");
     core.execute(1, sql, new Uint32Array(shape.parameterTypes), new Uint8Array(shape.resultFormats), new Uint8Array(4), 0, new Float64Array(4));
     const bytes = core.take_output();

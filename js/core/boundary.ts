@@ -30,6 +30,12 @@ export const RENAME_DUPLICATES = 0x400;
 export const CSV_HEADER = 0x800;
 export const JSON_AS_STRING = 0x1000;
 
+/** What `simple_query` may be (src/connection/simple_query.rs, `Copy`). */
+export const COPY_NONE = 0;
+export const COPY_IN = 1;
+export const COPY_OUT = 2;
+export const COPY_ROWS = 3;
+
 /** Caps of one operation, as doubles; 0: none. `execute` takes one more: rows of one Execute, whose portal then stays open. */
 export type Limits = readonly [rows: number, bytes: number, fieldBytes: number, truncate: 0 | 1, fetch?: number];
 
@@ -62,10 +68,15 @@ export type Event =
   | { kind: "columns"; columns: Column[] }
   | { kind: "complete"; command: string; rowCount: number | null }
   | { kind: "suspended" }
+  | { kind: "items"; items: Outcomes }
+  | { kind: "switch"; statement: number }
   | { kind: "limit"; limit: LimitName; value: number; observed: number; truncated: boolean }
   | { kind: "copy"; direction: "in" | "out" }
   | { kind: "ready"; status: "I" | "T" | "E" }
   | { kind: "failure"; code: string; message: string; detail?: string | null };
+
+/** Three for each item of a batch that is over: command, its count (both null where it failed), rows or bytes that it has put out. */
+export type Outcomes = readonly (string | number | null)[];
 
 /** The wasm object: a method per export, as glue.ts makes them. */
 export interface CoreConnection {
@@ -86,7 +97,8 @@ export interface CoreConnection {
   rows_taken(): void;
   /** No bytes: there is none. */
   next_event(): Uint8Array;
-  describe(sql: string): number;
+  /** `shapeId`: the statement stays prepared for it; 0: for none. */
+  describe(sql: string, shapeId: number): number;
   /** All types of the database that it is to know: src/types/catalog.rs says how. */
   define_types(types: Uint32Array, attributes: Uint32Array, names: string): void;
   /** 1: can be read in binary. */
@@ -97,7 +109,16 @@ export interface CoreConnection {
   ): number;
   fetch(): number;
   close_portal(): number;
-  simple_query(sql: string, rowForm: number, limits: Float64Array): number;
+  /** `copy`: COPY_NONE or the COPY that it may be. */
+  simple_query(sql: string, copy: number, rowForm: number, limits: Float64Array): number;
+  copy_data(data: Uint8Array): number;
+  /** With a reason: CopyFail. */
+  copy_end(reason: string | undefined): number;
+  batch(isolated: boolean, rowForm: number, limits: Float64Array): number;
+  /** Its number in the batch. */
+  batch_statement(shapeId: number, sql: string, parameterTypes: Uint32Array, resultFormats: Uint8Array): number;
+  /** Each item: int32 statement, int32 length, the middle of Bind. */
+  batch_items(items: Uint8Array, last: boolean): number;
   forget(shapeId: number): void;
   discard(): number;
   cancel_request(): Uint8Array;

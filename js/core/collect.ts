@@ -39,12 +39,12 @@ export class Collector<Row> {
   take(): Row[] {
     const batches = this.#batches;
     this.#batches = [];
-    return joined(batches);
+    return joinedRows(batches);
   }
 }
 
 /** All the rows. Growing one array instead costs as much as decoding narrow rows does, and so does `flat`. */
-function joined<Row>(batches: Row[][]): Row[] {
+export function joinedRows<Row>(batches: Row[][]): Row[] {
   while (batches.length > 1) {
     const longer: Row[][] = [];
     // Few enough for arguments.

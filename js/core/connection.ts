@@ -6,7 +6,7 @@ import type { Config } from "../config.ts";
 import { fromErrorResponse, fromFailure, PgzError, ProtocolError, ResponseTooLargeError, UsageError } from "../errors.ts";
 import { emit, type Observation } from "../observer.ts";
 import { connectionLost, reasonOf, tlsFailed } from "../sockets/contract.ts";
-import { EVENT, MORE, OUTPUT, ROWS, ROWS_FULL, type Column, type Core, type CoreConnection, type Event } from "./boundary.ts";
+import { EVENT, MORE, OUTPUT, ROWS, ROWS_FULL, type Column, type Core, type CoreConnection, type Event, type Outcomes } from "./boundary.ts";
 import { sendCancelRequest } from "./cancel.ts";
 import { catalogOf, type Definition } from "./catalog.ts";
 import type { Link } from "./dial.ts";
@@ -17,6 +17,8 @@ import { serverKey } from "./shapes.ts";
 
 /** From an abort to the next ReadyForQuery, and to the end of the cancel socket; after that the connection is in doubt. */
 const CANCEL_DEADLINE = 2_000;
+/** Until the next cancel of several transactions. */
+const CANCEL_AGAIN = 20;
 /** For Terminate to leave. `close()` promises less than a second in all. */
 const TERMINATE_DEADLINE = 400;
 
@@ -80,6 +82,16 @@ export class Connection {
     return operation;
   }
 
+  /** More of an operation that goes on, such as items of a batch or data of COPY. */
+  command(command: (handle: CoreConnection) => number): void {
+    this.#command(command);
+  }
+
+  /** Resolves when all that was said has left. Never rejects. */
+  get written(): Promise<void> {
+    return this.#writing ?? Promise.resolve();
+  }
+
   /** The shape's prepared statement is not to be used again. */
   forget(shapeId: number): void {
     if (!this.closed) this.#guarded(() => this.core.call((handle) => handle.forget(shapeId)));
@@ -128,7 +140,7 @@ export class Connection {
     this.#pumping = true;
     try {
       while (this.#inflight.length && !this.closed) {
-        if (this.#writing) await this.#writing;
+        if (this.#writing && !this.#inflight[0]?.sink.duplex) await this.#writing;
         const full = this.#inflight[0]?.abandoned ? undefined : this.#inflight[0]?.sink.full?.();
         if (full) await this.#settled(full, this.#inflight[0]!);
         if (this.closed) break;
@@ -275,11 +287,19 @@ export class Connection {
       case "suspended":
         if (operation) operation.suspended = true;
         break;
+      case "items":
+        if (operation) this.#items(operation, event.items);
+        break;
+      case "switch":
+        if (!operation || operation.abandoned) break;
+        this.#deliver(operation);
+        operation.sink.switched?.(event.statement);
+        break;
       case "error": {
         const error = fromErrorResponse(event.fields, !this.established, { committed: operation?.committed });
         if (operation) {
-          if (!operation.truncated) operation.error ??= error;
-          operation.bound ||= event.bound;
+          operation.bound = event.bound || (operation.bound && !operation.sink.items);
+          if (!operation.truncated && !operation.sink.failed?.(error)) operation.error ??= error;
           operation.canceled ||= error.code === "57014";
         }
         // The server goes after these, and after any error of a startup.
@@ -290,7 +310,8 @@ export class Connection {
         if (operation) this.#limit(operation, event);
         break;
       case "copy":
-        if (operation) {
+        if (operation?.sink.copy) operation.sink.copy(event.direction);
+        else if (operation) {
           const error = new UsageError("COPY_NEEDS_COPY_CALL", "The data of COPY does not travel as rows.");
           // The core has refused COPY FROM by itself: the server's answer is on its way, a cancel could only meet the next call.
           this.#interrupt(operation, error, event.direction === "out");
@@ -316,12 +337,22 @@ export class Connection {
 
   #columns(operation: Operation, columns: readonly Column[]): void {
     const { sink } = operation;
+    // Rows of a batch that stand before these columns are of others.
+    if (sink.items) this.#deliver(operation);
     try {
       if (sink.unique) checkNames(columns);
     } catch (cause) {
       return this.#interrupt(operation, cause as PgzError);
     }
     sink.columns?.(columns);
+  }
+
+  #items(operation: Operation, outcomes: Outcomes): void {
+    for (let at = 1; at < outcomes.length; at += 3) {
+      const rowCount = outcomes[at] as number | null;
+      if (rowCount !== null) operation.rowCount = (operation.rowCount ?? 0) + rowCount;
+    }
+    operation.sink.items?.(outcomes);
   }
 
   #complete(operation: Operation, { command, rowCount }: Event & { kind: "complete" }): void {
@@ -383,7 +414,11 @@ export class Connection {
       return this.core.call((handle) => handle.cancel_request());
     };
     // An early query can be abandoned before BackendKeyData has come.
-    const over = !cancel || (await this.startup.done.then(() => sendCancelRequest(this.#link, key, giveUp.signal)).catch(() => true));
+    let over = !cancel || (await this.startup.done.then(() => sendCancelRequest(this.#link, key, giveUp.signal)).catch(() => true));
+    while (cancel && operation.sink.isolated && !operation.ended && !this.closed) {
+      await within(CANCEL_AGAIN, ended);
+      over = (await sendCancelRequest(this.#link, key, giveUp.signal).catch(() => true)) && over;
+    }
     await ended;
     clearTimeout(timer);
     // A cancel that has not been seen to end may be under way still, unless it is what ended the operation.

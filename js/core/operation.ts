@@ -3,7 +3,7 @@
 // Knows what the core has told about it so far. Must not know sockets, promises of users, or what a sink does with rows.
 import type { PgzError } from "../errors.ts";
 import type { Observation } from "../observer.ts";
-import type { Column, LimitName } from "./boundary.ts";
+import type { Column, LimitName, Outcomes } from "./boundary.ts";
 import type { LearnedShape } from "./shapes.ts";
 
 /** Where the rows of an operation go. */
@@ -19,6 +19,18 @@ export interface Sink {
   rows?(view: Uint8Array): void;
   /** A command is complete, of several perhaps; its rows have been handed on before. */
   complete?(command: string, rowCount: number | null): void;
+  /** Data of ours travel while its answers come: the pump does not wait for writes. */
+  readonly duplex?: boolean;
+  /** Several transactions: one cancel stops but the one that runs. */
+  readonly isolated?: boolean;
+  /** Of a batch: what became of its items. */
+  items?(outcomes: Outcomes): void;
+  /** Of a batch: the rows that follow are of this statement, whose columns are known. */
+  switched?(statement: number): void;
+  /** An error is not the operation's but that of a part of it, which takes it. */
+  failed?(error: PgzError): boolean;
+  /** The server is ready for data of COPY, or begins to send them; without it COPY is refused. */
+  copy?(direction: "in" | "out"): void;
   /** A promise while no more is wanted: nothing is read from the socket before it settles. */
   full?(): Promise<unknown> | undefined;
 }

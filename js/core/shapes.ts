@@ -59,12 +59,12 @@ export class ShapeCache {
   }
 
   /** The shape to use: a new one, or the one that is there when two calls learned the same thing. */
-  put(server: string, sql: string, learned: LearnedShape): Shape {
+  put(server: string, sql: string, learned: LearnedShape, id = newShapeId()): Shape {
     const known = this.get(server, sql);
     if (known && same(known, learned)) return known;
     this.forget(server, sql);
     const { parameterTypes, resultFormats, columns, types = [] } = learned;
-    const shape = Object.freeze({ id: ++lastId, sql, parameterTypes: Uint32Array.from(parameterTypes), resultFormats: Uint8Array.from(resultFormats), columns, types });
+    const shape = Object.freeze({ id, sql, parameterTypes: Uint32Array.from(parameterTypes), resultFormats: Uint8Array.from(resultFormats), columns, types });
     const key = keyOf(server, sql);
     this.#shapes.set(key, shape);
     this.#characters += key.length;
@@ -89,6 +89,10 @@ export class ShapeCache {
 export const shapes = new ShapeCache();
 
 let lastId = 0;
+
+export function newShapeId(): number {
+  return ++lastId;
+}
 
 function keyOf(server: string, sql: string): string {
   // JSON text holds no NUL, so the two parts cannot be confused.

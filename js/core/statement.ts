@@ -1,9 +1,9 @@
 // One statement from its text and values to the end of its result: learn its shape, run it, and once more when what was known is stale.
 //
 // Knows shapes, parameters and the SQLSTATEs of stale statements. Must not know sockets, or what becomes of the rows.
-import { PostgresError, UsageError, type PgzError } from "../errors.ts";
+import { PgzError, PostgresError, UsageError } from "../errors.ts";
 import type { Query } from "../sql.ts";
-import { ROWS_ARRAYS, type CoreConnection } from "./boundary.ts";
+import { COPY_NONE, ROWS_ARRAYS, type CoreConnection } from "./boundary.ts";
 import { catalogOf, define } from "./catalog.ts";
 import type { Connection } from "./connection.ts";
 import type { Parser, ValuePolicy } from "./converters.ts";
@@ -11,7 +11,7 @@ import type { Form } from "./form.ts";
 import type { Operation, Sink } from "./operation.ts";
 import { checkCount, declaredTypes, encodeParameters } from "./parameters.ts";
 import { connectionLost } from "../sockets/contract.ts";
-import { serverKey, shapes, type LearnedShape, type Shape } from "./shapes.ts";
+import { newShapeId, serverKey, shapes, type LearnedShape, type Shape } from "./shapes.ts";
 
 /** The call that the statement is for. */
 interface Caller {
@@ -97,7 +97,7 @@ export async function begun(call: Caller, connection: Connection): Promise<boole
 
 /** Statements of our own, of which nobody wants rows. */
 export function plainly(text: string): (handle: CoreConnection) => number {
-  return (handle) => handle.simple_query(text, 0, new Float64Array(4));
+  return (handle) => handle.simple_query(text, COPY_NONE, 0, new Float64Array(4));
 }
 
 /** Within the bound that holds behind an abort too; who cannot roll back has no connection any more. Never rejects. */
@@ -123,12 +123,47 @@ function cached(server: string, text: string): Shape | undefined {
 
 /** Asks the server for the statement's types; `undefined` when the call was over before. */
 async function learn(call: Caller, connection: Connection, server: string, text: string): Promise<Shape | undefined> {
-  const learning = call.operate(connection, (handle) => handle.describe(text));
-  await learning.done;
-  if (call.finished) return undefined;
-  if (learning.error) throw learning.error;
-  const shape = await withTypes(call, connection, server, learning.shape!);
-  return shape && shapes.put(server, text, shape);
+  const [shape] = (await learnAll(call, connection, server, [text])) ?? [];
+  if (shape instanceof PgzError) throw shape;
+  return shape;
+}
+
+/**
+ * The same for any number of statements, in one flight (and one more for types of the database's own): a shape for each, or what was wrong with it.
+ * `named`: they stay prepared.
+ */
+async function learnAll(call: Caller, connection: Connection, server: string, texts: readonly string[], named = false): Promise<(Shape | PgzError)[] | undefined> {
+  const learning = texts.map((text) => {
+    const id = newShapeId();
+    return { text, id, operation: call.operate(connection, (handle) => handle.describe(text, named ? id : 0)) };
+  });
+  for (const { operation } of learning) await operation.done;
+  const learned: (Shape | PgzError)[] = [];
+  for (const { text, id, operation } of learning) {
+    if (call.finished) return undefined;
+    const found = operation.error ?? (await withTypes(call, connection, server, operation.shape!));
+    if (!found) return undefined;
+    const shape = found instanceof PgzError ? found : shapes.put(server, text, found, id);
+    if (named && shape instanceof PgzError === false && shape.id !== id) connection.forget(id);
+    learned.push(shape);
+  }
+  return learned;
+}
+
+/** What the isolate knows of these statements (`known`), or the server says now, under names that are there already then. `undefined` when the call was over before. */
+export async function shapesOf(call: Caller, connection: Connection, texts: Iterable<string>, anew = false): Promise<{ found: Map<string, Shape | PgzError>; known: Set<string> } | undefined> {
+  const server = serverKey(connection.config);
+  const found = new Map<string, Shape | PgzError>();
+  const unknown: string[] = [];
+  for (const text of texts) {
+    const shape = anew ? undefined : cached(server, text);
+    if (shape) found.set(text, shape);
+    else unknown.push(text);
+  }
+  const known = new Set(found.keys());
+  const learned = await learnAll(call, connection, server, unknown, true);
+  learned?.forEach((shape, index) => found.set(unknown[index]!, shape));
+  return learned && { found, known };
 }
 
 /** The shape with what its columns' own types are made of, and binary wherever they can be read then. One more flight when nobody has asked yet. */
@@ -178,7 +213,7 @@ export async function knowsNames(call: Caller, connection: Connection, policy: V
 async function ask<Answer>(call: Caller, connection: Connection, question: string): Promise<{ readonly answer?: Answer; readonly error?: PgzError | undefined }> {
   let text = "";
   const rows = (view: Uint8Array) => void (text += new TextDecoder().decode(view));
-  const asking = call.operate(connection, (handle) => handle.simple_query(question, ROWS_ARRAYS, new Float64Array(4)), { rows });
+  const asking = call.operate(connection, (handle) => handle.simple_query(question, COPY_NONE, ROWS_ARRAYS, new Float64Array(4)), { rows });
   await asking.done;
   // Not what the user asked: it counts for no observer.
   Object.assign(asking, { rowCount: null, bytes: 0, command: "" });
@@ -186,12 +221,12 @@ async function ask<Answer>(call: Caller, connection: Connection, question: strin
 }
 
 /** Names, types and values that the server refused, and what it could not look up. Not timeouts, locks or a server that goes: again would only take longer. */
-function mayBeTheShape(error: unknown): boolean {
+export function mayBeTheShape(error: unknown): boolean {
   return error instanceof PostgresError && /^(22|42|XX)/.test(error.code);
 }
 
 /** The server no longer has, or no longer accepts, what was prepared. */
-function isStale(error: unknown): boolean {
+export function isStale(error: unknown): boolean {
   if (!(error instanceof PostgresError)) return false;
   const { code, routine } = error;
   // Other 0A000 and 08P01 are the user's own; these two are "cached plan must not change result type", and formats for columns that are no more.

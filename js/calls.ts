@@ -3,24 +3,27 @@
 //
 // Knows calls, forms of results and their order. Must not know how the connection is made, nor when a transaction begins and ends.
 import { callOption, oneOf, type Config } from "./config.ts";
-import { AbortError, ResponseTooLargeError, UsageError, type PgzError } from "./errors.ts";
+import { AbortError, PgzError, ResponseTooLargeError, UsageError } from "./errors.ts";
 import { COPY_NONE, RENAME_DUPLICATES, ROWS_NONE, type Column } from "./core/boundary.ts";
 import { runBatch, type BatchItem } from "./core/batch.ts";
 import { joined } from "./core/bytes.ts";
 import { Call, type Outcome } from "./core/call.ts";
 import { Collector, decoderOf } from "./core/collect.ts";
 import type { Connection } from "./core/connection.ts";
+import { copyIn, copyOut, copyRows, sendSource, type CopyProgress, type CopySource } from "./core/copy.ts";
+import { RowWriter, type CopyRow } from "./core/copy-rows.ts";
 import { Cursor } from "./core/cursor.ts";
 import { outputForm, uniqueNames, valueForm, type Form, type FormatOptions, type RowOptions, type ValueForm, type ValueOptions } from "./core/form.ts";
 import type { RowDecoder, RowMode } from "./core/objects.ts";
-import type { Sink, Truncation } from "./core/operation.ts";
+import type { Operation, Sink, Truncation } from "./core/operation.ts";
 import { resultStream } from "./core/result-stream.ts";
 import { runtime, type ByteChannel } from "./core/runtime.ts";
 import { ToonDocument } from "./core/toon.ts";
 import { RowQueue, Rows } from "./core/rows.ts";
-import { begun, describe, execute, knowsNames } from "./core/statement.ts";
+import { begun, describe, execute, knowsNames, learnHere, shapesOf } from "./core/statement.ts";
 import { Observation, type Observer } from "./observer.ts";
-import { toQuery, type Query, type QueryInput } from "./sql.ts";
+import { Prepared } from "./prepared.ts";
+import { plainText, sql, toQuery, type Query, type QueryInput } from "./sql.ts";
 
 export interface CallOptions {
   /** Ends the call, and the query on the server, when it aborts. */
@@ -90,6 +93,13 @@ export interface BatchOptions extends SimpleOptions {
 
 type Atomic<Results> = BatchOptions & { readonly atomic?: true | undefined; readonly results: Results };
 type Isolated<Results> = BatchOptions & { readonly atomic: false; readonly results: Results };
+
+export interface CopyFromOptions extends CallOptions {
+  /** Told of each piece of data that leaves, of 64 KiB or so. What it throws ends the COPY. */
+  readonly onProgress?: ((progress: CopyProgress) => void) | undefined;
+}
+
+export interface CopyToOptions extends CallOptions, Pick<RowOptions, "maxRows" | "maxBytes"> {}
 
 export interface Description {
   /** Type OIDs of `$1`, `$2` … */
@@ -162,6 +172,10 @@ export abstract class Calls {
   rows<Row>(input: QueryInput | TemplateStringsArray, ...rest: unknown[]): Rows<Row> {
     const query = toQuery(input, ...rest);
     const options = ((!Array.isArray(input) && rest[0]) || {}) as QueryOptions;
+    return this.#rows<Row>(query.text, options, (call, connection, _, form, sink) => execute(call, connection, query, form, () => sink));
+  }
+
+  #rows<Row>(text: string, options: QueryOptions, run: (call: Call<void>, connection: Connection, text: string, form: ValueForm, sink: Sink) => Promise<Operation | undefined>): Rows<Row> {
     const [form, mode] = this.#values(options);
     return new Rows((rows, size) => {
       const queue = new RowQueue<Row>(size);
@@ -177,13 +191,13 @@ export abstract class Calls {
         rows: (view) => queue.write(decode!(view) as Row[]),
         full: () => queue.full(),
       };
-      const run = this.run(query.text, { ...options, leaving: leaving.signal }, async (call: Call<void>, connection) => {
-        const ended = await execute(call, connection, query, form, () => sink);
+      const running = this.run(text, { ...options, leaving: leaving.signal }, async (call: Call<void>, connection) => {
+        const ended = await run(call, connection, text, form, sink);
         if (!ended) return;
         ({ command: rows.command, rowCount: rows.rowCount, truncated: rows.truncated } = ended);
         call.succeed();
       }, true);
-      run.then(() => queue.end(), (error: PgzError) => queue.fail(error));
+      running.then(() => queue.end(), (error: PgzError) => queue.fail(error));
       return { queue, leave: () => leaving.abort() };
     });
   }
@@ -284,6 +298,25 @@ export abstract class Calls {
     return atomic ? settled.map((item) => (item as PromiseFulfilledResult<unknown>).value) : settled;
   }
 
+  /**
+   * A statement that is to be run again and again, as an object: the server parses it now, under a name, and tells its types. The name is one of
+   * `statementCacheSize`: if others push it out, the next run parses it again.
+   */
+  async prepare<Row = Record<string, unknown>>(input: QueryInput, options: CallOptions = {}): Promise<Prepared<Row>> {
+    const { text, values } = toQuery(input);
+    if (values.length) throw new UsageError("INVALID_QUERY", "prepare takes a text with $1, $2 …; the values come with each run.");
+    return this.run(text, options, async (call: Call<Prepared<Row>>, connection) => {
+      const shape = (await shapesOf(call, connection, [text], true))?.found.get(text);
+      if (shape instanceof PgzError) throw shape;
+      if (shape) call.succeed(new Prepared<Row>(text, { parameterTypes: [...shape.parameterTypes], fields: shape.columns }, this, () => connection.forget(shape.id)));
+    });
+  }
+
+  /** Notifies all that listen to the channel, when the transaction commits. At most 7999 bytes of payload. */
+  notify(channel: string, payload = "", options: CallOptions = {}): Promise<ExecResult> {
+    return this.exec(sql`select pg_catalog.pg_notify(${channel}, ${payload})`, options);
+  }
+
   /** Parameter types and columns of a statement, which is not run. What is known already is not asked again. */
   async describe(input: QueryInput, options: CallOptions = {}): Promise<Description> {
     const { text } = toQuery(input);
@@ -291,6 +324,51 @@ export abstract class Calls {
       const shape = await describe(call, connection, text);
       if (shape) call.succeed({ parameterTypes: [...shape.parameterTypes], fields: shape.columns });
     });
+  }
+
+  /**
+   * `COPY … FROM STDIN` of data in whatever format its text says: text, bytes, a Blob, a stream or pieces of these. The source is asked for more as
+   * the server takes it; all is stored or nothing. An error of the server's stops the source at once, its `where` names the line; one of the
+   * source's ends the COPY (`COPY_SOURCE_FAILED`).
+   */
+  async copyFrom(text: QueryInput, source: CopySource, options: CopyFromOptions = {}): Promise<ExecResult> {
+    return this.#copyIn(plainText(text), options, (target) => sendSource(target, source, options.onProgress));
+  }
+
+  /**
+   * Rows of values into these columns of a table, in binary where all of their types have a binary form here. Rows are arrays, or objects with the
+   * columns' names. A value that its column cannot hold ends the COPY with what is wrong and `row`, its number from 0.
+   */
+  async copyFromRows(table: QueryInput, columns: readonly string[], rows: Iterable<CopyRow> | AsyncIterable<CopyRow>, options: CopyFromOptions = {}): Promise<ExecResult> {
+    const into = typeof table === "string" ? sql.identifier(table).text : plainText(table);
+    const list = sql.join(columns.map((name) => sql.identifier(name))).text;
+    if (!columns.length) throw new UsageError("INVALID_QUERY", "copyFromRows needs the names of columns.");
+    return this.run(`copy ${into} (${list}) from stdin`, options, async (call: Call<ExecResult>, connection) => {
+      const shape = await learnHere(call, connection, `select ${list} from ${into}`);
+      if (!shape) return;
+      const writer = new RowWriter(shape.columns, columns, shape.types);
+      const ended = await copyIn(call, connection, `copy ${into} (${list}) from stdin (format ${writer.format})`, (target) => writer.send(target, rows, options.onProgress));
+      if (ended) call.succeed({ command: ended.command, rowCount: ended.rowCount });
+    });
+  }
+
+  #copyIn(text: string, options: CopyFromOptions, feed: Parameters<typeof copyIn>[3]): Promise<ExecResult> {
+    return this.run(text, options, async (call: Call<ExecResult>, connection) => {
+      const ended = await copyIn(call, connection, text, feed);
+      if (ended) call.succeed({ command: ended.command, rowCount: ended.rowCount });
+    });
+  }
+
+  /** `COPY … TO STDOUT` in whatever format its text says, as {@link stream} gives rows: from the first data on, whole rows per chunk, with limits that count them. */
+  copyTo(text: QueryInput, options: CopyToOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    const copy = plainText(text);
+    const { limits } = outputForm(this.config, { ...options, onLimit: "error" });
+    return this.run(copy, options, (call: Call<ReadableStream<Uint8Array>>, connection) => this.#feed(call, connection, (sink) => copyOut(call, connection, copy, limits, sink)), true);
+  }
+
+  /** The rows of a query without parameters by COPY in binary, as {@link rows} gives them: less work for the server where there are many. */
+  copyToRows<Row = Record<string, unknown>>(query: QueryInput, options: SimpleOptions = {}): Rows<Row> {
+    return this.#rows<Row>(plainText(query), { ...options, onLimit: "error" }, copyRows);
   }
 
   /** All rows as bytes, in one piece: one JSON array, or another `format`. */
@@ -416,10 +494,17 @@ export abstract class Calls {
     if (options.gzip && typeof CompressionStream === "undefined") {
       throw new UsageError("UNSUPPORTED_ON_RUNTIME", `${runtime().name} has no CompressionStream: leave "gzip" to what stands in front.`);
     }
-    return this.run(query.text, options, (call: Call<ReadableStream<Uint8Array>>, connection) => this.#feed(call, connection, query, form, options, channel), true);
+    return this.run(query.text, options, (call: Call<ReadableStream<Uint8Array>>, connection) => {
+      const document = new ToonDocument();
+      const run = (sink: Sink) => execute(call, connection, query, form, () => (form.standardToon ? toonSink(document, form) : { ...sink, unique: form.unique, unhurried: options.gzip ?? false }));
+      return this.#feed(call, connection, run, () => (form.standardToon ? finished(document, form) : undefined), channel);
+    }, true);
   }
 
-  async #feed(call: Call<ReadableStream<Uint8Array>>, connection: Connection, query: Query, form: Form, options: StreamOptions, channel?: ByteChannel): Promise<void> {
+  /** `rest`: what stands behind the rows. */
+  async #feed(
+    call: Call<ReadableStream<Uint8Array>>, connection: Connection, run: (sink: Sink) => Promise<Operation | undefined>, rest?: () => Uint8Array | undefined, channel?: ByteChannel,
+  ): Promise<void> {
     const { stats } = connection.core;
     const stream = resultStream(
       (reason) => call.interrupt((facts) => new AbortError(reason, facts)),
@@ -429,18 +514,15 @@ export abstract class Calls {
     call.onFailure = (error) => stream.fail(error);
     const sink: Sink = {
       streams: true,
-      unhurried: options.gzip ?? false,
-      unique: form.unique,
       rows: (view) => {
         stream.write(view);
         call.hand(stream.readable);
       },
       full: () => stream.full(),
     };
-    const document = new ToonDocument();
-    const ended = await execute(call, connection, query, form, () => (form.standardToon ? toonSink(document, form) : sink));
-    if (!ended) return;
-    if (form.standardToon) stream.write(finished(document, form));
+    if (!(await run(sink))) return;
+    const behind = rest?.();
+    if (behind) stream.write(behind);
     runtime().background(stream.end());
     call.succeed(stream.readable);
   }

@@ -10,6 +10,7 @@ import { within, type Connection } from "./core/connection.ts";
 import { runtime } from "./core/runtime.ts";
 import { openConnection } from "./core/startup.ts";
 import { UsageError, type PgzError } from "./errors.ts";
+import { Listener, type ListenOptions } from "./listen.ts";
 import { connectionLost } from "./sockets/contract.ts";
 import { beginStatement, runTransaction, type Transaction, type TransactionOptions } from "./transaction.ts";
 
@@ -63,6 +64,16 @@ export class Client extends Calls {
     const { result, released } = runTransaction(work, options, { config, counters, begin, turn, connect, settled: () => void (this.#transaction = false) });
     this.turn = released;
     return result;
+  }
+
+  /**
+   * Listens to a channel on a connection of its own, which is made again whenever it is lost. Resolves when the server listens; the client need not be
+   * connected, and calls of it go on meanwhile. Ends with the loop that reads it, or with its own `close()`; the client's does not end it.
+   */
+  async listen(channel: string, options: ListenOptions = {}): Promise<Listener> {
+    const listener = new Listener(this.config, channel, options);
+    await listener.ready;
+    return listener;
   }
 
   /** Counters, and what crossed into WebAssembly. */

@@ -99,6 +99,13 @@ export function toQuery(input: QueryInput | TemplateStringsArray, ...values: unk
   return PARTS in query ? (query as Query) : { text: checkedText(query.text), values: given.map(defined) };
 }
 
+/** SQL that has no place for values. */
+export function plainText(input: QueryInput): string {
+  const { text, values } = toQuery(input);
+  if (values.length) throw new UsageError("INVALID_QUERY", "COPY takes no parameters: its options are part of the text.");
+  return text;
+}
+
 /** Registered, so that a fragment made by another copy of the package composes too. */
 const PARTS = Symbol.for("pgz-edge.fragment");
 

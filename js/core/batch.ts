@@ -13,7 +13,7 @@ import { define } from "./catalog.ts";
 import type { ValueForm } from "./form.ts";
 import type { RowDecoder, RowMode } from "./objects.ts";
 import type { Operation, Sink } from "./operation.ts";
-import { checkCount, declaredTypes, encodeParameters } from "./parameters.ts";
+import { appendParameters, Block, declaredTypes } from "./parameters.ts";
 import type { Shape } from "./shapes.ts";
 import { begun, isStale, knowsNames, mayBeTheShape, rollBack, shapesOf } from "./statement.ts";
 
@@ -144,42 +144,27 @@ function encode(queries: readonly Query[], order: readonly number[], shapes: Rea
   const statements: Shape[] = [];
   const numbers = new Map<Shape, number>();
   const statementOf = new Map<number, number>();
-  let bytes = new Uint8Array(WINDOW);
-  let length = 0;
+  let block = new Block();
   for (const index of order) {
     const { text, values } = queries[index]!;
     const shape = shapes.get(text)!;
     let number = numbers.get(shape);
     if (number === undefined) numbers.set(shape, (number = statements.push(shape) - 1));
     statementOf.set(index, number);
-    const parameters = parametersOf(index, values, shape);
-    const end = length + 8 + parameters.length;
-    if (end > bytes.length) {
-      const longer = new Uint8Array(Math.max(end, 2 * bytes.length));
-      longer.set(bytes.subarray(0, length));
-      bytes = longer;
+    const start = block.reserve(8);
+    try {
+      appendParameters(block, values, shape.parameterTypes);
+    } catch (error) {
+      throw failedAt(error as PgzError, index, [], index + 1);
     }
-    const view = new DataView(bytes.buffer, length);
-    view.setUint32(0, number);
-    view.setUint32(4, parameters.length);
-    bytes.set(parameters, length + 8);
-    length = end;
-    if (length < WINDOW) continue;
-    windows.push(bytes.subarray(0, length));
-    bytes = new Uint8Array(WINDOW);
-    length = 0;
+    block.view.setUint32(start, number);
+    block.view.setUint32(start + 4, block.length - start - 8);
+    if (block.length < WINDOW) continue;
+    windows.push(block.bytes.subarray(0, block.length));
+    block = new Block();
   }
-  if (length || !windows.length) windows.push(bytes.subarray(0, length));
+  if (block.length || !windows.length) windows.push(block.bytes.subarray(0, block.length));
   return { windows, statements, statementOf };
-}
-
-function parametersOf(index: number, values: readonly unknown[], { parameterTypes }: Shape): Uint8Array {
-  try {
-    checkCount(values);
-    return encodeParameters(values, parameterTypes);
-  } catch (error) {
-    throw Object.assign(error as PgzError, { batch: { index, rolledBack: [], skipped: [] } });
-  }
 }
 
 /** One way through the pipeline: what its sink is told. */

@@ -31,7 +31,8 @@ const EXTENSIONS: Readonly<Record<string, number>> = {
 };
 const TEXT = 25;
 
-const SAME = 0;
+/** Written and read as another type. */
+export const SAME = 0;
 const ARRAY = 1;
 const RANGE = 2;
 const MULTIRANGE = 3;

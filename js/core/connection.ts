@@ -25,8 +25,18 @@ const TERMINATE_DEADLINE = 400;
 /** Answers what the core asks for while it logs in: SCRAM's SaltedPassword, or the text of PasswordMessage for MD5. */
 export type Prove = (question: Extract<Event, { kind: "keyDerivation" | "md5" }>) => Promise<Uint8Array>;
 
+export type NotificationEvent = Extract<Event, { kind: "notification" }>;
+
+/** Who wants notifications: for them the connection is read while nothing is asked of it, too. */
+export interface NotificationListener {
+  notify(event: NotificationEvent): void;
+  /** A promise while no more is wanted. */
+  full(): Promise<void> | undefined;
+}
+
 export class Connection {
   readonly core: Core;
+  listener: NotificationListener | undefined;
   readonly config: Config;
   /** Why it is over; `undefined` while it is usable. */
   closed: PgzError | undefined;
@@ -110,6 +120,11 @@ export class Connection {
     runtime().background(operation.cleanup);
   }
 
+  /** The operation is not what its call was for. */
+  refuse(operation: Operation, error: PgzError, cancel = true): void {
+    this.#interrupt(operation, error, cancel);
+  }
+
   /** Ends the connection now. Every operation in flight rejects with `error`. */
   destroy(error: PgzError): void {
     if (this.closed) return;
@@ -139,10 +154,12 @@ export class Connection {
   async #pump(): Promise<void> {
     this.#pumping = true;
     try {
-      while (this.#inflight.length && !this.closed) {
+      while ((this.#inflight.length || this.listener) && !this.closed) {
         if (this.#writing && !this.#inflight[0]?.sink.duplex) await this.#writing;
         const full = this.#inflight[0]?.abandoned ? undefined : this.#inflight[0]?.sink.full?.();
         if (full) await this.#settled(full, this.#inflight[0]!);
+        const enough = this.listener?.full();
+        if (enough) await enough;
         if (this.closed) break;
         const chunk = await this.#link.socket.read();
         if (this.closed) break;
@@ -268,6 +285,9 @@ export class Connection {
         emit(observer, "onNotice", { ...event.fields, queryId });
         break;
       }
+      case "notification":
+        this.listener?.notify(event);
+        break;
       case "backendKeyData":
         this.processId = event.processId;
         break;

@@ -10,7 +10,7 @@ import { writeBinary } from "./binary-values.ts";
 import { Block } from "./block.ts";
 import { elements, names } from "./element-types.ts";
 import { BOOL, BYTEA, FLOAT4, FLOAT8, INT2, INT4, INT8, OID } from "./oid.ts";
-import { arrayLiteral, checked, isBytes, textOf } from "./text-values.ts";
+import { arrayLiteral, checked, isBytes, textOf, type Where } from "./text-values.ts";
 
 export { binaryWriter, type BinaryWriter } from "./binary-values.ts";
 export { Block } from "./block.ts";
@@ -61,12 +61,15 @@ function append(block: Block, where: { readonly index: number; readonly type: nu
   const binary = value !== null && goesBinary(type, value);
   if (value === null) block.null();
   else if (binary) writeBinary(block, where, type, value);
-  else {
-    // An array for a type that is known here not to be one cannot be meant.
-    const text = Array.isArray(value) && !names[type] ? arrayLiteral(where, elements[type] ?? 0, value, 1) : textOf(where, type, value);
-    block.text(checked(where, text));
-  }
+  else block.text(literal(where, value));
   return binary;
+}
+
+/** What the type's input reads. */
+export function literal(where: Where, value: unknown): string {
+  const { type } = where;
+  // An array for a type that is known here not to be one cannot be meant.
+  return checked(where, Array.isArray(value) && !names[type] ? arrayLiteral(where, elements[type] ?? 0, value, 1) : textOf(where, type, value));
 }
 
 /** Text that a type's own input reads is not read here, but for integers: the server knows more spellings. */

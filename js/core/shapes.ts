@@ -64,7 +64,8 @@ export class ShapeCache {
     if (known && same(known, learned)) return known;
     this.forget(server, sql);
     const { parameterTypes, resultFormats, columns, types = [] } = learned;
-    const shape = Object.freeze({ id, sql, parameterTypes: Uint32Array.from(parameterTypes), resultFormats: Uint8Array.from(resultFormats), columns, types });
+    // Elsewhere a statement of that number has other types.
+    const shape = Object.freeze({ id: known ? newShapeId() : id, sql, parameterTypes: Uint32Array.from(parameterTypes), resultFormats: Uint8Array.from(resultFormats), columns, types });
     const key = keyOf(server, sql);
     this.#shapes.set(key, shape);
     this.#characters += key.length;

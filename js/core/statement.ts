@@ -14,7 +14,7 @@ import { connectionLost } from "../sockets/contract.ts";
 import { newShapeId, serverKey, shapes, type LearnedShape, type Shape } from "./shapes.ts";
 
 /** The call that the statement is for. */
-interface Caller {
+export interface Caller {
   readonly finished: boolean;
   operate(connection: Connection, command: (handle: CoreConnection) => number, sink?: Sink): Operation;
 }
@@ -115,6 +115,11 @@ export async function describe(call: Caller, connection: Connection, text: strin
   return cached(server, text) ?? learn(call, connection, server, text);
 }
 
+/** The same, asked on this connection. */
+export function learnHere(call: Caller, connection: Connection, text: string): Promise<Shape | undefined> {
+  return learn(call, connection, serverKey(connection.config), text);
+}
+
 /** What is known of a statement, unless a type that it returns has turned out to be another by now. */
 function cached(server: string, text: string): Shape | undefined {
   const shape = shapes.get(server, text);
@@ -134,7 +139,7 @@ async function learn(call: Caller, connection: Connection, server: string, text:
  */
 async function learnAll(call: Caller, connection: Connection, server: string, texts: readonly string[], named = false): Promise<(Shape | PgzError)[] | undefined> {
   const learning = texts.map((text) => {
-    const id = newShapeId();
+    const id = cached(server, text)?.id ?? newShapeId();
     return { text, id, operation: call.operate(connection, (handle) => handle.describe(text, named ? id : 0)) };
   });
   for (const { operation } of learning) await operation.done;

@@ -94,16 +94,19 @@ impl ExtendedQuery {
             shape => statements.touch_beside(shape, 0),
         };
         let closes = close(flight, statements)?;
-        let name: &[u8] = match &reference {
-            Use::Unnamed => b"",
-            Use::ParseNamed(name) | Use::Named(name) => name,
+        let (name, step): (&[u8], _) = match &reference {
+            Use::Unnamed => (b"", Step::DescribeParse),
+            Use::ParseNamed(name) => (name, Step::DescribeParse),
+            Use::Named(name) => (name, Step::Parameters),
         };
-        frontend::parse(flight, name, sql, &[])?;
+        if step == Step::DescribeParse {
+            frontend::parse(flight, name, sql, &[])?;
+        }
         frontend::describe_statement(flight, name)?;
         frontend::sync(flight)?;
         let sink = RowSink::default();
         Ok(Self::new(
-            Step::DescribeParse,
+            step,
             closes,
             shape,
             reference,
@@ -320,7 +323,8 @@ impl ExtendedQuery {
         }
         // A Parse that failed right before, in the same pipeline, explains the missing name too.
         if let Use::Named(name) = &self.reference
-            && (self.step, code) == (Step::Bind, Some(b"26000"))
+            && matches!(self.step, Step::Bind | Step::Parameters)
+            && code == Some(b"26000")
             && statements.knows(name)
         {
             statements.names_are_unsafe();

@@ -1,10 +1,13 @@
 // All integration cases, gathered from the files beside this one.
 import type { Case } from "../context.ts";
+import { batch } from "./batch.ts";
 import { cancel } from "./cancel.ts";
 import { caps } from "./caps.ts";
 import { connecting } from "./connecting.ts";
+import { copy } from "./copy.ts";
 import { cursor } from "./cursor.ts";
 import { formats } from "./formats.ts";
+import { listen } from "./listen.ts";
 import { observer } from "./observer.ts";
 import { query } from "./query.ts";
 import { rows } from "./rows.ts";
@@ -15,4 +18,4 @@ import { stream } from "./stream.ts";
 import { types } from "./types.ts";
 import { usage } from "./usage.ts";
 
-export const cases: Case[] = [...connecting, ...query, ...rows, ...stream, ...formats, ...cancel, ...caps, ...types, ...usage, ...observer, ...statements, ...cursor, ...transactions, ...seeds];
+export const cases: Case[] = [...connecting, ...query, ...rows, ...stream, ...formats, ...cancel, ...caps, ...types, ...usage, ...observer, ...statements, ...cursor, ...transactions, ...batch, ...copy, ...listen, ...seeds];

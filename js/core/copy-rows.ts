@@ -1,0 +1,102 @@
+// Rows of JavaScript values as the data of COPY: binary where all columns have a binary form here, else text.
+//
+//   binary: "PGCOPY\n\xff\r\n\0" · int32 flags · int32 length of an extension · rows · int16 -1     a row: int16 columns · values as in Bind
+//   text:   values between tabs, a row per line; \N is NULL; \b \f \n \r \t \v \\ escaped
+//
+// Knows both formats. Must not know how data travel.
+import { UsageError } from "../errors.ts";
+import type { Column } from "./boundary.ts";
+import { SAME, type Definition } from "./catalog.ts";
+import { each, type CopyProgress, type CopyTarget } from "./copy.ts";
+import { binaryWriter, Block, literal, type BinaryWriter } from "./parameters.ts";
+
+/** A row by position, or by the columns' names. */
+export type CopyRow = readonly unknown[] | Readonly<Record<string, unknown>>;
+
+const SIGNATURE = "PGCOPY\n\xff\r\n\0" + "\0".repeat(8);
+/** Rows that leave together; with at most one more. */
+const PIECE = 64 << 10;
+
+/** How the rows of these columns are written. */
+export class RowWriter {
+  readonly format: "binary" | "text";
+  readonly #columns: readonly Column[];
+  readonly #names: readonly string[];
+  readonly #writers: readonly (BinaryWriter | undefined)[];
+  readonly #block = new Block();
+  #rows = 0;
+
+  /** `names`: the columns' in rows that are objects. `types`: what the database's own are made of. */
+  constructor(columns: readonly Column[], names: readonly string[], types: readonly Definition[]) {
+    this.#columns = columns;
+    this.#names = names;
+    // An enum's binary form is its label, as text's.
+    const formOf = ({ typeOid }: Column) => types.find(({ oid, code }) => oid === typeOid && code === SAME)?.of ?? typeOid;
+    this.#writers = columns.map((column) => binaryWriter(formOf(column)));
+    this.format = this.#writers.every(Boolean) ? "binary" : "text";
+  }
+
+  async send(target: CopyTarget, rows: Iterable<CopyRow> | AsyncIterable<CopyRow>, progress?: (progress: CopyProgress) => void): Promise<void> {
+    const block = this.#block;
+    let sent = 0;
+    const flush = async () => {
+      sent += block.length;
+      if (block.length) await target.write(block.bytes.subarray(0, block.length));
+      block.length = 0;
+      progress?.({ bytes: sent, rows: this.#rows });
+    };
+    if (this.format === "binary") this.#raw(SIGNATURE);
+    await each(target, rows, (row) => {
+      this.#row(row);
+      return block.length < PIECE ? undefined : flush();
+    });
+    if (target.over) return;
+    if (this.format === "binary") this.#raw("\xff\xff");
+    await flush();
+  }
+
+  #row(row: CopyRow): void {
+    const values = Array.isArray(row) ? (row as readonly unknown[]) : this.#names.map((name) => ownValue(row as Readonly<Record<string, unknown>>, name));
+    const { length } = this.#columns;
+    if (values.length !== length) throw new UsageError("INVALID_PARAMETER", `Row ${this.#rows} has ${values.length} values for ${length} columns.`);
+    try {
+      if (this.format === "binary") this.#binary(values);
+      else this.#text(values);
+    } catch (error) {
+      // What is wrong is named by the parameter's number; here it is the column's.
+      throw Object.assign(error as Error, { row: this.#rows });
+    }
+    this.#rows++;
+  }
+
+  #binary(values: readonly unknown[]): void {
+    const block = this.#block;
+    const at = block.reserve(2);
+    block.view.setInt16(at, values.length);
+    for (let index = 0; index < values.length; index++) this.#writers[index]!(block, { index, type: this.#columns[index]!.typeOid }, values[index]);
+  }
+
+  #text(values: readonly unknown[]): void {
+    const cells = values.map((value, index) => {
+      if (value === null) return "\\N";
+      return literal({ index, type: this.#columns[index]!.typeOid }, value).replace(/[\b\f\n\r\t\v\\]/g, (found) => ESCAPES[found]!);
+    });
+    this.#raw(`${cells.join("\t")}\n`, true);
+  }
+
+  /** Characters as bytes, or as UTF-8. */
+  #raw(text: string, utf8 = false): void {
+    const bytes = utf8 ? encoder.encode(text) : Uint8Array.from(text, (character) => character.charCodeAt(0));
+    const at = this.#block.reserve(bytes.length);
+    this.#block.bytes.set(bytes, at);
+  }
+}
+
+const encoder = new TextEncoder();
+const ESCAPES: Readonly<Record<string, string>> = { "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\\": "\\\\" };
+
+/** Nothing that is inherited. */
+function ownValue(row: Readonly<Record<string, unknown>>, name: string): unknown {
+  if (typeof row === "object" && row !== null && Object.hasOwn(row, name)) return row[name];
+  throw new UsageError("INVALID_PARAMETER", `A row has no value for column "${name}": pass null for NULL.`);
+}

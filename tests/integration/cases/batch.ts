@@ -1,0 +1,216 @@
+// batch(): many statements in one pipeline, as one transaction or each for itself, and what is told when one fails.
+import type { BatchFailure, Client, PgzError, PostgresError } from "../../../js/index.ts";
+import type { Case, Context } from "../context.ts";
+import { eventually, newMark, pause, running, withClient, withSchema } from "./helpers.ts";
+
+const decoder = new TextDecoder();
+
+async function withTable(t: Context, work: (client: Client, table: string) => Promise<void>): Promise<void> {
+  await withSchema(t, async (client, schema) => {
+    await client.exec(`create table ${schema}.numbers (n int4 unique deferrable initially deferred, t text)`);
+    await work(client, `${schema}.numbers`);
+  });
+}
+
+const numbers = async (client: Client, table: string) => (await client.query<{ n: number }>(`select n from ${table} order by n`)).rows.map(({ n }) => n);
+const failure = (error: unknown) => (error as { batch?: BatchFailure }).batch;
+
+export const batch: Case[] = [
+  {
+    name: "a batch gives each statement its rows, fields, command and count, in their order",
+    run: (t) =>
+      withTable(t, async (client, table) => {
+        const { sql } = t.pgz;
+        for (let time = 0; time < 3; time++) {
+          const results = await client.batch([
+            sql`select ${1}::int4 as a`,
+            `delete from ${table}`,
+            sql`insert into ${sql.unsafe(table)} ${sql.values([[1, "one"], [2, null]])} returning n, t`,
+            sql`select ${2}::int4 as a`,
+            "select n as b from generate_series(1, 3) n",
+            "",
+            sql`update ${sql.unsafe(table)} set t = ${"x"} where n = ${1}`,
+            sql`select ${3}::int4 as a`,
+          ]);
+          t.assert.deepEqual(results.map(({ rows }) => rows), [[{ a: 1 }], [], [{ n: 1, t: "one" }, { n: 2, t: null }], [{ a: 2 }], [{ b: 1 }, { b: 2 }, { b: 3 }], [], [], [{ a: 3 }]]);
+          t.assert.deepEqual(results.map(({ command }) => command), ["SELECT", "DELETE", "INSERT", "SELECT", "SELECT", "", "UPDATE", "SELECT"]);
+          t.assert.deepEqual(results.map(({ rowCount }) => rowCount), [1, time ? 2 : 0, 2, 1, 3, null, 1, 1]);
+          t.assert.deepEqual(results.map(({ fields }) => fields.map(({ name }) => name).join()), ["a", "", "n,t", "a", "b", "", "", "a"]);
+        }
+        t.assert.deepEqual(await client.batch([]), []);
+        t.assert.equal(client.stats().transactionStatus, "I");
+      }),
+  },
+  {
+    name: "a batch gives lines of JSON or counts too, and rows by the call's options",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const { sql } = t.pgz;
+        const queries = [sql`select ${1}::int4 as n`, sql`select 'ä' as t, ${2n}::int8 as m from generate_series(1, 2)`, "select where false", sql`select ${3}::int4 as n`];
+        const lines = await client.batch(queries, { results: "ndjson" });
+        t.assert.deepEqual(lines.map(({ bytes }) => decoder.decode(bytes)), ['{"n":1}\n', '{"t":"ä","m":2}\n{"t":"ä","m":2}\n', "", '{"n":3}\n']);
+        t.assert.deepEqual(await client.batch(queries, { results: "count" }), [1, 2, 0, 1].map((rowCount) => ({ command: "SELECT", rowCount })));
+        const arrays = await client.batch(queries, { rowMode: "array", int8: "bigint" });
+        t.assert.deepEqual(arrays.map(({ rows }) => rows), [[[1]], [["ä", 2n], ["ä", 2n]], [], [[3]]] as never);
+        const settled = await client.batch(queries, { atomic: false, results: "ndjson" });
+        t.assert.deepEqual(settled.map((item) => (item.status === "fulfilled" ? decoder.decode(item.value.bytes) : item.reason)), lines.map(({ bytes }) => decoder.decode(bytes)));
+        for (const options of [{ atomic: 1 }, { results: "json" }, { maxRows: -1 }, { rowMode: "list" }]) await t.assert.rejects(client.batch(queries, options as never), { code: "INVALID_OPTION" });
+        await t.assert.rejects(client.batch("select 1" as never), { code: "INVALID_QUERY" });
+        await t.assert.rejects(client.batch([sql`select ${1}::int4 as n`, "copy t from stdin"]), { code: "COPY_NEEDS_COPY_CALL" });
+      }),
+  },
+  {
+    name: "an atomic batch that fails says which item did, what it undid and what it skipped",
+    run: (t) =>
+      withTable(t, async (client, table) => {
+        const { sql } = t.pgz;
+        const insert = (n: number) => sql`insert into ${sql.unsafe(table)} values (${n})`;
+        for (let time = 0; time < 3; time++) {
+          const error = await t.assert.rejects(client.batch([insert(1), insert(2), sql`select 1 / ${0}::int4`, insert(3)]), { code: "22012", name: "PostgresError" });
+          t.assert.deepEqual(failure(error), { index: 2, rolledBack: [0, 1], skipped: [3] });
+          t.assert.deepEqual(await numbers(client, table), []);
+        }
+        const atCommit = await t.assert.rejects(client.batch([insert(1), insert(1)]), { code: "23505" });
+        t.assert.deepEqual(failure(atCommit), { index: undefined, rolledBack: [0, 1], skipped: [] });
+        const atParse = await t.assert.rejects(client.batch([insert(1), "selec", insert(1)]), { code: "42601" });
+        t.assert.deepEqual(failure(atParse), { index: 1, rolledBack: [], skipped: [2] });
+        const value = await t.assert.rejects(client.batch([insert(1), insert(2 ** 31)]), { code: "PARAMETER_OUT_OF_RANGE" });
+        t.assert.equal(failure(value)?.index, 1);
+        await t.assert.rejects(client.batch([insert(1), insert("x" as never)]), { code: "INVALID_PARAMETER" });
+        t.assert.deepEqual(await numbers(client, table), []);
+        await client.batch([insert(1), insert(2)]);
+        t.assert.deepEqual(await numbers(client, table), [1, 2]);
+      }),
+  },
+  {
+    name: "in an isolated batch each item stands alone, in its order, whatever kind of error the one before had",
+    run: (t) =>
+      withTable(t, async (client, table) => {
+        const { sql } = t.pgz;
+        const insert = (n: number) => sql`insert into ${sql.unsafe(table)} values (${n}) returning n`;
+        const divide = sql`select 1 / (3 - n) as q from generate_series(1, 5) n`;
+        for (let time = 0; time < 3; time++) {
+          await client.exec(`delete from ${table}`);
+          const settled = await client.batch([insert(1), divide, insert(1), "selec", insert(2), sql`select count(*)::int4 as n from ${sql.unsafe(table)}`], { atomic: false });
+          t.assert.deepEqual(settled.map((item) => (item.status === "fulfilled" ? item.value.rows : (item.reason as PgzError).code)), [[{ n: 1 }], "22012", "23505", "42601", [{ n: 2 }], [{ n: 2 }]]);
+          t.assert.deepEqual(await numbers(client, table), [1, 2]);
+        }
+      }),
+  },
+  {
+    name: "a batch inside a transaction begins it, and is undone with it",
+    run: (t) =>
+      withTable(t, async (client, table) => {
+        const { sql } = t.pgz;
+        const insert = (n: number) => sql`insert into ${sql.unsafe(table)} values (${n})`;
+        for (const atomic of [true, false] as const) {
+          await t.assert.rejects(
+            client.transaction(async (tx) => {
+              if (atomic) await tx.batch([insert(1), insert(2)]);
+              else await tx.batch([insert(1), insert(2)], { atomic });
+              t.assert.equal((await tx.query<{ n: number }>(`select count(*)::int4 as n from ${table}`)).rows[0]?.n, 2);
+              throw new Error("no");
+            }),
+            { message: "no" },
+          );
+          t.assert.deepEqual(await numbers(client, table), []);
+        }
+        await client.transaction(async (tx) => {
+          await t.assert.rejects(tx.transaction((inner) => inner.batch([insert(1), sql`select 1 / ${0}::int4`])), { code: "22012" });
+          await tx.batch([insert(3), insert(4)]);
+          // Isolated only as far as a transaction lets them be; a savepoint that has failed cannot be released.
+          let states = "";
+          const inner = tx.transaction(async (inner) => {
+            const settled = await inner.batch([insert(5), sql`select 1 / ${0}::int4`, insert(6)], { atomic: false });
+            states = settled.map((item) => (item.status === "fulfilled" ? item.value.command : (item.reason as PgzError).code)).join();
+          });
+          await t.assert.rejects(inner, { code: "25P02" });
+          t.assert.equal(states, "INSERT,22012,25P02");
+        });
+        t.assert.deepEqual(await numbers(client, table), [3, 4]);
+      }),
+  },
+  {
+    name: "three thousand results of 100 kB come through one batch, and 30 MB of parameters, without a deadlock",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const { sql } = t.pgz;
+        const large = sql`select repeat('x', ${100_000}::int4) as t`;
+        const counts = await client.batch(Array.from({ length: 3_000 }, () => large), { results: "count" });
+        t.assert.equal(counts.filter(({ rowCount }) => rowCount === 1).length, 3_000);
+        const value = "y".repeat(100_000);
+        const sizes = await client.batch(Array.from({ length: 300 }, () => sql`select ${value}::text as t`), { results: "ndjson" });
+        t.assert.equal(sizes.every(({ bytes }) => bytes.length === value.length + 9), true);
+      }),
+  },
+  {
+    name: "limits, a timeout and an abort hold for the whole batch, and the next call works",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const { sql } = t.pgz;
+        const three = "select n from generate_series(1, 3) n";
+        t.assert.equal((await client.batch([three, three], { maxRows: 6 })).length, 2);
+        await t.assert.rejects(client.batch([three, three], { maxRows: 5 }), { code: "RESPONSE_TOO_LARGE", limit: "rows", observed: 6 });
+        await t.assert.rejects(client.batch([three, three], { maxBytes: 50, results: "ndjson" }).then((all) => client.batch([three, three, three], { maxBytes: 50, results: "ndjson", ...(all && {}) })), { code: "RESPONSE_TOO_LARGE", limit: "bytes" });
+        for (const atomic of [true, false]) {
+          const mark = newMark(t);
+          const leaving = new AbortController();
+          const call = client.batch(Array.from({ length: 5 }, () => `select pg_sleep(20) /* ${mark} */`), { atomic, signal: leaving.signal } as never);
+          const rejected = t.assert.rejects(call, { code: "ABORTED" });
+          await eventually("it runs", 5_000, async () => (await running(t, mark)) > 0);
+          leaving.abort();
+          await rejected;
+          await eventually("it is gone", 1_000, async () => (await running(t, mark)) === 0);
+          t.assert.deepEqual((await client.query("select 1 as n")).rows, [{ n: 1 }]);
+        }
+        await t.assert.rejects(client.batch([sql`select pg_sleep(20)`], { timeout: 50 }), { code: "QUERY_TIMEOUT" });
+        t.assert.deepEqual((await client.query("select 1 as n")).rows, [{ n: 1 }]);
+      }),
+  },
+  {
+    name: "a batch after DDL runs with what the tables are now, and nothing of it runs twice",
+    run: (t) =>
+      withTable(t, async (client, table) => {
+        const { sql } = t.pgz;
+        const insert = sql`insert into ${sql.unsafe(table)} (n) values (${7}) returning *`;
+        t.assert.deepEqual((await client.batch([insert]))[0]?.rows, [{ n: 7, t: null }]);
+        await client.simple(`delete from ${table}; alter table ${table} alter n type int8, add more text default 'm'`);
+        t.assert.deepEqual((await client.batch([`select count(*)::int4 as c from ${table}`, insert])).map(({ rows }) => rows), [[{ c: 0 }], [{ n: "7", t: null, more: "m" }]] as never);
+        await client.simple(`delete from ${table}; alter table ${table} drop more`);
+        const settled = await client.batch([insert], { atomic: false });
+        t.assert.deepEqual(settled.map((item) => (item.status === "fulfilled" ? item.value.rows : item.reason)), [[{ n: "7", t: null }]]);
+        t.assert.deepEqual((await numbers(client, table)) as unknown[], ["7"]);
+      }),
+  },
+  {
+    name: "ten thousand executions in a batch, of which one is wrong",
+    run: (t) =>
+      withTable(t, async (client, table) => {
+        const { sql } = t.pgz;
+        const insert = (n: number) => sql`insert into ${sql.unsafe(table)} (n) values (${n})`;
+        const results = await client.batch(Array.from({ length: 10_000 }, (_, n) => insert(n)), { results: "count" });
+        t.assert.equal(results.every(({ command, rowCount }) => command === "INSERT" && rowCount === 1), true);
+        const rows = await client.batch(Array.from({ length: 10_000 }, (_, n) => sql`select ${n}::int4 as n, ${`t${n}`}::text as t`));
+        t.assert.equal(rows.every(({ rows: [row] }, n) => row?.n === n && row.t === `t${n}`), true);
+        const error = await t.assert.rejects(client.batch(Array.from({ length: 10_000 }, (_, n) => sql`select 1 / ${n - 9_000}::int4 as n`)), { code: "22012" });
+        t.assert.equal(failure(error)?.index, 9_000);
+        t.assert.deepEqual([failure(error)?.rolledBack.length, failure(error)?.skipped.length], [9_000, 999]);
+      }),
+  },
+  {
+    name: "a connection that is terminated in the middle of a batch rejects it",
+    ownServer: true,
+    run: async (t) => {
+      const client = await t.pgz.connect(t.options);
+      const mark = newMark(t);
+      const rejected = t.assert.rejects(client.batch(["select 1", `select pg_sleep(20) /* ${mark} */`, "select 2"]), { name: "PostgresError", code: "57P01" });
+      await eventually("it runs", 5_000, async () => (await running(t, mark)) > 0);
+      await pause(10);
+      await t.side(`select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and query like '%${mark}%'`);
+      const error = (await rejected) as unknown as PostgresError;
+      t.assert.equal(error.severity, "FATAL");
+      await t.assert.rejects(client.batch(["select 1"]), { code: "CONNECTION_LOST" });
+      await client.close();
+    },
+  },
+];

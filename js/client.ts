@@ -30,6 +30,8 @@ export interface ClientStats extends BoundaryStats {
   readonly bytes: number;
   /** CancelRequests sent. */
   readonly cancels: number;
+  /** Writes to the socket, the handshake's included. */
+  readonly writes: number;
 }
 
 // Node before 18.18 and old engines lack the symbol; compilers of `await using` fall back to this one.
@@ -78,9 +80,9 @@ export class Client extends Calls {
 
   /** Counters, and what crossed into WebAssembly. */
   stats(): ClientStats {
-    const { core, cancels = 0, transactionStatus = "I" } = this.#connection ?? {};
+    const { core, cancels = 0, writes = 0, transactionStatus = "I" } = this.#connection ?? {};
     const { running: _, ...own } = this.counters;
-    const counters = { boundaryCalls: 0, copiedBytes: 0, receivedBytes: 0, receivedChunks: 0, ...core?.stats, ...own, cancels, transactionStatus };
+    const counters = { boundaryCalls: 0, copiedBytes: 0, receivedBytes: 0, receivedChunks: 0, ...core?.stats, ...own, cancels, writes, transactionStatus };
     return { ...counters, state: this.#state() };
   }
 

@@ -50,6 +50,8 @@ export class Connection {
   processId: number | undefined;
   /** CancelRequests sent. */
   cancels = 0;
+  /** Writes to the socket. */
+  writes = 0;
   /** Told when it is over, for what waits between two operations. */
   onClosed: ((error: PgzError) => void) | undefined;
   /** Shapes that have run here, so that there may be a prepared statement for them. */
@@ -223,7 +225,9 @@ export class Connection {
     const written = (this.#writing ?? Promise.resolve())
       .then(() => {
         const bytes = this.closed ? undefined : this.core.takeOutput();
-        return bytes?.length ? this.#link.socket.write(bytes) : undefined;
+        if (!bytes?.length) return undefined;
+        this.writes++;
+        return this.#link.socket.write(bytes);
       })
       .catch((cause: unknown) => this.#fail(cause))
       .then(() => {

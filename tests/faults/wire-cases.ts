@@ -303,4 +303,114 @@ export const wireCases: Case[] = [
       await proxy.close();
     },
   },
+  {
+    name: "a batch parses each statement once and never again, in one write and one flight, with one Sync or one for each item",
+    only: "plain",
+    async run(t) {
+      const { proxy, options } = await through(t);
+      const { connect, sql } = t.pgz;
+      const client = await connect(options);
+      const queries = Array.from({ length: 300 }, (_, n) => (n % 3 ? sql`select ${n}::int4 as n` : sql`select ${String(n)}::text as t`));
+      const writes: number[] = [];
+      for (const atomic of [true, true, false] as const) {
+        const before = client.stats().writes;
+        const results = await client.batch(queries, { atomic } as { atomic: true });
+        t.assert.equal(results.length, 300);
+        writes.push(client.stats().writes - before);
+      }
+      await client.close();
+      t.assert.deepEqual(writes, [2, 1, 1]);
+      const flights = loggedIn((await proxy.close())[0]!);
+      const count = (flight: Flight | undefined, name: string) => flight?.messages.filter((message) => message === name).length;
+      t.assert.equal(flights.length, 5);
+      const [learning, first, second, isolated] = flights;
+      t.assert.deepEqual(flights.slice(0, 4).map((flight) => count(flight, "Parse")), [2, 0, 0, 0]);
+      t.assert.deepEqual([first, second, isolated].map((flight) => count(flight, "Execute")), [300, 300, 300]);
+      t.assert.deepEqual([learning, first, second, isolated].map((flight) => count(flight, "Sync")), [2, 1, 1, 300]);
+      t.assert.deepEqual([first, second].map((flight) => count(flight, "Describe")), [2, 2]);
+      t.assert.equal(flights.some(({ messages }) => messages.includes("Flush")), false);
+      t.assert.equal(first?.messages.at(-1), "Sync");
+    },
+  },
+  {
+    name: "a shape that another connection has learned is parsed once in a batch, and BEGIN goes with the first item",
+    only: "plain",
+    async run(t) {
+      const { proxy, options } = await through(t);
+      const { connect, sql } = t.pgz;
+      const queries = Array.from({ length: 10 }, (_, n) => sql`select ${n}::int4 as n`);
+      for (let time = 0; time < 2; time++) {
+        const client = await connect(options);
+        if (time) await client.transaction(async (tx) => void (await tx.batch(queries)));
+        else await client.query(queries[0]!);
+        await client.close();
+      }
+      const [, flights] = (await proxy.close()).map(loggedIn);
+      t.assert.equal(names(flights?.[0]), `Parse Bind Execute Parse Bind Describe Execute ${"Bind Execute ".repeat(9)}Sync`);
+      t.assert.equal(names(flights?.[1]), "Query");
+    },
+  },
+  {
+    name: "a batch and COPY both ways do not depend on how the bytes come",
+    async run(t) {
+      const { proxy, options } = await through(t, { segment: 3 });
+      const { connect, sql } = t.pgz;
+      const client = await connect(options);
+      const results = await client.batch([sql`select ${1}::int4 as n`, sql`select ${"x"}::text as t`, sql`select ${2}::int4 as n`]);
+      t.assert.deepEqual(results.map(({ rows }) => rows), [[{ n: 1 }], [{ t: "x" }], [{ n: 2 }]]);
+      await client.exec("create temp table target (n int4, t text)");
+      await client.copyFrom("copy target from stdin", ["1\tone\n2\t", "two\n"]);
+      t.assert.equal((await lines(await client.copyTo("copy target to stdout"))).text, "1\tone\n2\ttwo\n");
+      const rows = [];
+      for await (const row of client.copyToRows("select * from target")) rows.push(row);
+      t.assert.deepEqual(rows, [{ n: 1, t: "one" }, { n: 2, t: "two" }]);
+      await client.close();
+      await proxy.close();
+    },
+  },
+  ...(["fin", "rst"] as const).map((how): Case => ({
+    name: `a batch, COPY in and COPY out cut by ${how} in the middle reject`,
+    async run(t) {
+      const { connect } = t.pgz;
+      const lost = (error: unknown) => t.assert.equal((error as { code: string }).code, "CONNECTION_LOST", String(error));
+      const work: ((client: Awaited<ReturnType<typeof connect>>) => Promise<unknown>)[] = [
+        (client) => client.batch(Array.from({ length: 300 }, () => "select repeat('x', 1000)")),
+        (client) => client.batch(Array.from({ length: 300 }, () => "select repeat('x', 1000)"), { atomic: false }),
+        async (client) => {
+          const { error } = await lines(await client.copyTo("copy (select repeat('x', 1000) from generate_series(1, 300)) to stdout"));
+          throw error;
+        },
+      ];
+      for (const one of work) {
+        const { proxy, options } = await through(t, { cut: { after: 100_000, how } });
+        const client = await connect(options);
+        await one(client).then(() => t.assert.equal("it resolved", "it rejected"), lost);
+        await client.close();
+        await proxy.close();
+      }
+    },
+  })),
+  {
+    name: "a half-open connection in the middle of a batch or COPY ends at the deadline, and close() settles",
+    async run(t) {
+      const { connect } = t.pgz;
+      for (const kind of ["batch", "isolated", "out"]) {
+        const { proxy, options } = await through(t, { stall: { after: 100_000 } });
+        const client = await connect(options);
+        const large = Array.from({ length: 3_000 }, () => "select repeat('x', 1000) as t");
+        const from = performance.now();
+        const error = await (async () => {
+          if (kind === "batch") await client.batch(large, { timeout: 500 });
+          else if (kind === "isolated") await client.batch(large, { timeout: 500, atomic: false });
+          else throw (await lines(await client.copyTo("copy (select repeat('x', 1000) from generate_series(1, 3000)) to stdout", { timeout: 500 }))).error;
+        })().catch((thrown: unknown) => thrown as { code: string });
+        t.assert.equal(error?.code, "QUERY_TIMEOUT", `${kind}: ${String(error)}`);
+        t.assert.equal(performance.now() - from < 2_500, true, `${kind}: ${performance.now() - from} ms`);
+        const closing = performance.now();
+        await client.close();
+        t.assert.equal(performance.now() - closing < 1_000, true, `close() took ${performance.now() - closing} ms`);
+        await proxy.close();
+      }
+    },
+  },
 ];

@@ -88,6 +88,7 @@ async function bundle() {
   await Promise.all([
     esbuild({ ...common, entryPoints: entries("workerd", "slim"), plugins: [wasmBeside] }),
     esbuild({ ...common, entryPoints: entries("node", "bun", "deno"), loader: { ".wasm": "binary" } }),
+    esbuild({ ...common, entryPoints: ["js/sqlstates.ts"] }),
   ]);
   copyFileSync(at("pkg/pgz_edge_bg.wasm"), at("dist/pgz_edge_bg.wasm"));
 }

@@ -334,6 +334,14 @@ fn edit() -> impl Strategy<Value = (Index, Index, Edit)> {
         "describe \"select 1\"",
         "execute 9 \"select 9\" formats 1 ndjson rows 1",
         "simple_query \"select 8\" arrays bytes 9",
+        "simple_query \"copy t from stdin\" none copy_in",
+        "simple_query \"copy t to stdout\" none copy_out",
+        "copy_data '1\\n'",
+        "copy_end",
+        "batch ndjson rows 1",
+        "batch_statement 9 \"select 9\" formats 1",
+        "batch_item 0",
+        "batch_end",
         "forget 1",
         "prove 'kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk'",
         "prove 'md5kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk'",
@@ -409,11 +417,12 @@ fn is_sound(session: &Transcript, outcome: &Outcome) {
             step.action,
             Action::Call(
                 _,
-                Command::Describe(_)
+                Command::Describe { .. }
                     | Command::Execute(_)
                     | Command::Fetch
                     | Command::ClosePortal
                     | Command::SimpleQuery { .. }
+                    | Command::Batch { .. }
             )
         )
     });

@@ -305,7 +305,7 @@ impl Batch {
                 M::CopyInResponse | M::CopyOutResponse | M::CopyBothResponse,
             ) => {
                 return Err(Failure::new(&Reason {
-                    code: "COPY_NEEDS_COPY_CALL",
+                    code: "COPY_IN_BATCH",
                     message: "COPY with data has no place in a batch; the connection is closed",
                 }));
             }

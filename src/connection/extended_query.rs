@@ -105,14 +105,7 @@ impl ExtendedQuery {
         frontend::describe_statement(flight, name)?;
         frontend::sync(flight)?;
         let sink = RowSink::default();
-        Ok(Self::new(
-            step,
-            closes,
-            shape,
-            reference,
-            None,
-            sink,
-        ))
+        Ok(Self::new(step, closes, shape, reference, None, sink))
     }
 
     /// Writes the flight that runs a statement.

@@ -12,6 +12,10 @@ test("the README's figures are those of bench/results", () => {
   execFileSync(process.execPath, ["bench/readme.mjs", "--check"], { cwd: root, stdio: "pipe" });
 });
 
+test("names and table of SQLSTATEs are those of the server's errcodes.txt", () => {
+  execFileSync(process.execPath, ["scripts/sqlstates.mjs", "--check"], { cwd: root, stdio: "pipe" });
+});
+
 test("the README's Worker handler has at most 12 lines", () => {
   const [, code = ""] = /```ts\n(import \{ createClient[^]*?)```/.exec(read("README.md")) ?? [];
   expect(code).toContain("export default");

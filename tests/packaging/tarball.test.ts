@@ -13,14 +13,16 @@ const bin = (name: string) => path.join(root, "node_modules/.bin", name);
 const [server] = testServers().servers;
 const url = `${server!.url.split("?")[0]}?sslmode=disable`;
 const APP = `
-import { connect, sql } from "pgz-edge";
+import { connect, PostgresError, sql } from "pgz-edge";
+import { SQLSTATES } from "pgz-edge/sqlstates";
 const db = await connect(process.env.URL);
 const { rows } = await db.query(sql\`select \${20}::int4 + 1 as n\`);
+const code = await db.exec("select 1 / 0").catch((error) => error instanceof PostgresError && error.code === SQLSTATES.division_by_zero);
 const text = await (await db.respond("select 1 as a")).text();
 await db.close();
-console.log(JSON.stringify([rows, text]));
+console.log(JSON.stringify([rows, text, code]));
 `;
-const ANSWER = JSON.stringify([[{ n: 21 }], '{"a":1}\n']);
+const ANSWER = JSON.stringify([[{ n: 21 }], '{"a":1}\n', true]);
 let project: string;
 
 beforeAll(() => {

@@ -1,0 +1,48 @@
+// The examples of the docs that say "ts run" do: each in a schema of its own, with `client` and what the package exports.
+import { readdirSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { transform } from "esbuild";
+import { expect, test } from "vitest";
+import { testServers } from "../integration/servers.ts";
+
+const pgz = (await import("../../dist/node.js" as string)) as typeof import("../../js/index.ts");
+const root = fileURLToPath(new URL("../../", import.meta.url));
+const pages = ["README.md", ...readdirSync(path.join(root, "docs")).filter((name) => name.endsWith(".md")).map((name) => `docs/${name}`)];
+const examples = pages.flatMap((page) =>
+  [...readFileSync(path.join(root, page), "utf8").matchAll(/^```ts run\n([^]*?)^```/gm)].map(([, code], number) => ({ name: `${page}, example ${number + 1}`, code: code! })),
+);
+
+const TABLES = `create table users (id int4 primary key, name text, email text, active bool default true);
+  insert into users (id, name) values (1, 'Ada'), (2, 'Bob'), (3, 'Cy');
+  create table orders (id int4, user_id int4, total numeric, placed timestamptz);
+  insert into orders values (1, 1, 9.5, now());
+  create table visits (user_id int4, at timestamptz default now());
+  create table stock (sku text, n int4 check (n >= 0));
+  create table accounts (id int4, balance numeric);
+  insert into accounts values (1, 1000), (2, 0)`;
+
+test("there are examples of every page that is about calls", () => {
+  expect(new Set(examples.map(({ name }) => name.split(",")[0]))).toEqual(new Set(["README.md", "docs/batches.md", "docs/copy.md", "docs/listen.md", "docs/queries.md", "docs/transactions.md"]));
+});
+
+test.each(examples)("$name runs", async ({ name, code }) => {
+  const server = testServers().servers[0]!;
+  const { host, port, database, user, password } = server;
+  const schema = `example_${name.replace(/\W+/g, "_").toLowerCase()}`;
+  const options = { host, port, database, user, password, sslmode: "disable" as const, startup: { search_path: schema } };
+  const client = await pgz.connect(options);
+  try {
+    await client.simple(`drop schema if exists ${schema} cascade; create schema ${schema}; ${TABLES}`);
+    const { code: plain } = await transform(`async (client, db, pgz, console) => { const { sql, connect, PostgresError } = pgz; ${code} }`, { loader: "ts", target: "es2022" });
+    const logged: unknown[] = [];
+    const run = (0, eval)(plain.replace(/;\s*$/, "")) as (...given: unknown[]) => Promise<void>;
+    await run(client, client, pgz, { log: (...values: unknown[]) => void logged.push(...values) });
+    // What an example says that it prints, it prints.
+    const promised = [...code.matchAll(/console\.log\([^\n]*\);\s*\/\/ ([^\n:]+)/g)].map(([, text]) => JSON.parse(text!) as unknown);
+    for (const value of promised) expect(logged).toContainEqual(value);
+    await client.simple(`drop schema ${schema} cascade`);
+  } finally {
+    await client.close();
+  }
+});

@@ -28,6 +28,9 @@ pub struct CoreConnection {
     inner: Connection,
 }
 
+/// A bit of `execute`'s form beyond those of [`RowForm::from_code`].
+const COLUMNS_KNOWN: u32 = 0x2000;
+
 /// [rows, bytes, bytes of a field, 1 to truncate], and perhaps rows of one Execute. JavaScript's numbers are doubles; whole ones up to 2^53 arrive exactly.
 fn caps(caps: &[f64]) -> Caps {
     match *caps {
@@ -153,6 +156,7 @@ impl CoreConnection {
             result_formats,
             parameters,
             RowForm::from_code(form),
+            form & COLUMNS_KNOWN != 0,
             caps(limits),
         );
         self.inner.status()

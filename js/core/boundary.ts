@@ -29,6 +29,8 @@ export const NUMERIC_AS_STRING = 0x200;
 export const RENAME_DUPLICATES = 0x400;
 export const CSV_HEADER = 0x800;
 export const JSON_AS_STRING = 0x1000;
+/** Of `execute`: the columns of the shape's last `columns` event need no repeating. */
+export const COLUMNS_KNOWN = 0x2000;
 
 /** What `simple_query` may be (src/connection/simple_query.rs, `Copy`). */
 export const COPY_NONE = 0;
@@ -65,14 +67,14 @@ export type Event =
   | { kind: "keyDerivation"; salt: string; iterations: number }
   | { kind: "md5"; salt: number }
   | { kind: "shape"; parameterTypes: number[]; columns: Column[]; resultFormats: number[] }
-  | { kind: "columns"; columns: Column[] }
+  | { kind: "columns"; shape: number; columns?: Column[] }
   | { kind: "complete"; command: string; rowCount: number | null }
   | { kind: "suspended" }
   | { kind: "items"; items: Outcomes }
   | { kind: "switch"; statement: number }
   | { kind: "limit"; limit: LimitName; value: number; observed: number; truncated: boolean }
   | { kind: "copy"; direction: "in" | "out" }
-  | { kind: "ready"; status: "I" | "T" | "E" }
+  | { kind: "ready"; status: "I" | "T" | "E"; command?: string; rowCount?: number | null }
   | { kind: "failure"; code: string; message: string; detail?: string | null };
 
 /** Three for each item of a batch that is over: command, its count (both null where it failed), rows or bytes that it has put out. */

@@ -10,7 +10,18 @@ import type { Sink } from "./operation.ts";
 const TEXT_ARRAYS = [1001, 1021, 1022];
 
 /** What makes rows of these columns, under the names that they have there. */
-export function decoderOf(columns: readonly Column[], { form, policy }: ValueForm, mode: RowMode): RowDecoder {
+export function decoderOf(columns: readonly Column[], form: ValueForm, mode: RowMode): RowDecoder {
+  const last = decoders.get(columns);
+  if (last?.form === form && last.mode === mode && !form.policy.parsers) return last.decode;
+  const decode = newDecoder(columns, form, mode);
+  decoders.set(columns, { form, mode, decode });
+  return decode;
+}
+
+/** By columns, which a statement that runs again has the same: its decoder knows how its rows are built. */
+const decoders = new WeakMap<readonly Column[], { readonly form: ValueForm; readonly mode: RowMode; readonly decode: RowDecoder }>();
+
+function newDecoder(columns: readonly Column[], { form, policy }: ValueForm, mode: RowMode): RowDecoder {
   const names = columns.map(({ name }) => name);
   const used = form & RENAME_DUPLICATES ? uniqueNames(names) : names;
   const isText = ({ formatCode, typeOid }: Column) => formatCode === 0 && TEXT_ARRAYS.includes(typeOid);

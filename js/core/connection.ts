@@ -19,6 +19,8 @@ import { serverKey } from "./shapes.ts";
 const CANCEL_DEADLINE = 2_000;
 /** Until the next cancel of several transactions. */
 const CANCEL_AGAIN = 20;
+/** Shapes whose columns are kept. */
+const MOST_COLUMNS = 1_000;
 /** For Terminate to leave. `close()` promises less than a second in all. */
 const TERMINATE_DEADLINE = 400;
 
@@ -56,6 +58,8 @@ export class Connection {
   onClosed: ((error: PgzError) => void) | undefined;
   /** Shapes that have run here, so that there may be a prepared statement for them. */
   readonly executed = new Set<number>();
+  /** Of shapes that have run here: the core need not repeat them. */
+  readonly columns = new Map<number, readonly Column[]>();
   /** What the core has been told of the database's types. */
   readonly types = new Map<number, Definition>();
   /** The first ReadyForQuery has come. */
@@ -303,10 +307,10 @@ export class Connection {
         if (operation) operation.shape = event;
         break;
       case "columns":
-        if (operation && !operation.abandoned) this.#columns(operation, event.columns);
+        if (operation) this.#columns(operation, event);
         break;
       case "complete":
-        if (operation) this.#complete(operation, event);
+        if (operation) this.#complete(operation, event.command, event.rowCount);
         break;
       case "suspended":
         if (operation) operation.suspended = true;
@@ -352,6 +356,7 @@ export class Connection {
         this.transactionStatus = event.status;
         if (event.status !== "I") this.begin = undefined;
         this.established = true;
+        if (operation && event.command !== undefined) this.#complete(operation, event.command, event.rowCount!);
         if (operation) this.#ended(operation);
         break;
       case "failure":
@@ -359,7 +364,13 @@ export class Connection {
     }
   }
 
-  #columns(operation: Operation, columns: readonly Column[]): void {
+  #columns(operation: Operation, { shape, columns: told }: Event & { kind: "columns" }): void {
+    const columns = told ?? this.columns.get(shape)!;
+    if (shape) {
+      if (this.columns.size >= MOST_COLUMNS) this.columns.clear();
+      this.columns.set(shape, columns);
+    }
+    if (operation.abandoned) return;
     const { sink } = operation;
     // Rows of a batch that stand before these columns are of others.
     if (sink.items) this.#deliver(operation);
@@ -379,7 +390,7 @@ export class Connection {
     operation.sink.items?.(outcomes);
   }
 
-  #complete(operation: Operation, { command, rowCount }: Event & { kind: "complete" }): void {
+  #complete(operation: Operation, command: string, rowCount: number | null): void {
     operation.command = command;
     if (rowCount !== null) operation.rowCount = (operation.rowCount ?? 0) + rowCount;
     if (!operation.sink.complete || operation.error || operation.abandoned) return;

@@ -17,7 +17,7 @@ export { Block } from "./block.ts";
 export type { Where } from "./text-values.ts";
 
 /**
- * The encoded block; the caller owns it.
+ * The encoded block, valid until the next call.
  *
  * | type | takes |
  * |---|---|
@@ -34,7 +34,24 @@ export type { Where } from "./text-values.ts";
  * `PARAMETER_OUT_OF_RANGE`, `PARAMETERS_TOO_LARGE`
  */
 export function encodeParameters(values: readonly unknown[], types: ArrayLike<number>): Uint8Array {
-  const block = new Block();
+  if (busy) return encoded(new Block(), values, types);
+  busy = true;
+  try {
+    if (scratch.bytes.length > SCRATCH) scratch = new Block();
+    scratch.length = 0;
+    return encoded(scratch, values, types);
+  } finally {
+    busy = false;
+  }
+}
+
+/** Used again and again: memory of its own for each call costs more than what is done with it. */
+let scratch = new Block();
+const SCRATCH = 64 << 10;
+/** A value's own code runs meanwhile (toJSON), which might get here again. */
+let busy = false;
+
+function encoded(block: Block, values: readonly unknown[], types: ArrayLike<number>): Uint8Array {
   appendParameters(block, values, types);
   return block.bytes.subarray(0, block.length);
 }
@@ -94,7 +111,11 @@ export function checkCount({ length }: readonly unknown[]): void {
  * text by the type that they have now: a column that has become timestamptz since it was learned as date loses nothing.
  */
 export function declaredTypes(types: Uint32Array): Uint32Array {
-  return types.map((type) => (BINARY.has(type) ? type : 0));
+  let declared = declarations.get(types);
+  if (!declared) declarations.set(types, (declared = types.map((type) => (BINARY.has(type) ? type : 0))));
+  return declared;
 }
+
+const declarations = new WeakMap<Uint32Array, Uint32Array>();
 
 const BINARY = new Set([BOOL, BYTEA, INT8, INT2, INT4, OID, FLOAT4, FLOAT8]);

@@ -29,8 +29,24 @@ export interface Shape {
 
 /** Everything that decides what an SQL text means: the address, and all that StartupMessage says. */
 export function serverKey(config: Config): string {
-  return JSON.stringify([config.host, config.port, startupParameters(config)]);
+  let key = keys.get(config);
+  if (key === undefined) {
+    const long = JSON.stringify([config.host, config.port, startupParameters(config)]);
+    // Part of what every statement is looked up by, so it is short.
+    key = shortened.get(long);
+    if (key === undefined) {
+      if (shortened.size >= MOST_KEYS) shortened.clear();
+      shortened.set(long, (key = String(++lastKey)));
+    }
+    keys.set(config, key);
+  }
+  return key;
 }
+
+const keys = new WeakMap<Config, string>();
+const shortened = new Map<string, string>();
+const MOST_KEYS = 10_000;
+let lastKey = 0;
 
 /** Least recently used goes first, by number of shapes and by the length of their texts. */
 export class ShapeCache {

@@ -3,7 +3,7 @@
 // Knows shapes, parameters and the SQLSTATEs of stale statements. Must not know sockets, or what becomes of the rows.
 import { PgzError, PostgresError, UsageError } from "../errors.ts";
 import type { Query } from "../sql.ts";
-import { COPY_NONE, ROWS_ARRAYS, type CoreConnection } from "./boundary.ts";
+import { COLUMNS_KNOWN, COPY_NONE, ROWS_ARRAYS, type CoreConnection } from "./boundary.ts";
 import { catalogOf, define } from "./catalog.ts";
 import type { Connection } from "./connection.ts";
 import type { Parser, ValuePolicy } from "./converters.ts";
@@ -50,11 +50,10 @@ export async function execute(
     connection.executed.add(id);
     const outsideTransaction = connection.transactionStatus === "I";
     if (outsideTransaction) begin ??= connection.begin;
-    const declared = declaredTypes(parameterTypes);
     const operation = call.operate(connection, (handle) => {
       if (begin) handle.prelude(begin);
       if (types.length) define(handle, connection.types, types);
-      return handle.execute(id, text, declared, resultFormats, parameters, form, Float64Array.from(limits));
+      return handle.execute(id, text, declaredTypes(parameterTypes), resultFormats, parameters, connection.columns.has(id) ? form | COLUMNS_KNOWN : form, Float64Array.from(limits));
     }, sink());
     // Cut off by a limit, the output is whole whatever becomes of the connection.
     await operation.done.catch((lost: unknown) => {

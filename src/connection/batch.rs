@@ -318,6 +318,7 @@ impl Batch {
                     self.tell(&mut context.events);
                     context.events.push(Event::Ready {
                         status: status.letter(),
+                        command_tag: None,
                     });
                     return Ok(Progress::Done);
                 } else {
@@ -366,13 +367,13 @@ impl Batch {
             None => return,
         };
         match plan {
-            Ok(plan) => {
+            Ok((plan, _)) => {
                 statement.row_description = columns.body().to_vec();
                 statement.plan = Some(Rc::clone(&plan));
                 self.sink.plan = Some(plan);
                 self.current = self.items.front().map_or(0, |item| item.statement);
                 self.tell(&mut context.events);
-                context.events.push(Event::Columns { columns });
+                context.events.push(Event::Columns { shape: 0, columns });
             }
             Err(UnknownBinary { type_oid }) => {
                 self.sink.discard = true;

@@ -38,8 +38,13 @@ pub(super) enum Event<'a> {
         parameters: ParameterDescription<'a>,
         columns: Option<RowDescription<'a>>,
     },
-    /// RowDescription: before the first row.
-    Columns { columns: RowDescription<'a> },
+    /// RowDescription: before the first row. `shape`: of whose execution; 0 for none.
+    Columns {
+        shape: u32,
+        columns: RowDescription<'a>,
+    },
+    /// The same columns as the last time for this shape.
+    SameColumns { shape: u32 },
     /// CommandComplete or EmptyQueryResponse.
     Complete { command_tag: &'a [u8] },
     /// PortalSuspended: there may be more.
@@ -62,8 +67,11 @@ pub(super) enum Event<'a> {
     },
     /// The statement was COPY, which needs a call of its own.
     Copy { direction: &'static str },
-    /// ReadyForQuery.
-    Ready { status: u8 },
+    /// ReadyForQuery, and CommandComplete (or EmptyQueryResponse) where it was the only one.
+    Ready {
+        status: u8,
+        command_tag: Option<&'a [u8]>,
+    },
     /// The connection is over.
     Failure(&'a Failure),
 }
@@ -103,6 +111,8 @@ impl Event<'_> {
                 | Event::BackendKeyData { .. }
                 | Event::Notice { .. }
                 | Event::Notification { .. }
+                // Rows are looked at behind all events.
+                | Event::SameColumns { .. }
         )
     }
 }
@@ -195,7 +205,13 @@ impl Json {
                 parameters,
                 columns,
             } => self.shape(parameters, columns),
-            Event::Columns { columns } => self.columns(r#"{"kind":"columns","#, columns),
+            Event::Columns { shape, columns } => {
+                self.number(r#"{"kind":"columns","shape":"#, shape.into());
+                self.columns(",", columns);
+            }
+            Event::SameColumns { shape } => {
+                self.number(r#"{"kind":"columns","shape":"#, shape.into());
+            }
             Event::Complete { command_tag } => {
                 self.command(
                     r#"{"kind":"complete","command":"#,
@@ -242,7 +258,15 @@ impl Json {
             Event::Copy { direction } => {
                 self.text(r#"{"kind":"copy","direction":"#, direction.as_bytes());
             }
-            Event::Ready { status } => self.text(r#"{"kind":"ready","status":"#, &[status]),
+            Event::Ready {
+                status,
+                command_tag,
+            } => {
+                self.text(r#"{"kind":"ready","status":"#, &[status]);
+                if let Some(command_tag) = command_tag {
+                    self.command(r#","command":"#, command_tag, r#","rowCount":"#);
+                }
+            }
             Event::Failure(Failure { reason, detail }) => {
                 self.text(r#"{"kind":"failure","code":"#, reason.code.as_bytes());
                 self.text(r#","message":"#, reason.message.as_bytes());
@@ -410,7 +434,10 @@ mod tests {
     #[test]
     fn events_have_their_kind_first() {
         assert_eq!(
-            json(Event::Ready { status: b'I' }),
+            json(Event::Ready {
+                status: b'I',
+                command_tag: None
+            }),
             r#"{"kind":"ready","status":"I"}"#
         );
         assert_eq!(
@@ -435,8 +462,8 @@ mod tests {
         let fields = Fields::parse(b"\0").unwrap();
         for (event, expected) in [
             (
-                Event::Columns { columns },
-                r#"{"kind":"columns","columns":[]}"#,
+                Event::Columns { shape: 7, columns },
+                r#"{"kind":"columns","shape":7,"columns":[]}"#,
             ),
             (
                 Event::Shape {

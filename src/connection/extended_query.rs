@@ -64,6 +64,8 @@ pub(super) struct Request<'a> {
     pub format: Option<RowForm>,
     /// A statement without parameters in front of it; empty: none.
     pub prelude: &'a [u8],
+    /// The caller has kept the columns that it was told of last for this shape.
+    pub columns_known: bool,
 }
 
 /// One operation: `describe` or `execute`.
@@ -76,8 +78,10 @@ pub(super) struct ExtendedQuery {
     shape: u32,
     reference: Use,
     format: Option<RowForm>,
-    /// As ParameterDescription has them.
-    parameter_types: Vec<u8>,
+    columns_known: bool,
+    /// As ParameterDescription has them, or CommandComplete's tag.
+    kept: Vec<u8>,
+    complete: bool,
     pub sink: RowSink,
 }
 
@@ -149,6 +153,7 @@ impl ExtendedQuery {
             } else {
                 PRELUDE_ANSWERS
             },
+            columns_known: request.columns_known,
             ..operation
         })
     }
@@ -187,7 +192,9 @@ impl ExtendedQuery {
             shape,
             reference,
             format,
-            parameter_types: Vec::new(),
+            columns_known: false,
+            kept: Vec::new(),
+            complete: false,
             sink,
         }
     }
@@ -243,15 +250,19 @@ impl ExtendedQuery {
             (Step::DescribeParse, M::ParseComplete) => Step::Parameters,
             (Step::Parse, M::ParseComplete) => Step::Bind,
             (Step::Parameters, M::ParameterDescription { parameters }) => {
-                self.parameter_types = parameters.oids.to_vec();
+                self.kept = parameters.oids.to_vec();
                 Step::Columns
             }
             (Step::Columns, M::RowDescription { columns }) => self.shape(Some(columns), context),
             (Step::Columns, M::NoData) => self.shape(None, context),
             (Step::Bind, M::BindComplete) => Step::PortalColumns,
             (Step::PortalColumns, M::RowDescription { columns }) => {
+                let shape = self.shape;
                 match self.plan(columns, context) {
-                    Ok(()) => context.events.push(Event::Columns { columns }),
+                    Ok(true) if self.columns_known => {
+                        context.events.push(Event::SameColumns { shape });
+                    }
+                    Ok(_) => context.events.push(Event::Columns { shape, columns }),
                     Err(UnknownBinary { type_oid }) => {
                         self.sink.discard = true;
                         context.events.push(Event::ShapeChanged { type_oid });
@@ -264,18 +275,14 @@ impl ExtendedQuery {
                 Step::NoRows
             }
             (Step::Rows | Step::NoRows, M::CommandComplete { command_tag }) => {
-                context.events.push(Event::Complete { command_tag });
-                Step::Ready
+                self.completed(command_tag)
             }
             (Step::Rows, M::PortalSuspended) if self.sink.maximum_rows() != 0 => {
                 context.events.push(Event::Suspended);
                 context.suspended = core::mem::take(&mut self.sink);
                 Step::Ready
             }
-            (Step::NoRows, M::EmptyQueryResponse) => {
-                context.events.push(Event::Complete { command_tag: b"" });
-                Step::Ready
-            }
+            (Step::NoRows, M::EmptyQueryResponse) => self.completed(b""),
             // In copy-in mode the server has swallowed our Sync, so CopyFail needs a new one behind it.
             (Step::NoRows, M::CopyInResponse) => {
                 context.refuse_copy_in()?;
@@ -292,12 +299,19 @@ impl ExtendedQuery {
                 self.sink.finish(&mut context.rows);
                 context.events.push(Event::Ready {
                     status: status.letter(),
+                    command_tag: self.complete.then_some(self.kept.as_slice()),
                 });
                 return Ok(Progress::Done);
             }
             _ => return Err(Failure::unexpected("extended query", tag)),
         };
         Ok(Progress::Continue)
+    }
+
+    fn completed(&mut self, command_tag: &[u8]) -> Step {
+        self.kept = command_tag.to_vec();
+        self.complete = true;
+        Step::Ready
     }
 
     /// The server has bound the statement, so it may have run some of it.
@@ -327,9 +341,7 @@ impl ExtendedQuery {
     fn shape(&mut self, columns: Option<RowDescription<'_>>, context: &mut Context) -> Step {
         context.described = columns.map_or(Vec::new(), |columns| columns.body().to_vec());
         context.events.push(Event::Shape {
-            parameters: ParameterDescription {
-                oids: &self.parameter_types,
-            },
+            parameters: ParameterDescription { oids: &self.kept },
             columns,
         });
         Step::Ready
@@ -339,26 +351,28 @@ impl ExtendedQuery {
         &mut self,
         columns: RowDescription<'_>,
         context: &mut Context,
-    ) -> Result<(), UnknownBinary> {
-        if let Some(format) = self.format {
-            self.sink.plan = Some(known_plan(self.shape, columns, format, context)?);
-        }
-        Ok(())
+    ) -> Result<bool, UnknownBinary> {
+        let Some(format) = self.format else {
+            return Ok(false);
+        };
+        let (plan, known) = known_plan(self.shape, columns, format, context)?;
+        self.sink.plan = Some(plan);
+        Ok(known)
     }
 }
 
-/// The plan for these columns of a shape: the one from before when they are equal.
+/// The plan for these columns of a shape, and whether it is the one from before, since they are equal.
 pub(super) fn known_plan(
     shape: u32,
     columns: RowDescription<'_>,
     format: RowForm,
     context: &mut Context,
-) -> Result<Rc<Plan>, UnknownBinary> {
+) -> Result<(Rc<Plan>, bool), UnknownBinary> {
     let Context {
         statements, types, ..
     } = context;
     if let Some(plan) = statements.plan(shape, columns.body(), format) {
-        return Ok(plan);
+        return Ok((plan, true));
     }
     let plan = Rc::new(new_plan(columns, format, types)?);
     let known = KnownPlan {
@@ -367,7 +381,7 @@ pub(super) fn known_plan(
         plan: Rc::clone(&plan),
     };
     statements.keep_plan(shape, known);
-    Ok(plan)
+    Ok((plan, false))
 }
 
 /// The encoders for these columns.

@@ -269,7 +269,7 @@ impl Connection {
     }
 
     /// Runs `sql`. `shape`: the caller's number for it, equal only for equal SQL and types; `parameters`: the middle of Bind;
-    /// `format`: `None` counts rows without encoding them.
+    /// `format`: `None` counts rows without encoding them. `columns_known`: the columns of the last `columns` event for the shape need no repeating.
     #[allow(
         clippy::too_many_arguments,
         reason = "it is one message's worth of arguments, and a struct would cross the boundary badly"
@@ -282,6 +282,7 @@ impl Connection {
         result_formats: &[u8],
         parameters: &[u8],
         format: Option<RowForm>,
+        columns_known: bool,
         caps: Caps,
     ) {
         let prelude = core::mem::take(&mut self.state.prelude);
@@ -293,6 +294,7 @@ impl Connection {
             result_formats,
             parameters,
             format,
+            columns_known,
         };
         self.operate(|flight, statements| {
             ExtendedQuery::execute(&request, RowSink::new(caps), flight, statements)

@@ -141,7 +141,7 @@ impl SimpleQuery {
                 if let Some(format) = self.format {
                     self.sink.plan = new_plan(columns, format, &context.types).ok().map(Rc::new);
                 }
-                context.events.push(Event::Columns { columns });
+                context.events.push(Event::Columns { shape: 0, columns });
                 Step::Rows
             }
             (Step::First | Step::Next | Step::Rows, M::CommandComplete { command_tag }) => {
@@ -186,6 +186,7 @@ impl SimpleQuery {
             (Step::Next | Step::Ready, M::ReadyForQuery { status }) => {
                 context.events.push(Event::Ready {
                     status: status.letter(),
+                    command_tag: None,
                 });
                 return Ok(Progress::Done);
             }

@@ -132,7 +132,10 @@ impl Startup {
             }
             (Step::Ready, M::ReadyForQuery { status }) => {
                 let status = status.letter();
-                context.events.push(Event::Ready { status });
+                context.events.push(Event::Ready {
+                    status,
+                    command_tag: None,
+                });
                 return Ok(Progress::Done);
             }
             _ => return Err(Failure::unexpected("startup", tag)),

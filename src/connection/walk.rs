@@ -527,6 +527,7 @@ fn execute(connection: &mut Connection) {
         &[],
         &[0, 0, 0, 0],
         Some(crate::encode::RowFormat::Ndjson.into()),
+        false,
         Caps::default(),
     );
 }
@@ -539,7 +540,7 @@ fn suspended() -> Connection {
         ..Caps::default()
     };
     let ndjson = Some(crate::encode::RowFormat::Ndjson.into());
-    connection.execute(1, "select n", &[], &[], &[0, 0, 0, 0], ndjson, caps);
+    connection.execute(1, "select n", &[], &[], &[0, 0, 0, 0], ndjson, false, caps);
     const FLIGHT: [&str; 6] = [
         "ParseComplete",
         "BindComplete",

@@ -299,6 +299,7 @@ fn row_option(word: &str, tokens: &mut Tokens<'_>, rows: &mut Rows) -> Result<()
         "csv" => rows.format = 6,
         "rename" => rows.format |= 0x400,
         "header" => rows.format |= 0x800,
+        "columns_known" => rows.format |= 0x2000,
         "field_bytes" => rows.caps.field_bytes = tokens.number()?,
         "truncate" => rows.caps.truncate = true,
         "fetch" => rows.caps.fetch = tokens.number()?,
@@ -372,6 +373,7 @@ impl Command {
                     formats,
                     parameters,
                     rows.form(),
+                    rows.format & 0x2000 != 0,
                     rows.caps,
                 );
             }

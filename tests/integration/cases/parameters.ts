@@ -69,6 +69,29 @@ export const parameters: Case[] = [
       }),
   },
   {
+    name: "parameters: every value for every type is stored by COPY as what the server makes of the literal",
+    only: "plain",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const binary = /^(bool|int\d|oid|float\d|numeric|text|varchar|bpchar|char|name|uuid|bytea|date|time|timestamp|timestamptz|json|jsonb)\b(?!range|multirange|\[\]\[)/;
+        for (const [index, [type, literal, ...values]] of MATRIX.entries()) {
+          await client.query(`create temp table p${index} (v ${type})`);
+          const table = t.pgz.sql.identifier(`p${index}`);
+          let stored = 0;
+          for (const value of [...values, null]) {
+            const refused = await client.copyFromRows(table, ["v"], [[value]]).then(() => undefined, (error: { code: string }) => error.code);
+            // Text in a spelling that only the server reads.
+            if (refused === undefined) stored++;
+            else t.assert.deepEqual([refused, typeof value, binary.test(type)], ["INVALID_PARAMETER", "string", true], `${type} ${literal} from ${String(value)}`);
+          }
+          t.assert.equal(stored >= Math.min(2, values.filter((value) => typeof value !== "string").length + 1), true, `${type} ${literal}`);
+          const { rows } = await client.query(`select v::text as given, '${literal.replaceAll("'", "''")}'::${type}::text as wanted from p${index} where v is not null`);
+          for (const { given, wanted } of rows) t.assert.equal(given, wanted, `${type} ${literal}`);
+          t.assert.equal(rows.length, stored - 1, type);
+        }
+      }),
+  },
+  {
     name: "parameters: composites as text or made of their attributes, enums, domains, and arrays of these",
     run: (t) =>
       withSchema(t, async (client, schema) => {

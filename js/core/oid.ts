@@ -20,6 +20,7 @@ export const DATE = 1082;
 export const TIME = 1083;
 export const TIMESTAMP = 1114;
 export const TIMESTAMPTZ = 1184;
+export const INTERVAL = 1186;
 export const NUMERIC = 1700;
 export const UUID = 2950;
 export const JSONB = 3802;

@@ -8,9 +8,9 @@
 import { UsageError } from "../errors.ts";
 import { writeBinary } from "./binary-values.ts";
 import { Block } from "./block.ts";
-import { elements, names } from "./element-types.ts";
+import { elements, names, parts } from "./element-types.ts";
 import { BOOL, BYTEA, FLOAT4, FLOAT8, INT2, INT4, INT8, OID } from "./oid.ts";
-import { arrayLiteral, checked, isBytes, textOf, type Where } from "./text-values.ts";
+import { arrayLiteral, textOf, type Where } from "./text-values.ts";
 
 export { binaryWriter, type BinaryWriter } from "./binary-values.ts";
 export { Block } from "./block.ts";
@@ -19,16 +19,7 @@ export type { Where } from "./text-values.ts";
 /**
  * The encoded block, valid until the next call.
  *
- * | type | takes |
- * |---|---|
- * | bool | boolean; text as bool's input |
- * | int2, int4, int8, oid | whole number, bigint, text of digits; a number beyond 2^53 is refused, it has lost digits already |
- * | float4, float8 | number; text or bigint as the server reads it |
- * | bytea | Uint8Array or another view, ArrayBuffer; text as bytea's input (`\x…`) |
- * | json, jsonb | text: JSON as it is; `sql.json(…)`; anything else through JSON.stringify. `null` is NULL, `"null"` is JSON's null |
- * | date, timestamp, timestamptz | Date, as ISO 8601 in UTC; text |
- * | arrays, and types unknown here (enums' arrays) | JavaScript array, nested for more dimensions (not in json[]); text as array literal |
- * | every other type | text, number, bigint, boolean, as the type's input text |
+ * What each type takes is the table of docs/queries.md.
  *
  * @throws UsageError `INVALID_QUERY` (another number of values), `TOO_MANY_PARAMETERS`, `INVALID_PARAMETER`,
  * `PARAMETER_OUT_OF_RANGE`, `PARAMETERS_TOO_LARGE`
@@ -72,10 +63,11 @@ export function appendParameters(block: Block, values: readonly unknown[], types
   }
 }
 
-/** Writes one value; returns whether in binary. */
-function append(block: Block, where: { readonly index: number; readonly type: number }, value: unknown): boolean {
+/** Writes one value; returns whether in binary. Text is left to the server, which knows more spellings, but for integers. */
+function append(block: Block, where: Where, value: unknown): boolean {
   const { type } = where;
-  const binary = value !== null && goesBinary(type, value);
+  const kind = BINARY[type];
+  const binary = value !== null && kind !== undefined && (kind === "" || kind === typeof value);
   if (value === null) block.null();
   else if (binary) writeBinary(block, where, type, value);
   else block.text(literal(where, value));
@@ -86,15 +78,7 @@ function append(block: Block, where: { readonly index: number; readonly type: nu
 export function literal(where: Where, value: unknown): string {
   const { type } = where;
   // An array for a type that is known here not to be one cannot be meant.
-  return checked(where, Array.isArray(value) && !names[type] ? arrayLiteral(where, elements[type] ?? 0, value, 1) : textOf(where, type, value));
-}
-
-/** Text that a type's own input reads is not read here, but for integers: the server knows more spellings. */
-function goesBinary(type: number, value: unknown): boolean {
-  if (type === BOOL) return typeof value === "boolean";
-  if (type === FLOAT4 || type === FLOAT8) return typeof value === "number";
-  if (type === BYTEA) return isBytes(value);
-  return BINARY.has(type);
+  return Array.isArray(value) && !names[type] && !parts[type] ? arrayLiteral(where, elements[type] ?? 0, value, 1) : textOf(where, type, value);
 }
 
 /**
@@ -112,10 +96,11 @@ export function checkCount({ length }: readonly unknown[]): void {
  */
 export function declaredTypes(types: Uint32Array): Uint32Array {
   let declared = declarations.get(types);
-  if (!declared) declarations.set(types, (declared = types.map((type) => (BINARY.has(type) ? type : 0))));
+  if (!declared) declarations.set(types, (declared = types.map((type) => (type in BINARY ? type : 0))));
   return declared;
 }
 
 const declarations = new WeakMap<Uint32Array, Uint32Array>();
 
-const BINARY = new Set([BOOL, BYTEA, INT8, INT2, INT4, OID, FLOAT4, FLOAT8]);
+/** With the kind of value that goes in binary. */
+const BINARY: Record<number, string> = { [BOOL]: "boolean", [BYTEA]: "object", [INT2]: "", [INT4]: "", [INT8]: "", [OID]: "", [FLOAT4]: "number", [FLOAT8]: "number" };

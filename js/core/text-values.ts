@@ -5,8 +5,8 @@
 
 import { UsageError, type Code } from "../errors.ts";
 import { isText, jsonTextOf } from "../text.ts";
-import { names } from "./element-types.ts";
-import { BOOL, BOX, BYTEA, DATE, FLOAT4, INT2, INT4, INT8, JSON_, JSONB, OID, TIMESTAMP, TIMESTAMPTZ } from "./oid.ts";
+import { names, parts } from "./element-types.ts";
+import { BOOL, BOX, BYTEA, DATE, FLOAT4, INT2, INT4, INT8, INTERVAL, JSON_, JSONB, OID, TIME, TIMESTAMP, TIMESTAMPTZ } from "./oid.ts";
 
 /** What an error names: the parameter, or what `what` says, and its declared type. */
 export interface Where {
@@ -23,15 +23,23 @@ export const integerRanges: Record<number, readonly [min: number | bigint, max: 
   [INT8]: [-(2n ** 63n), 2n ** 63n - 1n],
 };
 
-/** `value` in the input syntax of `type`, which is the parameter's or, inside an array, the element's. */
+/** `value` in the input syntax of `type`, which is the parameter's or, inside an array, the element's. Nothing in it would end it on the wire, or not arrive as it is. */
 export function textOf(where: Where, type: number, value: unknown): string {
+  const text = inputOf(where, type, value);
+  return isText(text) ? text : fail("INVALID_PARAMETER", `${named(where)} holds NUL or half a surrogate pair.`);
+}
+
+function inputOf(where: Where, type: number, value: unknown): string {
   const made = jsonTextOf(value);
   if (made !== undefined) return made;
-  if (type === JSON_ || type === JSONB) return json(where, value);
+  if (isJson(type)) return json(where, value);
   if (type in integerRanges) return String(integer(where, type, value));
   if (typeof value === "string") return value;
   if (type === BYTEA) return isBytes(value) ? hex(value) : wrong(where, value, "pass a Uint8Array");
-  if (type === DATE || type === TIMESTAMP || type === TIMESTAMPTZ) return value instanceof Date ? dateText(where, type, value) : wrong(where, value, "pass a Date or text");
+  const part = parts[type];
+  if (part) return parts[part] ? multirangeLiteral(where, part, value) : rangeLiteral(where, part, value);
+  const takes = times[type];
+  if (takes) return timeText(where, value, takes);
   const kind = typeof value;
   if (type === BOOL && kind !== "boolean") return wrong(where, value, "pass a boolean");
   if (type === FLOAT4 && kind === "number") return String(float4(where, value as number));
@@ -78,25 +86,64 @@ function json(where: Where, value: unknown): string {
   return text ?? wrong(where, value, "pass what JSON can hold");
 }
 
-/** ISO 8601 in UTC, with PostgreSQL's BC for the years before 1. */
-function dateText(where: Where, type: number, date: Date): string {
-  const year = date.getUTCFullYear();
-  if (Number.isNaN(year)) return wrong(where, date, "this Date is invalid");
-  // Behind the year: "-MM-DDTHH:MM:SS.sssZ". A timestamp without time zone has no place for the Z.
-  const rest = date.toISOString().slice(-20, type === DATE ? -14 : type === TIMESTAMP ? -1 : undefined);
+/** What else each type takes, known by its tag: a runtime may have Temporal from a library. A PlainDate is a timestamp, too. */
+const times: Record<number, string> = {
+  [DATE]: "Date or Temporal.PlainDate", [TIME]: "Temporal.PlainTime", [TIMESTAMP]: "Date or Temporal.PlainDateTime", [TIMESTAMPTZ]: "Date, Temporal.Instant or Temporal.ZonedDateTime",
+  [INTERVAL]: "Temporal.Duration",
+};
+
+/**
+ * ISO 8601, of a Date in UTC, as PostgreSQL reads it: with BC for the years before 1, and signs behind an interval's P. Whole, since a column may be a
+ * timestamptz by now.
+ */
+function timeText(where: Where, value: unknown, takes: string): string {
+  const tag = tagOf(value);
+  // An invalid Date has no text. A ZonedDateTime rounds its zone's offset to minutes where it had seconds.
+  const text = takes.includes(tag) && (tag === "Date" ? (value as Date).toJSON() : String((value as { toInstant?(): unknown }).toInstant?.() ?? value).replace(/\[.*/, ""));
+  if (!text) return wrong(where, value, `pass text, a valid ${takes}`);
+  if (text.startsWith("-P")) return text.slice(1).replace(/\d[\d.]*/g, "-$&");
+  const behindYear = text.indexOf("-", 1);
+  if (behindYear < 0) return text;
+  const year = parseInt(text);
+  const rest = text.slice(behindYear);
+  if (year < -4713 || (year === -4713 && rest < "-11-24")) return outOfRange(where, "there is no such time");
   return `${String(year > 0 ? year : 1 - year).padStart(4, "0")}${rest}${year > 0 ? "" : " BC"}`;
 }
 
+export const DIMENSIONS = "pass an array of at most 6 dimensions";
+
 /** `{"a",NULL,{"b"}}`; everything but NULL quoted, so that no content can mean anything else. */
 export function arrayLiteral(where: Where, element: number, array: readonly unknown[], depth: number): string {
-  if (depth > 6) return wrong(where, array, "arrays have at most 6 dimensions");
+  if (depth > 6) return wrong(where, array, DIMENSIONS);
   const items = Array.from(array, (item) => {
     if (item === null) return "NULL";
-    // In json[] an inner array is a JSON array: there is one dimension.
-    if (Array.isArray(item) && element !== JSON_ && element !== JSONB) return arrayLiteral(where, element, item, depth + 1);
-    return `"${textOf(where, element, item).replace(/["\\]/g, "\\$&")}"`;
+    // In json[] an inner array is a JSON array, and one of multiranges it is one of these: there is one dimension.
+    if (Array.isArray(item) && !isJson(element) && !parts[parts[element]!]) return arrayLiteral(where, element, item, depth + 1);
+    return quoted(textOf(where, element, item));
   });
   return `{${items.join(element === BOX ? ";" : ",")}}`;
+}
+
+/** `["1","10")`, of `{ lower, upper, bounds }`. A bound that is not mentioned may be a slip, so it is never taken for none. */
+function rangeLiteral(where: Where, part: number, value: unknown): string {
+  const { lower, upper, bounds = "[)", empty } = Object(value) as { lower?: unknown; upper?: unknown; bounds?: unknown; empty?: unknown };
+  if (empty === true) return "empty";
+  if (lower === undefined || upper === undefined || !/^[[(][\])]$/.test(String(bounds))) return wrong(where, value, "pass { lower, upper }");
+  const bound = (one: unknown) => (one === null ? "" : quoted(textOf(where, part, one)));
+  return `${(bounds as string)[0]}${bound(lower)},${bound(upper)}${(bounds as string)[1]}`;
+}
+
+function multirangeLiteral(where: Where, range: number, value: unknown): string {
+  if (!Array.isArray(value)) return wrong(where, value, "pass an array of ranges");
+  return `{${Array.from(value, (one) => textOf(where, range, one)).join()}}`;
+}
+
+function quoted(text: string): string {
+  return `"${text.replace(/["\\]/g, "\\$&")}"`;
+}
+
+export function isJson(type: number): boolean {
+  return type === JSON_ || type === JSONB;
 }
 
 export type Bytes = ArrayBuffer | ArrayBufferView;
@@ -115,18 +162,17 @@ function hex(value: Bytes): string {
   return text;
 }
 
-/** @throws UsageError `INVALID_PARAMETER` for what would end the text on the wire, or not arrive as it is. */
-export function checked(where: Where, text: string): string {
-  return isText(text) ? text : fail("INVALID_PARAMETER", `${named(where)} holds NUL or half a surrogate pair.`);
-}
-
 function named({ what = "Parameter $", index, type }: Where): string {
   return `${what}${index + 1} (${names[type] ?? `type OID ${type}`})`;
 }
 
 export function wrong(where: Where, value: unknown, advice: string): never {
-  const kind = Array.isArray(value) ? "array" : value instanceof Date ? "Date" : isBytes(value) ? "binary" : typeof value;
-  return fail("INVALID_PARAMETER", `${named(where)} cannot be made from this ${kind} value: ${value === undefined ? "pass null for NULL" : advice}.`);
+  return fail("INVALID_PARAMETER", `${named(where)} cannot be made from this ${tagOf(value)} value: ${value === undefined ? "pass null for NULL" : advice}.`);
+}
+
+/** `Undefined`, `Array`, `Temporal.Instant`. */
+function tagOf(value: unknown): string {
+  return Object.prototype.toString.call(value).slice(8, -1);
 }
 
 export function outOfRange(where: Where, why: string): never {

@@ -72,7 +72,7 @@ test("a writer names what it is told to, and NULL is NULL", () => {
   const write = binaryWriter(23)!;
   write(block, { index: 0, type: 23 }, null);
   expect(Buffer.from(block.bytes.subarray(0, block.length)).toString("hex")).toBe("ffffffff");
-  expect(() => write(block, { what: "Row 7, column ", index: 1, type: 23 }, 1.5)).toThrow("Row 7, column 2 (int4) cannot be made from this number value");
+  expect(() => write(block, { what: "Row 7, column ", index: 1, type: 23 }, 1.5)).toThrow("Row 7, column 2 (int4) cannot be made from this Number value");
   expect(block.length).toBe(4);
   expect(binaryWriter(600)).toBeUndefined();
 });
@@ -93,13 +93,57 @@ test.each<[name: string, type: number, value: unknown, encoded: string]>([
   ["bytea", 17, "\\x00", "text:\\x00"],
   ["json", 114, '{"a": 1}', 'text:{"a": 1}'], ["jsonb", 3802, { a: [1, null, "x"] }, 'text:{"a":[1,null,"x"]}'], ["jsonb", 3802, [1, [2]], "text:[1,[2]]"], ["jsonb", 3802, 5, "text:5"],
   ["jsonb", 3802, false, "text:false"], ["jsonb", 3802, 10n, "text:10"], ["json", 114, new Date(0), 'text:"1970-01-01T00:00:00.000Z"'], ["json", 114, { a: "\0\ud800" }, 'text:{"a":"\\u0000\\ud800"}'],
-  ["timestamptz", 1184, new Date(Date.UTC(2024, 1, 29, 12, 0, 0, 7)), "text:2024-02-29T12:00:00.007Z"], ["timestamp", 1114, new Date(0), "text:1970-01-01T00:00:00.000"],
-  ["date", 1082, new Date(Date.UTC(2024, 1, 29, 23)), "text:2024-02-29"], ["date", 1082, new Date("-000043-03-15T00:00:00Z"), "text:0044-03-15 BC"],
+  ["timestamptz", 1184, new Date(Date.UTC(2024, 1, 29, 12, 0, 0, 7)), "text:2024-02-29T12:00:00.007Z"], ["timestamp", 1114, new Date(0), "text:1970-01-01T00:00:00.000Z"],
+  ["date", 1082, new Date(Date.UTC(2024, 1, 29, 23)), "text:2024-02-29T23:00:00.000Z"], ["date", 1082, new Date("-000043-03-15T00:00:00Z"), "text:0044-03-15T00:00:00.000Z BC"],
   ["timestamptz", 1184, new Date("0000-01-01T00:00:00Z"), "text:0001-01-01T00:00:00.000Z BC"], ["timestamptz", 1184, new Date("+012345-01-01T00:00:00Z"), "text:12345-01-01T00:00:00.000Z"],
   ["timestamptz", 1184, "now", "text:now"], ["date", 1082, "infinity", "text:infinity"],
   ["uuid", 2950, "b0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "text:b0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"], ["interval", 1186, "1 day", "text:1 day"],
   ["an unknown type", 99_999, "happy", "text:happy"], ["an unknown type", 99_999, 5, "text:5"], ["a range", 3904, "[1,5)", "text:[1,5)"],
 ])("%s (%i) from %o", (_, type, value, encoded) => expect(one(type, value)).toBe(encoded));
+
+/** Temporal as far as it is looked at; the real one gives the same texts (tests/integration/cases/parameters.ts). */
+const temporal = (type: string, text: string, more = {}) => ({ [Symbol.toStringTag]: `Temporal.${type}`, toString: () => text, ...more });
+
+test.each<[name: string, type: number, value: unknown, encoded: string]>([
+  ["PlainDate", 1082, temporal("PlainDate", "2024-02-29"), "text:2024-02-29"], ["a calendar", 1082, temporal("PlainDate", "2024-02-29[u-ca=hebrew]"), "text:2024-02-29"],
+  ["PlainDate in timestamp", 1114, temporal("PlainDate", "2024-02-29"), "text:2024-02-29"], ["PlainTime", 1083, temporal("PlainTime", "12:30:00.123456789"), "text:12:30:00.123456789"],
+  ["PlainDateTime", 1114, temporal("PlainDateTime", "2024-02-29T12:30:00"), "text:2024-02-29T12:30:00"], ["a long year", 1114, temporal("PlainDateTime", "+012345-02-28T12:30:00"), "text:12345-02-28T12:30:00"],
+  ["before Christ", 1082, temporal("PlainDate", "-000043-03-15"), "text:0044-03-15 BC"], ["the first day", 1082, temporal("PlainDate", "-004713-11-24"), "text:4714-11-24 BC"],
+  ["Instant", 1184, temporal("Instant", "2024-02-29T12:00:00.5Z"), "text:2024-02-29T12:00:00.5Z"],
+  ["ZonedDateTime", 1184, temporal("ZonedDateTime", "1900-01-01T00:00:00+00:09[Europe/Paris]", { toInstant: () => temporal("Instant", "1899-12-31T23:50:39Z") }), "text:1899-12-31T23:50:39Z"],
+  ["ZonedDateTime without its instant", 1184, temporal("ZonedDateTime", "2024-02-29T12:00:00+01:00[Europe/Paris]"), "text:2024-02-29T12:00:00+01:00"],
+  ["Duration", 1186, temporal("Duration", "P1Y2M3W4DT5H6M7.89S"), "text:P1Y2M3W4DT5H6M7.89S"], ["a negative Duration", 1186, temporal("Duration", "-P1Y2DT0.5S"), "text:P-1Y-2DT-0.5S"],
+  ["Temporal in an array", 1182, [temporal("PlainDate", "2024-02-29"), null], 'text:{"2024-02-29",NULL}'], ["Temporal in json", 114, temporal("PlainDate", "", { toJSON: () => "2024-02-29" }), 'text:"2024-02-29"'],
+])("Temporal: %s", (_, type, value, encoded) => expect(one(type, value)).toBe(encoded));
+
+test.each<[name: string, type: number, value: unknown, encoded: string]>([
+  ["a range", 3904, { lower: 1, upper: 5 }, 'text:["1","5")'], ["no lower bound", 3926, { lower: null, upper: 5n, bounds: "(]" }, 'text:(,"5"]'], ["no bounds", 3906, { lower: null, upper: null, bounds: "()" }, "text:(,)"],
+  ["an empty one", 3904, { empty: true }, "text:empty"], ["of numeric", 3906, { lower: "1.50", upper: Infinity, bounds: "[]" }, 'text:["1.50","Infinity"]'],
+  ["of Dates", 3910, { lower: new Date(0), upper: null }, 'text:["1970-01-01T00:00:00.000Z",)'], ["of Temporal", 3912, { lower: temporal("PlainDate", "2024-02-29"), upper: "infinity" }, 'text:["2024-02-29","infinity")'],
+  ["quotes", 3908, { lower: 'a"\\,', upper: null }, 'text:["a\\"\\\\,",)'], ["a multirange", 4451, [{ lower: 1, upper: 2 }, "[5,6)", { empty: true }], 'text:{["1","2"),[5,6),empty}'],
+  ["an empty multirange", 4532, [], "text:{}"], ["an array of ranges", 3905, [{ lower: 1, upper: 5 }, null, "empty"], 'text:{"[\\"1\\",\\"5\\")",NULL,"empty"}'],
+])("ranges: %s", (_, type, value, encoded) => expect(one(type, value)).toBe(encoded));
+
+test.each<[type: number, values: unknown[], expected: string]>([
+  [1082, [temporal("PlainDateTime", "2024-02-29T12:00:00"), temporal("Instant", "2024-02-29T12:00:00Z"), temporal("PlainTime", "12:00")], "Temporal.PlainDate"],
+  [1083, [new Date(), temporal("PlainDateTime", "2024-02-29T12:00:00"), temporal("Instant", "2024-02-29T12:00:00Z"), 5], "Temporal.PlainTime"],
+  [1114, [temporal("Instant", "2024-02-29T12:00:00Z"), temporal("ZonedDateTime", "2024-02-29T12:00:00+01:00[Europe/Paris]"), 5], "Temporal.PlainDateTime"],
+  [1184, [temporal("PlainDateTime", "2024-02-29T12:00:00"), temporal("PlainDate", "2024-02-29"), { toString: () => "now" }], "Temporal.Instant"],
+  [1186, [5, {}, new Date(), temporal("PlainTime", "12:00")], "Temporal.Duration"], [25, [temporal("PlainDate", "2024-02-29")], "pass text"],
+  [3904, [{}, { lower: 1 }, { lower: 1, uper: 2 }, { lower: undefined, upper: 2 }, { lower: 1, upper: 2, bounds: "[[" }, { lower: 1, upper: 2, bounds: "" }, 5, [1, 2], { empty: 1 }], "{ lower, upper }"],
+  [3904, [{ lower: 1.5, upper: 2 }, { lower: [], upper: 2 }], "whole number"], [3912, [{ lower: new Date(NaN), upper: null }], "valid Date"], [3908, [{ lower: "\0", upper: null }], "NUL"],
+  [4451, [{ lower: 1, upper: 2 }, 5], "array of ranges"], [4451, [[null], [5], [[]]], "{ lower, upper }"],
+])("type %i refuses with advice (%#)", (type, values, expected) => {
+  for (const value of values) {
+    expect(why(type, value)).toMatch(/^INVALID_PARAMETER/);
+    if (value !== undefined) expect(why(type, value)).toContain(expected);
+  }
+});
+
+test.each<[type: number, value: unknown]>([
+  [1082, new Date("-004713-11-23T23:59:59Z")], [1184, new Date("-004713-11-23T23:59:59Z")], [1114, new Date(-8.64e15)], [1082, temporal("PlainDate", "-004713-11-23")], [1082, temporal("PlainDate", "-271821-04-19")],
+  [1185, [new Date(-8.64e15)]], [3912, { lower: temporal("PlainDate", "-004714-12-31"), upper: null }], [3904, { lower: 2 ** 31, upper: null }],
+])("PARAMETER_OUT_OF_RANGE before 4714-11-24 BC, and in a range (%#)", (type, value) => expect(why(type, value)).toMatch(/^PARAMETER_OUT_OF_RANGE/));
 
 test("null is NULL for every type", () => {
   for (const type of [16, 17, 20, 21, 23, 25, 26, 114, 700, 701, 1007, 1082, 3802, 99_999]) expect(one(type, null)).toBe("NULL");
@@ -136,7 +180,7 @@ describe("arrays", () => {
   test.each<[name: string, type: number, value: unknown, expected: string]>([
     ["an element out of range", 1007, [1, 2 ** 31], "PARAMETER_OUT_OF_RANGE: Parameter $1 (type OID 1007)"], ["undefined", 1007, [undefined], "INVALID_PARAMETER"],
     ["a hole", 1009, new Array(2), "INVALID_PARAMETER"], ["an object", 1009, [{}], "INVALID_PARAMETER"], ["NUL", 1009, ["\0"], "INVALID_PARAMETER"], ["half a pair", 1009, ["\ud800"], "INVALID_PARAMETER"],
-    ["bytes in text[]", 1009, [new Uint8Array(1)], "INVALID_PARAMETER"], ["seven dimensions", 1007, [[[[[[[1]]]]]]], "INVALID_PARAMETER: Parameter $1 (type OID 1007) cannot be made from this array value: arrays have at most 6"],
+    ["bytes in text[]", 1009, [new Uint8Array(1)], "INVALID_PARAMETER"], ["seven dimensions", 1007, [[[[[[[1]]]]]]], "INVALID_PARAMETER: Parameter $1 (type OID 1007) cannot be made from this Array value: pass an array of at most 6"],
     ["an array for int4", 23, [1], "INVALID_PARAMETER: Parameter $1 (int4)"], ["an array for text", 25, ["a"], "INVALID_PARAMETER: Parameter $1 (text)"], ["a typed array", 1007, Int32Array.of(1), "INVALID_PARAMETER"],
   ])("%s is refused", (_, type, value, expected) => expect(why(type, value)).toContain(expected));
 
@@ -184,7 +228,7 @@ test.each<[type: number, values: unknown[]]>([
 });
 
 test("the reasons say which parameter, and what to pass", () => {
-  expect(refused([1, undefined], [23, 23])).toContain("Parameter $2 (int4) cannot be made from this undefined value: pass null for NULL");
+  expect(refused([1, undefined], [23, 23])).toContain("Parameter $2 (int4) cannot be made from this Undefined value: pass null for NULL");
   expect(refused([{}], [99_999])).toContain("jsonb");
   expect(refused(["a", "b\0"], [25, 25])).toContain("Parameter $2 (text)");
 });

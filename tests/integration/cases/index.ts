@@ -9,6 +9,7 @@ import { cursor } from "./cursor.ts";
 import { formats } from "./formats.ts";
 import { listen } from "./listen.ts";
 import { observer } from "./observer.ts";
+import { parameters } from "./parameters.ts";
 import { query } from "./query.ts";
 import { rows } from "./rows.ts";
 import { seeds } from "./seeds.ts";
@@ -18,4 +19,4 @@ import { stream } from "./stream.ts";
 import { types } from "./types.ts";
 import { usage } from "./usage.ts";
 
-export const cases: Case[] = [...connecting, ...query, ...rows, ...stream, ...formats, ...cancel, ...caps, ...types, ...usage, ...observer, ...statements, ...cursor, ...transactions, ...batch, ...copy, ...listen, ...seeds];
+export const cases: Case[] = [...connecting, ...query, ...rows, ...stream, ...formats, ...cancel, ...caps, ...types, ...usage, ...observer, ...statements, ...cursor, ...transactions, ...batch, ...copy, ...listen, ...seeds, ...parameters];

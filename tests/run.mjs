@@ -20,7 +20,7 @@ const everywhere = ["tests/integration", "tests/faults"];
 const suites = {
   rust: { run: rust },
   lint: { needs: ["build"], run: lint },
-  node: { needs: ["build", "servers"], run: () => runVitest("node", [process.execPath], ["tests/unit", ...everywhere, "tests/packaging", "tests/demo", "tests/memory"]) },
+  node: { needs: ["build", "servers"], run: () => runVitest("node", [process.execPath], ["tests/unit", ...everywhere, "tests/packaging", "tests/demo", "tests/memory", "tests/poolers"]) },
   deno: { needs: ["build", "servers"], run: () => runVitest("deno", [bin("deno"), "run", "-A"], everywhere) },
   bun: { needs: ["build", "servers"], run: () => runVitest("bun", [bin("bun"), "--bun"], everywhere) },
   workerd: { needs: ["build", "servers"], run: () => runVitest("workerd", [process.execPath], ["tests/workerd"]) },

@@ -75,7 +75,8 @@ async function foreign(databaseUrl) {
   };
 }
 
-function logFile(name) {
+/** An empty log of that name under .cache/logs. */
+export function logFile(name) {
   const file = path.join(cache, "logs", `${name}.log`);
   mkdirSync(path.dirname(file), { recursive: true });
   rmSync(file, { force: true });

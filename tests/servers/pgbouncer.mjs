@@ -1,5 +1,8 @@
 // Starts PgBouncer (Debian's package; its system service is not used) in transaction mode in front of one of our servers.
-// Logs in with the roles' plain passwords from its own user list, offers TLS with the same certificate, and pools 8 connections.
+// Logs in with the roles' plain passwords from its own user list and offers TLS with the same certificate. Its pool is small, so that clients
+// share and change server connections all the time. It refuses to run as root and is started as the servers are: as another user then.
+//
+// ignore_startup_parameters is what PgBouncer's manual recommends for other drivers; ours sends nothing that it would refuse.
 import { chmodSync, copyFileSync, existsSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import path from "node:path";
@@ -10,9 +13,9 @@ import { freePort, pause, supervise } from "./supervise.mjs";
 
 const program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer", "/usr/local/bin/pgbouncer"].find((file) => existsSync(file));
 
-/** A descriptor like the server's, named `pgbouncer`. */
-export async function startPgBouncer({ server, log }) {
-  if (program === undefined) throw new Error("PgBouncer is not installed: apt-get install pgbouncer");
+/** A descriptor like the server's, named `pgbouncer`. `poolSize`: server connections for each user; `settings`: more lines of `[pgbouncer]`. */
+export async function startPgBouncer({ server, log, poolSize = 4, settings = "" }) {
+  if (program === undefined) throw new Error("PgBouncer is not installed: scripts/setup does that, or apt-get install pgbouncer");
   const folder = scratch("pgbouncer");
   const port = await freePort();
   const { server: own, ca } = certificates();
@@ -35,12 +38,13 @@ unix_socket_dir =
 auth_type = scram-sha-256
 auth_file = ${users}
 pool_mode = transaction
-default_pool_size = 8
+default_pool_size = ${poolSize}
 max_client_conn = 500
 ignore_startup_parameters = extra_float_digits
 client_tls_sslmode = allow
 client_tls_cert_file = ${file("server.crt", own.certificate)}
 client_tls_key_file = ${file("server.key", own.key)}
+${settings}
 `);
   const process = await supervise({ command: [program, configuration], signal: "TERM", folder, log, identity });
   for (const deadline = Date.now() + 10_000; !(await listens(port)); await pause(20)) {

@@ -1,0 +1,32 @@
+// What the pooler tests share in Node: the servers, the seed, and the tenants' tables, made and dropped on the server itself.
+import type * as pgz from "../../js/index.ts";
+import type { Server } from "../integration/context.ts";
+import { testServers } from "../integration/servers.ts";
+import { createTenant, schemaOf, type Load } from "./workload.ts";
+
+export const TENANTS = 20;
+
+/** Repeats an order when PGZ_SEED is set; each failure names it. */
+export const seed = Number(process.env["PGZ_SEED"] ?? Math.floor(Math.random() * 1e6));
+
+const { servers, pgbouncer: found } = testServers();
+if (found === undefined) throw new Error("PgBouncer was not started: run the tests with `node tests/run.mjs`");
+export const pgbouncer: Server = found;
+/** The server behind it. */
+export const direct: Server = servers.find(({ own }) => own)!;
+
+export const driver = (await import("../../dist/node.js" as string)) as typeof pgz;
+
+export const plain = (server: Server): pgz.Options & { connectionString: string } => ({ connectionString: server.url, sslmode: "disable" });
+
+export async function withTenants<T>(load: Load, lanes: number, work: () => Promise<T>): Promise<T> {
+  const admin = await driver.connect(plain(direct));
+  const numbers = Array.from({ length: TENANTS }, (_, number) => number);
+  try {
+    await admin.simple(numbers.map((number) => createTenant(load, number, lanes)).join("\n"));
+    return await work();
+  } finally {
+    for (const number of numbers) await admin.exec(`drop schema if exists ${schemaOf(load, number)} cascade`);
+    await admin.close();
+  }
+}

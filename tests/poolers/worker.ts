@@ -1,0 +1,29 @@
+// The tenants' workload in a Worker whose Hyperdrive binding leads to PgBouncer: one lane of one tenant per request, as an application's requests would be.
+//   POST { load, number, lane, prepare }  ->  Outcome
+//   GET                                   ->  whether the binding is a link that never leaves the runtime
+import * as pgz from "pgz-edge";
+import { connectRecognised, runLane, type Load } from "./workload.ts";
+
+export interface Task {
+  load: Load;
+  number: number;
+  lane: number;
+  prepare: "auto" | "unnamed";
+}
+
+const driver = pgz as unknown as typeof import("../../js/index.ts");
+
+export default {
+  async fetch(request: Request, env: { HYPERDRIVE: { connectionString: string; host: string } }): Promise<Response> {
+    if (request.method === "GET") return Response.json({ local: env.HYPERDRIVE.host.endsWith(".hyperdrive.local") });
+    const { load, number, lane, prepare } = (await request.json()) as Task;
+    const connect = () =>
+      connectRecognised(async (observer) => {
+        const client = driver.createClient(env.HYPERDRIVE, { prepare, observer });
+        // It leaves with the last message of authentication, since the binding's link is local: before the driver can tell that it is behind a pooler.
+        await client.query("select 1 as early");
+        return client;
+      });
+    return Response.json(await runLane(driver, connect, load, number, lane));
+  },
+};

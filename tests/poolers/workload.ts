@@ -1,0 +1,165 @@
+// What tenants do behind a pooler, and how it is checked: 50 statements of their own that come again and again, and jobs (transactions, batches, COPY,
+// cursors, streams that are left, errors) between them, in a random order that a seed repeats. Written once for Node and for a Worker, so it
+// uses web standards and nothing of a runtime.
+//
+// Every answer names its tenant and lane or depends on them, so a statement, row or transaction of somebody else is a wrong result.
+import type * as pgz from "../../js/index.ts";
+import { assert, AssertionError } from "../integration/assert.ts";
+import { jobs } from "./jobs.ts";
+import { statements } from "./statements.ts";
+
+export type Client = pgz.Client;
+/** What runs statements: a client, or a transaction of it. */
+export type Caller = pgz.Client | pgz.Transaction;
+
+/** One client's share of a tenant: what it may rely on, since nobody else changes the rows of its lane. */
+export interface Tenant {
+  number: number;
+  lane: number;
+  /** The tenant's tables: see `createTenants`. */
+  schema: string;
+  sql: typeof pgz.sql;
+  /** 0 to below `below`, from the seed. */
+  random(below: number): number;
+  /** Notes in the ledger that were committed by this lane. */
+  notes: number;
+  /** Increments of each statement's counter. */
+  counted: Map<number, number>;
+}
+
+/** Something that a tenant does now and then. Throws an AssertionError when a result is wrong; anything else that it throws is a failure. */
+export interface Job {
+  name: string;
+  run(client: Client, tenant: Tenant): Promise<void>;
+}
+
+/** One of a tenant's 50 statements; also inside a transaction when it changes nothing. */
+export interface Statement {
+  changes: boolean;
+  run(caller: Caller, tenant: Tenant): Promise<void>;
+}
+
+export interface Load {
+  /** Prefix of the tenants' schemas. */
+  prefix: string;
+  seed: number;
+  /** How often each statement runs in each lane. */
+  repeat: number;
+  /** How often each job does. */
+  jobs: number;
+}
+
+export interface Outcome {
+  done: number;
+  /** Results that were not the expected ones. */
+  wrong: string[];
+  /** Calls that failed and should not have. */
+  failed: string[];
+}
+
+export const schemaOf = ({ prefix }: Load, tenant: number) => `${prefix}_${tenant}`;
+
+/** Tables of one tenant, with what only that tenant has in them. */
+export function createTenant(load: Load, number: number, lanes: number): string {
+  const schema = schemaOf(load, number);
+  return `
+    create schema ${schema};
+    create type ${schema}.mood as enum ('calm', 'tenant ${number}');
+    create table ${schema}.items (id int4 primary key, tenant int4 not null, label text not null, mood ${schema}.mood not null);
+    insert into ${schema}.items select id, ${number}, 'item ' || id || ' of ${number}', (enum_range(null::${schema}.mood))[1 + id % 2] from generate_series(1, 200) id;
+    create table ${schema}.counters (lane int4, statement int4, n int4 not null default 0, primary key (lane, statement));
+    insert into ${schema}.counters select lane, statement from generate_series(0, ${lanes - 1}) lane, generate_series(0, 49) statement;
+    create table ${schema}.ledger (lane int4, note text, unique (lane, note));
+    create table ${schema}.bulk (lane int4, id int4, label text);`;
+}
+
+/** One lane's whole day: every statement `repeat` times, every job `jobs` times, shuffled. Never rejects. */
+export async function runLane(driver: typeof pgz, connect: () => Promise<Client>, load: Load, number: number, lane: number): Promise<Outcome> {
+  const random = generator(load.seed * 1_000 + number * 10 + lane);
+  const tenant: Tenant = { number, lane, schema: schemaOf(load, number), sql: driver.sql, random, notes: 0, counted: new Map() };
+  const own = statements(tenant);
+  const steps: [name: string, run: (client: Client) => Promise<void>][] = [];
+  own.forEach(({ run }, index) => {
+    for (let n = 0; n < load.repeat; n++) steps.push([`statement ${index}`, (client) => run(client, tenant)]);
+  });
+  const reading = own.filter(({ changes }) => !changes);
+  for (const { name, run } of jobs(reading)) {
+    for (let n = 0; n < load.jobs; n++) steps.push([name, (client) => run(client, tenant)]);
+  }
+  shuffle(steps, random);
+  steps.push(["ledger", (client) => checkLedger(client, tenant)]);
+
+  const outcome: Outcome = { done: 0, wrong: [], failed: [] };
+  const attempt = async (name: string, work: () => Promise<void>) => {
+    try {
+      await work();
+      outcome.done++;
+    } catch (error) {
+      const where = `tenant ${number} lane ${lane} ${name}: `;
+      if (error instanceof AssertionError) outcome.wrong.push(where + error.message.slice(0, 500));
+      else outcome.failed.push(`${where}${(error as { code?: string }).code} ${String(error).slice(0, 300)}`);
+    }
+  };
+  let client: Client | undefined;
+  await attempt("connect", async () => void (client = await connect()));
+  for (const [name, run] of steps) {
+    if (!client) break;
+    const running = client;
+    await attempt(name, () => run(running));
+    if (client.stats().state !== "closed") continue;
+    client = undefined;
+    await attempt("connect again", async () => void (client = await connect()));
+  }
+  await client?.close();
+  return outcome;
+}
+
+/** Nothing is lost, nothing is there twice, and nothing is somebody else's. */
+async function checkLedger(client: Client, { lane, schema, sql, notes, counted }: Tenant): Promise<void> {
+  const ledger = sql.identifier(schema, "ledger");
+  const { rows } = await client.query(sql`select count(*)::int4 as n from ${ledger} where lane = ${lane}`);
+  assert.deepEqual(rows, [{ n: notes }], "notes in the ledger");
+  const counters = sql.identifier(schema, "counters");
+  const found = await client.query<[number, number]>(sql`select statement, n from ${counters} where lane = ${lane} and n > 0 order by statement`, { rowMode: "array" });
+  assert.deepEqual(found.rows, [...counted].sort(([a], [b]) => a - b), "counters");
+}
+
+/** How many steps a lane has, connecting and the look at the ledger included. */
+export function stepsOf({ repeat, jobs: times }: Load): number {
+  return 50 * repeat + jobs([]).length * times + 2;
+}
+
+/**
+ * A client that can tell that it is behind a pooler. The driver takes a process id above 2^22 for a pooler's, and one in 1024 of PgBouncer's is
+ * not: then a name may be missing inside a transaction, which docs/poolers.md says. Such a connection is made again, so that chance decides no test.
+ */
+export async function connectRecognised(connect: (observer: pgz.Observer) => Promise<Client>): Promise<Client> {
+  for (;;) {
+    let seen = 0;
+    const client = await connect({ onConnect: ({ processId = 0 }) => void (seen = processId) });
+    if (seen > 2 ** 22) return client;
+    await client.close();
+  }
+}
+
+export function sum(outcomes: readonly Outcome[]): Outcome {
+  return { done: outcomes.reduce((all, { done }) => all + done, 0), wrong: outcomes.flatMap(({ wrong }) => wrong), failed: outcomes.flatMap(({ failed }) => failed) };
+}
+
+/** A small generator of numbers: the same for the same seed everywhere (xorshift, 32 bits). */
+function generator(seed: number): (below: number) => number {
+  let state = (Math.imul(seed, 2654435761) ^ 0x9e3779b9) | 1;
+  return (below) => {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    return (state >>> 0) % below;
+  };
+}
+
+function shuffle(list: unknown[], random: (below: number) => number): void {
+  for (let at = list.length - 1; at > 0; at--) {
+    const other = random(at + 1);
+    [list[at], list[other]] = [list[other], list[at]];
+  }
+}

@@ -20,7 +20,7 @@ import { resultStream } from "./core/result-stream.ts";
 import { runtime, type ByteChannel } from "./core/runtime.ts";
 import { ToonDocument } from "./core/toon.ts";
 import { RowQueue, Rows } from "./core/rows.ts";
-import { begun, describe, execute, knowsNames, learnHere, shapesOf } from "./core/statement.ts";
+import { begun, describe, execute, isStale, knowsNames, learnHere, shapesOf } from "./core/statement.ts";
 import { Observation, type Observer } from "./observer.ts";
 import { Prepared } from "./prepared.ts";
 import { plainText, sql, toQuery, type Query, type QueryInput } from "./sql.ts";
@@ -306,7 +306,10 @@ export abstract class Calls {
     const { text, values } = toQuery(input);
     if (values.length) throw new UsageError("INVALID_QUERY", "prepare takes a text with $1, $2 …; the values come with each run.");
     return this.run(text, options, async (call: Call<Prepared<Row>>, connection) => {
-      const shape = (await shapesOf(call, connection, [text], true))?.found.get(text);
+      const learn = async () => (await shapesOf(call, connection, [text], true))?.found.get(text);
+      let shape = await learn();
+      // Its name was lost; the second time there is none.
+      if (isStale(shape) && connection.transactionStatus === "I") shape = await learn();
       if (shape instanceof PgzError) throw shape;
       if (shape) call.succeed(new Prepared<Row>(text, { parameterTypes: [...shape.parameterTypes], fields: shape.columns }, this, () => connection.forget(shape.id)));
     });
@@ -426,7 +429,8 @@ export abstract class Calls {
 
   /** How the call's rows become JavaScript values. */
   #values(options: QueryOptions): [form: ValueForm, mode: RowMode] {
-    return [valueForm(this.config, options), oneOf("object", "array")(options.rowMode ?? "object", "rowMode")];
+    const { rowMode } = options;
+    return [valueForm(this.config, options), rowMode === undefined ? "object" : oneOf("object", "array")(rowMode, "rowMode")];
   }
 
   /** One call's turn: behind those before it, on the connection, until the connection is free again. */

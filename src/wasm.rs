@@ -120,8 +120,13 @@ impl CoreConnection {
         self.inner.rows_taken();
     }
 
-    pub fn next_event(&mut self) -> Option<Vec<u8>> {
-        self.inner.next_event()
+    pub fn take_events(&mut self) -> Vec<u8> {
+        let mut events = self.inner.next_event().unwrap_or_default();
+        while let Some(event) = self.inner.next_event() {
+            events.push(b'\n');
+            events.extend_from_slice(&event);
+        }
+        events
     }
 
     pub fn describe(&mut self, sql: &str, shape: u32) -> u32 {

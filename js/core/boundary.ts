@@ -97,8 +97,8 @@ export interface CoreConnection {
   rows_pointer(): number;
   rows_length(): number;
   rows_taken(): void;
-  /** No bytes: there is none. */
-  next_event(): Uint8Array;
+  /** All that wait, one per line. */
+  take_events(): Uint8Array;
   /** `shapeId`: the statement stays prepared for it; 0: for none. */
   describe(sql: string, shapeId: number): number;
   /** All types of the database that it is to know: src/types/catalog.rs says how. */
@@ -145,6 +145,12 @@ export interface Instance {
   /** Frees the core's object, which nobody calls any more. */
   release(core: Core, handle: CoreConnection): void;
 }
+
+const takeEvents = (handle: CoreConnection) => handle.take_events();
+const takeOutput = (handle: CoreConnection) => handle.take_output();
+const rowsLength = (handle: CoreConnection) => handle.rows_length();
+const rowsPointer = (handle: CoreConnection) => handle.rows_pointer();
+const rowsTaken = (handle: CoreConnection) => handle.rows_taken();
 
 /** The server's text need not be UTF-8; what is none shows as U+FFFD. */
 const utf8 = new TextDecoder();
@@ -195,21 +201,23 @@ export class Core {
   }
 
   takeOutput(): Uint8Array {
-    const bytes = this.call((handle) => handle.take_output());
+    const bytes = this.call(takeOutput);
     this.stats.copiedBytes += bytes.length;
     return bytes;
   }
 
-  nextEvent(): Event | undefined {
-    const json = this.call((handle) => handle.next_event());
-    return json.length ? (JSON.parse(utf8.decode(json)) as Event) : undefined;
+  /** Those that wait, oldest first. */
+  takeEvents(): Event[] {
+    const lines = utf8.decode(this.call(takeEvents));
+    // No line of JSON has a newline within.
+    return lines.length ? (JSON.parse(`[${lines.replaceAll("\n", ",")}]`) as Event[]) : [];
   }
 
   /** Lends the waiting rows to `use`, as a view that is valid until it returns, and drops them. */
   takeRows(use: (view: Uint8Array) => void): void {
-    const length = this.call((handle) => handle.rows_length());
+    const length = this.call(rowsLength);
     if (length === 0) return;
-    const pointer = this.call((handle) => handle.rows_pointer());
+    const pointer = this.call(rowsPointer);
     try {
       use(new Uint8Array(this.#instance.memory.buffer, pointer, length));
     } finally {
@@ -218,7 +226,7 @@ export class Core {
   }
 
   dropRows(): void {
-    this.call((handle) => handle.rows_taken());
+    this.call(rowsTaken);
   }
 
   /** Gives the wasm memory back. May be called at any time, again too. */

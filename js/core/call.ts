@@ -14,7 +14,7 @@ export interface Outcome {
   readonly rows: number | null;
   readonly bytes: number;
   readonly command: string;
-  readonly error?: PgzError;
+  readonly error?: PgzError | undefined;
 }
 
 export class Call<T> {
@@ -47,7 +47,8 @@ export class Call<T> {
       this.#reject = reject;
     });
     const timer = timeout ? setTimeout(() => this.interrupt((facts) => new TimeoutError("QUERY_TIMEOUT", `The call took longer than ${timeout} ms (timeout).`, facts)), timeout) : undefined;
-    const stops = signals.map((signal) => onAbort(signal, () => this.interrupt((facts) => new AbortError(signal?.reason, facts))));
+    const given = signals.filter((signal): signal is AbortSignal => signal !== undefined);
+    const stops = given.map((signal) => onAbort(signal, () => this.interrupt((facts) => new AbortError(signal.reason, facts))));
     this.#release = () => {
       clearTimeout(timer);
       for (const stop of stops) stop();
@@ -96,7 +97,8 @@ export class Call<T> {
   #finish(error?: PgzError): void {
     this.finished = true;
     this.#release?.();
-    this.#ended({ ...this.#outcome(), command: (!error && this.operation?.command) || "", ...(error && { error }) });
+    const { rows, bytes } = this.#outcome();
+    this.#ended({ rows, bytes, command: (!error && this.operation?.command) || "", error });
   }
 
   /** So far. */

@@ -17,8 +17,8 @@ import { serverKey } from "./shapes.ts";
 
 /** From an abort to the next ReadyForQuery, and to the end of the cancel socket; after that the connection is in doubt. */
 const CANCEL_DEADLINE = 2_000;
-/** Until the next cancel of several transactions. */
-const CANCEL_AGAIN = 20;
+/** Until the next cancel, of several transactions and of one. */
+const CANCEL_NEXT = 20, CANCEL_AGAIN = 300;
 /** Shapes whose columns are kept. */
 const MOST_COLUMNS = 1_000;
 /** For Terminate to leave. `close()` promises less than a second in all. */
@@ -208,7 +208,10 @@ export class Connection {
   }
 
   #events(): void {
-    for (let event; !this.closed && (event = this.core.nextEvent()); ) this.#event(event);
+    for (const event of this.core.takeEvents()) {
+      if (this.closed) return;
+      this.#event(event);
+    }
   }
 
   #command(command: (handle: CoreConnection) => number): void {
@@ -450,8 +453,10 @@ export class Connection {
     };
     // An early query can be abandoned before BackendKeyData has come.
     let over = !cancel || (await this.startup.done.then(() => sendCancelRequest(this.#link, key, giveUp.signal)).catch(() => true));
-    while (cancel && operation.sink.isolated && !operation.ended && !this.closed) {
-      await within(CANCEL_AGAIN, ended);
+    // A batch of several transactions goes on behind a cancel, and a pooler may have dropped one for a client that waited for a server.
+    while (cancel && !operation.ended && !this.closed) {
+      await within(operation.sink.isolated ? CANCEL_NEXT : CANCEL_AGAIN, ended);
+      if (operation.ended || this.closed) break;
       over = (await sendCancelRequest(this.#link, key, giveUp.signal).catch(() => true)) && over;
     }
     await ended;

@@ -8,7 +8,7 @@ import { UsageError } from "../errors.ts";
 import type { Column } from "./boundary.ts";
 import { SAME, type Definition } from "./catalog.ts";
 import { each, type CopyProgress, type CopyTarget } from "./copy.ts";
-import { binaryWriter, Block, literal, type BinaryWriter } from "./parameters.ts";
+import { binaryWriter, Block, literal, type BinaryWriter, type Where } from "./parameters.ts";
 
 /** A row by position, or by the columns' names. */
 export type CopyRow = readonly unknown[] | Readonly<Record<string, unknown>>;
@@ -23,12 +23,14 @@ export class RowWriter {
   readonly #columns: readonly Column[];
   readonly #names: readonly string[];
   readonly #writers: readonly (BinaryWriter | undefined)[];
+  readonly #where: readonly Where[];
   readonly #block = new Block();
   #rows = 0;
 
   /** `names`: the columns' in rows that are objects. `types`: what the database's own are made of. */
   constructor(columns: readonly Column[], names: readonly string[], types: readonly Definition[]) {
     this.#columns = columns;
+    this.#where = columns.map(({ typeOid }, index) => ({ index, type: typeOid, what: "Column " }));
     this.#names = names;
     // An enum's binary form is its label, as text's.
     const formOf = ({ typeOid }: Column) => types.find(({ oid, code }) => oid === typeOid && code === SAME)?.of ?? typeOid;
@@ -63,7 +65,6 @@ export class RowWriter {
       if (this.format === "binary") this.#binary(values);
       else this.#text(values);
     } catch (error) {
-      // What is wrong is named by the parameter's number; here it is the column's.
       throw Object.assign(error as Error, { row: this.#rows });
     }
     this.#rows++;
@@ -73,13 +74,13 @@ export class RowWriter {
     const block = this.#block;
     const at = block.reserve(2);
     block.view.setInt16(at, values.length);
-    for (let index = 0; index < values.length; index++) this.#writers[index]!(block, { index, type: this.#columns[index]!.typeOid }, values[index]);
+    for (let index = 0; index < values.length; index++) this.#writers[index]!(block, this.#where[index]!, values[index]);
   }
 
   #text(values: readonly unknown[]): void {
     const cells = values.map((value, index) => {
       if (value === null) return "\\N";
-      return literal({ index, type: this.#columns[index]!.typeOid }, value).replace(/[\b\f\n\r\t\v\\]/g, (found) => ESCAPES[found]!);
+      return literal(this.#where[index]!, value).replace(/[\b\f\n\r\t\v\\]/g, (found) => ESCAPES[found]!);
     });
     this.#raw(`${cells.join("\t")}\n`, true);
   }

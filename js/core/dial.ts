@@ -54,7 +54,7 @@ async function acceptsTls(socket: Socket, core: Core): Promise<boolean> {
   await socket.write(core.takeOutput());
   const chunk = await socket.read();
   if (chunk) core.receive(chunk);
-  const event = core.nextEvent();
+  const event = core.takeEvents()[0];
   if (event?.kind === "tls") return event.accepted;
   throw event?.kind === "failure" ? fromFailure(event, { retryable: true }) : connectionLost("the server did not answer SSLRequest", { retryable: true }, "tls");
 }

@@ -1,7 +1,7 @@
 // wasm-bindgen's calling convention from JavaScript's side: an instance of the module, whose exports become methods that take and
 // give JavaScript's values. docs/decisions/0009 says why the generated glue is not used, and what holds this to the generated wasm.
 //
-// Knows how values cross, and no call by name. Every view is made anew: wasm memory moves when it grows. Must not know traps or
+// Knows how values cross, and no call by name. A view is made anew when wasm memory has grown, which moves it. Must not know traps or
 // who owns an object.
 import type { CoreConnection } from "./boundary.ts";
 
@@ -25,6 +25,7 @@ const encoder = new TextEncoder();
 export class Glue {
   readonly memory: WebAssembly.Memory;
   readonly #exports: Exports;
+  #view = new Uint8Array();
   /** What the objects inherit: one method per export. */
   readonly #calls: Record<string, unknown> = {};
 
@@ -36,11 +37,15 @@ export class Glue {
     this.#exports = exports as unknown as Exports;
     this.memory = this.#exports.memory;
     this.#exports.__wbindgen_start();
-    const cross = (call: Export, pointer: number, given: Argument[]) => this.#result(call(pointer, ...this.#lowered(given)));
+    const result = (value: ReturnType<Export>) => this.#result(value);
+    const lowered = (given: Argument[]) => this.#lowered(given);
     for (const [name, call] of Object.entries(exports as unknown as Record<string, Export>)) {
       if (!name.startsWith(PREFIX)) continue;
-      this.#calls[name.slice(PREFIX.length)] = function (this: CoreConnection, ...given: Argument[]) {
-        return cross(call, this.pointer, given);
+      // Five of the calls of every chunk take nothing or a number.
+      this.#calls[name.slice(PREFIX.length)] = function (this: CoreConnection, first?: Argument, ...rest: Argument[]) {
+        if (call.length === 1) return result(call(this.pointer));
+        if (call.length === 2) return result(call(this.pointer, Number(first)));
+        return result(call(this.pointer, ...lowered([first, ...rest])));
       };
     }
   }
@@ -54,14 +59,21 @@ export class Glue {
     this.#exports.__wbg_coreconnection_free(pointer, 0);
   }
 
+  /** All of wasm memory; made anew when it has grown, which detaches what looked at it before. */
+  #bytes(): Uint8Array {
+    if (!this.#view.length) this.#view = new Uint8Array(this.memory.buffer);
+    return this.#view;
+  }
+
   #lowered(given: readonly Argument[]): number[] {
     const numbers: number[] = [];
     for (const value of given) {
       if (value === undefined) numbers.push(0, 0);
       else if (typeof value === "object" || typeof value === "string") {
-        const { buffer, byteOffset, byteLength, length, BYTES_PER_ELEMENT } = typeof value === "string" ? encoder.encode(value) : value;
+        const array = typeof value === "string" ? encoder.encode(value) : value;
+        const { byteLength, length, BYTES_PER_ELEMENT } = array;
         const pointer = this.#exports.__wbindgen_malloc(byteLength, BYTES_PER_ELEMENT) >>> 0;
-        new Uint8Array(this.memory.buffer, pointer).set(new Uint8Array(buffer, byteOffset, byteLength));
+        this.#bytes().set(array instanceof Uint8Array ? array : new Uint8Array(array.buffer, array.byteOffset, byteLength), pointer);
         numbers.push(pointer, length);
       } else numbers.push(Number(value));
     }
@@ -72,7 +84,8 @@ export class Glue {
   #result(result: ReturnType<Export>): number | Uint8Array | undefined {
     if (typeof result !== "object") return result && result >>> 0;
     const [pointer, length] = result;
-    const bytes = new Uint8Array(this.memory.buffer, pointer >>> 0, length).slice();
+    const start = pointer >>> 0;
+    const bytes = this.#bytes().slice(start, start + length);
     this.#exports.__wbindgen_free(pointer, length, 1);
     return bytes;
   }

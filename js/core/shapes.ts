@@ -55,6 +55,9 @@ export class ShapeCache {
   readonly #limit: number;
   readonly #maxCharacters: number;
   #characters = 0;
+  /** The one that was asked for last, unless one has been removed or put since. */
+  #last: Shape | undefined;
+  #lastServer = "";
 
   constructor(limit = 1_000, maxCharacters = 4 << 20) {
     this.#limit = limit;
@@ -66,11 +69,15 @@ export class ShapeCache {
   }
 
   get(server: string, sql: string): Shape | undefined {
+    // Mostly the same as the last time: then its place is the right one, too.
+    if (this.#last?.sql === sql && this.#lastServer === server) return this.#last;
     const key = keyOf(server, sql);
     const shape = this.#shapes.get(key);
     if (shape === undefined) return undefined;
     this.#shapes.delete(key);
     this.#shapes.set(key, shape);
+    this.#last = shape;
+    this.#lastServer = server;
     return shape;
   }
 
@@ -79,6 +86,7 @@ export class ShapeCache {
     const known = this.get(server, sql);
     if (known && same(known, learned)) return known;
     this.forget(server, sql);
+    this.#last = undefined;
     const { parameterTypes, resultFormats, columns, types = [] } = learned;
     // Elsewhere a statement of that number has other types.
     const shape = Object.freeze({ id: known ? newShapeId() : id, sql, parameterTypes: Uint32Array.from(parameterTypes), resultFormats: Uint8Array.from(resultFormats), columns, types });
@@ -98,6 +106,7 @@ export class ShapeCache {
   }
 
   #remove(key: string): void {
+    this.#last = undefined;
     if (this.#shapes.delete(key)) this.#characters -= key.length;
   }
 }

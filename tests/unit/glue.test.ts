@@ -30,7 +30,7 @@ test.each(["", "plain", "äöü€𝄞", "x".repeat(100_000), "€".repeat(100_0
   expect(core.start(196608, `user\0${value}\0`, undefined, "", 0, 1, 1) & OUTPUT).toBe(OUTPUT);
   expect(text.decode(core.take_output())).toContain(`user\0${value}\0`);
   expect(core.take_output()).toEqual(new Uint8Array(0));
-  expect(core.next_event()).toEqual(new Uint8Array(0));
+  expect(core.take_events()).toEqual(new Uint8Array(0));
   glue.free(core.pointer);
 });
 

@@ -60,7 +60,8 @@ function replay({ steps }: Transcript, cut: (at: number) => boolean): Outcome {
     output.push(core.take_output());
     outcome.rows += text.decode(new Uint8Array(memory.buffer, core.rows_pointer(), core.rows_length()));
     core.rows_taken();
-    for (let event; (event = core.next_event()).length > 0; ) outcome.events.push(text.decode(event));
+    const events = text.decode(core.take_events());
+    if (events) outcome.events.push(...events.split("\n"));
   };
   const receive = (bytes: number[]) => {
     const room = core.input(bytes.length);

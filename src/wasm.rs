@@ -187,9 +187,8 @@ impl CoreConnection {
         self.inner.status()
     }
 
-    pub fn copy_data(&mut self, data: &[u8]) -> u32 {
-        self.inner.copy_data(data);
-        self.inner.status()
+    pub fn copy_data(&mut self, length: u32) {
+        self.inner.copy_data(length);
     }
 
     pub fn copy_end(&mut self, reason: Option<String>) -> u32 {

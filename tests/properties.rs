@@ -336,7 +336,7 @@ fn edit() -> impl Strategy<Value = (Index, Index, Edit)> {
         "simple_query \"select 8\" arrays bytes 9",
         "simple_query \"copy t from stdin\" none copy_in",
         "simple_query \"copy t to stdout\" none copy_out",
-        "copy_data '1\\n'",
+        "copy_data 2",
         "copy_end",
         "batch ndjson rows 1",
         "batch_statement 9 \"select 9\" formats 1",

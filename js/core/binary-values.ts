@@ -40,7 +40,9 @@ function fixed(size: 1 | 2 | 4 | 8, of: (where: Where, type: number, value: unkn
     block.view[method as "setInt32"](at, found);
   };
 }
-const utf8: Write = (block, where, type, value) => block.text(textOf(where, type, value));
+const utf8: Write = (block, where, type, value) => {
+  if (typeof value !== "string" || !block.ascii(value)) block.text(textOf(where, type, value));
+};
 
 const writers: Record<number, Write> = {
   [BOOL]: fixed(1, bool), [INT2]: fixed(2, integer), [INT4]: fixed(4, integer), [OID]: fixed(4, integer), [INT8]: fixed(8, integer), [FLOAT4]: fixed(4, float, "setFloat32"), [FLOAT8]: fixed(8, float, "setFloat64"), [NUMERIC]: numeric,

@@ -44,6 +44,23 @@ export class Block {
     return at + 4;
   }
 
+  /** A value of short plain text, looked at and written in one go; `false`, and nothing written, when it is none. */
+  ascii(text: string): boolean {
+    const { length } = text;
+    if (length > 512) return false;
+    const at = this.value(length);
+    const { bytes } = this;
+    for (let index = 0; index < length; index++) {
+      const code = text.charCodeAt(index);
+      if (code === 0 || code > 0x7f) {
+        this.length = at - 4;
+        return false;
+      }
+      bytes[at + index] = code;
+    }
+    return true;
+  }
+
   /** A value of well-formed text. */
   text(text: string): void {
     // No UTF-16 unit takes more than three bytes. A long text would waste much of that; there a copy costs less.

@@ -113,7 +113,8 @@ export interface CoreConnection {
   close_portal(): number;
   /** `copy`: COPY_NONE or the COPY that it may be. */
   simple_query(sql: string, copy: number, rowForm: number, limits: Float64Array): number;
-  copy_data(data: Uint8Array): number;
+  /** What stands in front of so many bytes of data, as output; nothing when the server wants none. */
+  copy_data(length: number): void;
   /** With a reason: CopyFail. */
   copy_end(reason: string | undefined): number;
   batch(isolated: boolean, rowForm: number, limits: Float64Array): number;

@@ -17,6 +17,8 @@ import { serverKey } from "./shapes.ts";
 
 /** From an abort to the next ReadyForQuery, and to the end of the cancel socket; after that the connection is in doubt. */
 const CANCEL_DEADLINE = 2_000;
+/** Of CopyData: type byte and int32 length. */
+export const HEADER = 5;
 /** Until the next cancel, of several transactions and of one. */
 const CANCEL_NEXT = 20, CANCEL_AGAIN = 300;
 /** Shapes whose columns are kept. */
@@ -101,6 +103,18 @@ export class Connection {
   /** More of an operation that goes on, such as items of a batch or data of COPY. */
   command(command: (handle: CoreConnection) => number): void {
     this.#command(command);
+  }
+
+  /** Data of COPY, up to `end` in `buffer`, whose first `HEADER` bytes are free. They may not change before `written`. */
+  copyData(buffer: Uint8Array, end: number): void {
+    this.#next(() => {
+      this.core.call((handle) => handle.copy_data(end - HEADER));
+      const header = this.core.takeOutput();
+      // The server wants no data any more; what stands here ends them.
+      if (header.length !== HEADER) return header;
+      buffer.set(header);
+      return buffer.subarray(0, end);
+    });
   }
 
   /** Resolves when all that was said has left. Never rejects. */
@@ -229,12 +243,17 @@ export class Connection {
 
   /** One write for all that waits, of several commands too. Writes follow one another; the pump waits for them, since that is workerd's only back-pressure. */
   #write(): void {
+    this.#next(() => this.core.takeOutput());
+  }
+
+  /** Behind what is being written; `bytes` says what then. */
+  #next(bytes: () => Uint8Array): void {
     const written = (this.#writing ?? Promise.resolve())
       .then(() => {
-        const bytes = this.closed ? undefined : this.core.takeOutput();
-        if (!bytes?.length) return undefined;
+        const output = this.closed ? undefined : bytes();
+        if (!output?.length) return undefined;
         this.writes++;
-        return this.#link.socket.write(bytes);
+        return this.#link.socket.write(output);
       })
       .catch((cause: unknown) => this.#fail(cause))
       .then(() => {

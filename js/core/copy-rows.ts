@@ -7,6 +7,7 @@
 import { UsageError } from "../errors.ts";
 import type { Column } from "./boundary.ts";
 import { SAME, type Definition } from "./catalog.ts";
+import { HEADER } from "./connection.ts";
 import { each, type CopyProgress, type CopyTarget } from "./copy.ts";
 import { binaryWriter, Block, literal, type BinaryWriter, type Where } from "./parameters.ts";
 
@@ -41,10 +42,11 @@ export class RowWriter {
   async send(target: CopyTarget, rows: Iterable<CopyRow> | AsyncIterable<CopyRow>, progress?: (progress: CopyProgress) => void): Promise<void> {
     const block = this.#block;
     let sent = 0;
+    block.reserve(HEADER);
     const flush = async () => {
-      sent += block.length;
-      if (block.length) await target.write(block.bytes.subarray(0, block.length));
-      block.length = 0;
+      sent += block.length - HEADER;
+      if (block.length > HEADER) await target.write(block.bytes, block.length);
+      block.length = HEADER;
       progress?.({ bytes: sent, rows: this.#rows });
     };
     if (this.format === "binary") this.#raw(SIGNATURE);

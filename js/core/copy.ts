@@ -4,7 +4,7 @@
 // Knows the core's COPY, sources and pieces of data. Must not know formats of rows (copy-rows.ts), options or streams of results.
 import { PgzError, UsageError } from "../errors.ts";
 import { COPY_IN, COPY_OUT, COPY_ROWS, type Limits } from "./boundary.ts";
-import type { Connection } from "./connection.ts";
+import { HEADER, type Connection } from "./connection.ts";
 import { checkNames, type Form } from "./form.ts";
 import type { Operation, Sink } from "./operation.ts";
 import { begun, knowsNames, learnHere, type Caller } from "./statement.ts";
@@ -29,10 +29,10 @@ const LONGEST_TURN = 5;
 const NO_LIMITS = new Float64Array(4);
 const encoder = new TextEncoder();
 
-/** Gathers pieces; `full` when they are worth a message. */
-export class Stage {
-  bytes = new Uint8Array(PIECE);
-  length = 0;
+/** Gathers pieces behind room for a header; `full` when they are worth a message. */
+class Stage {
+  readonly bytes = new Uint8Array(HEADER + PIECE);
+  length = HEADER;
 
   /** What of `text` or `bytes` from `at` on had room; the rest is to be added behind a `take`. */
   add(data: string | Uint8Array, at: number): number {
@@ -51,20 +51,14 @@ export class Stage {
 
   /** An encoder of text leaves up to two bytes. */
   get full(): boolean {
-    return this.length > PIECE - 3;
-  }
-
-  take(): Uint8Array {
-    const taken = this.bytes.subarray(0, this.length);
-    this.length = 0;
-    return taken;
+    return this.length > this.bytes.length - 3;
   }
 }
 
 /** What the server gets. `undefined` from a `write` that waits means that the next piece may come at once. */
 export interface CopyTarget {
-  /** Sends a piece, which may be overwritten then. Resolves to false when no more is wanted. */
-  write(piece: Uint8Array): Promise<boolean>;
+  /** Sends what stands in `buffer` behind `HEADER` bytes, up to `end`; it may be overwritten then. Resolves to false when no more is wanted. */
+  write(buffer: Uint8Array, end: number): Promise<boolean>;
   /** Nothing is wanted any more. */
   readonly over: boolean;
   /** Like `promise`, but `undefined` as soon as nothing is wanted any more. */
@@ -100,8 +94,8 @@ async function fed(call: { readonly finished: boolean }, connection: Connection,
     get over() {
       return operation.ended || operation.error !== undefined || call.finished;
     },
-    async write(piece) {
-      connection.command((handle) => handle.copy_data(piece));
+    async write(buffer, end) {
+      connection.copyData(buffer, end);
       await this.orOver(connection.written);
       // A socket that takes everything at once never lets its errors, or a timer, have a turn (seen in Node: 320 MB behind the server's refusal).
       if (Date.now() - turn > LONGEST_TURN) {
@@ -136,8 +130,10 @@ export async function sendSource(target: CopyTarget, source: CopySource, progres
   const stage = new Stage();
   let sent = 0;
   const flush = async () => {
-    sent += stage.length;
-    const more = !stage.length || (await target.write(stage.take()));
+    const { bytes, length } = stage;
+    sent += length - HEADER;
+    const more = length === HEADER || (await target.write(bytes, length));
+    stage.length = HEADER;
     progress?.({ bytes: sent });
     return more;
   };

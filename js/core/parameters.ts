@@ -70,7 +70,8 @@ function append(block: Block, where: Where, value: unknown): boolean {
   const binary = value !== null && kind !== undefined && (kind === "" || kind === typeof value);
   if (value === null) block.null();
   else if (binary) writeBinary(block, where, type, value);
-  else block.text(literal(where, value));
+  // A text is taken as it is, whatever the type.
+  else if (typeof value !== "string" || !block.ascii(value)) block.text(literal(where, value));
   return binary;
 }
 

@@ -330,8 +330,9 @@ impl Connection {
         });
     }
 
-    /// Data for COPY FROM STDIN, which has asked for them (a `copy` event). Dropped when it does not, any more.
-    pub fn copy_data(&mut self, data: &[u8]) {
+    /// The header for so many bytes of data for COPY FROM STDIN, which has asked for them (a `copy` event); they follow it. Nothing when it does not
+    /// ask any more.
+    pub fn copy_data(&mut self, length: u32) {
         let State {
             operations,
             context,
@@ -340,8 +341,7 @@ impl Connection {
         if let Some(Operation::Simple(operation)) = operations.front()
             && operation.takes_data()
         {
-            let written = frontend::copy_data(&mut context.output, data);
-            self.settle(written);
+            frontend::copy_data_header(&mut context.output, length);
         }
     }
 

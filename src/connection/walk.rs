@@ -581,7 +581,7 @@ fn copying(data: &[&[u8]], messages: &[&str]) -> Connection {
     connection.simple_query("copy t from stdin", Copy::In, None, Caps::default());
     let mut connection = after(connection, &["CopyInResponse"]);
     for data in data {
-        connection.copy_data(data);
+        connection.copy_data(data.len() as u32);
         connection.copy_end(None);
     }
     after(connection, messages)

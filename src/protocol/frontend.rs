@@ -59,9 +59,10 @@ pub fn close_statement(buffer: &mut Vec<u8>, prepared_statement: &[u8]) -> Resul
     })
 }
 
-/// `CopyData`, of any length that a message may have.
-pub fn copy_data(buffer: &mut Vec<u8>, data: &[u8]) -> Result<(), TooLong> {
-    message(buffer, Some(b'd'), |body| body.bytes(data))
+/// What stands in front of so many bytes of `CopyData`, which never come here: they would be copied twice more.
+pub fn copy_data_header(buffer: &mut Vec<u8>, length: u32) {
+    buffer.push(b'd');
+    buffer.extend_from_slice(&length.saturating_add(4).to_be_bytes());
 }
 
 /// `CopyDone`.

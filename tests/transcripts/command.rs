@@ -33,7 +33,7 @@ pub enum Command {
         copy: u32,
         rows: Rows,
     },
-    CopyData(Vec<u8>),
+    CopyData(u32),
     CopyEnd(Option<String>),
     Batch {
         isolated: bool,
@@ -143,7 +143,7 @@ fn command(tokens: &mut Tokens<'_>) -> Result<Command, String> {
             })?;
             Command::SimpleQuery { sql, copy, rows }
         }
-        "copy_data" => Command::CopyData(tokens.quoted('\'')?),
+        "copy_data" => Command::CopyData(tokens.number()?),
         "copy_end" => Command::CopyEnd(match tokens.more() {
             true => Some(text(tokens)?),
             false => None,
@@ -380,7 +380,7 @@ impl Command {
             Command::SimpleQuery { sql, copy, rows } => {
                 connection.simple_query(sql, Copy::from_code(*copy), rows.form(), rows.caps);
             }
-            Command::CopyData(data) => connection.copy_data(data),
+            Command::CopyData(length) => connection.copy_data(*length),
             Command::CopyEnd(reason) => connection.copy_end(reason.as_deref()),
             Command::Batch { isolated, rows } => {
                 connection.batch(*isolated, rows.form(), rows.caps);
@@ -462,7 +462,7 @@ impl Command {
             Command::SimpleQuery { sql, copy, rows } => {
                 ("simple_query", json!([sql, copy, rows.format, rows.caps()]))
             }
-            Command::CopyData(data) => ("copy_data", json!([data])),
+            Command::CopyData(length) => ("copy_data", json!([length])),
             Command::CopyEnd(reason) => ("copy_end", json!([reason])),
             Command::Batch { isolated, rows } => {
                 ("batch", json!([isolated, rows.format, rows.caps()]))

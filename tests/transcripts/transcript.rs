@@ -270,11 +270,13 @@ impl Outcome {
 fn parks(event: &str) -> bool {
     let event: serde_json::Value = serde_json::from_str(event).expect("an event is JSON");
     let kind = event["kind"].as_str().expect("an event has a kind");
-    ![
-        "parameterStatus",
-        "notice",
-        "notification",
-        "backendKeyData",
-    ]
-    .contains(&kind)
+    let same_columns = kind == "columns" && event.get("columns").is_none();
+    !same_columns
+        && ![
+            "parameterStatus",
+            "notice",
+            "notification",
+            "backendKeyData",
+        ]
+        .contains(&kind)
 }

@@ -21,6 +21,8 @@ export async function versions(server) {
     pg: of("pg"),
     "pg-query-stream": of("pg-query-stream"),
     "pg-copy-streams": of("pg-copy-streams"),
+    slonik: of("slonik"),
+    kysely: of("kysely"),
     pgx: /pgx\/v5 v(\S+)/.exec(text("replay/pgx/go.mod"))[1],
     node: process.versions.node,
     deno: of("deno", tools),

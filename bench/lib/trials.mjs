@@ -6,13 +6,14 @@ import { median, shuffled, summary } from "./statistics.mjs";
 
 /**
  * `trials` rounds in random order behind one warm-up round: key -> samples `{ cpu, wall, …answer }` in milliseconds. `request` is for
- * all, or gives each its own; `verify` gets each answer, the warm-up's too, and throws when it is wrong.
+ * all, or gives each its own; `verify` gets each answer, the warm-up's too, and throws when it is wrong. `idle: 0` where the process has
+ * nothing to do but the work: then there is nothing to take off.
  */
-export async function interleaved(contestants, request, trials, verify) {
+export async function interleaved(contestants, request, trials, verify, { idle: rest = 100 } = {}) {
   const samples = new Map(contestants.map(({ key }) => [key, []]));
   for (let trial = -1; trial < trials; trial++) {
     for (const contestant of shuffled(contestants)) {
-      const idle = await contestant.ask({ idle: 100 });
+      const idle = rest ? await contestant.ask({ idle: rest }) : { cpu_ms: 0, wall_ms: 1 };
       const got = await contestant.ask(typeof request === "function" ? request(contestant) : request);
       verify(contestant, got);
       if (trial < 0) continue; // warm-up
@@ -39,6 +40,18 @@ export function compareCpu(samples, shape, ours, peer, forms, share) {
   const found = cost(samples, ours) / Math.min(...measured.map((form) => cost(samples, form)));
   console.log(`${shape}: ${ours} needs ${part(found)} of the CPU of ${peer}${share ? ` (to reach: ${part(share)})` : ""}`);
   return found > share ? [`${shape}: ${ours} needs ${part(found)} of the CPU of ${peer}, to reach ${part(share)}`] : [];
+}
+
+/**
+ * Says how many times a peer's `value` (sample -> number, less is better) ours is, and gives `[failure]` or `[]`: `wanted` has to be reached, if given.
+ * `peers` as in {@link compareCpu}.
+ */
+export function compareSpeed(samples, shape, ours, peer, peers, value, wanted) {
+  const measured = peers.filter((form) => samples.get(form)?.length);
+  if (!samples.get(ours)?.length || measured.length === 0) return [];
+  const found = Math.min(...measured.map((form) => median(samples.get(form).map(value)))) / median(samples.get(ours).map(value));
+  console.log(`${shape}: ${ours} has ${found.toFixed(2)} times the speed of ${peer}${wanted ? ` (to reach: ${wanted})` : ""}`);
+  return found < wanted ? [`${shape}: ${ours} has ${found.toFixed(2)} times the speed of ${peer}, to reach ${wanted}`] : [];
 }
 
 const part = (share) => (share < 0.75 ? `1/${(1 / share).toFixed(1).replace(".0", "")}` : share.toFixed(2));

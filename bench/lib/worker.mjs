@@ -9,6 +9,9 @@ import { createInterface } from "node:readline";
 export const CLIENT_CPU = 0;
 export const SERVER_CPU = 1;
 
+/** Longer than any request takes: what is silent for so long hangs, and would keep the machine. */
+const PATIENCE = 240_000;
+
 const hasTaskset = spawnSync("taskset", ["-p", String(process.pid)], { stdio: "ignore" }).status === 0;
 
 /** `{ pid, ask, stop }`. `ask` sends one request and gives its answer; one that says `error` throws. */
@@ -31,7 +34,12 @@ export function start(name, [command, ...parameters], { cpu = CLIENT_CPU, env = 
   const answer = (request) =>
     new Promise((resolve, reject) => {
       if (gone) return reject(gone);
-      waiting = { resolve, reject };
+      const silent = setTimeout(() => end("has not answered"), PATIENCE);
+      const settled = (settle) => (value) => {
+        clearTimeout(silent);
+        settle(value);
+      };
+      waiting = { resolve: settled(resolve), reject: settled(reject) };
       child.stdin.write(`${JSON.stringify(request)}\n`);
     });
   const ask = async (request) => {

@@ -1,0 +1,14 @@
+// The driver's build for the runtime that this is, and the one place that knows how its batches are asked for.
+const build = globalThis.Bun ? "bun" : globalThis.Deno ? "deno" : "node";
+
+export async function connectPgz(url, options) {
+  const { connect } = await import(`../../dist/${build}.js`);
+  return connect(url, options);
+}
+
+export async function sqlTag() {
+  return (await import(`../../dist/${build}.js`)).sql;
+}
+
+/** A batch's results in order. `atomic`: one Sync for all. `form`: "count", "rows" or "ndjson". */
+export const runBatch = (client, queries, { atomic, form = "rows" }) => client.batch(queries, { atomic, results: form });

@@ -1,0 +1,139 @@
+// CASE=query: one query at a time on one connection, seed 001's four cases and seed 002's single executions, then a hundred in flight. Wall time and
+// process CPU per query, ours against the libraries of Node and Bun, tokio-postgres as native line, and a bare socket that sends and awaits
+// the driver's own bytes.
+//
+// Client and backend share one CPU (`PIN=split`: one each), because where the scheduler puts the backend decides more than any library does.
+// The rows of each run are counted and summed; those of a checked one are equal in every library. What goes over the wire is counted
+// through a proxy, by processes that are not timed: the first execution of a statement, the second, and the ones behind.
+//
+//   ROWS executions per trial, TRIALS          how much          SHAPES RUNTIMES          which, separated by commas
+import { countingProxy } from "../lib/counting-proxy.mjs";
+import { cargoProgram, command, wantedRuntimes } from "../lib/runtimes.mjs";
+import { compareSpeed, interleaved, resultRows } from "../lib/trials.mjs";
+import { CLIENT_CPU, pin, SERVER_CPU, start } from "../lib/worker.mjs";
+import { shapes } from "./shapes.mjs";
+
+const libraries = {
+  node: ["pgz-edge", "pg named", "pg", "postgres.js", "slonik", "bare"],
+  bun: ["pgz-edge", "postgres.js", "bun.sql", "bare"],
+  native: ["tokio-postgres"],
+};
+const child = new URL("child.mjs", import.meta.url);
+const key = (library, runtime) => `${library} on ${runtime}`;
+const OF_BARE = 0.85;
+const OF_BARE_PIPELINED = 0.8;
+
+export async function run({ server, option }) {
+  const times = Number(option("ROWS") ?? 2_000);
+  const trials = Number(option("TRIALS") ?? 7);
+  const wanted = option("SHAPES")?.split(",") ?? Object.keys(shapes);
+  const split = option("PIN") === "split";
+  const runtimes = wantedRuntimes(option, Object.keys(libraries));
+  const native = runtimes.includes("native") ? cargoProgram("query/tokio", "tokio-peer") : undefined;
+  const url = `${server.appUrl.split("?")[0]}?sslmode=disable`;
+  const result = { rows: [], failures: [] };
+
+  if (server.own) pin(server.pid, split ? SERVER_CPU : CLIENT_CPU); // backends inherit it
+  const begin = (library, runtime, url) => {
+    const words = runtime === "native" ? [...native, url] : command(runtime, child, library, url);
+    return { key: key(library, runtime), library, runtime, ...start(key(library, runtime), words) };
+  };
+  const all = runtimes.flatMap((runtime) => libraries[runtime].map((library) => [library, runtime]));
+  const contestants = all.map(([library, runtime]) => begin(library, runtime, url));
+  try {
+    for (const one of contestants) one.shapes = (await one.ask({ hello: true })).shapes;
+    for (const shape of wanted) {
+      const able = contestants.filter((one) => one.shapes.includes(shape));
+      if (!able.some(({ library }) => library === "pgz-edge")) console.log(`${shape}: pgz-edge has not got it yet`);
+      await check(able, shape);
+      const { samples, config } = await measure(able, shape, { times, trials, split });
+      result.rows.push(...able.flatMap((one) => figures(one, shape, config, samples.get(one.key))));
+      result.failures.push(...targets(samples, shape));
+    }
+  } finally {
+    await Promise.all(contestants.map((one) => one.stop()));
+  }
+  for (const [library, runtime] of all) if (library !== "bare") result.rows.push(...(await onTheWire(library, runtime, url, begin, wanted)));
+  return result;
+}
+
+/** Each library's rows of one operation are the same; what a library does not decode (tokio-postgres: most of pg_type) is left out. */
+async function check(contestants, shape) {
+  let reference;
+  for (const { key, library, ask } of contestants) {
+    if (library === "bare") continue;
+    const rows = (await ask({ shape, check: true })).rows.map(Object.fromEntries);
+    reference ??= rows;
+    const same = rows.length === reference.length && rows.every((row, index) => Object.entries(row).every(([name, value]) => same1(reference[index][name], value)));
+    if (!same || Object.keys(rows[0]).length === 0) throw new Error(`${key}, ${shape}: ${JSON.stringify(rows[0])} where others have ${JSON.stringify(reference[0])}`);
+  }
+}
+
+/** JSON may come with its members in the server's order, so its letters are compared. */
+const same1 = (a, b) => a === b || (typeof a === "string" && a.startsWith("{") && JSON.stringify(JSON.parse(a)) === JSON.stringify(JSON.parse(b)));
+
+async function measure(contestants, shape, { times, trials, split }) {
+  const { expected, queries = 1 } = shapes[shape];
+  // Seed 002's is ten thousand, however many the others are, unless it is a try.
+  const operations = shape === "singles_55000" ? times * 5 : Math.ceil(times / queries);
+  const verify = ({ key, library }, got) => {
+    const right = library === "bare" ? got.bytes === got.expected : got.rows === expected(operations).rows && got.sum === expected(operations).sum;
+    if (!right) throw new Error(`${key}, ${shape}: ${JSON.stringify(got)} instead of ${JSON.stringify(expected(operations))}`);
+  };
+  const samples = await interleaved(contestants, { shape, times: operations }, trials, verify, { idle: 0 });
+  return { samples, config: { executions: operations * queries, cpus: split ? "client and server one each" : "client and server on one" } };
+}
+
+function figures(contestant, shape, config, samples) {
+  return resultRows(contestant, shape, config, samples, {
+    us_per_query: ["µs", ({ wall }) => (wall * 1000) / config.executions],
+    cpu_us_per_query: ["µs", ({ cpu }) => (cpu * 1000) / config.executions],
+    queries_per_s: ["queries/s", ({ wall }) => (config.executions * 1000) / wall],
+  });
+}
+
+function targets(samples, shape) {
+  const on = (runtime, ...names) => names.map((name) => key(name, runtime));
+  const compare = (runtime, peer, names, wanted) => compareSpeed(samples, shape, key("pgz-edge", runtime), peer, names, ({ wall }) => wall, wanted);
+  if (shape === "pipelined_100") {
+    return [
+      ...compare("node", "a bare socket", on("node", "bare"), OF_BARE_PIPELINED),
+      ...compare("node", "postgres.js", on("node", "postgres.js"), 1.5),
+      ...compare("bun", "Bun.sql", on("bun", "bun.sql"), 1),
+      ...compare("node", "tokio-postgres", on("native", "tokio-postgres")),
+    ];
+  }
+  const seed001 = shape.startsWith("select");
+  return [
+    ...compare("node", "postgres.js", on("node", "postgres.js"), seed001 ? 1.3 : undefined),
+    ...compare("node", "pg named", on("node", "pg named"), seed001 ? 1.1 : undefined),
+    ...compare("node", "slonik", on("node", "slonik")),
+    ...compare("node", "tokio-postgres", on("native", "tokio-postgres")),
+    ...compare("node", "a bare socket", on("node", "bare"), OF_BARE),
+    ...compare("bun", "Bun.sql", on("bun", "bun.sql")),
+  ];
+}
+
+// -- the wire ---------------------------------------------------------------------------------------------------------------
+
+async function onTheWire(library, runtime, url, begin, wanted) {
+  const proxy = await countingProxy(url);
+  const one = begin(library, runtime, proxy.url);
+  const rows = [];
+  try {
+    const { shapes: able } = await one.ask({ hello: true });
+    for (const shape of wanted.filter((name) => able.includes(name))) {
+      for (const [execution, times] of [["first", 1], ["second", 1], ["known", 10]]) {
+        proxy.take();
+        await one.ask({ shape, times });
+        const counted = proxy.take();
+        const figure = (metric, unit, value) => ({ shape, library, runtime, config: { execution }, metric, unit, median: value / times, min: value / times, max: value / times, stddev: 0, trials: 1 });
+        rows.push(figure("writes", "", counted.writes), figure("round_trips", "", counted.round_trips), figure("wire_bytes", "B", counted.sent + counted.received));
+      }
+    }
+    return rows;
+  } finally {
+    await one.stop();
+    proxy.close();
+  }
+}

@@ -1,0 +1,36 @@
+// One library of libraries.mjs, serial: `child.mjs <library> <url>`. A request runs one shape so many times, one behind the other, and gives
+// the rows and the sum of a column; `check` gives the rows themselves, canonical.
+import process from "node:process";
+import { runtimeVersion, serve, timed } from "../lib/child.mjs";
+import { libraries } from "./libraries.mjs";
+import { canonicalRow, setup, shapes } from "./shapes.mjs";
+
+const [library, url] = process.argv.slice(2);
+const run = await libraries[library](url);
+if (run.setup) for (const text of setup) await run.setup(text);
+
+serve(async ({ hello, shape, times, check }) => {
+  if (hello) return { version: runtimeVersion(), shapes: Object.keys(shapes).filter((name) => run[name]) };
+  if (library === "bare") return bare(shape, times);
+  if (check) return { rows: (await run[shape](7)).map(canonicalRow) };
+  const { value } = shapes[shape];
+  return timed(async () => {
+    let rows = 0;
+    let sum = 0;
+    for (let index = 0; index < times; index++) {
+      const got = await run[shape](index);
+      rows += got.length;
+      for (let at = 0; at < got.length; at++) sum += value(got[at]);
+    }
+    return { rows, sum };
+  });
+});
+
+async function bare(shape, times = 1) {
+  const recording = await run.recorded(shape);
+  return timed(async () => {
+    let bytes = 0;
+    for (let index = 0; index < times; index++) bytes += await run.exchange(recording);
+    return { bytes, expected: times * recording.answer.length };
+  });
+}

@@ -11,4 +11,12 @@ export async function sqlTag() {
 }
 
 /** A batch's results in order. `atomic`: one Sync for all. `form`: "count", "rows" or "ndjson". */
-export const runBatch = (client, queries, { atomic, form = "rows" }) => client.batch(queries, { atomic, results: form });
+export async function runBatch(client, queries, { atomic, form = "rows" }) {
+  const results = await client.batch(queries, { atomic, results: form });
+  return atomic ? results : results.map(fulfilled);
+}
+
+function fulfilled({ value, reason }) {
+  if (reason) throw reason;
+  return value;
+}

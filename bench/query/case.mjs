@@ -6,7 +6,9 @@
 // The rows of each run are counted and summed; those of a checked one are equal in every library. What goes over the wire is counted
 // through a proxy, by processes that are not timed: the first execution of a statement, the second, and the ones behind.
 //
-//   ROWS executions per trial, TRIALS          how much          SHAPES RUNTIMES          which, separated by commas
+// Each process runs a shape some thousand times before its trials: V8 makes good code of it only by then.
+//
+//   ROWS executions per trial, TRIALS, WARM          how much          SHAPES RUNTIMES          which, separated by commas
 import { countingProxy } from "../lib/counting-proxy.mjs";
 import { cargoProgram, command, wantedRuntimes } from "../lib/runtimes.mjs";
 import { compareSpeed, interleaved, resultRows } from "../lib/trials.mjs";
@@ -26,6 +28,7 @@ const OF_BARE_PIPELINED = 0.8;
 export async function run({ server, option }) {
   const times = Number(option("ROWS") ?? 2_000);
   const trials = Number(option("TRIALS") ?? 7);
+  const warm = Number(option("WARM") ?? 6_000);
   const wanted = option("SHAPES")?.split(",") ?? Object.keys(shapes);
   const split = option("PIN") === "split";
   const runtimes = wantedRuntimes(option, Object.keys(libraries));
@@ -46,7 +49,7 @@ export async function run({ server, option }) {
       const able = contestants.filter((one) => one.shapes.includes(shape));
       if (!able.some(({ library }) => library === "pgz-edge")) console.log(`${shape}: pgz-edge has not got it yet`);
       await check(able, shape);
-      const { samples, config } = await measure(able, shape, { times, trials, split });
+      const { samples, config } = await measure(able, shape, { times, trials, warm, split });
       result.rows.push(...able.flatMap((one) => figures(one, shape, config, samples.get(one.key))));
       result.failures.push(...targets(samples, shape));
     }
@@ -72,15 +75,17 @@ async function check(contestants, shape) {
 /** JSON may come with its members in the server's order, so its letters are compared. */
 const same1 = (a, b) => a === b || (typeof a === "string" && a.startsWith("{") && JSON.stringify(JSON.parse(a)) === JSON.stringify(JSON.parse(b)));
 
-async function measure(contestants, shape, { times, trials, split }) {
+async function measure(contestants, shape, { times, trials, warm, split }) {
   const { expected, queries = 1 } = shapes[shape];
-  // Seed 002's is ten thousand, however many the others are, unless it is a try.
-  const operations = shape === "singles_55000" ? times * 5 : Math.ceil(times / queries);
+  // Seed 002's is ten thousand where the others are two thousand, in fewer trials.
+  const long = shape === "singles_55000";
+  const operations = long ? times * 5 : Math.ceil(times / queries);
   const verify = ({ key, library }, got) => {
     const right = library === "bare" ? got.bytes === got.expected : got.rows === expected(operations).rows && got.sum === expected(operations).sum;
     if (!right) throw new Error(`${key}, ${shape}: ${JSON.stringify(got)} instead of ${JSON.stringify(expected(operations))}`);
   };
-  const samples = await interleaved(contestants, { shape, times: operations }, trials, verify, { idle: 0 });
+  for (const { ask } of contestants) await ask({ shape, times: Math.ceil(warm / queries) });
+  const samples = await interleaved(contestants, { shape, times: operations }, long ? Math.ceil(trials / 2) : trials, verify, { idle: 0 });
   return { samples, config: { executions: operations * queries, cpus: split ? "client and server one each" : "client and server on one" } };
 }
 

@@ -23,7 +23,7 @@ serve(async ({ hello, shape, times, check }) => {
       for (let at = 0; at < got.length; at++) sum += value(got[at]);
     }
     return { rows, sum };
-  });
+  }, { clean: false });
 });
 
 async function bare(shape, times = 1) {
@@ -32,5 +32,5 @@ async function bare(shape, times = 1) {
     let bytes = 0;
     for (let index = 0; index < times; index++) bytes += await run.exchange(recording);
     return { bytes, expected: times * recording.answer.length };
-  });
+  }, { clean: false });
 }

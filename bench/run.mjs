@@ -52,5 +52,5 @@ function write(what, content) {
 function print(rows) {
   console.log(["shape", "library", "runtime", "metric", "median", "min", "max", "trials"].join("\t"));
   const number = (value) => (Math.abs(value) < 10 ? value.toFixed(3) : value.toFixed(1));
-  for (const row of rows) console.log([row.shape, row.library, row.runtime, row.config?.format ? `${row.metric} ${row.config.format}` : row.metric, number(row.median), number(row.min), number(row.max), row.trials].join("\t"));
+  for (const row of rows) console.log([row.shape, row.library, row.runtime, [row.metric, row.config?.format, row.config?.execution].filter(Boolean).join(" "), number(row.median), number(row.min), number(row.max), row.trials].join("\t"));
 }

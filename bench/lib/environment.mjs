@@ -24,6 +24,7 @@ export async function versions(server) {
     slonik: of("slonik"),
     kysely: of("kysely"),
     pgx: /pgx\/v5 v(\S+)/.exec(text("replay/pgx/go.mod"))[1],
+    "lib-pq": /lib\/pq v(\S+)/.exec(text("batch/native/go.mod"))[1],
     "tokio-postgres": /tokio-postgres = \{ version = "=([^"]+)"/.exec(text("query/tokio/Cargo.toml"))[1],
     node: process.versions.node,
     deno: of("deno", tools),

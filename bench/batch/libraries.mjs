@@ -1,0 +1,163 @@
+// One library each: `open(url)` -> `{ setup, count, rows, … }`, in its own idiom. A read is `(times) => …` with the facts that the case compares; an insert
+// is `(rows) => …`, where `rows` have been made before. A shape that a library has no way for is not there.
+import { connectPgz, runBatch, sqlTag } from "../lib/pgz-edge.mjs";
+
+const limit = (index) => (index % 10) + 1;
+const each = (times, one) => Array.from({ length: times }, (_, index) => one(index));
+export const simpleText = "SELECT id, name FROM harbors LIMIT 5";
+
+/** Every value is looked at. */
+function facts(results) {
+  const found = { rows: 0, sum: 0, letters: 0 };
+  for (const rows of results) {
+    for (const { id, name } of rows) {
+      found.rows++;
+      found.sum += id;
+      found.letters += name.length;
+    }
+  }
+  return found;
+}
+
+function* chunks(rows, size) {
+  for (let from = 0; from < rows.length; from += size) yield rows.slice(from, from + size);
+}
+
+const COLUMNS = "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16";
+
+export const libraries = {
+  async "pgz-edge"(url) {
+    const client = await connectPgz(url);
+    const sql = await sqlTag();
+    const list = (times) => each(times, (index) => sql`SELECT id, name FROM harbors LIMIT ${limit(index)}`);
+    const insert = ([id, name, score]) => sql`INSERT INTO bench_write (id, name, score) VALUES (${id}, ${name}, ${score})`;
+    const wide = (values) => ({ text: `INSERT INTO bench_wide VALUES (${COLUMNS})`, values });
+    const one = async (rows) => {
+      for (const row of rows) await client.exec(insert(row));
+    };
+    const pipelined = (size) => (rows) =>
+      client.transaction(async (tx) => {
+        for (const some of chunks(rows, size)) await runBatch(tx, some.map(wide), { atomic: true, form: "count" });
+      });
+    return {
+      setup: (text) => client.simple(text),
+      count: async (times) => ({ rows: (await runBatch(client, list(times), { atomic: true, form: "count" })).reduce((sum, { rowCount }) => sum + rowCount, 0) }),
+      rows: async (times) => facts((await runBatch(client, list(times), { atomic: true, form: "rows" })).map(({ rows }) => rows)),
+      ndjson: async (times, keep) => {
+        const results = await runBatch(client, list(times), { atomic: true, form: "ndjson" });
+        const found = { rows: 0, bytes: 0 };
+        for (const { rowCount, bytes } of results) {
+          found.rows += rowCount;
+          found.bytes += bytes.length;
+        }
+        return keep ? { ...found, lines: results.map(({ bytes }) => Buffer.from(bytes).toString()).join("") } : found;
+      },
+      async simple(times) {
+        const results = [];
+        for (let index = 0; index < times; index++) results.push((await client.simple(simpleText))[0].rows);
+        return facts(results);
+      },
+      inserts_batch_100: async (rows) => {
+        for (const some of chunks(rows, 100)) await runBatch(client, some.map(insert), { atomic: true, form: "count" });
+      },
+      insert_exec: one,
+      // The statement cache prepares it, as it does for `insert_exec`; a statement object is used when there is one.
+      insert_prepared: one,
+      insert_tx: (rows) =>
+        client.transaction(async (tx) => {
+          for (const row of rows) await tx.exec(insert(row));
+        }),
+      insert_serial: (rows) =>
+        client.transaction(async (tx) => {
+          for (const row of rows) await tx.exec(wide(row));
+        }),
+      insert_pipelined_100: pipelined(100),
+      insert_pipelined_1000: pipelined(1_000),
+    };
+  },
+
+  async "postgres.js"(url) {
+    const { default: postgres } = await import("postgres");
+    const pool = postgres(url, { max: 1, fetch_types: false, max_lifetime: null, idle_timeout: 0, max_pipeline: 20_000, onnotice: () => {} });
+    await pool`select 1`;
+    const insert = (sql, [id, name, score]) => sql`INSERT INTO bench_write (id, name, score) VALUES (${id}, ${name}, ${score})`;
+    const wide = (sql, values) => sql.unsafe(`INSERT INTO bench_wide VALUES (${COLUMNS})`, values, { prepare: true });
+    const one = async (rows) => {
+      for (const row of rows) await insert(pool, row);
+    };
+    const pipelined = (size) => (rows) =>
+      pool.begin(async (tx) => {
+        for (const some of chunks(rows, size)) await Promise.all(some.map((row) => wide(tx, row)));
+      });
+    return {
+      setup: (text) => pool.unsafe(text),
+      rows: (times) => pool.begin(async (tx) => facts(await Promise.all(each(times, (index) => tx`SELECT id, name FROM harbors LIMIT ${limit(index)}`)))),
+      inserts_batch_100: async (rows) => {
+        for (const some of chunks(rows, 100)) await pool.begin((tx) => Promise.all(some.map((row) => insert(tx, row))));
+      },
+      insert_exec: one,
+      insert_prepared: one,
+      insert_tx: (rows) =>
+        pool.begin(async (tx) => {
+          for (const row of rows) await insert(tx, row);
+        }),
+      insert_serial: (rows) =>
+        pool.begin(async (tx) => {
+          for (const row of rows) await wide(tx, row);
+        }),
+      insert_pipelined_100: pipelined(100),
+      insert_pipelined_1000: pipelined(1_000),
+    };
+  },
+
+  /** It waits for each answer before it sends the next, so its batches are serial. */
+  async pg(url) {
+    const { default: pg } = await import("pg");
+    const client = new pg.Client({ connectionString: url });
+    await client.connect();
+    const insert = (values, name) => client.query({ name, text: "INSERT INTO bench_write (id, name, score) VALUES ($1, $2, $3)", values });
+    const wide = (values) => client.query({ name: "wide", text: `INSERT INTO bench_wide VALUES (${COLUMNS})`, values });
+    const within = async (rows, one) => {
+      await client.query("begin");
+      for (const row of rows) await one(row);
+      await client.query("commit");
+    };
+    return {
+      setup: (text) => client.query(text),
+      async rows(times) {
+        const results = [];
+        for (let index = 0; index < times; index++) {
+          results.push((await client.query({ name: "harbors", text: "SELECT id, name FROM harbors LIMIT $1", values: [limit(index)] })).rows);
+        }
+        return facts(results);
+      },
+      inserts_batch_100: async (rows) => {
+        for (const some of chunks(rows, 100)) await within(some, (row) => insert(row, "insert"));
+      },
+      insert_exec: async (rows) => {
+        for (const row of rows) await insert(row);
+      },
+      insert_prepared: async (rows) => {
+        for (const row of rows) await insert(row, "insert");
+      },
+      insert_tx: (rows) => within(rows, (row) => insert(row, "insert")),
+      insert_serial: (rows) => within(rows, wide),
+    };
+  },
+
+  async "bun.sql"(url) {
+    const pool = new globalThis.Bun.SQL(url, { max: 1, idleTimeout: 0, maxLifetime: 0 });
+    const insert = (sql, [id, name, score]) => sql`INSERT INTO bench_write (id, name, score) VALUES (${id}, ${name}, ${score})`;
+    return {
+      setup: (text) => pool.unsafe(text),
+      rows: (times) => pool.begin(async (tx) => facts(await Promise.all(each(times, (index) => tx`SELECT id, name FROM harbors LIMIT ${limit(index)}`)))),
+      inserts_batch_100: async (rows) => {
+        for (const some of chunks(rows, 100)) await pool.begin((tx) => Promise.all(some.map((row) => insert(tx, row))));
+      },
+      insert_tx: (rows) =>
+        pool.begin(async (tx) => {
+          for (const row of rows) await insert(tx, row);
+        }),
+    };
+  },
+};

@@ -61,8 +61,11 @@ export const libraries = {
         for (const some of chunks(rows, 100)) await runBatch(client, some.map(insert), { atomic: true, form: "count" });
       },
       insert_exec: one,
-      // The statement cache prepares it, as it does for `insert_exec`; a statement object is used when there is one.
-      insert_prepared: one,
+      async insert_prepared(rows) {
+        const statement = await client.prepare("INSERT INTO bench_write (id, name, score) VALUES ($1, $2, $3)");
+        for (const row of rows) await statement.exec(row);
+        statement.close();
+      },
       insert_tx: (rows) =>
         client.transaction(async (tx) => {
           for (const row of rows) await tx.exec(insert(row));

@@ -4,7 +4,7 @@
 import net from "node:net";
 import { connectPgz } from "./pgz-edge.mjs";
 
-/** `{ client, record, exchange }` */
+/** `{ client, record, learn, exchange }` */
 export async function openBare(url) {
   const target = new URL(url);
   let onChunk = () => {};
@@ -60,5 +60,21 @@ export async function openBare(url) {
       };
       socket.write(flight);
     });
-  return { client, record, exchange };
+
+  /** The same for a statement's text as a simple query, without the driver; nothing of its result may end like ReadyForQuery. */
+  const learn = (text) =>
+    new Promise((resolve) => {
+      const body = Buffer.from(`${text}\0`);
+      const flight = Buffer.concat([Buffer.from("Q"), Buffer.alloc(4), body]);
+      flight.writeInt32BE(body.length + 4, 1);
+      let length = 0;
+      let tail = Buffer.alloc(0);
+      onChunk = (chunk) => {
+        length += chunk.length;
+        tail = Buffer.concat([tail, chunk.subarray(-6)]).subarray(-6);
+        if (tail[0] === 0x5a && tail.readInt32BE(1) === 5) resolve({ flight, answer: { length } });
+      };
+      socket.write(flight);
+    });
+  return { client, record, learn, exchange };
 }

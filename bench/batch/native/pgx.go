@@ -207,7 +207,7 @@ func columnsOf(count int, typed bool) []string {
 	}
 	names := make([]string, count)
 	for index := range names {
-		names[index] = "c" + string(rune('a'+index))
+		names[index] = "c" + string(rune('a'+index)) // as bench/copy/content.mjs
 	}
 	return names
 }

@@ -98,6 +98,7 @@ export const libraries = {
       inserts_batch_100: async (rows) => {
         for (const some of chunks(rows, 100)) await pool.begin((tx) => Promise.all(some.map((row) => insert(tx, row))));
       },
+      // It prepares what is written as a tag, so these two are the same.
       insert_exec: one,
       insert_prepared: one,
       insert_tx: (rows) =>

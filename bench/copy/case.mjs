@@ -1,6 +1,6 @@
 // CASE=copy: COPY in both directions. Seed 003's two shapes (16 columns of 32 letters, 3 of 8, cells are strings) out of bytes and out of rows, their
 // way out, and pgz's 100,000 rows of (int4, text, float8) in binary and CSV; against psql's \copy, pg-copy-streams, postgres.js, pgx, lib/pq
-// and, on the way out, a bare socket that drops the same messages.
+// and, on the way out, a bare socket that drops the same messages. lib/pq has no CSV: its figure there is that of its rows as text.
 //
 // A table of reference is filled once and compared, cell by cell as an md5, with what was to be stored; behind each COPY in, count and hash of all that the
 // server holds must be those of the reference. What comes out has the same number of bytes each time, and the same hash in all libraries.

@@ -26,6 +26,7 @@ export async function versions(server) {
     pgx: /pgx\/v5 v(\S+)/.exec(text("replay/pgx/go.mod"))[1],
     "lib-pq": /lib\/pq v(\S+)/.exec(text("batch/native/go.mod"))[1],
     "tokio-postgres": /tokio-postgres = \{ version = "=([^"]+)"/.exec(text("query/tokio/Cargo.toml"))[1],
+    psql: /[\d.]+/.exec(tool("psql", "--version"))?.[0] ?? "unknown",
     node: process.versions.node,
     deno: of("deno", tools),
     bun: of("bun", tools),

@@ -76,16 +76,14 @@ async function check(contestants, shape) {
 const same1 = (a, b) => a === b || (typeof a === "string" && a.startsWith("{") && JSON.stringify(JSON.parse(a)) === JSON.stringify(JSON.parse(b)));
 
 async function measure(contestants, shape, { times, trials, warm, split }) {
-  const { expected, queries = 1 } = shapes[shape];
-  // Seed 002's is ten thousand where the others are two thousand, in fewer trials.
-  const long = shape === "singles_55000";
-  const operations = long ? times * 5 : Math.ceil(times / queries);
+  const { expected, queries = 1, more = 1 } = shapes[shape];
+  const operations = Math.ceil((times * more) / queries);
   const verify = ({ key, library }, got) => {
     const right = library === "bare" ? got.bytes === got.expected : got.rows === expected(operations).rows && got.sum === expected(operations).sum;
     if (!right) throw new Error(`${key}, ${shape}: ${JSON.stringify(got)} instead of ${JSON.stringify(expected(operations))}`);
   };
-  for (const { ask } of contestants) await ask({ shape, times: Math.ceil(warm / queries) });
-  const samples = await interleaved(contestants, { shape, times: operations }, long ? Math.ceil(trials / 2) : trials, verify, { idle: 0 });
+  for (const { ask } of contestants) await ask({ shape, times: Math.ceil(warm / Math.sqrt(queries)) });
+  const samples = await interleaved(contestants, { shape, times: operations }, more > 1 ? Math.ceil(trials / 2) : trials, verify, { idle: 0 });
   return { samples, config: { executions: operations * queries, cpus: split ? "client and server one each" : "client and server on one" } };
 }
 

@@ -17,8 +17,9 @@ export const args = {
 };
 
 /**
- * Shape -> `queries` one operation has, `expected(times)` the rows and the sum of `value(row)` over them for the operations 0 to times - 1, of
- * which operation i has the value i (pipelined_100: values 0 to 99 in each; singles_55000: i % 10 + 1 rows).
+ * Shape -> `expected(times)`, the rows and the sum of `value(row)` over them for the operations 0 to times - 1, of which operation i has the value i
+ * (pipelined_100: values 0 to 99 in each; singles_55000: i % 10 + 1 rows); `queries`, of one operation; `more` where a trial has that many
+ * times the executions, in half the trials: seed 002's are ten thousand where the others are two.
  */
 export const shapes = {
   select: { value: ({ x }) => x, expected: (times) => ({ rows: times, sum: times }) },
@@ -26,8 +27,8 @@ export const shapes = {
   select_args: { value: ({ a }) => a, expected: (times) => ({ rows: times, sum: (times * (times - 1)) / 2 }) },
   select_where: { value: ({ typname }) => typname.length, expected: (times) => ({ rows: times, sum: 4 * times }) },
   simple: { value: ({ id }) => id, expected: (times) => ({ rows: 5 * times, sum: 15 * times }) },
-  singles_55000: { value: ({ id }) => id, expected: (times) => ({ rows: 5.5 * times, sum: 22 * times }) },
-  pipelined_100: { value: ({ x }) => x, expected: (times) => ({ rows: IN_FLIGHT * times, sum: 4950 * times }), queries: IN_FLIGHT },
+  singles_55000: { value: ({ id }) => id, expected: (times) => ({ rows: 5.5 * times, sum: 22 * times }), more: 5 },
+  pipelined_100: { value: ({ x }) => x, expected: (times) => ({ rows: IN_FLIGHT * times, sum: 4950 * times }), queries: IN_FLIGHT, more: 5 },
 };
 
 /** A row as text that does not depend on what its library makes of a type: times and bytes in one form each, other values printed. */

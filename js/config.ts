@@ -95,6 +95,11 @@ export interface Options {
   statementCacheSize?: number | undefined;
   /** `"auto"`: named from a shape's second use. Default `"auto"`. */
   prepare?: "auto" | "named" | "unnamed" | undefined;
+  /**
+   * A statement outside a transaction that the server has rolled back for a conflict (40001, 40P01) runs again: up to three times in all, or as often as said here, after
+   * 10 ms, 20 ms … and as much again at random. Not behind rows that have gone downstream. Default false.
+   */
+  retryOnSerialization?: boolean | number | undefined;
   /** The first query leaves together with the last authentication message. `"auto"`: where the server is already known. Default `"auto"`. */
   earlyQuery?: boolean | "auto" | undefined;
   /** First TCP keep-alive probe (ms); 0: none. Default 30,000. */
@@ -353,6 +358,8 @@ const someText = rule("text without NUL, not empty", (value) => value && isText(
 const passwordText = rule("text without NUL, or a function that gives it", isText);
 const pem = rule("PEM text (-----BEGIN …)", (value) => isText(value) && /-----BEGIN ./.test(value));
 const flag = oneOf(true, false);
+/** Of something that is tried again. */
+export const attempts = rule("a boolean or the number of attempts", (value) => typeof value === "boolean" || (Number.isInteger(value) && (value as number) > 0));
 const count = whole(0, Number.MAX_SAFE_INTEGER);
 /** What a timer can hold: 24 days. */
 const LONGEST = 0x7fffffff;
@@ -402,6 +409,7 @@ const table: { readonly [K in keyof Options]-?: readonly [rule: Rule, fallback?:
   statementCacheSize: [whole(0, 65_535), 64],
   prepare: [oneOf("auto", "named", "unnamed"), "auto"],
   earlyQuery: [oneOf("auto", true, false), "auto"],
+  retryOnSerialization: [attempts, false],
   keepAlive: [milliseconds, 30_000],
   readBuffer: [whole(1 << 10, 1 << 24), 1 << 16],
   maxProtocolVersion: [oneOf("3.0", "3.2"), "3.0"],

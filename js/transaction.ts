@@ -4,12 +4,11 @@
 //
 // BEGIN travels in front of the first statement, in its flight and before its Sync: where BEGIN fails the server skips the statement too.
 import { Calls, type Counters } from "./calls.ts";
-import { callOption, oneOf, type Config } from "./config.ts";
+import { attempts, callOption, oneOf, type Config } from "./config.ts";
 import { Call } from "./core/call.ts";
-import { within, type Connection } from "./core/connection.ts";
-import { plainly, rollBack } from "./core/statement.ts";
+import type { Connection } from "./core/connection.ts";
+import { attemptsOf, isConflict, pauseAfter, plainly, rollBack } from "./core/statement.ts";
 import { PgzError, UsageError } from "./errors.ts";
-import { emit } from "./observer.ts";
 import { connectionLost } from "./sockets/contract.ts";
 
 export type Isolation = "read uncommitted" | "read committed" | "repeatable read" | "serializable";
@@ -34,7 +33,7 @@ export interface TransactionOptions {
 
 /** The statement that begins it, when all options are what they must be. */
 export function beginStatement(config: Config, { isolation, readOnly, deferrable, retry = false, timeout, signal }: TransactionOptions): string {
-  if (!(typeof retry === "boolean" || (Number.isInteger(retry) && retry > 0))) throw new UsageError("INVALID_OPTION", 'Option "retry" must be a boolean or the number of attempts.');
+  attempts(retry, "retry");
   callOption(config, "timeout", timeout);
   callOption(config, "signal", signal);
   const words = ["BEGIN"];
@@ -57,14 +56,11 @@ interface Client {
   readonly settled: () => void;
 }
 
-/** Milliseconds between two attempts, and as much again at random. */
-const LONGEST_PAUSE = 500;
-
 /** `released` resolves when the connection is free again. */
 export function runTransaction<T>(work: (transaction: Transaction) => T | Promise<T>, options: TransactionOptions, client: Client): { result: Promise<T>; released: Promise<void> } {
   const { config, counters, begin, turn, connect, settled } = client;
   const call = new Call<T>([options.signal, config.signal], options.timeout ?? 0, settled);
-  const attempts = options.retry === true ? 3 : options.retry || 1;
+  const most = attemptsOf(options.retry);
   const run = async () => {
     await turn;
     if (call.finished) return;
@@ -80,19 +76,12 @@ export function runTransaction<T>(work: (transaction: Transaction) => T | Promis
       try {
         return call.succeed(await transaction.between(work));
       } catch (error) {
-        if (call.finished || attempt >= attempts || connection.closed || !isConflict(error)) throw error;
-        const delayMs = Math.min(10 * 2 ** (attempt - 1), LONGEST_PAUSE) * (1 + Math.random());
-        emit(config.observer, "onRetry", { attempt, delayMs, error });
-        await within(delayMs, call.promise.catch(() => {}));
-        if (connection.closed) throw connection.closed;
+        if (call.finished || attempt >= most || connection.closed || !isConflict(error)) throw error;
+        await pauseAfter(attempt, error, connection, call.promise);
       }
     }
   };
   return { result: call.promise, released: run().catch((error: unknown) => call.fail(error)) };
-}
-
-function isConflict(error: unknown): error is PgzError {
-  return error instanceof PgzError && /^40(001|P01)$/.test(error.code);
 }
 
 /** What the callback gets: all calls of a client, on this transaction. Its calls run one after another, in the order in which they are made. */

@@ -2,10 +2,11 @@
 //
 // Knows shapes, parameters and the SQLSTATEs of stale statements. Must not know sockets, or what becomes of the rows.
 import { PgzError, PostgresError, UsageError } from "../errors.ts";
+import { emit } from "../observer.ts";
 import type { Query } from "../sql.ts";
 import { COLUMNS_KNOWN, COPY_NONE, ROWS_ARRAYS, type CoreConnection } from "./boundary.ts";
 import { catalogOf, define } from "./catalog.ts";
-import type { Connection } from "./connection.ts";
+import { within, type Connection } from "./connection.ts";
 import type { Parser, ValuePolicy } from "./converters.ts";
 import type { Form } from "./form.ts";
 import type { Operation, Sink } from "./operation.ts";
@@ -16,6 +17,7 @@ import { newShapeId, serverKey, shapes, type LearnedShape, type Shape } from "./
 /** The call that the statement is for. */
 export interface Caller {
   readonly finished: boolean;
+  readonly promise: Promise<unknown>;
   operate(connection: Connection, command: (handle: CoreConnection) => number, sink?: Sink): Operation;
 }
 
@@ -29,6 +31,7 @@ export async function execute(
   /** What went wrong the first time, by what was known then. */
   let before: { readonly shape: Shape; readonly error: unknown; readonly prepared: boolean } | undefined;
   let begin: string | undefined;
+  let attempt = 0;
   for (;;) {
     const known = before ? undefined : cached(server, text);
     const shape = known ?? (await learn(call, connection, server, text));
@@ -66,6 +69,11 @@ export async function execute(
     if (begin && error) connection.beginFailed = true;
     if (call.finished) return undefined;
     if (!error) return operation;
+    if (outsideTransaction && !begin && !operation.committed && isConflict(error) && !COMMITS.test(text) && ++attempt < attemptsOf(connection.config.retryOnSerialization)) {
+      await pauseAfter(attempt, error, connection, call.promise);
+      if (call.finished) return undefined;
+      continue;
+    }
     // Behind BindComplete something may have run, and been committed (DO and CALL can); before it nothing has.
     if (bound || before || !(isStale(error) || (known && mayBeTheShape(error)))) throw error;
     connection.forget(id);
@@ -80,6 +88,30 @@ export async function execute(
     }
     before = { shape, error, prepared };
   }
+}
+
+/** How often something is tried, the first time included. */
+export function attemptsOf(retry: boolean | number | undefined): number {
+  return retry === true ? 3 : retry || 1;
+}
+
+/** The server has rolled back all of it, so that trying again may help. */
+export function isConflict(error: unknown): error is PgzError {
+  return error instanceof PgzError && /^40(001|P01)$/.test(error.code);
+}
+
+/** Statements that may have committed a part of what they did before they failed. */
+const COMMITS = /^(?:\s|--.*\n|\/\*[^]*?\*\/)*(?:call|do)\b/i;
+
+/** Milliseconds between two attempts, and as much again at random. */
+const LONGEST_PAUSE = 500;
+
+/** Tells of the next attempt and waits for its time, or until `over` settles. Throws when the connection is gone then. */
+export async function pauseAfter(attempt: number, error: PgzError, connection: Connection, over: Promise<unknown>): Promise<void> {
+  const delayMs = Math.min(10 * 2 ** (attempt - 1), LONGEST_PAUSE) * (1 + Math.random());
+  emit(connection.config.observer, "onRetry", { attempt, delayMs, error });
+  await within(delayMs, over.catch(() => {}));
+  if (connection.closed) throw connection.closed;
 }
 
 /** Begins the transaction that waits to begin, for what has no flight for it; `false` when the call was over before. */

@@ -29,7 +29,7 @@ test("the defaults", async () => {
     host: "localhost", port: 5432, user: "ada", database: "ada", applicationName: "pgz-edge", startup: [], options: "", sslmode: "prefer",
     sslnegotiation: "postgres", allowCleartextPassword: false, channelBinding: "prefer", scramMaxIterations: 100_000, connectTimeout: 10_000, timeout: 0, slowQueryThreshold: 0,
     maxRows: 0, maxBytes: 0, maxFieldBytes: 0, onLimit: "error", duplicates: "keep", dates: "string", bytea: "uint8array", json: "parse", maxMessageBytes: 1 << 30, flushBytes: 65_536, flushInterval: 100, statementCacheSize: 64, prepare: "auto",
-    earlyQuery: "auto", keepAlive: 30_000, readBuffer: 65_536, maxProtocolVersion: "3.0", localLink: false,
+    earlyQuery: "auto", retryOnSerialization: false, keepAlive: 30_000, readBuffer: 65_536, maxProtocolVersion: "3.0", localLink: false,
   });
   expect(await password()).toBeUndefined();
   expect(key()).toBeUndefined();
@@ -157,6 +157,7 @@ test.each<[keyof Options, unknown[]]>([
   ["flushInterval", [-1, Infinity]],
   ["statementCacheSize", [-1, 65_536, 1.5]],
   ["prepare", ["always", true]],
+  ["retryOnSerialization", [0, 1.5, "yes"]],
   ["earlyQuery", ["yes", 1]],
   ["keepAlive", [-1, true]],
   ["readBuffer", [0, 2 ** 30]],

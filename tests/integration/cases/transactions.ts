@@ -355,4 +355,35 @@ export const transactions: Case[] = [
         t.assert.deepEqual((await client.query(sql`select ${sql.json("é")}::json as j, ${[sql.json("a"), sql.json({ b: 1 })]}::jsonb[] as js`)).rows, [{ j: "é", js: ["a", { b: 1 }] }]);
       }),
   },
+  {
+    name: "a single statement that lost a conflict runs again when it is asked to, and a CALL, a DO or one inside a transaction never",
+    run: (t) =>
+      withSchema(t, async (plain, schema) => {
+        await plain.simple(`create sequence ${schema}.tries;
+          create function ${schema}.twice(code text) returns int4 language plpgsql as $$ begin
+            if nextval('${schema}.tries') % 3 <> 0 then raise exception 'conflict' using errcode = code; end if; return 7; end $$;
+          create procedure ${schema}.never() language plpgsql as $$ begin perform nextval('${schema}.tries'); raise exception 'conflict' using errcode = '40001'; end $$`);
+        const tries = async () => Number((await plain.query<{ n: string }>(`select last_value as n from ${schema}.tries`)).rows[0]?.n);
+        const again = async (n: number) => void (await plain.exec(`select setval('${schema}.tries', ${n})`));
+        const retries: number[] = [];
+        await withClient(t, async (client) => {
+          const { sql } = t.pgz;
+          const call = (code: string) => sql`select ${sql.unsafe(`${schema}.twice`)}(${code}) as n`;
+          await again(3);
+          t.assert.deepEqual((await client.query(call("40001"))).rows, [{ n: 7 }]);
+          t.assert.equal(await tries(), 6);
+          t.assert.equal(await text(await client.stream(call("40P01"))), '{"n":7}\n');
+          t.assert.deepEqual(retries, [1, 2, 1, 2]);
+          await t.assert.rejects(client.query(call("40002")), { code: "40002" });
+          await t.assert.rejects(client.transaction((tx) => tx.query(call("40001"))), { code: "40001" });
+          t.assert.equal(await tries(), 11);
+          await t.assert.rejects(client.exec(`/* a comment */ call ${schema}.never()`), { code: "40001" });
+          await t.assert.rejects(client.exec(`do $$ begin call ${schema}.never(); end $$`), { code: "40001" });
+          t.assert.equal(await tries(), 13);
+          await again(3);
+          await t.assert.rejects(plain.query(call("40001")), { code: "40001", retryable: true });
+          t.assert.equal(await tries(), 4);
+        }, { retryOnSerialization: true, observer: { onRetry: ({ attempt }) => void retries.push(attempt) } });
+      }),
+  },
 ];

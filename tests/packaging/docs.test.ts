@@ -1,4 +1,4 @@
-// What the documents say is so: the README's figures are those of bench/results, its Worker is short, its links lead somewhere.
+// What the documents say is so: the figures of README and docs/benchmarks.md are those of bench/results, its Worker is short, its links lead somewhere.
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync, readdirSync } from "node:fs";
 import path from "node:path";
@@ -14,6 +14,10 @@ test("the README's figures are those of bench/results", () => {
 
 test("names and table of SQLSTATEs are those of the server's errcodes.txt", () => {
   execFileSync(process.execPath, ["scripts/sqlstates.mjs", "--check"], { cwd: root, stdio: "pipe" });
+});
+
+test("docs/benchmarks.md shows the figures of bench/results", () => {
+  execFileSync(process.execPath, ["bench/docs.mjs", "--check"], { cwd: root, stdio: "pipe" });
 });
 
 test("the README's Worker handler has at most 12 lines", () => {

@@ -1,0 +1,174 @@
+// Writes docs/benchmarks.md from bench/results. `node bench/docs.mjs --check` only compares (a test runs it), so no number stands there that no
+// command has printed.
+//
+// Knows which figures belong to which scenario of which seed system, and nothing of how they were made. A case without results is said to be not measured.
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+const at = (name) => fileURLToPath(new URL(name, import.meta.url));
+const page = at("../docs/benchmarks.md");
+
+/** No peers: a socket without a driver. What they need is the floor. */
+const FLOORS = ["drain", "bare"];
+/** A ratio this near to 1 is no difference on a machine that others use too. */
+const SAME = 0.05;
+
+/** `less`: the smaller figure is the better one; without it no figure is. `where`: which of the case's rows. */
+const scenarios = [
+  {
+    seed: "000, pgz",
+    tables: [
+      { title: "Rows to NDJSON: process CPU", case: "stream", metric: "cpu_ms", less: true, where: ({ config }) => !config.format },
+      { title: "Rows to NDJSON: wall time against a bare socket that drops the rows", case: "stream", metric: "wall_ratio_to_drain", less: true },
+      { title: "Output modes: process CPU", case: "stream", metric: "cpu_ms", where: ({ config }) => config.format, name: ({ config }) => `pgz-edge ${config.format} on node` },
+      { title: "Rows as JavaScript objects: process CPU", case: "rows", metric: "cpu_ms", less: true },
+      { title: "Rows to NDJSON against a replayed server: the client's ceiling", case: "replay", metric: "rows_per_s", less: false },
+      { title: "Encoders alone, native", case: "core", metric: "ns_per_row", where: ({ shape }) => !/^(type|escape_scan)/.test(shape) },
+      { title: "Memory while a long result is read", case: "memory", metric: "peak_rss_above_idle_mib" },
+      { title: "COPY of 100,000 rows of (int4, text, float8)", case: "copy", metric: "rows_per_s", less: false, where: ({ shape }) => shape.endsWith("3col") },
+      { title: "INSERTs: batches of 100, and a thousand one by one", case: "batch", metric: "rows_per_s", less: false, where: ({ shape }) => /^inserts_|^insert_(exec|prepared|tx)$/.test(shape) },
+    ],
+  },
+  {
+    seed: "001, valeneiko/postgres",
+    tables: [
+      { title: "Query builder: from template to text and values", case: "builder", metric: "ns_per_op", less: true },
+      { title: "Serial queries: wall time", case: "query", metric: "us_per_query", less: true, where: ({ shape }) => shape.startsWith("select") },
+      { title: "Serial queries: process CPU", case: "query", metric: "cpu_us_per_query", less: true, where: ({ shape }) => shape.startsWith("select") },
+      { title: "Round trips of the first execution", case: "query", metric: "round_trips", less: true, where: ({ shape, config }) => shape.startsWith("select") && config.execution === "first" },
+      { title: "Round trips of a statement that is known", case: "query", metric: "round_trips", less: true, where: ({ shape, config }) => shape.startsWith("select") && config.execution === "known" },
+      { title: "Socket writes of a statement that is known", case: "query", metric: "writes", less: true, where: ({ shape, config }) => shape.startsWith("select") && config.execution === "known" },
+    ],
+  },
+  {
+    seed: "002, QAIL",
+    tables: [
+      { title: "Ten thousand prepared executions, one Sync: speed", case: "batch", metric: "queries_per_s", less: false },
+      { title: "Ten thousand executions: process CPU", case: "batch", metric: "cpu_ms", less: true, where: ({ shape }) => ["count", "rows", "ndjson"].includes(shape) },
+      { title: "Ten thousand executions: peak memory of the process", case: "batch", metric: "peak_rss_mib", where: ({ shape }) => ["count", "rows", "ndjson"].includes(shape) },
+      { title: "Ten thousand executions: bytes on the wire, both ways", case: "batch", metric: "wire_bytes", less: true, where: ({ shape, config }) => ["count", "rows", "ndjson"].includes(shape) && config.execution === "known" },
+      { title: "Single executions: wall time", case: "query", metric: "us_per_query", less: true, where: ({ shape }) => ["simple", "singles_55000", "pipelined_100"].includes(shape) },
+    ],
+  },
+  {
+    seed: "003, insert-heavy workloads",
+    tables: [
+      { title: "COPY in, out of bytes and out of rows: speed", case: "copy", metric: "rows_per_s", less: false, where: ({ shape }) => /^in_(bytes|rows)/.test(shape) },
+      { title: "COPY in, out of bytes and out of rows: process CPU", case: "copy", metric: "cpu_ms", less: true, where: ({ shape }) => /^in_(bytes|rows)/.test(shape) },
+      { title: "COPY out: wall time", case: "copy", metric: "wall_ms", less: true, where: ({ shape }) => /^out_(text|binary)$/.test(shape) },
+      { title: "COPY out: process CPU", case: "copy", metric: "cpu_ms", less: true, where: ({ shape }) => /^out_(text|binary)$/.test(shape) },
+      { title: "Prepared INSERT in one transaction, one by one and in flight", case: "batch", metric: "rows_per_s", less: false, where: ({ shape }) => /^insert_(serial|pipelined)/.test(shape) },
+    ],
+  },
+  { seed: "004, pglink", tables: [{ title: "Pool: SELECT 1, mixed work, COPY both ways, direct and through PgBouncer", case: "pool", metric: "queries_per_s", less: false }] },
+];
+
+const cases = new Map();
+function results(name) {
+  const file = at(`results/${name}.json`);
+  if (!cases.has(name)) cases.set(name, existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : undefined);
+  return cases.get(name);
+}
+
+function number(value) {
+  const size = Math.abs(value);
+  if (size >= 10_000) return Math.round(value).toLocaleString("en");
+  return size >= 100 ? value.toFixed(0) : size >= 10 ? value.toFixed(1) : value.toFixed(2);
+}
+
+const figure = ({ median, min, max, trials }) => (trials > 1 ? `${number(median)} (${number(min)}-${number(max)})` : number(median));
+const nameOf = ({ library, runtime }) => `${library} on ${runtime}`;
+const isOurs = (name) => name.startsWith("pgz-edge");
+const unique = (values) => [...new Set(values)];
+const chosen = ({ metric, where = () => true, ...table }) => (results(table.case)?.rows ?? []).filter((row) => row.metric === metric && where({ config: {}, ...row }));
+
+function table(one) {
+  const rows = chosen(one);
+  if (rows.length === 0) return [`**${one.title}**: not measured yet.`, ""];
+  const name = one.name ?? nameOf;
+  const shapes = unique(rows.map(({ shape }) => shape));
+  const names = unique(rows.map(name)).sort((a, b) => isOurs(b) - isOurs(a));
+  const cell = (library, shape) => rows.find((row) => name(row) === library && row.shape === shape);
+  const units = unique(rows.map(({ unit }) => unit)).filter(Boolean);
+  return [
+    `**${one.title}**${units.length ? `, ${units.join(", ")}` : ""}, median (min-max)`,
+    "",
+    `| | ${shapes.join(" | ")} |`,
+    `|---|${shapes.map(() => "---|").join("")}`,
+    ...names.map((library) => `| ${library} | ${shapes.map((shape) => (cell(library, shape) ? figure(cell(library, shape)) : "")).join(" | ")} |`),
+    "",
+  ];
+}
+
+/** Ours against the best peer of the same runtime, and on Node against the best native one: `{ ratio, … }`, below 1 where ours is the worse. */
+function comparisons(one) {
+  if (one.less === undefined) return [];
+  const rows = chosen(one);
+  const better = (a, b) => (one.less ? a.median < b.median : a.median > b.median);
+  return rows.filter(({ library }) => isOurs(library)).flatMap((ours) => {
+    const others = rows.filter(({ shape, library }) => shape === ours.shape && !isOurs(library) && !FLOORS.includes(library));
+    return unique([ours.runtime, ...(ours.runtime === "node" ? ["native"] : [])]).flatMap((runtime) => {
+      const peers = others.filter((peer) => peer.runtime === runtime);
+      if (peers.length === 0) return [];
+      const best = peers.reduce((a, b) => (better(a, b) ? a : b));
+      return [{ title: one.title, shape: ours.shape, ours, best, ratio: one.less ? best.median / ours.median : ours.median / best.median, unit: ours.unit }];
+    });
+  });
+}
+
+function lost() {
+  const all = scenarios.flatMap(({ tables }) => tables.flatMap(comparisons));
+  const worse = all.filter(({ ratio }) => ratio < 1 - SAME).sort((a, b) => a.ratio - b.ratio);
+  const same = all.filter(({ ratio }) => ratio >= 1 - SAME && ratio <= 1 + SAME).length;
+  return [
+    "## What we lose",
+    "",
+    `Of ${all.length} comparisons with the best peer of the same runtime (on Node also with the best native one) ours is the worse in ${worse.length}, within ${SAME * 100} % in ${same}, the better in ${all.length - worse.length - same}. The worse ones, largest first:`,
+    "",
+    "| scenario | shape | ours | best peer | ratio (1: equal) |",
+    "|---|---|---|---|---|",
+    ...worse.map(({ title, shape, ours, best, ratio, unit }) => `| ${title} | ${shape} | ${nameOf(ours)}: ${number(ours.median)} ${unit} | ${nameOf(best)}: ${number(best.median)} ${unit} | ${ratio.toFixed(2)} |`.replaceAll("  ", " ")),
+    "",
+  ];
+}
+
+function origin() {
+  const names = unique(scenarios.flatMap(({ tables }) => tables.map((one) => one.case)));
+  const versions = Object.assign({}, ...names.map((name) => results(name)?.versions).filter(Boolean));
+  delete versions.commit;
+  return [
+    "## Where the figures come from",
+    "",
+    "| command | date | commit | machine | load before, after |",
+    "|---|---|---|---|---|",
+    ...names.map((name) => {
+      const found = results(name);
+      if (!found) return `| \`make bench CASE=${name}\` | not measured yet | | | |`;
+      const { date, machine, versions: made } = found;
+      return `| \`make bench CASE=${name}\` | ${date.slice(0, 10)} | ${made.commit} | ${machine.cores} cores of ${machine.cpu}, ${machine.memory} | ${machine.load_before}, ${machine.load_after} |`;
+    }),
+    "",
+    `Versions: ${Object.entries(versions).map(([name, version]) => `${name} ${version}`).join(", ")}.`,
+    "",
+    "The machine is shared: its medians move by a third between runs, so read ratios of one table, not figures of two. Each library runs in a process of its own, in random order, pinned to a CPU; a run whose rows, bytes or stored",
+    "content are wrong ends the benchmark, and so does a peer that cannot run. Round trips, bytes and writes are counted through a proxy in runs that are not timed. `drain` and `bare` are sockets without a driver: floors, not peers.",
+  ];
+}
+
+const text = [
+  "# Benchmarks",
+  "",
+  "Every scenario of the five seed systems, ours beside its peers. Written by `node bench/docs.mjs` out of `bench/results`: change nothing here by hand.",
+  "",
+  ...lost(),
+  ...scenarios.flatMap(({ seed, tables }) => [`## Seed ${seed}`, "", ...tables.flatMap(table)]),
+  ...origin(),
+  "",
+].join("\n");
+
+if (process.argv.includes("--check")) {
+  if (!existsSync(page) || readFileSync(page, "utf8") !== text) {
+    console.error("docs/benchmarks.md does not show bench/results: run `node bench/docs.mjs`");
+    process.exitCode = 1;
+  }
+} else writeFileSync(page, text);

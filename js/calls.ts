@@ -10,7 +10,7 @@ import { joined } from "./core/bytes.ts";
 import { Call, type Outcome } from "./core/call.ts";
 import { Collector, decoderOf } from "./core/collect.ts";
 import type { Connection } from "./core/connection.ts";
-import { copyIn, copyOut, copyRows, sendSource, type CopyProgress, type CopySource } from "./core/copy.ts";
+import { copyIn, copyOut, copyRows, leave, sendSource, type CopyProgress, type CopySource, type CopyTarget } from "./core/copy.ts";
 import { RowWriter, type CopyRow } from "./core/copy-rows.ts";
 import { Cursor } from "./core/cursor.ts";
 import { outputForm, uniqueNames, valueForm, type Form, type FormatOptions, type RowOptions, type ValueForm, type ValueOptions } from "./core/form.ts";
@@ -119,7 +119,14 @@ export interface Counters {
 }
 
 /** COPY whose data travel by this connection. */
-const COPIES = /^\s*copy\b[^]*\b(stdin|stdout)\b/i;
+const COPIES = /^(?:\s|--.*\n|\/\*[^]*?\*\/)*copy\b[^]*\b(stdin|stdout)\b/i;
+
+/** Anything else would run before it turned out to be something else. */
+function copyText(input: QueryInput): string {
+  const text = plainText(input);
+  if (COPIES.test(text)) return text;
+  throw new UsageError("COPY_NEEDS_COPY_CALL", "This call takes COPY … FROM STDIN or COPY … TO STDOUT, and the text is something else.");
+}
 
 export abstract class Calls {
   /** @internal */
@@ -335,7 +342,16 @@ export abstract class Calls {
    * source's ends the COPY (`COPY_SOURCE_FAILED`).
    */
   async copyFrom(text: QueryInput, source: CopySource, options: CopyFromOptions = {}): Promise<ExecResult> {
-    return this.#copyIn(plainText(text), options, (target) => sendSource(target, source, options.onProgress));
+    let begun = false;
+    const send = (target: CopyTarget) => {
+      begun = true;
+      return sendSource(target, source, options.onProgress);
+    };
+    try {
+      return await this.#copyIn(copyText(text), options, send);
+    } finally {
+      if (!begun) leave(source);
+    }
   }
 
   /**
@@ -363,8 +379,8 @@ export abstract class Calls {
   }
 
   /** `COPY … TO STDOUT` in whatever format its text says, as {@link stream} gives rows: from the first data on, whole rows per chunk, with limits that count them. */
-  copyTo(text: QueryInput, options: CopyToOptions = {}): Promise<ReadableStream<Uint8Array>> {
-    const copy = plainText(text);
+  async copyTo(text: QueryInput, options: CopyToOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    const copy = copyText(text);
     const { limits } = outputForm(this.config, { ...options, onLimit: "error" });
     return this.run(copy, options, (call: Call<ReadableStream<Uint8Array>>, connection) => this.#feed(call, connection, (sink) => copyOut(call, connection, copy, limits, sink)), true);
   }

@@ -5,6 +5,7 @@
 //
 // `instanceof` holds across two copies of the package (a bundle and its dependency): each class marks its prototype with a
 // registered symbol and asks for the mark, not for the identity of the constructor.
+import type { BatchFailure } from "./core/batch.ts";
 import type { LimitName } from "./core/boundary.ts";
 
 /** All codes of the driver itself; the server's are SQLSTATEs. `docs/errors.md` says what each means and what to do. */
@@ -59,6 +60,10 @@ export class PgzError extends Error {
 
   /** Of `simple`: the commands that were complete before. Without a transaction block of their own the server has rolled them back. */
   declare readonly completed?: readonly string[];
+  /** Of an atomic batch: which item failed, and what became of the others. */
+  declare readonly batch?: BatchFailure;
+  /** Of `copyFromRows`: the row that could not be encoded, from 0. */
+  declare readonly row?: number;
 
   /** Bytes of this result have already gone downstream, so the caller cannot answer as if nothing had happened. */
   readonly committed: boolean;

@@ -52,6 +52,7 @@ export class Listener implements AsyncIterable<Notification> {
   #waiting: Notification[] = [];
   #wake: (() => void) | undefined;
   #room: (() => void) | undefined;
+  #turn: Promise<unknown> = Promise.resolve();
   #error: PgzError | undefined;
 
   /** @internal */
@@ -83,19 +84,26 @@ export class Listener implements AsyncIterable<Notification> {
 
   [Symbol.asyncIterator](): AsyncIterator<Notification, undefined> {
     return {
-      next: async () => {
-        while (!this.#waiting.length && !this.#over.signal.aborted) await new Promise<void>((resolve) => (this.#wake = resolve));
-        const value = this.#waiting.shift();
-        if (this.#waiting.length < MOST) this.#room?.();
-        if (value) return { done: false, value };
-        if (this.#error) throw this.#error;
-        return { done: true, value: undefined };
+      // Calls that do not wait for each other take their turns.
+      next: () => {
+        const result = this.#turn.then(() => this.#next());
+        this.#turn = result.catch(() => {});
+        return result;
       },
       return: async () => {
         await this.close();
         return { done: true, value: undefined };
       },
     };
+  }
+
+  async #next(): Promise<IteratorResult<Notification, undefined>> {
+        while (!this.#waiting.length && !this.#over.signal.aborted) await new Promise<void>((resolve) => (this.#wake = resolve));
+        const value = this.#waiting.shift();
+        if (this.#waiting.length < MOST) this.#room?.();
+        if (value) return { done: false, value };
+        if (this.#error) throw this.#error;
+        return { done: true, value: undefined };
   }
 
   #end(error?: PgzError): void {
@@ -118,14 +126,16 @@ export class Listener implements AsyncIterable<Notification> {
       } catch (error) {
         // What is wrong at the first attempt is wrong with what was asked for.
         if (!lost || signal.aborted) throw error;
-        await this.#rest(pause * (1 + Math.random()));
-        pause = Math.min(2 * pause, LONGEST_PAUSE);
+        pause = await this.#rest(pause);
         continue;
       }
-      pause = FIRST_PAUSE;
+      const since = Date.now();
       if (lost) this.#options.onReconnect?.(lost);
       else ready();
       lost = await this.#ended(connection);
+      // One that dies as soon as it listens must not be made again and again without a pause.
+      if (Date.now() - since > LONGEST_PAUSE) pause = FIRST_PAUSE;
+      pause = await this.#rest(pause);
     }
   }
 
@@ -171,7 +181,10 @@ export class Listener implements AsyncIterable<Notification> {
     return error;
   }
 
-  #rest(milliseconds: number): Promise<void> {
-    return within(milliseconds, new Promise<void>((resolve) => this.#over.signal.addEventListener("abort", () => resolve(), { once: true })));
+  /** Waits; the next pause. */
+  async #rest(pause: number): Promise<number> {
+    const { signal } = this.#over;
+    if (!signal.aborted) await within(pause * (1 + Math.random()), new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true })));
+    return Math.min(2 * pause, LONGEST_PAUSE);
   }
 }

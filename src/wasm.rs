@@ -6,7 +6,7 @@
 
 use crate::connection::limits::Caps;
 use crate::connection::simple_query::Copy;
-use crate::connection::{Connection, Login, Settings};
+use crate::connection::{BatchEnd, Connection, Login, Settings};
 use crate::encode::{RowForm, Types};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -213,8 +213,8 @@ impl CoreConnection {
             .batch_statement(shape, sql, parameter_types, result_formats)
     }
 
-    pub fn batch_items(&mut self, items: &[u8], last: bool) -> u32 {
-        self.inner.batch_items(items, last);
+    pub fn batch_items(&mut self, items: &[u8], end: u32) -> u32 {
+        self.inner.batch_items(items, BatchEnd::from_code(end));
         self.inner.status()
     }
 

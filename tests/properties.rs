@@ -342,6 +342,7 @@ fn edit() -> impl Strategy<Value = (Index, Index, Edit)> {
         "batch_statement 9 \"select 9\" formats 1",
         "batch_item 0",
         "batch_end",
+        "batch_undo",
         "forget 1",
         "prove 'kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk'",
         "prove 'md5kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk'",

@@ -14,7 +14,7 @@ import type { ValueForm } from "./form.ts";
 import type { RowDecoder, RowMode } from "./objects.ts";
 import type { Operation, Sink } from "./operation.ts";
 import { appendParameters, Block, declaredTypes } from "./parameters.ts";
-import type { Shape } from "./shapes.ts";
+import { serverKey, shapes as shapeCache, type Shape } from "./shapes.ts";
 import { begun, isStale, knowsNames, mayBeTheShape, rollBack, shapesOf } from "./statement.ts";
 
 /** What became of one item. */
@@ -56,6 +56,7 @@ export async function runBatch<Row>(call: Call<Settled<Row>[]>, connection: Conn
   const settled: Settled<Row>[] = [];
   let waiting = queries.map((_, index) => index);
   let begin: string | undefined;
+  let ran = false;
   for (let anew = false; ; anew = true) {
     if (!atomic && !(await begun(call, connection))) return;
     const texts = new Set(waiting.map((index) => queries[index]!.text));
@@ -70,18 +71,22 @@ export async function runBatch<Row>(call: Call<Settled<Row>[]>, connection: Conn
     });
     let encoded: Encoded;
     try {
-      encoded = encode(queries, order, shapes.found as Map<string, Shape>);
+      // Once some have run, a value is its item's matter alone.
+      const refuse = !atomic && ran ? (index: number, reason: unknown) => void (settled[index] = { status: "rejected", reason }) : undefined;
+      encoded = encode(queries, order, shapes.found as Map<string, Shape>, refuse);
     } catch (error) {
       if (anew) throw error;
       continue;
     }
+    ran = true;
     if (call.finished) return; // a value's toJSON may abort
-    if (!order.length) return call.succeed(settled);
+    if (!encoded.order.length) return call.succeed(settled);
     const outsideTransaction = connection.transactionStatus === "I";
     if (outsideTransaction) begin ??= connection.begin;
 
-    const run = new Run<Row>(order, encoded, plan);
+    const run = new Run<Row>(encoded.order, encoded, plan);
     const operation = await send(call, connection, run, encoded, begin, plan);
+    if (operation.error?.code === "SHAPE_CHANGED") for (const { sql } of encoded.statements) shapeCache.forget(serverKey(connection.config), sql);
     if (begin && !operation.error) connection.begin = undefined;
     if (begin && operation.error) connection.beginFailed = true;
     if (call.finished) return;
@@ -94,7 +99,7 @@ export async function runBatch<Row>(call: Call<Settled<Row>[]>, connection: Conn
     }
     for (const shape of encoded.statements) connection.forget(shape.id);
     run.settle(settled);
-    waiting = order.slice(from);
+    waiting = encoded.order.slice(from);
     if (begin) {
       await rollBack(connection);
       if (connection.closed) throw connection.closed;
@@ -115,15 +120,15 @@ async function send<Row>(call: Call<Settled<Row>[]>, connection: Connection, run
       connection.executed.add(id);
       handle.batch_statement(id, sql, declaredTypes(parameterTypes), resultFormats);
     }
-    return handle.batch_items(windows[0]!, last === 0);
+    return handle.batch_items(windows[0]!, last === 0 ? 1 : 0);
   }, run.sink);
   run.operation = operation;
   for (let at = 1; at <= last; at++) {
     await connection.written;
     if (operation.ended) break;
-    // The server answers nothing but a Sync any more.
     const over = call.finished || operation.error !== undefined;
-    connection.command((handle) => handle.batch_items(over ? NOTHING : windows[at]!, over || at === last));
+    // What has left already must not be committed by it.
+    connection.command((handle) => handle.batch_items(over ? NOTHING : windows[at]!, over ? 2 : at === last ? 1 : 0));
     if (over) break;
   }
   await operation.done;
@@ -131,6 +136,8 @@ async function send<Row>(call: Call<Settled<Row>[]>, connection: Connection, run
 }
 
 interface Encoded {
+  /** The items in it. */
+  readonly order: readonly number[];
   /** Items in the form of the core's `batch_items`, whole ones in each. */
   readonly windows: readonly Uint8Array[];
   /** By their numbers in the batch. */
@@ -139,7 +146,8 @@ interface Encoded {
 }
 
 /** All of it before anything is sent, so that a value that cannot be sent has undone nothing. */
-function encode(queries: readonly Query[], order: readonly number[], shapes: ReadonlyMap<string, Shape>): Encoded {
+function encode(queries: readonly Query[], order: readonly number[], shapes: ReadonlyMap<string, Shape>, refuse?: (index: number, reason: unknown) => void): Encoded {
+  const accepted: number[] = [];
   const windows: Uint8Array[] = [];
   const statements: Shape[] = [];
   const numbers = new Map<Shape, number>();
@@ -151,11 +159,16 @@ function encode(queries: readonly Query[], order: readonly number[], shapes: Rea
     let number = numbers.get(shape);
     if (number === undefined) numbers.set(shape, (number = statements.push(shape) - 1));
     statementOf.set(index, number);
+    accepted.push(index);
     const start = block.reserve(8);
     try {
       appendParameters(block, values, shape.parameterTypes);
     } catch (error) {
-      throw failedAt(error as PgzError, index, [], index + 1);
+      if (!refuse) throw failedAt(error as PgzError, index, [], queries.length);
+      refuse(index, error);
+      accepted.pop();
+      block.length = start;
+      continue;
     }
     block.view.setUint32(start, number);
     block.view.setUint32(start + 4, block.length - start - 8);
@@ -164,7 +177,7 @@ function encode(queries: readonly Query[], order: readonly number[], shapes: Rea
     block = new Block();
   }
   if (block.length || !windows.length) windows.push(block.bytes.subarray(0, block.length));
-  return { windows, statements, statementOf };
+  return { order: accepted, windows, statements, statementOf };
 }
 
 /** One way through the pipeline: what its sink is told. */
@@ -180,6 +193,8 @@ class Run<Row> {
   readonly #counts: number[] = [];
   /** Failed before they were bound, so that nothing of them ran. */
   readonly #unbound = new Set<number>();
+  /** What the first item of a statement failed with before it was bound. */
+  readonly #unparsed = new Map<number, PgzError>();
   readonly #fields: (readonly Column[])[] = [];
   readonly #decoders: RowDecoder[] = [];
   #decode: RowDecoder | undefined;
@@ -228,7 +243,11 @@ class Run<Row> {
     if (!operation.bound) this.#unbound.add(this.#ends.length);
     // Nothing of it has run.
     if (!operation.bound && isStale(error)) Object.assign(error, { retryable: true });
-    this.#ends.push(error);
+    const statement = this.#encoded.statementOf.get(this.#order[this.#ends.length]!);
+    // Where a Parse has failed, what follows lacks the statement for the same reason.
+    const reason = (statement !== undefined && isStale(error) && this.#unparsed.get(statement)) || error;
+    if (statement !== undefined && !operation.bound && !isStale(error)) this.#unparsed.set(statement, error);
+    this.#ends.push(reason);
     if (this.#plan.atomic) this.#error = error;
     return !this.#plan.atomic;
   }
@@ -277,7 +296,7 @@ class Run<Row> {
 /** An item that ended a transaction by itself has committed those before it. */
 function failedAt(error: PgzError, index: number | undefined, commands: readonly string[], count: number): PgzError {
   const numbers = (from: number, to: number) => Array.from({ length: Math.max(to - from, 0) }, (_, at) => from + at);
-  const at = index ?? count;
-  const batch: BatchFailure = { index, rolledBack: numbers(commands.lastIndexOf("COMMIT") + 1, commands.length), skipped: numbers(at + 1, count) };
+  const skipped = numbers(commands.length, count).filter((number) => number !== index);
+  const batch: BatchFailure = { index, rolledBack: numbers(commands.lastIndexOf("COMMIT") + 1, commands.length), skipped: index === undefined ? [] : skipped };
   return Object.assign(error, { batch });
 }

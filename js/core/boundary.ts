@@ -120,8 +120,8 @@ export interface CoreConnection {
   batch(isolated: boolean, rowForm: number, limits: Float64Array): number;
   /** Its number in the batch. */
   batch_statement(shapeId: number, sql: string, parameterTypes: Uint32Array, resultFormats: Uint8Array): number;
-  /** Each item: int32 statement, int32 length, the middle of Bind. */
-  batch_items(items: Uint8Array, last: boolean): number;
+  /** Each item: int32 statement, int32 length, the middle of Bind. 1: they are the last; 2: and nothing of an atomic batch is wanted any more. */
+  batch_items(items: Uint8Array, end: 0 | 1 | 2): number;
   forget(shapeId: number): void;
   discard(): number;
   cancel_request(): Uint8Array;

@@ -392,6 +392,9 @@ export class Connection {
       if (this.columns.size >= MOST_COLUMNS) this.columns.clear();
       this.columns.set(shape, columns);
     }
+    // All runs of the statement share them.
+    told?.forEach(Object.freeze);
+    if (told) Object.freeze(told);
     if (operation.abandoned) return;
     const { sink } = operation;
     // Rows of a batch that stand before these columns are of others.

@@ -47,7 +47,7 @@ export class RowWriter {
       sent += block.length - HEADER;
       if (block.length > HEADER) await target.write(block.bytes, block.length);
       block.length = HEADER;
-      progress?.({ bytes: sent, rows: this.#rows });
+      await progress?.({ bytes: sent, rows: this.#rows });
     };
     if (this.format === "binary") this.#raw(SIGNATURE);
     await each(target, rows, (row) => {
@@ -60,10 +60,10 @@ export class RowWriter {
   }
 
   #row(row: CopyRow): void {
-    const values = Array.isArray(row) ? (row as readonly unknown[]) : this.#names.map((name) => ownValue(row as Readonly<Record<string, unknown>>, name));
-    const { length } = this.#columns;
-    if (values.length !== length) throw new UsageError("INVALID_PARAMETER", `Row ${this.#rows} has ${values.length} values for ${length} columns.`);
     try {
+      const values = Array.isArray(row) ? (row as readonly unknown[]) : this.#names.map((name) => ownValue(row as Readonly<Record<string, unknown>>, name));
+      const { length } = this.#columns;
+      if (values.length !== length) throw new UsageError("INVALID_PARAMETER", `Row ${this.#rows} has ${values.length} values for ${length} columns.`);
       if (this.format === "binary") this.#binary(values);
       else this.#text(values);
     } catch (error) {
@@ -80,7 +80,8 @@ export class RowWriter {
   }
 
   #text(values: readonly unknown[]): void {
-    const cells = values.map((value, index) => {
+    // Not by map, which skips what an array lacks.
+    const cells = Array.from(values, (value, index) => {
       if (value === null) return "\\N";
       return literal(this.#where[index]!, value).replace(/[\b\f\n\r\t\v\\]/g, (found) => ESCAPES[found]!);
     });

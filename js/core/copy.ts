@@ -79,8 +79,8 @@ export async function copyIn(call: Caller, connection: Connection, text: string,
   };
   const operation = call.operate(connection, (handle) => handle.simple_query(text, COPY_IN, 0, NO_LIMITS), { duplex: true, copy, columns: () => connection.refuse(operation, wrong) });
   operation.wake = ready;
-  await asked;
-  if (mine && !operation.ended) await fed(call, connection, operation, feed);
+  if (!operation.ended) await asked;
+  if (mine && !operation.ended && !call.finished) await fed(call, connection, operation, feed);
   await operation.done;
   if (call.finished) return undefined;
   if (operation.error) throw operation.error;
@@ -134,7 +134,7 @@ export async function sendSource(target: CopyTarget, source: CopySource, progres
     sent += length - HEADER;
     const more = length === HEADER || (await target.write(bytes, length));
     stage.length = HEADER;
-    progress?.({ bytes: sent });
+    await progress?.({ bytes: sent });
     return more;
   };
   const add = async (given: Bytes) => {
@@ -165,16 +165,28 @@ export async function each<T>(target: CopyTarget, items: Iterable<T> | AsyncIter
     return;
   }
   const iterator = items[Symbol.asyncIterator]();
-  for (;;) {
-    const step = await target.orOver(Promise.resolve(iterator.next()));
-    if (step?.done) return;
-    if (!step || target.over) break;
-    const work = use(step.value);
-    if (work) await work;
-    if (target.over) break;
+  let over = false;
+  try {
+    while (!target.over) {
+      const step = await target.orOver(Promise.resolve(iterator.next()).catch((error: unknown) => {
+        over = true;
+        throw error;
+      }));
+      if (step?.done) over = true;
+      if (!step || over || target.over) return;
+      const work = use(step.value);
+      if (work) await work;
+    }
+  } finally {
+    // It may wait for something that never comes: nobody waits for it.
+    if (!over) void Promise.resolve(iterator.return?.()).catch(() => {});
   }
-  // It may wait for something that never comes: nobody waits for it.
-  void Promise.resolve(iterator.return?.()).catch(() => {});
+}
+
+/** A stream that nobody has begun to read, since its COPY came to nothing. */
+export function leave(source: unknown): void {
+  const stream = source as Partial<ReadableStream> | null | undefined;
+  if (typeof stream?.cancel === "function" && !stream.locked) void stream.cancel("nothing of it is wanted").catch(() => {});
 }
 
 function piecesOf(source: CopySource): Iterable<Bytes> | AsyncIterable<Bytes> {

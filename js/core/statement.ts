@@ -171,7 +171,10 @@ async function learn(call: Caller, connection: Connection, server: string, text:
 async function learnAll(call: Caller, connection: Connection, server: string, texts: readonly string[], named = false): Promise<(Shape | PgzError)[] | undefined> {
   const learning = texts.map((text) => {
     const id = cached(server, text)?.id ?? newShapeId();
-    return { text, id, operation: call.operate(connection, (handle) => handle.describe(text, named ? id : 0)) };
+    // A statement that is there already would tell of what was, not of what is.
+    if (named) connection.forget(id);
+    // Many at once: their answers may fill what lies between us before all of them have left.
+    return { text, id, operation: call.operate(connection, (handle) => handle.describe(text, named ? id : 0), { duplex: true }) };
   });
   for (const { operation } of learning) await operation.done;
   const learned: (Shape | PgzError)[] = [];

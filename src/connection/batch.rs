@@ -74,6 +74,8 @@ pub(super) struct Batch {
     pub step: Step,
     /// A Sync behind each item.
     isolated: bool,
+    /// The first item is written.
+    begun: bool,
     /// The last Sync is written.
     ended: bool,
     /// Behind an error of an atomic one: nothing more is written but the last Sync.
@@ -97,6 +99,7 @@ impl Batch {
         Batch {
             step: Step::Idle,
             isolated,
+            begun: false,
             ended: false,
             failed: false,
             format,
@@ -180,7 +183,13 @@ impl Batch {
         if self.isolated && !first {
             frontend::sync(flight)?;
         }
-        let closes = close(flight, statements)?;
+        // Later the batch itself may use what somebody has given up meanwhile.
+        let closes = if self.begun {
+            0
+        } else {
+            close(flight, statements)?
+        };
+        self.begun = true;
         if !prelude.is_empty() {
             write_prelude(flight, prelude)?;
             self.unnamed = None;
@@ -223,12 +232,16 @@ impl Batch {
         Ok(())
     }
 
-    /// Writes the last Sync.
-    pub fn end(&mut self, flight: &mut Vec<u8>) -> Result<(), TooLong> {
+    /// Writes the last Sync. `undo`: nobody wants an atomic batch any more, of which a part has left already; what no portal has makes the server
+    /// undo it, where a Sync alone would commit it.
+    pub fn end(&mut self, undo: bool, flight: &mut Vec<u8>) -> Result<(), TooLong> {
         if self.ended {
             return Ok(());
         }
         self.ended = true;
+        if undo && !self.isolated {
+            frontend::execute(flight, b"no more", 0)?;
+        }
         if self.step == Step::Idle {
             self.step = Step::Ready;
         }
@@ -362,8 +375,9 @@ impl Batch {
         if statement.plan.is_some() && statement.row_description == columns.body() {
             return self.rows(context);
         }
+        let shape = statement.shape;
         let plan = match format {
-            Some(form) => known_plan(statement.shape, columns, form, context),
+            Some(form) => known_plan(shape, columns, form, context),
             None => return,
         };
         match plan {
@@ -373,7 +387,7 @@ impl Batch {
                 self.sink.plan = Some(plan);
                 self.current = self.items.front().map_or(0, |item| item.statement);
                 self.tell(&mut context.events);
-                context.events.push(Event::Columns { shape: 0, columns });
+                context.events.push(Event::Columns { shape, columns });
             }
             Err(UnknownBinary { type_oid }) => {
                 self.sink.discard = true;

@@ -84,6 +84,28 @@ enum Operation {
     Batch(Batch),
 }
 
+/// Whether a batch ends with these items.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BatchEnd {
+    /// More follow.
+    No,
+    /// They are the last.
+    Last,
+    /// Nothing of an atomic one is wanted any more.
+    Undo,
+}
+
+impl BatchEnd {
+    /// As a number, which is how it crosses the boundary.
+    pub fn from_code(code: u32) -> BatchEnd {
+        match code {
+            0 => BatchEnd::No,
+            1 => BatchEnd::Last,
+            _ => BatchEnd::Undo,
+        }
+    }
+}
+
 /// What a conversation may touch.
 struct Context {
     output: Vec<u8>,
@@ -334,11 +356,13 @@ impl Connection {
     /// ask any more.
     pub fn copy_data(&mut self, length: u32) {
         let State {
+            phase,
             operations,
             context,
             ..
         } = &mut self.state;
-        if let Some(Operation::Simple(operation)) = operations.front()
+        if *phase == Phase::Ready
+            && let Some(Operation::Simple(operation)) = operations.front()
             && operation.takes_data()
         {
             frontend::copy_data_header(&mut context.output, length);
@@ -348,11 +372,14 @@ impl Connection {
     /// All data have been sent; or there will be no more, for this reason.
     pub fn copy_end(&mut self, reason: Option<&str>) {
         let State {
+            phase,
             operations,
             context,
             ..
         } = &mut self.state;
-        if let Some(Operation::Simple(operation)) = operations.front_mut() {
+        if *phase == Phase::Ready
+            && let Some(Operation::Simple(operation)) = operations.front_mut()
+        {
             let written = operation.end_data(reason.map(str::as_bytes), &mut context.output);
             self.settle(written);
         }
@@ -395,8 +422,8 @@ impl Connection {
         }
     }
 
-    /// Executions of the batch, as [`Batch::add`] reads them. `last`: it ends with them.
-    pub fn batch_items(&mut self, items: &[u8], last: bool) {
+    /// Executions of the batch, as [`Batch::add`] reads them.
+    pub fn batch_items(&mut self, items: &[u8], end: BatchEnd) {
         let State {
             operations,
             context,
@@ -409,8 +436,8 @@ impl Connection {
         };
         let prelude = core::mem::take(prelude);
         let mut written = batch.add(items, &prelude, pending, &mut context.statements);
-        if last && written.is_ok() {
-            written = batch.end(pending);
+        if end != BatchEnd::No && written.is_ok() {
+            written = batch.end(end == BatchEnd::Undo, pending);
         }
         self.state.release_pending();
         self.settle(written);

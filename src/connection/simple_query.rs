@@ -154,7 +154,7 @@ impl SimpleQuery {
             }
             // Data are for one COPY only.
             (Step::First | Step::Next, M::CopyInResponse)
-                if self.copy != Copy::In || self.begun =>
+                if self.copy != Copy::In || self.begun || self.sink.discard =>
             {
                 context.refuse_copy_in()?;
                 Step::CopyInDone

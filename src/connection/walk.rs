@@ -595,7 +595,7 @@ fn batching(connection: Connection, isolated: bool, items: usize, messages: &[&s
     let ndjson = Some(crate::encode::RowFormat::Ndjson.into());
     connection.batch(isolated, ndjson, Caps::default());
     connection.batch_statement(1, "select n", &[], &[]);
-    connection.batch_items(&ITEM.repeat(items), items > 0);
+    connection.batch_items(&ITEM.repeat(items), BatchEnd::from_code((items > 0).into()));
     after(connection, messages)
 }
 

@@ -8,7 +8,7 @@
 use crate::trace::Tokens;
 use pgz_edge::connection::limits::Caps;
 use pgz_edge::connection::simple_query::Copy;
-use pgz_edge::connection::{Connection, Login, Settings};
+use pgz_edge::connection::{BatchEnd, Connection, Login, Settings};
 use pgz_edge::encode::RowForm;
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ pub enum Command {
     BatchStatement(Execute),
     BatchItems {
         items: Vec<u8>,
-        last: bool,
+        end: u32,
     },
     Prelude(String),
     Fetch,
@@ -170,11 +170,15 @@ fn command(tokens: &mut Tokens<'_>) -> Result<Command, String> {
             let mut items = number.to_be_bytes().to_vec();
             items.extend((parameters.len() as u32).to_be_bytes());
             items.extend(parameters);
-            Command::BatchItems { items, last: false }
+            Command::BatchItems { items, end: 0 }
         }
         "batch_end" => Command::BatchItems {
             items: vec![],
-            last: true,
+            end: 1,
+        },
+        "batch_undo" => Command::BatchItems {
+            items: vec![],
+            end: 2,
         },
         "prelude" => Command::Prelude(text(tokens)?),
         "fetch" => Command::Fetch,
@@ -394,7 +398,9 @@ impl Command {
             }) => {
                 connection.batch_statement(*shape, sql, types, formats);
             }
-            Command::BatchItems { items, last } => connection.batch_items(items, *last),
+            Command::BatchItems { items, end } => {
+                connection.batch_items(items, BatchEnd::from_code(*end));
+            }
             Command::Prelude(sql) => connection.prelude(sql),
             Command::Fetch => connection.fetch(),
             Command::ClosePortal => connection.close_portal(),
@@ -477,7 +483,7 @@ impl Command {
                 "batch_statement",
                 json!([shape, sql, { "u32": types }, formats]),
             ),
-            Command::BatchItems { items, last } => ("batch_items", json!([items, last])),
+            Command::BatchItems { items, end } => ("batch_items", json!([items, end])),
             Command::Prelude(sql) => ("prelude", json!([sql])),
             Command::Fetch => ("fetch", json!([])),
             Command::ClosePortal => ("close_portal", json!([])),

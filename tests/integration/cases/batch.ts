@@ -73,7 +73,7 @@ export const batch: Case[] = [
         const atCommit = await t.assert.rejects(client.batch([insert(1), insert(1)]), { code: "23505" });
         t.assert.deepEqual(failure(atCommit), { index: undefined, rolledBack: [0, 1], skipped: [] });
         const atParse = await t.assert.rejects(client.batch([insert(1), "selec", insert(1)]), { code: "42601" });
-        t.assert.deepEqual(failure(atParse), { index: 1, rolledBack: [], skipped: [2] });
+        t.assert.deepEqual(failure(atParse), { index: 1, rolledBack: [], skipped: [0, 2] });
         const value = await t.assert.rejects(client.batch([insert(1), insert(2 ** 31)]), { code: "PARAMETER_OUT_OF_RANGE" });
         t.assert.equal(failure(value)?.index, 1);
         await t.assert.rejects(client.batch([insert(1), insert("x" as never)]), { code: "INVALID_PARAMETER" });
@@ -212,5 +212,83 @@ export const batch: Case[] = [
       await t.assert.rejects(client.batch(["select 1"]), { code: "CONNECTION_LOST" });
       await client.close();
     },
+  },
+  {
+    name: "an atomic batch that is aborted, or whose source fails, on its way leaves nothing of it stored",
+    run: (t) =>
+      withTable(t, async (client, table) => {
+        const { sql } = t.pgz;
+        const many = Array.from({ length: 20_000 }, (_, n) => sql`insert into ${sql.unsafe(table)} (n, t) values (${n}, ${"x".repeat(50)})`);
+        await client.batch(many.slice(0, 1).concat(sql`delete from ${sql.unsafe(table)}`));
+        let aborted = 0;
+        for (const ms of [1, 5, 10, 20, 40]) {
+          const leaving = new AbortController();
+          const call = client.batch(many, { results: "count", signal: leaving.signal });
+          const settled = call.then(() => "stored", (error: PgzError) => error.code);
+          await pause(ms);
+          leaving.abort();
+          const outcome = await settled;
+          t.assert.match(outcome, /^(stored|ABORTED)$/);
+          if (outcome === "ABORTED") aborted++;
+          const { n } = (await client.query<{ n: number }>(`select count(*)::int4 as n from ${table}`)).rows[0]!;
+          // Behind its last byte an abort may come too late to undo it, but never for a part.
+          t.assert.equal(n === 0 || n === many.length, true, `${n} rows behind ${outcome}`);
+          await client.exec(`delete from ${table}`);
+        }
+        t.assert.equal(aborted > 0, true);
+      }),
+  },
+  {
+    name: "a batch after a renamed column leaves the next query with the new name, and after another parameter type with that",
+    run: (t) =>
+      withTable(t, async (client, table) => {
+        const { sql } = t.pgz;
+        await client.exec(`insert into ${table} values (1, 'x')`);
+        const all = `select * from ${table} order by 1`;
+        for (let time = 0; time < 3; time++) t.assert.deepEqual((await client.query(all)).rows, [{ n: 1, t: "x" }]);
+        await client.exec(`alter table ${table} rename n to renamed`);
+        t.assert.deepEqual((await client.batch([all])).map(({ rows }) => rows), [[{ renamed: 1, t: "x" }]]);
+        for (let time = 0; time < 2; time++) t.assert.deepEqual((await client.query(all)).rows, [{ renamed: 1, t: "x" }]);
+        const insert = (value: unknown) => sql`insert into ${sql.unsafe(table)} (renamed) values (${value})`;
+        await client.batch([insert(2)]);
+        await client.exec(`alter table ${table} alter renamed type text`);
+        await client.batch([insert("abc")]);
+        t.assert.deepEqual((await client.prepare(`insert into ${table} (renamed) values ($1)`)).parameterTypes, [25]);
+        const first = await client.prepare(all);
+        await client.exec(`alter table ${table} add more int4`);
+        t.assert.deepEqual([first.fields.length, (await client.prepare(all)).fields.length], [2, 3]);
+        await client.exec(`alter table ${table} alter more type tsvector using null`);
+        await client.batch([all]).catch((error: PgzError) => t.assert.equal(error.code, "SHAPE_CHANGED"));
+        t.assert.equal((await client.batch([all]))[0]?.rows.length, 3);
+      }),
+  },
+  {
+    name: "ten thousand statements of wide columns are learned without a deadlock",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const columns = Array.from({ length: 12 }, (_, n) => `${n} as a_long_name_for_a_column_${n}`).join();
+        const results = await client.batch(Array.from({ length: 10_000 }, (_, n) => `select ${columns}, ${n} as n`), { results: "count" });
+        t.assert.equal(results.length, 10_000);
+      }),
+  },
+  {
+    name: "an item whose statement could not be parsed explains those behind it, and closing a prepared statement harms no batch that uses it",
+    run: (t) =>
+      withTable(t, async (client, table) => {
+        const { sql } = t.pgz;
+        const query = `select n from ${table}`;
+        await client.batch([query]);
+        await client.simple(`alter table ${table} rename n to other`);
+        const other = await t.pgz.connect(t.options);
+        const settled = await other.batch([query, "select 1 as n", query], { atomic: false });
+        t.assert.deepEqual(settled.map((item) => (item.status === "fulfilled" ? item.value.rows : (item.reason as PgzError).code)), ["42703", [{ n: 1 }], "42703"]);
+        await other.close();
+        const statement = await client.prepare(`insert into ${table} (other, t) values ($1, $2)`);
+        const running = client.batch(Array.from({ length: 5_000 }, (_, n) => statement.bind(n, "y".repeat(100))), { results: "count" });
+        await pause(1);
+        statement.close();
+        t.assert.equal((await running).length, 5_000);
+        t.assert.equal((await client.query<{ n: number }>(sql`select count(*)::int4 as n from ${sql.unsafe(table)}`)).rows[0]?.n, 5_000);
+      }),
   },
 ];

@@ -241,4 +241,56 @@ export const copy: Case[] = [
         t.assert.deepEqual((await client.query("select 1 as n")).rows, [{ n: 1 }]);
       }),
   },
+  {
+    name: "a source is left whatever ends its COPY: a bad row, a progress that throws later, a refused text, a table that is not there",
+    run: (t) =>
+      withTable(t, async (client, table) => {
+        const into = t.pgz.sql.unsafe(table);
+        let left = 0;
+        const source = async function* <T>(...pieces: T[]) {
+          try {
+            for (const piece of pieces) {
+              await pause(1);
+              yield piece;
+            }
+            await new Promise(() => {});
+          } finally {
+            left++;
+          }
+        };
+        await t.assert.rejects(client.copyFromRows(into, ["n", "t"], source([1, "a"], ["x", "b"])), { code: "INVALID_PARAMETER", row: 1 });
+        await t.assert.rejects(client.copyFromRows(into, ["n", "t"], source([1, "a"], [2])), { code: "INVALID_PARAMETER", row: 1 });
+        await t.assert.rejects(client.copyFrom(`copy ${table} from stdin`, source<unknown>("1\ta\n", 7) as never), { code: "INVALID_PARAMETER" });
+        const progress = async () => {
+          await pause(1);
+          throw new Error("no more");
+        };
+        await t.assert.rejects(client.copyFrom(`copy ${table} from stdin`, source("1\ta\n".repeat(20_000)), { onProgress: progress as never }), { code: "COPY_SOURCE_FAILED" });
+        await pause(1);
+        t.assert.equal(left, 4);
+        for (const text of ["copy nothing from stdin", `insert into ${table} values (1, 'x')`]) {
+          let cancelled = 0;
+          const stream = new ReadableStream<string>({ cancel: () => void cancelled++ });
+          await t.assert.rejects(client.copyFrom(text, stream));
+          await pause(1);
+          t.assert.equal(cancelled, 1, text);
+        }
+        await t.assert.rejects(client.copyFromRows(into, ["n", "t"], [Object.assign(new Array<unknown>(2), { 0: 1 })]), { code: "INVALID_PARAMETER", row: 0 });
+        t.assert.deepEqual(await stored(client, table), []);
+      }),
+  },
+  {
+    name: "an abort in front of the server's answer to COPY costs no more than that call",
+    run: (t) =>
+      withTable(t, async (client, table) => {
+        for (const ms of [0, 0, 1, 2, 5]) {
+          const leaving = new AbortController();
+          const call = t.assert.rejects(client.copyFrom(`copy ${table} from stdin`, new ReadableStream<string>(), { signal: leaving.signal }), { code: "ABORTED" });
+          if (ms) await pause(ms);
+          leaving.abort();
+          await call;
+          t.assert.deepEqual((await client.query("select 1 as n")).rows, [{ n: 1 }]);
+        }
+      }),
+  },
 ];

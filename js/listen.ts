@@ -98,12 +98,12 @@ export class Listener implements AsyncIterable<Notification> {
   }
 
   async #next(): Promise<IteratorResult<Notification, undefined>> {
-        while (!this.#waiting.length && !this.#over.signal.aborted) await new Promise<void>((resolve) => (this.#wake = resolve));
-        const value = this.#waiting.shift();
-        if (this.#waiting.length < MOST) this.#room?.();
-        if (value) return { done: false, value };
-        if (this.#error) throw this.#error;
-        return { done: true, value: undefined };
+    while (!this.#waiting.length && !this.#over.signal.aborted) await new Promise<void>((resolve) => (this.#wake = resolve));
+    const value = this.#waiting.shift();
+    if (this.#waiting.length < MOST) this.#room?.();
+    if (value) return { done: false, value };
+    if (this.#error) throw this.#error;
+    return { done: true, value: undefined };
   }
 
   #end(error?: PgzError): void {

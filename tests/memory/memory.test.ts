@@ -32,13 +32,12 @@ test("Node reads a million rows by batches in flat memory", { timeout: 120_000 }
 // any driver grows the same way (seen, MiB behind each GB: bundled 82, 129, 182, 182; newest 77, 148, 155, 141), so two
 // gigabytes go before the one that is measured.
 test.each([["bundled", undefined], ["newest", newest()]])("a Worker in the %s workerd streams 1 GB in flat memory", { timeout: 300_000 }, async (_, path) => {
-  const before = new Set(workerds());
   if (path) process.env["MINIFLARE_WORKERD_PATH"] = path;
   const worker = await startWorker({ entry: at("worker.ts"), options: { bindings: { URL: server!.url } } }).finally(() => delete process.env["MINIFLARE_WORKERD_PATH"]);
   try {
-    await streamOnce(worker.url, before);
-    await streamOnce(worker.url, before);
-    const seen = await streamOnce(worker.url, before);
+    await streamOnce(worker);
+    await streamOnce(worker);
+    const seen = await streamOnce(worker);
     expect(seen).toHaveLength(2);
     expect(seen[1]! - seen[0]!, `KiB grown from ${seen[0]} KiB`).toBeLessThanOrEqual(MOST_KIB);
   } finally {
@@ -46,15 +45,16 @@ test.each([["bundled", undefined], ["newest", newest()]])("a Worker in the %s wo
   }
 });
 
-/** The RSS (KiB) of the workerd that is not among `before`, at 50 MB and at 1 GB of one response. */
-async function streamOnce(url: string, before: Set<number>): Promise<number[]> {
+/** The RSS (KiB) of the Worker's workerd at 50 MB and at 1 GB of one response. */
+async function streamOnce({ url, pid: host }: { url: string; pid: number }): Promise<number[]> {
   const response = await fetch(url, { headers: { "accept-encoding": "identity" } });
-  const [pid] = workerds().filter((one) => !before.has(one));
+  // Other tests start theirs meanwhile.
+  const pid = workerdOf(host);
   const seen: number[] = [];
   let bytes = 0;
   for await (const chunk of response.body as unknown as AsyncIterable<Uint8Array>) {
     bytes += chunk.length;
-    if (bytes >= [50e6, 1e9][seen.length]!) seen.push(rss(pid!));
+    if (bytes >= [50e6, 1e9][seen.length]!) seen.push(rss(pid));
   }
   expect(bytes).toBe(1_000_000 * (1000 + '{"pad":""}\n'.length));
   return seen;
@@ -64,18 +64,17 @@ function rss(pid: number): number {
   return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))![1]);
 }
 
-/** The pids of all workerd processes of this machine. */
-function workerds(): number[] {
-  return readdirSync("/proc")
-    .filter((name) => /^\d+$/.test(name))
-    .map(Number)
-    .filter((pid) => {
-      try {
-        return readFileSync(`/proc/${pid}/comm`, "utf8").trim() === "workerd";
-      } catch {
-        return false; // gone meanwhile
-      }
-    });
+/** The pid of the workerd that this process has started. */
+function workerdOf(host: number): number {
+  for (const name of readdirSync("/proc").filter((one) => /^\d+$/.test(one))) {
+    try {
+      const status = readFileSync(`/proc/${name}/status`, "utf8");
+      if (/^Name:\s+workerd$/m.test(status) && Number(/^PPid:\s+(\d+)/m.exec(status)?.[1]) === host) return Number(name);
+    } catch {
+      // gone meanwhile
+    }
+  }
+  throw new Error(`no workerd is a child of process ${host}`);
 }
 
 function newest(): string {

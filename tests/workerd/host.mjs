@@ -1,6 +1,6 @@
 // A Worker of the tests in workerd, in a process of its own.
 //
-//   const worker = await startWorker({ entry, options });   // { url, stop }
+//   const worker = await startWorker({ entry, options });   // { url, stop, pid } (of its process; workerd is a child of that)
 //
 // `entry` is a TypeScript file, bundled here; `options` go to Miniflare. MINIFLARE_WORKERD_PATH picks the workerd (tests/run.mjs
 // sets it for the newest). workerd takes the test CA from NODE_EXTRA_CA_CERTS, which is read when a process starts; and miniflare's Hyperdrive
@@ -40,7 +40,7 @@ export async function startWorker({ entry, caFile, options = {} }) {
     child.once("message", resolve);
     child.once("exit", (code) => resolve({ failure: `workerd's process ended with status ${code}` }));
   });
-  if (answer.failure === undefined) return { url: answer.url, stop };
+  if (answer.failure === undefined) return { url: answer.url, stop, pid: child.pid };
   await stop();
   throw new Error(answer.failure);
 }

@@ -1,13 +1,13 @@
-// What a user may call on a client and on a transaction alike: queries and what becomes of their rows, one queue of them in front of one
-// connection.
+// What a user may call on a client and on a transaction alike: queries, batches, COPY, and what becomes of their rows.
 //
-// Knows calls, forms of results and their order. Must not know how the connection is made, nor when a transaction begins and ends.
-import { callOption, oneOf, type Config } from "./config.ts";
+// Knows forms of results and which part of core/ makes them. Must not know whose turn it is (queue.ts), how the connection is made, nor when a
+// transaction begins and ends.
+import { oneOf } from "./config.ts";
 import { AbortError, PgzError, ResponseTooLargeError, UsageError } from "./errors.ts";
 import { COPY_NONE, RENAME_DUPLICATES, ROWS_NONE, type Column } from "./core/boundary.ts";
 import { runBatch, type BatchItem } from "./core/batch.ts";
 import { joined } from "./core/bytes.ts";
-import { Call, type Outcome } from "./core/call.ts";
+import type { Call } from "./core/call.ts";
 import { Collector, decoderOf } from "./core/collect.ts";
 import type { Connection } from "./core/connection.ts";
 import { copyIn, copyOut, copyRows, leave, sendSource, type CopyProgress, type CopySource, type CopyTarget } from "./core/copy.ts";
@@ -21,20 +21,9 @@ import { runtime, type ByteChannel } from "./core/runtime.ts";
 import { ToonDocument } from "./core/toon.ts";
 import { RowQueue, Rows } from "./core/rows.ts";
 import { begun, describe, execute, isStale, knowsNames, learnHere, shapesOf } from "./core/statement.ts";
-import { Observation, type Observer } from "./observer.ts";
 import { Prepared } from "./prepared.ts";
+import { Queue, type CallOptions } from "./queue.ts";
 import { plainText, sql, toQuery, type Query, type QueryInput } from "./sql.ts";
-
-export interface CallOptions {
-  /** Ends the call, and the query on the server, when it aborts. */
-  readonly signal?: AbortSignal | undefined;
-  /** Milliseconds for the whole call: waiting, connecting, and reading a stream to its end. 0: none. Default: the client's. */
-  readonly timeout?: number | undefined;
-  /** Instead of the client's, for the events of this call. */
-  readonly observer?: Observer | undefined;
-  /** Default: the client's. */
-  readonly slowQueryThreshold?: number | undefined;
-}
 
 export interface QueryOptions extends CallOptions, ValueOptions {
   /** `"array"`: a row is its values in the order of `fields`. */
@@ -108,16 +97,6 @@ export interface Description {
   readonly fields: readonly Column[];
 }
 
-/** What a client counts, its transactions' calls included. */
-export interface Counters {
-  queries: number;
-  errors: number;
-  rows: number;
-  bytes: number;
-  /** Calls that wait or run. */
-  running: number;
-}
-
 /** COPY whose data travel by this connection. */
 const COPIES = /^(?:\s|--.*\n|\/\*[^]*?\*\/)*copy\b[^]*\b(stdin|stdout)\b/i;
 
@@ -128,31 +107,7 @@ function copyText(input: QueryInput): string {
   throw new UsageError("COPY_NEEDS_COPY_CALL", "This call takes COPY … FROM STDIN or COPY … TO STDOUT, and the text is something else.");
 }
 
-export abstract class Calls {
-  /** @internal */
-  protected readonly config: Config;
-  /** @internal */
-  protected readonly counters: Counters;
-  /** Settles when the call before has left the connection. @internal */
-  protected turn: Promise<unknown> = Promise.resolve();
-  /** The stream that its consumer has to finish before another call can run. */
-  #stream: { readonly finished: boolean } | undefined;
-
-  /** @internal */
-  constructor(config: Config, counters: Counters) {
-    this.config = config;
-    this.counters = counters;
-  }
-
-  /** Why no call may be made now. @internal */
-  protected abstract refused(): UsageError | undefined;
-  /** @internal */
-  protected abstract connected(): Promise<Connection>;
-  /** Ends all calls. @internal */
-  protected abstract readonly signal: AbortSignal | undefined;
-  /** Behind a call with `closeWhenDone`. @internal */
-  protected abstract close(): Promise<void>;
-
+export abstract class Calls extends Queue {
   /** All rows at once. Also a tag: client.query\`select ${1}\`. */
   query<Row = Record<string, unknown>>(query: QueryInput, options?: QueryOptions): Promise<QueryResult<Row>>;
   query<Row = Record<string, unknown>>(query: TemplateStringsArray, ...values: unknown[]): Promise<QueryResult<Row>>;
@@ -447,54 +402,6 @@ export abstract class Calls {
   #values(options: QueryOptions): [form: ValueForm, mode: RowMode] {
     const { rowMode } = options;
     return [valueForm(this.config, options), rowMode === undefined ? "object" : oneOf("object", "array")(rowMode, "rowMode")];
-  }
-
-  /** One call's turn: behind those before it, on the connection, until the connection is free again. */
-  protected run<T>(text: string, options: CallOptions & { closeWhenDone?: boolean | undefined; leaving?: AbortSignal }, body: (call: Call<T>, connection: Connection) => Promise<void>, stream = false): Promise<T> {
-    const refused = this.refused() ?? this.unfinished();
-    if (refused) throw refused;
-    return this.queue(text, options, body, stream);
-  }
-
-  /** The same for calls of our own, which nothing refuses. */
-  protected queue<T>(text: string, options: CallOptions & { closeWhenDone?: boolean | undefined; leaving?: AbortSignal }, body: (call: Call<T>, connection: Connection) => Promise<void>, stream = false): Promise<T> {
-    const { config, counters } = this;
-    const signal = options.signal && callOption(config, "signal", options.signal);
-    const timeout = callOption(config, "timeout", options.timeout);
-    const observer = callOption(config, "observer", options.observer);
-    const observation = observer && new Observation(observer, text, callOption(config, "slowQueryThreshold", options.slowQueryThreshold));
-    counters.queries++;
-    counters.running++;
-    const ended = (outcome: Outcome) => {
-      counters.running--;
-      counters.rows += outcome.rows ?? 0;
-      counters.bytes += outcome.bytes;
-      if (outcome.error) counters.errors++;
-      observation?.end(outcome);
-    };
-    const call = new Call<T>([signal, options.leaving, this.signal], timeout, ended, observation);
-    if (stream) this.#stream = call;
-    const before = this.turn;
-    const work = (async () => {
-      await before;
-      if (call.finished) return;
-      const connection = await this.connected();
-      if (call.finished) return;
-      observation?.begin();
-      await body(call, connection);
-    })()
-      .catch((error: unknown) => call.fail(error))
-      .then(() => call.operation?.cleanup);
-    this.turn = work;
-    // Whoever waits for a stream is not the handler that made it.
-    if (stream) runtime().background(options.closeWhenDone ? work.then(() => this.close()) : work);
-    return call.promise;
-  }
-
-  /** A stream or cursor that stands in the way, since its consumer has to finish it. */
-  protected unfinished(): UsageError | undefined {
-    if (!this.#stream || this.#stream.finished) return undefined;
-    return new UsageError("STREAM_OPEN", "A stream or cursor of this client is unfinished: read it to its end, leave it, or use another client.");
   }
 
   /** A call that was refused before it began closes too: whoever asked for `closeWhenDone` has no other place for it. */

@@ -6,13 +6,15 @@
 import { Calls } from "./calls.ts";
 import { resolveConfig, type Config, type ConnectInput, type Options } from "./config.ts";
 import type { BoundaryStats } from "./core/boundary.ts";
-import { within, type Connection } from "./core/connection.ts";
+import type { Connection } from "./core/connection.ts";
 import { runtime } from "./core/runtime.ts";
 import { openConnection } from "./core/startup.ts";
 import { UsageError, type PgzError } from "./errors.ts";
 import { Listener, type ListenOptions } from "./listen.ts";
 import { connectionLost } from "./sockets/contract.ts";
+import { asyncDispose } from "./dispose.ts";
 import { beginStatement, runTransaction, type Transaction, type TransactionOptions } from "./transaction.ts";
+import { within } from "./within.ts";
 
 /** Numbers since the client was made, and how it stands. */
 export interface ClientStats extends BoundaryStats {
@@ -33,9 +35,6 @@ export interface ClientStats extends BoundaryStats {
   /** Writes to the socket, the handshake's included. */
   readonly writes: number;
 }
-
-// Node before 18.18 and old engines lack the symbol; compilers of `await using` fall back to this one.
-const asyncDispose: typeof Symbol.asyncDispose = Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose");
 
 export class Client extends Calls {
   #opening: Promise<Connection> | undefined;

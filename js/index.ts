@@ -2,7 +2,7 @@
 export { Client, connect, createClient } from "./client.ts";
 export type { ClientStats } from "./client.ts";
 export type {
-  BatchOptions, CallOptions, CopyFromOptions, CopyToOptions, Description, EncodedResult, ExecResult, JsonOptions,
+  BatchOptions, CopyFromOptions, CopyToOptions, Description, EncodedResult, ExecResult, JsonOptions,
   QueryOptions, QueryResult, RespondOptions, SimpleOptions, StreamOptions,
 } from "./calls.ts";
 export type { ConnectInput, Options, Password, SslMode } from "./config.ts";
@@ -29,6 +29,7 @@ export type { Code, ErrorFields, Stage } from "./errors.ts";
 export type { Listener, ListenOptions, Notification } from "./listen.ts";
 export type { ConnectEvent, Notice, Observer, ParameterChange, QueryEnd, QueryStart, Retry, SlowQuery } from "./observer.ts";
 export type { ConnectOptions, Connector, Socket, TlsOptions } from "./sockets/contract.ts";
+export type { CallOptions } from "./queue.ts";
 export type { Prepared } from "./prepared.ts";
 export { sql } from "./sql.ts";
 export type { Query, QueryInput, Sql } from "./sql.ts";

@@ -4,13 +4,15 @@
 // connection is lost, as PostgreSQL has it: `onReconnect` tells.
 import { onAbort } from "./abort.ts";
 import type { Config } from "./config.ts";
-import { within, type Connection } from "./core/connection.ts";
+import type { Connection } from "./core/connection.ts";
 import { runtime } from "./core/runtime.ts";
 import { openConnection } from "./core/startup.ts";
 import { plainly } from "./core/statement.ts";
+import { asyncDispose } from "./dispose.ts";
 import { AbortError, UsageError, type PgzError } from "./errors.ts";
 import { connectionLost } from "./sockets/contract.ts";
 import { sql } from "./sql.ts";
+import { within } from "./within.ts";
 
 export interface Notification {
   readonly channel: string;
@@ -37,8 +39,6 @@ const HEARTBEAT = 30_000, HEARTBEAT_DEADLINE = 10_000;
 const MOST = 1_000;
 /** PostgreSQL on Linux has no larger process ids (src/connection/mod.rs). */
 const LARGEST_PROCESS_ID = 1 << 22;
-
-const asyncDispose: typeof Symbol.asyncDispose = Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose");
 
 /** A channel that is listened to, for `for await`. Leaving the loop ends it, as `close` does. */
 export class Listener implements AsyncIterable<Notification> {

@@ -1,8 +1,10 @@
 // A statement that is prepared on its client's connection, to be run with other values each time.
 //
 // Knows its text and what the server has said of it. Must not know how it runs: it makes queries, which any call takes.
-import type { ExecResult, QueryOptions, QueryResult, CallOptions, Description } from "./calls.ts";
+import type { ExecResult, QueryOptions, QueryResult, Description } from "./calls.ts";
+import { dispose } from "./dispose.ts";
 import { UsageError } from "./errors.ts";
+import type { CallOptions } from "./queue.ts";
 import type { Query } from "./sql.ts";
 
 interface Owner {
@@ -49,7 +51,7 @@ export class Prepared<Row = Record<string, unknown>> implements Description {
     this.#closed = true;
   }
 
-  [Symbol.dispose ?? Symbol.for("Symbol.dispose")](): void {
+  [dispose](): void {
     this.close();
   }
 }

@@ -3,12 +3,13 @@
 // Knows when a transaction begins and ends, and what may be called meanwhile. Must not know how a call runs (calls.ts) or how the connection was made.
 //
 // BEGIN travels in front of the first statement, in its flight and before its Sync: where BEGIN fails the server skips the statement too.
-import { Calls, type Counters } from "./calls.ts";
+import { Calls } from "./calls.ts";
 import { attempts, callOption, oneOf, type Config } from "./config.ts";
 import { Call } from "./core/call.ts";
 import type { Connection } from "./core/connection.ts";
 import { attemptsOf, isConflict, pauseAfter, plainly, rollBack } from "./core/statement.ts";
 import { PgzError, UsageError } from "./errors.ts";
+import type { Counters } from "./queue.ts";
 import { connectionLost } from "./sockets/contract.ts";
 
 export type Isolation = "read uncommitted" | "read committed" | "repeatable read" | "serializable";

@@ -6,6 +6,7 @@ import type { Config } from "../config.ts";
 import { fromErrorResponse, fromFailure, PgzError, ProtocolError, ResponseTooLargeError, UsageError } from "../errors.ts";
 import { emit, type Observation } from "../observer.ts";
 import { connectionLost, reasonOf, tlsFailed } from "../sockets/contract.ts";
+import { within } from "../within.ts";
 import { EVENT, MORE, OUTPUT, ROWS, ROWS_FULL, type Column, type Core, type CoreConnection, type Event, type Outcomes } from "./boundary.ts";
 import { sendCancelRequest } from "./cancel.ts";
 import { catalogOf, type Definition } from "./catalog.ts";
@@ -95,14 +96,9 @@ export class Connection {
       return operation;
     }
     this.#inflight.push(operation);
-    this.#command(command);
+    this.command(command);
     if (!this.#pumping) void this.#pump();
     return operation;
-  }
-
-  /** More of an operation that goes on, such as items of a batch or data of COPY. */
-  command(command: (handle: CoreConnection) => number): void {
-    this.#command(command);
   }
 
   /** Data of COPY, up to `end` in `buffer`, whose first `HEADER` bytes are free. They may not change before `written`. */
@@ -164,7 +160,7 @@ export class Connection {
       this.cancels++;
       runtime().background(sendCancelRequest(this.#link, () => key, AbortSignal.timeout(CANCEL_DEADLINE)));
     });
-    this.#command((handle) => handle.terminate());
+    this.command((handle) => handle.terminate());
     if (this.#writing) await within(TERMINATE_DEADLINE, this.#writing);
     this.destroy(new UsageError("CLIENT_CLOSED", "The client was closed under this call."));
   }
@@ -228,7 +224,8 @@ export class Connection {
     }
   }
 
-  #command(command: (handle: CoreConnection) => number): void {
+  /** Asks the core for something that goes on, such as more items of a batch, and handles what that brings. */
+  command(command: (handle: CoreConnection) => number): void {
     if (!this.closed) this.#guarded(() => this.#drain(this.core.call(command)));
   }
 
@@ -450,7 +447,7 @@ export class Connection {
   async #prove(question: Parameters<Prove>[0]): Promise<void> {
     try {
       const answer = await this.#answer(question);
-      this.#command((handle) => handle.prove(answer));
+      this.command((handle) => handle.prove(answer));
     } catch (cause) {
       this.#fail(cause);
     }
@@ -500,11 +497,4 @@ export class Connection {
     if (!this.established) return connectionLost(reason, { retryable: this.#inflight.length < 2, cause }, "auth");
     return connectionLost(reason, { cause, committed: this.#inflight[0]?.committed });
   }
-}
-
-/** Waits for `work` (which never rejects), but no longer than this. */
-export async function within(milliseconds: number, work: Promise<unknown>): Promise<void> {
-  let timer;
-  await Promise.race([work, new Promise((resolve) => (timer = setTimeout(resolve, milliseconds)))]);
-  clearTimeout(timer);
 }

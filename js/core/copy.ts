@@ -55,7 +55,7 @@ class Stage {
   }
 }
 
-/** What the server gets. `undefined` from a `write` that waits means that the next piece may come at once. */
+/** Where data go, and whether any more are wanted. */
 export interface CopyTarget {
   /** Sends what stands in `buffer` behind `HEADER` bytes, up to `end`; it may be overwritten then. Resolves to false when no more is wanted. */
   write(buffer: Uint8Array, end: number): Promise<boolean>;

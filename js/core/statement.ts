@@ -1,12 +1,13 @@
 // One statement from its text and values to the end of its result: learn its shape, run it, and once more when what was known is stale.
 //
-// Knows shapes, parameters and the SQLSTATEs of stale statements. Must not know sockets, or what becomes of the rows.
+// Knows shapes, parameters and the SQLSTATEs of stale statements and of conflicts. Must not know sockets, or what becomes of the rows.
 import { PgzError, PostgresError, UsageError } from "../errors.ts";
 import { emit } from "../observer.ts";
+import { within } from "../within.ts";
 import type { Query } from "../sql.ts";
 import { COLUMNS_KNOWN, COPY_NONE, ROWS_ARRAYS, type CoreConnection } from "./boundary.ts";
 import { catalogOf, define } from "./catalog.ts";
-import { within, type Connection } from "./connection.ts";
+import type { Connection } from "./connection.ts";
 import type { Parser, ValuePolicy } from "./converters.ts";
 import type { Form } from "./form.ts";
 import type { Operation, Sink } from "./operation.ts";

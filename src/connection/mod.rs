@@ -1,4 +1,5 @@
-//! The state machine of one connection, as its caller sees it. dispatch.rs hands messages on; each conversation has its file.
+//! The state machine of one connection, as its caller sees it. commands.rs begins operations, dispatch.rs hands messages on, each
+//! conversation has its file.
 //!
 //! Bytes go in by [`Connection::input`] and [`Connection::received`], out by [`Connection::take_output`]; rows and events wait until they are
 //! taken. Nothing here waits, retries or times out: JavaScript does, by the drain rule of docs/architecture.md.
@@ -10,6 +11,7 @@
 //! so the answers come in the same order, and the front one is the one that is being answered.
 
 mod batch;
+mod commands;
 mod dispatch;
 mod event;
 mod extended_query;
@@ -22,7 +24,7 @@ pub mod statements;
 #[cfg(test)]
 mod walk;
 
-use crate::encode::{RowError, RowForm, Types};
+use crate::encode::{RowError, Types};
 use crate::error::Failure;
 use crate::protocol::frame::Deframer;
 use crate::protocol::frontend;
@@ -30,12 +32,13 @@ use crate::protocol::writer::TooLong;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use batch::Batch;
+pub use commands::BatchEnd;
 use dispatch::unencrypted_bytes;
 use event::{Event, Events};
-use extended_query::{ExtendedQuery, Request};
-use limits::{Caps, Limit, RowSink, Rows};
+use extended_query::ExtendedQuery;
+use limits::{Limit, RowSink, Rows};
 pub use settings::{Login, Settings, Status};
-use simple_query::{Copy, SimpleQuery};
+use simple_query::SimpleQuery;
 use startup::Startup;
 use statements::Statements;
 
@@ -82,28 +85,6 @@ enum Operation {
     Extended(ExtendedQuery),
     Simple(SimpleQuery),
     Batch(Batch),
-}
-
-/// Whether a batch ends with these items.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BatchEnd {
-    /// More follow.
-    No,
-    /// They are the last.
-    Last,
-    /// Nothing of an atomic one is wanted any more.
-    Undo,
-}
-
-impl BatchEnd {
-    /// As a number, which is how it crosses the boundary.
-    pub fn from_code(code: u32) -> BatchEnd {
-        match code {
-            0 => BatchEnd::No,
-            1 => BatchEnd::Last,
-            _ => BatchEnd::Undo,
-        }
-    }
 }
 
 /// What a conversation may touch.
@@ -270,193 +251,6 @@ impl Connection {
         }
     }
 
-    /// Learns the parameter types and columns of `sql`: a `shape` event. `shape`, where it is not 0: the statement stays prepared for it.
-    pub fn describe(&mut self, sql: &str, shape: u32) {
-        self.operate(|flight, statements| {
-            ExtendedQuery::describe(sql.as_bytes(), shape, flight, statements)
-                .map(Operation::Extended)
-        });
-    }
-
-    /// Describes the database's own types; those of before are gone.
-    pub fn define_types(&mut self, types: Types) {
-        let context = &mut self.state.context;
-        context.types = types;
-        context.statements.forget_plans();
-    }
-
-    /// The format to ask for: 1 where there is a decoder.
-    pub fn result_format(&self, type_oid: u32) -> u32 {
-        self.state.context.types.has_binary_encoder(type_oid).into()
-    }
-
-    /// Runs `sql`. `shape`: the caller's number for it, equal only for equal SQL and types; `parameters`: the middle of Bind;
-    /// `format`: `None` counts rows without encoding them. `columns_known`: the columns of the last `columns` event for the shape need no repeating.
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "it is one message's worth of arguments, and a struct would cross the boundary badly"
-    )]
-    pub fn execute(
-        &mut self,
-        shape: u32,
-        sql: &str,
-        parameter_types: &[u32],
-        result_formats: &[u8],
-        parameters: &[u8],
-        format: Option<RowForm>,
-        columns_known: bool,
-        caps: Caps,
-    ) {
-        let prelude = core::mem::take(&mut self.state.prelude);
-        let request = Request {
-            prelude: &prelude,
-            shape,
-            sql: sql.as_bytes(),
-            parameter_types,
-            result_formats,
-            parameters,
-            format,
-            columns_known,
-        };
-        self.operate(|flight, statements| {
-            ExtendedQuery::execute(&request, RowSink::new(caps), flight, statements)
-                .map(Operation::Extended)
-        });
-    }
-
-    /// Runs `sql` in front of the next [`execute`](Self::execute), in its flight: the server skips that where `sql` fails.
-    pub fn prelude(&mut self, sql: &str) {
-        self.state.prelude = sql.as_bytes().to_vec();
-    }
-
-    /// More rows of the portal that was left by [`execute`](Self::execute) with [`Caps::fetch`], when that operation is over. The caps count on.
-    pub fn fetch(&mut self) {
-        let sink = core::mem::take(&mut self.state.context.suspended);
-        self.operate(|flight, statements| {
-            ExtendedQuery::fetch(sink, flight, statements).map(Operation::Extended)
-        });
-    }
-
-    /// Closes that portal.
-    pub fn close_portal(&mut self) {
-        self.operate(|flight, statements| {
-            ExtendedQuery::close_portal(flight, statements).map(Operation::Extended)
-        });
-    }
-
-    /// Runs any number of statements by the simple query protocol; `copy`: one of them is this COPY.
-    pub fn simple_query(&mut self, sql: &str, copy: Copy, format: Option<RowForm>, caps: Caps) {
-        self.operate(|flight, _| {
-            SimpleQuery::new(sql.as_bytes(), copy, format, RowSink::new(caps), flight)
-                .map(Operation::Simple)
-        });
-    }
-
-    /// The header for so many bytes of data for COPY FROM STDIN, which has asked for them (a `copy` event); they follow it. Nothing when it does not
-    /// ask any more.
-    pub fn copy_data(&mut self, length: u32) {
-        let State {
-            phase,
-            operations,
-            context,
-            ..
-        } = &mut self.state;
-        if *phase == Phase::Ready
-            && let Some(Operation::Simple(operation)) = operations.front()
-            && operation.takes_data()
-        {
-            frontend::copy_data_header(&mut context.output, length);
-        }
-    }
-
-    /// All data have been sent; or there will be no more, for this reason.
-    pub fn copy_end(&mut self, reason: Option<&str>) {
-        let State {
-            phase,
-            operations,
-            context,
-            ..
-        } = &mut self.state;
-        if *phase == Phase::Ready
-            && let Some(Operation::Simple(operation)) = operations.front_mut()
-        {
-            let written = operation.end_data(reason.map(str::as_bytes), &mut context.output);
-            self.settle(written);
-        }
-    }
-
-    /// Begins a batch, whose statements and items follow. `isolated`: each item in a transaction of its own.
-    pub fn batch(&mut self, isolated: bool, format: Option<RowForm>, caps: Caps) {
-        self.operate(|_, _| {
-            Ok(Operation::Batch(Batch::new(
-                isolated,
-                format,
-                RowSink::new(caps),
-            )))
-        });
-    }
-
-    /// A statement of the batch; its number there.
-    pub fn batch_statement(
-        &mut self,
-        shape: u32,
-        sql: &str,
-        parameter_types: &[u32],
-        result_formats: &[u8],
-    ) -> usize {
-        let State {
-            operations,
-            context,
-            ..
-        } = &mut self.state;
-        let statements = &mut context.statements;
-        match operations.back_mut() {
-            Some(Operation::Batch(batch)) => batch.statement(
-                shape,
-                sql.as_bytes(),
-                parameter_types,
-                result_formats,
-                statements,
-            ),
-            _ => 0,
-        }
-    }
-
-    /// Executions of the batch, as [`Batch::add`] reads them.
-    pub fn batch_items(&mut self, items: &[u8], end: BatchEnd) {
-        let State {
-            operations,
-            context,
-            pending,
-            prelude,
-            ..
-        } = &mut self.state;
-        let Some(Operation::Batch(batch)) = operations.back_mut() else {
-            return;
-        };
-        let prelude = core::mem::take(prelude);
-        let mut written = batch.add(items, &prelude, pending, &mut context.statements);
-        if end != BatchEnd::No && written.is_ok() {
-            written = batch.end(end == BatchEnd::Undo, pending);
-        }
-        self.state.release_pending();
-        self.settle(written);
-    }
-
-    /// Drops the shape's named statement; its Close rides in front of the next flight.
-    pub fn forget(&mut self, shape: u32) {
-        self.state.context.statements.forget(shape);
-    }
-
-    /// Rows of the current operation are no longer wanted: those that wait are dropped, those that come are read and dropped.
-    pub fn discard(&mut self) {
-        self.copy_end(Some("the call was cancelled"));
-        self.state.context.rows.clear();
-        if let Some(sink) = self.state.operations.front_mut().map(Operation::sink) {
-            sink.discard = true;
-        }
-    }
-
     /// Writes Terminate.
     pub fn terminate(&mut self) {
         let State { phase, context, .. } = &mut self.state;
@@ -536,20 +330,6 @@ impl Connection {
             }
         }
         Ok(())
-    }
-
-    /// Queues what `write` made, whose flight leaves at once or when the server has let us in.
-    fn operate(
-        &mut self,
-        write: impl FnOnce(&mut Vec<u8>, &mut Statements) -> Result<Operation, TooLong>,
-    ) {
-        let state = &mut self.state;
-        if state.phase == Phase::Closed {
-            return;
-        }
-        let start = state.pending.len();
-        let operation = write(&mut state.pending, &mut state.context.statements);
-        state.queue(operation, start);
     }
 
     fn settle<E: Into<Failure>>(&mut self, result: Result<(), E>) {

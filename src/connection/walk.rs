@@ -3,6 +3,7 @@
 //! States are reached as a server would reach them, message by message. A new step or message must be entered here.
 
 use super::limits::Caps;
+use super::simple_query::Copy;
 use super::*;
 use alloc::format;
 use alloc::string::{String, ToString};

@@ -1,0 +1,104 @@
+// Calls in front of one connection: each has its turn, behind those before it, and is counted and observed until it has settled.
+//
+// Knows a call's life. Must not know SQL, or what becomes of rows.
+import { callOption, type Config } from "./config.ts";
+import { Call, type Outcome } from "./core/call.ts";
+import type { Connection } from "./core/connection.ts";
+import { runtime } from "./core/runtime.ts";
+import { UsageError } from "./errors.ts";
+import { Observation, type Observer } from "./observer.ts";
+
+export interface CallOptions {
+  /** Ends the call, and the query on the server, when it aborts. */
+  readonly signal?: AbortSignal | undefined;
+  /** Milliseconds for the whole call: waiting, connecting, and reading a stream to its end. 0: none. Default: the client's. */
+  readonly timeout?: number | undefined;
+  /** Instead of the client's, for the events of this call. */
+  readonly observer?: Observer | undefined;
+  /** Default: the client's. */
+  readonly slowQueryThreshold?: number | undefined;
+}
+
+/** What a client counts, its transactions' calls included. */
+export interface Counters {
+  queries: number;
+  errors: number;
+  rows: number;
+  bytes: number;
+  /** Calls that wait or run. */
+  running: number;
+}
+
+export abstract class Queue {
+  /** @internal */
+  protected readonly config: Config;
+  /** @internal */
+  protected readonly counters: Counters;
+  /** Settles when the call before has left the connection. @internal */
+  protected turn: Promise<unknown> = Promise.resolve();
+  /** The stream that its consumer has to finish before another call can run. */
+  #stream: { readonly finished: boolean } | undefined;
+
+  /** @internal */
+  constructor(config: Config, counters: Counters) {
+    this.config = config;
+    this.counters = counters;
+  }
+
+  /** Why no call may be made now. @internal */
+  protected abstract refused(): UsageError | undefined;
+  /** @internal */
+  protected abstract connected(): Promise<Connection>;
+  /** Ends all calls. @internal */
+  protected abstract readonly signal: AbortSignal | undefined;
+  /** Behind a call with `closeWhenDone`. @internal */
+  protected abstract close(): Promise<void>;
+
+  /** One call's turn: behind those before it, on the connection, until the connection is free again. */
+  protected run<T>(text: string, options: CallOptions & { closeWhenDone?: boolean | undefined; leaving?: AbortSignal }, body: (call: Call<T>, connection: Connection) => Promise<void>, stream = false): Promise<T> {
+    const refused = this.refused() ?? this.unfinished();
+    if (refused) throw refused;
+    return this.queue(text, options, body, stream);
+  }
+
+  /** The same for calls of our own, which nothing refuses. */
+  protected queue<T>(text: string, options: CallOptions & { closeWhenDone?: boolean | undefined; leaving?: AbortSignal }, body: (call: Call<T>, connection: Connection) => Promise<void>, stream = false): Promise<T> {
+    const { config, counters } = this;
+    const signal = options.signal && callOption(config, "signal", options.signal);
+    const timeout = callOption(config, "timeout", options.timeout);
+    const observer = callOption(config, "observer", options.observer);
+    const observation = observer && new Observation(observer, text, callOption(config, "slowQueryThreshold", options.slowQueryThreshold));
+    counters.queries++;
+    counters.running++;
+    const ended = (outcome: Outcome) => {
+      counters.running--;
+      counters.rows += outcome.rows ?? 0;
+      counters.bytes += outcome.bytes;
+      if (outcome.error) counters.errors++;
+      observation?.end(outcome);
+    };
+    const call = new Call<T>([signal, options.leaving, this.signal], timeout, ended, observation);
+    if (stream) this.#stream = call;
+    const before = this.turn;
+    const work = (async () => {
+      await before;
+      if (call.finished) return;
+      const connection = await this.connected();
+      if (call.finished) return;
+      observation?.begin();
+      await body(call, connection);
+    })()
+      .catch((error: unknown) => call.fail(error))
+      .then(() => call.operation?.cleanup);
+    this.turn = work;
+    // Whoever waits for a stream is not the handler that made it.
+    if (stream) runtime().background(options.closeWhenDone ? work.then(() => this.close()) : work);
+    return call.promise;
+  }
+
+  /** A stream or cursor that stands in the way, since its consumer has to finish it. */
+  protected unfinished(): UsageError | undefined {
+    if (!this.#stream || this.#stream.finished) return undefined;
+    return new UsageError("STREAM_OPEN", "A stream or cursor of this client is unfinished: read it to its end, leave it, or use another client.");
+  }
+}

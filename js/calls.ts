@@ -116,7 +116,7 @@ export abstract class Calls extends Queue {
     const options = ((!Array.isArray(input) && rest[0]) || {}) as QueryOptions;
     const [form, mode] = this.#values(options);
     const rows = new Collector<Row>(form, mode);
-    return this.run(query.text, options, async (call: Call<QueryResult<Row>>, connection) => {
+    return await this.run(query.text, options, async (call: Call<QueryResult<Row>>, connection) => {
       const ended = await execute(call, connection, query, form, () => rows.sink);
       if (!ended) return;
       const { rowCount, command, truncated } = ended;
@@ -168,7 +168,7 @@ export abstract class Calls extends Queue {
   async exec(input: QueryInput, options: CallOptions & Pick<RowOptions, "maxRows"> = {}): Promise<ExecResult> {
     const query = toQuery(input);
     const counted: Form = { ...valueForm(this.config, { ...options, onLimit: "error" }), form: ROWS_NONE };
-    return this.run(query.text, options, async (call: Call<ExecResult>, connection) => {
+    return await this.run(query.text, options, async (call: Call<ExecResult>, connection) => {
       const ended = await execute(call, connection, query, counted, () => ({}));
       if (ended) call.succeed({ command: ended.command, rowCount: ended.rowCount });
     });
@@ -193,7 +193,7 @@ export abstract class Calls extends Queue {
     return this.run(query.text, options, async (call: Call<QueryResult<Row>[]>, connection) => {
       if (!(await knowsNames(call, connection, form.policy)) || !(await begun(call, connection))) return;
       call.onFailure = (error) => Object.assign(error, { completed: results.map(({ command }) => command) });
-      const operation = call.operate(connection, (handle) => handle.simple_query(query.text, COPY_NONE, form.form, Float64Array.from(form.limits)), { ...rows.sink, complete });
+      const operation = call.operate(connection, (handle) => handle.simple_query(query.text, COPY_NONE, form.form, form.limits), { ...rows.sink, complete });
       await operation.done;
       if (operation.error) throw operation.error;
       call.succeed(results);

@@ -13,6 +13,7 @@ import { UsageError, type PgzError } from "./errors.ts";
 import { Listener, type ListenOptions } from "./listen.ts";
 import { connectionLost } from "./sockets/contract.ts";
 import { asyncDispose } from "./dispose.ts";
+import { Turn } from "./queue.ts";
 import { beginStatement, runTransaction, type Transaction, type TransactionOptions } from "./transaction.ts";
 import { within } from "./within.ts";
 
@@ -60,10 +61,11 @@ export class Client extends Calls {
     const refused = this.refused() ?? this.unfinished();
     if (refused) throw refused;
     this.#transaction = true;
-    const { config, counters, turn } = this;
-    const connect = () => this.connected();
-    const { result, released } = runTransaction(work, options, { config, counters, begin, turn, connect, settled: () => void (this.#transaction = false) });
-    this.turn = released;
+    const { config, counters, turn: before } = this;
+    const connect = async () => this.connected();
+    const turn = (this.turn = new Turn());
+    const { result, released } = runTransaction(work, options, { config, counters, begin, turn: before?.end(), connect, settled: () => void (this.#transaction = false) });
+    void released.then(() => this.passed(turn));
     return result;
   }
 
@@ -129,7 +131,12 @@ export class Client extends Calls {
     return this.counters.running || this.#transaction ? "busy" : "idle";
   }
 
-  protected override async connected(): Promise<Connection> {
+  protected override connected(): Connection | Promise<Connection> {
+    const connection = this.#connection;
+    return connection && !connection.closed && !this.#closed ? connection : this.#connected();
+  }
+
+  async #connected(): Promise<Connection> {
     if (this.#closed) throw this.#closed;
     this.#opening ??= openConnection(this.config, (this.#giveUp = new AbortController()));
     const connection = (this.#connection = await this.#opening.catch((error: PgzError) => Promise.reject<Connection>((this.#closed ??= error))));
@@ -142,7 +149,7 @@ export class Client extends Calls {
   }
 
   async #close(): Promise<void> {
-    await within(CLOSE_GRACE, this.turn);
+    if (this.turn) await within(CLOSE_GRACE, this.turn.end());
     this.#closed = new UsageError("CLIENT_CLOSED", "The client is closed: make a new one.", { retryable: true });
     this.#giveUp?.abort(this.#closed);
     await this.#connection?.close();

@@ -5,7 +5,7 @@ import { callOption, type Config } from "./config.ts";
 import { Call, type Outcome } from "./core/call.ts";
 import type { Connection } from "./core/connection.ts";
 import { runtime } from "./core/runtime.ts";
-import { UsageError } from "./errors.ts";
+import { AbortError, UsageError, type Facts, type PgzError } from "./errors.ts";
 import { Observation, type Observer } from "./observer.ts";
 
 export interface CallOptions {
@@ -29,13 +29,34 @@ export interface Counters {
   running: number;
 }
 
+/** From when a call is made until it has left the connection. */
+export class Turn {
+  #passed = false;
+  #end: Promise<void> | undefined;
+  #resolve: (() => void) | undefined;
+
+  /** Mostly nobody waits, so the promise is made when somebody does. */
+  end(): Promise<void> {
+    return (this.#end ??= this.#passed ? Promise.resolve() : new Promise((resolve) => (this.#resolve = resolve)));
+  }
+
+  pass(): void {
+    this.#passed = true;
+    this.#resolve?.();
+  }
+}
+
 export abstract class Queue {
   /** @internal */
   protected readonly config: Config;
   /** @internal */
   protected readonly counters: Counters;
-  /** Settles when the call before has left the connection. @internal */
-  protected turn: Promise<unknown> = Promise.resolve();
+  /** Of the call or transaction that was made last; `undefined`: none is on the connection. @internal */
+  protected turn: Turn | undefined;
+  /** Those that wait or run. */
+  readonly #calls = new Set<{ interrupt(error: (facts: Facts) => PgzError): void }>();
+  /** Why all calls end, those to come too. */
+  #stopped: ((facts: Facts) => PgzError) | undefined;
   /** The stream that its consumer has to finish before another call can run. */
   #stream: { readonly finished: boolean } | undefined;
 
@@ -48,7 +69,7 @@ export abstract class Queue {
   /** Why no call may be made now. @internal */
   protected abstract refused(): UsageError | undefined;
   /** @internal */
-  protected abstract connected(): Promise<Connection>;
+  protected abstract connected(): Connection | Promise<Connection>;
   /** Ends all calls. @internal */
   protected abstract readonly signal: AbortSignal | undefined;
   /** Behind a call with `closeWhenDone`. @internal */
@@ -71,29 +92,56 @@ export abstract class Queue {
     counters.queries++;
     counters.running++;
     const ended = (outcome: Outcome) => {
+      this.#calls.delete(call);
       counters.running--;
       counters.rows += outcome.rows ?? 0;
       counters.bytes += outcome.bytes;
       if (outcome.error) counters.errors++;
       observation?.end(outcome);
     };
-    const call = new Call<T>([signal, options.leaving, this.signal], timeout, ended, observation);
+    const call = new Call<T>(timeout, ended, observation);
+    this.#calls.add(call);
+    call.heed(signal, options.leaving, this.signal);
+    if (this.#stopped) call.interrupt(this.#stopped);
     if (stream) this.#stream = call;
+    // At once: a value's own code may make a call while `body` begins, and that one comes behind.
     const before = this.turn;
-    const work = (async () => {
-      await before;
-      if (call.finished) return;
-      const connection = await this.connected();
-      if (call.finished) return;
-      observation?.begin();
-      await body(call, connection);
-    })()
-      .catch((error: unknown) => call.fail(error))
-      .then(() => call.operation?.cleanup);
-    this.turn = work;
+    const turn = (this.turn = new Turn());
+    void this.#take(turn, before, call, body);
     // Whoever waits for a stream is not the handler that made it.
-    if (stream) runtime().background(options.closeWhenDone ? work.then(() => this.close()) : work);
+    if (stream) runtime().background(options.closeWhenDone ? turn.end().then(() => this.close()) : turn.end());
     return call.promise;
+  }
+
+  /** Where nothing has to be waited for, `body` begins, and says what it has to say, within the call. */
+  async #take<T>(turn: Turn, before: Turn | undefined, call: Call<T>, body: (call: Call<T>, connection: Connection) => Promise<void>): Promise<void> {
+    try {
+      if (before) await before.end();
+      if (call.finished) return;
+      let connection = this.connected();
+      if (connection instanceof Promise) connection = await connection;
+      if (call.finished) return;
+      call.observation?.begin();
+      await body(call, connection);
+    } catch (error) {
+      call.fail(error);
+    } finally {
+      const cleanup = call.operation?.cleanup;
+      if (cleanup) await cleanup;
+      this.passed(turn);
+    }
+  }
+
+  /** The turn is over. */
+  protected passed(turn: Turn): void {
+    if (this.turn === turn) this.turn = undefined;
+    turn.pass();
+  }
+
+  /** Ends all calls, those to come too. */
+  protected stop(reason: unknown): void {
+    this.#stopped ??= (facts) => new AbortError(reason, facts);
+    for (const call of this.#calls) call.interrupt(this.#stopped);
   }
 
   /** A stream or cursor that stands in the way, since its consumer has to finish it. */

@@ -51,7 +51,7 @@ interface Client {
   readonly counters: Counters;
   readonly begin: string;
   /** Resolves when it is the transaction's turn. */
-  readonly turn: Promise<unknown>;
+  readonly turn: Promise<void> | undefined;
   readonly connect: () => Promise<Connection>;
   /** The transaction has come to its result, whatever the connection still has to clean up. */
   readonly settled: () => void;
@@ -60,7 +60,8 @@ interface Client {
 /** `released` resolves when the connection is free again. */
 export function runTransaction<T>(work: (transaction: Transaction) => T | Promise<T>, options: TransactionOptions, client: Client): { result: Promise<T>; released: Promise<void> } {
   const { config, counters, begin, turn, connect, settled } = client;
-  const call = new Call<T>([options.signal, config.signal], options.timeout ?? 0, settled);
+  const call = new Call<T>(options.timeout ?? 0, settled);
+  call.heed(options.signal, config.signal);
   const most = attemptsOf(options.retry);
   const run = async () => {
     await turn;
@@ -160,6 +161,7 @@ export class Transaction extends Calls {
   /** Ends it from outside. @internal */
   abort(reason: unknown): void {
     this.#leaving.abort(reason);
+    this.stop(this.#leaving.signal.reason);
   }
 
   /** From the first call to the last one, those that nobody awaited too. */
@@ -169,7 +171,7 @@ export class Transaction extends Calls {
       const open = this.refused() ?? this.unfinished();
       if (open) throw open;
       this.#finished = true;
-      await this.turn;
+      await this.turn?.end();
       return result;
     } catch (error) {
       this.abort(error);
@@ -202,7 +204,7 @@ export class Transaction extends Calls {
   /** Resolves when nothing of it runs any more, and no cancel is under way. */
   async #quiet(): Promise<void> {
     await this.#inner;
-    await this.turn;
+    await this.turn?.end();
   }
 
   /** A statement of our own; its command tag. */
@@ -221,16 +223,15 @@ export class Transaction extends Calls {
 
   // -- for calls ---------------------------------------------------------------------------------------------------------
 
-  protected override get signal(): AbortSignal {
-    return this.#leaving.signal;
-  }
+  /** `stop` ends them. */
+  protected override readonly signal = undefined;
 
   protected override refused(): UsageError | undefined {
     if (this.#nested) return new UsageError("TRANSACTION_OPEN", "A transaction inside this one is open: call its own methods, or wait for it.");
     return this.#finished ? ended() : undefined;
   }
 
-  protected override async connected(): Promise<Connection> {
+  protected override connected(): Connection {
     const connection = this.#connection;
     if (connection.closed) throw connectionLost("in a transaction, which the server rolls back", { cause: connection.closed });
     if (connection.begin === undefined && connection.transactionStatus === "I") throw ended();

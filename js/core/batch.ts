@@ -115,7 +115,7 @@ async function send<Row>(call: Call<Settled<Row>[]>, connection: Connection, run
     if (begin) handle.prelude(begin);
     const types = statements.flatMap((shape) => shape.types);
     if (types.length) define(handle, connection.types, types);
-    handle.batch(!atomic, form.form, Float64Array.from(form.limits));
+    handle.batch(!atomic, form.form, form.limits);
     for (const { id, sql, parameterTypes, resultFormats } of statements) {
       connection.executed.add(id);
       handle.batch_statement(id, sql, declaredTypes(parameterTypes), resultFormats);

@@ -38,8 +38,14 @@ export const COPY_IN = 1;
 export const COPY_OUT = 2;
 export const COPY_ROWS = 3;
 
-/** Caps of one operation, as doubles; 0: none. `execute` takes one more: rows of one Execute, whose portal then stays open. */
-export type Limits = readonly [rows: number, bytes: number, fieldBytes: number, truncate: 0 | 1, fetch?: number];
+/** Caps of one operation: rows, bytes, bytes of a field, 1 to truncate; 0: none. `execute` takes one more: rows of one Execute, whose portal then stays open. Empty: none of all. */
+export type Limits = Float64Array;
+
+export function limitsOf(...limits: number[]): Limits {
+  return limits.some(Boolean) ? Float64Array.from(limits) : NO_LIMITS;
+}
+
+export const NO_LIMITS: Limits = new Float64Array();
 
 export interface Column {
   readonly name: string;
@@ -107,17 +113,17 @@ export interface CoreConnection {
   result_format(typeOid: number): number;
   execute(
     shapeId: number, sql: string, parameterTypes: Uint32Array, resultFormats: Uint8Array, parameters: Uint8Array,
-    rowForm: number, limits: Float64Array,
+    rowForm: number, limits: Limits,
   ): number;
   fetch(): number;
   close_portal(): number;
   /** `copy`: COPY_NONE or the COPY that it may be. */
-  simple_query(sql: string, copy: number, rowForm: number, limits: Float64Array): number;
+  simple_query(sql: string, copy: number, rowForm: number, limits: Limits): number;
   /** What stands in front of so many bytes of data, as output; nothing when the server wants none. */
   copy_data(length: number): void;
   /** With a reason: CopyFail. */
   copy_end(reason: string | undefined): number;
-  batch(isolated: boolean, rowForm: number, limits: Float64Array): number;
+  batch(isolated: boolean, rowForm: number, limits: Limits): number;
   /** Its number in the batch. */
   batch_statement(shapeId: number, sql: string, parameterTypes: Uint32Array, resultFormats: Uint8Array): number;
   /** Each item: int32 statement, int32 length, the middle of Bind. 1: they are the last; 2: and nothing of an atomic batch is wanted any more. */
@@ -156,12 +162,23 @@ const rowsTaken = (handle: CoreConnection) => handle.rows_taken();
 /** The server's text need not be UTF-8; what is none shows as U+FFFD. */
 const utf8 = new TextDecoder();
 
+const MOST_ANSWERS = 4;
+
+function same(one: Uint8Array, other: Uint8Array): boolean {
+  let at = one.length;
+  if (at !== other.length) return false;
+  while (at--) if (one[at] !== other[at]) return false;
+  return true;
+}
+
 export class Core {
   readonly stats: BoundaryStats = { boundaryCalls: 0, copiedBytes: 0, receivedBytes: 0, receivedChunks: 0 };
   /** Called when the instance is gone, whichever connection's call trapped. */
   onTrap: (error: PgzError) => void = () => {};
   #handle: CoreConnection | undefined;
   readonly #instance: Instance;
+  /** The events that came last, as they came and as they are. */
+  readonly #answers: { readonly bytes: Uint8Array; readonly events: readonly Event[] }[] = [];
   /** Why there is no handle any more, after a trap. */
   #gone: PgzError | undefined;
 
@@ -207,11 +224,16 @@ export class Core {
     return bytes;
   }
 
-  /** Those that wait, oldest first. */
-  takeEvents(): Event[] {
-    const lines = utf8.decode(this.call(takeEvents));
-    // No line of JSON has a newline within.
-    return lines.length ? (JSON.parse(`[${lines.replaceAll("\n", ",")}]`) as Event[]) : [];
+  /** Those that wait, oldest first. Not to be changed: most answers are like one before, and so are their events. */
+  takeEvents(): readonly Event[] {
+    const bytes = this.call(takeEvents);
+    let known = this.#answers.find((answer) => same(answer.bytes, bytes));
+    if (!known) {
+      // No line of JSON has a newline within.
+      known = { bytes, events: JSON.parse(`[${utf8.decode(bytes).replaceAll("\n", ",")}]`) as Event[] };
+      if (this.#answers.push(known) > MOST_ANSWERS) this.#answers.shift();
+    }
+    return known.events;
   }
 
   /** Lends the waiting rows to `use`, as a view that is valid until it returns, and drops them. */

@@ -34,30 +34,32 @@ export class Call<T> {
   #connection: Connection | undefined;
   #resolve!: (value: T) => void;
   #reject!: (error: unknown) => void;
-  #release: () => void;
-
+  readonly #timer: ReturnType<typeof setTimeout> | undefined;
+  readonly #stops: (() => void)[] = [];
   readonly #ended: (result: Outcome) => void;
 
   /** `ended` is called once, when the call has settled. */
-  constructor(signals: readonly (AbortSignal | undefined)[], timeout: number, ended: (result: Outcome) => void = () => {}, observation?: Observation) {
+  constructor(timeout: number, ended: (result: Outcome) => void = () => {}, observation?: Observation) {
     this.#ended = ended;
     this.observation = observation;
     this.promise = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    const timer = timeout ? setTimeout(() => this.interrupt((facts) => new TimeoutError("QUERY_TIMEOUT", `The call took longer than ${timeout} ms (timeout).`, facts)), timeout) : undefined;
-    const given = signals.filter((signal): signal is AbortSignal => signal !== undefined);
-    const stops = given.map((signal) => onAbort(signal, () => this.interrupt((facts) => new AbortError(signal.reason, facts))));
-    this.#release = () => {
-      clearTimeout(timer);
-      for (const stop of stops) stop();
-    };
-    if (this.finished) this.#release();
+    this.#timer = timeout ? setTimeout(() => this.interrupt((facts) => new TimeoutError("QUERY_TIMEOUT", `The call took longer than ${timeout} ms (timeout).`, facts)), timeout) : undefined;
+  }
+
+  /** Any of these ends it, also when it has aborted before. */
+  heed(...signals: (AbortSignal | undefined)[]): void {
+    for (const signal of signals) {
+      if (signal && !this.finished) this.#stops.push(onAbort(signal, () => this.interrupt((facts) => new AbortError(signal.reason, facts))));
+    }
   }
 
   /** Puts an operation of this call on the wire. */
   operate(connection: Connection, command: (handle: CoreConnection) => number, sink?: Sink): Operation {
+    // Nobody would end it.
+    if (this.finished) throw new Error("an operation of a call that is over");
     this.#connection = connection;
     const { rows, bytes } = this.#outcome();
     this.#rows = rows;
@@ -96,7 +98,8 @@ export class Call<T> {
 
   #finish(error?: PgzError): void {
     this.finished = true;
-    this.#release?.();
+    clearTimeout(this.#timer);
+    for (const stop of this.#stops) stop();
     const { rows, bytes } = this.#outcome();
     this.#ended({ rows, bytes, command: (!error && this.operation?.command) || "", error });
   }

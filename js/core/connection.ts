@@ -24,6 +24,7 @@ export const HEADER = 5;
 const CANCEL_NEXT = 20, CANCEL_AGAIN = 300;
 /** Shapes whose columns are kept. */
 const MOST_COLUMNS = 1_000;
+const NONE = new Uint8Array();
 /** For Terminate to leave. `close()` promises less than a second in all. */
 const TERMINATE_DEADLINE = 400;
 
@@ -73,6 +74,8 @@ export class Connection {
   readonly #link: Link;
   readonly #inflight: Operation[] = [];
   #pumping = false;
+  /** What says the bytes to write, in order. */
+  readonly #outbox: (() => Uint8Array)[] = [];
   #writing: Promise<void> | undefined;
   #flushTimer: ReturnType<typeof setTimeout> | undefined;
   /** A byte has come (over TLS, when it is on): before that a failure is one of the handshake, whatever workerd calls it. */
@@ -245,18 +248,25 @@ export class Connection {
 
   /** Behind what is being written; `bytes` says what then. */
   #next(bytes: () => Uint8Array): void {
-    const written = (this.#writing ?? Promise.resolve())
-      .then(() => {
-        const output = this.closed ? undefined : bytes();
-        if (!output?.length) return undefined;
+    this.#outbox.push(bytes);
+    this.#writing ??= this.#send();
+  }
+
+  async #send(): Promise<void> {
+    try {
+      // What else is said in this turn goes with it.
+      await undefined;
+      for (const bytes of this.#outbox) {
+        const output = this.closed ? NONE : bytes();
+        if (!output.length) continue;
         this.writes++;
-        return this.#link.socket.write(output);
-      })
-      .catch((cause: unknown) => this.#fail(cause))
-      .then(() => {
-        if (this.#writing === written) this.#writing = undefined;
-      });
-    this.#writing = written;
+        await this.#link.socket.write(output);
+      }
+    } catch (cause) {
+      this.#fail(cause);
+    }
+    this.#outbox.length = 0;
+    this.#writing = undefined;
   }
 
   // -- rows --------------------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 //
 // Knows the core's COPY, sources and pieces of data. Must not know formats of rows (copy-rows.ts), options or streams of results.
 import { PgzError, UsageError } from "../errors.ts";
-import { COPY_IN, COPY_OUT, COPY_ROWS, type Limits } from "./boundary.ts";
+import { COPY_IN, COPY_OUT, COPY_ROWS, NO_LIMITS, type Limits } from "./boundary.ts";
 import { HEADER, type Connection } from "./connection.ts";
 import { checkNames, type Form } from "./form.ts";
 import type { Operation, Sink } from "./operation.ts";
@@ -26,7 +26,6 @@ export interface CopyProgress {
 const PIECE = 64 << 10;
 /** Milliseconds of sending without a look at anything else. */
 const LONGEST_TURN = 5;
-const NO_LIMITS = new Float64Array(4);
 const encoder = new TextEncoder();
 
 /** Gathers pieces behind room for a header; `full` when they are worth a message. */
@@ -251,7 +250,7 @@ async function out(call: Caller, connection: Connection, text: string, kind: num
     if (!mine) connection.refuse(operation, wrong, false);
   };
   const columns = () => connection.refuse(operation, wrong);
-  const operation = call.operate(connection, (handle) => handle.simple_query(text, kind, form, Float64Array.from(limits)), { ...sink, copy, columns });
+  const operation = call.operate(connection, (handle) => handle.simple_query(text, kind, form, limits), { ...sink, copy, columns });
   await operation.done;
   if (call.finished) return undefined;
   if (operation.error) throw operation.error;

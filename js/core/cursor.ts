@@ -4,6 +4,7 @@
 // BEGIN in the first flight, COMMIT at the end, ROLLBACK when it is left or fails. Knows its call, the operations and their order.
 // Must not know how batches reach the user, or what a row looks like.
 import type { Query } from "../sql.ts";
+import { limitsOf } from "./boundary.ts";
 import type { Call } from "./call.ts";
 import type { Collector } from "./collect.ts";
 import type { Connection } from "./connection.ts";
@@ -51,9 +52,9 @@ export class Cursor<Row> {
   }
 
   /** The first batch, of `fetch` rows as all further ones. */
-  start(query: Query, { form, limits: [rows, bytes, fieldBytes], policy }: Form, fetch: number): Promise<Row[]> {
+  start(query: Query, { form, limits: [rows = 0, bytes = 0, fieldBytes = 0], policy }: Form, fetch: number): Promise<Row[]> {
     if (this.#own) this.#connection.begin = "BEGIN";
-    return this.#batch(() => execute(this.#call, this.#connection, query, { form, limits: [rows, bytes, fieldBytes, 0, fetch], policy }, () => this.#rows.sink));
+    return this.#batch(() => execute(this.#call, this.#connection, query, { form, limits: limitsOf(rows, bytes, fieldBytes, 0, fetch), policy }, () => this.#rows.sink));
   }
 
   next(): Promise<Row[]> {

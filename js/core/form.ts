@@ -6,7 +6,7 @@ import { UsageError } from "../errors.ts";
 import { temporal, type Parser, type ValuePolicy } from "./converters.ts";
 import { runtime } from "./runtime.ts";
 import {
-  CSV_HEADER, INT8_AS_STRING, JSON_AS_STRING, NUMERIC_AS_STRING, RENAME_DUPLICATES, ROWS_COLUMNAR, ROWS_COLUMNS, ROWS_CSV, ROWS_JSON, ROWS_NDJSON, ROWS_TOON, type Limits,
+  CSV_HEADER, INT8_AS_STRING, JSON_AS_STRING, NUMERIC_AS_STRING, RENAME_DUPLICATES, ROWS_COLUMNAR, ROWS_COLUMNS, ROWS_CSV, ROWS_JSON, ROWS_NDJSON, ROWS_TOON, limitsOf, type Limits,
 } from "./boundary.ts";
 
 /** `ndjson`: an object per line; `json`: one array of objects; `columnar`: names once, rows as arrays; `toon`: pgz's; `csv`: RFC 4180. */
@@ -103,8 +103,11 @@ export interface ValueForm extends Form {
 
 /** The form of rows that become JavaScript values. */
 export function valueForm(config: Config, options: ValueOptions): ValueForm {
-  for (const name in options) if (options[name as keyof ValueOptions] !== undefined) return newValueForm(config, options);
-  // Most calls have no options: theirs is made once.
+  for (const name in options) {
+    const value = options[name as keyof ValueOptions];
+    if (value !== undefined && value !== config[name as keyof ValueOptions]) return newValueForm(config, options);
+  }
+  // Most calls have no options but the client's: theirs is made once.
   let form = usual.get(config);
   if (!form) usual.set(config, (form = newValueForm(config, options)));
   return form;
@@ -132,7 +135,7 @@ function withOptions(config: Config, options: RowOptions, code: number, digits: 
   };
   return {
     form: code | (isText("int8") ? INT8_AS_STRING : 0) | (isText("numeric") ? NUMERIC_AS_STRING : 0) | (duplicates === "rename" ? RENAME_DUPLICATES : 0),
-    limits: [limit("maxRows"), limit("maxBytes"), limit("maxFieldBytes"), callOption(config, "onLimit", options.onLimit) === "truncate" ? 1 : 0],
+    limits: limitsOf(limit("maxRows"), limit("maxBytes"), limit("maxFieldBytes"), Number(callOption(config, "onLimit", options.onLimit) === "truncate")),
     contentType,
     unique: duplicates === "error",
   };

@@ -20,12 +20,16 @@ interface Exports {
 }
 
 const PREFIX = "coreconnection_";
+const SMALL = 1024;
 const encoder = new TextEncoder();
 
 export class Glue {
   readonly memory: WebAssembly.Memory;
   readonly #exports: Exports;
   #view = new Uint8Array();
+  /** Where small results go, and how much of it they fill. */
+  #shared = new Uint8Array();
+  #used = 0;
   /** What the objects inherit: one method per export. */
   readonly #calls: Record<string, unknown> = {};
 
@@ -41,10 +45,12 @@ export class Glue {
     const lowered = (given: Argument[]) => this.#lowered(given);
     for (const [name, call] of Object.entries(exports as unknown as Record<string, Export>)) {
       if (!name.startsWith(PREFIX)) continue;
+      // An accessor, and slow.
+      const { length } = call;
       // Five of the calls of every chunk take nothing or a number.
       this.#calls[name.slice(PREFIX.length)] = function (this: CoreConnection, first?: Argument, ...rest: Argument[]) {
-        if (call.length === 1) return result(call(this.pointer));
-        if (call.length === 2) return result(call(this.pointer, Number(first)));
+        if (length === 1) return result(call(this.pointer));
+        if (length === 2) return result(call(this.pointer, Number(first)));
         return result(call(this.pointer, ...lowered([first, ...rest])));
       };
     }
@@ -72,6 +78,11 @@ export class Glue {
       else if (typeof value === "object" || typeof value === "string") {
         const array = typeof value === "string" ? encoder.encode(value) : value;
         const { byteLength, length, BYTES_PER_ELEMENT } = array;
+        if (!length) {
+          // Nothing to read or to free; Rust wants it aligned.
+          numbers.push(BYTES_PER_ELEMENT, 0);
+          continue;
+        }
         const pointer = this.#exports.__wbindgen_malloc(byteLength, BYTES_PER_ELEMENT) >>> 0;
         this.#bytes().set(array instanceof Uint8Array ? array : new Uint8Array(array.buffer, array.byteOffset, byteLength), pointer);
         numbers.push(pointer, length);
@@ -84,9 +95,21 @@ export class Glue {
   #result(result: ReturnType<Export>): number | Uint8Array | undefined {
     if (typeof result !== "object") return result && result >>> 0;
     const [pointer, length] = result;
-    const start = pointer >>> 0;
-    const bytes = this.#bytes().slice(start, start + length);
+    const bytes = this.#copied(pointer >>> 0, length);
     this.#exports.__wbindgen_free(pointer, length, 1);
     return bytes;
+  }
+
+  /** Small ones share memory, none of which is used twice: memory of its own for each costs more than the rest of a call. */
+  #copied(start: number, length: number): Uint8Array {
+    const bytes = this.#bytes().subarray(start, start + length);
+    if (length > SMALL) return bytes.slice();
+    if (this.#used + length > this.#shared.length) {
+      this.#shared = new Uint8Array(16 * SMALL);
+      this.#used = 0;
+    }
+    const copy = this.#shared.subarray(this.#used, (this.#used += length));
+    copy.set(bytes);
+    return copy;
   }
 }

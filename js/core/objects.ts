@@ -27,13 +27,14 @@ export function rowDecoder(columns: readonly Column[], policy: ValuePolicy, mode
   const asArrays = mode === "array";
   const needsTemplate = names.includes("__proto__");
   let template: Record<string, unknown> | undefined;
+  let seen = 0;
   let converters: ReturnType<typeof converter>[] | undefined;
   let plain = true;
   return (view) => {
     const batch = open(view, policy.parsers !== undefined);
     const { rowCount, text, json, textOf } = batch;
     const { bytes, ints, floats } = batch.slots;
-    if (!asArrays && !template && (needsTemplate || rowCount > FEW)) template = templateOf(names);
+    if (!asArrays && !template && (needsTemplate || (seen += rowCount) > FEW)) template = templateOf(names);
     // The kinds are the same in each batch.
     if (!converters) {
       converters = columns.map((column, index) => converter(column, policy, (bytes[4 + index] as number) > TEXT));
@@ -85,7 +86,7 @@ export function rowDecoder(columns: readonly Column[], policy: ValuePolicy, mode
   };
 }
 
-/** Up to so many rows a template costs more than it saves. */
+/** Up to so many rows, of all batches and all runs, a template costs more than it saves. */
 const FEW = 8;
 
 /**
@@ -137,21 +138,17 @@ function open(view: Uint8Array, own: boolean): Batch {
     if (scratch.bytes.length < text) slots = scratch = slotsIn(new Uint8Array(2 * text));
     slots.bytes.set(view.subarray(0, text));
   }
-  return {
-    rowCount: number(end),
-    slots,
-    ...textsOf(view.subarray(text, json)),
-    json: json < end ? (JSON.parse(decoder.decode(view.subarray(json, end))) as unknown[]) : NONE,
-  };
+  const { units, textOf } = textsOf(view.subarray(text, json));
+  return { rowCount: number(end), slots, text: units, textOf, json: json < end ? (JSON.parse(decoder.decode(view.subarray(json, end))) as unknown[]) : NONE };
 }
 
-function textsOf(bytes: Uint8Array): Pick<Batch, "text" | "textOf"> {
+function textsOf(bytes: Uint8Array): { readonly units: string; readonly textOf: Batch["textOf"] } {
   try {
-    return { text: bytes.length ? strict.decode(bytes) : "", textOf: undefined };
+    return { units: bytes.length ? strict.decode(bytes) : "", textOf: undefined };
   } catch {
     // Not UTF-8, so the units are wrong: one by one.
     const kept = bytes.slice();
     let at = 0;
-    return { text: "", textOf: (length) => decoder.decode(kept.subarray(at, (at += length))) };
+    return { units: "", textOf: (length) => decoder.decode(kept.subarray(at, (at += length))) };
   }
 }

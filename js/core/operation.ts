@@ -76,20 +76,24 @@ export class Operation {
   cleanup: Promise<void> | undefined;
   /** Ends the wait for a full sink. */
   wake: () => void = () => {};
-  #settle!: { resolve: () => void; reject: (error: PgzError) => void };
+  #resolve!: () => void;
+  #reject!: (error: PgzError) => void;
 
   constructor(sink: Sink = {}, interrupted: (error: PgzError) => void = () => {}) {
     this.sink = sink;
     this.interrupted = interrupted;
-    this.done = new Promise((resolve, reject) => (this.#settle = { resolve, reject }));
-    this.done.catch(() => {});
+    this.done = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
   }
 
   /** `lost`: the connection is gone. */
   end(lost?: PgzError): void {
     this.ended = true;
     this.wake();
-    if (lost) this.#settle.reject(lost);
-    else this.#settle.resolve();
+    if (!lost) return this.#resolve();
+    this.done.catch(() => {});
+    this.#reject(lost);
   }
 }

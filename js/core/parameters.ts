@@ -17,7 +17,7 @@ export { Block } from "./block.ts";
 export type { Where } from "./text-values.ts";
 
 /**
- * The encoded block; the caller owns it.
+ * The encoded block, which the next call writes over.
  *
  * What each type takes is the table of docs/queries.md.
  *
@@ -30,7 +30,7 @@ export function encodeParameters(values: readonly unknown[], types: ArrayLike<nu
   try {
     if (scratch.bytes.length > SCRATCH) scratch = new Block();
     scratch.length = 0;
-    return encoded(scratch, values, types).slice();
+    return encoded(scratch, values, types);
   } finally {
     busy = false;
   }

@@ -5,7 +5,7 @@ import { PgzError, PostgresError, UsageError } from "../errors.ts";
 import { emit } from "../observer.ts";
 import { within } from "../within.ts";
 import type { Query } from "../sql.ts";
-import { COLUMNS_KNOWN, COPY_NONE, ROWS_ARRAYS, type CoreConnection } from "./boundary.ts";
+import { COLUMNS_KNOWN, COPY_NONE, NO_LIMITS, ROWS_ARRAYS, type CoreConnection } from "./boundary.ts";
 import { catalogOf, define } from "./catalog.ts";
 import type { Connection } from "./connection.ts";
 import type { Parser, ValuePolicy } from "./converters.ts";
@@ -36,7 +36,7 @@ export async function execute(
   for (;;) {
     const known = before ? undefined : cached(server, text);
     const shape = known ?? (await learn(call, connection, server, text));
-    if (!shape || !(await knowsNames(call, connection, policy))) return undefined;
+    if (!shape || (policy?.parsers && !(await knowsNames(call, connection, policy)))) return undefined;
     // Learned anew it is what it was, so it was not to blame; unless a prepared statement was, lost or made for other types.
     if (before?.shape === shape && !before.prepared && !isStale(before.error)) throw before.error;
 
@@ -57,12 +57,14 @@ export async function execute(
     const operation = call.operate(connection, (handle) => {
       if (begin) handle.prelude(begin);
       if (types.length) define(handle, connection.types, types);
-      return handle.execute(id, text, declaredTypes(parameterTypes), resultFormats, parameters, connection.columns.has(id) ? form | COLUMNS_KNOWN : form, Float64Array.from(limits));
+      return handle.execute(id, text, declaredTypes(parameterTypes), resultFormats, parameters, connection.columns.has(id) ? form | COLUMNS_KNOWN : form, limits);
     }, sink());
     // Cut off by a limit, the output is whole whatever becomes of the connection.
-    await operation.done.catch((lost: unknown) => {
+    try {
+      await operation.done;
+    } catch (lost) {
       if (!operation.truncated) throw lost;
-    });
+    }
     const { error, bound } = operation;
     if (error?.code === "SHAPE_CHANGED") shapes.forget(server, text);
     // It has begun, even if the statement ended it: COMMIT and ROLLBACK do.
@@ -118,7 +120,7 @@ export async function pauseAfter(attempt: number, error: PgzError, connection: C
 /** Begins the transaction that waits to begin, for what has no flight for it; `false` when the call was over before. */
 export async function begun(call: Caller, connection: Connection): Promise<boolean> {
   const { begin } = connection;
-  if (begin === undefined) return true;
+  if (begin === undefined) return !call.finished;
   const operation = call.operate(connection, plainly(begin));
   await operation.done;
   if (call.finished) return false;
@@ -129,7 +131,7 @@ export async function begun(call: Caller, connection: Connection): Promise<boole
 
 /** Statements of our own, of which nobody wants rows. */
 export function plainly(text: string): (handle: CoreConnection) => number {
-  return (handle) => handle.simple_query(text, COPY_NONE, 0, new Float64Array(4));
+  return (handle) => handle.simple_query(text, COPY_NONE, 0, NO_LIMITS);
 }
 
 /** Within the bound that holds behind an abort too; who cannot roll back has no connection any more. Never rejects. */
@@ -253,7 +255,7 @@ export async function knowsNames(call: Caller, connection: Connection, policy: V
 async function ask<Answer>(call: Caller, connection: Connection, question: string): Promise<{ readonly answer?: Answer; readonly error?: PgzError | undefined }> {
   let text = "";
   const rows = (view: Uint8Array) => void (text += new TextDecoder().decode(view));
-  const asking = call.operate(connection, (handle) => handle.simple_query(question, COPY_NONE, ROWS_ARRAYS, new Float64Array(4)), { rows });
+  const asking = call.operate(connection, (handle) => handle.simple_query(question, COPY_NONE, ROWS_ARRAYS, NO_LIMITS), { rows });
   await asking.done;
   // Not what the user asked: it counts for no observer.
   Object.assign(asking, { rowCount: null, bytes: 0, command: "" });

@@ -48,7 +48,7 @@ test("the block's layout", () => {
     ["0004", "0001", "0000", "0000", "0001", "0004", "00000004", "00000005", "00000002", "c3a9", "ffffffff", "00000001", "01"].join(""),
   );
   expect(Buffer.from(encodeParameters([], [])).toString("hex")).toBe("00000000");
-  expect(encodeParameters([1], Uint32Array.of(23))).toEqual(encodeParameters([1], [23]));
+  expect(encodeParameters([1], Uint32Array.of(23)).slice()).toEqual(encodeParameters([1], [23]));
 });
 
 test("executions behind each other in one buffer are each what they are alone", () => {
@@ -311,13 +311,10 @@ test.each<[type: number, value: unknown, hex: string]>([
   }
 });
 
-test("what a call returned stays as it is when others follow, small or large", () => {
-  for (const size of [10, 5_000, 200_000]) {
-    const first = encodeParameters(["a".repeat(size)], [25]);
-    const copy = first.slice();
-    encodeParameters(["b".repeat(size), 5], [25, 23]);
-    expect(Buffer.compare(first, copy)).toBe(0); // toEqual would spend minutes on the difference
-  }
+test("what a call returned stays as it is until the next, which a value's own code may make meanwhile", () => {
+  const inner = { toJSON: () => Buffer.from(encodeParameters(["b".repeat(5_000)], [25])).length };
+  const encoded = encodeParameters(["a".repeat(10), inner], [25, 114]);
+  expect(decode(encoded).map(show)).toEqual([`text:${"a".repeat(10)}`, "text:5010"]);
 });
 
 test("a refused call leaves nothing behind for the next", () => {

@@ -55,9 +55,9 @@ export const stream: Case[] = [
     run: async (t) => {
       for (const call of ["respond", "stream"] as const) {
         const client = await t.pgz.connect(t.options);
-        const open = await client.stream("select 1 as a");
+        const open = await client.stream("select 1 as a from generate_series(1, 100000)");
         await t.assert.rejects(client[call]("select 1", { closeWhenDone: true }), { code: "STREAM_OPEN" });
-        t.assert.equal(await text(open), '{"a":1}\n');
+        t.assert.equal(await text(open), '{"a":1}\n'.repeat(100_000));
         await t.assert.rejects(client[call]("select 1", { closeWhenDone: true, format: "xml" as never }), { code: "INVALID_OPTION" });
         await t.assert.rejects(client.query("select 1"), { code: "CLIENT_CLOSED" });
       }

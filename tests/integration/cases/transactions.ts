@@ -141,7 +141,7 @@ export const transactions: Case[] = [
             await t.assert.rejects(tx.query("select 1"), { code: "TRANSACTION_OPEN" });
             await t.assert.rejects(tx.transaction(() => 1), { code: "TRANSACTION_OPEN" });
           });
-          const stream = await tx.stream("select 1 as a");
+          const stream = await tx.stream("select 1 as a from generate_series(1, 100000)");
           await t.assert.rejects(tx.query("select 1"), { code: "STREAM_OPEN" });
           await text(stream);
         });

@@ -96,6 +96,49 @@ test("a statement is learned in one flight and run in the next; a known one take
   expect((await second).rows).toEqual([[0]]);
 });
 
+test("a call has left before anything else has a turn; one that a value's own code makes meanwhile comes behind", async () => {
+  const learning = client.query("select n");
+  const session = await letIn();
+  await learn(session);
+  session.send(begun(), rows(0, 1), ended(1));
+  await learning;
+  const json = (value: unknown) => client.query(sql`select ${value}::json`);
+  const learningToo = json(4);
+  expect(await session.flight()).toEqual(["Parse", "Describe", "Sync"]);
+  session.send(wire.parseComplete(), wire.parameterDescription([114]), wire.rowDescription([int4]), wire.readyForQuery());
+  const execution = ["Parse", "Bind", "Describe", "Execute", "Sync"];
+  expect(await session.flight()).toEqual(execution);
+  session.send(begun(), rows(0, 1), ended(1));
+  await learningToo;
+
+  const { writes } = client.stats();
+  let inner: ReturnType<Client["query"]> | undefined;
+  const outer = json({ toJSON: () => void (inner ??= client.query("select n")) ?? 5 });
+  expect(inner).toBeInstanceOf(Promise);
+  await undefined;
+  expect(client.stats().writes).toBe(writes + 1);
+  expect(await session.flight()).toEqual(execution);
+  session.send(begun(), rows(1, 2), ended(1));
+  expect((await outer).rows).toEqual([{ n: 1 }]);
+  expect(await session.flight()).toEqual(execution);
+  session.send(begun(), rows(2, 3), ended(1));
+  expect((await inner!).rows).toEqual([{ n: 2 }]);
+});
+
+test("an abort in the same turn as its call is a cancel, since the call has left", async () => {
+  const learning = client.query("select n");
+  const session = await letIn();
+  await learn(session);
+  session.send(begun(), rows(0, 1), ended(1));
+  await learning;
+  const abort = new AbortController();
+  const call = client.query("select n", { signal: abort.signal });
+  abort.abort();
+  await expect(call).rejects.toMatchObject({ code: "ABORTED", retryable: false });
+  expect(await new Session(await server.accepted()).flight()).toEqual(["CancelRequest"]);
+  expect(await session.flight()).toEqual(["Parse", "Bind", "Describe", "Execute", "Sync"]);
+});
+
 test("an idle connection asks its socket for nothing", async () => {
   const query = client.exec("select n");
   const session = await letIn();

@@ -120,7 +120,8 @@ export abstract class Calls extends Queue {
       const ended = await execute(call, connection, query, form, () => rows.sink);
       if (!ended) return;
       const { rowCount, command, truncated } = ended;
-      call.succeed({ rows: rows.take(), rowCount, command, fields: rows.fields, ...(truncated && { truncated }) });
+      const result = { rows: rows.take(), rowCount, command, fields: rows.fields };
+      call.succeed(truncated ? { ...result, truncated } : result);
     });
   }
 
@@ -184,16 +185,15 @@ export abstract class Calls extends Queue {
     const query = toQuery(text);
     if (query.values.length) throw new UsageError("INVALID_QUERY", "The simple query protocol has no parameters: use query.");
     const [form, mode] = this.#values({ ...options, onLimit: "error" });
-    const rows = new Collector<Row>(form, mode);
     const results: QueryResult<Row>[] = [];
-    const complete = (command: string, rowCount: number | null) => {
+    const rows = new Collector<Row>(form, mode, (command, rowCount) => {
       results.push({ rows: rows.take(), rowCount, command, fields: rows.fields });
       rows.fields = [];
-    };
+    });
     return this.run(query.text, options, async (call: Call<QueryResult<Row>[]>, connection) => {
       if (!(await knowsNames(call, connection, form.policy)) || !(await begun(call, connection))) return;
       call.onFailure = (error) => Object.assign(error, { completed: results.map(({ command }) => command) });
-      const operation = call.operate(connection, (handle) => handle.simple_query(query.text, COPY_NONE, form.form, form.limits), { ...rows.sink, complete });
+      const operation = call.operate(connection, (handle) => handle.simple_query(query.text, COPY_NONE, form.form, form.limits), rows.sink);
       await operation.done;
       if (operation.error) throw operation.error;
       call.succeed(results);

@@ -53,8 +53,8 @@ export abstract class Queue {
   protected readonly counters: Counters;
   /** Of the call or transaction that was made last; `undefined`: none is on the connection. @internal */
   protected turn: Turn | undefined;
-  /** Those that wait or run. */
-  readonly #calls = new Set<{ interrupt(error: (facts: Facts) => PgzError): void }>();
+  /** Those that wait or run, in no order. A Set of mostly one would grow and shrink with each call. */
+  readonly #calls: Pick<Call<never>, "interrupt" | "place">[] = [];
   /** Why all calls end, those to come too. */
   #stopped: ((facts: Facts) => PgzError) | undefined;
   /** The stream that its consumer has to finish before another call can run. */
@@ -92,7 +92,8 @@ export abstract class Queue {
     counters.queries++;
     counters.running++;
     const ended = (outcome: Outcome) => {
-      this.#calls.delete(call);
+      const last = this.#calls.pop()!;
+      if (last !== call) this.#calls[(last.place = call.place)] = last;
       counters.running--;
       counters.rows += outcome.rows ?? 0;
       counters.bytes += outcome.bytes;
@@ -100,7 +101,7 @@ export abstract class Queue {
       observation?.end(outcome);
     };
     const call = new Call<T>(timeout, ended, observation);
-    this.#calls.add(call);
+    call.place = this.#calls.push(call) - 1;
     call.heed(signal, options.leaving, this.signal);
     if (this.#stopped) call.interrupt(this.#stopped);
     if (stream) this.#stream = call;
@@ -141,7 +142,7 @@ export abstract class Queue {
   /** Ends all calls, those to come too. */
   protected stop(reason: unknown): void {
     this.#stopped ??= (facts) => new AbortError(reason, facts);
-    for (const call of this.#calls) call.interrupt(this.#stopped);
+    for (const call of [...this.#calls]) call.interrupt(this.#stopped);
   }
 
   /** A stream or cursor that stands in the way, since its consumer has to finish it. */

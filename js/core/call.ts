@@ -28,6 +28,8 @@ export class Call<T> {
   readonly observation: Observation | undefined;
   /** Other calls work for it, so that something may have happened though it has no operation of its own. */
   delegated = false;
+  /** In its queue's list. */
+  place = 0;
   /** Of the operations before this one. */
   #rows: number | null = null;
   #bytes = 0;

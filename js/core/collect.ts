@@ -33,7 +33,8 @@ export class Collector<Row> {
   readonly sink: Sink;
   #batches: Row[][] = [];
 
-  constructor(form: ValueForm, mode: RowMode) {
+  /** `complete` is the sink's. */
+  constructor(form: ValueForm, mode: RowMode, complete?: Sink["complete"]) {
     let decode: RowDecoder;
     this.sink = {
       unique: form.unique,
@@ -43,6 +44,7 @@ export class Collector<Row> {
         decode = decoderOf(given, form, mode);
       },
       rows: (view) => void this.#batches.push(decode(view) as Row[]),
+      complete,
     };
   }
 

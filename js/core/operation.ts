@@ -18,7 +18,7 @@ export interface Sink {
   /** Whole rows; a view that is valid until this returns. */
   rows?(view: Uint8Array): void;
   /** A command is complete, of several perhaps; its rows have been handed on before. */
-  complete?(command: string, rowCount: number | null): void;
+  readonly complete?: ((command: string, rowCount: number | null) => void) | undefined;
   /** Data of ours travel while its answers come: the pump does not wait for writes. */
   readonly duplex?: boolean;
   /** Several transactions: one cancel stops but the one that runs. */

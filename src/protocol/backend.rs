@@ -115,6 +115,15 @@ impl TransactionStatus {
             TransactionStatus::Failed => b'E',
         }
     }
+
+    fn from_letter(letter: u8) -> Result<Self, Malformed> {
+        match letter {
+            b'I' => Ok(TransactionStatus::Idle),
+            b'T' => Ok(TransactionStatus::InTransaction),
+            b'E' => Ok(TransactionStatus::Failed),
+            _ => Err(Malformed),
+        }
+    }
 }
 
 /// The body of ParameterDescription: int16 count, then the OID of each parameter's type. Checked on parsing.
@@ -169,6 +178,9 @@ pub struct RowDescription<'a> {
 }
 
 impl<'a> RowDescription<'a> {
+    /// No columns, as NoData has it.
+    pub const NONE: RowDescription<'static> = RowDescription { body: &[0, 0] };
+
     /// Checks every column once; [`iter`](Self::iter) then cannot fail.
     pub fn parse(body: &'a [u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(body);
@@ -214,55 +226,84 @@ impl<'a> BackendMessage<'a> {
     /// Decodes one frame.
     pub fn parse(frame: Frame<'a>) -> Result<Self, DecodeError> {
         let Frame { tag, body } = frame;
-        if tag == b'R' {
-            return authentication(body);
-        }
         let mut reader = Reader::new(body);
-        let parsed = match tag {
-            b'1' => bare(&reader, BackendMessage::ParseComplete),
-            b'2' => bare(&reader, BackendMessage::BindComplete),
-            b'3' => bare(&reader, BackendMessage::CloseComplete),
-            b'A' => notification(&mut reader),
-            b'C' => whole_string(&mut reader)
-                .map(|command_tag| BackendMessage::CommandComplete { command_tag }),
-            b'D' => Ok(BackendMessage::DataRow { body }),
-            b'E' => Fields::parse(body).map(|fields| BackendMessage::ErrorResponse { fields }),
-            b'G' => copy_response(&mut reader, BackendMessage::CopyInResponse),
-            b'H' => copy_response(&mut reader, BackendMessage::CopyOutResponse),
-            b'I' => bare(&reader, BackendMessage::EmptyQueryResponse),
-            b'K' => backend_key_data(&mut reader),
-            b'N' => Fields::parse(body).map(|fields| BackendMessage::NoticeResponse { fields }),
-            b'S' => parameter_status(&mut reader),
-            b'T' => RowDescription::parse(body)
-                .map(|columns| BackendMessage::RowDescription { columns }),
-            b'W' => copy_response(&mut reader, BackendMessage::CopyBothResponse),
-            b'Z' => ready_for_query(&mut reader),
-            b'c' => bare(&reader, BackendMessage::CopyDone),
-            b'd' => Ok(BackendMessage::CopyData { data: body }),
-            b'n' => bare(&reader, BackendMessage::NoData),
-            b's' => bare(&reader, BackendMessage::PortalSuspended),
-            b't' => ParameterDescription::parse(body)
-                .map(|parameters| BackendMessage::ParameterDescription { parameters }),
-            b'v' => negotiate_protocol_version(&mut reader),
-            _ => return Err(DecodeError::UnknownType(tag)),
-        };
-        parsed.map_err(|Malformed| DecodeError::Malformed(tag))
+        match Self::read(tag, &mut reader) {
+            Ok(Some(message)) if reader.end().is_ok() => Ok(message),
+            Ok(None) => Err(match Reader::new(body).i32() {
+                Ok(kind) if tag == b'R' => DecodeError::UnknownAuthentication(kind),
+                _ => DecodeError::UnknownType(tag),
+            }),
+            _ => Err(DecodeError::Malformed(tag)),
+        }
+    }
+
+    /// The message at the start of the body, which must end behind it; `None`: there is no such type.
+    fn read(tag: u8, reader: &mut Reader<'a>) -> Result<Option<Self>, Malformed> {
+        Ok(Some(match tag {
+            b'1' => BackendMessage::ParseComplete,
+            b'2' => BackendMessage::BindComplete,
+            b'3' => BackendMessage::CloseComplete,
+            b'A' => BackendMessage::NotificationResponse {
+                process_id: reader.u32()?,
+                channel: reader.string()?,
+                payload: reader.string()?,
+            },
+            b'C' => BackendMessage::CommandComplete {
+                command_tag: reader.string()?,
+            },
+            b'D' => BackendMessage::DataRow {
+                body: reader.remaining(),
+            },
+            b'E' => BackendMessage::ErrorResponse {
+                fields: Fields::parse(reader.remaining())?,
+            },
+            b'G' => copy_response(reader, BackendMessage::CopyInResponse)?,
+            b'H' => copy_response(reader, BackendMessage::CopyOutResponse)?,
+            b'I' => BackendMessage::EmptyQueryResponse,
+            b'K' => BackendMessage::BackendKeyData {
+                process_id: reader.u32()?,
+                secret_key: secret_key(reader.remaining())?,
+            },
+            b'N' => BackendMessage::NoticeResponse {
+                fields: Fields::parse(reader.remaining())?,
+            },
+            b'R' => return authentication(reader),
+            b'S' => BackendMessage::ParameterStatus {
+                name: reader.string()?,
+                value: reader.string()?,
+            },
+            b'T' => BackendMessage::RowDescription {
+                columns: RowDescription::parse(reader.remaining())?,
+            },
+            b'W' => copy_response(reader, BackendMessage::CopyBothResponse)?,
+            b'Z' => BackendMessage::ReadyForQuery {
+                status: TransactionStatus::from_letter(reader.u8()?)?,
+            },
+            b'c' => BackendMessage::CopyDone,
+            b'd' => BackendMessage::CopyData {
+                data: reader.remaining(),
+            },
+            b'n' => BackendMessage::NoData,
+            b's' => BackendMessage::PortalSuspended,
+            b't' => BackendMessage::ParameterDescription {
+                parameters: ParameterDescription::parse(reader.remaining())?,
+            },
+            b'v' => negotiate_protocol_version(reader)?,
+            _ => return Ok(None),
+        }))
     }
 }
 
-fn authentication(body: &[u8]) -> Result<BackendMessage<'_>, DecodeError> {
-    let malformed = |Malformed| DecodeError::Malformed(b'R');
-    let mut reader = Reader::new(body);
-    let kind = reader.i32().map_err(malformed)?;
-    let message = match kind {
+fn authentication<'a>(reader: &mut Reader<'a>) -> Result<Option<BackendMessage<'a>>, Malformed> {
+    Ok(Some(match reader.i32()? {
         0 => BackendMessage::AuthenticationOk,
         3 => BackendMessage::AuthenticationCleartextPassword,
         5 => BackendMessage::AuthenticationMd5Password {
-            salt: reader.u32().map_err(malformed)?,
+            salt: reader.u32()?,
         },
         10 => {
             let mechanisms = reader.clone().remaining();
-            while !reader.string().map_err(malformed)?.is_empty() {}
+            while !reader.string()?.is_empty() {}
             BackendMessage::AuthenticationSasl { mechanisms }
         }
         11 => BackendMessage::AuthenticationSaslContinue {
@@ -271,27 +312,11 @@ fn authentication(body: &[u8]) -> Result<BackendMessage<'_>, DecodeError> {
         12 => BackendMessage::AuthenticationSaslFinal {
             data: reader.remaining(),
         },
-        _ => return Err(DecodeError::UnknownAuthentication(kind)),
-    };
-    reader.end().map_err(malformed)?;
-    Ok(message)
+        _ => return Ok(None),
+    }))
 }
 
-fn bare<'a>(
-    reader: &Reader<'a>,
-    message: BackendMessage<'a>,
-) -> Result<BackendMessage<'a>, Malformed> {
-    reader.end()?;
-    Ok(message)
-}
-
-fn whole_string<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
-    let text = reader.string()?;
-    reader.end()?;
-    Ok(text)
-}
-
-/// int8 overall format, int16 number of columns, int16 format of each: checked, then not needed before COPY has calls of its own.
+/// int8 overall format, int16 number of columns, int16 format of each: checked, and not needed.
 fn copy_response<'a>(
     reader: &mut Reader<'a>,
     message: BackendMessage<'a>,
@@ -299,19 +324,15 @@ fn copy_response<'a>(
     reader.u8()?;
     let count = usize::from(reader.u16()?);
     reader.bytes(count.saturating_mul(2))?;
-    bare(reader, message)
+    Ok(message)
 }
 
-fn backend_key_data<'a>(reader: &mut Reader<'a>) -> Result<BackendMessage<'a>, Malformed> {
-    let process_id = reader.u32()?;
-    let secret_key = reader.remaining();
-    if !(4..=256).contains(&secret_key.len()) {
-        return Err(Malformed);
+fn secret_key(key: &[u8]) -> Result<&[u8], Malformed> {
+    if (4..=256).contains(&key.len()) {
+        Ok(key)
+    } else {
+        Err(Malformed)
     }
-    Ok(BackendMessage::BackendKeyData {
-        process_id,
-        secret_key,
-    })
 }
 
 fn negotiate_protocol_version<'a>(
@@ -322,38 +343,8 @@ fn negotiate_protocol_version<'a>(
     for _ in 0..unrecognized_options {
         reader.string()?;
     }
-    bare(
-        reader,
-        BackendMessage::NegotiateProtocolVersion {
-            version,
-            unrecognized_options,
-        },
-    )
-}
-
-fn notification<'a>(reader: &mut Reader<'a>) -> Result<BackendMessage<'a>, Malformed> {
-    let process_id = reader.u32()?;
-    let channel = reader.string()?;
-    let payload = whole_string(reader)?;
-    Ok(BackendMessage::NotificationResponse {
-        process_id,
-        channel,
-        payload,
+    Ok(BackendMessage::NegotiateProtocolVersion {
+        version,
+        unrecognized_options,
     })
-}
-
-fn parameter_status<'a>(reader: &mut Reader<'a>) -> Result<BackendMessage<'a>, Malformed> {
-    let name = reader.string()?;
-    let value = whole_string(reader)?;
-    Ok(BackendMessage::ParameterStatus { name, value })
-}
-
-fn ready_for_query<'a>(reader: &mut Reader<'a>) -> Result<BackendMessage<'a>, Malformed> {
-    let status = match reader.u8()? {
-        b'I' => TransactionStatus::Idle,
-        b'T' => TransactionStatus::InTransaction,
-        b'E' => TransactionStatus::Failed,
-        _ => return Err(Malformed),
-    };
-    bare(reader, BackendMessage::ReadyForQuery { status })
 }

@@ -7,7 +7,6 @@ use crate::encode::RowError;
 use crate::protocol::backend::DecodeError;
 use crate::protocol::frame::FrameError;
 use crate::protocol::writer::{TooLong, decimal};
-use alloc::borrow::ToOwned;
 use alloc::string::String;
 
 /// What can go wrong, as a constant: a place that fails then stores one pointer.
@@ -38,12 +37,13 @@ impl Failure {
     /// A failure whose sentence needs no numbers.
     #[inline(never)]
     pub fn new(reason: &'static Reason) -> Self {
-        Failure::about(reason, String::new())
+        Failure::about(reason, &[])
     }
 
-    /// The same with what it was about.
+    /// The same with what it was about, in pieces.
     #[inline(never)]
-    pub fn about(reason: &'static Reason, detail: String) -> Self {
+    pub fn about(reason: &'static Reason, detail: &[&str]) -> Self {
+        let detail = detail.concat();
         Failure { reason, detail }
     }
 
@@ -55,7 +55,7 @@ impl Failure {
                 code: "UNEXPECTED_MESSAGE",
                 message: "the server sent a message that has no place here; the connection is closed",
             },
-            conversation.to_owned() + " got " + &letter(tag),
+            &[conversation, " got ", &letter(tag)],
         )
     }
 
@@ -85,14 +85,14 @@ impl From<FrameError> for Failure {
                     code: "PROTOCOL_VIOLATION",
                     message: "the server sent a message whose length is impossible; the connection is closed",
                 },
-                "length ".to_owned() + &decimal(length.into()),
+                &["length ", &decimal(length.into())],
             ),
             FrameError::TooLarge { tag, length } => Failure::about(
                 &Reason {
                     code: "MESSAGE_TOO_LARGE",
                     message: "the server sent a message longer than maxMessageBytes; select less per row, or raise maxMessageBytes",
                 },
-                letter(tag) + " of " + &decimal(length as i64) + " bytes",
+                &[&letter(tag), " of ", &decimal(length as i64), " bytes"],
             ),
         }
     }
@@ -106,21 +106,21 @@ impl From<DecodeError> for Failure {
                     code: "PROTOCOL_VIOLATION",
                     message: "the server sent a message of a type that the protocol does not have",
                 },
-                letter(tag),
+                &[&letter(tag)],
             ),
             DecodeError::Malformed(tag) => Failure::about(
                 &Reason {
                     code: "PROTOCOL_VIOLATION",
                     message: "the server sent a message that does not have the layout of its type",
                 },
-                letter(tag),
+                &[&letter(tag)],
             ),
             DecodeError::UnknownAuthentication(kind) => Failure::about(
                 &Reason {
                     code: "AUTH_METHOD_UNSUPPORTED",
                     message: "the server asks for an authentication method that this driver does not have; let pg_hba.conf ask for scram-sha-256",
                 },
-                "request ".to_owned() + &decimal(kind.into()),
+                &["request ", &decimal(kind.into())],
             ),
         }
     }
@@ -152,17 +152,15 @@ impl From<RowError> for Failure {
                 error.reason,
             ),
         };
-        let mut detail = "column ".to_owned() + &decimal(column.saturating_add(1) as i64);
-        if !why.is_empty() {
-            detail = detail + ": " + why;
-        }
-        Failure::about(reason, detail)
+        let number = decimal(column.saturating_add(1) as i64);
+        let colon = if why.is_empty() { "" } else { ": " };
+        Failure::about(reason, &["column ", &number, colon, why])
     }
 }
 
 impl From<ScramError> for Failure {
     fn from(error: ScramError) -> Self {
-        Failure::about(error.reason(), error.detail())
+        Failure::about(error.reason(), &[&error.detail()])
     }
 }
 

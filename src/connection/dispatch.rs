@@ -212,14 +212,17 @@ pub(super) fn unencrypted_bytes() -> Failure {
 
 /// Text crosses as UTF-8 both ways, so `SET client_encoding` would silently corrupt what is stored and what is read.
 fn encoding_is_utf8(message: BackendMessage<'_>) -> Result<(), Failure> {
+    // Compared as slices: as patterns they are compared byte by byte.
+    const UTF_8: [&[u8]; 3] = [b"UTF8", b"UTF-8", b"UNICODE"];
     match message {
-        BackendMessage::ParameterStatus {
-            name: b"client_encoding",
-            value,
-        } if !matches!(value, b"UTF8" | b"UTF-8" | b"UNICODE") => Err(Failure::new(&Reason {
-            code: "CLIENT_ENCODING_NOT_UTF8",
-            message: "client_encoding was changed, and this driver speaks UTF8 only; the connection is closed",
-        })),
+        BackendMessage::ParameterStatus { name, value }
+            if name == b"client_encoding" && !UTF_8.contains(&value) =>
+        {
+            Err(Failure::new(&Reason {
+                code: "CLIENT_ENCODING_NOT_UTF8",
+                message: "client_encoding was changed, and this driver speaks UTF8 only; the connection is closed",
+            }))
+        }
         _ => Ok(()),
     }
 }

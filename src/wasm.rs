@@ -32,6 +32,7 @@ pub struct CoreConnection {
 const COLUMNS_KNOWN: u32 = 0x2000;
 
 /// [rows, bytes, bytes of a field, 1 to truncate], and perhaps rows of one Execute. JavaScript's numbers are doubles; whole ones up to 2^53 arrive exactly.
+#[inline(never)]
 fn caps(caps: &[f64]) -> Caps {
     match *caps {
         [rows, bytes, field_bytes, truncate, ref fetch @ ..] => Caps {
@@ -121,12 +122,7 @@ impl CoreConnection {
     }
 
     pub fn take_events(&mut self) -> Vec<u8> {
-        let mut events = self.inner.next_event().unwrap_or_default();
-        while let Some(event) = self.inner.next_event() {
-            events.push(b'\n');
-            events.extend_from_slice(&event);
-        }
-        events
+        self.inner.take_events()
     }
 
     pub fn describe(&mut self, sql: &str, shape: u32) -> u32 {

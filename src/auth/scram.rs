@@ -343,6 +343,7 @@ impl<'a> Attributes<'a> {
         Some(attribute)
     }
 
+    #[inline(never)]
     fn take(&mut self, name: u8, problem: &'static str) -> Result<&'a [u8], ScramError> {
         match self.next() {
             Some([found, b'=', value @ ..]) if *found == name => Ok(value),

@@ -9,8 +9,10 @@ use crate::protocol::fields::Fields;
 use crate::protocol::writer::decimal;
 use crate::types::output::{Output, Target};
 use crate::types::{self, json_string};
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+
+/// What an empty buffer of events may keep: more than almost every one of them needs.
+const KEEP: usize = 1 << 14;
 
 /// One event. The JSON has `kind` first, then the members, in this order.
 #[derive(Clone, Copy)]
@@ -76,10 +78,11 @@ pub(super) enum Event<'a> {
     Failure(&'a Failure),
 }
 
-/// Those that wait to be taken, as JSON, oldest first. What the server sends need not be UTF-8; whoever decodes this shows U+FFFD then.
+/// Those that wait to be taken, as JSON, oldest first and a line each. What the server sends need not be UTF-8; whoever decodes this shows
+/// U+FFFD then.
 #[derive(Default)]
 pub(super) struct Events {
-    waiting: VecDeque<Vec<u8>>,
+    waiting: Json,
     /// One about the current operation waits: no further message is read before the caller has seen it.
     pub parked: bool,
 }
@@ -87,18 +90,20 @@ pub(super) struct Events {
 impl Events {
     pub fn push(&mut self, event: Event<'_>) {
         self.parked |= event.parks();
-        let mut json = Json(Output::default());
-        json.event(event);
-        self.waiting.push_back(json.0.as_slice().to_vec());
+        // No line of JSON has a newline within.
+        self.waiting.separate("\n");
+        self.waiting.event(event);
     }
 
-    /// The next one.
-    pub fn pop(&mut self) -> Option<Vec<u8>> {
-        self.waiting.pop_front()
+    /// All of them.
+    pub fn take(&mut self) -> Vec<u8> {
+        let lines = self.waiting.0.as_slice().to_vec();
+        self.waiting.0.clear(KEEP);
+        lines
     }
 
     pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.waiting.0.is_empty()
     }
 }
 
@@ -119,38 +124,24 @@ impl Event<'_> {
 
 /// Items of a batch that are over, as JSON without brackets; for each the command tag's words and number, or two nulls where it failed, then
 /// how many rows (bytes, of encoded output) it has put out.
+#[derive(Default)]
 pub(super) struct Outcomes {
     json: Json,
     /// Where the last one begins.
     last: usize,
 }
 
-impl Default for Outcomes {
-    fn default() -> Self {
-        Outcomes {
-            json: Json(Output::default()),
-            last: 0,
-        }
-    }
-}
-
 impl Outcomes {
     pub fn complete(&mut self, command_tag: &[u8], counted: u64) {
         self.last = self.json.0.len();
-        self.separate();
+        self.json.separate(",");
         self.json.command("", command_tag, ",");
         self.json.number(",", counted as i64);
     }
 
     pub fn failed(&mut self, counted: u64) {
-        self.separate();
+        self.json.separate(",");
         self.json.number("null,null,", counted as i64);
-    }
-
-    fn separate(&mut self) {
-        if !self.is_empty() {
-            self.json.piece(",");
-        }
     }
 
     /// The last one has not been complete after all.
@@ -169,9 +160,17 @@ impl Outcomes {
 }
 
 /// Writes JSON: each method a piece as it stands, then a value.
+#[derive(Default)]
 struct Json(Output);
 
 impl Json {
+    /// In front of all but the first.
+    fn separate(&mut self, separator: &str) {
+        if !self.0.is_empty() {
+            self.piece(separator);
+        }
+    }
+
     fn event(&mut self, event: Event<'_>) {
         match event {
             Event::Tls { accepted: true } => self.piece(r#"{"kind":"tls","accepted":true"#),
@@ -406,7 +405,7 @@ mod tests {
     fn json(event: Event<'_>) -> String {
         let mut events = Events::default();
         events.push(event);
-        String::from_utf8_lossy(&events.pop().unwrap()).into_owned()
+        String::from_utf8_lossy(&events.take()).into_owned()
     }
 
     #[test]

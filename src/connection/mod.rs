@@ -281,9 +281,9 @@ impl Connection {
         self.state.context.rows.clear();
     }
 
-    /// The next event, oldest first, as the JSON of docs/architecture.md. UTF-8 as far as the server sent UTF-8.
-    pub fn next_event(&mut self) -> Option<Vec<u8>> {
-        self.state.context.events.pop()
+    /// The events that wait, oldest first and a line each, as the JSON of docs/architecture.md. UTF-8 as far as the server sent UTF-8.
+    pub fn take_events(&mut self) -> Vec<u8> {
+        self.state.context.events.take()
     }
 
     /// Bits of [`Status`].

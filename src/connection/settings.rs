@@ -86,7 +86,7 @@ impl Status {
     pub const OUTPUT: u32 = 1;
     /// Whole rows wait.
     pub const ROWS: u32 = 2;
-    /// [`Connection::next_event`](super::Connection::next_event) has one.
+    /// [`Connection::take_events`](super::Connection::take_events) has one.
     pub const EVENT: u32 = 4;
     /// Input is parked: call `received(0)` when drained.
     pub const MORE: u32 = 8;

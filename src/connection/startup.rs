@@ -206,6 +206,7 @@ impl Startup {
         Ok(Step::SaslFinal)
     }
 
+    #[inline(never)]
     fn allow(&self, method: u32) -> Result<(), Failure> {
         if self.options & method != 0 {
             return Ok(());
@@ -225,6 +226,7 @@ impl Startup {
         }))
     }
 
+    #[inline(never)]
     fn password(&self) -> Result<&[u8], Failure> {
         match &self.password {
             Some(password) => Ok(password),

@@ -413,7 +413,9 @@ fn feed(connection: &mut Connection, bytes: &[u8]) -> Vec<Vec<u8>> {
     loop {
         connection.take_output();
         connection.rows_taken();
-        events.extend(core::iter::from_fn(|| connection.next_event()));
+        let lines = connection.take_events();
+        let lines = lines.split(|byte| *byte == b'\n');
+        events.extend(lines.filter(|line| !line.is_empty()).map(<[u8]>::to_vec));
         if connection.status() & Status::MORE == 0 {
             return events;
         }

@@ -70,6 +70,7 @@ pub struct RowForm {
 impl RowForm {
     /// As one number, which is how it crosses the boundary: the format in the low byte, above it one bit per option. `None`: no rows
     /// are wanted.
+    #[inline(never)]
     pub fn from_code(code: u32) -> Option<RowForm> {
         let option = |bit: u32| code & bit != 0;
         let format = match code & 0xff {

@@ -256,12 +256,11 @@ impl Outcome {
         output.extend(connection.take_output());
         self.rows.extend_from_slice(connection.rows());
         connection.rows_taken();
-        while let Some(event) = connection.next_event() {
-            let event = String::from_utf8_lossy(&event).into_owned();
-            if parks(&event) {
+        for event in String::from_utf8_lossy(&connection.take_events()).lines() {
+            if parks(event) {
                 self.rows_before.push(self.rows.len());
             }
-            self.events.push(event);
+            self.events.push(event.to_owned());
         }
     }
 }

@@ -12,7 +12,7 @@
 //! event per item would cost more than the item.
 
 use super::event::{Event, Events, Outcomes};
-use super::extended_query::{PRELUDE_ANSWERS, close, known_plan, write_prelude};
+use super::extended_query::{PRELUDE_ANSWERS, close, write_prelude};
 use super::limits::RowSink;
 use super::statements::{Statements, Use};
 use super::{Context, Progress};
@@ -21,7 +21,6 @@ use crate::error::{Failure, Reason};
 use crate::protocol::backend::{BackendMessage, RowDescription};
 use crate::protocol::frontend;
 use crate::protocol::writer::TooLong;
-use crate::types::UnknownBinary;
 use alloc::collections::VecDeque;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -80,7 +79,6 @@ pub(super) struct Batch {
     ended: bool,
     /// Behind an error of an atomic one: nothing more is written but the last Sync.
     failed: bool,
-    format: Option<RowForm>,
     statements: Vec<Statement>,
     /// The statement that the server's unnamed one is.
     unnamed: Option<usize>,
@@ -95,14 +93,13 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    pub fn new(isolated: bool, format: Option<RowForm>, sink: RowSink) -> Self {
+    pub fn new(isolated: bool, sink: RowSink) -> Self {
         Batch {
             step: Step::Idle,
             isolated,
             begun: false,
             ended: false,
             failed: false,
-            format,
             statements: Vec::new(),
             unnamed: None,
             items: VecDeque::new(),
@@ -209,7 +206,7 @@ impl Batch {
         }
         frontend::bind(flight, b"", name, parameters, &statement.result_formats)?;
         // An isolated one may fail before its columns have come, and the next must have them.
-        let describe = self.format.is_some() && (self.isolated || !statement.described);
+        let describe = self.sink.format.is_some() && (self.isolated || !statement.described);
         if describe {
             frontend::describe_portal(flight, b"")?;
             statement.described = true;
@@ -361,40 +358,29 @@ impl Batch {
 
     /// Rows where they become values, else bytes: what somebody needs who is to cut the output into items.
     fn count(&self) -> u64 {
-        match self.format {
+        match self.sink.format {
             Some(form) if !form.is_columns() => self.sink.bytes(),
             _ => self.sink.rows(),
         }
     }
 
     fn columns(&mut self, columns: RowDescription<'_>, context: &mut Context) {
-        let format = self.format;
-        let Some(statement) = self.front() else {
+        let number = self.items.front().map_or(0, |item| item.statement);
+        let Some(statement) = self.statements.get_mut(number) else {
             return;
         };
         if statement.plan.is_some() && statement.row_description == columns.body() {
             return self.rows(context);
         }
-        let shape = statement.shape;
-        let plan = match format {
-            Some(form) => known_plan(shape, columns, form, context),
-            None => return,
-        };
-        match plan {
-            Ok((plan, _)) => {
-                statement.row_description = columns.body().to_vec();
-                statement.plan = Some(Rc::clone(&plan));
-                self.sink.plan = Some(plan);
-                self.current = self.items.front().map_or(0, |item| item.statement);
-                self.tell(&mut context.events);
-                context.events.push(Event::Columns { shape, columns });
-            }
-            Err(UnknownBinary { type_oid }) => {
-                self.sink.discard = true;
-                context.events.push(Event::ShapeChanged { type_oid });
-            }
-        }
         self.step = Step::Rows;
+        let shape = statement.shape;
+        if context.plan(shape, columns, &mut self.sink).is_some() {
+            statement.row_description = columns.body().to_vec();
+            statement.plan = self.sink.plan.clone();
+            self.current = number;
+            self.tell(&mut context.events);
+            context.events.push(Event::Columns { shape, columns });
+        }
     }
 
     /// Rows of known columns may come. Values of other columns must have been taken before them.
@@ -402,7 +388,7 @@ impl Batch {
         self.step = Step::Rows;
         self.sink.plan = self.front().and_then(|statement| statement.plan.clone());
         let number = self.items.front().map_or(0, |item| item.statement);
-        let is_columns = self.format.is_some_and(RowForm::is_columns);
+        let is_columns = self.sink.format.is_some_and(RowForm::is_columns);
         if is_columns && self.sink.plan.is_some() && self.current != number {
             self.current = number;
             self.tell(&mut context.events);

@@ -81,11 +81,10 @@ impl Connection {
             parameter_types,
             result_formats,
             parameters,
-            format,
             columns_known,
         };
         self.operate(|flight, statements| {
-            ExtendedQuery::execute(&request, RowSink::new(caps), flight, statements)
+            ExtendedQuery::execute(&request, RowSink::new(format, caps), flight, statements)
                 .map(Operation::Extended)
         });
     }
@@ -113,7 +112,7 @@ impl Connection {
     /// Runs any number of statements by the simple query protocol; `copy`: one of them is this COPY.
     pub fn simple_query(&mut self, sql: &str, copy: Copy, format: Option<RowForm>, caps: Caps) {
         self.operate(|flight, _| {
-            SimpleQuery::new(sql.as_bytes(), copy, format, RowSink::new(caps), flight)
+            SimpleQuery::new(sql.as_bytes(), copy, RowSink::new(format, caps), flight)
                 .map(Operation::Simple)
         });
     }
@@ -157,8 +156,7 @@ impl Connection {
         self.operate(|_, _| {
             Ok(Operation::Batch(Batch::new(
                 isolated,
-                format,
-                RowSink::new(caps),
+                RowSink::new(format, caps),
             )))
         });
     }

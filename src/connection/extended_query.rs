@@ -26,15 +26,12 @@
 
 use super::event::Event;
 use super::limits::RowSink;
-use super::statements::{KnownPlan, Statements, Use};
+use super::statements::{Statements, Use};
 use super::{Context, Progress};
-use crate::encode::{ColumnDescription, Plan, RowForm};
 use crate::error::Failure;
 use crate::protocol::backend::{BackendMessage, ParameterDescription, RowDescription};
 use crate::protocol::frontend;
 use crate::protocol::writer::TooLong;
-use crate::types::{Types, UnknownBinary};
-use alloc::rc::Rc;
 use alloc::vec::Vec;
 
 /// The answer that is awaited next. `Copy…`: the statement was COPY and is being refused.
@@ -61,7 +58,6 @@ pub(super) struct Request<'a> {
     pub parameter_types: &'a [u32],
     pub result_formats: &'a [u8],
     pub parameters: &'a [u8],
-    pub format: Option<RowForm>,
     /// A statement without parameters in front of it; empty: none.
     pub prelude: &'a [u8],
     /// The caller has kept the columns that it was told of last for this shape.
@@ -77,7 +73,6 @@ pub(super) struct ExtendedQuery {
     prelude: u32,
     shape: u32,
     reference: Use,
-    format: Option<RowForm>,
     columns_known: bool,
     /// As ParameterDescription has them, or CommandComplete's tag.
     kept: Vec<u8>,
@@ -109,7 +104,7 @@ impl ExtendedQuery {
         frontend::describe_statement(flight, name)?;
         frontend::sync(flight)?;
         let sink = RowSink::default();
-        Ok(Self::new(step, closes, shape, reference, None, sink))
+        Ok(Self::new(step, closes, shape, reference, sink))
     }
 
     /// Writes the flight that runs a statement.
@@ -146,7 +141,7 @@ impl ExtendedQuery {
         frontend::describe_portal(flight, portal)?;
         frontend::execute(flight, portal, maximum_rows)?;
         frontend::sync(flight)?;
-        let operation = Self::new(step, closes, request.shape, reference, request.format, sink);
+        let operation = Self::new(step, closes, request.shape, reference, sink);
         Ok(ExtendedQuery {
             prelude: if request.prelude.is_empty() {
                 0
@@ -166,7 +161,7 @@ impl ExtendedQuery {
     ) -> Result<Self, TooLong> {
         frontend::execute(flight, statements.portal(), sink.maximum_rows())?;
         frontend::sync(flight)?;
-        Ok(Self::new(Step::Rows, 0, 0, Use::Unnamed, None, sink))
+        Ok(Self::new(Step::Rows, 0, 0, Use::Unnamed, sink))
     }
 
     /// Writes the flight that closes the portal.
@@ -174,24 +169,16 @@ impl ExtendedQuery {
         frontend::close_portal(flight, statements.portal())?;
         frontend::sync(flight)?;
         let sink = RowSink::default();
-        Ok(Self::new(Step::Ready, 1, 0, Use::Unnamed, None, sink))
+        Ok(Self::new(Step::Ready, 1, 0, Use::Unnamed, sink))
     }
 
-    fn new(
-        step: Step,
-        closes: usize,
-        shape: u32,
-        reference: Use,
-        format: Option<RowForm>,
-        sink: RowSink,
-    ) -> Self {
+    fn new(step: Step, closes: usize, shape: u32, reference: Use, sink: RowSink) -> Self {
         ExtendedQuery {
             step,
             closes,
             prelude: 0,
             shape,
             reference,
-            format,
             columns_known: false,
             kept: Vec::new(),
             complete: false,
@@ -258,20 +245,17 @@ impl ExtendedQuery {
             (Step::Bind, M::BindComplete) => Step::PortalColumns,
             (Step::PortalColumns, M::RowDescription { columns }) => {
                 let shape = self.shape;
-                match self.plan(columns, context) {
-                    Ok(true) if self.columns_known => {
-                        context.events.push(Event::SameColumns { shape });
-                    }
-                    Ok(_) => context.events.push(Event::Columns { shape, columns }),
-                    Err(UnknownBinary { type_oid }) => {
-                        self.sink.discard = true;
-                        context.events.push(Event::ShapeChanged { type_oid });
-                    }
+                if let Some(known) = context.plan(shape, columns, &mut self.sink) {
+                    context.events.push(if known && self.columns_known {
+                        Event::SameColumns { shape }
+                    } else {
+                        Event::Columns { shape, columns }
+                    });
                 }
                 Step::Rows
             }
             (Step::PortalColumns, M::NoData) => {
-                self.sink.plan = self.format.and_then(Plan::without_columns).map(Rc::new);
+                context.plan(self.shape, RowDescription::NONE, &mut self.sink);
                 Step::NoRows
             }
             (Step::Rows | Step::NoRows, M::CommandComplete { command_tag }) => {
@@ -346,56 +330,6 @@ impl ExtendedQuery {
         });
         Step::Ready
     }
-
-    fn plan(
-        &mut self,
-        columns: RowDescription<'_>,
-        context: &mut Context,
-    ) -> Result<bool, UnknownBinary> {
-        let Some(format) = self.format else {
-            return Ok(false);
-        };
-        let (plan, known) = known_plan(self.shape, columns, format, context)?;
-        self.sink.plan = Some(plan);
-        Ok(known)
-    }
-}
-
-/// The plan for these columns of a shape, and whether it is the one from before, since they are equal.
-pub(super) fn known_plan(
-    shape: u32,
-    columns: RowDescription<'_>,
-    format: RowForm,
-    context: &mut Context,
-) -> Result<(Rc<Plan>, bool), UnknownBinary> {
-    let Context {
-        statements, types, ..
-    } = context;
-    if let Some(plan) = statements.plan(shape, columns.body(), format) {
-        return Ok((plan, true));
-    }
-    let plan = Rc::new(new_plan(columns, format, types)?);
-    let known = KnownPlan {
-        row_description: columns.body().to_vec(),
-        format,
-        plan: Rc::clone(&plan),
-    };
-    statements.keep_plan(shape, known);
-    Ok((plan, false))
-}
-
-/// The encoders for these columns.
-pub(super) fn new_plan(
-    columns: RowDescription<'_>,
-    format: RowForm,
-    types: &Types,
-) -> Result<Plan, UnknownBinary> {
-    let columns = columns.iter().map(|column| ColumnDescription {
-        name: column.name,
-        type_oid: column.type_oid,
-        format_code: column.format_code,
-    });
-    Plan::with_types(&columns.collect::<Vec<_>>(), format, types)
 }
 
 /// ParseComplete, BindComplete, CommandComplete.

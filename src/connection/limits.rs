@@ -5,7 +5,7 @@
 //! What stands before the first row comes with it, or at the successful end: a query that fails before has written nothing.
 
 use crate::encode::columns::{Blocks, Mark};
-use crate::encode::{Output, Plan, RowError};
+use crate::encode::{Output, Plan, RowError, RowForm};
 use crate::types::output::Target;
 use alloc::rc::Rc;
 
@@ -77,7 +77,9 @@ pub struct Caps {
 /// Where the rows of one operation go.
 #[derive(Debug, Default)]
 pub struct RowSink {
-    /// `None`: rows are counted, not encoded.
+    /// How rows are to be written; `None`: they are counted.
+    pub format: Option<RowForm>,
+    /// How those of the columns that have come are written.
     pub plan: Option<Rc<Plan>>,
     /// Rows are read and dropped.
     pub discard: bool,
@@ -88,8 +90,9 @@ pub struct RowSink {
 
 impl RowSink {
     /// A sink under `caps`.
-    pub fn new(caps: Caps) -> Self {
+    pub fn new(format: Option<RowForm>, caps: Caps) -> Self {
         RowSink {
+            format,
             caps,
             ..RowSink::default()
         }

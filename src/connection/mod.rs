@@ -16,6 +16,7 @@ mod dispatch;
 mod event;
 mod extended_query;
 pub mod limits;
+mod plans;
 mod settings;
 pub mod simple_query;
 mod startup;

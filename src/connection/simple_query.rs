@@ -13,16 +13,12 @@
 //! the last. It may refuse what it gets at any time; what we go on sending until we know is dropped there.
 
 use super::event::Event;
-use super::extended_query::new_plan;
 use super::limits::RowSink;
 use super::{Context, Progress};
-use crate::encode::{ColumnDescription, Plan, RowForm};
 use crate::error::{Failure, Reason};
-use crate::protocol::backend::{BackendMessage, RowDescription};
+use crate::protocol::backend::BackendMessage;
 use crate::protocol::frontend;
 use crate::protocol::writer::TooLong;
-use crate::types::UnknownBinary;
-use alloc::rc::Rc;
 use alloc::vec::Vec;
 
 /// What may come next.
@@ -73,7 +69,6 @@ const BINARY_SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
 /// One operation: `simple_query`.
 pub(super) struct SimpleQuery {
     pub step: Step,
-    format: Option<RowForm>,
     copy: Copy,
     /// The server has asked for our data, or the header of binary data has come.
     begun: bool,
@@ -85,14 +80,12 @@ impl SimpleQuery {
     pub fn new(
         sql: &[u8],
         copy: Copy,
-        format: Option<RowForm>,
         sink: RowSink,
         flight: &mut Vec<u8>,
     ) -> Result<Self, TooLong> {
         frontend::query(flight, sql)?;
         Ok(SimpleQuery {
             step: Step::First,
-            format,
             copy,
             begun: false,
             sink,
@@ -138,10 +131,9 @@ impl SimpleQuery {
                 Step::Ready
             }
             (Step::First | Step::Next, M::RowDescription { columns }) => {
-                if let Some(format) = self.format {
-                    self.sink.plan = new_plan(columns, format, &context.types).ok().map(Rc::new);
+                if context.plan(0, columns, &mut self.sink).is_some() {
+                    context.events.push(Event::Columns { shape: 0, columns });
                 }
-                context.events.push(Event::Columns { shape: 0, columns });
                 Step::Rows
             }
             (Step::First | Step::Next | Step::Rows, M::CommandComplete { command_tag }) => {
@@ -169,7 +161,9 @@ impl SimpleQuery {
                 Step::Next
             }
             (Step::First | Step::Next, M::CopyOutResponse) => {
-                self.copy_out(context)?;
+                if self.copy != Copy::Rows || context.plan_copy(&mut self.sink).is_some() {
+                    context.events.push(Event::Copy { direction: "out" });
+                }
                 Step::CopyOut
             }
             (Step::CopyOut, M::CopyData { data }) => {
@@ -193,29 +187,6 @@ impl SimpleQuery {
             _ => return Err(Failure::unexpected("simple query", tag)),
         };
         Ok(Progress::Continue)
-    }
-
-    fn copy_out(&mut self, context: &mut Context) -> Result<(), Failure> {
-        if self.copy == Copy::Rows
-            && let Some(format) = self.format
-            && let Ok(columns) = RowDescription::parse(&context.described)
-        {
-            let columns = columns.iter().map(|column| ColumnDescription {
-                name: column.name,
-                type_oid: column.type_oid,
-                format_code: 1,
-            });
-            match Plan::with_types(&columns.collect::<Vec<_>>(), format, &context.types) {
-                Ok(plan) => self.sink.plan = Some(Rc::new(plan)),
-                Err(UnknownBinary { type_oid }) => {
-                    self.sink.discard = true;
-                    context.events.push(Event::ShapeChanged { type_oid });
-                    return Ok(());
-                }
-            }
-        }
-        context.events.push(Event::Copy { direction: "out" });
-        Ok(())
     }
 
     fn data(&mut self, data: &[u8], context: &mut Context) -> Result<(), Failure> {

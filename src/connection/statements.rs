@@ -26,10 +26,10 @@ pub enum Use {
 }
 
 /// A plan and the RowDescription body it was made from: an equal body means equal columns.
-pub(super) struct KnownPlan {
-    pub row_description: Vec<u8>,
-    pub format: RowForm,
-    pub plan: Rc<Plan>,
+struct KnownPlan {
+    row_description: Vec<u8>,
+    format: RowForm,
+    plan: Rc<Plan>,
 }
 
 struct Named {
@@ -206,14 +206,24 @@ impl Statements {
     }
 
     /// Keeps a plan with the shape's named statement; does nothing for an unnamed one.
-    pub(super) fn keep_plan(&mut self, shape: u32, known: KnownPlan) {
+    pub(super) fn keep_plan(
+        &mut self,
+        shape: u32,
+        row_description: &[u8],
+        format: RowForm,
+        plan: &Rc<Plan>,
+    ) {
         if let Some(entry) = self
             .named
             .iter_mut()
             .rev()
             .find(|entry| entry.shape == shape)
         {
-            entry.plan = Some(known);
+            entry.plan = Some(KnownPlan {
+                row_description: row_description.to_vec(),
+                format,
+                plan: Rc::clone(plan),
+            });
         }
     }
 }

@@ -57,7 +57,7 @@ impl CoreConnection {
         CoreConnection {
             inner: Connection::new(Settings {
                 max_message_bytes: max_message_bytes as usize,
-                statement_prefix: statement_prefix.as_bytes().to_vec(),
+                statement_prefix: statement_prefix.into(),
                 statement_cache_size: statement_cache_size as usize,
             }),
         }

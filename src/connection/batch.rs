@@ -12,9 +12,9 @@
 //! event per item would cost more than the item.
 
 use super::event::{Event, Events, Outcomes};
-use super::extended_query::{PRELUDE_ANSWERS, close, write_prelude};
+use super::extended_query::Ahead;
 use super::limits::RowSink;
-use super::statements::{Statements, Use};
+use super::statements::Statements;
 use super::{Context, Progress};
 use crate::encode::{Plan, RowForm};
 use crate::error::{Failure, Reason};
@@ -41,8 +41,8 @@ pub(super) enum Step {
 /// What an item executes.
 struct Statement {
     shape: u32,
-    sql: Vec<u8>,
-    parameter_types: Vec<u32>,
+    /// The whole message.
+    parse: Vec<u8>,
     result_formats: Vec<u8>,
     /// Empty: unnamed.
     name: Vec<u8>,
@@ -60,10 +60,7 @@ struct Statement {
 /// An execution whose answer has not come to its end.
 struct Item {
     statement: usize,
-    /// CloseComplete messages still to come in front.
-    closes: usize,
-    /// Answers to the prelude still to come, behind those.
-    prelude: u32,
+    ahead: Ahead,
     parse: bool,
     describe: bool,
 }
@@ -119,25 +116,24 @@ impl Batch {
         parameter_types: &[u32],
         result_formats: &[u8],
         statements: &mut Statements,
-    ) -> usize {
-        let (name, sent) = match statements.touch_beside(shape, self.statements.len()) {
-            Use::Unnamed => (Vec::new(), false),
-            Use::ParseNamed(name) => (name, false),
-            Use::Named(name) => (name, true),
-        };
+    ) -> Result<usize, TooLong> {
+        let number = self.statements.len();
+        let reference = statements.touch_beside(shape, number);
+        let name = statements.name(reference.number);
+        let mut parse = Vec::new();
+        frontend::parse(&mut parse, &name, sql, parameter_types)?;
         self.statements.push(Statement {
             shape,
-            sql: sql.to_vec(),
-            parameter_types: parameter_types.to_vec(),
+            parse,
             result_formats: result_formats.to_vec(),
             name,
-            sent,
-            parsed: sent,
+            sent: !reference.parse,
+            parsed: !reference.parse,
             described: false,
             row_description: Vec::new(),
             plan: None,
         });
-        self.statements.len().saturating_sub(1)
+        Ok(number)
     }
 
     /// Writes executions: `items` is, for each, the number of its statement and the length of what follows (both int32, big-endian), then
@@ -181,24 +177,20 @@ impl Batch {
             frontend::sync(flight)?;
         }
         // Later the batch itself may use what somebody has given up meanwhile.
-        let closes = if self.begun {
-            0
+        let ahead = if self.begun {
+            Ahead::default()
         } else {
-            close(flight, statements)?
+            Ahead::write(flight, statements, prelude)?
         };
         self.begun = true;
-        if !prelude.is_empty() {
-            write_prelude(flight, prelude)?;
-            self.unnamed = None;
-        }
-        let Statement { sql, name, .. } = statement;
+        let name = &statement.name;
         // Behind a pooler another server may answer the next Sync.
         let parse = match name.is_empty() {
             true => self.isolated || self.unnamed != Some(number),
             false => !statement.sent,
         };
         if parse {
-            frontend::parse(flight, name, sql, &statement.parameter_types)?;
+            flight.extend_from_slice(&statement.parse);
             statement.sent = true;
             if name.is_empty() {
                 self.unnamed = Some(number);
@@ -214,12 +206,7 @@ impl Batch {
         frontend::execute(flight, b"", 0)?;
         self.items.push_back(Item {
             statement: number,
-            closes,
-            prelude: if prelude.is_empty() {
-                0
-            } else {
-                PRELUDE_ANSWERS
-            },
+            ahead,
             parse,
             describe,
         });
@@ -250,7 +237,7 @@ impl Batch {
     pub fn awaits(&self) -> (usize, u32) {
         self.items
             .front()
-            .map_or((0, 0), |item| (item.closes, item.prelude))
+            .map_or((0, 0), |item| (item.ahead.closes, item.ahead.prelude))
     }
 
     #[cfg(test)]
@@ -273,20 +260,11 @@ impl Batch {
             return Ok(Progress::Continue);
         }
         if let Some(item) = self.items.front_mut() {
-            match (message, item.closes, item.prelude) {
-                (M::CloseComplete, 1.., _) => {
-                    item.closes = item.closes.saturating_sub(1);
-                    return Ok(Progress::Continue);
-                }
-                (M::ParseComplete, 0, 3)
-                | (M::BindComplete, 0, 2)
-                | (M::CommandComplete { .. }, 0, 1) => {
-                    item.prelude = item.prelude.saturating_sub(1);
-                    return Ok(Progress::Continue);
-                }
-                (_, 0, 0) => {}
-                _ if self.step == Step::Ready => {}
-                _ => return Err(Failure::unexpected("batch", tag)),
+            if item.ahead.answered_by(&message) {
+                return Ok(Progress::Continue);
+            }
+            if !item.ahead.is_over() && self.step != Step::Ready {
+                return Err(Failure::unexpected("batch", tag));
             }
         }
         match (self.step, message) {

@@ -174,17 +174,20 @@ impl Connection {
             context,
             ..
         } = &mut self.state;
-        let statements = &mut context.statements;
-        match operations.back_mut() {
-            Some(Operation::Batch(batch)) => batch.statement(
-                shape,
-                sql.as_bytes(),
-                parameter_types,
-                result_formats,
-                statements,
-            ),
-            _ => 0,
-        }
+        let Some(Operation::Batch(batch)) = operations.back_mut() else {
+            return 0;
+        };
+        let number = batch.statement(
+            shape,
+            sql.as_bytes(),
+            parameter_types,
+            result_formats,
+            &mut context.statements,
+        );
+        number.unwrap_or_else(|error| {
+            self.state.fail(error.into());
+            0
+        })
     }
 
     /// Executions of the batch, as [`Batch::add`] reads them.

@@ -67,10 +67,7 @@ pub(super) struct Request<'a> {
 /// One operation: `describe` or `execute`.
 pub(super) struct ExtendedQuery {
     pub step: Step,
-    /// CloseComplete messages still to come in front.
-    closes: usize,
-    /// Answers to the prelude still to come, behind those: ParseComplete, BindComplete, CommandComplete.
-    prelude: u32,
+    pub ahead: Ahead,
     shape: u32,
     reference: Use,
     columns_known: bool,
@@ -89,22 +86,24 @@ impl ExtendedQuery {
         statements: &mut Statements,
     ) -> Result<Self, TooLong> {
         let reference = match shape {
-            0 => Use::Unnamed,
+            0 => Use::UNNAMED,
             shape => statements.touch_beside(shape, 0),
         };
-        let closes = close(flight, statements)?;
-        let (name, step): (&[u8], _) = match &reference {
-            Use::Unnamed => (b"", Step::DescribeParse),
-            Use::ParseNamed(name) => (name, Step::DescribeParse),
-            Use::Named(name) => (name, Step::Parameters),
-        };
-        if step == Step::DescribeParse {
-            frontend::parse(flight, name, sql, &[])?;
+        let ahead = Ahead::write(flight, statements, &[])?;
+        let name = statements.name(reference.number);
+        let mut step = Step::Parameters;
+        if reference.parse {
+            frontend::parse(flight, &name, sql, &[])?;
+            step = Step::DescribeParse;
         }
-        frontend::describe_statement(flight, name)?;
+        frontend::describe_statement(flight, &name)?;
         frontend::sync(flight)?;
-        let sink = RowSink::default();
-        Ok(Self::new(step, closes, shape, reference, sink))
+        Ok(ExtendedQuery {
+            ahead,
+            shape,
+            reference,
+            ..Self::new(step, RowSink::default())
+        })
     }
 
     /// Writes the flight that runs a statement.
@@ -115,21 +114,16 @@ impl ExtendedQuery {
         statements: &mut Statements,
     ) -> Result<Self, TooLong> {
         let reference = statements.touch(request.shape);
-        let closes = close(flight, statements)?;
-        let (name, step): (&[u8], _) = match &reference {
-            Use::Unnamed => (b"", Step::Parse),
-            Use::ParseNamed(name) => (name, Step::Parse),
-            Use::Named(name) => (name, Step::Bind),
-        };
-        if !request.prelude.is_empty() {
-            write_prelude(flight, request.prelude)?;
-        }
-        if step == Step::Parse {
-            frontend::parse(flight, name, request.sql, request.parameter_types)?;
+        let ahead = Ahead::write(flight, statements, request.prelude)?;
+        let name = statements.name(reference.number);
+        let mut step = Step::Bind;
+        if reference.parse {
+            frontend::parse(flight, &name, request.sql, request.parameter_types)?;
+            step = Step::Parse;
         }
         let maximum_rows = sink.maximum_rows();
-        let portal: &[u8] = match maximum_rows {
-            0 => b"",
+        let portal = match maximum_rows {
+            0 => Vec::new(),
             _ => statements.open_portal(),
         };
         let Request {
@@ -137,19 +131,16 @@ impl ExtendedQuery {
             result_formats,
             ..
         } = request;
-        frontend::bind(flight, portal, name, parameters, result_formats)?;
-        frontend::describe_portal(flight, portal)?;
-        frontend::execute(flight, portal, maximum_rows)?;
+        frontend::bind(flight, &portal, &name, parameters, result_formats)?;
+        frontend::describe_portal(flight, &portal)?;
+        frontend::execute(flight, &portal, maximum_rows)?;
         frontend::sync(flight)?;
-        let operation = Self::new(step, closes, request.shape, reference, sink);
         Ok(ExtendedQuery {
-            prelude: if request.prelude.is_empty() {
-                0
-            } else {
-                PRELUDE_ANSWERS
-            },
+            ahead,
+            shape: request.shape,
+            reference,
             columns_known: request.columns_known,
-            ..operation
+            ..Self::new(step, sink)
         })
     }
 
@@ -159,43 +150,32 @@ impl ExtendedQuery {
         flight: &mut Vec<u8>,
         statements: &Statements,
     ) -> Result<Self, TooLong> {
-        frontend::execute(flight, statements.portal(), sink.maximum_rows())?;
+        frontend::execute(flight, &statements.portal(), sink.maximum_rows())?;
         frontend::sync(flight)?;
-        Ok(Self::new(Step::Rows, 0, 0, Use::Unnamed, sink))
+        Ok(Self::new(Step::Rows, sink))
     }
 
     /// Writes the flight that closes the portal.
     pub fn close_portal(flight: &mut Vec<u8>, statements: &Statements) -> Result<Self, TooLong> {
-        frontend::close_portal(flight, statements.portal())?;
+        frontend::close_portal(flight, &statements.portal())?;
         frontend::sync(flight)?;
-        let sink = RowSink::default();
-        Ok(Self::new(Step::Ready, 1, 0, Use::Unnamed, sink))
+        Ok(ExtendedQuery {
+            ahead: Ahead::CLOSE,
+            ..Self::new(Step::Ready, RowSink::default())
+        })
     }
 
-    fn new(step: Step, closes: usize, shape: u32, reference: Use, sink: RowSink) -> Self {
+    fn new(step: Step, sink: RowSink) -> Self {
         ExtendedQuery {
             step,
-            closes,
-            prelude: 0,
-            shape,
-            reference,
+            ahead: Ahead::default(),
+            shape: 0,
+            reference: Use::UNNAMED,
             columns_known: false,
             kept: Vec::new(),
             complete: false,
             sink,
         }
-    }
-
-    /// CloseComplete must come first, for the walk over all states.
-    #[cfg(test)]
-    pub fn awaits_close(&self) -> bool {
-        self.closes > 0
-    }
-
-    /// An answer to the prelude must come first, for the walk over all states: how many still.
-    #[cfg(test)]
-    pub fn awaits_prelude(&self) -> u32 {
-        self.prelude
     }
 
     pub fn receive(
@@ -205,17 +185,7 @@ impl ExtendedQuery {
         context: &mut Context,
     ) -> Result<Progress, Failure> {
         use BackendMessage as M;
-        if self.closes > 0 && matches!(message, M::CloseComplete) {
-            self.closes = self.closes.saturating_sub(1);
-            return Ok(Progress::Continue);
-        }
-        if self.closes == 0
-            && matches!(
-                (self.prelude, message),
-                (3, M::ParseComplete) | (2, M::BindComplete) | (1, M::CommandComplete { .. })
-            )
-        {
-            self.prelude = self.prelude.saturating_sub(1);
+        if self.ahead.answered_by(&message) {
             return Ok(Progress::Continue);
         }
         self.step = match (self.step, message) {
@@ -226,12 +196,11 @@ impl ExtendedQuery {
                     fields,
                 });
                 // The server skips to the Sync, over what is left of the Closes too.
-                self.closes = 0;
-                self.prelude = 0;
+                self.ahead = Ahead::default();
                 self.sink.discard = true;
                 Step::Ready
             }
-            _ if self.closes > 0 || self.prelude > 0 => {
+            _ if !self.ahead.is_over() => {
                 return Err(Failure::unexpected("extended query", tag));
             }
             (Step::DescribeParse, M::ParseComplete) => Step::Parameters,
@@ -307,16 +276,14 @@ impl ExtendedQuery {
     }
 
     fn failed(&mut self, code: Option<&[u8]>, statements: &mut Statements) {
-        if matches!(self.step, Step::DescribeParse | Step::Parse)
-            && matches!(self.reference, Use::ParseNamed(_))
-        {
+        if matches!(self.step, Step::DescribeParse | Step::Parse) && self.reference.number != 0 {
             statements.parse_failed(self.shape);
         }
         // A Parse that failed right before, in the same pipeline, explains the missing name too.
-        if let Use::Named(name) = &self.reference
+        if !self.reference.parse
             && matches!(self.step, Step::Bind | Step::Parameters)
             && code == Some(b"26000")
-            && statements.knows(name)
+            && statements.knows(self.reference.number)
         {
             statements.names_are_unsafe();
         }
@@ -332,21 +299,60 @@ impl ExtendedQuery {
     }
 }
 
-/// ParseComplete, BindComplete, CommandComplete.
-pub(super) const PRELUDE_ANSWERS: u32 = 3;
-
-/// A statement without parameters, whose rows nobody wants.
-pub(super) fn write_prelude(flight: &mut Vec<u8>, sql: &[u8]) -> Result<(), TooLong> {
-    frontend::parse(flight, b"", sql, &[])?;
-    frontend::bind(flight, b"", b"", &[0; 4], &[])?;
-    frontend::execute(flight, b"", 0)
+/// What stands in front of an execution in its flight, and is answered first: Closes, then perhaps a prelude.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ahead {
+    /// CloseComplete messages still to come.
+    pub closes: usize,
+    /// Behind those, of a prelude: ParseComplete, BindComplete, CommandComplete.
+    pub prelude: u32,
 }
 
-/// Closes what the cache has pushed out; how many CloseComplete messages will come.
-pub(super) fn close(flight: &mut Vec<u8>, statements: &mut Statements) -> Result<usize, TooLong> {
-    let names = statements.take_closing();
-    for name in &names {
-        frontend::close_statement(flight, name)?;
+impl Ahead {
+    /// One Close.
+    const CLOSE: Ahead = Ahead {
+        closes: 1,
+        prelude: 0,
+    };
+
+    /// Writes Closes for what the cache has pushed out, and the prelude: a statement without parameters, whose rows nobody wants; empty: none.
+    pub fn write(
+        flight: &mut Vec<u8>,
+        statements: &mut Statements,
+        prelude: &[u8],
+    ) -> Result<Self, TooLong> {
+        let closing = statements.take_closing();
+        for number in &closing {
+            frontend::close_statement(flight, &statements.name(*number))?;
+        }
+        let mut ahead = Ahead {
+            closes: closing.len(),
+            prelude: 0,
+        };
+        if !prelude.is_empty() {
+            frontend::parse(flight, b"", prelude, &[])?;
+            frontend::bind(flight, b"", b"", &[0; 4], &[])?;
+            frontend::execute(flight, b"", 0)?;
+            ahead.prelude = 3;
+        }
+        Ok(ahead)
     }
-    Ok(names.len())
+
+    /// Whether this is the answer that comes next.
+    pub fn answered_by(&mut self, message: &BackendMessage<'_>) -> bool {
+        use BackendMessage as M;
+        match (self.closes, self.prelude, message) {
+            (1.., _, M::CloseComplete) => self.closes = self.closes.saturating_sub(1),
+            (0, 3, M::ParseComplete)
+            | (0, 2, M::BindComplete)
+            | (0, 1, M::CommandComplete { .. }) => self.prelude = self.prelude.saturating_sub(1),
+            _ => return false,
+        }
+        true
+    }
+
+    /// The execution's own answers are next.
+    pub fn is_over(&self) -> bool {
+        *self == Ahead::default()
+    }
 }

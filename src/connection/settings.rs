@@ -1,6 +1,6 @@
 //! What a connection is told at its beginning, and the bits of what it says of itself.
 
-use alloc::vec::Vec;
+use alloc::string::String;
 
 /// What a connection is made with.
 #[derive(Debug, Clone)]
@@ -8,7 +8,7 @@ pub struct Settings {
     /// The longest message accepted from the server, in bytes.
     pub max_message_bytes: usize,
     /// Random start of every statement name of this connection.
-    pub statement_prefix: Vec<u8>,
+    pub statement_prefix: String,
     /// How many named statements to keep; 0 keeps every statement unnamed.
     pub statement_cache_size: usize,
 }
@@ -18,7 +18,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             max_message_bytes: 1 << 30,
-            statement_prefix: b"s".to_vec(),
+            statement_prefix: "s".into(),
             statement_cache_size: 64,
         }
     }

@@ -10,19 +10,29 @@
 //! everything is unnamed. Names are never used twice and carry a random prefix, so two clients cannot meet (pgz's fault 1).
 
 use crate::encode::{Plan, RowForm};
-use crate::protocol::writer::decimal;
+use crate::protocol::writer::append_digits;
 use alloc::rc::Rc;
+use alloc::string::String;
 use alloc::vec::Vec;
 
+/// Of the largest number.
+const DIGITS: usize = 10;
+
 /// How an execution refers to its statement.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Use {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Use {
+    /// What [`Statements::name`] makes a name of; 0: the unnamed statement.
+    pub number: u32,
+    /// Parse must come first: the server does not have it.
+    pub parse: bool,
+}
+
+impl Use {
     /// Parse and Bind the unnamed statement.
-    Unnamed,
-    /// Parse under this name, then Bind it.
-    ParseNamed(Vec<u8>),
-    /// Bind this name; it is on the server.
-    Named(Vec<u8>),
+    pub const UNNAMED: Use = Use {
+        number: 0,
+        parse: true,
+    };
 }
 
 /// A plan and the RowDescription body it was made from: an equal body means equal columns.
@@ -34,34 +44,34 @@ struct KnownPlan {
 
 struct Named {
     shape: u32,
-    name: Vec<u8>,
+    number: u32,
     plan: Option<KnownPlan>,
 }
 
 /// The statement cache of one connection. Most recently used last, in both lists.
 pub struct Statements {
-    prefix: Vec<u8>,
+    prefix: String,
     capacity: usize,
     /// Named from the first use on.
     at_first_use: bool,
     counter: u32,
-    /// The name of the last portal that was opened by one.
-    portal: Vec<u8>,
+    /// The number of the last portal that was opened by a name.
+    portal: u32,
     /// Used once so far, unnamed.
     seen: Vec<u32>,
     named: Vec<Named>,
-    closing: Vec<Vec<u8>>,
+    closing: Vec<u32>,
 }
 
 impl Statements {
     /// `capacity` 0: everything stays unnamed.
-    pub fn new(prefix: Vec<u8>, capacity: usize) -> Self {
+    pub fn new(prefix: String, capacity: usize) -> Self {
         Statements {
             prefix,
             capacity,
             at_first_use: false,
             counter: 0,
-            portal: Vec::new(),
+            portal: 0,
             seen: Vec::new(),
             named: Vec::new(),
             closing: Vec::new(),
@@ -75,78 +85,93 @@ impl Statements {
 
     /// Notes one more use of `shape` and says how to refer to it.
     pub fn touch(&mut self, shape: u32) -> Use {
-        self.name(shape, self.at_first_use)
+        self.number(shape, self.at_first_use)
     }
 
     /// The same for one that gets its name at once, beside as many others that must not be pushed out by it.
     pub fn touch_beside(&mut self, shape: u32, others: usize) -> Use {
         if others >= self.capacity && !self.named.iter().any(|entry| entry.shape == shape) {
-            return Use::Unnamed;
+            return Use::UNNAMED;
         }
-        self.name(shape, true)
+        self.number(shape, true)
     }
 
-    fn name(&mut self, shape: u32, at_once: bool) -> Use {
+    fn number(&mut self, shape: u32, at_once: bool) -> Use {
         if self.capacity == 0 {
-            return Use::Unnamed;
+            return Use::UNNAMED;
         }
         if let Some(at) = self.named.iter().position(|entry| entry.shape == shape) {
             let entry = self.named.remove(at);
-            let name = entry.name.clone();
+            let number = entry.number;
             self.named.push(entry);
-            return Use::Named(name);
+            return Use {
+                number,
+                parse: false,
+            };
         }
-        if at_once {
-            return Use::ParseNamed(self.admit(shape));
-        }
-        if let Some(at) = self.seen.iter().position(|seen| *seen == shape) {
+        let seen = self.seen.iter().position(|seen| *seen == shape);
+        if let (Some(at), false) = (seen, at_once) {
             self.seen.remove(at);
-            return Use::ParseNamed(self.admit(shape));
+        }
+        if at_once || seen.is_some() {
+            return Use {
+                number: self.admit(shape),
+                parse: true,
+            };
         }
         if self.seen.len() >= self.capacity {
             self.seen.remove(0);
         }
         self.seen.push(shape);
-        Use::Unnamed
+        Use::UNNAMED
     }
 
-    fn admit(&mut self, shape: u32) -> Vec<u8> {
+    fn admit(&mut self, shape: u32) -> u32 {
         if self.named.len() >= self.capacity {
             let oldest = self.named.remove(0);
-            self.closing.push(oldest.name);
+            self.closing.push(oldest.number);
         }
-        let name = self.new_name();
+        let number = self.new_number();
         self.named.push(Named {
             shape,
-            name: name.clone(),
+            number,
             plan: None,
         });
-        name
+        number
     }
 
-    fn new_name(&mut self) -> Vec<u8> {
+    fn new_number(&mut self) -> u32 {
         self.counter = self.counter.wrapping_add(1);
-        let mut name = self.prefix.clone();
-        name.extend_from_slice(decimal(self.counter.into()).as_bytes());
-        name
+        self.counter
+    }
+
+    /// As it stands in messages.
+    pub fn name(&self, number: u32) -> Vec<u8> {
+        let mut name = String::new();
+        if number != 0 {
+            name.reserve_exact(self.prefix.len().saturating_add(DIGITS));
+            name.push_str(&self.prefix);
+            append_digits(&mut name, number.into());
+        }
+        name.into_bytes()
     }
 
     /// Names the portal that is to be opened. Portals and statements have names of their own each; one counter serves both.
-    pub fn open_portal(&mut self) -> &[u8] {
-        self.portal = self.new_name();
-        &self.portal
+    pub fn open_portal(&mut self) -> Vec<u8> {
+        self.portal = self.new_number();
+        self.portal()
     }
 
     /// The name of the last one.
-    pub fn portal(&self) -> &[u8] {
-        &self.portal
+    pub fn portal(&self) -> Vec<u8> {
+        self.name(self.portal)
     }
 
     /// Drops the shape's statement; its Close goes out with the next flight. Closing what the server does not have is no error there.
     pub fn forget(&mut self, shape: u32) {
         if let Some(at) = self.named.iter().position(|entry| entry.shape == shape) {
             let entry = self.named.remove(at);
-            self.closing.push(entry.name);
+            self.closing.push(entry.number);
         }
     }
 
@@ -155,9 +180,9 @@ impl Statements {
         self.named.retain(|entry| entry.shape != shape);
     }
 
-    /// Whether this name should be on the server.
-    pub(super) fn knows(&self, name: &[u8]) -> bool {
-        self.named.iter().any(|entry| entry.name == name)
+    /// Whether the statement of this number should be on the server.
+    pub(super) fn knows(&self, number: u32) -> bool {
+        self.named.iter().any(|entry| entry.number == number)
     }
 
     /// The server does not know a name that was parsed: something between us changes server connections.
@@ -175,8 +200,8 @@ impl Statements {
         }
     }
 
-    /// Names to Close in front of the next flight.
-    pub fn take_closing(&mut self) -> Vec<Vec<u8>> {
+    /// Numbers of the statements to Close in front of the next flight.
+    pub fn take_closing(&mut self) -> Vec<u32> {
         core::mem::take(&mut self.closing)
     }
 
@@ -232,64 +257,86 @@ impl Statements {
 mod tests {
     use super::*;
 
+    fn parsed(number: u32) -> Use {
+        Use {
+            number,
+            parse: true,
+        }
+    }
+
+    fn named(number: u32) -> Use {
+        Use {
+            number,
+            parse: false,
+        }
+    }
+
+    #[test]
+    fn names_are_the_prefix_and_a_number() {
+        let statements = Statements::new("p".into(), 2);
+        assert_eq!(statements.name(0), b"");
+        assert_eq!(statements.name(17), b"p17");
+        assert_eq!(statements.name(u32::MAX), b"p4294967295");
+    }
+
     #[test]
     fn named_from_the_second_use_and_bound_from_the_third() {
-        let mut statements = Statements::new(b"p".to_vec(), 2);
-        assert_eq!(statements.touch(7), Use::Unnamed);
-        assert_eq!(statements.touch(7), Use::ParseNamed(b"p1".to_vec()));
-        assert_eq!(statements.touch(7), Use::Named(b"p1".to_vec()));
+        let mut statements = Statements::new("p".into(), 2);
+        assert_eq!(statements.touch(7), Use::UNNAMED);
+        assert_eq!(statements.touch(7), parsed(1));
+        assert_eq!(statements.touch(7), named(1));
     }
 
     #[test]
     fn named_from_the_first_use_when_asked() {
-        let mut statements = Statements::new(b"p".to_vec(), 2);
+        let mut statements = Statements::new("p".into(), 2);
         statements.name_first_use();
-        assert_eq!(statements.touch(7), Use::ParseNamed(b"p1".to_vec()));
-        assert_eq!(statements.touch(7), Use::Named(b"p1".to_vec()));
+        assert_eq!(statements.touch(7), parsed(1));
+        assert_eq!(statements.touch(7), named(1));
     }
 
     #[test]
     fn the_least_recently_used_is_closed_when_one_more_comes() {
-        let mut statements = Statements::new(b"p".to_vec(), 2);
+        let mut statements = Statements::new("p".into(), 2);
         for shape in [1, 1, 2, 2, 1] {
             statements.touch(shape);
         }
         statements.touch(3);
         assert_eq!(statements.take_closing().len(), 0);
         statements.touch(3);
-        assert_eq!(statements.take_closing(), [b"p2".to_vec()]);
-        assert_eq!(statements.touch(1), Use::Named(b"p1".to_vec()));
-        assert_eq!(statements.touch(2), Use::Unnamed);
+        assert_eq!(statements.take_closing(), [2]);
+        assert_eq!(statements.touch(1), named(1));
+        assert_eq!(statements.touch(2), Use::UNNAMED);
     }
 
     #[test]
     fn one_off_shapes_push_out_nothing() {
-        let mut statements = Statements::new(b"p".to_vec(), 2);
+        let mut statements = Statements::new("p".into(), 2);
         for shape in [1, 1].into_iter().chain(100..200) {
             statements.touch(shape);
         }
-        assert_eq!(statements.touch(1), Use::Named(b"p1".to_vec()));
+        assert_eq!(statements.touch(1), named(1));
     }
 
     #[test]
     fn a_forgotten_statement_gets_a_new_name() {
-        let mut statements = Statements::new(b"p".to_vec(), 2);
+        let mut statements = Statements::new("p".into(), 2);
         statements.touch(1);
         statements.touch(1);
         statements.forget(1);
-        assert_eq!(statements.take_closing(), [b"p1".to_vec()]);
+        assert_eq!(statements.take_closing(), [1]);
         statements.touch(1);
-        assert_eq!(statements.touch(1), Use::ParseNamed(b"p2".to_vec()));
+        assert_eq!(statements.touch(1), parsed(2));
     }
 
     #[test]
     fn unsafe_names_are_given_up() {
-        let mut statements = Statements::new(b"p".to_vec(), 2);
+        let mut statements = Statements::new("p".into(), 2);
         statements.touch(1);
         statements.touch(1);
         statements.names_are_unsafe();
-        assert_eq!(statements.touch(1), Use::Unnamed);
-        assert_eq!(statements.touch(1), Use::Unnamed);
+        assert_eq!(statements.touch(1), Use::UNNAMED);
+        assert_eq!(statements.touch(1), Use::UNNAMED);
         assert!(statements.take_closing().is_empty());
     }
 }

@@ -433,10 +433,10 @@ fn state(connection: &Connection) -> String {
             format!(
                 "extended {:?}{}",
                 operation.step,
-                if operation.awaits_close() {
+                if operation.ahead.closes > 0 {
                     " behind Close".to_string()
-                } else if operation.awaits_prelude() > 0 {
-                    format!(" behind {} of a prelude", operation.awaits_prelude())
+                } else if operation.ahead.prelude > 0 {
+                    format!(" behind {} of a prelude", operation.ahead.prelude)
                 } else if operation.step == extended_query::Step::Rows
                     && operation.sink.maximum_rows() != 0
                 {

@@ -96,13 +96,14 @@ pub(crate) fn decimal(number: i64) -> String {
     if number < 0 {
         text.push('-');
     }
-    digits(&mut text, number.unsigned_abs());
+    append_digits(&mut text, number.unsigned_abs());
     text
 }
 
-fn digits(text: &mut String, number: u64) {
+/// The same behind `text`.
+pub(crate) fn append_digits(text: &mut String, number: u64) {
     if number > 9 {
-        digits(text, number / 10);
+        append_digits(text, number / 10);
     }
     text.push(char::from(b'0' + (number % 10) as u8));
 }

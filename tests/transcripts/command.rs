@@ -346,7 +346,7 @@ impl Command {
             } => {
                 *connection = Connection::new(Settings {
                     max_message_bytes: *max_message_bytes as usize,
-                    statement_prefix: statement_prefix.as_bytes().to_vec(),
+                    statement_prefix: statement_prefix.clone(),
                     statement_cache_size: *statement_cache_size as usize,
                 });
             }

@@ -136,7 +136,7 @@ impl State {
         match sink.row(frame.body, &mut self.context.rows) {
             Ok(None) => Ok(()),
             Ok(Some(limit)) => {
-                self.context.limit(limit);
+                self.context.events.push(Event::Limit(limit));
                 Ok(())
             }
             Err(error) => self.context.unreadable(error, sink),

@@ -3,6 +3,7 @@
 //! Errors cross as code and fields, never as a text to take apart. An event borrows from the message that it tells of and is written
 //! down at once: strings, columns and fields of their own, and a serialiser for them, cost 2 kB of wasm.
 
+use super::limits::Limit;
 use crate::error::Failure;
 use crate::protocol::backend::{Column, ParameterDescription, RowDescription};
 use crate::protocol::fields::Fields;
@@ -61,12 +62,7 @@ pub(super) enum Event<'a> {
     /// ErrorResponse. `bound`: the statement may have run: the error came behind BindComplete (or the protocol does not tell).
     Error { bound: bool, fields: Fields<'a> },
     /// A cap was reached; the rest of the result is dropped.
-    Limit {
-        limit: &'static str,
-        value: u64,
-        observed: u64,
-        truncated: bool,
-    },
+    Limit(Limit),
     /// The statement was COPY, which needs a call of its own.
     Copy { direction: &'static str },
     /// ReadyForQuery, and CommandComplete (or EmptyQueryResponse) where it was the only one.
@@ -239,12 +235,12 @@ impl Json {
                 bound: false,
                 fields,
             } => self.fields(r#"{"kind":"error","bound":false,"#, fields),
-            Event::Limit {
+            Event::Limit(Limit {
                 limit,
                 value,
                 observed,
                 truncated,
-            } => {
+            }) => {
                 self.text(r#"{"kind":"limit","limit":"#, limit.as_bytes());
                 self.number(r#","value":"#, value as i64);
                 self.number(r#","observed":"#, observed as i64);

@@ -37,7 +37,7 @@ pub use commands::BatchEnd;
 use dispatch::unencrypted_bytes;
 use event::{Event, Events};
 use extended_query::ExtendedQuery;
-use limits::{Limit, RowSink, Rows};
+use limits::{RowSink, Rows};
 pub use settings::{Login, Settings, Status};
 use simple_query::SimpleQuery;
 use startup::Startup;
@@ -122,23 +122,6 @@ impl Context {
             self.statements.no_backend();
         }
         Ok(())
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn limit(&mut self, limit: Limit) {
-        let Limit {
-            limit,
-            value,
-            observed,
-            truncated,
-        } = limit;
-        self.events.push(Event::Limit {
-            limit,
-            value,
-            observed,
-            truncated,
-        });
     }
 
     /// A type that nobody has described ends the operation, anything else the connection.

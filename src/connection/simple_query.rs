@@ -202,7 +202,7 @@ impl SimpleQuery {
             },
         };
         if let Some(limit) = limit {
-            context.limit(limit);
+            context.events.push(Event::Limit(limit));
         }
         Ok(())
     }

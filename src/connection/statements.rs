@@ -100,8 +100,7 @@ impl Statements {
         if self.capacity == 0 {
             return Use::UNNAMED;
         }
-        if let Some(at) = self.named.iter().position(|entry| entry.shape == shape) {
-            let entry = self.named.remove(at);
+        if let Some(entry) = self.take(shape) {
             let number = entry.number;
             self.named.push(entry);
             return Use {
@@ -169,15 +168,26 @@ impl Statements {
 
     /// Drops the shape's statement; its Close goes out with the next flight. Closing what the server does not have is no error there.
     pub fn forget(&mut self, shape: u32) {
-        if let Some(at) = self.named.iter().position(|entry| entry.shape == shape) {
-            let entry = self.named.remove(at);
+        if let Some(entry) = self.take(shape) {
             self.closing.push(entry.number);
         }
     }
 
     /// The Parse of `shape` failed: there is no such statement.
     pub fn parse_failed(&mut self, shape: u32) {
-        self.named.retain(|entry| entry.shape != shape);
+        self.take(shape);
+    }
+
+    #[inline(never)]
+    fn take(&mut self, shape: u32) -> Option<Named> {
+        let at = self.named.iter().position(|entry| entry.shape == shape)?;
+        Some(self.named.remove(at))
+    }
+
+    /// Those that were used last are asked for most.
+    fn entry(&mut self, shape: u32) -> Option<&mut Named> {
+        let mut named = self.named.iter_mut().rev();
+        named.find(|entry| entry.shape == shape)
     }
 
     /// Whether the statement of this number should be on the server.
@@ -207,18 +217,12 @@ impl Statements {
 
     /// The plan made for this shape from the same columns, if there is one.
     pub(super) fn plan(
-        &self,
+        &mut self,
         shape: u32,
         row_description: &[u8],
         format: RowForm,
     ) -> Option<Rc<Plan>> {
-        let known = self
-            .named
-            .iter()
-            .rev()
-            .find(|entry| entry.shape == shape)?
-            .plan
-            .as_ref()?;
+        let known = self.entry(shape)?.plan.as_ref()?;
         (known.row_description == row_description && known.format == format)
             .then(|| Rc::clone(&known.plan))
     }
@@ -238,12 +242,7 @@ impl Statements {
         format: RowForm,
         plan: &Rc<Plan>,
     ) {
-        if let Some(entry) = self
-            .named
-            .iter_mut()
-            .rev()
-            .find(|entry| entry.shape == shape)
-        {
+        if let Some(entry) = self.entry(shape) {
             entry.plan = Some(KnownPlan {
                 row_description: row_description.to_vec(),
                 format,

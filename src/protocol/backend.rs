@@ -97,23 +97,20 @@ pub enum BackendMessage<'a> {
 
 /// The transaction status byte of ReadyForQuery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub enum TransactionStatus {
-    /// `I`: not in a transaction block.
-    Idle,
-    /// `T`: in a transaction block.
-    InTransaction,
-    /// `E`: in a failed transaction block.
-    Failed,
+    /// Not in a transaction block.
+    Idle = b'I',
+    /// In a transaction block.
+    InTransaction = b'T',
+    /// In a failed transaction block.
+    Failed = b'E',
 }
 
 impl TransactionStatus {
     /// The byte on the wire.
     pub fn letter(self) -> u8 {
-        match self {
-            TransactionStatus::Idle => b'I',
-            TransactionStatus::InTransaction => b'T',
-            TransactionStatus::Failed => b'E',
-        }
+        self as u8
     }
 
     fn from_letter(letter: u8) -> Result<Self, Malformed> {

@@ -45,18 +45,12 @@ pub fn cancel_request(
 
 /// `Close` of a portal.
 pub fn close_portal(buffer: &mut Vec<u8>, portal: &[u8]) -> Result<(), TooLong> {
-    message(buffer, Some(b'C'), |body| {
-        body.byte(b'P');
-        body.string(portal);
-    })
+    of(buffer, b'C', b'P', portal)
 }
 
 /// `Close` of a prepared statement.
 pub fn close_statement(buffer: &mut Vec<u8>, prepared_statement: &[u8]) -> Result<(), TooLong> {
-    message(buffer, Some(b'C'), |body| {
-        body.byte(b'S');
-        body.string(prepared_statement);
-    })
+    of(buffer, b'C', b'S', prepared_statement)
 }
 
 /// What stands in front of so many bytes of `CopyData`, which never come here: they would be copied twice more.
@@ -77,18 +71,12 @@ pub fn copy_fail(buffer: &mut Vec<u8>, reason: &[u8]) -> Result<(), TooLong> {
 
 /// `Describe` of a portal.
 pub fn describe_portal(buffer: &mut Vec<u8>, portal: &[u8]) -> Result<(), TooLong> {
-    message(buffer, Some(b'D'), |body| {
-        body.byte(b'P');
-        body.string(portal);
-    })
+    of(buffer, b'D', b'P', portal)
 }
 
 /// `Describe` of a prepared statement.
 pub fn describe_statement(buffer: &mut Vec<u8>, prepared_statement: &[u8]) -> Result<(), TooLong> {
-    message(buffer, Some(b'D'), |body| {
-        body.byte(b'S');
-        body.string(prepared_statement);
-    })
+    of(buffer, b'D', b'S', prepared_statement)
 }
 
 /// `Execute`; `maximum_rows` 0 means all.
@@ -168,6 +156,15 @@ pub fn sync(buffer: &mut Vec<u8>) -> Result<(), TooLong> {
 /// `Terminate`.
 pub fn terminate(buffer: &mut Vec<u8>) -> Result<(), TooLong> {
     message(buffer, Some(b'X'), |_| {})
+}
+
+/// `Close` or `Describe`: of what, and its name.
+#[inline(never)]
+fn of(buffer: &mut Vec<u8>, tag: u8, what: u8, name: &[u8]) -> Result<(), TooLong> {
+    message(buffer, Some(tag), |body| {
+        body.byte(what);
+        body.string(name);
+    })
 }
 
 #[cfg(test)]

@@ -49,6 +49,7 @@ pub struct Challenge<'a> {
 /// One exchange. Each step works once and in order; after an error or an untimely call every
 /// further step is [`ScramError::OutOfOrder`], so that nothing a server sends can bring a failed
 /// exchange to success.
+#[derive(Default)]
 pub struct Scram {
     step: Step,
     /// Ours, then the server's, which begins with ours.
@@ -61,8 +62,9 @@ pub struct Scram {
 }
 
 /// The step that fits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Step {
+    #[default]
     ServerFirst,
     SaltedPassword,
     ServerFinal,

@@ -133,14 +133,7 @@ impl State {
                 frame.tag,
             ));
         };
-        match sink.row(frame.body, &mut self.context.rows) {
-            Ok(None) => Ok(()),
-            Ok(Some(limit)) => {
-                self.context.events.push(Event::Limit(limit));
-                Ok(())
-            }
-            Err(error) => self.context.unreadable(error, sink),
-        }
+        self.context.row(frame.body, sink)
     }
 
     /// Messages that may come at any time.

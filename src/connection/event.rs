@@ -169,8 +169,7 @@ impl Json {
 
     fn event(&mut self, event: Event<'_>) {
         match event {
-            Event::Tls { accepted: true } => self.piece(r#"{"kind":"tls","accepted":true"#),
-            Event::Tls { accepted: false } => self.piece(r#"{"kind":"tls","accepted":false"#),
+            Event::Tls { accepted } => self.boolean(r#"{"kind":"tls","accepted":"#, accepted),
             Event::KeyDerivation { salt, iterations } => {
                 self.text(r#"{"kind":"keyDerivation","salt":"#, salt);
                 self.number(r#","iterations":"#, iterations.into());
@@ -227,14 +226,10 @@ impl Json {
             Event::ShapeChanged { type_oid } => {
                 self.number(r#"{"kind":"shapeChanged","typeOid":"#, type_oid.into());
             }
-            Event::Error {
-                bound: true,
-                fields,
-            } => self.fields(r#"{"kind":"error","bound":true,"#, fields),
-            Event::Error {
-                bound: false,
-                fields,
-            } => self.fields(r#"{"kind":"error","bound":false,"#, fields),
+            Event::Error { bound, fields } => {
+                self.boolean(r#"{"kind":"error","bound":"#, bound);
+                self.fields(",", fields);
+            }
             Event::Limit(Limit {
                 limit,
                 value,
@@ -244,11 +239,7 @@ impl Json {
                 self.text(r#"{"kind":"limit","limit":"#, limit.as_bytes());
                 self.number(r#","value":"#, value as i64);
                 self.number(r#","observed":"#, observed as i64);
-                self.piece(if truncated {
-                    r#","truncated":true"#
-                } else {
-                    r#","truncated":false"#
-                });
+                self.boolean(r#","truncated":"#, truncated);
             }
             Event::Copy { direction } => {
                 self.text(r#"{"kind":"copy","direction":"#, direction.as_bytes());
@@ -384,6 +375,12 @@ impl Json {
     fn text(&mut self, before: &str, text: &[u8]) {
         self.piece(before);
         self.0.write(|out| json_string::append(out, text));
+    }
+
+    #[inline(never)]
+    fn boolean(&mut self, before: &str, value: bool) {
+        self.piece(before);
+        self.piece(if value { "true" } else { "false" });
     }
 
     #[inline(never)]

@@ -83,6 +83,8 @@ pub struct RowSink {
     pub plan: Option<Rc<Plan>>,
     /// Rows are read and dropped.
     pub discard: bool,
+    /// Rows go out as they are: data of COPY.
+    pub raw: bool,
     caps: Caps,
     row_count: u64,
     byte_count: u64,
@@ -113,25 +115,7 @@ impl RowSink {
         self.byte_count
     }
 
-    /// Takes one row that goes out as it is.
-    pub fn raw(&mut self, body: &[u8], rows: &mut Rows) -> Option<Limit> {
-        if self.discard {
-            return None;
-        }
-        let row_count = self.row_count.saturating_add(1);
-        if self.caps.rows != 0 && row_count > self.caps.rows {
-            return Some(self.trip("rows", self.caps.rows, row_count, rows));
-        }
-        let byte_count = self.byte_count.saturating_add(body.len() as u64);
-        if self.caps.bytes != 0 && byte_count > self.caps.bytes {
-            return Some(self.trip("bytes", self.caps.bytes, byte_count, rows));
-        }
-        (self.row_count, self.byte_count) = (row_count, byte_count);
-        rows.buffer.write(|out| out.put_slice(body));
-        None
-    }
-
-    /// Takes one DataRow body. `Some(limit)`: the row did not go out and no further one will.
+    /// Takes one DataRow body (or a row as it is to go out, where `raw` says so). `Some(limit)`: the row did not go out and no further one will.
     #[inline]
     pub fn row(&mut self, body: &[u8], rows: &mut Rows) -> Result<Option<Limit>, RowError> {
         if self.discard {
@@ -143,7 +127,7 @@ impl RowSink {
         }
         self.row_count = row_count;
         let Some(plan) = &self.plan else {
-            return Ok(None);
+            return Ok(self.without_plan(body, rows));
         };
 
         if self.caps.field_bytes != 0 && body.len() as u64 > self.caps.field_bytes {
@@ -186,6 +170,20 @@ impl RowSink {
         }
         self.byte_count = byte_count;
         Ok(None)
+    }
+
+    fn without_plan(&mut self, body: &[u8], rows: &mut Rows) -> Option<Limit> {
+        if !self.raw {
+            return None;
+        }
+        let byte_count = self.byte_count.saturating_add(body.len() as u64);
+        if self.caps.bytes != 0 && byte_count > self.caps.bytes {
+            self.row_count = self.row_count.saturating_sub(1);
+            return Some(self.trip("bytes", self.caps.bytes, byte_count, rows));
+        }
+        self.byte_count = byte_count;
+        rows.buffer.write(|out| out.put_slice(body));
+        None
     }
 
     /// The successful end: what stands behind the last row.

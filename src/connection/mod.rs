@@ -124,6 +124,18 @@ impl Context {
         Ok(())
     }
 
+    #[inline]
+    fn row(&mut self, body: &[u8], sink: &mut RowSink) -> Result<(), Failure> {
+        match sink.row(body, &mut self.rows) {
+            Ok(None) => Ok(()),
+            Ok(Some(limit)) => {
+                self.events.push(Event::Limit(limit));
+                Ok(())
+            }
+            Err(error) => self.unreadable(error, sink),
+        }
+    }
+
     /// A type that nobody has described ends the operation, anything else the connection.
     #[cold]
     #[inline(never)]
@@ -155,7 +167,7 @@ impl Connection {
             deframer: Deframer::new(STARTUP_MESSAGE_LIMIT.min(settings.max_message_bytes)),
             state: State {
                 phase: Phase::Fresh,
-                startup: Startup::new(&Login::default()),
+                startup: Startup::default(),
                 max_message_bytes: settings.max_message_bytes,
                 heard: false,
                 flush_bytes: usize::MAX,

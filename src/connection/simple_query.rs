@@ -80,9 +80,10 @@ impl SimpleQuery {
     pub fn new(
         sql: &[u8],
         copy: Copy,
-        sink: RowSink,
+        mut sink: RowSink,
         flight: &mut Vec<u8>,
     ) -> Result<Self, TooLong> {
+        sink.raw = copy == Copy::Out;
         frontend::query(flight, sql)?;
         Ok(SimpleQuery {
             step: Step::First,
@@ -136,8 +137,10 @@ impl SimpleQuery {
                 }
                 Step::Rows
             }
-            (Step::First | Step::Next | Step::Rows, M::CommandComplete { command_tag }) => {
-                context.events.push(Event::Complete { command_tag });
+            (step, M::CommandComplete { command_tag }) if self.may_complete() => {
+                if step != Step::CopyOut || matches!(self.copy, Copy::Out | Copy::Rows) {
+                    context.events.push(Event::Complete { command_tag });
+                }
                 Step::Next
             }
             (Step::First | Step::Next, M::EmptyQueryResponse) => {
@@ -156,10 +159,6 @@ impl SimpleQuery {
                 self.begun = true;
                 Step::CopyIn
             }
-            (Step::CopyInDone, M::CommandComplete { command_tag }) if self.begun => {
-                context.events.push(Event::Complete { command_tag });
-                Step::Next
-            }
             (Step::First | Step::Next, M::CopyOutResponse) => {
                 if self.copy != Copy::Rows || context.plan_copy(&mut self.sink).is_some() {
                     context.events.push(Event::Copy { direction: "out" });
@@ -171,12 +170,6 @@ impl SimpleQuery {
                 Step::CopyOut
             }
             (Step::CopyOut, M::CopyDone) => Step::CopyOut,
-            (Step::CopyOut, M::CommandComplete { command_tag }) => {
-                if matches!(self.copy, Copy::Out | Copy::Rows) {
-                    context.events.push(Event::Complete { command_tag });
-                }
-                Step::Next
-            }
             (Step::Next | Step::Ready, M::ReadyForQuery { status }) => {
                 context.events.push(Event::Ready {
                     status: status.letter(),
@@ -189,22 +182,25 @@ impl SimpleQuery {
         Ok(Progress::Continue)
     }
 
-    fn data(&mut self, data: &[u8], context: &mut Context) -> Result<(), Failure> {
-        let limit = match self.copy {
-            Copy::No | Copy::In => None,
-            Copy::Out => self.sink.raw(data, &mut context.rows),
-            Copy::Rows => match self.row_of(data)? {
-                None => None,
-                Some(row) => match self.sink.row(row, &mut context.rows) {
-                    Ok(limit) => limit,
-                    Err(error) => return context.unreadable(error, &mut self.sink),
-                },
-            },
-        };
-        if let Some(limit) = limit {
-            context.events.push(Event::Limit(limit));
+    /// Whether CommandComplete may come now: behind a refused COPY FROM STDIN only an error may.
+    fn may_complete(&self) -> bool {
+        match self.step {
+            Step::First | Step::Next | Step::Rows | Step::CopyOut => true,
+            Step::CopyInDone => self.begun,
+            Step::CopyIn | Step::Ready => false,
         }
-        Ok(())
+    }
+
+    fn data(&mut self, data: &[u8], context: &mut Context) -> Result<(), Failure> {
+        let row = match self.copy {
+            Copy::No | Copy::In => None,
+            Copy::Out => Some(data),
+            Copy::Rows => self.row_of(data)?,
+        };
+        match row {
+            Some(row) => context.row(row, &mut self.sink),
+            None => Ok(()),
+        }
     }
 
     /// Signature, int32 flags, int32 length of an extension and the extension stand in front of the first row.

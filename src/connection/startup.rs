@@ -18,8 +18,9 @@ use crate::protocol::fields::Fields;
 use crate::protocol::frontend;
 use alloc::vec::Vec;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
+    #[default]
     Authentication,
     Md5,
     SaslContinue,
@@ -30,6 +31,7 @@ pub(super) enum Step {
 }
 
 /// The conversation, and who logs in how.
+#[derive(Default)]
 pub(super) struct Startup {
     pub step: Step,
     protocol_version: u32,

@@ -61,10 +61,13 @@ impl Failure {
 
     /// What only a peer says that does not speak our protocol, if it is the first that it says.
     pub(crate) fn is_nonsense(&self) -> bool {
-        matches!(
-            self.reason.code,
-            "PROTOCOL_VIOLATION" | "UNEXPECTED_MESSAGE" | "MESSAGE_TOO_LARGE"
-        )
+        // Searched, not matched: a match on texts is expanded for each of them.
+        [
+            "PROTOCOL_VIOLATION",
+            "UNEXPECTED_MESSAGE",
+            "MESSAGE_TOO_LARGE",
+        ]
+        .contains(&self.reason.code)
     }
 }
 
@@ -160,7 +163,10 @@ impl From<RowError> for Failure {
 
 impl From<ScramError> for Failure {
     fn from(error: ScramError) -> Self {
-        Failure::about(error.reason(), &[&error.detail()])
+        Failure {
+            reason: error.reason(),
+            detail: error.detail(),
+        }
     }
 }
 

@@ -159,8 +159,8 @@ fn look_at(tag: u8, body: &[u8]) -> bool {
         BackendMessage::ErrorResponse { fields } | BackendMessage::NoticeResponse { fields } => {
             assert!(fields.iter().count() <= body.len());
             assert_eq!(
-                fields.get("code").is_some(),
-                fields.iter().any(|(name, _)| name == "code")
+                fields.get(b'C').is_some(),
+                fields.iter().any(|(name, _)| name == b"code")
             );
         }
         BackendMessage::RowDescription { columns } => {

@@ -254,7 +254,7 @@ impl Batch {
         use BackendMessage as M;
         if let M::ErrorResponse { fields } = message {
             let bound = matches!(self.step, Step::PortalColumns | Step::Rows | Step::Ready);
-            self.failed(fields.get("code"), &mut context.statements);
+            self.failed(fields.get(b'C'), &mut context.statements);
             self.tell(&mut context.events);
             context.events.push(Event::Error { bound, fields });
             return Ok(Progress::Continue);

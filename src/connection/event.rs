@@ -317,19 +317,13 @@ impl Json {
         });
     }
 
-    /// In wire order. The translated severity serves only where the untranslated one is missing (servers before 9.6, poolers).
+    /// In wire order.
     fn fields(&mut self, before: &str, fields: Fields<'_>) {
         self.piece(before);
-        let translated_only = fields.get("severity").is_none();
         let mut before = r#""fields":{""#;
         for (name, text) in fields.iter() {
-            let name = match name {
-                "localizedSeverity" if translated_only => "severity",
-                "localizedSeverity" => continue,
-                name => name,
-            };
             self.piece(before);
-            self.piece(name);
+            self.0.write(|out| out.put_slice(name));
             self.text("\":", text);
             before = ",\"";
         }

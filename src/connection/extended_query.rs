@@ -190,7 +190,7 @@ impl ExtendedQuery {
         }
         self.step = match (self.step, message) {
             (_, M::ErrorResponse { fields }) => {
-                self.failed(fields.get("code"), &mut context.statements);
+                self.failed(fields.get(b'C'), &mut context.statements);
                 context.events.push(Event::Error {
                     bound: self.is_bound(),
                     fields,

@@ -4,28 +4,9 @@
 
 use super::reader::{Malformed, Reader};
 
-/// Fields in the order in which the documentation lists them; the names are the ones users see.
-/// `S` (localised severity) gives way to `V`, which is never translated (PostgreSQL 9.6 and later).
-const NAMES: [(u8, &str); 18] = [
-    (b'S', "localizedSeverity"),
-    (b'V', "severity"),
-    (b'C', "code"),
-    (b'M', "message"),
-    (b'D', "detail"),
-    (b'H', "hint"),
-    (b'P', "position"),
-    (b'p', "internalPosition"),
-    (b'q', "internalQuery"),
-    (b'W', "where"),
-    (b's', "schema"),
-    (b't', "table"),
-    (b'c', "column"),
-    (b'd', "dataType"),
-    (b'n', "constraint"),
-    (b'F', "file"),
-    (b'L', "line"),
-    (b'R', "routine"),
-];
+/// Code and name of each field, in the order in which the documentation lists them; the names are the ones users see. `S` (localised severity) gives
+/// way to `V`, which is never translated (PostgreSQL 9.6 and later; poolers send `S` alone).
+const NAMES: &[u8] = b"Vseverity Ccode Mmessage Ddetail Hhint Pposition pinternalPosition qinternalQuery Wwhere sschema ttable ccolumn ddataType nconstraint Ffile Lline Rroutine";
 
 /// The fields of one ErrorResponse or NoticeResponse, still in the message body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,38 +32,55 @@ impl<'a> Fields<'a> {
 
     /// Name and text of each field that is known, in wire order. Text before the session's encoding is settled may be
     /// anything, UTF-8 or not.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &'a [u8])> + use<'a> {
-        let mut reader = Reader::new(self.body);
-        core::iter::from_fn(move || {
-            loop {
-                let code = reader.u8().ok().filter(|code| *code != 0)?;
-                let text = reader.string().ok()?;
-                if let Some((_, name)) = NAMES.iter().find(|(known, _)| *known == code) {
-                    return Some((*name, text));
-                }
-            }
+    pub fn iter(&self) -> impl Iterator<Item = (&'static [u8], &'a [u8])> + use<'a> {
+        let untranslated = self.get(b'V').is_some();
+        self.all().filter_map(move |(code, text)| {
+            let code = match code {
+                b'S' if untranslated => return None,
+                b'S' => b'V',
+                code => code,
+            };
+            let mut known = NAMES.split(|byte| *byte == b' ');
+            let name = known.find_map(|entry| entry.strip_prefix(&[code]))?;
+            Some((name, text))
         })
     }
 
-    /// The field of this name (`"code"`, `"severity"` …).
-    pub fn get(&self, name: &str) -> Option<&'a [u8]> {
-        self.iter()
-            .find(|(known, _)| *known == name)
+    /// The text of the field with this code (`b'C'` is SQLSTATE).
+    pub fn get(&self, code: u8) -> Option<&'a [u8]> {
+        self.all()
+            .find(|(known, _)| *known == code)
             .map(|(_, text)| text)
+    }
+
+    fn all(&self) -> impl Iterator<Item = (u8, &'a [u8])> + use<'a> {
+        let mut reader = Reader::new(self.body);
+        core::iter::from_fn(move || {
+            let code = reader.u8().ok().filter(|code| *code != 0)?;
+            Some((code, reader.string().ok()?))
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     #[test]
     fn fields_are_named_and_unknown_codes_skipped() {
         let fields =
             Fields::parse(b"SFEHLER\0VERROR\0C22012\0?new\0Mdivision by zero\0\0").unwrap();
-        assert_eq!(fields.get("severity").unwrap(), b"ERROR");
-        assert_eq!(fields.get("code").unwrap(), b"22012");
-        assert_eq!(fields.iter().count(), 4);
+        assert_eq!(fields.get(b'V').unwrap(), b"ERROR");
+        assert_eq!(fields.get(b'C').unwrap(), b"22012");
+        let names = fields.iter().map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!(names, [&b"severity"[..], b"code", b"message"]);
+    }
+
+    #[test]
+    fn the_translated_severity_stands_in_where_it_is_the_only_one() {
+        let fields = Fields::parse(b"SFEHLER\0\0").unwrap();
+        assert!(fields.iter().eq([(&b"severity"[..], &b"FEHLER"[..])]));
     }
 
     #[test]

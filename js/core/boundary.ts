@@ -29,7 +29,7 @@ export const NUMERIC_AS_STRING = 0x200;
 export const RENAME_DUPLICATES = 0x400;
 export const CSV_HEADER = 0x800;
 export const JSON_AS_STRING = 0x1000;
-/** Of `execute`: the columns of the shape's last `columns` event need no repeating. */
+/** Of `execute`: the columns of the shape's last `columns` event hold until another comes. */
 export const COLUMNS_KNOWN = 0x2000;
 
 /** What `simple_query` may be (src/connection/simple_query.rs, `Copy`). */
@@ -73,7 +73,7 @@ export type Event =
   | { kind: "keyDerivation"; salt: string; iterations: number }
   | { kind: "md5"; salt: number }
   | { kind: "shape"; parameterTypes: number[]; columns: Column[]; resultFormats: number[] }
-  | { kind: "columns"; shape: number; columns?: Column[] }
+  | { kind: "columns"; shape: number; columns: Column[] }
   | { kind: "complete"; command: string; rowCount: number | null }
   | { kind: "suspended" }
   | { kind: "items"; items: Outcomes }

@@ -11,8 +11,7 @@ import { EVENT, MORE, OUTPUT, ROWS, ROWS_FULL, type Column, type Core, type Core
 import { sendCancelRequest } from "./cancel.ts";
 import { catalogOf, type Definition } from "./catalog.ts";
 import type { Link } from "./dial.ts";
-import { checkNames } from "./form.ts";
-import { Operation, type Sink } from "./operation.ts";
+import { Operation, takeColumns, type Sink } from "./operation.ts";
 import { runtime } from "./runtime.ts";
 import { serverKey } from "./shapes.ts";
 
@@ -393,25 +392,23 @@ export class Connection {
     }
   }
 
-  #columns(operation: Operation, { shape, columns: told }: Event & { kind: "columns" }): void {
-    const columns = told ?? this.columns.get(shape)!;
+  #columns(operation: Operation, { shape, columns }: Event & { kind: "columns" }): void {
     if (shape) {
       if (this.columns.size >= MOST_COLUMNS) this.columns.clear();
       this.columns.set(shape, columns);
     }
     // All runs of the statement share them.
-    told?.forEach(Object.freeze);
-    if (told) Object.freeze(told);
+    columns.forEach(Object.freeze);
+    Object.freeze(columns);
     if (operation.abandoned) return;
     const { sink } = operation;
     // Rows of a batch that stand before these columns are of others.
     if (sink.items) this.#deliver(operation);
     try {
-      if (sink.unique) checkNames(columns);
+      takeColumns(sink, columns);
     } catch (cause) {
-      return this.#interrupt(operation, cause as PgzError);
+      this.#interrupt(operation, cause as PgzError);
     }
-    sink.columns?.(columns);
   }
 
   #items(operation: Operation, outcomes: Outcomes): void {

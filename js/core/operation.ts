@@ -4,6 +4,7 @@
 import type { PgzError } from "../errors.ts";
 import type { Observation } from "../observer.ts";
 import type { Column, LimitName, Outcomes } from "./boundary.ts";
+import { checkNames } from "./form.ts";
 import type { LearnedShape } from "./shapes.ts";
 
 /** Where the rows of an operation go. */
@@ -33,6 +34,12 @@ export interface Sink {
   copy?(direction: "in" | "out"): void;
   /** A promise while no more is wanted: nothing is read from the socket before it settles. */
   full?(): Promise<unknown> | undefined;
+}
+
+/** Throws a UsageError when they are not what the sink is for. */
+export function takeColumns(sink: Sink, columns: readonly Column[]): void {
+  if (sink.unique) checkNames(columns);
+  sink.columns?.(columns);
 }
 
 /** A result that was cut off by `onLimit: "truncate"`. */

@@ -10,7 +10,7 @@ import { catalogOf, define } from "./catalog.ts";
 import type { Connection } from "./connection.ts";
 import type { Parser, ValuePolicy } from "./converters.ts";
 import type { Form } from "./form.ts";
-import type { Operation, Sink } from "./operation.ts";
+import { takeColumns, type Operation, type Sink } from "./operation.ts";
 import { checkCount, declaredTypes, encodeParameters } from "./parameters.ts";
 import { connectionLost } from "../sockets/contract.ts";
 import { newShapeId, serverKey, shapes, type LearnedShape, type Shape } from "./shapes.ts";
@@ -54,11 +54,14 @@ export async function execute(
     connection.executed.add(id);
     const outsideTransaction = connection.transactionStatus === "I";
     if (outsideTransaction) begin ??= connection.begin;
+    const columns = connection.columns.get(id);
+    const to = sink();
+    if (columns) takeColumns(to, columns);
     const operation = call.operate(connection, (handle) => {
       if (begin) handle.prelude(begin);
       if (types.length) define(handle, connection.types, types);
-      return handle.execute(id, text, declaredTypes(parameterTypes), resultFormats, parameters, connection.columns.has(id) ? form | COLUMNS_KNOWN : form, limits);
-    }, sink());
+      return handle.execute(id, text, declaredTypes(parameterTypes), resultFormats, parameters, columns ? form | COLUMNS_KNOWN : form, limits);
+    }, to);
     // Cut off by a limit, the output is whole whatever becomes of the connection.
     try {
       await operation.done;

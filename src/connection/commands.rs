@@ -57,7 +57,7 @@ impl Connection {
     }
 
     /// Runs `sql`. `shape`: the caller's number for it, equal only for equal SQL and types; `parameters`: the middle of Bind;
-    /// `format`: `None` counts rows without encoding them. `columns_known`: the columns of the last `columns` event for the shape need no repeating.
+    /// `format`: `None` counts rows without encoding them. `columns_known`: the columns of the last `columns` event for the shape hold until another comes.
     #[allow(
         clippy::too_many_arguments,
         reason = "it is one message's worth of arguments, and a struct would cross the boundary badly"

@@ -46,8 +46,6 @@ pub(super) enum Event<'a> {
         shape: u32,
         columns: RowDescription<'a>,
     },
-    /// The same columns as the last time for this shape.
-    SameColumns { shape: u32 },
     /// CommandComplete or EmptyQueryResponse.
     Complete { command_tag: &'a [u8] },
     /// PortalSuspended: there may be more.
@@ -112,8 +110,6 @@ impl Event<'_> {
                 | Event::BackendKeyData { .. }
                 | Event::Notice { .. }
                 | Event::Notification { .. }
-                // Rows are looked at behind all events.
-                | Event::SameColumns { .. }
         )
     }
 }
@@ -202,9 +198,6 @@ impl Json {
             Event::Columns { shape, columns } => {
                 self.number(r#"{"kind":"columns","shape":"#, shape.into());
                 self.columns(",", columns);
-            }
-            Event::SameColumns { shape } => {
-                self.number(r#"{"kind":"columns","shape":"#, shape.into());
             }
             Event::Complete { command_tag } => {
                 self.command(

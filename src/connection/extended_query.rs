@@ -214,12 +214,9 @@ impl ExtendedQuery {
             (Step::Bind, M::BindComplete) => Step::PortalColumns,
             (Step::PortalColumns, M::RowDescription { columns }) => {
                 let shape = self.shape;
-                if let Some(known) = context.plan(shape, columns, &mut self.sink) {
-                    context.events.push(if known && self.columns_known {
-                        Event::SameColumns { shape }
-                    } else {
-                        Event::Columns { shape, columns }
-                    });
+                let known = context.plan(shape, columns, &mut self.sink);
+                if known.is_some_and(|same| !(same && self.columns_known)) {
+                    context.events.push(Event::Columns { shape, columns });
                 }
                 Step::Rows
             }

@@ -2,7 +2,7 @@
 //!
 //! Quoted is what holds a quote, a comma, CR or LF, and the empty text, which else would be a NULL. No escape characters.
 
-use crate::types::output::{BLOCK, Writer, holds, padded};
+use crate::types::output::{BLOCK, Writer, holds, padded, put_short};
 use crate::types::{Cell, Encoder, InvalidValue, Strings, oid};
 
 /// Whether a type's JSON is its cell too. Not floats and numeric: their NaN is a JSON string.
@@ -72,7 +72,7 @@ pub(super) fn append_text(out: &mut Writer<'_>, text: &[u8]) {
 /// Appends the first `length` bytes of `block`, quotes twice. JSON is full of quotes, so byte by byte beats from quote to quote.
 #[inline(always)]
 fn append_doubled(out: &mut Writer<'_>, block: &[u8; BLOCK], length: usize) {
-    out.put_short(|out| {
+    put_short!(out, |out| {
         for byte in block.iter().take(length) {
             out.put_block(&[*byte, b'"'], 1 + usize::from(*byte == b'"'));
         }

@@ -224,13 +224,14 @@ impl Lead {
 
     #[inline(always)]
     fn append(&self, out: &mut Writer<'_>) {
+        if self.length <= BLOCK {
+            return out.put_block(&self.first, self.length);
+        }
         // Both lie in memory: no overflow.
         let end = out.position().wrapping_add(self.length);
         out.put(&self.first);
-        if self.length > BLOCK {
-            for block in &self.further {
-                out.put(block);
-            }
+        for block in &self.further {
+            out.put(block);
         }
         out.truncate(end);
     }
@@ -448,7 +449,10 @@ impl Plan {
         if usize::try_from(found) != Ok(expected) {
             return Err(RowError::FieldCount { expected, found });
         }
-        for (index, column) in self.columns.iter().enumerate() {
+        // A slice that gets shorter: under opt-level "z" `next` of an iterator with a counter is a call per column.
+        let mut columns = &*self.columns;
+        while let [column, others @ ..] = columns {
+            let index = expected.wrapping_sub(columns.len());
             let Some((length, fields)) = rest.split_first_chunk() else {
                 return Err(RowError::FieldLength { column: index });
             };
@@ -468,7 +472,7 @@ impl Plan {
                 column: index,
                 error,
             })?;
-            rest = behind;
+            (rest, columns) = (behind, others);
         }
         if !rest.is_empty() {
             return Err(RowError::TrailingBytes);

@@ -3,7 +3,7 @@
 //! Epoch 2000-01-01, microseconds; the extremes of the integers are the infinities. Two styles, the server's own: date and the
 //! timestamps are XML's (`T`, `+00:00`), time and timetz are ISO's (`+00`). Years before 1 are `0044-… BC`.
 
-use super::output::{Short, Writer};
+use super::output::{Short, Writer, put_short};
 use super::{Outcome, WRONG_LENGTH, digits};
 
 const MICROSECONDS_PER_SECOND: u64 = 1_000_000;
@@ -29,7 +29,7 @@ pub(super) fn append_date(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
         i32::MIN => out.put(b"\"-infinity\""),
         days @ MIN_DAY..END_DAY => {
             let date = Date::from_days(days);
-            out.put_short(|out| {
+            put_short!(out, |out| {
                 out.put(b"\"");
                 date.append(out);
                 date.append_era(out);
@@ -46,7 +46,7 @@ pub(super) fn append_date(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
 pub(super) fn append_time(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     let time = u64::from_be_bytes(value.try_into().map_err(|_| WRONG_LENGTH)?);
     let time = time_of_day(time)?;
-    out.put_short(|out| {
+    put_short!(out, |out| {
         out.put(b"\"");
         append_time_of_day(out, time);
         out.put(b"\"");
@@ -63,7 +63,7 @@ pub(super) fn append_timetz(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
         return Err(OUT_OF_RANGE);
     }
     let time = time_of_day(u64::from_be_bytes(*time))?;
-    out.put_short(|out| {
+    put_short!(out, |out| {
         out.put(b"\"");
         append_time_of_day(out, time);
         append_offset(out, west);
@@ -95,7 +95,7 @@ fn append_moment<const N: usize>(out: &mut Writer<'_>, value: &[u8], zone: &[u8;
             // Fits: a timestamp spans fewer days than a date.
             let date = Date::from_days(days as i32 + MIN_DAY);
             let time = since_first.wrapping_sub(days.wrapping_mul(MICROSECONDS_PER_DAY));
-            out.put_short(|out| {
+            put_short!(out, |out| {
                 out.put(b"\"");
                 date.append(out);
                 out.put(b"T");

@@ -156,14 +156,14 @@ pub(crate) fn hex(bytes: [u8; 4]) -> [u8; 8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::output::Target;
+    use crate::types::output::{Target, put_short};
     use alloc::format;
     use alloc::string::{String, ToString};
     use alloc::vec::Vec;
 
     fn text(write: impl FnOnce(&mut Short<'_>)) -> String {
         let mut out = Vec::new();
-        out.write(|out| out.put_short(write));
+        out.write(|out| put_short!(out, |out| write(out)));
         String::from_utf8(out).unwrap()
     }
 

@@ -5,7 +5,7 @@
 //! round-half-even would read it back right. `1e23` is printed as `9.999999999999999e+22` for that reason (float8), and
 //! `8.5e9` as `8.4999997e+09` (float4).
 
-use super::output::{Short, Writer};
+use super::output::{Short, Writer, put_short};
 use super::{Outcome, WRONG_LENGTH, digits, numeric};
 
 /// What the formatting must know of a binary format.
@@ -34,7 +34,7 @@ const FLOAT4_NORMAL: u32 = 1 << 23;
 pub(super) fn append_float8(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     let bits = u64::from_be_bytes(value.try_into().map_err(|_| WRONG_LENGTH)?);
     let number = f64::from_bits(bits);
-    out.put_short(|out| {
+    put_short!(out, |out| {
         if (1e-4..1e15).contains(&number.abs()) {
             append_positional(out, bits, &FLOAT8);
         } else {
@@ -49,7 +49,7 @@ pub(super) fn append_float8(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
 pub(super) fn append_float4(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     let bits = u32::from_be_bytes(value.try_into().map_err(|_| WRONG_LENGTH)?);
     let number = f32::from_bits(bits);
-    out.put_short(|out| {
+    put_short!(out, |out| {
         if (1e-4..1e6).contains(&number.abs()) {
             append_positional(out, bits.into(), &FLOAT4);
         } else {

@@ -6,7 +6,7 @@
 //! The three parts are independent, each with its own sign; hours are never carried into days. A sign stands at every component,
 //! and seconds carry it even where only their fraction is not zero (`PT-0.5S`).
 
-use super::output::{Short, Writer};
+use super::output::{Short, Writer, put_short};
 use super::{Outcome, WRONG_LENGTH, datetime, digits};
 
 const MICROSECONDS_PER_SECOND: u64 = 1_000_000;
@@ -25,7 +25,7 @@ pub(super) fn append(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
         // PostgreSQL 17 and later.
         (i64::MAX, i32::MAX, i32::MAX) => out.put(b"\"infinity\""),
         (i64::MIN, i32::MIN, i32::MIN) => out.put(b"\"-infinity\""),
-        _ => out.put_short(|out| append_parts(out, time, days, months)),
+        _ => put_short!(out, |out| append_parts(out, time, days, months)),
     }
     Ok(())
 }

@@ -4,25 +4,15 @@
 //! Works on blocks of 16 bytes: one look at a block says which of its bytes need an escape (mostly none), and the block goes out as a
 //! whole. Knows nothing of types; what the bytes mean is the caller's business.
 
-use super::output::{BLOCK, Writer, padded};
-
-/// Appends `value` as a JSON string.
-#[inline(never)]
-pub(crate) fn append(out: &mut Writer<'_>, value: &[u8]) {
-    out.lend(|out| append_within(out, value, value));
-}
+use super::output::{BLOCK, Writer, padded, put_short};
 
 /// Appends `value` as a JSON string. `readable` begins with `value` and may go on behind it, as a row does behind a field: then a
 /// short value is one load, whatever its length.
 #[inline(always)]
 pub(crate) fn append_within(out: &mut Writer<'_>, value: &[u8], readable: &[u8]) {
-    if value.len() <= BLOCK {
-        match readable.first_chunk() {
-            Some(block) => append_block(out, block, value.len()),
-            None => append_block(out, &padded(value), value.len()),
-        }
-    } else {
-        out.lend(|out| append_long(out, value));
+    match readable.first_chunk() {
+        Some(block) if value.len() <= BLOCK => append_block(out, block, value.len()),
+        _ => out.lend(|out| append(out, value)),
     }
 }
 
@@ -31,19 +21,19 @@ pub(crate) fn append_within(out: &mut Writer<'_>, value: &[u8], readable: &[u8])
 fn append_block(out: &mut Writer<'_>, block: &[u8; BLOCK], length: usize) {
     let mask = escape_mask(block) & !(u32::MAX << length);
     if mask == 0 {
-        out.put_short(|out| {
+        put_short!(out, |out| {
             out.put(b"\"");
             out.put_block(block, length);
             out.put(b"\"");
         });
     } else {
-        out.lend(|out| append_long(out, block.get(..length).unwrap_or_default()));
+        out.lend(|out| append(out, block.get(..length).unwrap_or_default()));
     }
 }
 
-/// Appends the value in any length, with escapes.
+/// Appends `value`, of any length, as a JSON string.
 #[inline(never)]
-fn append_long(out: &mut Writer<'_>, value: &[u8]) {
+pub(crate) fn append(out: &mut Writer<'_>, value: &[u8]) {
     out.lend(|out| {
         out.put(b"\"");
         let mut rest = value;
@@ -121,10 +111,8 @@ fn append_escape(out: &mut Writer<'_>, byte: u8) {
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 #[inline(always)]
 fn escape_mask(block: &[u8; BLOCK]) -> u32 {
-    use core::arch::wasm32::{u8x16, u8x16_bitmask, u8x16_eq, u8x16_lt, u8x16_splat, v128_or};
-    // The compiler makes one 16-byte load of this; `v128_load` takes a pointer and would be unsafe.
-    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = *block;
-    let bytes = u8x16(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p);
+    use core::arch::wasm32::{u8x16_bitmask, u8x16_eq, u8x16_lt, u8x16_splat, v128_or};
+    let bytes = super::output::vector(block);
     let quote = u8x16_eq(bytes, u8x16_splat(b'"'));
     let backslash = u8x16_eq(bytes, u8x16_splat(b'\\'));
     let control = u8x16_lt(bytes, u8x16_splat(0x20));

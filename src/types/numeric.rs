@@ -69,50 +69,56 @@ pub(super) fn append_special(out: &mut Writer<'_>, text: &[u8]) -> Outcome {
 
 fn append_decimal(
     out: &mut Writer<'_>,
-    groups: &[[u8; 2]],
+    mut groups: &[[u8; 2]],
     mut weight: i32,
     display_scale: usize,
 ) -> Outcome {
-    let mut groups = groups.iter().map(|group| u16::from_be_bytes(*group));
     // The server sends no leading zero groups; with them the number would have leading zeros, which is no JSON.
-    let mut first = groups.next().unwrap_or(0);
-    while first == 0 && weight > 0 {
-        first = groups.next().unwrap_or(0);
+    while let (1.., [[0, 0], rest @ ..]) = (weight, groups) {
+        groups = rest;
         weight -= 1;
     }
-    let mut groups = core::iter::once(first).chain(groups);
+    if groups.is_empty() {
+        weight = weight.min(0);
+    }
     if weight < 0 {
         out.put(b"0");
     } else {
-        let (text, length) = digits::short(in_range(groups.next())?);
+        let (text, length) = digits::short(next(&mut groups)?);
         out.put_block(&text, length);
-        for _ in 0..weight {
-            out.put(&digits::four(in_range(groups.next())?));
+        while weight > 0 {
+            out.put(&digits::four(next(&mut groups)?));
+            weight -= 1;
         }
     }
     if display_scale > 0 {
         out.put(b".");
         let end = out.position().wrapping_add(display_scale);
-        // Groups between the point and the first one sent: weight -1 is the first behind the point.
-        let mut gap = (-1 - weight).max(0);
         while out.position() < end {
-            let group = if gap > 0 { 0 } else { in_range(groups.next())? };
-            gap = (gap - 1).max(0);
+            // Between the point and the first group sent: weight -1 is the first behind the point.
+            let group = if weight < -1 { 0 } else { next(&mut groups)? };
+            weight = weight.wrapping_add(1);
             out.put(&digits::four(group));
         }
         out.truncate(end);
     }
     // What lies behind the display scale is not shown, as in numeric_out, but nonsense is still nonsense.
-    groups.try_for_each(|group| in_range(Some(group)).map(drop))
+    while !groups.is_empty() {
+        next(&mut groups)?;
+    }
+    Ok(())
 }
 
-/// A base-10000 digit; those that were not sent are zero.
+/// The next base-10000 digit; those that were not sent are zero.
 #[inline(always)]
-fn in_range(group: Option<u16>) -> Result<u32, &'static str> {
-    match group {
-        None => Ok(0),
-        Some(group @ 0..10_000) => Ok(u32::from(group)),
-        Some(_) => Err("digit of a numeric out of range"),
+fn next(groups: &mut &[[u8; 2]]) -> Result<u32, &'static str> {
+    let Some((group, rest)) = groups.split_first() else {
+        return Ok(0);
+    };
+    *groups = rest;
+    match u16::from_be_bytes(*group) {
+        group @ 0..10_000 => Ok(group.into()),
+        _ => Err("digit of a numeric out of range"),
     }
 }
 

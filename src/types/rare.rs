@@ -3,7 +3,7 @@
 //! Here size counts, not speed: nothing is inlined, and every piece of text goes through [`put`].
 
 use super::geometry::{self, Geometry};
-use super::output::Writer;
+use super::output::{Writer, put_short};
 use super::{Outcome, Scalar, WRONG_LENGTH, digits, json_string, network, oid};
 
 /// Types with a binary form of their own that is met rarely.
@@ -85,7 +85,7 @@ pub(super) fn put(out: &mut Writer<'_>, text: &str) {
 /// Appends a decimal number.
 #[inline(never)]
 pub(super) fn append_number(out: &mut Writer<'_>, number: u64) {
-    out.put_short(|out| digits::append_u64(out, number));
+    put_short!(out, |out| digits::append_u64(out, number));
 }
 
 /// Appends a hexadecimal number without leading zeros; `letter` is its `a`.

@@ -1,7 +1,7 @@
 //! uuid: 16 bytes as `"xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"`.
 
 use super::digits::hex;
-use super::output::Writer;
+use super::output::{Writer, put_short};
 use super::{Outcome, WRONG_LENGTH};
 
 /// Appends the binary form; its text form is a plain string.
@@ -9,7 +9,7 @@ use super::{Outcome, WRONG_LENGTH};
 pub(super) fn append(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] =
         value.try_into().map_err(|_| WRONG_LENGTH)?;
-    out.put_short(|out| {
+    put_short!(out, |out| {
         let [q, r, s, t, u, v, w, x] = hex([a, b, c, d]);
         out.put(&[b'"', q, r, s, t, u, v, w, x]);
         let [q, r, s, t, u, v, w, x] = hex([e, f, g, h]);

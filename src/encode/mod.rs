@@ -17,6 +17,7 @@ use crate::types::output::{BLOCK, Target, Writer};
 use crate::types::{Encoder, json_string};
 pub use crate::types::{InvalidValue, Strings, Types, UnknownBinary};
 use columns::Kind;
+use csv::Style;
 
 /// What a plan must know of a column of RowDescription.
 #[derive(Clone, Copy, Debug)]
@@ -184,8 +185,7 @@ struct Column {
     lead: Lead,
     encoder: Encoder,
     kind: Kind,
-    /// In CSV, and not the same there as in JSON.
-    is_cell: bool,
+    style: Style,
 }
 
 /// All that stands between the value before and this one: `{"id":`, `,"n m":`, `[`, `,`. In whole blocks, so that writing a usual one
@@ -304,7 +304,11 @@ impl Plan {
             plans.push(Column {
                 lead: Lead::new(opening, keys.then_some(name)),
                 kind: Kind::new(type_oid, format_code, &encoder, form.strings),
-                is_cell: csv && !csv::is_json(type_oid, form.strings),
+                style: if csv {
+                    Style::new(type_oid)
+                } else {
+                    Style::Json
+                },
                 encoder,
             });
         }
@@ -416,10 +420,17 @@ impl Plan {
                     out.put_block(b"null", self.null);
                     Ok(())
                 }
-                Some(value) if column.is_cell => {
+                Some(value) if column.style == Style::Cell => {
                     out.lend(|out| csv::append(&column.encoder, value, out))
                 }
-                Some(value) => column.encoder.append(value, readable, out),
+                Some(value) => {
+                    let start = out.position();
+                    column.encoder.append(value, readable, out)?;
+                    if column.style == Style::Number {
+                        csv::unquote_number(out, start);
+                    }
+                    Ok(())
+                }
             }
         })?;
         let end = if self.columns.is_empty() {

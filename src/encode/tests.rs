@@ -55,6 +55,30 @@ fn formats() {
     }
 }
 
+/// NaN, and a number that is to be a string, have quotes in JSON.
+#[test]
+fn a_number_has_no_quotes_in_csv() {
+    let form = RowForm {
+        strings: Strings::ALL,
+        ..RowFormat::Csv.into()
+    };
+    let column = |type_oid| ColumnDescription {
+        name: b"n",
+        type_oid,
+        format_code: 1,
+    };
+    let types = [oid::INT8, oid::FLOAT8, oid::FLOAT8, oid::NUMERIC];
+    let plan = Plan::new(types.map(column).into_iter(), form).unwrap();
+    let (nan, half) = (f64::NAN.to_be_bytes(), 0.5_f64.to_be_bytes());
+    let row: &[Field<'_>] = &[
+        Some(&[0, 0, 0, 0, 0, 0, 0, 7]),
+        Some(&nan),
+        Some(&half),
+        Some(&[0, 0, 0, 0, 0xc0, 0, 0, 0]),
+    ];
+    assert_eq!(whole(&plan, &[row]), "n,n,n,n\r\n7,NaN,0.5,NaN\r\n");
+}
+
 #[test]
 #[rustfmt::skip]
 fn a_mark_where_rows_are_missing() {

@@ -7,7 +7,10 @@ use super::{Outcome, WRONG_LENGTH, digits};
 #[inline(always)]
 pub(super) fn append_int2(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     let bytes = value.try_into().map_err(|_| WRONG_LENGTH)?;
-    put_short!(out, |out| digits::append_i32(out, i32::from(i16::from_be_bytes(bytes))));
+    put_short!(out, |out| digits::append_i32(
+        out,
+        i32::from(i16::from_be_bytes(bytes))
+    ));
     Ok(())
 }
 
@@ -15,7 +18,10 @@ pub(super) fn append_int2(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
 #[inline(always)]
 pub(super) fn append_int4(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     let bytes = value.try_into().map_err(|_| WRONG_LENGTH)?;
-    put_short!(out, |out| digits::append_i32(out, i32::from_be_bytes(bytes)));
+    put_short!(out, |out| digits::append_i32(
+        out,
+        i32::from_be_bytes(bytes)
+    ));
     Ok(())
 }
 
@@ -23,7 +29,10 @@ pub(super) fn append_int4(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
 #[inline(always)]
 pub(super) fn append_int8(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     let bytes = value.try_into().map_err(|_| WRONG_LENGTH)?;
-    put_short!(out, |out| digits::append_i64(out, i64::from_be_bytes(bytes)));
+    put_short!(out, |out| digits::append_i64(
+        out,
+        i64::from_be_bytes(bytes)
+    ));
     Ok(())
 }
 
@@ -31,7 +40,10 @@ pub(super) fn append_int8(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
 #[inline(always)]
 pub(super) fn append_oid(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     let bytes = value.try_into().map_err(|_| WRONG_LENGTH)?;
-    put_short!(out, |out| digits::append_u32(out, u32::from_be_bytes(bytes)));
+    put_short!(out, |out| digits::append_u32(
+        out,
+        u32::from_be_bytes(bytes)
+    ));
     Ok(())
 }
 

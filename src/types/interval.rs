@@ -33,10 +33,9 @@ pub(super) fn append(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
 #[inline(always)]
 fn append_parts(out: &mut Short<'_>, time: i64, days: i32, months: i32) {
     out.put(b"\"P");
-    let date = [(months / 12, b'Y'), (months % 12, b'M'), (days, b'D')];
-    for (number, unit) in date {
-        append_component(out, i64::from(number), unit);
-    }
+    append_component(out, i64::from(months / 12), b'Y');
+    append_component(out, i64::from(months % 12), b'M');
+    append_component(out, i64::from(days), b'D');
     if time != 0 {
         out.put(b"T");
     }

@@ -1,7 +1,7 @@
 //! json and jsonb: raw. The server has checked the syntax; we only keep a row on one line.
 
 use super::Outcome;
-use super::output::{BLOCK, Writer, holds, padded};
+use super::output::{BLOCK, Writer, padded, places};
 
 /// The only version of jsonb's binary form.
 const VERSION: u8 = 1;
@@ -25,7 +25,7 @@ pub(super) fn append(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
 /// Appends the first `length` bytes of `block`, CR and LF dropped.
 #[inline(always)]
 fn append_block(out: &mut Writer<'_>, block: &[u8; BLOCK], length: usize) {
-    if !holds(block, b"\r\n") {
+    if places(block, b'\r') | places(block, b'\n') == 0 {
         return out.put_block(block, length);
     }
     for byte in block.iter().take(length) {

@@ -321,19 +321,32 @@ pub(crate) fn vector(block: &[u8; BLOCK]) -> core::arch::wasm32::v128 {
     core::arch::wasm32::u64x2(halves as u64, (halves >> 64) as u64)
 }
 
-/// Whether one of `bytes` is in the block.
+/// Which bytes of the block are `byte`: bit i is byte i.
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 #[inline(always)]
-pub(crate) fn holds(block: &[u8; BLOCK], bytes: &[u8]) -> bool {
-    use core::arch::wasm32::{u8x16_eq, u8x16_splat, v128_any_true, v128_or};
-    let block = vector(block);
-    let found = bytes.iter().map(|byte| u8x16_eq(block, u8x16_splat(*byte)));
-    v128_any_true(found.fold(u8x16_splat(0), |some, more| v128_or(some, more)))
+pub(crate) fn places(block: &[u8; BLOCK], byte: u8) -> u32 {
+    use core::arch::wasm32::{u8x16_bitmask, u8x16_eq, u8x16_splat};
+    u8x16_bitmask(u8x16_eq(vector(block), u8x16_splat(byte))).into()
 }
 
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
-pub(crate) fn holds(block: &[u8; BLOCK], bytes: &[u8]) -> bool {
-    block.iter().any(|byte| bytes.contains(byte))
+pub(crate) fn places(block: &[u8; BLOCK], byte: u8) -> u32 {
+    let found = block.iter().rev().map(|other| u32::from(*other == byte));
+    found.fold(0, |places, found| places << 1 | found)
+}
+
+/// The bytes of the block that `indices` names, each below 16.
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+#[inline(always)]
+pub(crate) fn picked(block: &[u8; BLOCK], indices: u64) -> [u8; 8] {
+    use core::arch::wasm32::{u8x16_swizzle, u64x2_extract_lane, u64x2_splat};
+    u64x2_extract_lane::<0>(u8x16_swizzle(vector(block), u64x2_splat(indices))).to_le_bytes()
+}
+
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+pub(crate) fn picked(block: &[u8; BLOCK], indices: u64) -> [u8; 8] {
+    let byte = |index: u8| block.get(usize::from(index)).copied().unwrap_or_default();
+    indices.to_le_bytes().map(byte)
 }
 
 #[inline(never)]
@@ -414,9 +427,8 @@ pub(crate) fn padded(bytes: &[u8]) -> [u8; BLOCK] {
             _ => (0, 0),
         }
     };
-    let [a, b, c, d, e, f, g, h] = low.to_le_bytes();
-    let [i, j, k, l, m, n, o, p] = high.to_le_bytes();
-    [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p]
+    // Of sixteen bytes the compiler would make sixteen stores.
+    (u128::from(low) | u128::from(high) << 64).to_le_bytes()
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 // CASE=core: the encoders alone, natively, without server, socket or wasm: `cargo bench --bench core` (main.rs), whose lines of JSON are the
-// result rows. It is compiled with the release profile's opt-level "s", which is what the wasm has: with 3 the shapes were the same
-// (within 9 %, both ways), and only the scan of long texts was faster (4.7 instead of 3.4 GB/s in their best trials).
+// result rows. It is compiled with the release profile's opt-level, which is what the wasm has.
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";

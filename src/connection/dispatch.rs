@@ -123,6 +123,7 @@ impl State {
     /// The hot path: a row goes to the front operation without a detour.
     #[inline]
     fn data_row(&mut self, frame: Frame<'_>) -> Result<(), Failure> {
+        // Not `front_mut`, which stays a call: 3 % of a narrow row.
         let sink = match (self.phase, self.operations.get_mut(0)) {
             (Phase::Ready, Some(operation)) => operation.row_sink(),
             _ => None,

@@ -297,7 +297,7 @@ impl Short<'_> {
 }
 
 /// `put_short!(out, |short| …)` appends a value of at most 64 bytes, whatever it is. No function, because its closure could not
-/// say `inline(always)`: under opt-level "z" the call made a row of one int4 a tenth slower.
+/// say `inline(always)`: under opt-level "z" the call made rows of int4 arrays 15 % slower.
 macro_rules! put_short {
     ($out:expr, |$short:ident| $write:expr) => {
         if let Some(mut room) = $out.short() {

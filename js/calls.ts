@@ -11,8 +11,8 @@ import type { Call } from "./core/call.ts";
 import { Collector, decoderOf } from "./core/collect.ts";
 import type { Connection } from "./core/connection.ts";
 import { copyIn, copyOut, copyRows, leave, sendSource, type CopyProgress, type CopySource, type CopyTarget } from "./core/copy.ts";
-import { RowWriter, type CopyRow } from "./core/copy-rows.ts";
-import { Cursor } from "./core/cursor.ts";
+import { rowWriter, type CopyRow } from "./core/copy-rows.ts";
+import { newCursor, type Cursor } from "./core/cursor.ts";
 import { outputForm, uniqueNames, valueForm, type Form, type FormatOptions, type RowOptions, type ValueForm, type ValueOptions } from "./core/form.ts";
 import type { RowDecoder, RowMode } from "./core/objects.ts";
 import type { Operation, Sink, Truncation } from "./core/operation.ts";
@@ -215,7 +215,7 @@ export abstract class Calls extends Queue {
 
   async *#batches<Row>(query: Query, form: Form, rows: Collector<Row>, size: number, options: CallOptions): AsyncGenerator<Row[], void, undefined> {
     const opening = (call: Call<Cursor<Row>>, connection: Connection) => {
-      const cursor = new Cursor(call, connection, rows);
+      const cursor = newCursor(call, connection, rows);
       call.hand(cursor);
       return cursor.closed;
     };
@@ -320,7 +320,7 @@ export abstract class Calls extends Queue {
     return this.run(`copy ${into} (${list}) from stdin`, options, async (call: Call<ExecResult>, connection) => {
       const shape = await learnHere(call, connection, `select ${list} from ${into}`);
       if (!shape) return;
-      const writer = new RowWriter(shape.columns, columns, shape.types);
+      const writer = rowWriter(shape.columns, columns, shape.types);
       const ended = await copyIn(call, connection, `copy ${into} (${list}) from stdin (format ${writer.format})`, (target) => writer.send(target, rows, options.onProgress));
       if (ended) call.succeed({ command: ended.command, rowCount: ended.rowCount });
     });

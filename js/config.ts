@@ -8,7 +8,9 @@
 // password can end up in any part of it. What is named is an option's name, and what it must be.
 
 import type { Parser } from "./core/converters.ts";
+import type { Runtime } from "./core/runtime.ts";
 import { PgzError, UsageError } from "./errors.ts";
+import { LONGEST_TIMER } from "./limits.ts";
 import { isObserver, type Observer } from "./observer.ts";
 import type { Connector } from "./sockets/contract.ts";
 import { isText } from "./text.ts";
@@ -171,26 +173,9 @@ export function resolveConfig(input: ConnectInput, runtime: Defaults = {}, overr
   return config;
 }
 
-/** What a runtime's sockets can do; the sockets' own file says it of itself. */
-export interface RuntimeTls {
-  /** For the error text: `"Cloudflare Workers"`. */
-  readonly name: string;
-  readonly canSkipVerification: boolean;
-  readonly canUseCustomCa: boolean;
-  readonly canAlpn: boolean;
-  readonly canClientCertificate: boolean;
-}
-
-/** One way to open the connection. */
-export interface TlsAttempt {
-  readonly tls: "never" | "sslrequest" | "direct";
-  /** The server answers SSLRequest with `N`: go on in plain text on the same socket, or give up with `TLS_REFUSED`. */
-  readonly plainWhenRefused: boolean;
-}
-
 export interface TlsPlan {
-  /** In order; {@link deservesNextAttempt} says when the next one is due, on a new socket. */
-  readonly attempts: readonly TlsAttempt[];
+  /** Whether each asks for TLS; in order. {@link deservesNextAttempt} says when the next one is due, on a new socket. */
+  readonly attempts: readonly boolean[];
   /** `ca`: the chain; `full`: the chain and the name. */
   readonly verify: "none" | "ca" | "full";
 }
@@ -204,28 +189,24 @@ export interface TlsPlan {
  *
  * @throws UsageError `UNSUPPORTED_ON_RUNTIME`, before anything is sent
  */
-export function tlsPlan(config: Config, runtime: RuntimeTls): TlsPlan {
-  const { sslmode, ca, cert, servername, host } = config;
-  const plain: TlsAttempt = { tls: "never", plainWhenRefused: false };
-  if (sslmode === "disable") return { attempts: [plain], verify: "none" };
+export function tlsPlan(config: Config, { name, capabilities: can = {} }: Pick<Runtime, "name" | "capabilities">): TlsPlan {
+  const { sslmode, ca, cert, host, servername = host } = config;
+  if (sslmode === "disable") return { attempts: [false], verify: "none" };
 
-  const direct = config.sslnegotiation === "direct";
   const unsupported = {
-    ca: ca && !runtime.canUseCustomCa,
-    cert: cert && !runtime.canClientCertificate,
-    sslnegotiation: direct && !runtime.canAlpn,
+    ca: ca && !can.canUseCustomCa,
+    cert: cert && !can.canClientCertificate,
+    sslnegotiation: config.sslnegotiation === "direct" && !can.canAlpn,
     // Where certificates can be chosen, so can the name that they must have.
-    servername: (servername ?? host) !== host && !runtime.canUseCustomCa,
+    servername: servername !== host && !can.canUseCustomCa,
   };
   for (const [option, refused] of Object.entries(unsupported)) {
-    if (refused) throw new UsageError("UNSUPPORTED_ON_RUNTIME", `${runtime.name} cannot do what option "${option}" asks for.`);
+    if (refused) throw new UsageError("UNSUPPORTED_ON_RUNTIME", `${name} lacks what option "${option}" needs.`);
   }
 
-  const encrypted: TlsAttempt = { tls: direct ? "direct" : "sslrequest", plainWhenRefused: sslmode === "prefer" };
-  const attempts =
-    sslmode === "allow" ? [plain, encrypted] : sslmode === "prefer" && runtime.canSkipVerification ? [encrypted, plain] : [encrypted];
+  const attempts = sslmode === "allow" ? [false, true] : sslmode === "prefer" && can.canSkipVerification ? [true, false] : [true];
   // As libpq: whoever names certificates to trust gets the chain checked in the weak modes too.
-  const verify = sslmode === "verify-full" || !runtime.canSkipVerification ? "full" : sslmode === "verify-ca" || ca !== undefined ? "ca" : "none";
+  const verify = sslmode === "verify-full" || !can.canSkipVerification ? "full" : sslmode === "verify-ca" || ca ? "ca" : "none";
   return { attempts, verify };
 }
 
@@ -251,27 +232,22 @@ export function allowsEarlyQuery(config: Config, verify: TlsPlan["verify"], encr
 }
 
 /** The parameters of StartupMessage in order. `client_encoding` is fixed: the core knows UTF-8 only. */
-export function startupParameters(config: Config): [name: string, value: string][] {
+export function startupParameters(config: Config): (readonly [name: string, value: string])[] {
   const { user, database, applicationName, options, startup } = config;
-  const all: [string, string][] = [["user", user], ["database", database], ["application_name", applicationName], ["client_encoding", "UTF8"]];
-  if (options) all.push(["options", options]);
-  for (const [name, value] of startup) all.push([name, value]);
-  return all;
+  return [...Object.entries({ user, database, application_name: applicationName, client_encoding: "UTF8", ...(options && { options }) }), ...startup];
 }
 
 // -- reading ---------------------------------------------------------------------------------------------------------------
 
 function read(input: unknown, given: Map<string, unknown>): void {
-  if (typeof input === "string") return readUrl(input, given);
-  const unusable = "Pass a URL, options, or a binding with a connectionString";
-  if (typeof input !== "object" || input === null) throw invalidUrl(unusable);
-  const { connectionString, href } = input as { connectionString?: unknown; href?: unknown };
-  if (typeof connectionString === "string") readUrl(connectionString, given);
+  const { connectionString, href } = Object(input) as { connectionString?: unknown; href?: unknown };
   // Only plain objects are asked for options: a Hyperdrive binding's `connect` is not the option of that name.
-  const prototype: unknown = Object.getPrototypeOf(input);
-  if (prototype === null || Object.getPrototypeOf(prototype) === null) return readObject(input, given);
-  if (typeof href === "string") return readUrl(href, given);
-  if (typeof connectionString !== "string") throw invalidUrl(unusable);
+  const prototype: unknown = Object.getPrototypeOf(Object(input));
+  const isPlain = input && !(prototype && Object.getPrototypeOf(prototype));
+  const url = typeof input === "string" ? input : (connectionString ?? (isPlain ? undefined : href));
+  if (typeof url === "string") readUrl(url, given);
+  else if (!isPlain) throw invalidUrl("Pass a URL, options, or a binding with a connectionString");
+  if (isPlain) readObject(input, given);
 }
 
 function readObject(input: object, given: Map<string, unknown>): void {
@@ -285,8 +261,6 @@ function readObject(input: object, given: Map<string, unknown>): void {
 /** libpq's URL parameters. Each is the option of that name, in the case of JavaScript; `dbname` alone is called otherwise. */
 const parameters =
   "host port dbname user password application_name options sslmode sslnegotiation require_auth channel_binding connect_timeout max_protocol_version".split(" ");
-/** Those that name a file, and the options that take its text. */
-const files = new Map<string, keyof Options>([["sslrootcert", "ca"], ["sslcert", "cert"], ["sslkey", "key"]]);
 
 // user:password @ host or [IPv6] : port / database ? parameters. As in libpq the first @ before any / ends the user information;
 // a later @ means a password that is not percent-encoded, of which a part would be taken for a host or a parameter.
@@ -294,10 +268,10 @@ const URL_FORM = /^postgres(?:ql)?:\/\/(?:([^:@/]*)(?::([^@/]*))?@)?(\[[^[\]@/]*
 
 function readUrl(text: string, given: Map<string, unknown>): void {
   const [matched, user, password, host, port, database, query = ""] = URL_FORM.exec(text.trim()) ?? [];
-  if (matched === undefined) throw invalidUrl("It must look like postgres://user:password@host:port/database?sslmode=require");
+  if (matched === undefined) throw invalidUrl("Its form is postgres://user:password@host:port/database?sslmode=require");
   const set = (name: string, encoded = "") => {
     const value = decode(encoded);
-    if (value) given.set(name, name === "port" || name === "connectTimeout" ? wholeNumber(value) : value);
+    if (value) given.set(name, /^(port|connectTimeout)$/.test(name) && /^\d+$/.test(value) ? Number(value) : value);
   };
   set("user", user);
   if (password !== undefined) given.set("password", decode(password));
@@ -315,15 +289,11 @@ function readParameter(parameter: string, value: string, set: (name: string, val
   // Seconds in libpq.
   if (parameter === "connect_timeout") value += "000";
   if (parameters.includes(parameter)) return set(parameter === "dbname" ? "database" : parameter.replace(/_./g, (text) => text.charAt(1).toUpperCase()), value);
-  const file = files.get(parameter);
+  const [file, root] = /^ssl(?:(root)?cert|key)$/.exec(parameter) ?? [];
   if (!file) throw unknown(`URL parameter${named && /^[a-z_]{1,40}$/i.test(parameter) ? ` "${parameter}"` : ""}`, parameter, parameters);
   // libpq's word for the runtime's own certificates, and the default here.
-  if (file === "ca" && value === "system") return;
-  throw new UsageError("UNKNOWN_OPTION", `URL parameter "${parameter}" names a file: pass the PEM text as option "${file}".`);
-}
-
-function wholeNumber(text: string): number {
-  return /^\d+$/.test(text) ? Number(text) : Number.NaN;
+  if (root && value === "system") return;
+  throw new UsageError("UNKNOWN_OPTION", `URL parameter "${file}" names a file: pass its text as option "${root ? "ca" : file.slice(3)}".`);
 }
 
 function decode(text: string): string {
@@ -361,12 +331,13 @@ const flag = oneOf(true, false);
 /** Of something that is tried again. */
 export const attempts = rule("a boolean or the number of attempts", (value) => typeof value === "boolean" || (Number.isInteger(value) && (value as number) > 0));
 const count = whole(0, Number.MAX_SAFE_INTEGER);
-/** What a timer can hold: 24 days. */
-const LONGEST = 0x7fffffff;
-const milliseconds = whole(0, LONGEST);
+const milliseconds = whole(0, LONGEST_TIMER);
 const RESERVED = /^(user|database|options|application_name|client_encoding|replication|_pq_\..*)?$/i;
 
 type Fallback = (sofar: Config, runtime: Defaults) => unknown;
+
+/** One of these, by default the first. */
+const firstOf = (...values: (string | boolean)[]) => [oneOf(...values), values[0]!] as const;
 
 /** Per option what it must be, and its default: a value, one that follows from the options above it, or none. */
 const table: { readonly [K in keyof Options]-?: readonly [rule: Rule, fallback?: Fallback | string | number | boolean | object] } = {
@@ -381,7 +352,7 @@ const table: { readonly [K in keyof Options]-?: readonly [rule: Rule, fallback?:
   options: [anyText, ""],
   localLink: [flag, ({ host }) => host.endsWith(".hyperdrive.local")],
   sslmode: [oneOf("disable", "allow", "prefer", "require", "verify-ca", "verify-full"), ({ localLink }) => (localLink ? "disable" : "prefer")],
-  sslnegotiation: [oneOf("postgres", "direct"), "postgres"],
+  sslnegotiation: firstOf("postgres", "direct"),
   servername: [someText],
   ca: [pem],
   cert: [pem],
@@ -390,29 +361,29 @@ const table: { readonly [K in keyof Options]-?: readonly [rule: Rule, fallback?:
   allowCleartextPassword: [flag, false],
   channelBinding: [oneOf("disable", "prefer", "require"), "prefer"],
   scramMaxIterations: [whole(1, 100_000_000), 100_000],
-  connectTimeout: [whole(1, LONGEST), 10_000],
+  connectTimeout: [whole(1, LONGEST_TIMER), 10_000],
   timeout: [milliseconds, 0],
   maxRows: [count, 0],
   maxBytes: [count, 0],
   maxFieldBytes: [count, 0],
-  onLimit: [oneOf("error", "truncate"), "error"],
-  duplicates: [oneOf("keep", "rename", "error"), "keep"],
+  onLimit: firstOf("error", "truncate"),
+  duplicates: firstOf("keep", "rename", "error"),
   int8: [oneOf("string", "number", "bigint")],
   numeric: [oneOf("string", "number")],
-  dates: [oneOf("string", "date", "temporal"), "string"],
-  bytea: [oneOf("uint8array", "hex", "base64"), "uint8array"],
-  json: [oneOf("parse", "text"), "parse"],
+  dates: firstOf("string", "date", "temporal"),
+  bytea: firstOf("uint8array", "hex", "base64"),
+  json: firstOf("parse", "text"),
   types: [rule("an object of functions", (value) => typeof value === "object" && value && Object.values(value).every((parser) => typeof parser === "function"))],
   maxMessageBytes: [whole(1 << 10, 1 << 30), (_, { isWorkerd }) => (isWorkerd ? 1 << 26 : 1 << 30)],
   flushBytes: [whole(1, 1 << 30), 1 << 16],
   flushInterval: [milliseconds, 100],
   statementCacheSize: [whole(0, 65_535), 64],
-  prepare: [oneOf("auto", "named", "unnamed"), "auto"],
-  earlyQuery: [oneOf("auto", true, false), "auto"],
+  prepare: firstOf("auto", "named", "unnamed"),
+  earlyQuery: firstOf("auto", true, false),
   retryOnSerialization: [attempts, false],
   keepAlive: [milliseconds, 30_000],
   readBuffer: [whole(1 << 10, 1 << 24), 1 << 16],
-  maxProtocolVersion: [oneOf("3.0", "3.2"), "3.0"],
+  maxProtocolVersion: firstOf("3.0", "3.2"),
   connect: [rule("a function", (value) => typeof value === "function")],
   observer: [rule("an object whose on… methods are functions", isObserver)],
   slowQueryThreshold: [milliseconds, 0],
@@ -426,7 +397,8 @@ type CallOptionName =
   | "timeout" | "maxRows" | "maxBytes" | "maxFieldBytes" | "onLimit" | "duplicates" | "int8" | "numeric" | "dates" | "bytea" | "json" | "types" | "observer" | "slowQueryThreshold" | "signal";
 
 /** An option that a call may have too: its own value by the same rule, else the connection's. */
-export function callOption<Name extends CallOptionName>(config: Config, name: Name, given: Config[Name] | undefined): Config[Name] {
+export function callOption<Name extends CallOptionName>(config: Config, options: { readonly [Given in Name]?: Config[Given] | undefined }, name: Name): Config[Name] {
+  const given = options[name];
   // The connection's has been checked.
   return given === undefined || given === null ? config[name] : table[name][0](given, name);
 }
@@ -445,19 +417,18 @@ function checkTogether(config: Config, key: string | undefined): void {
 }
 
 /** The bits of `allowedMethods` from 1 on; what follows are libpq's words too, but nothing here speaks them. */
-const METHODS = ["none", "password", "md5", "scram-sha-256", "gss", "sspi", "oauth"];
+const METHODS = "none password md5 scram-sha-256 gss sspi oauth".split(" ");
 
 /** libpq's require_auth as bits; 0 when it is malformed or leaves nothing. */
 function requiredMethods(list = "!gss"): number {
-  const names = list.split(",").map((name) => name.trim());
-  const excluding = /^\s*!/.test(list);
+  const not = /^\s*!/.test(list) ? "!" : "";
   let bits = 0;
-  for (const name of names) {
-    const bit = METHODS.indexOf(excluding ? name.slice(1) : name);
-    if (bit < 0 || name.startsWith("!") !== excluding) return 0;
+  for (const word of list.split(",")) {
+    const bit = METHODS.findIndex((method) => not + method === word.trim());
+    if (bit < 0) return 0;
     bits |= 1 << bit;
   }
-  return 15 & (excluding ? ~bits : bits);
+  return 15 & (not ? ~bits : bits);
 }
 
 // -- errors ----------------------------------------------------------------------------------------------------------------
@@ -474,7 +445,7 @@ function invalidUrl(why: string): UsageError {
 function unknown(what: string, name: string, known: readonly string[]): UsageError {
   const letters = (text: string) => text.toLowerCase().replace(/[^a-z]/g, "");
   let beginning = letters(name.slice(0, 40));
-  const begins = (other: string) => letters(other).startsWith(beginning);
-  while (!known.some(begins)) beginning = beginning.slice(0, -1);
-  return new UsageError("UNKNOWN_OPTION", `Unknown ${what}. The nearest known name is "${known.find(begins)}".`);
+  let nearest;
+  while (!(nearest = known.find((other) => letters(other).startsWith(beginning)))) beginning = beginning.slice(0, -1);
+  return new UsageError("UNKNOWN_OPTION", `Unknown ${what}. The nearest known name is "${nearest}".`);
 }

@@ -30,7 +30,8 @@ export type Code =
   | "SCRAM_OUT_OF_ORDER" | "SCRAM_CLIENT_NONCE_TOO_SHORT" | "SCRAM_MANDATORY_EXTENSION"
   | "SCRAM_NONCE_MISMATCH" | "SCRAM_ITERATIONS_OUT_OF_RANGE" | "SCRAM_SERVER_SIGNATURE_MISMATCH" | "SCRAM_SERVER_ERROR";
 
-const MARK = Symbol("mark");
+/** By class; see {@link mark}. */
+const marks = new Map<unknown, symbol>();
 
 /** What a throwing place knows beyond code and sentence. */
 export interface Facts {
@@ -69,21 +70,18 @@ export class PgzError extends Error {
   readonly committed: boolean;
 
   constructor(code: Code | (string & {}), message: string, facts: Facts = {}) {
-    super(message, "cause" in facts ? { cause: facts.cause } : undefined);
+    super(message, facts); // of which the language takes the cause
     this.code = code;
     this.retryable = facts.retryable ?? false;
     this.committed = facts.committed ?? false;
   }
 
   static override [Symbol.hasInstance](value: unknown): boolean {
-    const symbol = Object.hasOwn(this, MARK) && this[MARK];
+    const symbol = marks.get(this);
     // A class that a user derived carries no mark of its own: the language's rule holds for it.
     if (!symbol) return super[Symbol.hasInstance](value);
     return typeof value === "object" && value !== null && symbol in value;
   }
-
-  /** @internal */
-  declare static readonly [MARK]: symbol | undefined;
 }
 
 /** The caller's own order or arguments: nothing was sent, the connection is as it was. */
@@ -162,10 +160,11 @@ export class ResponseTooLargeError extends PgzError {
   /** How many were seen when it was passed: larger than `value`, not the size of the whole result. */
   readonly observed: number;
   constructor(passed: { limit: LimitName; value: number; observed: number; committed?: boolean | undefined }) {
-    super("RESPONSE_TOO_LARGE", `The result passed the limit of ${passed.value} ${passed.limit === "fieldBytes" ? "bytes in one field" : passed.limit}.`, passed);
-    this.limit = passed.limit;
-    this.value = passed.value;
-    this.observed = passed.observed;
+    const { limit, value, observed } = passed;
+    super("RESPONSE_TOO_LARGE", `The result passed the limit of ${value} ${limit.replace("B", " b")}.`, passed);
+    this.limit = limit;
+    this.value = value;
+    this.observed = observed;
   }
 }
 
@@ -272,7 +271,6 @@ export function fromErrorResponse(fields: ErrorFields, startup = false, facts?: 
 /** Names a class where a minifier cannot, and makes `instanceof` know it across copies of the package. */
 function mark(constructor: { readonly prototype: PgzError }, name: string): void {
   const symbol = Symbol.for(`pgz-edge.${name}`);
-  Object.defineProperty(constructor, MARK, { value: symbol });
-  Object.defineProperty(constructor.prototype, "name", { value: name, configurable: true, writable: true });
-  Object.defineProperty(constructor.prototype, symbol, { value: true });
+  marks.set(constructor, symbol);
+  Object.defineProperties(constructor.prototype, { name: { value: name, configurable: true, writable: true }, [symbol]: { value: true } });
 }

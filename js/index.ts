@@ -1,4 +1,16 @@
 // What the package exports, and nothing else.
+export { sql } from "./sql.ts";
+export {
+  AbortError,
+  AuthenticationError,
+  ConnectionError,
+  PgzError,
+  PostgresError,
+  ProtocolError,
+  ResponseTooLargeError,
+  TimeoutError,
+  UsageError,
+} from "./errors.ts";
 export { Client, connect, createClient } from "./client.ts";
 export type { ClientStats } from "./client.ts";
 export type {
@@ -14,24 +26,12 @@ export type { CopyRow } from "./core/copy-rows.ts";
 export type { Format, FormatOptions, RowOptions } from "./core/form.ts";
 export type { Truncation } from "./core/operation.ts";
 export type { Rows } from "./core/rows.ts";
-export {
-  AbortError,
-  AuthenticationError,
-  ConnectionError,
-  PgzError,
-  PostgresError,
-  ProtocolError,
-  ResponseTooLargeError,
-  TimeoutError,
-  UsageError,
-} from "./errors.ts";
 export type { Code, ErrorFields, Stage } from "./errors.ts";
 export type { Listener, ListenOptions, Notification } from "./listen.ts";
 export type { ConnectEvent, Notice, Observer, ParameterChange, QueryEnd, QueryStart, Retry, SlowQuery } from "./observer.ts";
 export type { ConnectOptions, Connector, Socket, TlsOptions } from "./sockets/contract.ts";
 export type { CallOptions } from "./queue.ts";
 export type { Prepared } from "./prepared.ts";
-export { sql } from "./sql.ts";
 export type { Query, QueryInput, Sql } from "./sql.ts";
 export type { JsonText } from "./text.ts";
 export type { Isolation, Transaction, TransactionOptions } from "./transaction.ts";

@@ -10,6 +10,7 @@ import { openConnection } from "./core/startup.ts";
 import { plainly } from "./core/statement.ts";
 import { asyncDispose } from "./dispose.ts";
 import { AbortError, UsageError, type PgzError } from "./errors.ts";
+import { FIRST_PAUSE, HEARTBEAT, HEARTBEAT_DEADLINE, LARGEST_PROCESS_ID, LONGEST_PAUSE, MOST_NOTIFICATIONS } from "./limits.ts";
 import { connectionLost } from "./sockets/contract.ts";
 import { sql } from "./sql.ts";
 import { within } from "./within.ts";
@@ -31,22 +32,10 @@ export interface ListenOptions {
   readonly sessionPooling?: boolean | undefined;
 }
 
-/** Milliseconds between attempts: twice as many each time, up to here, and as much again at random. */
-const FIRST_PAUSE = 50, LONGEST_PAUSE = 5_000;
-/** Milliseconds between two signs of life that are asked for, and for an answer: a network that drops packets tells nothing. */
-const HEARTBEAT = 30_000, HEARTBEAT_DEADLINE = 10_000;
-/** Notifications that wait for the loop; behind them the socket is not read. */
-const MOST = 1_000;
-/** PostgreSQL on Linux has no larger process ids (src/connection/mod.rs). */
-const LARGEST_PROCESS_ID = 1 << 22;
-
 /** A channel that is listened to, for `for await`. Leaving the loop ends it, as `close` does. */
 export class Listener implements AsyncIterable<Notification> {
   /** The first LISTEN has come through. @internal */
   readonly ready: Promise<void>;
-  readonly #config: Config;
-  readonly #channel: string;
-  readonly #options: ListenOptions;
   readonly #over = new AbortController();
   #connection: Connection | undefined;
   #waiting: Notification[] = [];
@@ -57,19 +46,17 @@ export class Listener implements AsyncIterable<Notification> {
 
   /** @internal */
   constructor(config: Config, channel: string, options: ListenOptions) {
-    this.#config = config;
-    this.#channel = sql.identifier(channel).text;
-    this.#options = options;
-    const stop = onAbort(options.signal, () => this.#end(new AbortError(options.signal?.reason)));
-    const running = new Promise<void>((ready, failed) => {
-      runtime().background(this.#run(ready).then(stop, (error: PgzError) => {
-        stop();
+    const { signal } = options;
+    const { text } = sql.identifier(channel);
+    const stop = onAbort(signal, () => this.#end(new AbortError(signal?.reason)));
+    this.ready = new Promise((ready, failed) => {
+      const failure = (error: PgzError) => {
         this.#end(error);
         failed(error);
-      }));
+      };
+      runtime().background(this.#run(config, `LISTEN ${text}`, options, ready).catch(failure).then(stop));
     });
-    this.ready = running;
-    running.catch(() => {});
+    this.ready.catch(() => {});
   }
 
   /** Ends the listening and its connection. Never rejects. */
@@ -100,7 +87,7 @@ export class Listener implements AsyncIterable<Notification> {
   async #next(): Promise<IteratorResult<Notification, undefined>> {
     while (!this.#waiting.length && !this.#over.signal.aborted) await new Promise<void>((resolve) => (this.#wake = resolve));
     const value = this.#waiting.shift();
-    if (this.#waiting.length < MOST) this.#room?.();
+    if (this.#waiting.length < MOST_NOTIFICATIONS) this.#room?.();
     if (value) return { done: false, value };
     if (this.#error) throw this.#error;
     return { done: true, value: undefined };
@@ -115,54 +102,54 @@ export class Listener implements AsyncIterable<Notification> {
     if (error) void this.#connection?.close();
   }
 
-  async #run(ready: () => void): Promise<void> {
+  async #run(config: Config, text: string, options: ListenOptions, ready: () => void): Promise<void> {
     const { signal } = this.#over;
+    const aborted = new Promise<void>((resolve) => onAbort(signal, resolve));
     let pause = FIRST_PAUSE;
     let lost: PgzError | undefined;
     while (!signal.aborted) {
-      let connection: Connection;
-      try {
-        connection = await this.#listen();
-      } catch (error) {
+      const connection = await this.#listen(config, text, options).catch((error: unknown) => {
         // What is wrong at the first attempt is wrong with what was asked for.
         if (!lost || signal.aborted) throw error;
-        pause = await this.#rest(pause);
-        continue;
+      });
+      if (connection) {
+        const since = Date.now();
+        if (lost) options.onReconnect?.(lost);
+        else ready();
+        lost = await this.#ended(connection);
+        // One that dies as soon as it listens must not be made again and again without a pause.
+        if (Date.now() - since > LONGEST_PAUSE) pause = FIRST_PAUSE;
       }
-      const since = Date.now();
-      if (lost) this.#options.onReconnect?.(lost);
-      else ready();
-      lost = await this.#ended(connection);
-      // One that dies as soon as it listens must not be made again and again without a pause.
-      if (Date.now() - since > LONGEST_PAUSE) pause = FIRST_PAUSE;
-      pause = await this.#rest(pause);
+      await within(pause * (1 + Math.random()), aborted);
+      pause = Math.min(2 * pause, LONGEST_PAUSE);
     }
   }
 
-  async #listen(): Promise<Connection> {
+  async #listen(config: Config, text: string, { sessionPooling }: ListenOptions): Promise<Connection> {
+    const { signal } = this.#over;
     const giveUp = new AbortController();
-    const stop = onAbort(this.#over.signal, () => giveUp.abort(this.#over.signal.reason));
+    const stop = onAbort(signal, () => giveUp.abort(signal.reason));
+    let connection: Connection | undefined;
     try {
-      const connection = (this.#connection = await openConnection(this.#config, giveUp));
+      connection = this.#connection = await openConnection(config, giveUp);
       await connection.startup.done;
-      if (!this.#options.sessionPooling && (connection.processId ?? 0) > LARGEST_PROCESS_ID) {
-        void connection.close();
-        throw new UsageError("LISTEN_BEHIND_POOLER", "A pooler seems to stand between, and one that shares sessions loses notifications: connect to the server itself, or set option \"sessionPooling\".");
+      if (!sessionPooling && (connection.processId ?? 0) > LARGEST_PROCESS_ID) {
+        throw new UsageError("LISTEN_BEHIND_POOLER", 'A pooler seems to stand between, which may lose notifications: connect to the server itself, or set option "sessionPooling".');
       }
       connection.listener = {
         notify: ({ channel, payload, processId }) => {
           this.#waiting.push({ channel, payload, processId });
           this.#wake?.();
         },
-        full: () => (this.#waiting.length < MOST ? undefined : new Promise<void>((resolve) => (this.#room = resolve))),
+        full: () => (this.#waiting.length < MOST_NOTIFICATIONS ? undefined : new Promise<void>((resolve) => (this.#room = resolve))),
       };
-      const operation = connection.operate(plainly(`LISTEN ${this.#channel}`));
+      const operation = connection.operate(plainly(text));
       await operation.done;
-      if (operation.error) {
-        void connection.close();
-        throw operation.error;
-      }
+      if (operation.error) throw operation.error;
       return connection;
+    } catch (error) {
+      void connection?.close();
+      throw error;
     } finally {
       stop();
     }
@@ -171,7 +158,7 @@ export class Listener implements AsyncIterable<Notification> {
   /** Resolves with why the connection is over. */
   async #ended(connection: Connection): Promise<PgzError> {
     const beat = setInterval(() => {
-      if (this.#waiting.length >= MOST) return; // it is not read
+      if (this.#waiting.length >= MOST_NOTIFICATIONS) return; // it is not read
       const { done } = connection.operate(plainly(""));
       const late = setTimeout(() => connection.destroy(connectionLost("it did not answer")), HEARTBEAT_DEADLINE);
       void done.catch(() => {}).then(() => clearTimeout(late));
@@ -179,12 +166,5 @@ export class Listener implements AsyncIterable<Notification> {
     const error = connection.closed ?? (await new Promise<PgzError>((resolve) => (connection.onClosed = resolve)));
     clearInterval(beat);
     return error;
-  }
-
-  /** Waits; the next pause. */
-  async #rest(pause: number): Promise<number> {
-    const { signal } = this.#over;
-    if (!signal.aborted) await within(pause * (1 + Math.random()), new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true })));
-    return Math.min(2 * pause, LONGEST_PAUSE);
   }
 }

@@ -83,11 +83,9 @@ export interface Observer {
   onRetry?(event: Retry): void;
 }
 
-const methods = ["onConnect", "onQueryStart", "onQueryEnd", "onSlowQuery", "onNotice", "onParameterChange", "onRetry"] as const;
-
 /** Functions where functions are awaited; other members are the user's business. */
 export function isObserver(value: unknown): boolean {
-  return typeof value === "object" && value !== null && methods.every((name) => /undefined|function/.test(typeof (value as Observer)[name]));
+  return typeof value === "object" && value !== null && Object.entries(value).every(([name, member]) => !/^on[A-Z]/.test(name) || /undefined|function/.test(typeof member));
 }
 
 export function emit<Name extends keyof Observer>(observer: Observer | undefined, name: Name, event: Parameters<NonNullable<Observer[Name]>>[0]): void {

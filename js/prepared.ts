@@ -5,7 +5,7 @@ import type { ExecResult, QueryOptions, QueryResult, Description } from "./calls
 import { dispose } from "./dispose.ts";
 import { UsageError } from "./errors.ts";
 import type { CallOptions } from "./queue.ts";
-import type { Query } from "./sql.ts";
+import { defined, type Query } from "./sql.ts";
 
 interface Owner {
   query<Row>(query: Query, options?: QueryOptions): Promise<QueryResult<Row>>;
@@ -32,8 +32,7 @@ export class Prepared<Row = Record<string, unknown>> implements Description {
   /** The statement with these values, for any call: `db.stream(statement.bind(7))`, `db.batch(rows.map((row) => statement.bind(...row)))`. */
   bind(...values: unknown[]): Query {
     if (this.#closed) throw new UsageError("INVALID_QUERY", "The statement is closed: prepare it again.");
-    const undefinedAt = values.indexOf(undefined);
-    if (undefinedAt >= 0) throw new UsageError("INVALID_PARAMETER", `Value ${undefinedAt + 1} of the query is undefined: pass null for NULL.`);
+    values.forEach(defined);
     return { text: this.text, values };
   }
 

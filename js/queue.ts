@@ -85,10 +85,10 @@ export abstract class Queue {
   /** The same for calls of our own, which nothing refuses. */
   protected queue<T>(text: string, options: CallOptions & { closeWhenDone?: boolean | undefined; leaving?: AbortSignal }, body: (call: Call<T>, connection: Connection) => Promise<void>, stream = false): Promise<T> {
     const { config, counters } = this;
-    const signal = options.signal && callOption(config, "signal", options.signal);
-    const timeout = callOption(config, "timeout", options.timeout);
-    const observer = callOption(config, "observer", options.observer);
-    const observation = observer && new Observation(observer, text, callOption(config, "slowQueryThreshold", options.slowQueryThreshold));
+    const signal = options.signal && callOption(config, options, "signal");
+    const timeout = callOption(config, options, "timeout");
+    const observer = callOption(config, options, "observer");
+    const observation = observer && new Observation(observer, text, callOption(config, options, "slowQueryThreshold"));
     counters.queries++;
     counters.running++;
     const ended = (outcome: Outcome) => {

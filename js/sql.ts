@@ -3,7 +3,8 @@
 // Knows: SQL text only as far as a parameter's number and a quoted identifier. Must not know: types, connections, the wire.
 
 import { UsageError } from "./errors.ts";
-import { isText, JsonText } from "./text.ts";
+import { LONGEST_KEY, LONGEST_WAY, MOST_STEPS } from "./limits.ts";
+import { isText, JsonText, MUST } from "./text.ts";
 
 /** A statement: text with $1, $2, … and one value for each. */
 export interface Query {
@@ -71,7 +72,7 @@ export const sql: Sql = Object.assign((template: TemplateStringsArray, ...values
 
 function some<T>(list: readonly T[]): readonly T[] {
   if (Array.isArray(list) && list.length) return list;
-  throw new UsageError("INVALID_QUERY", "A list of values must be an array and cannot be empty: leave the statement out, or use = any() with an array.");
+  throw new UsageError("INVALID_QUERY", "A list of values must be an array, and not empty: leave the statement out, or use = any() with an array.");
 }
 
 function columnsOf(row: Readonly<Record<string, unknown>>, columns: readonly string[]): readonly string[] {
@@ -79,8 +80,8 @@ function columnsOf(row: Readonly<Record<string, unknown>>, columns: readonly str
 }
 
 /** Nothing that is inherited. */
-function ownValue(row: Readonly<Record<string, unknown>>, name: string): unknown {
-  if (Object.hasOwn(row, name) && row[name] !== undefined) return row[name];
+export function ownValue(row: Readonly<Record<string, unknown>>, name: string): unknown {
+  if (typeof row === "object" && row !== null && Object.hasOwn(row, name) && row[name] !== undefined) return row[name];
   throw new UsageError("INVALID_PARAMETER", `A row has no value for column "${name}": pass null for NULL.`);
 }
 
@@ -155,11 +156,6 @@ interface Node extends Map<unknown, Node> {
 }
 let compiled: Node = new Map();
 let kept = 0;
-/** Steps that are kept, some 200 bytes each; behind them all are dropped, since statements that are made anew each time would push out the others one by one. */
-const MOST_STEPS = 10_000;
-/** Steps of a statement that is kept, and characters of what is no template: a list of a thousand values seldom comes again. */
-const LONGEST_WAY = 64;
-const LONGEST_KEY = 1_000;
 const VALUE = Symbol("value");
 
 /**
@@ -197,7 +193,7 @@ function compile(parts: Parts): Query {
     }
   };
   walk(parts);
-  const text = node?.text ?? compileAnew(parts).text;
+  const text = node?.text ?? textOf(parts);
   if (node) node.text = text;
   if (kept > MOST_STEPS) {
     compiled = new Map();
@@ -212,9 +208,9 @@ function isList(value: unknown): value is readonly unknown[] {
 }
 
 /** Without what is kept. */
-function compileAnew(parts: Parts): Query {
-  const values: unknown[] = [];
+function textOf(parts: Parts): string {
   let text = "";
+  let parameters = 0;
   let behindParameter = false;
   const append = ({ strings, values: own }: Parts): void => {
     strings.forEach((piece, index) => {
@@ -226,12 +222,12 @@ function compileAnew(parts: Parts): Query {
       const nested = partsOf(value);
       if (nested) return append(nested);
       if (isList(value)) return value.forEach((item) => append(partsOf(item)!));
-      text += `$${values.push(value)}`;
+      text += `$${++parameters}`;
       behindParameter = true;
     });
   };
   append(parts);
-  return { text: checkedText(text), values };
+  return checkedText(text);
 }
 
 function partsOf(value: unknown): Parts | undefined {
@@ -242,14 +238,15 @@ function isTemplate(input: unknown): input is TemplateStringsArray {
   return Array.isArray(input) && Array.isArray((input as { raw?: unknown }).raw);
 }
 
-function defined(value: unknown, index: number): unknown {
+/** @throws UsageError `INVALID_PARAMETER` */
+export function defined(value: unknown, index: number): unknown {
   if (value !== undefined) return value;
   throw new UsageError("INVALID_PARAMETER", `Value ${index + 1} of the query is undefined: pass null for NULL.`);
 }
 
 function checkedText(text: string): string {
   if (isText(text)) return text;
-  throw new UsageError("INVALID_QUERY", "SQL must be text without NUL or half a surrogate pair.");
+  throw new UsageError("INVALID_QUERY", `SQL ${MUST}`);
 }
 
 function quoted(name: string): string {

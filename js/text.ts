@@ -7,6 +7,9 @@ export function isText(value: unknown): value is string {
   return typeof value === "string" && !/[\0\ud800-\udfff]/u.test(value);
 }
 
+/** The end of a sentence about what is not. */
+export const MUST = "must be text without NUL or half a surrogate pair.";
+
 /** JSON text that is to be taken as it is. Registered, so that one made by another copy of the package is known too. */
 const JSON_TEXT = Symbol.for("pgz-edge.json");
 

@@ -3,6 +3,7 @@
 // Knows when a transaction begins and ends, and what may be called meanwhile. Must not know how a call runs (calls.ts) or how the connection was made.
 //
 // BEGIN travels in front of the first statement, in its flight and before its Sync: where BEGIN fails the server skips the statement too.
+import { onAbort } from "./abort.ts";
 import { Calls } from "./calls.ts";
 import { attempts, callOption, oneOf, type Config } from "./config.ts";
 import { Call } from "./core/call.ts";
@@ -33,14 +34,15 @@ export interface TransactionOptions {
 }
 
 /** The statement that begins it, when all options are what they must be. */
-export function beginStatement(config: Config, { isolation, readOnly, deferrable, retry = false, timeout, signal }: TransactionOptions): string {
+export function beginStatement(config: Config, options: TransactionOptions): string {
+  const { isolation, readOnly, deferrable, retry = false } = options;
   attempts(retry, "retry");
-  callOption(config, "timeout", timeout);
-  callOption(config, "signal", signal);
+  callOption(config, options, "timeout");
+  callOption(config, options, "signal");
   const words = ["BEGIN"];
   const flag = oneOf(true, false);
   if (isolation !== undefined) words.push("ISOLATION LEVEL", oneOf("read uncommitted", "read committed", "repeatable read", "serializable")(isolation, "isolation").toUpperCase());
-  if (readOnly !== undefined) words.push(flag(readOnly, "readOnly") ? "READ ONLY" : "READ WRITE");
+  if (readOnly !== undefined) words.push("READ", flag(readOnly, "readOnly") ? "ONLY" : "WRITE");
   if (deferrable !== undefined) words.push(flag(deferrable, "deferrable") ? "DEFERRABLE" : "NOT DEFERRABLE");
   return words.join(" ");
 }
@@ -67,7 +69,7 @@ export function runTransaction<T>(work: (transaction: Transaction) => T | Promis
     await turn;
     if (call.finished) return;
     const connection = await connect();
-    if (connection.transactionStatus !== "I") throw new UsageError("TRANSACTION_OPEN", "The session is in a transaction that was begun in SQL: end it first, or begin all of them here.");
+    if (connection.transactionStatus !== "I") throw new UsageError("TRANSACTION_OPEN", "A transaction that was begun in SQL is open: end it first, or begin all of them here.");
     for (let attempt = 1; !call.finished; attempt++) {
       const transaction = new Transaction(config, counters, connection);
       // Also while the callback waits for something else.
@@ -104,7 +106,7 @@ export class Transaction extends Calls {
     super(config, counters);
     this.#connection = connection;
     const { signal } = this.#leaving;
-    this.#aborted = new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason as Error)));
+    this.#aborted = new Promise((_, reject) => onAbort(signal, () => reject(signal.reason as Error)));
     this.#aborted.catch(() => {});
   }
 
@@ -125,8 +127,8 @@ export class Transaction extends Calls {
     const savepoint = `pgz_${++this.#savepoints}`;
     const inner = new Transaction(this.config, this.counters, this.#connection);
     inner.#savepoints = this.#savepoints;
-    const stop = () => inner.abort(this.#leaving.signal.reason);
-    this.#leaving.signal.addEventListener("abort", stop);
+    const { signal } = this.#leaving;
+    const stop = onAbort(signal, () => inner.abort(signal.reason));
     try {
       await this.#statement(`SAVEPOINT ${savepoint}`);
       try {
@@ -136,11 +138,11 @@ export class Transaction extends Calls {
       } catch (error) {
         await inner.#quiet();
         // Behind a lost connection or an end from outside there is nothing to go back to; where it fails the transaction has, and COMMIT tells.
-        if (!this.#leaving.signal.aborted && !this.#connection.closed) await this.#statement(`ROLLBACK TO SAVEPOINT ${savepoint}; RELEASE SAVEPOINT ${savepoint}`).catch(() => {});
+        if (!signal.aborted && !this.#connection.closed) await this.#statement(`ROLLBACK TO SAVEPOINT ${savepoint}; RELEASE SAVEPOINT ${savepoint}`).catch(() => {});
         throw error;
       }
     } finally {
-      this.#leaving.signal.removeEventListener("abort", stop);
+      stop();
       this.#nested = false;
     }
   }
@@ -182,14 +184,11 @@ export class Transaction extends Calls {
   }
 
   async #commit(): Promise<void> {
-    const connection = this.#connection;
-    if (connection.closed) throw connectionLost("in a transaction, which the server rolls back", { cause: connection.closed });
-    const never = connection.begin !== undefined;
+    const connection = await this.connected();
+    const { begin, beginFailed } = connection;
     connection.begin = undefined;
-    if (never && !connection.beginFailed) return;
-    if (!never && connection.transactionStatus === "I") throw ended();
-    if (!never && (await this.#statement("COMMIT")) === "COMMIT") return;
-    throw new PgzError("TRANSACTION_ROLLED_BACK", "A statement of the transaction had failed, so COMMIT rolled it back: let its error leave the callback, or use a nested transaction for it.");
+    if (begin === undefined ? (await this.#statement("COMMIT")) === "COMMIT" : !beginFailed) return;
+    throw new PgzError("TRANSACTION_ROLLED_BACK", "A statement had failed, so COMMIT rolled all back: let its error leave the callback, or use a nested transaction for it.");
   }
 
   /** Never rejects. */

@@ -5,10 +5,11 @@
 // Must not know: messages, columns.
 
 import type { Block } from "./block.ts";
+import { bytesOf, isBytes, type Bytes } from "./bytes.ts";
 import { fromHex } from "./converters.ts";
 import { elements } from "./element-types.ts";
 import { BOOL, BPCHAR, BYTEA, DATE, FLOAT4, FLOAT8, INT2, INT4, INT8, JSON_, JSONB, NAME, NUMERIC, OID, TEXT, TIME, TIMESTAMP, TIMESTAMPTZ, UNKNOWN, UUID, VARCHAR } from "./oid.ts";
-import { bytesOf, DIMENSIONS, float4, integer, isBytes, isJson, outOfRange, textOf, wrong, type Where } from "./text-values.ts";
+import { DIMENSIONS, float4, integer, isJson, outOfRange, textOf, wrong, type Where } from "./text-values.ts";
 
 /**
  * Appends int32 length and the binary form of `value`, or -1 for `null`.
@@ -22,6 +23,11 @@ export function binaryWriter(type: number): BinaryWriter | undefined {
   const written = elements[type] ?? type;
   const write = written === type ? writeBinary : writeArray;
   return writers[written] && ((block, where, value) => (value === null ? block.null() : write(block, where, written, value)));
+}
+
+/** Whether any text is a value of the type, as it is. */
+export function takesText(type: number): boolean {
+  return writers[type] === utf8;
 }
 
 /** For a type and a value that is not NULL of which the caller knows that they have a binary form. */
@@ -63,7 +69,7 @@ const writers: Record<number, Write> = {
   },
 };
 
-function bytes(block: Block, value: ArrayBuffer | ArrayBufferView): void {
+function bytes(block: Block, value: Bytes): void {
   const at = block.value(value.byteLength);
   block.bytes.set(bytesOf(value), at);
 }

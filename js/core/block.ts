@@ -1,10 +1,10 @@
 // The bytes of values on their way to the server: a buffer that grows, and the form that Bind and CopyData share, an int32 length
 // (-1 for NULL) before each value. Knows nothing of types.
 import { UsageError } from "../errors.ts";
+import { encoder } from "./bytes.ts";
 
 /** PostgreSQL refuses longer messages than 0x3ffffffe; what Bind holds besides is far below 64 KiB. */
 const MAX = 0x3fffffff - 0x10000;
-const encoder = new TextEncoder();
 
 /** `length` may be set back, to drop what was written last, or all. */
 export class Block {

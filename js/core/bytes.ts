@@ -1,4 +1,16 @@
-// Bytes in one piece.
+// What bytes may come as, bytes in one piece, and text of bytes and as bytes.
+
+export type Bytes = ArrayBuffer | ArrayBufferView;
+
+export function isBytes(value: unknown): value is Bytes {
+  return ArrayBuffer.isView(value) || value instanceof ArrayBuffer;
+}
+
+export function bytesOf(value: Bytes): Uint8Array {
+  return ArrayBuffer.isView(value) ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength) : new Uint8Array(value);
+}
+
+export const encoder = new TextEncoder();
 
 export function joined(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const whole = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
@@ -8,4 +20,21 @@ export function joined(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
     at += piece.length;
   }
   return whole;
+}
+
+export function hex(bytes: Uint8Array): string {
+  let text = "";
+  for (const byte of bytes) text += (byte < 16 ? "0" : "") + byte.toString(16);
+  return text;
+}
+
+export function base64(bytes: Uint8Array): string {
+  let text = "";
+  for (const byte of bytes) text += String.fromCharCode(byte);
+  return btoa(text);
+}
+
+/** A byte from each character, as `atob` gives them. */
+export function characters(text: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(text, (character) => character.charCodeAt(0));
 }

@@ -2,7 +2,10 @@
 // server's catalog is asked on first need, never at connect; the answer is kept per server in this isolate and told to a core once.
 //
 // Knows pg_type and the numbers of the core's `define_types`. Must not know values. What it does not find stays the server's text.
+import { MOST_CATALOGS, MOST_TYPES } from "../limits.ts";
 import type { Column, CoreConnection } from "./boundary.ts";
+import { encoder } from "./bytes.ts";
+import { FIRST_OF_A_DATABASE, RECORD, RECORD_ARRAY, TEXT } from "./oid.ts";
 
 /** One type. `code` and `of` are the core's (src/types/catalog.rs). */
 export interface Definition {
@@ -17,26 +20,15 @@ export interface Definition {
 /** Per type: its OID, how it is made (pg_type.typtype, `A` for an array, the extension of a base type), its name, what it is made of, attribute names. */
 type Row = [oid: number, how: string | null, name: string, parts: number[], names: string[]];
 
-/** OIDs below are the same in every database, and the core knows those that can be read. */
-const FIRST_OF_A_DATABASE = 10_000;
-const RECORD = 2249;
-const RECORD_ARRAY = 2287;
-const SERVERS = 100;
-/** Types that are asked for at once. Also what keeps the planner's estimate below the cost from which it compiles the query (jit_above_cost). */
-const MOST = 2_000;
 
 /** The core's decoder for a type of an extension: its own, or that of a built-in type with the same layout. */
 const EXTENSIONS: Readonly<Record<string, number>> = {
   "citext.citext": 25, "hstore.hstore": 1, "vector.vector": 2, "ltree.ltree": 4072, "ltree.lquery": 4072, "ltree.ltxtquery": 4072,
 };
-const TEXT = 25;
-
+/** How a type is made, by the core's code for it: domain, array, range, multirange, composite. */
+const CODES: readonly (string | null)[] = ["d", "A", "r", "m", "c"];
 /** Written and read as another type. */
 export const SAME = 0;
-const ARRAY = 1;
-const RANGE = 2;
-const MULTIRANGE = 3;
-const COMPOSITE = 4;
 
 /** What one server's catalog has said so far. */
 export class Catalog {
@@ -115,12 +107,11 @@ const catalogs = new Map<string, Catalog>();
 
 /** The catalog of a server, by `serverKey`. */
 export function catalogOf(server: string): Catalog {
-  const known = catalogs.get(server);
-  if (known) return known;
-  const [oldest] = catalogs.keys();
-  if (catalogs.size >= SERVERS && oldest !== undefined) catalogs.delete(oldest);
-  const catalog = new Catalog();
-  catalogs.set(server, catalog);
+  let catalog = catalogs.get(server);
+  if (!catalog) {
+    if (catalogs.size >= MOST_CATALOGS) catalogs.clear();
+    catalogs.set(server, (catalog = new Catalog()));
+  }
   return catalog;
 }
 
@@ -137,7 +128,7 @@ export function define(handle: CoreConnection, told: Map<number, Definition>, de
     definition.names.forEach((name, index) => {
       const start = length;
       names += name;
-      length += new TextEncoder().encode(name).length;
+      length += encoder.encode(name).length;
       attributes.push(definition.parts[index]!, start, length);
     });
   }
@@ -155,56 +146,36 @@ function isRecord({ typeOid }: Column): boolean {
 }
 
 function definition([oid, how, name, parts, names]: Row): Definition | undefined {
-  const [first = 0] = parts;
-  const one = (code: number, of: number) => ({ oid, code, of, parts, names: code === COMPOSITE ? names : [] });
-  switch (how) {
-    case "c":
-      return one(COMPOSITE, parts.length);
-    case "e":
-      return one(SAME, TEXT);
-    case "d":
-      return one(SAME, first);
-    case "A":
-      return one(ARRAY, first);
-    case "r":
-      return one(RANGE, first);
-    case "m":
-      return one(MULTIRANGE, first);
-    default: {
-      const decoder = EXTENSIONS[`${how}.${name}`];
-      return decoder === undefined ? undefined : one(SAME, decoder);
-    }
-  }
+  const code = CODES.indexOf(how);
+  const of = how === "c" ? parts.length : code >= 0 ? parts[0] : how === "e" ? TEXT : EXTENSIONS[`${how}.${name}`];
+  return of === undefined ? undefined : { oid, code: Math.max(code, SAME), of, parts, names };
 }
 
 /**
  * These types and all that they are made of, as one row of JSON. With `all` also whatever an anonymous record may hold, except the rows of
- * tables. Up to PostgreSQL 13 pg_range has no multiranges, hence the detour by JSON.
+ * tables. Up to PostgreSQL 13 pg_range has no multiranges, hence the detour by JSON. 1247 is pg_type itself.
  */
 function sql(oids: readonly number[], all: boolean): string {
   const everything = all
-    ? `union (select unnest(array[t.oid, t.typarray]) from pg_catalog.pg_type t left join pg_catalog.pg_class c on c.oid = t.typrelid
-       where t.oid >= ${FIRST_OF_A_DATABASE} and t.typelem = 0 and coalesce(c.relkind = 'c', true) limit ${MOST})`
+    ? `union (select unnest(array[oid, typarray]) from pg_catalog.pg_type where oid >= ${FIRST_OF_A_DATABASE} and typelem = 0
+       and typrelid not in (select oid from pg_catalog.pg_class where relkind <> 'c') limit ${MOST_TYPES})`
     : "";
-  const attributes = (what: string) => `array(select ${what} from pg_catalog.pg_attribute where attrelid = t.typrelid and attnum > 0 and not attisdropped order by attnum)`;
-  const parts = `case t.typtype
-    when 'd' then array[t.typbasetype]
+  const attributes = (what: string) => `array(select ${what} from pg_catalog.pg_attribute where attrelid = typrelid and attnum > 0 and not attisdropped order by attnum)`;
+  const parts = `case typtype
+    when 'd' then array[typbasetype]
     when 'r' then (select array[rngsubtype] from ranges where rngtypid = t.oid)
-    when 'm' then (select array[rngtypid] from ranges where rngmultitypid = t.oid)
+    when 'm' then (select array[rngtypid] from ranges where multirange = t.oid)
     when 'c' then ${attributes("atttypid")}
-    else array[t.typelem] end`;
+    else array[typelem] end`;
   return `with recursive ranges as (
-    select rngtypid, rngsubtype, (pg_catalog.to_json(r)->>'rngmultitypid')::pg_catalog.oid as rngmultitypid from pg_catalog.pg_range r
-  ), needed as (
-    select unnest(array[${oids.join()}]::pg_catalog.oid[]) as oid ${everything}
+    select rngtypid, rngsubtype, (pg_catalog.to_json(r)->>'rngmultitypid')::pg_catalog.oid as multirange from pg_catalog.pg_range r
   ), reached(oid) as (
-    select oid from needed union
-    select part.oid from reached join pg_catalog.pg_type t using (oid) cross join lateral unnest(${parts}) as part(oid) where part.oid >= ${FIRST_OF_A_DATABASE}
+    select unnest(array[${oids.join()}]::pg_catalog.oid[]) ${everything} union
+    select part from reached join pg_catalog.pg_type t using (oid) cross join lateral unnest(${parts}) as part where part >= ${FIRST_OF_A_DATABASE}
   )
   select pg_catalog.json_agg(pg_catalog.json_build_array(t.oid::bigint,
-    case when t.typcategory = 'A' and t.typelem <> 0 and t.typlen = -1 then 'A' when t.typtype <> 'b' then t.typtype::text else (
-      select e.extname from pg_catalog.pg_depend d join pg_catalog.pg_extension e on e.oid = d.refobjid and d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass
-      where d.classid = 'pg_catalog.pg_type'::pg_catalog.regclass and d.objid = t.oid and d.deptype = 'e' limit 1) end,
-    t.typname, (${parts})::bigint[], ${attributes("attname")}))
-  from (select oid from reached limit ${MOST}) as first join pg_catalog.pg_type t using (oid)`;
+    case when typcategory = 'A' and typelem <> 0 and typlen = -1 then 'A' when typtype <> 'b' then typtype::text else (
+      select extname from pg_catalog.pg_depend join pg_catalog.pg_extension e on e.oid = refobjid where classid = 1247 and objid = t.oid and deptype = 'e') end,
+    typname, (${parts})::bigint[], ${attributes("attname")}))
+  from (select oid from reached limit ${MOST_TYPES}) as first join pg_catalog.pg_type t using (oid)`;
 }

@@ -2,7 +2,9 @@
 //
 // Knows types by OID and the text forms that the core writes for them. Must not know batches, rows or connections.
 import type { Column } from "./boundary.ts";
+import { base64 } from "./bytes.ts";
 import { elements } from "./element-types.ts";
+import { times } from "./text-values.ts";
 
 /**
  * Gets a value that is not NULL in its plain form: number, boolean or text as JSON output has it, int8 and numeric as the policy says,
@@ -21,8 +23,9 @@ export interface Parsers {
 
 /** How values become JavaScript's. */
 export interface ValuePolicy {
-  readonly int8: "string" | "number" | "bigint";
-  readonly numeric: "string" | "number";
+  /** `undefined`: text, as of `numeric`. */
+  readonly int8: "string" | "number" | "bigint" | undefined;
+  readonly numeric: "string" | "number" | undefined;
   readonly dates: "string" | "date" | "temporal";
   readonly bytea: "uint8array" | "hex" | "base64";
   readonly parsers: Parsers | undefined;
@@ -50,7 +53,7 @@ function ofElement(typeOid: number, { int8, numeric, dates, bytea }: ValuePolicy
     case 20:
       return int8 === "bigint" ? BigInt : undefined;
     case 17:
-      return bytea === "hex" ? undefined : bytea === "base64" ? base64Of : fromHex;
+      return bytea === "hex" ? undefined : bytea === "base64" ? (text: string) => base64(fromHex(text)) : fromHex;
     case 1082:
     case 1114:
     case 1184:
@@ -83,12 +86,6 @@ function digit(code: number): number {
   return code < 58 ? code - 48 : (code & 15) + 9;
 }
 
-function base64Of(text: string): string {
-  let binary = "";
-  for (const byte of fromHex(text)) binary += String.fromCharCode(byte);
-  return btoa(binary);
-}
-
 // -- dates and times ---------------------------------------------------------------------------------------------------------
 
 interface TemporalType {
@@ -111,7 +108,9 @@ function dateOf(typeOid: number): Convert {
 }
 
 function temporalOf(typeOid: number): Convert {
-  const type = temporal()![{ 1082: "PlainDate", 1083: "PlainTime", 1114: "PlainDateTime", 1184: "Instant" }[typeOid]!]!;
+  // The first that a parameter of the type takes.
+  const [, name = ""] = /Temporal\.(\w+)/.exec(times[typeOid]!)!;
+  const type = temporal()![name]!;
   return (text: string) => {
     try {
       return type.from(isoOf(text));

@@ -12,105 +12,93 @@ import type { Form } from "./form.ts";
 import type { Operation } from "./operation.ts";
 import { execute, plainly } from "./statement.ts";
 
-export class Cursor<Row> {
+export interface Cursor<Row> {
   /** There may be more rows. */
-  more = true;
+  more: boolean;
   /** Settles when the connection is free again. Never rejects. */
   readonly closed: Promise<void>;
-  readonly #call: Call<Cursor<Row>>;
-  readonly #connection: Connection;
-  readonly #rows: Collector<Row>;
-  /** The transaction is the cursor's own. */
-  readonly #own: boolean;
-  #commit: Operation | undefined;
-  #closing: Promise<void> | undefined;
-  /** Rejects when the call ends from our side or the connection is gone, also between two flights. Always handled. */
-  readonly #failed: Promise<never>;
-  #release!: () => void;
-  /** Who was told of the connection's end before: a transaction around it. */
-  readonly #restore: () => void;
-
-  constructor(call: Call<Cursor<Row>>, connection: Connection, rows: Collector<Row>) {
-    this.#call = call;
-    this.#connection = connection;
-    this.#rows = rows;
-    this.#own = connection.transactionStatus === "I" && connection.begin === undefined;
-    this.closed = new Promise((resolve) => (this.#release = resolve));
-    this.#failed = new Promise((_, reject) => {
-      call.onFailure = (error) => {
-        reject(error);
-        void this.close();
-      };
-    });
-    this.#failed.catch(() => {});
-    const before = connection.onClosed;
-    this.#restore = () => void (connection.onClosed = before);
-    connection.onClosed = (error) => {
-      before?.(error);
-      call.fail(error);
-    };
-  }
-
   /** The first batch, of `fetch` rows as all further ones. */
-  start(query: Query, { form, limits: [rows = 0, bytes = 0, fieldBytes = 0], policy }: Form, fetch: number): Promise<Row[]> {
-    if (this.#own) this.#connection.begin = "BEGIN";
-    return this.#batch(() => execute(this.#call, this.#connection, query, { form, limits: limitsOf(rows, bytes, fieldBytes, 0, fetch), policy }, () => this.#rows.sink));
-  }
-
-  next(): Promise<Row[]> {
-    return this.#batch(async () => {
-      const operation = this.#call.operate(this.#connection, (handle) => handle.fetch(), this.#rows.sink);
-      await operation.done;
-      if (operation.error) throw operation.error;
-      return operation;
-    });
-  }
-
+  start(query: Query, form: Form, fetch: number): Promise<Row[]>;
+  next(): Promise<Row[]>;
   /** Nobody wants more: closes the portal, or rolls the own transaction back with it. May be called again. */
-  close(): Promise<void> {
-    return (this.#closing ??= this.#close());
-  }
+  close(): Promise<void>;
+}
 
-  async #batch(run: () => Promise<Operation | undefined>): Promise<Row[]> {
-    if (this.#call.finished) return this.#failed;
+export function newCursor<Row>(call: Call<Cursor<Row>>, connection: Connection, rows: Collector<Row>): Cursor<Row> {
+  /** The transaction is the cursor's own. */
+  const own = connection.transactionStatus === "I" && connection.begin === undefined;
+  let commit: Operation | undefined;
+  let closing: Promise<void> | undefined;
+  let release!: () => void;
+  /** Rejects when the call ends from our side or the connection is gone, also between two flights. Always handled. */
+  const failed = new Promise<never>((_, reject) => {
+    call.onFailure = (error) => {
+      reject(error);
+      void cursor.close();
+    };
+  });
+  failed.catch(() => {});
+  /** Who was told of the connection's end before: a transaction around it. */
+  const before = connection.onClosed;
+  connection.onClosed = (error) => {
+    before?.(error);
+    call.fail(error);
+  };
+  const simple = (text: string) => connection.operate(plainly(text));
+
+  async function batch(run: () => Promise<Operation | undefined>): Promise<Row[]> {
+    if (call.finished) return failed;
     const work = (async () => {
       const operation = await run();
       if (!operation) return [];
-      const rows = this.#rows.take();
-      this.more = operation.suspended;
-      if (this.more) operation.rowCount = rows.length;
-      else if (this.#own) {
-        this.#commit = this.#simple("COMMIT");
-        await this.#commit.done;
-        if (this.#commit.error) throw this.#commit.error;
+      const taken = rows.take();
+      cursor.more = operation.suspended;
+      if (cursor.more) operation.rowCount = taken.length;
+      else if (own) {
+        commit = simple("COMMIT");
+        await commit.done;
+        if (commit.error) throw commit.error;
       }
-      return rows;
+      return taken;
     })();
-    work.catch((error: unknown) => this.#call.fail(error));
-    return Promise.race([work, this.#failed]);
+    work.catch((error: unknown) => call.fail(error));
+    return Promise.race([work, failed]);
   }
 
-  async #close(): Promise<void> {
-    const connection = this.#connection;
-    const { operation } = this.#call;
+  async function close(): Promise<void> {
+    const { operation } = call;
     await operation?.done.catch(() => {});
     await operation?.cleanup;
-    if (this.#commit) connection.abandon(this.#commit);
-    await this.#commit?.cleanup;
+    if (commit) connection.abandon(commit);
+    await commit?.cleanup;
     const { transactionStatus } = connection;
     let ending: Operation | undefined;
-    if (this.#own && transactionStatus !== "I") ending = this.#simple("ROLLBACK");
+    if (own && transactionStatus !== "I") ending = simple("ROLLBACK");
     else if (operation?.suspended && transactionStatus === "T") ending = connection.operate((handle) => handle.close_portal());
     // Within the bound that holds behind an abort too.
     if (ending) connection.abandon(ending, false);
     await ending?.cleanup;
-    this.#restore();
-    if (this.#own) connection.begin = undefined;
-    this.#call.succeed(this);
-    this.#release();
+    connection.onClosed = before;
+    if (own) connection.begin = undefined;
+    call.succeed(cursor);
+    release();
   }
 
-  #simple(text: string): Operation {
-    return this.#connection.operate(plainly(text));
-  }
+  const cursor: Cursor<Row> = {
+    more: true,
+    closed: new Promise((resolve) => (release = resolve)),
+    start(query, form, fetch) {
+      if (own) connection.begin = "BEGIN";
+      const [rowLimit = 0, bytes = 0, fieldBytes = 0] = form.limits;
+      return batch(() => execute(call, connection, query, { ...form, limits: limitsOf(rowLimit, bytes, fieldBytes, 0, fetch) }, () => rows.sink));
+    },
+    next: () => batch(async () => {
+      const operation = call.operate(connection, (handle) => handle.fetch(), rows.sink);
+      await operation.done;
+      if (operation.error) throw operation.error;
+      return operation;
+    }),
+    close: () => (closing ??= close()),
+  };
+  return cursor;
 }

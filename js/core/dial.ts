@@ -2,16 +2,17 @@
 //
 // Knows the socket contract and SSLRequest (through the core). Must not know authentication or queries.
 import { onAbort } from "../abort.ts";
-import type { Config, TlsAttempt, TlsPlan } from "../config.ts";
+import type { Config, TlsPlan } from "../config.ts";
 import { ConnectionError, fromFailure } from "../errors.ts";
-import { connectionLost, type Connector, type Socket, type TlsOptions } from "../sockets/contract.ts";
+import { connectionLost, type Socket, type TlsOptions } from "../sockets/contract.ts";
 import type { Core } from "./boundary.ts";
 import { runtime } from "./runtime.ts";
 
 /** How a server is reached. */
 export interface Target {
   readonly config: Config;
-  readonly attempt: TlsAttempt;
+  /** One of the plan's attempts. */
+  readonly encrypt: boolean;
   readonly verify: TlsPlan["verify"];
   /** Instead of `config.host`: where the first socket of the session went. */
   readonly address?: string | undefined;
@@ -24,22 +25,18 @@ export interface Link extends Target {
 
 /** Connects, and asks for TLS when the attempt says so. Rejects with `signal.reason` when that aborts first, and leaves no socket behind. */
 export async function dial(target: Target, core: Core, signal: AbortSignal): Promise<Link> {
-  const { config, attempt, verify, address } = target;
-  const { host, port, readBuffer, keepAlive } = config;
-  const servername = config.servername ?? host;
-  const connect: Connector = config.connect ?? runtime().connect;
-  const direct = attempt.tls === "direct";
-  const tls: TlsOptions | null =
-    attempt.tls === "never" ? null : { negotiation: direct ? "direct" : "request", verify, servername, ca: config.ca, cert: config.cert, key: config.key() };
+  const { config, encrypt, verify, address } = target;
+  const { host, port, readBuffer, keepAlive, sslmode, servername = host, ca, cert, connect = runtime().connect } = config;
+  const direct = config.sslnegotiation === "direct";
+  const tls: TlsOptions | null = encrypt ? { negotiation: direct ? "direct" : "request", verify, servername, ca, cert, key: config.key() } : null;
   let socket = await unlessAborted(connect({ host: address ?? host, port, tls, readBuffer, keepAlive, signal }), signal, close);
   try {
-    let encrypted = direct;
-    if (attempt.tls === "sslrequest") {
+    let encrypted = encrypt;
+    if (encrypt && !direct) {
       encrypted = await unlessAborted(acceptsTls(socket, core), signal);
       if (encrypted) socket = await unlessAborted(socket.startTls(servername), signal, close);
-      else if (!attempt.plainWhenRefused) {
-        throw new ConnectionError("TLS_REFUSED", `The server does not offer TLS, which sslmode=${config.sslmode} needs.`, { stage: "tls", retryable: true });
-      }
+      // Else on in plain text on the same socket.
+      else if (sslmode !== "prefer") throw new ConnectionError("TLS_REFUSED", `The server does not offer TLS, which sslmode=${sslmode} needs.`, { stage: "tls", retryable: true });
     }
     return { ...target, address: address ?? socket.address, socket, encrypted };
   } catch (error) {

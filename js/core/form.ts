@@ -91,7 +91,7 @@ export function outputForm(config: Config, options: FormatOptions): Form {
   oneOf("pgz", "standard")(toon, "toon");
   const form = withOptions(config, options, code | (header ? CSV_HEADER : 0), "number", contentType);
   if (form.limits[3] && /toon|csv/.test(format)) {
-    throw new UsageError("INVALID_OPTION", `Option "onLimit" cannot be "truncate" for ${format}, which has no place for a mark: use "error", or another format.`);
+    throw new UsageError("INVALID_OPTION", `Option "onLimit" cannot be "truncate" for ${format}: use "error", or another format.`);
   }
   return format === "toon" && toon === "standard" ? { ...form, contentType: "text/toon; charset=utf-8", standardToon: true } : form;
 }
@@ -116,26 +116,26 @@ export function valueForm(config: Config, options: ValueOptions): ValueForm {
 const usual = new WeakMap<Config, ValueForm>();
 
 function newValueForm(config: Config, options: ValueOptions): ValueForm {
-  const dates = callOption(config, "dates", options.dates);
+  const dates = callOption(config, options, "dates");
   if (dates === "temporal" && !temporal()) throw new UsageError("UNSUPPORTED_ON_RUNTIME", `${runtime().name} has no Temporal: option "dates" can be "string" or "date".`);
-  const form = withOptions(config, options, ROWS_COLUMNS | (callOption(config, "json", options.json) === "text" ? JSON_AS_STRING : 0), "string", "");
-  const types = callOption(config, "types", options.types);
+  const form = withOptions(config, options, ROWS_COLUMNS | (callOption(config, options, "json") === "text" ? JSON_AS_STRING : 0), "string", "");
+  const types = callOption(config, options, "types");
   // Not by a spread: property names that are numbers would come first, and lose to names of the client's.
   const parsers = types && { byName: new Map([...Object.entries(config.types ?? {}), ...Object.entries(types)]), byOid: new Map() };
-  return { ...form, policy: { int8: options.int8 ?? config.int8 ?? "string", numeric: options.numeric ?? config.numeric ?? "string", dates, bytea: callOption(config, "bytea", options.bytea), parsers } };
+  return { ...form, policy: { int8: options.int8 ?? config.int8, numeric: options.numeric ?? config.numeric, dates, bytea: callOption(config, options, "bytea"), parsers } };
 }
 
 function withOptions(config: Config, options: RowOptions, code: number, digits: "string" | "number", contentType: string): Form {
-  const duplicates = callOption(config, "duplicates", options.duplicates);
-  const limit = (name: "maxRows" | "maxBytes" | "maxFieldBytes") => callOption(config, name, options[name]);
+  const duplicates = callOption(config, options, "duplicates");
+  const limit = (name: "maxRows" | "maxBytes" | "maxFieldBytes") => callOption(config, options, name);
   const isText = (name: "int8" | "numeric") => {
-    const policy = callOption(config, name, options[name]) ?? digits;
+    const policy = callOption(config, options, name) ?? digits;
     // A bigint is made from text; in JSON it is its digits.
     return (policy === "bigint" ? digits : policy) === "string";
   };
   return {
     form: code | (isText("int8") ? INT8_AS_STRING : 0) | (isText("numeric") ? NUMERIC_AS_STRING : 0) | (duplicates === "rename" ? RENAME_DUPLICATES : 0),
-    limits: limitsOf(limit("maxRows"), limit("maxBytes"), limit("maxFieldBytes"), Number(callOption(config, "onLimit", options.onLimit) === "truncate")),
+    limits: limitsOf(limit("maxRows"), limit("maxBytes"), limit("maxFieldBytes"), Number(callOption(config, options, "onLimit") === "truncate")),
     contentType,
     unique: duplicates === "error",
   };
@@ -145,7 +145,7 @@ function withOptions(config: Config, options: RowOptions, code: number, digits: 
 export function checkNames(columns: readonly { readonly name: string }[]): void {
   const seen = new Set<string>();
   for (const { name } of columns) {
-    if (seen.has(name)) throw new UsageError("DUPLICATE_COLUMN", `Two columns are called "${name}": give one another name with AS, or set option "duplicates".`);
+    if (seen.has(name)) throw new UsageError("DUPLICATE_COLUMN", `Two columns are called "${name}": rename one with AS, or set option "duplicates".`);
     seen.add(name);
   }
 }

@@ -4,6 +4,7 @@
 // Knows how values cross, and no call by name. A view is made anew when wasm memory has grown, which moves it. Must not know traps or
 // who owns an object.
 import type { CoreConnection } from "./boundary.ts";
+import { encoder } from "./bytes.ts";
 
 /** What crosses into a call. Texts and arrays go as a pointer and a length into memory that the callee frees. */
 type Argument = number | boolean | string | Uint8Array | Uint32Array | Float64Array | undefined;
@@ -21,7 +22,6 @@ interface Exports {
 
 const PREFIX = "coreconnection_";
 const SMALL = 1024;
-const encoder = new TextEncoder();
 
 export class Glue {
   readonly memory: WebAssembly.Memory;

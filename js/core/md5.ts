@@ -2,24 +2,22 @@
 //
 // Knows one formula (manual, "Protocol Flow"). Whether MD5 is allowed at all was decided before: the core asks only then.
 import { AuthenticationError } from "../errors.ts";
+import { encoder, hex } from "./bytes.ts";
 import { runtime } from "./runtime.ts";
-
-const utf8 = new TextEncoder();
 
 /** `"md5" + hex(md5(hex(md5(password + user)) + salt))`; `salt` is the four bytes as one big-endian number. */
 export async function md5Password(user: string, password: string, salt: number): Promise<Uint8Array> {
   const salted = new Uint8Array(36);
-  salted.set(utf8.encode(await hex(utf8.encode(password + user))));
+  salted.set(encoder.encode(await digest(encoder.encode(password + user))));
   new DataView(salted.buffer).setUint32(32, salt);
-  return utf8.encode(`md5${await hex(salted)}`);
+  return encoder.encode(`md5${await digest(salted)}`);
 }
 
-async function hex(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
+async function digest(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
   try {
-    const hash = await runtime().md5!(bytes);
-    return Array.from(hash, (byte) => byte.toString(16).padStart(2, "0")).join("");
+    return hex(await runtime().md5!(bytes));
   } catch (cause) {
-    const message = "The server asks for MD5, which this runtime does not have: set the password anew with password_encryption = scram-sha-256, or give installRuntime() an `md5`.";
+    const message = "The server asks for MD5, which this runtime lacks: set the password anew with password_encryption = scram-sha-256, or give installRuntime() an `md5`.";
     throw new AuthenticationError("AUTH_METHOD_UNSUPPORTED", message, { cause });
   }
 }

@@ -22,5 +22,10 @@ export const TIMESTAMP = 1114;
 export const TIMESTAMPTZ = 1184;
 export const INTERVAL = 1186;
 export const NUMERIC = 1700;
+export const RECORD = 2249;
+export const RECORD_ARRAY = 2287;
 export const UUID = 2950;
 export const JSONB = 3802;
+
+/** OIDs below are the same in every database, and the core knows those that can be read. */
+export const FIRST_OF_A_DATABASE = 10_000;

@@ -6,13 +6,14 @@
 // statements, connections, results. Errors name the parameter and its type, never the value, and come before anything is sent.
 
 import { UsageError } from "../errors.ts";
+import { PIECE } from "../limits.ts";
 import { writeBinary } from "./binary-values.ts";
 import { Block } from "./block.ts";
 import { elements, names, parts } from "./element-types.ts";
 import { BOOL, BYTEA, FLOAT4, FLOAT8, INT2, INT4, INT8, OID } from "./oid.ts";
 import { arrayLiteral, textOf, type Where } from "./text-values.ts";
 
-export { binaryWriter, type BinaryWriter } from "./binary-values.ts";
+export { binaryWriter, takesText } from "./binary-values.ts";
 export { Block } from "./block.ts";
 export type { Where } from "./text-values.ts";
 
@@ -28,7 +29,7 @@ export function encodeParameters(values: readonly unknown[], types: ArrayLike<nu
   if (busy) return encoded(new Block(), values, types);
   busy = true;
   try {
-    if (scratch.bytes.length > SCRATCH) scratch = new Block();
+    if (scratch.bytes.length > PIECE) scratch = new Block();
     scratch.length = 0;
     return encoded(scratch, values, types);
   } finally {
@@ -38,7 +39,6 @@ export function encodeParameters(values: readonly unknown[], types: ArrayLike<nu
 
 /** Used again and again: memory of its own for each call costs more than what is done with it. */
 let scratch = new Block();
-const SCRATCH = 64 << 10;
 /** A value's own code runs meanwhile (toJSON), which might get here again. */
 let busy = false;
 

@@ -4,15 +4,15 @@
 import { UsageError } from "../errors.ts";
 import type { Connector } from "../sockets/contract.ts";
 
-/** What TLS of this runtime can do; `tlsPlan` refuses the rest before a byte is sent. */
+/** What TLS of this runtime can do besides verified links with the runtime's own certificates; `tlsPlan` refuses the rest before a byte is sent. */
 export interface Capabilities {
   /** TLS without verification (`sslmode` require and prefer as libpq means them). */
-  readonly canSkipVerification: boolean;
+  readonly canSkipVerification?: boolean;
   /** A CA of the user's own (`ca`). */
-  readonly canUseCustomCa: boolean;
+  readonly canUseCustomCa?: boolean;
   /** ALPN, which `sslnegotiation=direct` needs. */
-  readonly canAlpn: boolean;
-  readonly canClientCertificate: boolean;
+  readonly canAlpn?: boolean;
+  readonly canClientCertificate?: boolean;
 }
 
 /** A body that takes bytes with back-pressure, where the runtime has a better one than ReadableStream. */
@@ -29,7 +29,7 @@ export interface Runtime {
   readonly connect: Connector;
   /** Keeps work alive that nobody awaits: a stream being fed, a CancelRequest. Never throws; the promise never rejects. */
   background(work: Promise<unknown>): void;
-  readonly capabilities: Capabilities;
+  readonly capabilities?: Capabilities;
   readonly responseBody?: () => ByteChannel;
   /** For servers that still ask for MD5; without it they are refused. */
   readonly md5?: (bytes: Uint8Array<ArrayBuffer>) => Uint8Array | Promise<Uint8Array>;
@@ -43,6 +43,6 @@ export function installRuntime(runtime: Runtime): void {
 }
 
 export function runtime(): Runtime {
-  if (!installed) throw new UsageError("UNSUPPORTED_ON_RUNTIME", "No runtime is installed: call installRuntime() of pgz-edge/slim first.");
+  if (!installed) throw new UsageError("UNSUPPORTED_ON_RUNTIME", "Call installRuntime() of pgz-edge/slim first.");
   return installed;
 }

@@ -15,8 +15,8 @@ export function saslprep(password: string): string {
   return mapped === "" || PROHIBITED.test(mapped) || !hasOneDirection(mapped) ? password : mapped.normalize("NFKC");
 }
 
-/** RFC 3454 C.1.2; before B.1, as U+200B is in both. */
-const SPACES = /[\xa0\u1680\u2000-\u200b\u202f\u205f\u3000]/g;
+/** RFC 3454 C.1.2, and the space itself; before B.1, as U+200B is in both. */
+const SPACES = /[\p{Zs}\u200b]/gu;
 /** RFC 3454 B.1. */
 // eslint-disable-next-line no-misleading-character-class -- each stands for itself
 const NOTHING = /[\xad\u034f\u1806\u180b-\u180d\u200c\u200d\u2060\ufe00-\ufe0f\ufeff]/g;

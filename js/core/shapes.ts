@@ -5,6 +5,7 @@
 // kept, only SQL text and types. Two databases never share an entry: the same text may mean other types there.
 
 import { startupParameters, type Config } from "../config.ts";
+import { MOST_SERVERS } from "../limits.ts";
 import type { Column } from "./boundary.ts";
 import type { Definition } from "./catalog.ts";
 
@@ -35,7 +36,7 @@ export function serverKey(config: Config): string {
     // Part of what every statement is looked up by, so it is short.
     key = shortened.get(long);
     if (key === undefined) {
-      if (shortened.size >= MOST_KEYS) shortened.clear();
+      if (shortened.size >= MOST_SERVERS) shortened.clear();
       shortened.set(long, (key = String(++lastKey)));
     }
     keys.set(config, key);
@@ -45,7 +46,6 @@ export function serverKey(config: Config): string {
 
 const keys = new WeakMap<Config, string>();
 const shortened = new Map<string, string>();
-const MOST_KEYS = 10_000;
 let lastKey = 0;
 
 /** Least recently used goes first, by number of shapes and by the length of their texts. */

@@ -3,8 +3,9 @@
 // Knows: type OIDs, array literals. The declared type decides what a value becomes, never the value alone. Must not know: messages,
 // binary forms. Errors name the parameter and its type, never the value.
 
-import { UsageError, type Code } from "../errors.ts";
-import { isText, jsonTextOf } from "../text.ts";
+import { UsageError, type Code, type Facts } from "../errors.ts";
+import { isText, jsonTextOf, MUST } from "../text.ts";
+import { bytesOf, hex, isBytes } from "./bytes.ts";
 import { names, parts } from "./element-types.ts";
 import { BOOL, BOX, BYTEA, DATE, FLOAT4, INT2, INT4, INT8, INTERVAL, JSON_, JSONB, OID, TIME, TIMESTAMP, TIMESTAMPTZ } from "./oid.ts";
 
@@ -26,7 +27,7 @@ export const integerRanges: Record<number, readonly [min: number | bigint, max: 
 /** `value` in the input syntax of `type`, which is the parameter's or, inside an array, the element's. Nothing in it would end it on the wire, or not arrive as it is. */
 export function textOf(where: Where, type: number, value: unknown): string {
   const text = inputOf(where, type, value);
-  return isText(text) ? text : fail("INVALID_PARAMETER", `${named(where)} holds NUL or half a surrogate pair.`);
+  return isText(text) ? text : fail("INVALID_PARAMETER", `${named(where)} ${MUST}`);
 }
 
 function inputOf(where: Where, type: number, value: unknown): string {
@@ -35,7 +36,7 @@ function inputOf(where: Where, type: number, value: unknown): string {
   if (isJson(type)) return json(where, value);
   if (type in integerRanges) return String(integer(where, type, value));
   if (typeof value === "string") return value;
-  if (type === BYTEA) return isBytes(value) ? hex(value) : wrong(where, value, "pass a Uint8Array");
+  if (type === BYTEA) return isBytes(value) ? `\\x${hex(bytesOf(value))}` : wrong(where, value, "pass a Uint8Array");
   const part = parts[type];
   if (part) return parts[part] ? multirangeLiteral(where, part, value) : rangeLiteral(where, part, value);
   const takes = times[type];
@@ -56,7 +57,7 @@ export function integer(where: Where, type: number, value: unknown): number | bi
   const found = whole as number | bigint;
   const [min, max] = integerRanges[type] as [number | bigint, number | bigint];
   if (found < min || found > max) return outOfRange(where, `${names[type]} holds ${min} to ${max}`);
-  if (typeof found === "number" && !Number.isSafeInteger(found)) return outOfRange(where, "beyond 2^53 a number has lost digits, pass a bigint");
+  if (typeof found === "number" && !Number.isSafeInteger(found)) return outOfRange(where, "beyond 2^53 pass a bigint");
   return found;
 }
 
@@ -76,18 +77,18 @@ export function float4(where: Where, value: number): number {
 function json(where: Where, value: unknown): string {
   if (typeof value === "string") return value;
   if (typeof value === "bigint") return String(value);
-  if (isBytes(value)) return wrong(where, value, "pass what JSON can hold");
   let text: string | undefined;
+  let facts;
   try {
-    text = JSON.stringify(value);
+    if (!isBytes(value)) text = JSON.stringify(value);
   } catch (cause) {
-    throw new UsageError("INVALID_PARAMETER", `${named(where)} cannot be written as JSON.`, { cause });
+    facts = { cause };
   }
-  return text ?? wrong(where, value, "pass what JSON can hold");
+  return text ?? wrong(where, value, "pass what JSON can hold", facts);
 }
 
 /** What else each type takes, known by its tag: a runtime may have Temporal from a library. A PlainDate is a timestamp, too. */
-const times: Record<number, string> = {
+export const times: Record<number, string> = {
   [DATE]: "Date or Temporal.PlainDate", [TIME]: "Temporal.PlainTime", [TIMESTAMP]: "Date or Temporal.PlainDateTime", [TIMESTAMPTZ]: "Date, Temporal.Instant or Temporal.ZonedDateTime",
   [INTERVAL]: "Temporal.Duration",
 };
@@ -153,28 +154,12 @@ export function isJson(type: number): boolean {
   return type === JSON_ || type === JSONB;
 }
 
-export type Bytes = ArrayBuffer | ArrayBufferView;
-
-export function isBytes(value: unknown): value is Bytes {
-  return ArrayBuffer.isView(value) || value instanceof ArrayBuffer;
-}
-
-export function bytesOf(value: Bytes): Uint8Array {
-  return ArrayBuffer.isView(value) ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength) : new Uint8Array(value);
-}
-
-function hex(value: Bytes): string {
-  let text = "\\x";
-  for (const byte of bytesOf(value)) text += (byte < 16 ? "0" : "") + byte.toString(16);
-  return text;
-}
-
 function named({ what = "Parameter $", index, type }: Where): string {
   return `${what}${index + 1} (${names[type] ?? `type OID ${type}`})`;
 }
 
-export function wrong(where: Where, value: unknown, advice: string): never {
-  return fail("INVALID_PARAMETER", `${named(where)} cannot be made from this ${tagOf(value)} value: ${value === undefined ? "pass null for NULL" : advice}.`);
+export function wrong(where: Where, value: unknown, advice: string, facts?: Facts): never {
+  return fail("INVALID_PARAMETER", `${named(where)} cannot be made from this ${tagOf(value)} value: ${value === undefined ? "pass null for NULL" : advice}.`, facts);
 }
 
 /** `Undefined`, `Array`, `Temporal.Instant`. */
@@ -186,6 +171,6 @@ export function outOfRange(where: Where, why: string): never {
   return fail("PARAMETER_OUT_OF_RANGE", `${named(where)} is out of range: ${why}.`);
 }
 
-function fail(code: Code, message: string): never {
-  throw new UsageError(code, message);
+function fail(code: Code, message: string, facts?: Facts): never {
+  throw new UsageError(code, message, facts);
 }

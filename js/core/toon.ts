@@ -3,6 +3,8 @@
 // Its first line says how many rows there are, so it can only be written when all have come: the result is held in memory. Values cross
 // as text, never as JavaScript numbers, so no digit is lost. A cell must be primitive: json, arrays and composites become their JSON text.
 
+import { encoder } from "./bytes.ts";
+
 /** What a value's text starts with when it has to be taken apart by brackets. */
 const NESTED = /^[[{]/;
 const STRING = /"(?:[^"\\]|\\.)*"/y;
@@ -36,7 +38,7 @@ export class ToonDocument {
   finish(): Uint8Array<ArrayBuffer> {
     const { length } = this.#rows;
     const fields = length && this.#fields.length ? `{${this.#fields.join(",")}}` : "";
-    return new TextEncoder().encode(`[${length}]${fields}:${this.#rows.join("")}`);
+    return encoder.encode(`[${length}]${fields}:${this.#rows.join("")}`);
   }
 }
 
@@ -79,20 +81,12 @@ function quote(text: string): string {
 function canonical(number: string): string {
   const [matched, sign, whole = "", fraction = "", exponent = 0] = NUMBER.exec(number) ?? [];
   if (matched === undefined) return number;
-  let digits = whole + fraction;
-  let point = whole.length + Number(exponent);
-  const first = digits.search(/[1-9]/);
+  const all = whole + fraction;
+  const first = all.search(/[1-9]/);
   if (first < 0) return "0";
-  const magnitude = point - first - 1;
-  if (magnitude < -6 || magnitude > 20) {
-    const [head, ...tail] = digits.slice(first).replace(/0+$/, "");
-    return `${sign}${head}${tail.length ? "." : ""}${tail.join("")}e${magnitude < 0 ? "" : "+"}${magnitude}`;
-  }
-  if (point < 1) {
-    digits = "0".repeat(1 - point) + digits;
-    point = 1;
-  }
-  const before = digits.padEnd(point, "0").slice(0, point).replace(/^0+(?=\d)/, "");
-  const behind = digits.slice(point).replace(/0+$/, "");
-  return `${sign}${before}${behind && "."}${behind}`;
+  const digits = all.slice(first).replace(/0+$/, "");
+  const magnitude = whole.length + Number(exponent) - first - 1;
+  const shown = (before: string, behind: string) => `${sign}${before}${behind && "."}${behind}`;
+  if (magnitude < -6 || magnitude > 20) return `${shown(digits.charAt(0), digits.slice(1))}e${magnitude < 0 ? "" : "+"}${magnitude}`;
+  return magnitude < 0 ? shown("0", "0".repeat(-magnitude - 1) + digits) : shown(digits.slice(0, magnitude + 1).padEnd(magnitude + 1, "0"), digits.slice(magnitude + 1));
 }

@@ -1,9 +1,9 @@
 // Cloudflare Workers: no nodejs_compat, one wasm file beside this one.
+export * from "../index.ts";
 import { waitUntil } from "cloudflare:workers";
 import wasm from "../../pkg/pgz_edge_bg.wasm";
 import { installRuntime } from "../core/runtime.ts";
-import { capabilities, connect, keepAlive, md5 } from "../sockets/cloudflare.ts";
+import { connect, keepAlive, md5 } from "../sockets/cloudflare.ts";
 
 const background = keepAlive(waitUntil);
-installRuntime({ name: "workerd", module: () => wasm, connect, background, capabilities, responseBody: () => new IdentityTransformStream(), md5 });
-export * from "../index.ts";
+installRuntime({ name: "workerd", module: () => wasm, connect, background, responseBody: () => new IdentityTransformStream(), md5 });

@@ -4,19 +4,11 @@
 // Workers always verify certificates against public roots and send no ALPN: options beyond that are refused before this file.
 import { connect as openSocket } from "cloudflare:sockets";
 import { onAbort } from "../abort.ts";
-import type { Capabilities } from "../core/runtime.ts";
+import { READS_IN_A_ROW } from "../limits.ts";
 import { connectFailed, connectionLost, reasonOf, tlsFailed, type Connector, type Socket } from "./contract.ts";
 
 /** AuthenticationMD5Password; WebCrypto has no MD5 but here. */
 export const md5 = async (bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array> => new Uint8Array(await crypto.subtle.digest("MD5", bytes));
-
-export const capabilities: Capabilities = { canSkipVerification: false, canUseCustomCa: false, canAlpn: false, canClientCertificate: false };
-
-/**
- * After so many reads a timer gets its turn. workerd's loop looks for new events only when none is left, and a fast server on a near
- * link always leaves one: without this 2.6 GB were read (7 s, old workerd) before the CancelRequest's socket, or a deadline, was heard of.
- */
-const READS_IN_A_ROW = 128;
 
 /** `waitUntil`, where there is a request to wait for. Without it work stops, unheard, when the client disconnects. */
 export function keepAlive(waitUntil: (work: Promise<unknown>) => void): (work: Promise<unknown>) => void {
@@ -50,7 +42,6 @@ class CloudflareSocket implements Socket {
   readonly #raw: ReturnType<typeof openSocket>;
   readonly #reader;
   readonly #writer;
-  readonly #size: number;
   /**
    * Default readers allocate 4 KiB chunks and are 4 to 10 times slower than BYOB into a recycled buffer. A local workerd hands out 4 KiB at most
    * here too, some 20 µs each, however many wait: resting a millisecond between reads (js/sockets/node.ts) only made it 18 times slower.
@@ -61,7 +52,6 @@ class CloudflareSocket implements Socket {
 
   constructor(raw: ReturnType<typeof openSocket>, size: number) {
     this.#raw = raw;
-    this.#size = size;
     this.#buffer = new ArrayBuffer(size);
     this.#reader = raw.readable.getReader({ mode: "byob" });
     this.#writer = raw.writable.getWriter();
@@ -70,25 +60,16 @@ class CloudflareSocket implements Socket {
   }
 
   async read(): Promise<Uint8Array | null> {
-    let result;
-    try {
-      if (++this.#reads % READS_IN_A_ROW === 0) await new Promise((resolve) => setTimeout(resolve));
-      result = await this.#reader.read(new Uint8Array(this.#buffer));
-    } catch (cause) {
-      throw connectionLost(reasonOf(cause), { cause });
-    }
+    if (++this.#reads % READS_IN_A_ROW === 0) await new Promise((resolve) => setTimeout(resolve));
+    const { done, value } = await this.#reader.read(new Uint8Array(this.#buffer)).catch(lost);
     // The old workerd reports an RST as a clean end too; the caller takes an end without Terminate as a loss.
-    if (result.done || !result.value) return null;
-    this.#buffer = result.value.buffer as ArrayBuffer;
-    return result.value;
+    if (done || !value) return null;
+    this.#buffer = value.buffer as ArrayBuffer;
+    return value;
   }
 
-  async write(bytes: Uint8Array): Promise<void> {
-    try {
-      await this.#writer.write(bytes); // the only back-pressure there is: `ready` and desiredSize do not tell
-    } catch (cause) {
-      throw connectionLost(reasonOf(cause), { cause });
-    }
+  write(bytes: Uint8Array): Promise<void> {
+    return this.#writer.write(bytes).catch(lost); // the only back-pressure there is: `ready` and desiredSize do not tell
   }
 
   async startTls(): Promise<Socket> {
@@ -100,16 +81,19 @@ class CloudflareSocket implements Socket {
       const secured = this.#raw.startTls();
       secured.closed.catch(ignore);
       await secured.opened; // the old workerd resolves it even for an untrusted certificate
-      return new CloudflareSocket(secured, this.#size);
+      return new CloudflareSocket(secured, this.#buffer.byteLength);
     } catch (cause) {
       throw tlsFailed(reasonOf(cause), cause);
     }
   }
 
-  close(): Promise<void> {
+  async close(): Promise<void> {
     discard(this.#raw);
-    return Promise.resolve();
   }
+}
+
+function lost(cause: unknown): never {
+  throw connectionLost(reasonOf(cause), { cause });
 }
 
 /** Not awaited: on the old workerd a socket of another request, or one stuck in connect, stays pending for ever. */

@@ -5,7 +5,7 @@ import { inspect } from "node:util";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import {
-  allowedMethods, allowsEarlyQuery, deservesNextAttempt, optionNames, resolveConfig, startupParameters, tlsPlan, type ConnectInput, type Options, type RuntimeTls,
+  allowedMethods, allowsEarlyQuery, deservesNextAttempt, optionNames, resolveConfig, startupParameters, tlsPlan, type ConnectInput, type Options,
 } from "../../js/config.ts";
 import { ConnectionError, fromErrorResponse, UsageError } from "../../js/errors.ts";
 
@@ -259,50 +259,50 @@ test("StartupMessage's parameters in order, always in UTF-8", () => {
   expect(startupParameters(of({ user: "ada" })).map(([name]) => name)).toEqual(["user", "database", "application_name", "client_encoding"]);
 });
 
-const node: RuntimeTls = { name: "Node", canSkipVerification: true, canUseCustomCa: true, canAlpn: true, canClientCertificate: true };
-const workers: RuntimeTls = { name: "Cloudflare Workers", canSkipVerification: false, canUseCustomCa: false, canAlpn: false, canClientCertificate: false };
-const plan = (options: Options, runtime: RuntimeTls) => {
+const node: Parameters<typeof tlsPlan>[1] = { name: "Node", capabilities: { canSkipVerification: true, canUseCustomCa: true, canAlpn: true, canClientCertificate: true } };
+const workers: Parameters<typeof tlsPlan>[1] = { name: "Cloudflare Workers" };
+const plan = (options: Options, runtime: typeof node) => {
   const { attempts, verify } = tlsPlan(of({ user: "a", host: "h", ...options }), runtime);
-  return `${attempts.map(({ tls, plainWhenRefused }) => tls + (plainWhenRefused ? "|plain" : "")).join(", ")}; ${verify}`;
+  return `${attempts.map((encrypt) => (encrypt ? "TLS" : "plain")).join(", ")}; ${verify}`;
 };
 const ca = "-----BEGIN CERTIFICATE-----\nx";
 
 test.each<[Options, string, string]>([
-  [{ sslmode: "disable" }, "never; none", "never; none"],
-  [{ sslmode: "allow" }, "never, sslrequest; none", "never, sslrequest; full"],
-  [{ sslmode: "prefer" }, "sslrequest|plain, never; none", "sslrequest|plain; full"],
-  [{}, "sslrequest|plain, never; none", "sslrequest|plain; full"],
-  [{ sslmode: "require" }, "sslrequest; none", "sslrequest; full"],
-  [{ sslmode: "verify-ca" }, "sslrequest; ca", "sslrequest; full"],
-  [{ sslmode: "verify-full" }, "sslrequest; full", "sslrequest; full"],
-  [{ sslmode: "verify-full", servername: "h" }, "sslrequest; full", "sslrequest; full"],
+  [{ sslmode: "disable" }, "plain; none", "plain; none"],
+  [{ sslmode: "allow" }, "plain, TLS; none", "plain, TLS; full"],
+  [{ sslmode: "prefer" }, "TLS, plain; none", "TLS; full"],
+  [{}, "TLS, plain; none", "TLS; full"],
+  [{ sslmode: "require" }, "TLS; none", "TLS; full"],
+  [{ sslmode: "verify-ca" }, "TLS; ca", "TLS; full"],
+  [{ sslmode: "verify-full" }, "TLS; full", "TLS; full"],
+  [{ sslmode: "verify-full", servername: "h" }, "TLS; full", "TLS; full"],
 ])("the TLS plan of %j in Node, and on Workers", (options, inNode, onWorkers) => {
   expect([plan(options, node), plan(options, workers)]).toEqual([inNode, onWorkers]);
 });
 
 test.each<[Options, string, string]>([
-  [{ sslmode: "require", ca }, "sslrequest; ca", "ca"],
-  [{ sslmode: "prefer", ca }, "sslrequest|plain, never; ca", "ca"],
-  [{ sslmode: "verify-full", ca }, "sslrequest; full", "ca"],
-  [{ sslmode: "verify-full", cert: ca, key: ca }, "sslrequest; full", "cert"],
-  [{ sslmode: "require", sslnegotiation: "direct" }, "direct; none", "sslnegotiation"],
-  [{ sslmode: "verify-full", sslnegotiation: "direct" }, "direct; full", "sslnegotiation"],
-  [{ sslmode: "require", servername: "other" }, "sslrequest; none", "servername"],
+  [{ sslmode: "require", ca }, "TLS; ca", "ca"],
+  [{ sslmode: "prefer", ca }, "TLS, plain; ca", "ca"],
+  [{ sslmode: "verify-full", ca }, "TLS; full", "ca"],
+  [{ sslmode: "verify-full", cert: ca, key: ca }, "TLS; full", "cert"],
+  [{ sslmode: "require", sslnegotiation: "direct" }, "TLS; none", "sslnegotiation"],
+  [{ sslmode: "verify-full", sslnegotiation: "direct" }, "TLS; full", "sslnegotiation"],
+  [{ sslmode: "require", servername: "other" }, "TLS; none", "servername"],
 ])("%j works in Node, and is an error on Workers", (options, inNode, named) => {
   expect(plan(options, node)).toBe(inNode);
   expect(() => plan(options, workers)).toThrow(expect.objectContaining({ code: "UNSUPPORTED_ON_RUNTIME", message: expect.stringMatching(`Cloudflare Workers.*"${named}"`) }));
 });
 
-test("what asks for TLS does not matter where there is none", () => expect(plan({ sslmode: "disable", ca }, workers)).toBe("never; none"));
+test("what asks for TLS does not matter where there is none", () => expect(plan({ sslmode: "disable", ca }, workers)).toBe("plain; none"));
 
 test("never weaker: no mode on any runtime verifies less than libpq's, or goes plain where libpq does not", () => {
   const strength = { none: 0, ca: 1, full: 2 };
   const least = { disable: 0, allow: 0, prefer: 0, require: 0, "verify-ca": 1, "verify-full": 2 };
-  for (const runtime of [node, workers, { ...node, canSkipVerification: false }, { ...workers, canSkipVerification: true }]) {
+  for (const runtime of [node, workers, { ...node, capabilities: { ...node.capabilities, canSkipVerification: false } }, { ...workers, capabilities: { canSkipVerification: true } }]) {
     for (const [sslmode, verified] of Object.entries(least)) {
       const { attempts, verify } = tlsPlan(of({ user: "a", sslmode: sslmode as never }), runtime);
       expect(strength[verify]).toBeGreaterThanOrEqual(verified);
-      if (/^(require|verify)/.test(sslmode)) expect(attempts.every(({ tls, plainWhenRefused }) => tls !== "never" && !plainWhenRefused)).toBe(true);
+      if (/^(require|verify)/.test(sslmode)) expect(attempts.every(Boolean)).toBe(true);
     }
   }
 });

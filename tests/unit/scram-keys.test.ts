@@ -34,13 +34,13 @@ test("keeps 64 results, the oldest goes first", async () => {
   expect(derive).toHaveBeenCalledTimes(2);
 });
 
-test("is undefined where WebCrypto refuses, and the refusal is not kept", async () => {
+test("rejects where WebCrypto refuses, and the refusal is not kept", async () => {
   const derive = vi.spyOn(crypto.subtle, "deriveBits").mockRejectedValueOnce(new DOMException("Pbkdf2 failed: iteration counts above 100000 are not supported", "NotSupportedError"));
-  expect(await saltedPassword("refused", salt(1), 10)).toBeUndefined();
+  await expect(saltedPassword("refused", salt(1), 10)).rejects.toMatchObject({ code: "CONNECT_FAILED", stage: "auth", cause: { name: "NotSupportedError" } });
   expect(await saltedPassword("refused", salt(1), 10)).toEqual(oracle("refused", salt(1), 10));
   expect(derive).toHaveBeenCalledTimes(2);
 });
 
-test("is undefined for a salt that is not base64", async () => {
-  expect(await saltedPassword("pencil", "*", 10)).toBeUndefined();
+test("rejects for a salt that is not base64", async () => {
+  await expect(saltedPassword("pencil", "*", 10)).rejects.toMatchObject({ code: "CONNECT_FAILED" });
 });

@@ -137,7 +137,7 @@ impl Batch {
     }
 
     /// Writes executions: `items` is, for each, the number of its statement and the length of what follows (both int32, big-endian), then
-    /// the middle of Bind. What is not of that form is ours, and dropped.
+    /// the middle of Bind. What is not of that form is ours, and dropped. `prelude` counts only in front of the batch's first item.
     pub fn add(
         &mut self,
         mut items: &[u8],

@@ -143,21 +143,19 @@ impl CoreConnection {
     pub fn execute(
         &mut self,
         shape: u32,
-        sql: &str,
-        parameter_types: &[u32],
-        result_formats: &[u8],
+        statement: &[u8],
         parameters: &[u8],
         form: u32,
         limits: &[f64],
     ) -> u32 {
+        let columns_known = form & COLUMNS_KNOWN != 0;
+        let form = RowForm::from_code(form);
         self.inner.execute(
             shape,
-            sql,
-            parameter_types,
-            result_formats,
+            statement,
             parameters,
-            RowForm::from_code(form),
-            form & COLUMNS_KNOWN != 0,
+            form,
+            columns_known,
             caps(limits),
         );
         self.inner.status()
@@ -198,15 +196,8 @@ impl CoreConnection {
         self.inner.status()
     }
 
-    pub fn batch_statement(
-        &mut self,
-        shape: u32,
-        sql: &str,
-        parameter_types: &[u32],
-        result_formats: &[u8],
-    ) -> usize {
-        self.inner
-            .batch_statement(shape, sql, parameter_types, result_formats)
+    pub fn batch_statement(&mut self, shape: u32, statement: &[u8]) -> u32 {
+        self.inner.batch_statement(shape, statement) as u32
     }
 
     pub fn batch_items(&mut self, items: &[u8], end: u32) -> u32 {

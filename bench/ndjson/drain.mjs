@@ -48,7 +48,10 @@ export async function open(url) {
     if (flights.has(sql)) return flights.get(sql);
     await conversation(() => step(core.describe(sql, 0)));
     const shape = events.findLast(({ kind }) => kind === "shape");
-    core.execute(1, sql, new Uint32Array(shape.parameterTypes), new Uint8Array(shape.resultFormats), new Uint8Array(4), 0, new Float64Array(4));
+    // What Bind and Parse end with (src/protocol/frontend.rs, `Statement`).
+    const formats = [shape.resultFormats.length, ...shape.resultFormats].flatMap((n) => [n >> 8, n & 255]);
+    const statement = Buffer.concat([Buffer.from(formats), Buffer.from(`${sql}\0\0\0`)]);
+    core.execute(1, statement, new Uint8Array(4), 0, new Float64Array());
     const bytes = core.take_output();
     await conversation(() => socket.write(bytes)); // once with the core, so that its books are closed when the bytes are sent again without it
     flights.set(sql, bytes);

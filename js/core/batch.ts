@@ -14,7 +14,7 @@ import { define } from "./catalog.ts";
 import type { ValueForm } from "./form.ts";
 import type { RowDecoder, RowMode } from "./objects.ts";
 import type { Operation, Sink } from "./operation.ts";
-import { appendParameters, Block, declaredTypes } from "./parameters.ts";
+import { appendParameters, Block, encodedStatement } from "./parameters.ts";
 import { serverKey, shapes as shapeCache, type Shape } from "./shapes.ts";
 import { begun, isStale, knowsNames, mayBeTheShape, rollBack, shapesOf } from "./statement.ts";
 
@@ -109,9 +109,9 @@ async function send<Row>(call: Call<Settled<Row>[]>, connection: Connection, run
     const types = statements.flatMap((shape) => shape.types);
     if (types.length) define(handle, connection.types, types);
     handle.batch(!atomic, form.form, form.limits);
-    for (const { id, sql, parameterTypes, resultFormats } of statements) {
-      connection.executed.add(id);
-      handle.batch_statement(id, sql, declaredTypes(parameterTypes), resultFormats);
+    for (const shape of statements) {
+      connection.executed.add(shape.id);
+      handle.batch_statement(shape.id, encodedStatement(shape));
     }
     return handle.batch_items(windows[0]!, last ? 0 : 1);
   }, run.sink));

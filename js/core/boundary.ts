@@ -111,10 +111,8 @@ export interface CoreConnection {
   define_types(types: Uint32Array, attributes: Uint32Array, names: string): void;
   /** 1: can be read in binary. */
   result_format(typeOid: number): number;
-  execute(
-    shapeId: number, sql: string, parameterTypes: Uint32Array, resultFormats: Uint8Array, parameters: Uint8Array,
-    rowForm: number, limits: Limits,
-  ): number;
+  /** `statement`: as `encodedStatement` makes it; `parameters`: the middle of Bind. */
+  execute(shapeId: number, statement: Uint8Array, parameters: Uint8Array, rowForm: number, limits: Limits): number;
   fetch(): number;
   close_portal(): number;
   /** `copy`: COPY_NONE or the COPY that it may be. */
@@ -125,7 +123,7 @@ export interface CoreConnection {
   copy_end(reason: string | undefined): number;
   batch(isolated: boolean, rowForm: number, limits: Limits): number;
   /** Its number in the batch. */
-  batch_statement(shapeId: number, sql: string, parameterTypes: Uint32Array, resultFormats: Uint8Array): number;
+  batch_statement(shapeId: number, statement: Uint8Array): number;
   /** Each item: int32 statement, int32 length, the middle of Bind. 1: they are the last; 2: and nothing of an atomic batch is wanted any more. */
   batch_items(items: Uint8Array, end: 0 | 1 | 2): number;
   forget(shapeId: number): void;

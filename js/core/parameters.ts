@@ -2,15 +2,17 @@
 //
 //   int16 n · n × int16 format code · int16 n · n × (int32 length, -1 for NULL · bytes)
 //
-// Knows: which values go in binary and which as text. What they become is in binary-values.ts and text-values.ts. Must not know:
-// statements, connections, results. Errors name the parameter and its type, never the value, and come before anything is sent.
+// and what is the same for each run of a statement, encoded once. Knows: which values go in binary and which as text. What they become is in
+// binary-values.ts and text-values.ts. Must not know: connections, results. Errors name the parameter and its type, never the value, and come before anything is sent.
 
 import { UsageError } from "../errors.ts";
 import { PIECE } from "../limits.ts";
 import { writeBinary } from "./binary-values.ts";
 import { Block } from "./block.ts";
+import { encoder } from "./bytes.ts";
 import { elements, names, parts } from "./element-types.ts";
 import { BOOL, BYTEA, FLOAT4, FLOAT8, INT2, INT4, INT8, OID } from "./oid.ts";
+import type { Shape } from "./shapes.ts";
 import { arrayLiteral, textOf, type Where } from "./text-values.ts";
 
 export { binaryWriter, takesText } from "./binary-values.ts";
@@ -92,16 +94,34 @@ export function checkCount({ length }: readonly unknown[]): void {
 }
 
 /**
- * The types to declare in Parse: those whose values go in binary, because the bytes depend on them. The others stay 0, so the server reads their
- * text by the type that they have now: a column that has become timestamptz since it was learned as date loses nothing.
+ * What Bind and Parse of the statement end with (src/protocol/frontend.rs, `Statement`), made once:
+ *
+ *   int16 number · int16 format code of each column        text NUL · int16 number · int32 type of each parameter
+ *
+ * Declared are the types whose values go in binary, because the bytes depend on them. The others stay 0, so the server reads their text by the type that
+ * they have now: a column that has become timestamptz since it was learned as date loses nothing.
  */
-export function declaredTypes(types: Uint32Array): Uint32Array {
-  let declared = declarations.get(types);
-  if (!declared) declarations.set(types, (declared = types.map((type) => (type in BINARY ? type : 0))));
-  return declared;
+export function encodedStatement(shape: Shape): Uint8Array {
+  let encoded = statements.get(shape);
+  if (!encoded) statements.set(shape, (encoded = newStatement(shape)));
+  return encoded;
 }
 
-const declarations = new WeakMap<Uint32Array, Uint32Array>();
+const statements = new WeakMap<Shape, Uint8Array>();
+
+function newStatement({ sql, parameterTypes, resultFormats }: Shape): Uint8Array {
+  const text = encoder.encode(sql);
+  const behind = 2 + 2 * resultFormats.length;
+  const types = behind + text.length + 1;
+  const bytes = new Uint8Array(types + 2 + 4 * parameterTypes.length);
+  const view = new DataView(bytes.buffer);
+  view.setUint16(0, resultFormats.length);
+  resultFormats.forEach((code, index) => view.setUint16(2 + 2 * index, code));
+  bytes.set(text, behind);
+  view.setUint16(types, parameterTypes.length);
+  parameterTypes.forEach((type, index) => view.setUint32(types + 2 + 4 * index, type in BINARY ? type : 0));
+  return bytes;
+}
 
 /** With the kind of value that goes in binary. */
 const BINARY: Record<number, string> = { [BOOL]: "boolean", [BYTEA]: "object", [INT2]: "", [INT4]: "", [INT8]: "", [OID]: "", [FLOAT4]: "number", [FLOAT8]: "number" };

@@ -11,7 +11,7 @@ import type { Connection } from "./connection.ts";
 import type { Parser, ValuePolicy } from "./converters.ts";
 import type { Form } from "./form.ts";
 import { takeColumns, type Operation, type Sink } from "./operation.ts";
-import { checkCount, declaredTypes, encodeParameters } from "./parameters.ts";
+import { checkCount, encodedStatement, encodeParameters } from "./parameters.ts";
 import { connectionLost } from "../sockets/contract.ts";
 import { newShapeId, serverKey, shapes, type LearnedShape, type Shape } from "./shapes.ts";
 
@@ -40,10 +40,10 @@ export async function execute(
     // Learned anew it is what it was, so it was not to blame; unless a prepared statement was, lost or made for other types.
     if (before?.shape === shape && !before.prepared && !isStale(before.error)) throw before.error;
 
-    const { id, parameterTypes, resultFormats, types } = shape;
+    const { id, types } = shape;
     let parameters;
     try {
-      parameters = encodeParameters(values, parameterTypes);
+      parameters = encodeParameters(values, shape.parameterTypes);
     } catch (error) {
       if (!known) throw error;
       before = { shape, error, prepared: false };
@@ -60,7 +60,7 @@ export async function execute(
     const operation = call.operate(connection, (handle) => {
       if (begin) handle.prelude(begin);
       if (types.length) define(handle, connection.types, types);
-      return handle.execute(id, text, declaredTypes(parameterTypes), resultFormats, parameters, columns ? form | COLUMNS_KNOWN : form, limits);
+      return handle.execute(id, encodedStatement(shape), parameters, columns ? form | COLUMNS_KNOWN : form, limits);
     }, to);
     // Cut off by a limit, the output is whole whatever becomes of the connection.
     try {

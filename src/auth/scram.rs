@@ -360,7 +360,11 @@ impl<'a> Attributes<'a> {
             match attribute {
                 [b'm', b'=', ..] => return Err(ScramError::MandatoryExtension),
                 [name, b'=', _, ..]
-                    if name.is_ascii_alphabetic() && !b"ancrsipve".contains(name) => {}
+                    if name.is_ascii_alphabetic()
+                        && !matches!(
+                            name,
+                            b'a' | b'n' | b'c' | b'r' | b's' | b'i' | b'p' | b'v' | b'e'
+                        ) => {}
                 _ => {
                     return Err(malformed(
                         "a repeated, misplaced or unreadable attribute at the end of a message",

@@ -112,20 +112,18 @@ impl Batch {
     pub fn statement(
         &mut self,
         shape: u32,
-        sql: &[u8],
-        parameter_types: &[u32],
-        result_formats: &[u8],
+        statement: frontend::Statement<'_>,
         statements: &mut Statements,
     ) -> Result<usize, TooLong> {
         let number = self.statements.len();
         let reference = statements.touch_beside(shape, number);
         let name = statements.name(reference.number);
         let mut parse = Vec::new();
-        frontend::parse(&mut parse, &name, sql, parameter_types)?;
+        frontend::parse(&mut parse, &name, statement.query_and_types)?;
         self.statements.push(Statement {
             shape,
             parse,
-            result_formats: result_formats.to_vec(),
+            result_formats: statement.result_formats.to_vec(),
             name,
             sent: !reference.parse,
             parsed: !reference.parse,

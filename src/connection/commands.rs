@@ -9,7 +9,7 @@ use super::simple_query::{Copy, SimpleQuery};
 use super::statements::Statements;
 use super::{Connection, Operation, Phase, State};
 use crate::encode::{RowForm, Types};
-use crate::protocol::frontend;
+use crate::protocol::frontend::{self, Statement};
 use crate::protocol::writer::TooLong;
 use alloc::vec::Vec;
 
@@ -56,18 +56,12 @@ impl Connection {
         self.state.context.types.has_binary_encoder(type_oid).into()
     }
 
-    /// Runs `sql`. `shape`: the caller's number for it, equal only for equal SQL and types; `parameters`: the middle of Bind;
-    /// `format`: `None` counts rows without encoding them. `columns_known`: the columns of the last `columns` event for the shape hold until another comes.
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "it is one message's worth of arguments, and a struct would cross the boundary badly"
-    )]
+    /// Runs a statement, given as [`Statement`] reads it. `shape`: the caller's number for it, equal only for equal SQL and types; `parameters`: the
+    /// middle of Bind; `format`: `None` counts rows without encoding them. `columns_known`: the columns of the last `columns` event for the shape hold until another comes.
     pub fn execute(
         &mut self,
         shape: u32,
-        sql: &str,
-        parameter_types: &[u32],
-        result_formats: &[u8],
+        statement: &[u8],
         parameters: &[u8],
         format: Option<RowForm>,
         columns_known: bool,
@@ -77,9 +71,7 @@ impl Connection {
         let request = Request {
             prelude: &prelude,
             shape,
-            sql: sql.as_bytes(),
-            parameter_types,
-            result_formats,
+            statement: Statement::new(statement),
             parameters,
             columns_known,
         };
@@ -161,14 +153,8 @@ impl Connection {
         });
     }
 
-    /// A statement of the batch; its number there.
-    pub fn batch_statement(
-        &mut self,
-        shape: u32,
-        sql: &str,
-        parameter_types: &[u32],
-        result_formats: &[u8],
-    ) -> usize {
+    /// A statement of the batch, given as [`Statement`] reads it; its number there.
+    pub fn batch_statement(&mut self, shape: u32, statement: &[u8]) -> usize {
         let State {
             operations,
             context,
@@ -177,13 +163,8 @@ impl Connection {
         let Some(Operation::Batch(batch)) = operations.back_mut() else {
             return 0;
         };
-        let number = batch.statement(
-            shape,
-            sql.as_bytes(),
-            parameter_types,
-            result_formats,
-            &mut context.statements,
-        );
+        let statement = Statement::new(statement);
+        let number = batch.statement(shape, statement, &mut context.statements);
         number.unwrap_or_else(|error| {
             self.state.fail(error.into());
             0

@@ -30,7 +30,7 @@ use super::statements::{Statements, Use};
 use super::{Context, Progress};
 use crate::error::Failure;
 use crate::protocol::backend::{BackendMessage, ParameterDescription, RowDescription};
-use crate::protocol::frontend;
+use crate::protocol::frontend::{self, Statement};
 use crate::protocol::writer::TooLong;
 use alloc::vec::Vec;
 
@@ -54,9 +54,7 @@ pub(super) enum Step {
 /// What an execution asks for.
 pub(super) struct Request<'a> {
     pub shape: u32,
-    pub sql: &'a [u8],
-    pub parameter_types: &'a [u32],
-    pub result_formats: &'a [u8],
+    pub statement: Statement<'a>,
     pub parameters: &'a [u8],
     /// A statement without parameters in front of it; empty: none.
     pub prelude: &'a [u8],
@@ -93,7 +91,7 @@ impl ExtendedQuery {
         let name = statements.name(reference.number);
         let mut step = Step::Parameters;
         if reference.parse {
-            frontend::parse(flight, &name, sql, &[])?;
+            frontend::parse_untyped(flight, &name, sql)?;
             step = Step::DescribeParse;
         }
         frontend::describe_statement(flight, &name)?;
@@ -118,7 +116,7 @@ impl ExtendedQuery {
         let name = statements.name(reference.number);
         let mut step = Step::Bind;
         if reference.parse {
-            frontend::parse(flight, &name, request.sql, request.parameter_types)?;
+            frontend::parse(flight, &name, request.statement.query_and_types)?;
             step = Step::Parse;
         }
         let maximum_rows = sink.maximum_rows();
@@ -126,12 +124,8 @@ impl ExtendedQuery {
             0 => Vec::new(),
             _ => statements.open_portal(),
         };
-        let Request {
-            parameters,
-            result_formats,
-            ..
-        } = request;
-        frontend::bind(flight, &portal, &name, parameters, result_formats)?;
+        let result_formats = request.statement.result_formats;
+        frontend::bind(flight, &portal, &name, request.parameters, result_formats)?;
         frontend::describe_portal(flight, &portal)?;
         frontend::execute(flight, &portal, maximum_rows)?;
         frontend::sync(flight)?;
@@ -327,8 +321,8 @@ impl Ahead {
             prelude: 0,
         };
         if !prelude.is_empty() {
-            frontend::parse(flight, b"", prelude, &[])?;
-            frontend::bind(flight, b"", b"", &[0; 4], &[])?;
+            frontend::parse_untyped(flight, b"", prelude)?;
+            frontend::bind(flight, b"", b"", &[0; 4], &[0; 2])?;
             frontend::execute(flight, b"", 0)?;
             ahead.prelude = 3;
         }

@@ -522,12 +522,13 @@ fn executing(messages: &[&str]) -> Connection {
     after(connection, messages)
 }
 
+/// Of no formats and no types.
+const STATEMENT: &[u8] = b"\0\0select n\0\0\0";
+
 fn execute(connection: &mut Connection) {
     connection.execute(
         1,
-        "select n",
-        &[],
-        &[],
+        STATEMENT,
         &[0, 0, 0, 0],
         Some(crate::encode::RowFormat::Ndjson.into()),
         false,
@@ -543,7 +544,7 @@ fn suspended() -> Connection {
         ..Caps::default()
     };
     let ndjson = Some(crate::encode::RowFormat::Ndjson.into());
-    connection.execute(1, "select n", &[], &[], &[0, 0, 0, 0], ndjson, false, caps);
+    connection.execute(1, STATEMENT, &[0, 0, 0, 0], ndjson, false, caps);
     const FLIGHT: [&str; 6] = [
         "ParseComplete",
         "BindComplete",
@@ -597,7 +598,7 @@ fn batching(connection: Connection, isolated: bool, items: usize, messages: &[&s
     let mut connection = connection;
     let ndjson = Some(crate::encode::RowFormat::Ndjson.into());
     connection.batch(isolated, ndjson, Caps::default());
-    connection.batch_statement(1, "select n", &[], &[]);
+    connection.batch_statement(1, STATEMENT);
     connection.batch_items(&ITEM.repeat(items), BatchEnd::from_code((items > 0).into()));
     after(connection, messages)
 }

@@ -52,7 +52,12 @@ pub(super) fn head(form: RowForm, names: &[Cow<'_, [u8]>]) -> Box<[u8]> {
 
 /// pgz's rule for TOON.
 fn is_bare(name: &[u8]) -> bool {
-    let special = |byte: &u8| *byte <= b' ' || b",\"\\{}[]".contains(byte);
+    let special = |byte: &u8| {
+        matches!(
+            byte,
+            0..=b' ' | b',' | b'"' | b'\\' | b'{' | b'}' | b'[' | b']'
+        )
+    };
     !name.is_empty() && !name.iter().any(special)
 }
 

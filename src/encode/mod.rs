@@ -323,11 +323,6 @@ impl Plan {
         })
     }
 
-    /// For a statement that returns no rows.
-    pub fn without_columns(form: RowForm) -> Option<Plan> {
-        Plan::with_types(&[], form, &Types::default()).ok()
-    }
-
     /// What [`Plan::finish`] writes behind the last row.
     pub fn tail(&self) -> &'static [u8] {
         self.tail

@@ -9,6 +9,34 @@ use alloc::vec::Vec;
 const CANCEL_REQUEST_CODE: u32 = (1234 << 16) | 5678;
 const SSL_REQUEST_CODE: u32 = (1234 << 16) | 5679;
 
+/// What Bind and Parse of a statement end with, which its caller has encoded once:
+///
+/// ```text
+/// int16 number · int16 format code of each column of the result        query · int16 number · int32 type of each parameter
+/// ```
+/// A code for each column, not the short form of one for all: when the number of columns has changed the server then says so.
+#[derive(Debug, Clone, Copy)]
+pub struct Statement<'a> {
+    /// The end of Bind.
+    pub result_formats: &'a [u8],
+    /// The end of Parse.
+    pub query_and_types: &'a [u8],
+}
+
+impl<'a> Statement<'a> {
+    /// The two parts of what was encoded.
+    pub fn new(encoded: &'a [u8]) -> Self {
+        let [high, low] = encoded.first_chunk().copied().unwrap_or_default();
+        let length = 2 + 2 * usize::from(u16::from_be_bytes([high, low]));
+        let (result_formats, query_and_types) =
+            encoded.split_at_checked(length).unwrap_or((encoded, &[]));
+        Statement {
+            result_formats,
+            query_and_types,
+        }
+    }
+}
+
 /// `Bind`. `parameters` is the middle of the message as the caller built it: int16 number of format codes, the codes,
 /// int16 number of values, each value as int32 length (-1 for NULL) and bytes.
 pub fn bind(
@@ -16,17 +44,13 @@ pub fn bind(
     destination_portal: &[u8],
     prepared_statement: &[u8],
     parameters: &[u8],
-    result_format_codes: &[u8],
+    result_formats: &[u8],
 ) -> Result<(), TooLong> {
     message(buffer, Some(b'B'), |body| {
         body.string(destination_portal);
         body.string(prepared_statement);
         body.bytes(parameters);
-        // A code for each column, not the short form of one for all: when the number of columns has changed the server then says so.
-        body.int16(result_format_codes.len() as u16);
-        for code in result_format_codes {
-            body.int16(u16::from(*code));
-        }
+        body.bytes(result_formats);
     })
 }
 
@@ -91,14 +115,24 @@ pub fn execute(buffer: &mut Vec<u8>, portal: &[u8], maximum_rows: u32) -> Result
 pub fn parse(
     buffer: &mut Vec<u8>,
     prepared_statement: &[u8],
+    query_and_types: &[u8],
+) -> Result<(), TooLong> {
+    message(buffer, Some(b'P'), |body| {
+        body.string(prepared_statement);
+        body.bytes(query_and_types);
+    })
+}
+
+/// `Parse` of a query whose parameters are of no declared types.
+pub fn parse_untyped(
+    buffer: &mut Vec<u8>,
+    prepared_statement: &[u8],
     query: &[u8],
-    parameter_types: &[u32],
 ) -> Result<(), TooLong> {
     message(buffer, Some(b'P'), |body| {
         body.string(prepared_statement);
         body.string(query);
-        body.int16(parameter_types.len() as u16);
-        parameter_types.iter().for_each(|oid| body.int32(*oid));
+        body.int16(0);
     })
 }
 
@@ -172,15 +206,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_result_column_has_its_format() {
-        let tail = |formats: &[u8]| {
-            let mut buffer = Vec::new();
-            bind(&mut buffer, b"", b"", &[0, 0, 0, 0], formats).unwrap();
-            buffer.split_off(11)
-        };
-        assert_eq!(tail(&[]), [0, 0]);
-        assert_eq!(tail(&[1, 1]), [0, 2, 0, 1, 0, 1]);
-        assert_eq!(tail(&[1, 0]), [0, 2, 0, 1, 0, 0]);
+    fn a_statement_goes_into_bind_and_parse_as_it_was_encoded() {
+        let statement = Statement::new(b"\0\x02\0\x01\0\0select $1\0\0\x01\0\0\0\x17");
+        let mut buffer = Vec::new();
+        bind(
+            &mut buffer,
+            b"",
+            b"n",
+            &[0, 0, 0, 0],
+            statement.result_formats,
+        )
+        .unwrap();
+        assert_eq!(buffer, b"B\0\0\0\x11\0n\0\0\0\0\0\0\x02\0\x01\0\0");
+        buffer.clear();
+        parse(&mut buffer, b"n", statement.query_and_types).unwrap();
+        assert_eq!(buffer, b"P\0\0\0\x16n\0select $1\0\0\x01\0\0\0\x17");
+    }
+
+    #[test]
+    fn a_statement_that_breaks_off_is_no_panic() {
+        for encoded in [&b""[..], b"\0", b"\0\x02\0\x01\0", b"\xff\xff"] {
+            assert_eq!(Statement::new(encoded).query_and_types, b"");
+        }
     }
 
     #[test]

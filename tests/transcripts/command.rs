@@ -70,9 +70,8 @@ pub struct Start {
 #[derive(Debug, Clone)]
 pub struct Execute {
     pub shape: u32,
-    pub sql: String,
-    pub types: Vec<u32>,
-    pub formats: Vec<u8>,
+    /// What Bind and Parse end with, as the core takes it.
+    pub statement: Vec<u8>,
     pub parameters: Vec<u8>,
     pub rows: Rows,
 }
@@ -241,9 +240,7 @@ fn execute(tokens: &mut Tokens<'_>) -> Result<Execute, String> {
     }
     Ok(Execute {
         shape,
-        sql,
-        types,
-        formats,
+        statement: statement(&sql, &types, &formats),
         parameters: block(&codes, &values),
         rows,
     })
@@ -275,6 +272,16 @@ fn block(codes: &[u16], values: &[Option<Vec<u8>>]) -> Vec<u8> {
         parameters.extend(length.to_be_bytes().iter().chain(value.iter().flatten()));
     }
     parameters
+}
+
+/// What Bind and Parse of a statement end with.
+fn statement(sql: &str, types: &[u32], formats: &[u8]) -> Vec<u8> {
+    let mut bytes = (formats.len() as u16).to_be_bytes().to_vec();
+    bytes.extend(formats.iter().flat_map(|code| [0, *code]));
+    bytes.extend(sql.bytes().chain([0]));
+    bytes.extend((types.len() as u16).to_be_bytes());
+    bytes.extend(types.iter().flat_map(|oid| oid.to_be_bytes()));
+    bytes
 }
 
 /// Options of rows, and those that `other` takes.
@@ -364,17 +371,13 @@ impl Command {
             Command::Describe { sql, shape } => connection.describe(sql, *shape),
             Command::Execute(Execute {
                 shape,
-                sql,
-                types,
-                formats,
+                statement,
                 parameters,
                 rows,
             }) => {
                 connection.execute(
                     *shape,
-                    sql,
-                    types,
-                    formats,
+                    statement,
                     parameters,
                     rows.form(),
                     rows.format & 0x2000 != 0,
@@ -390,13 +393,9 @@ impl Command {
                 connection.batch(*isolated, rows.form(), rows.caps);
             }
             Command::BatchStatement(Execute {
-                shape,
-                sql,
-                types,
-                formats,
-                ..
+                shape, statement, ..
             }) => {
-                connection.batch_statement(*shape, sql, types, formats);
+                connection.batch_statement(*shape, statement);
             }
             Command::BatchItems { items, end } => {
                 connection.batch_items(items, BatchEnd::from_code(*end));
@@ -448,22 +447,12 @@ impl Command {
             Command::Describe { sql, shape } => ("describe", json!([sql, shape])),
             Command::Execute(Execute {
                 shape,
-                sql,
-                types,
-                formats,
+                statement,
                 parameters,
                 rows,
             }) => (
                 "execute",
-                json!([
-                    shape,
-                    sql,
-                    { "u32": types },
-                    formats,
-                    parameters,
-                    rows.format,
-                    rows.caps()
-                ]),
+                json!([shape, statement, parameters, rows.format, rows.caps()]),
             ),
             Command::SimpleQuery { sql, copy, rows } => {
                 ("simple_query", json!([sql, copy, rows.format, rows.caps()]))
@@ -474,15 +463,8 @@ impl Command {
                 ("batch", json!([isolated, rows.format, rows.caps()]))
             }
             Command::BatchStatement(Execute {
-                shape,
-                sql,
-                types,
-                formats,
-                ..
-            }) => (
-                "batch_statement",
-                json!([shape, sql, { "u32": types }, formats]),
-            ),
+                shape, statement, ..
+            }) => ("batch_statement", json!([shape, statement])),
             Command::BatchItems { items, end } => ("batch_items", json!([items, end])),
             Command::Prelude(sql) => ("prelude", json!([sql])),
             Command::Fetch => ("fetch", json!([])),

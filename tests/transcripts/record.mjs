@@ -108,8 +108,10 @@ class Session {
     if (parameterFormats.length > 0) words.push("parameter_formats", ...parameterFormats);
     words.push(...values.map((value) => (value === null ? "null" : `value ${quoted(value, "'")}`)), ...rowWords(format, caps));
     const int16 = (n) => Buffer.of(n >> 8, n & 255);
+    const int32 = (n) => Buffer.from(Uint8Array.of(n >> 24, n >> 16, n >> 8, n));
+    const statement = Buffer.concat([int16(formats.length), ...formats.map(int16), Buffer.from(`${sql}\0`), int16(types.length), ...types.map(int32)]);
     const parameters = Buffer.concat([parameterFormats, values].flatMap((list) => [int16(list.length), ...list.map((item) => (typeof item === "number" ? int16(item) : field(item)))]));
-    this.#call(words.join(" "), (core) => core.execute(shape, sql, types, formats, parameters, FORMATS[format], limits(caps)));
+    this.#call(words.join(" "), (core) => core.execute(shape, statement, parameters, FORMATS[format], limits(caps)));
     await this.#settle();
   }
 

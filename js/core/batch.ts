@@ -172,6 +172,11 @@ function encode(queries: readonly Query[], indexes: readonly number[], shapes: R
   return { order, numbers, windows, statements: [...statements.keys()] };
 }
 
+interface Ended {
+  readonly command: string;
+  readonly rowCount: number | null;
+}
+
 /** One way through the pipeline. */
 interface Run<Row> {
   /** Is told of it. */
@@ -189,7 +194,7 @@ interface Run<Row> {
 
 function newRun<Row>({ order, numbers }: Encoded, { atomic, form, mode }: BatchPlan): Run<Row> {
   const commands: string[] = [];
-  const ends: (PgzError | { readonly command: string; readonly rowCount: number | null })[] = [];
+  const ends: (PgzError | Ended)[] = [];
   const counts: number[] = [];
   /** Failed before they were bound, so that nothing of them ran. */
   const unbound = new Set<number>();
@@ -208,10 +213,10 @@ function newRun<Row>({ order, numbers }: Encoded, { atomic, form, mode }: BatchP
     unique: form.unique,
     items(outcomes) {
       for (let at = 0; at < outcomes.length; at += 3) {
-        const [command, rowCount, counted] = outcomes.slice(at, at + 3) as [string | null, number | null, number];
-        counts.push(counted);
+        const command = outcomes[at] as string | null;
+        counts.push(outcomes[at + 2] as number);
         if (command === null) continue;
-        ends.push({ command, rowCount });
+        ends.push({ command, rowCount: outcomes[at + 1] as number | null });
         commands.push(command);
       }
     },
@@ -258,12 +263,18 @@ function newRun<Row>({ order, numbers }: Encoded, { atomic, form, mode }: BatchP
       const bytes = joined(pieces);
       let from = 0;
       ends.forEach((end, at) => {
-        const to = from + counts[at]!;
-        const part = isValues ? { rows: rows.slice(from, to) } : { bytes: bytes.slice(from, to) };
-        from = to;
-        const value = end instanceof PgzError || !form.form ? end : { ...part, ...end, fields: fields[numbers[at]!] ?? [] };
-        settled[order[at]!] = end instanceof PgzError ? { status: "rejected", reason: end } : { status: "fulfilled", value: value as BatchItem<Row> };
+        const first = from;
+        from += counts[at]!;
+        if (end instanceof PgzError) return void (settled[order[at]!] = { status: "rejected", reason: end });
+        settled[order[at]!] = { status: "fulfilled", value: resultOf(end, fields[numbers[at]!] ?? [], first) };
       });
+      // Property by property: an object of two spread ones costs more than all else of an item.
+      function resultOf(end: Ended, fields: readonly Column[], first: number): BatchItem<Row> {
+        const { command, rowCount } = end;
+        if (!form.form) return end;
+        if (isValues) return { rows: rows.slice(first, from), rowCount, command, fields };
+        return { bytes: bytes.slice(first, from), rowCount, command, fields };
+      }
     },
   };
   return run;

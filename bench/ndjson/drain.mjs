@@ -22,7 +22,7 @@ export async function open(url) {
     for (;;) {
       if (status & 1) socket.write(core.take_output());
       if (status & 2) core.rows_taken();
-      for (let event; (event = core.next_event()) !== undefined; ) events.push(JSON.parse(Buffer.from(event)));
+      events.push(...lines(core.take_events()));
       if (!(status & 8)) break;
       status = core.receive(0);
     }
@@ -71,4 +71,9 @@ export async function open(url) {
     });
   };
   return { run, backend };
+}
+
+/** The core's events: JSON, one per line. */
+function lines(bytes) {
+  return Buffer.from(bytes).toString().split("\n").filter(Boolean).map((line) => JSON.parse(line));
 }

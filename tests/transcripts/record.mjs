@@ -189,7 +189,9 @@ class Session {
   #take() {
     const output = this.#core.take_output();
     this.#core.rows_taken();
-    for (let event; (event = this.#core.next_event()) !== undefined; ) this.events.push(JSON.parse(Buffer.from(event)));
+    // One per line.
+    const lines = Buffer.from(this.#core.take_events()).toString().split("\n");
+    this.events.push(...lines.filter(Boolean).map((line) => JSON.parse(line)));
     return output;
   }
 

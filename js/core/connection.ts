@@ -332,6 +332,7 @@ export class Connection {
         void this.#prove(event);
         break;
       case "shape":
+        freeze(event.columns);
         if (operation) operation.shape = event;
         break;
       case "columns":
@@ -397,9 +398,7 @@ export class Connection {
       if (this.columns.size >= MOST_COLUMNS) this.columns.clear();
       this.columns.set(shape, columns);
     }
-    // All runs of the statement share them.
-    columns.forEach(Object.freeze);
-    Object.freeze(columns);
+    freeze(columns);
     if (operation.abandoned) return;
     const { sink } = operation;
     // Rows of a batch that stand before these columns are of others.
@@ -504,4 +503,10 @@ export class Connection {
     if (!this.established) return connectionLost(reason, { retryable: this.#inflight.length < 2, cause }, "auth");
     return connectionLost(reason, { cause, committed: this.#inflight[0]?.committed });
   }
+}
+
+/** Users see them, and all runs of the statement share them. */
+function freeze(columns: readonly Column[]): void {
+  columns.forEach(Object.freeze);
+  Object.freeze(columns);
 }

@@ -5,10 +5,11 @@ import { expect, test } from "vitest";
 import { testServers } from "../integration/servers.ts";
 
 test("bench/ndjson/drain.mjs logs in and drains rows, again and again", () => {
-  const { appUrl } = testServers().servers[0]!;
+  const { host, port, database, user, password } = testServers().servers[0]!;
+  const url = `postgres://${user}:${encodeURIComponent(password)}@${host}:${port}/${database}`;
   const code = `
     import { open } from ${JSON.stringify(new URL("../../bench/ndjson/drain.mjs", import.meta.url).href)};
-    const { run, backend } = await open(${JSON.stringify(appUrl.split("?")[0])});
+    const { run, backend } = await open(${JSON.stringify(url)});
     let bytes = 0;
     for (let time = 0; time < 3; time++) await run("select n, 'x' as x from generate_series(1, 1000) n", (chunk) => void (bytes += chunk.length));
     console.log(JSON.stringify({ backend, bytes }));

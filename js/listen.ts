@@ -54,7 +54,12 @@ export class Listener implements AsyncIterable<Notification> {
         this.#end(error);
         failed(error);
       };
-      runtime().background(this.#run(config, `LISTEN ${text}`, options, ready).catch(failure).then(stop));
+      const over = () => {
+        stop();
+        // Before it was ready, as by a signal that had aborted already.
+        failed(this.#over.signal.reason);
+      };
+      runtime().background(this.#run(config, `LISTEN ${text}`, options, ready).catch(failure).then(over));
     });
     this.ready.catch(() => {});
   }

@@ -160,7 +160,7 @@ const rowsTaken = (handle: CoreConnection) => handle.rows_taken();
 /** The server's text need not be UTF-8; what is none shows as U+FFFD. */
 const utf8 = new TextDecoder();
 
-const MOST_ANSWERS = 4;
+const MOST_ANSWERS = 4, LONGEST_ANSWER = 4_096;
 
 function same(one: Uint8Array, other: Uint8Array): boolean {
   let at = one.length;
@@ -229,7 +229,7 @@ export class Core {
     if (!known) {
       // No line of JSON has a newline within.
       known = { bytes, events: JSON.parse(`[${utf8.decode(bytes).replaceAll("\n", ",")}]`) as Event[] };
-      if (this.#answers.push(known) > MOST_ANSWERS) this.#answers.shift();
+      if (bytes.length <= LONGEST_ANSWER && this.#answers.push(known) > MOST_ANSWERS) this.#answers.shift();
     }
     return known.events;
   }

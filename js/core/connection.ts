@@ -259,7 +259,8 @@ export class Connection {
         const output = this.closed ? NONE : bytes();
         if (!output.length) continue;
         this.writes++;
-        await this.#link.socket.write(output);
+        // A user's socket may give it away, and small outputs share memory.
+        await this.#link.socket.write(this.config.connect ? output.slice() : output);
       }
     } catch (cause) {
       this.#fail(cause);

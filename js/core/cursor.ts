@@ -28,6 +28,8 @@ export function newCursor<Row>(call: Call<Cursor<Row>>, connection: Connection, 
   /** The transaction is the cursor's own. */
   const own = connection.transactionStatus === "I" && connection.begin === undefined;
   let commit: Operation | undefined;
+  /** The last batch: what it runs again behind a statement that was stale begins its own transaction. */
+  let working: Promise<unknown> | undefined;
   let closing: Promise<void> | undefined;
   let release!: () => void;
   /** Rejects when the call ends from our side or the connection is gone, also between two flights. Always handled. */
@@ -61,7 +63,7 @@ export function newCursor<Row>(call: Call<Cursor<Row>>, connection: Connection, 
       }
       return taken;
     })();
-    work.catch((error: unknown) => call.fail(error));
+    working = work.catch((error: unknown) => call.fail(error));
     return Promise.race([work, failed]);
   }
 
@@ -71,6 +73,7 @@ export function newCursor<Row>(call: Call<Cursor<Row>>, connection: Connection, 
     await operation?.cleanup;
     if (commit) connection.abandon(commit);
     await commit?.cleanup;
+    await working;
     const { transactionStatus } = connection;
     let ending: Operation | undefined;
     if (own && transactionStatus !== "I") ending = simple("ROLLBACK");

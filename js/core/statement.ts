@@ -54,9 +54,14 @@ export async function execute(
     connection.executed.add(id);
     const outsideTransaction = connection.transactionStatus === "I";
     if (outsideTransaction) begin ??= connection.begin;
-    const columns = connection.columns.get(id);
     const to = sink();
-    if (columns) takeColumns(to, columns);
+    let columns = connection.columns.get(id);
+    try {
+      if (columns) takeColumns(to, columns);
+    } catch {
+      // Their names clash, and may have been changed since: the server is asked again.
+      columns = undefined;
+    }
     const operation = call.operate(connection, (handle) => {
       if (begin) handle.prelude(begin);
       if (types.length) define(handle, connection.types, types);

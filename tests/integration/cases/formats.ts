@@ -144,6 +144,12 @@ export const formats: Case[] = [
         t.assert.deepEqual((await client.query(sql)).rows, [{ a: 4, a_2: 3 }]);
         await t.assert.rejects(client.stream(sql, { duplicates: "error" }), { code: "DUPLICATE_COLUMN", committed: false });
         await t.assert.rejects(client.query(sql, { duplicates: "error" }), { code: "DUPLICATE_COLUMN" });
+        // What was wrong with the names once need not be for ever.
+        await client.simple("create temp table one_id (id int4); create temp table other_id (id int4); insert into one_id values (1); insert into other_id values (2)");
+        const both = () => client.query("select * from one_id, other_id", { duplicates: "error" });
+        for (let time = 0; time < 3; time++) await t.assert.rejects(both(), { code: "DUPLICATE_COLUMN" });
+        await client.simple("alter table other_id rename id to other");
+        for (let time = 0; time < 3; time++) t.assert.deepEqual((await both()).rows, [{ id: 1, other: 2 }]);
         t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
       }),
   },

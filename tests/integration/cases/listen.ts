@@ -70,6 +70,7 @@ export const listen: Case[] = [
         await listener.close();
         await listener.close();
         await t.assert.rejects(client.listen(""), { code: "INVALID_QUERY" });
+        await t.assert.rejects(client.listen("x", { signal: leaving.signal }), { code: "ABORTED", cause: "enough" });
         const other = t.pgz.createClient({ ...t.options, password: "wrong" });
         await t.assert.rejects(other.listen("x"), { code: "28P01" });
         await other.close();

@@ -161,6 +161,7 @@ export class ResponseTooLargeError extends PgzError {
   readonly observed: number;
   constructor(passed: { limit: LimitName; value: number; observed: number; committed?: boolean | undefined }) {
     const { limit, value, observed } = passed;
+    // "field bytes"
     super("RESPONSE_TOO_LARGE", `The result passed the limit of ${value} ${limit.replace("B", " b")}.`, passed);
     this.limit = limit;
     this.value = value;

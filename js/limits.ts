@@ -1,6 +1,6 @@
 // Bounds of memory and of time that nobody sets. In a file of their own, because esbuild puts a constant's number where it is used only across files.
 
-/** Bytes of parameters or of COPY that leave together: many pieces make one, and a long one makes many. Between two answers are read, so neither side waits for the other for ever. */
+/** Bytes of parameters or of COPY that leave together: many pieces make one, and a long one makes many. Between two of them answers are read, so neither side waits for the other for ever. */
 export const PIECE = 64 << 10;
 /** Milliseconds of sending without a look at anything else. */
 export const LONGEST_TURN = 5;

@@ -32,6 +32,9 @@ export const JSON_AS_STRING = 0x1000;
 /** Of `execute`: the columns of the shape's last `columns` event hold until another comes. */
 export const COLUMNS_KNOWN = 0x2000;
 
+/** Options of `start` besides the allowed methods of authentication: SCRAM's keys are derived by JavaScript; a query may leave before the server has let us in; statements get a name at their first use. */
+export const EXTERNAL_KEY_DERIVATION = 32, EARLY_QUERY = 64, NAME_FIRST_USE = 128;
+
 /** What `simple_query` may be (src/connection/simple_query.rs, `Copy`). */
 export const COPY_NONE = 0;
 export const COPY_IN = 1;

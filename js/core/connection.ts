@@ -11,7 +11,7 @@ import { EVENT, MORE, OUTPUT, ROWS, ROWS_FULL, type Column, type Core, type Core
 import { sendCancelRequest } from "./cancel.ts";
 import { catalogOf, type Definition } from "./catalog.ts";
 import type { Link } from "./dial.ts";
-import { Operation, takeColumns, type Sink } from "./operation.ts";
+import { freeze, Operation, takeColumns, type NotificationListener, type Sink } from "./operation.ts";
 import { runtime } from "./runtime.ts";
 import { serverKey } from "./shapes.ts";
 
@@ -29,15 +29,6 @@ const TERMINATE_DEADLINE = 400;
 
 /** Answers what the core asks for while it logs in: SCRAM's SaltedPassword, or the text of PasswordMessage for MD5. */
 export type Prove = (question: Extract<Event, { kind: "keyDerivation" | "md5" }>) => Promise<Uint8Array>;
-
-export type NotificationEvent = Extract<Event, { kind: "notification" }>;
-
-/** Who wants notifications: for them the connection is read while nothing is asked of it, too. */
-export interface NotificationListener {
-  notify(event: NotificationEvent): void;
-  /** A promise while no more is wanted. */
-  full(): Promise<void> | undefined;
-}
 
 export class Connection {
   readonly core: Core;
@@ -504,10 +495,4 @@ export class Connection {
     if (!this.established) return connectionLost(reason, { retryable: this.#inflight.length < 2, cause }, "auth");
     return connectionLost(reason, { cause, committed: this.#inflight[0]?.committed });
   }
-}
-
-/** Users see them, and all runs of the statement share them. */
-function freeze(columns: readonly Column[]): void {
-  columns.forEach(Object.freeze);
-  Object.freeze(columns);
 }

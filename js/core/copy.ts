@@ -24,7 +24,6 @@ export interface CopyProgress {
   readonly rows?: number;
 }
 
-
 /** Where data go, and whether any more are wanted. */
 export interface CopyTarget {
   /** Sends what stands in `buffer` behind `HEADER` bytes, up to `end`; it may be overwritten then. Resolves to false when no more is wanted. */

@@ -1,9 +1,9 @@
 // One conversation with the server on its connection: startup, describe or execute, from its flight to ReadyForQuery.
 //
-// Knows what the core has told about it so far. Must not know sockets, promises of users, or what a sink does with rows.
+// Knows what the core has told about it so far, and to whom rows and notifications go. Must not know sockets, promises of users, or what a sink does with rows.
 import type { PgzError } from "../errors.ts";
 import type { Observation } from "../observer.ts";
-import type { Column, LimitName, Outcomes } from "./boundary.ts";
+import type { Column, Event, LimitName, Outcomes } from "./boundary.ts";
 import { checkNames } from "./form.ts";
 import type { LearnedShape } from "./shapes.ts";
 
@@ -34,6 +34,21 @@ export interface Sink {
   copy?(direction: "in" | "out"): void;
   /** A promise while no more is wanted: nothing is read from the socket before it settles. */
   full?(): Promise<unknown> | undefined;
+}
+
+type NotificationEvent = Extract<Event, { kind: "notification" }>;
+
+/** Who wants notifications: for them the connection is read while nothing is asked of it, too. */
+export interface NotificationListener {
+  notify(event: NotificationEvent): void;
+  /** A promise while no more is wanted. */
+  full(): Promise<void> | undefined;
+}
+
+/** Users see them, and all runs of the statement share them. */
+export function freeze(columns: readonly Column[]): void {
+  columns.forEach(Object.freeze);
+  Object.freeze(columns);
 }
 
 /** Throws a UsageError when they are not what the sink is for. */

@@ -5,6 +5,7 @@ import { onAbort } from "../abort.ts";
 import { allowedMethods, allowsEarlyQuery, deservesNextAttempt, startupParameters, tlsPlan, type Config } from "../config.ts";
 import { AbortError, TimeoutError, type PgzError } from "../errors.ts";
 import { WEBCRYPTO_ITERATIONS } from "../limits.ts";
+import { EARLY_QUERY, EXTERNAL_KEY_DERIVATION, NAME_FIRST_USE } from "./boundary.ts";
 import { base64 } from "./bytes.ts";
 import { Connection } from "./connection.ts";
 import { emit } from "../observer.ts";
@@ -58,8 +59,8 @@ async function open(target: Parameters<typeof dial>[0], last: boolean, signal: A
   const password = await unlessAborted(config.password(), signal);
   const prepared = password === undefined ? undefined : saslprep(password);
   const nonce = base64(crypto.getRandomValues(new Uint8Array(18)));
-  // Of 48 random bits, so that two clients behind one pooler never share a statement's name.
-  const statementPrefix = `p${nonce.slice(0, 8)}_`;
+  // So that two clients behind one pooler never share a statement's name.
+  const statementPrefix = `p${base64(crypto.getRandomValues(new Uint8Array(6)))}_`;
   const core = createCore(config.maxMessageBytes, statementPrefix, config.prepare === "unnamed" ? 0 : config.statementCacheSize);
   let link: Link | undefined;
   try {
@@ -68,8 +69,8 @@ async function open(target: Parameters<typeof dial>[0], last: boolean, signal: A
     // Another attempt would have to repeat the query.
     const early = last && allowsEarlyQuery(config, verify, encrypted);
     const external = prepared && config.scramMaxIterations <= WEBCRYPTO_ITERATIONS && crypto.subtle;
-    // Keys are derived here, an early query, statements are named at once.
-    const options = allowedMethods(config, encrypted) | (external ? 32 : 0) | (early ? 64 : 0) | (config.prepare === "named" ? 128 : 0);
+    const options =
+      allowedMethods(config, encrypted) | (external ? EXTERNAL_KEY_DERIVATION : 0) | (early ? EARLY_QUERY : 0) | (config.prepare === "named" ? NAME_FIRST_USE : 0);
     const parameters = `${startupParameters(config).flat().join("\0")}\0`;
     const version = config.maxProtocolVersion === "3.2" ? 196610 : 196608;
     const connection = new Connection(

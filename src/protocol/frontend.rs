@@ -111,7 +111,7 @@ pub fn execute(buffer: &mut Vec<u8>, portal: &[u8], maximum_rows: u32) -> Result
     })
 }
 
-/// `Parse`, with the parameter types that are known (none: the server infers all).
+/// `Parse` of a [`Statement`]: a type of 0 is the server's to infer.
 pub fn parse(
     buffer: &mut Vec<u8>,
     prepared_statement: &[u8],

@@ -84,6 +84,16 @@ async function learn(session: Session): Promise<void> {
   expect(await session.flight()).toEqual(["Parse", "Bind", "Describe", "Execute", "Sync"]);
 }
 
+/** A session in which "select n" has run. */
+async function letInKnowing(): Promise<Session> {
+  const learning = client.query("select n");
+  const session = await letIn();
+  await learn(session);
+  session.send(begun(), rows(0, 1), ended(1));
+  await learning;
+  return session;
+}
+
 test("a statement is learned in one flight and run in the next; a known one takes one", async () => {
   const first = client.query("select n");
   const session = await letIn();
@@ -97,11 +107,7 @@ test("a statement is learned in one flight and run in the next; a known one take
 });
 
 test("a call has left before anything else has a turn; one that a value's own code makes meanwhile comes behind", async () => {
-  const learning = client.query("select n");
-  const session = await letIn();
-  await learn(session);
-  session.send(begun(), rows(0, 1), ended(1));
-  await learning;
+  const session = await letInKnowing();
   const json = (value: unknown) => client.query(sql`select ${value}::json`);
   const learningToo = json(4);
   expect(await session.flight()).toEqual(["Parse", "Describe", "Sync"]);
@@ -131,11 +137,7 @@ test("a call has left before anything else has a turn; one that a value's own co
 });
 
 test("an abort in the same turn as its call is a cancel, since the call has left", async () => {
-  const learning = client.query("select n");
-  const session = await letIn();
-  await learn(session);
-  session.send(begun(), rows(0, 1), ended(1));
-  await learning;
+  const session = await letInKnowing();
   const abort = new AbortController();
   const call = client.query("select n", { signal: abort.signal });
   abort.abort();

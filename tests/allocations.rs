@@ -7,6 +7,7 @@ mod shapes;
 
 use pgz_edge::encode::columns::Blocks;
 use pgz_edge::encode::{Output, RowFormat};
+use std::iter::empty;
 
 #[test]
 fn no_allocation_per_row() {
@@ -23,7 +24,9 @@ fn no_allocation_per_row() {
                 out.clear(usize::MAX);
                 for row in &shape.rows {
                     if plan.is_columns() {
-                        plan.encode_values(row, &mut out, &mut blocks).unwrap();
+                        let (_, encoded) =
+                            plan.encode_values(row, &mut empty(), &mut out, &mut blocks);
+                        encoded.unwrap();
                     } else {
                         plan.encode_row(row, &mut out).unwrap();
                     }

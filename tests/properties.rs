@@ -106,28 +106,41 @@ fn cut_at(sizes: &[usize], total: usize) -> Vec<bool> {
 
 type Framed = (Vec<(u8, Vec<u8>)>, Option<FrameError>);
 
-fn deframe<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Framed {
-    let mut deframer = Deframer::new(300);
+/// `bodies`: those of `D` as rows are taken.
+fn deframe<'a>(chunks: impl Iterator<Item = &'a [u8]>, bodies: bool) -> Framed {
+    let mut deframer = Deframer::default();
     let mut seen = vec![];
     for chunk in chunks {
         deframer.input(chunk.len()).copy_from_slice(chunk);
         deframer.received(chunk.len());
+        let mut frames = deframer.frames(300);
         loop {
-            match deframer.next_frame() {
+            match frames.next_frame() {
                 Ok(Some(Frame { tag, body })) => seen.push((tag, body.to_vec())),
                 Ok(None) => break,
                 Err(error) => return (seen, Some(error)),
             }
+            if bodies {
+                let mut bodies = frames.bodies(b'D');
+                seen.extend(bodies.by_ref().map(|body| (b'D', body.to_vec())));
+                frames.resume(&bodies);
+            }
         }
+        let unread = frames.unread();
+        deframer.leave(unread);
     }
     (seen, None)
 }
 
 fn stream() -> impl Strategy<Value = Vec<u8>> {
-    let message = (any::<u8>(), vec(any::<u8>(), 0..350)).prop_map(|(tag, body)| {
-        let length = (body.len() as u32 + 4).to_be_bytes();
-        [&[tag][..], &length, &body].concat()
-    });
+    let message = (
+        prop_oneof![any::<u8>(), Just(b'D')],
+        vec(any::<u8>(), 0..350),
+    )
+        .prop_map(|(tag, body)| {
+            let length = (body.len() as u32 + 4).to_be_bytes();
+            [&[tag][..], &length, &body].concat()
+        });
     prop_oneof![
         vec(message, 0..8).prop_map(|messages| messages.concat()),
         vec(any::<u8>(), 0..100)
@@ -144,7 +157,9 @@ proptest! {
         let ends: Vec<usize> = (1..=stream.len()).filter(|end| cuts[*end] || *end == stream.len()).collect();
         let starts = std::iter::once(0).chain(ends.iter().copied());
         let pieces = starts.zip(&ends).map(|(start, end)| &stream[start..*end]);
-        prop_assert_eq!(deframe(pieces), deframe(std::iter::once(&stream[..])));
+        let whole = deframe(std::iter::once(&stream[..]), false);
+        prop_assert_eq!(deframe(pieces.clone(), false), whole.clone());
+        prop_assert_eq!(deframe(pieces, true), whole);
     }
 }
 

@@ -6,6 +6,7 @@
 
 use crate::encode::columns::{Blocks, Mark};
 use crate::encode::{Output, Plan, RowError, RowForm};
+use crate::protocol::frame::Frames;
 use crate::types::output::Target;
 use alloc::rc::Rc;
 
@@ -90,6 +91,13 @@ pub struct RowSink {
     byte_count: u64,
 }
 
+impl Caps {
+    /// Nobody counts rows, bytes or fields.
+    fn are_none(&self) -> bool {
+        (self.rows | self.bytes | self.field_bytes) == 0
+    }
+}
+
 impl RowSink {
     /// A sink under `caps`.
     pub fn new(format: Option<RowForm>, caps: Caps) -> Self {
@@ -115,9 +123,15 @@ impl RowSink {
         self.byte_count
     }
 
-    /// Takes one DataRow body (or a row as it is to go out, where `raw` says so). `Some(limit)`: the row did not go out and no further one will.
+    /// Takes one DataRow body (or a row as it is to go out, where `raw` says so), and those `behind` it where no cap has to look at each.
+    /// `Some(limit)`: the row did not go out and no further one will.
     #[inline]
-    pub fn row(&mut self, body: &[u8], rows: &mut Rows) -> Result<Option<Limit>, RowError> {
+    pub fn take<'a>(
+        &mut self,
+        body: &'a [u8],
+        behind: &mut Frames<'a>,
+        rows: &mut Rows,
+    ) -> Result<Option<Limit>, RowError> {
         if self.discard {
             return Ok(None);
         }
@@ -142,23 +156,31 @@ impl RowSink {
                 )));
             }
         }
+        let mut none = Frames::default();
+        let frames = if self.caps.are_none() {
+            behind
+        } else {
+            &mut none
+        };
+        let mut behind = frames.bodies(b'D');
         let (start, before, mark) = (rows.buffer.len(), rows.byte_count(), rows.blocks.mark());
         if row_count == 1 {
             plan.begin(&mut rows.buffer);
         }
         let first = rows.buffer.len();
-        let encoded = if plan.is_columns() {
-            plan.encode_values(body, &mut rows.buffer, &mut rows.blocks)
+        let (count, encoded) = if plan.is_columns() {
+            plan.encode_values(body, &mut behind, &mut rows.buffer, &mut rows.blocks)
         } else {
-            plan.encode_row(body, &mut rows.buffer)
+            plan.encode_rows(body, &mut behind, &mut rows.buffer)
         };
-        if let Err(error) = encoded {
+        frames.resume(&behind);
+        self.row_count = row_count.saturating_add(count).saturating_sub(1);
+        if count == 0 {
             rows.take_back(start, mark);
-            return Err(error);
-        }
-        if row_count == 1 {
+        } else if row_count == 1 {
             plan.bracket(&mut rows.buffer, first);
         }
+        encoded?;
         let byte_count = self
             .byte_count
             .saturating_add(rows.byte_count().saturating_sub(before) as u64);

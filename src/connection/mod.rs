@@ -27,7 +27,7 @@ mod walk;
 
 use crate::encode::{RowError, Types};
 use crate::error::Failure;
-use crate::protocol::frame::Deframer;
+use crate::protocol::frame::{Deframer, Frames};
 use crate::protocol::frontend;
 use crate::protocol::writer::TooLong;
 use alloc::collections::VecDeque;
@@ -124,9 +124,15 @@ impl Context {
         Ok(())
     }
 
+    /// `body`, and of the rows `behind` it those that [`RowSink::take`] takes.
     #[inline]
-    fn row(&mut self, body: &[u8], sink: &mut RowSink) -> Result<(), Failure> {
-        match sink.row(body, &mut self.rows) {
+    fn rows<'a>(
+        &mut self,
+        body: &'a [u8],
+        behind: &mut Frames<'a>,
+        sink: &mut RowSink,
+    ) -> Result<(), Failure> {
+        match sink.take(body, behind, &mut self.rows) {
             Ok(None) => Ok(()),
             Ok(Some(limit)) => {
                 self.events.push(Event::Limit(limit));
@@ -164,7 +170,7 @@ impl Connection {
     pub fn new(settings: Settings) -> Self {
         let statements = Statements::new(settings.statement_prefix, settings.statement_cache_size);
         Connection {
-            deframer: Deframer::new(STARTUP_MESSAGE_LIMIT.min(settings.max_message_bytes)),
+            deframer: Deframer::default(),
             state: State {
                 phase: Phase::Fresh,
                 startup: Startup::default(),
@@ -314,18 +320,11 @@ impl Connection {
             state.heard = true;
             return Err(unencrypted_bytes());
         }
-        while !state.context.events.parked && matches!(state.phase, Phase::Startup | Phase::Ready) {
-            let frame = match deframer.next_frame() {
-                Ok(Some(frame)) => frame,
-                Ok(None) => break,
-                Err(error) => return Err(state.frame_error(error)),
-            };
-            state.frame(frame)?;
-            if state.phase == Phase::Ready {
-                deframer.set_limit(state.max_message_bytes);
-            }
-        }
-        Ok(())
+        let mut frames = deframer.frames(state.message_limit());
+        let outcome = state.read(&mut frames);
+        let unread = frames.unread();
+        deframer.leave(unread);
+        outcome
     }
 
     fn settle<E: Into<Failure>>(&mut self, result: Result<(), E>) {

@@ -17,6 +17,7 @@ use super::limits::RowSink;
 use super::{Context, Progress};
 use crate::error::{Failure, Reason};
 use crate::protocol::backend::BackendMessage;
+use crate::protocol::frame::Frames;
 use crate::protocol::frontend;
 use crate::protocol::writer::TooLong;
 use alloc::vec::Vec;
@@ -198,7 +199,7 @@ impl SimpleQuery {
             Copy::Rows => self.row_of(data)?,
         };
         match row {
-            Some(row) => context.row(row, &mut self.sink),
+            Some(row) => context.rows(row, &mut Frames::default(), &mut self.sink),
             None => Ok(()),
         }
     }

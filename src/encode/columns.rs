@@ -154,14 +154,15 @@ impl Blocks {
 }
 
 impl Plan {
-    /// Appends one whole row: its slots to `slots`, the rest to `blocks`. On an error both may end in a part of the row; the caller
-    /// takes it back.
-    pub fn encode_values(
+    /// Appends one whole row, and the rows `behind` it: the slots to `slots`, the rest to `blocks`. How many there were before the error, if
+    /// one ended them; of that row nothing stays.
+    pub fn encode_values<'a>(
         &self,
-        body: &[u8],
+        mut body: &'a [u8],
+        behind: &mut impl Iterator<Item = &'a [u8]>,
         slots: &mut Output,
         blocks: &mut Blocks,
-    ) -> Result<(), RowError> {
+    ) -> (u64, Result<(), RowError>) {
         if slots.is_empty() {
             slots.write(|out| self.append_head(out));
         }
@@ -170,24 +171,39 @@ impl Plan {
             json,
             row_count,
         } = blocks;
-        slots.write(|slots| {
+        let mut count = 0_u32;
+        let encoded = slots.write(|slots| {
             text.write(|text| {
                 json.write(|json| {
-                    self.for_each_field(body, |column, value, readable| {
-                        let mut to = Row { slots, text, json };
-                        match value {
-                            Some(value) => to.append(column, value, readable),
-                            None => {
-                                to.append_null(column.kind);
-                                Ok(())
+                    loop {
+                        let mark = (slots.position(), text.position(), json.position());
+                        let encoded = self.for_each_field(body, |column, value, readable| {
+                            let mut to = Row { slots, text, json };
+                            match value {
+                                Some(value) => to.append(column, value, readable),
+                                None => {
+                                    to.append_null(column.kind);
+                                    Ok(())
+                                }
                             }
+                        });
+                        if encoded.is_err() {
+                            slots.truncate(mark.0);
+                            text.truncate(mark.1);
+                            json.truncate(mark.2);
+                            return encoded;
                         }
-                    })
+                        count = count.wrapping_add(1);
+                        match behind.next() {
+                            Some(next) => body = next,
+                            None => return Ok(()),
+                        }
+                    }
                 })
             })
-        })?;
-        *row_count = row_count.saturating_add(1);
-        Ok(())
+        });
+        *row_count = row_count.saturating_add(count);
+        (count.into(), encoded)
     }
 
     fn append_head(&self, out: &mut Writer<'_>) {

@@ -2,6 +2,8 @@
 //!
 //! Quoted is what holds a quote, a comma, CR or LF, and the empty text, which else would be a NULL. No escape characters.
 
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+use crate::types::output::vector;
 use crate::types::output::{BLOCK, Writer, padded, picked, places, put_short};
 use crate::types::{Cell, Encoder, InvalidValue, oid};
 
@@ -12,15 +14,18 @@ pub(super) enum Style {
     Json,
     /// Its JSON, without quotes where it has some: NaN, and numbers as strings.
     Number,
+    /// The text that it is.
+    Text,
     /// What [`append`] makes of it.
     Cell,
 }
 
 impl Style {
-    pub(super) fn new(type_oid: u32) -> Style {
+    pub(super) fn new(type_oid: u32, encoder: &Encoder) -> Style {
         match type_oid {
             oid::BOOL | oid::INT2 | oid::INT4 | oid::OID => Style::Json,
             oid::INT8 | oid::FLOAT4 | oid::FLOAT8 | oid::NUMERIC => Style::Number,
+            _ if matches!(encoder.cell(b""), Cell::Text(_)) => Style::Text,
             _ => Style::Cell,
         }
     }
@@ -29,7 +34,7 @@ impl Style {
 /// Takes the quotes from the number that was written since `start`, if there are any.
 #[inline(always)]
 pub(super) fn unquote_number(out: &mut Writer<'_>, start: usize) {
-    if let [b'"', ..] = out.written_since(start) {
+    if out.is_quote(start) {
         out.lend(|out| unquote_json(out, start));
     }
 }
@@ -77,64 +82,102 @@ fn append_array(encoder: &Encoder, value: &[u8], out: &mut Writer<'_>) -> Result
     Ok(())
 }
 
+/// Appends a text; `readable` begins with it and may go on behind it, as a row does behind a field: then a short one is one load.
+#[inline(always)]
+pub(super) fn append_within(out: &mut Writer<'_>, text: &[u8], readable: &[u8]) {
+    let length = text.len();
+    match readable.first_chunk() {
+        Some(block)
+            if length != 0 && length <= BLOCK && special(block) & !(u32::MAX << length) == 0 =>
+        {
+            out.put_block(block, length);
+        }
+        _ => out.lend(|out| append_text(out, text)),
+    }
+}
+
 /// Appends a text: as it is until something in it wants quotes, then once more from its start, between them.
 #[inline(never)]
 pub(super) fn append_text(out: &mut Writer<'_>, text: &[u8]) {
     out.lend(|out| {
         let start = out.position();
-        let mut quoted = text.is_empty();
-        if quoted {
-            out.put(b"\"");
-        }
         let mut rest = text;
-        loop {
-            let last;
-            let (block, behind) = match rest.split_first_chunk() {
-                Some(first) => first,
-                None => {
-                    last = padded(rest);
-                    (&last, Default::default())
+        let mut plain = !text.is_empty();
+        while plain {
+            let Some((block, behind)) = rest.split_first_chunk() else {
+                // The zeros behind the text are not special.
+                let last = padded(rest);
+                if special(&last) != 0 {
+                    break;
                 }
+                return out.put_block(&last, rest.len());
             };
-            let quotes = places(block, b'"');
-            let others = places(block, b',') | places(block, b'\r') | places(block, b'\n');
-            if !quoted && quotes | others != 0 {
-                quoted = true;
-                out.truncate(start);
-                out.put(b"\"");
-                rest = text;
-                continue;
-            }
-            append_doubled(out, block, rest.len().min(BLOCK), quotes);
-            if rest.len() < BLOCK {
-                break;
-            }
+            out.put(block);
+            rest = behind;
+            plain = special(block) == 0;
+        }
+        out.truncate(start);
+        out.put(b"\"");
+        rest = text;
+        while let Some((block, behind)) = rest.split_first_chunk() {
+            append_doubled(out, block, BLOCK);
             rest = behind;
         }
-        if quoted {
-            out.put(b"\"");
-        }
+        append_doubled(out, &padded(rest), rest.len());
+        out.put(b"\"");
     });
 }
 
-/// Appends the first `length` bytes of `block`, those twice that are `quotes`: bit i is byte i. JSON is full of them: four bytes at a
-/// time, however many of these there are, beat the way from quote to quote.
+/// Which bytes of the block make a text want quotes: bit i is byte i. The low halves of the four differ, so a table of sixteen says
+/// which of them a byte could be.
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 #[inline(always)]
-fn append_doubled(out: &mut Writer<'_>, block: &[u8; BLOCK], length: usize, mut quotes: u32) {
+fn special(block: &[u8; BLOCK]) -> u32 {
+    use core::arch::wasm32::{
+        u8x16, u8x16_bitmask, u8x16_eq, u8x16_splat, u8x16_swizzle, v128_and,
+    };
+    #[rustfmt::skip]
+    let candidates = u8x16(1, 0, b'"', 0, 0, 0, 0, 0, 0, 0, b'\n', 0, b',', b'\r', 0, 0);
+    let bytes = vector(block);
+    let candidate = u8x16_swizzle(candidates, v128_and(bytes, u8x16_splat(0x0f)));
+    u8x16_bitmask(u8x16_eq(candidate, bytes)).into()
+}
+
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+fn special(block: &[u8; BLOCK]) -> u32 {
+    places(block, b'"') | places(block, b',') | places(block, b'\r') | places(block, b'\n')
+}
+
+/// Appends the first `length` bytes of `block`, quotes twice. JSON is full of them: eight bytes at a time, however many of these there
+/// are, beat the way from quote to quote.
+#[inline(always)]
+fn append_doubled(out: &mut Writer<'_>, block: &[u8; BLOCK], length: usize) {
+    let mut quotes = places(block, b'"');
     if quotes == 0 {
         return out.put_block(block, length);
     }
     let doubled = length.wrapping_add(quotes.count_ones() as usize);
     let end = out.position().wrapping_add(doubled);
     put_short!(out, |out| {
-        let (mut from, mut indices_from) = (0, 0);
+        let (mut from, mut first) = (0, 0);
         while from < length {
-            let indices = DOUBLED.get(quotes as usize % 16).copied().unwrap_or(0);
-            let count = 4_u32.wrapping_add((quotes % 16).count_ones());
-            out.put_block(&picked(block, indices | indices_from), count as usize);
-            quotes >>= 4;
-            from = from.wrapping_add(4);
-            indices_from = indices_from.wrapping_add(0x0404_0404_0404_0404);
+            let low = DOUBLED.get(quotes as usize % 16).copied().unwrap_or(0);
+            let high = DOUBLED
+                .get((quotes >> 4) as usize % 16)
+                .copied()
+                .unwrap_or(0);
+            let high = high | 0x0404_0404_0404_0404;
+            // Four to eight bytes of the first four; what `high` has beyond its own is overwritten. In two steps, as a shift by 64 is none.
+            let half = 16_u32.wrapping_add(4 * (quotes % 16).count_ones());
+            let indices = [
+                low | high.wrapping_shl(half).wrapping_shl(half) | first,
+                high.wrapping_shr(64_u32.wrapping_sub(2 * half)) | first,
+            ];
+            let count = 8_u32.wrapping_add((quotes % 256).count_ones());
+            out.put_block(&picked(block, indices), count as usize);
+            quotes >>= 8;
+            from = from.wrapping_add(8);
+            first = 0x0808_0808_0808_0808;
         }
     });
     out.truncate(end);

@@ -305,7 +305,7 @@ impl Plan {
                 lead: Lead::new(opening, keys.then_some(name)),
                 kind: Kind::new(type_oid, format_code, &encoder, form.strings),
                 style: if csv {
-                    Style::new(type_oid)
+                    Style::new(type_oid, &encoder)
                 } else {
                     Style::Json
                 },
@@ -401,9 +401,34 @@ impl Plan {
     }
 
     /// Appends one whole row, not the first. `body` is that of DataRow: int16 count, then per column int32 length (-1: NULL) and bytes.
-    /// On an error `out` may end in a part of the row; the caller truncates.
+    /// On an error `out` is as before.
     pub fn encode_row(&self, body: &[u8], out: &mut impl Target) -> Result<(), RowError> {
-        out.write(|out| self.append_row(body, out))
+        self.encode_rows(body, &mut core::iter::empty(), out).1
+    }
+
+    /// Appends `body` as [`Plan::encode_row`] does, and the rows `behind` it. How many there were before the error, if one ended them: the
+    /// position in `out` stays in a register from row to row.
+    pub fn encode_rows<'a>(
+        &self,
+        mut body: &'a [u8],
+        behind: &mut impl Iterator<Item = &'a [u8]>,
+        out: &mut impl Target,
+    ) -> (u64, Result<(), RowError>) {
+        out.write(|out| {
+            let mut count = 0_u64;
+            loop {
+                let start = out.position();
+                if let Err(error) = self.append_row(body, out) {
+                    out.truncate(start);
+                    return (count, Err(error));
+                }
+                count = count.wrapping_add(1);
+                match behind.next() {
+                    Some(next) => body = next,
+                    None => return (count, Ok(())),
+                }
+            }
+        })
     }
 
     #[inline(always)]
@@ -413,6 +438,10 @@ impl Plan {
             match value {
                 None => {
                     out.put_block(b"null", self.null);
+                    Ok(())
+                }
+                Some(value) if column.style == Style::Text => {
+                    csv::append_within(out, value, readable);
                     Ok(())
                 }
                 Some(value) if column.style == Style::Cell => {

@@ -40,30 +40,14 @@ const KEEP: usize = 1 << 20;
 const HEADER: usize = 5;
 
 /// The receive buffer.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Deframer {
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    limit: usize,
 }
 
 impl Deframer {
-    /// `limit`: the longest message accepted, in bytes of its length field.
-    pub fn new(limit: usize) -> Self {
-        Deframer {
-            buffer: Vec::new(),
-            start: 0,
-            end: 0,
-            limit,
-        }
-    }
-
-    /// Changes the longest message accepted.
-    pub fn set_limit(&mut self, limit: usize) {
-        self.limit = limit;
-    }
-
     /// Room for `count` bytes behind what is already there. Moves the unread rest (less than one message in a drained
     /// buffer) to the front first.
     pub fn input(&mut self, count: usize) -> &mut [u8] {
@@ -115,11 +99,42 @@ impl Deframer {
         self.end = 0;
     }
 
+    /// What waits, as messages; `limit`: the longest that is accepted, in bytes of its body. Afterwards [`Deframer::leave`].
+    pub fn frames(&self, limit: usize) -> Frames<'_> {
+        Frames {
+            rest: self.unread_bytes(),
+            limit,
+        }
+    }
+
+    /// All but the last `unread` bytes have been taken.
+    pub fn leave(&mut self, unread: usize) {
+        self.start = self.end.saturating_sub(unread).max(self.start);
+    }
+}
+
+/// The messages in a piece of the stream, one behind the other.
+#[derive(Debug, Default)]
+pub struct Frames<'a> {
+    rest: &'a [u8],
+    limit: usize,
+}
+
+impl<'a> Frames<'a> {
+    /// Changes the longest message accepted.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
+    /// Bytes behind the last message that was taken.
+    pub fn unread(&self) -> usize {
+        self.rest.len()
+    }
+
     /// The next whole message, or `None` until more bytes arrive.
     #[inline]
-    pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, FrameError> {
-        let unread = self.buffer.get(self.start..self.end).unwrap_or_default();
-        let Some((&[tag, a, b, c, d], rest)) = unread.split_first_chunk::<HEADER>() else {
+    pub fn next_frame(&mut self) -> Result<Option<Frame<'a>>, FrameError> {
+        let Some((&[tag, a, b, c, d], rest)) = self.rest.split_first_chunk::<HEADER>() else {
             return Ok(None);
         };
         let length = i32::from_be_bytes([a, b, c, d]);
@@ -135,14 +150,55 @@ impl Deframer {
                 length: body_length,
             });
         }
-        let Some(body) = rest.get(..body_length) else {
+        let Some((body, rest)) = rest.split_at_checked(body_length) else {
             return Ok(None);
         };
-        self.start = self
-            .start
-            .saturating_add(HEADER)
-            .saturating_add(body_length);
+        self.rest = rest;
         Ok(Some(Frame { tag, body }))
+    }
+
+    /// The bodies of the messages of this type that come next. Afterwards [`Frames::resume`].
+    #[inline(always)]
+    pub fn bodies(&self, tag: u8) -> Bodies<'a> {
+        Bodies {
+            rest: self.rest,
+            limit: self.limit,
+            tag,
+        }
+    }
+
+    /// Goes on behind what was taken as bodies.
+    #[inline(always)]
+    pub fn resume(&mut self, bodies: &Bodies<'a>) {
+        self.rest = bodies.rest;
+    }
+}
+
+/// What rows are read by: on the way of any message, a narrow one would cost twice what it does. Ends in front of what
+/// [`Frames::next_frame`] has to look at: another type, a part of a message, a length that cannot be.
+///
+/// A copy of what `Frames` knows, so that it can live in registers.
+#[derive(Debug)]
+pub struct Bodies<'a> {
+    rest: &'a [u8],
+    limit: usize,
+    tag: u8,
+}
+
+impl<'a> Iterator for Bodies<'a> {
+    type Item = &'a [u8];
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let (&[tag, a, b, c, d], rest) = self.rest.split_first_chunk::<HEADER>()?;
+        // Below 4 it becomes more than there can be.
+        let length = (u32::from_be_bytes([a, b, c, d]) as usize).wrapping_sub(4);
+        if tag != self.tag || length > self.limit {
+            return None;
+        }
+        let (body, rest) = rest.split_at_checked(length)?;
+        self.rest = rest;
+        Some(body)
     }
 }
 
@@ -162,13 +218,16 @@ mod tests {
             b'Z', 0, 0, 0, 5, b'I', b'1', 0, 0, 0, 4, b'C', 0, 0, 0, 6, b'A', 0,
         ];
         for size in 1..=stream.len() {
-            let mut deframer = Deframer::new(100);
+            let mut deframer = Deframer::default();
             let mut seen = vec![];
             for chunk in stream.chunks(size) {
                 feed(&mut deframer, chunk);
-                while let Some(frame) = deframer.next_frame().unwrap() {
+                let mut frames = deframer.frames(100);
+                while let Some(frame) = frames.next_frame().unwrap() {
                     seen.push((frame.tag, frame.body.to_vec()));
                 }
+                let unread = frames.unread();
+                deframer.leave(unread);
             }
             assert_eq!(
                 seen,
@@ -182,19 +241,23 @@ mod tests {
     #[test]
     fn a_length_below_four_is_an_error() {
         for length in [3_i32, 0, -1, i32::MIN] {
-            let mut deframer = Deframer::new(100);
+            let mut deframer = Deframer::default();
             feed(&mut deframer, b"D");
             feed(&mut deframer, &length.to_be_bytes());
-            assert_eq!(deframer.next_frame(), Err(FrameError::Length(length)));
+            assert_eq!(
+                deframer.frames(100).next_frame(),
+                Err(FrameError::Length(length))
+            );
+            assert_eq!(deframer.frames(100).bodies(b'D').next(), None);
         }
     }
 
     #[test]
     fn an_oversized_message_is_refused_from_its_header() {
-        let mut deframer = Deframer::new(1000);
+        let mut deframer = Deframer::default();
         feed(&mut deframer, &[b'D', 0x70, 0, 0, 0]);
         assert_eq!(
-            deframer.next_frame(),
+            deframer.frames(1000).next_frame(),
             Err(FrameError::TooLarge {
                 tag: b'D',
                 length: 0x7000_0000 - 4
@@ -204,13 +267,37 @@ mod tests {
     }
 
     #[test]
+    fn bodies_end_before_what_is_none() {
+        let first = [b'D', 0, 0, 0, 5, 1, b'D', 0, 0, 0, 4];
+        for (behind, limit) in [
+            (&[][..], 9),
+            (b"D\0\0\0", 9),
+            (b"D\0\0\0\x05", 9),
+            (b"D\0\0\0\x03", 9),
+            (b"D\xff\xff\xff\xff", 9),
+            (b"C\0\0\0\x04", 9),
+            (b"D\0\0\0\x06ab", 1),
+        ] {
+            let mut deframer = Deframer::default();
+            feed(&mut deframer, &[&first, behind].concat());
+            let mut frames = deframer.frames(limit);
+            let mut bodies = frames.bodies(b'D');
+            let seen: Vec<&[u8]> = bodies.by_ref().collect();
+            assert_eq!(seen, [&[1][..], &[]]);
+            frames.resume(&bodies);
+            assert_eq!(frames.unread(), behind.len());
+        }
+    }
+
+    #[test]
     fn a_huge_message_does_not_keep_its_memory() {
-        let mut deframer = Deframer::new(8 << 20);
+        let mut deframer = Deframer::default();
         let body = vec![0_u8; 4 << 20];
         feed(&mut deframer, b"D");
         feed(&mut deframer, &(body.len() as u32 + 4).to_be_bytes());
         feed(&mut deframer, &body);
-        assert!(deframer.next_frame().unwrap().is_some());
+        assert!(deframer.frames(8 << 20).next_frame().unwrap().is_some());
+        deframer.leave(0);
         deframer.input(100);
         assert!(deframer.buffer.capacity() <= KEEP);
     }

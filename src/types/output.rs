@@ -235,6 +235,12 @@ impl Writer<'_> {
         self.at
     }
 
+    /// Whether a string was written at `start`. Not by [`Writer::written_since`], which is a call.
+    #[inline(always)]
+    pub(crate) fn is_quote(&self, start: usize) -> bool {
+        self.bytes.get(start) == Some(&b'"')
+    }
+
     /// What was written since `start`.
     pub(crate) fn written_since(&mut self, start: usize) -> &mut [u8] {
         self.bytes.get_mut(start..self.at).unwrap_or_default()
@@ -338,15 +344,22 @@ pub(crate) fn places(block: &[u8; BLOCK], byte: u8) -> u32 {
 /// The bytes of the block that `indices` names, each below 16.
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 #[inline(always)]
-pub(crate) fn picked(block: &[u8; BLOCK], indices: u64) -> [u8; 8] {
-    use core::arch::wasm32::{u8x16_swizzle, u64x2_extract_lane, u64x2_splat};
-    u64x2_extract_lane::<0>(u8x16_swizzle(vector(block), u64x2_splat(indices))).to_le_bytes()
+pub(crate) fn picked(block: &[u8; BLOCK], indices: [u64; 2]) -> [u8; BLOCK] {
+    use core::arch::wasm32::{u8x16_swizzle, u64x2, u64x2_extract_lane};
+    let picked = u8x16_swizzle(vector(block), u64x2(indices[0], indices[1]));
+    let (low, high) = (
+        u64x2_extract_lane::<0>(picked),
+        u64x2_extract_lane::<1>(picked),
+    );
+    (u128::from(low) | u128::from(high) << 64).to_le_bytes()
 }
 
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
-pub(crate) fn picked(block: &[u8; BLOCK], indices: u64) -> [u8; 8] {
+pub(crate) fn picked(block: &[u8; BLOCK], [low, high]: [u64; 2]) -> [u8; BLOCK] {
     let byte = |index: u8| block.get(usize::from(index)).copied().unwrap_or_default();
-    indices.to_le_bytes().map(byte)
+    (u128::from(low) | u128::from(high) << 64)
+        .to_le_bytes()
+        .map(byte)
 }
 
 #[inline(never)]

@@ -84,10 +84,20 @@ fn values(batch: &[u8]) -> Vec<Vec<Value>> {
     decoded
 }
 
+fn append(
+    plan: &Plan,
+    row: &Fields,
+    slots: &mut Output,
+    blocks: &mut Blocks,
+) -> Result<(), RowError> {
+    plan.encode_values(&body(row), &mut core::iter::empty(), slots, blocks)
+        .1
+}
+
 fn batch(plan: &Plan, rows: &[Fields]) -> Result<Vec<u8>, RowError> {
     let (mut slots, mut blocks) = (Output::default(), Blocks::default());
     for row in rows {
-        plan.encode_values(&body(row), &mut slots, &mut blocks)?;
+        append(plan, row, &mut slots, &mut blocks)?;
     }
     blocks.seal(&mut slots, 0);
     assert!(blocks.is_empty());
@@ -215,13 +225,9 @@ fn a_row_is_taken_back_whole() {
             .to_vec()
     };
     let (mut slots, mut blocks) = (Output::default(), Blocks::default());
-    plan.encode_values(&body(&row(&[0, 0, 0, 8])), &mut slots, &mut blocks)
-        .unwrap();
-    let (start, mark) = (slots.len(), blocks.mark());
-    plan.encode_values(&body(&row(b"bad")), &mut slots, &mut blocks)
-        .unwrap_err();
-    blocks.take_back(mark);
-    slots.truncate(start);
+    let mut add = |last: &[u8]| append(&plan, &row(last), &mut slots, &mut blocks);
+    add(&[0, 0, 0, 8]).unwrap();
+    add(b"bad").unwrap_err();
     blocks.seal(&mut slots, 0);
     assert_eq!(
         Vec::from(slots),

@@ -6,7 +6,7 @@
 
 use crate::encode::columns::{Blocks, Mark};
 use crate::encode::{Output, Plan, RowError, RowForm};
-use crate::protocol::frame::Frames;
+use crate::protocol::frame::{Bodies, Frames};
 use crate::types::output::Target;
 use alloc::rc::Rc;
 
@@ -75,6 +75,9 @@ pub struct Caps {
     pub fetch: u32,
 }
 
+/// What became of a row: a cap may have tripped.
+pub type Taken = Result<Option<Limit>, RowError>;
+
 /// Where the rows of one operation go.
 #[derive(Debug, Default)]
 pub struct RowSink {
@@ -89,13 +92,14 @@ pub struct RowSink {
     caps: Caps,
     row_count: u64,
     byte_count: u64,
+    /// A cap is near, or a row that is none.
+    one_by_one: bool,
 }
 
-impl Caps {
-    /// Nobody counts rows, bytes or fields.
-    fn are_none(&self) -> bool {
-        (self.rows | self.bytes | self.field_bytes) == 0
-    }
+/// More than a cap, of which 0 is none.
+#[inline(always)]
+fn over(count: u64, cap: u64) -> bool {
+    cap != 0 && count > cap
 }
 
 impl RowSink {
@@ -123,89 +127,101 @@ impl RowSink {
         self.byte_count
     }
 
-    /// Takes one DataRow body (or a row as it is to go out, where `raw` says so), and those `behind` it where no cap has to look at each.
+    /// Takes one DataRow body (or a row as it is to go out, where `raw` says so), and the rows `behind` it that need not be looked at one by one.
     /// `Some(limit)`: the row did not go out and no further one will.
+    ///
+    /// Rows that come together are written together, as if there were no cap. When one of them turns out to trip a cap, or to be none, they are
+    /// all taken back and come one by one from then on, so that what happens does not depend on what came together.
     #[inline]
-    pub fn take<'a>(
-        &mut self,
-        body: &'a [u8],
-        behind: &mut Frames<'a>,
-        rows: &mut Rows,
-    ) -> Result<Option<Limit>, RowError> {
+    pub fn take<'a>(&mut self, body: &'a [u8], behind: &mut Frames<'a>, rows: &mut Rows) -> Taken {
         if self.discard {
             return Ok(None);
         }
-        let row_count = self.row_count.saturating_add(1);
-        if self.caps.rows != 0 && row_count > self.caps.rows {
-            return Ok(Some(self.trip("rows", self.caps.rows, row_count, rows)));
+        let before = self.row_count;
+        let row_count = before.saturating_add(1);
+        if over(row_count, self.caps.rows) {
+            return self.trip("rows", self.caps.rows, row_count, rows);
         }
-        self.row_count = row_count;
         let Some(plan) = &self.plan else {
-            return Ok(self.without_plan(body, rows));
+            self.row_count = row_count;
+            return self.without_plan(body, rows);
         };
-
-        if self.caps.field_bytes != 0 && body.len() as u64 > self.caps.field_bytes {
+        if over(body.len() as u64, self.caps.field_bytes) {
             let longest = longest_field(body);
-            if longest > self.caps.field_bytes {
-                self.row_count = row_count.saturating_sub(1);
-                return Ok(Some(self.trip(
-                    "fieldBytes",
-                    self.caps.field_bytes,
-                    longest,
-                    rows,
-                )));
+            if over(longest, self.caps.field_bytes) {
+                return self.trip("fieldBytes", self.caps.field_bytes, longest, rows);
             }
         }
-        let mut none = Frames::default();
-        let frames = if self.caps.are_none() {
-            behind
-        } else {
-            &mut none
-        };
-        let mut behind = frames.bodies(b'D');
-        let (start, before, mark) = (rows.buffer.len(), rows.byte_count(), rows.blocks.mark());
-        if row_count == 1 {
-            plan.begin(&mut rows.buffer);
-        }
-        let first = rows.buffer.len();
-        let (count, encoded) = if plan.is_columns() {
-            plan.encode_values(body, &mut behind, &mut rows.buffer, &mut rows.blocks)
-        } else {
-            plan.encode_rows(body, &mut behind, &mut rows.buffer)
-        };
-        frames.resume(&behind);
-        self.row_count = row_count.saturating_add(count).saturating_sub(1);
-        if count == 0 {
+        let (start, mark) = (rows.buffer.len(), rows.blocks.mark());
+        loop {
+            // A field is no longer than all that is there.
+            let alone = self.one_by_one || over(behind.unread() as u64, self.caps.field_bytes);
+            let mut others = if alone {
+                Bodies::default()
+            } else {
+                behind.bodies(b'D')
+            };
+            let (count, written, encoded) = self.write(plan, body, &mut others, rows);
+            let row_count = before.saturating_add(count);
+            let byte_count = self.byte_count.saturating_add(written);
+            let with_tail = byte_count.saturating_add(plan.tail().len() as u64);
+            let trips = over(with_tail, self.caps.bytes) || over(row_count, self.caps.rows);
+            if !trips && encoded.is_ok() {
+                if !alone {
+                    behind.resume(&others);
+                }
+                (self.row_count, self.byte_count) = (row_count, byte_count);
+                return Ok(None);
+            }
             rows.take_back(start, mark);
-        } else if row_count == 1 {
-            plan.bracket(&mut rows.buffer, first);
+            if alone {
+                encoded?;
+                return self.trip("bytes", self.caps.bytes, with_tail, rows);
+            }
+            self.one_by_one = true;
         }
-        encoded?;
-        let byte_count = self
-            .byte_count
-            .saturating_add(rows.byte_count().saturating_sub(before) as u64);
-        let with_tail = byte_count.saturating_add(plan.tail().len() as u64);
-        if self.caps.bytes != 0 && with_tail > self.caps.bytes {
-            rows.take_back(start, mark);
-            self.row_count = row_count.saturating_sub(1);
-            return Ok(Some(self.trip("bytes", self.caps.bytes, with_tail, rows)));
-        }
-        self.byte_count = byte_count;
-        Ok(None)
     }
 
-    fn without_plan(&mut self, body: &[u8], rows: &mut Rows) -> Option<Limit> {
+    /// Appends `body` and the `others`, and what stands before the first row of all. How many rows there were before the error, if one ended
+    /// them, and how many bytes they are.
+    #[inline(always)]
+    fn write<'a>(
+        &self,
+        plan: &Plan,
+        body: &'a [u8],
+        others: &mut Bodies<'a>,
+        rows: &mut Rows,
+    ) -> (u64, u64, Result<(), RowError>) {
+        let before = rows.byte_count();
+        let is_first = self.row_count == 0;
+        if is_first {
+            plan.begin(&mut rows.buffer);
+        }
+        let start = rows.buffer.len();
+        let (count, encoded) = if plan.is_columns() {
+            plan.encode_values(body, others, &mut rows.buffer, &mut rows.blocks)
+        } else {
+            plan.encode_rows(body, others, &mut rows.buffer)
+        };
+        if is_first {
+            plan.bracket(&mut rows.buffer, start);
+        }
+        let written = rows.byte_count().saturating_sub(before) as u64;
+        (count, written, encoded)
+    }
+
+    fn without_plan(&mut self, body: &[u8], rows: &mut Rows) -> Taken {
         if !self.raw {
-            return None;
+            return Ok(None);
         }
         let byte_count = self.byte_count.saturating_add(body.len() as u64);
         if self.caps.bytes != 0 && byte_count > self.caps.bytes {
             self.row_count = self.row_count.saturating_sub(1);
-            return Some(self.trip("bytes", self.caps.bytes, byte_count, rows));
+            return self.trip("bytes", self.caps.bytes, byte_count, rows);
         }
         self.byte_count = byte_count;
         rows.buffer.write(|out| out.put_slice(body));
-        None
+        Ok(None)
     }
 
     /// The successful end: what stands behind the last row.
@@ -215,18 +231,18 @@ impl RowSink {
         }
     }
 
-    fn trip(&mut self, limit: &'static str, value: u64, observed: u64, rows: &mut Rows) -> Limit {
+    fn trip(&mut self, limit: &'static str, value: u64, observed: u64, rows: &mut Rows) -> Taken {
         self.discard = true;
         let truncated = self.caps.truncate;
         if let (true, Some(plan)) = (truncated, &self.plan) {
             plan.truncate(limit, value, self.row_count, &mut rows.buffer);
         }
-        Limit {
+        Ok(Some(Limit {
             limit,
             value,
             observed,
             truncated,
-        }
+        }))
     }
 }
 

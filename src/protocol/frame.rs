@@ -178,7 +178,7 @@ impl<'a> Frames<'a> {
 /// [`Frames::next_frame`] has to look at: another type, a part of a message, a length that cannot be.
 ///
 /// A copy of what `Frames` knows, so that it can live in registers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Bodies<'a> {
     rest: &'a [u8],
     limit: usize,

@@ -1,6 +1,8 @@
 //! The encoder alone, natively: nanoseconds per row of each shape and per value of each type, the speed of the escape scan, allocations
 //! per row. `cargo bench --bench core` prints a line of JSON per figure, `make bench CASE=core` makes a table of them.
 //!
+//! `cargo bench --bench core -- --messages FOLDER` measures nothing and writes the rows as messages, for wasm.mjs.
+//!
 //! A figure is the median of nine trials, with the best and the worst; a trial is the median of its passes over the same rows.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
@@ -8,6 +10,7 @@
 mod shapes;
 
 use std::hint::black_box;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use pgz_edge::encode::{Output, Plan, RowFormat};
@@ -18,6 +21,10 @@ const TRIALS: usize = 9;
 const TRIAL: Duration = Duration::from_millis(30);
 
 fn main() {
+    let mut arguments = std::env::args().skip_while(|argument| argument != "--messages");
+    if let (Some(_), Some(folder)) = (arguments.next(), arguments.next()) {
+        return write_messages(Path::new(&folder));
+    }
     for shape in shapes::shapes(ROWS) {
         per_row(&shape, shape.name);
     }
@@ -26,6 +33,19 @@ fn main() {
     }
     for shape in shapes::scan_shapes(100) {
         scan(&shape);
+    }
+}
+
+fn write_messages(folder: &Path) {
+    for shape in shapes::shapes(ROWS) {
+        std::fs::write(folder.join(shape.name), shape.messages()).unwrap();
+    }
+    for shape in shapes::type_shapes(ROWS) {
+        std::fs::write(
+            folder.join(format!("type {}", shape.name)),
+            shape.messages(),
+        )
+        .unwrap();
     }
 }
 

@@ -14,6 +14,28 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// RowDescription and the rows, as a server sends them.
+    #[allow(dead_code)] // for the bench only; the allocation test shares this file
+    pub fn messages(&self) -> Vec<u8> {
+        let mut description = (self.columns.len() as u16).to_be_bytes().to_vec();
+        for (name, type_oid) in self.columns {
+            // int32 table, int16 attribute; type; int16 size, int32 modifier, int16 format.
+            let fields = [
+                name.as_bytes(),
+                &[0; 7],
+                &type_oid.to_be_bytes(),
+                &[0; 6],
+                &[0, 1],
+            ];
+            description.extend(fields.concat());
+        }
+        let mut messages = message(b'T', &description);
+        for row in &self.rows {
+            messages.extend(message(b'D', row));
+        }
+        messages
+    }
+
     /// The plan of the shape's columns.
     pub fn plan(&self, format: RowFormat) -> Plan {
         let column = |&(name, type_oid): &(&'static str, u32)| ColumnDescription {
@@ -172,6 +194,10 @@ pub fn scan_shapes(count: i32) -> Vec<Shape> {
         ),
         one("escape_scan dense", "\"\\\n"),
     ]
+}
+
+fn message(tag: u8, body: &[u8]) -> Vec<u8> {
+    [&[tag], &(body.len() as u32 + 4).to_be_bytes()[..], body].concat()
 }
 
 fn data_row(fields: &[Option<Vec<u8>>]) -> Vec<u8> {

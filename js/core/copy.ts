@@ -150,8 +150,8 @@ export async function sendSource(target: CopyTarget, source: CopySource, progres
         at += piece.length;
         length += piece.length;
       }
-      // An encoder of text leaves up to two bytes.
-      if (length > bytes.length - 3 && !(await flush())) return;
+      // Of text up to three bytes are left: a character of four does not fit, and nothing would go on.
+      if (length > bytes.length - 4 && !(await flush())) return;
     }
   });
   if (!target.over) await flush();

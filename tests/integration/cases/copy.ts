@@ -76,6 +76,21 @@ export const copy: Case[] = [
       }),
   },
   {
+    name: "long texts of characters of any width go on wherever a piece ends",
+    run: (t) =>
+      withTable(t, async (client, table) => {
+        for (const character of ["a", "é", "€", "😀"]) {
+          for (const before of ["", "x", "xx", "xxx"]) {
+            const line = `1\t${before}${character.repeat(40_000)}\n`;
+            await client.copyFrom(`copy ${table} from stdin`, line + line);
+          }
+          const [row] = (await client.query<{ n: number }>(`select count(*)::int4 as n from ${table} where t ~ '^x{0,3}${character}+$' and length(ltrim(t, 'x')) = 40000`)).rows;
+          t.assert.equal(row?.n, 8, character);
+          await client.exec(`delete from ${table}`);
+        }
+      }),
+  },
+  {
     name: "a server's error while data are sent stops the source at once, names the line, and stores nothing",
     run: (t) =>
       withTable(t, async (client, table) => {

@@ -6,9 +6,6 @@ import { uniqueNames, type ValueForm } from "./form.ts";
 import { rowDecoder, type RowDecoder, type RowMode } from "./objects.ts";
 import type { Sink } from "./operation.ts";
 
-/** bytea[], float4[], float8[]: as the server's text (`{1,2}`) they are not what values are made from. */
-const TEXT_ARRAYS = [1001, 1021, 1022];
-
 /** What makes rows of these columns, under the names that they have there. */
 export function decoderOf(columns: readonly Column[], form: ValueForm, mode: RowMode): RowDecoder {
   const last = decoders.get(columns);
@@ -24,8 +21,7 @@ const decoders = new WeakMap<readonly Column[], { readonly form: ValueForm; read
 function newDecoder(columns: readonly Column[], { form, policy }: ValueForm, mode: RowMode): RowDecoder {
   const names = columns.map(({ name }) => name);
   const used = form & RENAME_DUPLICATES ? uniqueNames(names) : names;
-  const isText = ({ formatCode, typeOid }: Column) => formatCode === 0 && TEXT_ARRAYS.includes(typeOid);
-  return rowDecoder(columns.map((column, index) => ({ ...column, name: used[index]!, ...(isText(column) && { typeOid: 25 }) })), policy, mode);
+  return rowDecoder(columns.map((column, index) => ({ ...column, name: used[index]! })), policy, mode);
 }
 
 export class Collector<Row> {

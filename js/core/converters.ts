@@ -35,10 +35,12 @@ type Convert = (value: never) => unknown;
 
 /** What is to be done with the values of a column that are not NULL; mostly nothing. `isJson`: they come parsed, not as slots. */
 export function converter(column: Column, policy: ValuePolicy, isJson: boolean): ((value: unknown) => unknown) | undefined {
-  const { typeOid } = column;
+  const { typeOid, formatCode } = column;
   const parser = policy.parsers?.byOid.get(typeOid);
   if (parser) return (value) => parser(value, column);
-  const convert = ofElement(elements[typeOid] ?? typeOid, policy, isJson);
+  const element = elements[typeOid];
+  // An array in the server's text, `{1,2}`, is not what values are made from.
+  const convert = element && !formatCode ? undefined : ofElement(element ?? typeOid, policy, isJson);
   return convert && ((value) => each(value, convert));
 }
 
@@ -53,7 +55,8 @@ function ofElement(typeOid: number, { int8, numeric, dates, bytea }: ValuePolicy
     case 20:
       return int8 === "bigint" ? BigInt : undefined;
     case 17:
-      return bytea === "hex" ? undefined : bytea === "base64" ? (text: string) => base64(fromHex(text)) : fromHex;
+      // Under bytea_output escape no text of the simple protocol begins so: it stays what it is.
+      return bytea === "hex" ? undefined : (text: string) => (!text.startsWith("\\x") ? text : bytea === "base64" ? base64(fromHex(text)) : fromHex(text));
     case 1082:
     case 1114:
     case 1184:
@@ -101,9 +104,9 @@ export function temporal(): { readonly [type: string]: TemporalType } | undefine
 function dateOf(typeOid: number): Convert {
   const zone = typeOid === 1114 ? "Z" : "";
   return (text: string) => {
-    // More digits than milliseconds are not ISO 8601 for every engine.
+    // More digits than milliseconds are not ISO 8601 for every engine. Other DateStyles, of the simple protocol, an engine would read in its own way.
     const date = new Date(isoOf(text).replace(/(\.\d{3})\d+/, "$1") + zone);
-    return Number.isNaN(date.getTime()) ? text : date;
+    return /^\d{4,}-/.test(text) && !Number.isNaN(date.getTime()) ? date : text;
   };
 }
 

@@ -7,7 +7,7 @@ import { rowDecoder, type RowMode } from "../../js/core/objects.ts";
 import { batchOf, BOOL, FLOAT, INT, JSON_, TEXT } from "../support/batch.ts";
 
 const plain: ValuePolicy = { int8: "string", numeric: "string", dates: "string", bytea: "uint8array", parsers: undefined };
-const columns = (...list: [name: string, typeOid: number][]) => list.map(([name, typeOid]) => ({ name, typeOid }) as Column);
+const columns = (...list: [name: string, typeOid: number][]) => list.map(([name, typeOid]) => ({ name, typeOid, formatCode: 1 }) as Column);
 const decodeRows = (bytes: Uint8Array, list: Column[], mode: RowMode, policy: Partial<ValuePolicy> = {}) => rowDecoder(list, { ...plain, ...policy }, mode)(bytes);
 /** Rows of JSON values. */
 const bytes = (...rows: unknown[][]) => batchOf((rows[0] ?? []).map(() => JSON_), rows);

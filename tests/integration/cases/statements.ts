@@ -84,6 +84,27 @@ export const statements: Case[] = [
         t.assert.deepEqual((await client.simple("select array[1, null] as a, array[1.5::float8] as f, array['\\x00'::bytea] as b, interval '1 day' as i"))[0]?.rows, [
           { a: "{1,NULL}", f: "{1.5}", b: '{"\\\\x00"}', i: "1 day" },
         ]);
+        const policy = { int8: "bigint", numeric: "number", dates: "date" } as const;
+        t.assert.deepEqual((await client.simple("select array[7::int8] as i8, array[1.5] as n, array[date '2024-02-01'] as d, 7::int8 as one", policy))[0]?.rows, [
+          { i8: "{7}", n: "{1.5}", d: "{2024-02-01}", one: 7n },
+        ]);
+      }),
+  },
+  {
+    name: "simple leaves the server's text where a setting has it in a form of its own, and makes no wrong value of it",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const dates = "select date '2024-02-01' as d, timestamp '2024-02-01 03:04:05' as t";
+        for (const [style, d, time] of [["SQL, DMY", "01/02/2024", "01/02/2024 03:04:05"], ["German", "01.02.2024", "01.02.2024 03:04:05"], ["Postgres, MDY", "02-01-2024", "Thu Feb 01 03:04:05 2024"]] as const) {
+          await client.exec(`set datestyle to ${style}`);
+          t.assert.deepEqual((await client.simple(dates, { dates: "date" }))[0]?.rows, [{ d, t: time }]);
+        }
+        await client.exec("set datestyle to ISO");
+        t.assert.deepEqual((await client.simple(dates, { dates: "date" }))[0]?.rows, [{ d: new Date("2024-02-01"), t: new Date("2024-02-01T03:04:05Z") }]);
+        await client.exec("set bytea_output to escape");
+        for (const bytea of ["uint8array", "hex", "base64"] as const) {
+          t.assert.deepEqual((await client.simple("select '\\x5c7861ff'::bytea as b, ''::bytea as e", { bytea }))[0]?.rows, [{ b: "\\\\xa\\377", e: "" }]);
+        }
       }),
   },
   {

@@ -42,7 +42,7 @@ export interface Sql {
 }
 
 /** Statements with parameters; see {@link Sql}. */
-export const sql: Sql = Object.assign((template: TemplateStringsArray, ...values: unknown[]): Query => new Fragment(template, values), {
+export const sql: Sql = Object.assign(tag, {
   unsafe: (text: string): Query => new Fragment([checkedText(text)], []),
   identifier: (...names: string[]): Query => new Fragment([names.map(quoted).join(".") || quoted("")], []),
   join: (parts: readonly unknown[], separator = COMMA): Query => {
@@ -69,6 +69,12 @@ export const sql: Sql = Object.assign((template: TemplateStringsArray, ...values
   },
   json: (value: unknown): JsonText => new JsonText(value),
 });
+
+function tag(template: TemplateStringsArray, ...values: unknown[]): Query {
+  if (isTemplate(template)) return new Fragment(template, values);
+  // A list, as other drivers' sql(ids) takes it, would be SQL text.
+  throw new UsageError("INVALID_QUERY", "sql`…` is no function of values: use sql.in, sql.values, sql.set or sql.identifier.");
+}
 
 function some<T>(list: readonly T[]): readonly T[] {
   if (Array.isArray(list) && list.length) return list;

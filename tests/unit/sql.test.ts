@@ -56,6 +56,12 @@ test("a query's text and values cannot be replaced, and what is done to one's va
   expect(JSON.parse(JSON.stringify(query))).toEqual({ text: "select $1, $2", values: [[1, 2], 1] });
 });
 
+test("called as a function, as other drivers' tags may be, it makes no SQL of what it is given", () => {
+  const called = sql as unknown as (...given: unknown[]) => unknown;
+  for (const given of [["1); drop table users; --"], [[1, 2]], ["a", "b"], { id: 1 }, "users", undefined]) expect(refused(() => called(given, 1))).toBe("INVALID_QUERY");
+  expect(refused(() => called(Object.assign(["x"], { raw: "x" })))).toBe("INVALID_QUERY");
+});
+
 test("text goes in by unsafe only, identifiers are quoted", () => {
   expect(sql`select ${sql.unsafe("now()")}`).toMatchObject({ text: "select now()", values: [] });
   expect(sql`select * from ${sql.identifier("app", "users")}`.text).toBe('select * from "app"."users"');

@@ -218,7 +218,8 @@ function ofStream(stream: ReadableStream<Bytes>): AsyncIterable<Bytes> {
 }
 
 function dataOf(given: unknown): string | Uint8Array {
-  if (typeof given === "string") return given;
+  // Half a surrogate pair, as where a text was cut, would leave as U+FFFD. Not by `isText`, which takes as long as all the rest.
+  if (typeof given === "string" && (given as string & { isWellFormed(): boolean }).isWellFormed()) return given;
   if (isBytes(given)) return bytesOf(given);
-  throw new UsageError("INVALID_PARAMETER", "A source of COPY gives text or bytes: encode its other values, or use copyFromRows.");
+  throw new UsageError("INVALID_PARAMETER", "A source of COPY gives bytes or text, in whole characters: encode its other values, or use copyFromRows.");
 }

@@ -76,6 +76,16 @@ export const copy: Case[] = [
       }),
   },
   {
+    name: "text that is cut within a character is refused, and nothing is stored",
+    run: (t) =>
+      withTable(t, async (client, table) => {
+        for (const source of ["1\ta\ud83d\n", ["1\t\ud83d", "\ude00\n"], ["1\ta\n", "\udc00"]]) {
+          await t.assert.rejects(client.copyFrom(`copy ${table} from stdin`, source), { code: "INVALID_PARAMETER" });
+        }
+        t.assert.deepEqual(await stored(client, table), []);
+      }),
+  },
+  {
     name: "long texts of characters of any width go on wherever a piece ends",
     run: (t) =>
       withTable(t, async (client, table) => {

@@ -283,6 +283,8 @@ function readUrl(text: string, given: Map<string, unknown>): void {
     // Behind a password in the query a name may be the rest of it, after an "&" that is not percent-encoded.
     if (pair) readParameter(decode(parameter), values.join("="), set, !query.includes("password="));
   }
+  // As in libpq, which refuses a weaker mode beside it: whoever names certificates to trust wants them to be checked.
+  if (query.includes("sslrootcert=system")) given.set("sslmode", "verify-full");
 }
 
 function readParameter(parameter: string, value: string, set: (name: string, value: string) => void, named: boolean): void {

@@ -52,7 +52,9 @@ test.each([
   ["postgres://ada@h/d?application_name=a+b%26c&connect_timeout=3&options=-c%20geqo%3Doff", { applicationName: "a+b&c", connectTimeout: 3_000, options: "-c geqo=off" }],
   ["postgres://ada@h/d?sslmode=require&sslnegotiation=direct&channel_binding=disable&require_auth=scram-sha-256&max_protocol_version=3.2",
     { sslmode: "require", sslnegotiation: "direct", channelBinding: "disable", requireAuth: "scram-sha-256", maxProtocolVersion: "3.2" }],
-  ["postgres://ada@h?sslrootcert=system&", { ca: undefined }],
+  ["postgres://ada@h?sslrootcert=system&", { ca: undefined, sslmode: "verify-full" }],
+  ["postgres://ada@h?sslrootcert=system&sslmode=require", { sslmode: "verify-full" }],
+  ["postgres://ada@h?sslmode=disable&sslrootcert=system", { sslmode: "verify-full" }],
   ["postgres://h/d?user=ada&dbname=e", { database: "e" }],
 ])("the URL %j", (url, expected) => expect(of(url)).toMatchObject(expected));
 

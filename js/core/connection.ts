@@ -285,7 +285,7 @@ export class Connection {
       try {
         sink.rows?.(view);
       } catch (cause) {
-        this.#interrupt(operation, cause instanceof PgzError ? cause : fromFailure({ code: "INVALID_VALUE", message: `The rows could not be decoded: ${String(cause)}` }));
+        this.#interrupt(operation, cause instanceof PgzError ? cause : fromFailure({ code: "INVALID_VALUE", message: `The rows could not be decoded: ${String(cause)}` }, { cause }));
       }
     });
   }

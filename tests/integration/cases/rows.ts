@@ -157,6 +157,12 @@ export const rows: Case[] = [
           await t.assert.rejects(client.query("select 1", { types: { nosuch: String } }), { code: "INVALID_OPTION", message: `Option "types" names "nosuch", a type that this database does not have.` });
           // The call's parsers win over the client's, however they name the type.
           t.assert.deepEqual((await client.query("select gen_random_uuid() as u", { types: { 2950: () => "mine" } })).rows, [{ u: "mine" }]);
+          const cause = new RangeError("not one of mine");
+          const fails = () => {
+            throw cause;
+          };
+          await t.assert.rejects(client.query("select gen_random_uuid() as u", { types: { uuid: fails } }), { code: "INVALID_VALUE", cause });
+          t.assert.deepEqual((await client.query("select 1 as one")).rows, [{ one: 1 }]);
         },
         { int8: "bigint", dates: "date", bytea: "base64", json: "text", types: { uuid: (text: string) => text.toUpperCase() } },
       ),

@@ -259,11 +259,11 @@ export function fromFailure(failure: Failure, facts?: Facts): PgzError {
  *
  * `startup`: it came before the first ReadyForQuery, where no statement can have run. A wrong user or password is then an
  * {@link AuthenticationError}; a server that is full or starting (classes 53 and 57P) is retryable, as is a transaction that
- * the server has rolled back whole (40001, 40P01).
+ * the server has rolled back whole (40001, 40P01), and what a session was asked that had ended for want of work (57P05).
  */
 export function fromErrorResponse(fields: ErrorFields, startup = false, facts?: Facts): PostgresError | AuthenticationError {
   const code = fields.code ?? "";
-  const retryable = (startup ? /^(53|57P)/ : /^40(001|P01)$/).test(code);
+  const retryable = (startup ? /^(53|57P)/ : /^(40001|40P01|57P05)$/).test(code);
   const error = new PostgresError(fields, { retryable, ...facts });
   if (!startup || !code.startsWith("28")) return error;
   return new AuthenticationError(code, error.message, { ...facts, cause: error });

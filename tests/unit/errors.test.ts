@@ -114,7 +114,7 @@ test.each(["28P01", "28000"])("%s during startup is an AuthenticationError aroun
 test("what the server says before any statement can have run is retryable when it may pass", () => {
   const at = (code: string, startup: boolean) => fromErrorResponse({ code }, startup).retryable;
   for (const code of ["57P03", "53300", "57P01"]) expect([at(code, true), at(code, false)]).toEqual([true, false]);
-  for (const code of ["40001", "40P01"]) expect([at(code, false)]).toEqual([true]);
+  for (const code of ["40001", "40P01", "57P05"]) expect([at(code, false)]).toEqual([true]);
   for (const code of ["3D000", "42601", "23505", "40003", "28P01"]) expect([at(code, true), at(code, false)]).toEqual([false, false]);
 });
 

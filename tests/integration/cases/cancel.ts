@@ -130,6 +130,17 @@ export const cancel: Case[] = [
     },
   },
   {
+    name: "a call on a session that the server ended for want of work says that it may be repeated",
+    async run(t) {
+      const client = await t.pgz.connect({ ...t.options, startup: { idle_session_timeout: "50" } });
+      t.assert.deepEqual((await client.query("select 1 as one")).rows, [{ one: 1 }]);
+      await pause(300);
+      const error = await t.assert.rejects(client.query("select 2 as two"));
+      t.assert(error instanceof t.pgz.PgzError && error.retryable, String(error));
+      await client.close();
+    },
+  },
+  {
     name: "an idle session that is terminated is noticed by the next call",
     async run(t) {
       const client = await t.pgz.connect({ ...t.options });

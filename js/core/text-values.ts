@@ -6,7 +6,7 @@
 import { UsageError, type Code, type Facts } from "../errors.ts";
 import { isText, jsonTextOf, MUST } from "../text.ts";
 import { bytesOf, hex, isBytes } from "./bytes.ts";
-import { names, parts } from "./element-types.ts";
+import { elements, names, parts } from "./element-types.ts";
 import { BOOL, BOX, BYTEA, DATE, FLOAT4, INT2, INT4, INT8, INTERVAL, JSON_, JSONB, OID, TIME, TIMESTAMP, TIMESTAMPTZ } from "./oid.ts";
 
 /** What an error names: the parameter, or what `what` says, and its declared type. */
@@ -155,7 +155,8 @@ export function isJson(type: number): boolean {
 }
 
 function named({ what = "Parameter $", index, type }: Where): string {
-  return `${what}${index + 1} (${names[type] ?? `type OID ${type}`})`;
+  const element = names[elements[type]!];
+  return `${what}${index + 1} (${element ? `${element}[]` : (names[type] ?? `type OID ${type}`)})`;
 }
 
 export function wrong(where: Where, value: unknown, advice: string, facts?: Facts): never {

@@ -178,9 +178,9 @@ describe("arrays", () => {
   }
 
   test.each<[name: string, type: number, value: unknown, expected: string]>([
-    ["an element out of range", 1007, [1, 2 ** 31], "PARAMETER_OUT_OF_RANGE: Parameter $1 (type OID 1007)"], ["undefined", 1007, [undefined], "INVALID_PARAMETER"],
+    ["an element out of range", 1007, [1, 2 ** 31], "PARAMETER_OUT_OF_RANGE: Parameter $1 (int4[])"], ["undefined", 1007, [undefined], "INVALID_PARAMETER"],
     ["a hole", 1009, new Array(2), "INVALID_PARAMETER"], ["an object", 1009, [{}], "INVALID_PARAMETER"], ["NUL", 1009, ["\0"], "INVALID_PARAMETER"], ["half a pair", 1009, ["\ud800"], "INVALID_PARAMETER"],
-    ["bytes in text[]", 1009, [new Uint8Array(1)], "INVALID_PARAMETER"], ["seven dimensions", 1007, [[[[[[[1]]]]]]], "INVALID_PARAMETER: Parameter $1 (type OID 1007) cannot be made from this Array value: pass an array of at most 6"],
+    ["bytes in text[]", 1009, [new Uint8Array(1)], "INVALID_PARAMETER"], ["seven dimensions", 1007, [[[[[[[1]]]]]]], "INVALID_PARAMETER: Parameter $1 (int4[]) cannot be made from this Array value: pass an array of at most 6"],
     ["an array for int4", 23, [1], "INVALID_PARAMETER: Parameter $1 (int4)"], ["an array for text", 25, ["a"], "INVALID_PARAMETER: Parameter $1 (text)"], ["a typed array", 1007, Int32Array.of(1), "INVALID_PARAMETER"],
   ])("%s is refused", (_, type, value, expected) => expect(why(type, value)).toContain(expected));
 

@@ -31,12 +31,12 @@ export interface Sql {
   /** `($1, $2)` for `in`. An empty list has no SQL (`INVALID_QUERY`): `= any(${list})` takes it. */
   in(values: readonly unknown[]): Query;
   /** For update: `"a" = $1, "b" = $2`, of these columns or all of the object's own. */
-  set(row: Readonly<Record<string, unknown>>, ...columns: string[]): Query;
+  set(row: object, ...columns: string[]): Query;
   /**
    * For insert: `("a", "b") values ($1, $2), ($3, $4)`, of these columns or all of the first row's own. Of arrays `values ($1, $2)` without names. A column
    * that a row does not have is refused, and so is an empty list (`INVALID_QUERY`).
    */
-  values(rows: readonly (Readonly<Record<string, unknown>> | readonly unknown[])[], ...columns: string[]): Query;
+  values(rows: readonly object[], ...columns: string[]): Query;
   /** A value as JSON whatever it is: text, too, becomes a JSON string, where a parameter of type json takes text as JSON that is made already. */
   json(value: unknown): JsonText;
 }
@@ -50,17 +50,17 @@ export const sql: Sql = Object.assign(tag, {
     return new Fragment(Array<string>(all.length + 1).fill(""), all);
   },
   in: (values: readonly unknown[]): Query => new Fragment(["(", ...Array<string>(some(values).length - 1).fill(", "), ")"], [...values]),
-  set(row: Readonly<Record<string, unknown>>, ...columns: string[]): Query {
+  set(row: object, ...columns: string[]): Query {
     const names = columnsOf(row, columns);
     return new Fragment([...names.map((name, index) => `${index ? ", " : ""}${quoted(name)} = `), ""], names.map((name) => ownValue(row, name)));
   },
-  values(rows: readonly (Readonly<Record<string, unknown>> | readonly unknown[])[], ...columns: string[]): Query {
+  values(rows: readonly object[], ...columns: string[]): Query {
     const [first] = some(rows);
-    const names = Array.isArray(first) ? undefined : columnsOf(first as Record<string, unknown>, columns);
+    const names = Array.isArray(first) ? undefined : columnsOf(first!, columns);
     const width = names?.length ?? (first as unknown[]).length;
     const head = `${names ? `(${names.map(quoted).join(", ")}) ` : ""}values (`;
     const tuples = rows.map((row) => {
-      const tuple = names ? names.map((name) => ownValue(row as Record<string, unknown>, name)) : some(row as unknown[]);
+      const tuple = names ? names.map((name) => ownValue(row, name)) : some(row as unknown[]);
       if (tuple.length !== width) throw new UsageError("INVALID_QUERY", `A row has ${tuple.length} values where the first has ${width}.`);
       return tuple;
     });
@@ -73,7 +73,7 @@ export const sql: Sql = Object.assign(tag, {
 function tag(template: TemplateStringsArray, ...values: unknown[]): Query {
   if (isTemplate(template)) return new Fragment(template, values);
   // A list, as other drivers' sql(ids) takes it, would be SQL text.
-  throw new UsageError("INVALID_QUERY", "sql`…` is no function of values: use sql.in, sql.values, sql.set or sql.identifier.");
+  throw new UsageError("INVALID_QUERY", "Write sql`…`, or use sql.in, sql.values, sql.set or sql.identifier.");
 }
 
 function some<T>(list: readonly T[]): readonly T[] {
@@ -81,13 +81,14 @@ function some<T>(list: readonly T[]): readonly T[] {
   throw new UsageError("INVALID_QUERY", "A list of values must be an array, and not empty: leave the statement out, or use = any() with an array.");
 }
 
-function columnsOf(row: Readonly<Record<string, unknown>>, columns: readonly string[]): readonly string[] {
+function columnsOf(row: object, columns: readonly string[]): readonly string[] {
   return some(columns.length ? columns : Object.keys(row));
 }
 
-/** Nothing that is inherited. */
-export function ownValue(row: Readonly<Record<string, unknown>>, name: string): unknown {
-  if (typeof row === "object" && row !== null && Object.hasOwn(row, name) && row[name] !== undefined) return row[name];
+/** Nothing that is inherited. A row is any object: an interface has no index signature, so it is no Record. */
+export function ownValue(row: object, name: string): unknown {
+  const values = row as Readonly<Record<string, unknown>>;
+  if (typeof row === "object" && row !== null && Object.hasOwn(row, name) && values[name] !== undefined) return values[name];
   throw new UsageError("INVALID_PARAMETER", `A row has no value for column "${name}": pass null for NULL.`);
 }
 

@@ -14,8 +14,8 @@ import { HEADER } from "./connection.ts";
 import { each, type CopyProgress, type CopyTarget } from "./copy.ts";
 import { binaryWriter, Block, literal, takesText, type Where } from "./parameters.ts";
 
-/** A row by position, or by the columns' names. */
-export type CopyRow = readonly unknown[] | Readonly<Record<string, unknown>>;
+/** A row by position (an array), or by the columns' names. */
+export type CopyRow = object;
 
 const SIGNATURE = "PGCOPY\n\xff\r\n\0" + "\0".repeat(8);
 
@@ -62,7 +62,7 @@ export function rowWriter(columns: readonly Column[], names: readonly string[], 
   };
 
   const write = (row: CopyRow) => {
-    const values = Array.isArray(row) ? (row as readonly unknown[]) : names.map((name) => ownValue(row as Readonly<Record<string, unknown>>, name));
+    const values = Array.isArray(row) ? (row as readonly unknown[]) : names.map((name) => ownValue(row, name));
     if (values.length !== length) throw new UsageError("INVALID_PARAMETER", `Row ${count} has ${values.length} values for ${length} columns.`);
     wasPlain = takesTexts && (wasPlain || count % 16 === 0) && plain(values);
     if (isBinary && !wasPlain) {

@@ -22,7 +22,7 @@ import { ToonDocument } from "./core/toon.ts";
 import { RowQueue, Rows } from "./core/rows.ts";
 import { begun, describe, execute, isStale, knowsNames, learnHere, shapesOf } from "./core/statement.ts";
 import { Prepared } from "./prepared.ts";
-import { Queue, type CallOptions } from "./queue.ts";
+import { Queue, type CallOptions, type KnownOption } from "./queue.ts";
 import { plainText, sql, toQuery, type Query, type QueryInput } from "./sql.ts";
 
 export interface QueryOptions extends CallOptions, ValueOptions {
@@ -79,6 +79,10 @@ export interface BatchOptions extends SimpleOptions {
   /** What is made of the items' rows: values, lines of JSON, or nothing but counts, which is fastest. Default `"rows"`. */
   readonly results?: "rows" | "count" | "ndjson" | undefined;
 }
+
+/** No call has an option that would be refused as unknown: this does not compile then. */
+type Refused<Name extends KnownOption> = Name;
+export type AllOptions = Refused<keyof (QueryOptions & JsonOptions & RespondOptions & BatchOptions & CopyFromOptions & CopyToOptions)>;
 
 type Atomic<Results> = BatchOptions & { readonly atomic?: true | undefined; readonly results: Results };
 type Isolated<Results> = BatchOptions & { readonly atomic: false; readonly results: Results };
@@ -315,8 +319,8 @@ export abstract class Calls extends Queue {
    */
   async copyFromRows(table: QueryInput, columns: readonly string[], rows: Iterable<CopyRow> | AsyncIterable<CopyRow>, options: CopyFromOptions = {}): Promise<ExecResult> {
     const into = typeof table === "string" ? sql.identifier(table).text : plainText(table);
-    const list = sql.join(columns.map((name) => sql.identifier(name))).text;
-    if (!columns.length) throw new UsageError("INVALID_QUERY", "copyFromRows needs the names of columns.");
+    if (!Array.isArray(columns) || !columns.length) throw new UsageError("INVALID_QUERY", "copyFromRows needs the names of columns.");
+    const list = sql.join(columns.map((name: string) => sql.identifier(name))).text;
     return this.run(`copy ${into} (${list}) from stdin`, options, async (call: Call<ExecResult>, connection) => {
       const shape = await learnHere(call, connection, `select ${list} from ${into}`);
       if (!shape) return;

@@ -443,11 +443,18 @@ function invalidUrl(why: string): UsageError {
   return new UsageError("INVALID_URL", `The URL cannot be read. ${why}; percent-encode @ : / ? # % in user and password.`);
 }
 
-/** The nearest name is the one with the longest beginning in common, whatever the case and the punctuation. */
+/** A cap that is misspelt must not be none. */
+export function checkOptions(options: object, known: readonly string[]): void {
+  for (const name in options) {
+    if (!known.includes(name) && (options as Record<string, unknown>)[name] !== undefined) throw unknown(`option "${name}"`, name, known);
+  }
+}
+
+/** The nearest name is the one with the longest beginning in common, whatever the case and the punctuation; two letters say nothing. */
 function unknown(what: string, name: string, known: readonly string[]): UsageError {
   const letters = (text: string) => text.toLowerCase().replace(/[^a-z]/g, "");
   let beginning = letters(name.slice(0, 40));
   let nearest;
-  while (!(nearest = known.find((other) => letters(other).startsWith(beginning)))) beginning = beginning.slice(0, -1);
-  return new UsageError("UNKNOWN_OPTION", `Unknown ${what}. The nearest known name is "${nearest}".`);
+  while (beginning.length > 2 && !(nearest = known.find((other) => letters(other).startsWith(beginning)))) beginning = beginning.slice(0, -1);
+  return new UsageError("UNKNOWN_OPTION", `Unknown ${what}. ${nearest ? `The nearest known name is "${nearest}"` : `Known are ${known.join(", ")}`}.`);
 }

@@ -3,7 +3,7 @@
 // Knows iteration, and when to try again. Must not know how a connection is made or read. Whatever was notified while there was no
 // connection is lost, as PostgreSQL has it: `onReconnect` tells.
 import { onAbort } from "./abort.ts";
-import type { Config } from "./config.ts";
+import { checkOptions, type Config } from "./config.ts";
 import type { Connection } from "./core/connection.ts";
 import { runtime } from "./core/runtime.ts";
 import { openConnection } from "./core/startup.ts";
@@ -47,6 +47,7 @@ export class Listener implements AsyncIterable<Notification> {
   /** @internal */
   constructor(config: Config, channel: string, options: ListenOptions) {
     const { signal } = options;
+    checkOptions(options, ["signal", "onReconnect", "sessionPooling"]);
     const { text } = sql.identifier(channel);
     const stop = onAbort(signal, () => this.#end(new AbortError(signal?.reason)));
     this.ready = new Promise((ready, failed) => {

@@ -1,7 +1,7 @@
 // Calls in front of one connection: each has its turn, behind those before it, and is counted and observed until it has settled.
 //
 // Knows a call's life. Must not know SQL, or what becomes of rows.
-import { callOption, type Config } from "./config.ts";
+import { callOption, checkOptions, type Config } from "./config.ts";
 import { Call, type Outcome } from "./core/call.ts";
 import type { Connection } from "./core/connection.ts";
 import { runtime } from "./core/runtime.ts";
@@ -18,6 +18,13 @@ export interface CallOptions {
   /** Default: the client's. */
   readonly slowQueryThreshold?: number | undefined;
 }
+
+/** Of all calls; each says itself what its own mean. `leaving` is ours. */
+const CALL_OPTIONS = [
+  "signal", "timeout", "observer", "slowQueryThreshold", "maxRows", "maxBytes", "maxFieldBytes", "onLimit", "duplicates", "int8", "numeric", "dates", "bytea", "json", "types", "rowMode", "format", "header", "toon",
+  "gzip", "closeWhenDone", "headers", "status", "atomic", "results", "onProgress", "leaving",
+] as const;
+export type KnownOption = (typeof CALL_OPTIONS)[number];
 
 /** What a client counts, its transactions' calls included. */
 export interface Counters {
@@ -85,6 +92,7 @@ export abstract class Queue {
   /** The same for calls of our own, which nothing refuses. */
   protected queue<T>(text: string, options: CallOptions & { closeWhenDone?: boolean | undefined; leaving?: AbortSignal }, body: (call: Call<T>, connection: Connection) => Promise<void>, stream = false): Promise<T> {
     const { config, counters } = this;
+    checkOptions(options, CALL_OPTIONS);
     const signal = options.signal && callOption(config, options, "signal");
     const timeout = callOption(config, options, "timeout");
     const observer = callOption(config, options, "observer");

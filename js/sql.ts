@@ -99,6 +99,7 @@ export function ownValue(row: object, name: string): unknown {
  */
 export function toQuery(input: QueryInput | TemplateStringsArray, ...values: unknown[]): Query {
   if (input instanceof Fragment) return input;
+  if (Array.isArray(values[0]) && !isTemplate(input)) throw new UsageError("INVALID_QUERY", "Values come in the query: sql`… ${value} …`, or an object with text and values.");
   if (typeof input === "string") return { text: checkedText(input), values: [] };
   if (isTemplate(input)) return new Fragment(input, values);
   const query = input as Partial<Query> | null | undefined;

@@ -5,7 +5,7 @@
 // BEGIN travels in front of the first statement, in its flight and before its Sync: where BEGIN fails the server skips the statement too.
 import { onAbort } from "./abort.ts";
 import { Calls } from "./calls.ts";
-import { attempts, callOption, oneOf, type Config } from "./config.ts";
+import { attempts, callOption, checkOptions, oneOf, type Config } from "./config.ts";
 import { Call } from "./core/call.ts";
 import type { Connection } from "./core/connection.ts";
 import { attemptsOf, isConflict, pauseAfter, plainly, rollBack } from "./core/statement.ts";
@@ -36,6 +36,7 @@ export interface TransactionOptions {
 /** The statement that begins it, when all options are what they must be. */
 export function beginStatement(config: Config, options: TransactionOptions): string {
   const { isolation, readOnly, deferrable, retry = false } = options;
+  checkOptions(options, ["isolation", "readOnly", "deferrable", "retry", "signal", "timeout"]);
   attempts(retry, "retry");
   callOption(config, options, "timeout");
   callOption(config, options, "signal");

@@ -51,16 +51,12 @@ export class Listener implements AsyncIterable<Notification> {
     const { text } = sql.identifier(channel);
     const stop = onAbort(signal, () => this.#end(new AbortError(signal?.reason)));
     this.ready = new Promise((ready, failed) => {
-      const failure = (error: PgzError) => {
-        this.#end(error);
-        failed(error);
-      };
       const over = () => {
         stop();
-        // Before it was ready, as by a signal that had aborted already.
+        // What ended it first: a signal that aborts closes the connection, and what runs there fails for that.
         failed(this.#over.signal.reason);
       };
-      runtime().background(this.#run(config, `LISTEN ${text}`, options, ready).catch(failure).then(over));
+      runtime().background(this.#run(config, `LISTEN ${text}`, options, ready).catch((error: PgzError) => this.#end(error)).then(over));
     });
     this.ready.catch(() => {});
   }

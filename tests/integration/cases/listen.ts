@@ -71,6 +71,9 @@ export const listen: Case[] = [
         await listener.close();
         await t.assert.rejects(client.listen(""), { code: "INVALID_QUERY" });
         await t.assert.rejects(client.listen("x", { signal: leaving.signal }), { code: "ABORTED", cause: "enough" });
+        const early = new AbortController();
+        const connecting = t.pgz.createClient({ ...t.options, observer: { onConnect: () => early.abort("enough") } });
+        await t.assert.rejects(connecting.listen("x", { signal: early.signal }), { code: "ABORTED", cause: "enough" });
         const other = t.pgz.createClient({ ...t.options, password: "wrong" });
         await t.assert.rejects(other.listen("x"), { code: "28P01" });
         await other.close();

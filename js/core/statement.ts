@@ -224,8 +224,8 @@ async function withTypes(call: Caller, connection: Connection, server: string, s
   if (question !== undefined) {
     const { answer, error } = await ask<never[] | null>(call, connection, question);
     if (call.finished) return undefined;
-    if (error && connection.transactionStatus !== "I") throw error;
-    // A server without such a catalog: its types stay text.
+    // A server without such a catalog: its types stay text. A cancel, a timeout or a lock says nothing of it, and would make them text for good.
+    if (error && (connection.transactionStatus !== "I" || !/^(0A|42|XX)/.test(error.code))) throw error;
     catalog.learn(columns, answer ?? []);
   }
   const types = catalog.definitions(columns);

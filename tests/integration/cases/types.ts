@@ -123,6 +123,21 @@ export const types: Case[] = [
       }),
   },
   {
+    name: "a catalog that could not be asked in time is asked again",
+    ownServer: true,
+    run: (t) =>
+      withSchema(t, async (client, s) => {
+        await client.simple(`create type ${s}.mood as enum ('sad'); set lock_timeout = 50`);
+        const { superuserUrl } = t.server;
+        const { username: user, password } = new URL(superuserUrl);
+        await withClient(t, (other) => other.transaction(async (tx) => {
+          await tx.exec("lock table pg_catalog.pg_range in access exclusive mode");
+          await t.assert.rejects(client.query(`select array['sad']::${s}.mood[] as ms`), { code: "55P03" });
+        }), { user, password });
+        t.assert.deepEqual((await client.query(`select array['sad']::${s}.mood[] as ms`)).rows, [{ ms: ["sad"] }]);
+      }),
+  },
+  {
     name: "what has no binary form that can be read stays the server's text, and says so inside a record",
     ownServer: true,
     run: (t) =>

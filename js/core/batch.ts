@@ -87,7 +87,14 @@ export async function runBatch<Row>(call: Call<Settled<Row>[]>, connection: Conn
     if (begin && error) connection.beginFailed = true;
     if (call.finished) return;
 
-    const from = outsideTransaction && !anew ? run.again((index) => known.has(queries[index]!.text)) : undefined;
+    const outdated = run.outdated((index) => known.has(queries[index]!.text));
+    const from = outsideTransaction && !anew ? run.again(outdated) : undefined;
+    // What is not run again here is at least learned anew by the next call, else that would fail for ever.
+    if (from === undefined) for (const at of outdated) {
+      const { id, sql } = encoded.statements[encoded.numbers[at]!]!;
+      connection.forget(id);
+      shapeCache.forget(serverKey(connection.config), sql);
+    }
     if (from === undefined && error) throw failedAt(error, run.failedIndex(), run.commands, queries.length);
     run.settle(settled);
     if (from === undefined) return call.succeed(settled);
@@ -186,8 +193,10 @@ interface Run<Row> {
   readonly commands: readonly string[];
   /** Of an atomic batch. */
   failedIndex(): number | undefined;
+  /** Those that failed by what was known of them, which may be out of date. */
+  outdated(known: (index: number) => boolean): number[];
   /** From which of its items on the run may be repeated with what the server says now: nothing of them has left a trace. */
-  again(known: (index: number) => boolean): number | undefined;
+  again(outdated: readonly number[]): number | undefined;
   /** Hands each item its part. */
   settle(settled: Settled<Row>[]): void;
 }
@@ -249,14 +258,14 @@ function newRun<Row>({ order, numbers }: Encoded, { atomic, form, mode }: BatchP
     operation: undefined,
     commands,
     failedIndex: () => order[ends.length - 1],
-    again(known) {
-      const isOutdated = (end: unknown, at: number) => unbound.has(at) && (isStale(end) || (known(order[at]!) && mayBeTheShape(end)));
+    outdated: (known) => [...unbound].filter((at) => isStale(ends[at]) || (known(order[at]!) && mayBeTheShape(ends[at]))),
+    again([from]) {
       // Its effects are gone with the transaction.
       const isUndone = (command: string) => /^(SELECT|INSERT|UPDATE|DELETE|MERGE|)$/.test(command);
-      if (failure) return isOutdated(ends.at(-1), ends.length - 1) && commands.every(isUndone) ? 0 : undefined;
-      const from = ends.findIndex(isOutdated);
+      if (from === undefined) return undefined;
+      if (failure) return commands.every(isUndone) ? 0 : undefined;
       // Those behind it must not have run: what they did could not be done after it.
-      return from >= 0 && ends.every((_, at) => at < from || unbound.has(at)) ? from : undefined;
+      return ends.every((_, at) => at < from || unbound.has(at)) ? from : undefined;
     },
     settle(settled) {
       const rows = joinedRows(batches);

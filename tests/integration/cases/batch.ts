@@ -183,6 +183,26 @@ export const batch: Case[] = [
       }),
   },
   {
+    name: "an item that is out of date and cannot run again is learned anew by the next batch",
+    run: (t) =>
+      withTable(t, async (client, table) => {
+        const items = [`select * from ${table}`, "select 1 as one"];
+        const codes = async () => (await client.batch(items, { atomic: false })).map((item) => (item.status === "fulfilled" ? "" : (item.reason as PgzError).retryable));
+        t.assert.deepEqual(await codes(), ["", ""]);
+        await client.exec(`alter table ${table} add more text`);
+        // What stands behind it has run.
+        t.assert.deepEqual(await codes(), [true, ""]);
+        t.assert.deepEqual(await codes(), ["", ""]);
+        await client.exec(`alter table ${table} drop more`);
+        const inside = () => client.transaction(async (tx) => {
+          await tx.exec(`lock table ${table} in share mode`);
+          return tx.batch(items);
+        });
+        await t.assert.rejects(inside(), { name: "PostgresError" });
+        t.assert.deepEqual((await inside()).map(({ fields }) => fields.length), [2, 1]);
+      }),
+  },
+  {
     name: "ten thousand executions in a batch, of which one is wrong",
     run: (t) =>
       withTable(t, async (client, table) => {

@@ -478,5 +478,5 @@ function finished(document: ToonDocument, { limits: [, value] }: Form): Uint8Arr
 }
 
 function compressed(stream: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
-  return stream.pipeThrough(new CompressionStream("gzip") as unknown as TransformStream<Uint8Array, Uint8Array>);
+  return runtime().gzip?.(stream) ?? stream.pipeThrough(new CompressionStream("gzip") as unknown as TransformStream<Uint8Array, Uint8Array>);
 }

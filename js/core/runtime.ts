@@ -31,6 +31,8 @@ export interface Runtime {
   background(work: Promise<unknown>): void;
   readonly capabilities?: Capabilities;
   readonly responseBody?: () => ByteChannel;
+  /** Where its CompressionStream cannot be left safely. */
+  readonly gzip?: (stream: ReadableStream<Uint8Array>) => ReadableStream<Uint8Array>;
   /** For servers that still ask for MD5; without it they are refused. */
   readonly md5?: (bytes: Uint8Array<ArrayBuffer>) => Uint8Array | Promise<Uint8Array>;
 }

@@ -2,6 +2,7 @@
 export * from "../index.ts";
 import wasm from "../../pkg/pgz_edge_bg.wasm";
 import { installRuntime } from "../core/runtime.ts";
+import { gzip } from "../sockets/node-gzip.ts";
 import { capabilities, connect, md5 } from "../sockets/node.ts";
 
-installRuntime({ name: "node", module: () => wasm, connect, background: () => {}, capabilities, md5 });
+installRuntime({ name: "node", module: () => wasm, connect, background: () => {}, capabilities, gzip, md5 });

@@ -164,7 +164,8 @@ export class Transaction extends Calls {
   /** Ends it from outside. @internal */
   abort(reason: unknown): void {
     this.#leaving.abort(reason);
-    this.stop(this.#leaving.signal.reason);
+    // Calls on a connection that is gone fail by themselves, COMMIT too, with what ended it.
+    if (!this.#connection.closed) this.stop(this.#leaving.signal.reason);
   }
 
   /** From the first call to the last one, those that nobody awaited too. */

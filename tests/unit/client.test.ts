@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { createClient, type Client } from "../../js/client.ts";
 import { installRuntime } from "../../js/core/runtime.ts";
+import type { PgzError } from "../../js/errors.ts";
 import { memoryListener, type Peer } from "../../js/sockets/memory.ts";
 import { sql } from "../../js/sql.ts";
 import * as wire from "../support/wire.mjs";
@@ -34,6 +35,7 @@ const int4 = { name: "n", oid: 23, size: 4 };
 const rows = (from: number, to: number) => Buffer.concat(Array.from({ length: to - from }, (_, at) => wire.dataRow([wire.int32(from + at)])));
 const begun = () => Buffer.concat([wire.parseComplete(), wire.bindComplete(), wire.rowDescription([int4], [1])]);
 const ended = (count: number) => Buffer.concat([wire.commandComplete(`SELECT ${count}`), wire.readyForQuery()]);
+const shutdown = () => wire.errorResponse({ S: "FATAL", V: "FATAL", C: "57P01", M: "terminating connection" });
 const division = () => wire.errorResponse({ S: "ERROR", V: "ERROR", C: "22012", M: "division by zero" });
 const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
@@ -57,7 +59,7 @@ class Session {
     for (;;) {
       for (let message; (message = this.reader.next()); ) {
         names.push(message.name);
-        if (/^(Sync|Terminate|StartupMessage|CancelRequest|SSLRequest)$/.test(message.name)) return names;
+        if (/^(Sync|Query|Terminate|StartupMessage|CancelRequest|SSLRequest)$/.test(message.name)) return names;
       }
       const bytes = await this.peer.received();
       if (!bytes) return [...names, "end"];
@@ -235,9 +237,40 @@ test("a FATAL error ends the connection", async () => {
   const query = client.query("select n");
   const session = await letIn();
   await learn(session);
-  session.send(wire.errorResponse({ S: "FATAL", V: "FATAL", C: "57P01", M: "terminating connection" }));
+  session.send(shutdown());
   await expect(query).rejects.toMatchObject({ name: "PostgresError", code: "57P01" });
   expect(await session.flight()).toEqual(["end"]);
+});
+
+const transactions = {
+  transaction: () => client.transaction(async (tx) => void (await tx.query("select n"))),
+  cursor: async () => {
+    for await (const batch of client.cursor("select n", 5)) expect(batch).toEqual([{ n: 0 }]);
+  },
+};
+
+test.each(["transaction"] as const)("a %s whose session ends before COMMIT is answered rejects with that; one whose COMMIT was answered is committed", async (how) => {
+  for (const answer of [[], [wire.commandComplete("COMMIT"), wire.readyForQuery()]]) {
+    const session = await letInKnowing();
+    const outcome = transactions[how]().then(() => "committed", (error: PgzError) => error.code);
+    await session.flight();
+    session.send(wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN"), begun(), rows(0, 1), wire.commandComplete("SELECT 1"), wire.readyForQuery("T"));
+    expect(await session.flight()).toEqual(["Query"]);
+    session.send(...answer, shutdown());
+    expect(await outcome).toBe(answer.length ? "committed" : "57P01");
+    await client.close();
+    client = createClient({ host: "memory", user: "u", database: `d${databases++}`, sslmode: "disable" });
+  }
+});
+
+test("a call inside a transaction rejects with what ended the connection", async () => {
+  const session = await letInKnowing();
+  let inside: unknown;
+  const outcome = client.transaction((tx) => tx.query("select n").catch((error: unknown) => (inside = error)));
+  await session.flight();
+  session.send(shutdown());
+  await expect(outcome).rejects.toMatchObject({ code: "57P01" });
+  expect(inside).toMatchObject({ code: "57P01" });
 });
 
 test("an abort settles at once, cancels on a second socket, and the next call waits for the end of that", async () => {

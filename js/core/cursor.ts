@@ -44,7 +44,8 @@ export function newCursor<Row>(call: Call<Cursor<Row>>, connection: Connection, 
   const before = connection.onClosed;
   connection.onClosed = (error) => {
     before?.(error);
-    call.fail(error);
+    // Behind an answered COMMIT, as a server that ends the session at once does it, all is well.
+    if (!commit || connection.transactionStatus !== "I") call.fail(error);
   };
   const simple = (text: string) => connection.operate(plainly(text));
 

@@ -249,7 +249,7 @@ const transactions = {
   },
 };
 
-test.each(["transaction"] as const)("a %s whose session ends before COMMIT is answered rejects with that; one whose COMMIT was answered is committed", async (how) => {
+test.each(["transaction", "cursor"] as const)("a %s whose session ends before COMMIT is answered rejects with that; one whose COMMIT was answered is committed", async (how) => {
   for (const answer of [[], [wire.commandComplete("COMMIT"), wire.readyForQuery()]]) {
     const session = await letInKnowing();
     const outcome = transactions[how]().then(() => "committed", (error: PgzError) => error.code);

@@ -25,7 +25,7 @@ fn no_allocation_per_row() {
                 for row in &shape.rows {
                     if plan.is_columns() {
                         let (_, encoded) =
-                            plan.encode_values(row, &mut empty(), &mut out, &mut blocks);
+                            plan.encode_values(row, &mut empty(), 0, &mut out, &mut blocks);
                         encoded.unwrap();
                     } else {
                         plan.encode_row(row, &mut out).unwrap();

@@ -64,6 +64,8 @@ export class Connection {
   readonly #link: Link;
   readonly #inflight: Operation[] = [];
   #pumping = false;
+  /** Input is parked behind rows that go first. */
+  #parked = false;
   /** What says the bytes to write, in order. */
   readonly #outbox: (() => Uint8Array)[] = [];
   #writing: Promise<void> | undefined;
@@ -163,14 +165,14 @@ export class Connection {
   async #pump(): Promise<void> {
     this.#pumping = true;
     try {
-      while ((this.#inflight.length || this.listener) && !this.closed) {
+      while ((this.#parked || this.#inflight.length || this.listener) && !this.closed) {
         if (this.#writing && !this.#inflight[0]?.sink.duplex) await this.#writing;
         const full = this.#inflight[0]?.abandoned ? undefined : this.#inflight[0]?.sink.full?.();
         if (full) await this.#settled(full, this.#inflight[0]!);
         const enough = this.listener?.full();
         if (enough) await enough;
         if (this.closed) break;
-        const chunk = await this.#link.socket.read();
+        const chunk = this.#parked ? NONE : await this.#link.socket.read();
         if (this.closed) break;
         // Without a Terminate of ours an end is a loss; the old workerd shows even an RST as an end.
         if (!chunk) throw this.#lost("the server closed it");
@@ -194,7 +196,7 @@ export class Connection {
 
   /**
    * Events, and more of the parked input, until the core has nothing left. Rows stay in the core until then, so that an error in
-   * the same chunk still finds nothing committed.
+   * the same chunk still finds nothing committed; unless they are many: then their consumer takes them before there are more.
    */
   #drain(status: number): void {
     let output = 0;
@@ -202,7 +204,8 @@ export class Connection {
       output |= status & OUTPUT;
       if (status & EVENT) this.#events();
       if (this.closed) return;
-      if (!(status & MORE)) break;
+      this.#parked = (status & MORE) !== 0;
+      if (!this.#parked || status & ROWS_FULL) break;
       status = this.core.receiveMore();
     }
     const operation = this.#inflight[0];
@@ -279,8 +282,8 @@ export class Connection {
 
   #deliver(operation: Operation): void {
     const { sink } = operation;
-    if (sink.streams) operation.committed = true;
     this.core.takeRows((view) => {
+      if (sink.streams) operation.committed = true;
       operation.bytes += view.length;
       try {
         sink.rows?.(view);

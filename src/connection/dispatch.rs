@@ -4,6 +4,7 @@
 
 use super::STARTUP_MESSAGE_LIMIT;
 use super::event::Event;
+use super::limits::MOST_ROW_BYTES;
 use super::limits::RowSink;
 use super::{Login, Operation, Phase, Progress, State, batch, extended_query, simple_query};
 use crate::error::{Failure, NOT_POSTGRESQL, Reason};
@@ -109,9 +110,13 @@ impl State {
         }
     }
 
-    /// Reads messages until they end or an event parks.
+    /// Reads messages until they end, or an event or many rows park.
     pub(super) fn read(&mut self, frames: &mut Frames<'_>) -> Result<(), Failure> {
         while !self.context.events.parked && matches!(self.phase, Phase::Startup | Phase::Ready) {
+            if self.context.rows.byte_count() >= MOST_ROW_BYTES {
+                self.context.events.parked = true;
+                break;
+            }
             match frames.next_frame() {
                 Ok(Some(frame)) if frame.tag == b'D' => self.data_rows(frame.body, frames)?,
                 Ok(Some(frame)) => {

@@ -10,6 +10,9 @@ use crate::protocol::frame::{Bodies, Frames};
 use crate::types::output::Target;
 use alloc::rc::Rc;
 
+/// Rows that wait before more messages are read: a numeric of ten bytes may be a text of 131,072, so one chunk could fill the memory.
+pub const MOST_ROW_BYTES: usize = 4 << 20;
+
 /// Above this an empty buffer is given back.
 const KEEP: usize = 4 << 20;
 
@@ -199,9 +202,15 @@ impl RowSink {
         }
         let start = rows.buffer.len();
         let (count, encoded) = if plan.is_columns() {
-            plan.encode_values(body, others, &mut rows.buffer, &mut rows.blocks)
+            plan.encode_values(
+                body,
+                others,
+                MOST_ROW_BYTES,
+                &mut rows.buffer,
+                &mut rows.blocks,
+            )
         } else {
-            plan.encode_rows(body, others, &mut rows.buffer)
+            plan.encode_rows(body, others, MOST_ROW_BYTES, &mut rows.buffer)
         };
         if is_first {
             plan.bracket(&mut rows.buffer, start);

@@ -37,7 +37,7 @@ pub use commands::BatchEnd;
 use dispatch::unencrypted_bytes;
 use event::{Event, Events};
 use extended_query::ExtendedQuery;
-use limits::{RowSink, Rows};
+use limits::{MOST_ROW_BYTES, RowSink, Rows};
 pub use settings::{Login, Settings, Status};
 use simple_query::SimpleQuery;
 use startup::Startup;
@@ -212,7 +212,7 @@ impl Connection {
         }
         state.phase = Phase::Startup;
         state.startup = Startup::new(login);
-        state.flush_bytes = login.flush_bytes;
+        state.flush_bytes = login.flush_bytes.min(MOST_ROW_BYTES);
         let Context {
             output, statements, ..
         } = &mut state.context;
@@ -241,7 +241,7 @@ impl Connection {
     }
 
     /// `count` bytes stand in the room that [`input`](Self::input) gave; 0 goes on with parked input. Stops at the first event about the
-    /// current operation.
+    /// current operation, and where many rows wait.
     pub fn received(&mut self, count: usize) {
         self.deframer.received(count);
         self.state.context.events.parked = false;
@@ -309,7 +309,7 @@ impl Connection {
             )
     }
 
-    /// Reads messages until the input ends or an event parks.
+    /// Reads messages until the input ends, or an event or many rows park.
     fn advance(&mut self) -> Result<(), Failure> {
         let Connection { deframer, state } = self;
         if state.phase == Phase::AwaitTls {

@@ -154,12 +154,13 @@ impl Blocks {
 }
 
 impl Plan {
-    /// Appends one whole row, and the rows `behind` it: the slots to `slots`, the rest to `blocks`. How many there were before the error, if
-    /// one ended them; of that row nothing stays.
+    /// Appends one whole row, and the rows `behind` it until all have `most` bytes: the slots to `slots`, the rest to `blocks`. How many there
+    /// were before the error, if one ended them; of that row nothing stays.
     pub fn encode_values<'a>(
         &self,
         mut body: &'a [u8],
         behind: &mut impl Iterator<Item = &'a [u8]>,
+        most: usize,
         slots: &mut Output,
         blocks: &mut Blocks,
     ) -> (u64, Result<(), RowError>) {
@@ -194,6 +195,11 @@ impl Plan {
                             return encoded;
                         }
                         count = count.wrapping_add(1);
+                        // All lie in memory: no overflow.
+                        let bytes = text.position().wrapping_add(json.position());
+                        if slots.position().wrapping_add(bytes) >= most {
+                            return Ok(());
+                        }
                         match behind.next() {
                             Some(next) => body = next,
                             None => return Ok(()),

@@ -403,15 +403,16 @@ impl Plan {
     /// Appends one whole row, not the first. `body` is that of DataRow: int16 count, then per column int32 length (-1: NULL) and bytes.
     /// On an error `out` is as before.
     pub fn encode_row(&self, body: &[u8], out: &mut impl Target) -> Result<(), RowError> {
-        self.encode_rows(body, &mut core::iter::empty(), out).1
+        self.encode_rows(body, &mut core::iter::empty(), 0, out).1
     }
 
-    /// Appends `body` as [`Plan::encode_row`] does, and the rows `behind` it. How many there were before the error, if one ended them: the
-    /// position in `out` stays in a register from row to row.
+    /// Appends `body` as [`Plan::encode_row`] does, and the rows `behind` it until `out` has `most` bytes. How many there were before the error,
+    /// if one ended them: the position in `out` stays in a register from row to row.
     pub fn encode_rows<'a>(
         &self,
         mut body: &'a [u8],
         behind: &mut impl Iterator<Item = &'a [u8]>,
+        most: usize,
         out: &mut impl Target,
     ) -> (u64, Result<(), RowError>) {
         out.write(|out| {
@@ -423,6 +424,9 @@ impl Plan {
                     return (count, Err(error));
                 }
                 count = count.wrapping_add(1);
+                if out.position() >= most {
+                    return (count, Ok(()));
+                }
                 match behind.next() {
                     Some(next) => body = next,
                     None => return (count, Ok(())),

@@ -1,8 +1,10 @@
 // The types of wire.mjs, as far as TypeScript tests use it.
+export const int16: (n: number) => Buffer;
 export const int32: (n: number) => Buffer;
 export const message: (letter: string, ...parts: Uint8Array[]) => Buffer;
 export const authentication: (code: number, ...rest: Uint8Array[]) => Buffer;
 export const authenticationOk: () => Buffer;
+export const parameterStatus: (name: string, value: string) => Buffer;
 export const backendKeyData: (processId: number, key: Uint8Array) => Buffer;
 export const readyForQuery: (status?: "I" | "T" | "E") => Buffer;
 export const parseComplete: () => Buffer;

@@ -177,6 +177,31 @@ test("a consumer that stops stops the reads", async () => {
   expect(session.peer.reads).toBeGreaterThan(reads);
 });
 
+test("rows that swell wait for their consumer, a few megabytes at a time", async () => {
+  const swelling = { name: "n", oid: 1700 };
+  /** 1e131068: ten bytes of numeric, 131,069 digits. */
+  const digits = 131_069, count = 200;
+  const value = Buffer.concat([1, 32_767, 0, 0, 1].map((part) => wire.int16(part)));
+  const opening = client.stream("select n");
+  const session = await letIn();
+  await session.flight();
+  session.send(wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([swelling]), wire.readyForQuery());
+  await session.flight();
+  const { reads } = session.peer;
+  const all = Array.from({ length: count }, () => wire.dataRow([value]));
+  session.send(wire.parseComplete(), wire.bindComplete(), wire.rowDescription([swelling], [1]), ...all, ended(count));
+  const reader = (await opening).getReader();
+  await pause(20);
+  let bytes = 0;
+  for (let next; !(next = await reader.read()).done; bytes += next.value.length) expect(next.value.length).toBeLessThan((4 << 20) + 2 * digits);
+  expect(bytes).toBe(count * (digits + '{"n":}\n'.length));
+  expect(session.peer.reads).toBe(reads + 1);
+  const next = client.query("select n");
+  await session.flight();
+  session.send(wire.parseComplete(), wire.bindComplete(), wire.rowDescription([int4], [1]), rows(7, 8), ended(1));
+  expect((await next).rows).toEqual([{ n: 7 }]);
+});
+
 test("an error in the chunk of the first rows finds nothing written", async () => {
   const opening = client.stream("select n");
   const session = await letIn();

@@ -90,7 +90,7 @@ fn append(
     slots: &mut Output,
     blocks: &mut Blocks,
 ) -> Result<(), RowError> {
-    plan.encode_values(&body(row), &mut core::iter::empty(), slots, blocks)
+    plan.encode_values(&body(row), &mut core::iter::empty(), 0, slots, blocks)
         .1
 }
 

@@ -152,11 +152,13 @@ export function checkNames(columns: readonly { readonly name: string }[]): void 
 
 /** The core's rule of `duplicates: "rename"` (src/encode/header.rs), for property names. */
 export function uniqueNames(names: readonly string[]): string[] {
-  const used: string[] = [];
+  /** Each with the number up to which all of it are taken. */
+  const used = new Map<string, number>();
   for (const name of names) {
     let unique = name;
-    for (let number = 2; used.includes(unique); number++) unique = `${name}_${number}`;
-    used.push(unique);
+    let number = used.get(name) ?? 1;
+    while (used.has(unique)) unique = `${name}_${++number}`;
+    used.set(name, number).set(unique, 1);
   }
-  return used;
+  return [...used.keys()];
 }

@@ -180,7 +180,7 @@ export class Core {
   readonly #instance: Instance;
   /** The events that came last, as they came and as they are. */
   readonly #answers: { readonly bytes: Uint8Array; readonly events: readonly Event[] }[] = [];
-  /** Why there is no handle any more, after a trap. */
+  /** Why there is no handle any more. */
   #gone: PgzError | undefined;
 
   constructor(handle: CoreConnection, instance: Instance) {
@@ -191,7 +191,7 @@ export class Core {
   /** One command, by name: `core.call((core) => core.describe(sql))`. Throws only after a trap. */
   call<T>(command: (handle: CoreConnection) => T): T {
     const handle = this.#handle;
-    // After free() or a trap the connection is closed and asks no more: reaching this is a bug, and must not poison the others.
+    // Who asks has not heard yet that the connection is over, which must not poison the others.
     if (!handle) throw this.#gone ?? new Error("a call on a closed core");
     this.stats.boundaryCalls++;
     try {
@@ -253,11 +253,12 @@ export class Core {
     this.call(rowsTaken);
   }
 
-  /** Gives the wasm memory back. May be called at any time, again too. */
-  free(): void {
+  /** Gives the wasm memory back. May be called at any time, again too. Later calls throw `gone`. */
+  free(gone?: PgzError): void {
     const handle = this.#handle;
     if (!handle) return;
     this.#handle = undefined;
+    this.#gone = gone;
     this.#instance.release(this, handle);
   }
 

@@ -148,7 +148,8 @@ function isRecord({ typeOid }: Column): boolean {
 function definition([oid, how, name, parts, names]: Row): Definition | undefined {
   const code = CODES.indexOf(how);
   const of = how === "c" ? parts.length : code >= 0 ? parts[0] : how === "e" ? TEXT : EXTENSIONS[`${how}.${name}`];
-  return of === undefined ? undefined : { oid, code: Math.max(code, SAME), of, parts, names };
+  // Copies, which only a list has: whatever the server says, telling a core of it must not fail.
+  return of === undefined ? undefined : { oid, code: Math.max(code, SAME), of, parts: [...parts], names: [...names] };
 }
 
 /**

@@ -141,7 +141,7 @@ export class Connection {
     if (this.closed) return;
     this.closed = error;
     clearTimeout(this.#flushTimer);
-    this.core.free();
+    this.core.free(error);
     void this.#link.socket.close();
     for (const operation of this.#inflight.splice(0)) operation.end(error);
     this.onClosed?.(error);

@@ -1,7 +1,7 @@
 // One statement from its text and values to the end of its result: learn its shape, run it, and once more when what was known is stale.
 //
 // Knows shapes, parameters and the SQLSTATEs of stale statements and of conflicts. Must not know sockets, or what becomes of the rows.
-import { PgzError, PostgresError, UsageError } from "../errors.ts";
+import { PgzError, PostgresError, ProtocolError, UsageError } from "../errors.ts";
 import { emit } from "../observer.ts";
 import { within } from "../within.ts";
 import type { Query } from "../sql.ts";
@@ -222,11 +222,13 @@ async function withTypes(call: Caller, connection: Connection, server: string, s
   const catalog = catalogOf(server);
   const question = catalog.question(columns);
   if (question !== undefined) {
-    const { answer, error } = await ask<never[] | null>(call, connection, question);
+    const error = await ask<never[] | null>(call, connection, question, (answer) => catalog.learn(columns, answer ?? []));
     if (call.finished) return undefined;
-    // A server without such a catalog: its types stay text. A cancel, a timeout or a lock says nothing of it, and would make them text for good.
-    if (error && (connection.transactionStatus !== "I" || !/^(0A|42|XX)/.test(error.code))) throw error;
-    catalog.learn(columns, answer ?? []);
+    if (error) {
+      // A server without such a catalog: its types stay text. A cancel, a timeout or a lock says nothing of it, and would make them text for good.
+      if (connection.transactionStatus === "E" || !/^(0A|42|XX|PROTOCOL)/.test(error.code)) throw error;
+      catalog.learn(columns, []);
+    }
   }
   const types = catalog.definitions(columns);
   if (!types.length) return shape;
@@ -244,10 +246,9 @@ export async function knowsNames(call: Caller, connection: Connection, policy: V
   const catalog = catalogOf(serverKey(connection.config));
   const question = catalog.nameQuestion(parsers.byName.keys());
   if (question !== undefined) {
-    const { answer, error } = await ask<Record<string, number | null>>(call, connection, question);
+    const error = await ask<Record<string, number | null>>(call, connection, question, (answer) => catalog.learnNames(answer));
     if (call.finished) return false;
-    if (!answer) throw error;
-    catalog.learnNames(answer);
+    if (error) throw error;
   }
   const byOid = new Map<number, Parser>();
   for (const [name, parser] of parsers.byName) {
@@ -259,15 +260,21 @@ export async function knowsNames(call: Caller, connection: Connection, policy: V
   return true;
 }
 
-/** What the server says to a question of ours whose answer is one value of JSON. */
-async function ask<Answer>(call: Caller, connection: Connection, question: string): Promise<{ readonly answer?: Answer; readonly error?: PgzError | undefined }> {
+/** Hands on what the server says to a question of ours whose answer is one value of JSON; or what was wrong with it. */
+async function ask<Answer>(call: Caller, connection: Connection, question: string, take: (answer: Answer) => void): Promise<PgzError | undefined> {
   let text = "";
   const rows = (view: Uint8Array) => void (text += new TextDecoder().decode(view));
   const asking = call.operate(connection, (handle) => handle.simple_query(question, COPY_NONE, ROWS_ARRAYS, NO_LIMITS), { rows });
   await asking.done;
   // Not what the user asked: it counts for no observer.
   Object.assign(asking, { rowCount: null, bytes: 0, command: "" });
-  return asking.error || call.finished ? { error: asking.error } : { answer: (JSON.parse(text) as [Answer])[0] };
+  if (asking.error || call.finished) return asking.error;
+  try {
+    take((JSON.parse(text) as [Answer])[0]);
+  } catch (cause) {
+    return new ProtocolError("PROTOCOL_VIOLATION", "The catalog's answer cannot be read.", { cause });
+  }
+  return undefined;
 }
 
 /** Names, types and values that the server refused, and what it could not look up. Not timeouts, locks or a server that goes: again would only take longer. */

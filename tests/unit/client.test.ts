@@ -420,6 +420,40 @@ test("inside a transaction nothing is run twice", async () => {
   await expect(query).rejects.toMatchObject({ code: "26000" });
 });
 
+test.each([
+  "", "null", "{}", "7", "[null]", "[[16400]]", '[[16400,"c","r",null,null]]', '[[16400,"c","r",[23],7]]', '[[16400,"c","r",7,["a"]]]', "broken{",
+])("a catalog that answers %j leaves its types text and its instance whole", async (answer) => {
+  const other = createClient({ host: "memory", user: "u", database: `d${databases++}`, sslmode: "disable" });
+  const waiting = other.exec("select");
+  const others = await letIn();
+  await others.flight();
+  const query = client.query("select n");
+  const session = await letIn();
+  await session.flight();
+  const own = { name: "n", oid: 16_400 };
+  session.send(wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([own]), wire.readyForQuery());
+  expect(await session.flight()).toEqual(["Query"]);
+  const found = answer ? [wire.dataRow([Buffer.from(answer)])] : [];
+  session.send(wire.rowDescription([{ name: "j", oid: 114 }]), ...found, ended(1));
+  await session.flight();
+  session.send(wire.parseComplete(), wire.bindComplete(), wire.rowDescription([own], [0]), wire.dataRow([Buffer.from("x")]), ended(1));
+  expect((await query).rows).toEqual([{ n: "x" }]);
+  others.send(wire.errorResponse({ S: "ERROR", V: "ERROR", C: "42601", M: "whole" }), wire.readyForQuery());
+  await expect(waiting).rejects.toMatchObject({ code: "42601" });
+  await other.close();
+});
+
+test("a server that goes right behind the answer of its catalog is a lost connection", async () => {
+  const query = client.query("select n");
+  const session = await letIn();
+  await session.flight();
+  session.send(wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([{ name: "n", oid: 16_400 }]), wire.readyForQuery());
+  await session.flight();
+  const answer = wire.dataRow([Buffer.from('[[16400,"d","own",[23],[]]]')]);
+  session.send(wire.rowDescription([{ name: "j", oid: 114 }]), answer, ended(1), wire.errorResponse({ S: "FATAL", V: "FATAL", C: "57P01", M: "going" }));
+  await expect(query).rejects.toMatchObject({ name: "PostgresError", code: "57P01" });
+});
+
 test("many columns of one name are renamed in no time", () => {
   expect(uniqueNames(["a", "a_2", "a", "a", "a_2"])).toEqual(["a", "a_2", "a_3", "a_4", "a_2_2"]);
   expect(uniqueNames(Array<string>(1_664).fill("a")).at(-1)).toBe("a_1664");

@@ -5,6 +5,7 @@
 import { onAbort } from "./abort.ts";
 import { checkOptions, type Config } from "./config.ts";
 import type { Connection } from "./core/connection.ts";
+import type { Operation } from "./core/operation.ts";
 import { runtime } from "./core/runtime.ts";
 import { openConnection } from "./core/startup.ts";
 import { plainly } from "./core/statement.ts";
@@ -145,7 +146,7 @@ export class Listener implements AsyncIterable<Notification> {
         },
         full: () => (this.#waiting.length < MOST_NOTIFICATIONS ? undefined : new Promise<void>((resolve) => (this.#room = resolve))),
       };
-      const operation = connection.operate(plainly(text));
+      const operation = ask(connection, text);
       await operation.done;
       if (operation.error) throw operation.error;
       return connection;
@@ -161,12 +162,18 @@ export class Listener implements AsyncIterable<Notification> {
   async #ended(connection: Connection): Promise<PgzError> {
     const beat = setInterval(() => {
       if (this.#waiting.length >= MOST_NOTIFICATIONS) return; // it is not read
-      const { done } = connection.operate(plainly(""));
-      const late = setTimeout(() => connection.destroy(connectionLost("it did not answer")), HEARTBEAT_DEADLINE);
-      void done.catch(() => {}).then(() => clearTimeout(late));
+      ask(connection, "");
     }, HEARTBEAT);
     const error = connection.closed ?? (await new Promise<PgzError>((resolve) => (connection.onClosed = resolve)));
     clearInterval(beat);
     return error;
   }
+}
+
+/** The connection goes where the answer does not come in time. */
+function ask(connection: Connection, text: string): Operation {
+  const operation = connection.operate(plainly(text));
+  const late = setTimeout(() => connection.destroy(connectionLost("it did not answer")), HEARTBEAT_DEADLINE);
+  void operation.done.catch(() => {}).then(() => clearTimeout(late));
+  return operation;
 }

@@ -454,6 +454,19 @@ test("a server that goes right behind the answer of its catalog is a lost connec
   await expect(query).rejects.toMatchObject({ name: "PostgresError", code: "57P01" });
 });
 
+test("a server that never answers LISTEN is given up", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  try {
+    const listening = client.listen("c").catch((error: unknown) => error);
+    const session = await letIn();
+    expect(await session.flight()).toEqual(["Query"]);
+    await vi.advanceTimersByTimeAsync(11_000);
+    expect(await listening).toMatchObject({ name: "ConnectionError", code: "CONNECTION_LOST" });
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
 test("many columns of one name are renamed in no time", () => {
   expect(uniqueNames(["a", "a_2", "a", "a", "a_2"])).toEqual(["a", "a_2", "a_3", "a_4", "a_2_2"]);
   expect(uniqueNames(Array<string>(1_664).fill("a")).at(-1)).toBe("a_1664");

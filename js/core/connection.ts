@@ -21,8 +21,8 @@ const CANCEL_DEADLINE = 2_000;
 export const HEADER = 5;
 /** Until the next cancel, of several transactions and of one. */
 const CANCEL_NEXT = 20, CANCEL_AGAIN = 300;
-/** Shapes whose columns are kept. */
-const MOST_COLUMNS = 1_000;
+/** Shapes that are known to have run, and settings, of which a server reports some twenty. */
+const MOST_EXECUTED = 1_000, MOST_PARAMETERS = 100;
 const NONE = new Uint8Array();
 /** For Terminate to leave. `close()` promises less than a second in all. */
 const TERMINATE_DEADLINE = 400;
@@ -91,6 +91,10 @@ export class Connection {
       return operation;
     }
     this.#inflight.push(operation);
+    if (this.executed.size > MOST_EXECUTED) {
+      this.executed.clear();
+      this.columns.clear();
+    }
     this.command(command);
     if (!this.#pumping) void this.#pump();
     return operation;
@@ -307,7 +311,7 @@ export class Connection {
     switch (event.kind) {
       case "parameterStatus": {
         const { name, value } = event;
-        this.parameters.set(name, value);
+        if (this.parameters.size < MOST_PARAMETERS || this.parameters.has(name)) this.parameters.set(name, value);
         if (this.established) emit(this.config.observer, "onParameterChange", { name, value });
         break;
       }
@@ -389,10 +393,7 @@ export class Connection {
   }
 
   #columns(operation: Operation, { shape, columns }: Event & { kind: "columns" }): void {
-    if (shape) {
-      if (this.columns.size >= MOST_COLUMNS) this.columns.clear();
-      this.columns.set(shape, columns);
-    }
+    if (shape) this.columns.set(shape, columns);
     freeze(columns);
     if (operation.abandoned) return;
     const { sink } = operation;

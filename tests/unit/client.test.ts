@@ -454,6 +454,19 @@ test("a server that goes right behind the answer of its catalog is a lost connec
   await expect(query).rejects.toMatchObject({ name: "PostgresError", code: "57P01" });
 });
 
+test("of settings that a server makes up a hundred are kept", async () => {
+  const query = client.query("select n");
+  const session = new Session(await server.accepted());
+  await session.flight();
+  session.send(wire.authenticationOk(), wire.parameterStatus("TimeZone", "UTC"));
+  for (let made = 0; made < 1_000; made++) session.send(wire.parameterStatus(`made.${made}`, "up"));
+  session.send(wire.parameterStatus("TimeZone", "CET"), wire.backendKeyData(7, wire.int32(9)), wire.readyForQuery());
+  await learn(session);
+  session.send(begun(), rows(0, 1), ended(1));
+  await query;
+  expect(["TimeZone", "made.98", "made.99"].map((name) => client.parameterStatus(name))).toEqual(["CET", "up", undefined]);
+});
+
 test("a server that never answers LISTEN is given up", async () => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   try {

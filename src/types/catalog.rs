@@ -11,6 +11,9 @@ use alloc::vec::Vec;
 /// Domains, arrays and composites do not nest deeper in a description.
 const MAX_DEPTH: u32 = 32;
 
+/// All that a type is made of, however often: thirty composites, each of two of the next, are a billion.
+const MOST_PARTS: u32 = 100_000;
+
 /// How a type's binary form is made of others'.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind<'a> {
@@ -76,21 +79,23 @@ impl Types {
 
     /// Whether Bind should ask for the binary form of a type: we can read it, and all that it is made of.
     pub fn has_binary_encoder(&self, type_oid: u32) -> bool {
-        self.is_readable(type_oid, MAX_DEPTH)
+        self.is_readable(type_oid, MAX_DEPTH, &mut { MOST_PARTS })
     }
 
-    fn is_readable(&self, type_oid: u32, depth: u32) -> bool {
-        let Some(depth) = depth.checked_sub(1) else {
+    /// `false` ends the walk, so `parts` bounds it.
+    fn is_readable(&self, type_oid: u32, depth: u32, parts: &mut u32) -> bool {
+        let (Some(depth), Some(others)) = (depth.checked_sub(1), parts.checked_sub(1)) else {
             return false;
         };
+        *parts = others;
         match self.kind(type_oid) {
             Some(Kind::Scalar(_)) => true,
             Some(Kind::Range(of)) => self.subtype(of).is_some(),
-            Some(Kind::Array(of) | Kind::Multirange(of)) => self.is_readable(of, depth),
+            Some(Kind::Array(of) | Kind::Multirange(of)) => self.is_readable(of, depth, parts),
             Some(Kind::Composite(attributes)) => attributes
                 .unwrap_or_default()
                 .iter()
-                .all(|[type_oid, ..]| self.is_readable(*type_oid, depth)),
+                .all(|[type_oid, ..]| self.is_readable(*type_oid, depth, parts)),
             None => false,
         }
     }

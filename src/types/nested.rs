@@ -351,6 +351,25 @@ mod tests {
     }
 
     #[test]
+    fn what_is_made_of_too_many_parts_has_no_binary_form() {
+        let tower = |height: u32| {
+            let (mut types, mut attributes) = (Vec::new(), Vec::new());
+            for oid in 20000..20000 + height {
+                let of = if oid + 1 == 20000 + height {
+                    23
+                } else {
+                    oid + 1
+                };
+                types.extend([oid, 4, 2, attributes.len() as u32 / 3]);
+                attributes.extend([of, 0, 0, of, 0, 0]);
+            }
+            Types::new(&types, &attributes, "")
+        };
+        assert!(tower(12).has_binary_encoder(20000));
+        assert!(!tower(31).has_binary_encoder(20000));
+    }
+
+    #[test]
     fn ranges() {
         let (one, ten) = (1_i32.to_be_bytes(), 10_i32.to_be_bytes());
         assert_eq!(json(3904, range(0x02, &[&one, &ten])), "\"[1,10)\"");

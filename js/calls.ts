@@ -70,6 +70,9 @@ export interface EncodedResult extends ExecResult {
   readonly fields: readonly Column[];
 }
 
+/** By the option `results`. */
+export type BatchResult<Row> = QueryResult<Row> | ExecResult | EncodedResult;
+
 export interface BatchOptions extends SimpleOptions {
   /**
    * `true`: one transaction, unless there is one already: the first error undoes what ran before it and skips the rest. `false`: each item stands
@@ -249,6 +252,8 @@ export abstract class Calls extends Queue {
   batch<Row = Record<string, unknown>>(queries: readonly QueryInput[], options: BatchOptions & { readonly atomic: false; readonly results?: "rows" | undefined }): Promise<PromiseSettledResult<QueryResult<Row>>[]>;
   batch(queries: readonly QueryInput[], options: Isolated<"count">): Promise<PromiseSettledResult<ExecResult>[]>;
   batch(queries: readonly QueryInput[], options: Isolated<"ndjson">): Promise<PromiseSettledResult<EncodedResult>[]>;
+  /** Where `atomic` or `results` is known at run time only. */
+  batch<Row = Record<string, unknown>>(queries: readonly QueryInput[], options: BatchOptions): Promise<(BatchResult<Row> | PromiseSettledResult<BatchResult<Row>>)[]>;
   async batch(queries: readonly QueryInput[], options: BatchOptions = {}): Promise<unknown[]> {
     if (!Array.isArray(queries)) throw new UsageError("INVALID_QUERY", "A batch is an array of queries.");
     const { atomic = true, results = "rows" } = options;

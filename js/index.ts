@@ -14,7 +14,7 @@ export {
 export { Client, connect, createClient } from "./client.ts";
 export type { ClientStats } from "./client.ts";
 export type {
-  BatchOptions, CopyFromOptions, CopyToOptions, Description, EncodedResult, ExecResult, JsonOptions,
+  BatchOptions, BatchResult, CopyFromOptions, CopyToOptions, Description, EncodedResult, ExecResult, JsonOptions,
   QueryOptions, QueryResult, RespondOptions, SimpleOptions, StreamOptions,
 } from "./calls.ts";
 export type { ConnectInput, Options, Password, SslMode } from "./config.ts";

@@ -45,7 +45,7 @@ function inputOf(where: Where, type: number, value: unknown): string {
   if (type === BOOL && kind !== "boolean") return wrong(where, value, "pass a boolean");
   if (type === FLOAT4 && kind === "number") return String(float4(where, value as number));
   if (kind === "number" || kind === "bigint" || kind === "boolean") return String(value);
-  const hint = kind === "object" && !Array.isArray(value) ? ", or cast the parameter to jsonb" : "";
+  const hint = kind === "object" && !Array.isArray(value) ? `, or cast the parameter to ${value instanceof Date ? "timestamptz" : "jsonb"}` : "";
   return wrong(where, value, `pass text${hint}`);
 }
 

@@ -37,6 +37,10 @@ export const batch: Case[] = [
           t.assert.deepEqual(results.map(({ rowCount }) => rowCount), [1, time ? 2 : 0, 2, 1, 3, null, 1, 1]);
           t.assert.deepEqual(results.map(({ fields }) => fields.map(({ name }) => name).join()), ["a", "", "n,t", "a", "b", "", "", "a"]);
         }
+        for (const atomic of [true, false]) {
+          const [one] = await client.batch(["select 1"], { atomic, results: "count" });
+          t.assert.deepEqual(one, atomic ? { command: "SELECT", rowCount: 1 } : { status: "fulfilled", value: { command: "SELECT", rowCount: 1 } });
+        }
         t.assert.deepEqual(await client.batch([]), []);
         t.assert.equal(client.stats().transactionStatus, "I");
       }),

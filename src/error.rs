@@ -138,6 +138,12 @@ impl From<RowError> for Failure {
                     message: "the server sent a row that does not fit its description; the connection is closed",
                 });
             }
+            RowError::TooLarge => {
+                return Failure::new(&Reason {
+                    code: "MESSAGE_TOO_LARGE",
+                    message: "a row becomes more than the memory of WebAssembly holds; select less per row",
+                });
+            }
             RowError::FieldLength { column } => (
                 &Reason {
                     code: "PROTOCOL_VIOLATION",

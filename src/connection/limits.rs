@@ -215,6 +215,9 @@ impl RowSink {
         if is_first {
             plan.bracket(&mut rows.buffer, start);
         }
+        if !rows.blocks.have_room(&mut rows.buffer) {
+            return (0, 0, Err(RowError::TooLarge));
+        }
         let written = rows.byte_count().saturating_sub(before) as u64;
         (count, written, encoded)
     }

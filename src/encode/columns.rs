@@ -109,6 +109,12 @@ impl Blocks {
         self.text.len().saturating_add(self.json.len())
     }
 
+    /// Whether all that was written has found room, and will behind `slots`.
+    pub fn have_room(&mut self, slots: &mut Output) -> bool {
+        let sealed = self.len().saturating_add(BLOCK);
+        self.text.has_room(0) && self.json.has_room(0) && slots.has_room(sealed)
+    }
+
     /// Whether a batch waits for its tail.
     pub fn is_empty(&self) -> bool {
         self.row_count == 0

@@ -133,6 +133,8 @@ pub enum RowError {
     },
     /// Bytes behind the last field.
     TrailingBytes,
+    /// What it becomes does not fit into memory.
+    TooLarge,
     /// The field's bytes are no value of its type.
     Value {
         /// From 0.

@@ -41,6 +41,15 @@ impl Output {
         }
     }
 
+    /// Whether all that was written has found room, and `more` bytes behind it would.
+    pub fn has_room(&mut self, more: usize) -> bool {
+        let wanted = self.length.saturating_add(more);
+        if wanted > self.bytes.len() {
+            grow(&mut self.bytes, self.length, more);
+        }
+        wanted <= self.bytes.len()
+    }
+
     /// What was written.
     pub fn as_slice(&self) -> &[u8] {
         self.bytes.get(..self.length).unwrap_or_default()
@@ -313,6 +322,9 @@ macro_rules! put_short {
             }
             let length = room.length();
             $out.advance(length);
+        } else {
+            // As if it were there: see `grow`.
+            $out.advance(1);
         }
     };
 }
@@ -397,12 +409,24 @@ fn grown(target: &mut Vec<u8>, at: usize) -> Option<&mut [u8; SHORT_ROOM]> {
     target.get_mut(at..)?.first_chunk_mut()
 }
 
-/// Makes room for `wanted` bytes behind `at`, and doubles, so that growing is rare.
+/// Makes room for `wanted` bytes behind `at`, and doubles, so that growing is rare. Where there is no memory all is lost, and so is what comes
+/// behind it: a position without bytes before it stays one, and [`Output::has_room`] tells. A panic would end all connections of the instance.
 fn grow(bytes: &mut Vec<u8>, at: usize, wanted: usize) {
-    let length = (at + wanted)
+    if at > 0 && bytes.is_empty() {
+        return;
+    }
+    let length = at
+        .saturating_add(wanted)
         .max(bytes.len().saturating_mul(2))
         .max(FIRST_ROOM);
-    bytes.resize(length, 0);
+    if bytes
+        .try_reserve(length.saturating_sub(bytes.len()))
+        .is_ok()
+    {
+        bytes.resize(length, 0);
+    } else {
+        *bytes = Vec::new();
+    }
 }
 
 /// That of the standard library is a call under opt-level "z".
@@ -494,6 +518,29 @@ mod tests {
             output.write(|out| out.put_slice(&bytes));
         }
         assert_eq!(vec, output.as_slice());
+    }
+
+    #[test]
+    fn what_finds_no_memory_is_lost_and_told() {
+        let mut out = Output::default();
+        out.write(|out| out.put_slice(b"before"));
+        assert!(out.has_room(0) && out.has_room(10_000));
+        let length = out.len();
+        out.length = usize::MAX - 1_000;
+        assert!(!out.has_room(0));
+        out.write(|out| {
+            out.put_slice(&[b'x'; 300]);
+            put_short!(out, |out| out.put(b"y"));
+            out.put(b"z");
+            assert!(out.written_since(7).is_empty());
+        });
+        out.truncate(length);
+        out.write(|out| out.put(b"behind"));
+        assert!(!out.has_room(0) && out.as_slice().is_empty());
+        out.clear(0);
+        out.write(|out| out.put(b"again"));
+        assert!(out.has_room(0));
+        assert_eq!(out.as_slice(), b"again");
     }
 
     #[test]

@@ -13,7 +13,7 @@ export const BUSY = 16;
 export const CLOSED = 32;
 export const ROWS_FULL = 64;
 
-/** How the core is to write rows: one of these, and any of the bits behind them (src/encode/mod.rs, `RowForm::from_code`). */
+/** How the core is to write rows: one of these, and any of the bits behind them (src/encode/form.rs, `RowForm::from_code`). */
 export const ROWS_NONE = 0;
 export const ROWS_NDJSON = 1;
 /** One JSON array per row and line. */

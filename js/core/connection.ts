@@ -407,16 +407,13 @@ export class Connection {
   }
 
   #items(operation: Operation, outcomes: Outcomes): void {
-    for (let at = 1; at < outcomes.length; at += 3) {
-      const rowCount = outcomes[at] as number | null;
-      if (rowCount !== null) operation.rowCount = (operation.rowCount ?? 0) + rowCount;
-    }
+    for (let at = 1; at < outcomes.length; at += 3) operation.count(outcomes[at] as number | null);
     operation.sink.items?.(outcomes);
   }
 
   #complete(operation: Operation, command: string, rowCount: number | null): void {
     operation.command = command;
-    if (rowCount !== null) operation.rowCount = (operation.rowCount ?? 0) + rowCount;
+    operation.count(rowCount);
     if (!operation.sink.complete || operation.error || operation.abandoned) return;
     this.#deliver(operation);
     operation.sink.complete(command, rowCount);

@@ -110,6 +110,11 @@ export class Operation {
     });
   }
 
+  /** Of one statement that is over: its rows, where it counts any. */
+  count(rows: number | null): void {
+    if (rows !== null) this.rowCount = (this.rowCount ?? 0) + rows;
+  }
+
   /** `lost`: the connection is gone. */
   end(lost?: PgzError): void {
     this.ended = true;

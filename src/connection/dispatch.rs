@@ -4,8 +4,7 @@
 
 use super::STARTUP_MESSAGE_LIMIT;
 use super::event::Event;
-use super::limits::MOST_ROW_BYTES;
-use super::limits::RowSink;
+use super::limits::{MOST_ROW_BYTES, RowSink};
 use super::{Login, Operation, Phase, Progress, State, batch, extended_query, simple_query};
 use crate::error::{Failure, NOT_POSTGRESQL, Reason};
 use crate::protocol::backend::BackendMessage;
@@ -113,6 +112,7 @@ impl State {
     /// Reads messages until they end, or an event or many rows park.
     pub(super) fn read(&mut self, frames: &mut Frames<'_>) -> Result<(), Failure> {
         while !self.context.events.parked && matches!(self.phase, Phase::Startup | Phase::Ready) {
+            // Rows that come together see to it themselves.
             if self.context.rows.byte_count() >= MOST_ROW_BYTES {
                 self.context.events.parked = true;
                 break;

@@ -3,7 +3,6 @@
 import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { createClient, type Client } from "../../js/client.ts";
-import { uniqueNames } from "../../js/core/form.ts";
 import { installRuntime } from "../../js/core/runtime.ts";
 import type { PgzError } from "../../js/errors.ts";
 import { memoryListener, type Peer } from "../../js/sockets/memory.ts";
@@ -478,11 +477,6 @@ test("a server that never answers LISTEN is given up", async () => {
   } finally {
     vi.useRealTimers();
   }
-});
-
-test("many columns of one name are renamed in no time", () => {
-  expect(uniqueNames(["a", "a_2", "a", "a", "a_2"])).toEqual(["a", "a_2", "a_3", "a_4", "a_2_2"]);
-  expect(uniqueNames(Array<string>(1_664).fill("a")).at(-1)).toBe("a_1664");
 });
 
 test.each(["coreconnection_receive", "coreconnection_execute", "coreconnection_rows_length"])("a trap in %s ends every connection of the instance, and the next connect works", async (name) => {

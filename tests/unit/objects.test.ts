@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { afterEach, expect, test, vi } from "vitest";
 import type { Column } from "../../js/core/boundary.ts";
 import type { Parser, ValuePolicy } from "../../js/core/converters.ts";
+import { uniqueNames } from "../../js/core/form.ts";
 import { rowDecoder, type RowMode } from "../../js/core/objects.ts";
 import { batchOf, BOOL, FLOAT, INT, JSON_, TEXT } from "../support/batch.ts";
 
@@ -188,4 +189,9 @@ test("a parser gets what is not NULL in its plain form, and its column", () => {
   const byOid = new Map<number, Parser>([[23, (value: unknown, column: Column) => (seen.push(value, column.name), "mine")], [17, (value: unknown) => value]]);
   expect(decodeRows(batchOf([INT, JSON_, TEXT], [[1, "\\x01", "t"], [null, null, null]]), columns(["a", 23], ["b", 17], ["c", 25]), "array", { parsers: { byName: new Map(), byOid } })).toEqual([["mine", "\\x01", "t"], [null, null, null]]);
   expect(seen).toEqual([1, "a"]);
+});
+
+test("many columns of one name are renamed in no time", () => {
+  expect(uniqueNames(["a", "a_2", "a", "a", "a_2"])).toEqual(["a", "a_2", "a_3", "a_4", "a_2_2"]);
+  expect(uniqueNames(Array<string>(1_664).fill("a")).at(-1)).toBe("a_1664");
 });

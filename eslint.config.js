@@ -1,20 +1,30 @@
-// Few rules: TypeScript's recommended set, and who may import what. The layers are those of docs/architecture.md:
-// only js/sockets (and the entrypoints, which choose one) name a runtime's API; only they name the wasm; js/ takes nothing from npm.
+// Few rules: TypeScript's recommended set, and who may import what. The rooms of js/ and their order are those of docs/architecture.md.
 import js from "@eslint/js";
 import globals from "globals";
 import tseslint from "typescript-eslint";
 
+/** The rooms of js/ from the top down. A file imports, types included, only from its own room and from those below it. */
+const rooms = ["entrypoints", "api", "statement", "session", "rows", "connection", "config", "values", "wasm", "sockets", "util"];
+
 const runtimes = { group: ["node:*", "cloudflare:*", "bun", "bun:*"], message: "Runtime APIs belong in js/sockets." };
-const glue = { group: ["**/pkg/**"], allowTypeImports: true, message: "Only entrypoints name the wasm." };
-const entrypoints = { group: ["**/entrypoints/**"], message: "Entrypoints are the outermost layer." };
+const wasm = { group: ["**/pkg/**"], allowTypeImports: true, message: "Only entrypoints name the wasm." };
 const packages = { regex: "^[^./](?!.*:)", message: "The driver has no dependencies." };
-const innards = { group: ["**/core/**"], allowTypeImports: true, message: "Sockets know bytes and addresses, nothing of PostgreSQL." };
 const allBut = { regex: "^\\.(?!\\./index\\.ts$)", message: "Adapters use the public API only." };
 
 const imports = (files, ...patterns) => ({
   files,
   rules: { "@typescript-eslint/no-restricted-imports": ["error", { patterns }] },
 });
+
+/** The rules of one room: what stands above it is out of its reach, and index.ts stands above all but the entrypoints. */
+function room(name, index) {
+  const above = rooms.slice(0, index);
+  const upwards = above.map((other) => ({ group: [`**/${other}/**`], message: `js/${name} is below js/${other}: arrows go down only.` }));
+  if (above.length) upwards.push({ group: ["**/index.ts"], message: "index.ts only exports; import the file itself." });
+  const named = name === "sockets" || name === "entrypoints" ? [] : [runtimes];
+  const loaded = name === "entrypoints" ? [] : [wasm];
+  return imports([`js/${name}/**`], packages, ...named, ...loaded, ...upwards);
+}
 
 export default tseslint.config(
   { ignores: ["dist/", "pkg/", "target/", ".cache/", "**/node_modules/", "**/.wrangler/", "bench/"] },
@@ -32,8 +42,7 @@ export default tseslint.config(
     },
   },
   { files: ["js/**"], rules: { "no-console": "error", "no-eval": "error", "no-new-func": "error" } },
-  imports(["js/**"], runtimes, glue, entrypoints, packages),
-  imports(["js/sockets/**"], glue, entrypoints, innards),
-  imports(["js/entrypoints/**"], packages),
+  imports(["js/*.ts"], runtimes, wasm, packages),
+  ...rooms.map(room),
   imports(["js/adapters/**"], runtimes, allBut),
 );

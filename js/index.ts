@@ -1,5 +1,5 @@
 // What the package exports, and nothing else.
-export { sql } from "./sql.ts";
+export { sql } from "./statement/sql.ts";
 export {
   AbortError,
   AuthenticationError,
@@ -10,28 +10,28 @@ export {
   ResponseTooLargeError,
   TimeoutError,
   UsageError,
-} from "./errors.ts";
-export { Client, connect, createClient } from "./client.ts";
-export type { ClientStats } from "./client.ts";
+} from "./util/errors.ts";
+export { Client, connect, createClient } from "./api/client.ts";
+export type { ClientStats } from "./api/client.ts";
 export type {
   BatchOptions, BatchResult, CopyFromOptions, CopyToOptions, Description, EncodedResult, ExecResult, JsonOptions,
   QueryOptions, QueryResult, RespondOptions, SimpleOptions, StreamOptions,
-} from "./calls.ts";
-export type { ConnectInput, Options, Password, SslMode } from "./config.ts";
-export type { BatchFailure } from "./core/batch.ts";
-export type { BoundaryStats, Column, LimitName } from "./core/boundary.ts";
-export type { Parser } from "./core/converters.ts";
-export type { CopyProgress, CopySource } from "./core/copy.ts";
-export type { CopyRow } from "./core/copy-rows.ts";
-export type { Format, FormatOptions, RowOptions } from "./core/form.ts";
-export type { Truncation } from "./core/operation.ts";
-export type { Rows } from "./core/rows.ts";
-export type { Code, ErrorFields, Stage } from "./errors.ts";
-export type { Listener, ListenOptions, Notification } from "./listen.ts";
-export type { ConnectEvent, Notice, Observer, ParameterChange, QueryEnd, QueryStart, Retry, SlowQuery } from "./observer.ts";
+} from "./api/calls.ts";
+export type { ConnectInput, Options, Password, SslMode } from "./config/config.ts";
+export type { BatchFailure } from "./statement/batch.ts";
+export type { BoundaryStats, Column, LimitName } from "./wasm/boundary.ts";
+export type { Parser } from "./values/converters.ts";
+export type { CopyProgress, CopySource } from "./statement/copy.ts";
+export type { CopyRow } from "./statement/copy-rows.ts";
+export type { Format, FormatOptions, RowOptions } from "./rows/form.ts";
+export type { Truncation } from "./connection/operation.ts";
+export type { Rows } from "./rows/rows.ts";
+export type { Code, ErrorFields, Stage } from "./util/errors.ts";
+export type { Listener, ListenOptions, Notification } from "./api/listen.ts";
+export type { ConnectEvent, Notice, Observer, ParameterChange, QueryEnd, QueryStart, Retry, SlowQuery } from "./util/observer.ts";
 export type { ConnectOptions, Connector, Socket, TlsOptions } from "./sockets/contract.ts";
-export type { CallOptions } from "./queue.ts";
-export type { Prepared } from "./prepared.ts";
-export type { Query, QueryInput, Sql } from "./sql.ts";
-export type { JsonText } from "./text.ts";
-export type { Isolation, Transaction, TransactionOptions } from "./transaction.ts";
+export type { CallOptions } from "./api/queue.ts";
+export type { Prepared } from "./api/prepared.ts";
+export type { Query, QueryInput, Sql } from "./statement/sql.ts";
+export type { JsonText } from "./util/text.ts";
+export type { Isolation, Transaction, TransactionOptions } from "./api/transaction.ts";

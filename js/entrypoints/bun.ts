@@ -1,7 +1,7 @@
 // Bun, over its node:net and node:tls.
 export * from "../index.ts";
 import wasm from "../../pkg/pgz_edge_bg.wasm";
-import { installRuntime } from "../core/runtime.ts";
+import { installRuntime } from "../sockets/runtime.ts";
 import { capabilities, connect, md5 } from "../sockets/node.ts";
 
 installRuntime({ name: "bun", module: () => wasm, connect, background: () => {}, capabilities, md5 });

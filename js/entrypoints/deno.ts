@@ -1,7 +1,7 @@
 // Deno, no permission beyond --allow-net.
 export * from "../index.ts";
 import wasm from "../../pkg/pgz_edge_bg.wasm";
-import { installRuntime } from "../core/runtime.ts";
+import { installRuntime } from "../sockets/runtime.ts";
 import { capabilities, connect, md5 } from "../sockets/deno.ts";
 
 installRuntime({ name: "deno", module: () => wasm, connect, background: () => {}, capabilities, md5 });

@@ -2,7 +2,7 @@
 export * from "../index.ts";
 import { waitUntil } from "cloudflare:workers";
 import wasm from "../../pkg/pgz_edge_bg.wasm";
-import { installRuntime } from "../core/runtime.ts";
+import { installRuntime } from "../sockets/runtime.ts";
 import { connect, keepAlive, md5 } from "../sockets/cloudflare.ts";
 
 const background = keepAlive(waitUntil);

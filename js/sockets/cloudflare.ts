@@ -3,8 +3,8 @@
 // Knows workerd's streams; must not know PostgreSQL. No nodejs_compat needed.
 // Workers always verify certificates against public roots and send no ALPN: options beyond that are refused before this file.
 import { connect as openSocket } from "cloudflare:sockets";
-import { onAbort } from "../abort.ts";
-import { READS_IN_A_ROW } from "../limits.ts";
+import { onAbort } from "../util/abort.ts";
+import { READS_IN_A_ROW } from "../util/limits.ts";
 import { connectFailed, connectionLost, reasonOf, tlsFailed, type Connector, type Socket } from "./contract.ts";
 
 /** AuthenticationMD5Password; WebCrypto has no MD5 but here. */

@@ -2,7 +2,7 @@
 //
 // Pull-based, so back-pressure is natural: nobody reads, nothing arrives. Knows bytes and addresses; must not know PostgreSQL.
 // Each runtime's adapter lives beside this file; a user may pass one of their own.
-import { ConnectionError, type Facts, type Stage } from "../errors.ts";
+import { ConnectionError, type Facts, type Stage } from "../util/errors.ts";
 
 /** How a socket is to be secured, when it is. */
 export interface TlsOptions {

@@ -3,7 +3,7 @@
 // Why a third adapter: node:tls in Deno knows no back-pressure. With a consumer that stops after 20 MB of 140 MB, Deno 2.9.6 read
 // on to the end (769 MB RSS, the server idle); over Deno.startTls the server waits in ClientWrite. But Deno's own TLS cannot skip
 // verification nor upgrade with a client certificate, so those go the other way.
-import type { Capabilities } from "../core/runtime.ts";
+import type { Capabilities } from "./runtime.ts";
 import { connectFailed, connectionLost, tlsFailed, type ConnectOptions, type Connector, type Socket } from "./contract.ts";
 import * as node from "./node.ts";
 

@@ -5,7 +5,7 @@
 import { createHash } from "node:crypto";
 import * as net from "node:net";
 import * as tls from "node:tls";
-import type { Capabilities } from "../core/runtime.ts";
+import type { Capabilities } from "./runtime.ts";
 import { connectFailed, connectionLost, tlsFailed, type ConnectOptions, type Connector, type Socket, type TlsOptions } from "./contract.ts";
 
 /** AuthenticationMD5Password. */

@@ -51,7 +51,7 @@ pub(super) enum Kind {
     Json,
 }
 
-/// The kinds as JavaScript knows them (js/core/rows.ts).
+/// The kinds as JavaScript knows them (js/rows/rows.ts).
 const INT: u8 = 0;
 const BOOL: u8 = 1;
 const FLOAT: u8 = 2;

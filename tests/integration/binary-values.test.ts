@@ -2,8 +2,8 @@
 // thousands of generated values of each type; and what it takes, the server takes. workerd's engine is Node's.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { binaryWriter, Block, encodeParameters } from "../../js/core/parameters.ts";
-import { isText } from "../../js/text.ts";
+import { binaryWriter, Block, encodeParameters } from "../../js/values/parameters.ts";
+import { isText } from "../../js/util/text.ts";
 import { testServers } from "./servers.ts";
 
 const { servers, side } = testServers();

@@ -1,7 +1,7 @@
 // What the binary writers refuse, and values that are not text. That they write what the server would is tests/integration/binary-values.test.ts.
 import { expect, test } from "vitest";
-import { binaryWriter, Block } from "../../js/core/parameters.ts";
-import { UsageError } from "../../js/errors.ts";
+import { binaryWriter, Block } from "../../js/values/parameters.ts";
+import { UsageError } from "../../js/util/errors.ts";
 
 function written(type: number, value: unknown): string {
   const block = new Block();

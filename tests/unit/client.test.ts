@@ -2,11 +2,11 @@
 // What only real servers show is in tests/integration and tests/faults.
 import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { createClient, type Client } from "../../js/client.ts";
-import { installRuntime } from "../../js/core/runtime.ts";
-import type { PgzError } from "../../js/errors.ts";
+import { createClient, type Client } from "../../js/api/client.ts";
+import { installRuntime } from "../../js/sockets/runtime.ts";
+import type { PgzError } from "../../js/util/errors.ts";
 import { memoryListener, type Peer } from "../../js/sockets/memory.ts";
-import { sql } from "../../js/sql.ts";
+import { sql } from "../../js/statement/sql.ts";
 import * as wire from "../support/wire.mjs";
 
 /** The next call of this export traps: the instances that the driver makes have their exports wrapped. */

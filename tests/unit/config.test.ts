@@ -6,8 +6,8 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import {
   allowedMethods, allowsEarlyQuery, deservesNextAttempt, optionNames, resolveConfig, startupParameters, tlsPlan, type ConnectInput, type Options,
-} from "../../js/config.ts";
-import { ConnectionError, fromErrorResponse, UsageError } from "../../js/errors.ts";
+} from "../../js/config/config.ts";
+import { ConnectionError, fromErrorResponse, UsageError } from "../../js/util/errors.ts";
 
 const URL_ = "postgres://ada:secret@db.example.com/app";
 const of = (input: ConnectInput, overrides?: Options) => resolveConfig(input, {}, overrides);

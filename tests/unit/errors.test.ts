@@ -2,8 +2,8 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test, vi } from "vitest";
-import * as errors from "../../js/errors.ts";
-import type { Code } from "../../js/errors.ts";
+import * as errors from "../../js/util/errors.ts";
+import type { Code } from "../../js/util/errors.ts";
 
 const {
   AbortError, AuthenticationError, ConnectionError, fromErrorResponse, fromFailure, PgzError, PostgresError, ProtocolError,
@@ -35,7 +35,7 @@ test.each(Object.entries(samples))("%s carries its name and the common facts", (
 
 test("instanceof holds across two copies of the package", async () => {
   vi.resetModules();
-  const copy = await import("../../js/errors.ts");
+  const copy = await import("../../js/util/errors.ts");
   expect(copy.PostgresError).not.toBe(PostgresError);
   const theirs = new copy.PostgresError({ code: "23505" });
   expect(theirs instanceof PostgresError).toBe(true);
@@ -135,7 +135,7 @@ const root = join(import.meta.dirname, "../..");
 const source = (path: string) => readFileSync(join(root, path), "utf8");
 const files = (folder: string, extension: string) =>
   readdirSync(join(root, folder), { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(extension)).map((file) => `${folder}/${file}`);
-const declared = [...(/export type Code =([^;]*);/.exec(source("js/errors.ts"))?.[1] ?? "").matchAll(/"([A-Z_]+)"/g)].map((match) => match[1] as Code);
+const declared = [...(/export type Code =([^;]*);/.exec(source("js/util/errors.ts"))?.[1] ?? "").matchAll(/"([A-Z_]+)"/g)].map((match) => match[1] as Code);
 const documented = new Map(
   source("docs/errors.md").split("\n").flatMap((line) => {
     const cells = line.split("|").map((cell) => cell.trim());
@@ -157,7 +157,7 @@ test("docs/errors.md has one complete row for each code, and no other", () => {
 test("every code in the sources is documented, with the class that carries it", () => {
   const found: [code: string, constructor: string | undefined, file: string][] = [];
   for (const file of files("js", ".ts")) {
-    if (file === "js/errors.ts") continue;
+    if (file === "js/util/errors.ts") continue;
     for (const match of source(file).matchAll(/\bnew (\w+Error)\(\s*"([A-Z_]+)"|\bcode: "([A-Z_]+)"/g)) found.push([match[2] ?? match[3] ?? "", match[1], file]);
   }
   // In the core a code is an upper-case literal with an underscore.

@@ -4,8 +4,8 @@ import { readFileSync } from "node:fs";
 import { expect, expectTypeOf, test } from "vitest";
 import type * as raw from "../../pkg/exports.js";
 import type { CoreConnection as Generated } from "../../pkg/pgz_edge.js";
-import type { CoreConnection } from "../../js/core/boundary.ts";
-import { Glue } from "../../js/core/glue.ts";
+import type { CoreConnection } from "../../js/wasm/boundary.ts";
+import { Glue } from "../../js/wasm/glue.ts";
 
 type Calls = Omit<CoreConnection, "pointer">;
 /** Numbers cross as they are, all else as a pointer and a length. */

@@ -1,8 +1,8 @@
 // The answer to AuthenticationMD5Password: known answers (Python's hashlib), with the runtime's MD5 or without one.
 import { createHash } from "node:crypto";
 import { beforeEach, expect, test } from "vitest";
-import { md5Password } from "../../js/core/md5.ts";
-import { installRuntime, type Runtime } from "../../js/core/runtime.ts";
+import { md5Password } from "../../js/connection/md5.ts";
+import { installRuntime, type Runtime } from "../../js/sockets/runtime.ts";
 
 const runtime = { name: "test", module: () => new Uint8Array(), connect: () => Promise.reject(), background: () => {} } as unknown as Runtime;
 const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);

@@ -1,10 +1,10 @@
 // Batches as the core writes them (src/encode/columns.rs) become JavaScript rows.
 import fc from "fast-check";
 import { afterEach, expect, test, vi } from "vitest";
-import type { Column } from "../../js/core/boundary.ts";
-import type { Parser, ValuePolicy } from "../../js/core/converters.ts";
-import { uniqueNames } from "../../js/core/form.ts";
-import { rowDecoder, type RowMode } from "../../js/core/objects.ts";
+import type { Column } from "../../js/wasm/boundary.ts";
+import type { Parser, ValuePolicy } from "../../js/values/converters.ts";
+import { uniqueNames } from "../../js/rows/form.ts";
+import { rowDecoder, type RowMode } from "../../js/values/objects.ts";
 import { batchOf, BOOL, FLOAT, INT, JSON_, TEXT } from "../support/batch.ts";
 
 const plain: ValuePolicy = { int8: "string", numeric: "string", dates: "string", bytea: "uint8array", parsers: undefined };

@@ -1,8 +1,8 @@
 // The middle of a Bind message: each value in the form of its parameter's type, and every refusal before a byte is sent.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { appendParameters, binaryWriter, Block, encodeParameters } from "../../js/core/parameters.ts";
-import { UsageError } from "../../js/errors.ts";
+import { appendParameters, binaryWriter, Block, encodeParameters } from "../../js/values/parameters.ts";
+import { UsageError } from "../../js/util/errors.ts";
 
 type Value = { format: number; bytes: Uint8Array | null };
 

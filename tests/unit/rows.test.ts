@@ -1,7 +1,7 @@
 // The queue between the pump and a loop, and the iterators over it. What a server sees of them is in tests/integration/cases/rows.ts.
 import { expect, test } from "vitest";
-import { RowQueue, Rows } from "../../js/core/rows.ts";
-import { UsageError } from "../../js/errors.ts";
+import { RowQueue, Rows } from "../../js/rows/rows.ts";
+import { UsageError } from "../../js/util/errors.ts";
 
 function open(size = 0) {
   const queue = new RowQueue<number>(size);

@@ -1,7 +1,7 @@
 // SaltedPassword against node:crypto's PBKDF2, and the bounds of its cache.
 import { pbkdf2Sync } from "node:crypto";
 import { afterEach, expect, test, vi } from "vitest";
-import { saltedPassword } from "../../js/core/scram-keys.ts";
+import { saltedPassword } from "../../js/connection/scram-keys.ts";
 
 const oracle = (password: string, salt: string, iterations: number) => new Uint8Array(pbkdf2Sync(password, Buffer.from(salt, "base64"), iterations, 32, "sha256"));
 const salt = (n: number) => Buffer.from(`salt number ${n}`).toString("base64");

@@ -1,7 +1,7 @@
 // The isolate's memory of statements: who shares an entry, who never does, and that it stays bounded.
 import { expect, test } from "vitest";
-import { resolveConfig } from "../../js/config.ts";
-import { serverKey, ShapeCache } from "../../js/core/shapes.ts";
+import { resolveConfig } from "../../js/config/config.ts";
+import { serverKey, ShapeCache } from "../../js/session/shapes.ts";
 
 const learned = (typeOid: number) => ({
   parameterTypes: [typeOid],

@@ -1,7 +1,7 @@
 // The sql tag: what becomes text, what becomes a value, and that the cache never changes either.
 import fc from "fast-check";
 import { expect, test, vi } from "vitest";
-import { sql, toQuery, type Query } from "../../js/sql.ts";
+import { sql, toQuery, type Query } from "../../js/statement/sql.ts";
 
 const refused = (act: () => unknown) => {
   try {
@@ -108,7 +108,7 @@ test("what is no query is refused", () => {
 
 test("fragments of another copy of the package compose", async () => {
   vi.resetModules();
-  const copy = await import("../../js/sql.ts");
+  const copy = await import("../../js/statement/sql.ts");
   expect(copy.sql).not.toBe(sql);
   expect(sql`select ${copy.sql`${1} + ${2}`}`).toMatchObject({ text: "select $1 + $2", values: [1, 2] });
   expect(toQuery(copy.sql`select ${1}`)).toMatchObject({ text: "select $1", values: [1] });

@@ -2,7 +2,7 @@
 import { decode } from "@toon-format/toon";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { ToonDocument } from "../../js/core/toon.ts";
+import { ToonDocument } from "../../js/rows/toon.ts";
 
 const utf8 = new TextEncoder();
 

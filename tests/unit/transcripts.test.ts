@@ -4,8 +4,8 @@ import { mkdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { beforeAll, expect, test } from "vitest";
-import type { CoreConnection } from "../../js/core/boundary.ts";
-import { Glue } from "../../js/core/glue.ts";
+import type { CoreConnection } from "../../js/wasm/boundary.ts";
+import { Glue } from "../../js/wasm/glue.ts";
 
 interface Transcript {
   name: string;

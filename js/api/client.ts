@@ -1,0 +1,170 @@
+// The public client: one connection, made at the first call and never again.
+//
+// Knows how a client begins and ends, and whose turn it is between its own calls and its transactions. Must not know sockets, wasm or messages. A
+// client never reconnects: what it knows of its session (transactions, settings) would silently be gone. One that is broken rejects each
+// call at once; make a new one.
+import { Calls } from "./calls.ts";
+import { resolveConfig, type Config, type ConnectInput, type Options } from "../config/config.ts";
+import type { BoundaryStats } from "../wasm/boundary.ts";
+import type { Connection } from "../connection/connection.ts";
+import { runtime } from "../sockets/runtime.ts";
+import { openConnection } from "../connection/startup.ts";
+import { UsageError, type PgzError } from "../util/errors.ts";
+import { Listener, type ListenOptions } from "./listen.ts";
+import { connectionLost } from "../sockets/contract.ts";
+import { asyncDispose } from "../util/dispose.ts";
+import { Turn } from "./queue.ts";
+import { beginStatement, runTransaction, type Transaction, type TransactionOptions } from "./transaction.ts";
+import { within } from "../util/within.ts";
+
+/** Numbers since the client was made, and how it stands. */
+export interface ClientStats extends BoundaryStats {
+  /** `new`: the first call will connect. `closed`: make a new client. */
+  readonly state: "new" | "connecting" | "idle" | "busy" | "closed";
+  /** Of the session: `I` outside a transaction, `T` inside, `E` inside one that failed. */
+  readonly transactionStatus: string;
+  /** Calls made, those that wait or run included. */
+  readonly queries: number;
+  /** Calls that failed, aborted ones too. */
+  readonly errors: number;
+  /** Returned or changed by calls that are over, as the command tags say. */
+  readonly rows: number;
+  /** Of encoded output of calls that are over; for objects, of the batches that they were made from. */
+  readonly bytes: number;
+  /** CancelRequests sent. */
+  readonly cancels: number;
+  /** Writes to the socket, the handshake's included. */
+  readonly writes: number;
+}
+
+export class Client extends Calls {
+  #opening: Promise<Connection> | undefined;
+  #connection: Connection | undefined;
+  #giveUp: AbortController | undefined;
+  #closing: Promise<void> | undefined;
+  #closed: PgzError | undefined;
+  /** A transaction runs, or waits for its turn. */
+  #transaction = false;
+
+  /** @internal Use {@link createClient} or {@link connect}. */
+  constructor(config: Config) {
+    super(config, { queries: 0, errors: 0, rows: 0, bytes: 0, running: 0 });
+  }
+
+  /**
+   * Runs `work` inside one transaction: BEGIN leaves with its first statement, COMMIT when it is done, ROLLBACK when it throws. Resolves with
+   * what it returns, when the server has committed; rejects with what it threw, or with what was wrong with COMMIT. Meanwhile calls of the
+   * client itself reject (`TRANSACTION_OPEN`): they would wait for their own end.
+   */
+  async transaction<T>(work: (transaction: Transaction) => T | Promise<T>, options: TransactionOptions = {}): Promise<T> {
+    const begin = beginStatement(this.config, options);
+    const refused = this.refused() ?? this.unfinished();
+    if (refused) throw refused;
+    this.#transaction = true;
+    const { config, counters, turn: before } = this;
+    const connect = async () => this.connected();
+    const turn = (this.turn = new Turn());
+    const { result, released } = runTransaction(work, options, { config, counters, begin, turn: before?.end(), connect, settled: () => void (this.#transaction = false) });
+    void released.then(() => this.passed(turn));
+    return result;
+  }
+
+  /**
+   * Listens to a channel on a connection of its own, which is made again whenever it is lost. Resolves when the server listens; the client need not be
+   * connected, and calls of it go on meanwhile. Ends with the loop that reads it, or with its own `close()`; the client's does not end it.
+   */
+  async listen(channel: string, options: ListenOptions = {}): Promise<Listener> {
+    const listener = new Listener(this.config, channel, options);
+    await listener.ready;
+    return listener;
+  }
+
+  /** Counters, and what crossed into WebAssembly. */
+  stats(): ClientStats {
+    const { core, cancels = 0, writes = 0, transactionStatus = "I" } = this.#connection ?? {};
+    const { running: _, ...own } = this.counters;
+    const counters = { boundaryCalls: 0, copiedBytes: 0, receivedBytes: 0, receivedChunks: 0, ...core?.stats, ...own, cancels, writes, transactionStatus };
+    return { ...counters, state: this.#state() };
+  }
+
+  /** A setting that the server reports by itself, such as `TimeZone` or `server_version`: what it is now, as far as has been read. */
+  parameterStatus(name: string): string | undefined {
+    return this.#connection?.parameters.get(name);
+  }
+
+  /**
+   * Ends the session. Calls that wait or run get a moment to end, then reject with `CLIENT_CLOSED`. Never rejects, takes less than a
+   * second whatever the server does, and may be called again.
+   */
+  override close(): Promise<void> {
+    return (this.#closing ??= this.#close());
+  }
+
+  [asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  /** @internal Connects now. */
+  async open(): Promise<this> {
+    const connection = await this.connected();
+    await connection.startup.done;
+    return this;
+  }
+
+  // -- for calls ---------------------------------------------------------------------------------------------------------
+
+  protected override get signal(): AbortSignal | undefined {
+    return this.config.signal;
+  }
+
+  protected override refused(): UsageError | undefined {
+    if (this.#closing) return new UsageError("CLIENT_CLOSED", "The client is closed: make a new one.", { retryable: true });
+    if (!this.#transaction) return undefined;
+    return new UsageError("TRANSACTION_OPEN", "A transaction of this client is open: call its own methods, wait for it, or use another client.");
+  }
+
+  // -- the connection ----------------------------------------------------------------------------------------------------
+
+  #state(): ClientStats["state"] {
+    if (this.#closing || this.#closed || this.#connection?.closed) return "closed";
+    if (!this.#connection) return this.#opening ? "connecting" : "new";
+    return this.counters.running || this.#transaction ? "busy" : "idle";
+  }
+
+  protected override connected(): Connection | Promise<Connection> {
+    const connection = this.#connection;
+    return connection && !connection.closed && !this.#closed ? connection : this.#connected();
+  }
+
+  async #connected(): Promise<Connection> {
+    if (this.#closed) throw this.#closed;
+    this.#opening ??= openConnection(this.config, (this.#giveUp = new AbortController()));
+    const connection = (this.#connection = await this.#opening.catch((error: PgzError) => Promise.reject<Connection>((this.#closed ??= error))));
+    this.#giveUp = undefined; // spent, and on Workers nothing another request may touch
+    const { closed } = connection;
+    if (!closed) return connection;
+    // What ended a startup says more than that it ended.
+    if (!connection.established) throw closed;
+    throw connectionLost("before this call; make a new client", { retryable: true, cause: closed });
+  }
+
+  async #close(): Promise<void> {
+    if (this.turn) await within(CLOSE_GRACE, this.turn.end());
+    this.#closed = new UsageError("CLIENT_CLOSED", "The client is closed: make a new one.", { retryable: true });
+    this.#giveUp?.abort(this.#closed);
+    await this.#connection?.close();
+  }
+}
+
+/** What running calls get before `close()` ends them. */
+const CLOSE_GRACE = 400;
+
+/** A client that connects at its first call, whose query then may travel with the last message of authentication. */
+export function createClient(config: ConnectInput, options?: Options): Client {
+  return new Client(resolveConfig(config, { isWorkerd: runtime().name === "workerd" }, options));
+}
+
+/** A client that is connected. */
+export async function connect(config: ConnectInput, options?: Options): Promise<Client> {
+  return createClient(config, options).open();
+}

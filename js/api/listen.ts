@@ -1,0 +1,179 @@
+// LISTEN on a connection of its own: notifications as they come, and a new connection whenever one is lost.
+//
+// Knows iteration, and when to try again. Must not know how a connection is made or read. Whatever was notified while there was no
+// connection is lost, as PostgreSQL has it: `onReconnect` tells.
+import { onAbort } from "../util/abort.ts";
+import { checkOptions, type Config } from "../config/config.ts";
+import type { Connection } from "../connection/connection.ts";
+import type { Operation } from "../connection/operation.ts";
+import { runtime } from "../sockets/runtime.ts";
+import { openConnection } from "../connection/startup.ts";
+import { plainly } from "../statement/statement.ts";
+import { asyncDispose } from "../util/dispose.ts";
+import { AbortError, UsageError, type PgzError } from "../util/errors.ts";
+import { FIRST_PAUSE, HEARTBEAT, HEARTBEAT_DEADLINE, LARGEST_PROCESS_ID, LONGEST_PAUSE, MOST_NOTIFICATIONS } from "../util/limits.ts";
+import { connectionLost } from "../sockets/contract.ts";
+import { sql } from "../statement/sql.ts";
+import { within } from "../util/within.ts";
+
+export interface Notification {
+  readonly channel: string;
+  /** Empty for a NOTIFY without one. */
+  readonly payload: string;
+  /** Of the server process that notified. */
+  readonly processId: number;
+}
+
+export interface ListenOptions {
+  /** Ends the listening. */
+  readonly signal?: AbortSignal | undefined;
+  /** A connection was lost (`error`) and there is another now: what was notified in between is not known. */
+  readonly onReconnect?: ((error: PgzError) => void) | undefined;
+  /** Listens though a pooler seems to stand between, because that one gives a session to each client. Default false. */
+  readonly sessionPooling?: boolean | undefined;
+}
+
+/** A channel that is listened to, for `for await`. Leaving the loop ends it, as `close` does. */
+export class Listener implements AsyncIterable<Notification> {
+  /** The first LISTEN has come through. @internal */
+  readonly ready: Promise<void>;
+  readonly #over = new AbortController();
+  #connection: Connection | undefined;
+  #waiting: Notification[] = [];
+  #wake: (() => void) | undefined;
+  #room: (() => void) | undefined;
+  #turn: Promise<unknown> = Promise.resolve();
+  #error: PgzError | undefined;
+
+  /** @internal */
+  constructor(config: Config, channel: string, options: ListenOptions) {
+    const { signal } = options;
+    checkOptions(options, ["signal", "onReconnect", "sessionPooling"]);
+    const { text } = sql.identifier(channel);
+    const stop = onAbort(signal, () => this.#end(new AbortError(signal?.reason)));
+    this.ready = new Promise((ready, failed) => {
+      const over = () => {
+        stop();
+        // What ended it first: a signal that aborts closes the connection, and what runs there fails for that.
+        failed(this.#over.signal.reason);
+      };
+      runtime().background(this.#run(config, `LISTEN ${text}`, options, ready).catch((error: PgzError) => this.#end(error)).then(over));
+    });
+    this.ready.catch(() => {});
+  }
+
+  /** Ends the listening and its connection. Never rejects. */
+  async close(): Promise<void> {
+    this.#end();
+    await this.#connection?.close();
+  }
+
+  [asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<Notification, undefined> {
+    return {
+      // Calls that do not wait for each other take their turns.
+      next: () => {
+        const result = this.#turn.then(() => this.#next());
+        this.#turn = result.catch(() => {});
+        return result;
+      },
+      return: async () => {
+        await this.close();
+        return { done: true, value: undefined };
+      },
+    };
+  }
+
+  async #next(): Promise<IteratorResult<Notification, undefined>> {
+    while (!this.#waiting.length && !this.#over.signal.aborted) await new Promise<void>((resolve) => (this.#wake = resolve));
+    const value = this.#waiting.shift();
+    if (this.#waiting.length < MOST_NOTIFICATIONS) this.#room?.();
+    if (value) return { done: false, value };
+    if (this.#error) throw this.#error;
+    return { done: true, value: undefined };
+  }
+
+  #end(error?: PgzError): void {
+    if (this.#over.signal.aborted) return;
+    this.#error = error;
+    this.#over.abort(error ?? new UsageError("CLIENT_CLOSED", "The listener was closed."));
+    this.#wake?.();
+    this.#room?.();
+    if (error) void this.#connection?.close();
+  }
+
+  async #run(config: Config, text: string, options: ListenOptions, ready: () => void): Promise<void> {
+    const { signal } = this.#over;
+    const aborted = new Promise<void>((resolve) => onAbort(signal, resolve));
+    let pause = FIRST_PAUSE;
+    let lost: PgzError | undefined;
+    while (!signal.aborted) {
+      const connection = await this.#listen(config, text, options).catch((error: unknown) => {
+        // What is wrong at the first attempt is wrong with what was asked for.
+        if (!lost || signal.aborted) throw error;
+      });
+      if (connection) {
+        const since = Date.now();
+        if (lost) options.onReconnect?.(lost);
+        else ready();
+        lost = await this.#ended(connection);
+        // One that dies as soon as it listens must not be made again and again without a pause.
+        if (Date.now() - since > LONGEST_PAUSE) pause = FIRST_PAUSE;
+      }
+      await within(pause * (1 + Math.random()), aborted);
+      pause = Math.min(2 * pause, LONGEST_PAUSE);
+    }
+  }
+
+  async #listen(config: Config, text: string, { sessionPooling }: ListenOptions): Promise<Connection> {
+    const { signal } = this.#over;
+    const giveUp = new AbortController();
+    const stop = onAbort(signal, () => giveUp.abort(signal.reason));
+    let connection: Connection | undefined;
+    try {
+      connection = this.#connection = await openConnection(config, giveUp);
+      await connection.startup.done;
+      if (!sessionPooling && (connection.processId ?? 0) > LARGEST_PROCESS_ID) {
+        throw new UsageError("LISTEN_BEHIND_POOLER", 'A pooler seems to stand between, which may lose notifications: connect to the server itself, or set option "sessionPooling".');
+      }
+      connection.listener = {
+        notify: ({ channel, payload, processId }) => {
+          this.#waiting.push({ channel, payload, processId });
+          this.#wake?.();
+        },
+        full: () => (this.#waiting.length < MOST_NOTIFICATIONS ? undefined : new Promise<void>((resolve) => (this.#room = resolve))),
+      };
+      const operation = ask(connection, text);
+      await operation.done;
+      if (operation.error) throw operation.error;
+      return connection;
+    } catch (error) {
+      void connection?.close();
+      throw error;
+    } finally {
+      stop();
+    }
+  }
+
+  /** Resolves with why the connection is over. */
+  async #ended(connection: Connection): Promise<PgzError> {
+    const beat = setInterval(() => {
+      if (this.#waiting.length >= MOST_NOTIFICATIONS) return; // it is not read
+      ask(connection, "");
+    }, HEARTBEAT);
+    const error = connection.closed ?? (await new Promise<PgzError>((resolve) => (connection.onClosed = resolve)));
+    clearInterval(beat);
+    return error;
+  }
+}
+
+/** The connection goes where the answer does not come in time. */
+function ask(connection: Connection, text: string): Operation {
+  const operation = connection.operate(plainly(text));
+  const late = setTimeout(() => connection.destroy(connectionLost("it did not answer")), HEARTBEAT_DEADLINE);
+  void operation.done.catch(() => {}).then(() => clearTimeout(late));
+  return operation;
+}

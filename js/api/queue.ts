@@ -1,0 +1,161 @@
+// Calls in front of one connection: each has its turn, behind those before it, and is counted and observed until it has settled.
+//
+// Knows a call's life. Must not know SQL, or what becomes of rows.
+import { callOption, checkOptions, type Config } from "../config/config.ts";
+import { Call, type Outcome } from "../session/call.ts";
+import type { Connection } from "../connection/connection.ts";
+import { runtime } from "../sockets/runtime.ts";
+import { AbortError, UsageError, type Facts, type PgzError } from "../util/errors.ts";
+import { Observation, type Observer } from "../util/observer.ts";
+
+export interface CallOptions {
+  /** Ends the call, and the query on the server, when it aborts. */
+  readonly signal?: AbortSignal | undefined;
+  /** Milliseconds for the whole call: waiting, connecting, and reading a stream to its end. 0: none. Default: the client's. */
+  readonly timeout?: number | undefined;
+  /** Instead of the client's, for the events of this call. */
+  readonly observer?: Observer | undefined;
+  /** Default: the client's. */
+  readonly slowQueryThreshold?: number | undefined;
+}
+
+/** Of all calls; each says itself what its own mean. `leaving` is ours. */
+const CALL_OPTIONS = [
+  "signal", "timeout", "observer", "slowQueryThreshold", "maxRows", "maxBytes", "maxFieldBytes", "onLimit", "duplicates", "int8", "numeric", "dates", "bytea", "json", "types", "rowMode", "format", "header", "toon",
+  "gzip", "closeWhenDone", "headers", "status", "atomic", "results", "onProgress", "leaving",
+] as const;
+export type KnownOption = (typeof CALL_OPTIONS)[number];
+
+/** What a client counts, its transactions' calls included. */
+export interface Counters {
+  queries: number;
+  errors: number;
+  rows: number;
+  bytes: number;
+  /** Calls that wait or run. */
+  running: number;
+}
+
+/** From when a call is made until it has left the connection. */
+export class Turn {
+  #passed = false;
+  #end: Promise<void> | undefined;
+  #resolve: (() => void) | undefined;
+
+  /** Mostly nobody waits, so the promise is made when somebody does. */
+  end(): Promise<void> {
+    return (this.#end ??= this.#passed ? Promise.resolve() : new Promise((resolve) => (this.#resolve = resolve)));
+  }
+
+  pass(): void {
+    this.#passed = true;
+    this.#resolve?.();
+  }
+}
+
+export abstract class Queue {
+  /** @internal */
+  protected readonly config: Config;
+  /** @internal */
+  protected readonly counters: Counters;
+  /** Of the call or transaction that was made last; `undefined`: none is on the connection. @internal */
+  protected turn: Turn | undefined;
+  /** Those that wait or run, in no order. A Set of mostly one would grow and shrink with each call. */
+  readonly #calls: Pick<Call<never>, "interrupt" | "place">[] = [];
+  /** Why all calls end, those to come too. */
+  #stopped: ((facts: Facts) => PgzError) | undefined;
+  /** The stream that its consumer has to finish before another call can run. */
+  #stream: { readonly finished: boolean } | undefined;
+
+  /** @internal */
+  constructor(config: Config, counters: Counters) {
+    this.config = config;
+    this.counters = counters;
+  }
+
+  /** Why no call may be made now. @internal */
+  protected abstract refused(): UsageError | undefined;
+  /** @internal */
+  protected abstract connected(): Connection | Promise<Connection>;
+  /** Ends all calls. @internal */
+  protected abstract readonly signal: AbortSignal | undefined;
+  /** Behind a call with `closeWhenDone`. @internal */
+  protected abstract close(): Promise<void>;
+
+  /** One call's turn: behind those before it, on the connection, until the connection is free again. */
+  protected run<T>(text: string, options: CallOptions & { closeWhenDone?: boolean | undefined; leaving?: AbortSignal }, body: (call: Call<T>, connection: Connection) => Promise<void>, stream = false): Promise<T> {
+    const refused = this.refused() ?? this.unfinished();
+    if (refused) throw refused;
+    return this.queue(text, options, body, stream);
+  }
+
+  /** The same for calls of our own, which nothing refuses. */
+  protected queue<T>(text: string, options: CallOptions & { closeWhenDone?: boolean | undefined; leaving?: AbortSignal }, body: (call: Call<T>, connection: Connection) => Promise<void>, stream = false): Promise<T> {
+    const { config, counters } = this;
+    checkOptions(options, CALL_OPTIONS);
+    const signal = options.signal && callOption(config, options, "signal");
+    const timeout = callOption(config, options, "timeout");
+    const observer = callOption(config, options, "observer");
+    const observation = observer && new Observation(observer, text, callOption(config, options, "slowQueryThreshold"));
+    counters.queries++;
+    counters.running++;
+    const ended = (outcome: Outcome) => {
+      const last = this.#calls.pop()!;
+      if (last !== call) this.#calls[(last.place = call.place)] = last;
+      counters.running--;
+      counters.rows += outcome.rows ?? 0;
+      counters.bytes += outcome.bytes;
+      if (outcome.error) counters.errors++;
+      observation?.end(outcome);
+    };
+    const call = new Call<T>(timeout, ended, observation);
+    call.place = this.#calls.push(call) - 1;
+    call.heed(signal, options.leaving, this.signal);
+    if (this.#stopped) call.interrupt(this.#stopped);
+    if (stream) this.#stream = call;
+    // At once: a value's own code may make a call while `body` begins, and that one comes behind.
+    const before = this.turn;
+    const turn = (this.turn = new Turn());
+    void this.#take(turn, before, call, body);
+    // Whoever waits for a stream is not the handler that made it.
+    if (stream) runtime().background(options.closeWhenDone ? turn.end().then(() => this.close()) : turn.end());
+    return call.promise;
+  }
+
+  /** Where nothing has to be waited for, `body` begins, and says what it has to say, within the call. */
+  async #take<T>(turn: Turn, before: Turn | undefined, call: Call<T>, body: (call: Call<T>, connection: Connection) => Promise<void>): Promise<void> {
+    try {
+      if (before) await before.end();
+      if (call.finished) return;
+      let connection = this.connected();
+      if (connection instanceof Promise) connection = await connection;
+      if (call.finished) return;
+      call.observation?.begin();
+      await body(call, connection);
+    } catch (error) {
+      call.fail(error);
+    } finally {
+      const cleanup = call.operation?.cleanup;
+      if (cleanup) await cleanup;
+      this.passed(turn);
+    }
+  }
+
+  /** The turn is over. */
+  protected passed(turn: Turn): void {
+    if (this.turn === turn) this.turn = undefined;
+    turn.pass();
+  }
+
+  /** Ends all calls, those to come too. */
+  protected stop(reason: unknown): void {
+    this.#stopped ??= (facts) => new AbortError(reason, facts);
+    for (const call of [...this.#calls]) call.interrupt(this.#stopped);
+  }
+
+  /** A stream or cursor that stands in the way, since its consumer has to finish it. */
+  protected unfinished(): UsageError | undefined {
+    if (!this.#stream || this.#stream.finished) return undefined;
+    return new UsageError("STREAM_OPEN", "A stream or cursor of this client is unfinished: read it to its end, leave it, or use another client.");
+  }
+}

@@ -1,0 +1,249 @@
+// A transaction: a callback between BEGIN and COMMIT, with savepoints for transactions inside it, and again from the start where that helps.
+//
+// Knows when a transaction begins and ends, and what may be called meanwhile. Must not know how a call runs (calls.ts) or how the connection was made.
+//
+// BEGIN travels in front of the first statement, in its flight and before its Sync: where BEGIN fails the server skips the statement too.
+import { onAbort } from "../util/abort.ts";
+import { Calls } from "./calls.ts";
+import { attempts, callOption, checkOptions, oneOf, type Config } from "../config/config.ts";
+import { Call } from "../session/call.ts";
+import type { Connection } from "../connection/connection.ts";
+import { attemptsOf, isConflict, pauseAfter, plainly, rollBack } from "../statement/statement.ts";
+import { PgzError, UsageError } from "../util/errors.ts";
+import type { Counters } from "./queue.ts";
+import { connectionLost } from "../sockets/contract.ts";
+
+export type Isolation = "read uncommitted" | "read committed" | "repeatable read" | "serializable";
+
+export interface TransactionOptions {
+  /** Default: the session's (`default_transaction_isolation`). */
+  readonly isolation?: Isolation | undefined;
+  /** Default: the session's. */
+  readonly readOnly?: boolean | undefined;
+  /** Of a serializable read-only transaction: waits until it can neither fail nor harm others. Default: the session's. */
+  readonly deferrable?: boolean | undefined;
+  /**
+   * Runs the callback again, all of it, when the server has rolled back for a conflict (40001, 40P01): up to three times in all, or as often as
+   * said here, after 10 ms, 20 ms … and as much again at random. What the callback does outside the database is then done again too. Default false.
+   */
+  readonly retry?: boolean | number | undefined;
+  /** Ends the transaction, and what it runs, when it aborts. */
+  readonly signal?: AbortSignal | undefined;
+  /** Milliseconds for all of it, waiting and repeating included. 0: none. Default 0. */
+  readonly timeout?: number | undefined;
+}
+
+/** The statement that begins it, when all options are what they must be. */
+export function beginStatement(config: Config, options: TransactionOptions): string {
+  const { isolation, readOnly, deferrable, retry = false } = options;
+  checkOptions(options, ["isolation", "readOnly", "deferrable", "retry", "signal", "timeout"]);
+  attempts(retry, "retry");
+  callOption(config, options, "timeout");
+  callOption(config, options, "signal");
+  const words = ["BEGIN"];
+  const flag = oneOf(true, false);
+  if (isolation !== undefined) words.push("ISOLATION LEVEL", oneOf("read uncommitted", "read committed", "repeatable read", "serializable")(isolation, "isolation").toUpperCase());
+  if (readOnly !== undefined) words.push("READ", flag(readOnly, "readOnly") ? "ONLY" : "WRITE");
+  if (deferrable !== undefined) words.push(flag(deferrable, "deferrable") ? "DEFERRABLE" : "NOT DEFERRABLE");
+  return words.join(" ");
+}
+
+/** What a transaction needs of its client. */
+interface Client {
+  readonly config: Config;
+  readonly counters: Counters;
+  readonly begin: string;
+  /** Resolves when it is the transaction's turn. */
+  readonly turn: Promise<void> | undefined;
+  readonly connect: () => Promise<Connection>;
+  /** The transaction has come to its result, whatever the connection still has to clean up. */
+  readonly settled: () => void;
+}
+
+/** `released` resolves when the connection is free again. */
+export function runTransaction<T>(work: (transaction: Transaction) => T | Promise<T>, options: TransactionOptions, client: Client): { result: Promise<T>; released: Promise<void> } {
+  const { config, counters, begin, turn, connect, settled } = client;
+  const call = new Call<T>(options.timeout ?? 0, settled);
+  call.heed(options.signal, config.signal);
+  const most = attemptsOf(options.retry);
+  const run = async () => {
+    await turn;
+    if (call.finished) return;
+    const connection = await connect();
+    if (connection.transactionStatus !== "I") throw new UsageError("TRANSACTION_OPEN", "A transaction that was begun in SQL is open: end it first, or begin all of them here.");
+    for (let attempt = 1; !call.finished; attempt++) {
+      const transaction = new Transaction(config, counters, connection);
+      // Also while the callback waits for something else.
+      call.onFailure = connection.onClosed = (error) => transaction.abort(error);
+      connection.begin = begin;
+      connection.beginFailed = false;
+      call.delegated = true;
+      try {
+        return call.succeed(await transaction.between(work));
+      } catch (error) {
+        if (call.finished || attempt >= most || connection.closed || !isConflict(error)) throw error;
+        await pauseAfter(attempt, error, connection, call.promise);
+      }
+    }
+  };
+  return { result: call.promise, released: run().catch((error: unknown) => call.fail(error)) };
+}
+
+/** What the callback gets: all calls of a client, on this transaction. Its calls run one after another, in the order in which they are made. */
+export class Transaction extends Calls {
+  readonly #connection: Connection;
+  readonly #leaving = new AbortController();
+  /** Rejects when the transaction is ended from outside. */
+  readonly #aborted: Promise<never>;
+  #finished = false;
+  /** A transaction inside this one runs. */
+  #nested = false;
+  /** Settles when the last one is over, and what it had abandoned. */
+  #inner: Promise<void> | undefined;
+  #savepoints = 0;
+
+  /** @internal */
+  constructor(config: Config, counters: Counters, connection: Connection) {
+    super(config, counters);
+    this.#connection = connection;
+    const { signal } = this.#leaving;
+    this.#aborted = new Promise((_, reject) => onAbort(signal, () => reject(signal.reason as Error)));
+    this.#aborted.catch(() => {});
+  }
+
+  /**
+   * A transaction inside this one: a savepoint, released when `work` is done, rolled back to when it throws. Meanwhile calls of this one reject
+   * (`TRANSACTION_OPEN`).
+   */
+  async transaction<T>(work: (transaction: Transaction) => T | Promise<T>): Promise<T> {
+    const refused = this.refused() ?? this.unfinished();
+    if (refused) throw refused;
+    const run = this.#nest(work);
+    this.#inner = run.then(() => {}, () => {});
+    return run;
+  }
+
+  async #nest<T>(work: (transaction: Transaction) => T | Promise<T>): Promise<T> {
+    this.#nested = true;
+    const savepoint = `pgz_${++this.#savepoints}`;
+    const inner = new Transaction(this.config, this.counters, this.#connection);
+    inner.#savepoints = this.#savepoints;
+    const { signal } = this.#leaving;
+    const stop = onAbort(signal, () => inner.abort(signal.reason));
+    try {
+      await this.#statement(`SAVEPOINT ${savepoint}`);
+      try {
+        const result = await inner.#callback(work);
+        await this.#statement(`RELEASE SAVEPOINT ${savepoint}`);
+        return result;
+      } catch (error) {
+        await inner.#quiet();
+        // Behind a lost connection or an end from outside there is nothing to go back to; where it fails the transaction has, and COMMIT tells.
+        if (!signal.aborted && !this.#connection.closed) await this.#statement(`ROLLBACK TO SAVEPOINT ${savepoint}; RELEASE SAVEPOINT ${savepoint}`).catch(() => {});
+        throw error;
+      }
+    } finally {
+      stop();
+      this.#nested = false;
+    }
+  }
+
+  /** The whole transaction. @internal */
+  async between<T>(work: (transaction: Transaction) => T | Promise<T>): Promise<T> {
+    try {
+      const result = await this.#callback(work);
+      await this.#commit();
+      this.#connection.onClosed = undefined;
+      return result;
+    } catch (error) {
+      await this.#rollback();
+      throw error;
+    }
+  }
+
+  /** Ends it from outside. @internal */
+  abort(reason: unknown): void {
+    this.#leaving.abort(reason);
+    // Calls on a connection that is gone fail by themselves, COMMIT too, with what ended it.
+    if (!this.#connection.closed) this.stop(this.#leaving.signal.reason);
+  }
+
+  /** From the first call to the last one, those that nobody awaited too. */
+  async #callback<T>(work: (transaction: Transaction) => T | Promise<T>): Promise<T> {
+    try {
+      const result = await Promise.race([(async () => work(this))(), this.#aborted]);
+      const open = this.refused() ?? this.unfinished();
+      if (open) throw open;
+      this.#finished = true;
+      await this.turn?.end();
+      return result;
+    } catch (error) {
+      this.abort(error);
+      throw error;
+    } finally {
+      this.#finished = true;
+    }
+  }
+
+  async #commit(): Promise<void> {
+    const connection = await this.connected();
+    const { begin, beginFailed } = connection;
+    connection.begin = undefined;
+    if (begin === undefined ? (await this.#statement("COMMIT")) === "COMMIT" : !beginFailed) return;
+    throw new PgzError("TRANSACTION_ROLLED_BACK", "A statement had failed, so COMMIT rolled all back: let its error leave the callback, or use a nested transaction for it.");
+  }
+
+  /** Never rejects. */
+  async #rollback(): Promise<void> {
+    const connection = this.#connection;
+    await this.#quiet();
+    connection.begin = undefined;
+    connection.onClosed = undefined;
+    await rollBack(connection);
+  }
+
+  /** Resolves when nothing of it runs any more, and no cancel is under way. */
+  async #quiet(): Promise<void> {
+    await this.#inner;
+    await this.turn?.end();
+  }
+
+  /** A statement of our own; its command tag. */
+  #statement(text: string): Promise<string> {
+    return this.queue<string>(text, {}, async (call, connection) => {
+      const begin = connection.begin === undefined ? "" : `${connection.begin}; `;
+      const operation = call.operate(connection, plainly(begin + text));
+      await operation.done;
+      if (operation.error) {
+        connection.beginFailed ||= begin !== "";
+        throw operation.error;
+      }
+      call.succeed(operation.command);
+    });
+  }
+
+  // -- for calls ---------------------------------------------------------------------------------------------------------
+
+  /** `stop` ends them. */
+  protected override readonly signal = undefined;
+
+  protected override refused(): UsageError | undefined {
+    if (this.#nested) return new UsageError("TRANSACTION_OPEN", "A transaction inside this one is open: call its own methods, or wait for it.");
+    return this.#finished ? ended() : undefined;
+  }
+
+  protected override connected(): Connection {
+    const connection = this.#connection;
+    if (connection.closed) throw connectionLost("in a transaction, which the server rolls back", { cause: connection.closed });
+    if (connection.begin === undefined && connection.transactionStatus === "I") throw ended();
+    return connection;
+  }
+
+  protected override async close(): Promise<void> {
+    // A transaction ends with its callback.
+  }
+}
+
+function ended(): UsageError {
+  return new UsageError("TRANSACTION_FINISHED", "The transaction is over: its callback has returned, or has ended it in SQL.");
+}

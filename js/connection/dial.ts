@@ -1,0 +1,69 @@
+// A socket to the server, encrypted as one attempt of the TLS plan says; for a session and for a CancelRequest alike.
+//
+// Knows the socket contract and SSLRequest (through the core). Must not know authentication or queries.
+import { onAbort } from "../util/abort.ts";
+import type { Config, TlsPlan } from "../config/config.ts";
+import { ConnectionError, fromFailure } from "../util/errors.ts";
+import { connectionLost, type Socket, type TlsOptions } from "../sockets/contract.ts";
+import type { Core } from "../wasm/boundary.ts";
+import { runtime } from "../sockets/runtime.ts";
+
+/** How a server is reached. */
+export interface Target {
+  readonly config: Config;
+  /** One of the plan's attempts. */
+  readonly encrypt: boolean;
+  readonly verify: TlsPlan["verify"];
+  /** Instead of `config.host`: where the first socket of the session went. */
+  readonly address?: string | undefined;
+}
+
+export interface Link extends Target {
+  readonly socket: Socket;
+  readonly encrypted: boolean;
+}
+
+/** Connects, and asks for TLS when the attempt says so. Rejects with `signal.reason` when that aborts first, and leaves no socket behind. */
+export async function dial(target: Target, core: Core, signal: AbortSignal): Promise<Link> {
+  const { config, encrypt, verify, address } = target;
+  const { host, port, readBuffer, keepAlive, sslmode, servername = host, ca, cert, connect = runtime().connect } = config;
+  const direct = config.sslnegotiation === "direct";
+  const tls: TlsOptions | null = encrypt ? { negotiation: direct ? "direct" : "request", verify, servername, ca, cert, key: config.key() } : null;
+  let socket = await unlessAborted(connect({ host: address ?? host, port, tls, readBuffer, keepAlive, signal }), signal, close);
+  try {
+    let encrypted = encrypt;
+    if (encrypt && !direct) {
+      encrypted = await unlessAborted(acceptsTls(socket, core), signal);
+      if (encrypted) socket = await unlessAborted(socket.startTls(servername), signal, close);
+      // Else on in plain text on the same socket.
+      else if (sslmode !== "prefer") throw new ConnectionError("TLS_REFUSED", `The server does not offer TLS, which sslmode=${sslmode} needs.`, { stage: "tls", retryable: true });
+    }
+    return { ...target, address: address ?? socket.address, socket, encrypted };
+  } catch (error) {
+    close(socket);
+    throw error;
+  }
+}
+
+/** SSLRequest. Exactly one byte answers it; the core refuses whatever stands behind that. */
+async function acceptsTls(socket: Socket, core: Core): Promise<boolean> {
+  core.call((handle) => handle.request_tls());
+  await socket.write(core.takeOutput());
+  const chunk = await socket.read();
+  if (chunk) core.receive(chunk);
+  const event = core.takeEvents()[0];
+  if (event?.kind === "tls") return event.accepted;
+  throw event?.kind === "failure" ? fromFailure(event, { retryable: true }) : connectionLost("the server did not answer SSLRequest", { retryable: true }, "tls");
+}
+
+/** `work`, unless the signal aborts first: on workerd a connect or a handshake may stay pending for ever. What comes too late is dropped. */
+export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal, late: (value: T) => void = () => {}): Promise<T> {
+  return new Promise<T>((resolve, reject) => {
+    const stop = onAbort(signal, () => reject(signal.reason));
+    work.then((value) => (signal.aborted ? late(value) : resolve(value)), reject).finally(stop);
+  });
+}
+
+function close(socket: Socket): void {
+  void socket.close();
+}

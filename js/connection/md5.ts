@@ -1,0 +1,23 @@
+// The text of PasswordMessage behind AuthenticationMD5Password, by the runtime's own MD5 (docs/decisions/0008-md5-by-the-runtime.md).
+//
+// Knows one formula (manual, "Protocol Flow"). Whether MD5 is allowed at all was decided before: the core asks only then.
+import { AuthenticationError } from "../util/errors.ts";
+import { encoder, hex } from "../util/bytes.ts";
+import { runtime } from "../sockets/runtime.ts";
+
+/** `"md5" + hex(md5(hex(md5(password + user)) + salt))`; `salt` is the four bytes as one big-endian number. */
+export async function md5Password(user: string, password: string, salt: number): Promise<Uint8Array> {
+  const salted = new Uint8Array(36);
+  salted.set(encoder.encode(await digest(encoder.encode(password + user))));
+  new DataView(salted.buffer).setUint32(32, salt);
+  return encoder.encode(`md5${await digest(salted)}`);
+}
+
+async function digest(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
+  try {
+    return hex(await runtime().md5!(bytes));
+  } catch (cause) {
+    const message = "The server asks for MD5, which this runtime lacks: set the password anew with password_encryption = scram-sha-256, or give installRuntime() an `md5`.";
+    throw new AuthenticationError("AUTH_METHOD_UNSUPPORTED", message, { cause });
+  }
+}

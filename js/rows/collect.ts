@@ -1,0 +1,64 @@
+// Rows of one result as JavaScript values, gathered until somebody takes them.
+//
+// Knows a form's names for columns. Must not know calls, or where one result ends and the next begins.
+import { RENAME_DUPLICATES, type Column } from "../wasm/boundary.ts";
+import { uniqueNames, type ValueForm } from "./form.ts";
+import { rowDecoder, type RowDecoder, type RowMode } from "../values/objects.ts";
+import type { Sink } from "../connection/operation.ts";
+
+/** What makes rows of these columns, under the names that they have there. */
+export function decoderOf(columns: readonly Column[], form: ValueForm, mode: RowMode): RowDecoder {
+  const last = decoders.get(columns);
+  if (last?.form === form && last.mode === mode && !form.policy.parsers) return last.decode;
+  const decode = newDecoder(columns, form, mode);
+  decoders.set(columns, { form, mode, decode });
+  return decode;
+}
+
+/** By columns, which a statement that runs again has the same: its decoder knows how its rows are built. */
+const decoders = new WeakMap<readonly Column[], { readonly form: ValueForm; readonly mode: RowMode; readonly decode: RowDecoder }>();
+
+function newDecoder(columns: readonly Column[], { form, policy }: ValueForm, mode: RowMode): RowDecoder {
+  const names = columns.map(({ name }) => name);
+  const used = form & RENAME_DUPLICATES ? uniqueNames(names) : names;
+  return rowDecoder(columns.map((column, index) => ({ ...column, name: used[index]! })), policy, mode);
+}
+
+export class Collector<Row> {
+  fields: readonly Column[] = [];
+  readonly sink: Sink;
+  #batches: Row[][] = [];
+
+  /** `complete` is the sink's. */
+  constructor(form: ValueForm, mode: RowMode, complete?: Sink["complete"]) {
+    let decode: RowDecoder;
+    this.sink = {
+      unique: form.unique,
+      columns: (given) => {
+        this.fields = given;
+        this.#batches = []; // of a run that is repeated
+        decode = decoderOf(given, form, mode);
+      },
+      rows: (view) => void this.#batches.push(decode(view) as Row[]),
+      complete,
+    };
+  }
+
+  /** What has come since the last time. */
+  take(): Row[] {
+    const batches = this.#batches;
+    this.#batches = [];
+    return joinedRows(batches);
+  }
+}
+
+/** All the rows. Growing one array instead costs as much as decoding narrow rows does, and so does `flat`. */
+export function joinedRows<Row>(batches: Row[][]): Row[] {
+  while (batches.length > 1) {
+    const longer: Row[][] = [];
+    // Few enough for arguments.
+    for (let at = 0; at < batches.length; at += 1000) longer.push(([] as Row[]).concat(...batches.slice(at, at + 1000)));
+    batches = longer;
+  }
+  return batches[0] ?? [];
+}

@@ -1,0 +1,164 @@
+// From a call's options to how the core is to write rows, within which caps, and what HTTP calls the result.
+//
+// Knows formats and their options. Must not know calls, connections or streams.
+import { callOption, oneOf, type Config } from "../config/config.ts";
+import { UsageError } from "../util/errors.ts";
+import { temporal, type Parser, type ValuePolicy } from "../values/converters.ts";
+import { runtime } from "../sockets/runtime.ts";
+import {
+  CSV_HEADER, INT8_AS_STRING, JSON_AS_STRING, NUMERIC_AS_STRING, RENAME_DUPLICATES, ROWS_COLUMNAR, ROWS_COLUMNS, ROWS_CSV, ROWS_JSON, ROWS_NDJSON, ROWS_TOON, limitsOf, type Limits,
+} from "../wasm/boundary.ts";
+
+/** `ndjson`: an object per line; `json`: one array of objects; `columnar`: names once, rows as arrays; `toon`: pgz's; `csv`: RFC 4180. */
+export type Format = "ndjson" | "json" | "columnar" | "toon" | "csv";
+
+/** What may be asked of rows, whatever they become. */
+export interface RowOptions {
+  /** Default: the client's. 0: no limit. */
+  readonly maxRows?: number | undefined;
+  /** Of the output, what stands around the rows included. Default: the client's. 0: no limit. */
+  readonly maxBytes?: number | undefined;
+  /** Of one field, as the server sends it. Default: the client's. 0: no limit. */
+  readonly maxFieldBytes?: number | undefined;
+  /**
+   * `"truncate"`: a result that passes a limit ends there properly and says so, instead of failing. In NDJSON and JSON the last element is
+   * `{"$truncated":{"limit":…,"value":…,"rows":…}}`, in columnar form there is a member of that name; TOON and CSV have no place for it.
+   * Default: the client's.
+   */
+  readonly onLimit?: "error" | "truncate" | undefined;
+  /** Columns of one name: both keep it (as in the server's JSON), the second `id` becomes `id_2`, or `DUPLICATE_COLUMN`. Default: the client's. */
+  readonly duplicates?: "keep" | "rename" | "error" | undefined;
+  /** int8 values. Default: the client's, else text in JavaScript objects, bare digits in JSON. `"bigint"` in JSON: bare digits. */
+  readonly int8?: "string" | "number" | "bigint" | undefined;
+  /** numeric values. Default: the client's, else text in JavaScript objects, bare digits in JSON. */
+  readonly numeric?: "string" | "number" | undefined;
+}
+
+/** What may be asked of rows that become JavaScript values. */
+export interface ValueOptions extends RowOptions {
+  /** date, timestamp (read as UTC) and timestamptz: ISO 8601 text, `Date`, or Temporal's types (time too). What a type cannot say (infinity) stays text. Default: the client's. */
+  readonly dates?: "string" | "date" | "temporal" | undefined;
+  /** bytea: bytes, PostgreSQL's text `\x…`, or base64. Default: the client's. */
+  readonly bytea?: "uint8array" | "hex" | "base64" | undefined;
+  /** json and jsonb: parsed, or the server's text. Default: the client's. */
+  readonly json?: "parse" | "text" | undefined;
+  /**
+   * Own parsers, by a type's OID or name as SQL has it (`uuid`, `uuid[]`, `app.mood`), before any other policy. A parser gets each value that is not NULL as it
+   * would stand in the row by default, but bytea as text `\x…`. Joined with the client's; a call's wins.
+   */
+  readonly types?: Readonly<Record<string, Parser>> | undefined;
+}
+
+/** What may be asked of encoded output. */
+export interface FormatOptions extends RowOptions {
+  /** Default `"ndjson"`. */
+  readonly format?: Format | undefined;
+  /** `format: "csv"` begins with the columns' names. Default true. */
+  readonly header?: boolean | undefined;
+  /**
+   * `"pgz"`: the dialect of the Go driver, streamed. `"standard"`: a document of the TOON specification, whose first line counts the rows, so
+   * the whole result is held until then (`maxBytes` bounds it). Default `"pgz"`.
+   */
+  readonly toon?: "pgz" | "standard" | undefined;
+}
+
+const FORMATS: { readonly [Name in Format]: readonly [code: number, contentType: string] } = {
+  ndjson: [ROWS_NDJSON, "application/x-ndjson; charset=utf-8"],
+  json: [ROWS_JSON, "application/json"],
+  columnar: [ROWS_COLUMNAR, "application/json"],
+  toon: [ROWS_TOON, "text/plain; charset=utf-8"],
+  csv: [ROWS_CSV, "text/csv; charset=utf-8"],
+};
+
+/** One call's rows: the form as the core's number, the caps in its order. */
+export interface Form {
+  readonly form: number;
+  readonly limits: Limits;
+  readonly contentType: string;
+  /** Refuse columns of one name. */
+  readonly unique: boolean;
+  /** The core's TOON lines are to become a document. */
+  readonly standardToon?: boolean;
+  /** How rows become JavaScript values, where they do. */
+  readonly policy?: ValuePolicy | undefined;
+}
+
+/** The form of encoded output. Throws before anything is sent. */
+export function outputForm(config: Config, options: FormatOptions): Form {
+  const { format = "ndjson", header = true, toon = "pgz" } = options;
+  const [code, contentType] = FORMATS[oneOf(...Object.keys(FORMATS))(format, "format")];
+  oneOf(true, false)(header, "header");
+  oneOf("pgz", "standard")(toon, "toon");
+  const form = withOptions(config, options, code | (header ? CSV_HEADER : 0), "number", contentType);
+  if (form.limits[3] && /toon|csv/.test(format)) {
+    throw new UsageError("INVALID_OPTION", `Option "onLimit" cannot be "truncate" for ${format}: use "error", or another format.`);
+  }
+  return format === "toon" && toon === "standard" ? { ...form, contentType: "text/toon; charset=utf-8", standardToon: true } : form;
+}
+
+/** How rows become JavaScript values. */
+export interface ValueForm extends Form {
+  readonly policy: ValuePolicy;
+}
+
+/** The form of rows that become JavaScript values. */
+export function valueForm(config: Config, options: ValueOptions): ValueForm {
+  for (const name in options) {
+    const value = options[name as keyof ValueOptions];
+    if (value !== undefined && value !== config[name as keyof ValueOptions]) return newValueForm(config, options);
+  }
+  // Most calls have no options but the client's: theirs is made once.
+  let form = usual.get(config);
+  if (!form) usual.set(config, (form = newValueForm(config, options)));
+  return form;
+}
+
+const usual = new WeakMap<Config, ValueForm>();
+
+function newValueForm(config: Config, options: ValueOptions): ValueForm {
+  const dates = callOption(config, options, "dates");
+  if (dates === "temporal" && !temporal()) throw new UsageError("UNSUPPORTED_ON_RUNTIME", `${runtime().name} has no Temporal: option "dates" can be "string" or "date".`);
+  const form = withOptions(config, options, ROWS_COLUMNS | (callOption(config, options, "json") === "text" ? JSON_AS_STRING : 0), "string", "");
+  const types = callOption(config, options, "types");
+  // Not by a spread: property names that are numbers would come first, and lose to names of the client's.
+  const parsers = types && { byName: new Map([...Object.entries(config.types ?? {}), ...Object.entries(types)]), byOid: new Map() };
+  return { ...form, policy: { int8: options.int8 ?? config.int8, numeric: options.numeric ?? config.numeric, dates, bytea: callOption(config, options, "bytea"), parsers } };
+}
+
+function withOptions(config: Config, options: RowOptions, code: number, digits: "string" | "number", contentType: string): Form {
+  const duplicates = callOption(config, options, "duplicates");
+  const limit = (name: "maxRows" | "maxBytes" | "maxFieldBytes") => callOption(config, options, name);
+  const isText = (name: "int8" | "numeric") => {
+    const policy = callOption(config, options, name) ?? digits;
+    // A bigint is made from text; in JSON it is its digits.
+    return (policy === "bigint" ? digits : policy) === "string";
+  };
+  return {
+    form: code | (isText("int8") ? INT8_AS_STRING : 0) | (isText("numeric") ? NUMERIC_AS_STRING : 0) | (duplicates === "rename" ? RENAME_DUPLICATES : 0),
+    limits: limitsOf(limit("maxRows"), limit("maxBytes"), limit("maxFieldBytes"), Number(callOption(config, options, "onLimit") === "truncate")),
+    contentType,
+    unique: duplicates === "error",
+  };
+}
+
+/** For `duplicates: "error"`. */
+export function checkNames(columns: readonly { readonly name: string }[]): void {
+  const seen = new Set<string>();
+  for (const { name } of columns) {
+    if (seen.has(name)) throw new UsageError("DUPLICATE_COLUMN", `Two columns are called "${name}": rename one with AS, or set option "duplicates".`);
+    seen.add(name);
+  }
+}
+
+/** The core's rule of `duplicates: "rename"` (src/encode/header.rs), for property names. */
+export function uniqueNames(names: readonly string[]): string[] {
+  /** Each with the number up to which all of it are taken. */
+  const used = new Map<string, number>();
+  for (const name of names) {
+    let unique = name;
+    let number = used.get(name) ?? 1;
+    while (used.has(unique)) unique = `${name}_${++number}`;
+    used.set(name, number).set(unique, 1);
+  }
+  return [...used.keys()];
+}

@@ -1,0 +1,165 @@
+// Rows on their way to a loop of the user's: batches of a wished length, back-pressure, and an end that is told from leaving early.
+//
+// Knows iteration. Must not know the core, SQL or how rows are decoded: client.ts starts a run of the query for each loop.
+import { UsageError, type PgzError } from "../util/errors.ts";
+import type { Column } from "../wasm/boundary.ts";
+import type { Truncation } from "../connection/operation.ts";
+
+/** Between the pump, which writes and waits while the loop has enough, and the loop, which takes. Holds a batch and a chunk, whatever the result's size. */
+export class RowQueue<Row> {
+  #ready: Row[][] = [];
+  #gathering: Row[] = [];
+  #ended = false;
+  #error: PgzError | undefined;
+  #more: Promise<void> | undefined;
+  #wake: (() => void) | undefined;
+  #full: Promise<void> | undefined;
+  #wanted: (() => void) | undefined;
+  readonly #size: number;
+
+  /** `size`: rows per batch; 0: as they come. */
+  constructor(size: number) {
+    this.#size = size;
+  }
+
+  write(rows: Row[]): void {
+    if (!this.#size) {
+      if (rows.length) this.#ready.push(rows);
+    } else {
+      for (const row of rows) {
+        if (this.#gathering.push(row) < this.#size) continue;
+        this.#ready.push(this.#gathering);
+        this.#gathering = [];
+      }
+    }
+    if (this.#ready.length) this.#tell();
+  }
+
+  full(): Promise<void> | undefined {
+    return this.#ready.length ? (this.#full ??= new Promise((resolve) => (this.#wanted = resolve))) : undefined;
+  }
+
+  end(): void {
+    if (this.#gathering.length) this.#ready.push(this.#gathering);
+    this.#ended = true;
+    this.#tell();
+  }
+
+  /** What waits is dropped: a loop that goes on would take the rows before an error for all of them. */
+  fail(error: PgzError): void {
+    this.#ready = this.#gathering = [];
+    this.#error = error;
+    this.#ended = true;
+    this.#tell();
+  }
+
+  #tell(): void {
+    this.#more = undefined;
+    this.#wake?.();
+  }
+
+  /** The next batch; `undefined` at the end. */
+  async take(): Promise<Row[] | undefined> {
+    while (!this.#ready.length && !this.#ended) await (this.#more ??= new Promise<void>((resolve) => (this.#wake = resolve)));
+    if (this.#error) throw this.#error;
+    const batch = this.#ready.shift();
+    if (!this.#ready.length) {
+      this.#full = undefined;
+      this.#wanted?.();
+    }
+    return batch;
+  }
+}
+
+/** A run of the query: where its rows wait, and how it is left. */
+export interface Run<Row> {
+  readonly queue: RowQueue<Row>;
+  leave(): void;
+}
+
+/**
+ * The rows of a query, for `for await`. The query runs when a loop begins; a loop that is left ends it on the server. A second loop
+ * runs it again.
+ */
+export class Rows<Row> implements AsyncIterable<Row> {
+  /** Columns, from the first row on. Of the latest loop, as what follows. */
+  fields: readonly Column[] = [];
+  /** The command tag's words, after the end. */
+  command = "";
+  /** After the end. */
+  rowCount: number | null = null;
+  /** With `onLimit: "truncate"`, after the end: rows are missing. */
+  truncated: Truncation | undefined;
+  readonly #start: (rows: Rows<Row>, size: number) => Run<Row>;
+
+  /** @internal */
+  constructor(start: (rows: Rows<Row>, size: number) => Run<Row>) {
+    this.#start = start;
+  }
+
+  /** Arrays of exactly `size` rows, the last of fewer. Never more than such an array and a chunk of the connection are in memory. */
+  batches(size: number): AsyncIterable<Row[]> {
+    if (!(Number.isInteger(size) && size > 0)) throw new UsageError("INVALID_OPTION", "batches(n) needs a whole number from 1 on.");
+    return { [Symbol.asyncIterator]: () => this.#iterate(size) };
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<Row, undefined> {
+    const batches = this.#iterate(0);
+    let batch: Row[] = [];
+    let at = 0;
+    /** Calls of next() that do not wait for each other take their turns. */
+    let turn: Promise<unknown> = Promise.resolve();
+    let waiting = 0;
+    let left = false;
+    const more = async (): Promise<IteratorResult<Row, undefined>> => {
+      if (at >= batch.length) {
+        const { done, value } = await batches.next();
+        if (done || left) return { done: true, value: undefined };
+        [batch, at] = [value, 0];
+      }
+      return { done: false, value: batch[at++]! };
+    };
+    return {
+      next() {
+        if (!waiting && at < batch.length) return Promise.resolve({ done: false, value: batch[at++]! });
+        waiting++;
+        const result = turn.then(more).finally(() => waiting--);
+        turn = result.catch(() => {});
+        return result;
+      },
+      return() {
+        left = true;
+        batch = [];
+        return batches.return!() as Promise<IteratorReturnResult<undefined>>;
+      },
+    };
+  }
+
+  #iterate(size: number): AsyncIterator<Row[], undefined> {
+    let run: Run<Row> | undefined;
+    let over = false;
+    const next = async (): Promise<IteratorResult<Row[], undefined>> => {
+      if (over) return { done: true, value: undefined };
+      try {
+        run ??= this.#start(this, size);
+        const value = await run.queue.take();
+        if (value) return { done: false, value };
+      } catch (error) {
+        if (over) return { done: true, value: undefined };
+        over = true;
+        throw error;
+      }
+      over = true;
+      return { done: true, value: undefined };
+    };
+    return {
+      next,
+      // At once, though a next() may be waiting.
+      return: () => {
+        over = true;
+        run?.leave();
+        return Promise.resolve({ done: true, value: undefined });
+      },
+    };
+  }
+}

@@ -1,0 +1,114 @@
+// What a user waits for: one call, its promise (or stream), its deadline and its signals. It settles once, at once, whatever the
+// connection still has to clean up.
+//
+// Knows the connection only as something that runs and abandons operations. Must not know SQL or result formats.
+import { AbortError, TimeoutError, type Facts, type PgzError } from "../util/errors.ts";
+import type { Observation } from "../util/observer.ts";
+import { onAbort } from "../util/abort.ts";
+import type { CoreConnection } from "../wasm/boundary.ts";
+import type { Connection } from "../connection/connection.ts";
+import type { Operation, Sink } from "../connection/operation.ts";
+
+/** What a call came to. */
+export interface Outcome {
+  readonly rows: number | null;
+  readonly bytes: number;
+  readonly command: string;
+  readonly error?: PgzError | undefined;
+}
+
+export class Call<T> {
+  readonly promise: Promise<T>;
+  /** Nothing that happens from now on reaches the user. */
+  finished = false;
+  /** The operation on the wire, or the last one that was. */
+  operation: Operation | undefined;
+  /** How a failure reaches what the user already holds, such as a stream. */
+  onFailure: ((error: PgzError) => void) | undefined;
+  readonly observation: Observation | undefined;
+  /** Other calls work for it, so that something may have happened though it has no operation of its own. */
+  delegated = false;
+  /** In its queue's list. */
+  place = 0;
+  /** Of the operations before this one. */
+  #rows: number | null = null;
+  #bytes = 0;
+  #connection: Connection | undefined;
+  #resolve!: (value: T) => void;
+  #reject!: (error: unknown) => void;
+  readonly #timer: ReturnType<typeof setTimeout> | undefined;
+  readonly #stops: (() => void)[] = [];
+  readonly #ended: (result: Outcome) => void;
+
+  /** `ended` is called once, when the call has settled. */
+  constructor(timeout: number, ended: (result: Outcome) => void = () => {}, observation?: Observation) {
+    this.#ended = ended;
+    this.observation = observation;
+    this.promise = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+    this.#timer = timeout ? setTimeout(() => this.interrupt((facts) => new TimeoutError("QUERY_TIMEOUT", `The call took longer than ${timeout} ms (timeout).`, facts)), timeout) : undefined;
+  }
+
+  /** Any of these ends it, also when it has aborted before. */
+  heed(...signals: (AbortSignal | undefined)[]): void {
+    for (const signal of signals) {
+      if (signal && !this.finished) this.#stops.push(onAbort(signal, () => this.interrupt((facts) => new AbortError(signal.reason, facts))));
+    }
+  }
+
+  /** Puts an operation of this call on the wire. */
+  operate(connection: Connection, command: (handle: CoreConnection) => number, sink?: Sink): Operation {
+    // Nobody would end it.
+    if (this.finished) throw new Error("an operation of a call that is over");
+    this.#connection = connection;
+    const { rows, bytes } = this.#outcome();
+    this.#rows = rows;
+    this.#bytes = bytes;
+    this.operation = connection.operate(command, sink, (error) => this.fail(error), this.observation);
+    // A trap or a lost socket may have ended it already; the next await says so.
+    return this.operation;
+  }
+
+  /** The user has the result, or its beginning: a stream goes on after this until `succeed` or `fail`. */
+  hand(value: T): void {
+    this.#resolve(value);
+  }
+
+  succeed(value: T): void {
+    if (this.finished) return;
+    this.#resolve(value);
+    this.#finish();
+  }
+
+  fail(error: unknown): void {
+    if (this.finished) return;
+    this.finished = true;
+    this.#reject(error);
+    this.onFailure?.(error as PgzError);
+    this.#finish(error as PgzError);
+  }
+
+  /** Ends the call from our side, at once. Unsent it was only removed, so trying again is safe. */
+  interrupt(error: (facts: Facts) => PgzError): void {
+    if (this.finished) return;
+    const { operation } = this;
+    this.fail(error({ retryable: !operation && !this.delegated, committed: operation?.committed }));
+    if (operation) this.#connection?.abandon(operation);
+  }
+
+  #finish(error?: PgzError): void {
+    this.finished = true;
+    clearTimeout(this.#timer);
+    for (const stop of this.#stops) stop();
+    const { rows, bytes } = this.#outcome();
+    this.#ended({ rows, bytes, command: (!error && this.operation?.command) || "", error });
+  }
+
+  /** So far. */
+  #outcome(): { rows: number | null; bytes: number } {
+    const { rowCount = null, bytes = 0 } = this.operation ?? {};
+    return { rows: rowCount === null ? this.#rows : (this.#rows ?? 0) + rowCount, bytes: this.#bytes + bytes };
+  }
+}

@@ -1,0 +1,182 @@
+// What a database's own types are made of: enums, domains, composites, ranges, arrays of them, and those of well-known extensions. The
+// server's catalog is asked on first need, never at connect; the answer is kept per server in this isolate and told to a core once.
+//
+// Knows pg_type and the numbers of the core's `define_types`. Must not know values. What it does not find stays the server's text.
+import { MOST_CATALOGS, MOST_TYPES } from "../util/limits.ts";
+import type { Column, CoreConnection } from "../wasm/boundary.ts";
+import { encoder } from "../util/bytes.ts";
+import { FIRST_OF_A_DATABASE, RECORD, RECORD_ARRAY, TEXT } from "../values/oid.ts";
+
+/** One type. `code` and `of` are the core's (src/types/catalog.rs). */
+export interface Definition {
+  readonly oid: number;
+  readonly code: number;
+  readonly of: number;
+  /** The types that it is made of; those of a composite's attributes, in their order. */
+  readonly parts: readonly number[];
+  readonly names: readonly string[];
+}
+
+/** Per type: its OID, how it is made (pg_type.typtype, `A` for an array, the extension of a base type), its name, what it is made of, attribute names. */
+type Row = [oid: number, how: string | null, name: string, parts: number[], names: string[]];
+
+
+/** The core's decoder for a type of an extension: its own, or that of a built-in type with the same layout. */
+const EXTENSIONS: Readonly<Record<string, number>> = {
+  "citext.citext": 25, "hstore.hstore": 1, "vector.vector": 2, "ltree.ltree": 4072, "ltree.lquery": 4072, "ltree.ltxtquery": 4072,
+};
+/** How a type is made, by the core's code for it: domain, array, range, multirange, composite. */
+const CODES: readonly (string | null)[] = ["d", "A", "r", "m", "c"];
+/** Written and read as another type. */
+export const SAME = 0;
+
+/** What one server's catalog has said so far. */
+export class Catalog {
+  /** `undefined`: the server was asked, and there is nothing that the core could read. */
+  readonly #types = new Map<number, Definition | undefined>();
+  /** Met inside a value, where no description of columns tells of it. */
+  readonly #met = new Set<number>();
+  #complete = false;
+  /** Types by the name that a user gives them. */
+  readonly #named = new Map<string, number>();
+
+  /** What must be asked before these columns can be read in binary; `undefined`: nothing. */
+  question(columns: readonly Column[]): string | undefined {
+    const own = columns.map(({ typeOid }) => typeOid).filter((oid) => oid >= FIRST_OF_A_DATABASE);
+    const all = columns.some(isRecord);
+    if (!all && !own.length) return undefined;
+    const asked = [...own, ...(all ? this.#met : [])].filter((oid) => !this.#types.has(oid));
+    return asked.length || (all && !this.#complete) ? sql(asked, all) : undefined;
+  }
+
+  /** Takes the answer to `question`. */
+  learn(columns: readonly Column[], rows: readonly Row[]): void {
+    for (const { typeOid } of columns) if (typeOid >= FIRST_OF_A_DATABASE && !this.#types.has(typeOid)) this.#types.set(typeOid, undefined);
+    for (const row of rows) this.#types.set(row[0], definition(row));
+    this.#complete ||= columns.some(isRecord);
+    // A type that is new here may be one that was dropped and made again.
+    this.#named.clear();
+  }
+
+  /** What must be asked before these names can be read as types; `undefined`: nothing. */
+  nameQuestion(names: Iterable<string>): string | undefined {
+    const asked = [...names].filter((name) => this.oid(name) === undefined);
+    return asked.length ? namesSql(asked) : undefined;
+  }
+
+  /** Takes the answer to `nameQuestion`. */
+  learnNames(found: Readonly<Record<string, number | null>>): void {
+    for (const [name, oid] of Object.entries(found)) if (oid) this.#named.set(name, oid);
+  }
+
+  /** The type of this name or number, as far as is known. */
+  oid(name: string): number | undefined {
+    return /^\d+$/.test(name) ? Number(name) : this.#named.get(name);
+  }
+
+  /** All that these columns are made of, parts first. A record may hold anything. */
+  definitions(columns: readonly Column[]): Definition[] {
+    const found = new Set<Definition>();
+    const add = (oid: number) => {
+      const type = this.#types.get(oid);
+      if (!type || found.has(type)) return;
+      found.add(type);
+      type.parts.forEach(add);
+    };
+    for (const { typeOid } of columns) add(typeOid);
+    if (columns.some(isRecord)) for (const oid of this.#types.keys()) add(oid);
+    return [...found];
+  }
+
+  /** A value held this type, and what is known of it did not fit: everything is asked anew. */
+  forget(oid: number): void {
+    if (oid < FIRST_OF_A_DATABASE) return;
+    this.#types.clear();
+    this.#named.clear();
+    this.#complete = false;
+    this.#met.add(oid);
+  }
+
+  /** Whether nothing has been forgotten since these were learned. */
+  knows(definitions: readonly Definition[]): boolean {
+    return definitions.every((definition) => this.#types.get(definition.oid) === definition);
+  }
+}
+
+const catalogs = new Map<string, Catalog>();
+
+/** The catalog of a server, by `serverKey`. */
+export function catalogOf(server: string): Catalog {
+  let catalog = catalogs.get(server);
+  if (!catalog) {
+    if (catalogs.size >= MOST_CATALOGS) catalogs.clear();
+    catalogs.set(server, (catalog = new Catalog()));
+  }
+  return catalog;
+}
+
+/** Tells a core of types that it does not know yet. `told`: those that it does. */
+export function define(handle: CoreConnection, told: Map<number, Definition>, definitions: readonly Definition[]): void {
+  if (definitions.every((definition) => told.get(definition.oid) === definition)) return;
+  for (const definition of definitions) told.set(definition.oid, definition);
+  const types: number[] = [];
+  const attributes: number[] = [];
+  let names = "";
+  let length = 0;
+  for (const definition of [...told.values()].sort((a, b) => a.oid - b.oid)) {
+    types.push(definition.oid, definition.code, definition.of, attributes.length / 3);
+    definition.names.forEach((name, index) => {
+      const start = length;
+      names += name;
+      length += encoder.encode(name).length;
+      attributes.push(definition.parts[index]!, start, length);
+    });
+  }
+  handle.define_types(Uint32Array.from(types), Uint32Array.from(attributes), names);
+}
+
+/** The OIDs of these names of types, or nulls, as one row of JSON. Dollar quotes, which no setting changes; in JSON text a dollar may be written otherwise. */
+function namesSql(names: readonly string[]): string {
+  const list = JSON.stringify(names).replaceAll("$", "\\u0024");
+  return `select pg_catalog.json_object_agg(name, pg_catalog.to_regtype(name)::pg_catalog.oid::bigint) from pg_catalog.json_array_elements_text($$${list}$$) as name`;
+}
+
+function isRecord({ typeOid }: Column): boolean {
+  return typeOid === RECORD || typeOid === RECORD_ARRAY;
+}
+
+function definition([oid, how, name, parts, names]: Row): Definition | undefined {
+  const code = CODES.indexOf(how);
+  const of = how === "c" ? parts.length : code >= 0 ? parts[0] : how === "e" ? TEXT : EXTENSIONS[`${how}.${name}`];
+  // Copies, which only a list has: whatever the server says, telling a core of it must not fail.
+  return of === undefined ? undefined : { oid, code: Math.max(code, SAME), of, parts: [...parts], names: [...names] };
+}
+
+/**
+ * These types and all that they are made of, as one row of JSON. With `all` also whatever an anonymous record may hold, except the rows of
+ * tables. Up to PostgreSQL 13 pg_range has no multiranges, hence the detour by JSON. 1247 is pg_type itself.
+ */
+function sql(oids: readonly number[], all: boolean): string {
+  const everything = all
+    ? `union (select unnest(array[oid, typarray]) from pg_catalog.pg_type where oid >= ${FIRST_OF_A_DATABASE} and typelem = 0
+       and typrelid not in (select oid from pg_catalog.pg_class where relkind <> 'c') limit ${MOST_TYPES})`
+    : "";
+  const attributes = (what: string) => `array(select ${what} from pg_catalog.pg_attribute where attrelid = typrelid and attnum > 0 and not attisdropped order by attnum)`;
+  const parts = `case typtype
+    when 'd' then array[typbasetype]
+    when 'r' then (select array[rngsubtype] from ranges where rngtypid = t.oid)
+    when 'm' then (select array[rngtypid] from ranges where multirange = t.oid)
+    when 'c' then ${attributes("atttypid")}
+    else array[typelem] end`;
+  return `with recursive ranges as (
+    select rngtypid, rngsubtype, (pg_catalog.to_json(r)->>'rngmultitypid')::pg_catalog.oid as multirange from pg_catalog.pg_range r
+  ), reached(oid) as (
+    select unnest(array[${oids.join()}]::pg_catalog.oid[]) ${everything} union
+    select part from reached join pg_catalog.pg_type t using (oid) cross join lateral unnest(${parts}) as part where part >= ${FIRST_OF_A_DATABASE}
+  )
+  select pg_catalog.json_agg(pg_catalog.json_build_array(t.oid::bigint,
+    case when typcategory = 'A' and typelem <> 0 and typlen = -1 then 'A' when typtype <> 'b' then typtype::text else (
+      select extname from pg_catalog.pg_depend join pg_catalog.pg_extension e on e.oid = refobjid where classid = 1247 and objid = t.oid and deptype = 'e') end,
+    typname, (${parts})::bigint[], ${attributes("attname")}))
+  from (select oid from reached limit ${MOST_TYPES}) as first join pg_catalog.pg_type t using (oid)`;
+}

@@ -1,0 +1,133 @@
+// What the isolate has learned about statements: parameter types, result formats and columns, per server and SQL text.
+// With it a statement takes one flight instead of two, also on a fresh connection.
+//
+// Knows: bounded maps, and what makes two servers the same. Must not know: wires, sockets, values. Nothing of a user's data is
+// kept, only SQL text and types. Two databases never share an entry: the same text may mean other types there.
+
+import { startupParameters, type Config } from "../config/config.ts";
+import { MOST_SERVERS } from "../util/limits.ts";
+import type { Column } from "../wasm/boundary.ts";
+import type { Definition } from "./catalog.ts";
+
+/** What a `shape` event tells. */
+export interface LearnedShape {
+  readonly parameterTypes: readonly number[];
+  readonly resultFormats: readonly number[];
+  readonly columns: readonly Column[];
+  /** The database's own types that the columns are made of. */
+  readonly types?: readonly Definition[];
+}
+
+export interface Shape {
+  /** Unique in the isolate: the core names prepared statements by it. Another shape for the same SQL has another id. */
+  readonly id: number;
+  readonly sql: string;
+  readonly parameterTypes: Uint32Array;
+  readonly resultFormats: Uint8Array;
+  readonly columns: readonly Column[];
+  readonly types: readonly Definition[];
+}
+
+/** Everything that decides what an SQL text means: the address, and all that StartupMessage says. */
+export function serverKey(config: Config): string {
+  let key = keys.get(config);
+  if (key === undefined) {
+    const long = JSON.stringify([config.host, config.port, startupParameters(config)]);
+    // Part of what every statement is looked up by, so it is short.
+    key = shortened.get(long);
+    if (key === undefined) {
+      if (shortened.size >= MOST_SERVERS) shortened.clear();
+      shortened.set(long, (key = String(++lastKey)));
+    }
+    keys.set(config, key);
+  }
+  return key;
+}
+
+const keys = new WeakMap<Config, string>();
+const shortened = new Map<string, string>();
+let lastKey = 0;
+
+/** Least recently used goes first, by number of shapes and by the length of their texts. */
+export class ShapeCache {
+  // A Map iterates in the order of insertion: the first entry is the least recently used.
+  readonly #shapes = new Map<string, Shape>();
+  readonly #limit: number;
+  readonly #maxCharacters: number;
+  #characters = 0;
+  /** The one that was asked for last, unless one has been removed or put since. */
+  #last: Shape | undefined;
+  #lastServer = "";
+
+  constructor(limit = 1_000, maxCharacters = 4 << 20) {
+    this.#limit = limit;
+    this.#maxCharacters = maxCharacters;
+  }
+
+  get size(): number {
+    return this.#shapes.size;
+  }
+
+  get(server: string, sql: string): Shape | undefined {
+    // Mostly the same as the last time: then its place is the right one, too.
+    if (this.#last?.sql === sql && this.#lastServer === server) return this.#last;
+    const key = keyOf(server, sql);
+    const shape = this.#shapes.get(key);
+    if (shape === undefined) return undefined;
+    this.#shapes.delete(key);
+    this.#shapes.set(key, shape);
+    this.#last = shape;
+    this.#lastServer = server;
+    return shape;
+  }
+
+  /** The shape to use: a new one, or the one that is there when two calls learned the same thing. */
+  put(server: string, sql: string, learned: LearnedShape, id = newShapeId()): Shape {
+    const known = this.get(server, sql);
+    if (known && same(known, learned)) return known;
+    this.forget(server, sql);
+    this.#last = undefined;
+    const { parameterTypes, resultFormats, columns, types = [] } = learned;
+    // Elsewhere a statement of that number has other types.
+    const shape = Object.freeze({ id: known ? newShapeId() : id, sql, parameterTypes: Uint32Array.from(parameterTypes), resultFormats: Uint8Array.from(resultFormats), columns, types });
+    const key = keyOf(server, sql);
+    this.#shapes.set(key, shape);
+    this.#characters += key.length;
+    for (const oldest of this.#shapes.keys()) {
+      if (this.#shapes.size <= this.#limit && this.#characters <= this.#maxCharacters) break;
+      this.#remove(oldest);
+    }
+    return shape;
+  }
+
+  /** The shape turned out to be out of date (or the server forgot it): the next call learns it anew. */
+  forget(server: string, sql: string): void {
+    this.#remove(keyOf(server, sql));
+  }
+
+  #remove(key: string): void {
+    this.#last = undefined;
+    if (this.#shapes.delete(key)) this.#characters -= key.length;
+  }
+}
+
+/** The isolate's. */
+export const shapes = new ShapeCache();
+
+let lastId = 0;
+
+export function newShapeId(): number {
+  return ++lastId;
+}
+
+function keyOf(server: string, sql: string): string {
+  // JSON text holds no NUL, so the two parts cannot be confused.
+  return `${server}\0${sql}`;
+}
+
+function same(shape: Shape, learned: LearnedShape): boolean {
+  const text = ({ parameterTypes, resultFormats, columns }: LearnedShape | Shape) => JSON.stringify([[...parameterTypes], [...resultFormats], columns]);
+  const { types = [] } = learned;
+  // The very same definitions: those of before may be forgotten by now, though the new ones say the same.
+  return shape.types.length === types.length && shape.types.every((type, index) => type === types[index]) && text(shape) === text(learned);
+}

@@ -1,0 +1,107 @@
+// Rows of JavaScript values as the data of COPY: binary where all columns have a binary form here, else text.
+//
+//   binary: "PGCOPY\n\xff\r\n\0" · int32 flags · int32 length of an extension · rows · int16 -1     a row: int16 columns · values as in Bind
+//   text:   values between tabs, a row per line; \N is NULL; \n \r \t \\ escaped
+//
+// Knows both formats. Must not know how data travel.
+import { UsageError } from "../util/errors.ts";
+import { PIECE } from "../util/limits.ts";
+import { ownValue } from "./sql.ts";
+import type { Column } from "../wasm/boundary.ts";
+import { characters, encoder } from "../util/bytes.ts";
+import { SAME, type Definition } from "../session/catalog.ts";
+import { HEADER } from "../connection/connection.ts";
+import { each, type CopyProgress, type CopyTarget } from "./copy.ts";
+import { binaryWriter, Block, literal, takesText, type Where } from "../values/parameters.ts";
+
+/** A row by position (an array), or by the columns' names. */
+export type CopyRow = object;
+
+const SIGNATURE = "PGCOPY\n\xff\r\n\0" + "\0".repeat(8);
+
+/** How rows of some columns are written. */
+export interface RowWriter {
+  readonly format: "binary" | "text";
+  send(target: CopyTarget, rows: Iterable<CopyRow> | AsyncIterable<CopyRow>, progress?: (progress: CopyProgress) => void): Promise<void>;
+}
+
+/** `names`: the columns' in rows that are objects. `types`: what the database's own are made of. */
+export function rowWriter(columns: readonly Column[], names: readonly string[], types: readonly Definition[]): RowWriter {
+  const { length } = columns;
+  const where = columns.map(({ typeOid }, index): Where => ({ index, type: typeOid, what: "Column " }));
+  // An enum's binary form is its label, as text's.
+  const forms = columns.map(({ typeOid }) => types.find(({ oid, code }) => oid === typeOid && code === SAME)?.of ?? typeOid);
+  const writers = forms.map(binaryWriter);
+  const isBinary = writers.every(Boolean);
+  const takesTexts = forms.every(takesText);
+  const block = new Block();
+  const append = (bytes: Uint8Array) => {
+    const at = block.reserve(bytes.length);
+    block.bytes.set(bytes, at);
+  };
+  let count = 0;
+  /** Of the row before: the next one is mostly alike. */
+  let wasPlain = true;
+
+  /**
+   * A row of plain texts that are neither long nor so short that a loop is faster, looked at and written in one go, their lengths as characters between
+   * them (2.3 times as fast at 32 letters); `false`, and nothing written, when it is none.
+   */
+  const plain = (values: readonly unknown[]): boolean => {
+    let text = String.fromCharCode(length >> 8, length & 255);
+    for (const value of values) {
+      if (typeof value !== "string" || value.length > 127 || value.includes("\0")) return false;
+      text += `\0\0\0${String.fromCharCode(value.length)}${value}`;
+    }
+    if (text.length < 28 * length) return false;
+    const at = block.reserve(text.length);
+    // What takes more than a byte leaves no room for the rest.
+    if (encoder.encodeInto(text, block.bytes.subarray(at, block.length)).read === text.length) return true;
+    block.length = at;
+    return false;
+  };
+
+  const write = (row: CopyRow) => {
+    const values = Array.isArray(row) ? (row as readonly unknown[]) : names.map((name) => ownValue(row, name));
+    if (values.length !== length) throw new UsageError("INVALID_PARAMETER", `Row ${count} has ${values.length} values for ${length} columns.`);
+    wasPlain = takesTexts && (wasPlain || count % 16 === 0) && plain(values);
+    if (isBinary && !wasPlain) {
+      const at = block.reserve(2);
+      block.view.setInt16(at, length);
+      for (let index = 0; index < length; index++) writers[index]!(block, where[index]!, values[index]);
+    } else if (!isBinary) {
+      // Not by map, which skips what an array lacks.
+      const cells = Array.from(values, (value, index) => (value === null ? "\\N" : literal(where[index]!, value).replace(/[\n\r\t\\]/g, (found) => ESCAPES[found]!)));
+      append(encoder.encode(`${cells.join("\t")}\n`));
+    }
+    count++;
+  };
+
+  return {
+    format: isBinary ? "binary" : "text",
+    async send(target, rows, progress) {
+      let sent = 0;
+      block.reserve(HEADER);
+      const flush = async () => {
+        sent += block.length - HEADER;
+        if (block.length > HEADER) await target.write(block.bytes, block.length);
+        block.length = HEADER;
+        await progress?.({ bytes: sent, rows: count });
+      };
+      if (isBinary) append(characters(SIGNATURE));
+      await each(target, rows, (row) => {
+        try {
+          write(row);
+        } catch (error) {
+          throw Object.assign(error as Error, { row: count });
+        }
+        return block.length < PIECE ? undefined : flush();
+      });
+      if (target.over) return;
+      if (isBinary) append(characters("\xff\xff"));
+      await flush();
+    },
+  };
+}
+
+const ESCAPES: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\" };

@@ -1,0 +1,263 @@
+// The sql tag: values become parameters ($1, $2, …), nested fragments are spliced in and renumbered, nothing is ever interpolated.
+//
+// Knows: SQL text only as far as a parameter's number and a quoted identifier. Must not know: types, connections, the wire.
+
+import { UsageError } from "../util/errors.ts";
+import { LONGEST_KEY, LONGEST_WAY, MOST_STEPS } from "../util/limits.ts";
+import { isText, JsonText, MUST } from "../util/text.ts";
+
+/** A statement: text with $1, $2, … and one value for each. */
+export interface Query {
+  readonly text: string;
+  readonly values: readonly unknown[];
+}
+
+/** What a call accepts: the result of {@link sql}, `{ text, values }`, or text without parameters. */
+export type QueryInput = Query | string;
+
+export interface Sql {
+  /**
+   * A {@link Query} that cannot be changed and may also stand inside another template.
+   *
+   * @throws UsageError `INVALID_PARAMETER` for `undefined` (NULL is `null`), `INVALID_QUERY` for text with NUL or half a surrogate pair
+   */
+  (template: TemplateStringsArray, ...values: unknown[]): Query;
+  /** `text` as SQL, as it is. Never with text from outside. */
+  unsafe(text: string): Query;
+  /** A quoted name; several make a qualified one: `sql.identifier("app", "users")` is `"app"."users"`. */
+  identifier(...names: string[]): Query;
+  /** Fragments and values with `separator` between them (default `, `); nothing for an empty list. */
+  join(parts: readonly unknown[], separator?: Query): Query;
+  /** `($1, $2)` for `in`. An empty list has no SQL (`INVALID_QUERY`): `= any(${list})` takes it. */
+  in(values: readonly unknown[]): Query;
+  /** For update: `"a" = $1, "b" = $2`, of these columns or all of the object's own. */
+  set(row: object, ...columns: string[]): Query;
+  /**
+   * For insert: `("a", "b") values ($1, $2), ($3, $4)`, of these columns or all of the first row's own. Of arrays `values ($1, $2)` without names. A column
+   * that a row does not have is refused, and so is an empty list (`INVALID_QUERY`).
+   */
+  values(rows: readonly object[], ...columns: string[]): Query;
+  /** A value as JSON whatever it is: text, too, becomes a JSON string, where a parameter of type json takes text as JSON that is made already. */
+  json(value: unknown): JsonText;
+}
+
+/** Statements with parameters; see {@link Sql}. */
+export const sql: Sql = Object.assign(tag, {
+  unsafe: (text: string): Query => new Fragment([checkedText(text)], []),
+  identifier: (...names: string[]): Query => new Fragment([names.map(quoted).join(".") || quoted("")], []),
+  join: (parts: readonly unknown[], separator = COMMA): Query => {
+    const all = parts.flatMap((part, index) => (index ? [separator, part] : [part]));
+    return new Fragment(Array<string>(all.length + 1).fill(""), all);
+  },
+  in: (values: readonly unknown[]): Query => new Fragment(["(", ...Array<string>(some(values).length - 1).fill(", "), ")"], [...values]),
+  set(row: object, ...columns: string[]): Query {
+    const names = columnsOf(row, columns);
+    return new Fragment([...names.map((name, index) => `${index ? ", " : ""}${quoted(name)} = `), ""], names.map((name) => ownValue(row, name)));
+  },
+  values(rows: readonly object[], ...columns: string[]): Query {
+    const [first] = some(rows);
+    const names = Array.isArray(first) ? undefined : columnsOf(first!, columns);
+    const width = names?.length ?? (first as unknown[]).length;
+    const head = `${names ? `(${names.map(quoted).join(", ")}) ` : ""}values (`;
+    const tuples = rows.map((row) => {
+      const tuple = names ? names.map((name) => ownValue(row, name)) : some(row as unknown[]);
+      if (tuple.length !== width) throw new UsageError("INVALID_QUERY", `A row has ${tuple.length} values where the first has ${width}.`);
+      return tuple;
+    });
+    const strings = tuples.flatMap((_, index) => [index ? "), (" : head, ...Array<string>(width - 1).fill(", ")]);
+    return new Fragment([...strings, ")"], tuples.flat());
+  },
+  json: (value: unknown): JsonText => new JsonText(value),
+});
+
+function tag(template: TemplateStringsArray, ...values: unknown[]): Query {
+  if (isTemplate(template)) return new Fragment(template, values);
+  // A list, as other drivers' sql(ids) takes it, would be SQL text.
+  throw new UsageError("INVALID_QUERY", "Write sql`…`, or use sql.in, sql.values, sql.set or sql.identifier.");
+}
+
+function some<T>(list: readonly T[]): readonly T[] {
+  if (Array.isArray(list) && list.length) return list;
+  throw new UsageError("INVALID_QUERY", "A list of values must be an array, and not empty: leave the statement out, or use = any() with an array.");
+}
+
+function columnsOf(row: object, columns: readonly string[]): readonly string[] {
+  return some(columns.length ? columns : Object.keys(row));
+}
+
+/** Nothing that is inherited. A row is any object: an interface has no index signature, so it is no Record. */
+export function ownValue(row: object, name: string): unknown {
+  const values = row as Readonly<Record<string, unknown>>;
+  if (typeof row === "object" && row !== null && Object.hasOwn(row, name) && values[name] !== undefined) return values[name];
+  throw new UsageError("INVALID_PARAMETER", `A row has no value for column "${name}": pass null for NULL.`);
+}
+
+/**
+ * The one form in which the rest of the driver sees a statement.
+ *
+ * @throws UsageError `INVALID_QUERY`, `INVALID_PARAMETER`
+ */
+export function toQuery(input: QueryInput | TemplateStringsArray, ...values: unknown[]): Query {
+  if (input instanceof Fragment) return input;
+  if (Array.isArray(values[0]) && !isTemplate(input)) throw new UsageError("INVALID_QUERY", "Values come in the query: sql`… ${value} …`, or an object with text and values.");
+  if (typeof input === "string") return { text: checkedText(input), values: [] };
+  if (isTemplate(input)) return new Fragment(input, values);
+  const query = input as Partial<Query> | null | undefined;
+  const given = query?.values ?? [];
+  if (typeof query?.text !== "string" || !Array.isArray(given)) throw new UsageError("INVALID_QUERY", "A query is sql`…`, text, or an object with text and an array of values.");
+  return PARTS in query ? (query as Query) : { text: checkedText(query.text), values: given.map(defined) };
+}
+
+/** SQL that has no place for values. */
+export function plainText(input: QueryInput): string {
+  const { text, values } = toQuery(input);
+  if (values.length) throw new UsageError("INVALID_QUERY", "COPY takes no parameters: its options are part of the text.");
+  return text;
+}
+
+/** Registered, so that a fragment made by another copy of the package composes too. */
+const PARTS = Symbol.for("pgz-edge.fragment");
+
+interface Parts {
+  readonly strings: readonly string[];
+  /** One fewer than `strings`; values and fragments. */
+  readonly values: readonly unknown[];
+}
+
+class Fragment implements Query {
+  // Private members and getters: nobody can change it, at a quarter of what defining and freezing properties cost.
+  readonly #parts: Parts;
+  #compiled: Query | undefined;
+
+  constructor(strings: readonly string[], values: readonly unknown[]) {
+    // At once, so that a mistake shows where it was made.
+    for (let index = 0; index < values.length; index++) defined(values[index], index);
+    this.#parts = { strings, values };
+  }
+
+  get [PARTS](): Parts {
+    return this.#parts;
+  }
+
+  get text(): string {
+    return this.#query().text;
+  }
+
+  get values(): readonly unknown[] {
+    return this.#query().values;
+  }
+
+  toJSON(): Query {
+    return this.#query();
+  }
+
+  #query(): Query {
+    return (this.#compiled ??= compile(this.#parts));
+  }
+}
+
+const COMMA: Query = new Fragment([", "], []);
+
+/** What has been compiled: nested maps, one step for each template and value of a statement in their order, with the text behind the last. */
+interface Node extends Map<unknown, Node> {
+  text?: string;
+}
+let compiled: Node = new Map();
+let kept = 0;
+const VALUE = Symbol("value");
+
+/**
+ * The text depends on the templates and on which of their values are fragments, and on nothing else; so that is the way to it. Each template has as many
+ * values as it says, so no way is the beginning of another.
+ */
+function compile(parts: Parts): Query {
+  const values: unknown[] = [];
+  let node: Node | undefined = compiled;
+  let steps = 0;
+  const step = (key: unknown) => {
+    let next: Node | undefined;
+    if (node && key !== undefined && ++steps <= LONGEST_WAY && !(typeof key === "string" && key.length > LONGEST_KEY)) {
+      next = node.get(key);
+      if (!next) {
+        node.set(key, (next = new Map()));
+        kept++;
+      }
+    }
+    node = next;
+  };
+  const walk = ({ strings, values: own }: Parts): void => {
+    // A template is known by itself, what is no template by what it says.
+    step(isTemplate(strings) ? strings : strings.length > LONGEST_WAY ? undefined : JSON.stringify(strings));
+    for (const value of own) {
+      const nested = partsOf(value);
+      if (nested) walk(nested);
+      else if (isList(value)) {
+        step(value.length);
+        value.forEach((item) => walk(partsOf(item)!));
+      } else {
+        step(VALUE);
+        values.push(value);
+      }
+    }
+  };
+  walk(parts);
+  const text = node?.text ?? textOf(parts);
+  if (node) node.text = text;
+  if (kept > MOST_STEPS) {
+    compiled = new Map();
+    kept = 0;
+  }
+  return { text, values };
+}
+
+/** Fragments in a row. */
+function isList(value: unknown): value is readonly unknown[] {
+  return Array.isArray(value) && value.length > 0 && value.every(partsOf);
+}
+
+/** Without what is kept. */
+function textOf(parts: Parts): string {
+  let text = "";
+  let parameters = 0;
+  let behindParameter = false;
+  const append = ({ strings, values: own }: Parts): void => {
+    strings.forEach((piece, index) => {
+      // `${a}0` may not turn $1 into $10.
+      text += behindParameter && /^\d/.test(piece) ? ` ${piece}` : piece;
+      behindParameter &&= piece === "";
+      if (index >= own.length) return;
+      const value = own[index];
+      const nested = partsOf(value);
+      if (nested) return append(nested);
+      if (isList(value)) return value.forEach((item) => append(partsOf(item)!));
+      text += `$${++parameters}`;
+      behindParameter = true;
+    });
+  };
+  append(parts);
+  return checkedText(text);
+}
+
+function partsOf(value: unknown): Parts | undefined {
+  return typeof value === "object" && value !== null ? (value as { [PARTS]?: Parts })[PARTS] : undefined;
+}
+
+function isTemplate(input: unknown): input is TemplateStringsArray {
+  return Array.isArray(input) && Array.isArray((input as { raw?: unknown }).raw);
+}
+
+/** @throws UsageError `INVALID_PARAMETER` */
+export function defined(value: unknown, index: number): unknown {
+  if (value !== undefined) return value;
+  throw new UsageError("INVALID_PARAMETER", `Value ${index + 1} of the query is undefined: pass null for NULL.`);
+}
+
+function checkedText(text: string): string {
+  if (isText(text)) return text;
+  throw new UsageError("INVALID_QUERY", `SQL ${MUST}`);
+}
+
+function quoted(name: string): string {
+  if (name === "") throw new UsageError("INVALID_QUERY", "An identifier cannot be empty.");
+  return `"${checkedText(name).replaceAll('"', '""')}"`;
+}

@@ -1,0 +1,277 @@
+// Every error a caller can meet, and nothing else: data first (class, `code`, facts), text only for humans.
+//
+// Knows: PostgreSQL's error fields and SQLSTATEs, and how a failure reported by the core or the server becomes an error.
+// Must not know: sockets, queries, configuration. No text here or in a caller may hold a password or a URL.
+//
+// `instanceof` holds across two copies of the package (a bundle and its dependency): each class marks its prototype with a
+// registered symbol and asks for the mark, not for the identity of the constructor.
+import type { BatchFailure } from "../statement/batch.ts";
+import type { LimitName } from "../wasm/boundary.ts";
+
+/** All codes of the driver itself; the server's are SQLSTATEs. `docs/errors.md` says what each means and what to do. */
+export type Code =
+  // UsageError
+  | "INVALID_URL" | "INVALID_OPTION" | "UNKNOWN_OPTION" | "INVALID_SSLMODE" | "UNSUPPORTED_ON_RUNTIME"
+  | "INVALID_PARAMETER" | "PARAMETER_OUT_OF_RANGE" | "TOO_MANY_PARAMETERS" | "PARAMETERS_TOO_LARGE" | "INVALID_QUERY" | "STREAM_OPEN" | "CLIENT_CLOSED"
+  | "COPY_NEEDS_COPY_CALL"
+  | "COPY_IN_BATCH"
+  | "COPY_SOURCE_FAILED"
+  | "LISTEN_BEHIND_POOLER" | "TRANSACTION_OPEN" | "TRANSACTION_FINISHED" | "DUPLICATE_COLUMN" | "CHANNEL_BINDING_UNSUPPORTED"
+  // PgzError itself
+  | "TRANSACTION_ROLLED_BACK"
+  // ConnectionError
+  | "CONNECT_FAILED" | "CONNECTION_LOST" | "TLS_REFUSED" | "TLS_FAILED" | "CORE_TRAPPED"
+  // TimeoutError, AbortError, ResponseTooLargeError
+  | "CONNECT_TIMEOUT" | "QUERY_TIMEOUT" | "ABORTED" | "RESPONSE_TOO_LARGE"
+  // ProtocolError
+  | "MESSAGE_TOO_LARGE" | "PROTOCOL_VIOLATION" | "UNEXPECTED_MESSAGE" | "NOT_POSTGRESQL" | "INVALID_VALUE" | "SHAPE_CHANGED" | "CLIENT_ENCODING_NOT_UTF8"
+  // AuthenticationError
+  | "AUTH_METHOD_UNSUPPORTED" | "AUTH_METHOD_REFUSED" | "AUTH_CLEARTEXT_REFUSED" | "PASSWORD_MISSING" | "SCRAM_MALFORMED"
+  | "SCRAM_OUT_OF_ORDER" | "SCRAM_CLIENT_NONCE_TOO_SHORT" | "SCRAM_MANDATORY_EXTENSION"
+  | "SCRAM_NONCE_MISMATCH" | "SCRAM_ITERATIONS_OUT_OF_RANGE" | "SCRAM_SERVER_SIGNATURE_MISMATCH" | "SCRAM_SERVER_ERROR";
+
+/** By class; see {@link mark}. */
+const marks = new Map<unknown, symbol>();
+
+/** What a throwing place knows beyond code and sentence. */
+export interface Facts {
+  /** See {@link PgzError.retryable}. Default `false`. */
+  readonly retryable?: boolean | undefined;
+  /** See {@link PgzError.committed}. Default `false`. */
+  readonly committed?: boolean | undefined;
+  /** The error underneath, as `Error.cause`. */
+  readonly cause?: unknown;
+}
+
+/**
+ * The base of every error this package throws or rejects with; anything else is a bug.
+ *
+ * The texts may change between versions; class, `code` and the facts do not.
+ */
+export class PgzError extends Error {
+  static {
+    mark(this, "PgzError");
+  }
+
+  /** A {@link Code}, or the SQLSTATE when the server spoke (`""` when it sent none). */
+  readonly code: string;
+
+  /** Trying again is safe, as a fact: nothing left the socket, or the server guarantees that nothing happened. */
+  readonly retryable: boolean;
+
+  /** Of `simple`: the commands that were complete before. Without a transaction block of their own the server has rolled them back. */
+  declare readonly completed?: readonly string[];
+  /** Of an atomic batch: which item failed, and what became of the others. */
+  declare readonly batch?: BatchFailure;
+  /** Of `copyFromRows`: the row that could not be encoded, from 0. */
+  declare readonly row?: number;
+
+  /** Bytes of this result have already gone downstream, so the caller cannot answer as if nothing had happened. */
+  readonly committed: boolean;
+
+  constructor(code: Code | (string & {}), message: string, facts: Facts = {}) {
+    super(message, facts); // of which the language takes the cause
+    this.code = code;
+    this.retryable = facts.retryable ?? false;
+    this.committed = facts.committed ?? false;
+  }
+
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    const symbol = marks.get(this);
+    // A class that a user derived carries no mark of its own: the language's rule holds for it.
+    if (!symbol) return super[Symbol.hasInstance](value);
+    return typeof value === "object" && value !== null && symbol in value;
+  }
+}
+
+/** The caller's own order or arguments: nothing was sent, the connection is as it was. */
+export class UsageError extends PgzError {
+  static {
+    mark(this, "UsageError");
+  }
+  constructor(code: Code, message: string, facts?: Facts) {
+    super(code, message, facts);
+  }
+}
+
+/** The server broke the protocol, is no PostgreSQL, or sent more than `maxMessageBytes`: the connection is gone. */
+export class ProtocolError extends PgzError {
+  static {
+    mark(this, "ProtocolError");
+  }
+  constructor(code: Code, message: string, facts?: Facts) {
+    super(code, message, facts);
+  }
+}
+
+/**
+ * The two sides could not agree on who they are. When the server said so (28000, 28P01) the code is its SQLSTATE and
+ * `cause` the {@link PostgresError}; the other codes are refusals of this driver.
+ */
+export class AuthenticationError extends PgzError {
+  static {
+    mark(this, "AuthenticationError");
+  }
+}
+
+/** How far the connection had come: `session` means that it was ready for queries. */
+export type Stage = "dns" | "tcp" | "tls" | "auth" | "session";
+
+/** The connection could not be made, or was lost. */
+export class ConnectionError extends PgzError {
+  static {
+    mark(this, "ConnectionError");
+  }
+  readonly stage: Stage;
+  constructor(code: Code, message: string, facts: Facts & { readonly stage: Stage }) {
+    super(code, message, facts);
+    this.stage = facts.stage;
+  }
+}
+
+/** A deadline passed: `connectTimeout` (`CONNECT_TIMEOUT`) or `timeout` (`QUERY_TIMEOUT`). */
+export class TimeoutError extends PgzError {
+  static {
+    mark(this, "TimeoutError");
+  }
+  constructor(code: "CONNECT_TIMEOUT" | "QUERY_TIMEOUT", message: string, facts?: Facts) {
+    super(code, message, facts);
+  }
+}
+
+/** The caller's signal aborted the call, or its consumer left. `name` is the web's `"AbortError"`, `cause` the signal's reason. */
+export class AbortError extends PgzError {
+  static {
+    mark(this, "AbortError");
+  }
+  constructor(reason?: unknown, facts?: Facts) {
+    super("ABORTED", "The call was aborted.", { ...facts, cause: reason });
+  }
+}
+
+/** A result passed `maxRows`, `maxBytes` or `maxFieldBytes`; the server was told to stop. */
+export class ResponseTooLargeError extends PgzError {
+  static {
+    mark(this, "ResponseTooLargeError");
+  }
+  readonly limit: LimitName;
+  /** The limit that was set. */
+  readonly value: number;
+  /** How many were seen when it was passed: larger than `value`, not the size of the whole result. */
+  readonly observed: number;
+  constructor(passed: { limit: LimitName; value: number; observed: number; committed?: boolean | undefined }) {
+    const { limit, value, observed } = passed;
+    // "field bytes"
+    super("RESPONSE_TOO_LARGE", `The result passed the limit of ${value} ${limit.replace("B", " b")}.`, passed);
+    this.limit = limit;
+    this.value = value;
+    this.observed = observed;
+  }
+}
+
+/** The members of an ErrorResponse or NoticeResponse by the manual's names, those that the server sent, as text. */
+export interface ErrorFields {
+  readonly severity?: string;
+  readonly code?: string;
+  readonly message?: string;
+  readonly detail?: string;
+  readonly hint?: string;
+  readonly position?: string;
+  readonly internalPosition?: string;
+  readonly internalQuery?: string;
+  readonly where?: string;
+  readonly schema?: string;
+  readonly table?: string;
+  readonly column?: string;
+  readonly dataType?: string;
+  readonly constraint?: string;
+  readonly file?: string;
+  readonly line?: string;
+  readonly routine?: string;
+}
+
+/**
+ * The server's ErrorResponse. `code` is the SQLSTATE, `message` the server's own.
+ *
+ * The `is…` members are properties, so that a forgotten pair of parentheses cannot make a condition always true.
+ */
+export class PostgresError extends PgzError implements ErrorFields {
+  static {
+    mark(this, "PostgresError");
+  }
+  declare readonly severity?: string;
+  declare readonly detail?: string;
+  declare readonly hint?: string;
+  /** Where in the SQL text the error stands, in characters from 1. */
+  declare readonly position?: string;
+  declare readonly internalPosition?: string;
+  declare readonly internalQuery?: string;
+  declare readonly where?: string;
+  declare readonly schema?: string;
+  declare readonly table?: string;
+  declare readonly column?: string;
+  declare readonly dataType?: string;
+  declare readonly constraint?: string;
+  declare readonly file?: string;
+  declare readonly line?: string;
+  declare readonly routine?: string;
+
+  constructor(fields: ErrorFields, facts?: Facts) {
+    const { code = "", message = "", ...others } = fields;
+    super(code, message, facts);
+    Object.assign(this, others);
+  }
+
+  get isUniqueViolation(): boolean { return this.code === "23505"; }
+  get isForeignKeyViolation(): boolean { return this.code === "23503"; }
+  get isCheckViolation(): boolean { return this.code === "23514"; }
+  get isNotNullViolation(): boolean { return this.code === "23502"; }
+  get isExclusionViolation(): boolean { return this.code === "23P01"; }
+  /** Any of class 23. */
+  get isIntegrityViolation(): boolean { return this.code.startsWith("23"); }
+  get isSerializationFailure(): boolean { return this.code === "40001"; }
+  get isDeadlock(): boolean { return this.code === "40P01"; }
+  get isQueryCanceled(): boolean { return this.code === "57014"; }
+  get isAdminShutdown(): boolean { return this.code === "57P01"; }
+  /** The prepared statement is gone, as behind a pooler that changed the server connection. */
+  get isInvalidSqlStatementName(): boolean { return this.code === "26000"; }
+}
+
+/** A `failure` event of the core (docs/architecture.md, Events). */
+export interface Failure {
+  readonly code: string;
+  readonly message: string;
+  readonly detail?: string | null | undefined;
+}
+
+/** The error for a `failure` event. The core chose the code, the code decides the class. */
+export function fromFailure(failure: Failure, facts?: Facts): PgzError {
+  const { code, message, detail } = failure;
+  const text = detail ? `${message} (${detail})` : message;
+  if (/^(AUTH_|SCRAM_|PASSWORD_)/.test(code)) return new AuthenticationError(code, text, facts);
+  if (code.startsWith("TLS_")) return new ConnectionError(code as Code, text, { ...facts, stage: "tls" });
+  if (code === "INVALID_QUERY") return new UsageError(code, text, facts);
+  return new ProtocolError(code as Code, text, facts);
+}
+
+/**
+ * The error for an `error` event.
+ *
+ * `startup`: it came before the first ReadyForQuery, where no statement can have run. A wrong user or password is then an
+ * {@link AuthenticationError}; a server that is full or starting (classes 53 and 57P) is retryable, as is a transaction that
+ * the server has rolled back whole (40001, 40P01), and what a session was asked that had ended for want of work (57P05).
+ */
+export function fromErrorResponse(fields: ErrorFields, startup = false, facts?: Facts): PostgresError | AuthenticationError {
+  const code = fields.code ?? "";
+  const retryable = (startup ? /^(53|57P)/ : /^(40001|40P01|57P05)$/).test(code);
+  const error = new PostgresError(fields, { retryable, ...facts });
+  if (!startup || !code.startsWith("28")) return error;
+  return new AuthenticationError(code, error.message, { ...facts, cause: error });
+}
+
+/** Names a class where a minifier cannot, and makes `instanceof` know it across copies of the package. */
+function mark(constructor: { readonly prototype: PgzError }, name: string): void {
+  const symbol = Symbol.for(`pgz-edge.${name}`);
+  marks.set(constructor, symbol);
+  Object.defineProperties(constructor.prototype, { name: { value: name, configurable: true, writable: true }, [symbol]: { value: true } });
+}

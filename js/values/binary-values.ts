@@ -1,0 +1,185 @@
+// PostgreSQL's binary form of a value, where its type has one here: for Bind, and for COPY in binary.
+//
+// A value becomes what the server would make of its text (text-values.ts), so COPY and INSERT agree; text whose meaning depends on a
+// setting of the session, or in a spelling that is not read here, is refused. Knows: the layouts of the server's recv functions.
+// Must not know: messages, columns.
+
+import type { Block } from "./block.ts";
+import { bytesOf, isBytes, type Bytes } from "../util/bytes.ts";
+import { fromHex } from "./converters.ts";
+import { elements } from "./element-types.ts";
+import { BOOL, BPCHAR, BYTEA, DATE, FLOAT4, FLOAT8, INT2, INT4, INT8, JSON_, JSONB, NAME, NUMERIC, OID, TEXT, TIME, TIMESTAMP, TIMESTAMPTZ, UNKNOWN, UUID, VARCHAR } from "./oid.ts";
+import { DIMENSIONS, float4, integer, isJson, outOfRange, textOf, wrong, type Where } from "./text-values.ts";
+
+/**
+ * Appends int32 length and the binary form of `value`, or -1 for `null`.
+ *
+ * @throws UsageError `INVALID_PARAMETER`, `PARAMETER_OUT_OF_RANGE`, `PARAMETERS_TOO_LARGE`; an array may then be half written
+ */
+export type BinaryWriter = (block: Block, where: Where, value: unknown) => void;
+
+/** `undefined` where the type has no binary form here. */
+export function binaryWriter(type: number): BinaryWriter | undefined {
+  const written = elements[type] ?? type;
+  const write = written === type ? writeBinary : writeArray;
+  return writers[written] && ((block, where, value) => (value === null ? block.null() : write(block, where, written, value)));
+}
+
+/** Whether any text is a value of the type, as it is. */
+export function takesText(type: number): boolean {
+  return writers[type] === utf8;
+}
+
+/** For a type and a value that is not NULL of which the caller knows that they have a binary form. */
+export function writeBinary(block: Block, where: Where, type: number, value: unknown): void {
+  writers[type]!(block, where, type, value);
+}
+
+type Write = (block: Block, where: Where, type: number, value: unknown) => void;
+
+/** Numbers, and what is one in binary. Two's complement: the upper half of oid has the same bits. */
+function fixed(size: 1 | 2 | 4 | 8, of: (where: Where, type: number, value: unknown) => number | bigint, method = size === 8 ? "setBigInt64" : `setInt${8 * size}`): Write {
+  const convert: (found: number | bigint) => never = (size === 8 && of !== float ? BigInt : Number) as never;
+  return (block, where, type, value) => {
+    const found = convert(of(where, type, value));
+    const at = block.value(size);
+    block.view[method as "setInt32"](at, found);
+  };
+}
+const utf8: Write = (block, where, type, value) => {
+  if (typeof value !== "string" || !block.ascii(value)) block.text(textOf(where, type, value));
+};
+
+const writers: Record<number, Write> = {
+  [BOOL]: fixed(1, bool), [INT2]: fixed(2, integer), [INT4]: fixed(4, integer), [OID]: fixed(4, integer), [INT8]: fixed(8, integer), [FLOAT4]: fixed(4, float, "setFloat32"), [FLOAT8]: fixed(8, float, "setFloat64"), [NUMERIC]: numeric,
+  [DATE]: fixed(4, moment), [TIME]: fixed(8, moment), [TIMESTAMP]: fixed(8, moment), [TIMESTAMPTZ]: fixed(8, moment),
+  [TEXT]: utf8, [VARCHAR]: utf8, [BPCHAR]: utf8, [NAME]: utf8, [UNKNOWN]: utf8, [JSON_]: utf8,
+  // The version of the format, a byte, which is a character of its own.
+  [JSONB]: (block, where, type, value) => block.text(`\x01${textOf(where, type, value)}`),
+  [UUID](block, where, type, value) {
+    const digits = textOf(where, type, value).replace(/^\{(.*)\}$/, "$1");
+    if (!/^(?:[\da-f]{4}-?){7}[\da-f]{4}$/i.test(digits)) wrong(where, value, "pass hexadecimal digits");
+    bytes(block, fromHex(`\\x${digits.replaceAll("-", "")}`));
+  },
+  [BYTEA](block, where, type, value) {
+    if (isBytes(value)) return bytes(block, value);
+    const text = textOf(where, type, value);
+    if (!text.startsWith("\\x") || text.length % 2 || /[^\da-f]/i.test(text.slice(2))) wrong(where, value, "pass a Uint8Array");
+    bytes(block, fromHex(text));
+  },
+};
+
+function bytes(block: Block, value: Bytes): void {
+  const at = block.value(value.byteLength);
+  block.bytes.set(bytesOf(value), at);
+}
+
+function bool(where: Where, type: number, value: unknown): number {
+  const [found, yes] = /^(?:(t|true|y|yes|on|1)|f|false|n|no|off|0)$/i.exec(textOf(where, type, value)) ?? [];
+  return found ? (yes ? 1 : 0) : wrong(where, value, "pass a boolean");
+}
+
+// -- numbers -----------------------------------------------------------------------------------------------------------------
+
+/** All of it, sign, digits before and behind the point, exponent; no digits in NaN and the infinities. */
+function decimal(where: Where, type: number, value: unknown): RegExpExecArray {
+  const found = /^\s*([-+]?)(?:(?=\.?\d)(\d*)(?:\.(\d*))?(?:[eE]([-+]?\d+))?|NaN|Infinity)\s*$/.exec(textOf(where, type, value));
+  return found ?? wrong(where, value, "pass a number");
+}
+
+function float(where: Where, type: number, value: unknown): number {
+  let number = value as number;
+  if (typeof value !== "number") {
+    const [text, , whole, fraction] = decimal(where, type, value);
+    number = +text;
+    if (Number.isFinite(number) ? !number && /[1-9]/.test(`${whole}${fraction}`) : whole !== undefined) outOfRange(where, "there is no such number");
+  }
+  if (type !== FLOAT4) return number;
+  float4(where, number);
+  // From text it is rounded twice. Where the first time has come to lie halfway between two of float4, what would decide is lost.
+  const mirrored = 2 * number - Math.fround(number);
+  if (number !== value && number !== mirrored && Math.fround(mirrored) === mirrored) wrong(where, value, "pass a number");
+  return number;
+}
+
+/**
+ * int16 number of digits · int16 weight, the power of 10000 of the first · int16 sign · int16 decimal digits behind the point · n × int16, a digit of
+ * base 10000. The server drops zeros at both ends, and the sign of 0.
+ */
+function numeric(block: Block, where: Where, type: number, value: unknown): void {
+  const [text, sign, whole, fraction = "", exponent = 0] = decimal(where, type, value);
+  const scale = fraction.length - +exponent;
+  // As many zeros in front and behind as make the point fall between two digits of base 10000.
+  const all = (whole ?? "") + fraction;
+  const point = all.length - scale;
+  const padding = (4 - (point % 4)) % 4;
+  const weight = (point + padding) / 4 - 1;
+  if (!(weight <= 0x7fff && scale <= 0x3fff)) outOfRange(where, "there is no such number");
+  const digits = `${"0".repeat(padding)}${all}000`.match(/\d{4}/g) ?? [];
+  const minus = sign === "-";
+  const bits = whole !== undefined ? (minus ? 0x4000 : 0) : text.includes("N") ? 0xc000 : minus ? 0xf000 : 0xd000;
+  const at = block.value(8 + 2 * digits.length);
+  [digits.length, weight, bits, Math.max(scale, 0), ...digits].forEach((number, index) => block.view.setUint16(at + 2 * index, +number));
+}
+
+// -- dates and times ---------------------------------------------------------------------------------------------------------
+
+/** The start of 4714-11-24 BC, day 0 of the Julian calendar, and of 2000-01-01, in milliseconds as Date has them. */
+const LEAST = -210_866_803_200_000;
+const EPOCH = 946_684_800_000;
+const DAY = 86_400_000;
+/** Year (there is none 0), month and day, clock, fraction (of seconds only: 12:30.5 is something else), zone, BC. */
+const MOMENT = /^(?!0+-)(\d{4,7})-(\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d(?=(\.\d+)?))?)\4(Z|[-+](?:0\d|1[0-5])(?::[0-5]\d)?)?)?( BC)?$/;
+
+/** Days of a date, microseconds of the others, since 2000-01-01. As the server, a date takes no notice of a time, nor what is without time zone of a zone. */
+function moment(where: Where, type: number, value: unknown): number | bigint {
+  const isTime = type === TIME;
+  const isDate = type === DATE;
+  const isZoned = type === TIMESTAMPTZ;
+  if (value instanceof Date && !isTime && +value >= LEAST) return isDate ? Math.floor((+value - EPOCH) / DAY) : BigInt(+value - EPOCH) * 1000n;
+  const text = (isTime ? "2000-01-01 " : "") + textOf(where, type, value);
+  if (/^-?infinity$/i.test(text)) {
+    const most = isDate ? 0x7fffffff : 2n ** 63n - 1n;
+    return text.startsWith("-") ? ~most : most;
+  }
+  const [, year, day, clock = "00:00", fraction = 0, zone, bc] = MOMENT.exec(text) ?? [];
+  if (!year || (isZoned && !zone)) return wrong(where, value, `pass ISO 8601 text${isZoned ? " with its time zone" : ""}`);
+  // Date holds fewer years than PostgreSQL; every 400 are alike.
+  const astronomical = bc ? 1 - +year : +year;
+  const cycles = Math.floor(astronomical / 400) - 5;
+  const date = `${astronomical - 400 * cycles}-${day}`;
+  const milliseconds = Date.parse(`${date}T${clock}${isZoned ? zone!.replace(/^...$/, "$&:00") : "Z"}`) - EPOCH;
+  const about = milliseconds + 146_097 * DAY * cycles;
+  const midnight = new Date(date);
+  // Some engines take February 30.
+  const exists = midnight.toJSON()?.slice(5, 10) === day && about >= LEAST - EPOCH && about < (isDate ? 1_853_307_603_936e5 : 92_233_713_312e5);
+  if (!exists) outOfRange(where, "there is no such time");
+  if (isDate) return (+midnight - EPOCH) / DAY + 146_097 * cycles;
+  // rint, as the server's: a number of this size has no place for what is behind the point, and a tie goes to the even one.
+  return BigInt(milliseconds) * 1000n + BigInt(cycles) * 12_622_780_800_000_000n + BigInt(+fraction * 1e6 + 2 ** 52 - 2 ** 52);
+}
+
+// -- arrays ------------------------------------------------------------------------------------------------------------------
+
+/**
+ * int32 dimensions · int32 whether with NULL · int32 element type · dimensions × (int32 length, int32 lower bound) · elements. The first of
+ * each dimension says how long the others must be. The server looks for NULL itself, and makes all without elements alike.
+ */
+function writeArray(block: Block, where: Where, element: number, value: unknown): void {
+  const lengths: number[] = [];
+  // In json[] an inner array is a JSON array: there is one dimension.
+  for (let inner = value; Array.isArray(inner) && lengths.length < (isJson(element) ? 1 : 7); inner = inner[0]) lengths.push(inner.length);
+  const { length } = lengths;
+  if (!length || length > 6) wrong(where, value, DIMENSIONS);
+
+  const start = block.value(12 + 8 * length);
+  [length, 1, element, ...lengths.flatMap((one) => [one, 1])].forEach((number, index) => block.view.setInt32(start + 4 * index, number));
+  const write = (items: unknown, depth: number): void => {
+    if (depth === length) return items === null ? block.null() : writeBinary(block, where, element, items);
+    if (!Array.isArray(items) || items.length !== lengths[depth]) wrong(where, value, "its lengths differ");
+    // Not forEach, which leaves out holes.
+    for (const item of items as unknown[]) write(item, depth + 1);
+  };
+  write(value, 0);
+  block.view.setInt32(start - 4, block.length - start);
+}

@@ -1,0 +1,177 @@
+// From JavaScript values to PostgreSQL's input text, and the refusals that every form of a value shares.
+//
+// Knows: type OIDs, array literals. The declared type decides what a value becomes, never the value alone. Must not know: messages,
+// binary forms. Errors name the parameter and its type, never the value.
+
+import { UsageError, type Code, type Facts } from "../util/errors.ts";
+import { isText, jsonTextOf, MUST } from "../util/text.ts";
+import { bytesOf, hex, isBytes } from "../util/bytes.ts";
+import { elements, names, parts } from "./element-types.ts";
+import { BOOL, BOX, BYTEA, DATE, FLOAT4, INT2, INT4, INT8, INTERVAL, JSON_, JSONB, OID, TIME, TIMESTAMP, TIMESTAMPTZ } from "./oid.ts";
+
+/** What an error names: the parameter, or what `what` says, and its declared type. */
+export interface Where {
+  readonly index: number;
+  readonly type: number;
+  /** What stands before the number, such as `"Row 7, column "`. */
+  readonly what?: string;
+}
+
+export const integerRanges: Record<number, readonly [min: number | bigint, max: number | bigint]> = {
+  [INT2]: [-0x8000, 0x7fff],
+  [INT4]: [-0x80000000, 0x7fffffff],
+  [OID]: [0, 0xffffffff],
+  [INT8]: [-(2n ** 63n), 2n ** 63n - 1n],
+};
+
+/** `value` in the input syntax of `type`, which is the parameter's or, inside an array, the element's. Nothing in it would end it on the wire, or not arrive as it is. */
+export function textOf(where: Where, type: number, value: unknown): string {
+  const text = inputOf(where, type, value);
+  return isText(text) ? text : fail("INVALID_PARAMETER", `${named(where)} ${MUST}`);
+}
+
+function inputOf(where: Where, type: number, value: unknown): string {
+  const made = jsonTextOf(value);
+  if (made !== undefined) return made;
+  if (isJson(type)) return json(where, value);
+  if (type in integerRanges) return String(integer(where, type, value));
+  if (typeof value === "string") return value;
+  if (type === BYTEA) return isBytes(value) ? `\\x${hex(bytesOf(value))}` : wrong(where, value, "pass a Uint8Array");
+  const part = parts[type];
+  if (part) return parts[part] ? multirangeLiteral(where, part, value) : rangeLiteral(where, part, value);
+  const takes = times[type];
+  if (takes) return timeText(where, value, takes);
+  const kind = typeof value;
+  if (type === BOOL && kind !== "boolean") return wrong(where, value, "pass a boolean");
+  if (type === FLOAT4 && kind === "number") return String(float4(where, value as number));
+  if (kind === "number" || kind === "bigint" || kind === "boolean") return String(value);
+  const hint = kind === "object" && !Array.isArray(value) ? `, or cast the parameter to ${value instanceof Date ? "timestamptz" : "jsonb"}` : "";
+  return wrong(where, value, `pass text${hint}`);
+}
+
+export function integer(where: Where, type: number, value: unknown): number | bigint {
+  const whole = typeof value === "string" ? digits(value) : value;
+  if (typeof whole !== "bigint" && !Number.isInteger(whole)) {
+    return wrong(where, value, "pass a whole number, bigint or digits");
+  }
+  const found = whole as number | bigint;
+  const [min, max] = integerRanges[type] as [number | bigint, number | bigint];
+  if (found < min || found > max) return outOfRange(where, `${names[type]} holds ${min} to ${max}`);
+  if (typeof found === "number" && !Number.isSafeInteger(found)) return outOfRange(where, "beyond 2^53 pass a bigint");
+  return found;
+}
+
+function digits(text: string): bigint | undefined {
+  if (!/^\s*[-+]?\d+\s*$/.test(text)) return undefined;
+  // 2^63 has 19 digits; BigInt of a megabyte of them would take seconds.
+  return text.length < 64 ? BigInt(text) : 2n ** 64n;
+}
+
+export function float4(where: Where, value: number): number {
+  const rounded = Math.fround(value);
+  // As float4in: what is too large or too small for float4 is an error, not Infinity or 0.
+  if (Number.isFinite(value) && (!Number.isFinite(rounded) || (rounded === 0 && value !== 0))) return outOfRange(where, "float4 holds 1e-45 to 3.4e38");
+  return value;
+}
+
+function json(where: Where, value: unknown): string {
+  if (typeof value === "string") return value;
+  if (typeof value === "bigint") return String(value);
+  let text: string | undefined;
+  let facts;
+  try {
+    if (!isBytes(value)) text = JSON.stringify(value);
+  } catch (cause) {
+    facts = { cause };
+  }
+  return text ?? wrong(where, value, "pass what JSON can hold", facts);
+}
+
+/** What else each type takes, known by its tag: a runtime may have Temporal from a library. A PlainDate is a timestamp, too. */
+export const times: Record<number, string> = {
+  [DATE]: "Date or Temporal.PlainDate", [TIME]: "Temporal.PlainTime", [TIMESTAMP]: "Date or Temporal.PlainDateTime", [TIMESTAMPTZ]: "Date, Temporal.Instant or Temporal.ZonedDateTime",
+  [INTERVAL]: "Temporal.Duration",
+};
+
+/**
+ * ISO 8601, of a Date in UTC, as PostgreSQL reads it: with BC for the years before 1, and signs behind an interval's P. Whole, since a column may be a
+ * timestamptz by now.
+ */
+function timeText(where: Where, value: unknown, takes: string): string {
+  const tag = tagOf(value);
+  // An invalid Date has no text. A ZonedDateTime rounds its zone's offset to minutes where it had seconds.
+  const text = takes.includes(tag) && (tag === "Date" ? isoText(value as Date) : String((value as { toInstant?(): unknown }).toInstant?.() ?? value).replace(/\[.*/, ""));
+  if (!text) return wrong(where, value, `pass text, a valid ${takes}`);
+  // Mostly a Date of the years 1 to 9999, which needs nothing.
+  if (text.length === 24 && text > "0001") return text;
+  if (text.startsWith("-P")) return text.slice(1).replace(/\d[\d.]*/g, "-$&");
+  const behindYear = text.indexOf("-", 1);
+  if (behindYear < 0) return text;
+  const year = parseInt(text);
+  const rest = text.slice(behindYear);
+  if (year < -4713 || (year === -4713 && rest < "-11-24")) return outOfRange(where, "there is no such time");
+  return `${String(year > 0 ? year : 1 - year).padStart(4, "0")}${rest}${year > 0 ? "" : " BC"}`;
+}
+
+/** toJSON takes twice as long. */
+function isoText(date: Date): string {
+  return Number.isNaN(date.getTime()) ? "" : date.toISOString();
+}
+
+export const DIMENSIONS = "pass an array of at most 6 dimensions";
+
+/** `{"a",NULL,{"b"}}`; everything but NULL quoted, so that no content can mean anything else. */
+export function arrayLiteral(where: Where, element: number, array: readonly unknown[], depth: number): string {
+  if (depth > 6) return wrong(where, array, DIMENSIONS);
+  const items = Array.from(array, (item) => {
+    if (item === null) return "NULL";
+    // In json[] an inner array is a JSON array, and one of multiranges it is one of these: there is one dimension.
+    if (Array.isArray(item) && !isJson(element) && !parts[parts[element]!]) return arrayLiteral(where, element, item, depth + 1);
+    return quoted(textOf(where, element, item));
+  });
+  return `{${items.join(element === BOX ? ";" : ",")}}`;
+}
+
+/** `["1","10")`, of `{ lower, upper, bounds }`. A bound that is not mentioned may be a slip, so it is never taken for none. */
+function rangeLiteral(where: Where, part: number, value: unknown): string {
+  const { lower, upper, bounds = "[)", empty } = Object(value) as { lower?: unknown; upper?: unknown; bounds?: unknown; empty?: unknown };
+  if (empty === true) return "empty";
+  if (lower === undefined || upper === undefined || !/^[[(][\])]$/.test(String(bounds))) return wrong(where, value, "pass { lower, upper }");
+  const bound = (one: unknown) => (one === null ? "" : quoted(textOf(where, part, one)));
+  return `${(bounds as string)[0]}${bound(lower)},${bound(upper)}${(bounds as string)[1]}`;
+}
+
+function multirangeLiteral(where: Where, range: number, value: unknown): string {
+  if (!Array.isArray(value)) return wrong(where, value, "pass an array of ranges");
+  return `{${Array.from(value, (one) => textOf(where, range, one)).join()}}`;
+}
+
+function quoted(text: string): string {
+  return `"${text.replace(/["\\]/g, "\\$&")}"`;
+}
+
+export function isJson(type: number): boolean {
+  return type === JSON_ || type === JSONB;
+}
+
+function named({ what = "Parameter $", index, type }: Where): string {
+  const element = names[elements[type]!];
+  return `${what}${index + 1} (${element ? `${element}[]` : (names[type] ?? `type OID ${type}`)})`;
+}
+
+export function wrong(where: Where, value: unknown, advice: string, facts?: Facts): never {
+  return fail("INVALID_PARAMETER", `${named(where)} cannot be made from this ${tagOf(value)} value: ${value === undefined ? "pass null for NULL" : advice}.`, facts);
+}
+
+/** `Undefined`, `Array`, `Temporal.Instant`. */
+function tagOf(value: unknown): string {
+  return Object.prototype.toString.call(value).slice(8, -1);
+}
+
+export function outOfRange(where: Where, why: string): never {
+  return fail("PARAMETER_OUT_OF_RANGE", `${named(where)} is out of range: ${why}.`);
+}
+
+function fail(code: Code, message: string, facts?: Facts): never {
+  throw new UsageError(code, message, facts);
+}

@@ -21,7 +21,7 @@ test("docs/benchmarks.md shows the figures of bench/results", () => {
 });
 
 test("the README's Worker handler has at most 12 lines", () => {
-  const [, code = ""] = /```ts\n(import \{ createClient[^]*?)```/.exec(read("README.md")) ?? [];
+  const [, code = ""] = /```ts run\n(import \{ createClient[^]*?)```/.exec(read("README.md")) ?? [];
   expect(code).toContain("export default");
   expect(code.split("\n").filter((line) => line.trim() !== "").length).toBeLessThanOrEqual(12);
 });

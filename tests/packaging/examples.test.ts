@@ -1,4 +1,5 @@
-// The examples of the docs that say "ts run" do: each in a schema of its own, with `client` and what the package exports.
+// Runs the examples of the docs that say "ts run", each in a schema of its own. An example gets `client` and `db`, one client for both,
+// and what it imports; its `connect` goes to the test server whatever URL it names. A Worker's `fetch` is called once.
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -34,10 +35,15 @@ test.each(examples)("$name runs", async ({ name, code }) => {
   const client = await pgz.connect(options);
   try {
     await client.simple(`drop schema if exists ${schema} cascade; create schema ${schema}; ${TABLES}`);
-    const { code: plain } = await transform(`async (client, db, pgz, console) => { const { sql, connect, PostgresError } = pgz; ${code} }`, { loader: "ts", target: "es2022" });
+    const body = code.replace(/^import .* from "pgz-edge";.*$/gm, "").replace("export default", "return");
+    const { code: plain } = await transform(`async (client, db, pgz, console) => { const { sql, connect, createClient, PostgresError } = pgz; { ${body} } }`, { loader: "ts", target: "es2022" });
     const logged: unknown[] = [];
-    const run = (0, eval)(plain.replace(/;\s*$/, "")) as (...given: unknown[]) => Promise<void>;
-    await run(client, client, pgz, { log: (...values: unknown[]) => void logged.push(...values) });
+    const run = (0, eval)(plain.replace(/;\s*$/, "")) as (...given: unknown[]) => Promise<{ fetch: (request: Request, env: object) => Promise<Response> } | undefined>;
+    const worker = await run(client, client, { ...pgz, connect: () => pgz.connect(options) }, { log: (...values: unknown[]) => void logged.push(...values) });
+    if (worker !== undefined) {
+      const response = await worker.fetch(new Request("http://localhost/"), { HYPERDRIVE: options });
+      expect((await response.text()).split("\n").filter(Boolean).map((line) => (JSON.parse(line) as { id: number }).id)).toEqual([2, 3]);
+    }
     // What an example says that it prints, it prints.
     const promised = [...code.matchAll(/console\.log\([^\n]*\);\s*\/\/ ([^\n:]+)/g)].map(([, text]) => JSON.parse(text!) as unknown);
     for (const value of promised) expect(logged).toContainEqual(value);

@@ -1,6 +1,6 @@
 // Abort, deadline, leaving: the call settles at once, the server's query is gone within a second, the connection stays usable.
 import type { Case, Context } from "../context.ts";
-import { eventually, newMark, pause, readSome, running, withClient } from "./helpers.ts";
+import { eventually, newMark, pause, readSome, running, series, withClient } from "./helpers.ts";
 
 const gone = (t: Context, mark: string) => eventually("the server's query is gone", 1000, async () => (await running(t, mark)) === 0);
 const started = (t: Context, mark: string) => eventually("the server runs the query", 3000, async () => (await running(t, mark)) === 1);
@@ -37,7 +37,7 @@ export const cancel: Case[] = [
       withClient(t, async (client) => {
         const mark = newMark(t);
         const controller = new AbortController();
-        const body = await client.stream(`select /* ${mark} */ g, repeat('x', 500) from generate_series(1, 5000000) g`, { signal: controller.signal });
+        const body = await client.stream(`select /* ${mark} */ g, repeat('x', 500) from ${series(5_000_000, "g")}`, { signal: controller.signal });
         const { reader } = await readSome(body, 100_000);
         controller.abort();
         await t.assert.rejects(
@@ -55,7 +55,7 @@ export const cancel: Case[] = [
     run: (t) =>
       withClient(t, async (client) => {
         const mark = newMark(t);
-        const { reader } = await readSome(await client.stream(`select /* ${mark} */ g, repeat('x', 500) from generate_series(1, 5000000) g`));
+        const { reader } = await readSome(await client.stream(`select /* ${mark} */ g, repeat('x', 500) from ${series(5_000_000, "g")}`));
         await reader.cancel("enough");
         await gone(t, mark);
         t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);

@@ -1,6 +1,6 @@
 // The output formats: their exact bytes, whole and streamed, what stands around rows when there are none, and how a limit ends each.
 import type { Case } from "../context.ts";
-import { eventually, newMark, pause, running, text, withClient } from "./helpers.ts";
+import { eventually, newMark, pause, running, series, text, withClient } from "./helpers.ts";
 
 const ROWS = 20_000;
 /** Values that every format has to escape somewhere: quotes, commas, line breaks, backslashes, NULL and the empty text. */
@@ -92,7 +92,7 @@ export const formats: Case[] = [
     name: "truncate ends the output with a mark, and the server stops",
     run: (t) =>
       withClient(t, async (client) => {
-        const sql = "select g as id from generate_series(1, 3000000) g";
+        const sql = `select g as id from ${series(3_000_000, "g")}`;
         for (const [format, expected] of [
           ["ndjson", '{"id":1}\n{"id":2}\n{"$truncated":{"limit":"rows","value":2,"rows":2}}\n'],
           ["json", '[{"id":1},{"id":2},{"$truncated":{"limit":"rows","value":2,"rows":2}}]'],
@@ -170,7 +170,7 @@ export const formats: Case[] = [
     run: (t) =>
       withClient(t, async (client) => {
         const mark = newMark(t);
-        const stream = await client.stream(`select /* ${mark} */ md5(g::text) as a from generate_series(1, 30000000) g`, { gzip: true });
+        const stream = await client.stream(`select /* ${mark} */ md5(g::text) as a from ${series(30_000_000, "g")}`, { gzip: true });
         const reader = stream.getReader();
         await reader.read();
         await reader.cancel();
@@ -184,7 +184,7 @@ export const formats: Case[] = [
     run: async (t) => {
       for (let time = 0; time < 4; time++) {
         await withClient(t, async (client) => {
-          const stream = await client.stream("select md5(g::text) as a from generate_series(1, 1000000) g", { gzip: true });
+          const stream = await client.stream(`select md5(g::text) as a from ${series(1_000_000, "g")}`, { gzip: true });
           const reader = stream.getReader();
           await reader.read();
           await pause(30);

@@ -25,6 +25,9 @@ export async function withSchema(t: Context, work: (client: Client, schema: stri
   });
 }
 
+/** So many rows with the numbers from 1, each made when it is asked for. A generate_series in FROM writes them all to disk first. */
+export const series = (count: number, name: string) => `(select generate_series(1, ${count}) as ${name}) as series`;
+
 export async function text(stream: ReadableStream<Uint8Array>): Promise<string> {
   return new Response(stream).text();
 }

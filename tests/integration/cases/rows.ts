@@ -1,10 +1,10 @@
 // rows(): row by row and in batches, leaving early, back-pressure, and the policies of values.
 import type { Client } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
-import { eventually, newMark, pause, running, waitEvent, withClient, withSchema } from "./helpers.ts";
+import { eventually, newMark, pause, running, series, waitEvent, withClient, withSchema } from "./helpers.ts";
 
 type Id = { id: number };
-const ids = (count: number, mark = "") => `select g as id, repeat('x', 200) as filler /* ${mark} */ from generate_series(1, ${count}) g`;
+const ids = (count: number, mark = "") => `select g as id, repeat('x', 200) as filler /* ${mark} */ from ${series(count, "g")}`;
 
 /** The connection serves others again, and the server runs nothing for it. */
 async function isFree(t: Context, client: Client, mark: string): Promise<void> {

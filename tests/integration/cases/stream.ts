@@ -1,6 +1,6 @@
 // stream and respond: NDJSON bytes, back-pressure, and what happens when something fails on the way.
 import type { Case } from "../context.ts";
-import { eventually, newMark, pause, readSome, text, waitEvent, withClient } from "./helpers.ts";
+import { eventually, newMark, pause, readSome, series, text, waitEvent, withClient } from "./helpers.ts";
 
 const ROWS = 20_000;
 const MIXED = `select g::int4 as id, 'name-' || g as name, g / 3.0::float8 as score, g % 2 = 0 as flag, jsonb_build_object('k', g) as meta, 'q"\\\n' as "odd ""name"""
@@ -121,7 +121,7 @@ export const stream: Case[] = [
     run: (t) =>
       withClient(t, async (client) => {
         const mark = newMark(t);
-        const body = await client.stream(`select /* ${mark} */ repeat('x', 1000) as pad from generate_series(1, 1000000)`);
+        const body = await client.stream(`select /* ${mark} */ repeat('x', 1000) as pad from ${series(1_000_000, "g")}`);
         const { reader } = await readSome(body);
         await eventually("the server waits in ClientWrite", 5000, async () => (await waitEvent(t, mark)) === "ClientWrite");
         await pause(300);
@@ -146,7 +146,7 @@ export const stream: Case[] = [
     name: "a call behind an open stream is refused at once",
     run: (t) =>
       withClient(t, async (client) => {
-        const { reader } = await readSome(await client.stream("select g from generate_series(1, 1000000) g"));
+        const { reader } = await readSome(await client.stream(`select g from ${series(1_000_000, "g")}`));
         await t.assert.rejects(client.query("select 1"), { code: "STREAM_OPEN" });
         await reader.cancel();
         t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);

@@ -230,6 +230,9 @@ function quoted(value, mark = '"') {
   return mark + text.replaceAll("\\", "\\\\").replaceAll(mark, `\\${mark}`).replaceAll("\n", "\\n").replace(unsafe, escape) + mark;
 }
 
+/** `text` in lines of at most 120 characters. */
+const wrapped = (text) => text.replace(/(?=.{121})(.{1,120}) /g, "$1\n");
+
 async function record({ file, title, prose, major = 18, settings = false, run }, servers) {
   const server = servers.find((one) => one.major === major);
   const socket = net.connect({ host: server.host, port: server.port, noDelay: true });
@@ -237,7 +240,7 @@ async function record({ file, title, prose, major = 18, settings = false, run },
   await run(session);
   socket.destroy();
   const version = `Recorded from PostgreSQL ${major} by record.mjs${settings ? "" : ", without the settings that the server reports at the start"}.`;
-  writeFileSync(path.join(here, `${file}.md`), `# ${title}\n\n${prose}\n${version}\n\n\`\`\`trace\n${session.lines.join("\n")}\n\`\`\`\n`);
+  writeFileSync(path.join(here, `${file}.md`), `# ${title}\n\n${wrapped(prose)}\n${version}\n\n\`\`\`trace\n${session.lines.join("\n")}\n\`\`\`\n`);
 }
 
 const wanted = process.argv.slice(2);

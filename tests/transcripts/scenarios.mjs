@@ -29,7 +29,7 @@ export const scenarios = [
   },
   {
     file: "scram-external-key", title: "SCRAM-SHA-256 with the key derived outside",
-    prose: "The core stops at a `keyDerivation` event; whoever runs it (WebCrypto in the driver) hands in the salted password.",
+    prose: "The core stops at a `keyDerivation` event, and the caller (WebCrypto in the driver) hands in the salted password.",
     run: (s) => login(s, { user: "app", secret: "app-secret", allowed: SCRAM, before: () => s.externalKeyDerivation() }),
   },
   {
@@ -37,8 +37,8 @@ export const scenarios = [
     run: (s) => login(s, { user: "app", secret: "not-the-secret", allowed: SCRAM, before: () => s.externalKeyDerivation() }),
   },
   {
-    file: "scram-early-query", title: "A query behind SASLResponse",
-    prose: "The caller asked for a query before the session was up and allowed it to leave early: it stands behind SASLResponse in the same write, one flight less.",
+    file: "scram-early-query", title: "A query right after SASLResponse",
+    prose: "The caller asked for a query before the session was ready and allowed it to leave early. It follows SASLResponse in the same write, which saves a round trip.",
     run: async (s) => {
       await login(s, {
         user: "app", secret: "app-secret", allowed: SCRAM,
@@ -58,18 +58,18 @@ export const scenarios = [
     },
   },
   {
-    file: "trust-refused", title: "No authentication where it was not allowed",
-    prose: "The caller wants SCRAM. A server that lets us in without a challenge has not proved who it is: the connection ends.",
+    file: "trust-refused", title: "No authentication where it is not allowed",
+    prose: "The caller wants SCRAM. A server that sends AuthenticationOk without a challenge has not proved who it is, so the connection ends.",
     run: (s) => login(s, { secret: "app-secret", allowed: SCRAM }),
   },
-  { file: "md5", title: "MD5", prose: "It works, with a notice of our own.", run: (s) => login(s, { user: "app_md5", secret: "app_md5-secret", allowed: MD5 | SCRAM }) },
-  { file: "cleartext", title: "A password in clear", prose: "The caller allows it, as it does over TLS.", run: (s) => login(s, { user: "app_clear", secret: "app_clear-secret", allowed: CLEARTEXT | SCRAM }) },
+  { file: "md5", title: "MD5", prose: "The caller computes the answer to the `md5` event. The core adds a notice that MD5 is deprecated.", run: (s) => login(s, { user: "app_md5", secret: "app_md5-secret", allowed: MD5 | SCRAM }) },
+  { file: "cleartext", title: "A cleartext password", prose: "The caller allows it, as it does over TLS.", run: (s) => login(s, { user: "app_clear", secret: "app_clear-secret", allowed: CLEARTEXT | SCRAM }) },
   {
-    file: "cleartext-refused", title: "A password in clear where it was not allowed", prose: "No byte of the password leaves.",
+    file: "cleartext-refused", title: "A cleartext password where it is not allowed", prose: "No byte of the password is sent.",
     run: (s) => login(s, { user: "app_clear", secret: "app_clear-secret", allowed: SCRAM }),
   },
   {
-    file: "unknown-database", title: "A database that is not there", prose: "Authentication is over, and then the server refuses.",
+    file: "unknown-database", title: "A database that does not exist", prose: "The server refuses after authentication.",
     run: (s) => login(s, { database: "nowhere" }),
   },
   {
@@ -80,14 +80,14 @@ export const scenarios = [
     },
   },
   {
-    file: "negotiate-protocol-version", settings: true, major: 15, title: "A server that has only protocol 3.0", prose: "Asked for 3.2, PostgreSQL 15 says so with NegotiateProtocolVersion and goes on; the key has 4 bytes.",
+    file: "negotiate-protocol-version", settings: true, major: 15, title: "A server that has only protocol 3.0", prose: "When asked for 3.2, PostgreSQL 15 answers NegotiateProtocolVersion and goes on. The key has 4 bytes.",
     run: async (s) => {
       await login(s, { version: "3.2" });
       s.cancelRequest();
     },
   },
   {
-    file: "describe", title: "Learning a statement's types", prose: "Parse, Describe, Sync. First a statement with parameters and columns, then one that returns no rows, then one that is wrong.",
+    file: "describe", title: "Learning a statement's types", prose: "Parse, Describe, Sync. First a statement with parameters and columns, then one that returns no rows, then one with an error.",
     run: async (s) => {
       await login(s);
       await s.simpleQuery("create temporary table item (id int8, label varchar(20), price numeric(10,2))");
@@ -97,7 +97,7 @@ export const scenarios = [
     },
   },
   {
-    file: "execute-types", title: "One row of each type", prose: "All types that have a decoder, in binary, and one that comes as text; then the same as NULLs.",
+    file: "execute-types", title: "One row of each type", prose: "All types that have a decoder, in binary, and one type as text; then the same columns as NULL.",
     run: async (s) => {
       await login(s);
       const { resultFormats } = await s.describe(allTypes);
@@ -106,14 +106,14 @@ export const scenarios = [
     },
   },
   {
-    file: "execute-text", title: "Results in text format", prose: "Nothing asked for binary, as behind a server that lacks a binary form. The JSON is the same where the type is known.",
+    file: "execute-text", title: "Results in text format", prose: "No result in binary, as from a server that lacks a binary form. The JSON is the same for known types.",
     run: async (s) => {
       await login(s);
       await s.execute(1, "select true as a, 1 as b, 2.50 as c, 'x' as d, '[1]'::jsonb as e, 'NaN'::float8 as f, null as g");
     },
   },
   {
-    file: "execute-parameters", title: "Parameters", prose: "Binary, text and NULL in one Bind; rows as arrays, where an int8 is a string; then rows that are only counted.",
+    file: "execute-parameters", title: "Parameters", prose: "Binary, text and NULL in one Bind. Rows as arrays, where an int8 is a string; then rows that are only counted.",
     run: async (s) => {
       await login(s);
       const sql = "select n, $2::text || n as label, $3::text as nothing, n::int8 as big from generate_series(1, $1::int4) n";
@@ -124,21 +124,21 @@ export const scenarios = [
     },
   },
   {
-    file: "named-statement", title: "The same shape three times", prose: "Unnamed, then parsed under a name, then only bound: the third flight has no Parse. The rows are the same bytes.",
+    file: "named-statement", title: "The same shape three times", prose: "First unnamed, then parsed under a name, then only bound: the third flight has no Parse. The rows are identical.",
     run: async (s) => {
       await login(s);
       for (let n = 0; n < 3; n++) await s.execute(7, "select $1::int4 as n", { types: [INT4], formats: [1], parameterFormats: [1], values: [int4(42)] });
     },
   },
   {
-    file: "statement-eviction", title: "One shape more than the cache holds", prose: "The cache has room for one name. The second shape's name pushes out the first one's: its Close leads the same flight, and the first shape begins anew.",
+    file: "statement-eviction", title: "One shape more than the cache holds", prose: "The cache has room for one name. The second shape's name pushes out the first one: the same flight begins with its Close. The first shape is then parsed again.",
     run: async (s) => {
       await login(s, { settings: [1 << 20, "t", 1] });
       for (const shape of [1, 1, 1, 2, 2, 2, 1]) await s.execute(shape, `select ${shape} as shape`, { formats: [1] });
     },
   },
   {
-    file: "statement-forgotten", title: "A shape that the caller forgets", prose: "The Close rides on the next flight, of whatever kind that is able to carry it.",
+    file: "statement-forgotten", title: "A shape that the caller forgets", prose: "The Close goes with the next flight that can carry it.",
     run: async (s) => {
       await login(s, { settings: [1 << 20, "t", 8] });
       for (let n = 0; n < 2; n++) await s.execute(1, "select 1 as a", { formats: [1] });
@@ -149,7 +149,7 @@ export const scenarios = [
     },
   },
   {
-    file: "statement-lost", title: "A name that the server does not know", prose: "As behind a pooler that changes servers: SQLSTATE 26000. From then on every statement is unnamed.",
+    file: "statement-lost", title: "A name that the server does not know", prose: "SQLSTATE 26000, as behind a pooler that changes servers. From then on every statement is unnamed.",
     run: async (s) => {
       await login(s, { settings: [1 << 20, "t", 8] });
       for (let n = 0; n < 2; n++) await s.execute(1, "select 1 as a", { formats: [1] });
@@ -158,21 +158,21 @@ export const scenarios = [
     },
   },
   {
-    file: "error-parse", title: "A statement that does not parse", prose: "The server skips to Sync. The second use wanted a name; there is no such statement then, so the third parses again.",
+    file: "error-parse", title: "A statement that does not parse", prose: "The server skips to Sync. The second use asked for a name, but the statement does not exist, so the third use parses again.",
     run: async (s) => {
       await login(s);
       for (let n = 0; n < 3; n++) await s.execute(1, "selec 1", { formats: [] });
     },
   },
   {
-    file: "error-bind", title: "A parameter that its type does not take", prose: "Bind fails.",
+    file: "error-bind", title: "A value that the parameter's type does not accept", prose: "Bind fails.",
     run: async (s) => {
       await login(s);
       await s.execute(1, "select $1::int4", { types: [INT4], formats: [1], values: [Buffer.from("ten")] });
     },
   },
   {
-    file: "error-mid-rows", title: "An error between rows", prose: "Two rows have gone out when the third cannot be computed. The next query finds the session well.",
+    file: "error-mid-rows", title: "An error between rows", prose: "Two rows have been sent when the third fails. The next query works.",
     run: async (s) => {
       await login(s);
       await s.execute(1, "select n, 6 / (3 - n) as quotient from generate_series(1, 5) n", { formats: [1, 1] });
@@ -180,7 +180,7 @@ export const scenarios = [
     },
   },
   {
-    file: "error-at-sync", title: "An error behind CommandComplete", prose: "A deferred constraint is checked when Sync commits: the statement was complete, and then the error comes.",
+    file: "error-at-sync", title: "An error after CommandComplete", prose: "A deferred constraint is checked when Sync commits, so the error comes after the statement is complete.",
     run: async (s) => {
       await login(s);
       await s.simpleQuery("create temporary table once (id int unique deferrable initially deferred)");
@@ -189,7 +189,7 @@ export const scenarios = [
     },
   },
   {
-    file: "transaction", title: "A transaction that fails", prose: "ReadyForQuery says T, E and I.",
+    file: "transaction", title: "A transaction that fails", prose: "ReadyForQuery says T, then E, then I.",
     run: async (s) => {
       await login(s);
       await s.execute(1, "begin");
@@ -199,7 +199,7 @@ export const scenarios = [
     },
   },
   {
-    file: "pipeline", title: "Three operations at once", prose: "Each flight ends in Sync, so the error of the second leaves the third alone. The answers come in the order of the calls.",
+    file: "pipeline", title: "Three operations at once", prose: "Each flight ends in Sync, so the error of the second does not affect the third. The answers come in the order of the calls.",
     run: async (s) => {
       await login(s);
       await s.together(() => {
@@ -211,7 +211,7 @@ export const scenarios = [
     },
   },
   {
-    file: "empty-query", title: "An empty query", prose: "By the extended and by the simple protocol: EmptyQueryResponse instead of CommandComplete.",
+    file: "empty-query", title: "An empty query", prose: "In the extended and in the simple protocol: EmptyQueryResponse instead of CommandComplete.",
     run: async (s) => {
       await login(s);
       await s.execute(1, "");
@@ -219,7 +219,7 @@ export const scenarios = [
     },
   },
   {
-    file: "no-rows", title: "Statements without rows", prose: "NoData for one that cannot have any, RowDescription for one that happens to have none, and a table without columns.",
+    file: "no-rows", title: "Statements without rows", prose: "NoData for a statement that cannot return rows, RowDescription for one that happens to return none, and a table without columns.",
     run: async (s) => {
       await login(s);
       await s.execute(1, "create temporary table empty (id int)");
@@ -231,7 +231,7 @@ export const scenarios = [
   },
   {
     file: "cursor", title: "A portal that is suspended",
-    prose: "Three rows at a time inside a transaction; each flight ends in Sync, and the portal stays. The last Execute gives what is left. The caps count over all of it.",
+    prose: "Three rows at a time inside a transaction. Each flight ends in Sync, and the portal stays. The last Execute returns the remaining rows. The caps count over all flights.",
     run: async (s) => {
       await login(s);
       await s.together(() => {
@@ -245,7 +245,7 @@ export const scenarios = [
   },
   {
     file: "cursor-closed", title: "A portal that is closed early",
-    prose: "Close of the portal, and it is gone: what is left of it cannot be asked for. A cap that trips in the second flight counts the rows of the first.",
+    prose: "After Close the portal is gone, and its remaining rows cannot be fetched. A cap that is passed in the second flight counts the rows of the first.",
     run: async (s) => {
       await login(s);
       await s.simpleQuery("begin");
@@ -257,7 +257,7 @@ export const scenarios = [
     },
   },
   {
-    file: "notice", title: "Notices", prose: "They come whenever the server likes, here before any answer to Execute and between rows.",
+    file: "notice", title: "Notices", prose: "They can come at any time, here before any answer to Execute and between rows.",
     run: async (s) => {
       await login(s);
       await s.execute(1, "do $$ begin raise warning 'careful' using detail = 'much', hint = 'go on'; end $$");
@@ -266,7 +266,7 @@ export const scenarios = [
     },
   },
   {
-    file: "notification", title: "Notifications", prose: "From the session itself, with the answer to the statement that sent it, and from another one while ours is idle.",
+    file: "notification", title: "Notifications", prose: "One from the session itself, with the answer to the statement that sent it, and one from another session while this one is idle.",
     run: async (s) => {
       await login(s);
       await s.execute(1, "listen news");
@@ -285,7 +285,7 @@ export const scenarios = [
     },
   },
   {
-    file: "copy-in-refused", title: "COPY FROM STDIN without data", prose: "The core answers CopyFail; by the extended protocol a new Sync too, since the server has swallowed the one behind Execute.",
+    file: "copy-in-refused", title: "COPY FROM STDIN without data", prose: "The core answers CopyFail. In the extended protocol it also sends a new Sync, because the server has swallowed the one after Execute.",
     run: async (s) => {
       await login(s);
       await s.simpleQuery("create temporary table target (id int)");
@@ -295,7 +295,7 @@ export const scenarios = [
     },
   },
   {
-    file: "copy-out-refused", title: "COPY TO STDOUT without a taker", prose: "The core drops the data and goes on.",
+    file: "copy-out-refused", title: "COPY TO STDOUT in a call that cannot take it", prose: "The core drops the data and goes on.",
     run: async (s) => {
       await login(s);
       await s.execute(1, "copy (select generate_series(1, 3)) to stdout");
@@ -303,7 +303,7 @@ export const scenarios = [
     },
   },
   {
-    file: "simple-query", title: "Several statements in one Query", prose: "Each has its result; an error ends the rest.",
+    file: "simple-query", title: "Several statements in one Query", prose: "Each has its own result. An error ends the rest.",
     run: async (s) => {
       await login(s);
       await s.simpleQuery("select 1 as a, 'x' as b; create temporary table t (id int); ; insert into t values (1), (2); select * from t; select 1 / 0; select 'never'");
@@ -311,7 +311,7 @@ export const scenarios = [
     },
   },
   {
-    file: "limit-rows", title: "A cap on rows", prose: "Two may pass. The third is not seen; the rest is read and dropped, and the session goes on. Exactly as many rows as the cap are no matter.",
+    file: "limit-rows", title: "A cap on rows", prose: "Two rows pass. The third is not passed on; the rest is read and dropped, and the session goes on. Exactly as many rows as the cap are not an error.",
     run: async (s) => {
       await login(s);
       await s.execute(1, "select n from generate_series(1, 5) n", { formats: [1], rows: 2 });
@@ -319,7 +319,7 @@ export const scenarios = [
     },
   },
   ...["json", "columnar", "toon", "csv"].map((format) => ({
-    file: `format-${format}`, title: `Rows as ${format}`, prose: "A header before the first row, an end behind the last, both also for no rows.",
+    file: `format-${format}`, title: `Rows as ${format}`, prose: "A header before the first row and an end after the last, also when there are no rows.",
     run: async (s) => {
       await login(s);
       await s.execute(1, "select n from generate_series(1, 5) n", { formats: [1], format });
@@ -327,7 +327,7 @@ export const scenarios = [
     },
   })),
   {
-    file: "limit-truncate", title: "A cap that ends the output with a mark", prose: "The third row is not seen; the last line says so. The rest is read and dropped, and the session goes on.",
+    file: "limit-truncate", title: "A cap that truncates the output and marks it", prose: "The third row is not passed on, and the last line says so. The rest is read and dropped, and the session goes on.",
     run: async (s) => {
       await login(s);
       await s.execute(1, "select n from generate_series(1, 5) n", { formats: [1], rows: 2, truncate: true });
@@ -351,7 +351,7 @@ export const scenarios = [
     },
   },
   {
-    file: "discard", title: "Rows that are no longer wanted", prose: "They are read and dropped; CommandComplete still says how many there were.",
+    file: "discard", title: "Rows that the caller no longer wants", prose: "They are read and dropped. CommandComplete still has their count.",
     run: async (s) => {
       await login(s);
       await s.together(() => {
@@ -362,7 +362,7 @@ export const scenarios = [
     },
   },
   {
-    file: "terminated-by-administrator", title: "A session that is ended while it is idle", prose: "The server says why and goes.",
+    file: "terminated-by-administrator", title: "A session that the server ends while it is idle", prose: "The server says why and closes the connection.",
     run: async (s) => {
       await login(s);
       await s.elsewhere("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'app_trust'");

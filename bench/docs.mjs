@@ -1,19 +1,20 @@
-// Writes docs/benchmarks.md from bench/results. `node bench/docs.mjs --check` only compares (a test runs it), so no number stands there that no
-// command has printed.
+// Writes docs/benchmarks.md from bench/results. `node bench/docs.mjs --check` only compares (a test runs it), so the page
+// shows only numbers that a command has printed.
 //
-// Knows which figures belong to which scenario of which seed system, and nothing of how they were made. A case without results is said to be not measured.
+// Knows which figures belong to which scenario of which seed system. Must not know how they were made. A case without
+// results is shown as not measured.
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 const at = (name) => fileURLToPath(new URL(name, import.meta.url));
 const page = at("../docs/benchmarks.md");
 
-/** No peers: a socket without a driver. What they need is the floor. */
+/** Sockets without a driver. They are the floor, not peers. */
 const FLOORS = ["drain", "bare"];
-/** A ratio this near to 1 is no difference on a machine that others use too. */
+/** On a shared machine a ratio this close to 1 means no difference. */
 const SAME = 0.05;
 
-/** `less`: the smaller figure is the better one; without it no figure is. `where`: which of the case's rows. */
+/** `less`: whether smaller figures are better; without it nothing is compared. `where` selects rows of the case. */
 const scenarios = [
   {
     seed: "000, pgz",
@@ -101,7 +102,7 @@ function table(one) {
   ];
 }
 
-/** Ours against the best peer of the same runtime, and on Node against the best native one: `{ ratio, … }`, below 1 where ours is the worse. */
+/** Ours against the best peer on the same runtime, on Node also against the best native one. A `ratio` below 1: ours is worse. */
 function comparisons(one) {
   if (one.less === undefined) return [];
   const rows = chosen(one);
@@ -124,9 +125,10 @@ function lost() {
   return [
     "## What we lose",
     "",
-    `Of ${all.length} comparisons with the best peer of the same runtime (on Node also with the best native one) ours is the worse in ${worse.length}, within ${SAME * 100} % in ${same}, the better in ${all.length - worse.length - same}. The worse ones, largest first:`,
+    "Each comparison is with the best peer on the same runtime; on Node also with the best native one. pgz-edge is better in",
+    `${all.length - worse.length - same} of ${all.length}, equal within ${SAME * 100} % in ${same}, and worse in ${worse.length}. These are the worse ones, largest gap first:`,
     "",
-    "| scenario | shape | ours | best peer | ratio (1: equal) |",
+    "| scenario | shape | pgz-edge | best peer | ratio (1 is equal) |",
     "|---|---|---|---|---|",
     ...worse.map(({ title, shape, ours, best, ratio, unit }) => `| ${title} | ${shape} | ${nameOf(ours)}: ${number(ours.median)} ${unit} | ${nameOf(best)}: ${number(best.median)} ${unit} | ${ratio.toFixed(2)} |`.replaceAll("  ", " ")),
     "",
@@ -149,17 +151,23 @@ function origin() {
       return `| \`make bench CASE=${name}\` | ${date.slice(0, 10)} | ${made.commit} | ${machine.cores} cores of ${machine.cpu}, ${machine.memory} | ${machine.load_before}, ${machine.load_after} |`;
     }),
     "",
-    `Versions: ${Object.entries(versions).map(([name, version]) => `${name} ${version}`).join(", ")}.`,
+    "| versions | |",
+    "|---|---|",
+    ...Object.entries(versions).map(([name, version]) => `| ${name} | ${version} |`),
     "",
-    "The machine is shared: its medians move by a third between runs, so read ratios of one table, not figures of two. Each library runs in a process of its own, in random order, pinned to a CPU; a run whose rows, bytes or stored",
-    "content are wrong ends the benchmark, and so does a peer that cannot run. Round trips, bytes and writes are counted through a proxy in runs that are not timed. `drain` and `bare` are sockets without a driver: floors, not peers.",
+    "- The machine is shared, and its medians move by a third between runs. Compare within one table, not across tables.",
+    "- Each library runs in its own process, in random order, pinned to a CPU.",
+    "- A run with wrong rows, bytes or stored content ends the benchmark. So does a peer that cannot run.",
+    "- Round trips, bytes and writes are counted through a proxy, in runs that are not timed.",
+    "- `drain` and `bare` are sockets without a driver: they show the floor and are not peers.",
   ];
 }
 
 const text = [
   "# Benchmarks",
   "",
-  "Every scenario of the five seed systems, ours beside its peers. Written by `node bench/docs.mjs` out of `bench/results`: change nothing here by hand.",
+  "Every scenario of the five seed systems, pgz-edge beside its peers. `node bench/docs.mjs` writes this page from",
+  "`bench/results`: do not edit it by hand.",
   "",
   ...lost(),
   ...scenarios.flatMap(({ seed, tables }) => [`## Seed ${seed}`, "", ...tables.flatMap(table)]),

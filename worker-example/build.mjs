@@ -1,5 +1,6 @@
 /**
- * Bundles the Worker for a workerd that miniflare runs: the demo and the tests need it, `wrangler dev` and `wrangler deploy` bundle by themselves.
+ * Bundles the Worker for miniflare's workerd. Only the demo and the tests need this: `wrangler dev` and `wrangler deploy`
+ * bundle by themselves.
  */
 import { build } from "esbuild";
 import { existsSync, lstatSync, mkdirSync, symlinkSync } from "node:fs";
@@ -9,7 +10,7 @@ import { fileURLToPath } from "node:url";
 export const here = fileURLToPath(new URL(".", import.meta.url));
 export const root = path.dirname(here);
 
-/** What `npm install` makes of `"pgz-edge": "file:.."`, without the network: node_modules/pgz-edge, a link to this checkout. */
+/** Links node_modules/pgz-edge to this checkout, as `npm install` would for `"pgz-edge": "file:.."`, without the network. */
 export function linkDriver() {
   const link = path.join(here, "node_modules", "pgz-edge");
   if (lstatSync(link, { throwIfNoEntry: false })) return;
@@ -17,7 +18,7 @@ export function linkDriver() {
   symlinkSync("../..", link, "dir");
 }
 
-/** Bundles into `folder`, gives the file of the entry module. `plugins` lets a test replace a module, such as the limits. */
+/** Bundles into `folder` and returns the entry module's file. With `plugins` a test can replace a module, such as the limits. */
 export async function bundleWorker(folder, { plugins = [] } = {}) {
   linkDriver();
   if (!existsSync(path.join(root, "dist", "workerd.js"))) throw new Error("dist/workerd.js is missing: run scripts/build first");
@@ -29,7 +30,7 @@ export async function bundleWorker(folder, { plugins = [] } = {}) {
     target: "es2022",
     conditions: ["workerd", "worker", "browser"],
     external: ["cloudflare:*"],
-    // The wasm stays a file of its own: workerd takes it as a compiled module, wrangler's default.
+    // The wasm stays a separate file: workerd loads it as a compiled module, as wrangler does by default.
     loader: { ".html": "text", ".wasm": "copy" },
     plugins,
     logLevel: "warning",

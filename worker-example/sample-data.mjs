@@ -1,15 +1,16 @@
 /**
- * The demo's data: a database of its own, made anew and dropped at the end, so that nothing stale is read and a server of yours
- * (DATABASE_URL) is left as it was. `events` has one column of each kind that looks different in JSON; `users` is the README's.
+ * The demo's data, in its own database. It is created afresh and dropped at the end, so nothing stale is read and your own
+ * server (DATABASE_URL) is left as it was. `events` has a column of each kind that looks different in JSON; `users` is the
+ * README's table.
  *
- * The Worker connects as a role that may select from these two tables and nothing else.
+ * The Worker connects as a role that may only select from these two tables.
  */
 import { randomBytes } from "node:crypto";
 import pg from "pg";
 
 export const eventRows = 200_000;
 
-// Every value follows from the row number: two runs give the same bytes.
+// Every value depends on the row number only, so two runs give the same bytes.
 const tables = `
 create table users (id int4 primary key, name text not null, meta jsonb not null);
 
@@ -50,8 +51,8 @@ from generate_series(1, ${eventRows}) n;
 `;
 
 /**
- * The database to be, on the server of `adminUrl` (a role that may create databases and roles): `load()` makes it, `drop()` removes
- * it with the reader's role, also half made.
+ * A database on the server of `adminUrl`, whose role may create databases and roles. `load()` creates it with the reader's
+ * role. `drop()` removes both, also if `load()` failed halfway.
  */
 export function sampleDatabase(adminUrl, name = `pgz_edge_demo_${randomBytes(4).toString("hex")}`) {
   const role = `${name}_reader`;
@@ -64,16 +65,16 @@ export function sampleDatabase(adminUrl, name = `pgz_edge_demo_${randomBytes(4).
 
   const drop = () =>
     run(adminUrl, [`drop database if exists ${name} with (force)`, `drop role if exists ${role}`]).catch((error) => {
-      if (error.code !== "42501") throw error; // who may not drop them was not allowed to make them either
+      if (error.code !== "42501") throw error; // a role that may not drop them could not create them either
     });
   const load = async () => {
     await run(adminUrl, [
       `create database ${name} encoding 'UTF8' template template0`,
-      // The settings are a second line of defence, behind the Worker's read-only transaction and its timeout.
+      // A second line of defence, behind the Worker's read-only transaction and its timeout.
       `create role ${role} login password '${password}' connection limit 20`,
       `alter role ${role} set default_transaction_read_only = on`,
       `alter role ${role} set statement_timeout = '90s'`,
-      // Or a scan would start where another visitor's happens to be.
+      // Otherwise a scan would start where another visitor's scan is.
       `alter role ${role} set synchronize_seqscans = off`,
     ]);
     await run(database.href, [tables, `grant select on users, events to ${role}`, "analyze"]);

@@ -1,15 +1,18 @@
 /**
- * What one visitor of the SQL page may cost. Constants, not settings: whoever changes one reads the reason beside it.
- * The driver enforces all three while it reads from PostgreSQL, so a result over its cap is cancelled there, not only cut here.
+ * What one query of the SQL page may cost. These are constants, so that whoever changes one reads the reason beside it.
+ * The driver enforces them while it reads from PostgreSQL, so a result over its cap is cancelled there, not only cut here.
  */
 export const limits = {
-  /** Rows: five times the demo's table. A larger answer to a hand-typed query is a forgotten `limit` or a cross join. */
+  /** Rows: five times the demo's table. More rows for a typed query mean a forgotten `limit` or a cross join. */
   maxRows: 1_000_000,
-  /** Bytes of NDJSON: what a browser tab can receive in a few seconds. The Worker holds none of it; the cap bounds egress. */
+  /** Bytes of NDJSON: what a browser tab receives in a few seconds. It bounds egress; the Worker holds none of it. */
   maxBytes: 256 * 1024 * 1024,
-  /** Milliseconds from the query to its last row. Long enough for a full scan over a slow line, short enough that an idle tab frees its connection. */
+  /**
+   * Milliseconds from the query to its last row: enough for a full scan over a slow line, and short enough that an idle tab
+   * frees its connection.
+   */
   timeout: 60_000,
 };
 
-/** Characters of SQL text. What a person types fits; a megabyte of text is a way to keep the parser busy. */
+/** Characters of SQL text. Typed text fits; a megabyte of text would only keep the parser busy. */
 export const maxQueryLength = 65_536;

@@ -2,9 +2,9 @@
  * A Worker with a page where you type SQL and watch the rows arrive: `/` the page, `/query` the SQL endpoint behind it,
  * `/users` the handler that the README shows.
  *
- * `/query` runs what a stranger typed. Four things keep that harmless, each alone not enough: the role of the connection may only
- * read (README.md), every query runs inside a read-only transaction, `limits.ts` bounds what it may cost, and a cancelled
- * request cancels the query in PostgreSQL. A deployed one needs authentication in front as well; README.md says why.
+ * `/query` runs what a stranger typed. Four things together keep that harmless: the connection's role may only read
+ * (README.md), every query runs in a read-only transaction, `limits.ts` bounds its cost, and a cancelled request cancels the
+ * query in PostgreSQL. A deployed Worker also needs authentication in front; README.md says why.
  */
 import { createClient, sql, type Client, type Format } from "pgz-edge";
 import { limits, maxQueryLength } from "./limits.ts";
@@ -15,7 +15,7 @@ interface Env {
   HYPERDRIVE: { connectionString: string };
 }
 
-/** What the page is told about a failure. Nothing else crosses: no connection string, no host, no stack. */
+/** What the page learns about a failure: no connection string, no host, no stack. */
 interface Failure {
   code: string;
   message: string;
@@ -63,15 +63,15 @@ async function runQuery(request: Request, env: Env): Promise<Response> {
     client = createClient(env.HYPERDRIVE);
     await client.query(sql`begin read only`, { signal, timeout: limits.timeout });
   } catch (error) {
-    // Before the visitor's SQL has run, a failure is the operator's business: the log gets it, the visitor does not.
+    // Before the visitor's SQL has run, a failure concerns the operator only: it goes to the log, not to the visitor.
     if (!signal.aborted) console.error("The database cannot be reached:", error);
     await client?.close();
     return refuse(502, { code: "DATABASE_UNAVAILABLE", message: "The database cannot be reached. The Worker's log says why." });
   }
 
   try {
-    // One statement only: the extended protocol has no way to send "commit; drop table users". The client is closed with the
-    // last row, and PostgreSQL rolls the transaction back; there is nothing to commit.
+    // The extended protocol takes one statement only, so "commit; drop table users" is refused. The client is closed after
+    // the last row, and PostgreSQL rolls back: there is nothing to commit.
     return await client.respond(sql.unsafe(asked.text), {
       format: asked.format,
       ...limits,
@@ -93,7 +93,7 @@ function isFormat(name: unknown): name is Format {
 
 /** The SQL text and the format of a request: `?q=…&format=…`, or the same two as a JSON body. */
 async function readQuery(request: Request): Promise<{ text: string; format: Format } | Response> {
-  // Browsers say where a request comes from. Another site's page has no business running queries with this visitor's access.
+  // Browsers say where a request comes from. Another site's page must not run queries with this visitor's access.
   if (!["same-origin", "none", null].includes(request.headers.get("sec-fetch-site"))) {
     return refuse(403, { code: "CROSS_SITE", message: "Queries are taken from this Worker's own page only." });
   }
@@ -113,7 +113,7 @@ async function readQuery(request: Request): Promise<{ text: string; format: Form
 async function readFields(request: Request): Promise<{ q?: unknown; format?: unknown } | Response> {
   if (request.method === "GET") return Object.fromEntries(new URL(request.url).searchParams);
   if (request.method !== "POST") return refuse(405, { code: "METHOD", message: "Use GET or POST." }, { allow: "GET, POST" });
-  // Four bytes per character and room for JSON's escapes; a body without a length is chunked and measured by readQuery.
+  // Four bytes per character, and room for JSON's escapes. readQuery measures a chunked body, which has no length.
   if (Number(request.headers.get("content-length")) > 8 * maxQueryLength) {
     return refuse(413, { code: "QUERY_TOO_LONG", message: `The SQL text may have ${maxQueryLength} characters.` });
   }

@@ -1,10 +1,10 @@
 // The same rows through the wasm as a Worker has it: nanoseconds of CPU per row in each form, from the messages that main.rs writes into a folder.
 //
-//   node bench/core/wasm.mjs FOLDER [name=pkg …]        SHAPES, FORMATS: which, separated by commas
+//   node bench/core/wasm.mjs FOLDER [name=pkg …]        SHAPES, FORMATS, QUERIES: which, separated by commas
 //
 // Each `pkg` is a folder as wasm-pack leaves it; several are measured in turns, row for row of a table of medians, and must write the same
 // bytes. So a change of the core is compared with what was before: copy pkg/ first. What is counted is all that a chunk costs there:
-// copied in, framed, encoded, taken. Its own process, since it drives the core by the glue that wasm-bindgen makes (docs/architecture.md, The boundary).
+// copied in, framed, encoded, taken. Then what a query of one row costs beside its rows. Its own process, since it drives the core by the glue that wasm-bindgen makes (docs/architecture.md, The boundary).
 import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -30,7 +30,13 @@ async function load(pkg) {
   const { initSync, CoreConnection } = await import(pathToFileURL(path.join(own, "glue.mjs")).href);
   rmSync(own, { recursive: true });
   const { memory } = initSync({ module: new WebAssembly.Module(readFileSync(path.join(pkg, "pgz_edge_bg.wasm"))) });
-  const core = new CoreConnection(1 << 30, "", 0);
+  const connect = (cacheSize) => connection(CoreConnection, memory, cacheSize);
+  return { ...connect(0), connect };
+}
+
+/** One connection that has been let in. */
+function connection(CoreConnection, memory, cacheSize) {
+  const core = new CoreConnection(1 << 30, "", cacheSize);
   core.start(0x30000, "user\0bench\0", undefined, "", 31, 100_000, CHUNK);
   const feed = (bytes, take) => {
     for (let at = 0; at < bytes.length; at += CHUNK) {
@@ -51,19 +57,41 @@ async function load(pkg) {
     }
   };
   feed(handshake);
+  core.take_output();
   return { core, feed };
+}
+
+/** As `execute` wants it: every column in binary, and a query. */
+function statementFor(columns) {
+  return Buffer.concat([Buffer.from([0, columns]), Buffer.alloc(2 * columns).map((_, index) => index % 2), byte("select\0\0\0")]);
 }
 
 /** One result of these messages, in this form. */
 function pass({ core, feed }, messages, format, take) {
   const columns = messages.readUInt16BE(5);
-  const statement = Buffer.concat([Buffer.from([0, columns]), Buffer.alloc(2 * columns).map((_, index) => index % 2), byte("select\0\0\0")]);
-  core.execute(1, statement, new Uint8Array(4), FORMATS[format], new Float64Array());
+  core.execute(1, statementFor(columns), new Uint8Array(4), FORMATS[format], new Float64Array());
   core.take_output();
   feed(bound);
   feed(messages, take);
   feed(end, take);
 }
+
+/** Names of statements that are kept, and what is asked of the columns: they are known from the first time on. */
+const QUERIES = { named: [64, 0x2000], unnamed: [0, 0x2000], once: [0, 0] };
+const QUERIES_IN_A_PASS = 200;
+
+/** Queries of one row: by a prepared statement, by an unnamed one, and such as come once. */
+function queryPass({ core, feed }, { statement, messages }, kind, form) {
+  const [, columnsKnown] = QUERIES[kind];
+  for (let query = 0; query < QUERIES_IN_A_PASS; query++) {
+    core.execute(kind === "once" ? ++shapes : 1, statement, new Uint8Array(4), form | columnsKnown, new Float64Array());
+    const parse = core.take_output()[0] === 0x50;
+    let bytes = 0;
+    feed(parse ? messages.parsed : messages.bound, (rows) => (bytes += rows.length));
+    if (!bytes) throw new Error(`query ${kind}: no row came`);
+  }
+}
+let shapes = 1;
 
 function bytesOf(one, messages, format) {
   const taken = [];
@@ -72,11 +100,11 @@ function bytesOf(one, messages, format) {
 }
 
 /** Nanoseconds of CPU of one pass: the median of those of a trial. */
-function trial(one, messages, format) {
+function trial(pass) {
   const passes = [];
   for (let spent = 0; spent < TRIAL; spent += passes.at(-1)) {
     const before = process.cpuUsage();
-    pass(one, messages, format);
+    pass();
     const { user, system } = process.cpuUsage(before);
     passes.push(1000 * (user + system));
   }
@@ -101,13 +129,36 @@ for (const shape of wanted("SHAPES", readdirSync(folder))) {
     const [first, ...rest] = sides.map((side) => bytesOf(side, messages, format));
     if (!first.length || rest.some((bytes) => !bytes.equals(first))) throw new Error(`${shape} as ${format}: not the same bytes`);
     if (format === "ndjson" && first.toString().trimEnd().split("\n").map((line) => JSON.parse(line)).length !== rows) throw new Error(`${shape}: not ${rows} lines`);
-    const samples = sides.map(() => []);
-    for (let round = -1; round < TRIALS; round++) {
-      for (const [index, side] of sides.entries()) {
-        const sample = trial(side, messages, format) / rows;
-        if (round >= 0) samples[index].push(sample); // the first is a warm-up
-      }
-    }
-    for (const [index, { name }] of sides.entries()) console.log(JSON.stringify({ shape, library: name, runtime: "wasm", config: { rows, format }, metric: "ns_per_row", unit: "ns", ...summary(samples[index]) }));
+    measure((side) => trial(() => pass(side, messages, format)) / rows, { shape, config: { rows, format }, metric: "ns_per_row" });
   }
+}
+const shape = "mixed_5col";
+const messages = readFileSync(path.join(folder, shape));
+const first = Buffer.concat([messages.subarray(0, lengthOfFirst(messages, 2)), end]);
+const answer = { parsed: Buffer.concat([bound, first]), bound: Buffer.concat([bound.subarray(5), first]) };
+const one = { statement: statementFor(messages.readUInt16BE(5)), messages: answer };
+for (const kind of wanted("QUERIES", Object.keys(QUERIES))) {
+  const [cacheSize] = QUERIES[kind];
+  const form = FORMATS.columns;
+  const connections = new Map(sides.map((side) => [side, side.connect(cacheSize)]));
+  measure((side) => trial(() => queryPass(connections.get(side), one, kind, form)) / QUERIES_IN_A_PASS, { shape: `query ${kind}`, config: { rows: 1, format: "columns" }, metric: "ns_per_query" });
+}
+
+/** Bytes of the first `count` messages. */
+function lengthOfFirst(all, count) {
+  let at = 0;
+  for (let index = 0; index < count; index++) at += 1 + all.readInt32BE(at + 1);
+  return at;
+}
+
+/** Prints a figure for each side, of trials in turns. */
+function measure(sampleOf, figure) {
+  const samples = sides.map(() => []);
+  for (let round = -1; round < TRIALS; round++) {
+    for (const [index, side] of sides.entries()) {
+      const sample = sampleOf(side);
+      if (round >= 0) samples[index].push(sample); // the first is a warm-up
+    }
+  }
+  for (const [index, { name }] of sides.entries()) console.log(JSON.stringify({ ...figure, library: name, runtime: "wasm", unit: "ns", ...summary(samples[index]) }));
 }

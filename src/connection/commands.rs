@@ -48,7 +48,7 @@ impl Connection {
     pub fn define_types(&mut self, types: Types) {
         let context = &mut self.state.context;
         context.types = types;
-        context.statements.forget_plans();
+        context.plans.clear();
     }
 
     /// The format to ask for: 1 where there is a decoder.

@@ -38,6 +38,7 @@ use dispatch::unencrypted_bytes;
 use event::{Event, Events};
 use extended_query::ExtendedQuery;
 use limits::{MOST_ROW_BYTES, RowSink, Rows};
+use plans::Plans;
 pub use settings::{Login, Settings, Status};
 use simple_query::SimpleQuery;
 use startup::Startup;
@@ -93,6 +94,7 @@ struct Context {
     output: Vec<u8>,
     events: Events,
     statements: Statements,
+    plans: Plans,
     types: Types,
     /// CancelRequest, when BackendKeyData has come.
     cancel_request: Vec<u8>,
@@ -184,6 +186,7 @@ impl Connection {
                     output: Vec::new(),
                     events: Events::default(),
                     statements,
+                    plans: Plans::default(),
                     types: Types::default(),
                     cancel_request: Vec::new(),
                     rows: Rows::default(),

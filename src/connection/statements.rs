@@ -9,9 +9,7 @@
 //! Behind a pooler in transaction mode a name may be missing on the next server connection (SQLSTATE 26000): from then on
 //! everything is unnamed. Names are never used twice and carry a random prefix, so two clients cannot meet (pgz's fault 1).
 
-use crate::encode::{Plan, RowForm};
 use crate::protocol::writer::append_digits;
-use alloc::rc::Rc;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -35,17 +33,9 @@ impl Use {
     };
 }
 
-/// A plan and the RowDescription body it was made from: an equal body means equal columns.
-struct KnownPlan {
-    row_description: Vec<u8>,
-    format: RowForm,
-    plan: Rc<Plan>,
-}
-
 struct Named {
     shape: u32,
     number: u32,
-    plan: Option<KnownPlan>,
 }
 
 /// The statement cache of one connection. Most recently used last, in both lists.
@@ -131,11 +121,7 @@ impl Statements {
             self.closing.push(oldest.number);
         }
         let number = self.new_number();
-        self.named.push(Named {
-            shape,
-            number,
-            plan: None,
-        });
+        self.named.push(Named { shape, number });
         number
     }
 
@@ -184,12 +170,6 @@ impl Statements {
         Some(self.named.remove(at))
     }
 
-    /// Those that were used last are asked for most.
-    fn entry(&mut self, shape: u32) -> Option<&mut Named> {
-        let mut named = self.named.iter_mut().rev();
-        named.find(|entry| entry.shape == shape)
-    }
-
     /// Whether the statement of this number should be on the server.
     pub(super) fn knows(&self, number: u32) -> bool {
         self.named.iter().any(|entry| entry.number == number)
@@ -213,42 +193,6 @@ impl Statements {
     /// Numbers of the statements to Close in front of the next flight.
     pub fn take_closing(&mut self) -> Vec<u32> {
         core::mem::take(&mut self.closing)
-    }
-
-    /// The plan made for this shape from the same columns, if there is one.
-    pub(super) fn plan(
-        &mut self,
-        shape: u32,
-        row_description: &[u8],
-        format: RowForm,
-    ) -> Option<Rc<Plan>> {
-        let known = self.entry(shape)?.plan.as_ref()?;
-        (known.row_description == row_description && known.format == format)
-            .then(|| Rc::clone(&known.plan))
-    }
-
-    /// Plans were made with what was known of types then.
-    pub(super) fn forget_plans(&mut self) {
-        for entry in &mut self.named {
-            entry.plan = None;
-        }
-    }
-
-    /// Keeps a plan with the shape's named statement; does nothing for an unnamed one.
-    pub(super) fn keep_plan(
-        &mut self,
-        shape: u32,
-        row_description: &[u8],
-        format: RowForm,
-        plan: &Rc<Plan>,
-    ) {
-        if let Some(entry) = self.entry(shape) {
-            entry.plan = Some(KnownPlan {
-                row_description: row_description.to_vec(),
-                format,
-                plan: Rc::clone(plan),
-            });
-        }
     }
 }
 

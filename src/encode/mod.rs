@@ -116,18 +116,19 @@ struct Lead {
 }
 
 impl Lead {
-    fn new(opening: &[u8], key: Option<&[u8]>) -> Lead {
-        let mut text = Output::default();
-        text.write(|out| {
+    /// `scratch`: the room to write it in. One for all columns, since new room is zeroed: that cost more than all else of a plan.
+    fn new(opening: &[u8], key: Option<&[u8]>, scratch: &mut Output) -> Lead {
+        scratch.truncate(0);
+        scratch.write(|out| {
             out.put_slice(opening);
             if let Some(key) = key {
                 json_string::append(out, key);
                 out.put(b":");
             }
         });
-        let length = text.len();
-        text.write(|out| out.put(&[0; BLOCK]));
-        let (blocks, _) = text.as_slice().as_chunks();
+        let length = scratch.len();
+        scratch.write(|out| out.put(&[0; BLOCK]));
+        let (blocks, _) = scratch.as_slice().as_chunks();
         let (first, further) = blocks
             .split_first()
             .map_or(([0; BLOCK], Default::default()), |(first, further)| {
@@ -210,7 +211,8 @@ impl Plan {
         } = form.format.layout();
         let names = header::names(columns, form.rename_duplicates);
         let csv = form.format == RowFormat::Csv;
-        let mut plans = Vec::new();
+        let mut plans = Vec::with_capacity(columns.len());
+        let mut scratch = Output::default();
         for (column, name) in columns.iter().zip(&names) {
             let opening = if plans.is_empty() { opening } else { b"," };
             let &ColumnDescription {
@@ -220,7 +222,7 @@ impl Plan {
             } = column;
             let encoder = Encoder::with_types(type_oid, format_code, form.strings, types)?;
             plans.push(Column {
-                lead: Lead::new(opening, keys.then_some(name)),
+                lead: Lead::new(opening, keys.then_some(name), &mut scratch),
                 kind: Kind::new(type_oid, format_code, &encoder, form.strings),
                 style: if csv {
                     Style::new(type_oid, &encoder)

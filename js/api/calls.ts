@@ -111,7 +111,7 @@ const COPIES = /^(?:\s|--.*\n|\/\*[^]*?\*\/)*copy\b[^]*\b(stdin|stdout)\b/i;
 function copyText(input: QueryInput): string {
   const text = plainText(input);
   if (COPIES.test(text)) return text;
-  throw new UsageError("COPY_NEEDS_COPY_CALL", "This call takes COPY … FROM STDIN or COPY … TO STDOUT, and the text is something else.");
+  throw new UsageError("COPY_NEEDS_COPY_CALL", "This call needs the text of a COPY … FROM STDIN or COPY … TO STDOUT statement.");
 }
 
 export abstract class Calls extends Queue {
@@ -255,11 +255,11 @@ export abstract class Calls extends Queue {
   /** Where `atomic` or `results` is known at run time only. */
   batch<Row = Record<string, unknown>>(queries: readonly QueryInput[], options: BatchOptions): Promise<(BatchResult<Row> | PromiseSettledResult<BatchResult<Row>>)[]>;
   async batch(queries: readonly QueryInput[], options: BatchOptions = {}): Promise<unknown[]> {
-    if (!Array.isArray(queries)) throw new UsageError("INVALID_QUERY", "A batch is an array of queries.");
+    if (!Array.isArray(queries)) throw new UsageError("INVALID_QUERY", "batch needs an array of queries.");
     const { atomic = true, results = "rows" } = options;
     oneOf(true, false)(atomic, "atomic");
     const items = queries.map((query: QueryInput) => toQuery(query));
-    if (items.some(({ text }) => COPIES.test(text))) throw new UsageError("COPY_NEEDS_COPY_CALL", "COPY with data has no place in a batch: use copyFrom or copyTo.");
+    if (items.some(({ text }) => COPIES.test(text))) throw new UsageError("COPY_NEEDS_COPY_CALL", "COPY with data cannot be part of a batch: use copyFrom or copyTo.");
     const [values, mode] = this.#values({ ...options, onLimit: "error" });
     const output = { rows: values, count: { ...values, form: ROWS_NONE }, ndjson: { ...values, form: outputForm(this.config, { ...options, format: "ndjson" }).form } };
     const form = output[oneOf("rows", "count", "ndjson")(results, "results") as keyof typeof output];
@@ -275,7 +275,7 @@ export abstract class Calls extends Queue {
    */
   async prepare<Row = Record<string, unknown>>(input: QueryInput, options: CallOptions = {}): Promise<Prepared<Row>> {
     const { text, values } = toQuery(input);
-    if (values.length) throw new UsageError("INVALID_QUERY", "prepare takes a text with $1, $2 …; the values come with each run.");
+    if (values.length) throw new UsageError("INVALID_QUERY", "prepare needs a text with $1, $2 …: pass the values to query() or exec().");
     return this.run(text, options, async (call: Call<Prepared<Row>>, connection) => {
       const learn = async () => (await shapesOf(call, connection, [text], true))?.found.get(text);
       let shape = await learn();
@@ -324,7 +324,7 @@ export abstract class Calls extends Queue {
    */
   async copyFromRows(table: QueryInput, columns: readonly string[], rows: Iterable<CopyRow> | AsyncIterable<CopyRow>, options: CopyFromOptions = {}): Promise<ExecResult> {
     const into = typeof table === "string" ? sql.identifier(table).text : plainText(table);
-    if (!Array.isArray(columns) || !columns.length) throw new UsageError("INVALID_QUERY", "copyFromRows needs the names of columns.");
+    if (!Array.isArray(columns) || !columns.length) throw new UsageError("INVALID_QUERY", "copyFromRows needs at least one column name.");
     const list = sql.join(columns.map((name: string) => sql.identifier(name))).text;
     return this.run(`copy ${into} (${list}) from stdin`, options, async (call: Call<ExecResult>, connection) => {
       const shape = await learnHere(call, connection, `select ${list} from ${into}`);
@@ -428,7 +428,7 @@ export abstract class Calls extends Queue {
     const query = toQuery(input);
     oneOf(true, false)(options.gzip ?? false, "gzip");
     if (options.gzip && typeof CompressionStream === "undefined") {
-      throw new UsageError("UNSUPPORTED_ON_RUNTIME", `${runtime().name} has no CompressionStream: leave "gzip" to what stands in front.`);
+      throw new UsageError("UNSUPPORTED_ON_RUNTIME", `${runtime().name} has no CompressionStream: leave out option "gzip".`);
     }
     return this.run(query.text, options, (call: Call<ReadableStream<Uint8Array>>, connection) => {
       const document = new ToonDocument();

@@ -120,7 +120,7 @@ export class Client extends Calls {
   protected override refused(): UsageError | undefined {
     if (this.#closing) return new UsageError("CLIENT_CLOSED", "The client is closed: make a new one.", { retryable: true });
     if (!this.#transaction) return undefined;
-    return new UsageError("TRANSACTION_OPEN", "A transaction of this client is open: call its own methods, wait for it, or use another client.");
+    return new UsageError("TRANSACTION_OPEN", "A transaction of this client is open: use its methods, wait for its end, or use another client.");
   }
 
   // -- the connection ----------------------------------------------------------------------------------------------------

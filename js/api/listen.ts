@@ -137,7 +137,7 @@ export class Listener implements AsyncIterable<Notification> {
       connection = this.#connection = await openConnection(config, giveUp);
       await connection.startup.done;
       if (!sessionPooling && (connection.processId ?? 0) > LARGEST_PROCESS_ID) {
-        throw new UsageError("LISTEN_BEHIND_POOLER", 'A pooler seems to stand between, which may lose notifications: connect to the server itself, or set option "sessionPooling".');
+        throw new UsageError("LISTEN_BEHIND_POOLER", 'The server seems to be a pooler, which may lose notifications: connect to the server itself, or set option "sessionPooling".');
       }
       connection.listener = {
         notify: ({ channel, payload, processId }) => {

@@ -70,7 +70,7 @@ export function runTransaction<T>(work: (transaction: Transaction) => T | Promis
     await turn;
     if (call.finished) return;
     const connection = await connect();
-    if (connection.transactionStatus !== "I") throw new UsageError("TRANSACTION_OPEN", "A transaction that was begun in SQL is open: end it first, or begin all of them here.");
+    if (connection.transactionStatus !== "I") throw new UsageError("TRANSACTION_OPEN", "A transaction begun in SQL is open: end it first, or use transaction() instead of BEGIN.");
     for (let attempt = 1; !call.finished; attempt++) {
       const transaction = new Transaction(config, counters, connection);
       // Also while the callback waits for something else.
@@ -190,7 +190,7 @@ export class Transaction extends Calls {
     const { begin, beginFailed } = connection;
     connection.begin = undefined;
     if (begin === undefined ? (await this.#statement("COMMIT")) === "COMMIT" : !beginFailed) return;
-    throw new PgzError("TRANSACTION_ROLLED_BACK", "A statement had failed, so COMMIT rolled all back: let its error leave the callback, or use a nested transaction for it.");
+    throw new PgzError("TRANSACTION_ROLLED_BACK", "A statement had failed, so COMMIT rolled back: let its error leave the callback, or run it in a nested transaction.");
   }
 
   /** Never rejects. */
@@ -228,13 +228,13 @@ export class Transaction extends Calls {
   protected override readonly signal = undefined;
 
   protected override refused(): UsageError | undefined {
-    if (this.#nested) return new UsageError("TRANSACTION_OPEN", "A transaction inside this one is open: call its own methods, or wait for it.");
+    if (this.#nested) return new UsageError("TRANSACTION_OPEN", "A nested transaction is open: use its methods, or wait for its end.");
     return this.#finished ? ended() : undefined;
   }
 
   protected override connected(): Connection {
     const connection = this.#connection;
-    if (connection.closed) throw connectionLost("in a transaction, which the server rolls back", { cause: connection.closed });
+    if (connection.closed) throw connectionLost("the server rolls back this transaction", { cause: connection.closed });
     if (connection.begin === undefined && connection.transactionStatus === "I") throw ended();
     return connection;
   }
@@ -245,5 +245,5 @@ export class Transaction extends Calls {
 }
 
 function ended(): UsageError {
-  return new UsageError("TRANSACTION_FINISHED", "The transaction is over: its callback has returned, or has ended it in SQL.");
+  return new UsageError("TRANSACTION_FINISHED", "The transaction is over: its callback has returned, or it was ended in SQL.");
 }

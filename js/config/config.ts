@@ -201,7 +201,7 @@ export function tlsPlan(config: Config, { name, capabilities: can = {} }: Pick<R
     servername: servername !== host && !can.canUseCustomCa,
   };
   for (const [option, refused] of Object.entries(unsupported)) {
-    if (refused) throw new UsageError("UNSUPPORTED_ON_RUNTIME", `${name} lacks what option "${option}" needs.`);
+    if (refused) throw new UsageError("UNSUPPORTED_ON_RUNTIME", `${name} does not support option "${option}".`);
   }
 
   const attempts = sslmode === "allow" ? [false, true] : sslmode === "prefer" && can.canSkipVerification ? [true, false] : [true];
@@ -456,5 +456,5 @@ function unknown(what: string, name: string, known: readonly string[]): UsageErr
   let beginning = letters(name.slice(0, 40));
   let nearest;
   while (beginning.length > 2 && !(nearest = known.find((other) => letters(other).startsWith(beginning)))) beginning = beginning.slice(0, -1);
-  return new UsageError("UNKNOWN_OPTION", `Unknown ${what}. ${nearest ? `The nearest known name is "${nearest}"` : `Known are ${known.join(", ")}`}.`);
+  return new UsageError("UNKNOWN_OPTION", `Unknown ${what}. ${nearest ? `The nearest known name is "${nearest}"` : `Known names: ${known.join(", ")}`}.`);
 }

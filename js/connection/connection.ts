@@ -368,7 +368,7 @@ export class Connection {
       case "copy":
         if (operation?.sink.copy) operation.sink.copy(event.direction);
         else if (operation) {
-          const error = new UsageError("COPY_NEEDS_COPY_CALL", "The data of COPY does not travel as rows.");
+          const error = new UsageError("COPY_NEEDS_COPY_CALL", "COPY data cannot be returned as rows: use copyFrom or copyTo.");
           // The core has refused COPY FROM by itself: the server's answer is on its way, a cancel could only meet the next call.
           this.#interrupt(operation, error, event.direction === "out");
         }

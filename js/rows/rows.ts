@@ -99,7 +99,7 @@ export class Rows<Row> implements AsyncIterable<Row> {
 
   /** Arrays of exactly `size` rows, the last of fewer. Never more than such an array and a chunk of the connection are in memory. */
   batches(size: number): AsyncIterable<Row[]> {
-    if (!(Number.isInteger(size) && size > 0)) throw new UsageError("INVALID_OPTION", "batches(n) needs a whole number from 1 on.");
+    if (!(Number.isInteger(size) && size > 0)) throw new UsageError("INVALID_OPTION", "batches(n) needs a whole number of at least 1.");
     return { [Symbol.asyncIterator]: () => this.#iterate(size) };
   }
 

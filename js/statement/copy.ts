@@ -50,7 +50,7 @@ export async function copyRows(call: Caller, connection: Connection, query: stri
   const shape = await learnHere(call, connection, query);
   if (!shape || !(await knowsNames(call, connection, form.policy))) return undefined;
   const { columns, parameterTypes, resultFormats } = shape;
-  if (parameterTypes.length) throw new UsageError("INVALID_QUERY", "COPY has no parameters: write the values into the query, or use rows.");
+  if (parameterTypes.length) throw new UsageError("INVALID_QUERY", "COPY cannot have parameters: write the values into the query, or use rows.");
   const unreadable = columns.find((_, index) => !resultFormats[index]);
   if (unreadable) throw new UsageError("INVALID_QUERY", `Column "${unreadable.name}" has no binary form here: cast it to text, or use rows.`);
   if (sink.unique) checkNames(columns);
@@ -67,7 +67,7 @@ async function run(
   let ready!: () => void;
   const asked = new Promise<void>((resolve) => (ready = resolve));
   let mine = false;
-  const wrong = new UsageError("COPY_NEEDS_COPY_CALL", `${takes}, and this is something else.`);
+  const wrong = new UsageError("COPY_NEEDS_COPY_CALL", `${takes}, but the text is something else.`);
   const copy = (direction: "in" | "out") => {
     mine = (direction === "in") === (kind === COPY_IN);
     // COPY FROM that nobody feeds has been refused by the core: the server's answer is on its way, a cancel could only meet the next call.
@@ -109,7 +109,7 @@ async function fed(call: { readonly finished: boolean }, connection: Connection,
       promise.then(resolve, reject);
     }),
   };
-  const failed = "The source of the data failed, so nothing of it was stored.";
+  const failed = "The source of the data failed, so nothing was stored.";
   let failure: PgzError | undefined;
   try {
     await feed(target);
@@ -198,7 +198,7 @@ function piecesOf(source: CopySource): Iterable<Bytes> | AsyncIterable<Bytes> {
   const stream = has("stream") ? (source as Blob).stream() : source;
   if (has("getReader", stream)) return ofStream(stream as ReadableStream<Bytes>);
   if (has(Symbol.iterator) || has(Symbol.asyncIterator)) return source as Iterable<Bytes>;
-  throw new UsageError("INVALID_OPTION", "copyFrom takes text, bytes, a Blob, a ReadableStream or something to iterate over.");
+  throw new UsageError("INVALID_OPTION", "copyFrom takes text, bytes, a Blob, a ReadableStream or an iterable of text or bytes.");
 }
 
 /** Not every runtime's streams are iterable. */
@@ -221,5 +221,5 @@ function dataOf(given: unknown): string | Uint8Array {
   // Half a surrogate pair, as where a text was cut, would leave as U+FFFD. Not by `isText`, which takes as long as all the rest.
   if (typeof given === "string" && (given as string & { isWellFormed(): boolean }).isWellFormed()) return given;
   if (isBytes(given)) return bytesOf(given);
-  throw new UsageError("INVALID_PARAMETER", "A source of COPY gives bytes or text, in whole characters: encode its other values, or use copyFromRows.");
+  throw new UsageError("INVALID_PARAMETER", "The source must yield bytes or text, in whole characters: encode other values, or use copyFromRows.");
 }

@@ -61,7 +61,7 @@ export const sql: Sql = Object.assign(tag, {
     const head = `${names ? `(${names.map(quoted).join(", ")}) ` : ""}values (`;
     const tuples = rows.map((row) => {
       const tuple = names ? names.map((name) => ownValue(row, name)) : some(row as unknown[]);
-      if (tuple.length !== width) throw new UsageError("INVALID_QUERY", `A row has ${tuple.length} values where the first has ${width}.`);
+      if (tuple.length !== width) throw new UsageError("INVALID_QUERY", `A row has ${tuple.length} values, but the first row has ${width}.`);
       return tuple;
     });
     const strings = tuples.flatMap((_, index) => [index ? "), (" : head, ...Array<string>(width - 1).fill(", ")]);
@@ -78,7 +78,7 @@ function tag(template: TemplateStringsArray, ...values: unknown[]): Query {
 
 function some<T>(list: readonly T[]): readonly T[] {
   if (Array.isArray(list) && list.length) return list;
-  throw new UsageError("INVALID_QUERY", "A list of values must be an array, and not empty: leave the statement out, or use = any() with an array.");
+  throw new UsageError("INVALID_QUERY", "A list of values must be an array with at least one value: skip the statement, or use = any() with an array.");
 }
 
 function columnsOf(row: object, columns: readonly string[]): readonly string[] {
@@ -99,7 +99,7 @@ export function ownValue(row: object, name: string): unknown {
  */
 export function toQuery(input: QueryInput | TemplateStringsArray, ...values: unknown[]): Query {
   if (input instanceof Fragment) return input;
-  if (Array.isArray(values[0]) && !isTemplate(input)) throw new UsageError("INVALID_QUERY", "Values come in the query: sql`… ${value} …`, or an object with text and values.");
+  if (Array.isArray(values[0]) && !isTemplate(input)) throw new UsageError("INVALID_QUERY", "Pass values inside the query: sql`… ${value} …`, or an object with text and values.");
   if (typeof input === "string") return { text: checkedText(input), values: [] };
   if (isTemplate(input)) return new Fragment(input, values);
   const query = input as Partial<Query> | null | undefined;

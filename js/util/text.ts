@@ -8,7 +8,7 @@ export function isText(value: unknown): value is string {
 }
 
 /** The end of a sentence about what is not. */
-export const MUST = "must be text without NUL or half a surrogate pair.";
+export const MUST = "must be text without NUL and without unpaired surrogates.";
 
 /** JSON text that is to be taken as it is. Registered, so that one made by another copy of the package is known too. */
 const JSON_TEXT = Symbol.for("pgz-edge.json");
@@ -25,7 +25,7 @@ export class JsonText {
     } catch {
       // Circular, or a bigint.
     }
-    if (text === undefined) throw new UsageError("INVALID_PARAMETER", "sql.json takes what JSON can hold.");
+    if (text === undefined) throw new UsageError("INVALID_PARAMETER", "sql.json needs a value that JSON can represent.");
     Object.defineProperty(this, JSON_TEXT, { value: text });
     Object.freeze(this);
   }

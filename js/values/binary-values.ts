@@ -92,7 +92,7 @@ function float(where: Where, type: number, value: unknown): number {
   if (typeof value !== "number") {
     const [text, , whole, fraction] = decimal(where, type, value);
     number = +text;
-    if (Number.isFinite(number) ? !number && /[1-9]/.test(`${whole}${fraction}`) : whole !== undefined) outOfRange(where, "there is no such number");
+    if (Number.isFinite(number) ? !number && /[1-9]/.test(`${whole}${fraction}`) : whole !== undefined) outOfRange(where, "PostgreSQL has no such number");
   }
   if (type !== FLOAT4) return number;
   float4(where, number);
@@ -114,7 +114,7 @@ function numeric(block: Block, where: Where, type: number, value: unknown): void
   const point = all.length - scale;
   const padding = (4 - (point % 4)) % 4;
   const weight = (point + padding) / 4 - 1;
-  if (!(weight <= 0x7fff && scale <= 0x3fff)) outOfRange(where, "there is no such number");
+  if (!(weight <= 0x7fff && scale <= 0x3fff)) outOfRange(where, "PostgreSQL has no such number");
   const digits = `${"0".repeat(padding)}${all}000`.match(/\d{4}/g) ?? [];
   const minus = sign === "-";
   const bits = whole !== undefined ? (minus ? 0x4000 : 0) : text.includes("N") ? 0xc000 : minus ? 0xf000 : 0xd000;
@@ -153,7 +153,7 @@ function moment(where: Where, type: number, value: unknown): number | bigint {
   const midnight = new Date(date);
   // Some engines take February 30.
   const exists = midnight.toJSON()?.slice(5, 10) === day && about >= LEAST - EPOCH && about < (isDate ? 1_853_307_603_936e5 : 92_233_713_312e5);
-  if (!exists) outOfRange(where, "there is no such time");
+  if (!exists) outOfRange(where, "PostgreSQL has no such time");
   if (isDate) return (+midnight - EPOCH) / DAY + 146_097 * cycles;
   // rint, as the server's: a number of this size has no place for what is behind the point, and a tie goes to the even one.
   return BigInt(milliseconds) * 1000n + BigInt(cycles) * 12_622_780_800_000_000n + BigInt(+fraction * 1e6 + 2 ** 52 - 2 ** 52);
@@ -176,7 +176,7 @@ function writeArray(block: Block, where: Where, element: number, value: unknown)
   [length, 1, element, ...lengths.flatMap((one) => [one, 1])].forEach((number, index) => block.view.setInt32(start + 4 * index, number));
   const write = (items: unknown, depth: number): void => {
     if (depth === length) return items === null ? block.null() : writeBinary(block, where, element, items);
-    if (!Array.isArray(items) || items.length !== lengths[depth]) wrong(where, value, "its lengths differ");
+    if (!Array.isArray(items) || items.length !== lengths[depth]) wrong(where, value, "pass arrays of equal length within a dimension");
     // Not forEach, which leaves out holes.
     for (const item of items as unknown[]) write(item, depth + 1);
   };

@@ -52,12 +52,12 @@ function inputOf(where: Where, type: number, value: unknown): string {
 export function integer(where: Where, type: number, value: unknown): number | bigint {
   const whole = typeof value === "string" ? digits(value) : value;
   if (typeof whole !== "bigint" && !Number.isInteger(whole)) {
-    return wrong(where, value, "pass a whole number, bigint or digits");
+    return wrong(where, value, "pass a whole number, a bigint or digits");
   }
   const found = whole as number | bigint;
   const [min, max] = integerRanges[type] as [number | bigint, number | bigint];
   if (found < min || found > max) return outOfRange(where, `${names[type]} holds ${min} to ${max}`);
-  if (typeof found === "number" && !Number.isSafeInteger(found)) return outOfRange(where, "beyond 2^53 pass a bigint");
+  if (typeof found === "number" && !Number.isSafeInteger(found)) return outOfRange(where, "beyond 2^53, pass a bigint");
   return found;
 }
 
@@ -84,7 +84,7 @@ function json(where: Where, value: unknown): string {
   } catch (cause) {
     facts = { cause };
   }
-  return text ?? wrong(where, value, "pass what JSON can hold", facts);
+  return text ?? wrong(where, value, "pass a value that JSON can represent", facts);
 }
 
 /** What else each type takes, known by its tag: a runtime may have Temporal from a library. A PlainDate is a timestamp, too. */
@@ -109,7 +109,7 @@ function timeText(where: Where, value: unknown, takes: string): string {
   if (behindYear < 0) return text;
   const year = parseInt(text);
   const rest = text.slice(behindYear);
-  if (year < -4713 || (year === -4713 && rest < "-11-24")) return outOfRange(where, "there is no such time");
+  if (year < -4713 || (year === -4713 && rest < "-11-24")) return outOfRange(where, "PostgreSQL has no such time");
   return `${String(year > 0 ? year : 1 - year).padStart(4, "0")}${rest}${year > 0 ? "" : " BC"}`;
 }
 
@@ -160,7 +160,7 @@ function named({ what = "Parameter $", index, type }: Where): string {
 }
 
 export function wrong(where: Where, value: unknown, advice: string, facts?: Facts): never {
-  return fail("INVALID_PARAMETER", `${named(where)} cannot be made from this ${tagOf(value)} value: ${value === undefined ? "pass null for NULL" : advice}.`, facts);
+  return fail("INVALID_PARAMETER", `${named(where)} does not accept a value of type ${tagOf(value)}: ${value === undefined ? "pass null for NULL" : advice}.`, facts);
 }
 
 /** `Undefined`, `Array`, `Temporal.Instant`. */

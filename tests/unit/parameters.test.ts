@@ -72,7 +72,7 @@ test("a writer names what it is told to, and NULL is NULL", () => {
   const write = binaryWriter(23)!;
   write(block, { index: 0, type: 23 }, null);
   expect(Buffer.from(block.bytes.subarray(0, block.length)).toString("hex")).toBe("ffffffff");
-  expect(() => write(block, { what: "Row 7, column ", index: 1, type: 23 }, 1.5)).toThrow("Row 7, column 2 (int4) cannot be made from this Number value");
+  expect(() => write(block, { what: "Row 7, column ", index: 1, type: 23 }, 1.5)).toThrow("Row 7, column 2 (int4) does not accept a value of type Number");
   expect(block.length).toBe(4);
   expect(binaryWriter(600)).toBeUndefined();
 });
@@ -180,7 +180,7 @@ describe("arrays", () => {
   test.each<[name: string, type: number, value: unknown, expected: string]>([
     ["an element out of range", 1007, [1, 2 ** 31], "PARAMETER_OUT_OF_RANGE: Parameter $1 (int4[])"], ["undefined", 1007, [undefined], "INVALID_PARAMETER"],
     ["a hole", 1009, new Array(2), "INVALID_PARAMETER"], ["an object", 1009, [{}], "INVALID_PARAMETER"], ["NUL", 1009, ["\0"], "INVALID_PARAMETER"], ["half a pair", 1009, ["\ud800"], "INVALID_PARAMETER"],
-    ["bytes in text[]", 1009, [new Uint8Array(1)], "INVALID_PARAMETER"], ["seven dimensions", 1007, [[[[[[[1]]]]]]], "INVALID_PARAMETER: Parameter $1 (int4[]) cannot be made from this Array value: pass an array of at most 6"],
+    ["bytes in text[]", 1009, [new Uint8Array(1)], "INVALID_PARAMETER"], ["seven dimensions", 1007, [[[[[[[1]]]]]]], "INVALID_PARAMETER: Parameter $1 (int4[]) does not accept a value of type Array: pass an array of at most 6"],
     ["an array for int4", 23, [1], "INVALID_PARAMETER: Parameter $1 (int4)"], ["an array for text", 25, ["a"], "INVALID_PARAMETER: Parameter $1 (text)"], ["a typed array", 1007, Int32Array.of(1), "INVALID_PARAMETER"],
   ])("%s is refused", (_, type, value, expected) => expect(why(type, value)).toContain(expected));
 
@@ -228,7 +228,7 @@ test.each<[type: number, values: unknown[]]>([
 });
 
 test("the reasons say which parameter, and what to pass", () => {
-  expect(refused([1, undefined], [23, 23])).toContain("Parameter $2 (int4) cannot be made from this Undefined value: pass null for NULL");
+  expect(refused([1, undefined], [23, 23])).toContain("Parameter $2 (int4) does not accept a value of type Undefined: pass null for NULL");
   expect(refused([{}], [99_999])).toContain("jsonb");
   expect(refused(["a", "b\0"], [25, 25])).toContain("Parameter $2 (text)");
 });

@@ -34,10 +34,10 @@ export const statements: Case[] = [
           t.assert.equal(message.startsWith(`Unknown option "${name}". ${advice}`), true, message);
         };
         await refused(client.query("select 1", { maxRow: 1 } as never), "maxRow", 'The nearest known name is "maxRows".');
-        await refused(client.exec("select 1", { prepare: "named" } as never), "prepare", "Known are signal, timeout, ");
+        await refused(client.exec("select 1", { prepare: "named" } as never), "prepare", "Known names: signal, timeout, ");
         await refused(client.stream("select 1", { statusCode: 200 } as never), "statusCode", 'The nearest known name is "status".');
         await refused(client.transaction(() => 1, { isolationLevel: "serializable" } as never), "isolationLevel", 'The nearest known name is "isolation".');
-        await refused(client.listen("c", { reconnect: true } as never), "reconnect", "Known are signal, onReconnect, sessionPooling.");
+        await refused(client.listen("c", { reconnect: true } as never), "reconnect", "Known names: signal, onReconnect, sessionPooling.");
         await refused(client.rows("select 1", { timeOut: 1 } as never)[Symbol.asyncIterator]().next(), "timeOut", 'The nearest known name is "timeout".');
         const { message } = await t.assert.rejects(client.query("select $1", [1] as never), { code: "INVALID_QUERY" });
         t.assert.equal(message.includes("an object with text and values"), true, message);

@@ -25,61 +25,73 @@ import { Prepared } from "./prepared.ts";
 import { Queue, type CallOptions, type KnownOption } from "./queue.ts";
 import { plainText, sql, toQuery, type Query, type QueryInput } from "../statement/sql.ts";
 
+/** Options of `query`, `rows` and other calls that give JavaScript values. */
 export interface QueryOptions extends CallOptions, ValueOptions {
-  /** `"array"`: a row is its values in the order of `fields`. */
+  /** `"object"`: a row is an object by column name. `"array"`: a row is its values in the order of `fields`. Default `"object"`. */
   readonly rowMode?: "object" | "array" | undefined;
 }
 
+/** {@link QueryOptions} without `onLimit`: these calls cannot mark a shortened result, so a passed limit is an error. */
 export type SimpleOptions = Omit<QueryOptions, "onLimit">;
 
+/** Options of `json`. Its default `format` is `"json"`. */
 export interface JsonOptions extends CallOptions, FormatOptions {}
 
+/** Options of `stream`. */
 export interface StreamOptions extends CallOptions, FormatOptions {
   /**
-   * Compresses the output (`CompressionStream`). It holds rows back until its window is full, so rows of a slow query no longer arrive
-   * by `flushInterval`. `respond` says so in `content-encoding`. Default false.
+   * Compresses the output with `CompressionStream`; `respond` also sets `content-encoding`. It holds rows back until its window
+   * is full, so `flushInterval` has no effect on rows of a slow query. Default false.
    */
   readonly gzip?: boolean | undefined;
-  /** Closes the client when the stream has ended, failed or been left. */
+  /** Closes the client when the stream has ended, failed or been left, or when the call is refused. Default false. */
   readonly closeWhenDone?: boolean | undefined;
 }
 
+/** Options of `respond`. */
 export interface RespondOptions extends StreamOptions {
+  /** Headers of the response. `content-type` is the format's unless given here. */
   readonly headers?: HeadersInit | undefined;
+  /** Status of the response, one that may have a body. Default 200. */
   readonly status?: number | undefined;
 }
 
+/** What a statement did. */
 export interface ExecResult {
-  /** The command tag's words, such as `"INSERT"`. */
+  /** The words of the command tag, such as `"INSERT"`; `""` for an empty query. */
   readonly command: string;
-  /** Rows returned or changed; `null` where the command has no count. */
+  /** Rows returned or changed, as the server says; `null` if the command has no count. */
   readonly rowCount: number | null;
 }
 
+/** What a statement did and returned. */
 export interface QueryResult<Row> extends ExecResult {
+  /** All rows, objects by column name or arrays (`rowMode`). */
   readonly rows: Row[];
+  /** The columns, in order; empty for a statement that returns no rows. */
   readonly fields: readonly Column[];
-  /** With `onLimit: "truncate"`: rows are missing. */
+  /** Only with `onLimit: "truncate"`, and only if rows are missing. */
   readonly truncated?: Truncation;
 }
 
 /** One item of a batch with `results: "ndjson"`. */
 export interface EncodedResult extends ExecResult {
-  /** Its rows, a line each. */
+  /** The item's rows as NDJSON. */
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly fields: readonly Column[];
 }
 
-/** By the option `results`. */
+/** The result of one item of a batch; which of the three depends on the option `results`. */
 export type BatchResult<Row> = QueryResult<Row> | ExecResult | EncodedResult;
 
+/** Options of `batch`. Limits, `timeout` and `signal` apply to the whole batch. */
 export interface BatchOptions extends SimpleOptions {
   /**
-   * `true`: one transaction, unless there is one already: the first error undoes what ran before it and skips the rest. `false`: each item stands
-   * alone, in its order, and settles alone. Default true.
+   * `true`: the batch is one transaction, or part of the open one. The first error undoes the items before it and skips the
+   * rest. `false`: each item is a transaction of its own, in order, and settles on its own. Default true.
    */
   readonly atomic?: boolean | undefined;
-  /** What is made of the items' rows: values, lines of JSON, or nothing but counts, which is fastest. Default `"rows"`. */
+  /** What becomes of the rows: JavaScript values, NDJSON bytes, or only a count, which is fastest. Default `"rows"`. */
   readonly results?: "rows" | "count" | "ndjson" | undefined;
 }
 
@@ -90,15 +102,18 @@ export type AllOptions = Refused<keyof (QueryOptions & JsonOptions & RespondOpti
 type Atomic<Results> = BatchOptions & { readonly atomic?: true | undefined; readonly results: Results };
 type Isolated<Results> = BatchOptions & { readonly atomic: false; readonly results: Results };
 
+/** Options of `copyFrom` and `copyFromRows`. */
 export interface CopyFromOptions extends CallOptions {
-  /** Told of each piece of data that leaves, of 64 KiB or so. What it throws ends the COPY. */
+  /** Called after each piece of data, of about 64 KiB, is sent. If it throws, the COPY ends (`COPY_SOURCE_FAILED`). */
   readonly onProgress?: ((progress: CopyProgress) => void) | undefined;
 }
 
+/** Options of `copyTo`. `maxRows` counts CopyData messages: rows, and CSV's header. */
 export interface CopyToOptions extends CallOptions, Pick<RowOptions, "maxRows" | "maxBytes"> {}
 
+/** What `describe` and `prepare` tell of a statement. */
 export interface Description {
-  /** Type OIDs of `$1`, `$2` … */
+  /** The type OIDs of `$1`, `$2` … */
   readonly parameterTypes: readonly number[];
   /** Empty for a statement that returns no rows. */
   readonly fields: readonly Column[];
@@ -114,8 +129,15 @@ function copyText(input: QueryInput): string {
   throw new UsageError("COPY_NEEDS_COPY_CALL", "This call needs the text of a COPY … FROM STDIN or COPY … TO STDOUT statement.");
 }
 
+/** The calls that a `Client` and a `Transaction` share. Every call may reject with a `PgzError` (docs/errors.md). */
 export abstract class Calls extends Queue {
-  /** All rows at once. Also a tag: client.query\`select ${1}\`. */
+  /**
+   * Runs a query and holds all its rows in memory. It can also be used as a template tag.
+   *
+   * @example
+   * const { rows } = await client.query<{ name: string }>(sql`select name from users where id = ${1}`);
+   * const { rows } = await client.query`select name from users where id = ${1}`;
+   */
   query<Row = Record<string, unknown>>(query: QueryInput, options?: QueryOptions): Promise<QueryResult<Row>>;
   query<Row = Record<string, unknown>>(query: TemplateStringsArray, ...values: unknown[]): Promise<QueryResult<Row>>;
   async query<Row>(input: QueryInput | TemplateStringsArray, ...rest: unknown[]): Promise<QueryResult<Row>> {
@@ -133,9 +155,14 @@ export abstract class Calls extends Queue {
   }
 
   /**
-   * Rows one by one, `for await (const row of client.rows(…))`, or in arrays, `client.rows(…).batches(1_000)`, in the memory of one batch
-   * however many there are. The query runs when a loop begins, waits on the server while the loop is busy, and ends there when the loop is
-   * left. Other calls reject (`STREAM_OPEN`) until then. Also a tag.
+   * The rows of a query for `for await`, one by one or in arrays. Memory holds one batch, whatever the result's size.
+   *
+   * The query starts when a loop starts. While the loop is busy the server waits, and when the loop is left the query is
+   * cancelled. Until its end other calls of this client reject with `STREAM_OPEN`. It can also be used as a template tag.
+   *
+   * @example
+   * for await (const row of client.rows("select * from log")) console.log(row);
+   * for await (const rows of client.rows("select * from log").batches(1_000)) console.log(rows.length);
    */
   rows<Row = Record<string, unknown>>(query: QueryInput, options?: QueryOptions): Rows<Row>;
   rows<Row = Record<string, unknown>>(query: TemplateStringsArray, ...values: unknown[]): Rows<Row>;
@@ -172,7 +199,7 @@ export abstract class Calls extends Queue {
     });
   }
 
-  /** Runs a statement for its effect: rows that it returns are counted by the server and dropped. */
+  /** Runs a statement for its effect. Rows that it returns are counted and dropped. */
   async exec(input: QueryInput, options: CallOptions & Pick<RowOptions, "maxRows"> = {}): Promise<ExecResult> {
     const query = toQuery(input);
     const counted: Form = { ...valueForm(this.config, { ...options, onLimit: "error" }), form: ROWS_NONE };
@@ -183,10 +210,11 @@ export abstract class Calls extends Queue {
   }
 
   /**
-   * Any number of statements in one text by the simple query protocol, without parameters; one result for each. The limits count over
-   * all of them. Values that PostgreSQL writes otherwise as text, such as arrays and times, stay the server's text.
+   * Runs the statements of one text by the simple query protocol and gives a result for each. There are no parameters, and
+   * the limits count over all statements. Arrays, times and intervals stay the server's text (docs/types.md).
    *
-   * Several statements are one transaction unless the text says otherwise, so an error rolls back those before; its `completed` names them.
+   * The statements are one transaction unless the text says otherwise. An error rolls back the statements before it; the
+   * error's `completed` lists their commands.
    */
   async simple<Row = Record<string, unknown>>(text: QueryInput, options: SimpleOptions = {}): Promise<QueryResult<Row>[]> {
     const query = toQuery(text);
@@ -208,9 +236,14 @@ export abstract class Calls extends Queue {
   }
 
   /**
-   * The rows in batches of `size`, each asked of the server when the one before is done with: memory for one batch, on both sides. Outside
-   * a transaction the cursor has its own, committed at the end. Leaving the loop early, or an error, closes the portal and rolls that one
-   * back. A statement that no transaction may hold (`VACUUM`) has no cursor. Begins with the first `next()`; until its end other calls reject (`STREAM_OPEN`), and limits, `timeout` and `signal` hold for all of it.
+   * The rows in batches of `size`, from 1 to 2,147,483,647. Each batch is requested when the one before has been consumed, so
+   * client and server hold one batch.
+   *
+   * Outside a transaction the cursor has its own, which is committed at the end. Leaving the loop early, or an error, closes
+   * the portal and rolls that transaction back. A statement that cannot run in a transaction (`VACUUM`) cannot have a cursor.
+   *
+   * The cursor starts with the first `next()`. Until its end other calls of this client reject with `STREAM_OPEN`. Limits,
+   * `timeout` and `signal` apply to the whole cursor.
    */
   cursor<Row = Record<string, unknown>>(input: QueryInput, size: number, options: SimpleOptions = {}): AsyncGenerator<Row[], void, undefined> {
     const query = toQuery(input);
@@ -241,10 +274,16 @@ export abstract class Calls extends Queue {
   }
 
   /**
-   * Many statements in one pipeline, with one wait for all: a result for each, in their order. Statements of equal text are parsed once, under a name.
+   * Sends many statements at once and waits once. Gives a result for each, in order (docs/batches.md).
    *
-   * All of them are described before the first runs, so none can use a table that another creates. Nothing is sent when a value of any cannot be.
-   * An error of an atomic batch says in its `batch` (see `BatchFailure`) which item failed, which ones it undid, and which it skipped.
+   * All statements are described before the first one runs, so none can use a table that another creates. If any value cannot
+   * be encoded, nothing is sent. The error of an atomic batch has a `batch` ({@link BatchFailure}).
+   *
+   * @example
+   * const [user, orders] = await client.batch([
+   *   sql`select * from users where id = ${7}`,
+   *   sql`select * from orders where user_id = ${7}`,
+   * ]);
    */
   batch<Row = Record<string, unknown>>(queries: readonly QueryInput[], options?: BatchOptions & { readonly atomic?: true | undefined; readonly results?: "rows" | undefined }): Promise<QueryResult<Row>[]>;
   batch(queries: readonly QueryInput[], options: Atomic<"count">): Promise<ExecResult[]>;
@@ -252,7 +291,7 @@ export abstract class Calls extends Queue {
   batch<Row = Record<string, unknown>>(queries: readonly QueryInput[], options: BatchOptions & { readonly atomic: false; readonly results?: "rows" | undefined }): Promise<PromiseSettledResult<QueryResult<Row>>[]>;
   batch(queries: readonly QueryInput[], options: Isolated<"count">): Promise<PromiseSettledResult<ExecResult>[]>;
   batch(queries: readonly QueryInput[], options: Isolated<"ndjson">): Promise<PromiseSettledResult<EncodedResult>[]>;
-  /** Where `atomic` or `results` is known at run time only. */
+  /** If `atomic` or `results` is known only at run time. */
   batch<Row = Record<string, unknown>>(queries: readonly QueryInput[], options: BatchOptions): Promise<(BatchResult<Row> | PromiseSettledResult<BatchResult<Row>>)[]>;
   async batch(queries: readonly QueryInput[], options: BatchOptions = {}): Promise<unknown[]> {
     if (!Array.isArray(queries)) throw new UsageError("INVALID_QUERY", "batch needs an array of queries.");
@@ -270,8 +309,8 @@ export abstract class Calls extends Queue {
   }
 
   /**
-   * A statement that is to be run again and again, as an object: the server parses it now, under a name, and tells its types. The name is one of
-   * `statementCacheSize`: if others push it out, the next run parses it again.
+   * Parses a statement now, under a name, and returns it as an object to run many times. The name counts towards
+   * `statementCacheSize`. When other statements push it out, the next run parses it again.
    */
   async prepare<Row = Record<string, unknown>>(input: QueryInput, options: CallOptions = {}): Promise<Prepared<Row>> {
     const { text, values } = toQuery(input);
@@ -286,12 +325,12 @@ export abstract class Calls extends Queue {
     });
   }
 
-  /** Notifies all that listen to the channel, when the transaction commits. At most 7999 bytes of payload. */
+  /** Notifies all listeners of the channel when the transaction commits. The payload has at most 7,999 bytes. */
   notify(channel: string, payload = "", options: CallOptions = {}): Promise<ExecResult> {
     return this.exec(sql`select pg_catalog.pg_notify(${channel}, ${payload})`, options);
   }
 
-  /** Parameter types and columns of a statement, which is not run. What is known already is not asked again. */
+  /** The parameter types and columns of a statement. It is not run. A statement that is already known costs no round trip. */
   async describe(input: QueryInput, options: CallOptions = {}): Promise<Description> {
     const { text } = toQuery(input);
     return this.run(text, options, async (call: Call<Description>, connection) => {
@@ -301,9 +340,14 @@ export abstract class Calls extends Queue {
   }
 
   /**
-   * `COPY … FROM STDIN` of data in whatever format its text says: text, bytes, a Blob, a stream or pieces of these. The source is asked for more as
-   * the server takes it; all is stored or nothing. An error of the server's stops the source at once, its `where` names the line; one of the
-   * source's ends the COPY (`COPY_SOURCE_FAILED`).
+   * Runs `COPY … FROM STDIN` with the data of `source`, in the format that the text names (docs/copy.md).
+   *
+   * The source is asked for more when the socket has taken what it gave. Either everything is stored or nothing. An error of
+   * the server stops the source at once, and its `where` names the line. If the source throws, the call rejects with
+   * `COPY_SOURCE_FAILED`.
+   *
+   * @example
+   * await client.copyFrom("copy users (id, name) from stdin (format csv)", request.body);
    */
   async copyFrom(text: QueryInput, source: CopySource, options: CopyFromOptions = {}): Promise<ExecResult> {
     let begun = false;
@@ -319,8 +363,13 @@ export abstract class Calls extends Queue {
   }
 
   /**
-   * Rows of values into these columns of a table, in binary where all of their types have a binary form here. Rows are arrays, or objects with the
-   * columns' names. A value that its column cannot hold ends the COPY with what is wrong and `row`, its number from 0.
+   * Loads rows of values into these columns of a table by COPY: in binary if all columns have a binary form here, else as text.
+   *
+   * `table` is a name, or `sql.identifier("schema", "table")`. A row is an array, or an object with the columns' names. A value
+   * that its column cannot hold ends the COPY; the error's `row` is the row's number, from 0.
+   *
+   * @example
+   * await client.copyFromRows("orders", ["id", "total"], [[70, "19.99"], { id: 71, total: 5n }]);
    */
   async copyFromRows(table: QueryInput, columns: readonly string[], rows: Iterable<CopyRow> | AsyncIterable<CopyRow>, options: CopyFromOptions = {}): Promise<ExecResult> {
     const into = typeof table === "string" ? sql.identifier(table).text : plainText(table);
@@ -342,19 +391,25 @@ export abstract class Calls extends Queue {
     });
   }
 
-  /** `COPY … TO STDOUT` in whatever format its text says, as {@link stream} gives rows: from the first data on, whole rows per chunk, with limits that count them. */
+  /**
+   * Runs `COPY … TO STDOUT` and gives its data as a stream, in the format that the text names. Resolves at the first data. A
+   * chunk holds whole rows; leaving the stream cancels the COPY.
+   */
   async copyTo(text: QueryInput, options: CopyToOptions = {}): Promise<ReadableStream<Uint8Array>> {
     const copy = copyText(text);
     const { limits } = outputForm(this.config, { ...options, onLimit: "error" });
     return this.run(copy, options, (call: Call<ReadableStream<Uint8Array>>, connection) => this.#feed(call, connection, (sink) => copyOut(call, connection, copy, limits, sink)), true);
   }
 
-  /** The rows of a query without parameters by COPY in binary, as {@link rows} gives them: less work for the server where there are many. */
+  /**
+   * The rows of a query as {@link rows} gives them, but read by binary COPY, which is less work for the server if there are
+   * many. The query has no parameters, and each column needs a binary form (docs/types.md).
+   */
   copyToRows<Row = Record<string, unknown>>(query: QueryInput, options: SimpleOptions = {}): Rows<Row> {
     return this.#rows<Row>(plainText(query), { ...options, onLimit: "error" }, copyRows);
   }
 
-  /** All rows as bytes, in one piece: one JSON array, or another `format`. */
+  /** All rows as bytes, in one piece: a JSON array unless `format` says otherwise. */
   async json(input: QueryInput, options: JsonOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
     const query = toQuery(input);
     const form = outputForm(this.config, { format: "json", ...options });
@@ -373,8 +428,11 @@ export abstract class Calls extends Queue {
   }
 
   /**
-   * The rows as bytes, as they arrive. Resolves at the first row or at the end: a query that fails before has written nothing.
-   * One that fails later errors the stream; only whole rows ever leave. Other calls reject (`STREAM_OPEN`) until it is finished.
+   * The rows as bytes, as they arrive. Resolves at the first row, or at the end if there is none.
+   *
+   * A query that fails before its first row rejects the call. A query that fails later errors the stream. Only whole rows
+   * leave. Until the stream is finished other calls of this client reject with `STREAM_OPEN`. Cancelling the stream cancels
+   * the query.
    */
   stream(input: QueryInput, options: StreamOptions = {}): Promise<ReadableStream<Uint8Array>> {
     return this.#orClose(options, async () => {
@@ -383,7 +441,12 @@ export abstract class Calls extends Queue {
     });
   }
 
-  /** {@link stream} as a Response with the format's content type. */
+  /**
+   * {@link stream} as a `Response` with the format's content type.
+   *
+   * @example
+   * return db.respond(sql`select * from users`, { signal: request.signal, maxRows: 1_000, closeWhenDone: true });
+   */
   respond(input: QueryInput, options: RespondOptions = {}): Promise<Response> {
     return this.#orClose(options, () => this.#respond(input, options));
   }

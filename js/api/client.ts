@@ -17,26 +17,31 @@ import { Turn } from "./queue.ts";
 import { beginStatement, runTransaction, type Transaction, type TransactionOptions } from "./transaction.ts";
 import { within } from "../util/within.ts";
 
-/** Numbers since the client was made, and how it stands. */
+/** A client's state, and its counters since it was made. */
 export interface ClientStats extends BoundaryStats {
-  /** `new`: the first call will connect. `closed`: make a new client. */
+  /** `new`: the first call will connect. `busy`: a call or transaction runs or waits. `closed`: make a new client. */
   readonly state: "new" | "connecting" | "idle" | "busy" | "closed";
-  /** Of the session: `I` outside a transaction, `T` inside, `E` inside one that failed. */
+  /** The session's: `I` outside a transaction, `T` inside one, `E` inside one that failed. */
   readonly transactionStatus: string;
-  /** Calls made, those that wait or run included. */
+  /** Calls made, including those that wait or run. */
   readonly queries: number;
-  /** Calls that failed, aborted ones too. */
+  /** Calls that failed, including aborted ones. */
   readonly errors: number;
-  /** Returned or changed by calls that are over, as the command tags say. */
+  /** Rows returned or changed by finished calls, as the command tags say. */
   readonly rows: number;
-  /** Of encoded output of calls that are over; for objects, of the batches that they were made from. */
+  /** Bytes of encoded output of finished calls; for objects, of the JSON that they were made from. */
   readonly bytes: number;
   /** CancelRequests sent. */
   readonly cancels: number;
-  /** Writes to the socket, the handshake's included. */
+  /** Writes to the socket, including the handshake's. */
   readonly writes: number;
 }
 
+/**
+ * A client: one connection, whose calls run one after another. {@link createClient} and {@link connect} make it.
+ *
+ * It never reconnects, because the state of its session would be lost silently. When its connection is lost, make a new one.
+ */
 export class Client extends Calls {
   #opening: Promise<Connection> | undefined;
   #connection: Connection | undefined;
@@ -52,9 +57,19 @@ export class Client extends Calls {
   }
 
   /**
-   * Runs `work` inside one transaction: BEGIN leaves with its first statement, COMMIT when it is done, ROLLBACK when it throws. Resolves with
-   * what it returns, when the server has committed; rejects with what it threw, or with what was wrong with COMMIT. Meanwhile calls of the
-   * client itself reject (`TRANSACTION_OPEN`): they would wait for their own end.
+   * Runs `work` inside one transaction (docs/transactions.md). BEGIN is sent with the first statement, COMMIT when `work` has
+   * returned, ROLLBACK when it throws.
+   *
+   * Resolves with what `work` returned, once the server has committed. Rejects with what `work` threw, or with the error of
+   * COMMIT. Meanwhile the client's own calls reject with `TRANSACTION_OPEN`, because they would wait for themselves: use
+   * `work`'s argument.
+   *
+   * @example
+   * const balance = await client.transaction(async (tx) => {
+   *   await tx.exec(sql`update accounts set balance = balance - ${100} where id = ${1}`);
+   *   const { rows } = await tx.query<{ balance: string }>(sql`select balance from accounts where id = ${1}`);
+   *   return rows[0]?.balance;
+   * }, { isolation: "serializable", retry: true });
    */
   async transaction<T>(work: (transaction: Transaction) => T | Promise<T>, options: TransactionOptions = {}): Promise<T> {
     const begin = beginStatement(this.config, options);
@@ -70,8 +85,14 @@ export class Client extends Calls {
   }
 
   /**
-   * Listens to a channel on a connection of its own, which is made again whenever it is lost. Resolves when the server listens; the client need not be
-   * connected, and calls of it go on meanwhile. Ends with the loop that reads it, or with its own `close()`; the client's does not end it.
+   * Listens to a channel on a connection of its own, which is made again whenever it is lost (docs/listen.md). Resolves when the
+   * server listens.
+   *
+   * The client's calls go on meanwhile, and the client need not be connected. The listener ends with the loop that reads it, or
+   * with its own `close()`; the client's `close()` does not end it.
+   *
+   * @example
+   * for await (const { payload } of await client.listen("jobs")) console.log(payload);
    */
   async listen(channel: string, options: ListenOptions = {}): Promise<Listener> {
     const listener = new Listener(this.config, channel, options);
@@ -79,7 +100,7 @@ export class Client extends Calls {
     return listener;
   }
 
-  /** Counters, and what crossed into WebAssembly. */
+  /** The client's state and counters, including those of the WebAssembly boundary. */
   stats(): ClientStats {
     const { core, cancels = 0, writes = 0, transactionStatus = "I" } = this.#connection ?? {};
     const { running: _, ...own } = this.counters;
@@ -87,14 +108,17 @@ export class Client extends Calls {
     return { ...counters, state: this.#state() };
   }
 
-  /** A setting that the server reports by itself, such as `TimeZone` or `server_version`: what it is now, as far as has been read. */
+  /**
+   * A setting that the server reports, such as `TimeZone` or `server_version`: the last value read. `undefined` before the
+   * connection is made, and for a setting that the server does not report.
+   */
   parameterStatus(name: string): string | undefined {
     return this.#connection?.parameters.get(name);
   }
 
   /**
-   * Ends the session. Calls that wait or run get a moment to end, then reject with `CLIENT_CLOSED`. Never rejects, takes less than a
-   * second whatever the server does, and may be called again.
+   * Ends the session. Calls that wait or run may finish within 400 ms, then they reject with `CLIENT_CLOSED`. It never rejects,
+   * takes less than a second whatever the server does, and may be called again.
    */
   override close(): Promise<void> {
     return (this.#closing ??= this.#close());
@@ -159,12 +183,24 @@ export class Client extends Calls {
 /** What running calls get before `close()` ends them. */
 const CLOSE_GRACE = 400;
 
-/** A client that connects at its first call, whose query then may travel with the last message of authentication. */
+/**
+ * Makes a client that connects with its first call. That call's query can then leave with the last message of authentication,
+ * which saves a round trip.
+ *
+ * @throws UsageError `INVALID_URL`, `INVALID_OPTION`, `UNKNOWN_OPTION`, `INVALID_SSLMODE`, `CHANNEL_BINDING_UNSUPPORTED`
+ * @example
+ * const db = createClient(env.HYPERDRIVE);
+ */
 export function createClient(config: ConnectInput, options?: Options): Client {
   return new Client(resolveConfig(config, { isWorkerd: runtime().name === "workerd" }, options));
 }
 
-/** A client that is connected. */
+/**
+ * Makes a client and connects it. Rejects if that fails.
+ *
+ * @example
+ * await using db = await connect("postgres://user:password@localhost/app?sslmode=verify-full", { timeout: 5_000 });
+ */
 export async function connect(config: ConnectInput, options?: Options): Promise<Client> {
   return createClient(config, options).open();
 }

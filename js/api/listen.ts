@@ -16,24 +16,26 @@ import { connectionLost } from "../sockets/contract.ts";
 import { sql } from "../statement/sql.ts";
 import { within } from "../util/within.ts";
 
+/** What a NOTIFY sent. */
 export interface Notification {
   readonly channel: string;
-  /** Empty for a NOTIFY without one. */
+  /** `""` for a NOTIFY without a payload. */
   readonly payload: string;
-  /** Of the server process that notified. */
+  /** The process id of the session that notified. */
   readonly processId: number;
 }
 
+/** Options of `listen`. */
 export interface ListenOptions {
-  /** Ends the listening. */
+  /** When it aborts, the listener ends with an `AbortError`. */
   readonly signal?: AbortSignal | undefined;
-  /** A connection was lost (`error`) and there is another now: what was notified in between is not known. */
+  /** Called after a connection was lost (`error`) and replaced. Notifications in between are lost: read the tables again. */
   readonly onReconnect?: ((error: PgzError) => void) | undefined;
-  /** Listens though a pooler seems to stand between, because that one gives a session to each client. Default false. */
+  /** Listens even if the server seems to be a pooler: set it if the pooler gives each client its own session. Default false. */
   readonly sessionPooling?: boolean | undefined;
 }
 
-/** A channel that is listened to, for `for await`. Leaving the loop ends it, as `close` does. */
+/** The notifications of a channel, for `for await`. Leaving the loop ends the listening, as `close()` does. */
 export class Listener implements AsyncIterable<Notification> {
   /** The first LISTEN has come through. @internal */
   readonly ready: Promise<void>;

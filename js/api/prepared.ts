@@ -12,7 +12,17 @@ interface Owner {
   exec(query: Query, options?: CallOptions): Promise<ExecResult>;
 }
 
+/**
+ * A prepared statement; `client.prepare(text)` makes it.
+ *
+ * @example
+ * const byId = await client.prepare<{ name: string }>("select name from users where id = $1");
+ * const { rows } = await byId.query([1]);
+ * await client.batch([1, 2, 3].map((id) => byId.bind(id)));
+ * byId.close(); // or: using byId = await client.prepare(…)
+ */
 export class Prepared<Row = Record<string, unknown>> implements Description {
+  /** The SQL as given. */
   readonly text: string;
   readonly parameterTypes: Description["parameterTypes"];
   readonly fields: Description["fields"];
@@ -29,22 +39,28 @@ export class Prepared<Row = Record<string, unknown>> implements Description {
     this.#forget = forget;
   }
 
-  /** The statement with these values, for any call: `db.stream(statement.bind(7))`, `db.batch(rows.map((row) => statement.bind(...row)))`. */
+  /**
+   * The statement with these values, as a query for any call, such as `stream` or `batch`.
+   *
+   * @throws UsageError `INVALID_QUERY` after `close()`, `INVALID_PARAMETER` for `undefined`
+   */
   bind(...values: unknown[]): Query {
     if (this.#closed) throw new UsageError("INVALID_QUERY", "The statement is closed: prepare it again.");
     values.forEach(defined);
     return { text: this.text, values };
   }
 
+  /** Runs it and gives all rows. */
   query(values: readonly unknown[] = [], options?: QueryOptions): Promise<QueryResult<Row>> {
     return this.#owner.query<Row>(this.bind(...values), options);
   }
 
+  /** Runs it for its effect. */
   exec(values: readonly unknown[] = [], options?: CallOptions): Promise<ExecResult> {
     return this.#owner.exec(this.bind(...values), options);
   }
 
-  /** The server drops it with the next call. */
+  /** Makes the server drop the statement with the next call. May be called again. */
   close(): void {
     if (!this.#closed) this.#forget();
     this.#closed = true;

@@ -8,14 +8,18 @@ import { runtime } from "../sockets/runtime.ts";
 import { AbortError, UsageError, type Facts, type PgzError } from "../util/errors.ts";
 import { Observation, type Observer } from "../util/observer.ts";
 
+/** Options of every call. */
 export interface CallOptions {
-  /** Ends the call, and the query on the server, when it aborts. */
+  /** When it aborts, the call rejects with an `AbortError` and the query is cancelled on the server. */
   readonly signal?: AbortSignal | undefined;
-  /** Milliseconds for the whole call: waiting, connecting, and reading a stream to its end. 0: none. Default: the client's. */
+  /**
+   * Milliseconds for the whole call: waiting for its turn, connecting, and reading a stream to its end. Then it rejects with
+   * `QUERY_TIMEOUT`. 0: no deadline. Default: the client's.
+   */
   readonly timeout?: number | undefined;
-  /** Instead of the client's, for the events of this call. */
+  /** Gets the events of this call instead of the client's observer. */
   readonly observer?: Observer | undefined;
-  /** Default: the client's. */
+  /** Milliseconds after which `onSlowQuery` is called. 0: never. Default: the client's. */
   readonly slowQueryThreshold?: number | undefined;
 }
 

@@ -13,23 +13,26 @@ import { PgzError, UsageError } from "../util/errors.ts";
 import type { Counters } from "./queue.ts";
 import { connectionLost } from "../sockets/contract.ts";
 
+/** The isolation levels by PostgreSQL's names. */
 export type Isolation = "read uncommitted" | "read committed" | "repeatable read" | "serializable";
 
+/** Options of `transaction`. */
 export interface TransactionOptions {
-  /** Default: the session's (`default_transaction_isolation`). */
+  /** The isolation level. Default: the session's (`default_transaction_isolation`). */
   readonly isolation?: Isolation | undefined;
-  /** Default: the session's. */
+  /** Whether the transaction may only read. Default: the session's. */
   readonly readOnly?: boolean | undefined;
-  /** Of a serializable read-only transaction: waits until it can neither fail nor harm others. Default: the session's. */
+  /** A serializable read-only transaction waits until it can neither fail nor make others fail. Default: the session's. */
   readonly deferrable?: boolean | undefined;
   /**
-   * Runs the callback again, all of it, when the server has rolled back for a conflict (40001, 40P01): up to three times in all, or as often as
-   * said here, after 10 ms, 20 ms … and as much again at random. What the callback does outside the database is then done again too. Default false.
+   * Runs the whole callback again after a conflict (40001, 40P01), which the server has rolled back. `true`: up to three runs in
+   * all; a number: that many. The pause is 10 ms, 20 ms … 500 ms plus up to as much again at random. What the callback does
+   * outside the database is also done again. Default false.
    */
   readonly retry?: boolean | number | undefined;
-  /** Ends the transaction, and what it runs, when it aborts. */
+  /** When it aborts, the running statement is cancelled and the transaction rolled back. */
   readonly signal?: AbortSignal | undefined;
-  /** Milliseconds for all of it, waiting and repeating included. 0: none. Default 0. */
+  /** Milliseconds for the whole transaction, including waiting and retries. 0: no deadline. Default 0. */
   readonly timeout?: number | undefined;
 }
 
@@ -89,7 +92,7 @@ export function runTransaction<T>(work: (transaction: Transaction) => T | Promis
   return { result: call.promise, released: run().catch((error: unknown) => call.fail(error)) };
 }
 
-/** What the callback gets: all calls of a client, on this transaction. Its calls run one after another, in the order in which they are made. */
+/** The argument of a transaction's callback: a client's calls inside the transaction, which run one after another. */
 export class Transaction extends Calls {
   readonly #connection: Connection;
   readonly #leaving = new AbortController();
@@ -112,8 +115,8 @@ export class Transaction extends Calls {
   }
 
   /**
-   * A transaction inside this one: a savepoint, released when `work` is done, rolled back to when it throws. Meanwhile calls of this one reject
-   * (`TRANSACTION_OPEN`).
+   * A nested transaction: a savepoint, released when `work` has returned, rolled back to when it throws. Meanwhile calls of the
+   * outer transaction reject with `TRANSACTION_OPEN`.
    */
   async transaction<T>(work: (transaction: Transaction) => T | Promise<T>): Promise<T> {
     const refused = this.refused() ?? this.unfinished();

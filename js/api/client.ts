@@ -1,4 +1,4 @@
-// The public client: one connection, made at the first call and never again.
+// The public client: one connection, made at the first call; again at the next call when that failed, never again once it stood.
 //
 // Knows how a client begins and ends, and whose turn it is between its own calls and its transactions. Must not know sockets, wasm or messages. A
 // client never reconnects: what it knows of its session (transactions, settings) would silently be gone. One that is broken rejects each
@@ -19,7 +19,7 @@ import { within } from "../util/within.ts";
 
 /** A client's state, and its counters since it was made. */
 export interface ClientStats extends BoundaryStats {
-  /** `new`: the first call will connect. `busy`: a call or transaction runs or waits. `closed`: make a new client. */
+  /** `new`: the next call will connect. `busy`: a call or transaction runs or waits. `closed`: make a new client. */
   readonly state: "new" | "connecting" | "idle" | "busy" | "closed";
   /** The session's: `I` outside a transaction, `T` inside one, `E` inside one that failed. */
   readonly transactionStatus: string;
@@ -162,14 +162,37 @@ export class Client extends Calls {
 
   async #connected(): Promise<Connection> {
     if (this.#closed) throw this.#closed;
-    this.#opening ??= openConnection(this.config, (this.#giveUp = new AbortController()));
-    const connection = (this.#connection = await this.#opening.catch((error: PgzError) => Promise.reject<Connection>((this.#closed ??= error))));
-    this.#giveUp = undefined; // spent, and on Workers nothing another request may touch
+    const connection = await (this.#opening ??= this.#open());
+    if (this.#closed) throw this.#closed;
     const { closed } = connection;
     if (!closed) return connection;
     // What ended a startup says more than that it ended.
     if (!connection.established) throw closed;
     throw connectionLost("before this call; make a new client", { retryable: true, cause: closed });
+  }
+
+  async #open(): Promise<Connection> {
+    try {
+      const connection = (this.#connection = await openConnection(this.config, (this.#giveUp = new AbortController())));
+      // An early query may wait with its startup, which can fail like a connect.
+      connection.startup.done.catch(() => this.#again());
+      return connection;
+    } catch (error) {
+      this.#again();
+      throw error;
+    } finally {
+      this.#giveUp = undefined; // spent, and on Workers nothing another request may touch
+    }
+  }
+
+  /** It could not connect. Calls that wait already share the error; the first one behind them tries again. */
+  #again(): void {
+    const forget = () => {
+      this.#opening = undefined;
+      this.#connection = undefined;
+    };
+    if (this.turn) void this.turn.end().then(forget);
+    else forget();
   }
 
   async #close(): Promise<void> {

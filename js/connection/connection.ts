@@ -1,6 +1,7 @@
 // The pump of one connection: socket <-> core, by the drain rule of docs/architecture.md, and how a connection ends.
 //
-// It runs only while operations are in flight: on workerd a read that nobody needs breaks startTls and outlives its request.
+// It reads while operations are in flight, and in between where the socket allows that (`readsWhileIdle`), so that it notices at once
+// when an idle connection ends. On Workers a read belongs to its request, so there no read may outlive the last operation.
 // Knows the socket contract, the core and its events. Must not know SQL, parameters, users' promises or how streams work.
 import type { Config } from "../config/config.ts";
 import { fromErrorResponse, fromFailure, PgzError, ProtocolError, ResponseTooLargeError, UsageError } from "../util/errors.ts";
@@ -169,7 +170,7 @@ export class Connection {
   async #pump(): Promise<void> {
     this.#pumping = true;
     try {
-      while ((this.#parked || this.#inflight.length || this.listener) && !this.closed) {
+      while (this.#reads() && !this.closed) {
         if (this.#writing && !this.#inflight[0]?.sink.duplex) await this.#writing;
         const full = this.#inflight[0]?.abandoned ? undefined : this.#inflight[0]?.sink.full?.();
         if (full) await this.#settled(full, this.#inflight[0]!);
@@ -188,6 +189,10 @@ export class Connection {
     } finally {
       this.#pumping = false;
     }
+  }
+
+  #reads(): boolean {
+    return this.#parked || this.#inflight.length > 0 || this.listener !== undefined || this.#link.socket.readsWhileIdle === true;
   }
 
   /** Waits until the sink wants more, or until nobody cares. */

@@ -2,7 +2,7 @@
 // connection still has to clean up.
 //
 // Knows the connection only as something that runs and abandons operations. Must not know SQL or result formats.
-import { AbortError, TimeoutError, type Facts, type PgzError } from "../util/errors.ts";
+import { AbortError, PgzError, TimeoutError, type Facts } from "../util/errors.ts";
 import type { Observation } from "../util/observer.ts";
 import { onAbort } from "../util/abort.ts";
 import type { CoreConnection } from "../wasm/boundary.ts";
@@ -28,6 +28,8 @@ export class Call<T> {
   readonly observation: Observation | undefined;
   /** Other calls work for it, so that something may have happened though it has no operation of its own. */
   delegated = false;
+  /** Rows of operations that are over have reached the user: no error of this call can be answered as if nothing had happened. */
+  delivered = false;
   /** In its queue's list. */
   place = 0;
   /** Of the operations before this one. */
@@ -85,6 +87,8 @@ export class Call<T> {
   fail(error: unknown): void {
     if (this.finished) return;
     this.finished = true;
+    // Where the error was made nothing was known of earlier rows.
+    if (this.delivered && error instanceof PgzError) Object.assign(error, { committed: true, retryable: false });
     this.#reject(error);
     this.onFailure?.(error as PgzError);
     this.#finish(error as PgzError);

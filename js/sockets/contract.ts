@@ -33,6 +33,11 @@ export interface Socket {
   /** The peer's address as connected to, where the runtime tells: a CancelRequest must reach the same server. */
   readonly address?: string | undefined;
   /**
+   * A read may stay pending while nothing is asked of the server, so that the end of an idle connection is noticed at once. Leave it out
+   * where that is not allowed, as on Workers, where a read belongs to its request.
+   */
+  readonly readsWhileIdle?: boolean | undefined;
+  /**
    * The next bytes, `null` at the peer's FIN. Rejects with a `ConnectionError` on RST, after `close`, and on any other end.
    * The bytes are valid until the next `read`. Never call it while a read is pending.
    */

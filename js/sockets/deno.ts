@@ -47,6 +47,7 @@ export const connect: Connector = async (options) => {
 
 class DenoSocket implements Socket {
   readonly address: string | undefined;
+  readonly readsWhileIdle = true;
   readonly #conn: Conn;
   readonly #options: ConnectOptions;
   readonly #buffer: Uint8Array;

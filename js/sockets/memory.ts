@@ -15,12 +15,13 @@ export interface Peer {
   readonly reads: number;
 }
 
-export function memoryListener(): { connect: Connector; accepted: () => Promise<Peer> } {
+/** `traits`: what a runtime's sockets say of themselves. */
+export function memoryListener(traits: Pick<Socket, "readsWhileIdle"> = {}): { connect: Connector; accepted: () => Promise<Peer> } {
   const peers = new Channel<Peer>();
   return {
     connect: ({ signal }) => {
       if (signal.aborted) return Promise.reject(signal.reason as Error);
-      const { socket, peer } = memoryPair();
+      const { socket, peer } = memoryPair(traits);
       peers.put(peer);
       return Promise.resolve(socket);
     },
@@ -28,11 +29,12 @@ export function memoryListener(): { connect: Connector; accepted: () => Promise<
   };
 }
 
-export function memoryPair(): { socket: Socket; peer: Peer } {
+export function memoryPair(traits: Pick<Socket, "readsWhileIdle"> = {}): { socket: Socket; peer: Peer } {
   const toDriver = new Channel<Uint8Array>();
   const toPeer = new Channel<Uint8Array>();
   let reads = 0;
   const socket: Socket = {
+    ...traits,
     read: () => (reads++, toDriver.take()),
     write: (bytes) => (toPeer.put(bytes.slice()) ? Promise.resolve() : Promise.reject(connectionLost("the socket was closed"))),
     startTls: () => Promise.resolve(socket),

@@ -28,6 +28,7 @@ export const connect: Connector = async (options) => {
 
 class NodeSocket implements Socket {
   readonly address: string | undefined;
+  readonly readsWhileIdle = true;
   readonly #raw: net.Socket;
   readonly #inbox: Inbox;
   readonly #options: ConnectOptions;

@@ -20,7 +20,10 @@ export interface Cursor<Row> {
   /** The first batch, of `fetch` rows as all further ones. */
   start(query: Query, form: Form, fetch: number): Promise<Row[]>;
   next(): Promise<Row[]>;
-  /** Nobody wants more: closes the portal, or rolls the own transaction back with it. May be called again. */
+  /**
+   * Nobody wants more: closes the portal, or rolls the own transaction back with it. Resolves when that is done, or at once when the call has
+   * failed: then `closed` tells. Never rejects, may be called again.
+   */
   close(): Promise<void>;
 }
 
@@ -36,7 +39,7 @@ export function newCursor<Row>(call: Call<Cursor<Row>>, connection: Connection, 
   const failed = new Promise<never>((_, reject) => {
     call.onFailure = (error) => {
       reject(error);
-      void cursor.close();
+      void end();
     };
   });
   failed.catch(() => {});
@@ -62,10 +65,15 @@ export function newCursor<Row>(call: Call<Cursor<Row>>, connection: Connection, 
         await commit.done;
         if (commit.error) throw commit.error;
       }
+      call.delivered ||= taken.length > 0;
       return taken;
     })();
     working = work.catch((error: unknown) => call.fail(error));
     return Promise.race([work, failed]);
+  }
+
+  function end(): Promise<void> {
+    return (closing ??= close());
   }
 
   async function close(): Promise<void> {
@@ -102,7 +110,8 @@ export function newCursor<Row>(call: Call<Cursor<Row>>, connection: Connection, 
       if (operation.error) throw operation.error;
       return operation;
     }),
-    close: () => (closing ??= close()),
+    // A server that is silent keeps neither the error nor a loop that is left longer than the call's deadline.
+    close: () => Promise.race([end(), failed]).catch(() => {}),
   };
   return cursor;
 }

@@ -56,7 +56,10 @@ export class PgzError extends Error {
   /** A {@link Code}, or the SQLSTATE when the server spoke (`""` when it sent none). */
   readonly code: string;
 
-  /** Trying again is safe, as a fact: nothing left the socket, or the server guarantees that nothing happened. */
+  /**
+   * Trying again is safe, as a fact: nothing left the socket, or the server guarantees that nothing happened. Never together with `committed`:
+   * rows that are in use already would come a second time.
+   */
   readonly retryable: boolean;
 
   /** Of `simple`: the commands that were complete before. Without a transaction block of their own the server has rolled them back. */
@@ -72,8 +75,9 @@ export class PgzError extends Error {
   constructor(code: Code | (string & {}), message: string, facts: Facts = {}) {
     super(message, facts); // of which the language takes the cause
     this.code = code;
-    this.retryable = facts.retryable ?? false;
-    this.committed = facts.committed ?? false;
+    const { retryable = false, committed = false } = facts;
+    this.committed = committed;
+    this.retryable = retryable && !committed;
   }
 
   static override [Symbol.hasInstance](value: unknown): boolean {

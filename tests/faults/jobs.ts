@@ -53,6 +53,7 @@ export interface Settled {
   name: string;
   text: string;
   ms: number;
+  retryable?: boolean;
 }
 
 export interface Outcome {
@@ -66,6 +67,8 @@ export interface Outcome {
   ms: number;
   /** Start to end, the next connection with it. */
   total: number;
+  /** What the client says of itself after `idle` milliseconds. */
+  state?: string;
   /** What a stream gave before its end. */
   streamed?: string;
 }
@@ -115,7 +118,10 @@ class Session {
     const { sql } = this.#driver;
     const client = await this.#step("connect", this.#driver.connect(this.#with(options)), "", deadline);
     if (client) {
-      if (idle > 0) await new Promise((resolve) => setTimeout(resolve, idle));
+      if (idle > 0) {
+        await new Promise((resolve) => setTimeout(resolve, idle));
+        this.#outcome.state = client.stats().state;
+      }
       if (by === "query") await this.#query("query", client, sql`select n, label from scripted_rows where n > ${0}`);
       else await this.#stream("stream", client, sql`select id, body from scripted_stream`);
       this.#outcome.ms = performance.now() - this.#from - idle;
@@ -224,6 +230,7 @@ class Session {
     }
     settled.code = error.code || "(empty)";
     settled.name = error.name;
+    settled.retryable = error.retryable;
     const { password } = this.#target;
     if (all.includes(password) || all.includes(btoa(password))) this.#problem(`${name}: the error shows the password: ${all}`);
   }

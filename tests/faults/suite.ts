@@ -162,7 +162,7 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
         if (row.name !== undefined) expect(seen?.name, shown).toBe(row.name);
         if (again !== undefined && row.at !== "connect") expect(steps["again"]?.code, shown).toBe(again);
         expect(outcome.ms, `milliseconds to the failure: ${shown}`).toBeLessThan(within);
-        const found = report[0] && row.check?.(outcome, report[0]);
+        const found = report[0] && row.check?.(outcome, report[0], label);
         expect(found || "").toBe("");
         for (const connection of report) {
           if (row.staysOpenOn?.[label] === undefined) expect(connection.closedByDriver, "the driver left a socket open").not.toBe("open");

@@ -251,6 +251,29 @@ export const wireCases: Case[] = [
     },
   },
   {
+    name: "a cursor's deadline and abort are told at once though the server is silent",
+    async run(t) {
+      for (const by of ["timeout", "signal"] as const) {
+        const { proxy, options } = await through(t, { stall: { after: 100_000 } });
+        const client = await t.pgz.connect(options);
+        const controller = new AbortController();
+        const reading = (async () => {
+          const cursor = client.cursor("select repeat('x', 1000) as t from generate_series(1, 1000)", 50, by === "signal" ? { signal: controller.signal } : { timeout: 500 });
+          for await (const batch of cursor) {
+            t.assert.equal(batch.length, 50);
+            setTimeout(() => controller.abort(), 500);
+          }
+        })();
+        const late = new Promise((resolve) => setTimeout(() => resolve("late"), 1_500));
+        const error = await Promise.race([reading.catch((thrown: unknown) => thrown), late]);
+        t.assert.equal((error as { code?: string }).code, by === "signal" ? "ABORTED" : "QUERY_TIMEOUT", `${by}: ${String(error)}`);
+        t.assert.equal((error as { committed?: boolean }).committed, true);
+        await client.close();
+        await proxy.close();
+      }
+    },
+  },
+  {
     name: "a connection that is cut between two batches of a cursor ends it for its reader and its observer",
     async run(t) {
       const ends: (string | undefined)[] = [];
@@ -261,6 +284,7 @@ export const wireCases: Case[] = [
       })();
       const error = await t.assert.rejects(reading);
       t.assert.match((error as { code?: string }).code ?? "", /^(CONNECTION_LOST|TLS_FAILED)$/);
+      t.assert.equal((error as { committed?: boolean }).committed, true);
       t.assert.deepEqual(ends, [(error as { code?: string }).code]);
       await client.close();
       await proxy.close();

@@ -1,10 +1,11 @@
 // Client, queue, pump and cancel over sockets in memory, with the real wasm and a server that does exactly what a test says.
 // What only real servers show is in tests/integration and tests/faults.
 import { readFileSync } from "node:fs";
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { createClient, type Client } from "../../js/api/client.ts";
 import { installRuntime } from "../../js/sockets/runtime.ts";
 import type { PgzError } from "../../js/util/errors.ts";
+import type { Connector } from "../../js/sockets/contract.ts";
 import { memoryListener, type Peer } from "../../js/sockets/memory.ts";
 import { sql } from "../../js/statement/sql.ts";
 import * as wire from "../support/wire.mjs";
@@ -39,10 +40,14 @@ const shutdown = () => wire.errorResponse({ S: "FATAL", V: "FATAL", C: "57P01", 
 const division = () => wire.errorResponse({ S: "ERROR", V: "ERROR", C: "22012", M: "division by zero" });
 const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
+function install(connect: Connector): void {
+  const capabilities = { canSkipVerification: true, canUseCustomCa: true, canAlpn: true, canClientCertificate: true };
+  installRuntime({ name: "node", module: () => wasm, connect, background: () => {}, capabilities });
+}
+
 beforeEach(() => {
   server = memoryListener();
-  const capabilities = { canSkipVerification: true, canUseCustomCa: true, canAlpn: true, canClientCertificate: true };
-  installRuntime({ name: "node", module: () => wasm, connect: server.connect, background: () => {}, capabilities });
+  install(server.connect);
   // A database of its own, so that no test knows another's shapes.
   client = createClient({ host: "memory", user: "u", database: `d${databases++}`, sslmode: "disable" });
 });
@@ -256,6 +261,80 @@ test.each(["end", "reset"] as const)("a connection that ends (%s) rejects the ca
   await expect(query).rejects.toMatchObject({ name: "ConnectionError", code: "CONNECTION_LOST", stage: "session", retryable: false });
   await expect(queued).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: true });
   await expect(client.query("select n")).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: true });
+});
+
+describe("while nothing is asked", () => {
+  const idle = async (traits: Parameters<typeof memoryListener>[0]) => {
+    server = memoryListener(traits);
+    install(server.connect);
+    return letInKnowing();
+  };
+  const ends = {
+    fin: ({ peer }: Session) => peer.end(),
+    rst: ({ peer }: Session) => peer.reset(),
+    "a FATAL error": (session: Session) => session.send(shutdown()),
+  };
+
+  test.each(Object.keys(ends) as (keyof typeof ends)[])("%s closes the client, and no byte of the next call leaves", async (how) => {
+    const session = await idle({ readsWhileIdle: true });
+    expect(client.stats().state).toBe("idle");
+    const { writes } = client.stats();
+    ends[how](session);
+    await pause(5);
+    expect(client.stats().state).toBe("closed");
+    await expect(client.query("select n")).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: true, cause: { code: how === "a FATAL error" ? "57P01" : "CONNECTION_LOST" } });
+    expect(client.stats().writes).toBe(writes);
+  });
+
+  test("notices and settings are told when they come, and the next call is like any other", async () => {
+    const session = await idle({ readsWhileIdle: true });
+    session.send(wire.parameterStatus("TimeZone", "Mars"));
+    await pause(5);
+    expect(client.parameterStatus("TimeZone")).toBe("Mars");
+    const query = client.query("select n");
+    await session.flight();
+    session.send(begun(), rows(3, 4), ended(1));
+    expect((await query).rows).toEqual([{ n: 3 }]);
+    expect(session.peer.reads).toBe(client.stats().receivedChunks + 1);
+  });
+
+  test("a socket that does not allow it is not read, so the next call is what notices", async () => {
+    const session = await idle({});
+    const { reads } = session.peer;
+    session.peer.end();
+    await pause(5);
+    expect(client.stats().state).toBe("idle");
+    expect(session.peer.reads).toBe(reads);
+    await expect(client.query("select n")).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: false });
+    expect(client.stats().state).toBe("closed");
+  });
+
+  test("a transaction between two statements hears of it", async () => {
+    const session = await idle({ readsWhileIdle: true });
+    const beginning = [wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN"), begun(), rows(0, 1)];
+    const transaction = client.transaction(async (tx) => {
+      await tx.query("select n");
+      await new Promise(() => {});
+    });
+    await session.flight();
+    session.send(...beginning, wire.commandComplete("SELECT 1"), wire.readyForQuery("T"));
+    await pause(5);
+    session.send(shutdown());
+    await expect(transaction).rejects.toMatchObject({ code: "57P01" });
+  });
+});
+
+test.each([false, true])("a client that could not connect tries again with its next call; calls that waited share the error (early query: %s)", async (earlyQuery) => {
+  client = createClient({ host: "memory", user: "u", database: `d${databases++}`, sslmode: "disable", earlyQuery });
+  const waiting = [client.query("select n"), client.exec("select n"), client.transaction(() => 1)];
+  const refusing = new Session(await server.accepted());
+  await refusing.flight();
+  refusing.send(wire.errorResponse({ S: "FATAL", V: "FATAL", C: "53300", M: "too many clients" }));
+  refusing.peer.end();
+  for (const one of waiting) await expect(one).rejects.toMatchObject({ code: "53300", retryable: true });
+  expect(client.stats().state).toBe("new");
+  await letInKnowing();
+  expect(client.stats().state).toBe("idle");
 });
 
 test("a FATAL error ends the connection", async () => {

@@ -56,9 +56,12 @@ test("facts are false unless given, a cause is there only when given", () => {
   expect(new UsageError("STREAM_OPEN", "text")).toMatchObject({ retryable: false, committed: false });
   expect("cause" in new UsageError("STREAM_OPEN", "text")).toBe(false);
   const cause = new Error("underneath");
-  expect(new ConnectionError("CONNECTION_LOST", "text", { stage: "session", retryable: true, committed: true, cause })).toMatchObject({
-    stage: "session", retryable: true, committed: true, cause,
-  });
+  expect(new ConnectionError("CONNECTION_LOST", "text", { stage: "session", retryable: true, cause })).toMatchObject({ stage: "session", retryable: true, committed: false, cause });
+});
+
+test("nothing is retryable once rows are in use", () => {
+  expect(new ConnectionError("CONNECTION_LOST", "text", { stage: "session", retryable: true, committed: true })).toMatchObject({ retryable: false, committed: true });
+  expect(fromErrorResponse({ code: "40001", message: "conflict" }, false, { committed: true })).toMatchObject({ retryable: false, committed: true });
 });
 
 test("AbortError is the web's by name and keeps the reason", () => {

@@ -1,6 +1,6 @@
 // Connecting: TLS modes, authentication methods, and every way in which it can go wrong. No error may show a secret.
 import type { Case, Context } from "../context.ts";
-import { withClient } from "./helpers.ts";
+import { eventually, pause, withClient } from "./helpers.ts";
 
 const SECRET = "hunter2-kLs9";
 
@@ -176,6 +176,44 @@ export const connecting: Case[] = [
       await client.close();
       await client.close();
       await t.assert.rejects(client.query("select 1"), { code: "CLIENT_CLOSED" });
+    },
+  },
+  {
+    name: "a session that the server ends while nothing is asked is closed, and no byte of the next call leaves",
+    ownServer: true,
+    run: (t) =>
+      withClient(t, async (client) => {
+        const [row] = (await client.query("select pg_backend_pid() as pid")).rows as { pid: number }[];
+        await t.side(`select pg_terminate_backend(${row?.pid})`);
+        if (t.runtime === "workerd") {
+          // A Worker's idle socket is not read: the next call is what notices, and it may have left then.
+          await pause(100);
+          await t.assert.rejects(client.query("select 1"), { retryable: false });
+        } else {
+          await eventually("the client has noticed", 2000, () => Promise.resolve(client.stats().state === "closed"));
+          const { writes } = client.stats();
+          const error = await t.assert.rejects(client.query("select 1"), { code: "CONNECTION_LOST", retryable: true });
+          t.assert.equal((error.cause as { code?: string }).code, "57P01");
+          t.assert.equal(client.stats().writes, writes);
+        }
+        t.assert.equal(client.stats().state, "closed");
+      }),
+  },
+  {
+    name: "a client whose first connect failed tries again with its next call",
+    ownServer: true,
+    async run(t) {
+      const database = `later_${t.runtime}_${Math.random().toString(36).slice(2)}`;
+      const client = t.pgz.createClient({ ...t.options, database });
+      for (let time = 0; time < 2; time++) await t.assert.rejects(client.query("select 1 as a"), { code: "3D000" });
+      t.assert.equal(client.stats().state, "new");
+      await t.side(`create database ${database}`);
+      try {
+        t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
+      } finally {
+        await client.close();
+        await t.side(`drop database ${database} with (force)`);
+      }
     },
   },
 ];

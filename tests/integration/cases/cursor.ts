@@ -118,13 +118,41 @@ export const cursor: Case[] = [
         const reading = (async () => {
           for await (const batch of client.cursor<{ x: number }>("select 10 / (5 - n) as x from generate_series(1, 9) n", 2)) seen.push(...batch.map(({ x }) => x));
         })();
-        await t.assert.rejects(reading, { code: "22012" });
+        await t.assert.rejects(reading, { code: "22012", committed: true });
         t.assert.deepEqual(seen, [2, 3, 5, 10]);
+        t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
         t.assert.equal(client.stats().transactionStatus, "I");
         await t.assert.rejects(client.cursor("select * from no_such_table", 2).next(), { code: "42P01" });
         await t.assert.rejects(client.cursor("copy (select 1) to stdout", 2).next(), { code: "COPY_NEEDS_COPY_CALL" });
-        t.assert.equal(client.stats().transactionStatus, "I");
         t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
+        t.assert.equal(client.stats().transactionStatus, "I");
+      }),
+  },
+  {
+    name: "a cursor's error says whether rows were delivered, and that trying again is safe only where none were",
+    run: (t) =>
+      withClient(t, async (client) => {
+        await client.exec(`create function pg_temp.conflict_at(n int4, at int4) returns int4 language plpgsql as
+          $$ begin if n = at then raise exception 'a conflict' using errcode = '40001'; end if; return n; end $$`);
+        const read = async (at: number, options: Parameters<Client["cursor"]>[2] = {}) => {
+          for await (const batch of client.cursor(`select pg_temp.conflict_at(n, ${at}) as n from generate_series(1, 20) n`, 5, options)) t.assert.equal(batch.length, 5);
+        };
+        await t.assert.rejects(read(3), { code: "40001", committed: false, retryable: true });
+        await t.assert.rejects(read(11), { code: "40001", committed: true, retryable: false });
+        await t.assert.rejects(read(0, { maxRows: 3 }), { code: "RESPONSE_TOO_LARGE", committed: false });
+        await t.assert.rejects(read(0, { maxRows: 12 }), { code: "RESPONSE_TOO_LARGE", committed: true });
+        const controller = new AbortController();
+        const aborted = client.cursor(numbers(20), 5, { signal: controller.signal });
+        await aborted.next();
+        controller.abort();
+        await t.assert.rejects(aborted.next(), { code: "ABORTED", committed: true, retryable: false });
+        // The last batch waits for COMMIT: where that fails, only those before it were delivered.
+        await client.exec("create temp table later (n int4 unique deferrable initially deferred)");
+        const insert = (size: number) => client.cursor("insert into later values (1), (1), (2) returning n", size);
+        await t.assert.rejects(insert(5).next(), { code: "23505", committed: false });
+        const halves = insert(2);
+        await halves.next();
+        await t.assert.rejects(halves.next(), { code: "23505", committed: true });
       }),
   },
   {

@@ -15,114 +15,137 @@ import { isObserver, type Observer } from "../util/observer.ts";
 import type { Connector } from "../sockets/contract.ts";
 import { isText } from "../util/text.ts";
 
-/** libpq's six values with libpq's meanings; `docs/options.md` says what each becomes on which runtime. */
+/** libpq's six modes. `docs/options.md` says what each becomes on each runtime. */
 export type SslMode = "disable" | "allow" | "prefer" | "require" | "verify-ca" | "verify-full";
 
-/** A password, or what is asked for one at each new connection (for tokens that expire). */
+/** A password, or a function that is called for one at each new connection, for tokens that expire. */
 export type Password = string | (() => string | Promise<string>);
 
 /**
- * All options of a connection. Each may be absent or `undefined`, which means its default. Durations are milliseconds, sizes
- * bytes. Reasons and limits per runtime: `docs/options.md`.
+ * The options of a connection. `undefined` means the default. Durations are in milliseconds, sizes in bytes. `docs/options.md`
+ * has the reason for each default, and what differs per runtime.
  */
 export interface Options {
   /** Name or address of the server. Default `"localhost"`. */
   host?: string | undefined;
   /** TCP port, 1 to 65,535. Default 5432. */
   port?: number | undefined;
-  /** Default: the user's name, as in libpq. */
+  /** Name of the database. Default: the user's name, as in libpq. */
   database?: string | undefined;
-  /** Required, here or in the URL: an edge runtime has no login name to fall back to. */
+  /** The role to log in as. Required, here or in the URL, because an edge runtime has no login name to use instead. */
   user?: string | undefined;
+  /** The password, or a function that returns it. An empty text is a password. No error and no log shows it. */
   password?: Password | undefined;
-  /** `application_name` at the server. Default `"pgz-edge"`. */
+  /** The `application_name` that `pg_stat_activity` shows. Default `"pgz-edge"`. */
   applicationName?: string | undefined;
-  /** Run-time parameters for the session, such as `{ search_path: "app", TimeZone: "UTC" }`. */
+  /** Settings for the session, such as `{ search_path: "app", TimeZone: "UTC" }`. `client_encoding` is always UTF8. */
   startup?: Readonly<Record<string, string>> | undefined;
   /** Command-line options for the server process, libpq's `options`, such as `"-c geqo=off"`. */
   options?: string | undefined;
-  /** Default `"prefer"`; `"disable"` on a link that is local to the runtime. */
+  /** Whether TLS is used and what is verified. Default `"prefer"`, and `"disable"` on a local link (`localLink`). */
   sslmode?: SslMode | undefined;
-  /** `"direct"` starts with TLS at once; needs ALPN and sslmode `require` or stronger. Default `"postgres"`. */
+  /**
+   * `"direct"` starts TLS without asking first, which saves a round trip. It needs PostgreSQL 17, a runtime with ALPN, and
+   * sslmode `require` or stronger. Default `"postgres"`.
+   */
   sslnegotiation?: "postgres" | "direct" | undefined;
-  /** The name sent (SNI) and checked in the certificate. Default: `host`. */
+  /** The name that is sent (SNI) and that the certificate must have. Default: `host`. */
   servername?: string | undefined;
-  /** Certificates (PEM) to trust instead of the runtime's. */
+  /** Certificates (PEM) to trust instead of the runtime's. Every sslmode that uses TLS then checks the chain. */
   ca?: string | undefined;
-  /** Client certificate (PEM); needs `key`. */
+  /** The client's certificate (PEM). Needs `key`. */
   cert?: string | undefined;
-  /** Private key (PEM) of `cert`. */
+  /** The private key (PEM) of `cert`. */
   key?: string | undefined;
-  /** libpq's `require_auth`: comma-separated `none`, `password`, `md5`, `scram-sha-256`, each with `!` to exclude. */
+  /**
+   * The allowed authentication methods, as libpq's `require_auth`: a comma-separated list of `none`, `password`, `md5` and
+   * `scram-sha-256`, or all with `!` to exclude them. Default: any, but cleartext only as `allowCleartextPassword` says.
+   */
   requireAuth?: string | undefined;
   /** Allows the password in clear over a link without TLS. Default `false`. */
   allowCleartextPassword?: boolean | undefined;
-  /** `"require"` is refused until a runtime can do it. Default `"prefer"`. */
+  /** `"require"` is an error, because no runtime supports channel binding yet. Default `"prefer"`. */
   channelBinding?: "disable" | "prefer" | "require" | undefined;
-  /** Most SCRAM iterations a server may ask for, 1 to 100,000,000. Default 100,000. */
+  /** The most SCRAM iterations that a server may ask for, 1 to 100,000,000. It protects your CPU. Default 100,000. */
   scramMaxIterations?: number | undefined;
-  /** Deadline (ms) over name look-up, TCP, TLS and authentication. Default 10,000. */
+  /** Milliseconds for DNS, TCP, TLS and authentication together. It cannot be turned off. Default 10,000. */
   connectTimeout?: number | undefined;
-  /** Deadline (ms) of each call. Default 0: none. */
+  /** Milliseconds for each call, then CancelRequest and `QUERY_TIMEOUT`. Default 0: no deadline. */
   timeout?: number | undefined;
-  /** Most rows of a result. Default 0: no limit. */
+  /** The most rows of a result. Default 0: no limit. */
   maxRows?: number | undefined;
-  /** Most bytes of an encoded result. Default 0: no limit. */
+  /** The most bytes of an encoded result, including brackets and headers. Default 0: no limit. */
   maxBytes?: number | undefined;
-  /** Most bytes of one field, as the server sends it. Default 0: no limit. */
+  /** The most bytes of one field, as the server sends it. Default 0: no limit. */
   maxFieldBytes?: number | undefined;
-  /** What a result that passes one of these limits does. Default `"error"`. */
+  /**
+   * What happens to a result that passes one of these limits: `"error"` rejects or breaks it off, `"truncate"` ends it properly
+   * with a mark. Default `"error"`, because a shortened result must not look complete.
+   */
   onLimit?: "error" | "truncate" | undefined;
-  /** Columns of one name in one result. Default `"keep"`. */
+  /**
+   * What happens to columns with the same name: `"keep"` (in objects the last one wins), `"rename"` the second `id` to `id_2`,
+   * or `"error"`. Default `"keep"`, as the server's own JSON does.
+   */
   duplicates?: "keep" | "rename" | "error" | undefined;
-  /** int8 (bigint) values. Default: text in JavaScript objects, bare digits in JSON. */
+  /** int8 (bigint) values. Default: strings in JavaScript objects, since a number would lose digits; bare digits in JSON. */
   int8?: "string" | "number" | "bigint" | undefined;
-  /** numeric values. Default: text in JavaScript objects, bare digits in JSON. */
+  /** numeric values. Default: strings in JavaScript objects, since a number would lose digits; bare digits in JSON. */
   numeric?: "string" | "number" | undefined;
-  /** date, timestamp and timestamptz in JavaScript objects. Default `"string"`. */
+  /** date, timestamp and timestamptz in JavaScript objects: ISO 8601 text, `Date` or Temporal. Default `"string"`. */
   dates?: "string" | "date" | "temporal" | undefined;
-  /** bytea in JavaScript objects. Default `"uint8array"`. */
+  /** bytea in JavaScript objects: bytes, PostgreSQL's text `\x…`, or base64. Default `"uint8array"`. */
   bytea?: "uint8array" | "hex" | "base64" | undefined;
-  /** json and jsonb in JavaScript objects. Default `"parse"`. */
+  /** json and jsonb in JavaScript objects: parsed, or the server's text with every digit. Default `"parse"`. */
   json?: "parse" | "text" | undefined;
-  /** Own parsers for JavaScript objects, by OID or name of the type. */
+  /** Your own parsers for JavaScript objects, by a type's OID or SQL name. They override every other policy. */
   types?: Readonly<Record<string, Parser>> | undefined;
-  /** Longest message (bytes) accepted from the server. Default 64 MiB on Workers, else 1 GiB. */
+  /** The longest message accepted from the server, in bytes. Default 64 MiB on Workers, else PostgreSQL's own 1 GiB. */
   maxMessageBytes?: number | undefined;
-  /** Bytes of finished rows that are handed on at once. Default 65,536. */
+  /** Bytes of finished rows that are passed on at once. Above 4 MiB counts as 4 MiB. Default 65,536. */
   flushBytes?: number | undefined;
-  /** Longest time (ms) a finished row waits for `flushBytes` to fill. Default 100. */
+  /** Milliseconds that a finished row waits for `flushBytes` to fill. 0: it does not wait. Default 100. */
   flushInterval?: number | undefined;
-  /** Named statements per connection; 0: none. Default 64. */
+  /** Named statements per connection, up to 65,535. 0: none, for poolers without prepared statements. Default 64. */
   statementCacheSize?: number | undefined;
-  /** `"auto"`: named from a shape's second use. Default `"auto"`. */
+  /**
+   * When a statement is prepared under a name: from its second use on, but never behind a detected pooler (`"auto"`), from its
+   * first use on (`"named"`), or never (`"unnamed"`). Default `"auto"`.
+   */
   prepare?: "auto" | "named" | "unnamed" | undefined;
   /**
-   * A statement outside a transaction that the server has rolled back for a conflict (40001, 40P01) runs again: up to three times in all, or as often as said here, after
-   * 10 ms, 20 ms … and as much again at random. Not behind rows that have gone downstream. Default false.
+   * Runs a statement outside a transaction again after a conflict (40001, 40P01), which the server has rolled back. `true`: up
+   * to three runs in all; a number: that many. The pause is 10 ms, 20 ms … plus up to as much again at random. A statement
+   * whose rows have gone downstream is not repeated. Default false.
    */
   retryOnSerialization?: boolean | number | undefined;
-  /** The first query leaves together with the last authentication message. `"auto"`: where the server is already known. Default `"auto"`. */
+  /**
+   * Sends the first query together with the last authentication message, which saves a round trip. `"auto"` does so only if the
+   * server is already known, by verified TLS or a local link. Default `"auto"`.
+   */
   earlyQuery?: boolean | "auto" | undefined;
-  /** First TCP keep-alive probe (ms); 0: none. Default 30,000. */
+  /** Milliseconds until the first TCP keep-alive probe. 0: none. No effect on Workers. Default 30,000. */
   keepAlive?: number | undefined;
-  /** Bytes of one read. Default 65,536. */
+  /** Bytes of one read, 1,024 to 16,777,216. Workers always use 65,536. Default 65,536. */
   readBuffer?: number | undefined;
-  /** Default `"3.0"`. `"3.2"` (long cancel keys) needs PostgreSQL 18 and poolers that know it. */
+  /** `"3.2"` has long cancel keys, and needs PostgreSQL 18 and poolers that know it. Default `"3.0"`, as in libpq. */
   maxProtocolVersion?: "3.0" | "3.2" | undefined;
-  /** The link never leaves the runtime, as Hyperdrive's. Default: the host ends in `.hyperdrive.local`. */
+  /**
+   * The link never leaves the runtime, so a cleartext password and an early query are safe. Default: whether the host ends in
+   * `.hyperdrive.local`.
+   */
   localLink?: boolean | undefined;
-  /** Makes the socket instead of the runtime's own (the socket contract of docs/architecture.md). */
+  /** Makes the sockets, instead of the runtime's connector (the socket contract in docs/architecture.md). */
   connect?: Connector | undefined;
-  /** Is told of connects, calls, notices and changed settings (docs/observer.md). */
+  /** Is called for connects, calls, notices and changed settings (docs/observer.md). */
   observer?: Observer | undefined;
-  /** The observer is told of a call that runs for so long (ms). Default 0: never. */
+  /** Milliseconds after which the observer's `onSlowQuery` is called. Default 0: never. */
   slowQueryThreshold?: number | undefined;
-  /** Ends connecting, and later each call, when it aborts. */
+  /** When it aborts, connecting and every call end. On Workers: `request.signal`. */
   signal?: AbortSignal | undefined;
 }
 
-/** An options object may also carry a URL; its own options win. */
+/** Options with an optional URL. The options win over the URL. */
 export type ConfigObject = Options & { readonly connectionString?: string | undefined };
 
 /** A URL, options, or anything with a `connectionString`, such as a Hyperdrive binding. */

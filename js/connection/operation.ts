@@ -57,12 +57,13 @@ export function takeColumns(sink: Sink, columns: readonly Column[]): void {
   sink.columns?.(columns);
 }
 
-/** A result that was cut off by `onLimit: "truncate"`. */
+/** How a result was cut off by `onLimit: "truncate"`. */
 export interface Truncation {
+  /** Which limit was passed. */
   readonly limit: LimitName;
-  /** The limit that was set. */
+  /** The limit's value. */
   readonly value: number;
-  /** What it would have become with the row that is missing first. */
+  /** The count that the first missing row would have made. */
   readonly observed: number;
 }
 

@@ -9,55 +9,68 @@ import {
   CSV_HEADER, INT8_AS_STRING, JSON_AS_STRING, NUMERIC_AS_STRING, RENAME_DUPLICATES, ROWS_COLUMNAR, ROWS_COLUMNS, ROWS_CSV, ROWS_JSON, ROWS_NDJSON, ROWS_TOON, limitsOf, type Limits,
 } from "../wasm/boundary.ts";
 
-/** `ndjson`: an object per line; `json`: one array of objects; `columnar`: names once, rows as arrays; `toon`: pgz's; `csv`: RFC 4180. */
+/**
+ * `ndjson`: an object per line. `json`: one array of objects. `columnar`: the names once, rows as arrays. `toon`: pgz's dialect of
+ * TOON. `csv`: RFC 4180.
+ */
 export type Format = "ndjson" | "json" | "columnar" | "toon" | "csv";
 
-/** What may be asked of rows, whatever they become. */
+/** Options of calls that return rows. Each default is the client's option of that name. */
 export interface RowOptions {
-  /** Default: the client's. 0: no limit. */
+  /** The most rows of the result. 0: no limit. Default: the client's. */
   readonly maxRows?: number | undefined;
-  /** Of the output, what stands around the rows included. Default: the client's. 0: no limit. */
+  /** The most bytes of the output, including brackets and headers. 0: no limit. Default: the client's. */
   readonly maxBytes?: number | undefined;
-  /** Of one field, as the server sends it. Default: the client's. 0: no limit. */
+  /** The most bytes of one field, as the server sends it. 0: no limit. Default: the client's. */
   readonly maxFieldBytes?: number | undefined;
   /**
-   * `"truncate"`: a result that passes a limit ends there properly and says so, instead of failing. In NDJSON and JSON the last element is
-   * `{"$truncated":{"limit":…,"value":…,"rows":…}}`, in columnar form there is a member of that name; TOON and CSV have no place for it.
-   * Default: the client's.
+   * `"error"`: a result that passes a limit fails. `"truncate"`: it ends there properly, with a mark. In NDJSON and JSON the mark
+   * is a last element `{"$truncated":{"limit":…,"value":…,"rows":…}}`, in columnar output a member of that name. TOON and CSV
+   * have no place for a mark and refuse it. Default: the client's.
    */
   readonly onLimit?: "error" | "truncate" | undefined;
-  /** Columns of one name: both keep it (as in the server's JSON), the second `id` becomes `id_2`, or `DUPLICATE_COLUMN`. Default: the client's. */
+  /**
+   * Columns with the same name: `"keep"` them (in objects the last one wins), `"rename"` the second `id` to `id_2`, or fail with
+   * `DUPLICATE_COLUMN` (`"error"`). Default: the client's.
+   */
   readonly duplicates?: "keep" | "rename" | "error" | undefined;
-  /** int8 values. Default: the client's, else text in JavaScript objects, bare digits in JSON. `"bigint"` in JSON: bare digits. */
+  /**
+   * int8 values. Default: the client's; if that is not set, strings in JavaScript objects and bare digits in JSON. `"bigint"`
+   * gives bare digits in JSON too.
+   */
   readonly int8?: "string" | "number" | "bigint" | undefined;
-  /** numeric values. Default: the client's, else text in JavaScript objects, bare digits in JSON. */
+  /** numeric values. Default: the client's; if that is not set, strings in JavaScript objects and bare digits in JSON. */
   readonly numeric?: "string" | "number" | undefined;
 }
 
-/** What may be asked of rows that become JavaScript values. */
+/** Options of calls whose rows become JavaScript values. */
 export interface ValueOptions extends RowOptions {
-  /** date, timestamp (read as UTC) and timestamptz: ISO 8601 text, `Date`, or Temporal's types (time too). What a type cannot say (infinity) stays text. Default: the client's. */
+  /**
+   * date, timestamp (read as UTC) and timestamptz: ISO 8601 text, `Date`, or Temporal's types (for time too). A value that the
+   * type cannot represent, such as infinity, stays text. Default: the client's.
+   */
   readonly dates?: "string" | "date" | "temporal" | undefined;
   /** bytea: bytes, PostgreSQL's text `\x…`, or base64. Default: the client's. */
   readonly bytea?: "uint8array" | "hex" | "base64" | undefined;
   /** json and jsonb: parsed, or the server's text. Default: the client's. */
   readonly json?: "parse" | "text" | undefined;
   /**
-   * Own parsers, by a type's OID or name as SQL has it (`uuid`, `uuid[]`, `app.mood`), before any other policy. A parser gets each value that is not NULL as it
-   * would stand in the row by default, but bytea as text `\x…`. Joined with the client's; a call's wins.
+   * Your own parsers, by a type's OID or SQL name (`uuid`, `uuid[]`, `app.mood`). They override every other policy. A parser gets
+   * each value that is not NULL as it would be in the row by default, but bytea as text `\x…`. The client's parsers apply too;
+   * for the same type the call's parser wins.
    */
   readonly types?: Readonly<Record<string, Parser>> | undefined;
 }
 
-/** What may be asked of encoded output. */
+/** Options of calls that give encoded output. */
 export interface FormatOptions extends RowOptions {
-  /** Default `"ndjson"`. */
+  /** Default `"ndjson"`; for `json()` `"json"`. */
   readonly format?: Format | undefined;
-  /** `format: "csv"` begins with the columns' names. Default true. */
+  /** Whether CSV begins with the columns' names. Default true. */
   readonly header?: boolean | undefined;
   /**
-   * `"pgz"`: the dialect of the Go driver, streamed. `"standard"`: a document of the TOON specification, whose first line counts the rows, so
-   * the whole result is held until then (`maxBytes` bounds it). Default `"pgz"`.
+   * `"pgz"`: the dialect of the Go driver pgz, which can be streamed. `"standard"`: a document of the TOON specification. Its first
+   * line has the row count, so the whole result is held in memory (`maxBytes` bounds it). Default `"pgz"`.
    */
   readonly toon?: "pgz" | "standard" | undefined;
 }

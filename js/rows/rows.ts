@@ -78,17 +78,17 @@ export interface Run<Row> {
 }
 
 /**
- * The rows of a query, for `for await`. The query runs when a loop begins; a loop that is left ends it on the server. A second loop
- * runs it again.
+ * The rows of a query, for `for await`. The query runs when a loop starts. Leaving the loop cancels it on the server, and a second
+ * loop runs it again. The members tell of the latest loop.
  */
 export class Rows<Row> implements AsyncIterable<Row> {
-  /** Columns, from the first row on. Of the latest loop, as what follows. */
+  /** The columns; set from the first row on. */
   fields: readonly Column[] = [];
-  /** The command tag's words, after the end. */
+  /** The words of the command tag; set at the end. */
   command = "";
-  /** After the end. */
+  /** The server's count of rows; set at the end. */
   rowCount: number | null = null;
-  /** With `onLimit: "truncate"`, after the end: rows are missing. */
+  /** Set at the end with `onLimit: "truncate"`, if rows are missing. */
   truncated: Truncation | undefined;
   readonly #start: (rows: Rows<Row>, size: number) => Run<Row>;
 
@@ -97,7 +97,11 @@ export class Rows<Row> implements AsyncIterable<Row> {
     this.#start = start;
   }
 
-  /** Arrays of exactly `size` rows, the last of fewer. Never more than such an array and a chunk of the connection are in memory. */
+  /**
+   * The rows in arrays of exactly `size`, the last one shorter. Memory holds one such array and one chunk of the connection.
+   *
+   * @throws UsageError `INVALID_OPTION` unless `size` is a whole number of at least 1
+   */
   batches(size: number): AsyncIterable<Row[]> {
     if (!(Number.isInteger(size) && size > 0)) throw new UsageError("INVALID_OPTION", "batches(n) needs a whole number of at least 1.");
     return { [Symbol.asyncIterator]: () => this.#iterate(size) };

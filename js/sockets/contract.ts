@@ -4,52 +4,65 @@
 // Each runtime's adapter lives beside this file; a user may pass one of their own.
 import { ConnectionError, type Facts, type Stage } from "../util/errors.ts";
 
-/** How a socket is to be secured, when it is. */
+/** How a socket is secured. */
 export interface TlsOptions {
-  /** `request`: plain until `startTls`; `direct`: TLS (with ALPN `postgresql`) from the first byte, `connect` resolves behind the handshake. */
+  /**
+   * `request`: without TLS until `startTls`. `direct`: TLS with ALPN `postgresql` from the first byte; `connect` resolves after the
+   * handshake.
+   */
   readonly negotiation: "request" | "direct";
-  /** `none`: encrypt only; `ca`: the chain must be trusted; `full`: and the certificate must name the server. */
+  /** `none`: encrypt only. `ca`: the chain must be trusted. `full`: the certificate must also name the server. */
   readonly verify: "none" | "ca" | "full";
+  /** The name to send (SNI) and to check. */
   readonly servername: string;
+  /** Certificates (PEM) to trust instead of the runtime's. */
   readonly ca?: string | undefined;
+  /** The client's certificate (PEM). */
   readonly cert?: string | undefined;
+  /** The private key (PEM) of `cert`. */
   readonly key?: string | undefined;
 }
 
+/** What a {@link Connector} gets. */
 export interface ConnectOptions {
   readonly host: string;
   readonly port: number;
-  /** `null`: this socket will never be asked for TLS. */
+  /** `null`: TLS will not be used on this socket. */
   readonly tls: TlsOptions | null;
-  /** Bytes of one read, where the adapter can choose. */
+  /** Bytes of one read, if the runtime lets one choose. */
   readonly readBuffer: number;
-  /** First TCP keep-alive probe (ms), 0: none, where the runtime can. */
+  /** Milliseconds until the first TCP keep-alive probe, if the runtime supports it. 0: none. */
   readonly keepAlive: number;
-  /** Aborted: give up, `connect` rejects with anything; also bounds `startTls`. */
+  /** When it aborts, `connect` and `startTls` give up and reject, with any reason. */
   readonly signal: AbortSignal;
 }
 
+/** A connection to a server, by the contract in docs/architecture.md. */
 export interface Socket {
-  /** The peer's address as connected to, where the runtime tells: a CancelRequest must reach the same server. */
+  /** The address that was connected to, if the runtime reports it: a CancelRequest must reach the same server. */
   readonly address?: string | undefined;
   /**
-   * A read may stay pending while nothing is asked of the server, so that the end of an idle connection is noticed at once. Leave it out
-   * where that is not allowed, as on Workers, where a read belongs to its request.
+   * Whether a read may stay pending while nothing is asked of the server, so that the end of an idle connection is noticed at
+   * once. Leave it out where that is not allowed, as on Workers, where a read belongs to its request.
    */
   readonly readsWhileIdle?: boolean | undefined;
   /**
-   * The next bytes, `null` at the peer's FIN. Rejects with a `ConnectionError` on RST, after `close`, and on any other end.
-   * The bytes are valid until the next `read`. Never call it while a read is pending.
+   * The next bytes, or `null` at the peer's FIN. Rejects with a `ConnectionError` on RST, after `close`, and on any other end. The
+   * bytes are valid until the next `read`. It is never called while a read is pending.
    */
   read(): Promise<Uint8Array | null>;
-  /** Resolves when more may be written; the bytes may not change before. */
+  /** Resolves when more may be written. The bytes do not change before. */
   write(bytes: Uint8Array): Promise<void>;
-  /** Upgrades; only with no read pending. This socket is then spent. On workerd only the first write and read prove the handshake. */
+  /**
+   * Upgrades to TLS, with no read pending, and returns the new socket. This one is not used any more. On workerd a failed handshake
+   * shows only at the first write or read.
+   */
   startTls(servername: string): Promise<Socket>;
-  /** Gives the socket up with whatever is still under way. Never rejects, settles at once, may be called again. */
+  /** Closes the socket, whatever is under way. It never rejects, settles at once, and may be called again. */
   close(): Promise<void>;
 }
 
+/** Makes a socket. With option `connect` a client uses yours instead of the runtime's. */
 export type Connector = (options: ConnectOptions) => Promise<Socket>;
 
 export function connectFailed(stage: Stage, reason: string, cause?: unknown): ConnectionError {

@@ -27,13 +27,13 @@ export interface BatchItem<Row> {
   readonly bytes?: Uint8Array<ArrayBuffer>;
 }
 
-/** Which item of an atomic batch failed, and what that did to the others. */
+/** Which item of an atomic batch failed, and what became of the others. Items are numbered from 0. */
 export interface BatchFailure {
-  /** From 0; `undefined`: all ran, and then the transaction could not be committed. */
+  /** The item that failed; `undefined` if all items ran and the commit failed. */
   readonly index: number | undefined;
-  /** Those that had run, and have been undone with it. */
+  /** The items that had run and were undone. */
   readonly rolledBack: readonly number[];
-  /** Those that have not run. */
+  /** The items that never ran. */
   readonly skipped: readonly number[];
 }
 

@@ -14,7 +14,7 @@ import { HEADER } from "../connection/connection.ts";
 import { each, type CopyProgress, type CopyTarget } from "./copy.ts";
 import { binaryWriter, Block, literal, takesText, type Where } from "../values/parameters.ts";
 
-/** A row by position (an array), or by the columns' names. */
+/** A row: an array of values in the columns' order, or an object with the columns' names. */
 export type CopyRow = object;
 
 const SIGNATURE = "PGCOPY\n\xff\r\n\0" + "\0".repeat(8);

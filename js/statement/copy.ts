@@ -13,14 +13,14 @@ import { begun, knowsNames, learnHere, type Caller } from "./statement.ts";
 
 type Bytes = string | Binary;
 
-/** What COPY FROM takes: text (sent as UTF-8) or bytes, whole or in pieces of any length. */
+/** What `copyFrom` takes: text (sent as UTF-8) or bytes, whole or in pieces of any length. */
 export type CopySource = Bytes | Blob | ReadableStream<Bytes> | AsyncIterable<Bytes> | Iterable<Bytes>;
 
-/** How far COPY FROM has come. */
+/** How far `copyFrom` or `copyFromRows` has come. */
 export interface CopyProgress {
-  /** Handed to the socket. */
+  /** Bytes that were given to the socket. */
   readonly bytes: number;
-  /** Of `copyFromRows`. */
+  /** Rows that were encoded. Only `copyFromRows` sets it, because only the server parses other data. */
   readonly rows?: number;
 }
 

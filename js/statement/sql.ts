@@ -6,7 +6,7 @@ import { UsageError } from "../util/errors.ts";
 import { LONGEST_KEY, LONGEST_WAY, MOST_STEPS } from "../util/limits.ts";
 import { isText, JsonText, MUST } from "../util/text.ts";
 
-/** A statement: text with $1, $2, … and one value for each. */
+/** A statement: text with `$1`, `$2` … and one value for each. */
 export interface Query {
   readonly text: string;
   readonly values: readonly unknown[];
@@ -15,33 +15,45 @@ export interface Query {
 /** What a call accepts: the result of {@link sql}, `{ text, values }`, or text without parameters. */
 export type QueryInput = Query | string;
 
+/**
+ * The `sql` tag and its helpers (docs/queries.md). Values become parameters, never SQL text.
+ *
+ * @example
+ * const active = sql`active = ${true}`;
+ * sql`select * from ${sql.identifier("users")} where ${active} and id in ${sql.in([1, 2])}`;
+ * sql`insert into users ${sql.values([{ id: 7, name: "Grace" }])}`;
+ */
 export interface Sql {
   /**
-   * A {@link Query} that cannot be changed and may also stand inside another template.
+   * Makes a {@link Query} that cannot be changed. It may be used inside another template.
    *
-   * @throws UsageError `INVALID_PARAMETER` for `undefined` (NULL is `null`), `INVALID_QUERY` for text with NUL or half a surrogate pair
+   * @throws UsageError `INVALID_PARAMETER` for `undefined` (NULL is `null`), `INVALID_QUERY` for text with NUL or an unpaired surrogate
    */
   (template: TemplateStringsArray, ...values: unknown[]): Query;
-  /** `text` as SQL, as it is. Never with text from outside. */
+  /** `text` as SQL, unchanged. Never use it with text from outside. */
   unsafe(text: string): Query;
-  /** A quoted name; several make a qualified one: `sql.identifier("app", "users")` is `"app"."users"`. */
+  /** A quoted name. Several names make a qualified one: `sql.identifier("app", "users")` is `"app"."users"`. */
   identifier(...names: string[]): Query;
-  /** Fragments and values with `separator` between them (default `, `); nothing for an empty list. */
+  /** Fragments and values with `separator` between them (default `, `). An empty list becomes nothing. */
   join(parts: readonly unknown[], separator?: Query): Query;
-  /** `($1, $2)` for `in`. An empty list has no SQL (`INVALID_QUERY`): `= any(${list})` takes it. */
+  /** `($1, $2)` for `in`. An empty list is refused (`INVALID_QUERY`); `= any(${list})` takes one. */
   in(values: readonly unknown[]): Query;
-  /** For update: `"a" = $1, "b" = $2`, of these columns or all of the object's own. */
+  /** For update: `"a" = $1, "b" = $2`, with these columns, or with all of the object's own properties. */
   set(row: object, ...columns: string[]): Query;
   /**
-   * For insert: `("a", "b") values ($1, $2), ($3, $4)`, of these columns or all of the first row's own. Of arrays `values ($1, $2)` without names. A column
-   * that a row does not have is refused, and so is an empty list (`INVALID_QUERY`).
+   * For insert: `("a", "b") values ($1, $2), ($3, $4)`, with these columns, or with all of the first row's own properties. Rows that
+   * are arrays give `values ($1, $2)` without names. A row that lacks a column is refused (`INVALID_PARAMETER`), and so is an
+   * empty list (`INVALID_QUERY`).
    */
   values(rows: readonly object[], ...columns: string[]): Query;
-  /** A value as JSON whatever it is: text, too, becomes a JSON string, where a parameter of type json takes text as JSON that is made already. */
+  /**
+   * A parameter that is always encoded as JSON. A plain string for a parameter of type json is sent unchanged, as JSON text;
+   * `sql.json("x")` sends the JSON string `"x"`.
+   */
   json(value: unknown): JsonText;
 }
 
-/** Statements with parameters; see {@link Sql}. */
+/** Makes statements with parameters; see {@link Sql}. */
 export const sql: Sql = Object.assign(tag, {
   unsafe: (text: string): Query => new Fragment([checkedText(text)], []),
   identifier: (...names: string[]): Query => new Fragment([names.map(quoted).join(".") || quoted("")], []),

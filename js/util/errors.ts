@@ -8,7 +8,7 @@
 import type { BatchFailure } from "../statement/batch.ts";
 import type { LimitName } from "../wasm/boundary.ts";
 
-/** All codes of the driver itself; the server's are SQLSTATEs. `docs/errors.md` says what each means and what to do. */
+/** The driver's own codes; the server's are SQLSTATEs. `docs/errors.md` says what each means and what to do. */
 export type Code =
   // UsageError
   | "INVALID_URL" | "INVALID_OPTION" | "UNKNOWN_OPTION" | "INVALID_SSLMODE" | "UNSUPPORTED_ON_RUNTIME"
@@ -33,7 +33,7 @@ export type Code =
 /** By class; see {@link mark}. */
 const marks = new Map<unknown, symbol>();
 
-/** What a throwing place knows beyond code and sentence. */
+/** What is known of an error besides code and message. */
 export interface Facts {
   /** See {@link PgzError.retryable}. Default `false`. */
   readonly retryable?: boolean | undefined;
@@ -44,32 +44,35 @@ export interface Facts {
 }
 
 /**
- * The base of every error this package throws or rejects with; anything else is a bug.
+ * The base of every error that this package throws or rejects with; anything else is a bug.
  *
- * The texts may change between versions; class, `code` and the facts do not.
+ * Class, `code` and the facts are stable. Messages may change between versions.
+ *
+ * @example
+ * if (error instanceof PgzError && error.retryable) return new Response("try again", { status: 503 });
  */
 export class PgzError extends Error {
   static {
     mark(this, "PgzError");
   }
 
-  /** A {@link Code}, or the SQLSTATE when the server spoke (`""` when it sent none). */
+  /** A {@link Code}, or the server's SQLSTATE (`""` if it sent none). */
   readonly code: string;
 
   /**
-   * Trying again is safe, as a fact: nothing left the socket, or the server guarantees that nothing happened. Never together with `committed`:
-   * rows that are in use already would come a second time.
+   * Trying again is safe: nothing left the socket, or the server guarantees that nothing happened. Never together with
+   * `committed`, because rows that are already in use would come a second time.
    */
   readonly retryable: boolean;
 
-  /** Of `simple`: the commands that were complete before. Without a transaction block of their own the server has rolled them back. */
+  /** Set by `simple`: the commands that completed before. The server has rolled them back, unless the text contains COMMIT. */
   declare readonly completed?: readonly string[];
-  /** Of an atomic batch: which item failed, and what became of the others. */
+  /** Set by `batch`: which item failed, and what became of the others. */
   declare readonly batch?: BatchFailure;
-  /** Of `copyFromRows`: the row that could not be encoded, from 0. */
+  /** Set by `copyFromRows`: the number of the row that could not be encoded, from 0. */
   declare readonly row?: number;
 
-  /** Bytes of this result have already gone downstream, so the caller cannot answer as if nothing had happened. */
+  /** Bytes of this result have already gone downstream, so you can no longer answer as if nothing had happened. */
   readonly committed: boolean;
 
   constructor(code: Code | (string & {}), message: string, facts: Facts = {}) {
@@ -88,7 +91,7 @@ export class PgzError extends Error {
   }
 }
 
-/** The caller's own order or arguments: nothing was sent, the connection is as it was. */
+/** An argument or the order of calls is wrong. Nothing was sent, and the connection is as it was. */
 export class UsageError extends PgzError {
   static {
     mark(this, "UsageError");
@@ -98,7 +101,10 @@ export class UsageError extends PgzError {
   }
 }
 
-/** The server broke the protocol, is no PostgreSQL, or sent more than `maxMessageBytes`: the connection is gone. */
+/**
+ * The server broke the protocol, is not PostgreSQL, or sent something that cannot be read. With most codes the connection is
+ * closed; after `SHAPE_CHANGED` it goes on.
+ */
 export class ProtocolError extends PgzError {
   static {
     mark(this, "ProtocolError");
@@ -109,8 +115,8 @@ export class ProtocolError extends PgzError {
 }
 
 /**
- * The two sides could not agree on who they are. When the server said so (28000, 28P01) the code is its SQLSTATE and
- * `cause` the {@link PostgresError}; the other codes are refusals of this driver.
+ * Authentication failed. If the server refused, `code` is its SQLSTATE (28000, 28P01) and `cause` the {@link PostgresError}.
+ * With any other code the driver refused.
  */
 export class AuthenticationError extends PgzError {
   static {
@@ -118,7 +124,7 @@ export class AuthenticationError extends PgzError {
   }
 }
 
-/** How far the connection had come: `session` means that it was ready for queries. */
+/** How far the connection had come. `session`: it was ready for queries. */
 export type Stage = "dns" | "tcp" | "tls" | "auth" | "session";
 
 /** The connection could not be made, or was lost. */
@@ -143,7 +149,7 @@ export class TimeoutError extends PgzError {
   }
 }
 
-/** The caller's signal aborted the call, or its consumer left. `name` is the web's `"AbortError"`, `cause` the signal's reason. */
+/** The caller's signal aborted, or the consumer left. `name` is the web's `"AbortError"`, `cause` is the signal's reason. */
 export class AbortError extends PgzError {
   static {
     mark(this, "AbortError");
@@ -153,15 +159,16 @@ export class AbortError extends PgzError {
   }
 }
 
-/** A result passed `maxRows`, `maxBytes` or `maxFieldBytes`; the server was told to stop. */
+/** A result passed `maxRows`, `maxBytes` or `maxFieldBytes`. The server was told to stop. */
 export class ResponseTooLargeError extends PgzError {
   static {
     mark(this, "ResponseTooLargeError");
   }
+  /** Which limit was passed. */
   readonly limit: LimitName;
-  /** The limit that was set. */
+  /** The limit's value. */
   readonly value: number;
-  /** How many were seen when it was passed: larger than `value`, not the size of the whole result. */
+  /** The count when the limit was passed. It is larger than `value`, but not the size of the whole result. */
   readonly observed: number;
   constructor(passed: { limit: LimitName; value: number; observed: number; committed?: boolean | undefined }) {
     const { limit, value, observed } = passed;
@@ -173,7 +180,7 @@ export class ResponseTooLargeError extends PgzError {
   }
 }
 
-/** The members of an ErrorResponse or NoticeResponse by the manual's names, those that the server sent, as text. */
+/** The fields of an ErrorResponse or NoticeResponse that the server sent, as text, by the manual's names. */
 export interface ErrorFields {
   readonly severity?: string;
   readonly code?: string;
@@ -195,9 +202,12 @@ export interface ErrorFields {
 }
 
 /**
- * The server's ErrorResponse. `code` is the SQLSTATE, `message` the server's own.
+ * An ErrorResponse of the server. `code` is the SQLSTATE, `message` the server's message.
  *
- * The `is…` members are properties, so that a forgotten pair of parentheses cannot make a condition always true.
+ * The `is…` members are properties, not methods, so that forgotten parentheses cannot make a condition always true.
+ *
+ * @example
+ * if (error instanceof PostgresError && error.isUniqueViolation) return new Response("taken", { status: 409 });
  */
 export class PostgresError extends PgzError implements ErrorFields {
   static {
@@ -206,7 +216,7 @@ export class PostgresError extends PgzError implements ErrorFields {
   declare readonly severity?: string;
   declare readonly detail?: string;
   declare readonly hint?: string;
-  /** Where in the SQL text the error stands, in characters from 1. */
+  /** The error's place in the SQL text, in characters from 1. */
   declare readonly position?: string;
   declare readonly internalPosition?: string;
   declare readonly internalQuery?: string;
@@ -231,13 +241,13 @@ export class PostgresError extends PgzError implements ErrorFields {
   get isCheckViolation(): boolean { return this.code === "23514"; }
   get isNotNullViolation(): boolean { return this.code === "23502"; }
   get isExclusionViolation(): boolean { return this.code === "23P01"; }
-  /** Any of class 23. */
+  /** Any code of class 23. */
   get isIntegrityViolation(): boolean { return this.code.startsWith("23"); }
   get isSerializationFailure(): boolean { return this.code === "40001"; }
   get isDeadlock(): boolean { return this.code === "40P01"; }
   get isQueryCanceled(): boolean { return this.code === "57014"; }
   get isAdminShutdown(): boolean { return this.code === "57P01"; }
-  /** The prepared statement is gone, as behind a pooler that changed the server connection. */
+  /** The prepared statement does not exist, as behind a pooler that changed the server connection. */
   get isInvalidSqlStatementName(): boolean { return this.code === "26000"; }
 }
 

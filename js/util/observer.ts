@@ -11,15 +11,15 @@ export interface ConnectEvent {
   readonly database: string;
   readonly user: string;
   readonly durationMs: number;
-  /** The server process; `undefined` when it did not say. */
+  /** The process id of the session; `undefined` if the server did not send one. */
   readonly processId?: number | undefined;
-  /** It failed. */
+  /** Why it failed; `undefined` if it succeeded. */
   readonly error?: PgzError | undefined;
 }
 
-/** A call has been made; it may wait for its turn. */
+/** A call was made. It may wait for its turn. */
 export interface QueryStart {
-  /** Unique in the isolate: the same for all events of one call. */
+  /** The same for all events of one call, and unique in the isolate. */
   readonly id: number;
   /** The SQL as written, with `$1` for parameters. */
   readonly text: string;
@@ -29,57 +29,68 @@ export interface QueryStart {
 
 /** A call is over, however it ended. */
 export interface QueryEnd extends QueryStart {
-  /** From its turn on the connection to its end; a stream's includes the time that its reader took. */
+  /** Milliseconds from its turn on the connection to its end. A stream's includes the time that its reader took. */
   readonly durationMs: number;
-  /** Before that: for the calls in front and for connecting. */
+  /** Milliseconds before that: connecting, and the calls in front. */
   readonly waitMs: number;
-  /** Returned or changed, as the command tags say; `null` where none did, as after an error. */
+  /** Rows returned or changed, as the command tags say; `null` if no tag came, as after an error. */
   readonly rows: number | null;
-  /** Of encoded output; for objects, of the batches that they were made from. */
+  /** Bytes of encoded output; for objects, of the JSON that they were made from. */
   readonly bytes: number;
-  /** The command tag's words; `""` for an empty query, and where the statement did not come to its end. */
+  /** The words of the command tag; `""` for an empty query, and if the statement did not complete. */
   readonly command: string;
-  /** What the call rejected with, or its stream errored with. */
+  /** What the call rejected with, or what its stream errored with. */
   readonly error?: PgzError | undefined;
 }
 
-/** A call runs for `slowQueryThreshold` now. */
+/** A call has run for `slowQueryThreshold`. */
 export interface SlowQuery extends QueryStart {
+  /** Milliseconds since its turn on the connection. */
   readonly durationMs: number;
 }
 
-/** NoticeResponse, by the manual's names. */
+/** A NoticeResponse, by the manual's names. */
 export interface Notice extends ErrorFields {
-  /** Of the call that runs. */
+  /** The `id` of the call that runs, if one does. */
   readonly queryId?: number | undefined;
 }
 
+/** A setting that the server reports changed after startup. */
 export interface ParameterChange {
   readonly name: string;
   readonly value: string;
 }
 
-/** A transaction failed for a conflict with others, and will run again. */
+/** A transaction failed because of a conflict and will run again. */
 export interface Retry {
-  /** The one that failed, from 1 on. */
+  /** The number of the attempt that failed, from 1. */
   readonly attempt: number;
-  /** Until the next one. */
+  /** Milliseconds until the next attempt. */
   readonly delayMs: number;
   readonly error: PgzError;
 }
 
-/** Each method may be missing. They are called at once, in between: keep them short. What they throw or reject with is dropped. */
+/**
+ * Your object with any of these methods (docs/observer.md). They are called synchronously: keep them short. What they throw or
+ * reject with is dropped.
+ *
+ * @example
+ * const observer = { onQueryEnd: ({ text, durationMs, error }) => console.log(text, durationMs, error?.code) };
+ */
 export interface Observer {
+  /** Connecting succeeded or failed, after all attempts of an `sslmode`. */
   onConnect?(event: ConnectEvent): void;
+  /** A call was made; it may wait for its turn. */
   onQueryStart?(event: QueryStart): void;
-  /** Exactly once for each start. */
+  /** A call is over, whatever happened. Called exactly once per start. */
   onQueryEnd?(event: QueryEnd): void;
-  /** While the call still runs, once; at the latest right before its end. */
+  /** A call has run for `slowQueryThreshold` and still runs. Called at most once, at the latest right before its end. */
   onSlowQuery?(event: SlowQuery): void;
+  /** The server sent a NoticeResponse. */
   onNotice?(event: Notice): void;
-  /** A setting that the server reports has changed since the session began. */
+  /** A setting that the server reports changed after startup. */
   onParameterChange?(event: ParameterChange): void;
-  /** A transaction with `retry` begins again. */
+  /** A transaction with `retry` failed because of a conflict and will run again. */
   onRetry?(event: Retry): void;
 }
 

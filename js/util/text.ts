@@ -1,23 +1,23 @@
 // What PostgreSQL's text can hold, asked of options, SQL and parameters alike; and text that is JSON already.
 import { UsageError } from "./errors.ts";
 
-/** Text without NUL, which would end it on the wire, and without halves of surrogate pairs, which UTF-8 would silently make U+FFFD. */
+/** Text without NUL, which would end it on the wire, and without unpaired surrogates, which UTF-8 would turn into U+FFFD. */
 export function isText(value: unknown): value is string {
   // With the u flag a surrogate matches only when it is alone.
   return typeof value === "string" && !/[\0\ud800-\udfff]/u.test(value);
 }
 
-/** The end of a sentence about what is not. */
+/** The end of an error message about text that {@link isText} refuses. */
 export const MUST = "must be text without NUL and without unpaired surrogates.";
 
-/** JSON text that is to be taken as it is. Registered, so that one made by another copy of the package is known too. */
+/** Marks JSON text that is sent unchanged. A registered symbol, so that it also works between two copies of the package. */
 const JSON_TEXT = Symbol.for("pgz-edge.json");
 
-/** What `sql.json` makes: a parameter that is JSON, whatever its value. */
+/** The result of `sql.json`: a parameter that is JSON, whatever its value. */
 export class JsonText {
   declare readonly [JSON_TEXT]: string;
 
-  /** @throws UsageError `INVALID_PARAMETER` for what JSON cannot hold */
+  /** @throws UsageError `INVALID_PARAMETER` for a value that JSON cannot represent */
   constructor(value: unknown) {
     let text;
     try {
@@ -30,7 +30,7 @@ export class JsonText {
     Object.freeze(this);
   }
 
-  /** Inside another JSON value it is what it was made of. */
+  /** Inside another JSON value it is the value that it was made from. */
   toJSON(): unknown {
     return JSON.parse(this[JSON_TEXT]);
   }

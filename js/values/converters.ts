@@ -7,8 +7,8 @@ import { elements } from "./element-types.ts";
 import { times } from "./text-values.ts";
 
 /**
- * Gets a value that is not NULL in its plain form: number, boolean or text as JSON output has it, int8 and numeric as the policy says,
- * bytea as `\x…`, arrays and json parsed. What it returns stands in the row.
+ * A parser for a type: what it returns is put into the row. It gets each value that is not NULL: a number, boolean or text as in
+ * JSON output, int8 and numeric as their options say, bytea as `\x…`, arrays and json parsed.
  */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- what comes depends on the type that the user names
 export type Parser = (value: any, column: Column) => unknown;

@@ -50,17 +50,23 @@ export function limitsOf(...limits: number[]): Limits {
 
 export const NO_LIMITS: Limits = new Float64Array();
 
+/** A column of a result, as RowDescription has it. */
 export interface Column {
   readonly name: string;
+  /** The table that it comes from; 0 if it is not a table's column. */
   readonly tableOid: number;
+  /** Its number in that table; 0 if it is not a table's column. */
   readonly columnAttributeNumber: number;
   readonly typeOid: number;
+  /** Bytes of the type, negative for variable-width types (`pg_type.typlen`). */
   readonly typeSize: number;
+  /** The type's modifier, such as a length (`pg_attribute.atttypmod`); -1 if there is none. */
   readonly typeModifier: number;
+  /** 0: the values came as text. 1: in binary. */
   readonly formatCode: number;
 }
 
-/** What a cap counts: rows, bytes of output, bytes of one field as the server sends it. */
+/** What a limit counts: rows, bytes of output, or bytes of one field as the server sends it. */
 export type LimitName = "rows" | "bytes" | "fieldBytes";
 
 export type Fields = Readonly<Record<string, string>>;
@@ -135,13 +141,15 @@ export interface CoreConnection {
   terminate(): number;
 }
 
-/** Plain counters, so that a test can gate calls and copied bytes per chunk. */
+/** Counters of the WebAssembly boundary. Tests bound calls and copied bytes per chunk with them. */
 export interface BoundaryStats {
+  /** Calls into WebAssembly. */
   boundaryCalls: number;
-  /** Bytes copied across: chunks in, output out, rows that were sliced for a consumer that keeps them. */
+  /** Bytes copied across: chunks in, output out, and rows that were copied for a consumer that keeps them. */
   copiedBytes: number;
-  /** Bytes that came from the socket, and how many chunks they came in. */
+  /** Bytes that came from the socket. */
   receivedBytes: number;
+  /** The chunks that they came in. */
   receivedChunks: number;
 }
 

@@ -1,11 +1,12 @@
 /**
- * `make demo`: PostgreSQL, 200,000 rows, the Worker in workerd, one streamed query with its figures, then the page until Ctrl-C.
+ * `make demo`: starts PostgreSQL, loads 200,000 rows, starts the Worker in workerd, streams one query and prints its figures,
+ * then serves the page until Ctrl-C.
  *
  *   ONCE=1            ends after the figures
- *   DATABASE_URL=…    another server; its role must be allowed to create databases and roles, and finds its server as it was
- *   PORT=8787         where the page is; taken ports fall back to a free one
+ *   DATABASE_URL=…    another server, which is left as it was; the role must be allowed to create databases and roles
+ *   PORT=8787         the page's port; if it is taken, a free one
  *
- * Needs what `make setup build` leaves behind. Whatever is started here is stopped here, in reverse, also on Ctrl-C.
+ * It needs `make setup build`. Everything that is started here is stopped here, in reverse order, also on Ctrl-C.
  */
 import { createServer } from "node:net";
 import { startServers } from "../tests/servers/index.mjs";
@@ -16,9 +17,9 @@ const once = Boolean(process.env.ONCE) && process.env.ONCE !== "0";
 const started = performance.now();
 const undo = [];
 let ending;
-let open = false; // the page stands, and Ctrl-C is the way to end
+let open = false; // the page is served, and Ctrl-C is the way to end
 
-/** Stops everything, latest first. A second call waits for the first. */
+/** Stops everything, the latest first. A second call waits for the first. */
 function end() {
   ending ??= (async () => {
     for (const step of undo.reverse()) await step().catch((error) => console.error(`  while stopping: ${error.message}`));
@@ -87,7 +88,7 @@ async function demo() {
   if (!ending) throw new Error("the process of workerd has ended");
 }
 
-/** Runs one step and says what it does before, how long it took after. `work` gives the value and what to print behind the time. */
+/** Runs one step: prints its name before and its time after. `work` returns the value and the text to print after the time. */
 async function step(name, work) {
   process.stdout.write(`  ${name.padEnd(18)}`);
   const dots = setInterval(() => process.stdout.write("."), 1000);
@@ -125,7 +126,7 @@ async function countRows(url) {
   return Number((await response.json()).count);
 }
 
-/** The wanted port, or 0 (any) when something listens there. */
+/** The wanted port, or 0 (any) if it is taken. */
 function freePort(wanted) {
   return new Promise((resolve) => {
     const probe = createServer();

@@ -91,7 +91,10 @@ export class PgzError extends Error {
   }
 }
 
-/** An argument or the order of calls is wrong. Nothing was sent, and the connection is as it was. */
+/**
+ * An argument or the order of calls is wrong. The statement was not sent, except with `DUPLICATE_COLUMN` and
+ * `COPY_NEEDS_COPY_CALL`, which only the server's answer can show. The connection goes on.
+ */
 export class UsageError extends PgzError {
   static {
     mark(this, "UsageError");

@@ -1,4 +1,5 @@
-// No wasm and no socket inside: the user brings both, `installRuntime({ name, module, connect, background, capabilities })`; `md5` too for servers that ask for it.
+// For other runtimes: it contains no wasm and no socket. The user passes both:
+// `installRuntime({ name, module, connect, background, capabilities })`, and `md5` for servers that ask for it.
 export { installRuntime } from "../sockets/runtime.ts";
 export type { ByteChannel, Capabilities, Runtime } from "../sockets/runtime.ts";
 export * from "../index.ts";

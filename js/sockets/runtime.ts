@@ -4,42 +4,51 @@
 import { UsageError } from "../util/errors.ts";
 import type { Connector } from "./contract.ts";
 
-/** What TLS of this runtime can do besides verified links with the runtime's own certificates; `tlsPlan` refuses the rest before a byte is sent. */
+/**
+ * What TLS on this runtime supports besides links verified with the runtime's own certificates. What is missing is refused before a
+ * byte is sent. Each default is false.
+ */
 export interface Capabilities {
-  /** TLS without verification (`sslmode` require and prefer as libpq means them). */
+  /** TLS without verification, as libpq does for `sslmode` `require` and `prefer`. */
   readonly canSkipVerification?: boolean;
-  /** A CA of the user's own (`ca`). */
+  /** The option `ca`. */
   readonly canUseCustomCa?: boolean;
-  /** ALPN, which `sslnegotiation=direct` needs. */
+  /** ALPN, which `sslnegotiation: "direct"` needs. */
   readonly canAlpn?: boolean;
+  /** The options `cert` and `key`. */
   readonly canClientCertificate?: boolean;
 }
 
-/** A body that takes bytes with back-pressure, where the runtime has a better one than ReadableStream. */
+/** A response body with back-pressure, for runtimes with a faster one than a plain ReadableStream. */
 export interface ByteChannel {
   readonly readable: ReadableStream<Uint8Array>;
-  /** Must take `write(view)` by copying at call time: the view is wasm memory. */
+  /** `write(view)` must copy the bytes at call time, because the view is wasm memory. */
   readonly writable: WritableStream<Uint8Array>;
 }
 
+/** What a runtime brings. With `pgz-edge/slim` you pass one to {@link installRuntime}. */
 export interface Runtime {
+  /** Used in error messages. `"workerd"` also means the limits of Cloudflare Workers. */
   readonly name: string;
-  /** Called once, at the first connect. */
+  /** The wasm (`pgz-edge/pgz_edge_bg.wasm`), compiled or as bytes. Called once, at the first connect. */
   module(): WebAssembly.Module | BufferSource;
+  /** Makes the sockets. */
   readonly connect: Connector;
-  /** Keeps work alive that nobody awaits: a stream being fed, a CancelRequest. Never throws; the promise never rejects. */
+  /** Keeps work alive that nobody awaits, such as a stream being fed or a CancelRequest. Must not throw; `work` never rejects. */
   background(work: Promise<unknown>): void;
+  /** Default: none. */
   readonly capabilities?: Capabilities;
+  /** Makes the body of `respond`. Default: a plain ReadableStream. */
   readonly responseBody?: () => ByteChannel;
-  /** Where its CompressionStream cannot be left safely. */
+  /** Replaces CompressionStream, if the runtime's cannot be left safely. */
   readonly gzip?: (stream: ReadableStream<Uint8Array>) => ReadableStream<Uint8Array>;
-  /** For servers that still ask for MD5; without it they are refused. */
+  /** Computes MD5, for servers that still ask for it. Without it such servers are refused (`AUTH_METHOD_UNSUPPORTED`). */
   readonly md5?: (bytes: Uint8Array<ArrayBuffer>) => Uint8Array | Promise<Uint8Array>;
 }
 
 let installed: Runtime | undefined;
 
-/** For entrypoints, and for users of `pgz-edge/slim`, before the first connection. */
+/** Sets the runtime. Entrypoints call it; with `pgz-edge/slim` call it before the first connection. */
 export function installRuntime(runtime: Runtime): void {
   installed = runtime;
 }

@@ -26,9 +26,6 @@ const FLOAT8: Layout = Layout {
     sign_bit: 63,
 };
 
-/// The bits of the smallest float4 that is not subnormal.
-const FLOAT4_NORMAL: u32 = 1 << 23;
-
 /// Appends a float8.
 #[inline(always)]
 pub(super) fn append_float8(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
@@ -203,10 +200,13 @@ fn append_rare(mut out: Short<'_>, number: f64, is_float4: bool) -> usize {
             out.put(b"0");
         } else {
             let mut buffer = zmij::Buffer::new();
-            let decimal = Decimal::parse(buffer.format_finite(number).as_bytes());
             let decimal = if is_float4 {
-                decimal.shortened(number.abs() as f32)
+                // Exact: it came from a float4.
+                let number = number as f32;
+                let decimal = Decimal::parse(buffer.format_finite(number).as_bytes());
+                decimal.off_boundary(number.to_bits().into(), &FLOAT4)
             } else {
+                let decimal = Decimal::parse(buffer.format_finite(number).as_bytes());
                 decimal.off_boundary(number.to_bits(), &FLOAT8)
             };
             decimal.append_exponent_form(&mut out);
@@ -255,75 +255,11 @@ impl Decimal {
         } else {
             decimal.exponent.wrapping_add(exponent)
         };
-        decimal.without_zeros()
-    }
-
-    fn without_zeros(mut self) -> Decimal {
-        while self.significand.is_multiple_of(10) && self.significand != 0 {
-            self.significand /= 10;
-            self.exponent = self.exponent.wrapping_add(1);
+        while decimal.significand.is_multiple_of(10) && decimal.significand != 0 {
+            decimal.significand /= 10;
+            decimal.exponent = decimal.exponent.wrapping_add(1);
         }
-        self
-    }
-
-    /// The shortest decimal that reads back as this float4, of which `self` are the digits as a float8, and of these the nearest.
-    ///
-    /// Rounds to ever more digits until the decimal lies between the two numbers halfway to the neighbours (not on them: see above).
-    /// What has up to six digits survives a float4 (FLT_DIG), so six come first, without their zeros; subnormals promise nothing. The sums
-    /// are float8's, and right for every float4 there is (`every_float4` tries them all). One decimal alone comes too close to a boundary for
-    /// them, 7.038531e-26, by 3e-17 of itself: it lies below, and below 1e-4 no decimal lies on one.
-    /// zmij's own code for float4 takes a tenth of the time and 1 kB (gzip).
-    fn shortened(self, number: f32) -> Decimal {
-        let (bits, exact) = (number.to_bits(), f64::from(number));
-        let below = exact - f64::from(f32::from_bits(bits.wrapping_sub(1)));
-        // Below a power of two the numbers lie twice as close.
-        let above = if bits.trailing_zeros() >= FLOAT4.fraction_bits && bits != FLOAT4_NORMAL {
-            2.0 * below
-        } else {
-            below
-        };
-        let first = if bits < FLOAT4_NORMAL { 10 } else { 1_000_000 };
-        // At most 17 digits: below 10^17.
-        let (mut unit, mut exponent) = (1_u64, self.exponent);
-        while self.significand / unit >= first {
-            unit = unit.wrapping_mul(10);
-            exponent = exponent.wrapping_add(1);
-        }
-        loop {
-            // To the nearest, to the even one of two; beyond 2^53 no float4 lies halfway, and those that seem to lie above. Behind a power of two the next one above may be near enough where this is not.
-            let (quotient, rest) = (self.significand / unit, self.significand % unit);
-            let odd = (quotient & 1) | u64::from(exact > 9e15);
-            let is_above_half = (rest << 1) | odd > unit;
-            for up in [u64::from(is_above_half), 1] {
-                let decimal = Decimal {
-                    significand: quotient.wrapping_add(up),
-                    exponent,
-                };
-                let twice_off = 2.0 * (decimal.value() - exact);
-                let is_inside = twice_off < above || (twice_off == above && exact < 1e-4);
-                if unit == 1 || (is_inside && -twice_off < below) {
-                    return decimal.without_zeros();
-                }
-            }
-            unit /= 10;
-            exponent = exponent.wrapping_sub(1);
-        }
-    }
-
-    /// As a float8; by powers of ten that float8 holds exactly.
-    fn value(&self) -> f64 {
-        let (mut value, mut exponent) = (self.significand as f64, self.exponent);
-        while exponent != 0 {
-            let step = exponent.clamp(-22, 22);
-            let scale = power(10.0, step.wrapping_abs());
-            value = if step < 0 {
-                value / scale
-            } else {
-                value * scale
-            };
-            exponent = exponent.wrapping_sub(step);
-        }
-        value
+        decimal
     }
 
     /// The same number, or where it lies exactly halfway between two floats the shortest that does not (and of these the nearest).

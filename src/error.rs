@@ -76,7 +76,7 @@ fn letter(tag: u8) -> String {
     if tag.is_ascii_graphic() {
         String::from(char::from(tag))
     } else {
-        decimal(tag.into())
+        decimal(tag)
     }
 }
 
@@ -88,14 +88,14 @@ impl From<FrameError> for Failure {
                     code: "PROTOCOL_VIOLATION",
                     message: "the server sent a message whose length is impossible; the connection is closed",
                 },
-                &["length ", &decimal(length.into())],
+                &["length ", &decimal(length)],
             ),
             FrameError::TooLarge { tag, length } => Failure::about(
                 &Reason {
                     code: "MESSAGE_TOO_LARGE",
                     message: "the server sent a message longer than maxMessageBytes; select less per row, or raise maxMessageBytes",
                 },
-                &[&letter(tag), " of ", &decimal(length as i64), " bytes"],
+                &[&letter(tag), " of ", &decimal(length), " bytes"],
             ),
         }
     }
@@ -123,7 +123,7 @@ impl From<DecodeError> for Failure {
                     code: "AUTH_METHOD_UNSUPPORTED",
                     message: "the server asks for an authentication method that this driver does not have; let pg_hba.conf ask for scram-sha-256",
                 },
-                &["request ", &decimal(kind.into())],
+                &["request ", &decimal(kind)],
             ),
         }
     }
@@ -161,7 +161,7 @@ impl From<RowError> for Failure {
                 error.reason,
             ),
         };
-        let number = decimal(column.saturating_add(1) as i64);
+        let number = decimal(column.saturating_add(1));
         let colon = if why.is_empty() { "" } else { ": " };
         Failure::about(reason, &["column ", &number, colon, why])
     }

@@ -4,5 +4,4 @@
 //! Bytes in, bytes out. Nothing here knows message frames, which methods the caller allows, or
 //! where nonce and password come from; and nothing draws random numbers.
 
-mod hmac_sha_256;
 pub mod scram;

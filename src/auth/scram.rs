@@ -12,14 +12,20 @@
 //! Nothing is kept that outlives its use: after client-final-message only the signature expected
 //! from the server remains.
 
-use super::hmac_sha_256::{Key, sha_256};
 use crate::error::Reason;
 use crate::protocol::writer::decimal;
 use alloc::borrow::ToOwned;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::hint::black_box;
+use base64ct::{Base64, Encoding};
 use core::mem;
+use hmac::digest::CtOutput;
+use hmac::{Hmac, KeyInit, Mac};
+use memchr::memchr;
+use pbkdf2::pbkdf2_hmac_array;
+use sha2::{Digest, Sha256};
+
+type HmacSha256 = Hmac<Sha256>;
 
 /// A server message that is longer is refused before it is read: PostgreSQL sends fewer than 100
 /// bytes, and the nonce in it goes back to the server (CVE-2026-6665 was a buffer overflow on a
@@ -32,8 +38,6 @@ const MIN_CLIENT_NONCE: usize = 16;
 
 /// `biws` is base64("n,,"), the gs2 header: the client does not support channel binding.
 const CLIENT_FINAL_BEGINNING: &[u8] = b"c=biws,r=";
-
-const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// What server-first-message asks for: derive [`salted_password`] with these, here or outside.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +62,8 @@ pub struct Scram {
     /// client-first-message-bare `,` server-first-message `,` client-final-message-without-proof.
     /// Emptied when both signatures over it are made.
     auth_message: Vec<u8>,
-    server_signature: [u8; 32],
+    /// What the server must send, from client-final-message on; comparing two takes constant time.
+    server_signature: Option<CtOutput<HmacSha256>>,
 }
 
 /// The step that fits.
@@ -119,7 +124,7 @@ impl Scram {
             step: Step::ServerFirst,
             nonce: nonce.to_vec(),
             auth_message: concat(&[b"n=", user_name, b",r=", nonce]),
-            server_signature: [0; 32],
+            server_signature: None,
         }
     }
 
@@ -188,19 +193,18 @@ impl Scram {
         self.append(&[b",", &message]);
         let auth_message = mem::take(&mut self.auth_message);
 
-        let salted_password = Key::new(salted_password);
-        let client_key = salted_password.sign(b"Client Key");
-        let stored_key = sha_256(&client_key);
-        let mut proof = Key::new(&stored_key).sign(&auth_message);
+        let client_key = hmac(salted_password, b"Client Key").into_bytes();
+        let stored_key = Sha256::digest(client_key);
+        let mut proof = hmac(&stored_key, &auth_message).into_bytes();
         // ClientProof := ClientKey XOR ClientSignature
         for (byte, key) in proof.iter_mut().zip(client_key) {
             *byte ^= key;
         }
-        let server_key = salted_password.sign(b"Server Key");
-        self.server_signature = Key::new(&server_key).sign(&auth_message);
+        let server_key = hmac(salted_password, b"Server Key").into_bytes();
+        self.server_signature = Some(hmac(&server_key, &auth_message));
 
         message.extend_from_slice(b",p=");
-        message.extend_from_slice(&encode(&proof));
+        message.extend_from_slice(Base64::encode_string(&proof).as_bytes());
         self.step = Step::ServerFinal;
         Ok(message)
     }
@@ -218,15 +222,12 @@ impl Scram {
             "server-final-message does not begin with a signature (v=)",
         )?;
         attributes.only_extensions()?;
-        let verifier = decode(verifier).unwrap_or_default();
-        if verifier.len() != self.server_signature.len() {
+        let Some(Ok(signature)) = decode(verifier).map(<[u8; 32]>::try_from) else {
             return Err(malformed(
                 "the signature in server-final-message is not 32 bytes of base64",
             ));
-        }
-        let pairs = verifier.iter().zip(&self.server_signature);
-        let difference = pairs.fold(0, |difference, (theirs, ours)| difference | (theirs ^ ours));
-        if black_box(difference) != 0 {
+        };
+        if self.server_signature != Some(CtOutput::new(signature.into())) {
             return Err(ScramError::ServerSignatureMismatch);
         }
         Ok(())
@@ -297,7 +298,7 @@ impl ScramError {
         match self {
             ScramError::Malformed { problem } => problem.to_owned(),
             ScramError::IterationsOutOfRange { requested, .. } => {
-                decimal(requested.into()) + " iterations"
+                decimal(requested) + " iterations"
             }
             ScramError::ServerError { value } => value,
             _ => String::new(),
@@ -308,16 +309,14 @@ impl ScramError {
 /// PBKDF2-HMAC-SHA-256, one block: `Hi(password, salt, iterations)` of RFC 5802. The caller has
 /// bounded `iterations`; 0 counts as 1.
 pub fn salted_password(password: &[u8], salt: &[u8], iterations: u32) -> [u8; 32] {
-    let key = Key::new(password);
-    let mut block = key.sign(&concat(&[salt, &[0, 0, 0, 1]]));
-    let mut sum = block;
-    for _ in 1..iterations {
-        block = key.sign(&block);
-        for (byte, other) in sum.iter_mut().zip(block) {
-            *byte ^= other;
-        }
-    }
-    sum
+    pbkdf2_hmac_array::<Sha256, 32>(password, salt, iterations)
+}
+
+#[expect(clippy::expect_used, reason = "HMAC takes a key of any length")]
+fn hmac(key: &[u8], message: &[u8]) -> CtOutput<HmacSha256> {
+    let mut mac = HmacSha256::new_from_slice(key).expect("a key of any length");
+    mac.update(message);
+    mac.finalize()
 }
 
 /// What remains of `a=value,b=value`; `None` behind the last.
@@ -339,7 +338,7 @@ impl<'a> Attributes<'a> {
     #[inline(never)]
     fn next(&mut self) -> Option<&'a [u8]> {
         let rest = self.0?;
-        let end = rest.iter().position(|byte| *byte == b',');
+        let end = memchr(b',', rest);
         let (attribute, behind) = rest.split_at_checked(end.unwrap_or(rest.len()))?;
         self.0 = behind.get(1..);
         Some(attribute)
@@ -407,56 +406,9 @@ fn server_error(message: &[u8]) -> ScramError {
     ScramError::ServerError { value }
 }
 
-/// Base64 as RFC 4648 has it: padded, and no bits set where none belong. (The crates do it without branches over the bytes, for secrets;
-/// what goes through here stands on the wire.)
+/// Padded, and no bits set where none belong (RFC 4648).
 fn decode(base64: &[u8]) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let (quads, []) = base64.as_chunks::<4>() else {
-        return None;
-    };
-    for (at, quad) in quads.iter().enumerate() {
-        let padding = match quad {
-            [.., b'=', b'='] => 2,
-            [.., b'='] => 1,
-            _ => 0,
-        };
-        if padding > 0 && at.saturating_add(1) < quads.len() {
-            return None;
-        }
-        let mut bits = 0_u32;
-        for (place, letter) in quad.iter().enumerate() {
-            let value = match letter {
-                b'=' if place.saturating_add(padding) >= 4 => 0,
-                _ => BASE64.iter().position(|known| known == letter)?,
-            };
-            bits = bits << 6 | value as u32;
-        }
-        let [_, triple @ ..] = bits.to_be_bytes();
-        let (wanted, rest) = triple.split_at_checked(3_usize.saturating_sub(padding))?;
-        if rest.iter().any(|byte| *byte != 0) {
-            return None;
-        }
-        bytes.extend_from_slice(wanted);
-    }
-    Some(bytes)
-}
-
-fn encode(bytes: &[u8]) -> Vec<u8> {
-    let mut base64 = Vec::new();
-    for chunk in bytes.chunks(3) {
-        let mut triple = [0; 3];
-        for (slot, byte) in triple.iter_mut().zip(chunk) {
-            *slot = *byte;
-        }
-        let [a, b, c] = triple;
-        let bits = u32::from_be_bytes([0, a, b, c]);
-        for place in 0..4_usize {
-            let value = bits >> (18 - 6 * place) & 63;
-            let letter = BASE64.get(value as usize).filter(|_| place <= chunk.len());
-            base64.push(*letter.unwrap_or(&b'='));
-        }
-    }
-    base64
+    Base64::decode_vec(str::from_utf8(base64).ok()?).ok()
 }
 
 fn malformed(problem: &'static str) -> ScramError {

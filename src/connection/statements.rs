@@ -9,12 +9,9 @@
 //! Behind a pooler in transaction mode a name may be missing on the next server connection (SQLSTATE 26000): from then on
 //! everything is unnamed. Names are never used twice and carry a random prefix, so two clients cannot meet (pgz's fault 1).
 
-use crate::protocol::writer::append_digits;
+use crate::protocol::writer::decimal;
 use alloc::string::String;
 use alloc::vec::Vec;
-
-/// Of the largest number.
-const DIGITS: usize = 10;
 
 /// How an execution refers to its statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,13 +129,10 @@ impl Statements {
 
     /// As it stands in messages.
     pub fn name(&self, number: u32) -> Vec<u8> {
-        let mut name = String::new();
-        if number != 0 {
-            name.reserve_exact(self.prefix.len().saturating_add(DIGITS));
-            name.push_str(&self.prefix);
-            append_digits(&mut name, number.into());
+        if number == 0 {
+            return Vec::new();
         }
-        name.into_bytes()
+        [self.prefix.as_bytes(), decimal(number).as_bytes()].concat()
     }
 
     /// Names the portal that is to be opened. Portals and statements have names of their own each; one counter serves both.

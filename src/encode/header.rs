@@ -21,7 +21,7 @@ pub(super) fn names<'a>(columns: &[ColumnDescription<'a>], rename: bool) -> Vec<
         {
             while place(&used, &unique).is_some() {
                 *number = u32::saturating_add(*number, 1);
-                unique = Cow::Owned([name, b"_", decimal((*number).into()).as_bytes()].concat());
+                unique = Cow::Owned([name, b"_", decimal(*number).as_bytes()].concat());
             }
         }
         used.push(unique);

@@ -278,8 +278,7 @@ impl Plan {
             RowFormat::Columnar => (b"],", b""),
             _ => return self.finish(row_count, out),
         };
-        // Caps come as doubles, so they fit.
-        let (cap, rows) = (decimal(value as i64), decimal(row_count as i64));
+        let (cap, rows) = (decimal(value), decimal(row_count));
         let mark = [
             before,
             b"\"$truncated\":{\"limit\":\"",

@@ -44,8 +44,7 @@ impl<'a> Reader<'a> {
 
     /// The bytes up to the next NUL, which is consumed and not returned.
     pub fn string(&mut self) -> Result<&'a [u8], Malformed> {
-        let end = self.rest.iter().position(|byte| *byte == 0);
-        let end = end.ok_or(Malformed)?;
+        let end = memchr::memchr(0, self.rest).ok_or(Malformed)?;
         let string = self.bytes(end)?;
         self.u8()?;
         Ok(string)

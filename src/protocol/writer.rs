@@ -90,33 +90,7 @@ fn end(buffer: &mut Vec<u8>, at: usize, tag: Option<u8>) -> Result<(), TooLong> 
     Ok(())
 }
 
-/// `number` in decimal, for all that is no row.
-pub(crate) fn decimal(number: i64) -> String {
-    let mut text = String::new();
-    if number < 0 {
-        text.push('-');
-    }
-    append_digits(&mut text, number.unsigned_abs());
-    text
-}
-
-/// The same behind `text`.
-pub(crate) fn append_digits(text: &mut String, number: u64) {
-    if number > 9 {
-        append_digits(text, number / 10);
-    }
-    text.push(char::from(b'0' + (number % 10) as u8));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use alloc::string::ToString;
-
-    #[test]
-    fn numbers_in_decimal() {
-        for number in [0, 7, 10, -1, 4_294_967_295, i64::MAX, i64::MIN] {
-            assert_eq!(decimal(number), number.to_string());
-        }
-    }
+/// `number` in decimal. Values of rows go by `types::digits`, which writes into a row's buffer without a copy.
+pub(crate) fn decimal(number: impl itoa::Integer) -> String {
+    itoa::Buffer::new().format(number).into()
 }

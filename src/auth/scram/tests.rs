@@ -1,4 +1,4 @@
-//! SCRAM against the exchange of RFC 7677, the RustCrypto crates, and servers that break the rules.
+//! SCRAM against the exchange of RFC 7677, values from Python, a server's half, and servers that break the rules.
 
 use super::*;
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -468,7 +468,7 @@ fn messages_name_what_matters() {
     assert_eq!(ScramError::OutOfOrder.detail(), "");
 }
 
-/// By the crate, so that the two sides have nothing in common.
+/// HMAC-SHA-256, straight from the crate; the examples above have their values from elsewhere.
 fn sign(key: &[u8; 32], message: &[u8]) -> [u8; 32] {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).unwrap();
     mac.update(message);
@@ -499,10 +499,8 @@ fn serve(
 
 proptest! {
     #[test]
-    fn base64_is_that_of_the_crate(bytes: Vec<u8>, text in "[A-Da-d+/=]{0,12}") {
-        let encoded = encode(&bytes);
-        prop_assert_eq!(encoded.clone(), STANDARD.encode(&bytes).into_bytes());
-        prop_assert_eq!(decode(&encoded), Some(bytes));
+    fn base64_is_padded_and_canonical(bytes: Vec<u8>, text in "[A-Da-d+/=]{0,12}") {
+        prop_assert_eq!(decode(STANDARD.encode(&bytes).as_bytes()), Some(bytes));
         prop_assert_eq!(decode(text.as_bytes()), STANDARD.decode(&text).ok());
     }
 

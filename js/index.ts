@@ -18,15 +18,14 @@ export type {
   QueryOptions, QueryResult, RespondOptions, SimpleOptions, StreamOptions,
 } from "./api/calls.ts";
 export type { ConnectInput, Options, Password, SslMode } from "./config/config.ts";
-export type { BatchFailure } from "./statement/batch.ts";
-export type { BoundaryStats, Column, LimitName } from "./wasm/boundary.ts";
+export type { BoundaryStats, Column } from "./wasm/boundary.ts";
 export type { Parser } from "./values/converters.ts";
 export type { CopyProgress, CopySource } from "./statement/copy.ts";
 export type { CopyRow } from "./statement/copy-rows.ts";
 export type { Format, FormatOptions, RowOptions } from "./rows/form.ts";
 export type { Truncation } from "./connection/operation.ts";
 export type { Rows } from "./rows/rows.ts";
-export type { Code, ErrorFields, Stage } from "./util/errors.ts";
+export type { BatchFailure, Code, ErrorFields, LimitName, Stage } from "./util/errors.ts";
 export type { Listener, ListenOptions, Notification } from "./api/listen.ts";
 export type { ConnectEvent, Notice, Observer, ParameterChange, QueryEnd, QueryStart, Retry, SlowQuery } from "./util/observer.ts";
 export type { ConnectOptions, Connector, Socket, TlsOptions } from "./sockets/contract.ts";

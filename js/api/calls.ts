@@ -5,22 +5,25 @@
 import { oneOf } from "../config/config.ts";
 import { AbortError, PgzError, ResponseTooLargeError, UsageError } from "../util/errors.ts";
 import { COPY_NONE, RENAME_DUPLICATES, ROWS_NONE, type Column } from "../wasm/boundary.ts";
-import { runBatch, type BatchItem } from "../statement/batch.ts";
+import { runBatch } from "../statement/batch.ts";
+import type { BatchItem } from "../statement/batch-run.ts";
 import { joined } from "../util/bytes.ts";
 import type { Call } from "../session/call.ts";
 import { Collector, decoderOf } from "../rows/collect.ts";
-import type { Connection } from "../connection/connection.ts";
 import { copyIn, copyOut, copyRows, leave, sendSource, type CopyProgress, type CopySource, type CopyTarget } from "../statement/copy.ts";
 import { rowWriter, type CopyRow } from "../statement/copy-rows.ts";
-import { newCursor, type Cursor } from "../statement/cursor.ts";
-import { outputForm, uniqueNames, valueForm, type Form, type FormatOptions, type RowOptions, type ValueForm, type ValueOptions } from "../rows/form.ts";
+import { Cursor } from "../statement/cursor.ts";
+import { checkNames, outputForm, uniqueNames, valueForm, type Form, type FormatOptions, type RowOptions, type ValueForm, type ValueOptions } from "../rows/form.ts";
 import type { RowDecoder, RowMode } from "../values/objects.ts";
-import type { Operation, Sink, Truncation } from "../connection/operation.ts";
+import type { Operation, RowSink, Truncation } from "../connection/operation.ts";
 import { resultStream } from "../rows/result-stream.ts";
 import { runtime, type ByteChannel } from "../sockets/runtime.ts";
 import { ToonDocument } from "../rows/toon.ts";
 import { RowQueue, Rows } from "../rows/rows.ts";
-import { begun, describe, execute, isStale, knowsNames, learnHere, shapesOf } from "../statement/statement.ts";
+import { learnNames } from "../session/catalog-questions.ts";
+import type { Session } from "../session/session.ts";
+import { isStale } from "../statement/attempts.ts";
+import { execute } from "../statement/execute.ts";
 import { Prepared } from "./prepared.ts";
 import { Queue, type CallOptions, type KnownOption } from "./queue.ts";
 import { plainText, sql, toQuery, type Query, type QueryInput } from "../statement/sql.ts";
@@ -145,8 +148,8 @@ export abstract class Calls extends Queue {
     const options = ((!Array.isArray(input) && rest[0]) || {}) as QueryOptions;
     const [form, mode] = this.#values(options);
     const rows = new Collector<Row>(form, mode);
-    return await this.run(query.text, options, async (call: Call<QueryResult<Row>>, connection) => {
-      const ended = await execute(call, connection, query, form, () => rows.sink);
+    return await this.run(query.text, options, async (call: Call<QueryResult<Row>>, session) => {
+      const ended = await execute(call, session, query, form, () => rows.sink);
       if (!ended) return;
       const { rowCount, command, truncated } = ended;
       const result = { rows: rows.take(), rowCount, command, fields: rows.fields };
@@ -169,27 +172,27 @@ export abstract class Calls extends Queue {
   rows<Row>(input: QueryInput | TemplateStringsArray, ...rest: unknown[]): Rows<Row> {
     const query = toQuery(input, ...rest);
     const options = ((!Array.isArray(input) && rest[0]) || {}) as QueryOptions;
-    return this.#rows<Row>(query.text, options, (call, connection, _, form, sink) => execute(call, connection, query, form, () => sink));
+    return this.#rows<Row>(query.text, options, (call, session, _, form, sink) => execute(call, session, query, form, () => sink));
   }
 
-  #rows<Row>(text: string, options: QueryOptions, run: (call: Call<void>, connection: Connection, text: string, form: ValueForm, sink: Sink) => Promise<Operation | undefined>): Rows<Row> {
+  #rows<Row>(text: string, options: QueryOptions, run: (call: Call<void>, session: Session, text: string, form: ValueForm, sink: RowSink) => Promise<Operation | undefined>): Rows<Row> {
     const [form, mode] = this.#values(options);
     return new Rows((rows, size) => {
       const queue = new RowQueue<Row>(size);
       const leaving = new AbortController();
       let decode: RowDecoder | undefined;
-      const sink: Sink = {
-        streams: true,
-        unique: form.unique,
+      const sink: RowSink = {
+        delivery: "prompt",
         columns: (given) => {
+          if (form.unique) checkNames(given);
           rows.fields = given;
           decode = decoderOf(given, form, mode);
         },
         rows: (view) => queue.write(decode!(view) as Row[]),
         full: () => queue.full(),
       };
-      const running = this.run(text, { ...options, leaving: leaving.signal }, async (call: Call<void>, connection) => {
-        const ended = await run(call, connection, text, form, sink);
+      const running = this.run(text, { ...options, leaving: leaving.signal }, async (call: Call<void>, session) => {
+        const ended = await run(call, session, text, form, sink);
         if (!ended) return;
         ({ command: rows.command, rowCount: rows.rowCount, truncated: rows.truncated } = ended);
         call.succeed();
@@ -203,8 +206,8 @@ export abstract class Calls extends Queue {
   async exec(input: QueryInput, options: CallOptions & Pick<RowOptions, "maxRows"> = {}): Promise<ExecResult> {
     const query = toQuery(input);
     const counted: Form = { ...valueForm(this.config, { ...options, onLimit: "error" }), form: ROWS_NONE };
-    return await this.run(query.text, options, async (call: Call<ExecResult>, connection) => {
-      const ended = await execute(call, connection, query, counted, () => ({}));
+    return await this.run(query.text, options, async (call: Call<ExecResult>, session) => {
+      const ended = await execute(call, session, query, counted, () => NO_ROWS);
       if (ended) call.succeed({ command: ended.command, rowCount: ended.rowCount });
     });
   }
@@ -221,14 +224,16 @@ export abstract class Calls extends Queue {
     if (query.values.length) throw new UsageError("INVALID_QUERY", "The simple query protocol has no parameters: use query.");
     const [form, mode] = this.#values({ ...options, onLimit: "error" });
     const results: QueryResult<Row>[] = [];
-    const rows = new Collector<Row>(form, mode, (command, rowCount) => {
+    const rows = new Collector<Row>(form, mode);
+    const complete = (command: string, rowCount: number | null) => {
       results.push({ rows: rows.take(), rowCount, command, fields: rows.fields });
       rows.fields = [];
-    });
-    return this.run(query.text, options, async (call: Call<QueryResult<Row>[]>, connection) => {
-      if (!(await knowsNames(call, connection, form.policy)) || !(await begun(call, connection))) return;
+    };
+    return this.run(query.text, options, async (call: Call<QueryResult<Row>[]>, { connection, catalog, transaction }) => {
+      if (!(await learnNames(call, connection, catalog, form.policy)) || !(await transaction.begun(call))) return;
       call.onFailure = (error) => Object.assign(error, { completed: results.map(({ command }) => command) });
-      const operation = call.operate(connection, (handle) => handle.simple_query(query.text, COPY_NONE, form.form, form.limits), rows.sink);
+      const conversation = { rows: rows.sink, severalResults: true, on: { complete } };
+      const operation = call.operate(connection, (handle) => handle.simple_query(query.text, COPY_NONE, form.form, form.limits), conversation);
       await operation.done;
       if (operation.error) throw operation.error;
       call.succeed(results);
@@ -254,8 +259,8 @@ export abstract class Calls extends Queue {
   }
 
   async *#batches<Row>(query: Query, form: Form, rows: Collector<Row>, size: number, options: CallOptions): AsyncGenerator<Row[], void, undefined> {
-    const opening = (call: Call<Cursor<Row>>, connection: Connection) => {
-      const cursor = newCursor(call, connection, rows);
+    const opening = (call: Call<Cursor<Row>>, session: Session) => {
+      const cursor = new Cursor(call, session, rows);
       call.hand(cursor);
       return cursor.closed;
     };
@@ -304,7 +309,7 @@ export abstract class Calls extends Queue {
     const form = output[oneOf("rows", "count", "ndjson")(results, "results") as keyof typeof output];
     if (!items.length) return [];
     const text = `/* batch of ${items.length} */ ${items[0]!.text}`;
-    const settled = await this.run(text, options, (call: Call<PromiseSettledResult<BatchItem<unknown>>[]>, connection) => runBatch(call, connection, items, { atomic, form, mode }));
+    const settled = await this.run(text, options, (call: Call<PromiseSettledResult<BatchItem<unknown>>[]>, session) => runBatch(call, session, items, { atomic, form, mode }));
     return atomic ? settled.map((item) => (item as PromiseFulfilledResult<unknown>).value) : settled;
   }
 
@@ -315,13 +320,16 @@ export abstract class Calls extends Queue {
   async prepare<Row = Record<string, unknown>>(input: QueryInput, options: CallOptions = {}): Promise<Prepared<Row>> {
     const { text, values } = toQuery(input);
     if (values.length) throw new UsageError("INVALID_QUERY", "prepare needs a text with $1, $2 …: pass the values to query() or exec().");
-    return this.run(text, options, async (call: Call<Prepared<Row>>, connection) => {
-      const learn = async () => (await shapesOf(call, connection, [text], true))?.found.get(text);
-      let shape = await learn();
+    return this.run(text, options, async (call: Call<Prepared<Row>>, { statements, transaction }) => {
+      const prepare = async () => (await statements.prepare(call, [text]))?.[0];
+      let shape = await prepare();
       // Its name was lost; the second time there is none.
-      if (isStale(shape) && connection.transactionStatus === "I") shape = await learn();
+      if (isStale(shape) && transaction.status === "I") shape = await prepare();
+      if (!shape) return;
       if (shape instanceof PgzError) throw shape;
-      if (shape) call.succeed(new Prepared<Row>(text, { parameterTypes: [...shape.parameterTypes], fields: shape.columns }, this, () => connection.forget(shape.id)));
+      const prepared = shape;
+      const description = { parameterTypes: [...prepared.parameterTypes], fields: prepared.columns };
+      call.succeed(new Prepared<Row>(text, description, this, () => statements.forget(prepared)));
     });
   }
 
@@ -333,8 +341,8 @@ export abstract class Calls extends Queue {
   /** The parameter types and columns of a statement. It is not run. A statement that is already known costs no round trip. */
   async describe(input: QueryInput, options: CallOptions = {}): Promise<Description> {
     const { text } = toQuery(input);
-    return this.run(text, options, async (call: Call<Description>, connection) => {
-      const shape = await describe(call, connection, text);
+    return this.run(text, options, async (call: Call<Description>, session) => {
+      const shape = await session.statements.shape(call, text);
       if (shape) call.succeed({ parameterTypes: [...shape.parameterTypes], fields: shape.columns });
     });
   }
@@ -375,18 +383,18 @@ export abstract class Calls extends Queue {
     const into = typeof table === "string" ? sql.identifier(table).text : plainText(table);
     if (!Array.isArray(columns) || !columns.length) throw new UsageError("INVALID_QUERY", "copyFromRows needs at least one column name.");
     const list = sql.join(columns.map((name: string) => sql.identifier(name))).text;
-    return this.run(`copy ${into} (${list}) from stdin`, options, async (call: Call<ExecResult>, connection) => {
-      const shape = await learnHere(call, connection, `select ${list} from ${into}`);
+    return this.run(`copy ${into} (${list}) from stdin`, options, async (call: Call<ExecResult>, session) => {
+      const shape = await session.statements.learn(call, `select ${list} from ${into}`);
       if (!shape) return;
       const writer = rowWriter(shape.columns, columns, shape.types);
-      const ended = await copyIn(call, connection, `copy ${into} (${list}) from stdin (format ${writer.format})`, (target) => writer.send(target, rows, options.onProgress));
+      const ended = await copyIn(call, session, `copy ${into} (${list}) from stdin (format ${writer.format})`, (target) => writer.send(target, rows, options.onProgress));
       if (ended) call.succeed({ command: ended.command, rowCount: ended.rowCount });
     });
   }
 
   #copyIn(text: string, options: CopyFromOptions, feed: Parameters<typeof copyIn>[3]): Promise<ExecResult> {
-    return this.run(text, options, async (call: Call<ExecResult>, connection) => {
-      const ended = await copyIn(call, connection, text, feed);
+    return this.run(text, options, async (call: Call<ExecResult>, session) => {
+      const ended = await copyIn(call, session, text, feed);
       if (ended) call.succeed({ command: ended.command, rowCount: ended.rowCount });
     });
   }
@@ -398,7 +406,7 @@ export abstract class Calls extends Queue {
   async copyTo(text: QueryInput, options: CopyToOptions = {}): Promise<ReadableStream<Uint8Array>> {
     const copy = copyText(text);
     const { limits } = outputForm(this.config, { ...options, onLimit: "error" });
-    return this.run(copy, options, (call: Call<ReadableStream<Uint8Array>>, connection) => this.#feed(call, connection, (sink) => copyOut(call, connection, copy, limits, sink)), true);
+    return this.run(copy, options, (call: Call<ReadableStream<Uint8Array>>, session) => this.#feed(call, session, (sink) => copyOut(call, session, copy, limits, sink)), true);
   }
 
   /**
@@ -415,12 +423,12 @@ export abstract class Calls extends Queue {
     const form = outputForm(this.config, { format: "json", ...options });
     let pieces: Uint8Array[] = [];
     const document = new ToonDocument();
-    const sink = (): Sink => {
+    const sink = (): RowSink => {
       pieces = [];
-      return form.standardToon ? toonSink(document, form) : { unique: form.unique, rows: (view) => void pieces.push(view.slice()) };
+      return form.standardToon ? toonSink(document, form) : { columns: columnCheck(form), rows: (view) => void pieces.push(view.slice()) };
     };
-    return this.run(query.text, options, async (call: Call<Uint8Array<ArrayBuffer>>, connection) => {
-      const ended = await execute(call, connection, query, form, sink);
+    return this.run(query.text, options, async (call: Call<Uint8Array<ArrayBuffer>>, session) => {
+      const ended = await execute(call, session, query, form, sink);
       if (!ended) return;
       if (form.standardToon) return call.succeed(finished(document, form));
       call.succeed(joined(pieces));
@@ -493,26 +501,28 @@ export abstract class Calls extends Queue {
     if (options.gzip && typeof CompressionStream === "undefined") {
       throw new UsageError("UNSUPPORTED_ON_RUNTIME", `${runtime().name} has no CompressionStream: leave out option "gzip".`);
     }
-    return this.run(query.text, options, (call: Call<ReadableStream<Uint8Array>>, connection) => {
+    return this.run(query.text, options, (call: Call<ReadableStream<Uint8Array>>, session) => {
       const document = new ToonDocument();
-      const run = (sink: Sink) => execute(call, connection, query, form, () => (form.standardToon ? toonSink(document, form) : { ...sink, unique: form.unique, unhurried: options.gzip ?? false }));
-      return this.#feed(call, connection, run, () => (form.standardToon ? finished(document, form) : undefined), channel);
+      const delivery = options.gzip ? "blocks" : "prompt";
+      const sinkOf = (sink: RowSink): RowSink => (form.standardToon ? toonSink(document, form) : { ...sink, columns: columnCheck(form), delivery });
+      const run = (sink: RowSink) => execute(call, session, query, form, () => sinkOf(sink));
+      return this.#feed(call, session, run, () => (form.standardToon ? finished(document, form) : undefined), channel);
     }, true);
   }
 
   /** `rest`: what stands behind the rows. */
   async #feed(
-    call: Call<ReadableStream<Uint8Array>>, connection: Connection, run: (sink: Sink) => Promise<Operation | undefined>, rest?: () => Uint8Array | undefined, channel?: ByteChannel,
+    call: Call<ReadableStream<Uint8Array>>, session: Session, run: (sink: RowSink) => Promise<Operation | undefined>, rest?: () => Uint8Array | undefined, channel?: ByteChannel,
   ): Promise<void> {
-    const { stats } = connection.core;
+    const { stats } = session.connection.core;
     const stream = resultStream(
       (reason) => call.interrupt((facts) => new AbortError(reason, facts)),
       (bytes) => void (stats.copiedBytes += bytes),
       channel,
     );
     call.onFailure = (error) => stream.fail(error);
-    const sink: Sink = {
-      streams: true,
+    const sink: RowSink = {
+      delivery: "prompt",
       rows: (view) => {
         stream.write(view);
         call.hand(stream.readable);
@@ -527,12 +537,22 @@ export abstract class Calls extends Queue {
   }
 }
 
-function toonSink(document: ToonDocument, { form, unique }: Form): Sink {
+/** For what returns rows that nobody wants. */
+const NO_ROWS: RowSink = { rows: () => {} };
+
+/** Columns as the form has them, else a UsageError. */
+function columnCheck({ unique }: Form): RowSink["columns"] & {} {
+  return (columns) => {
+    if (unique) checkNames(columns);
+  };
+}
+
+function toonSink(document: ToonDocument, form: Form): RowSink {
   return {
-    unique,
     columns: (columns) => {
+      if (form.unique) checkNames(columns);
       const names = columns.map(({ name }) => name);
-      document.columns(form & RENAME_DUPLICATES ? uniqueNames(names) : names);
+      document.columns(form.form & RENAME_DUPLICATES ? uniqueNames(names) : names);
     },
     rows: (view) => document.add(view),
   };

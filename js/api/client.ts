@@ -6,7 +6,7 @@
 import { Calls } from "./calls.ts";
 import { resolveConfig, type Config, type ConnectInput, type Options } from "../config/config.ts";
 import type { BoundaryStats } from "../wasm/boundary.ts";
-import type { Connection } from "../connection/connection.ts";
+import { Session } from "../session/session.ts";
 import { runtime } from "../sockets/runtime.ts";
 import { openConnection } from "../connection/startup.ts";
 import { UsageError, type PgzError } from "../util/errors.ts";
@@ -43,8 +43,8 @@ export interface ClientStats extends BoundaryStats {
  * It never reconnects, because the state of its session would be lost silently. When its connection is lost, make a new one.
  */
 export class Client extends Calls {
-  #opening: Promise<Connection> | undefined;
-  #connection: Connection | undefined;
+  #opening: Promise<Session> | undefined;
+  #session: Session | undefined;
   #giveUp: AbortController | undefined;
   #closing: Promise<void> | undefined;
   #closed: PgzError | undefined;
@@ -102,9 +102,9 @@ export class Client extends Calls {
 
   /** The client's state and counters, including those of the WebAssembly boundary. */
   stats(): ClientStats {
-    const { core, cancels = 0, writes = 0, transactionStatus = "I" } = this.#connection ?? {};
+    const { core, counters: sent = { cancels: 0, writes: 0 }, transactionStatus = "I" } = this.#session?.connection ?? {};
     const { running: _, ...own } = this.counters;
-    const counters = { boundaryCalls: 0, copiedBytes: 0, receivedBytes: 0, receivedChunks: 0, ...core?.stats, ...own, cancels, writes, transactionStatus };
+    const counters = { boundaryCalls: 0, copiedBytes: 0, receivedBytes: 0, receivedChunks: 0, ...core?.stats, ...own, ...sent, transactionStatus };
     return { ...counters, state: this.#state() };
   }
 
@@ -113,7 +113,7 @@ export class Client extends Calls {
    * connection is made, and for a setting that the server does not report.
    */
   parameterStatus(name: string): string | undefined {
-    return this.#connection?.parameters.get(name);
+    return this.#session?.connection.parameters.get(name);
   }
 
   /**
@@ -130,7 +130,7 @@ export class Client extends Calls {
 
   /** @internal Connects now. */
   async open(): Promise<this> {
-    const connection = await this.connected();
+    const { connection } = await this.connected();
     await connection.startup.done;
     return this;
   }
@@ -150,33 +150,33 @@ export class Client extends Calls {
   // -- the connection ----------------------------------------------------------------------------------------------------
 
   #state(): ClientStats["state"] {
-    if (this.#closing || this.#closed || this.#connection?.closed) return "closed";
-    if (!this.#connection) return this.#opening ? "connecting" : "new";
+    if (this.#closing || this.#closed || this.#session?.connection.closed) return "closed";
+    if (!this.#session) return this.#opening ? "connecting" : "new";
     return this.counters.running || this.#transaction ? "busy" : "idle";
   }
 
-  protected override connected(): Connection | Promise<Connection> {
-    const connection = this.#connection;
-    return connection && !connection.closed && !this.#closed ? connection : this.#connected();
+  protected override connected(): Session | Promise<Session> {
+    const session = this.#session;
+    return session && !session.connection.closed && !this.#closed ? session : this.#connected();
   }
 
-  async #connected(): Promise<Connection> {
+  async #connected(): Promise<Session> {
     if (this.#closed) throw this.#closed;
-    const connection = await (this.#opening ??= this.#open());
+    const session = await (this.#opening ??= this.#open());
     if (this.#closed) throw this.#closed;
-    const { closed } = connection;
-    if (!closed) return connection;
+    const { closed, established } = session.connection;
+    if (!closed) return session;
     // What ended a startup says more than that it ended.
-    if (!connection.established) throw closed;
+    if (!established) throw closed;
     throw connectionLost("before this call; make a new client", { retryable: true, cause: closed });
   }
 
-  async #open(): Promise<Connection> {
+  async #open(): Promise<Session> {
     try {
-      const connection = (this.#connection = await openConnection(this.config, (this.#giveUp = new AbortController())));
+      const connection = await openConnection(this.config, (this.#giveUp = new AbortController()));
       // An early query may wait with its startup, which can fail like a connect.
       connection.startup.done.catch(() => this.#again());
-      return connection;
+      return (this.#session = new Session(connection));
     } catch (error) {
       this.#again();
       throw error;
@@ -189,7 +189,7 @@ export class Client extends Calls {
   #again(): void {
     const forget = () => {
       this.#opening = undefined;
-      this.#connection = undefined;
+      this.#session = undefined;
     };
     if (this.turn) void this.turn.end().then(forget);
     else forget();
@@ -199,7 +199,7 @@ export class Client extends Calls {
     if (this.turn) await within(CLOSE_GRACE, this.turn.end());
     this.#closed = new UsageError("CLIENT_CLOSED", "The client is closed: make a new one.", { retryable: true });
     this.#giveUp?.abort(this.#closed);
-    await this.#connection?.close();
+    await this.#session?.connection.close();
   }
 }
 

@@ -8,7 +8,7 @@ import type { Connection } from "../connection/connection.ts";
 import type { Operation } from "../connection/operation.ts";
 import { runtime } from "../sockets/runtime.ts";
 import { openConnection } from "../connection/startup.ts";
-import { plainly } from "../statement/statement.ts";
+import { plainly } from "../session/transaction-block.ts";
 import { asyncDispose } from "../util/dispose.ts";
 import { AbortError, UsageError, type PgzError } from "../util/errors.ts";
 import { FIRST_PAUSE, HEARTBEAT, HEARTBEAT_DEADLINE, LARGEST_PROCESS_ID, LONGEST_PAUSE, MOST_NOTIFICATIONS } from "../util/limits.ts";
@@ -166,7 +166,7 @@ export class Listener implements AsyncIterable<Notification> {
       if (this.#waiting.length >= MOST_NOTIFICATIONS) return; // it is not read
       ask(connection, "");
     }, HEARTBEAT);
-    const error = connection.closed ?? (await new Promise<PgzError>((resolve) => (connection.onClosed = resolve)));
+    const error = connection.closed ?? (await new Promise<PgzError>((resolve) => void connection.onClosed(resolve)));
     clearInterval(beat);
     return error;
   }

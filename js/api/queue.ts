@@ -3,7 +3,7 @@
 // Knows a call's life. Must not know SQL, or what becomes of rows.
 import { callOption, checkOptions, type Config } from "../config/config.ts";
 import { Call, type Outcome } from "../session/call.ts";
-import type { Connection } from "../connection/connection.ts";
+import type { Session } from "../session/session.ts";
 import { runtime } from "../sockets/runtime.ts";
 import { AbortError, UsageError, type Facts, type PgzError } from "../util/errors.ts";
 import { Observation, type Observer } from "../util/observer.ts";
@@ -80,21 +80,21 @@ export abstract class Queue {
   /** Why no call may be made now. @internal */
   protected abstract refused(): UsageError | undefined;
   /** @internal */
-  protected abstract connected(): Connection | Promise<Connection>;
+  protected abstract connected(): Session | Promise<Session>;
   /** Ends all calls. @internal */
   protected abstract readonly signal: AbortSignal | undefined;
   /** Behind a call with `closeWhenDone`. @internal */
   protected abstract close(): Promise<void>;
 
   /** One call's turn: behind those before it, on the connection, until the connection is free again. */
-  protected run<T>(text: string, options: CallOptions & { closeWhenDone?: boolean | undefined; leaving?: AbortSignal }, body: (call: Call<T>, connection: Connection) => Promise<void>, stream = false): Promise<T> {
+  protected run<T>(text: string, options: CallOptions & { closeWhenDone?: boolean | undefined; leaving?: AbortSignal }, body: (call: Call<T>, session: Session) => Promise<void>, stream = false): Promise<T> {
     const refused = this.refused() ?? this.unfinished();
     if (refused) throw refused;
     return this.queue(text, options, body, stream);
   }
 
   /** The same for calls of our own, which nothing refuses. */
-  protected queue<T>(text: string, options: CallOptions & { closeWhenDone?: boolean | undefined; leaving?: AbortSignal }, body: (call: Call<T>, connection: Connection) => Promise<void>, stream = false): Promise<T> {
+  protected queue<T>(text: string, options: CallOptions & { closeWhenDone?: boolean | undefined; leaving?: AbortSignal }, body: (call: Call<T>, session: Session) => Promise<void>, stream = false): Promise<T> {
     const { config, counters } = this;
     checkOptions(options, CALL_OPTIONS);
     const signal = options.signal && callOption(config, options, "signal");
@@ -127,15 +127,15 @@ export abstract class Queue {
   }
 
   /** Where nothing has to be waited for, `body` begins, and says what it has to say, within the call. */
-  async #take<T>(turn: Turn, before: Turn | undefined, call: Call<T>, body: (call: Call<T>, connection: Connection) => Promise<void>): Promise<void> {
+  async #take<T>(turn: Turn, before: Turn | undefined, call: Call<T>, body: (call: Call<T>, session: Session) => Promise<void>): Promise<void> {
     try {
       if (before) await before.end();
       if (call.finished) return;
-      let connection = this.connected();
-      if (connection instanceof Promise) connection = await connection;
+      let session = this.connected();
+      if (session instanceof Promise) session = await session;
       if (call.finished) return;
       call.observation?.begin();
-      await body(call, connection);
+      await body(call, session);
     } catch (error) {
       call.fail(error);
     } finally {

@@ -7,8 +7,9 @@ import { onAbort } from "../util/abort.ts";
 import { Calls } from "./calls.ts";
 import { attempts, callOption, checkOptions, oneOf, type Config } from "../config/config.ts";
 import { Call } from "../session/call.ts";
-import type { Connection } from "../connection/connection.ts";
-import { attemptsOf, isConflict, pauseAfter, plainly, rollBack } from "../statement/statement.ts";
+import type { Session } from "../session/session.ts";
+import { plainly } from "../session/transaction-block.ts";
+import { attemptsOf, isConflict, pauseAfter } from "../statement/attempts.ts";
 import { PgzError, UsageError } from "../util/errors.ts";
 import type { Counters } from "./queue.ts";
 import { connectionLost } from "../sockets/contract.ts";
@@ -58,7 +59,7 @@ interface Client {
   readonly begin: string;
   /** Resolves when it is the transaction's turn. */
   readonly turn: Promise<void> | undefined;
-  readonly connect: () => Promise<Connection>;
+  readonly connect: () => Promise<Session>;
   /** The transaction has come to its result, whatever the connection still has to clean up. */
   readonly settled: () => void;
 }
@@ -72,20 +73,23 @@ export function runTransaction<T>(work: (transaction: Transaction) => T | Promis
   const run = async () => {
     await turn;
     if (call.finished) return;
-    const connection = await connect();
-    if (connection.transactionStatus !== "I") throw new UsageError("TRANSACTION_OPEN", "A transaction begun in SQL is open: end it first, or use transaction() instead of BEGIN.");
+    const session = await connect();
+    const { connection } = session;
+    if (session.transaction.status !== "I") throw new UsageError("TRANSACTION_OPEN", "A transaction begun in SQL is open: end it first, or use transaction() instead of BEGIN.");
     for (let attempt = 1; !call.finished; attempt++) {
-      const transaction = new Transaction(config, counters, connection);
+      const transaction = new Transaction(config, counters, session);
+      call.onFailure = (error) => transaction.abort(error);
       // Also while the callback waits for something else.
-      call.onFailure = connection.onClosed = (error) => transaction.abort(error);
-      connection.begin = begin;
-      connection.beginFailed = false;
+      const unhearLoss = connection.onClosed((error) => transaction.abort(error));
+      session.transaction.begin(begin);
       call.delegated = true;
       try {
         return call.succeed(await transaction.between(work));
       } catch (error) {
         if (call.finished || attempt >= most || connection.closed || !isConflict(error)) throw error;
         await pauseAfter(attempt, error, connection, call.promise);
+      } finally {
+        unhearLoss();
       }
     }
   };
@@ -94,7 +98,7 @@ export function runTransaction<T>(work: (transaction: Transaction) => T | Promis
 
 /** The argument of a transaction's callback: a client's calls inside the transaction, which run one after another. */
 export class Transaction extends Calls {
-  readonly #connection: Connection;
+  readonly #session: Session;
   readonly #leaving = new AbortController();
   /** Rejects when the transaction is ended from outside. */
   readonly #aborted: Promise<never>;
@@ -106,9 +110,9 @@ export class Transaction extends Calls {
   #savepoints = 0;
 
   /** @internal */
-  constructor(config: Config, counters: Counters, connection: Connection) {
+  constructor(config: Config, counters: Counters, session: Session) {
     super(config, counters);
-    this.#connection = connection;
+    this.#session = session;
     const { signal } = this.#leaving;
     this.#aborted = new Promise((_, reject) => onAbort(signal, () => reject(signal.reason as Error)));
     this.#aborted.catch(() => {});
@@ -129,7 +133,7 @@ export class Transaction extends Calls {
   async #nest<T>(work: (transaction: Transaction) => T | Promise<T>): Promise<T> {
     this.#nested = true;
     const savepoint = `pgz_${++this.#savepoints}`;
-    const inner = new Transaction(this.config, this.counters, this.#connection);
+    const inner = new Transaction(this.config, this.counters, this.#session);
     inner.#savepoints = this.#savepoints;
     const { signal } = this.#leaving;
     const stop = onAbort(signal, () => inner.abort(signal.reason));
@@ -142,7 +146,7 @@ export class Transaction extends Calls {
       } catch (error) {
         await inner.#quiet();
         // Behind a lost connection or an end from outside there is nothing to go back to; where it fails the transaction has, and COMMIT tells.
-        if (!signal.aborted && !this.#connection.closed) await this.#statement(`ROLLBACK TO SAVEPOINT ${savepoint}; RELEASE SAVEPOINT ${savepoint}`).catch(() => {});
+        if (!signal.aborted && !this.#session.connection.closed) await this.#statement(`ROLLBACK TO SAVEPOINT ${savepoint}; RELEASE SAVEPOINT ${savepoint}`).catch(() => {});
         throw error;
       }
     } finally {
@@ -156,10 +160,10 @@ export class Transaction extends Calls {
     try {
       const result = await this.#callback(work);
       await this.#commit();
-      this.#connection.onClosed = undefined;
       return result;
     } catch (error) {
-      await this.#rollback();
+      await this.#quiet();
+      await this.#session.transaction.rollBack();
       throw error;
     }
   }
@@ -168,7 +172,7 @@ export class Transaction extends Calls {
   abort(reason: unknown): void {
     this.#leaving.abort(reason);
     // Calls on a connection that is gone fail by themselves, COMMIT too, with what ended it.
-    if (!this.#connection.closed) this.stop(this.#leaving.signal.reason);
+    if (!this.#session.connection.closed) this.stop(this.#leaving.signal.reason);
   }
 
   /** From the first call to the last one, those that nobody awaited too. */
@@ -189,20 +193,11 @@ export class Transaction extends Calls {
   }
 
   async #commit(): Promise<void> {
-    const connection = await this.connected();
-    const { begin, beginFailed } = connection;
-    connection.begin = undefined;
-    if (begin === undefined ? (await this.#statement("COMMIT")) === "COMMIT" : !beginFailed) return;
+    const { transaction } = await this.connected();
+    const hasBegun = !transaction.isWaiting;
+    transaction.withdraw();
+    if (hasBegun ? (await this.#statement("COMMIT")) === "COMMIT" : !transaction.beginFailed) return;
     throw new PgzError("TRANSACTION_ROLLED_BACK", "A statement had failed, so COMMIT rolled back: let its error leave the callback, or run it in a nested transaction.");
-  }
-
-  /** Never rejects. */
-  async #rollback(): Promise<void> {
-    const connection = this.#connection;
-    await this.#quiet();
-    connection.begin = undefined;
-    connection.onClosed = undefined;
-    await rollBack(connection);
   }
 
   /** Resolves when nothing of it runs any more, and no cancel is under way. */
@@ -213,14 +208,10 @@ export class Transaction extends Calls {
 
   /** A statement of our own; its command tag. */
   #statement(text: string): Promise<string> {
-    return this.queue<string>(text, {}, async (call, connection) => {
-      const begin = connection.begin === undefined ? "" : `${connection.begin}; `;
-      const operation = call.operate(connection, plainly(begin + text));
+    return this.queue<string>(text, {}, async (call, { connection, transaction }) => {
+      const operation = transaction.flight((begin) => call.operate(connection, plainly(begin === undefined ? text : `${begin}; ${text}`)));
       await operation.done;
-      if (operation.error) {
-        connection.beginFailed ||= begin !== "";
-        throw operation.error;
-      }
+      if (operation.error) throw operation.error;
       call.succeed(operation.command);
     });
   }
@@ -235,11 +226,11 @@ export class Transaction extends Calls {
     return this.#finished ? ended() : undefined;
   }
 
-  protected override connected(): Connection {
-    const connection = this.#connection;
-    if (connection.closed) throw connectionLost("the server rolls back this transaction", { cause: connection.closed });
-    if (connection.begin === undefined && connection.transactionStatus === "I") throw ended();
-    return connection;
+  protected override connected(): Session {
+    const { closed } = this.#session.connection;
+    if (closed) throw connectionLost("the server rolls back this transaction", { cause: closed });
+    if (this.#session.transaction.isNone) throw ended();
+    return this.#session;
   }
 
   protected override async close(): Promise<void> {

@@ -4,26 +4,25 @@
 // when an idle connection ends. On Workers a read belongs to its request, so there no read may outlive the last operation.
 // Knows the socket contract, the core and its events. Must not know SQL, parameters, users' promises or how streams work.
 import type { Config } from "../config/config.ts";
-import { fromErrorResponse, fromFailure, PgzError, ProtocolError, ResponseTooLargeError, UsageError } from "../util/errors.ts";
-import { emit, type Observation } from "../util/observer.ts";
 import { connectionLost, reasonOf, tlsFailed } from "../sockets/contract.ts";
-import { within } from "../util/within.ts";
-import { EVENT, MORE, OUTPUT, ROWS, ROWS_FULL, type Column, type Core, type CoreConnection, type Event, type Outcomes } from "../wasm/boundary.ts";
-import { sendCancelRequest } from "./cancel.ts";
-import { catalogOf, type Definition } from "../session/catalog.ts";
-import type { Link } from "./dial.ts";
-import { freeze, Operation, takeColumns, type NotificationListener, type Sink } from "./operation.ts";
 import { runtime } from "../sockets/runtime.ts";
-import { serverKey } from "../session/shapes.ts";
+import { fromErrorResponse, fromFailure, PgzError, ProtocolError, ResponseTooLargeError, UsageError } from "../util/errors.ts";
+import { emit } from "../util/observer.ts";
+import { within } from "../util/within.ts";
+import { EVENT, MORE, OUTPUT, ROWS, ROWS_FULL, type Core, type CoreConnection, type Event } from "../wasm/boundary.ts";
+import { sendCancelRequest } from "./cancel.ts";
+import type { Link } from "./dial.ts";
+import { Operation, type Conversation, type NotificationListener, type Owner } from "./operation.ts";
 
 /** From an abort to the next ReadyForQuery, and to the end of the cancel socket; after that the connection is in doubt. */
 const CANCEL_DEADLINE = 2_000;
 /** Of CopyData: type byte and int32 length. */
 export const HEADER = 5;
-/** Until the next cancel, of several transactions and of one. */
-const CANCEL_NEXT = 20, CANCEL_AGAIN = 300;
-/** Shapes that are known to have run, and settings, of which a server reports some twenty. */
-const MOST_EXECUTED = 1_000, MOST_PARAMETERS = 100;
+/** Milliseconds before CancelRequest is sent again: where each stops one transaction of several, and where one should do. */
+const CANCEL_NEXT = 20;
+const CANCEL_AGAIN = 300;
+/** Most settings that are remembered; a server reports some twenty. */
+const MOST_PARAMETERS = 100;
 const NONE = new Uint8Array();
 /** For Terminate to leave. `close()` promises less than a second in all. */
 const TERMINATE_DEADLINE = 400;
@@ -31,39 +30,27 @@ const TERMINATE_DEADLINE = 400;
 /** Answers what the core asks for while it logs in: SCRAM's SaltedPassword, or the text of PasswordMessage for MD5. */
 export type Prove = (question: Extract<Event, { kind: "keyDerivation" | "md5" }>) => Promise<Uint8Array>;
 
+type EventOf<Kind extends Event["kind"]> = Extract<Event, { kind: Kind }>;
+
 export class Connection {
   readonly core: Core;
-  listener: NotificationListener | undefined;
   readonly config: Config;
-  /** Why it is over; `undefined` while it is usable. */
-  closed: PgzError | undefined;
-  transactionStatus = "I";
-  /** What begins a transaction in front of the next statement; gone when it has begun. */
-  begin: string | undefined;
-  /** A flight with it has failed before the transaction had begun. */
-  beginFailed = false;
-  /** What the server reports of its settings. */
-  readonly parameters = new Map<string, string>();
-  processId: number | undefined;
-  /** CancelRequests sent. */
-  cancels = 0;
-  /** Writes to the socket. */
-  writes = 0;
-  /** Told when it is over, for what waits between two operations. */
-  onClosed: ((error: PgzError) => void) | undefined;
-  /** Shapes that have run here, so that there may be a prepared statement for them. */
-  readonly executed = new Set<number>();
-  /** Of shapes that have run here: the core need not repeat them. */
-  readonly columns = new Map<number, readonly Column[]>();
-  /** What the core has been told of the database's types. */
-  readonly types = new Map<number, Definition>();
-  /** The first ReadyForQuery has come. */
-  established = false;
   /** StartupMessage to the first ReadyForQuery. */
   readonly startup: Operation;
+  /** Who wants notifications. */
+  listener: NotificationListener | undefined;
+  /** What the server reports of its settings. */
+  readonly parameters = new Map<string, string>();
+  /** CancelRequests sent, and writes to the socket. */
+  readonly counters = { cancels: 0, writes: 0 };
+  #closed: PgzError | undefined;
+  #transactionStatus = "I";
+  #processId: number | undefined;
+  #established = false;
   readonly #answer: Prove;
   readonly #link: Link;
   readonly #inflight: Operation[] = [];
+  readonly #closeListeners = new Set<(error: PgzError) => void>();
   #pumping = false;
   /** Input is parked behind rows that go first. */
   #parked = false;
@@ -83,19 +70,39 @@ export class Connection {
     this.startup = this.operate(start);
   }
 
+  /** Why it is over; `undefined` while it is usable. */
+  get closed(): PgzError | undefined {
+    return this.#closed;
+  }
+
+  /** As of the last ReadyForQuery: `I` outside a transaction, `T` inside, `E` inside one that failed. */
+  get transactionStatus(): string {
+    return this.#transactionStatus;
+  }
+
+  get processId(): number | undefined {
+    return this.#processId;
+  }
+
+  /** The first ReadyForQuery has come. */
+  get established(): boolean {
+    return this.#established;
+  }
+
+  /** Tells `listener` when the connection is over, for what waits between two operations. Returns what ends that. */
+  onClosed(listener: (error: PgzError) => void): () => void {
+    this.#closeListeners.add(listener);
+    return () => void this.#closeListeners.delete(listener);
+  }
+
   /** Asks the core for an operation and answers for it until it has ended. */
-  operate(command: (handle: CoreConnection) => number, sink?: Sink, interrupted?: (error: PgzError) => void, observation?: Observation): Operation {
-    const operation = new Operation(sink, interrupted);
-    operation.observation = observation;
-    if (this.closed) {
-      operation.end(this.closed);
+  operate(command: (handle: CoreConnection) => number, conversation: Conversation = {}, owner?: Owner): Operation {
+    const operation = new Operation(conversation, owner);
+    if (this.#closed) {
+      operation.end(this.#closed);
       return operation;
     }
     this.#inflight.push(operation);
-    if (this.executed.size > MOST_EXECUTED) {
-      this.executed.clear();
-      this.columns.clear();
-    }
     this.command(command);
     if (!this.#pumping) void this.#pump();
     return operation;
@@ -118,9 +125,9 @@ export class Connection {
     return this.#writing ?? Promise.resolve();
   }
 
-  /** The shape's prepared statement is not to be used again. */
-  forget(shapeId: number): void {
-    if (!this.closed) this.#guarded(() => this.core.call((handle) => handle.forget(shapeId)));
+  /** Tells the core something that brings no answer and no event. */
+  tell(command: (handle: CoreConnection) => void): void {
+    if (!this.#closed) this.#guarded(() => this.core.call(command));
   }
 
   /**
@@ -128,7 +135,7 @@ export class Connection {
    * Within a bound, else the connection goes. `operation.cleanup` tells when the next operation may start.
    */
   abandon(operation: Operation, cancel = true): void {
-    if (operation.ended || operation.abandoned || this.closed) return;
+    if (operation.ended || operation.abandoned || this.#closed) return;
     operation.abandoned = true;
     if (this.#inflight[0] === operation) this.#discard();
     operation.wake();
@@ -136,28 +143,30 @@ export class Connection {
     runtime().background(operation.cleanup);
   }
 
-  /** The operation is not what its call was for. */
-  refuse(operation: Operation, error: PgzError, cancel = true): void {
-    this.#interrupt(operation, error, cancel);
+  /** Ends the operation from our side: it fails with `error`, and so does its call, at once. */
+  interrupt(operation: Operation, error: PgzError, cancel = true): void {
+    operation.error ??= error;
+    this.abandon(operation, cancel);
+    operation.owner?.fail(error);
   }
 
   /** Ends the connection now. Every operation in flight rejects with `error`. */
   destroy(error: PgzError): void {
-    if (this.closed) return;
-    this.closed = error;
+    if (this.#closed) return;
+    this.#closed = error;
     clearTimeout(this.#flushTimer);
     this.core.free(error);
     void this.#link.socket.close();
     for (const operation of this.#inflight.splice(0)) operation.end(error);
-    this.onClosed?.(error);
+    for (const listener of this.#closeListeners) listener(error);
   }
 
   /** Ends it politely: Terminate, and a CancelRequest for what still runs. Never rejects, within half a second. */
   async close(): Promise<void> {
     this.#guarded(() => {
-      if (this.closed || !this.#inflight.length) return;
+      if (this.#closed || !this.#inflight.length) return;
       const key = this.core.call((handle) => handle.cancel_request());
-      this.cancels++;
+      this.counters.cancels++;
       runtime().background(sendCancelRequest(this.#link, () => key, AbortSignal.timeout(CANCEL_DEADLINE)));
     });
     this.command((handle) => handle.terminate());
@@ -170,15 +179,16 @@ export class Connection {
   async #pump(): Promise<void> {
     this.#pumping = true;
     try {
-      while (this.#reads() && !this.closed) {
-        if (this.#writing && !this.#inflight[0]?.sink.duplex) await this.#writing;
-        const full = this.#inflight[0]?.abandoned ? undefined : this.#inflight[0]?.sink.full?.();
-        if (full) await this.#settled(full, this.#inflight[0]!);
+      while (this.#reads() && !this.#closed) {
+        if (this.#writing && !this.#inflight[0]?.conversation.duplex) await this.#writing;
+        const operation = this.#inflight[0];
+        const full = operation?.abandoned ? undefined : operation?.conversation.rows?.full?.();
+        if (full) await this.#settled(full, operation!);
         const enough = this.listener?.full();
         if (enough) await enough;
-        if (this.closed) break;
+        if (this.#closed) break;
         const chunk = this.#parked ? NONE : await this.#link.socket.read();
-        if (this.closed) break;
+        if (this.#closed) break;
         // Without a Terminate of ours an end is a loss; the old workerd shows even an RST as an end.
         if (!chunk) throw this.#lost("the server closed it");
         this.#heard = true;
@@ -212,26 +222,26 @@ export class Connection {
     for (;;) {
       output |= status & OUTPUT;
       if (status & EVENT) this.#events();
-      if (this.closed) return;
+      if (this.#closed) return;
       this.#parked = (status & MORE) !== 0;
       if (!this.#parked || status & ROWS_FULL) break;
       status = this.core.receiveMore();
     }
     const operation = this.#inflight[0];
     if (status & ROWS && operation) this.#rows(operation, (status & ROWS_FULL) !== 0);
-    if (output && !this.closed) this.#write();
+    if (output && !this.#closed) this.#write();
   }
 
   #events(): void {
     for (const event of this.core.takeEvents()) {
-      if (this.closed) return;
+      if (this.#closed) return;
       this.#event(event);
     }
   }
 
   /** Asks the core for something that goes on, such as more items of a batch, and handles what that brings. */
   command(command: (handle: CoreConnection) => number): void {
-    if (!this.closed) this.#guarded(() => this.#drain(this.core.call(command)));
+    if (!this.#closed) this.#guarded(() => this.#drain(this.core.call(command)));
   }
 
   /** Nothing thrown below may reach a caller as if it were theirs: it ends the connection. */
@@ -259,9 +269,9 @@ export class Connection {
       // What else is said in this turn goes with it.
       await undefined;
       for (const bytes of this.#outbox) {
-        const output = this.closed ? NONE : bytes();
+        const output = this.#closed ? NONE : bytes();
         if (!output.length) continue;
-        this.writes++;
+        this.counters.writes++;
         // A user's socket may give it away, and small outputs share memory.
         await this.#link.socket.write(this.config.connect ? output.slice() : output);
       }
@@ -275,29 +285,29 @@ export class Connection {
   // -- rows --------------------------------------------------------------------------------------------------------------
 
   #rows(operation: Operation, full: boolean): void {
-    const { sink } = operation;
-    if (operation.error || operation.abandoned) return this.core.dropRows();
-    if (full || (sink.streams && !sink.unhurried && !operation.committed)) return this.#deliver(operation);
-    if (sink.streams && !sink.unhurried) this.#flushTimer ??= setTimeout(() => this.#flush(operation), this.config.flushInterval);
+    if (operation.isOver) return this.core.dropRows();
+    const prompt = operation.conversation.rows?.delivery === "prompt";
+    if (full || (prompt && !operation.committed)) return this.#deliver(operation);
+    if (prompt) this.#flushTimer ??= setTimeout(() => this.#flush(operation), this.config.flushInterval);
   }
 
   /** Rows that come slower than `flushBytes` do not wait for ever. */
   #flush(operation: Operation): void {
     this.#flushTimer = undefined;
-    if (this.closed || operation.ended || operation.abandoned || operation.error) return;
-    if (operation.sink.full?.()) this.#flushTimer = setTimeout(() => this.#flush(operation), this.config.flushInterval);
+    if (this.#closed || operation.ended || operation.isOver) return;
+    if (operation.conversation.rows?.full?.()) this.#flushTimer = setTimeout(() => this.#flush(operation), this.config.flushInterval);
     else this.#guarded(() => this.#deliver(operation));
   }
 
   #deliver(operation: Operation): void {
-    const { sink } = operation;
+    const { rows } = operation.conversation;
     this.core.takeRows((view) => {
-      if (sink.streams) operation.committed = true;
+      if (rows?.delivery && rows.delivery !== "collected") operation.committed = true;
       operation.bytes += view.length;
       try {
-        sink.rows?.(view);
+        rows?.rows(view);
       } catch (cause) {
-        this.#interrupt(operation, cause instanceof PgzError ? cause : fromFailure({ code: "INVALID_VALUE", message: `The rows could not be decoded: ${String(cause)}` }, { cause }));
+        this.interrupt(operation, cause instanceof PgzError ? cause : undecodable(cause));
       }
     });
   }
@@ -311,137 +321,130 @@ export class Connection {
 
   // -- events ------------------------------------------------------------------------------------------------------------
 
+  /** Events of the connection are answered here; those of an operation go to it, and come late where there is none. */
   #event(event: Event): void {
     const operation = this.#inflight[0];
     switch (event.kind) {
-      case "parameterStatus": {
-        const { name, value } = event;
-        if (this.parameters.size < MOST_PARAMETERS || this.parameters.has(name)) this.parameters.set(name, value);
-        if (this.established) emit(this.config.observer, "onParameterChange", { name, value });
-        break;
-      }
-      case "notice": {
-        const { observer = this.config.observer, id: queryId } = operation?.observation ?? {};
-        emit(observer, "onNotice", { ...event.fields, queryId });
-        break;
-      }
+      case "parameterStatus":
+        return this.#parameterStatus(event);
+      case "notice":
+        return this.#notice(event, operation);
       case "notification":
-        this.listener?.notify(event);
-        break;
+        return this.listener?.notify(event);
       case "backendKeyData":
-        this.processId = event.processId;
-        break;
+        this.#processId = event.processId;
+        return;
       case "keyDerivation":
       case "md5":
-        void this.#prove(event);
-        break;
+        return void this.#prove(event);
+      case "error":
+        return this.#error(event, operation);
+      case "ready":
+        return this.#ready(event, operation);
+      case "failure":
+        return this.destroy(fromFailure(event, { committed: operation?.committed }));
+      case "tls":
+        return; // of a socket that is not a session yet
+    }
+    if (operation) this.#operationEvent(operation, event);
+  }
+
+  #operationEvent(operation: Operation, event: OperationEvent): void {
+    const { on } = operation.conversation;
+    switch (event.kind) {
       case "shape":
         freeze(event.columns);
-        if (operation) operation.shape = event;
-        break;
+        return on?.shape?.(event);
       case "columns":
-        if (operation) this.#columns(operation, event);
-        break;
+        return this.#columns(operation, event);
       case "complete":
-        if (operation) this.#complete(operation, event.command, event.rowCount);
-        break;
+        return this.#complete(operation, event.command, event.rowCount);
       case "suspended":
-        if (operation) operation.suspended = true;
-        break;
+        operation.suspended = true;
+        return;
       case "items":
-        if (operation) this.#items(operation, event.items);
-        break;
+        for (let at = 1; at < event.items.length; at += 3) operation.count(event.items[at] as number | null);
+        return on?.items?.(event);
       case "switch":
-        if (!operation || operation.abandoned) break;
+        if (operation.abandoned) return;
         this.#deliver(operation);
-        operation.sink.switched?.(event.statement);
-        break;
-      case "error": {
-        const error = fromErrorResponse(event.fields, !this.established, { committed: operation?.committed });
-        if (operation) {
-          operation.bound = event.bound || (operation.bound && !operation.sink.items);
-          if (!operation.truncated && !operation.sink.failed?.(error)) operation.error ??= error;
-          operation.canceled ||= error.code === "57014";
-        }
-        // The server goes after these, and after any error of a startup.
-        if (!this.established || /^(FATAL|PANIC)$/.test(event.fields.severity ?? "")) this.destroy(error);
-        break;
-      }
+        return on?.switch?.(event);
       case "limit":
-        if (operation) this.#limit(operation, event);
-        break;
+        return this.#limit(operation, event);
       case "copy":
-        if (operation?.sink.copy) operation.sink.copy(event.direction);
-        else if (operation) {
-          const error = new UsageError("COPY_NEEDS_COPY_CALL", "COPY data cannot be returned as rows: use copyFrom or copyTo.");
-          // The core has refused COPY FROM by itself: the server's answer is on its way, a cancel could only meet the next call.
-          this.#interrupt(operation, error, event.direction === "out");
-        }
-        break;
+        return on?.copy ? on.copy(event) : this.#refuseCopy(operation, event);
       case "shapeChanged":
-        if (operation) {
-          catalogOf(serverKey(this.config)).forget(event.typeOid);
-          const what = `The columns of this query, or the types in them, are not those that were learned (type ${event.typeOid}): run it again, or cast the column to text.`;
-          this.#interrupt(operation, new ProtocolError("SHAPE_CHANGED", what));
-        }
-        break;
-      case "ready":
-        this.transactionStatus = event.status;
-        if (event.status !== "I") this.begin = undefined;
-        this.established = true;
-        if (operation && event.command !== undefined) this.#complete(operation, event.command, event.rowCount!);
-        if (operation) this.#ended(operation);
-        break;
-      case "failure":
-        this.destroy(fromFailure(event, { committed: operation?.committed }));
+        on?.shapeChanged?.(event);
+        return this.interrupt(operation, shapeChanged(event));
     }
   }
 
-  #columns(operation: Operation, { shape, columns }: Event & { kind: "columns" }): void {
-    if (shape) this.columns.set(shape, columns);
-    freeze(columns);
+  #parameterStatus({ name, value }: EventOf<"parameterStatus">): void {
+    if (this.parameters.size < MOST_PARAMETERS || this.parameters.has(name)) this.parameters.set(name, value);
+    if (this.#established) emit(this.config.observer, "onParameterChange", { name, value });
+  }
+
+  #notice({ fields }: EventOf<"notice">, operation: Operation | undefined): void {
+    const { observer = this.config.observer, id: queryId } = operation?.owner?.observation ?? {};
+    emit(observer, "onNotice", { ...fields, queryId });
+  }
+
+  #error({ fields, bound }: EventOf<"error">, operation: Operation | undefined): void {
+    const error = fromErrorResponse(fields, !this.#established, { committed: operation?.committed });
+    if (operation) {
+      const { on } = operation.conversation;
+      operation.bound = bound || (operation.bound && !on?.items);
+      if (!operation.truncated && !on?.error?.(error)) operation.error ??= error;
+      operation.canceled ||= error.code === "57014";
+    }
+    // The server goes after these, and after any error of a startup.
+    if (!this.#established || /^(FATAL|PANIC)$/.test(fields.severity ?? "")) this.destroy(error);
+  }
+
+  #columns(operation: Operation, event: EventOf<"columns">): void {
+    const { rows, on, severalResults } = operation.conversation;
+    freeze(event.columns);
+    on?.columns?.(event);
     if (operation.abandoned) return;
-    const { sink } = operation;
-    // Rows of a batch that stand before these columns are of others.
-    if (sink.items) this.#deliver(operation);
+    if (severalResults) this.#deliver(operation);
     try {
-      takeColumns(sink, columns);
+      rows?.columns?.(event.columns);
     } catch (cause) {
-      this.#interrupt(operation, cause as PgzError);
+      this.interrupt(operation, cause as PgzError);
     }
-  }
-
-  #items(operation: Operation, outcomes: Outcomes): void {
-    for (let at = 1; at < outcomes.length; at += 3) operation.count(outcomes[at] as number | null);
-    operation.sink.items?.(outcomes);
   }
 
   #complete(operation: Operation, command: string, rowCount: number | null): void {
     operation.command = command;
     operation.count(rowCount);
-    if (!operation.sink.complete || operation.error || operation.abandoned) return;
-    this.#deliver(operation);
-    operation.sink.complete(command, rowCount);
+    const { on, severalResults } = operation.conversation;
+    if (!on?.complete || operation.isOver) return;
+    if (severalResults) this.#deliver(operation);
+    on.complete(command, rowCount);
   }
 
-  #limit(operation: Operation, { limit, value, observed, truncated }: Event & { kind: "limit" }): void {
-    if (!truncated) return this.#interrupt(operation, new ResponseTooLargeError({ limit, value, observed, committed: operation.committed }));
+  #limit(operation: Operation, { limit, value, observed, truncated }: EventOf<"limit">): void {
+    if (!truncated) return this.interrupt(operation, new ResponseTooLargeError({ limit, value, observed, committed: operation.committed }));
     operation.truncated = { limit, value, observed };
     this.#deliver(operation);
     this.abandon(operation);
   }
 
-  #interrupt(operation: Operation, error: PgzError, cancel = true): void {
-    operation.error ??= error;
-    this.abandon(operation, cancel);
-    operation.interrupted(error);
+  #refuseCopy(operation: Operation, { direction }: EventOf<"copy">): void {
+    const error = new UsageError("COPY_NEEDS_COPY_CALL", "COPY data cannot be returned as rows: use copyFrom or copyTo.");
+    // The core has refused COPY FROM by itself: the server's answer is on its way, a cancel could only meet the next call.
+    this.interrupt(operation, error, direction === "out");
   }
 
   /** ReadyForQuery: what still waits in the core is this operation's. */
-  #ended(operation: Operation): void {
+  #ready({ status, command, rowCount = null }: EventOf<"ready">, operation: Operation | undefined): void {
+    this.#transactionStatus = status;
+    this.#established = true;
+    if (!operation) return;
+    if (command !== undefined) this.#complete(operation, command, rowCount);
     clearTimeout(this.#flushTimer);
     this.#flushTimer = undefined;
-    if (operation.error || operation.abandoned) this.core.dropRows();
+    if (operation.isOver) this.core.dropRows();
     else this.#deliver(operation);
     this.#inflight.shift();
     operation.end();
@@ -469,17 +472,17 @@ export class Connection {
     // Once the operation has ended no cancel may be sent; one that was sent is waited for, else it could meet the next call.
     const ended = operation.done.catch(() => {}).then(() => sent || giveUp.abort());
     const key = (): Uint8Array | undefined => {
-      if (operation.ended || this.closed) return undefined;
+      if (operation.ended || this.#closed) return undefined;
       sent = true;
-      this.cancels++;
+      this.counters.cancels++;
       return this.core.call((handle) => handle.cancel_request());
     };
     // An early query can be abandoned before BackendKeyData has come.
     let over = !cancel || (await this.startup.done.then(() => sendCancelRequest(this.#link, key, giveUp.signal)).catch(() => true));
     // A batch of several transactions goes on behind a cancel, and a pooler may have dropped one for a client that waited for a server.
-    while (cancel && !operation.ended && !this.closed) {
-      await within(operation.sink.isolated ? CANCEL_NEXT : CANCEL_AGAIN, ended);
-      if (operation.ended || this.closed) break;
+    while (cancel && !operation.ended && !this.#closed) {
+      await within(operation.conversation.isolated ? CANCEL_NEXT : CANCEL_AGAIN, ended);
+      if (operation.ended || this.#closed) break;
       over = (await sendCancelRequest(this.#link, key, giveUp.signal).catch(() => true)) && over;
     }
     await ended;
@@ -489,7 +492,7 @@ export class Connection {
   }
 
   #fail(cause: unknown): void {
-    if (this.closed) return;
+    if (this.#closed) return;
     const known = cause instanceof PgzError;
     if (known && cause.code !== "CONNECTION_LOST") return this.destroy(cause);
     // A socket knows neither how far the session had come nor what has gone downstream.
@@ -498,7 +501,25 @@ export class Connection {
 
   #lost(reason: string, cause?: unknown): PgzError {
     if (this.#link.encrypted && !this.#heard) return tlsFailed(reason, cause);
-    if (!this.established) return connectionLost(reason, { retryable: this.#inflight.length < 2, cause }, "auth");
+    if (!this.#established) return connectionLost(reason, { retryable: this.#inflight.length < 2, cause }, "auth");
     return connectionLost(reason, { cause, committed: this.#inflight[0]?.committed });
   }
+}
+
+/** Events that are of the operation in front. */
+type OperationEvent = EventOf<"shape" | "columns" | "complete" | "suspended" | "items" | "switch" | "limit" | "copy" | "shapeChanged">;
+
+/** Users see them, and all runs of the statement share them. */
+function freeze(columns: readonly object[]): void {
+  columns.forEach(Object.freeze);
+  Object.freeze(columns);
+}
+
+function undecodable(cause: unknown): PgzError {
+  return fromFailure({ code: "INVALID_VALUE", message: `The rows could not be decoded: ${String(cause)}` }, { cause });
+}
+
+function shapeChanged({ typeOid }: EventOf<"shapeChanged">): ProtocolError {
+  const what = `The columns of this query, or the types in them, are not those that were learned (type ${typeOid}): run it again, or cast the column to text.`;
+  return new ProtocolError("SHAPE_CHANGED", what);
 }

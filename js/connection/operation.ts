@@ -1,60 +1,78 @@
-// One conversation with the server on its connection: startup, describe or execute, from its flight to ReadyForQuery.
+// One conversation with the server on its connection: startup, describe, execute, batch or COPY, from its flight to ReadyForQuery.
 //
-// Knows what the core has told about it so far, and to whom rows and notifications go. Must not know sockets, promises of users, or what a sink does with rows.
-import type { PgzError } from "../util/errors.ts";
+// Knows what the core has told about it so far, and to whom rows and events go. Must not know sockets, promises of users, or what
+// becomes of rows.
+import type { LimitName, PgzError } from "../util/errors.ts";
 import type { Observation } from "../util/observer.ts";
-import type { Column, Event, LimitName, Outcomes } from "../wasm/boundary.ts";
-import { checkNames } from "../rows/form.ts";
-import type { LearnedShape } from "../session/shapes.ts";
+import type { Column, Event } from "../wasm/boundary.ts";
+
+/**
+ * When rows are handed on.
+ *
+ * - `collected`: at the latest when the result is over. Nothing has gone downstream before, so a failure takes the rows back.
+ * - `prompt`: as they come, the first at once, later ones after `flushInterval`. They cannot be taken back.
+ * - `blocks`: the same in blocks of `flushBytes`, however long that takes: the consumer holds rows back anyway.
+ */
+export type Delivery = "collected" | "prompt" | "blocks";
 
 /** Where the rows of an operation go. */
-export interface Sink {
-  /** Rows are handed on as they come (the first at once, later ones by `flushInterval`), so they cannot be taken back. */
-  readonly streams?: boolean;
-  /** Rows wait for `flushBytes` or the end, whatever the time: the consumer holds them back anyway. */
-  readonly unhurried?: boolean;
-  /** Two columns of one name are an error. */
-  readonly unique?: boolean;
+export interface RowSink {
+  readonly delivery?: Delivery;
+  /** Before the first row of a result. Throws a UsageError when the sink is not made for such columns. */
   columns?(columns: readonly Column[]): void;
   /** Whole rows; a view that is valid until this returns. */
-  rows?(view: Uint8Array): void;
-  /** A command is complete, of several perhaps; its rows have been handed on before. */
-  readonly complete?: ((command: string, rowCount: number | null) => void) | undefined;
-  /** Data of ours travel while its answers come: the pump does not wait for writes. */
-  readonly duplex?: boolean;
-  /** Several transactions: one cancel stops but the one that runs. */
-  readonly isolated?: boolean;
-  /** Of a batch: what became of its items. */
-  items?(outcomes: Outcomes): void;
-  /** Of a batch: the rows that follow are of this statement, whose columns are known. */
-  switched?(statement: number): void;
-  /** An error is not the operation's but that of a part of it, which takes it. */
-  failed?(error: PgzError): boolean;
-  /** The server is ready for data of COPY, or begins to send them; without it COPY is refused. */
-  copy?(direction: "in" | "out"): void;
+  rows(view: Uint8Array): void;
   /** A promise while no more is wanted: nothing is read from the socket before it settles. */
   full?(): Promise<unknown> | undefined;
 }
 
-type NotificationEvent = Extract<Event, { kind: "notification" }>;
+type EventOf<Kind extends Event["kind"]> = Extract<Event, { kind: Kind }>;
+
+/** Who hears of an operation's events, by their kind. An event without a handler means what `Connection` says. */
+export interface Handlers {
+  /** The answer to Describe of a statement. */
+  shape?(event: EventOf<"shape">): void;
+  /** The columns of a result; the rows' sink is told next. */
+  columns?(event: EventOf<"columns">): void;
+  /** The columns are not those that were learned. The operation fails for it. */
+  shapeChanged?(event: EventOf<"shapeChanged">): void;
+  /** One command is complete, of several perhaps. */
+  complete?(command: string, rowCount: number | null): void;
+  /** What became of items of a batch. */
+  items?(event: EventOf<"items">): void;
+  /** The rows that follow are of this statement of the batch, whose columns are known. */
+  switch?(event: EventOf<"switch">): void;
+  /** The server is ready for data of COPY, or begins to send them. Without a handler COPY is refused. */
+  copy?(event: EventOf<"copy">): void;
+  /** `true`: the error is that of a part of the operation, which goes on. */
+  error?(error: PgzError): boolean;
+}
+
+/** What an operation is to its connection: where rows go, who hears of events, how it shares the wire. */
+export interface Conversation {
+  readonly rows?: RowSink | undefined;
+  readonly on?: Handlers | undefined;
+  /** It has several results: the rows of one are handed on before the next begins. */
+  readonly severalResults?: boolean;
+  /** Data of ours travel while its answers come: the pump does not wait for writes. */
+  readonly duplex?: boolean;
+  /** Several transactions: one CancelRequest stops only the one that runs. */
+  readonly isolated?: boolean;
+}
+
+/** The call that an operation is for. */
+export interface Owner {
+  /** Is told at once of an error that ends the operation from our side: a cap, COPY, a consumer's own failure. */
+  fail(error: PgzError): void;
+  /** Who is told of notices meanwhile. */
+  readonly observation: Observation | undefined;
+}
 
 /** Who wants notifications: for them the connection is read while nothing is asked of it, too. */
 export interface NotificationListener {
-  notify(event: NotificationEvent): void;
+  notify(event: EventOf<"notification">): void;
   /** A promise while no more is wanted. */
   full(): Promise<void> | undefined;
-}
-
-/** Users see them, and all runs of the statement share them. */
-export function freeze(columns: readonly Column[]): void {
-  columns.forEach(Object.freeze);
-  Object.freeze(columns);
-}
-
-/** Throws a UsageError when they are not what the sink is for. */
-export function takeColumns(sink: Sink, columns: readonly Column[]): void {
-  if (sink.unique) checkNames(columns);
-  sink.columns?.(columns);
 }
 
 /** How a result was cut off by `onLimit: "truncate"`. */
@@ -70,14 +88,11 @@ export interface Truncation {
 export class Operation {
   /** Resolves at ReadyForQuery, also after an ErrorResponse (see `error`); rejects when the connection is lost. Always handled. */
   readonly done: Promise<void>;
-  readonly sink: Sink;
-  /** Tells the call at once of an error that ends it from our side: a cap, COPY, a consumer's own failure. */
-  readonly interrupted: (error: PgzError) => void;
+  readonly conversation: Conversation;
+  readonly owner: Owner | undefined;
   ended = false;
   /** Nobody waits for it any more: its rows are dropped, and the server is told. */
   abandoned = false;
-  /** Who is told of notices meanwhile. */
-  observation: Observation | undefined;
   /** Something of the statement may have run. */
   bound = false;
   /** The server says that a cancel ended it. */
@@ -88,7 +103,6 @@ export class Operation {
   truncated: Truncation | undefined;
   /** The first thing that went wrong. */
   error: PgzError | undefined;
-  shape: LearnedShape | undefined;
   command = "";
   rowCount: number | null = null;
   /** Of output that went to the sink. */
@@ -102,13 +116,18 @@ export class Operation {
   #resolve!: () => void;
   #reject!: (error: PgzError) => void;
 
-  constructor(sink: Sink = {}, interrupted: (error: PgzError) => void = () => {}) {
-    this.sink = sink;
-    this.interrupted = interrupted;
+  constructor(conversation: Conversation, owner?: Owner) {
+    this.conversation = conversation;
+    this.owner = owner;
     this.done = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
     });
+  }
+
+  /** Nobody wants rows of it any more. */
+  get isOver(): boolean {
+    return this.abandoned || this.error !== undefined;
   }
 
   /** Of one statement that is over: its rows, where it counts any. */

@@ -2,9 +2,9 @@
 //
 // Knows a form's names for columns. Must not know calls, or where one result ends and the next begins.
 import { RENAME_DUPLICATES, type Column } from "../wasm/boundary.ts";
-import { uniqueNames, type ValueForm } from "./form.ts";
+import { checkNames, uniqueNames, type ValueForm } from "./form.ts";
 import { rowDecoder, type RowDecoder, type RowMode } from "../values/objects.ts";
-import type { Sink } from "../connection/operation.ts";
+import type { RowSink } from "../connection/operation.ts";
 
 /** What makes rows of these columns, under the names that they have there. */
 export function decoderOf(columns: readonly Column[], form: ValueForm, mode: RowMode): RowDecoder {
@@ -26,21 +26,19 @@ function newDecoder(columns: readonly Column[], { form, policy }: ValueForm, mod
 
 export class Collector<Row> {
   fields: readonly Column[] = [];
-  readonly sink: Sink;
+  readonly sink: RowSink;
   #batches: Row[][] = [];
 
-  /** `complete` is the sink's. */
-  constructor(form: ValueForm, mode: RowMode, complete?: Sink["complete"]) {
+  constructor(form: ValueForm, mode: RowMode) {
     let decode: RowDecoder;
     this.sink = {
-      unique: form.unique,
-      columns: (given) => {
-        this.fields = given;
+      columns: (columns) => {
+        if (form.unique) checkNames(columns);
+        this.fields = columns;
         this.#batches = []; // of a run that is repeated
-        decode = decoderOf(given, form, mode);
+        decode = decoderOf(columns, form, mode);
       },
       rows: (view) => void this.#batches.push(decode(view) as Row[]),
-      complete,
     };
   }
 

@@ -7,7 +7,7 @@ import type { Observation } from "../util/observer.ts";
 import { onAbort } from "../util/abort.ts";
 import type { CoreConnection } from "../wasm/boundary.ts";
 import type { Connection } from "../connection/connection.ts";
-import type { Operation, Sink } from "../connection/operation.ts";
+import type { Conversation, Operation } from "../connection/operation.ts";
 
 /** What a call came to. */
 export interface Outcome {
@@ -16,6 +16,9 @@ export interface Outcome {
   readonly command: string;
   readonly error?: PgzError | undefined;
 }
+
+/** A call, whatever it resolves with: what runs for it needs no more. */
+export type AnyCall = Pick<Call<unknown>, "finished" | "promise" | "operate">;
 
 export class Call<T> {
   readonly promise: Promise<T>;
@@ -61,14 +64,14 @@ export class Call<T> {
   }
 
   /** Puts an operation of this call on the wire. */
-  operate(connection: Connection, command: (handle: CoreConnection) => number, sink?: Sink): Operation {
+  operate(connection: Connection, command: (handle: CoreConnection) => number, conversation?: Conversation): Operation {
     // Nobody would end it.
     if (this.finished) throw new Error("an operation of a call that is over");
     this.#connection = connection;
     const { rows, bytes } = this.#outcome();
     this.#rows = rows;
     this.#bytes = bytes;
-    this.operation = connection.operate(command, sink, (error) => this.fail(error), this.observation);
+    this.operation = connection.operate(command, conversation, this);
     // A trap or a lost socket may have ended it already; the next await says so.
     return this.operation;
   }

@@ -3,23 +3,12 @@
 //
 // Knows pg_type and the numbers of the core's `define_types`. Must not know values. What it does not find stays the server's text.
 import { MOST_CATALOGS, MOST_TYPES } from "../util/limits.ts";
-import type { Column, CoreConnection } from "../wasm/boundary.ts";
-import { encoder } from "../util/bytes.ts";
+import type { Column } from "../wasm/boundary.ts";
+import { SAME, type Definition } from "../wasm/type-definitions.ts";
 import { FIRST_OF_A_DATABASE, RECORD, RECORD_ARRAY, TEXT } from "../values/oid.ts";
-
-/** One type. `code` and `of` are the core's (src/types/catalog.rs). */
-export interface Definition {
-  readonly oid: number;
-  readonly code: number;
-  readonly of: number;
-  /** The types that it is made of; those of a composite's attributes, in their order. */
-  readonly parts: readonly number[];
-  readonly names: readonly string[];
-}
 
 /** Per type: its OID, how it is made (pg_type.typtype, `A` for an array, the extension of a base type), its name, what it is made of, attribute names. */
 type Row = [oid: number, how: string | null, name: string, parts: number[], names: string[]];
-
 
 /** The core's decoder for a type of an extension: its own, or that of a built-in type with the same layout. */
 const EXTENSIONS: Readonly<Record<string, number>> = {
@@ -27,9 +16,6 @@ const EXTENSIONS: Readonly<Record<string, number>> = {
 };
 /** How a type is made, by the core's code for it: domain, array, range, multirange, composite. */
 const CODES: readonly (string | null)[] = ["d", "A", "r", "m", "c"];
-/** Written and read as another type. */
-export const SAME = 0;
-
 /** What one server's catalog has said so far. */
 export class Catalog {
   /** `undefined`: the server was asked, and there is nothing that the core could read. */
@@ -113,26 +99,6 @@ export function catalogOf(server: string): Catalog {
     catalogs.set(server, (catalog = new Catalog()));
   }
   return catalog;
-}
-
-/** Tells a core of types that it does not know yet. `told`: those that it does. */
-export function define(handle: CoreConnection, told: Map<number, Definition>, definitions: readonly Definition[]): void {
-  if (definitions.every((definition) => told.get(definition.oid) === definition)) return;
-  for (const definition of definitions) told.set(definition.oid, definition);
-  const types: number[] = [];
-  const attributes: number[] = [];
-  let names = "";
-  let length = 0;
-  for (const definition of [...told.values()].sort((a, b) => a.oid - b.oid)) {
-    types.push(definition.oid, definition.code, definition.of, attributes.length / 3);
-    definition.names.forEach((name, index) => {
-      const start = length;
-      names += name;
-      length += encoder.encode(name).length;
-      attributes.push(definition.parts[index]!, start, length);
-    });
-  }
-  handle.define_types(Uint32Array.from(types), Uint32Array.from(attributes), names);
 }
 
 /** The OIDs of these names of types, or nulls, as one row of JSON. Dollar quotes, which no setting changes; in JSON text a dollar may be written otherwise. */

@@ -7,7 +7,9 @@
 import { startupParameters, type Config } from "../config/config.ts";
 import { MOST_SERVERS } from "../util/limits.ts";
 import type { Column } from "../wasm/boundary.ts";
-import type { Definition } from "./catalog.ts";
+import { encoder } from "../util/bytes.ts";
+import { goesInBinary } from "../values/parameters.ts";
+import type { Definition } from "../wasm/type-definitions.ts";
 
 /** What a `shape` event tells. */
 export interface LearnedShape {
@@ -130,4 +132,34 @@ function same(shape: Shape, learned: LearnedShape): boolean {
   const { types = [] } = learned;
   // The very same definitions: those of before may be forgotten by now, though the new ones say the same.
   return shape.types.length === types.length && shape.types.every((type, index) => type === types[index]) && text(shape) === text(learned);
+}
+
+/**
+ * What Bind and Parse of the statement end with (src/protocol/frontend.rs, `Statement`), made once:
+ *
+ *   int16 number · int16 format code of each column        text NUL · int16 number · int32 type of each parameter
+ *
+ * Declared are the types whose values go in binary, because the bytes depend on them. The others stay 0, so the server reads their text by the type that
+ * they have now: a column that has become timestamptz since it was learned as date loses nothing.
+ */
+export function encodedStatement(shape: Shape): Uint8Array {
+  let encoded = statements.get(shape);
+  if (!encoded) statements.set(shape, (encoded = newStatement(shape)));
+  return encoded;
+}
+
+const statements = new WeakMap<Shape, Uint8Array>();
+
+function newStatement({ sql, parameterTypes, resultFormats }: Shape): Uint8Array {
+  const text = encoder.encode(sql);
+  const behind = 2 + 2 * resultFormats.length;
+  const types = behind + text.length + 1;
+  const bytes = new Uint8Array(types + 2 + 4 * parameterTypes.length);
+  const view = new DataView(bytes.buffer);
+  view.setUint16(0, resultFormats.length);
+  resultFormats.forEach((code, index) => view.setUint16(2 + 2 * index, code));
+  bytes.set(text, behind);
+  view.setUint16(types, parameterTypes.length);
+  parameterTypes.forEach((type, index) => view.setUint32(types + 2 + 4 * index, goesInBinary(type) ? type : 0));
+  return bytes;
 }

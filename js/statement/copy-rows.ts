@@ -9,7 +9,7 @@ import { PIECE } from "../util/limits.ts";
 import { ownValue } from "./sql.ts";
 import type { Column } from "../wasm/boundary.ts";
 import { characters, encoder } from "../util/bytes.ts";
-import { SAME, type Definition } from "../session/catalog.ts";
+import { SAME, type Definition } from "../wasm/type-definitions.ts";
 import { HEADER } from "../connection/connection.ts";
 import { each, type CopyProgress, type CopyTarget } from "./copy.ts";
 import { binaryWriter, Block, literal, takesText, type Where } from "../values/parameters.ts";

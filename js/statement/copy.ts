@@ -4,12 +4,15 @@
 // Knows the core's COPY, sources and pieces of data. Must not know formats of rows (copy-rows.ts), options or streams of results.
 import { PgzError, UsageError } from "../util/errors.ts";
 import { LONGEST_TURN, PIECE } from "../util/limits.ts";
-import { COPY_IN, COPY_OUT, COPY_ROWS, NO_LIMITS, type Limits } from "../wasm/boundary.ts";
+import { COPY_IN, COPY_OUT, COPY_ROWS, NO_LIMITS, ROWS_NONE, type Limits } from "../wasm/boundary.ts";
 import { bytesOf, encoder, isBytes, type Bytes as Binary } from "../util/bytes.ts";
-import { HEADER, type Connection } from "../connection/connection.ts";
-import { checkNames, type Form } from "../rows/form.ts";
-import type { Operation, Sink } from "../connection/operation.ts";
-import { begun, knowsNames, learnHere, type Caller } from "./statement.ts";
+import { HEADER } from "../connection/connection.ts";
+import type { Operation, RowSink } from "../connection/operation.ts";
+import type { Form } from "../rows/form.ts";
+import type { AnyCall } from "../session/call.ts";
+import { learnNames } from "../session/catalog-questions.ts";
+import type { Session } from "../session/session.ts";
+import type { RowRequest } from "../session/statements.ts";
 
 type Bytes = string | Binary;
 
@@ -34,93 +37,127 @@ export interface CopyTarget {
   orOver<T>(promise: Promise<T>): Promise<T | undefined>;
 }
 
-/** Runs COPY FROM STDIN; `feed` sends the data. What it throws ends the COPY, and nothing is stored. The ended operation, or `undefined` when the call was over before. */
-export function copyIn(call: Caller, connection: Connection, text: string, feed: (target: CopyTarget) => Promise<void>): Promise<Operation | undefined> {
-  return run(call, connection, text, COPY_IN, { form: 0, limits: NO_LIMITS }, { duplex: true }, "copyFrom takes COPY … FROM STDIN", feed);
+/** Sends the data of COPY FROM STDIN. What it throws ends the COPY, and nothing is stored. */
+export type Feed = (target: CopyTarget) => Promise<void>;
+
+/** Runs COPY FROM STDIN. The ended operation, or `undefined` when the call was over before. */
+export function copyIn(call: AnyCall, session: Session, text: string, feed: Feed): Promise<Operation | undefined> {
+  return new Copy(call, session, COPY_IN, "copyFrom takes COPY … FROM STDIN").run(text, { form: ROWS_NONE, limits: NO_LIMITS }, { feed });
 }
 
 /** Runs COPY TO STDOUT, whose data go to the sink as they come. */
-export function copyOut(call: Caller, connection: Connection, text: string, limits: Limits, sink: Sink): Promise<Operation | undefined> {
-  return run(call, connection, text, COPY_OUT, { form: 0, limits }, sink, "copyTo takes COPY … TO STDOUT");
+export function copyOut(call: AnyCall, session: Session, text: string, limits: Limits, rows: RowSink): Promise<Operation | undefined> {
+  return new Copy(call, session, COPY_OUT, "copyTo takes COPY … TO STDOUT").run(text, { form: ROWS_NONE, limits }, { rows });
 }
 
 /** Runs a query as COPY in binary; its rows are encoded or decoded as those of the query would be. */
-export async function copyRows(call: Caller, connection: Connection, query: string, form: Pick<Form, "form" | "limits" | "policy">, sink: Sink): Promise<Operation | undefined> {
-  if (!(await begun(call, connection))) return undefined;
-  const shape = await learnHere(call, connection, query);
-  if (!shape || !(await knowsNames(call, connection, form.policy))) return undefined;
+export async function copyRows(call: AnyCall, session: Session, query: string, form: RowRequest & Pick<Form, "policy">, rows: RowSink): Promise<Operation | undefined> {
+  const { connection, catalog, statements, transaction } = session;
+  if (!(await transaction.begun(call))) return undefined;
+  const shape = await statements.learn(call, query);
+  if (!shape || !(await learnNames(call, connection, catalog, form.policy))) return undefined;
   const { columns, parameterTypes, resultFormats } = shape;
   if (parameterTypes.length) throw new UsageError("INVALID_QUERY", "COPY cannot have parameters: write the values into the query, or use rows.");
   const unreadable = columns.find((_, index) => !resultFormats[index]);
   if (unreadable) throw new UsageError("INVALID_QUERY", `Column "${unreadable.name}" has no binary form here: cast it to text, or use rows.`);
-  if (sink.unique) checkNames(columns);
-  sink.columns?.(columns.map((column) => ({ ...column, formatCode: 1 })));
+  rows.columns?.(columns.map((column) => ({ ...column, formatCode: 1 })));
   // A comment at its end must not swallow the rest.
   const text = `copy (${query.replace(/[\s;]+$/, "")}\n) to stdout (format binary)`;
-  return run(call, connection, text, COPY_ROWS, form, sink, "copyToRows takes a query that returns rows");
+  return new Copy(call, session, COPY_ROWS, "copyToRows takes a query that returns rows").run(text, form, { rows });
 }
 
-async function run(
-  call: Caller, connection: Connection, text: string, kind: number, { form, limits }: Pick<Form, "form" | "limits">, sink: Sink, takes: string, feed?: (target: CopyTarget) => Promise<void>,
-): Promise<Operation | undefined> {
-  if (!(await begun(call, connection))) return undefined;
-  let ready!: () => void;
-  const asked = new Promise<void>((resolve) => (ready = resolve));
-  let mine = false;
-  const wrong = new UsageError("COPY_NEEDS_COPY_CALL", `${takes}, but the text is something else.`);
-  const copy = (direction: "in" | "out") => {
-    mine = (direction === "in") === (kind === COPY_IN);
+/** One COPY, in either direction. */
+class Copy implements CopyTarget {
+  readonly #call: AnyCall;
+  readonly #session: Session;
+  readonly #kind: number;
+  readonly #wrong: UsageError;
+  #operation!: Operation;
+  /** The server has said that this is the COPY that was meant. */
+  #isMine = false;
+  #answered!: () => void;
+  /** Since when the event loop had no turn. */
+  #turn = Date.now();
+
+  /** `takes`: what the call is for, in words. */
+  constructor(call: AnyCall, session: Session, kind: number, takes: string) {
+    this.#call = call;
+    this.#session = session;
+    this.#kind = kind;
+    this.#wrong = new UsageError("COPY_NEEDS_COPY_CALL", `${takes}, but the text is something else.`);
+  }
+
+  async run(text: string, { form, limits }: RowRequest, { rows, feed }: { rows?: RowSink; feed?: Feed }): Promise<Operation | undefined> {
+    const { connection, transaction } = this.#session;
+    if (!(await transaction.begun(this.#call))) return undefined;
+    const answered = new Promise<void>((resolve) => (this.#answered = resolve));
+    const operation = (this.#operation = this.#call.operate(connection, (handle) => handle.simple_query(text, this.#kind, form, limits), {
+      duplex: feed !== undefined,
+      rows,
+      on: {
+        copy: ({ direction }) => this.#begin(direction),
+        // A query's answer begins with columns, COPY's does not.
+        columns: () => connection.interrupt(this.#operation, this.#wrong),
+      },
+    }));
+    if (feed) {
+      operation.wake = this.#answered;
+      if (!operation.ended) await answered;
+      if (this.#isMine && !operation.ended && !this.#call.finished) await this.#feed(feed);
+    }
+    await operation.done;
+    if (this.#call.finished) return undefined;
+    if (operation.error) throw operation.error;
+    if (!this.#isMine) throw this.#wrong;
+    return operation;
+  }
+
+  #begin(direction: "in" | "out"): void {
+    this.#isMine = (direction === "in") === (this.#kind === COPY_IN);
     // COPY FROM that nobody feeds has been refused by the core: the server's answer is on its way, a cancel could only meet the next call.
-    if (!mine) connection.refuse(operation, wrong, kind === COPY_IN);
-    ready();
-  };
-  const columns = () => connection.refuse(operation, wrong);
-  const operation = call.operate(connection, (handle) => handle.simple_query(text, kind, form, limits), { ...sink, copy, columns });
-  if (feed) {
-    operation.wake = ready;
-    if (!operation.ended) await asked;
-    if (mine && !operation.ended && !call.finished) await fed(call, connection, operation, feed);
+    if (!this.#isMine) this.#session.connection.interrupt(this.#operation, this.#wrong, this.#kind === COPY_IN);
+    this.#answered();
   }
-  await operation.done;
-  if (call.finished) return undefined;
-  if (operation.error) throw operation.error;
-  if (!mine) throw wrong;
-  return operation;
-}
 
-async function fed(call: { readonly finished: boolean }, connection: Connection, operation: Operation, feed: (target: CopyTarget) => Promise<void>): Promise<void> {
-  let turn = Date.now();
-  const target: CopyTarget = {
-    get over() {
-      return operation.ended || operation.error !== undefined || call.finished;
-    },
-    async write(buffer, end) {
-      connection.copyData(buffer, end);
-      await this.orOver(connection.written);
-      // A socket that takes everything at once never lets its errors, or a timer, have a turn (seen in Node: 320 MB behind the server's refusal).
-      if (Date.now() - turn > LONGEST_TURN) {
-        await new Promise((resolve) => setTimeout(resolve));
-        turn = Date.now();
-      }
-      return !this.over;
-    },
-    orOver: (promise) => new Promise((resolve, reject) => {
-      operation.wake = () => resolve(undefined);
-      promise.then(resolve, reject);
-    }),
-  };
-  const failed = "The source of the data failed, so nothing was stored.";
-  let failure: PgzError | undefined;
-  try {
-    await feed(target);
-  } catch (cause) {
-    failure = cause instanceof PgzError ? cause : new PgzError("COPY_SOURCE_FAILED", failed, { cause });
+  async #feed(feed: Feed): Promise<void> {
+    const failed = "The source of the data failed, so nothing was stored.";
+    let failure: PgzError | undefined;
+    try {
+      await feed(this);
+    } catch (cause) {
+      failure = cause instanceof PgzError ? cause : new PgzError("COPY_SOURCE_FAILED", failed, { cause });
+    }
+    const wasOver = this.over;
+    // Not the error's own words: the server would log them.
+    this.#session.connection.command((handle) => handle.copy_end(failure && failed));
+    await this.#operation.done;
+    if (failure && !wasOver) throw failure;
   }
-  const wasOver = target.over;
-  // Not the error's own words: the server would log them.
-  connection.command((handle) => handle.copy_end(failure && failed));
-  await operation.done;
-  if (failure && !wasOver) throw failure;
+
+  // -- for the source ----------------------------------------------------------------------------------------------------
+
+  get over(): boolean {
+    return this.#operation.ended || this.#operation.error !== undefined || this.#call.finished;
+  }
+
+  async write(buffer: Uint8Array, end: number): Promise<boolean> {
+    const { connection } = this.#session;
+    connection.copyData(buffer, end);
+    await this.orOver(connection.written);
+    // A socket that takes everything at once never lets its errors, or a timer, have a turn (seen in Node: 320 MB behind the server's refusal).
+    if (Date.now() - this.#turn > LONGEST_TURN) {
+      await new Promise((resolve) => setTimeout(resolve));
+      this.#turn = Date.now();
+    }
+    return !this.over;
+  }
+
+  orOver<T>(promise: Promise<T>): Promise<T | undefined> {
+    return new Promise((resolve, reject) => {
+      this.#operation.wake = () => resolve(undefined);
+      promise.then(resolve, reject);
+    });
+  }
 }
 
 /** Sends all of a source. One that is left is told so. */

@@ -3,115 +3,132 @@
 // Every flight ends in Sync, and outside a transaction a portal does not survive that. So a cursor that finds none opens its own, with
 // BEGIN in the first flight, COMMIT at the end, ROLLBACK when it is left or fails. Knows its call, the operations and their order.
 // Must not know how batches reach the user, or what a row looks like.
-import type { Query } from "./sql.ts";
-import { limitsOf } from "../wasm/boundary.ts";
-import type { Call } from "../session/call.ts";
-import type { Collector } from "../rows/collect.ts";
-import type { Connection } from "../connection/connection.ts";
-import type { Form } from "../rows/form.ts";
 import type { Operation } from "../connection/operation.ts";
-import { execute, plainly } from "./statement.ts";
+import type { Collector } from "../rows/collect.ts";
+import type { Form } from "../rows/form.ts";
+import type { Call } from "../session/call.ts";
+import type { Session } from "../session/session.ts";
+import { plainly } from "../session/transaction-block.ts";
+import type { PgzError } from "../util/errors.ts";
+import { limitsOf } from "../wasm/boundary.ts";
+import { execute } from "./execute.ts";
+import type { Query } from "./sql.ts";
 
-export interface Cursor<Row> {
+export class Cursor<Row> {
   /** There may be more rows. */
-  more: boolean;
+  more = true;
   /** Settles when the connection is free again. Never rejects. */
   readonly closed: Promise<void>;
-  /** The first batch, of `fetch` rows as all further ones. */
-  start(query: Query, form: Form, fetch: number): Promise<Row[]>;
-  next(): Promise<Row[]>;
-  /**
-   * Nobody wants more: closes the portal, or rolls the own transaction back with it. Resolves when that is done, or at once when the call has
-   * failed: then `closed` tells. Never rejects, may be called again.
-   */
-  close(): Promise<void>;
-}
-
-export function newCursor<Row>(call: Call<Cursor<Row>>, connection: Connection, rows: Collector<Row>): Cursor<Row> {
+  readonly #call: Call<Cursor<Row>>;
+  readonly #session: Session;
+  readonly #rows: Collector<Row>;
   /** The transaction is the cursor's own. */
-  const own = connection.transactionStatus === "I" && connection.begin === undefined;
-  let commit: Operation | undefined;
+  readonly #isOwn: boolean;
+  #commit: Operation | undefined;
   /** The last batch: what it runs again behind a statement that was stale begins its own transaction. */
-  let working: Promise<unknown> | undefined;
-  let closing: Promise<void> | undefined;
-  let release!: () => void;
+  #working: Promise<unknown> | undefined;
+  #closing: Promise<void> | undefined;
+  #release!: () => void;
+  #fail!: (error: PgzError) => void;
   /** Rejects when the call ends from our side or the connection is gone, also between two flights. Always handled. */
-  const failed = new Promise<never>((_, reject) => {
+  readonly #failed: Promise<never>;
+  readonly #unhearLoss: () => void;
+
+  constructor(call: Call<Cursor<Row>>, session: Session, rows: Collector<Row>) {
+    this.#call = call;
+    this.#session = session;
+    this.#rows = rows;
+    this.#isOwn = session.transaction.isNone;
+    this.closed = new Promise((resolve) => (this.#release = resolve));
+    this.#failed = new Promise<never>((_, reject) => (this.#fail = reject));
+    this.#failed.catch(() => {});
     call.onFailure = (error) => {
-      reject(error);
-      void end();
+      this.#fail(error);
+      void this.#end();
     };
-  });
-  failed.catch(() => {});
-  /** Who was told of the connection's end before: a transaction around it. */
-  const before = connection.onClosed;
-  connection.onClosed = (error) => {
-    before?.(error);
-    // Behind an answered COMMIT, as a server that ends the session at once does it, all is well.
-    if (!commit || connection.transactionStatus !== "I") call.fail(error);
-  };
-  const simple = (text: string) => connection.operate(plainly(text));
-
-  async function batch(run: () => Promise<Operation | undefined>): Promise<Row[]> {
-    if (call.finished) return failed;
-    const work = (async () => {
-      const operation = await run();
-      if (!operation) return [];
-      const taken = rows.take();
-      cursor.more = operation.suspended;
-      if (cursor.more) operation.rowCount = taken.length;
-      else if (own) {
-        commit = simple("COMMIT");
-        await commit.done;
-        if (commit.error) throw commit.error;
-      }
-      call.delivered ||= taken.length > 0;
-      return taken;
-    })();
-    working = work.catch((error: unknown) => call.fail(error));
-    return Promise.race([work, failed]);
+    this.#unhearLoss = session.connection.onClosed((error) => this.#lost(error));
   }
 
-  function end(): Promise<void> {
-    return (closing ??= close());
+  /** The first batch, of `size` rows as all further ones. */
+  start(query: Query, form: Form, size: number): Promise<Row[]> {
+    if (this.#isOwn) this.#session.transaction.begin("BEGIN");
+    const [rowLimit = 0, bytes = 0, fieldBytes = 0] = form.limits;
+    const limits = limitsOf(rowLimit, bytes, fieldBytes, 0, size);
+    return this.#batch(() => execute(this.#call, this.#session, query, { ...form, limits }, () => this.#rows.sink));
   }
 
-  async function close(): Promise<void> {
-    const { operation } = call;
-    await operation?.done.catch(() => {});
-    await operation?.cleanup;
-    if (commit) connection.abandon(commit);
-    await commit?.cleanup;
-    await working;
-    const { transactionStatus } = connection;
-    let ending: Operation | undefined;
-    if (own && transactionStatus !== "I") ending = simple("ROLLBACK");
-    else if (operation?.suspended && transactionStatus === "T") ending = connection.operate((handle) => handle.close_portal());
-    // Within the bound that holds behind an abort too.
-    if (ending) connection.abandon(ending, false);
-    await ending?.cleanup;
-    connection.onClosed = before;
-    if (own) connection.begin = undefined;
-    call.succeed(cursor);
-    release();
-  }
-
-  const cursor: Cursor<Row> = {
-    more: true,
-    closed: new Promise((resolve) => (release = resolve)),
-    start(query, form, fetch) {
-      if (own) connection.begin = "BEGIN";
-      const [rowLimit = 0, bytes = 0, fieldBytes = 0] = form.limits;
-      return batch(() => execute(call, connection, query, { ...form, limits: limitsOf(rowLimit, bytes, fieldBytes, 0, fetch) }, () => rows.sink));
-    },
-    next: () => batch(async () => {
-      const operation = call.operate(connection, (handle) => handle.fetch(), rows.sink);
+  next(): Promise<Row[]> {
+    return this.#batch(async () => {
+      const operation = this.#call.operate(this.#session.connection, (handle) => handle.fetch(), { rows: this.#rows.sink });
       await operation.done;
       if (operation.error) throw operation.error;
       return operation;
-    }),
-    // A server that is silent keeps neither the error nor a loop that is left longer than the call's deadline.
-    close: () => Promise.race([end(), failed]).catch(() => {}),
-  };
-  return cursor;
+    });
+  }
+
+  /**
+   * Nobody wants more: closes the portal, or rolls the own transaction back with it. Resolves when that is done, or at once when the call has
+   * failed: then `closed` tells. A server that is silent keeps neither the error nor a loop that is left longer than the call's deadline.
+   * Never rejects, may be called again.
+   */
+  close(): Promise<void> {
+    return Promise.race([this.#end(), this.#failed]).catch(() => {});
+  }
+
+  #batch(run: () => Promise<Operation | undefined>): Promise<Row[]> {
+    if (this.#call.finished) return this.#failed;
+    const work = this.#take(run);
+    this.#working = work.catch((error: unknown) => this.#call.fail(error));
+    return Promise.race([work, this.#failed]);
+  }
+
+  async #take(run: () => Promise<Operation | undefined>): Promise<Row[]> {
+    const operation = await run();
+    if (!operation) return [];
+    const rows = this.#rows.take();
+    this.more = operation.suspended;
+    if (this.more) operation.rowCount = rows.length;
+    else if (this.#isOwn) await this.#commitOwn();
+    this.#call.delivered ||= rows.length > 0;
+    return rows;
+  }
+
+  async #commitOwn(): Promise<void> {
+    const commit = (this.#commit = this.#session.connection.operate(plainly("COMMIT")));
+    await commit.done;
+    if (commit.error) throw commit.error;
+  }
+
+  #lost(error: PgzError): void {
+    // Behind an answered COMMIT, as a server that ends the session at once does it, all is well.
+    if (!this.#commit || this.#session.transaction.status !== "I") this.#call.fail(error);
+  }
+
+  #end(): Promise<void> {
+    return (this.#closing ??= this.#close());
+  }
+
+  async #close(): Promise<void> {
+    const { connection, transaction } = this.#session;
+    const { operation } = this.#call;
+    await operation?.done.catch(() => {});
+    await operation?.cleanup;
+    const commit = this.#commit;
+    if (commit) connection.abandon(commit);
+    await commit?.cleanup;
+    await this.#working;
+    if (this.#isOwn) await transaction.rollBack();
+    else if (operation?.suspended && transaction.status === "T") await this.#closePortal();
+    this.#unhearLoss();
+    this.#call.succeed(this);
+    this.#release();
+  }
+
+  async #closePortal(): Promise<void> {
+    const { connection } = this.#session;
+    const closing = connection.operate((handle) => handle.close_portal());
+    // Within the bound that holds behind an abort too.
+    connection.abandon(closing, false);
+    await closing.cleanup;
+  }
 }

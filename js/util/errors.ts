@@ -5,8 +5,6 @@
 //
 // `instanceof` holds across two copies of the package (a bundle and its dependency): each class marks its prototype with a
 // registered symbol and asks for the mark, not for the identity of the constructor.
-import type { BatchFailure } from "../statement/batch.ts";
-import type { LimitName } from "../wasm/boundary.ts";
 
 /** The driver's own codes; the server's are SQLSTATEs. `docs/errors.md` says what each means and what to do. */
 export type Code =
@@ -29,6 +27,19 @@ export type Code =
   | "AUTH_METHOD_UNSUPPORTED" | "AUTH_METHOD_REFUSED" | "AUTH_CLEARTEXT_REFUSED" | "PASSWORD_MISSING" | "SCRAM_MALFORMED"
   | "SCRAM_OUT_OF_ORDER" | "SCRAM_CLIENT_NONCE_TOO_SHORT" | "SCRAM_MANDATORY_EXTENSION"
   | "SCRAM_NONCE_MISMATCH" | "SCRAM_ITERATIONS_OUT_OF_RANGE" | "SCRAM_SERVER_SIGNATURE_MISMATCH" | "SCRAM_SERVER_ERROR";
+
+/** What a cap counts: rows, bytes of output, bytes of one field as the server sends it. */
+export type LimitName = "rows" | "bytes" | "fieldBytes";
+
+/** Which item of an atomic batch failed, and what that did to the others. */
+export interface BatchFailure {
+  /** From 0; `undefined`: all ran, and then the transaction could not be committed. */
+  readonly index: number | undefined;
+  /** Those that had run, and have been undone with it. */
+  readonly rolledBack: readonly number[];
+  /** Those that have not run. */
+  readonly skipped: readonly number[];
+}
 
 /** By class; see {@link mark}. */
 const marks = new Map<unknown, symbol>();

@@ -2,17 +2,15 @@
 //
 //   int16 n · n × int16 format code · int16 n · n × (int32 length, -1 for NULL · bytes)
 //
-// and what is the same for each run of a statement, encoded once. Knows: which values go in binary and which as text. What they become is in
+// Knows: which values go in binary and which as text. What they become is in
 // binary-values.ts and text-values.ts. Must not know: connections, results. Errors name the parameter and its type, never the value, and come before anything is sent.
 
 import { UsageError } from "../util/errors.ts";
 import { PIECE } from "../util/limits.ts";
 import { writeBinary } from "./binary-values.ts";
 import { Block } from "./block.ts";
-import { encoder } from "../util/bytes.ts";
 import { elements, names, parts } from "./element-types.ts";
 import { BOOL, BYTEA, FLOAT4, FLOAT8, INT2, INT4, INT8, OID } from "./oid.ts";
-import type { Shape } from "../session/shapes.ts";
 import { arrayLiteral, textOf, type Where } from "./text-values.ts";
 
 export { binaryWriter, takesText } from "./binary-values.ts";
@@ -93,35 +91,10 @@ export function checkCount({ length }: readonly unknown[]): void {
   if (length > 0xffff) throw new UsageError("TOO_MANY_PARAMETERS", `More than 65535 parameters: pass arrays, and unnest() them.`);
 }
 
-/**
- * What Bind and Parse of the statement end with (src/protocol/frontend.rs, `Statement`), made once:
- *
- *   int16 number · int16 format code of each column        text NUL · int16 number · int32 type of each parameter
- *
- * Declared are the types whose values go in binary, because the bytes depend on them. The others stay 0, so the server reads their text by the type that
- * they have now: a column that has become timestamptz since it was learned as date loses nothing.
- */
-export function encodedStatement(shape: Shape): Uint8Array {
-  let encoded = statements.get(shape);
-  if (!encoded) statements.set(shape, (encoded = newStatement(shape)));
-  return encoded;
-}
-
-const statements = new WeakMap<Shape, Uint8Array>();
-
-function newStatement({ sql, parameterTypes, resultFormats }: Shape): Uint8Array {
-  const text = encoder.encode(sql);
-  const behind = 2 + 2 * resultFormats.length;
-  const types = behind + text.length + 1;
-  const bytes = new Uint8Array(types + 2 + 4 * parameterTypes.length);
-  const view = new DataView(bytes.buffer);
-  view.setUint16(0, resultFormats.length);
-  resultFormats.forEach((code, index) => view.setUint16(2 + 2 * index, code));
-  bytes.set(text, behind);
-  view.setUint16(types, parameterTypes.length);
-  parameterTypes.forEach((type, index) => view.setUint32(types + 2 + 4 * index, type in BINARY ? type : 0));
-  return bytes;
-}
-
 /** With the kind of value that goes in binary. */
 const BINARY: Record<number, string> = { [BOOL]: "boolean", [BYTEA]: "object", [INT2]: "", [INT4]: "", [INT8]: "", [OID]: "", [FLOAT4]: "number", [FLOAT8]: "number" };
+
+/** Whether some values of the type go in binary, so that Parse must declare it. */
+export function goesInBinary(typeOid: number): boolean {
+  return typeOid in BINARY;
+}

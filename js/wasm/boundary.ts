@@ -2,7 +2,7 @@
 //
 // `Core` counts calls and copied bytes, makes every view anew (wasm memory moves when it grows) and turns a trap into one error
 // for all connections of the instance. Knows no socket and no SQL; the wasm itself comes from module.ts.
-import type { PgzError } from "../util/errors.ts";
+import type { LimitName, PgzError } from "../util/errors.ts";
 
 /** Bits of the status that `receive` and every command return. */
 export const OUTPUT = 1;
@@ -65,9 +65,6 @@ export interface Column {
   /** 0: the values came as text. 1: in binary. */
   readonly formatCode: number;
 }
-
-/** What a limit counts: rows, bytes of output, or bytes of one field as the server sends it. */
-export type LimitName = "rows" | "bytes" | "fieldBytes";
 
 export type Fields = Readonly<Record<string, string>>;
 

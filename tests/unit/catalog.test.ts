@@ -1,7 +1,8 @@
 // What is asked of a server's catalog, and when nothing is: plain statements must not pay for types that they do not return.
 import { expect, test } from "vitest";
 import type { Column, CoreConnection } from "../../js/wasm/boundary.ts";
-import { Catalog, catalogOf, define, type Definition } from "../../js/session/catalog.ts";
+import { Catalog, catalogOf } from "../../js/session/catalog.ts";
+import { define, type Definition } from "../../js/wasm/type-definitions.ts";
 
 const columns = (...typeOids: number[]): Column[] =>
   typeOids.map((typeOid) => ({ name: "a", tableOid: 0, columnAttributeNumber: 0, typeOid, typeSize: -1, typeModifier: -1, formatCode: 0 }));

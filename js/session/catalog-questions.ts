@@ -1,0 +1,59 @@
+// Asking a server's catalog, on a call's connection, what is not known yet of types and their names.
+//
+// Knows how a question of our own travels and what its failure means. Must not know the questions (catalog.ts).
+import type { Connection } from "../connection/connection.ts";
+import { ProtocolError, UsageError, type PgzError } from "../util/errors.ts";
+import type { Parser, ValuePolicy } from "../values/converters.ts";
+import { COPY_NONE, NO_LIMITS, ROWS_ARRAYS, type Column } from "../wasm/boundary.ts";
+import type { AnyCall } from "./call.ts";
+import type { Catalog } from "./catalog.ts";
+
+/** Learns what these columns' types are made of; `false` when the call was over before. One flight, when nobody has asked yet. */
+export async function learnTypes(call: AnyCall, connection: Connection, catalog: Catalog, columns: readonly Column[]): Promise<boolean> {
+  const question = catalog.question(columns);
+  if (question === undefined) return true;
+  const error = await ask<never[] | null>(call, connection, question, (answer) => catalog.learn(columns, answer ?? []));
+  if (call.finished) return false;
+  if (!error) return true;
+  // A server without such a catalog: its types stay text. A cancel, a timeout or a lock says nothing of it, and would make them text for good.
+  if (connection.transactionStatus === "E" || !/^(0A|42|XX|PROTOCOL)/.test(error.code)) throw error;
+  catalog.learn(columns, []);
+  return true;
+}
+
+/** Makes the parsers' names known as types; `false` when the call was over before. One flight, when nobody has asked yet. */
+export async function learnNames(call: AnyCall, connection: Connection, catalog: Catalog, policy: ValuePolicy | undefined): Promise<boolean> {
+  const parsers = policy?.parsers;
+  if (!parsers) return true;
+  const question = catalog.nameQuestion(parsers.byName.keys());
+  if (question !== undefined) {
+    const error = await ask<Record<string, number | null>>(call, connection, question, (answer) => catalog.learnNames(answer));
+    if (call.finished) return false;
+    if (error) throw error;
+  }
+  const byOid = new Map<number, Parser>();
+  for (const [name, parser] of parsers.byName) {
+    const oid = catalog.oid(name);
+    if (oid === undefined) throw new UsageError("INVALID_OPTION", `Option "types" names "${name}", a type that this database does not have.`);
+    byOid.set(oid, parser);
+  }
+  parsers.byOid = byOid;
+  return true;
+}
+
+/** Hands on what the server says to a question of ours whose answer is one value of JSON; or what was wrong with it. */
+async function ask<Answer>(call: AnyCall, connection: Connection, question: string, take: (answer: Answer) => void): Promise<PgzError | undefined> {
+  let text = "";
+  const rows = { rows: (view: Uint8Array) => void (text += new TextDecoder().decode(view)) };
+  const asking = call.operate(connection, (handle) => handle.simple_query(question, COPY_NONE, ROWS_ARRAYS, NO_LIMITS), { rows });
+  await asking.done;
+  // Not what the user asked: it counts for no observer.
+  Object.assign(asking, { rowCount: null, bytes: 0, command: "" });
+  if (asking.error || call.finished) return asking.error;
+  try {
+    take((JSON.parse(text) as [Answer])[0]);
+  } catch (cause) {
+    return new ProtocolError("PROTOCOL_VIOLATION", "The catalog's answer cannot be read.", { cause });
+  }
+  return undefined;
+}

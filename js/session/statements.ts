@@ -1,0 +1,182 @@
+// What is known of statements on one connection: their shapes by the isolate, their names by the server, their columns by the core.
+//
+// Knows how a shape is learned and how a known one is told to the core. Must not know values, rows, or what a failure means.
+//
+// A statement's life here:
+//
+//   unknown ── learn ──> known, by the isolate ── execute ──> has run here: the server may have it under a name
+//      ^                                                          │ forget: the name is closed with the next flight
+//      └───────────────────────── forgetShape ────────────────────┘
+import type { Connection } from "../connection/connection.ts";
+import type { Handlers, Operation, RowSink } from "../connection/operation.ts";
+import { PgzError } from "../util/errors.ts";
+import { COLUMNS_KNOWN, type Column, type CoreConnection, type Limits } from "../wasm/boundary.ts";
+import { define, type Definition } from "../wasm/type-definitions.ts";
+import type { AnyCall } from "./call.ts";
+import type { Catalog } from "./catalog.ts";
+import { learnTypes } from "./catalog-questions.ts";
+import { encodedStatement, newShapeId, shapes, type LearnedShape, type Shape } from "./shapes.ts";
+import type { TransactionBlock } from "./transaction-block.ts";
+
+/** Most statements of which a connection remembers that they have run. */
+const MOST_REMEMBERED = 1_000;
+
+/** How rows are asked for. */
+export interface RowRequest {
+  /** The core's number for the form of rows. */
+  readonly form: number;
+  readonly limits: Limits;
+}
+
+export class Statements {
+  readonly #connection: Connection;
+  readonly #server: string;
+  readonly #catalog: Catalog;
+  /** By the ids of shapes that have run here: their columns as the core has them, where it has told. */
+  readonly #run = new Map<number, readonly Column[] | undefined>();
+  /** What the core has been told of the database's types. */
+  readonly #types = new Map<number, Definition>();
+  /** For every operation that runs statements: what its answers teach. */
+  readonly handlers: Handlers = {
+    columns: ({ shape, columns }) => {
+      if (shape) this.#run.set(shape, columns);
+    },
+    shapeChanged: ({ typeOid }) => this.#catalog.forget(typeOid),
+  };
+
+  constructor(connection: Connection, server: string, catalog: Catalog) {
+    this.#connection = connection;
+    this.#server = server;
+    this.#catalog = catalog;
+  }
+
+  /** What the isolate knows of the statement, unless a type that it returns has turned out to be another by now. */
+  known(text: string): Shape | undefined {
+    const shape = shapes.get(this.#server, text);
+    return shape?.types.length && !this.#catalog.knows(shape.types) ? undefined : shape;
+  }
+
+  /** Whether it has run here, so that the server may have it under a name. */
+  hasRun({ id }: Shape): boolean {
+    return this.#run.has(id);
+  }
+
+  /** Puts an execution on the wire, behind BEGIN where that waits. */
+  execute(call: AnyCall, transaction: TransactionBlock, shape: Shape, parameters: Uint8Array, { form, limits }: RowRequest, rows: RowSink): Operation {
+    const isKnown = this.#tellColumns(shape, rows);
+    this.#remember(shape);
+    return transaction.flight((begin) => {
+      const command = (handle: CoreConnection) => {
+        if (begin) handle.prelude(begin);
+        this.define(handle, shape.types);
+        return handle.execute(shape.id, encodedStatement(shape), parameters, isKnown ? form | COLUMNS_KNOWN : form, limits);
+      };
+      return call.operate(this.#connection, command, { rows, on: this.handlers });
+    });
+  }
+
+  /** Puts a statement of a batch where its items find it. */
+  addToBatch(handle: CoreConnection, shape: Shape): void {
+    this.#remember(shape);
+    handle.batch_statement(shape.id, encodedStatement(shape));
+  }
+
+  /** Tells the core of types that it does not know yet. */
+  define(handle: CoreConnection, types: readonly Definition[]): void {
+    if (types.length) define(handle, this.#types, types);
+  }
+
+  /** The shape's prepared statement is not to be used again. */
+  forget({ id }: Shape): void {
+    this.#connection.tell((handle) => handle.forget(id));
+  }
+
+  /** What the isolate knows of the statement is out of date: the next call learns it anew. */
+  forgetShape(text: string): void {
+    shapes.forget(this.#server, text);
+  }
+
+  // -- learning ----------------------------------------------------------------------------------------------------------
+
+  /** What the isolate knows, or what the server says now; `undefined` when the call was over before. */
+  async shape(call: AnyCall, text: string): Promise<Shape | undefined> {
+    return this.known(text) ?? this.learn(call, text);
+  }
+
+  /** Asks the server for the statement's types; `undefined` when the call was over before. */
+  async learn(call: AnyCall, text: string): Promise<Shape | undefined> {
+    const [shape] = (await this.#learn(call, [text], false)) ?? [];
+    if (shape instanceof PgzError) throw shape;
+    return shape;
+  }
+
+  /**
+   * Asks for these in one flight (and one more for types of the database's own), and leaves them prepared under names: a shape for each, or
+   * what was wrong with it. `undefined` when the call was over before.
+   */
+  prepare(call: AnyCall, texts: readonly string[]): Promise<(Shape | PgzError)[] | undefined> {
+    return this.#learn(call, texts, true);
+  }
+
+  async #learn(call: AnyCall, texts: readonly string[], named: boolean): Promise<(Shape | PgzError)[] | undefined> {
+    const learning = texts.map((text) => this.#describe(call, text, named));
+    for (const { operation } of learning) await operation.done;
+    const learned: (Shape | PgzError)[] = [];
+    for (const { text, id, operation, answer } of learning) {
+      if (call.finished) return undefined;
+      const found = operation.error ?? (await this.#withTypes(call, answer.shape!));
+      if (!found) return undefined;
+      const shape = found instanceof PgzError ? found : shapes.put(this.#server, text, found, id);
+      // It is prepared under the name of another shape.
+      if (named && !(shape instanceof PgzError) && shape.id !== id) this.#connection.tell((handle) => handle.forget(id));
+      learned.push(shape);
+    }
+    return learned;
+  }
+
+  #describe(call: AnyCall, text: string, named: boolean) {
+    const id = this.known(text)?.id ?? newShapeId();
+    // A statement that is there already would tell of what was, not of what is.
+    if (named) this.#connection.tell((handle) => handle.forget(id));
+    const answer: { shape?: LearnedShape } = {};
+    // Many at once: their answers may fill what lies between us before all of them have left, hence duplex.
+    const operation = call.operate(this.#connection, (handle) => handle.describe(text, named ? id : 0), {
+      duplex: true,
+      on: { shape: (event) => void (answer.shape = event) },
+    });
+    return { text, id, operation, answer };
+  }
+
+  /** The shape with what its columns' own types are made of, and binary wherever they can be read then; one more flight when nobody has asked. */
+  async #withTypes(call: AnyCall, shape: LearnedShape): Promise<LearnedShape | undefined> {
+    const { columns } = shape;
+    if (!(await learnTypes(call, this.#connection, this.#catalog, columns))) return undefined;
+    const types = this.#catalog.definitions(columns);
+    if (!types.length) return shape;
+    const resultFormats = this.#connection.core.call((handle) => {
+      this.define(handle, types);
+      return columns.map(({ typeOid }) => handle.result_format(typeOid));
+    });
+    return { ...shape, resultFormats, types };
+  }
+
+  // -- what has run here -------------------------------------------------------------------------------------------------
+
+  /** Tells the sink the columns that the core has; `false` where there are none, or where the sink refuses them: they may have changed since. */
+  #tellColumns({ id }: Shape, rows: RowSink): boolean {
+    const columns = this.#run.get(id);
+    if (!columns) return false;
+    try {
+      rows.columns?.(columns);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  #remember({ id }: Shape): void {
+    if (this.#run.has(id)) return;
+    if (this.#run.size > MOST_REMEMBERED) this.#run.clear();
+    this.#run.set(id, undefined);
+  }
+}

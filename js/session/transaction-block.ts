@@ -1,0 +1,106 @@
+// The transaction that a session is in, and BEGIN that waits for the next flight.
+//
+// BEGIN travels in front of the first statement, in its flight and before its Sync: where BEGIN fails the server skips the statement too.
+// Knows the order of BEGIN, flights and ROLLBACK. Must not know who wants the transaction, nor what runs in it.
+import type { Connection } from "../connection/connection.ts";
+import type { Operation } from "../connection/operation.ts";
+import { connectionLost } from "../sockets/contract.ts";
+import { NO_LIMITS, ROWS_NONE, COPY_NONE, type CoreConnection } from "../wasm/boundary.ts";
+import type { AnyCall } from "./call.ts";
+
+/** Statements of our own, of which nobody wants rows. */
+export function plainly(text: string): (handle: CoreConnection) => number {
+  return (handle) => handle.simple_query(text, COPY_NONE, ROWS_NONE, NO_LIMITS);
+}
+
+export class TransactionBlock {
+  readonly #connection: Connection;
+  /** BEGIN, which leaves with the next flight. */
+  #waiting: string | undefined;
+  /** The last flight that BEGIN left with. */
+  #carried: { readonly begin: string; readonly operation: Operation } | undefined;
+  #beginFailed = false;
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
+  }
+
+  /** As of the last ReadyForQuery: `I` outside a transaction, `T` inside, `E` inside one that failed. */
+  get status(): string {
+    return this.#connection.transactionStatus;
+  }
+
+  /** BEGIN has not left. */
+  get isWaiting(): boolean {
+    return this.#waiting !== undefined;
+  }
+
+  /** No transaction is open, and none waits to begin. */
+  get isNone(): boolean {
+    return this.status === "I" && !this.isWaiting;
+  }
+
+  /** A flight with BEGIN has failed, of the transaction that was begun last. */
+  get beginFailed(): boolean {
+    return this.#beginFailed;
+  }
+
+  /** A transaction begins with the next flight. */
+  begin(text: string): void {
+    this.#waiting = text;
+    this.#carried = undefined;
+    this.#beginFailed = false;
+  }
+
+  /** BEGIN is not to leave any more. */
+  withdraw(): void {
+    this.#waiting = undefined;
+  }
+
+  /** A flight, which `operate` makes with BEGIN in front when it is given one. */
+  flight(operate: (begin: string | undefined) => Operation): Operation {
+    const begin = this.#waiting;
+    const operation = operate(begin);
+    if (begin !== undefined) {
+      this.#carried = { begin, operation };
+      operation.done.then(() => this.#arrived(operation), () => {});
+    }
+    return operation;
+  }
+
+  #arrived({ error }: Operation): void {
+    // A flight without an error has begun it, even if its statement ended it again: COMMIT and ROLLBACK do.
+    if (!error || this.status !== "I") this.#waiting = undefined;
+    if (error) this.#beginFailed = true;
+  }
+
+  /** Begins the transaction that waits, for what cannot have BEGIN in its own flight; `false` when the call was over before. */
+  async begun(call: AnyCall): Promise<boolean> {
+    if (this.#waiting === undefined) return !call.finished;
+    const operation = this.flight((begin) => call.operate(this.#connection, plainly(begin!)));
+    await operation.done;
+    if (call.finished) return false;
+    if (operation.error) throw operation.error;
+    return true;
+  }
+
+  /** The operation failed and is going to be repeated: a transaction that it was to begin begins with the repetition. */
+  async again(operation: Operation | undefined): Promise<void> {
+    const carried = this.#carried;
+    if (!carried || carried.operation !== operation) return;
+    await this.rollBack();
+    if (this.#connection.closed) throw this.#connection.closed;
+    this.#waiting = carried.begin;
+  }
+
+  /** Within the bound that holds behind an abort too; a connection that cannot roll back is ended. Never rejects. */
+  async rollBack(): Promise<void> {
+    this.withdraw();
+    const connection = this.#connection;
+    if (connection.closed || this.status === "I") return;
+    const ending = connection.operate(plainly("ROLLBACK"));
+    connection.abandon(ending, false);
+    await ending.cleanup;
+    if (this.status !== "I") connection.destroy(connectionLost("its transaction could not be rolled back"));
+  }
+}

@@ -1,0 +1,105 @@
+// When something is run again: because what was known of a statement was out of date, or because the server rolled it back for a conflict.
+//
+// Knows the SQLSTATEs of both, and how often. Must not know how anything runs. Nothing here runs again what may have had an effect: who asks says so.
+import type { Connection } from "../connection/connection.ts";
+import type { Operation } from "../connection/operation.ts";
+import type { AnyCall } from "../session/call.ts";
+import type { Session } from "../session/session.ts";
+import { PgzError, PostgresError } from "../util/errors.ts";
+import { emit } from "../util/observer.ts";
+import { within } from "../util/within.ts";
+
+// -- knowledge that is out of date ---------------------------------------------------------------------------------------
+
+/** An attempt failed before anything ran, and what was known of its statements may be the cause. */
+export class Outdated {
+  readonly error: unknown;
+  /** What had been sent; nothing where a value already did not fit. */
+  readonly operation: Operation | undefined;
+
+  constructor(error: unknown, operation?: Operation) {
+    this.error = error;
+    this.operation = operation;
+  }
+}
+
+/**
+ * Makes `attempt` by what the isolate knows (`anew: false`), and once more by what the server says now when that was out of date. A transaction
+ * that was to begin with the first begins with the second. `attempt` sends nothing when `anew` shows that its knowledge was right.
+ */
+export async function withCurrentShapes<Result>(session: Session, attempt: (anew: boolean) => Promise<Result | Outdated>): Promise<Result> {
+  const first = await attempt(false);
+  if (!(first instanceof Outdated)) return first;
+  await session.transaction.again(first.operation);
+  const second = await attempt(true);
+  if (second instanceof Outdated) throw second.error;
+  return second;
+}
+
+/** Whether what is known of a statement may be why it failed: its prepared statement, or its shape. */
+export function mayBeOutdated(error: unknown, wasKnown: boolean): boolean {
+  return isStale(error) || (wasKnown && mayBeTheShape(error));
+}
+
+/** Names, types and values that the server refused, and what it could not look up. Not timeouts, locks or a server that goes: again would only take longer. */
+function mayBeTheShape(error: unknown): boolean {
+  return error instanceof PostgresError && /^(22|42|XX)/.test(error.code);
+}
+
+/** The server no longer has, or no longer accepts, what was prepared. */
+export function isStale(error: unknown): boolean {
+  if (!(error instanceof PostgresError)) return false;
+  const { code, routine } = error;
+  // Other 0A000 and 08P01 are the user's own; these two are "cached plan must not change result type", and formats for columns that are no more.
+  if (code === "0A000") return routine === "RevalidateCachedQuery";
+  if (code === "08P01") return routine === "PortalSetResultFormat";
+  return code === "26000" || code === "42P05";
+}
+
+// -- conflicts -----------------------------------------------------------------------------------------------------------
+
+/** Milliseconds between two attempts, and as much again at random. */
+const LONGEST_PAUSE = 500;
+
+/** Statements that may have committed a part of what they did before they failed. */
+const COMMITS = /^(?:\s|--.*\n|\/\*[^]*?\*\/)*(?:call|do)\b/i;
+
+/** How often something is tried, the first time included. */
+export function attemptsOf(retry: boolean | number | undefined): number {
+  return retry === true ? 3 : retry || 1;
+}
+
+/** The server has rolled back all of it, so that trying again may help. */
+export function isConflict(error: unknown): error is PgzError {
+  return error instanceof PgzError && /^40(001|P01)$/.test(error.code);
+}
+
+/**
+ * Runs a statement of its own, and again after a conflict, as `retryOnSerialization` says; not behind rows that have gone downstream, and not what may
+ * have committed before it failed. `undefined` when the call was over before.
+ */
+export function retryingConflicts<Result>(call: AnyCall, session: Session, text: string, run: () => Promise<Result>): Promise<Result | undefined> {
+  const most = attemptsOf(session.config.retryOnSerialization);
+  if (most === 1 || !session.transaction.isNone || COMMITS.test(text)) return run();
+  return retrying(call, session.connection, most, run);
+}
+
+async function retrying<Result>(call: AnyCall, connection: Connection, most: number, run: () => Promise<Result>): Promise<Result | undefined> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await run();
+    } catch (error) {
+      if (attempt >= most || !isConflict(error) || error.committed) throw error;
+      await pauseAfter(attempt, error, connection, call.promise);
+      if (call.finished) return undefined;
+    }
+  }
+}
+
+/** Tells of the next attempt and waits for its time, or until `over` settles. Throws when the connection is gone then. */
+export async function pauseAfter(attempt: number, error: PgzError, connection: Connection, over: Promise<unknown>): Promise<void> {
+  const delayMs = Math.min(10 * 2 ** (attempt - 1), LONGEST_PAUSE) * (1 + Math.random());
+  emit(connection.config.observer, "onRetry", { attempt, delayMs, error });
+  await within(delayMs, over.catch(() => {}));
+  if (connection.closed) throw connection.closed;
+}

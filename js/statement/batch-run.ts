@@ -1,0 +1,168 @@
+// One way through the pipeline of a batch: what the answers say of each item, and what rows belong to it.
+//
+// Knows the events of a batch and the order of its items. Must not know the wire, or who runs it again.
+import type { Conversation, Handlers, Operation } from "../connection/operation.ts";
+import { decoderOf, joinedRows } from "../rows/collect.ts";
+import { checkNames, type ValueForm } from "../rows/form.ts";
+import { joined } from "../util/bytes.ts";
+import { PgzError } from "../util/errors.ts";
+import type { RowDecoder, RowMode } from "../values/objects.ts";
+import { ROWS_COLUMNS, type Column, type Outcomes } from "../wasm/boundary.ts";
+import { isStale } from "./attempts.ts";
+import type { EncodedBatch } from "./batch-encoding.ts";
+
+/** What became of one item. */
+export interface BatchItem<Row> {
+  readonly command: string;
+  readonly rowCount: number | null;
+  readonly rows?: Row[];
+  readonly fields?: readonly Column[];
+  readonly bytes?: Uint8Array<ArrayBuffer>;
+}
+
+interface Ended {
+  readonly command: string;
+  readonly rowCount: number | null;
+}
+
+/** Commands whose effects are gone with their transaction. */
+const UNDONE = /^(SELECT|INSERT|UPDATE|DELETE|MERGE|)$/;
+
+export class BatchRun<Row> {
+  readonly conversation: Conversation;
+  operation: Operation | undefined;
+  /** Of items that succeeded, in their order. */
+  readonly commands: string[] = [];
+  readonly #encoded: EncodedBatch;
+  readonly #atomic: boolean;
+  readonly #form: ValueForm;
+  readonly #mode: RowMode;
+  /** Of items that are over, in their order. */
+  readonly #ends: (PgzError | Ended)[] = [];
+  /** How many rows or bytes each of them has put out. */
+  readonly #counts: number[] = [];
+  /** Items that failed before they were bound, so that nothing of them ran. */
+  readonly #unbound = new Set<number>();
+  /** What the first item of a statement failed with before it was bound. */
+  readonly #unparsed = new Map<number | undefined, PgzError>();
+  readonly #fields: (readonly Column[])[] = [];
+  readonly #decoders: RowDecoder[] = [];
+  /** Of the statement whose rows come now. */
+  #decode: RowDecoder | undefined;
+  readonly #batches: Row[][] = [];
+  readonly #pieces: Uint8Array[] = [];
+
+  /** `learning`: what answers teach of statements. */
+  constructor(encoded: EncodedBatch, { atomic, form, mode }: { readonly atomic: boolean; readonly form: ValueForm; readonly mode: RowMode }, learning: Handlers) {
+    this.#encoded = encoded;
+    this.#atomic = atomic;
+    this.#form = form;
+    this.#mode = mode;
+    this.conversation = {
+      duplex: true,
+      isolated: !atomic,
+      severalResults: true,
+      rows: {
+        columns: (columns) => this.#columns(columns),
+        rows: (view) => void (this.#decode ? this.#batches.push(this.#decode(view) as Row[]) : this.#pieces.push(view.slice())),
+      },
+      on: {
+        ...learning,
+        items: ({ items }) => this.#items(items),
+        switch: ({ statement }) => void (this.#decode = this.#decoders[statement]),
+        error: (error) => this.#failed(error),
+      },
+    };
+  }
+
+  /** How many items are over: also the place of the one that failed an atomic batch. */
+  get ended(): number {
+    return this.#failure ? this.#ends.length - 1 : this.#ends.length;
+  }
+
+  /** Items of which nothing ran, by their places. */
+  get unbound(): number[] {
+    return [...this.#unbound];
+  }
+
+  /** What the item at this place failed with. */
+  failure(at: number): unknown {
+    return this.#ends[at];
+  }
+
+  // -- what answers say --------------------------------------------------------------------------------------------------
+
+  #items(outcomes: Outcomes): void {
+    for (let at = 0; at < outcomes.length; at += 3) {
+      const command = outcomes[at] as string | null;
+      this.#counts.push(outcomes[at + 2] as number);
+      if (command === null) continue;
+      this.#ends.push({ command, rowCount: outcomes[at + 1] as number | null });
+      this.commands.push(command);
+    }
+  }
+
+  /** Behind an outcome without a command. */
+  #failed(error: PgzError): boolean {
+    const at = this.#ends.length;
+    const number = this.#encoded.numbers[at];
+    let reason;
+    if (!this.operation!.bound) {
+      this.#unbound.add(at);
+      // Nothing of it has run.
+      if (isStale(error)) Object.assign(error, { retryable: true });
+      else this.#unparsed.set(number, error);
+    }
+    // Where a Parse has failed, what follows lacks the statement for the same reason.
+    if (isStale(error)) reason = this.#unparsed.get(number);
+    this.#ends.push(reason ?? error);
+    if (this.#atomic) this.#failure = error;
+    return !this.#atomic;
+  }
+
+  /** Of an atomic batch. */
+  #failure: PgzError | undefined;
+
+  #columns(columns: readonly Column[]): void {
+    if (this.#form.unique) checkNames(columns);
+    const statement = this.#encoded.numbers[this.#ends.length]!;
+    this.#fields[statement] = columns;
+    if (this.#isValues) this.#decode = this.#decoders[statement] = decoderOf(columns, this.#form, this.#mode);
+  }
+
+  get #isValues(): boolean {
+    return (this.#form.form & 0xff) === ROWS_COLUMNS;
+  }
+
+  // -- what becomes of it ------------------------------------------------------------------------------------------------
+
+  /** From which of its items on the batch may be repeated, because of a failure at `from`: nothing of them has left a trace. */
+  repeatableFrom(from: number | undefined): number | undefined {
+    if (from === undefined) return undefined;
+    if (this.#failure) return this.commands.every((command) => UNDONE.test(command)) ? 0 : undefined;
+    // Those behind it must not have run: what they did could not be done after it.
+    return this.#ends.every((_, at) => at < from || this.#unbound.has(at)) ? from : undefined;
+  }
+
+  /** Hands each item its part. */
+  settle(settled: PromiseSettledResult<BatchItem<Row>>[]): void {
+    const { order, numbers } = this.#encoded;
+    const rows = joinedRows(this.#batches);
+    const bytes = joined(this.#pieces);
+    let to = 0;
+    this.#ends.forEach((end, at) => {
+      const from = to;
+      to += this.#counts[at]!;
+      if (end instanceof PgzError) settled[order[at]!] = { status: "rejected", reason: end };
+      else settled[order[at]!] = { status: "fulfilled", value: this.#item(end, this.#fields[numbers[at]!] ?? [], { rows, bytes, from, to }) };
+    });
+  }
+
+  /** Property by property: an object of two spread ones costs more than all else of an item. */
+  #item({ command, rowCount }: Ended, fields: readonly Column[], part: { rows: Row[]; bytes: Uint8Array<ArrayBuffer>; from: number; to: number }): BatchItem<Row> {
+    const { rows, bytes, from, to } = part;
+    if (!this.#form.form) return { command, rowCount };
+    if (this.#isValues) return { rows: rows.slice(from, to), rowCount, command, fields };
+    return { bytes: bytes.slice(from, to), rowCount, command, fields };
+  }
+}

@@ -1,0 +1,110 @@
+// One statement from its text and values to the end of its result: learn its shape, run it, and once more when what was known is stale.
+//
+// Knows shapes, parameters and what a failure says of both. Must not know sockets, or what becomes of the rows.
+import type { Operation, RowSink } from "../connection/operation.ts";
+import type { Form } from "../rows/form.ts";
+import type { AnyCall } from "../session/call.ts";
+import { learnNames } from "../session/catalog-questions.ts";
+import type { Session } from "../session/session.ts";
+import type { Shape } from "../session/shapes.ts";
+import type { RowRequest } from "../session/statements.ts";
+import { checkCount, encodeParameters } from "../values/parameters.ts";
+import { isStale, mayBeOutdated, Outdated, retryingConflicts, withCurrentShapes } from "./attempts.ts";
+import type { Query } from "./sql.ts";
+
+/**
+ * The ended operation, or `undefined` when the call was over before. `sink` gives a new one for each run: a second run starts from nothing.
+ * Rejects with what the call is to reject with.
+ */
+export function execute(call: AnyCall, session: Session, query: Query, form: RowRequest & Pick<Form, "policy">, sink: () => RowSink): Promise<Operation | undefined> {
+  return retryingConflicts(call, session, query.text, () => new Execution(call, session, query, form, sink).run());
+}
+
+/** The first attempt, when it failed. */
+interface Failed {
+  readonly shape: Shape;
+  /** The server may have had it under a name. */
+  readonly hadRun: boolean;
+  readonly error: unknown;
+}
+
+class Execution {
+  readonly #call: AnyCall;
+  readonly #session: Session;
+  readonly #query: Query;
+  readonly #form: RowRequest & Pick<Form, "policy">;
+  readonly #sink: () => RowSink;
+  #failed: Failed | undefined;
+
+  constructor(call: AnyCall, session: Session, query: Query, form: RowRequest & Pick<Form, "policy">, sink: () => RowSink) {
+    this.#call = call;
+    this.#session = session;
+    this.#query = query;
+    this.#form = form;
+    this.#sink = sink;
+  }
+
+  async run(): Promise<Operation | undefined> {
+    checkCount(this.#query.values);
+    return withCurrentShapes(this.#session, (anew) => this.#attempt(anew));
+  }
+
+  async #attempt(anew: boolean): Promise<Operation | undefined | Outdated> {
+    const { connection, catalog, statements } = this.#session;
+    const { text, values } = this.#query;
+    const known = anew ? undefined : statements.known(text);
+    const shape = known ?? (await statements.learn(this.#call, text));
+    const { policy } = this.#form;
+    if (!shape || (policy?.parsers && !(await learnNames(this.#call, connection, catalog, policy)))) return undefined;
+    this.#checkChanged(shape);
+
+    let parameters;
+    try {
+      parameters = encodeParameters(values, shape.parameterTypes);
+    } catch (error) {
+      if (!known) throw error;
+      return this.#outdated({ shape, hadRun: false, error });
+    }
+    if (this.#call.finished) return undefined; // a value's toJSON may abort
+    return this.#execute(shape, parameters, known !== undefined, anew);
+  }
+
+  async #execute(shape: Shape, parameters: Uint8Array, wasKnown: boolean, anew: boolean): Promise<Operation | undefined | Outdated> {
+    const { statements, transaction } = this.#session;
+    const wasOutside = transaction.status === "I";
+    const hadRun = statements.hasRun(shape);
+    const operation = statements.execute(this.#call, transaction, shape, parameters, this.#form, this.#sink());
+    await ended(operation);
+    const { error, bound } = operation;
+    if (error?.code === "SHAPE_CHANGED") statements.forgetShape(shape.sql);
+    if (this.#call.finished) return undefined;
+    if (!error) return operation;
+    // Behind BindComplete something may have run, and been committed (DO and CALL can); before it nothing has.
+    if (bound || anew || !mayBeOutdated(error, wasKnown)) throw error;
+    statements.forget(shape);
+    if (wasOutside) return this.#outdated({ shape, hadRun, error }, operation);
+    // The transaction has failed with it. The next one is to know better.
+    statements.forgetShape(shape.sql);
+    throw error;
+  }
+
+  #outdated(failed: Failed, operation?: Operation): Outdated {
+    this.#failed = failed;
+    return new Outdated(failed.error, operation);
+  }
+
+  /** Describing it again gave the same shape, so staleness was not the cause; unless a prepared statement was, lost or made for other types. */
+  #checkChanged(shape: Shape): void {
+    const failed = this.#failed;
+    if (failed?.shape === shape && !failed.hadRun && !isStale(failed.error)) throw failed.error;
+  }
+}
+
+/** Cut off by a limit, the output is whole whatever becomes of the connection. */
+async function ended(operation: Operation): Promise<void> {
+  try {
+    await operation.done;
+  } catch (lost) {
+    if (!operation.truncated) throw lost;
+  }
+}

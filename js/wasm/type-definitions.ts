@@ -1,0 +1,38 @@
+// How a core is told of a database's own types (src/types/catalog.rs).
+//
+// Knows the layout of `define_types`. Must not know where definitions come from.
+import { encoder } from "../util/bytes.ts";
+import type { CoreConnection } from "./boundary.ts";
+
+/** One type. `code` and `of` are the core's (src/types/catalog.rs). */
+export interface Definition {
+  readonly oid: number;
+  readonly code: number;
+  readonly of: number;
+  /** The types that it is made of; those of a composite's attributes, in their order. */
+  readonly parts: readonly number[];
+  readonly names: readonly string[];
+}
+
+/** Written and read as another type. */
+export const SAME = 0;
+
+/** Tells a core of types that it does not know yet. `told`: those that it does. */
+export function define(handle: CoreConnection, told: Map<number, Definition>, definitions: readonly Definition[]): void {
+  if (definitions.every((definition) => told.get(definition.oid) === definition)) return;
+  for (const definition of definitions) told.set(definition.oid, definition);
+  const types: number[] = [];
+  const attributes: number[] = [];
+  let names = "";
+  let length = 0;
+  for (const definition of [...told.values()].sort((a, b) => a.oid - b.oid)) {
+    types.push(definition.oid, definition.code, definition.of, attributes.length / 3);
+    definition.names.forEach((name, index) => {
+      const start = length;
+      names += name;
+      length += encoder.encode(name).length;
+      attributes.push(definition.parts[index]!, start, length);
+    });
+  }
+  handle.define_types(Uint32Array.from(types), Uint32Array.from(attributes), names);
+}

@@ -5,9 +5,9 @@
 // with its reason. The last line is always `N passed, M failed`, the status 1 when M is not 0.
 import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
-import { createRequire } from "node:module";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
+import { nodeBinary } from "../scripts/node/index.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const at = (...parts) => path.join(root, ...parts);
@@ -21,10 +21,13 @@ const suites = {
   rust: { run: rust },
   lint: { needs: ["build"], run: lint },
   node: { needs: ["build", "servers"], run: () => runVitest("node", [process.execPath], ["tests/unit", ...everywhere, "tests/packaging", "tests/demo", "tests/memory", "tests/poolers"]) },
+  // What differs between Nodes differs on any server: these two see the newest one only.
+  "node-22": { needs: ["build", "servers"], run: () => runVitest("node-22", [nodeBinary(22)], ["tests/unit", "tests/integration"], onlyNewestServer()) },
+  "node-24": { needs: ["build", "servers"], run: () => runVitest("node-24", [nodeBinary(24)], ["tests/unit", "tests/integration"], onlyNewestServer()) },
   deno: { needs: ["build", "servers"], run: () => runVitest("deno", [bin("deno"), "run", "-A"], everywhere) },
   bun: { needs: ["build", "servers"], run: () => runVitest("bun", [bin("bun"), "--bun"], everywhere) },
   workerd: { needs: ["build", "servers"], run: () => runVitest("workerd", [process.execPath], ["tests/workerd"]) },
-  "workerd-newest": { needs: ["build", "servers"], run: () => runVitest("workerd-newest", [process.execPath], ["tests/workerd"], { MINIFLARE_WORKERD_PATH: newestWorkerd() }) },
+  "workerd-node-20": { needs: ["build", "servers"], run: () => runVitest("workerd-node-20", [process.execPath], ["tests/workerd"], { PGZ_TEST_WORKERD: "node-20" }) },
 };
 
 const arguments_ = process.argv.slice(2);
@@ -33,6 +36,7 @@ const wanted = arguments_.slice(0, split);
 const vitestOptions = arguments_.slice(split + 1);
 const environment = clean(process.env);
 const rows = [];
+const parts = [];
 const unmet = {};
 let children = [];
 
@@ -40,25 +44,41 @@ async function main() {
   for (const name of wanted) if (suites[name] === undefined) throw new Error(`there is no suite ${name}; there are ${Object.keys(suites).join(", ")}`);
   const names = wanted.length > 0 ? wanted : Object.keys(suites);
 
-  title("setup and build");
-  const setup = await run([at("scripts/setup")], { timeout: minutes(40) });
+  const setup = await part("setup", () => run([at("scripts/setup")], { timeout: minutes(40) }));
   if (setup.status !== 0) return void rows.push(failure("setup", "scripts/setup failed, see above"));
-  const build = await run([process.execPath, at("scripts/build.mjs")], { timeout: minutes(15) });
+  const build = await part("build", () => run([process.execPath, at("scripts/build.mjs")], { timeout: minutes(15) }));
   if (build.status !== 0) unmet.build = "the build failed, see above";
-  const servers = names.some((name) => suites[name].needs?.includes("servers")) ? await start() : undefined;
+  const servers = names.some((name) => suites[name].needs?.includes("servers")) ? await part("servers", start) : undefined;
 
   try {
     for (const name of names) {
       const { needs = [], run: suite } = suites[name];
-      title(name);
       const missing = needs.find((need) => unmet[need] !== undefined);
-      const from = performance.now();
-      const result = missing === undefined ? await suite().catch((error) => [failure(name, error.message)]) : [failure(name, unmet[missing])];
-      for (const row of result) rows.push({ ...row, seconds: (performance.now() - from) / 1000 / result.length });
+      const work = async () => (missing === undefined ? suite() : [failure(name, unmet[missing])]);
+      rows.push(...(await part(name, work).catch((error) => [failure(name, error.message)])));
     }
   } finally {
     await servers?.stop();
   }
+}
+
+/** Runs a part of it all and notes its time. */
+async function part(name, work) {
+  title(name);
+  const [from, cpu] = [performance.now(), cpuSeconds()];
+  try {
+    return await work();
+  } finally {
+    parts.push({ name, seconds: (performance.now() - from) / 1000, cpu: cpuSeconds() - cpu });
+  }
+}
+
+/** CPU time of the processes that were started here and have ended (Linux): on a busy machine it says more than the clock. */
+function cpuSeconds() {
+  if (process.platform !== "linux") return NaN;
+  const [, fields] = readFileSync("/proc/self/stat", "utf8").split(") ");
+  const [user, system] = fields.split(" ").slice(13, 15);
+  return (Number(user) + Number(system)) / 100;
 }
 
 /** PostgreSQL 18 and 15, PgBouncer, the side connection and the fault host, for all suites; their addresses go out in PGZ_TEST_SERVERS. */
@@ -72,6 +92,7 @@ async function start() {
     const { startSidecar } = await import("./servers/sidecar.mjs");
     const { servers, pgbouncer, stop: stopServers } = await startServers({ majors: [18, 15], pgbouncer: true });
     stops.push(stopServers);
+    say(`the suite "node" runs in Node ${process.versions.node}`);
     const side = await startSidecar([...servers, pgbouncer]);
     stops.push(side.stop);
     const faults = existsSync(at("tests/faults/host.mjs")) ? await (await import("./faults/host.mjs")).startFaultHost() : undefined;
@@ -104,20 +125,26 @@ async function rust() {
 
 async function lint() {
   const clippy = ["cargo", "clippy", "--quiet"];
-  const checks = {
+  const ofRust = {
     "cargo fmt": ["cargo", "fmt", "--check", "--", "--color=never"],
     "clippy, native": [...clippy, "--all-targets", "--", "-D", "warnings"],
     "clippy, wasm32": [...clippy, "--target", "wasm32-unknown-unknown", "--", "-D", "warnings"],
+  };
+  const ofTypeScript = {
     eslint: [bin("eslint"), "."],
     tsc: [bin("tsc"), "--noEmit"],
   };
   const row = { label: "lint", passed: 0, failed: 0, reasons: [] };
-  for (const [name, command] of Object.entries(checks)) {
+  const check = async ([name, command]) => {
     const { status, timedOut } = await run(command, { timeout: minutes(10) });
     say(`${name} ${status === 0 ? "passed" : "FAILED"}`);
     if (status === 0) row.passed++;
     else fail(row, timedOut ? `${name} ran out of time` : name);
-  }
+  };
+  const lane = async (commands) => {
+    for (const one of Object.entries(commands)) await check(one);
+  };
+  await Promise.all([lane(ofRust), lane(ofTypeScript)]); // each uses one core
   return [row];
 }
 
@@ -130,19 +157,20 @@ async function runVitest(label, runtime, allFolders, env = {}) {
   mkdirSync(path.dirname(report), { recursive: true });
   rmSync(report, { force: true });
   const options = ["run", "--reporter=dot", "--reporter=json", `--outputFile.json=${report}`, ...folders, ...vitestOptions.filter((option) => !paths.includes(option))];
-  const host = label.startsWith("workerd") ? "node" : label;
+  const host = /^(node|workerd)/.test(label) ? "node" : label;
   const { status, timedOut } = await run([...runtime, vitest, ...options], { env: { ...env, PGZ_TEST_RUNTIME: host }, timeout: minutes(20) });
   const result = new Map();
   const rowOf = (file) => {
     const [, folder, rest] = file.split("/");
     const name = `${label} ${folder === "workerd" ? rest.replace(".test.ts", "") : folder}`;
-    if (!result.has(name)) result.set(name, { label: name, passed: 0, failed: 0, reasons: [] });
+    if (!result.has(name)) result.set(name, { label: name, passed: 0, failed: 0, seconds: 0, reasons: [] });
     return result.get(name);
   };
   if (!existsSync(report)) return [failure(label, timedOut ? "out of time" : `vitest ended with status ${status} and no report`)];
   for (const file of JSON.parse(readFileSync(report, "utf8")).testResults) {
     const name = path.relative(root, file.name);
     const row = rowOf(name);
+    row.seconds += (file.endTime - file.startTime) / 1000;
     for (const test of file.assertionResults) {
       if (test.status === "passed") row.passed++;
       else if (test.status === "failed") fail(row, `${name}: ${test.fullName}`);
@@ -158,9 +186,9 @@ async function runVitest(label, runtime, allFolders, env = {}) {
   return found;
 }
 
-function newestWorkerd() {
-  const alias = createRequire(createRequire(at("package.json")).resolve("workerd-newest/package.json"));
-  return alias.resolve(`@cloudflare/workerd-${process.platform}-${process.arch === "x64" ? "64" : process.arch}/bin/workerd`);
+function onlyNewestServer() {
+  const { servers, ...rest } = JSON.parse(environment.PGZ_TEST_SERVERS);
+  return { PGZ_TEST_SERVERS: JSON.stringify({ ...rest, servers: servers.slice(0, 1) }) };
 }
 
 const failure = (label, reason) => ({ label, passed: 0, failed: 1, reasons: [reason] });
@@ -234,12 +262,19 @@ function report() {
   const total = rows.reduce((sum, { passed, failed }) => ({ passed: sum.passed + passed, failed: sum.failed + failed }), { passed: 0, failed: 0 });
   const reasons = rows.flatMap(({ label, reasons: all = [] }) => all.map((reason) => `  ${label}: ${reason.split("\n")[0]}`));
   if (reasons.length > 0) process.stdout.write(`\nFailed:\n${reasons.join("\n")}\n`);
-  process.stdout.write(`\n${"".padEnd(28)}${"passed".padStart(8)}${"failed".padStart(8)}${"seconds".padStart(9)}\n`);
-  for (const { label, passed, failed, seconds = 0 } of rows) {
-    process.stdout.write(`${label.padEnd(28)}${String(passed).padStart(8)}${String(failed).padStart(8)}${seconds.toFixed(1).padStart(9)}\n`);
-  }
+  // Two test files run at a time, so the seconds of a part's folders add up to more than the part took.
+  table(["folder", "passed", "failed", "seconds"], rows.map(({ label, passed, failed, seconds }) => [label, passed, failed, time(seconds)]));
+  const all = { name: "all", seconds: performance.now() / 1000, cpu: cpuSeconds() };
+  table(["part", "seconds", "CPU"], [...parts, all].map(({ name, seconds, cpu }) => [name, time(seconds), time(cpu)]));
   process.exitCode = total.failed > 0 || total.passed === 0 ? 1 : 0;
   process.stdout.write(`${total.passed} passed, ${total.failed} failed\n`);
+}
+
+const time = (seconds = NaN) => (Number.isNaN(seconds) ? "" : seconds.toFixed(1));
+
+function table(head, lines) {
+  const line = ([name, ...cells]) => `${String(name).padEnd(28)}${cells.map((cell) => String(cell).padStart(9)).join("")}\n`;
+  process.stdout.write(`\n${[head, ...lines].map(line).join("")}`);
 }
 
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {

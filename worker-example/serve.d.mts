@@ -1,4 +1,5 @@
 import type { Plugin } from "esbuild";
+import type { Workerd } from "../scripts/node/index.mjs";
 
 export interface Worker {
   url: string;
@@ -7,4 +8,4 @@ export interface Worker {
   stop(): Promise<void>;
 }
 
-export function serve(options: { databaseUrl: string; port?: number; newest?: boolean; plugins?: Plugin[] }): Promise<Worker>;
+export function serve(options: { databaseUrl: string; port?: number; workerd?: Workerd; plugins?: Plugin[] }): Promise<Worker>;

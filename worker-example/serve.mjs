@@ -8,7 +8,7 @@
  * Not in the caller's process, because miniflare's Hyperdrive proxy has no error handler: a PostgreSQL that goes away, or a Worker that drops
  * its socket, is an uncaught exception of the process that miniflare lives in. Here exactly those are dropped, and nobody else's.
  *
- *   const worker = await serve({ databaseUrl, port, newest, plugins });   // { url, gone, stop }
+ *   const worker = await serve({ databaseUrl, port, workerd, plugins });   // { url, gone, stop }
  *
  * The child has its own process group, so that Ctrl-C reaches it only through us, and ends when its channel to us closes: no
  * workerd outlives the demo, however that ends.
@@ -16,19 +16,19 @@
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { createRequire } from "node:module";
 import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { bundleWorker, here, root } from "./build.mjs";
+import { workerd as workerdOf } from "../scripts/node/index.mjs";
+import { bundleWorker, here } from "./build.mjs";
 
 /**
- * Starts it. `port` 0 takes any free one. `newest: false` runs the workerd that miniflare brings, which ends the body of every failed
- * stream cleanly, whatever the Worker does (a bug of its HTTP server: FixedLengthStream apart, no kind of body broke off).
+ * Starts it. `port` 0 takes any free one. `workerd: "node-20"` (scripts/node) is for tests: it ends the body of every failed stream
+ * cleanly, whatever the Worker does (a bug of its HTTP server: FixedLengthStream apart, no kind of body broke off).
  */
-export async function serve({ databaseUrl, port = 0, newest = true, plugins = [] }) {
+export async function serve({ databaseUrl, port = 0, workerd = "newest", plugins = [] }) {
   const folder = mkdtempSync(path.join(tmpdir(), "pgz-edge-worker-"));
   const remove = () => rmSync(folder, { recursive: true, force: true });
   const script = await bundleWorker(folder, { plugins }).catch((error) => {
@@ -36,14 +36,14 @@ export async function serve({ databaseUrl, port = 0, newest = true, plugins = []
     throw error;
   });
   const { MINIFLARE_WORKERD_PATH: _, ...env } = { ...process.env, TMPDIR: folder }; // miniflare leaves files behind
-  if (newest) env.MINIFLARE_WORKERD_PATH = newestWorkerd();
-  const child = fork(fileURLToPath(import.meta.url), { env, detached: true });
+  const { execPath, miniflare } = workerdOf(workerd);
+  const child = fork(fileURLToPath(import.meta.url), { env, execPath, detached: true });
   const gone = new Promise((resolve) => child.once("exit", resolve)).then(remove);
   const stop = () => {
     if (child.connected) child.disconnect();
     return gone;
   };
-  child.send({ script, databaseUrl, port });
+  child.send({ script, databaseUrl, port, miniflare });
   const answer = await new Promise((resolve) => {
     child.once("message", resolve);
     child.once("exit", (code) => resolve({ failure: `the process of workerd ended with code ${code}` }));
@@ -55,18 +55,13 @@ export async function serve({ databaseUrl, port = 0, newest = true, plugins = []
   return { url: answer.url, gone, stop };
 }
 
-export function newestWorkerd() {
-  const alias = createRequire(path.join(root, "package.json")).resolve("workerd-newest/package.json");
-  return createRequire(alias).resolve(`@cloudflare/workerd-${process.platform}-${process.arch === "x64" ? "64" : process.arch}/bin/workerd`);
-}
-
 /** wrangler.jsonc is the one place for the date and the flags. Its comments stand on lines of their own. */
 function wranglerConfig() {
   const text = readFileSync(path.join(here, "wrangler.jsonc"), "utf8");
   return JSON.parse(text.replace(/^\s*\/\/.*$/gm, ""));
 }
 
-async function run({ script, databaseUrl, port }) {
+async function run({ script, databaseUrl, port, miniflare: file }) {
   let miniflare;
   const end = (code) => void Promise.resolve(miniflare?.dispose()).finally(() => {
     rmSync(path.dirname(script), { recursive: true, force: true }); // here as well, for when our parent was killed
@@ -78,7 +73,7 @@ async function run({ script, databaseUrl, port }) {
     console.error(error);
     end(1);
   });
-  const { Miniflare } = await import("miniflare");
+  const { Miniflare } = await import(pathToFileURL(file).href);
   const { compatibility_date: compatibilityDate, compatibility_flags: compatibilityFlags } = wranglerConfig();
   miniflare = new Miniflare({
     host: "127.0.0.1",

@@ -7,11 +7,12 @@ import { canonicalHash } from "../lib/content.mjs";
 import { sha256 } from "../lib/child.mjs";
 import { linesOf } from "../ndjson/formats.mjs";
 import { start } from "../lib/worker.mjs";
+import { workerd } from "../../scripts/node/index.mjs";
 
 /** `{ ask, stop, pid, inspector }`, with the requests and answers of ndjson/child.mjs. `options`: `{ inspectorPort }`. */
 export async function startWorkerd(library, name, url, options = {}) {
   // workerd inherits the CPU that its host is pinned to; who reads the answer is this process, which is not pinned.
-  const host = start(name, [process.execPath, fileURLToPath(new URL("host.mjs", import.meta.url)), JSON.stringify({ library, bindings: { URL: url }, ...options })]);
+  const host = start(name, [workerd().execPath, fileURLToPath(new URL("host.mjs", import.meta.url)), JSON.stringify({ library, bindings: { URL: url }, ...options })]);
   const { address, pid, inspector } = await host.ask({ hello: true });
   const ask = async ({ hello, idle, sql, shape, check, format, times = 1 }) => {
     if (hello) return {};

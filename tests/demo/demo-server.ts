@@ -4,6 +4,7 @@
  */
 import pg from "pg";
 import { afterAll } from "vitest";
+import type { Workerd } from "../../scripts/node/index.mjs";
 import { sampleDatabase } from "../../worker-example/sample-data.mjs";
 import { serve } from "../../worker-example/serve.mjs";
 import { startServers } from "../servers/index.mjs";
@@ -36,9 +37,9 @@ export async function startDemo() {
     sample,
     admin,
     busy,
-    /** Starts a Worker: in the newest workerd, or with the small limits above in place of the real ones. */
-    async worker({ newest = true, tight = false, databaseUrl = sample.readerUrl } = {}) {
-      const worker = await serve({ databaseUrl, newest, plugins: tight ? [useTightLimits] : [] });
+    /** Starts a Worker; `tight` puts the small limits above in place of the real ones. */
+    async worker({ workerd = "newest" as Workerd, tight = false, databaseUrl = sample.readerUrl } = {}) {
+      const worker = await serve({ databaseUrl, workerd, plugins: tight ? [useTightLimits] : [] });
       undo.push(worker.stop);
       return worker;
     },

@@ -27,12 +27,12 @@ afterAll(async () => {
   if (profile) await rm(profile, { recursive: true, force: true });
 });
 
-describe.each([{ workerd: "bundled", newest: false }, { workerd: "newest", newest: true }])("$workerd workerd", ({ newest }) => {
+describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
   let worker: Worker;
   let page: Page;
   const complaints: string[] = [];
   beforeAll(async () => {
-    worker = await demo.worker({ newest });
+    worker = await demo.worker({ workerd });
   }, 30_000);
   beforeEach(async () => {
     complaints.length = 0;
@@ -112,8 +112,8 @@ describe.each([{ workerd: "bundled", newest: false }, { workerd: "newest", newes
     expect(await page.locator("#failure").isVisible()).toBe(false);
   });
 
-  // The bundled workerd ends it cleanly (worker-example/serve.mjs), and then no client can know.
-  if (newest) test("a stream that breaks off is not taken for the whole result", async () => {
+  // The one for Node 20 ends it cleanly (worker-example/serve.mjs), and then no client can know.
+  if (workerd === "newest") test("a stream that breaks off is not taken for the whole result", async () => {
     await page.getByRole("button", { name: "Fails half way" }).click();
     await page.getByRole("button", { name: "Run" }).click();
     await ends("failed");

@@ -1,10 +1,12 @@
 // What a newcomer would deploy: wrangler takes the configuration, resolves pgz-edge by its export conditions and finds its wasm.
 import { execFile } from "node:child_process";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { workerd } from "../../scripts/node/index.mjs";
 import { here, linkDriver, root } from "../../worker-example/build.mjs";
 
 let folder: string;
@@ -15,9 +17,10 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
 test("wrangler deploy --dry-run", async () => {
-  const wrangler = path.join(root, "node_modules", "wrangler", "bin", "wrangler.js");
+  const { resolve } = createRequire(path.join(root, "scripts/tests/package.json"));
+  const wrangler = path.join(path.dirname(resolve("wrangler/package.json")), "bin", "wrangler.js");
   const env = { ...process.env, HOME: folder, XDG_CONFIG_HOME: folder, WRANGLER_SEND_METRICS: "false", WRANGLER_HIDE_BANNER: "true", CI: "1" };
-  const { stdout, stderr } = await promisify(execFile)(process.execPath, [wrangler, "deploy", "--dry-run", "--outdir", path.join(folder, "out")], { cwd: here, env });
+  const { stdout, stderr } = await promisify(execFile)(workerd().execPath, [wrangler, "deploy", "--dry-run", "--outdir", path.join(folder, "out")], { cwd: here, env });
   expect(stdout).toMatch(/env\.HYPERDRIVE/);
   expect(stdout).toMatch(/--dry-run: exiting now/);
   expect(stderr).not.toMatch(/warn|error/i);

@@ -1,4 +1,4 @@
-// The fault tests with the driver in workerd; tests/run.mjs runs this file with the workerd that miniflare brings and with the newest.
+// The fault tests with the driver in workerd; tests/run.mjs runs this file with the newest workerd and with the one for Node 20.
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { caFile } from "../faults/local.ts";
@@ -25,7 +25,7 @@ const ask = async <T>(path: string, body?: unknown): Promise<T> => {
 };
 
 faultSuite({
-  label: process.env["MINIFLARE_WORKERD_PATH"] === undefined ? "workerd (bundled)" : "workerd (newest)",
+  label: `workerd ${process.env["PGZ_TEST_WORKERD"] ?? "newest"}`,
   control: servers.faults ?? "",
   ca: undefined,
   run: (job) => ask<Outcome>("", job),

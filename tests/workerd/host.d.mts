@@ -1,7 +1,9 @@
+import type { Workerd } from "../../scripts/node/index.mjs";
+
 export interface Worker {
   url: string;
   stop(): Promise<void>;
   pid: number;
 }
-/** `options`: miniflare's, for example `{ hyperdrives: { HD: url }, compatibilityFlags: [...] }`. */
-export function startWorker(options: { entry: string; caFile?: string | undefined; options?: Record<string, unknown> }): Promise<Worker>;
+/** `options`: miniflare's, for example `{ hyperdrives: { HD: url }, compatibilityFlags: [...] }`. `which`: PGZ_TEST_WORKERD, else the newest. */
+export function startWorker(options: { entry: string; caFile?: string | undefined; options?: Record<string, unknown>; which?: Workerd }): Promise<Worker>;

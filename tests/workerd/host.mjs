@@ -2,18 +2,20 @@
 //
 //   const worker = await startWorker({ entry, options });   // { url, stop, pid } (of its process; workerd is a child of that)
 //
-// `entry` is a TypeScript file, bundled here; `options` go to Miniflare. MINIFLARE_WORKERD_PATH picks the workerd (tests/run.mjs
-// sets it for the newest). workerd takes the test CA from NODE_EXTRA_CA_CERTS, which is read when a process starts; and miniflare's Hyperdrive
-// proxy has no error handlers and would take its process along, so it is not the test's process: exactly those errors are dropped.
+// `entry` is a TypeScript file, bundled here; `options` go to Miniflare. `which` picks the workerd (scripts/node); without it
+// PGZ_TEST_WORKERD does, which tests/run.mjs sets for a suite. workerd takes the test CA from NODE_EXTRA_CA_CERTS, which is read when
+// a process starts; and miniflare's Hyperdrive proxy has no error handlers and would take its process along, so it is not the test's
+// process: exactly those errors are dropped.
 import { fork } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { workerd } from "../../scripts/node/index.mjs";
 
 const self = fileURLToPath(import.meta.url);
 
-export async function startWorker({ entry, caFile, options = {} }) {
+export async function startWorker({ entry, caFile, options = {}, which = process.env.PGZ_TEST_WORKERD }) {
   const folder = mkdtempSync(path.join(tmpdir(), "pgz-edge-workerd-"));
   const scriptPath = path.join(folder, "worker.js");
   const { build } = await import("esbuild");
@@ -28,14 +30,15 @@ export async function startWorker({ entry, caFile, options = {} }) {
     loader: { ".wasm": "copy" },
     logLevel: "warning",
   });
+  const { execPath, miniflare } = workerd(which);
   const env = { ...process.env, ...(caFile === undefined ? {} : { NODE_EXTRA_CA_CERTS: caFile }) };
-  const child = fork(self, { env, detached: true, execArgv: [] });
+  const child = fork(self, { env, execPath, detached: true, execArgv: [] });
   const gone = new Promise((resolve) => child.once("exit", resolve)).then(() => rmSync(folder, { recursive: true, force: true }));
   const stop = () => {
     if (child.connected) child.disconnect();
     return gone;
   };
-  child.send({ scriptPath, options });
+  child.send({ scriptPath, options, miniflare });
   const answer = await new Promise((resolve) => {
     child.once("message", resolve);
     child.once("exit", (code) => resolve({ failure: `workerd's process ended with status ${code}` }));
@@ -45,7 +48,7 @@ export async function startWorker({ entry, caFile, options = {} }) {
   throw new Error(answer.failure);
 }
 
-async function run({ scriptPath, options }) {
+async function run({ scriptPath, options, miniflare: file }) {
   let miniflare;
   const end = async (status) => {
     await miniflare?.dispose();
@@ -57,7 +60,7 @@ async function run({ scriptPath, options }) {
     console.error(error);
     void end(1);
   });
-  const { Miniflare } = await import("miniflare");
+  const { Miniflare } = await import(pathToFileURL(file).href);
   miniflare = new Miniflare({
     host: "127.0.0.1",
     port: 0,

@@ -1,0 +1,31 @@
+// Which Node runs what, and which of the two workerds: the demo, tests and benchmarks ask here.
+//
+//   nodeBinary(22)          // a Node from npm, from the optional packages `node-22-<platform>` and `node-24-<platform>`
+//   workerd("newest")       // { execPath, miniflare }: a Node, and the file of the miniflare that it runs
+//   workerd("node-20")      // the last miniflare for Node 20, with the workerd that it brings
+//
+// The newest miniflare wants Node 22; on a machine with Node 20 it runs in the Node 24 from npm.
+import { createRequire } from "node:module";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+
+const { resolve } = createRequire(fileURLToPath(new URL("../../package.json", import.meta.url)));
+const platform = `${process.platform}-${process.arch}`;
+const ownMajor = Number.parseInt(process.versions.node);
+
+/** The executable of that major version from npm. Throws, with what to do, where npm has none. */
+export function nodeBinary(major) {
+  try {
+    return path.join(path.dirname(resolve(`node-${major}-${platform}/package.json`)), "bin/node");
+  } catch (cause) {
+    throw new Error(`npm brought no Node ${major} for ${platform}: run scripts/setup, or install Node ${major} and run this with it`, { cause });
+  }
+}
+
+/** Where to run miniflare, and which one. `import(miniflare)` has what the package exports. */
+export function workerd(which = "newest") {
+  // By file name: from tests/, "miniflare" would be the one that wrangler brings.
+  if (which === "newest") return { execPath: ownMajor >= 22 ? process.execPath : nodeBinary(24), miniflare: resolve("miniflare") };
+  if (which === "node-20") return { execPath: process.execPath, miniflare: resolve("miniflare-node-20") };
+  throw new Error(`there is no workerd "${which}", only "newest" and "node-20"`);
+}

@@ -1,17 +1,17 @@
 /**
- * Runs the Worker in workerd, in a process of its own, behind a stand-in for Cloudflare's edge.
+ * Runs the Worker in workerd, in a separate process, behind a stand-in for Cloudflare's edge.
  *
- * The stand-in: at the edge a client that leaves is noticed at once. A bare workerd (2026-04-26 and 2026-11-17, seen) takes the FIN of a
- * closed browser connection for a client that merely has nothing more to say, and notices only when it next writes, which a
- * query without rows never does. A reset it notices at once, so the stand-in passes bytes on and turns a FIN into a reset.
+ * Why a stand-in: Cloudflare's edge notices at once when a client leaves. A bare workerd (2026-04-26 and 2026-11-17) takes the
+ * FIN of a closed browser connection for a client that has nothing more to send. It notices only when it next writes, which a
+ * query without rows never does. A reset is noticed at once, so the stand-in passes bytes on and turns a FIN into a reset.
  *
- * Not in the caller's process, because miniflare's Hyperdrive proxy has no error handler: a PostgreSQL that goes away, or a Worker that drops
- * its socket, is an uncaught exception of the process that miniflare lives in. Here exactly those are dropped, and nobody else's.
+ * Why a separate process: miniflare's Hyperdrive proxy has no error handler. When PostgreSQL goes away, or a Worker drops its
+ * socket, miniflare's process gets an uncaught exception. Exactly those exceptions are ignored here.
  *
  *   const worker = await serve({ databaseUrl, port, workerd, plugins });   // { url, gone, stop }
  *
- * The child has its own process group, so that Ctrl-C reaches it only through us, and ends when its channel to us closes: no
- * workerd outlives the demo, however that ends.
+ * The child has its own process group, so that Ctrl-C reaches it only through this process. It ends when its channel to this
+ * process closes, so no workerd outlives the demo.
  */
 import { fork } from "node:child_process";
 import { once } from "node:events";
@@ -25,8 +25,8 @@ import { workerd as workerdOf } from "../scripts/node/index.mjs";
 import { bundleWorker, here } from "./build.mjs";
 
 /**
- * Starts it. `port` 0 takes any free one. `workerd: "node-20"` (scripts/node) is for tests: it ends the body of every failed stream
- * cleanly, whatever the Worker does (a bug of its HTTP server: FixedLengthStream apart, no kind of body broke off).
+ * Starts it. `port` 0 takes any free port. `workerd: "node-20"` (scripts/node) is for tests: a bug of its HTTP server ends the
+ * body of every failed stream cleanly, whatever the Worker does. (Only FixedLengthStream breaks off.)
  */
 export async function serve({ databaseUrl, port = 0, workerd = "newest", plugins = [] }) {
   const folder = mkdtempSync(path.join(tmpdir(), "pgz-edge-worker-"));
@@ -55,7 +55,7 @@ export async function serve({ databaseUrl, port = 0, workerd = "newest", plugins
   return { url: answer.url, gone, stop };
 }
 
-/** wrangler.jsonc is the one place for the date and the flags. Its comments stand on lines of their own. */
+/** The compatibility date and flags of wrangler.jsonc, which has its comments on separate lines. */
 function wranglerConfig() {
   const text = readFileSync(path.join(here, "wrangler.jsonc"), "utf8");
   return JSON.parse(text.replace(/^\s*\/\/.*$/gm, ""));
@@ -64,7 +64,7 @@ function wranglerConfig() {
 async function run({ script, databaseUrl, port, miniflare: file }) {
   let miniflare;
   const end = (code) => void Promise.resolve(miniflare?.dispose()).finally(() => {
-    rmSync(path.dirname(script), { recursive: true, force: true }); // here as well, for when our parent was killed
+    rmSync(path.dirname(script), { recursive: true, force: true }); // the parent does it too, unless it was killed
     process.exit(code);
   });
   process.once("disconnect", () => end(0));
@@ -87,7 +87,7 @@ async function run({ script, databaseUrl, port, miniflare: file }) {
     hyperdrives: { HYPERDRIVE: databaseUrl },
     handleRuntimeStdio: (stdout, stderr) => {
       stdout.pipe(process.stdout);
-      // What a Worker logs is for whoever reads along; that the body of a failed query ended in an exception, with workerd's own stack, is not.
+      // Shows what the Worker logs, but not workerd's own stack traces when the body of a failed query ends in an exception.
       createInterface({ input: stderr }).on("line", (line) => /^(workerd\/|stack: )/.test(line) || console.error(line));
     },
   });
@@ -95,13 +95,13 @@ async function run({ script, databaseUrl, port, miniflare: file }) {
   if (process.connected) process.send({ url: `http://127.0.0.1:${edge}/` });
 }
 
-/** Listens on `port` (0: any) in front of workerd's; gives the port. */
+/** Listens on `port` (0: any free one) in front of workerd's port, and returns its own port. */
 async function standIn(port, behind) {
   const server = createServer((client) => {
     const worker = connect(behind, "127.0.0.1");
     client.pipe(worker).pipe(client);
     client.once("close", () => worker.resetAndDestroy());
-    worker.once("close", () => client.end()); // a body that has broken off lacks its end, which tells
+    worker.once("close", () => client.end()); // a body that broke off has no last chunk, so the client notices
     for (const socket of [client, worker]) socket.setNoDelay().on("error", () => {});
   });
   await once(server.listen(port, "127.0.0.1"), "listening");

@@ -93,7 +93,7 @@ export const observer: Case[] = [
       const watched = recorder();
       const client = t.pgz.createClient({ ...t.options, database: "no_such_database", observer: watched.observer });
       await t.assert.rejects(client.query("select 1"), { code: "3D000" });
-      t.assert.equal(client.stats().state, "closed");
+      t.assert.equal(client.stats().state, "new");
       await client.close();
       t.assert.deepEqual(watched.seen.map(([name, { error }]) => [name, (error as PgzError | undefined)?.code]), [
         ["onQueryStart", undefined], ["onConnect", "3D000"], ["onQueryEnd", "3D000"],

@@ -4,7 +4,7 @@ import globals from "globals";
 import tseslint from "typescript-eslint";
 
 /** The rooms of js/ from the top down. A file imports, types included, only from its own room and from those below it. */
-const rooms = ["entrypoints", "api", "statement", "session", "rows", "connection", "config", "values", "wasm", "sockets", "util"];
+export const rooms = ["entrypoints", "api", "statement", "session", "rows", "connection", "config", "values", "wasm", "sockets", "util"];
 
 const runtimes = { group: ["node:*", "cloudflare:*", "bun", "bun:*"], message: "Runtime APIs belong in js/sockets." };
 const wasm = { group: ["**/pkg/**"], allowTypeImports: true, message: "Only entrypoints name the wasm." };

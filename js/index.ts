@@ -16,7 +16,7 @@ export type { ClientStats } from "./api/client.ts";
 export type {
   BatchOptions, BatchResult, CopyFromOptions, CopyToOptions, Description, EncodedResult, ExecResult, JsonOptions,
   QueryOptions, QueryResult, RespondOptions, SimpleOptions, StreamOptions,
-} from "./api/calls.ts";
+} from "./api/options.ts";
 export type { ConnectInput, Options, Password, SslMode } from "./config/config.ts";
 export type { BoundaryStats, Column } from "./wasm/boundary.ts";
 export type { Parser } from "./values/converters.ts";

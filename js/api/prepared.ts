@@ -1,7 +1,7 @@
 // A statement that is prepared on its client's connection, to be run with other values each time.
 //
 // Knows its text and what the server has said of it. Must not know how it runs: it makes queries, which any call takes.
-import type { ExecResult, QueryOptions, QueryResult, Description } from "./calls.ts";
+import type { ExecResult, QueryOptions, QueryResult, Description } from "./options.ts";
 import { dispose } from "../util/dispose.ts";
 import { UsageError } from "../util/errors.ts";
 import type { CallOptions } from "./queue.ts";

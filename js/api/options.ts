@@ -1,0 +1,102 @@
+// Options and results of the calls that a client and a transaction share.
+//
+// Types only. What an option of rows means is in rows/form.ts, and its default in config.ts.
+import type { Truncation } from "../connection/operation.ts";
+import type { FormatOptions, RowOptions, ValueOptions } from "../rows/form.ts";
+import type { CopyProgress } from "../statement/copy.ts";
+import type { Column } from "../wasm/boundary.ts";
+import type { CallOptions, KnownOption } from "./queue.ts";
+
+/** Options of `query`, `rows` and other calls that give JavaScript values. */
+export interface QueryOptions extends CallOptions, ValueOptions {
+  /** `"object"`: a row is an object by column name. `"array"`: a row is its values in the order of `fields`. Default `"object"`. */
+  readonly rowMode?: "object" | "array" | undefined;
+}
+
+/** {@link QueryOptions} without `onLimit`: these calls cannot mark a shortened result, so a passed limit is an error. */
+export type SimpleOptions = Omit<QueryOptions, "onLimit">;
+
+/** Options of `json`. Its default `format` is `"json"`. */
+export interface JsonOptions extends CallOptions, FormatOptions {}
+
+/** Options of `stream`. */
+export interface StreamOptions extends CallOptions, FormatOptions {
+  /**
+   * Compresses the output with `CompressionStream`; `respond` also sets `content-encoding`. It holds rows back until its window
+   * is full, so `flushInterval` has no effect on rows of a slow query. Default false.
+   */
+  readonly gzip?: boolean | undefined;
+  /** Closes the client when the stream has ended, failed or been left, or when the call is refused. Default false. */
+  readonly closeWhenDone?: boolean | undefined;
+}
+
+/** Options of `respond`. */
+export interface RespondOptions extends StreamOptions {
+  /** Headers of the response. `content-type` is the format's unless given here. */
+  readonly headers?: HeadersInit | undefined;
+  /** Status of the response, one that may have a body. Default 200. */
+  readonly status?: number | undefined;
+}
+
+/** What a statement did. */
+export interface ExecResult {
+  /** The words of the command tag, such as `"INSERT"`; `""` for an empty query. */
+  readonly command: string;
+  /** Rows returned or changed, as the server says; `null` if the command has no count. */
+  readonly rowCount: number | null;
+}
+
+/** What a statement did and returned. */
+export interface QueryResult<Row> extends ExecResult {
+  /** All rows, objects by column name or arrays (`rowMode`). */
+  readonly rows: Row[];
+  /** The columns, in order; empty for a statement that returns no rows. */
+  readonly fields: readonly Column[];
+  /** Only with `onLimit: "truncate"`, and only if rows are missing. */
+  readonly truncated?: Truncation;
+}
+
+/** One item of a batch with `results: "ndjson"`. */
+export interface EncodedResult extends ExecResult {
+  /** The item's rows as NDJSON. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly fields: readonly Column[];
+}
+
+/** The result of one item of a batch; which of the three depends on the option `results`. */
+export type BatchResult<Row> = QueryResult<Row> | ExecResult | EncodedResult;
+
+/** Options of `batch`. Limits, `timeout` and `signal` apply to the whole batch. */
+export interface BatchOptions extends SimpleOptions {
+  /**
+   * `true`: the batch is one transaction, or part of the open one. The first error undoes the items before it and skips the
+   * rest. `false`: each item is a transaction of its own, in order, and settles on its own. Default true.
+   */
+  readonly atomic?: boolean | undefined;
+  /** What becomes of the rows: JavaScript values, NDJSON bytes, or only a count, which is fastest. Default `"rows"`. */
+  readonly results?: "rows" | "count" | "ndjson" | undefined;
+}
+
+/** No call has an option that would be refused as unknown: this does not compile then. */
+type Refused<Name extends KnownOption> = Name;
+export type AllOptions = Refused<keyof (QueryOptions & JsonOptions & RespondOptions & BatchOptions & CopyFromOptions & CopyToOptions)>;
+
+export type Atomic<Results> = BatchOptions & { readonly atomic?: true | undefined; readonly results: Results };
+export type Isolated<Results> = BatchOptions & { readonly atomic: false; readonly results: Results };
+
+/** Options of `copyFrom` and `copyFromRows`. */
+export interface CopyFromOptions extends CallOptions {
+  /** Called after each piece of data, of about 64 KiB, is sent. If it throws, the COPY ends (`COPY_SOURCE_FAILED`). */
+  readonly onProgress?: ((progress: CopyProgress) => void) | undefined;
+}
+
+/** Options of `copyTo`. `maxRows` counts CopyData messages: rows, and CSV's header. */
+export interface CopyToOptions extends CallOptions, Pick<RowOptions, "maxRows" | "maxBytes"> {}
+
+/** What `describe` and `prepare` tell of a statement. */
+export interface Description {
+  /** The type OIDs of `$1`, `$2` … */
+  readonly parameterTypes: readonly number[];
+  /** Empty for a statement that returns no rows. */
+  readonly fields: readonly Column[];
+}

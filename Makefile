@@ -1,6 +1,6 @@
 # The commands of the project; each only calls a script. `make demo ONCE=1`, `make test DATABASE_URL=…`, `make bench CASE=stream`:
 # variables given to make reach the scripts through the environment.
-.PHONY: demo test check bench setup build clean
+.PHONY: demo test check mutants bench setup build clean
 
 demo:
 	@scripts/setup demo
@@ -13,6 +13,10 @@ test:
 # All that needs no server: Rust tests and the linters.
 check:
 	@node tests/run.mjs rust lint
+
+# Which changes of the code does no test notice? `make mutants FILES="js/util/errors.ts src/protocol"`
+mutants:
+	@node tests/mutants/run.mjs $(FILES)
 
 bench: build
 	@node bench/run.mjs $(CASE)

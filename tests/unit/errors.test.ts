@@ -52,6 +52,12 @@ test("a class derived by a user keeps the language's instanceof", () => {
   expect(new PostgresError({}) instanceof Mine).toBe(false);
 });
 
+test("a name can be changed, as any error's", () => {
+  const error = new PostgresError({});
+  error.name = "MyError";
+  expect(String(error)).toMatch(/^MyError/);
+});
+
 test("facts are false unless given, a cause is there only when given", () => {
   expect(new UsageError("STREAM_OPEN", "text")).toMatchObject({ retryable: false, committed: false });
   expect("cause" in new UsageError("STREAM_OPEN", "text")).toBe(false);
@@ -118,7 +124,7 @@ test("what the server says before any statement can have run is retryable when i
   const at = (code: string, startup: boolean) => fromErrorResponse({ code }, startup).retryable;
   for (const code of ["57P03", "53300", "57P01"]) expect([at(code, true), at(code, false)]).toEqual([true, false]);
   for (const code of ["40001", "40P01", "57P05"]) expect([at(code, false)]).toEqual([true]);
-  for (const code of ["3D000", "42601", "23505", "40003", "28P01"]) expect([at(code, true), at(code, false)]).toEqual([false, false]);
+  for (const code of ["3D000", "42601", "23505", "40003", "28P01", "22053", "2257P"]) expect([at(code, true), at(code, false)]).toEqual([false, false]);
 });
 
 test.each([

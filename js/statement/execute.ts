@@ -20,6 +20,16 @@ export function execute(call: AnyCall, session: Session, query: Query, form: Row
   return retryingConflicts(call, session, query.text, () => new Execution(call, session, query, form, sink).run());
 }
 
+/** What held when an attempt began. */
+interface Attempt {
+  readonly shape: Shape;
+  /** The isolate knew the shape; else the server has just told of it. */
+  readonly wasKnown: boolean;
+  /** The server may have had it under a name. */
+  readonly hadRun: boolean;
+  readonly wasOutside: boolean;
+}
+
 /** The first attempt, when it failed. */
 interface Failed {
   readonly shape: Shape;
@@ -44,20 +54,27 @@ class Execution {
     this.#sink = sink;
   }
 
-  async run(): Promise<Operation | undefined> {
-    checkCount(this.#query.values);
+  run(): Promise<Operation | undefined> {
     return withCurrentShapes(this.#session, (anew) => this.#attempt(anew));
   }
 
   async #attempt(anew: boolean): Promise<Operation | undefined | Outdated> {
-    const { connection, catalog, statements } = this.#session;
+    const { connection, catalog, statements, transaction } = this.#session;
     const { text, values } = this.#query;
+    const call = this.#call;
+    checkCount(values);
     const known = anew ? undefined : statements.known(text);
-    const shape = known ?? (await statements.learn(this.#call, text));
+    const shape = known ?? (await statements.learn(call, text));
     const { policy } = this.#form;
-    if (!shape || (policy?.parsers && !(await learnNames(this.#call, connection, catalog, policy)))) return undefined;
+    if (!shape || (policy?.parsers && !(await learnNames(call, connection, catalog, policy)))) return undefined;
     this.#checkChanged(shape);
 
+    const attempt: Attempt = {
+      shape,
+      wasKnown: known !== undefined,
+      hadRun: statements.hasRun(shape),
+      wasOutside: transaction.status === "I",
+    };
     let parameters;
     try {
       parameters = encodeParameters(values, shape.parameterTypes);
@@ -65,27 +82,31 @@ class Execution {
       if (!known) throw error;
       return this.#outdated({ shape, hadRun: false, error });
     }
-    if (this.#call.finished) return undefined; // a value's toJSON may abort
-    return this.#execute(shape, parameters, known !== undefined, anew);
+    if (call.finished) return undefined; // a value's toJSON may abort
+    const operation = statements.execute(call, transaction, shape, parameters, this.#form, this.#sink());
+    try {
+      await operation.done;
+    } catch (lost) {
+      // Cut off by a limit, the output is whole whatever becomes of the connection.
+      if (!operation.truncated) throw lost;
+    }
+    if (operation.error) return this.#failure(operation, attempt, anew);
+    return call.finished ? undefined : operation;
   }
 
-  async #execute(shape: Shape, parameters: Uint8Array, wasKnown: boolean, anew: boolean): Promise<Operation | undefined | Outdated> {
-    const { statements, transaction } = this.#session;
-    const wasOutside = transaction.status === "I";
-    const hadRun = statements.hasRun(shape);
-    const operation = statements.execute(this.#call, transaction, shape, parameters, this.#form, this.#sink());
-    await ended(operation);
+  /** What follows from an error: another attempt, or the end of the call with it. */
+  #failure(operation: Operation, { shape, wasKnown, hadRun, wasOutside }: Attempt, anew: boolean): Outdated | undefined {
+    const { statements } = this.#session;
     const { error, bound } = operation;
-    if (error?.code === "SHAPE_CHANGED") statements.forgetShape(shape.sql);
+    if (error!.code === "SHAPE_CHANGED") statements.forgetShape(shape.sql);
     if (this.#call.finished) return undefined;
-    if (!error) return operation;
     // Behind BindComplete something may have run, and been committed (DO and CALL can); before it nothing has.
-    if (bound || anew || !mayBeOutdated(error, wasKnown)) throw error;
+    if (bound || anew || !mayBeOutdated(error, wasKnown)) throw error!;
     statements.forget(shape);
     if (wasOutside) return this.#outdated({ shape, hadRun, error }, operation);
     // The transaction has failed with it. The next one is to know better.
     statements.forgetShape(shape.sql);
-    throw error;
+    throw error!;
   }
 
   #outdated(failed: Failed, operation?: Operation): Outdated {
@@ -97,14 +118,5 @@ class Execution {
   #checkChanged(shape: Shape): void {
     const failed = this.#failed;
     if (failed?.shape === shape && !failed.hadRun && !isStale(failed.error)) throw failed.error;
-  }
-}
-
-/** Cut off by a limit, the output is whole whatever becomes of the connection. */
-async function ended(operation: Operation): Promise<void> {
-  try {
-    await operation.done;
-  } catch (lost) {
-    if (!operation.truncated) throw lost;
   }
 }

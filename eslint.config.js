@@ -7,7 +7,7 @@ import tseslint from "typescript-eslint";
 export const rooms = ["entrypoints", "api", "statement", "session", "rows", "connection", "config", "values", "wasm", "sockets", "util"];
 
 const runtimes = { group: ["node:*", "cloudflare:*", "bun", "bun:*"], message: "Runtime APIs belong in js/sockets." };
-const wasm = { group: ["**/pkg/**"], allowTypeImports: true, message: "Only entrypoints name the wasm." };
+const wasm = { group: ["**/pkg/**"], allowTypeImports: true, message: "Only js/wasm and the entrypoints name the wasm." };
 const packages = { regex: "^[^./](?!.*:)", message: "The driver has no dependencies." };
 const allBut = { regex: "^\\.(?!\\./index\\.ts$)", message: "Adapters use the public API only." };
 
@@ -22,7 +22,7 @@ function room(name, index) {
   const upwards = above.map((other) => ({ group: [`**/${other}/**`], message: `js/${name} is below js/${other}: arrows go down only.` }));
   if (above.length) upwards.push({ group: ["**/index.ts"], message: "index.ts only exports; import the file itself." });
   const named = name === "sockets" || name === "entrypoints" ? [] : [runtimes];
-  const loaded = name === "entrypoints" ? [] : [wasm];
+  const loaded = name === "entrypoints" || name === "wasm" ? [] : [wasm];
   return imports([`js/${name}/**`], packages, ...named, ...loaded, ...upwards);
 }
 

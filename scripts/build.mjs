@@ -18,7 +18,7 @@ const say = (text) => process.stderr.write(`[build] ${text}\n`);
 
 export async function build() {
   const rust = ["src", "Cargo.toml", "Cargo.lock", "rust-toolchain.toml", ".cargo/config.toml", "scripts/build.mjs"];
-  await unlessBuilt("wasm", rust, ["pkg/pgz_edge.js", "pkg/pgz_edge.d.ts", "pkg/exports.d.ts", "pkg/pgz_edge_bg.wasm"], () => {
+  await unlessBuilt("wasm", rust, ["pkg/pgz_edge.js", "pkg/pgz_edge.d.ts", "pkg/pgz_edge_bg.wasm"], () => {
     say("wasm-pack");
     buildWasm();
   });
@@ -35,29 +35,18 @@ export async function build() {
 
 function buildWasm() {
   const home = process.env.CARGO_HOME ?? path.join(os.homedir(), ".cargo");
-  const env = { ...process.env, PATH: [shim(home), at("node_modules/.bin"), path.join(home, "bin"), process.env.PATH].join(path.delimiter) };
+  // npm's binaryen brings wasm-opt.
+  const env = { ...process.env, PATH: [at("node_modules/.bin"), path.join(home, "bin"), process.env.PATH].join(path.delimiter) };
   // These would replace the flags of .cargo/config.toml (simd128) and the pinned compiler; `--config` below adds to the flags.
   for (const name of Object.keys(env)) if (name.endsWith("RUSTFLAGS") || name === "RUSTUP_TOOLCHAIN") delete env[name];
   const made = at(`.cache/build/pkg-${process.pid}`);
-  const parameters = ["build", root, "--target", "web", "--release", "--mode", "no-install", "--no-gitignore", "--no-pack", "--out-dir", made, "--out-name", "pgz_edge"];
-  run("wasm-pack", ["--log-level", "warn", ...parameters, "--", "--config", `target.wasm32-unknown-unknown.rustflags=${JSON.stringify(remaps(env, home))}`], env);
-  // It describes raw exports; under its own name `import wasm from "….wasm"` would take it for the type that js/ declares.
-  renameSync(path.join(made, "pgz_edge_bg.wasm.d.ts"), path.join(made, "exports.d.ts"));
+  const options = ["--target", "web", "--release", "--mode", "no-install", "--no-gitignore", "--no-pack", "--out-dir", made, "--out-name", "pgz_edge"];
+  const cargo = ["--config", `target.wasm32-unknown-unknown.rustflags=${JSON.stringify(remaps(env, home))}`];
+  run("wasm-pack", ["--log-level", "warn", "build", at("src/wasm"), ...options, "--", ...cargo], env);
+  // Beside the .wasm it would be taken for the type of `import wasm from "….wasm"`, which js/entrypoints/ambient.d.ts declares.
+  rmSync(path.join(made, "pgz_edge_bg.wasm.d.ts"));
   rmSync(at("pkg"), { recursive: true, force: true });
   renameSync(made, at("pkg"));
-}
-
-/**
- * A cargo in front of the real one, for what wasm-pack cannot pass on: one crate type, because beside an rlib (which the tests link) cargo
- * builds a cdylib without LTO, and says nothing; and no panic locations in our crate, 0.6 kB of file names that nobody reads (src/wasm.rs
- * drops the message). The latter is an unstable flag, which RUSTC_BOOTSTRAP allows for this one crate; the compiler is pinned.
- */
-function shim(home) {
-  const folder = at(".cache/build/shim");
-  mkdirSync(folder, { recursive: true });
-  const script = `[ "$1" = build ] && shift && set -- rustc --crate-type cdylib "$@" -- -Zlocation-detail=none\nRUSTC_BOOTSTRAP=pgz_edge exec "${path.join(home, "bin/cargo")}" "$@"`;
-  writeFileSync(path.join(folder, "cargo"), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
-  return folder;
 }
 
 /** Panic locations name source files: without this the wasm would differ from machine to machine, and tell about it. */

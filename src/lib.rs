@@ -45,5 +45,3 @@ pub mod encode;
 pub mod error;
 pub mod protocol;
 pub mod types;
-#[cfg(target_arch = "wasm32")]
-mod wasm;

@@ -119,9 +119,9 @@ async function rust() {
 async function lint() {
   const clippy = ["cargo", "clippy", "--quiet"];
   const ofRust = {
-    "cargo fmt": ["cargo", "fmt", "--check", "--", "--color=never"],
+    "cargo fmt": ["cargo", "fmt", "--all", "--check", "--", "--color=never"],
     "clippy, native": [...clippy, "--all-targets", "--", "-D", "warnings"],
-    "clippy, wasm32": [...clippy, "--target", "wasm32-unknown-unknown", "--", "-D", "warnings"],
+    "clippy, wasm32": [...clippy, "--workspace", "--target", "wasm32-unknown-unknown", "--", "-D", "warnings"],
   };
   const ofTypeScript = {
     eslint: [bin("eslint"), "."],

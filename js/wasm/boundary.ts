@@ -92,10 +92,10 @@ export type Event =
 /** Three for each item of a batch that is over: command, its count (both null where it failed), rows or bytes that it has put out. */
 export type Outcomes = readonly (string | number | null)[];
 
-/** The wasm object: a method per export, as glue.ts makes them. */
+/** The wasm object, of the class that wasm-bindgen generates from src/wasm/lib.rs. */
 export interface CoreConnection {
-  /** Its address in wasm memory. */
-  readonly pointer: number;
+  /** Gives its memory back; only in the instance that made it, see module.ts. */
+  free(): void;
   request_tls(): number;
   start(
     protocolVersion: number, parameters: string, password: string | undefined, nonce: string, options: number, maxIterations: number, flushBytes: number,

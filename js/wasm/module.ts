@@ -1,74 +1,87 @@
 // The wasm instance of this isolate: made at the first connect, replaced after a trap.
 //
-// All connections share it, so a trap (`WebAssembly.RuntimeError`, an object left half-changed) ends all of them with CORE_TRAPPED;
-// the next connect makes another instance of the same module, with a fresh memory. Must not know what a connection does.
+// The generated glue (pkg/pgz_edge.js, docs/decisions/0009) holds one instance, which all connections share. So a trap
+// (`WebAssembly.RuntimeError`, an object left half-changed) ends all of them with CORE_TRAPPED, and another instance of the same module
+// takes its place, with a fresh memory. Must not know what a connection does.
+import { CoreConnection as Handle, initSync, restart, restarted } from "../../pkg/pgz_edge.js";
 import { ConnectionError, type PgzError } from "../util/errors.ts";
 import { Core, type CoreConnection, type Instance } from "./boundary.ts";
-import { Glue } from "./glue.ts";
 import { runtime } from "../sockets/runtime.ts";
 
-let compiled: WebAssembly.Module | undefined;
+let module: WebAssembly.Module | BufferSource | undefined;
 let current: CoreInstance | undefined;
+/** The glue's instance has trapped, and could not be replaced yet. */
+let broken = false;
 
-class CoreInstance extends Glue implements Instance {
+/** The glue's instance, as long as it has not trapped. */
+class CoreInstance implements Instance {
+  readonly memory: WebAssembly.Memory;
   /**
-   * Weakly held: a Worker's request that ends without close() runs no code, and only the collector can then give its memory back.
-   * Workers with a compatibility date before May 2025 have neither class.
+   * Weakly held: a Worker's request that ends without close() runs no code, and only the collector can then give its memory back. (The
+   * glue frees a handle that was collected.) Workers with a compatibility date before May 2025 do not have the class.
    */
   readonly #cores = new Set<{ deref(): Core | undefined }>();
-  readonly #collected = globalThis.FinalizationRegistry && new FinalizationRegistry<number>((pointer) => this.#free(pointer));
+
+  constructor() {
+    // The glue compiles and instantiates once; later it only returns the exports of the instance that it has.
+    this.memory = initSync({ module: (module ??= runtime().module()) }).memory;
+  }
 
   /** `handle`'s owner from now on. */
   own(handle: CoreConnection): Core {
     const core = new Core(handle, this);
     this.#cores.add(globalThis.WeakRef ? new WeakRef(core) : { deref: () => core });
-    this.#collected?.register(core, handle.pointer, core);
     return core;
   }
 
   poison(cause: unknown): PgzError {
-    if (current === this) current = undefined;
+    if (current === this) {
+      current = undefined;
+      broken = true;
+      try {
+        // At once: the collector must not free the handles of this instance in it any more.
+        renew();
+      } catch {
+        // No memory for another one: the next connect tries again.
+      }
+    }
     const error = new ConnectionError("CORE_TRAPPED", "The WebAssembly core failed: connect again.", { stage: "session", cause });
     for (const core of this.#cores) core.deref()?.abandon(error);
     this.#cores.clear();
     return error;
   }
 
-  release(core: Core, { pointer }: CoreConnection): void {
+  release(core: Core, handle: CoreConnection): void {
     for (const one of this.#cores) {
       const other = one.deref();
       if (!other || other === core) this.#cores.delete(one);
     }
-    this.#collected?.unregister(core);
-    this.#free(pointer);
-  }
-
-  #free(pointer: number): void {
-    if (current !== this) return; // after a trap all of it goes at once
+    // After a trap all of it went at once, and at this address the next instance may hold a live object.
+    if (current !== this) return;
     try {
-      this.free(pointer);
+      handle.free();
     } catch (cause) {
       this.poison(cause);
     }
   }
 }
 
+/** Another instance of the module in the place of the one that trapped. */
+function renew(): void {
+  restart();
+  restarted();
+  broken = false;
+}
+
 /** A connection's state machine in the current instance. */
-export function createCore(...settings: Parameters<Glue["create"]>): Core {
-  if (!current) {
-    compiled ??= compile(runtime().module());
-    current = new CoreInstance(compiled);
-  }
-  const instance = current;
+export function createCore(maxMessageBytes: number, statementPrefix: string, statementCacheSize: number): Core {
+  if (broken) renew();
+  const instance = (current ??= new CoreInstance());
   let handle;
   try {
-    handle = instance.create(...settings);
+    handle = new Handle(maxMessageBytes, statementPrefix, statementCacheSize);
   } catch (cause) {
     throw instance.poison(cause);
   }
   return instance.own(handle);
-}
-
-function compile(module: WebAssembly.Module | BufferSource): WebAssembly.Module {
-  return module instanceof WebAssembly.Module ? module : new WebAssembly.Module(module);
 }

@@ -48,7 +48,7 @@ test("sizes are within their bounds", async () => {
 });
 
 test("the wasm-bindgen CLI that setup installs is the crate's version", () => {
-  const crate = /wasm-bindgen = "=([\d.]+)"|wasm-bindgen = \{ version = "=([\d.]+)"/.exec(readFileSync(at("../../Cargo.toml"), "utf8"));
+  const crate = /wasm-bindgen = "=([\d.]+)"|wasm-bindgen = \{ version = "=([\d.]+)"/.exec(readFileSync(at("../../src/wasm/Cargo.toml"), "utf8"));
   const cli = execFileSync("wasm-bindgen", ["--version"], { encoding: "utf8", env: { ...process.env, PATH: `${process.env["HOME"]}/.cargo/bin:${process.env["PATH"]}` } });
   expect(cli.trim()).toBe(`wasm-bindgen ${crate?.[1] ?? crate?.[2]}`);
 });

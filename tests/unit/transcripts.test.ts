@@ -4,8 +4,7 @@ import { mkdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { beforeAll, expect, test } from "vitest";
-import type { CoreConnection } from "../../js/wasm/boundary.ts";
-import { Glue } from "../../js/wasm/glue.ts";
+import { CoreConnection, initSync } from "../../pkg/pgz_edge.js";
 
 interface Transcript {
   name: string;
@@ -24,7 +23,7 @@ interface Outcome {
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const MORE = 8;
 let transcripts: Transcript[];
-let glue: Glue;
+let memory: WebAssembly.Memory;
 
 beforeAll(() => {
   const file = path.join(root, ".cache/transcripts.json");
@@ -36,7 +35,7 @@ beforeAll(() => {
   });
   if (status !== 0) throw new Error(`the native runner did not hand over the steps: ${stderr}`);
   transcripts = JSON.parse(readFileSync(file, "utf8"));
-  glue = new Glue(new WebAssembly.Module(readFileSync(path.join(root, "pkg/pgz_edge_bg.wasm"))));
+  ({ memory } = initSync({ module: readFileSync(path.join(root, "pkg/pgz_edge_bg.wasm")) }));
 }, 600_000);
 
 /** JSON knows neither `undefined` nor arrays of bytes; other arrays say what they are. */
@@ -49,8 +48,7 @@ function fromJson(value: unknown): unknown {
 
 /** `cut` says whether a piece ends before the server's byte of this number. */
 function replay({ steps }: Transcript, cut: (at: number) => boolean): Outcome {
-  const { memory } = glue;
-  let core = glue.create(1 << 30, "s", 64);
+  let core = new CoreConnection(1 << 30, "s", 64);
   const outcome: Outcome = { outputs: [], rows: "", events: [] };
   const text = new TextDecoder();
   let output: Uint8Array[] = [];
@@ -76,8 +74,8 @@ function replay({ steps }: Transcript, cut: (at: number) => boolean): Outcome {
   for (const { command, feed } of steps) {
     output = [];
     if (command?.call === "constructor") {
-      glue.free(core.pointer);
-      core = glue.create(...(command.arguments as Parameters<Glue["create"]>));
+      core.free();
+      core = new CoreConnection(...(command.arguments as ConstructorParameters<typeof CoreConnection>));
     } else if (command !== undefined) {
       const call = core[command.call as keyof CoreConnection] as (...parameters: unknown[]) => unknown;
       const result = call.apply(core, command.arguments.map((value) => fromJson(value)));
@@ -92,7 +90,7 @@ function replay({ steps }: Transcript, cut: (at: number) => boolean): Outcome {
     at += feed?.length ?? 0;
     outcome.outputs.push(Buffer.concat(output).toString("latin1"));
   }
-  glue.free(core.pointer);
+  core.free();
   return outcome;
 }
 

@@ -1,0 +1,95 @@
+// The instance of the wasm that all connections share: what is left after many of them, and what becomes of them when it traps.
+import { readFileSync } from "node:fs";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { afterEach, beforeAll, expect, test, vi } from "vitest";
+import { installRuntime } from "../../js/sockets/runtime.ts";
+import type { Core } from "../../js/wasm/boundary.ts";
+import { createCore } from "../../js/wasm/module.ts";
+import { initSync } from "../../pkg/pgz_edge.js";
+
+const OUTPUT = 1;
+const wasm = readFileSync(new URL("../../pkg/pgz_edge_bg.wasm", import.meta.url));
+/** Of the object in wasm memory; the glue keeps it there. */
+const pointerOf = (core: Core) => core.call((handle) => (handle as unknown as { __wbg_ptr: number }).__wbg_ptr);
+/** Of wasm memory, in bytes; once there is an instance, the glue only returns its exports. */
+const size = () => initSync({ module: wasm }).memory.buffer.byteLength;
+const create = () => createCore(1 << 20, "s", 0);
+
+beforeAll(() => {
+  installRuntime({ name: "node", module: () => wasm, connect: () => Promise.reject(new Error("no socket here")), background: () => {} });
+});
+afterEach(() => void vi.restoreAllMocks());
+
+function start(core: Core, user = "u"): Uint8Array {
+  const status = core.call((handle) => handle.start(196608, `user\0${user}\0`, undefined, "", 0, 1, 1));
+  expect(status & OUTPUT).toBe(OUTPUT);
+  return core.takeOutput();
+}
+
+/** A genuine trap: the object is said to lie where no memory is. */
+function trap(core: Core): void {
+  core.call((handle) => {
+    Object.assign(handle, { __wbg_ptr: 0xfffffff0 });
+    handle.receive(0);
+  });
+}
+
+test("memory that grows during a call, and many objects: nothing is lost, nothing is left", () => {
+  let before = 0;
+  for (let round = 0; round < 200; round++) {
+    const core = create();
+    const user = `${round}€`.repeat(200_000);
+    expect(new TextDecoder().decode(start(core, user))).toContain(`user\0${user}\0`);
+    core.free();
+    if (round === 0) before = size();
+  }
+  expect(size()).toBeLessThan(before + (16 << 20));
+});
+
+test("a trap ends all connections of the instance, and the next one lives in a fresh instance", () => {
+  const [one, other] = [create(), create()];
+  const ended = vi.fn();
+  other.onTrap = ended;
+  expect(() => trap(one)).toThrow(expect.objectContaining({ code: "CORE_TRAPPED", cause: expect.any(WebAssembly.RuntimeError) }));
+  expect(ended).toHaveBeenCalledOnce();
+  expect(() => other.receiveMore()).toThrow(expect.objectContaining({ code: "CORE_TRAPPED" }));
+  const next = create();
+  expect(start(next).length).toBeGreaterThan(0);
+  next.free();
+});
+
+test("neither free() nor the collector reaches from an instance that trapped into the next one", async () => {
+  setFlagsFromString("--expose-gc");
+  const collect = runInNewContext("gc") as () => void;
+  const lost = [create()];
+  const pointer = pointerOf(lost[0]!);
+  const other = create();
+  expect(() => trap(create())).toThrow();
+  // The same calls in fresh memory give the same addresses.
+  const [next, second] = [create(), create()];
+  expect(pointerOf(next)).toBe(pointer);
+  other.free();
+  lost.length = 0;
+  for (let round = 0; round < 5; round++) {
+    collect();
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  expect(start(next).length).toBeGreaterThan(0);
+  expect(start(second).length).toBeGreaterThan(0);
+  next.free();
+  second.free();
+});
+
+test("where another instance cannot be made after a trap, the next connect tries again", () => {
+  const one = create();
+  const made = vi.spyOn(WebAssembly, "Instance").mockImplementation(function () {
+    throw new RangeError("out of memory");
+  });
+  expect(() => trap(one)).toThrow(expect.objectContaining({ code: "CORE_TRAPPED" }));
+  expect(() => create()).toThrow(RangeError);
+  made.mockRestore();
+  const next = create();
+  expect(start(next).length).toBeGreaterThan(0);
+  next.free();
+});

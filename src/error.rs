@@ -33,6 +33,12 @@ pub(crate) const NOT_POSTGRESQL: &Reason = &Reason {
     message: "what answers at this host and port is no PostgreSQL server; check both",
 };
 
+/// A message or what becomes of it is larger than what can be had.
+pub(crate) const NO_MEMORY: &Reason = &Reason {
+    code: "MESSAGE_TOO_LARGE",
+    message: "a row becomes more than the memory of WebAssembly holds; select less per row",
+};
+
 impl Failure {
     /// A failure whose sentence needs no numbers.
     #[inline(never)]
@@ -138,12 +144,7 @@ impl From<RowError> for Failure {
                     message: "the server sent a row that does not fit its description; the connection is closed",
                 });
             }
-            RowError::TooLarge => {
-                return Failure::new(&Reason {
-                    code: "MESSAGE_TOO_LARGE",
-                    message: "a row becomes more than the memory of WebAssembly holds; select less per row",
-                });
-            }
+            RowError::TooLarge => return Failure::new(NO_MEMORY),
             RowError::FieldLength { column } => (
                 &Reason {
                     code: "PROTOCOL_VIOLATION",

@@ -10,6 +10,7 @@
 //! | [`encode`] | rows to JSON bytes |
 //! | [`types`] | one binary value to JSON bytes |
 //! | [`protocol`] | frames and messages as bytes |
+//! | `memory` | how room is made for what a server makes large |
 //!
 //! ```
 //! use pgz_edge::connection::{Connection, Login, Settings};
@@ -43,5 +44,6 @@ pub mod auth;
 pub mod connection;
 pub mod encode;
 pub mod error;
+mod memory;
 pub mod protocol;
 pub mod types;

@@ -90,8 +90,8 @@ export interface CopyFromOptions extends CallOptions {
   readonly onProgress?: ((progress: CopyProgress) => void) | undefined;
 }
 
-/** Options of `copyTo`. `maxRows` counts CopyData messages: rows, and CSV's header. */
-export interface CopyToOptions extends CallOptions, Pick<RowOptions, "maxRows" | "maxBytes"> {}
+/** Options of `copyTo`. `maxRows` counts CopyData messages: rows, and CSV's header; `maxFieldBytes` is for each of them. */
+export interface CopyToOptions extends CallOptions, Pick<RowOptions, "maxRows" | "maxBytes" | "maxFieldBytes"> {}
 
 /** What `describe` and `prepare` tell of a statement. */
 export interface Description {

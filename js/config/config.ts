@@ -100,7 +100,7 @@ export interface Options {
   json?: "parse" | "text" | undefined;
   /** Your own parsers for JavaScript objects, by a type's OID or SQL name. They override every other policy. */
   types?: Readonly<Record<string, Parser>> | undefined;
-  /** The longest message accepted from the server, in bytes. Default 64 MiB on Workers, else PostgreSQL's own 1 GiB. */
+  /** The longest message accepted from the server, in bytes. Default 8 MiB on Workers, else PostgreSQL's own 1 GiB. */
   maxMessageBytes?: number | undefined;
   /** Bytes of finished rows that are passed on at once. Above 4 MiB counts as 4 MiB. Default 65,536. */
   flushBytes?: number | undefined;
@@ -399,7 +399,7 @@ const table: { readonly [K in keyof Options]-?: readonly [rule: Rule, fallback?:
   bytea: firstOf("uint8array", "hex", "base64"),
   json: firstOf("parse", "text"),
   types: [rule("an object of functions", (value) => typeof value === "object" && value && Object.values(value).every((parser) => typeof parser === "function"))],
-  maxMessageBytes: [whole(1 << 10, 1 << 30), (_, { isWorkerd }) => (isWorkerd ? 1 << 26 : 1 << 30)],
+  maxMessageBytes: [whole(1 << 10, 1 << 30), (_, { isWorkerd }) => (isWorkerd ? 1 << 23 : 1 << 30)],
   flushBytes: [whole(1, 1 << 30), 1 << 16],
   flushInterval: [milliseconds, 100],
   statementCacheSize: [whole(0, 65_535), 64],

@@ -182,7 +182,7 @@ export class ResponseTooLargeError extends PgzError {
   readonly limit: LimitName;
   /** The limit's value. */
   readonly value: number;
-  /** The count when the limit was passed. It is larger than `value`, but not the size of the whole result. */
+  /** The count that was certain when the limit was passed. It is larger than `value`, but not the size of the whole result. */
   readonly observed: number;
   constructor(passed: { limit: LimitName; value: number; observed: number; committed?: boolean | undefined }) {
     const { limit, value, observed } = passed;

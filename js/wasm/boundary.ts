@@ -101,6 +101,7 @@ export interface CoreConnection {
     protocolVersion: number, parameters: string, password: string | undefined, nonce: string, options: number, maxIterations: number, flushBytes: number,
   ): number;
   prove(answer: Uint8Array): number;
+  /** Where `n` bytes may be put; 0: there is no memory for them, and the connection has failed. */
   input(n: number): number;
   receive(n: number): number;
   /** Runs `sql` in front of the next `execute`, in its flight. */
@@ -216,7 +217,8 @@ export class Core {
     this.stats.receivedBytes += length;
     this.stats.receivedChunks++;
     const pointer = this.call((handle) => handle.input(length));
-    new Uint8Array(this.#instance.memory.buffer, pointer, length).set(chunk);
+    // Without memory for it there is no room: the core has failed, which `receive` tells.
+    if (pointer) new Uint8Array(this.#instance.memory.buffer, pointer, length).set(chunk);
     return this.call((handle) => handle.receive(length));
   }
 

@@ -2,13 +2,15 @@
 //!
 //! Knows the phases and the queue of operations. Must not know what a conversation makes of its messages.
 
-use super::STARTUP_MESSAGE_LIMIT;
 use super::event::Event;
-use super::limits::{MOST_ROW_BYTES, RowSink};
-use super::{Login, Operation, Phase, Progress, State, batch, extended_query, simple_query};
+use super::limits::{Arriving, MOST_ROW_BYTES, RowSink};
+use super::{
+    Context, Login, Operation, Phase, Progress, State, batch, extended_query, simple_query,
+};
+use super::{EVENT_MESSAGE_LIMIT, STARTUP_MESSAGE_LIMIT};
 use crate::error::{Failure, NOT_POSTGRESQL, Reason};
 use crate::protocol::backend::BackendMessage;
-use crate::protocol::frame::{Deframer, Frame, FrameError, Frames};
+use crate::protocol::frame::{Deframer, Frame, FrameError, Frames, Part};
 use crate::protocol::writer::TooLong;
 
 impl State {
@@ -57,7 +59,8 @@ impl State {
 
     #[inline(never)]
     pub(super) fn fail(&mut self, mut failure: Failure) {
-        // Whoever sends nonsense as the very first message is no PostgreSQL server, which says more than what the nonsense was.
+        // Whoever sends nonsense as the very first message is no PostgreSQL server, which says more than what the
+        // nonsense was.
         if !self.heard && failure.is_nonsense() {
             failure = Failure::new(NOT_POSTGRESQL);
         }
@@ -76,8 +79,9 @@ impl State {
         }
     }
 
-    /// The one-byte answer to SSLRequest. Bytes behind `S` would be read as if they had come encrypted (CVE-2021-23222), and the
-    /// text behind `E` comes from whoever sits between us (CVE-2024-10977): both end the connection.
+    /// The one-byte answer to SSLRequest. Bytes behind `S` would be read as if they had come encrypted
+    /// (CVE-2021-23222), and the text behind `E` comes from whoever sits between us (CVE-2024-10977): both end the
+    /// connection.
     pub(super) fn tls_answer(&mut self, deframer: &mut Deframer) -> Result<(), Failure> {
         let Some(answer) = deframer.take_byte() else {
             return Ok(());
@@ -123,15 +127,89 @@ impl State {
                     self.frame(frame)?;
                     frames.set_limit(self.message_limit());
                 }
-                Ok(None) => break,
+                Ok(None) => {
+                    if !self.arriving(frames)? {
+                        break;
+                    }
+                }
+                Err(FrameError::TooLarge { .. }) if self.phase == Phase::Ready => {
+                    if !self.arriving(frames)? {
+                        break;
+                    }
+                }
                 Err(error) => return Err(self.frame_error(error)),
             }
         }
         Ok(())
     }
 
+    /// Looks at a message that is not whole, or longer than is accepted: one that nobody wants is skipped, whatever its
+    /// length. Whether there is anything more to read.
+    #[cold]
+    #[inline(never)]
+    fn arriving(&mut self, frames: &mut Frames<'_>) -> Result<bool, Failure> {
+        let Some(part) = frames.part() else {
+            return Ok(false);
+        };
+        if self.phase != Phase::Ready {
+            return Ok(false);
+        }
+        let limit = self.max_message_bytes;
+        // Beyond the limit nothing is looked at, so that what happens does not depend on how much came at once.
+        let looked_at = Part {
+            body: part.body.get(..limit).unwrap_or(part.body),
+            ..part
+        };
+        let Context { rows, events, .. } = &mut self.context;
+        let (mut caps_bytes, mut arriving) = (false, Arriving::Wanted);
+        match (part.tag, self.operations.front_mut()) {
+            (b'D', operation) => {
+                let Some(sink) = operation.and_then(Operation::row_sink) else {
+                    return Err(out_of_place());
+                };
+                caps_bytes = sink.caps_bytes();
+                arriving = sink.arriving(looked_at, rows);
+            }
+            (b'd', Some(Operation::Simple(operation))) => {
+                caps_bytes = operation.sink.caps_bytes();
+                arriving = operation.data_arriving(looked_at, rows);
+            }
+            (b'd', Some(Operation::Extended(operation)))
+                if operation.step == extended_query::Step::CopyOut =>
+            {
+                arriving = Arriving::Unwanted;
+            }
+            _ => {}
+        }
+        match arriving {
+            Arriving::Wanted => {
+                let accepted = accepted_length(part.tag, limit);
+                // A cap may still refuse it, which says more and costs less than the end of the connection.
+                let is_over = if caps_bytes {
+                    part.body.len() > limit
+                } else {
+                    part.length > accepted
+                };
+                if is_over {
+                    let Part { tag, length, .. } = part;
+                    return Err(FrameError::TooLarge { tag, length }.into());
+                }
+                return Ok(false);
+            }
+            Arriving::Unwanted => {}
+            Arriving::Refused(limit) => events.push(Event::Limit(limit)),
+        }
+        frames.skip();
+        Ok(true)
+    }
+
     #[inline]
     fn frame(&mut self, frame: Frame<'_>) -> Result<(), Failure> {
+        let Frame { tag, body } = frame;
+        let length = body.len();
+        if length > accepted_length(tag, self.message_limit()) {
+            return Err(FrameError::TooLarge { tag, length }.into());
+        }
         let message = BackendMessage::parse(frame)?;
         if self.asynchronous(message) {
             self.heard = true;
@@ -156,7 +234,7 @@ impl State {
             _ => None,
         };
         let Some(sink) = sink else {
-            return Err(Failure::unexpected("a conversation without rows", b'D'));
+            return Err(out_of_place());
         };
         self.context.rows(body, behind, sink)
     }
@@ -218,6 +296,19 @@ impl State {
         } else {
             self.operations.pop_front();
         }
+    }
+}
+
+/// A DataRow where none may come.
+fn out_of_place() -> Failure {
+    Failure::unexpected("a conversation without rows", b'D')
+}
+
+/// The longest message of this type; rows and data of COPY may be as long as the caller says.
+fn accepted_length(tag: u8, limit: usize) -> usize {
+    match tag {
+        b'D' | b'd' => limit,
+        _ => limit.min(EVENT_MESSAGE_LIMIT),
     }
 }
 

@@ -1,16 +1,20 @@
 //! Rows on their way out: the buffer they gather in, and the caps that hold while they are framed.
 //!
-//! A cap of N lets exactly N rows pass; it trips at row N + 1. The row that would cross a cap of bytes is taken back before
-//! anybody sees it, and so is one with a field that is too long. Whole rows only: `buffer` always ends at the end of a row.
-//! What stands before the first row comes with it, or at the successful end: a query that fails before has written nothing.
+//! A cap of N lets exactly N rows pass; it trips at row N + 1. The row that would cross a cap of bytes is taken back
+//! before anybody sees it, and so is one with a field that is too long; where it can be said before all of the row is
+//! there, what has come of it is dropped and the rest is skipped. Whole rows only: `buffer` always ends at the end of a
+//! row. What stands before the first row comes with it, or at the successful end: a query that fails before has written
+//! nothing.
 
+use super::early::{Crossed, Examination, LONG_ROW};
 use crate::encode::columns::{Blocks, Mark};
 use crate::encode::{Output, Plan, RowError, RowForm};
-use crate::protocol::frame::{Bodies, Frames};
+use crate::protocol::frame::{Bodies, Frames, Part};
 use crate::types::output::Target;
 use alloc::rc::Rc;
 
-/// Rows that wait before more messages are read: a numeric of ten bytes may be a text of 131,072, so one chunk could fill the memory.
+/// Rows that wait before more messages are read: a numeric of ten bytes may be a text of 131,072, so one chunk could
+/// fill the memory.
 pub const MOST_ROW_BYTES: usize = 4 << 20;
 
 /// Above this an empty buffer is given back.
@@ -36,6 +40,19 @@ impl Rows {
     /// Their bytes, as far as they are written.
     pub fn byte_count(&self) -> usize {
         self.buffer.len().saturating_add(self.blocks.len())
+    }
+
+    /// Makes room for the output of a long row: growing step by step, it would need up to three times as much.
+    #[cold]
+    #[inline(never)]
+    fn expect(&mut self, length: usize, is_columns: bool) {
+        let slack = (length / 64).saturating_add(LONG_ROW);
+        let room = length.saturating_add(slack);
+        if is_columns {
+            self.blocks.expect(room);
+        } else {
+            self.buffer.has_room(room);
+        }
     }
 
     fn take_back(&mut self, start: usize, mark: Mark) {
@@ -81,6 +98,17 @@ pub struct Caps {
 /// What became of a row: a cap may have tripped.
 pub type Taken = Result<Option<Limit>, RowError>;
 
+/// What is to become of a row of which only a part is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arriving {
+    /// It is kept until all of it is there.
+    Wanted,
+    /// Nobody wants it.
+    Unwanted,
+    /// A cap has tripped.
+    Refused(Limit),
+}
+
 /// Where the rows of one operation go.
 #[derive(Debug, Default)]
 pub struct RowSink {
@@ -97,22 +125,34 @@ pub struct RowSink {
     byte_count: u64,
     /// A cap is near, or a row that is none.
     one_by_one: bool,
+    /// Rows longer than this may cross a cap on bytes as it stands.
+    examined_from: usize,
+    /// Of the row that is arriving.
+    examination: Examination,
 }
 
 /// More than a cap, of which 0 is none.
 #[inline(always)]
-fn over(count: u64, cap: u64) -> bool {
+pub(super) fn over(count: u64, cap: u64) -> bool {
     cap != 0 && count > cap
 }
 
 impl RowSink {
     /// A sink under `caps`.
     pub fn new(format: Option<RowForm>, caps: Caps) -> Self {
+        let above = |cap: u64, bytes: usize| if cap == 0 { usize::MAX } else { bytes };
+        let field_bytes = usize::try_from(caps.field_bytes).unwrap_or(usize::MAX);
         RowSink {
             format,
             caps,
+            examined_from: above(caps.field_bytes, field_bytes).min(above(caps.bytes, LONG_ROW)),
             ..RowSink::default()
         }
+    }
+
+    /// Whether a row may be refused for its bytes before all of it is there.
+    pub fn caps_bytes(&self) -> bool {
+        self.caps.bytes != 0 || self.caps.field_bytes != 0
     }
 
     /// Rows of one Execute; 0: all.
@@ -130,11 +170,12 @@ impl RowSink {
         self.byte_count
     }
 
-    /// Takes one DataRow body (or a row as it is to go out, where `raw` says so), and the rows `behind` it that need not be looked at one by one.
-    /// `Some(limit)`: the row did not go out and no further one will.
+    /// Takes one DataRow body (or a row as it is to go out, where `raw` says so), and the rows `behind` it that need
+    /// not be looked at one by one. `Some(limit)`: the row did not go out and no further one will.
     ///
-    /// Rows that come together are written together, as if there were no cap. When one of them turns out to trip a cap, or to be none, they are
-    /// all taken back and come one by one from then on, so that what happens does not depend on what came together.
+    /// Rows that come together are written together, as if there were no cap. When one of them turns out to trip a cap,
+    /// or to be none, they are all taken back and come one by one from then on, so that what happens does not depend on
+    /// what came together.
     #[inline]
     pub fn take<'a>(&mut self, body: &'a [u8], behind: &mut Frames<'a>, rows: &mut Rows) -> Taken {
         if self.discard {
@@ -143,16 +184,16 @@ impl RowSink {
         let before = self.row_count;
         let row_count = before.saturating_add(1);
         if over(row_count, self.caps.rows) {
-            return self.trip("rows", self.caps.rows, row_count, rows);
+            return Ok(Some(self.too_many(row_count, rows)));
         }
         let Some(plan) = &self.plan else {
             self.row_count = row_count;
-            return self.without_plan(body, rows);
+            return Ok(self.without_plan(body, rows));
         };
-        if over(body.len() as u64, self.caps.field_bytes) {
-            let longest = longest_field(body);
-            if over(longest, self.caps.field_bytes) {
-                return self.trip("fieldBytes", self.caps.field_bytes, longest, rows);
+        if body.len() > self.examined_from {
+            let mut examination = core::mem::take(&mut self.examination);
+            if let Some(crossed) = self.examine(&mut examination, plan, body, body.len()) {
+                return Ok(Some(self.refuse(crossed, rows)));
             }
         }
         let (start, mark) = (rows.buffer.len(), rows.blocks.mark());
@@ -179,14 +220,14 @@ impl RowSink {
             rows.take_back(start, mark);
             if alone {
                 encoded?;
-                return self.trip("bytes", self.caps.bytes, with_tail, rows);
+                return Ok(Some(self.refuse(self.too_long(with_tail), rows)));
             }
             self.one_by_one = true;
         }
     }
 
-    /// Appends `body` and the `others`, and what stands before the first row of all. How many rows there were before the error, if one ended
-    /// them, and how many bytes they are.
+    /// Appends `body` and the `others`, and what stands before the first row of all. How many rows there were before
+    /// the error, if one ended them, and how many bytes they are.
     #[inline(always)]
     fn write<'a>(
         &self,
@@ -195,10 +236,19 @@ impl RowSink {
         others: &mut Bodies<'a>,
         rows: &mut Rows,
     ) -> (u64, u64, Result<(), RowError>) {
-        let before = rows.byte_count();
+        // Each batch of values has a head; where one begins depends on when rows were taken, which the caps must not.
+        let batch_head = if rows.buffer.is_empty() {
+            plan.batch_head()
+        } else {
+            0
+        };
+        let before = rows.byte_count().saturating_add(batch_head);
         let is_first = self.row_count == 0;
         if is_first {
             plan.begin(&mut rows.buffer);
+        }
+        if body.len() > LONG_ROW {
+            rows.expect(body.len(), plan.is_columns());
         }
         let start = rows.buffer.len();
         let (count, encoded) = if plan.is_columns() {
@@ -222,18 +272,92 @@ impl RowSink {
         (count, written, encoded)
     }
 
-    fn without_plan(&mut self, body: &[u8], rows: &mut Rows) -> Taken {
+    fn without_plan(&mut self, body: &[u8], rows: &mut Rows) -> Option<Limit> {
         if !self.raw {
-            return Ok(None);
+            return None;
         }
-        let byte_count = self.byte_count.saturating_add(body.len() as u64);
-        if self.caps.bytes != 0 && byte_count > self.caps.bytes {
+        if let Some(crossed) = self.examine_raw(body.len()) {
             self.row_count = self.row_count.saturating_sub(1);
-            return self.trip("bytes", self.caps.bytes, byte_count, rows);
+            return Some(self.refuse(crossed, rows));
         }
-        self.byte_count = byte_count;
+        self.byte_count = self.byte_count.saturating_add(body.len() as u64);
         rows.buffer.write(|out| out.put_slice(body));
-        Ok(None)
+        None
+    }
+
+    /// What is to become of a row of which `part` is there: what [`RowSink::take`] would say, as far as it is certain
+    /// by now. Rows that are not [`Arriving::Wanted`] have been taken.
+    #[cold]
+    pub fn arriving(&mut self, part: Part<'_>, rows: &mut Rows) -> Arriving {
+        if self.discard {
+            return Arriving::Unwanted;
+        }
+        let row_count = self.row_count.saturating_add(1);
+        if over(row_count, self.caps.rows) {
+            return Arriving::Refused(self.too_many(row_count, rows));
+        }
+        let crossed = match &self.plan {
+            Some(plan) if part.length > self.examined_from => {
+                let mut examination = core::mem::take(&mut self.examination);
+                let crossed = self.examine(&mut examination, plan, part.body, part.length);
+                self.examination = examination;
+                crossed
+            }
+            Some(_) => None,
+            None if self.raw => self.examine_raw(part.length),
+            None => {
+                self.row_count = row_count;
+                return Arriving::Unwanted;
+            }
+        };
+        match crossed {
+            Some(crossed) => Arriving::Refused(self.refuse(crossed, rows)),
+            None => Arriving::Wanted,
+        }
+    }
+
+    #[inline(never)]
+    fn examine(
+        &self,
+        examination: &mut Examination,
+        plan: &Plan,
+        body: &[u8],
+        length: usize,
+    ) -> Option<Crossed> {
+        let written = self.byte_count.saturating_add(plan.tail().len() as u64);
+        examination.go_on(plan, &self.caps, written, body, length)
+    }
+
+    /// The same for a row that goes out as it is.
+    fn examine_raw(&self, length: usize) -> Option<Crossed> {
+        let (length, byte_count) = (length as u64, self.byte_count.saturating_add(length as u64));
+        if over(length, self.caps.field_bytes) {
+            return Some(Crossed {
+                limit: "fieldBytes",
+                value: self.caps.field_bytes,
+                observed: length,
+            });
+        }
+        over(byte_count, self.caps.bytes).then(|| self.too_long(byte_count))
+    }
+
+    fn too_long(&self, observed: u64) -> Crossed {
+        Crossed {
+            limit: "bytes",
+            value: self.caps.bytes,
+            observed,
+        }
+    }
+
+    fn too_many(&mut self, row_count: u64, rows: &mut Rows) -> Limit {
+        self.refuse(
+            Crossed {
+                limit: "rows",
+                value: self.caps.rows,
+                observed: row_count,
+            },
+            rows,
+        )
     }
 
     /// The successful end: what stands behind the last row.
@@ -243,30 +367,26 @@ impl RowSink {
         }
     }
 
-    fn trip(&mut self, limit: &'static str, value: u64, observed: u64, rows: &mut Rows) -> Taken {
+    #[cold]
+    fn refuse(
+        &mut self,
+        Crossed {
+            limit,
+            value,
+            observed,
+        }: Crossed,
+        rows: &mut Rows,
+    ) -> Limit {
         self.discard = true;
         let truncated = self.caps.truncate;
         if let (true, Some(plan)) = (truncated, &self.plan) {
             plan.truncate(limit, value, self.row_count, &mut rows.buffer);
         }
-        Ok(Some(Limit {
+        Limit {
             limit,
             value,
             observed,
             truncated,
-        }))
+        }
     }
-}
-
-/// Of a DataRow body: int16 count, then per field int32 length (-1: NULL) and bytes. A broken one is the encoder's to refuse.
-#[cold]
-fn longest_field(body: &[u8]) -> u64 {
-    let mut rest = body.get(2..).unwrap_or_default();
-    let mut longest = 0;
-    while let Some((length, behind)) = rest.split_first_chunk() {
-        let length = i32::from_be_bytes(*length).max(0) as usize;
-        longest = longest.max(length);
-        rest = behind.get(length..).unwrap_or_default();
-    }
-    longest as u64
 }

@@ -1,18 +1,20 @@
-//! The state machine of one connection, as its caller sees it. commands.rs begins operations, dispatch.rs hands messages on, each
-//! conversation has its file.
+//! The state machine of one connection, as its caller sees it. commands.rs begins operations, dispatch.rs hands
+//! messages on, each conversation has its file.
 //!
-//! Bytes go in by [`Connection::input`] and [`Connection::received`], out by [`Connection::take_output`]; rows and events wait until they are
-//! taken. Nothing here waits, retries or times out: JavaScript does, by the drain rule of docs/architecture.md.
+//! Bytes go in by [`Connection::input`] and [`Connection::received`], out by [`Connection::take_output`]; rows and
+//! events wait until they are taken. Nothing here waits, retries or times out: JavaScript does, by the drain rule of
+//! docs/architecture.md.
 //!
 //! ```text
 //! phase:  Fresh ─ request_tls ─> AwaitTls ─> Fresh ─ start ─> Startup ─> Ready ─ failure, terminate ─> Closed
 //! ```
-//! Operations queue: each wrote its flight when it was asked for (or keeps it in `pending` until the server has let us in),
-//! so the answers come in the same order, and the front one is the one that is being answered.
+//! Operations queue: each wrote its flight when it was asked for (or keeps it in `pending` until the server has let us
+//! in), so the answers come in the same order, and the front one is the one that is being answered.
 
 mod batch;
 mod commands;
 mod dispatch;
+mod early;
 mod event;
 mod extended_query;
 pub mod limits;
@@ -26,7 +28,7 @@ pub mod statements;
 mod walk;
 
 use crate::encode::{RowError, Types};
-use crate::error::Failure;
+use crate::error::{Failure, NO_MEMORY};
 use crate::protocol::frame::{Deframer, Frames};
 use crate::protocol::frontend;
 use crate::protocol::writer::TooLong;
@@ -48,8 +50,12 @@ use statements::Statements;
 /// authenticated.
 const STARTUP_MESSAGE_LIMIT: usize = 1 << 16;
 
-/// Linux gives no larger ones (PID_MAX_LIMIT). Poolers make keys of their own, of random bytes (PgBouncer; one in a thousand looks like a
-/// server's): behind one, a statement's name may be missing on the next server connection.
+/// What is no row and no data of COPY is read whole, made into an event and parsed, so it costs several times its
+/// length. The longest that a server has reason to send quotes a value in an error.
+const EVENT_MESSAGE_LIMIT: usize = 1 << 24;
+
+/// Linux gives no larger ones (PID_MAX_LIMIT). Poolers make keys of their own, of random bytes (PgBouncer; one in a
+/// thousand looks like a server's): behind one, a statement's name may be missing on the next server connection.
 const LARGEST_PROCESS_ID: u32 = 1 << 22;
 
 /// One session with a server, without its socket.
@@ -207,7 +213,8 @@ impl Connection {
         }
     }
 
-    /// Writes StartupMessage. Nothing in `login` but its parameters may hold a NUL (the caller has refused it with a better error).
+    /// Writes StartupMessage. Nothing in `login` but its parameters may hold a NUL (the caller has refused it with a
+    /// better error).
     pub fn start(&mut self, login: &Login<'_>) {
         let state = &mut self.state;
         if state.phase != Phase::Fresh {
@@ -227,8 +234,8 @@ impl Connection {
         self.settle(written);
     }
 
-    /// The answer to a `keyDerivation` event (PBKDF2-HMAC-SHA-256 of the password, 32 bytes) or an `md5` event (the text of
-    /// PasswordMessage, 35 characters). At any other time, or in another length, it is dropped.
+    /// The answer to a `keyDerivation` event (PBKDF2-HMAC-SHA-256 of the password, 32 bytes) or an `md5` event (the
+    /// text of PasswordMessage, 35 characters). At any other time, or in another length, it is dropped.
     pub fn prove(&mut self, answer: &[u8]) {
         let state = &mut self.state;
         if state.phase == Phase::Startup {
@@ -238,13 +245,18 @@ impl Connection {
         }
     }
 
-    /// Room for `count` bytes from the socket; only the bytes count that [`received`](Self::received) names.
+    /// Room for `count` bytes from the socket; only the bytes count that [`received`](Self::received) names. Less than
+    /// `count`: there is no memory, and the connection has failed.
     pub fn input(&mut self, count: usize) -> &mut [u8] {
-        self.deframer.input(count)
+        let room = self.deframer.input(count);
+        if room.len() < count && self.state.phase != Phase::Closed {
+            self.state.fail(Failure::new(NO_MEMORY));
+        }
+        room
     }
 
-    /// `count` bytes stand in the room that [`input`](Self::input) gave; 0 goes on with parked input. Stops at the first event about the
-    /// current operation, and where many rows wait.
+    /// `count` bytes stand in the room that [`input`](Self::input) gave; 0 goes on with parked input. Stops at the
+    /// first event about the current operation, and where many rows wait.
     pub fn received(&mut self, count: usize) {
         self.deframer.received(count);
         self.state.context.events.parked = false;
@@ -286,7 +298,8 @@ impl Connection {
         self.state.context.rows.clear();
     }
 
-    /// The events that wait, oldest first and a line each, as the JSON of docs/architecture.md. UTF-8 as far as the server sent UTF-8.
+    /// The events that wait, oldest first and a line each, as the JSON of docs/architecture.md. UTF-8 as far as the
+    /// server sent UTF-8.
     pub fn take_events(&mut self) -> Vec<u8> {
         self.state.context.events.take()
     }
@@ -325,8 +338,8 @@ impl Connection {
         }
         let mut frames = deframer.frames(state.message_limit());
         let outcome = state.read(&mut frames);
-        let unread = frames.unread();
-        deframer.leave(unread);
+        let (unread, skip) = (frames.unread(), frames.skipping());
+        deframer.leave(unread, skip);
         outcome
     }
 

@@ -6,18 +6,19 @@
 //! All values come in text format. COPY travels this way too, where the call is for it:
 //!
 //! ```text
-//! COPY FROM STDIN ─> CopyInResponse      CopyData … CopyDone | CopyFail ─>   CommandComplete | ErrorResponse   ReadyForQuery
-//! COPY TO STDOUT  ─> CopyOutResponse CopyData … CopyDone CommandComplete   ReadyForQuery
+//! COPY FROM STDIN ─> CopyInResponse      CopyData … CopyDone | CopyFail ─>   CommandComplete | ErrorResponse
+//! ReadyForQuery COPY TO STDOUT  ─> CopyOutResponse CopyData … CopyDone CommandComplete   ReadyForQuery
 //! ```
-//! The server sends one row per CopyData. In binary format that is a DataRow's body, but for a header in front of the first and `-1` behind
-//! the last. It may refuse what it gets at any time; what we go on sending until we know is dropped there.
+//! The server sends one row per CopyData. In binary format that is a DataRow's body, but for a header in front of the
+//! first and `-1` behind the last. It may refuse what it gets at any time; what we go on sending until we know is
+//! dropped there.
 
 use super::event::Event;
-use super::limits::RowSink;
+use super::limits::{Arriving, RowSink, Rows};
 use super::{Context, Progress};
 use crate::error::{Failure, Reason};
 use crate::protocol::backend::BackendMessage;
-use crate::protocol::frame::Frames;
+use crate::protocol::frame::{Frames, Part};
 use crate::protocol::frontend;
 use crate::protocol::writer::TooLong;
 use alloc::vec::Vec;
@@ -192,7 +193,50 @@ impl SimpleQuery {
         }
     }
 
+    /// What is to become of CopyData of which `part` is there.
+    pub fn data_arriving(&mut self, part: Part<'_>, rows: &mut Rows) -> Arriving {
+        if self.step != Step::CopyOut {
+            return Arriving::Wanted;
+        }
+        if self.sink.discard {
+            return Arriving::Unwanted;
+        }
+        let arriving = match self.copy {
+            Copy::No | Copy::In => Arriving::Unwanted,
+            Copy::Out => self.sink.arriving(part, rows),
+            Copy::Rows => {
+                let row = if self.begun {
+                    Some(part.body)
+                } else {
+                    behind_header(part.body)
+                };
+                let length = row.map_or(0, |row| {
+                    part.length
+                        .saturating_sub(part.body.len())
+                        .saturating_add(row.len())
+                });
+                match row {
+                    // Two bytes may be the end of the data.
+                    Some(body) if length > 2 => self.sink.arriving(
+                        Part {
+                            body,
+                            length,
+                            ..part
+                        },
+                        rows,
+                    ),
+                    _ => Arriving::Wanted,
+                }
+            }
+        };
+        self.begun |= arriving != Arriving::Wanted;
+        arriving
+    }
+
     fn data(&mut self, data: &[u8], context: &mut Context) -> Result<(), Failure> {
+        if self.sink.discard {
+            return Ok(());
+        }
         let row = match self.copy {
             Copy::No | Copy::In => None,
             Copy::Out => Some(data),
@@ -204,14 +248,11 @@ impl SimpleQuery {
         }
     }
 
-    /// Signature, int32 flags, int32 length of an extension and the extension stand in front of the first row.
     fn row_of<'a>(&mut self, data: &'a [u8]) -> Result<Option<&'a [u8]>, Failure> {
         let row = if self.begun {
             Some(data)
         } else {
-            data.strip_prefix(BINARY_SIGNATURE)
-                .and_then(|rest| rest.get(4..)?.split_first_chunk())
-                .and_then(|(length, rest)| rest.get(u32::from_be_bytes(*length) as usize..))
+            behind_header(data)
         };
         self.begun = true;
         match row {
@@ -223,4 +264,11 @@ impl SimpleQuery {
             })),
         }
     }
+}
+
+/// Signature, int32 flags, int32 length of an extension and the extension stand in front of the first row.
+fn behind_header(data: &[u8]) -> Option<&[u8]> {
+    let rest = data.strip_prefix(BINARY_SIGNATURE)?.get(4..)?;
+    let (length, rest) = rest.split_first_chunk()?;
+    rest.get(u32::from_be_bytes(*length) as usize..)
 }

@@ -115,6 +115,11 @@ impl Blocks {
         self.text.has_room(0) && self.json.has_room(0) && slots.has_room(sealed)
     }
 
+    /// Makes room for a text of so many bytes.
+    pub fn expect(&mut self, bytes: usize) {
+        self.text.has_room(bytes);
+    }
+
     /// Whether a batch waits for its tail.
     pub fn is_empty(&self) -> bool {
         self.row_count == 0

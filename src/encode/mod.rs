@@ -16,7 +16,7 @@ use crate::protocol::writer::decimal;
 pub use crate::types::output::Output;
 use crate::types::output::{BLOCK, Target, Writer};
 use crate::types::{Encoder, json_string};
-pub use crate::types::{InvalidValue, Strings, Types, UnknownBinary};
+pub use crate::types::{InvalidValue, Shortest, Strings, Types, UnknownBinary};
 use columns::Kind;
 use csv::Style;
 pub use form::{RowForm, RowFormat};
@@ -314,9 +314,26 @@ impl Plan {
         self.form.is_columns()
     }
 
+    /// Bytes in front of a batch of values; 0 for other formats.
+    pub(crate) fn batch_head(&self) -> usize {
+        if self.is_columns() {
+            self.columns.len().saturating_add(4).next_multiple_of(8)
+        } else {
+            0
+        }
+    }
+
     /// Columns per row.
     pub fn column_count(&self) -> usize {
         self.columns.len()
+    }
+
+    /// How short the output of a column's value may be.
+    pub(crate) fn shortest(&self, column: usize) -> Shortest {
+        let csv = self.form.format == RowFormat::Csv;
+        self.columns
+            .get(column)
+            .map_or(Shortest::Unknown, |column| column.encoder.shortest(csv))
     }
 
     /// Appends one whole row, not the first. `body` is that of DataRow: int16 count, then per column int32 length (-1: NULL) and bytes.

@@ -1,13 +1,17 @@
 //! Cuts the byte stream from the server into messages, whatever pieces it arrives in.
 //!
-//! One buffer holds what has arrived and is not yet consumed; the socket's next chunk is copied behind it, so a message is
-//! always contiguous and is decoded in place:
+//! One buffer holds what has arrived and is not yet consumed; the socket's next chunk is copied behind it, so a message
+//! is always contiguous and is decoded in place:
 //!
 //! ```text
 //! buffer: | consumed … | start: unread messages … | part of one | end: free space, `input` hands it out |
 //! ```
+//! The buffer grows with the bytes that have come, never because a length promises more. Of a message that nobody wants
+//! ([`Frames::skip`]) nothing is kept: its bytes are dropped as they come.
+//!
 //! Knows only frames: a type byte and a length. What a type means is `backend`'s, when it may come is `connection`'s.
 
+use crate::memory;
 use alloc::vec::Vec;
 
 /// A frame's header cannot be right, or names more bytes than this connection accepts.
@@ -33,6 +37,17 @@ pub struct Frame<'a> {
     pub body: &'a [u8],
 }
 
+/// A message that is not all there, or longer than the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part<'a> {
+    /// The type byte.
+    pub tag: u8,
+    /// How long its body is to be.
+    pub length: usize,
+    /// What of that has come.
+    pub body: &'a [u8],
+}
+
 /// Above this the buffer is given back once it is empty, so one huge message does not keep its memory.
 const KEEP: usize = 1 << 20;
 
@@ -45,17 +60,16 @@ pub struct Deframer {
     buffer: Vec<u8>,
     start: usize,
     end: usize,
+    /// Bytes still to come of a message that is skipped.
+    skip: usize,
 }
 
 impl Deframer {
-    /// Room for `count` bytes behind what is already there. Moves the unread rest (less than one message in a drained
-    /// buffer) to the front first.
+    /// Room for `count` bytes behind what is already there; nothing where there is no memory for it, and then all that
+    /// was there is lost. Moves the unread rest (less than one message in a drained buffer) to the front first.
     pub fn input(&mut self, count: usize) -> &mut [u8] {
         if self.start == self.end {
-            self.clear();
-            if self.buffer.len() > KEEP && count <= KEEP {
-                self.buffer = Vec::new();
-            }
+            (self.start, self.end) = (0, 0);
         } else if self.start > 0 {
             // `start..end` lies inside the buffer: `received` and `next_frame` keep it there.
             self.buffer.copy_within(self.start..self.end, 0);
@@ -65,15 +79,36 @@ impl Deframer {
 
         let wanted = self.end.saturating_add(count);
         if self.buffer.len() < wanted {
+            if self.buffer.capacity() < wanted {
+                // Twice as much, so that growing is rare; but no more than the message that has begun will need.
+                let twice = self.buffer.capacity().saturating_mul(2);
+                let capacity = twice
+                    .min(self.announced().saturating_add(count))
+                    .max(wanted);
+                if !memory::reserve(&mut self.buffer, capacity) {
+                    *self = Deframer::default();
+                    return &mut [];
+                }
+            }
             self.buffer.resize(wanted, 0);
         }
         self.buffer.get_mut(self.end..wanted).unwrap_or_default()
     }
 
-    /// The first `count` bytes of the last [`input`](Self::input) now hold data. More than was handed out is a bug of the caller and
-    /// is cut to what there is.
+    /// How long the first message says that it is.
+    fn announced(&self) -> usize {
+        let part = self.frames(usize::MAX).part();
+        part.map_or(0, |part| part.length.saturating_add(HEADER))
+    }
+
+    /// The first `count` bytes of the last [`input`](Self::input) now hold data. More than was handed out is a bug of
+    /// the caller and is cut to what there is.
     pub fn received(&mut self, count: usize) {
         self.end = self.end.saturating_add(count).min(self.buffer.len());
+        // While there is something to skip, nothing is in front of it.
+        let skipped = self.skip.min(self.unread());
+        self.start = self.start.saturating_add(skipped);
+        self.skip = self.skip.saturating_sub(skipped);
     }
 
     /// How many bytes wait: messages and parts of one.
@@ -93,23 +128,29 @@ impl Deframer {
         self.buffer.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// Forgets everything that has arrived.
+    /// Forgets everything that has arrived, and gives its memory back.
     pub fn clear(&mut self) {
-        self.start = 0;
-        self.end = 0;
+        *self = Deframer::default();
     }
 
-    /// What waits, as messages; `limit`: the longest that is accepted, in bytes of its body. Afterwards [`Deframer::leave`].
+    /// What waits, as messages; `limit`: the longest that is accepted, in bytes of its body. Afterwards
+    /// [`Deframer::leave`].
     pub fn frames(&self, limit: usize) -> Frames<'_> {
         Frames {
             rest: self.unread_bytes(),
             limit,
+            skip: 0,
         }
     }
 
-    /// All but the last `unread` bytes have been taken.
-    pub fn leave(&mut self, unread: usize) {
+    /// All but the last `unread` bytes have been taken, and the next `skip` are not wanted ([`Frames::skipping`]).
+    pub fn leave(&mut self, unread: usize, skip: usize) {
         self.start = self.end.saturating_sub(unread).max(self.start);
+        self.skip = self.skip.saturating_add(skip);
+        if self.start == self.end && self.buffer.len() > KEEP {
+            (self.start, self.end) = (0, 0);
+            self.buffer = Vec::new();
+        }
     }
 }
 
@@ -118,6 +159,7 @@ impl Deframer {
 pub struct Frames<'a> {
     rest: &'a [u8],
     limit: usize,
+    skip: usize,
 }
 
 impl<'a> Frames<'a> {
@@ -155,6 +197,33 @@ impl<'a> Frames<'a> {
         };
         self.rest = rest;
         Ok(Some(Frame { tag, body }))
+    }
+
+    /// The message that comes next, whatever of its body is there: `None` until its header is. What is no length at
+    /// all, [`Frames::next_frame`] refuses.
+    pub fn part(&self) -> Option<Part<'a>> {
+        let (&[tag, a, b, c, d], rest) = self.rest.split_first_chunk::<HEADER>()?;
+        let length = usize::try_from(i32::from_be_bytes([a, b, c, d]))
+            .ok()?
+            .checked_sub(4)?;
+        let body = rest.get(..length).unwrap_or(rest);
+        Some(Part { tag, length, body })
+    }
+
+    /// Goes on behind that message; what has not come of it is skipped when it comes.
+    pub fn skip(&mut self) {
+        if let Some(Part { length, body, .. }) = self.part() {
+            self.rest = self
+                .rest
+                .get(HEADER.saturating_add(body.len())..)
+                .unwrap_or_default();
+            self.skip = length.saturating_sub(body.len());
+        }
+    }
+
+    /// Bytes of a skipped message that are still to come.
+    pub fn skipping(&self) -> usize {
+        self.skip
     }
 
     /// The bodies of the messages of this type that come next. Afterwards [`Frames::resume`].
@@ -227,7 +296,7 @@ mod tests {
                     seen.push((frame.tag, frame.body.to_vec()));
                 }
                 let unread = frames.unread();
-                deframer.leave(unread);
+                deframer.leave(unread, 0);
             }
             assert_eq!(
                 seen,
@@ -290,6 +359,71 @@ mod tests {
     }
 
     #[test]
+    fn a_message_that_is_skipped_is_not_kept() {
+        let (length, behind) = (3 << 20, b"Z\0\0\0\x05I");
+        let body = vec![7_u8; length - 4];
+        let stream = [
+            &b"1\0\0\0\x04D"[..],
+            &(length as u32).to_be_bytes(),
+            &body,
+            behind,
+        ]
+        .concat();
+        for size in [1 << 16, (1 << 16) + 1, stream.len()] {
+            let mut deframer = Deframer::default();
+            let mut seen = vec![];
+            for chunk in stream.chunks(size) {
+                feed(&mut deframer, chunk);
+                let mut frames = deframer.frames(100);
+                while let Some(part) = frames.part() {
+                    if part.tag == b'D' {
+                        assert_eq!(part.length, body.len());
+                        frames.skip();
+                    } else if let Some(frame) = frames.next_frame().unwrap() {
+                        seen.push(frame.tag);
+                    } else {
+                        break;
+                    }
+                }
+                let (unread, skip) = (frames.unread(), frames.skipping());
+                deframer.leave(unread, skip);
+            }
+            assert_eq!(seen, [b'1', b'Z'], "chunks of {size}");
+            assert!(deframer.buffer.capacity() <= 2 * size, "chunks of {size}");
+        }
+    }
+
+    #[test]
+    fn the_buffer_grows_with_what_has_come_and_not_beyond_the_message() {
+        let length = 5 << 20;
+        let mut deframer = Deframer::default();
+        feed(&mut deframer, b"D");
+        feed(&mut deframer, &(length as u32 + 4).to_be_bytes());
+        let chunk = vec![0; 1 << 16];
+        for received in 1..=length / chunk.len() {
+            feed(&mut deframer, &chunk);
+            let capacity = deframer.buffer.capacity();
+            assert!(
+                capacity <= 2 * (received + 1) * chunk.len(),
+                "{capacity} behind {received} chunks"
+            );
+            assert!(
+                capacity <= length + 2 * chunk.len(),
+                "{capacity} behind {received} chunks"
+            );
+        }
+        assert!(deframer.frames(length).next_frame().unwrap().is_some());
+    }
+
+    #[test]
+    fn room_that_is_not_to_be_had_is_none() {
+        let mut deframer = Deframer::default();
+        feed(&mut deframer, b"D\0\0");
+        assert!(deframer.input(isize::MAX as usize).is_empty());
+        assert_eq!(deframer.unread(), 0);
+    }
+
+    #[test]
     fn a_huge_message_does_not_keep_its_memory() {
         let mut deframer = Deframer::default();
         let body = vec![0_u8; 4 << 20];
@@ -297,8 +431,7 @@ mod tests {
         feed(&mut deframer, &(body.len() as u32 + 4).to_be_bytes());
         feed(&mut deframer, &body);
         assert!(deframer.frames(8 << 20).next_frame().unwrap().is_some());
-        deframer.leave(0);
-        deframer.input(100);
+        deframer.leave(0, 0);
         assert!(deframer.buffer.capacity() <= KEEP);
     }
 }

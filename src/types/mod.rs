@@ -112,6 +112,17 @@ pub(crate) enum Cell<'a> {
     Json,
 }
 
+/// How short a value's output may be, for a cap on the output that is to act before the value is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shortest {
+    /// No shorter than the value, less one byte: jsonb has a version in front.
+    Value,
+    /// The same without CR and LF, which json leaves out.
+    WithoutLineBreaks,
+    /// Nothing can be said: a numeric, an array.
+    Unknown,
+}
+
 /// What writes the values of one column.
 #[derive(Clone, Debug)]
 pub struct Encoder {
@@ -237,6 +248,18 @@ impl Encoder {
                 _,
             ) => Cell::Array,
             _ => Cell::Json,
+        }
+    }
+
+    /// How short the output of a value may be; `csv`: as a cell of CSV, which writes what JSON stands for.
+    pub(crate) fn shortest(&self, csv: bool) -> Shortest {
+        match self.layout {
+            Layout::Binary(Scalar::Text | Scalar::Bytea | Scalar::Jsonb)
+            | Layout::Text(Text::String) => Shortest::Value,
+            Layout::Binary(Scalar::Json) | Layout::Text(Text::Json) if !csv => {
+                Shortest::WithoutLineBreaks
+            }
+            _ => Shortest::Unknown,
         }
     }
 

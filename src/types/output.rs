@@ -5,6 +5,7 @@
 //! 14 ns this way. So the room behind the written bytes is zeroed once, when the buffer grows; writing is storing whole blocks of
 //! constant size into it and moving a position that lives in a register. What a block holds beyond its value is overwritten by the next.
 
+use crate::memory;
 use alloc::vec::Vec;
 
 /// The width of a wasm vector, and so of a block.
@@ -419,10 +420,7 @@ fn grow(bytes: &mut Vec<u8>, at: usize, wanted: usize) {
         .saturating_add(wanted)
         .max(bytes.len().saturating_mul(2))
         .max(FIRST_ROOM);
-    if bytes
-        .try_reserve(length.saturating_sub(bytes.len()))
-        .is_ok()
-    {
+    if memory::reserve(bytes, length) {
         bytes.resize(length, 0);
     } else {
         *bytes = Vec::new();

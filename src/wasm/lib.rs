@@ -119,7 +119,10 @@ impl CoreConnection {
 
     /// Room for `count` bytes, for JavaScript to copy the socket's chunk to.
     pub fn input(&mut self, count: usize) -> *const u8 {
-        self.inner.input(count).as_ptr()
+        match self.inner.input(count) {
+            room if room.len() == count => room.as_ptr(),
+            _ => core::ptr::null(),
+        }
     }
 
     /// `count` bytes stand there now; 0: go on with parked input.

@@ -33,7 +33,7 @@ test("the defaults", async () => {
   });
   expect(await password()).toBeUndefined();
   expect(key()).toBeUndefined();
-  expect(resolveConfig({ user: "ada" }, { isWorkerd: true }).maxMessageBytes).toBe(64 << 20);
+  expect(resolveConfig({ user: "ada" }, { isWorkerd: true }).maxMessageBytes).toBe(8 << 20);
   expect(Object.isFrozen(of(URL_))).toBe(true);
 });
 

@@ -147,7 +147,7 @@ export const statements: Case[] = [
         const twice = "select generate_series(1, 6) as n; select generate_series(1, 6) as n";
         t.assert.equal((await client.simple(twice, { maxRows: 12 })).length, 2);
         await t.assert.rejects(client.simple(twice, { maxRows: 11 }), { code: "RESPONSE_TOO_LARGE", limit: "rows", observed: 12, completed: ["SELECT"] });
-        await t.assert.rejects(client.simple(twice, { maxBytes: 30 }), { code: "RESPONSE_TOO_LARGE", limit: "bytes", completed: ["SELECT"] });
+        await t.assert.rejects(client.simple(twice, { maxBytes: 20 }), { code: "RESPONSE_TOO_LARGE", limit: "bytes", completed: ["SELECT"] });
         await t.assert.rejects(client.simple("select 1; select pg_sleep(30)", { timeout: 200 }), { code: "QUERY_TIMEOUT" });
         const controller = new AbortController();
         const aborted = t.assert.rejects(client.simple("select 1; select pg_sleep(30)", { signal: controller.signal }), { code: "ABORTED" });

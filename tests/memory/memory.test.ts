@@ -27,6 +27,18 @@ test("Node reads a million rows by batches in flat memory", { timeout: 120_000 }
   expect(seen[1]! - seen[0]!, `KiB grown from ${seen[0]} KiB`).toBeLessThanOrEqual(MOST_KIB);
 });
 
+test("Node refuses three rows of 200 MB at once under a cap in flat memory, and a connection beside them goes on", { timeout: 240_000 }, async () => {
+  const child = fork(at("caps-child.mjs"), [server!.url], { execArgv: [] });
+  const ended = once(child, "exit").then(([code]) => Promise.reject(new Error(`ended with ${code}`)));
+  const [said] = (await Promise.race([once(child, "message"), ended])) as [{ errors: string[]; idle: number; grown: number; wasm: number[] }];
+  expect(said.errors).toEqual(Array(3).fill("RESPONSE_TOO_LARGE bytes"));
+  expect(said.idle).toBe(1);
+  // One instance, which holds no more than the cap of json that is counted as it comes.
+  expect(said.wasm).toHaveLength(1);
+  expect(said.wasm[0], "bytes of wasm memory").toBeLessThanOrEqual(8 << 20);
+  expect(said.grown, "KiB grown").toBeLessThanOrEqual(2 * MOST_KIB);
+});
+
 // V8 in workerd first lets garbage stand until its heap has the size it likes. A Worker that pipes a socket into its response without
 // any driver grows the same way (seen, MiB behind each GB: for Node 20 82, 129, 182, 182; newest 77, 148, 155, 141), so two
 // gigabytes go before the one that is measured.

@@ -1,0 +1,31 @@
+// What three rows cost that a cap refuses, at once: `node caps-child.mjs <url>`. Says what came of each call, how much RSS has grown (KiB), and how
+// large wasm memory is (bytes). A process of its own, so that nothing but the driver is measured.
+import { readFileSync } from "node:fs";
+
+/** Of every instance that is made. */
+const memories = [];
+const { Instance } = WebAssembly;
+WebAssembly.Instance = class extends Instance {
+  constructor(...given) {
+    super(...given);
+    memories.push(this.exports.memory);
+  }
+};
+const { connect } = await import("../../dist/node.js");
+
+const rss = (name) => Number(new RegExp(`${name}:\\s+(\\d+)`).exec(readFileSync("/proc/self/status", "utf8"))[1]);
+const url = process.argv[2];
+const idle = await connect(url);
+const clients = await Promise.all([1, 2, 3].map(() => connect(url)));
+for (const client of [idle, ...clients]) await client.query("select repeat('x', 1000) as a");
+const before = rss("VmHWM");
+const query = "select repeat('x', 200000000) as a";
+const calls = [
+  (client) => client.query(query, { maxBytes: 1 << 20 }),
+  async (client) => new Response(await client.stream(query, { maxBytes: 1 << 20 })).text(),
+  (client) => client.json("select to_json(repeat('x', 200000000)) as a", { maxBytes: 1 << 20 }),
+];
+const errors = await Promise.all(calls.map((call, index) => call(clients[index]).then(() => "it passed", ({ code, limit }) => `${code} ${limit}`)));
+const { rows } = await idle.query("select 1 as a");
+process.send({ errors, idle: rows[0].a, grown: rss("VmHWM") - before, wasm: memories.map(({ buffer }) => buffer.byteLength) });
+await Promise.all([idle, ...clients].map((client) => client.close()));

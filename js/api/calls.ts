@@ -371,12 +371,12 @@ export abstract class Calls extends Queue {
 
   async #respond(input: QueryInput, options: RespondOptions): Promise<Response> {
     const form = outputForm(this.config, options);
-    const headers = new Headers(options.headers);
+    const headers = headersOf(options.headers);
     if (!headers.has("content-type")) headers.set("content-type", form.contentType);
     if (options.gzip) headers.set("content-encoding", "gzip");
     const { status = 200 } = options;
     // Response takes 200 to 599, and no body for three of them: it would throw when the query already runs.
-    if (!(status >= 200 && status < 600) || [204, 205, 304].includes(status)) {
+    if (!Number.isInteger(status) || status < 200 || status > 599 || [204, 205, 304].includes(status)) {
       throw new UsageError("INVALID_OPTION", 'Option "status" must be one that has a body.');
     }
     // The runtime's own channel is the fastest body (workerd), and the only one that tells the old workerd's Worker that its client
@@ -455,6 +455,15 @@ function columnCheck({ unique }: Form): RowSink["columns"] & {} {
   return (columns) => {
     if (unique) checkNames(columns);
   };
+}
+
+/** Checked before anything is sent: Response would throw its own error when the query already runs. */
+function headersOf(given: HeadersInit | undefined): Headers {
+  try {
+    return new Headers(given);
+  } catch (cause) {
+    throw new UsageError("INVALID_OPTION", 'Option "headers" has a name or value that HTTP does not allow.', { cause });
+  }
 }
 
 function toonSink(document: ToonDocument, form: Form): RowSink {

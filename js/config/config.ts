@@ -14,6 +14,9 @@ import { LONGEST_TIMER } from "../util/limits.ts";
 import { isObserver, type Observer } from "../util/observer.ts";
 import type { Connector } from "../sockets/contract.ts";
 import { isText } from "../util/text.ts";
+import {
+  AUTH_CLEARTEXT, AUTH_MD5, AUTH_SCRAM_SHA_256, AUTH_TRUST, CLEARTEXT_WANTS_TLS, CLEARTEXT_WANTS_VERIFIED_TLS,
+} from "../wasm/boundary.ts";
 
 /** libpq's six modes. `docs/options.md` says what each becomes on each runtime. */
 export type SslMode = "disable" | "allow" | "prefer" | "require" | "verify-ca" | "verify-full";
@@ -59,10 +62,11 @@ export interface Options {
   key?: string | undefined;
   /**
    * The allowed authentication methods, as libpq's `require_auth`: a comma-separated list of `none`, `password`, `md5` and
-   * `scram-sha-256`, or all with `!` to exclude them. Default: any, but cleartext only as `allowCleartextPassword` says.
+   * `scram-sha-256`, or all with `!` to exclude them. Default: any, but cleartext only over verified TLS or a local link.
+   * Naming `password` here allows it over TLS that is not verified too.
    */
   requireAuth?: string | undefined;
-  /** Allows the password in clear over a link without TLS. Default `false`. */
+  /** Allows the password in clear over any link, also without TLS. Default `false`. */
   allowCleartextPassword?: boolean | undefined;
   /** `"require"` is an error, because no runtime supports channel binding yet. Default `"prefer"`. */
   channelBinding?: "disable" | "prefer" | "require" | undefined;
@@ -242,10 +246,20 @@ export function deservesNextAttempt(error: unknown): boolean {
   return error instanceof PgzError && /^(TLS_(FAILED|REFUSED)|28000|08P01)$/.test(error.code);
 }
 
-/** The methods among the bits of the core's `options`: 1 trust, 2 cleartext, 4 MD5, 8 SCRAM-SHA-256; 16: cleartext is missing for want of TLS. */
-export function allowedMethods(config: Config, encrypted: boolean): number {
+/** What the core is told of authentication over this link: the methods that the server may ask for, and why cleartext is not one. */
+export function allowedMethods(config: Config, verify: TlsPlan["verify"], encrypted: boolean): number {
   const methods = requiredMethods(config.requireAuth);
-  return encrypted || config.localLink || config.allowCleartextPassword ? methods : methods & 2 ? methods ^ 18 : methods;
+  if (!(methods & AUTH_CLEARTEXT)) return methods;
+  const refusal = cleartextRefusal(config, verify, encrypted);
+  return refusal === undefined ? methods : (methods & ~AUTH_CLEARTEXT) | refusal;
+}
+
+/** What this link lacks for a password in clear; `undefined`: nothing. Whoever reads the link, or answers it, would have the password. */
+function cleartextRefusal({ localLink, allowCleartextPassword, requireAuth }: Config, verify: TlsPlan["verify"], encrypted: boolean): number | undefined {
+  if (localLink || allowCleartextPassword) return undefined;
+  if (!encrypted) return CLEARTEXT_WANTS_TLS;
+  if (verify !== "none" || asksForCleartext(requireAuth)) return undefined;
+  return CLEARTEXT_WANTS_VERIFIED_TLS;
 }
 
 /** `auto` sends the first query early only to a server that is already known: by a fully verified TLS link, or by a local one. */
@@ -441,19 +455,37 @@ function checkTogether(config: Config, key: string | undefined): void {
   }
 }
 
-/** The bits of `allowedMethods` from 1 on; what follows are libpq's words too, but nothing here speaks them. */
-const METHODS = "none password md5 scram-sha-256 gss sspi oauth".split(" ");
+/** The words of libpq's require_auth. The last three may be listed, but nothing here speaks them. */
+const METHODS = new Map([
+  ["none", AUTH_TRUST],
+  ["password", AUTH_CLEARTEXT],
+  ["md5", AUTH_MD5],
+  ["scram-sha-256", AUTH_SCRAM_SHA_256],
+  ["gss", 0],
+  ["sspi", 0],
+  ["oauth", 0],
+]);
+const ALL_METHODS = AUTH_TRUST | AUTH_CLEARTEXT | AUTH_MD5 | AUTH_SCRAM_SHA_256;
 
-/** libpq's require_auth as bits; 0 when it is malformed or leaves nothing. */
-function requiredMethods(list = "!gss"): number {
-  const not = /^\s*!/.test(list) ? "!" : "";
-  let bits = 0;
-  for (const word of list.split(",")) {
-    const bit = METHODS.findIndex((method) => not + method === word.trim());
-    if (bit < 0) return 0;
-    bits |= 1 << bit;
+/** The methods that a require_auth leaves; 0 when it is malformed or leaves none. */
+function requiredMethods(list: string | undefined): number {
+  if (list === undefined) return ALL_METHODS;
+  const words = list.split(",").map((word) => word.trim());
+  const excludes = list.trimStart().startsWith("!");
+  let listed = 0;
+  for (const word of words) {
+    // All of them with "!" or none.
+    if (word.startsWith("!") !== excludes) return 0;
+    const method = METHODS.get(excludes ? word.slice(1) : word);
+    if (method === undefined) return 0;
+    listed |= method;
   }
-  return 15 & (not ? ~bits : bits);
+  return excludes ? ALL_METHODS & ~listed : listed;
+}
+
+/** Cleartext by its name, not as one of those that are left. */
+function asksForCleartext(list = ""): boolean {
+  return list.split(",").some((word) => word.trim() === "password");
 }
 
 // -- errors ----------------------------------------------------------------------------------------------------------------

@@ -500,7 +500,8 @@ export class Connection {
   }
 
   #lost(reason: string, cause?: unknown): PgzError {
-    if (this.#link.encrypted && !this.#heard) return tlsFailed(reason, cause);
+    // Without a cause the server just closed it.
+    if (this.#link.encrypted && !this.#heard) return cause === undefined ? tlsFailed(reason, cause, true) : tlsFailed(reason, cause);
     if (!this.#established) return connectionLost(reason, { retryable: this.#inflight.length < 2, cause }, "auth");
     return connectionLost(reason, { cause, committed: this.#inflight[0]?.committed });
   }

@@ -70,7 +70,7 @@ async function open(target: Parameters<typeof dial>[0], last: boolean, signal: A
     const early = last && allowsEarlyQuery(config, verify, encrypted);
     const external = prepared && config.scramMaxIterations <= WEBCRYPTO_ITERATIONS && crypto.subtle;
     const options =
-      allowedMethods(config, encrypted) | (external ? EXTERNAL_KEY_DERIVATION : 0) | (early ? EARLY_QUERY : 0) | (config.prepare === "named" ? NAME_FIRST_USE : 0);
+      allowedMethods(config, verify, encrypted) | (external ? EXTERNAL_KEY_DERIVATION : 0) | (early ? EARLY_QUERY : 0) | (config.prepare === "named" ? NAME_FIRST_USE : 0);
     const parameters = `${startupParameters(config).flat().join("\0")}\0`;
     const version = config.maxProtocolVersion === "3.2" ? 196610 : 196608;
     const connection = new Connection(

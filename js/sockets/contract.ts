@@ -69,8 +69,17 @@ export function connectFailed(stage: Stage, reason: string, cause?: unknown): Co
   return new ConnectionError("CONNECT_FAILED", `Could not connect: ${reason}.`, { stage, retryable: true, cause });
 }
 
-export function tlsFailed(reason: string, cause?: unknown): ConnectionError {
-  return new ConnectionError("TLS_FAILED", `TLS failed: ${reason}.`, { stage: "tls", retryable: true, cause });
+/** Where only the network failed, trying again may help. A wrong certificate, or one that is missing, stays so. */
+export function tlsFailed(reason: string, cause?: unknown, retryable = isOfNetwork(cause)): ConnectionError {
+  return new ConnectionError("TLS_FAILED", `TLS failed: ${reason}.`, { stage: "tls", retryable, cause });
+}
+
+/** Codes of Node and Bun, class names of Deno, and sentences of workerd, whose newest says no more than "internal error" of a cut. All else is a certificate or TLS itself. */
+const NETWORK = /^(E(CONN[A-Z]+|NOTCONN|PIPE|TIMEDOUT|NETUNREACH|HOSTUNREACH)|Connection(Reset|Aborted)|NotConnected|BrokenPipe|UnexpectedEof|TimedOut|Network connection lost\.|internal error; reference = \w+)$/;
+
+function isOfNetwork(cause: unknown): boolean {
+  const { code, name, message } = Object(cause) as { code?: unknown; name?: unknown; message?: unknown };
+  return [code, name, message].some((word) => typeof word === "string" && NETWORK.test(word));
 }
 
 export function connectionLost(reason: string, facts?: Facts, stage: Stage = "session"): ConnectionError {

@@ -189,7 +189,7 @@ function settled(socket: net.Socket, event: string, signal: AbortSignal, toError
       reject(error);
     };
     const failed = (cause: NodeJS.ErrnoException): void => fail(toError(cause));
-    const closed = (): void => failed(new Error("the server closed the connection"));
+    const closed = (): void => failed(Object.assign(new Error("the server closed the connection"), { name: "ConnectionReset" }));
     const aborted = (): void => fail(signal.reason);
     const ready = (): void => {
       done();

@@ -111,9 +111,7 @@ function dateOf(typeOid: number): Convert {
 }
 
 function temporalOf(typeOid: number): Convert {
-  // The first that a parameter of the type takes.
-  const [, name = ""] = /Temporal\.(\w+)/.exec(times[typeOid]!)!;
-  const type = temporal()![name]!;
+  const type = temporal()![times[typeOid]!.temporal]!;
   return (text: string) => {
     try {
       return type.from(isoOf(text));

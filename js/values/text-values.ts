@@ -39,8 +39,8 @@ function inputOf(where: Where, type: number, value: unknown): string {
   if (type === BYTEA) return isBytes(value) ? `\\x${hex(bytesOf(value))}` : wrong(where, value, "pass a Uint8Array");
   const part = parts[type];
   if (part) return parts[part] ? multirangeLiteral(where, part, value) : rangeLiteral(where, part, value);
-  const takes = times[type];
-  if (takes) return timeText(where, value, takes);
+  const time = times[type];
+  if (time) return timeText(where, value, time);
   const kind = typeof value;
   if (type === BOOL && kind !== "boolean") return wrong(where, value, "pass a boolean");
   if (type === FLOAT4 && kind === "number") return String(float4(where, value as number));
@@ -87,21 +87,31 @@ function json(where: Where, value: unknown): string {
   return text ?? wrong(where, value, "pass a value that JSON can represent", facts);
 }
 
-/** What else each type takes, known by its tag: a runtime may have Temporal from a library. A PlainDate is a timestamp, too. */
-export const times: Record<number, string> = {
-  [DATE]: "Date or Temporal.PlainDate", [TIME]: "Temporal.PlainTime", [TIMESTAMP]: "Date or Temporal.PlainDateTime", [TIMESTAMPTZ]: "Date, Temporal.Instant or Temporal.ZonedDateTime",
-  [INTERVAL]: "Temporal.Duration",
+/** A type of dates or times, and the values besides text that a parameter of it takes. */
+interface TimeType {
+  /** The type of Temporal that its values are read as. */
+  readonly temporal: string;
+  /** By their tags, since a runtime may have Temporal from a library. */
+  readonly takes: readonly string[];
+}
+
+export const times: Readonly<Record<number, TimeType>> = {
+  [DATE]: { temporal: "PlainDate", takes: ["Date", "Temporal.PlainDate"] },
+  [TIME]: { temporal: "PlainTime", takes: ["Temporal.PlainTime"] },
+  [TIMESTAMP]: { temporal: "PlainDateTime", takes: ["Date", "Temporal.PlainDate", "Temporal.PlainDateTime"] },
+  [TIMESTAMPTZ]: { temporal: "Instant", takes: ["Date", "Temporal.Instant", "Temporal.ZonedDateTime"] },
+  [INTERVAL]: { temporal: "Duration", takes: ["Temporal.Duration"] },
 };
 
 /**
  * ISO 8601, of a Date in UTC, as PostgreSQL reads it: with BC for the years before 1, and signs behind an interval's P. Whole, since a column may be a
  * timestamptz by now.
  */
-function timeText(where: Where, value: unknown, takes: string): string {
+function timeText(where: Where, value: unknown, { takes }: TimeType): string {
   const tag = tagOf(value);
   // An invalid Date has no text. A ZonedDateTime rounds its zone's offset to minutes where it had seconds.
   const text = takes.includes(tag) && (tag === "Date" ? isoText(value as Date) : String((value as { toInstant?(): unknown }).toInstant?.() ?? value).replace(/\[.*/, ""));
-  if (!text) return wrong(where, value, `pass text, a valid ${takes}`);
+  if (!text) return wrong(where, value, `pass text, or a valid ${takes.join(" or ")}`);
   // Mostly a Date of the years 1 to 9999, which needs nothing.
   if (text.length === 24 && text > "0001") return text;
   if (text.startsWith("-P")) return text.slice(1).replace(/\d[\d.]*/g, "-$&");

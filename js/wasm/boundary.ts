@@ -32,6 +32,10 @@ export const JSON_AS_STRING = 0x1000;
 /** Of `execute`: the columns of the shape's last `columns` event hold until another comes. */
 export const COLUMNS_KNOWN = 0x2000;
 
+/** Options of `start`: the methods of authentication that the server may ask for (src/connection/settings.rs, `Login`). */
+export const AUTH_TRUST = 1, AUTH_CLEARTEXT = 2, AUTH_MD5 = 4, AUTH_SCRAM_SHA_256 = 8;
+/** Why cleartext is not among them, so that its refusal can say what to do. */
+export const CLEARTEXT_WANTS_TLS = 16, CLEARTEXT_WANTS_VERIFIED_TLS = 256;
 /** Options of `start` besides the allowed methods of authentication: SCRAM's keys are derived by JavaScript; a query may leave before the server has let us in; statements get a name at their first use. */
 export const EXTERNAL_KEY_DERIVATION = 32, EARLY_QUERY = 64, NAME_FIRST_USE = 128;
 

@@ -70,6 +70,8 @@ impl Login<'_> {
     pub const SCRAM_SHA_256: u32 = 8;
     /// Cleartext is missing only because the link is not encrypted: the error then says so.
     pub const CLEARTEXT_WANTS_TLS: u32 = 16;
+    /// Cleartext is missing only because the server's certificate was not verified: the error then says so.
+    pub const CLEARTEXT_WANTS_VERIFIED_TLS: u32 = 256;
     /// SCRAM stops at a `keyDerivation` event and waits for [`Connection::prove`](super::Connection::prove).
     pub const EXTERNAL_KEY_DERIVATION: u32 = 32;
     /// Operations asked for before authentication is over go out behind the last password message.

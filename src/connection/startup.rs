@@ -213,19 +213,25 @@ impl Startup {
         if self.options & method != 0 {
             return Ok(());
         }
-        let wants_tls =
-            method == Login::CLEARTEXT && self.options & Login::CLEARTEXT_WANTS_TLS != 0;
-        Err(Failure::new(if wants_tls {
-            &Reason {
-                code: "AUTH_CLEARTEXT_REFUSED",
-                message: "the server asks for the password in clear over a connection that is not encrypted; use sslmode=require or better, or set allowCleartextPassword",
-            }
-        } else {
-            &Reason {
-                code: "AUTH_METHOD_REFUSED",
-                message: "the server asks for an authentication method that requireAuth does not list; correct pg_hba.conf or requireAuth",
-            }
-        }))
+        let cleartext = method == Login::CLEARTEXT;
+        Err(Failure::new(
+            if cleartext && self.options & Login::CLEARTEXT_WANTS_TLS != 0 {
+                &Reason {
+                    code: "AUTH_CLEARTEXT_REFUSED",
+                    message: "the server asks for the password in clear over a connection that is not encrypted; use sslmode=verify-full, or set allowCleartextPassword",
+                }
+            } else if cleartext && self.options & Login::CLEARTEXT_WANTS_VERIFIED_TLS != 0 {
+                &Reason {
+                    code: "AUTH_CLEARTEXT_REFUSED",
+                    message: "the server asks for the password in clear over TLS that does not verify its certificate; use sslmode=verify-full, or set requireAuth to password",
+                }
+            } else {
+                &Reason {
+                    code: "AUTH_METHOD_REFUSED",
+                    message: "the server asks for an authentication method that requireAuth does not list; correct pg_hba.conf or requireAuth",
+                }
+            },
+        ))
     }
 
     #[inline(never)]

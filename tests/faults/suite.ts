@@ -100,7 +100,8 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
         const steps = Object.entries(outcome.steps).map(([name, { ms }]) => `${name} ${Math.round(ms)}`);
         return `took ${Math.round(outcome.total)} ms: ${steps.join(", ")}`;
       }
-      for (const [name, { code, text }] of Object.entries(outcome.steps)) {
+      for (const [name, { code, text, retryable }] of Object.entries(outcome.steps)) {
+        if (code === "TLS_FAILED" && !retryable) return `${name}: a network that failed is not retryable: ${text}`;
         const late = order.indexOf(name) >= order.indexOf(outcome.failed);
         if (name === "close" || name.startsWith("next")) {
           if (code !== "") return `${name}: ${text}`;

@@ -236,6 +236,22 @@ test("an error after the first row errors the stream, behind whole rows", async 
   await expect(reader.read()).rejects.toMatchObject({ code: "22012", committed: true });
 });
 
+test("the first rows do not wait for flushInterval, the later ones do", async () => {
+  client = createClient({ host: "memory", user: "u", database: `d${databases++}`, sslmode: "disable", flushInterval: 60_000 });
+  const opening = client.stream("select n");
+  const session = await letIn();
+  await learn(session);
+  session.send(begun(), rows(0, 1));
+  const reader = (await opening).getReader();
+  expect(new TextDecoder().decode((await reader.read()).value)).toBe('{"n":0}\n');
+  session.send(rows(1, 2));
+  const later = reader.read();
+  expect(await Promise.race([later, pause(50)])).toBe(undefined);
+  session.send(rows(2, 3), ended(3));
+  expect(new TextDecoder().decode((await later).value)).toBe('{"n":1}\n{"n":2}\n');
+  expect((await reader.read()).done).toBe(true);
+});
+
 test("rows that trickle do not wait for flushBytes", async () => {
   const opening = client.stream("select n");
   const session = await letIn();

@@ -318,7 +318,7 @@ test("the next attempt is for failed handshakes and missing pg_hba.conf lines on
 });
 
 test("which authentication methods are allowed", () => {
-  const bits = (options: Options, encrypted: boolean) => allowedMethods(of({ user: "a", ...options }), encrypted);
+  const bits = (options: Options, encrypted: boolean, verify: "none" | "ca" | "full" = "full") => allowedMethods(of({ user: "a", ...options }), verify, encrypted);
   expect(bits({}, true)).toBe(1 | 2 | 4 | 8);
   expect(bits({}, false)).toBe(1 | 4 | 8 | 16);
   expect(bits({ localLink: true }, false)).toBe(15);
@@ -328,6 +328,19 @@ test("which authentication methods are allowed", () => {
   expect(bits({ requireAuth: "!md5,!password" }, true)).toBe(1 | 8);
   expect(bits({ requireAuth: "password" }, true)).toBe(2);
   expect(bits({ requireAuth: "password" }, false)).toBe(16);
+  expect(bits({ requireAuth: "!none, !gss" }, true)).toBe(2 | 4 | 8);
+});
+
+test("a cleartext password goes over verified TLS, a local link, or where it was asked for by its name", () => {
+  const unverified = (options: Options) => allowedMethods(of({ user: "a", ...options }), "none", true);
+  expect(unverified({})).toBe(1 | 4 | 8 | 256);
+  expect(unverified({ requireAuth: "!md5" })).toBe(1 | 8 | 256);
+  expect(unverified({ requireAuth: "password" })).toBe(2);
+  expect(unverified({ requireAuth: "scram-sha-256,password" })).toBe(2 | 8);
+  expect(unverified({ requireAuth: "scram-sha-256" })).toBe(8);
+  expect(unverified({ allowCleartextPassword: true })).toBe(15);
+  expect(unverified({ localLink: true })).toBe(15);
+  expect(allowedMethods(of({ user: "a" }), "ca", true)).toBe(15);
 });
 
 test("the rest of a password behind an unencoded & is not repeated", () => {

@@ -2,6 +2,7 @@
 import fc from "fast-check";
 import { expect, test, vi } from "vitest";
 import { sql, toQuery, type Query } from "../../js/statement/sql.ts";
+import { textOf } from "../../js/values/text-values.ts";
 
 const refused = (act: () => unknown) => {
   try {
@@ -203,8 +204,22 @@ test("what would be no SQL, or other SQL than meant, is refused where it is writ
   expect(refused(() => sql.set({ "": 1 }))).toBe("INVALID_QUERY");
 });
 
+/** The text that a parameter of this type goes out as. */
+function sentAs(type: number, value: unknown): string {
+  return textOf({ index: 0, type }, type, value);
+}
+
 test("json is JSON whatever the value", () => {
   expect(sql`select ${sql.json("a")}, ${sql.json([1, { b: null }])}`.text).toBe("select $1, $2");
+  const values = ["a", '"', "1", 1.5, true, null, [], {}, [1, { b: null }], { toJSON: () => "made" }, new Date(0), new String("s")];
+  for (const value of values) {
+    // Nothing of a parameter's type decides: a text is not taken for JSON text, an array not for an array.
+    for (const type of [25, 114, 3802, 1009]) expect(sentAs(type, sql`${sql.json(value)}`.values[0])).toBe(JSON.stringify(value));
+  }
+  const changing = { n: 1 };
+  const early = sql.json(changing);
+  changing.n = 2;
+  expect(sentAs(114, early)).toBe('{"n":1}');
   const circular: Record<string, unknown> = {};
   circular["self"] = circular;
   for (const value of [undefined, circular, 1n, () => {}]) expect(refused(() => sql.json(value))).toBe("INVALID_PARAMETER");

@@ -1,4 +1,5 @@
 // Connecting: TLS modes, authentication methods, and every way in which it can go wrong. No error may show a secret.
+import type { Options } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
 import { eventually, pause, withClient } from "./helpers.ts";
 
@@ -58,7 +59,7 @@ export const connecting: Case[] = [
       // On Workers the CA comes from the process, so there is no untrusted server to be had here; tests/faults has one.
       if (t.runtime === "workerd") return void (await refused(t, { ...t.options, ca: t.server.caPem }, { code: "UNSUPPORTED_ON_RUNTIME" }));
       const { ca: _, ...untrusting } = t.options;
-      const error = await refused(t, untrusting, { code: "TLS_FAILED", stage: "tls" });
+      const error = await refused(t, untrusting, { code: "TLS_FAILED", stage: "tls", retryable: false });
       t.assert(error instanceof t.pgz.ConnectionError, "a ConnectionError");
     },
   },
@@ -76,7 +77,7 @@ export const connecting: Case[] = [
     only: "tls",
     async run(t) {
       if (t.runtime === "workerd") return void (await refused(t, { ...t.options, servername: "other.example" }, { code: "UNSUPPORTED_ON_RUNTIME" }));
-      await refused(t, { ...t.options, servername: "other.example" }, { code: "TLS_FAILED" });
+      await refused(t, { ...t.options, servername: "other.example" }, { code: "TLS_FAILED", retryable: false });
       await withClient(t, async (client) => t.assert.equal((await client.query("select 1")).rowCount, 1), { servername: "other.example", sslmode: "verify-ca" });
     },
   },
@@ -140,17 +141,33 @@ export const connecting: Case[] = [
     },
   },
   {
-    name: "a cleartext password goes over TLS and nowhere else",
+    name: "a cleartext password goes over verified TLS, elsewhere only where that was allowed",
     ownServer: true,
     async run(t) {
-      const clear = { ...t.options, user: "app_clear", password: "app_clear-secret" };
+      const clear = { user: "app_clear", password: "app_clear-secret" };
+      const accepted = (options: Options) =>
+        withClient(t, async (client) => t.assert.deepEqual((await client.query("select current_user as u")).rows, [{ u: "app_clear" }]), { ...clear, ...options });
+      const refuses = async (options: Options) => {
+        const error = await refused(t, { ...t.options, ...clear, ...options }, { code: "AUTH_CLEARTEXT_REFUSED", name: "AuthenticationError", retryable: false });
+        t.assert.match(error.message, /sslmode=verify-full/);
+      };
+      await accepted({ allowCleartextPassword: true });
       if (!t.tls) {
-        await refused(t, clear, { code: "AUTH_CLEARTEXT_REFUSED" });
-        Object.assign(clear, { allowCleartextPassword: true });
+        await refuses({});
+        await refuses({ requireAuth: "password" });
+        return;
       }
-      const client = await t.pgz.connect(clear);
-      t.assert.deepEqual((await client.query("select current_user as u")).rows, [{ u: "app_clear" }]);
-      await client.close();
+      await accepted({});
+      // A Worker verifies whatever the mode.
+      if (t.runtime === "workerd") return accepted({ sslmode: "require" });
+      await accepted({ sslmode: "verify-ca" });
+      for (const sslmode of ["require", "prefer"] as const) {
+        const unverified: Options = { sslmode, ca: undefined };
+        await refuses(unverified);
+        await refuses({ ...unverified, requireAuth: "!md5" });
+        await accepted({ ...unverified, requireAuth: "password" });
+        await accepted({ ...unverified, allowCleartextPassword: true });
+      }
     },
   },
   {

@@ -125,11 +125,14 @@ export const parameters: Case[] = [
       }),
   },
   {
-    name: "parameters: a runtime's own Temporal is what the stand-ins are",
+    name: "parameters: a runtime's own Temporal is what the stand-ins are; without one it cannot be asked for",
     run: (t) =>
       withClient(t, async (client) => {
         const real = (globalThis as { Temporal?: Record<string, { from(text: string): unknown }> }).Temporal;
-        if (!real) return;
+        if (!real) {
+          await t.assert.rejects(client.query("select now()", { dates: "temporal" }), { name: "UsageError", code: "UNSUPPORTED_ON_RUNTIME" });
+          return;
+        }
         const all: [type: string, of: string, text: string, literal: string][] = [
           ["date", "PlainDate", "-000043-03-15", "0044-03-15 BC"], ["date", "PlainDate", "2024-02-29[u-ca=hebrew]", "2024-02-29"], ["time", "PlainTime", "12:30:00.123456789", "12:30:00.123457"], ["timestamp", "PlainDateTime", "+012345-02-28T12:30", "12345-02-28 12:30"],
           ["timestamptz", "Instant", "2024-02-29T12:30:00.5+01:00", "2024-02-29 11:30:00.5+00"], ["timestamptz", "ZonedDateTime", "2024-02-29T12:30+01:00[Europe/Paris]", "2024-02-29 11:30+00"],

@@ -77,7 +77,13 @@ export const stream: Case[] = [
     name: "respond with a status that has no body is refused before the query runs",
     run: (t) =>
       withClient(t, async (client) => {
-        for (const status of [204, 304, 99, 1000]) await t.assert.rejects(client.respond("select 1", { status }), { code: "INVALID_OPTION" });
+        for (const status of [204, 304, 99, 1000, 200.5, NaN]) await t.assert.rejects(client.respond("select 1", { status }), { code: "INVALID_OPTION" });
+        const { queries } = client.stats();
+        for (const headers of [{ "bad name": "x" }, { "x-mine": "line\nbreak" }]) {
+          const error = await t.assert.rejects(client.respond("select 1", { headers: headers as never }), { code: "INVALID_OPTION", name: "UsageError" });
+          t.assert.match(error.message, /headers/);
+        }
+        t.assert.equal(client.stats().queries, queries);
         t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
       }),
   },
@@ -139,8 +145,23 @@ export const stream: Case[] = [
         const { reader, text: first } = await readSome(body);
         t.assert.match(first, /^{"g":1,/);
         t.assert(first.split("\n").length < 6, "the first rows came before the last were made");
-        while (!(await reader.read()).done);
+        let chunks = 1;
+        while (!(await reader.read()).done) chunks++;
+        t.assert(chunks > 2, `the later rows came in ${chunks - 1} chunks`);
       }),
+  },
+  {
+    name: "the first rows of a slow query arrive at once, whatever flushInterval and flushBytes",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const { reader, text: first } = await readSome(await client.stream("select g, repeat('x', 9000) as pad, pg_sleep(case when g > 1 then 0.15 else 0 end) from generate_series(1, 8) g"));
+        t.assert(first.split("\n").length < 6, "the first rows came before the last were made");
+        let [rest, chunks] = ["", 0];
+        const decoder = new TextDecoder();
+        for (let next; !(next = await reader.read()).done; chunks++) rest += decoder.decode(next.value, { stream: true });
+        t.assert.equal((first + rest).split("\n").length, 9);
+        t.assert.equal(chunks, 1, "the later rows waited for the end");
+      }, { flushInterval: 60_000, flushBytes: 1 << 20 }),
   },
   {
     name: "a call behind an open stream is refused at once",

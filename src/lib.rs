@@ -11,6 +11,7 @@
 //! | [`types`] | one binary value to JSON bytes |
 //! | [`protocol`] | frames and messages as bytes |
 //! | `memory` | how room is made for what a server makes large |
+//! | [`boundary`] | names of the numbers that JavaScript uses too |
 //!
 //! ```
 //! use pgz_edge::connection::{Connection, Login, Settings};
@@ -41,6 +42,7 @@ extern crate std;
 extern crate std as _;
 
 pub mod auth;
+pub mod boundary;
 pub mod connection;
 pub mod encode;
 pub mod error;

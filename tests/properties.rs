@@ -17,8 +17,9 @@ mod trace;
 mod transcript;
 
 use command::Command;
+use pgz_edge::boundary::status;
 use pgz_edge::connection::limits::Caps;
-use pgz_edge::connection::{Connection, Login, Settings, Status};
+use pgz_edge::connection::{Connection, Login, Settings};
 use pgz_edge::encode::{ColumnDescription, Plan, RowForm, RowFormat};
 use pgz_edge::protocol::backend::BackendMessage;
 use pgz_edge::protocol::frame::{Deframer, Frame, FrameError};
@@ -459,7 +460,7 @@ fn is_sound(session: &Transcript, outcome: &Outcome) {
     let closed = outcome
         .status
         .iter()
-        .position(|status| status & Status::CLOSED != 0);
+        .position(|status| status & status::CLOSED != 0);
     assert!(closed.is_some() || kind("failure") == 0, "a failure closes");
     let Some(closed) = closed else { return };
     let silent = |step: usize| {
@@ -467,7 +468,7 @@ fn is_sound(session: &Transcript, outcome: &Outcome) {
             session.steps[step].action,
             Action::Call(_, Command::CancelRequest | Command::Settings { .. })
         );
-        outcome.status[step] == Status::CLOSED
+        outcome.status[step] == status::CLOSED
             && outcome.taken[step] == outcome.taken[closed]
             && (outcome.outputs[step].is_empty() || own)
     };
@@ -524,7 +525,7 @@ fn asynchronous_messages_may_come_anywhere() {
     for session in SESSIONS.iter() {
         let whole = session.replay(|_| false);
         let last = whole.status.last().unwrap();
-        if last & Status::CLOSED != 0 {
+        if last & status::CLOSED != 0 {
             continue;
         }
         for (at, step) in session.steps.iter().enumerate() {
@@ -630,7 +631,7 @@ fn result(
             connection.rows_taken();
             taken.1 += str::from_utf8(&connection.take_events()).unwrap();
             connection.take_output();
-            if connection.status() & Status::MORE == 0 {
+            if connection.status() & status::MORE == 0 {
                 return;
             }
             connection.received(0);

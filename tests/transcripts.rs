@@ -16,7 +16,7 @@ mod trace;
 #[path = "transcripts/transcript.rs"]
 mod transcript;
 
-use pgz_edge::connection::Status;
+use pgz_edge::boundary::status;
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -113,7 +113,7 @@ fn every_transcript_ends_in_a_known_state() {
     for transcript in transcript::all() {
         let status = transcript.replay(|_| false).status.pop().unwrap();
         assert!(
-            status == 0 || status == Status::CLOSED,
+            status == 0 || status == status::CLOSED,
             "{} ends while the core waits",
             transcript.path.display()
         );

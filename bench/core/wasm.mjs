@@ -9,14 +9,15 @@ import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "no
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { numbers } from "../../tests/support/numbers.mjs";
 import { median, summary } from "../lib/statistics.mjs";
 
-const FORMATS = { ndjson: 1, json: 3, columnar: 4, toon: 5, csv: 6, columns: 7 };
+const FORMATS = Object.fromEntries(["ndjson", "json", "columnar", "toon", "csv", "columns"].map((name) => [name, numbers[`ROWS_${name.toUpperCase()}`]]));
 const CHUNK = 65_536;
 const TRIALS = 9;
 /** Nanoseconds: a trial goes through the rows again until so much CPU has gone. */
 const TRIAL = 30e6;
-const [ROWS, MORE] = [2, 8];
+const { AUTH_TRUST, MORE, ROWS, VERSION_3_0 } = numbers;
 
 const byte = (text, ...numbers) => Buffer.concat([Buffer.from(text), Buffer.from(numbers)]);
 const handshake = Buffer.concat([byte("R", 0, 0, 0, 8, 0, 0, 0, 0), byte("K", 0, 0, 0, 12, 0, 0, 0, 1, 0, 0, 0, 1), byte("Z", 0, 0, 0, 5), byte("I")]);
@@ -37,7 +38,7 @@ async function load(pkg) {
 /** One connection that has been let in. */
 function connection(CoreConnection, memory, cacheSize) {
   const core = new CoreConnection(1 << 30, "", cacheSize);
-  core.start(0x30000, "user\0bench\0", undefined, "", 31, 100_000, CHUNK);
+  core.start(VERSION_3_0, "user\0bench\0", undefined, "", AUTH_TRUST, 100_000, CHUNK);
   const feed = (bytes, take) => {
     for (let at = 0; at < bytes.length; at += CHUNK) {
       const chunk = bytes.subarray(at, at + CHUNK);

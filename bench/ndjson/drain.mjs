@@ -4,6 +4,10 @@ import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import net from "node:net";
 import { CoreConnection, initSync } from "../../pkg/pgz_edge.js";
+import { numbers } from "../../tests/support/numbers.mjs";
+
+const { AUTH_CLEARTEXT, AUTH_MD5, AUTH_SCRAM_SHA_256, AUTH_TRUST, MORE, OUTPUT, ROWS, ROWS_NONE, VERSION_3_0 } = numbers;
+const METHODS = AUTH_TRUST | AUTH_CLEARTEXT | AUTH_MD5 | AUTH_SCRAM_SHA_256;
 
 export async function open(url) {
   const { memory } = initSync({ module: readFileSync(new URL("../../pkg/pgz_edge_bg.wasm", import.meta.url)) });
@@ -20,10 +24,10 @@ export async function open(url) {
   let settle;
   const step = (status) => {
     for (;;) {
-      if (status & 1) socket.write(core.take_output());
-      if (status & 2) core.rows_taken();
+      if (status & OUTPUT) socket.write(core.take_output());
+      if (status & ROWS) core.rows_taken();
       events.push(...lines(core.take_events()));
-      if (!(status & 8)) break;
+      if (!(status & MORE)) break;
       status = core.receive(0);
     }
     if (events.at(-1)?.kind === "ready") settle();
@@ -40,7 +44,7 @@ export async function open(url) {
       };
       begin();
     });
-  await conversation(() => socket.once("connect", () => step(core.start(196608, parameters, decodeURIComponent(password), nonce, 15, 100_000, 65536))));
+  await conversation(() => socket.once("connect", () => step(core.start(VERSION_3_0, parameters, decodeURIComponent(password), nonce, METHODS, 100_000, 65536))));
   const backend = events.find(({ kind }) => kind === "backendKeyData").processId;
 
   const flights = new Map();
@@ -51,7 +55,7 @@ export async function open(url) {
     // What Bind and Parse end with (src/protocol/frontend.rs, `Statement`).
     const formats = [shape.resultFormats.length, ...shape.resultFormats].flatMap((n) => [n >> 8, n & 255]);
     const statement = Buffer.concat([Buffer.from(formats), Buffer.from(`${sql}\0\0\0`)]);
-    core.execute(1, statement, new Uint8Array(4), 0, new Float64Array());
+    core.execute(1, statement, new Uint8Array(4), ROWS_NONE, new Float64Array());
     const bytes = core.take_output();
     await conversation(() => socket.write(bytes)); // once with the core, so that its books are closed when the bytes are sent again without it
     flights.set(sql, bytes);

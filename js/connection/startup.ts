@@ -5,7 +5,7 @@ import { onAbort } from "../util/abort.ts";
 import { allowedMethods, allowsEarlyQuery, deservesNextAttempt, startupParameters, tlsPlan, type Config } from "../config/config.ts";
 import { AbortError, TimeoutError, type PgzError } from "../util/errors.ts";
 import { WEBCRYPTO_ITERATIONS } from "../util/limits.ts";
-import { EARLY_QUERY, EXTERNAL_KEY_DERIVATION, NAME_FIRST_USE } from "../wasm/boundary.ts";
+import { EARLY_QUERY, EXTERNAL_KEY_DERIVATION, NAME_FIRST_USE, VERSION_3_0, VERSION_3_2 } from "../wasm/boundary.ts";
 import { base64 } from "../util/bytes.ts";
 import { Connection } from "./connection.ts";
 import { emit } from "../util/observer.ts";
@@ -72,7 +72,7 @@ async function open(target: Parameters<typeof dial>[0], last: boolean, signal: A
     const options =
       allowedMethods(config, verify, encrypted) | (external ? EXTERNAL_KEY_DERIVATION : 0) | (early ? EARLY_QUERY : 0) | (config.prepare === "named" ? NAME_FIRST_USE : 0);
     const parameters = `${startupParameters(config).flat().join("\0")}\0`;
-    const version = config.maxProtocolVersion === "3.2" ? 196610 : 196608;
+    const version = config.maxProtocolVersion === "3.2" ? VERSION_3_2 : VERSION_3_0;
     const connection = new Connection(
       link, core, config, (handle) => handle.start(version, parameters, prepared, nonce, options, config.scramMaxIterations, config.flushBytes), (question) =>
         question.kind === "md5" ? md5Password(config.user, prepared ?? "", question.salt) : saltedPassword(prepared ?? "", question.salt, question.iterations),

@@ -6,7 +6,7 @@ import { UsageError } from "../util/errors.ts";
 import { temporal, type Parser, type ValuePolicy } from "../values/converters.ts";
 import { runtime } from "../sockets/runtime.ts";
 import {
-  CSV_HEADER, INT8_AS_STRING, JSON_AS_STRING, NUMERIC_AS_STRING, RENAME_DUPLICATES, ROWS_COLUMNAR, ROWS_COLUMNS, ROWS_CSV, ROWS_JSON, ROWS_NDJSON, ROWS_TOON, limitsOf, type Limits,
+  CSV_HEADER, INT8_AS_STRING, JSON_AS_STRING, LIMIT_TRUNCATE, NUMERIC_AS_STRING, RENAME_DUPLICATES, ROWS_COLUMNAR, ROWS_COLUMNS, ROWS_CSV, ROWS_JSON, ROWS_NDJSON, ROWS_TOON, limitsOf, type Limits,
 } from "../wasm/boundary.ts";
 
 /**
@@ -103,7 +103,7 @@ export function outputForm(config: Config, options: FormatOptions): Form {
   oneOf(true, false)(header, "header");
   oneOf("pgz", "standard")(toon, "toon");
   const form = withOptions(config, options, code | (header ? CSV_HEADER : 0), "number", contentType);
-  if (form.limits[3] && /toon|csv/.test(format)) {
+  if (form.limits[LIMIT_TRUNCATE] && /toon|csv/.test(format)) {
     throw new UsageError("INVALID_OPTION", `Option "onLimit" cannot be "truncate" for ${format}: use "error", or another format.`);
   }
   return format === "toon" && toon === "standard" ? { ...form, contentType: "text/toon; charset=utf-8", standardToon: true } : form;
@@ -148,7 +148,10 @@ function withOptions(config: Config, options: RowOptions, code: number, digits: 
   };
   return {
     form: code | (isText("int8") ? INT8_AS_STRING : 0) | (isText("numeric") ? NUMERIC_AS_STRING : 0) | (duplicates === "rename" ? RENAME_DUPLICATES : 0),
-    limits: limitsOf(limit("maxRows"), limit("maxBytes"), limit("maxFieldBytes"), Number(callOption(config, options, "onLimit") === "truncate")),
+    limits: limitsOf({
+      rows: limit("maxRows"), bytes: limit("maxBytes"), fieldBytes: limit("maxFieldBytes"),
+      truncate: callOption(config, options, "onLimit") === "truncate",
+    }),
     contentType,
     unique: duplicates === "error",
   };

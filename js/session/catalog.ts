@@ -3,8 +3,10 @@
 //
 // Knows pg_type and the numbers of the core's `define_types`. Must not know values. What it does not find stays the server's text.
 import { MOST_CATALOGS, MOST_TYPES } from "../util/limits.ts";
-import type { Column } from "../wasm/boundary.ts";
-import { SAME, type Definition } from "../wasm/type-definitions.ts";
+import {
+  LAYOUT_HSTORE, LAYOUT_VECTOR, TYPE_ARRAY, TYPE_COMPOSITE, TYPE_MULTIRANGE, TYPE_RANGE, TYPE_SAME, type Column,
+} from "../wasm/boundary.ts";
+import type { Definition } from "../wasm/type-definitions.ts";
 import { FIRST_OF_A_DATABASE, RECORD, RECORD_ARRAY, TEXT } from "../values/oid.ts";
 
 /** Per type: its OID, how it is made (pg_type.typtype, `A` for an array, the extension of a base type), its name, what it is made of, attribute names. */
@@ -12,10 +14,11 @@ type Row = [oid: number, how: string | null, name: string, parts: number[], name
 
 /** The core's decoder for a type of an extension: its own, or that of a built-in type with the same layout. */
 const EXTENSIONS: Readonly<Record<string, number>> = {
-  "citext.citext": 25, "hstore.hstore": 1, "vector.vector": 2, "ltree.ltree": 4072, "ltree.lquery": 4072, "ltree.ltxtquery": 4072,
+  "citext.citext": TEXT, "hstore.hstore": LAYOUT_HSTORE, "vector.vector": LAYOUT_VECTOR, "ltree.ltree": 4072, "ltree.lquery": 4072, "ltree.ltxtquery": 4072,
 };
-/** How a type is made, by the core's code for it: domain, array, range, multirange, composite. */
-const CODES: readonly (string | null)[] = ["d", "A", "r", "m", "c"];
+/** The core's code for how a type is made. Whatever is not here has the layout of another type, or one that nobody can read. */
+const CODES: Readonly<Record<string, number>> = { d: TYPE_SAME, A: TYPE_ARRAY, r: TYPE_RANGE, m: TYPE_MULTIRANGE, c: TYPE_COMPOSITE };
+
 /** What one server's catalog has said so far. */
 export class Catalog {
   /** `undefined`: the server was asked, and there is nothing that the core could read. */
@@ -112,10 +115,10 @@ function isRecord({ typeOid }: Column): boolean {
 }
 
 function definition([oid, how, name, parts, names]: Row): Definition | undefined {
-  const code = CODES.indexOf(how);
-  const of = how === "c" ? parts.length : code >= 0 ? parts[0] : how === "e" ? TEXT : EXTENSIONS[`${how}.${name}`];
+  const code = CODES[how ?? ""];
+  const of = code === TYPE_COMPOSITE ? parts.length : code !== undefined ? parts[0] : how === "e" ? TEXT : EXTENSIONS[`${how}.${name}`];
   // Copies, which only a list has: whatever the server says, telling a core of it must not fail.
-  return of === undefined ? undefined : { oid, code: Math.max(code, SAME), of, parts: [...parts], names: [...names] };
+  return of === undefined ? undefined : { oid, code: code ?? TYPE_SAME, of, parts: [...parts], names: [...names] };
 }
 
 /**

@@ -7,7 +7,7 @@ import { checkNames, type ValueForm } from "../rows/form.ts";
 import { joined } from "../util/bytes.ts";
 import { PgzError } from "../util/errors.ts";
 import type { RowDecoder, RowMode } from "../values/objects.ts";
-import { ROWS_COLUMNS, type Column, type Outcomes } from "../wasm/boundary.ts";
+import { ROWS_COLUMNS, ROWS_FORMAT, ROWS_NONE, type Column, type Outcomes } from "../wasm/boundary.ts";
 import { isStale } from "./attempts.ts";
 import type { EncodedBatch } from "./batch-encoding.ts";
 
@@ -131,7 +131,7 @@ export class BatchRun<Row> {
   }
 
   get #isValues(): boolean {
-    return (this.#form.form & 0xff) === ROWS_COLUMNS;
+    return (this.#form.form & ROWS_FORMAT) === ROWS_COLUMNS;
   }
 
   // -- what becomes of it ------------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ export class BatchRun<Row> {
   /** Property by property: an object of two spread ones costs more than all else of an item. */
   #item({ command, rowCount }: Ended, fields: readonly Column[], part: { rows: Row[]; bytes: Uint8Array<ArrayBuffer>; from: number; to: number }): BatchItem<Row> {
     const { rows, bytes, from, to } = part;
-    if (!this.#form.form) return { command, rowCount };
+    if (this.#form.form === ROWS_NONE) return { command, rowCount };
     if (this.#isValues) return { rows: rows.slice(from, to), rowCount, command, fields };
     return { bytes: bytes.slice(from, to), rowCount, command, fields };
   }

@@ -10,6 +10,7 @@ import type { Session } from "../session/session.ts";
 import type { Shape } from "../session/shapes.ts";
 import { PgzError, type BatchFailure } from "../util/errors.ts";
 import type { RowMode } from "../values/objects.ts";
+import { BATCH_CONTINUES, BATCH_ENDS, BATCH_IS_UNDONE } from "../wasm/boundary.ts";
 import { mayBeOutdated, Outdated, withCurrentShapes } from "./attempts.ts";
 import { encodeBatch, type EncodedBatch } from "./batch-encoding.ts";
 import { BatchRun, type BatchItem } from "./batch-run.ts";
@@ -158,14 +159,16 @@ class Batch<Row> {
       known.define(handle, statements.flatMap((shape) => shape.types));
       handle.batch(!atomic, form.form, form.limits);
       for (const shape of statements) known.addToBatch(handle, shape);
-      return handle.batch_items(windows[0]!, last ? 0 : 1);
+      return handle.batch_items(windows[0]!, last ? BATCH_CONTINUES : BATCH_ENDS);
     }, run.conversation)));
     for (let at = 1; at <= last; at++) {
       await connection.written;
       if (operation.ended) break;
       const over = call.finished || operation.error;
       // What has left already must not be committed by it.
-      connection.command((handle) => handle.batch_items(over ? new Uint8Array() : windows[at]!, over ? 2 : at < last ? 0 : 1));
+      const items = over ? new Uint8Array() : windows[at]!;
+      const end = over ? BATCH_IS_UNDONE : at < last ? BATCH_CONTINUES : BATCH_ENDS;
+      connection.command((handle) => handle.batch_items(items, end));
       if (over) break;
     }
     await operation.done;

@@ -7,9 +7,9 @@
 import { UsageError } from "../util/errors.ts";
 import { PIECE } from "../util/limits.ts";
 import { ownValue } from "./sql.ts";
-import type { Column } from "../wasm/boundary.ts";
+import { TYPE_SAME, type Column } from "../wasm/boundary.ts";
 import { characters, encoder } from "../util/bytes.ts";
-import { SAME, type Definition } from "../wasm/type-definitions.ts";
+import type { Definition } from "../wasm/type-definitions.ts";
 import { HEADER } from "../connection/connection.ts";
 import { each, type CopyProgress, type CopyTarget } from "./copy.ts";
 import { binaryWriter, Block, literal, takesText, type Where } from "../values/parameters.ts";
@@ -30,7 +30,7 @@ export function rowWriter(columns: readonly Column[], names: readonly string[], 
   const { length } = columns;
   const where = columns.map(({ typeOid }, index): Where => ({ index, type: typeOid, what: "Column " }));
   // An enum's binary form is its label, as text's.
-  const forms = columns.map(({ typeOid }) => types.find(({ oid, code }) => oid === typeOid && code === SAME)?.of ?? typeOid);
+  const forms = columns.map(({ typeOid }) => types.find(({ oid, code }) => oid === typeOid && code === TYPE_SAME)?.of ?? typeOid);
   const writers = forms.map(binaryWriter);
   const isBinary = writers.every(Boolean);
   const takesTexts = forms.every(takesText);

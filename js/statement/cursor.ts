@@ -10,7 +10,7 @@ import type { Call } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
 import { plainly } from "../session/transaction-block.ts";
 import type { PgzError } from "../util/errors.ts";
-import { limitsOf } from "../wasm/boundary.ts";
+import { LIMIT_BYTES, LIMIT_FIELD_BYTES, LIMIT_ROWS, limitsOf } from "../wasm/boundary.ts";
 import { execute } from "./execute.ts";
 import type { Query } from "./sql.ts";
 
@@ -52,8 +52,8 @@ export class Cursor<Row> {
   /** The first batch, of `size` rows as all further ones. */
   start(query: Query, form: Form, size: number): Promise<Row[]> {
     if (this.#isOwn) this.#session.transaction.begin("BEGIN");
-    const [rowLimit = 0, bytes = 0, fieldBytes = 0] = form.limits;
-    const limits = limitsOf(rowLimit, bytes, fieldBytes, 0, size);
+    const { [LIMIT_ROWS]: rows, [LIMIT_BYTES]: bytes, [LIMIT_FIELD_BYTES]: fieldBytes } = form.limits;
+    const limits = limitsOf({ rows, bytes, fieldBytes, fetch: size });
     return this.#batch(() => execute(this.#call, this.#session, query, { ...form, limits }, () => this.#rows.sink));
   }
 

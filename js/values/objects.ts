@@ -1,15 +1,10 @@
-// From batches as the core writes them (row format 7, src/encode/columns.rs) to JavaScript rows.
+// From batches as the core writes them (row format COLUMNS, src/encode/columns.rs) to JavaScript rows.
 //
 // Knows the layout of a batch and how objects are built. What a value becomes beyond number, boolean, text and JSON is converters.ts'
 // business. Must not know queries or connections. No code is generated: Workers forbid it.
 import { converter, type ValuePolicy } from "./converters.ts";
-import type { Column } from "../wasm/boundary.ts";
+import { SLOT_BOOL, SLOT_FLOAT, SLOT_INT, SLOT_JSON, SLOT_TEXT, type Column } from "../wasm/boundary.ts";
 
-/** Kinds of columns, in the head of a batch. */
-const INT = 0;
-const BOOL = 1;
-const FLOAT = 2;
-const TEXT = 3;
 
 export type RowMode = "object" | "array";
 /** Rows of one batch. `view` may be a view of wasm memory; nothing of it is kept. */
@@ -37,7 +32,7 @@ export function rowDecoder(columns: readonly Column[], policy: ValuePolicy, mode
     if (!asArrays && !template && (needsTemplate || (seen += rowCount) > FEW)) template = templateOf(names);
     // The kinds are the same in each batch.
     if (!converters) {
-      converters = columns.map((column, index) => converter(column, policy, (bytes[4 + index] as number) > TEXT));
+      converters = columns.map((column, index) => converter(column, policy, bytes[4 + index] === SLOT_JSON));
       plain = !converters.some(Boolean);
     }
     const rows = new Array<unknown>(rowCount);
@@ -49,21 +44,21 @@ export function rowDecoder(columns: readonly Column[], policy: ValuePolicy, mode
       for (let index = 0; index < width; index++) {
         let value: unknown;
         switch (bytes[4 + index]) {
-          case INT:
+          case SLOT_INT:
             value = ints[slot + 1] ? null : ints[slot];
             slot += 2;
             break;
-          case BOOL:
+          case SLOT_BOOL:
             value = ints[slot + 1] ? null : ints[slot] === 1;
             slot += 2;
             break;
-          case FLOAT: {
+          case SLOT_FLOAT: {
             const float = floats[slot >> 1] as number;
             value = float !== float && ints[slot] ? null : float;
             slot += 2;
             break;
           }
-          case TEXT: {
+          case SLOT_TEXT: {
             const length = ints[slot] as number;
             if (length < 0) value = null;
             else if (textOf) value = textOf(ints[slot + 1] as number);

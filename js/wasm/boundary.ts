@@ -1,58 +1,37 @@
-// All that crosses into wasm: the shape of `CoreConnection` (docs/architecture.md, The boundary), and `Core`, the only caller of it.
+// All that crosses into wasm: the shape of `CoreConnection` (docs/boundary.md), and `Core`, the only caller of it.
 //
 // `Core` counts calls and copied bytes, makes every view anew (wasm memory moves when it grows) and turns a trap into one error
 // for all connections of the instance. Knows no socket and no SQL; the wasm itself comes from module.ts.
 import type { LimitName, PgzError } from "../util/errors.ts";
+import { LIMIT_BYTES, LIMIT_FETCH, LIMIT_FIELD_BYTES, LIMIT_ROWS, LIMIT_TRUNCATE } from "./numbers.ts";
 
-/** Bits of the status that `receive` and every command return. */
-export const OUTPUT = 1;
-export const ROWS = 2;
-export const EVENT = 4;
-export const MORE = 8;
-export const BUSY = 16;
-export const CLOSED = 32;
-export const ROWS_FULL = 64;
+export * from "./numbers.ts";
 
-/** How the core is to write rows: one of these, and any of the bits behind them (src/encode/form.rs, `RowForm::from_code`). */
-export const ROWS_NONE = 0;
-export const ROWS_NDJSON = 1;
-/** One JSON array per row and line. */
-export const ROWS_ARRAYS = 2;
-export const ROWS_JSON = 3;
-export const ROWS_COLUMNAR = 4;
-export const ROWS_TOON = 5;
-export const ROWS_CSV = 6;
-/** Batches for objects.ts. */
-export const ROWS_COLUMNS = 7;
-export const INT8_AS_STRING = 0x100;
-export const NUMERIC_AS_STRING = 0x200;
-export const RENAME_DUPLICATES = 0x400;
-export const CSV_HEADER = 0x800;
-export const JSON_AS_STRING = 0x1000;
-/** Of `execute`: the columns of the shape's last `columns` event hold until another comes. */
-export const COLUMNS_KNOWN = 0x2000;
-
-/** Options of `start`: the methods of authentication that the server may ask for (src/connection/settings.rs, `Login`). */
-export const AUTH_TRUST = 1, AUTH_CLEARTEXT = 2, AUTH_MD5 = 4, AUTH_SCRAM_SHA_256 = 8;
-/** Why cleartext is not among them, so that its refusal can say what to do. */
-export const CLEARTEXT_WANTS_TLS = 16, CLEARTEXT_WANTS_VERIFIED_TLS = 256;
-/** Options of `start` besides the allowed methods of authentication: SCRAM's keys are derived by JavaScript; a query may leave before the server has let us in; statements get a name at their first use. */
-export const EXTERNAL_KEY_DERIVATION = 32, EARLY_QUERY = 64, NAME_FIRST_USE = 128;
-
-/** What `simple_query` may be (src/connection/simple_query.rs, `Copy`). */
-export const COPY_NONE = 0;
-export const COPY_IN = 1;
-export const COPY_OUT = 2;
-export const COPY_ROWS = 3;
-
-/** Caps of one operation: rows, bytes, bytes of a field, 1 to truncate; 0: none. `execute` takes one more: rows of one Execute, whose portal then stays open. Empty: none of all. */
+/** Caps of one operation, by the places `LIMIT_…`. */
 export type Limits = Float64Array;
 
-export function limitsOf(...limits: number[]): Limits {
-  return limits.some(Boolean) ? Float64Array.from(limits) : NO_LIMITS;
+export const NO_LIMITS: Limits = new Float64Array();
+
+/** 0 or nothing: no limit. */
+export interface Caps {
+  readonly rows?: number | undefined;
+  readonly bytes?: number | undefined;
+  readonly fieldBytes?: number | undefined;
+  readonly truncate?: boolean;
+  /** Rows of one Execute, whose portal then stays open. */
+  readonly fetch?: number;
 }
 
-export const NO_LIMITS: Limits = new Float64Array();
+export function limitsOf({ rows = 0, bytes = 0, fieldBytes = 0, truncate = false, fetch = 0 }: Caps): Limits {
+  if (!(rows || bytes || fieldBytes || truncate || fetch)) return NO_LIMITS;
+  const limits = new Float64Array(LIMIT_FETCH + 1);
+  limits[LIMIT_ROWS] = rows;
+  limits[LIMIT_BYTES] = bytes;
+  limits[LIMIT_FIELD_BYTES] = fieldBytes;
+  limits[LIMIT_TRUNCATE] = Number(truncate);
+  limits[LIMIT_FETCH] = fetch;
+  return limits;
+}
 
 /** A column of a result, as RowDescription has it. */
 export interface Column {
@@ -135,8 +114,8 @@ export interface CoreConnection {
   batch(isolated: boolean, rowForm: number, limits: Limits): number;
   /** Its number in the batch. */
   batch_statement(shapeId: number, statement: Uint8Array): number;
-  /** Each item: int32 statement, int32 length, the middle of Bind. 1: they are the last; 2: and nothing of an atomic batch is wanted any more. */
-  batch_items(items: Uint8Array, end: 0 | 1 | 2): number;
+  /** Each item: int32 statement, int32 length, the middle of Bind. `end`: one of BATCH_…. */
+  batch_items(items: Uint8Array, end: number): number;
   forget(shapeId: number): void;
   discard(): number;
   cancel_request(): Uint8Array;

@@ -4,7 +4,7 @@
 import { encoder } from "../util/bytes.ts";
 import type { CoreConnection } from "./boundary.ts";
 
-/** One type. `code` and `of` are the core's (src/types/catalog.rs). */
+/** One type. `code`, one of TYPE_…, says what `of` is to it (src/types/catalog.rs). */
 export interface Definition {
   readonly oid: number;
   readonly code: number;
@@ -13,9 +13,6 @@ export interface Definition {
   readonly parts: readonly number[];
   readonly names: readonly string[];
 }
-
-/** Written and read as another type. */
-export const SAME = 0;
 
 /** Tells a core of types that it does not know yet. `told`: those that it does. */
 export function define(handle: CoreConnection, told: Map<number, Definition>, definitions: readonly Definition[]): void {

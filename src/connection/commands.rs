@@ -8,6 +8,7 @@ use super::limits::{Caps, RowSink};
 use super::simple_query::{Copy, SimpleQuery};
 use super::statements::Statements;
 use super::{Connection, Operation, Phase, State};
+use crate::boundary::batch as codes;
 use crate::encode::{RowForm, Types};
 use crate::protocol::frontend::{self, Statement};
 use crate::protocol::writer::TooLong;
@@ -25,11 +26,11 @@ pub enum BatchEnd {
 }
 
 impl BatchEnd {
-    /// As a number, which is how it crosses the boundary.
+    /// From its number among [`codes`].
     pub fn from_code(code: u32) -> BatchEnd {
         match code {
-            0 => BatchEnd::No,
-            1 => BatchEnd::Last,
+            codes::CONTINUES => BatchEnd::No,
+            codes::ENDS => BatchEnd::Last,
             _ => BatchEnd::Undo,
         }
     }

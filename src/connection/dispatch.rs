@@ -4,10 +4,9 @@
 
 use super::event::Event;
 use super::limits::{Arriving, MOST_ROW_BYTES, RowSink};
-use super::{
-    Context, Login, Operation, Phase, Progress, State, batch, extended_query, simple_query,
-};
+use super::{Context, Operation, Phase, Progress, State, batch, extended_query, simple_query};
 use super::{EVENT_MESSAGE_LIMIT, STARTUP_MESSAGE_LIMIT};
+use crate::boundary::login;
 use crate::error::{Failure, NOT_POSTGRESQL, Reason};
 use crate::protocol::backend::BackendMessage;
 use crate::protocol::frame::{Deframer, Frame, FrameError, Frames, Part};
@@ -40,7 +39,7 @@ impl State {
         match self.phase {
             Phase::Ready => true,
             Phase::Startup => {
-                self.startup.options & Login::EARLY_QUERY != 0 && self.startup.has_answered()
+                self.startup.options & login::EARLY_QUERY != 0 && self.startup.has_answered()
             }
             _ => false,
         }

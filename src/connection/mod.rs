@@ -27,6 +27,7 @@ pub mod statements;
 #[cfg(test)]
 mod walk;
 
+use crate::boundary::{login, status};
 use crate::encode::{RowError, Types};
 use crate::error::{Failure, NO_MEMORY};
 use crate::protocol::frame::{Deframer, Frames};
@@ -41,7 +42,7 @@ use event::{Event, Events};
 use extended_query::ExtendedQuery;
 use limits::{MOST_ROW_BYTES, RowSink, Rows};
 use plans::Plans;
-pub use settings::{Login, Settings, Status};
+pub use settings::{Login, Settings};
 use simple_query::SimpleQuery;
 use startup::Startup;
 use statements::Statements;
@@ -226,7 +227,7 @@ impl Connection {
         let Context {
             output, statements, ..
         } = &mut state.context;
-        if login.options & Login::NAME_FIRST_USE != 0 {
+        if login.options & login::NAME_FIRST_USE != 0 {
             statements.name_first_use();
         }
         let written =
@@ -304,24 +305,24 @@ impl Connection {
         self.state.context.events.take()
     }
 
-    /// Bits of [`Status`].
+    /// Bits of [`status`].
     pub fn status(&self) -> u32 {
         let state = &self.state;
         let Context { output, events, .. } = &state.context;
         let closed = state.phase == Phase::Closed;
         let bit = |is: bool, bit: u32| if is { bit } else { 0 };
-        bit(!output.is_empty(), Status::OUTPUT)
-            | bit(state.context.rows.byte_count() > 0, Status::ROWS)
-            | bit(!events.is_empty(), Status::EVENT)
+        bit(!output.is_empty(), status::OUTPUT)
+            | bit(state.context.rows.byte_count() > 0, status::ROWS)
+            | bit(!events.is_empty(), status::EVENT)
             | bit(
                 events.parked && !closed && self.deframer.unread() > 0,
-                Status::MORE,
+                status::MORE,
             )
-            | bit(state.busy(), Status::BUSY)
-            | bit(closed, Status::CLOSED)
+            | bit(state.busy(), status::BUSY)
+            | bit(closed, status::CLOSED)
             | bit(
                 state.context.rows.byte_count() >= state.flush_bytes,
-                Status::ROWS_FULL,
+                status::ROWS_FULL,
             )
     }
 

@@ -16,6 +16,7 @@
 use super::event::Event;
 use super::limits::{Arriving, RowSink, Rows};
 use super::{Context, Progress};
+use crate::boundary::copy as codes;
 use crate::error::{Failure, Reason};
 use crate::protocol::backend::BackendMessage;
 use crate::protocol::frame::{Frames, Part};
@@ -55,12 +56,12 @@ pub enum Copy {
 }
 
 impl Copy {
-    /// As a number, which is how it crosses the boundary.
+    /// From its number among [`codes`].
     pub fn from_code(code: u32) -> Copy {
         match code {
-            1 => Copy::In,
-            2 => Copy::Out,
-            3 => Copy::Rows,
+            codes::IN => Copy::In,
+            codes::OUT => Copy::Out,
+            codes::ROWS => Copy::Rows,
             _ => Copy::No,
         }
     }

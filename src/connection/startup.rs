@@ -12,6 +12,7 @@
 use super::event::Event;
 use super::{Context, Login, Progress};
 use crate::auth::scram::{Scram, salted_password};
+use crate::boundary::{login, protocol};
 use crate::error::{Failure, Reason};
 use crate::protocol::backend::BackendMessage;
 use crate::protocol::fields::Fields;
@@ -36,7 +37,7 @@ pub(super) struct Startup {
     pub step: Step,
     protocol_version: u32,
     password: Option<Vec<u8>>,
-    /// Bits of [`Login`].
+    /// Bits of [`login`].
     pub options: u32,
     max_iterations: u32,
     scram: Scram,
@@ -90,16 +91,16 @@ impl Startup {
                 },
             ) => self.negotiate(version, unrecognized_options)?,
             (Step::Authentication, M::AuthenticationOk) => {
-                self.allow(Login::TRUST)?;
+                self.allow(login::AUTH_TRUST)?;
                 Step::Ready
             }
             (Step::Authentication, M::AuthenticationCleartextPassword) => {
-                self.allow(Login::CLEARTEXT)?;
+                self.allow(login::AUTH_CLEARTEXT)?;
                 frontend::password_message(&mut context.output, self.password()?)?;
                 Step::AuthenticationOk
             }
             (Step::Authentication, M::AuthenticationMd5Password { salt }) => {
-                self.allow(Login::MD5)?;
+                self.allow(login::AUTH_MD5)?;
                 self.password()?;
                 context.events.push(Event::Notice { fields: MD5_NOTICE });
                 context.events.push(Event::Md5 { salt });
@@ -161,8 +162,9 @@ impl Startup {
 
     /// The server may go down to 3.0, not up, and cannot miss options that we never send (those named `_pq_.…`).
     fn negotiate(&self, version: u32, unrecognized_options: u32) -> Result<Step, Failure> {
-        const VERSION_3_0: u32 = 3 << 16;
-        if (VERSION_3_0..=self.protocol_version).contains(&version) && unrecognized_options == 0 {
+        if (protocol::VERSION_3_0..=self.protocol_version).contains(&version)
+            && unrecognized_options == 0
+        {
             return Ok(Step::Authentication);
         }
         Err(Failure::new(&Reason {
@@ -182,7 +184,7 @@ impl Startup {
                 message: "the server offers no SASL mechanism that this driver has; it needs SCRAM-SHA-256",
             }));
         }
-        self.allow(Login::SCRAM_SHA_256)?;
+        self.allow(login::AUTH_SCRAM_SHA_256)?;
         self.password()?;
         let data = self.scram.client_first_message();
         frontend::sasl_initial_response(&mut context.output, MECHANISM, &data)?;
@@ -191,7 +193,7 @@ impl Startup {
 
     fn challenge(&mut self, data: &[u8], context: &mut Context) -> Result<Step, Failure> {
         let challenge = self.scram.server_first_message(data, self.max_iterations)?;
-        if self.options & Login::EXTERNAL_KEY_DERIVATION != 0 {
+        if self.options & login::EXTERNAL_KEY_DERIVATION != 0 {
             context.events.push(Event::KeyDerivation {
                 salt: challenge.salt_base64,
                 iterations: challenge.iterations,
@@ -213,14 +215,14 @@ impl Startup {
         if self.options & method != 0 {
             return Ok(());
         }
-        let cleartext = method == Login::CLEARTEXT;
+        let cleartext = method == login::AUTH_CLEARTEXT;
         Err(Failure::new(
-            if cleartext && self.options & Login::CLEARTEXT_WANTS_TLS != 0 {
+            if cleartext && self.options & login::CLEARTEXT_WANTS_TLS != 0 {
                 &Reason {
                     code: "AUTH_CLEARTEXT_REFUSED",
                     message: "the server asks for the password in clear over a connection that is not encrypted; use sslmode=verify-full, or set allowCleartextPassword",
                 }
-            } else if cleartext && self.options & Login::CLEARTEXT_WANTS_VERIFIED_TLS != 0 {
+            } else if cleartext && self.options & login::CLEARTEXT_WANTS_VERIFIED_TLS != 0 {
                 &Reason {
                     code: "AUTH_CLEARTEXT_REFUSED",
                     message: "the server asks for the password in clear over TLS that does not verify its certificate; use sslmode=verify-full, or set requireAuth to password",

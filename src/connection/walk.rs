@@ -5,6 +5,7 @@
 use super::limits::Caps;
 use super::simple_query::Copy;
 use super::*;
+use crate::boundary::protocol;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec;
@@ -416,7 +417,7 @@ fn feed(connection: &mut Connection, bytes: &[u8]) -> Vec<Vec<u8>> {
         let lines = connection.take_events();
         let lines = lines.split(|byte| *byte == b'\n');
         events.extend(lines.filter(|line| !line.is_empty()).map(<[u8]>::to_vec));
-        if connection.status() & Status::MORE == 0 {
+        if connection.status() & status::MORE == 0 {
             return events;
         }
         connection.received(0);
@@ -475,7 +476,7 @@ fn state(connection: &Connection) -> String {
 }
 
 const LOGIN: Login<'_> = Login {
-    protocol_version: 0x0003_0000,
+    protocol_version: protocol::VERSION_3_0,
     parameters: "user\0alice\0",
     password: Some("secret"),
     nonce: NONCE,
@@ -599,7 +600,12 @@ fn batching(connection: Connection, isolated: bool, items: usize, messages: &[&s
     let ndjson = Some(crate::encode::RowFormat::Ndjson.into());
     connection.batch(isolated, ndjson, Caps::default());
     connection.batch_statement(1, STATEMENT);
-    connection.batch_items(&ITEM.repeat(items), BatchEnd::from_code((items > 0).into()));
+    let end = if items > 0 {
+        BatchEnd::Last
+    } else {
+        BatchEnd::No
+    };
+    connection.batch_items(&ITEM.repeat(items), end);
     after(connection, messages)
 }
 
@@ -650,7 +656,7 @@ fn reach(name: &str) -> Connection {
         "startup Md5" => after(started(), &["AuthenticationMD5Password"]),
         "startup KeyDerivation" => after(
             logging_in(&Login {
-                options: LOGIN.options | Login::EXTERNAL_KEY_DERIVATION,
+                options: LOGIN.options | login::EXTERNAL_KEY_DERIVATION,
                 ..LOGIN
             }),
             &["AuthenticationSASL", "AuthenticationSASLContinue"],

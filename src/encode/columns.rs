@@ -14,6 +14,7 @@
 //! While rows come, text and json grow in buffers of their own; [`Blocks::seal`] puts them together.
 
 use super::{Column, Plan, RowError};
+use crate::boundary::slots;
 use crate::types::output::{BLOCK, Output, Target, Writer};
 use crate::types::{Cell, Encoder, InvalidValue, Strings, oid};
 
@@ -51,13 +52,6 @@ pub(super) enum Kind {
     Json,
 }
 
-/// The kinds as JavaScript knows them (js/rows/rows.ts).
-const INT: u8 = 0;
-const BOOL: u8 = 1;
-const FLOAT: u8 = 2;
-const TEXT: u8 = 3;
-const JSON: u8 = 4;
-
 const NULL_INT: [u8; 8] = [0, 0, 0, 0, 1, 0, 0, 0];
 const NULL_FLOAT: [u8; 8] = [1, 0, 0, 0, 0, 0, 0xf8, 0x7f];
 const NULL_TEXT: [u8; 8] = [0xff; 8];
@@ -92,13 +86,14 @@ impl Kind {
         }
     }
 
+    /// As JavaScript knows it.
     fn code(self) -> u8 {
         match self {
-            Kind::Int2 | Kind::Int4 => INT,
-            Kind::Bool => BOOL,
-            Kind::Oid | Kind::Int8 | Kind::Float8 => FLOAT,
-            Kind::Text | Kind::JsonbText | Kind::Plain => TEXT,
-            Kind::Json => JSON,
+            Kind::Int2 | Kind::Int4 => slots::INT,
+            Kind::Bool => slots::BOOL,
+            Kind::Oid | Kind::Int8 | Kind::Float8 => slots::FLOAT,
+            Kind::Text | Kind::JsonbText | Kind::Plain => slots::TEXT,
+            Kind::Json => slots::JSON,
         }
     }
 }
@@ -288,9 +283,9 @@ impl Row<'_, '_, '_, '_> {
     #[inline(always)]
     fn append_null(&mut self, kind: Kind) {
         let null = match kind.code() {
-            INT | BOOL => NULL_INT,
-            FLOAT => NULL_FLOAT,
-            TEXT => NULL_TEXT,
+            slots::INT | slots::BOOL => NULL_INT,
+            slots::FLOAT => NULL_FLOAT,
+            slots::TEXT => NULL_TEXT,
             _ => {
                 self.put_comma();
                 return self.json.put(b"null");

@@ -2,6 +2,7 @@
 //!
 //! Knows names of formats. What they look like is the plan's business.
 
+use crate::boundary::{form, rows};
 use crate::types::Strings;
 
 /// How rows are written. Two rows of `id`, `n m`:
@@ -43,30 +44,29 @@ pub struct RowForm {
 }
 
 impl RowForm {
-    /// As one number, which is how it crosses the boundary: the format in the low byte, above it one bit per option. `None`: no rows
-    /// are wanted.
+    /// As it crosses the boundary: one of [`rows`] and bits of [`form`]. `None`: no rows are wanted.
     #[inline(never)]
     pub fn from_code(code: u32) -> Option<RowForm> {
         let option = |bit: u32| code & bit != 0;
-        let format = match code & 0xff {
-            1 => RowFormat::Ndjson,
-            2 => RowFormat::Arrays,
-            3 => RowFormat::Json,
-            4 => RowFormat::Columnar,
-            5 => RowFormat::Toon,
-            6 => RowFormat::Csv,
-            7 => RowFormat::Columns,
+        let format = match code & form::ROWS_FORMAT {
+            rows::NDJSON => RowFormat::Ndjson,
+            rows::ARRAYS => RowFormat::Arrays,
+            rows::JSON => RowFormat::Json,
+            rows::COLUMNAR => RowFormat::Columnar,
+            rows::TOON => RowFormat::Toon,
+            rows::CSV => RowFormat::Csv,
+            rows::COLUMNS => RowFormat::Columns,
             _ => return None,
         };
         Some(RowForm {
             format,
             strings: Strings {
-                int8: option(0x100),
-                numeric: option(0x200),
-                json: option(0x1000),
+                int8: option(form::INT8_AS_STRING),
+                numeric: option(form::NUMERIC_AS_STRING),
+                json: option(form::JSON_AS_STRING),
             },
-            rename_duplicates: option(0x400),
-            csv_header: option(0x800),
+            rename_duplicates: option(form::RENAME_DUPLICATES),
+            csv_header: option(form::CSV_HEADER),
         })
     }
 }

@@ -5,6 +5,7 @@
 
 use super::rare::Rare;
 use super::{Scalar, oid};
+use crate::boundary::types as codes;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
@@ -42,24 +43,17 @@ struct Tables {
     names: Vec<u8>,
 }
 
-/// Second number of a type, in [`Types::new`].
-const SAME: u32 = 0;
-const ARRAY: u32 = 1;
-const RANGE: u32 = 2;
-const MULTIRANGE: u32 = 3;
-const COMPOSITE: u32 = 4;
-
 impl Types {
     /// Types as their catalog describes them, sorted by OID; what is not sorted or leads nowhere is not known. `types`:
     ///
     /// ```text
-    /// OID, 0, OID whose binary form it has (a domain's base, text for an enum), 0
-    /// OID, 1, element of an array, 0
-    /// OID, 2, subtype of a range, 0
-    /// OID, 3, range of a multirange, 0
-    /// OID, 4, number of a composite's attributes, index of the first in `attributes`
+    /// OID, SAME, OID whose binary form it has (a domain's base, text for an enum), 0
+    /// OID, ARRAY, element of an array, 0
+    /// OID, RANGE, subtype of a range, 0
+    /// OID, MULTIRANGE, range of a multirange, 0
+    /// OID, COMPOSITE, number of a composite's attributes, index of the first in `attributes`
     /// ```
-    /// An attribute is its type's OID and where its name starts and ends in `names`.
+    /// The words are numbers of [`codes`]. An attribute is its type's OID and where its name starts and ends in `names`.
     pub fn new(types: &[u32], attributes: &[u32], names: &str) -> Types {
         Types(Some(Rc::new(Tables {
             types: types.to_vec(),
@@ -126,14 +120,14 @@ impl Types {
             let at = types.binary_search_by_key(&type_oid, |[known, ..]| *known);
             let [_, code, of, first] = *types.get(at.ok()?)?;
             return Some(match code {
-                SAME => {
+                codes::SAME => {
                     type_oid = of;
                     continue;
                 }
-                ARRAY => Kind::Array(of),
-                RANGE => Kind::Range(of),
-                MULTIRANGE => Kind::Multirange(of),
-                COMPOSITE => {
+                codes::ARRAY => Kind::Array(of),
+                codes::RANGE => Kind::Range(of),
+                codes::MULTIRANGE => Kind::Multirange(of),
+                codes::COMPOSITE => {
                     let (attributes, _) = tables.attributes.as_chunks::<3>();
                     let (_, attributes) = attributes.split_at_checked(first as usize)?;
                     Kind::Composite(Some(attributes.get(..of as usize)?))

@@ -4,6 +4,8 @@
 
 #![allow(missing_docs, reason = "each constant is the type's own name")]
 
+use crate::boundary::layouts;
+
 pub const BOOL: u32 = 16;
 pub const BYTEA: u32 = 17;
 /// The one-byte type `"char"`, not `character(n)`.
@@ -58,9 +60,9 @@ pub const REFCURSOR: u32 = 1790;
 pub const RECORD: u32 = 2249;
 pub const CSTRING: u32 = 2275;
 /// hstore has another OID in every database; no server's type has this one.
-pub const HSTORE: u32 = 1;
+pub const HSTORE: u32 = layouts::HSTORE;
 /// pgvector's vector, likewise.
-pub const VECTOR: u32 = 2;
+pub const VECTOR: u32 = layouts::VECTOR;
 
 /// Arrays and their elements, sorted. int2vector and oidvector are arrays for `to_json`, and on the wire.
 #[rustfmt::skip]

@@ -1,4 +1,4 @@
-//! The boundary: the only file that knows wasm-bindgen. docs/architecture.md, "The boundary", documents every call.
+//! The boundary: the only file that knows wasm-bindgen. tests/boundary.rs makes docs/boundary.md from the comments here.
 //!
 //! Bytes, numbers and rare strings cross; a row never does by itself. Chunks and rows stand in wasm memory and JavaScript
 //! looks at them there, so a chunk costs one copy in and at most one out. The status of [`Connection::status`] is what every
@@ -12,6 +12,7 @@ extern crate alloc;
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use pgz_edge::boundary::{form, limits};
 use pgz_edge::connection::limits::Caps;
 use pgz_edge::connection::simple_query::Copy;
 use pgz_edge::connection::{BatchEnd, Connection, Login, Settings};
@@ -45,27 +46,25 @@ pub fn restart() {
 #[wasm_bindgen]
 pub fn restarted() {}
 
-/// A bit of `execute`'s form beyond those of [`RowForm::from_code`].
-const COLUMNS_KNOWN: u32 = 0x2000;
-
-/// [rows, bytes, bytes of a field, 1 to truncate], and perhaps rows of one Execute. JavaScript's numbers are doubles; whole ones up to 2^53 arrive exactly.
+/// JavaScript's numbers are doubles; whole ones up to 2^53 arrive exactly.
 #[inline(never)]
-fn caps(caps: &[f64]) -> Caps {
-    match *caps {
-        [rows, bytes, field_bytes, truncate, ref fetch @ ..] => Caps {
-            rows: rows as u64,
-            bytes: bytes as u64,
-            field_bytes: field_bytes as u64,
-            truncate: truncate != 0.0,
-            fetch: fetch.first().map_or(0, |rows| *rows as u32),
-        },
-        _ => Caps::default(),
+fn caps(given: &[f64]) -> Caps {
+    let at = |place: usize| given.get(place).copied().unwrap_or_default();
+    Caps {
+        rows: at(limits::ROWS) as u64,
+        bytes: at(limits::BYTES) as u64,
+        field_bytes: at(limits::FIELD_BYTES) as u64,
+        truncate: at(limits::TRUNCATE) != 0.0,
+        fetch: at(limits::FETCH) as u32,
     }
 }
 
 #[wasm_bindgen]
 impl CoreConnection {
-    /// Nothing is on the wire yet. Statement cache size 0: every statement is unnamed.
+    /// Nothing is on the wire yet.
+    /// - `max_message_bytes`: the longest message accepted from the server.
+    /// - `statement_prefix`: random, so that two clients behind one pooler never share a name.
+    /// - `statement_cache_size`: how many statements stay prepared. 0: every statement is unnamed.
     #[wasm_bindgen(constructor)]
     pub fn new(
         max_message_bytes: u32,
@@ -81,13 +80,20 @@ impl CoreConnection {
         }
     }
 
-    /// SSLRequest.
+    /// SSLRequest. The answer is a `tls` event.
     pub fn request_tls(&mut self) -> u32 {
         self.inner.request_tls();
         self.inner.status()
     }
 
-    /// StartupMessage, and all that is to be known for the rest of it.
+    /// StartupMessage, and what the connection needs to know from then on.
+    /// - `protocol_version`: one of `VERSION_…`.
+    /// - `parameters`: each name and each value with a NUL behind it, `user` too.
+    /// - `password`: after SASLprep.
+    /// - `nonce`: base64 of 18 random bytes.
+    /// - `options`: bits, see below.
+    /// - `max_iterations`: the most rounds of PBKDF2 that a server may ask for.
+    /// - `flush_bytes`: from this many waiting row bytes on the status says ROWS_FULL.
     #[allow(clippy::too_many_arguments)]
     pub fn start(
         &mut self,
@@ -111,13 +117,15 @@ impl CoreConnection {
         self.inner.status()
     }
 
-    /// The answer to a `keyDerivation` or `md5` event.
+    /// Answers a `keyDerivation` event (32 bytes) or an `md5` event (35 characters). At another time, or in another
+    /// length, it is dropped.
     pub fn prove(&mut self, answer: &[u8]) -> u32 {
         self.inner.prove(answer);
         self.inner.status()
     }
 
-    /// Room for `count` bytes, for JavaScript to copy the socket's chunk to.
+    /// Room for `count` bytes in wasm memory, where JavaScript copies the socket's chunk. The call may grow the memory, which
+    /// detaches older views of it. 0: there is no memory for them, and the connection has failed.
     pub fn input(&mut self, count: usize) -> *const u8 {
         match self.inner.input(count) {
             room if room.len() == count => room.as_ptr(),
@@ -125,142 +133,164 @@ impl CoreConnection {
         }
     }
 
-    /// `count` bytes stand there now; 0: go on with parked input.
+    /// `count` bytes now stand in the room that `input` gave. 0: go on with input that waits.
     pub fn receive(&mut self, count: usize) -> u32 {
         self.inner.received(count);
         self.inner.status()
     }
 
-    /// What must be written to the socket.
+    /// What must be written to the socket, in one write.
     pub fn take_output(&mut self) -> Vec<u8> {
         self.inner.take_output()
     }
 
-    /// Finished rows; valid until the next call that is not one of these three.
+    /// Where the finished rows stand in wasm memory: whole rows only, valid until the next call other than these
+    /// three.
     pub fn rows_pointer(&mut self) -> *const u8 {
         self.inner.rows().as_ptr()
     }
 
-    /// How many bytes of rows there are.
+    /// How many bytes they are.
     pub fn rows_length(&mut self) -> usize {
         self.inner.rows().len()
     }
 
-    /// The rows are not needed any more.
+    /// The rows have been taken, or nobody wants them.
     pub fn rows_taken(&mut self) {
         self.inner.rows_taken();
     }
 
-    /// All events that wait, one per line.
+    /// All events that wait, oldest first: a JSON object per line. Text that the server did not send as UTF-8 is not
+    /// UTF-8 here either.
     pub fn take_events(&mut self) -> Vec<u8> {
         self.inner.take_events()
     }
 
-    /// Learns the shape of a statement, which stays prepared for a shape other than 0.
+    /// Operation: Parse, Describe, Sync. A `shape` event tells the result.
+    /// - `shape`: where it is not 0, the statement stays prepared for this shape.
     pub fn describe(&mut self, sql: &str, shape: u32) -> u32 {
         self.inner.describe(sql, shape);
         self.inner.status()
     }
 
-    /// The database's own types, all that are to be known from now on.
+    /// Describes the database's own types: all that the core is to know from now on. No operation.
+    /// - `types`, `attributes`, `names`: the layout is in `src/types/catalog.rs`.
     pub fn define_types(&mut self, types: &[u32], attributes: &[u32], names: &str) {
         self.inner
             .define_types(Types::new(types, attributes, names));
     }
 
-    /// 1: the type can be read in binary.
+    /// 1 where the core can read the type in binary, as described. For shapes with types of the database; the `shape`
+    /// event answers for the built-in ones.
     pub fn result_format(&self, type_oid: u32) -> u32 {
         self.inner.result_format(type_oid)
     }
 
-    /// Runs a statement.
+    /// Operation: [Close …] [Parse] Bind, Describe, Execute, Sync.
+    /// - `shape`: JavaScript's number for the statement, equal only for equal SQL and types.
+    /// - `statement`: what Bind ends with (int16 number of columns, an int16 format code for each, as the `shape` event gave them), then what Parse
+    ///   ends with (query, NUL, int16 number of parameters, an int32 type OID for each).
+    /// - `parameters`: the middle of Bind (int16 number of format codes, an int16 for each, int16 number of values, for each an int32 length, -1 for
+    ///   NULL, and its bytes).
+    /// - `row_form`: a row format and bits, see below. What stands before the first row comes with it or with ReadyForQuery, what stands behind the
+    ///   last row with ReadyForQuery: a query that fails writes nothing, and one that is cut off has no clean end.
+    /// - `limits`: see below.
     #[allow(clippy::too_many_arguments)]
     pub fn execute(
         &mut self,
         shape: u32,
         statement: &[u8],
         parameters: &[u8],
-        form: u32,
+        row_form: u32,
         limits: &[f64],
     ) -> u32 {
-        let columns_known = form & COLUMNS_KNOWN != 0;
-        let form = RowForm::from_code(form);
+        let columns_known = row_form & form::COLUMNS_KNOWN != 0;
         self.inner.execute(
             shape,
             statement,
             parameters,
-            form,
+            RowForm::from_code(row_form),
             columns_known,
             caps(limits),
         );
         self.inner.status()
     }
 
-    /// Runs `sql` in front of the next `execute`, in its flight.
+    /// Puts Parse, Bind, Execute of `sql`, a statement without parameters or rows, in front of the next `execute`, in
+    /// its flight. Where `sql` fails, the server skips the rest.
     pub fn prelude(&mut self, sql: &str) {
         self.inner.prelude(sql);
     }
 
-    /// More rows of the portal that the last `execute` left suspended.
+    /// Operation: Execute, Sync. More rows of the portal that an `execute` with LIMIT_FETCH left `suspended`. Plan
+    /// and caps go on.
     pub fn fetch(&mut self) -> u32 {
         self.inner.fetch();
         self.inner.status()
     }
 
-    /// Closes that portal.
+    /// Operation: Close of that portal, Sync.
     pub fn close_portal(&mut self) -> u32 {
         self.inner.close_portal();
         self.inner.status()
     }
 
-    /// Query. `copy`: which COPY it may be.
-    pub fn simple_query(&mut self, sql: &str, copy: u32, form: u32, limits: &[f64]) -> u32 {
-        let (copy, form) = (Copy::from_code(copy), RowForm::from_code(form));
+    /// Operation: Query.
+    /// - `copy`: one of `COPY_…`. Any other COPY in the text is refused.
+    /// - `row_form`, `limits`: as of `execute`.
+    pub fn simple_query(&mut self, sql: &str, copy: u32, row_form: u32, limits: &[f64]) -> u32 {
+        let (copy, form) = (Copy::from_code(copy), RowForm::from_code(row_form));
         self.inner.simple_query(sql, copy, form, caps(limits));
         self.inner.status()
     }
 
-    /// The header of CopyData; JavaScript puts `length` bytes behind it.
+    /// The header of a CopyData message. JavaScript writes the `length` bytes of data behind it; through wasm they
+    /// would be copied twice more. Nothing when the server waits for no data any more.
     pub fn copy_data(&mut self, length: u32) {
         self.inner.copy_data(length);
     }
 
-    /// CopyDone, or CopyFail for a reason.
+    /// CopyDone; with a reason CopyFail. Dropped when the server waits for no data any more.
     pub fn copy_end(&mut self, reason: Option<String>) -> u32 {
         self.inner.copy_end(reason.as_deref());
         self.inner.status()
     }
 
-    /// Begins a batch.
-    pub fn batch(&mut self, isolated: bool, form: u32, limits: &[f64]) -> u32 {
+    /// Operation: a batch, whose statements and items follow.
+    /// - `isolated`: a Sync behind each item.
+    /// - `row_form`, `limits`: as of `execute`.
+    pub fn batch(&mut self, isolated: bool, row_form: u32, limits: &[f64]) -> u32 {
         self.inner
-            .batch(isolated, RowForm::from_code(form), caps(limits));
+            .batch(isolated, RowForm::from_code(row_form), caps(limits));
         self.inner.status()
     }
 
-    /// Adds a statement to the batch and returns its number there.
+    /// A statement of the batch, given as to `execute`; returns its number in the batch. As many are named as the
+    /// cache holds.
     pub fn batch_statement(&mut self, shape: u32, statement: &[u8]) -> u32 {
         self.inner.batch_statement(shape, statement) as u32
     }
 
-    /// Adds items to the batch. `end`: whether more follow.
+    /// Parse (where needed), Bind, Describe (the first time), Execute for each item.
+    /// - `items`: int32 statement, int32 length, the middle of Bind, for each; all big-endian.
+    /// - `end`: one of `BATCH_…`.
     pub fn batch_items(&mut self, items: &[u8], end: u32) -> u32 {
         self.inner.batch_items(items, BatchEnd::from_code(end));
         self.inner.status()
     }
 
-    /// Drops the shape's named statement.
+    /// Drops the shape's named statement. Its Close goes out with the next flight.
     pub fn forget(&mut self, shape: u32) {
         self.inner.forget(shape);
     }
 
-    /// Rows of the current operation are no longer wanted.
+    /// Rows of the current operation are not wanted any more: they are read and dropped.
     pub fn discard(&mut self) -> u32 {
         self.inner.discard();
         self.inner.status()
     }
 
-    /// CancelRequest for a second socket; empty before BackendKeyData.
+    /// CancelRequest, for a second socket. Empty before BackendKeyData has come.
     pub fn cancel_request(&self) -> Vec<u8> {
         self.inner.cancel_request()
     }

@@ -6,6 +6,7 @@
 #![allow(dead_code, reason = "transcripts.rs and properties.rs each use a part")]
 
 use crate::trace::Tokens;
+use pgz_edge::boundary::{batch, copy, form, login, protocol, rows as row_format};
 use pgz_edge::connection::limits::Caps;
 use pgz_edge::connection::simple_query::Copy;
 use pgz_edge::connection::{BatchEnd, Connection, Login, Settings};
@@ -130,12 +131,12 @@ fn command(tokens: &mut Tokens<'_>) -> Result<Command, String> {
         "execute" => Command::Execute(execute(tokens)?),
         "simple_query" => {
             let sql = text(tokens)?;
-            let mut copy = 0;
+            let mut copy = copy::NONE;
             let rows = rows(tokens, |word| {
                 copy = match word {
-                    "copy_in" => 1,
-                    "copy_out" => 2,
-                    "copy_rows" => 3,
+                    "copy_in" => copy::IN,
+                    "copy_out" => copy::OUT,
+                    "copy_rows" => copy::ROWS,
                     _ => return false,
                 };
                 true
@@ -169,15 +170,18 @@ fn command(tokens: &mut Tokens<'_>) -> Result<Command, String> {
             let mut items = number.to_be_bytes().to_vec();
             items.extend((parameters.len() as u32).to_be_bytes());
             items.extend(parameters);
-            Command::BatchItems { items, end: 0 }
+            Command::BatchItems {
+                items,
+                end: batch::CONTINUES,
+            }
         }
         "batch_end" => Command::BatchItems {
             items: vec![],
-            end: 1,
+            end: batch::ENDS,
         },
         "batch_undo" => Command::BatchItems {
             items: vec![],
-            end: 2,
+            end: batch::IS_UNDONE,
         },
         "prelude" => Command::Prelude(text(tokens)?),
         "fetch" => Command::Fetch,
@@ -197,11 +201,11 @@ fn start(tokens: &mut Tokens<'_>) -> Result<Start, String> {
         .and_then(|minor| minor.parse().ok())
         .ok_or("a version is 3.0 or 3.2")?;
     let mut start = Start {
-        version: (3 << 16) + minor,
+        version: protocol::VERSION_3_0 + minor,
         parameters: String::new(),
         password: None,
         nonce: String::new(),
-        options: Login::TRUST,
+        options: login::AUTH_TRUST,
         max_iterations: 100_000,
         flush_bytes: 1 << 16,
     };
@@ -214,8 +218,8 @@ fn start(tokens: &mut Tokens<'_>) -> Result<Start, String> {
             "nonce" => start.nonce = text(tokens)?,
             "allowed" => start.options = tokens.number()?,
             "max_iterations" => start.max_iterations = tokens.number()?,
-            "external_key_derivation" => start.options |= Login::EXTERNAL_KEY_DERIVATION,
-            "early_query" => start.options |= Login::EARLY_QUERY,
+            "external_key_derivation" => start.options |= login::EXTERNAL_KEY_DERIVATION,
+            "early_query" => start.options |= login::EARLY_QUERY,
             other => return Err(format!("no option is named {other}")),
         }
     }
@@ -227,7 +231,7 @@ fn execute(tokens: &mut Tokens<'_>) -> Result<Execute, String> {
     let (mut types, mut formats, mut codes) = (vec![], vec![], vec![]);
     let mut values = vec![];
     let mut rows = Rows {
-        format: 1,
+        format: row_format::NDJSON,
         ..Rows::default()
     };
     while tokens.more() {
@@ -287,7 +291,7 @@ fn statement(sql: &str, types: &[u32], formats: &[u8]) -> Vec<u8> {
 /// Options of rows, and those that `other` takes.
 fn rows(tokens: &mut Tokens<'_>, mut other: impl FnMut(&str) -> bool) -> Result<Rows, String> {
     let mut rows = Rows {
-        format: 1,
+        format: row_format::NDJSON,
         ..Rows::default()
     };
     while tokens.more() {
@@ -301,16 +305,18 @@ fn rows(tokens: &mut Tokens<'_>, mut other: impl FnMut(&str) -> bool) -> Result<
 
 fn row_option(word: &str, tokens: &mut Tokens<'_>, rows: &mut Rows) -> Result<(), String> {
     match word {
-        "none" => rows.format = 0,
-        "ndjson" => rows.format = 1,
-        "arrays" => rows.format = 0x302,
-        "json" => rows.format = 3,
-        "columnar" => rows.format = 4,
-        "toon" => rows.format = 5,
-        "csv" => rows.format = 6,
-        "rename" => rows.format |= 0x400,
-        "header" => rows.format |= 0x800,
-        "columns_known" => rows.format |= 0x2000,
+        "none" => rows.format = row_format::NONE,
+        "ndjson" => rows.format = row_format::NDJSON,
+        "arrays" => {
+            rows.format = row_format::ARRAYS | form::INT8_AS_STRING | form::NUMERIC_AS_STRING
+        }
+        "json" => rows.format = row_format::JSON,
+        "columnar" => rows.format = row_format::COLUMNAR,
+        "toon" => rows.format = row_format::TOON,
+        "csv" => rows.format = row_format::CSV,
+        "rename" => rows.format |= form::RENAME_DUPLICATES,
+        "header" => rows.format |= form::CSV_HEADER,
+        "columns_known" => rows.format |= form::COLUMNS_KNOWN,
         "field_bytes" => rows.caps.field_bytes = tokens.number()?,
         "truncate" => rows.caps.truncate = true,
         "fetch" => rows.caps.fetch = tokens.number()?,
@@ -380,7 +386,7 @@ impl Command {
                     statement,
                     parameters,
                     rows.form(),
-                    rows.format & 0x2000 != 0,
+                    rows.format & form::COLUMNS_KNOWN != 0,
                     rows.caps,
                 );
             }

@@ -12,14 +12,23 @@ import { fileURLToPath } from "node:url";
 import pg from "pg";
 import { CoreConnection, initSync } from "../../pkg/pgz_edge.js";
 import { startServers } from "../servers/index.mjs";
+import { numbers } from "../support/numbers.mjs";
 import { scenarios } from "./scenarios.mjs";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const root = path.join(here, "../..");
 const { memory } = initSync({ module: readFileSync(path.join(root, "pkg/pgz_edge_bg.wasm")) });
 
-const MORE = 8, BUSY = 16, CLOSED = 32;
-const FORMATS = { none: 0, ndjson: 1, arrays: 0x302, json: 3, columnar: 4, toon: 5, csv: 0x806 };
+const { AUTH_TRUST, BUSY, CLOSED, COPY_NONE, EARLY_QUERY, EXTERNAL_KEY_DERIVATION, MORE, VERSION_3_0 } = numbers;
+const FORMATS = {
+  none: numbers.ROWS_NONE,
+  ndjson: numbers.ROWS_NDJSON,
+  arrays: numbers.ROWS_ARRAYS | numbers.INT8_AS_STRING | numbers.NUMERIC_AS_STRING,
+  json: numbers.ROWS_JSON,
+  columnar: numbers.ROWS_COLUMNAR,
+  toon: numbers.ROWS_TOON,
+  csv: numbers.ROWS_CSV | numbers.CSV_HEADER,
+};
 const NONCE = "cmVjb3JkZWQgdHJhbnNjcmlwdA==";
 
 /** One connection: each verb writes its line and makes its call. Verbs that the server answers return a promise. */
@@ -56,8 +65,8 @@ class Session {
     this.#login = { text, allowed, iterations };
   }
 
-  externalKeyDerivation() { this.#options.set("external_key_derivation", 32); }
-  earlyQuery() { this.#options.set("early_query", 64); }
+  externalKeyDerivation() { this.#options.set("external_key_derivation", EXTERNAL_KEY_DERIVATION); }
+  earlyQuery() { this.#options.set("early_query", EARLY_QUERY); }
   forget(shape) { this.#call(`forget ${shape}`, (core) => core.forget(shape)); }
   discard() { this.#call("discard", (core) => core.discard()); }
   terminate() { this.#call("terminate", (core) => core.terminate()); }
@@ -67,14 +76,14 @@ class Session {
   queue(calls) { this.#queued = calls; }
 
   async start(version) {
-    const { text, allowed = 1, iterations = 100_000 } = this.#login ?? {};
+    const { text, allowed = AUTH_TRUST, iterations = 100_000 } = this.#login ?? {};
     const words = [`start ${version}`, ...this.#parameters.map((each) => quoted(each))];
     if (text !== undefined) words.push(`password ${quoted(text)}`);
     if (this.#login) words.push(`nonce "${NONCE}" allowed ${allowed} max_iterations ${iterations}`);
     words.push(...this.#options.keys());
     const options = [...this.#options.values()].reduce((bits, bit) => bits | bit, allowed);
     const parameters = this.#parameters.map((each) => `${each}\0`).join("");
-    this.#call(words.join(" "), (core) => core.start(0x30000 + Number(version.slice(2)), parameters, text, NONCE, options, iterations, 1 << 16));
+    this.#call(words.join(" "), (core) => core.start(VERSION_3_0 + Number(version.slice(2)), parameters, text, NONCE, options, iterations, 1 << 16));
     this.#waits = false;
     this.#queued();
     this.#waits = true;
@@ -126,7 +135,7 @@ class Session {
   }
 
   async simpleQuery(sql, { format = "ndjson", ...caps } = {}) {
-    this.#call([`simple_query ${quoted(sql)}`, ...rowWords(format, caps)].join(" "), (core) => core.simple_query(sql, FORMATS[format], limits(caps)));
+    this.#call([`simple_query ${quoted(sql)}`, ...rowWords(format, caps)].join(" "), (core) => core.simple_query(sql, COPY_NONE, FORMATS[format], limits(caps)));
     await this.#settle();
   }
 
@@ -203,7 +212,10 @@ class Session {
 }
 
 const rowWords = (format, caps) => [format === "csv" ? "csv header" : format, ...Object.entries(caps).map(([name, value]) => (value === true ? name : `${name} ${value}`))];
-const limits = ({ rows = 0, bytes = 0, field_bytes = 0, truncate = false, fetch = 0 }) => [rows, bytes, field_bytes, Number(truncate), fetch];
+const limits = ({ rows = 0, bytes = 0, field_bytes = 0, truncate = false, fetch = 0 }) => {
+  const { LIMIT_BYTES, LIMIT_FETCH, LIMIT_FIELD_BYTES, LIMIT_ROWS, LIMIT_TRUNCATE } = numbers;
+  return Object.assign([], { [LIMIT_ROWS]: rows, [LIMIT_BYTES]: bytes, [LIMIT_FIELD_BYTES]: field_bytes, [LIMIT_TRUNCATE]: Number(truncate), [LIMIT_FETCH]: fetch });
+};
 const hexadecimal = (bytes) => Buffer.from(bytes).toString("hex").match(/../g).join(" ");
 
 function field(value) {

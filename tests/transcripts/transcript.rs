@@ -7,7 +7,8 @@
 
 use crate::command::{self, Command};
 use crate::trace::{self, Printer};
-use pgz_edge::connection::{Connection, Settings, Status};
+use pgz_edge::boundary::status;
+use pgz_edge::connection::{Connection, Settings};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
@@ -193,7 +194,7 @@ impl Transcript {
             outcome.outputs.push(output);
             outcome
                 .status
-                .push(connection.status() & (Status::BUSY | Status::CLOSED));
+                .push(connection.status() & (status::BUSY | status::CLOSED));
             outcome
                 .taken
                 .push((outcome.rows.len(), outcome.events.len()));
@@ -245,7 +246,7 @@ impl Outcome {
         connection.input(bytes.len()).copy_from_slice(bytes);
         connection.received(bytes.len());
         self.drain(connection, output);
-        while connection.status() & Status::MORE != 0 {
+        while connection.status() & status::MORE != 0 {
             connection.received(0);
             self.drain(connection, output);
         }

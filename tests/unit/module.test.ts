@@ -7,8 +7,8 @@ import { installRuntime } from "../../js/sockets/runtime.ts";
 import type { Core } from "../../js/wasm/boundary.ts";
 import { createCore } from "../../js/wasm/module.ts";
 import { initSync } from "../../pkg/pgz_edge.js";
+import { OUTPUT, VERSION_3_0 } from "../../js/wasm/numbers.ts";
 
-const OUTPUT = 1;
 const wasm = readFileSync(new URL("../../pkg/pgz_edge_bg.wasm", import.meta.url));
 /** Of the object in wasm memory; the glue keeps it there. */
 const pointerOf = (core: Core) => core.call((handle) => (handle as unknown as { __wbg_ptr: number }).__wbg_ptr);
@@ -22,7 +22,7 @@ beforeAll(() => {
 afterEach(() => void vi.restoreAllMocks());
 
 function start(core: Core, user = "u"): Uint8Array {
-  const status = core.call((handle) => handle.start(196608, `user\0${user}\0`, undefined, "", 0, 1, 1));
+  const status = core.call((handle) => handle.start(VERSION_3_0, `user\0${user}\0`, undefined, "", 0, 1, 1));
   expect(status & OUTPUT).toBe(OUTPUT);
   return core.takeOutput();
 }

@@ -4,6 +4,7 @@ import { mkdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { beforeAll, expect, test } from "vitest";
+import { MORE } from "../../js/wasm/numbers.ts";
 import { CoreConnection, initSync } from "../../pkg/pgz_edge.js";
 
 interface Transcript {
@@ -21,7 +22,6 @@ interface Outcome {
 }
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
-const MORE = 8;
 let transcripts: Transcript[];
 let memory: WebAssembly.Memory;
 

@@ -56,15 +56,16 @@ fn values(batch: &[u8]) -> Vec<Vec<Value>> {
     let decoded = (0..rows)
         .map(|_| {
             let value = |kind: &u8| match *kind {
-                JSON => json.next().unwrap(),
-                TEXT => match i32::try_from(i64::from_le_bytes(slot()) << 32 >> 32).unwrap() {
+                slots::JSON => json.next().unwrap(),
+                slots::TEXT => match i32::try_from(i64::from_le_bytes(slot()) << 32 >> 32).unwrap()
+                {
                     -1 => Value::Null,
                     units => {
                         let units: Vec<u16> = text.by_ref().take(units as usize).collect();
                         String::from_utf16(&units).unwrap().into()
                     }
                 },
-                FLOAT => match f64::from_le_bytes(slot()) {
+                slots::FLOAT => match f64::from_le_bytes(slot()) {
                     value if value.to_bits() & 0xffff_ffff == 1 && value.is_nan() => Value::Null,
                     value if value.is_nan() => "NaN".into(),
                     f64::INFINITY => "Infinity".into(),
@@ -73,7 +74,7 @@ fn values(batch: &[u8]) -> Vec<Vec<Value>> {
                 },
                 kind => match (slot(), kind) {
                     ([.., 1, 0, 0, 0], _) => Value::Null,
-                    (value, BOOL) => (value[0] == 1).into(),
+                    (value, slots::BOOL) => (value[0] == 1).into(),
                     (value, _) => i64::from(i64::from_le_bytes(value) as i32).into(),
                 },
             };

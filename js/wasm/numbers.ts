@@ -1,0 +1,138 @@
+// The numbers that cross the boundary. tests/boundary.rs writes this file from src/boundary.rs: change that one, then
+// run `BOUNDARY=write cargo test --test boundary`.
+
+// Bits of the status that `receive` and every operation return.
+/** `take_output` has bytes. */
+export const OUTPUT = 0x1;
+/** Whole rows wait. */
+export const ROWS = 0x2;
+/** `take_events` has at least one. */
+export const EVENT = 0x4;
+/** Input waits behind the event or behind many rows: call `receive(0)` when both are drained. */
+export const MORE = 0x8;
+/** Startup or an operation wants input. */
+export const BUSY = 0x10;
+/** Nothing more will come from this connection. The reason was an event. */
+export const CLOSED = 0x20;
+/** At least `flushBytes` of rows wait. With MORE: the rows go to their consumer before `receive(0)`. */
+export const ROWS_FULL = 0x40;
+
+// Versions of the protocol, for `start`.
+/** Every server and every pooler knows it. */
+export const VERSION_3_0 = 196608;
+/** Long cancel keys. From PostgreSQL 18 on. */
+export const VERSION_3_2 = 196610;
+
+// Bits of `options` of `start`: the methods of authentication that are allowed, then other options.
+/** AuthenticationOk without a challenge. */
+export const AUTH_TRUST = 0x1;
+/** AuthenticationCleartextPassword. */
+export const AUTH_CLEARTEXT = 0x2;
+/** AuthenticationMD5Password. */
+export const AUTH_MD5 = 0x4;
+/** AuthenticationSASL with SCRAM-SHA-256. */
+export const AUTH_SCRAM_SHA_256 = 0x8;
+/** Cleartext is refused only because the link is not encrypted: the error then says so. */
+export const CLEARTEXT_WANTS_TLS = 0x10;
+/** Cleartext is refused only because the server's certificate was not verified: the error then says so. */
+export const CLEARTEXT_WANTS_VERIFIED_TLS = 0x100;
+/** SCRAM stops at a `keyDerivation` event and waits for `prove`. Without it the core derives the key. */
+export const EXTERNAL_KEY_DERIVATION = 0x20;
+/** Operations asked for before authentication is over go out behind the last password message. */
+export const EARLY_QUERY = 0x40;
+/** Statements get a name at their first use, not at their second. */
+export const NAME_FIRST_USE = 0x80;
+
+// Row formats: the low byte of a row form.
+/** Rows are counted, not encoded. */
+export const ROWS_NONE = 0;
+/** An object per line. */
+export const ROWS_NDJSON = 1;
+/** A JSON array per line. */
+export const ROWS_ARRAYS = 2;
+/** One array of objects. */
+export const ROWS_JSON = 3;
+/** Names once, rows as arrays. */
+export const ROWS_COLUMNAR = 4;
+/** pgz's dialect of TOON. */
+export const ROWS_TOON = 5;
+/** CSV by RFC 4180. */
+export const ROWS_CSV = 6;
+/** Batches of slots, from which JavaScript makes its values (src/encode/columns.rs). */
+export const ROWS_COLUMNS = 7;
+
+// The other bits of a row form.
+/** The bits of the row format. */
+export const ROWS_FORMAT = 0xff;
+/** int8 as text, for readers whose numbers are doubles. */
+export const INT8_AS_STRING = 0x100;
+/** numeric as text. */
+export const NUMERIC_AS_STRING = 0x200;
+/** The second column `id` becomes `id_2`. */
+export const RENAME_DUPLICATES = 0x400;
+/** CSV starts with the names of the columns. */
+export const CSV_HEADER = 0x800;
+/** json and jsonb as text. */
+export const JSON_AS_STRING = 0x1000;
+/** Of `execute`: JavaScript has kept the shape's last `columns` event. Another comes only when they differ. */
+export const COLUMNS_KNOWN = 0x2000;
+
+// Places in `limits`. There 0 means no limit, and so does an array without any.
+/** The most rows. */
+export const LIMIT_ROWS = 0;
+/** The most bytes of output, with what stands around the rows. */
+export const LIMIT_BYTES = 1;
+/** The most bytes of one field, as the server sends it. */
+export const LIMIT_FIELD_BYTES = 2;
+/** 1: a cap that trips ends the output properly instead of failing the operation. */
+export const LIMIT_TRUNCATE = 3;
+/** Of `execute`: rows of one Execute. The portal then stays open for `fetch`. */
+export const LIMIT_FETCH = 4;
+
+// The COPY that `simple_query` is for.
+/** None: a COPY is refused. */
+export const COPY_NONE = 0;
+/** COPY FROM STDIN. */
+export const COPY_IN = 1;
+/** COPY TO STDOUT, whose data are the rows. */
+export const COPY_OUT = 2;
+/** The same in binary, encoded as rows of the columns that were described last. */
+export const COPY_ROWS = 3;
+
+// What follows the items of `batch_items`.
+/** More items. */
+export const BATCH_CONTINUES = 0;
+/** Sync: they were the last. */
+export const BATCH_ENDS = 1;
+/** Sync behind an Execute that fails, so that the server undoes an atomic batch. */
+export const BATCH_IS_UNDONE = 2;
+
+// How a type of the database is made, for `define_types`.
+/** A domain, an enum, a type of an extension: it has the binary form of another type. */
+export const TYPE_SAME = 0;
+/** An array of the other type. */
+export const TYPE_ARRAY = 1;
+/** A range of the other type. */
+export const TYPE_RANGE = 2;
+/** A multirange of the other type, which is a range. */
+export const TYPE_MULTIRANGE = 3;
+/** A composite type. */
+export const TYPE_COMPOSITE = 4;
+
+// In place of an OID: layouts that only types of extensions have.
+/** hstore. */
+export const LAYOUT_HSTORE = 1;
+/** vector of pgvector. */
+export const LAYOUT_VECTOR = 2;
+
+// Kinds of columns, in the head of a batch of slots (src/encode/columns.rs).
+/** i32 value, i32 1 for NULL. */
+export const SLOT_INT = 0;
+/** The same for a boolean. */
+export const SLOT_BOOL = 1;
+/** f64. */
+export const SLOT_FLOAT = 2;
+/** i32 UTF-16 units, i32 bytes of the text block. */
+export const SLOT_TEXT = 3;
+/** No slot: the next element of the JSON array. */
+export const SLOT_JSON = 4;

@@ -44,6 +44,8 @@ export class Connection {
   /** CancelRequests sent, and writes to the socket. */
   readonly counters = { cancels: 0, writes: 0 };
   #closed: PgzError | undefined;
+  /** Terminate has been sent, so that the server's end of the connection is no loss. */
+  #leaving: PgzError | undefined;
   #transactionStatus = "I";
   #processId: number | undefined;
   #established = false;
@@ -169,9 +171,10 @@ export class Connection {
       this.counters.cancels++;
       runtime().background(sendCancelRequest(this.#link, () => key, AbortSignal.timeout(CANCEL_DEADLINE)));
     });
+    this.#leaving ??= new UsageError("CLIENT_CLOSED", "The client was closed under this call.");
     this.command((handle) => handle.terminate());
     if (this.#writing) await within(TERMINATE_DEADLINE, this.#writing);
-    this.destroy(new UsageError("CLIENT_CLOSED", "The client was closed under this call."));
+    this.destroy(this.#leaving);
   }
 
   // -- the pump ----------------------------------------------------------------------------------------------------------
@@ -500,6 +503,7 @@ export class Connection {
   }
 
   #lost(reason: string, cause?: unknown): PgzError {
+    if (this.#leaving) return this.#leaving;
     // Without a cause the server just closed it.
     if (this.#link.encrypted && !this.#heard) return cause === undefined ? tlsFailed(reason, cause, true) : tlsFailed(reason, cause);
     if (!this.#established) return connectionLost(reason, { retryable: this.#inflight.length < 2, cause }, "auth");

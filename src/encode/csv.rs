@@ -231,37 +231,68 @@ fn unquote_json(out: &mut Writer<'_>, start: usize) {
     append_text(out, &text);
 }
 
-/// From a JSON string, quotes and all, to its text, at the front of the same bytes. Only escapes that `json_string` writes occur.
+/// From a JSON string, quotes and all, to its text, at the front of the same bytes. The escapes are our own, or a user's in type json.
 fn unescape(json: &mut [u8]) -> usize {
     let (mut from, mut to) = (1, 0);
     while let Some(&[byte, next, ..]) = json.get(from..) {
         let (text, length) = match (byte, next) {
-            (b'\\', b'b') => (0x08, 2),
-            (b'\\', b'f') => (0x0c, 2),
-            (b'\\', b'n') => (b'\n', 2),
-            (b'\\', b'r') => (b'\r', 2),
-            (b'\\', b't') => (b'\t', 2),
-            (b'\\', b'u') => (hexadecimal(json.get(from + 4..from + 6)), 6),
-            (b'\\', _) => (next, 2),
-            _ => (byte, 1),
+            // White space of the user's may stand behind the string.
+            (b'"', _) => break,
+            (b'\\', b'b') => ('\u{8}', 2),
+            (b'\\', b'f') => ('\u{c}', 2),
+            (b'\\', b'n') => ('\n', 2),
+            (b'\\', b'r') => ('\r', 2),
+            (b'\\', b't') => ('\t', 2),
+            (b'\\', b'u') => escaped(json.get(from..).unwrap_or_default()),
+            (b'\\', _) => (char::from(next), 2),
+            _ => {
+                if let Some(place) = json.get_mut(to) {
+                    *place = byte;
+                }
+                to += 1;
+                from += 1;
+                continue;
+            }
         };
-        if let Some(place) = json.get_mut(to) {
-            *place = text;
+        // Never longer than its escape: four bytes of UTF-8 for twelve of a surrogate pair, three for six, one for two.
+        let mut utf8 = [0; 4];
+        let text = text.encode_utf8(&mut utf8).as_bytes();
+        if let Some(place) = json.get_mut(to..to + text.len()) {
+            place.copy_from_slice(text);
         }
-        to += 1;
+        to += text.len();
         from += length;
     }
     to
 }
 
-fn hexadecimal(digits: Option<&[u8]>) -> u8 {
-    digits.unwrap_or_default().iter().fold(0, |value, digit| {
-        value << 4
-            | if *digit > b'9' {
-                digit - b'a' + 10
-            } else {
-                digit - b'0'
-            }
+/// The character of the `\uXXXX` in front, or of two of them that are a surrogate pair, and their length. Half a pair is U+FFFD.
+fn escaped(json: &[u8]) -> (char, usize) {
+    let first = code_unit(json);
+    let second = json.get(6..).map_or(0, |behind| match behind {
+        [b'\\', b'u', ..] => code_unit(behind),
+        _ => 0,
+    });
+    match (first, second) {
+        (0xd800..=0xdbff, 0xdc00..=0xdfff) => {
+            let scalar = 0x10000 + ((first & 0x3ff) << 10 | (second & 0x3ff));
+            (
+                char::from_u32(scalar).unwrap_or(char::REPLACEMENT_CHARACTER),
+                12,
+            )
+        }
+        _ => (
+            char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER),
+            6,
+        ),
+    }
+}
+
+/// The four digits of the `\uXXXX` in front, of which the server has seen that they are digits.
+fn code_unit(json: &[u8]) -> u32 {
+    let digits = json.get(2..6).unwrap_or_default();
+    digits.iter().fold(0, |value, digit| {
+        value << 4 | char::from(*digit).to_digit(16).unwrap_or(0)
     })
 }
 
@@ -322,6 +353,20 @@ mod tests {
         assert_eq!(cell(oid::INT4, &[0, 0, 0, 7]), "7");
         assert_eq!(cell(oid::JSONB, b"\x01{\"a\": 1}"), "\"{\"\"a\"\": 1}\"");
         assert_eq!(cell(oid::FLOAT8, &f64::NAN.to_be_bytes()), "NaN");
+    }
+
+    #[test]
+    fn a_string_of_type_json_may_escape_as_it_likes() {
+        let cell = |value: &str| {
+            let encoder = Encoder::new(oid::JSON, 1, Strings::NONE).unwrap();
+            written(|out| append(&encoder, value.as_bytes(), out).unwrap())
+        };
+        assert_eq!(cell(r#""\u00E9\u00e9\u20AC""#), "éé€");
+        assert_eq!(cell(r#""\uD83D\ude00!""#), "😀!");
+        assert_eq!(cell(r#""\ud83d\u0041""#), "\u{fffd}A");
+        assert_eq!(cell(r#""\udead""#), "\u{fffd}");
+        assert_eq!(cell(r#""\/\\\u002C" "#), "\"/\\,\"");
+        assert_eq!(cell("\"a\"  "), "a");
     }
 
     proptest! {

@@ -17,7 +17,13 @@ const rss = (name) => Number(new RegExp(`${name}:\\s+(\\d+)`).exec(readFileSync(
 const url = process.argv[2];
 const idle = await connect(url);
 const clients = await Promise.all([1, 2, 3].map(() => connect(url)));
+// As many bytes in small rows, so that V8's heap and the sockets' buffers have the size that reading them takes: only what a refused row
+// costs beside that is counted.
+const many = "select repeat('x', 1000) as a, generate_series(1, 200000)";
 for (const client of [idle, ...clients]) await client.query("select repeat('x', 1000) as a");
+await Promise.all(clients.map(async (client) => {
+  for await (const chunk of await client.stream(many)) if (!chunk.length) throw new Error("an empty chunk");
+}));
 const before = rss("VmHWM");
 const query = "select repeat('x', 200000000) as a";
 const calls = [

@@ -1,7 +1,8 @@
 // The transaction that a session is in, and BEGIN that waits for the next flight.
 //
-// BEGIN travels in front of the first statement, in its flight and before its Sync: where BEGIN fails the server skips the statement too.
-// Knows the order of BEGIN, flights and ROLLBACK. Must not know who wants the transaction, nor what runs in it.
+// BEGIN travels in front of the first statement, in its flight and before its Sync: where BEGIN fails the server skips
+// the statement too. Knows the order of BEGIN, flights and ROLLBACK. Must not know who wants the transaction, nor what
+// runs in it.
 import type { Connection } from "../connection/connection.ts";
 import type { Operation } from "../connection/operation.ts";
 import { connectionLost } from "../sockets/contract.ts";
@@ -17,7 +18,7 @@ export class TransactionBlock {
   readonly #connection: Connection;
   /** BEGIN, which leaves with the next flight. */
   #waiting: string | undefined;
-  /** The last flight that BEGIN left with. */
+  /** The last flight that BEGIN left with, until it has arrived well: what its sink holds must not outlive the call. */
   #carried: { readonly begin: string; readonly operation: Operation } | undefined;
   #beginFailed = false;
 
@@ -55,6 +56,7 @@ export class TransactionBlock {
   /** BEGIN is not to leave any more. */
   withdraw(): void {
     this.#waiting = undefined;
+    this.#carried = undefined;
   }
 
   /** A flight, which `operate` makes with BEGIN in front when it is given one. */
@@ -72,9 +74,13 @@ export class TransactionBlock {
     // A flight without an error has begun it, even if its statement ended it again: COMMIT and ROLLBACK do.
     if (!error || this.status !== "I") this.#waiting = undefined;
     if (error) this.#beginFailed = true;
+    else this.#carried = undefined;
   }
 
-  /** Begins the transaction that waits, for what cannot have BEGIN in its own flight; `false` when the call was over before. */
+  /**
+   * Begins the transaction that waits, for what cannot have BEGIN in its own flight; `false` when the call was over
+   * before.
+   */
   async begun(call: AnyCall): Promise<boolean> {
     if (this.#waiting === undefined) return !call.finished;
     const operation = this.flight((begin) => call.operate(this.#connection, plainly(begin!)));
@@ -84,7 +90,9 @@ export class TransactionBlock {
     return true;
   }
 
-  /** The operation failed and is going to be repeated: a transaction that it was to begin begins with the repetition. */
+  /**
+   * The operation failed and is going to be repeated: a transaction that it was to begin begins with the repetition.
+   */
   async again(operation: Operation | undefined): Promise<void> {
     const carried = this.#carried;
     if (!carried || carried.operation !== operation) return;

@@ -1,7 +1,7 @@
 // What a user may call on a client and on a transaction alike: queries, batches, COPY, and what becomes of their rows.
 //
-// Knows forms of results and what makes them. Must not know whose turn it is (queue.ts), how the connection is made, nor when a
-// transaction begins and ends.
+// Knows forms of results and what makes them. Must not know whose turn it is (queue.ts), how the connection is made,
+// nor when a transaction begins and ends.
 import { oneOf } from "../config/config.ts";
 import { AbortError, PgzError, ResponseTooLargeError, UsageError } from "../util/errors.ts";
 import { COPY_NONE, RENAME_DUPLICATES, ROWS_NONE } from "../wasm/boundary.ts";
@@ -70,8 +70,9 @@ export abstract class Calls extends Queue {
   /**
    * The rows of a query for `for await`, one by one or in arrays. Memory holds one batch, whatever the result's size.
    *
-   * The query starts when a loop starts. While the loop is busy the server waits, and when the loop is left the query is
-   * cancelled. Until its end other calls of this client reject with `STREAM_OPEN`. It can also be used as a template tag.
+   * The query starts when a loop starts. While the loop is busy the server waits, and when the loop is left the query
+   * is cancelled. Until its end other calls of this client reject with `STREAM_OPEN`. It can also be used as a template
+   * tag.
    *
    * @example
    * for await (const row of client.rows("select * from log")) console.log(row);
@@ -123,11 +124,11 @@ export abstract class Calls extends Queue {
   }
 
   /**
-   * Runs the statements of one text by the simple query protocol and gives a result for each. There are no parameters, and
-   * the limits count over all statements. Arrays, times and intervals stay the server's text (docs/types.md).
+   * Runs the statements of one text by the simple query protocol and gives a result for each. There are no parameters,
+   * and the limits count over all statements. Arrays, times and intervals stay the server's text (docs/types.md).
    *
-   * The statements are one transaction unless the text says otherwise. An error rolls back the statements before it; the
-   * error's `completed` lists their commands.
+   * The statements are one transaction unless the text says otherwise. An error rolls back the statements before it;
+   * the error's `completed` lists their commands.
    */
   async simple<Row = Record<string, unknown>>(text: QueryInput, options: SimpleOptions = {}): Promise<QueryResult<Row>[]> {
     const query = toQuery(text);
@@ -151,14 +152,15 @@ export abstract class Calls extends Queue {
   }
 
   /**
-   * The rows in batches of `size`, from 1 to 2,147,483,647. Each batch is requested when the one before has been consumed, so
-   * client and server hold one batch.
+   * The rows in batches of `size`, from 1 to 2,147,483,647. Each batch is requested when the one before has been
+   * consumed, so client and server hold one batch.
    *
-   * Outside a transaction the cursor has its own, which is committed at the end. Leaving the loop early, or an error, closes
-   * the portal and rolls that transaction back. A statement that cannot run in a transaction (`VACUUM`) cannot have a cursor.
+   * Outside a transaction the cursor has its own, which is committed at the end. Leaving the loop early, or an error,
+   * closes the portal and rolls that transaction back. A statement that cannot run in a transaction (`VACUUM`) cannot
+   * have a cursor.
    *
-   * The cursor starts with the first `next()`. Until its end other calls of this client reject with `STREAM_OPEN`. Limits,
-   * `timeout` and `signal` apply to the whole cursor.
+   * The cursor starts with the first `next()`. Until its end other calls of this client reject with `STREAM_OPEN`.
+   * Limits, `timeout` and `signal` apply to the whole cursor.
    */
   cursor<Row = Record<string, unknown>>(input: QueryInput, size: number, options: SimpleOptions = {}): AsyncGenerator<Row[], void, undefined> {
     const query = toQuery(input);
@@ -191,8 +193,8 @@ export abstract class Calls extends Queue {
   /**
    * Sends many statements at once and waits once. Gives a result for each, in order (docs/batches.md).
    *
-   * All statements are described before the first one runs, so none can use a table that another creates. If any value cannot
-   * be encoded, nothing is sent. The error of an atomic batch has a `batch` ({@link BatchFailure}).
+   * All statements are described before the first one runs, so none can use a table that another creates. If any value
+   * cannot be encoded, nothing is sent. The error of an atomic batch has a `batch` ({@link BatchFailure}).
    *
    * @example
    * const [user, orders] = await client.batch([
@@ -248,7 +250,10 @@ export abstract class Calls extends Queue {
     return this.exec(sql`select pg_catalog.pg_notify(${channel}, ${payload})`, options);
   }
 
-  /** The parameter types and columns of a statement. It is not run. A statement that is already known costs no round trip. */
+  /**
+   * The parameter types and columns of a statement. It is not run. A statement that is already known costs no round
+   * trip.
+   */
   async describe(input: QueryInput, options: CallOptions = {}): Promise<Description> {
     const { text } = toQuery(input);
     return this.run(text, options, async (call: Call<Description>, session) => {
@@ -260,9 +265,9 @@ export abstract class Calls extends Queue {
   /**
    * Runs `COPY … FROM STDIN` with the data of `source`, in the format that the text names (docs/copy.md).
    *
-   * The source is asked for more when the socket has taken what it gave. Either everything is stored or nothing. An error of
-   * the server stops the source at once, and its `where` names the line. If the source throws, the call rejects with
-   * `COPY_SOURCE_FAILED`.
+   * The source is asked for more when the socket has taken what it gave. Either everything is stored or nothing. An
+   * error of the server stops the source at once, and its `where` names the line. If the source throws, the call
+   * rejects with `COPY_SOURCE_FAILED`.
    *
    * @example
    * await client.copyFrom("copy users (id, name) from stdin (format csv)", request.body);
@@ -281,10 +286,11 @@ export abstract class Calls extends Queue {
   }
 
   /**
-   * Loads rows of values into these columns of a table by COPY: in binary if all columns have a binary form here, else as text.
+   * Loads rows of values into these columns of a table by COPY: in binary if all columns have a binary form here, else
+   * as text.
    *
-   * `table` is a name, or `sql.identifier("schema", "table")`. A row is an array, or an object with the columns' names. A value
-   * that its column cannot hold ends the COPY; the error's `row` is the row's number, from 0.
+   * `table` is a name, or `sql.identifier("schema", "table")`. A row is an array, or an object with the columns' names.
+   * A value that its column cannot hold ends the COPY; the error's `row` is the row's number, from 0.
    *
    * @example
    * await client.copyFromRows("orders", ["id", "total"], [[70, "19.99"], { id: 71, total: 5n }]);
@@ -310,8 +316,8 @@ export abstract class Calls extends Queue {
   }
 
   /**
-   * Runs `COPY … TO STDOUT` and gives its data as a stream, in the format that the text names. Resolves at the first data. A
-   * chunk holds whole rows; leaving the stream cancels the COPY.
+   * Runs `COPY … TO STDOUT` and gives its data as a stream, in the format that the text names. Resolves at the first
+   * data. A chunk holds whole rows; leaving the stream cancels the COPY.
    */
   async copyTo(text: QueryInput, options: CopyToOptions = {}): Promise<ReadableStream<Uint8Array>> {
     const copy = copyText(text);
@@ -320,8 +326,8 @@ export abstract class Calls extends Queue {
   }
 
   /**
-   * The rows of a query as {@link rows} gives them, but read by binary COPY, which is less work for the server if there are
-   * many. The query has no parameters, and each column needs a binary form (docs/types.md).
+   * The rows of a query as {@link rows} gives them, but read by binary COPY, which is less work for the server if there
+   * are many. The query has no parameters, and each column needs a binary form (docs/types.md).
    */
   copyToRows<Row = Record<string, unknown>>(query: QueryInput, options: SimpleOptions = {}): Rows<Row> {
     return this.#rows<Row>(plainText(query), { ...options, onLimit: "error" }, copyRows);
@@ -348,9 +354,9 @@ export abstract class Calls extends Queue {
   /**
    * The rows as bytes, as they arrive. Resolves at the first row, or at the end if there is none.
    *
-   * A query that fails before its first row rejects the call. A query that fails later errors the stream. Only whole rows
-   * leave. Until the stream is finished other calls of this client reject with `STREAM_OPEN`. Cancelling the stream cancels
-   * the query.
+   * A query that fails before its first row rejects the call. A query that fails later errors the stream. Only whole
+   * rows leave. Until the stream is finished other calls of this client reject with `STREAM_OPEN`. Cancelling the
+   * stream cancels the query.
    */
   stream(input: QueryInput, options: StreamOptions = {}): Promise<ReadableStream<Uint8Array>> {
     return this.#orClose(options, async () => {
@@ -379,14 +385,15 @@ export abstract class Calls extends Queue {
     if (!Number.isInteger(status) || status < 200 || status > 599 || [204, 205, 304].includes(status)) {
       throw new UsageError("INVALID_OPTION", 'Option "status" must be one that has a body.');
     }
-    // The runtime's own channel is the fastest body (workerd), and the only one that tells the old workerd's Worker that its client
-    // has left; a reader in JavaScript would get it in other pieces and with untyped errors, so `stream` does without.
+    // The runtime's own channel is the fastest body (workerd), and the only one that tells the old workerd's Worker
+    // that its client has left; a reader in JavaScript would get it in other pieces and with untyped errors, so
+    // `stream` does without.
     const body = await this.#openStream(input, form, options, runtime().responseBody?.());
     // "manual" is workerd's word for a body that is compressed already; others do not look at it.
     return new Response(options.gzip ? compressed(body) : body, { status, headers, ...(options.gzip && { encodeBody: "manual" }) });
   }
 
-  // -- calls -------------------------------------------------------------------------------------------------------------
+  // -- calls ----------------------------------------------------------------------------------------------------------
 
   /** How the call's rows become JavaScript values. */
   #values(options: QueryOptions): [form: ValueForm, mode: RowMode] {
@@ -394,7 +401,9 @@ export abstract class Calls extends Queue {
     return [valueForm(this.config, options), rowMode === undefined ? "object" : oneOf("object", "array")(rowMode, "rowMode")];
   }
 
-  /** A call that was refused before it began closes too: whoever asked for `closeWhenDone` has no other place for it. */
+  /**
+   * A call that was refused before it began closes too: whoever asked for `closeWhenDone` has no other place for it.
+   */
   async #orClose<T>({ closeWhenDone }: StreamOptions, work: () => Promise<T>): Promise<T> {
     try {
       return await work();

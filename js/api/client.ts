@@ -1,8 +1,9 @@
-// The public client: one connection, made at the first call; again at the next call when that failed, never again once it stood.
+// The public client: one connection, made at the first call; again at the next call when that failed, never again once
+// it stood.
 //
-// Knows how a client begins and ends, and whose turn it is between its own calls and its transactions. Must not know sockets, wasm or messages. A
-// client never reconnects: what it knows of its session (transactions, settings) would silently be gone. One that is broken rejects each
-// call at once; make a new one.
+// Knows how a client begins and ends, and whose turn it is between its own calls and its transactions. Must not know
+// sockets, wasm or messages. A client never reconnects: what it knows of its session (transactions, settings) would
+// silently be gone. One that is broken rejects each call at once; make a new one.
 import { Calls } from "./calls.ts";
 import { resolveConfig, type Config, type ConnectInput, type Options } from "../config/config.ts";
 import type { BoundaryStats } from "../wasm/boundary.ts";
@@ -40,7 +41,8 @@ export interface ClientStats extends BoundaryStats {
 /**
  * A client: one connection, whose calls run one after another. {@link createClient} and {@link connect} make it.
  *
- * It never reconnects, because the state of its session would be lost silently. When its connection is lost, make a new one.
+ * It never reconnects, because the state of its session would be lost silently. When its connection is lost, make a new
+ * one.
  */
 export class Client extends Calls {
   #opening: Promise<Session> | undefined;
@@ -57,12 +59,12 @@ export class Client extends Calls {
   }
 
   /**
-   * Runs `work` inside one transaction (docs/transactions.md). BEGIN is sent with the first statement, COMMIT when `work` has
-   * returned, ROLLBACK when it throws.
+   * Runs `work` inside one transaction (docs/transactions.md). BEGIN is sent with the first statement, COMMIT when
+   * `work` has returned, ROLLBACK when it throws.
    *
-   * Resolves with what `work` returned, once the server has committed. Rejects with what `work` threw, or with the error of
-   * COMMIT. Meanwhile the client's own calls reject with `TRANSACTION_OPEN`, because they would wait for themselves: use
-   * `work`'s argument.
+   * Resolves with what `work` returned, once the server has committed. Rejects with what `work` threw, or with the
+   * error of COMMIT. Meanwhile the client's own calls reject with `TRANSACTION_OPEN`, because they would wait for
+   * themselves: use `work`'s argument.
    *
    * @example
    * const balance = await client.transaction(async (tx) => {
@@ -85,11 +87,11 @@ export class Client extends Calls {
   }
 
   /**
-   * Listens to a channel on a connection of its own, which is made again whenever it is lost (docs/listen.md). Resolves when the
-   * server listens.
+   * Listens to a channel on a connection of its own, which is made again whenever it is lost (docs/listen.md). Resolves
+   * when the server listens.
    *
-   * The client's calls go on meanwhile, and the client need not be connected. The listener ends with the loop that reads it, or
-   * with its own `close()`; the client's `close()` does not end it.
+   * The client's calls go on meanwhile, and the client need not be connected. The listener ends with the loop that
+   * reads it, or with its own `close()`; the client's `close()` does not end it.
    *
    * @example
    * for await (const { payload } of await client.listen("jobs")) console.log(payload);
@@ -109,16 +111,16 @@ export class Client extends Calls {
   }
 
   /**
-   * A setting that the server reports, such as `TimeZone` or `server_version`: the last value read. `undefined` before the
-   * connection is made, and for a setting that the server does not report.
+   * A setting that the server reports, such as `TimeZone` or `server_version`: the last value read. `undefined` before
+   * the connection is made, and for a setting that the server does not report.
    */
   parameterStatus(name: string): string | undefined {
     return this.#session?.connection.parameters.get(name);
   }
 
   /**
-   * Ends the session. Calls that wait or run may finish within 400 ms, then they reject with `CLIENT_CLOSED`. It never rejects,
-   * takes less than a second whatever the server does, and may be called again.
+   * Ends the session. Calls that wait or run may finish within 400 ms, then they reject with `CLIENT_CLOSED`. It never
+   * rejects, takes less than a second whatever the server does, and may be called again.
    */
   override close(): Promise<void> {
     return (this.#closing ??= this.#close());
@@ -135,7 +137,7 @@ export class Client extends Calls {
     return this;
   }
 
-  // -- for calls ---------------------------------------------------------------------------------------------------------
+  // -- for calls ------------------------------------------------------------------------------------------------------
 
   protected override get signal(): AbortSignal | undefined {
     return this.config.signal;
@@ -147,7 +149,7 @@ export class Client extends Calls {
     return new UsageError("TRANSACTION_OPEN", "A transaction of this client is open: use its methods, wait for its end, or use another client.");
   }
 
-  // -- the connection ----------------------------------------------------------------------------------------------------
+  // -- the connection -------------------------------------------------------------------------------------------------
 
   #state(): ClientStats["state"] {
     if (this.#closing || this.#closed || this.#session?.connection.closed) return "closed";
@@ -207,10 +209,11 @@ export class Client extends Calls {
 const CLOSE_GRACE = 400;
 
 /**
- * Makes a client that connects with its first call. That call's query can then leave with the last message of authentication,
- * which saves a round trip.
+ * Makes a client that connects with its first call. That call's query can then leave with the last message of
+ * authentication, which saves a round trip.
  *
- * @throws UsageError `INVALID_URL`, `INVALID_OPTION`, `UNKNOWN_OPTION`, `INVALID_SSLMODE`, `CHANNEL_BINDING_UNSUPPORTED`
+ * @throws UsageError `INVALID_URL`, `INVALID_OPTION`, `UNKNOWN_OPTION`, `INVALID_SSLMODE`,
+ * `CHANNEL_BINDING_UNSUPPORTED`
  * @example
  * const db = createClient(env.HYPERDRIVE);
  */

@@ -1,7 +1,7 @@
 // LISTEN on a connection of its own: notifications as they come, and a new connection whenever one is lost.
 //
-// Knows iteration, and when to try again. Must not know how a connection is made or read. Whatever was notified while there was no
-// connection is lost, as PostgreSQL has it: `onReconnect` tells.
+// Knows iteration, and when to try again. Must not know how a connection is made or read. Whatever was notified while
+// there was no connection is lost, as PostgreSQL has it: `onReconnect` tells.
 import { onAbort } from "../util/abort.ts";
 import { checkOptions, type Config } from "../config/config.ts";
 import type { Connection } from "../connection/connection.ts";
@@ -29,9 +29,15 @@ export interface Notification {
 export interface ListenOptions {
   /** When it aborts, the listener ends with an `AbortError`. */
   readonly signal?: AbortSignal | undefined;
-  /** Called after a connection was lost (`error`) and replaced. Notifications in between are lost: read the tables again. */
+  /**
+   * Called after a connection was lost (`error`) and replaced. Notifications in between are lost: read the tables
+   * again.
+   */
   readonly onReconnect?: ((error: PgzError) => void) | undefined;
-  /** Listens even if the server seems to be a pooler: set it if the pooler gives each client its own session. Default false. */
+  /**
+   * Listens even if the server seems to be a pooler: set it if the pooler gives each client its own session. Default
+   * false.
+   */
   readonly sessionPooling?: boolean | undefined;
 }
 

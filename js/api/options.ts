@@ -9,11 +9,16 @@ import type { CallOptions, KnownOption } from "./queue.ts";
 
 /** Options of `query`, `rows` and other calls that give JavaScript values. */
 export interface QueryOptions extends CallOptions, ValueOptions {
-  /** `"object"`: a row is an object by column name. `"array"`: a row is its values in the order of `fields`. Default `"object"`. */
+  /**
+   * `"object"`: a row is an object by column name. `"array"`: a row is its values in the order of `fields`. Default
+   * `"object"`.
+   */
   readonly rowMode?: "object" | "array" | undefined;
 }
 
-/** {@link QueryOptions} without `onLimit`: these calls cannot mark a shortened result, so a passed limit is an error. */
+/**
+ * {@link QueryOptions} without `onLimit`: these calls cannot mark a shortened result, so a passed limit is an error.
+ */
 export type SimpleOptions = Omit<QueryOptions, "onLimit">;
 
 /** Options of `json`. Its default `format` is `"json"`. */
@@ -22,8 +27,8 @@ export interface JsonOptions extends CallOptions, FormatOptions {}
 /** Options of `stream`. */
 export interface StreamOptions extends CallOptions, FormatOptions {
   /**
-   * Compresses the output with `CompressionStream`; `respond` also sets `content-encoding`. It holds rows back until its window
-   * is full, so `flushInterval` has no effect on rows of a slow query. Default false.
+   * Compresses the output with `CompressionStream`; `respond` also sets `content-encoding`. It holds rows back until
+   * its window is full, so `flushInterval` has no effect on rows of a slow query. Default false.
    */
   readonly gzip?: boolean | undefined;
   /** Closes the client when the stream has ended, failed or been left, or when the call is refused. Default false. */
@@ -69,8 +74,8 @@ export type BatchResult<Row> = QueryResult<Row> | ExecResult | EncodedResult;
 /** Options of `batch`. Limits, `timeout` and `signal` apply to the whole batch. */
 export interface BatchOptions extends SimpleOptions {
   /**
-   * `true`: the batch is one transaction, or part of the open one. The first error undoes the items before it and skips the
-   * rest. `false`: each item is a transaction of its own, in order, and settles on its own. Default true.
+   * `true`: the batch is one transaction, or part of the open one. The first error undoes the items before it and skips
+   * the rest. `false`: each item is a transaction of its own, in order, and settles on its own. Default true.
    */
   readonly atomic?: boolean | undefined;
   /** What becomes of the rows: JavaScript values, NDJSON bytes, or only a count, which is fastest. Default `"rows"`. */
@@ -90,7 +95,9 @@ export interface CopyFromOptions extends CallOptions {
   readonly onProgress?: ((progress: CopyProgress) => void) | undefined;
 }
 
-/** Options of `copyTo`. `maxRows` counts CopyData messages: rows, and CSV's header; `maxFieldBytes` is for each of them. */
+/**
+ * Options of `copyTo`. `maxRows` counts CopyData messages: rows, and CSV's header; `maxFieldBytes` is for each of them.
+ */
 export interface CopyToOptions extends CallOptions, Pick<RowOptions, "maxRows" | "maxBytes" | "maxFieldBytes"> {}
 
 /** What `describe` and `prepare` tell of a statement. */

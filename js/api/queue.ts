@@ -1,4 +1,5 @@
-// Calls in front of one connection: each has its turn, behind those before it, and is counted and observed until it has settled.
+// Calls in front of one connection: each has its turn, behind those before it, and is counted and observed until it has
+// settled.
 //
 // Knows a call's life. Must not know SQL, or what becomes of rows.
 import { callOption, checkOptions, type Config } from "../config/config.ts";
@@ -13,8 +14,8 @@ export interface CallOptions {
   /** When it aborts, the call rejects with an `AbortError` and the query is cancelled on the server. */
   readonly signal?: AbortSignal | undefined;
   /**
-   * Milliseconds for the whole call: waiting for its turn, connecting, and reading a stream to its end. Then it rejects with
-   * `QUERY_TIMEOUT`. 0: no deadline. Default: the client's.
+   * Milliseconds for the whole call: waiting for its turn, connecting, and reading a stream to its end. Then it rejects
+   * with `QUERY_TIMEOUT`. 0: no deadline. Default: the client's.
    */
   readonly timeout?: number | undefined;
   /** Gets the events of this call instead of the client's observer. */

@@ -1,8 +1,11 @@
-// A transaction: a callback between BEGIN and COMMIT, with savepoints for transactions inside it, and again from the start where that helps.
+// A transaction: a callback between BEGIN and COMMIT, with savepoints for transactions inside it, and again from the
+// start where that helps.
 //
-// Knows when a transaction begins and ends, and what may be called meanwhile. Must not know how a call runs (calls.ts) or how the connection was made.
+// Knows when a transaction begins and ends, and what may be called meanwhile. Must not know how a call runs (calls.ts)
+// or how the connection was made.
 //
-// BEGIN travels in front of the first statement, in its flight and before its Sync: where BEGIN fails the server skips the statement too.
+// BEGIN travels in front of the first statement, in its flight and before its Sync: where BEGIN fails the server skips
+// the statement too.
 import { onAbort } from "../util/abort.ts";
 import { Calls } from "./calls.ts";
 import { attempts, callOption, checkOptions, oneOf, type Config } from "../config/config.ts";
@@ -23,12 +26,14 @@ export interface TransactionOptions {
   readonly isolation?: Isolation | undefined;
   /** Whether the transaction may only read. Default: the session's. */
   readonly readOnly?: boolean | undefined;
-  /** A serializable read-only transaction waits until it can neither fail nor make others fail. Default: the session's. */
+  /**
+   * A serializable read-only transaction waits until it can neither fail nor make others fail. Default: the session's.
+   */
   readonly deferrable?: boolean | undefined;
   /**
-   * Runs the whole callback again after a conflict (40001, 40P01), which the server has rolled back. `true`: up to three runs in
-   * all; a number: that many. The pause is 10 ms, 20 ms … 500 ms plus up to as much again at random. What the callback does
-   * outside the database is also done again. Default false.
+   * Runs the whole callback again after a conflict (40001, 40P01), which the server has rolled back. `true`: up to
+   * three runs in all; a number: that many. The pause is 10 ms, 20 ms … 500 ms plus up to as much again at random. What
+   * the callback does outside the database is also done again. Default false.
    */
   readonly retry?: boolean | number | undefined;
   /** When it aborts, the running statement is cancelled and the transaction rolled back. */
@@ -119,8 +124,8 @@ export class Transaction extends Calls {
   }
 
   /**
-   * A nested transaction: a savepoint, released when `work` has returned, rolled back to when it throws. Meanwhile calls of the
-   * outer transaction reject with `TRANSACTION_OPEN`.
+   * A nested transaction: a savepoint, released when `work` has returned, rolled back to when it throws. Meanwhile
+   * calls of the outer transaction reject with `TRANSACTION_OPEN`.
    */
   async transaction<T>(work: (transaction: Transaction) => T | Promise<T>): Promise<T> {
     const refused = this.refused() ?? this.unfinished();
@@ -145,7 +150,8 @@ export class Transaction extends Calls {
         return result;
       } catch (error) {
         await inner.#quiet();
-        // Behind a lost connection or an end from outside there is nothing to go back to; where it fails the transaction has, and COMMIT tells.
+        // Behind a lost connection or an end from outside there is nothing to go back to; where it fails the
+        // transaction has, and COMMIT tells.
         if (!signal.aborted && !this.#session.connection.closed) await this.#statement(`ROLLBACK TO SAVEPOINT ${savepoint}; RELEASE SAVEPOINT ${savepoint}`).catch(() => {});
         throw error;
       }
@@ -216,7 +222,7 @@ export class Transaction extends Calls {
     });
   }
 
-  // -- for calls ---------------------------------------------------------------------------------------------------------
+  // -- for calls ------------------------------------------------------------------------------------------------------
 
   /** `stop` ends them. */
   protected override readonly signal = undefined;

@@ -1,11 +1,12 @@
-// From what a user passes (URL, binding, options) to one frozen, complete and checked Config; and the pure decisions that follow
-// from it: how TLS is tried on a runtime, which authentication methods are allowed, which startup parameters are sent.
+// From what a user passes (URL, binding, options) to one frozen, complete and checked Config; and the pure decisions
+// that follow from it: how TLS is tried on a runtime, which authentication methods are allowed, which startup
+// parameters are sent.
 //
 // Knows: the options of docs/options.md with defaults and bounds, libpq's URL parameters, sslmode's meanings.
 // Must not know: sockets, wasm, clocks, the environment (no PG* variable is ever read).
 //
-// Secrets: the password lives in a closure, and no error repeats a value that came out of a URL, because a badly encoded
-// password can end up in any part of it. What is named is an option's name, and what it must be.
+// Secrets: the password lives in a closure, and no error repeats a value that came out of a URL, because a badly
+// encoded password can end up in any part of it. What is named is an option's name, and what it must be.
 
 import type { Parser } from "../values/converters.ts";
 import type { Runtime } from "../sockets/runtime.ts";
@@ -25,8 +26,8 @@ export type SslMode = "disable" | "allow" | "prefer" | "require" | "verify-ca" |
 export type Password = string | (() => string | Promise<string>);
 
 /**
- * The options of a connection. `undefined` means the default. Durations are in milliseconds, sizes in bytes. `docs/options.md`
- * has the reason for each default, and what differs per runtime.
+ * The options of a connection. `undefined` means the default. Durations are in milliseconds, sizes in bytes.
+ * `docs/options.md` has the reason for each default, and what differs per runtime.
  */
 export interface Options {
   /** Name or address of the server. Default `"localhost"`. */
@@ -48,8 +49,8 @@ export interface Options {
   /** Whether TLS is used and what is verified. Default `"prefer"`, and `"disable"` on a local link (`localLink`). */
   sslmode?: SslMode | undefined;
   /**
-   * `"direct"` starts TLS without asking first, which saves a round trip. It needs PostgreSQL 17, a runtime with ALPN, and
-   * sslmode `require` or stronger. Default `"postgres"`.
+   * `"direct"` starts TLS without asking first, which saves a round trip. It needs PostgreSQL 17, a runtime with ALPN,
+   * and sslmode `require` or stronger. Default `"postgres"`.
    */
   sslnegotiation?: "postgres" | "direct" | undefined;
   /** The name that is sent (SNI) and that the certificate must have. Default: `host`. */
@@ -61,9 +62,9 @@ export interface Options {
   /** The private key (PEM) of `cert`. */
   key?: string | undefined;
   /**
-   * The allowed authentication methods, as libpq's `require_auth`: a comma-separated list of `none`, `password`, `md5` and
-   * `scram-sha-256`, or all with `!` to exclude them. Default: any, but cleartext only over verified TLS or a local link.
-   * Naming `password` here allows it over TLS that is not verified too.
+   * The allowed authentication methods, as libpq's `require_auth`: a comma-separated list of `none`, `password`, `md5`
+   * and `scram-sha-256`, or all with `!` to exclude them. Default: any, but cleartext only over verified TLS or a local
+   * link. Naming `password` here allows it over TLS that is not verified too.
    */
   requireAuth?: string | undefined;
   /** Allows the password in clear over any link, also without TLS. Default `false`. */
@@ -83,16 +84,19 @@ export interface Options {
   /** The most bytes of one field, as the server sends it. Default 0: no limit. */
   maxFieldBytes?: number | undefined;
   /**
-   * What happens to a result that passes one of these limits: `"error"` rejects or breaks it off, `"truncate"` ends it properly
-   * with a mark. Default `"error"`, because a shortened result must not look complete.
+   * What happens to a result that passes one of these limits: `"error"` rejects or breaks it off, `"truncate"` ends it
+   * properly with a mark. Default `"error"`, because a shortened result must not look complete.
    */
   onLimit?: "error" | "truncate" | undefined;
   /**
-   * What happens to columns with the same name: `"keep"` (in objects the last one wins), `"rename"` the second `id` to `id_2`,
-   * or `"error"`. Default `"keep"`, as the server's own JSON does.
+   * What happens to columns with the same name: `"keep"` (in objects the last one wins), `"rename"` the second `id` to
+   * `id_2`, or `"error"`. Default `"keep"`, as the server's own JSON does.
    */
   duplicates?: "keep" | "rename" | "error" | undefined;
-  /** int8 (bigint) values. Default: strings in JavaScript objects, since a number would lose digits; bare digits in JSON. */
+  /**
+   * int8 (bigint) values. Default: strings in JavaScript objects, since a number would lose digits; bare digits in
+   * JSON.
+   */
   int8?: "string" | "number" | "bigint" | undefined;
   /** numeric values. Default: strings in JavaScript objects, since a number would lose digits; bare digits in JSON. */
   numeric?: "string" | "number" | undefined;
@@ -113,19 +117,19 @@ export interface Options {
   /** Named statements per connection, up to 65,535. 0: none, for poolers without prepared statements. Default 64. */
   statementCacheSize?: number | undefined;
   /**
-   * When a statement is prepared under a name: from its second use on, but never behind a detected pooler (`"auto"`), from its
-   * first use on (`"named"`), or never (`"unnamed"`). Default `"auto"`.
+   * When a statement is prepared under a name: from its second use on, but never behind a detected pooler (`"auto"`),
+   * from its first use on (`"named"`), or never (`"unnamed"`). Default `"auto"`.
    */
   prepare?: "auto" | "named" | "unnamed" | undefined;
   /**
-   * Runs a statement outside a transaction again after a conflict (40001, 40P01), which the server has rolled back. `true`: up
-   * to three runs in all; a number: that many. The pause is 10 ms, 20 ms … plus up to as much again at random. A statement
-   * whose rows have gone downstream is not repeated. Default false.
+   * Runs a statement outside a transaction again after a conflict (40001, 40P01), which the server has rolled back.
+   * `true`: up to three runs in all; a number: that many. The pause is 10 ms, 20 ms … plus up to as much again at
+   * random. A statement whose rows have gone downstream is not repeated. Default false.
    */
   retryOnSerialization?: boolean | number | undefined;
   /**
-   * Sends the first query together with the last authentication message, which saves a round trip. `"auto"` does so only if the
-   * server is already known, by verified TLS or a local link. Default `"auto"`.
+   * Sends the first query together with the last authentication message, which saves a round trip. `"auto"` does so
+   * only if the server is already known, by verified TLS or a local link. Default `"auto"`.
    */
   earlyQuery?: boolean | "auto" | undefined;
   /** Milliseconds until the first TCP keep-alive probe. 0: none. No effect on Workers. Default 30,000. */
@@ -135,8 +139,8 @@ export interface Options {
   /** `"3.2"` has long cancel keys, and needs PostgreSQL 18 and poolers that know it. Default `"3.0"`, as in libpq. */
   maxProtocolVersion?: "3.0" | "3.2" | undefined;
   /**
-   * The link never leaves the runtime, so a cleartext password and an early query are safe. Default: whether the host ends in
-   * `.hyperdrive.local`.
+   * The link never leaves the runtime, so a cleartext password and an early query are safe. Default: whether the host
+   * ends in `.hyperdrive.local`.
    */
   localLink?: boolean | undefined;
   /** Makes the sockets, instead of the runtime's connector (the socket contract in docs/architecture.md). */
@@ -164,7 +168,10 @@ export type Config = Readonly<
     [K in Optional]: Exclude<Options[K], undefined> | undefined;
   } & {
     startup: readonly (readonly [name: string, value: string])[];
-    /** Asks anew each time; `undefined` without a password. Rejects with `UsageError` when the function gives no usable text. */
+    /**
+     * Asks anew each time; `undefined` without a password. Rejects with `UsageError` when the function gives no usable
+     * text.
+     */
     password: () => Promise<string | undefined>;
     /** The client certificate's private key. */
     key: () => string | undefined;
@@ -180,7 +187,8 @@ export interface Defaults {
 /**
  * The complete configuration. Later sources win: defaults, URL, the object's own options, `overrides`.
  *
- * @throws UsageError `INVALID_URL`, `INVALID_OPTION`, `UNKNOWN_OPTION`, `INVALID_SSLMODE`, `CHANNEL_BINDING_UNSUPPORTED`
+ * @throws UsageError `INVALID_URL`, `INVALID_OPTION`, `UNKNOWN_OPTION`, `INVALID_SSLMODE`,
+ * `CHANNEL_BINDING_UNSUPPORTED`
  */
 export function resolveConfig(input: ConnectInput, runtime: Defaults = {}, overrides: Options = {}): Config {
   const given = new Map<string, unknown>();
@@ -201,18 +209,20 @@ export function resolveConfig(input: ConnectInput, runtime: Defaults = {}, overr
 }
 
 export interface TlsPlan {
-  /** Whether each asks for TLS; in order. {@link deservesNextAttempt} says when the next one is due, on a new socket. */
+  /**
+   * Whether each asks for TLS; in order. {@link deservesNextAttempt} says when the next one is due, on a new socket.
+   */
   readonly attempts: readonly boolean[];
   /** `ca`: the chain; `full`: the chain and the name. */
   readonly verify: "none" | "ca" | "full";
 }
 
 /**
- * How TLS is tried under this sslmode on this runtime. Where a runtime cannot do what was asked, the plan is the stricter thing
- * or there is none; it is never the weaker one.
+ * How TLS is tried under this sslmode on this runtime. Where a runtime cannot do what was asked, the plan is the
+ * stricter thing or there is none; it is never the weaker one.
  *
- * A runtime that always verifies makes `verify: "full"` of every mode, and then `prefer` does not fall back to plain text
- * after a failed handshake: libpq would have had an encrypted link there.
+ * A runtime that always verifies makes `verify: "full"` of every mode, and then `prefer` does not fall back to plain
+ * text after a failed handshake: libpq would have had an encrypted link there.
  *
  * @throws UsageError `UNSUPPORTED_ON_RUNTIME`, before anything is sent
  */
@@ -238,15 +248,18 @@ export function tlsPlan(config: Config, { name, capabilities: can = {} }: Pick<R
 }
 
 /**
- * Whether the failure of one attempt is what the next one is for: the TLS handshake failed, the server answered SSLRequest with an
- * error, or it has no pg_hba.conf line for this kind of link (28000; poolers say 08P01). Not a wrong password, a full server or a
- * dead network.
+ * Whether the failure of one attempt is what the next one is for: the TLS handshake failed, the server answered
+ * SSLRequest with an error, or it has no pg_hba.conf line for this kind of link (28000; poolers say 08P01). Not a wrong
+ * password, a full server or a dead network.
  */
 export function deservesNextAttempt(error: unknown): boolean {
   return error instanceof PgzError && /^(TLS_(FAILED|REFUSED)|28000|08P01)$/.test(error.code);
 }
 
-/** What the core is told of authentication over this link: the methods that the server may ask for, and why cleartext is not one. */
+/**
+ * What the core is told of authentication over this link: the methods that the server may ask for, and why cleartext is
+ * not one.
+ */
 export function allowedMethods(config: Config, verify: TlsPlan["verify"], encrypted: boolean): number {
   const methods = requiredMethods(config.requireAuth);
   if (!(methods & AUTH_CLEARTEXT)) return methods;
@@ -254,7 +267,10 @@ export function allowedMethods(config: Config, verify: TlsPlan["verify"], encryp
   return refusal === undefined ? methods : (methods & ~AUTH_CLEARTEXT) | refusal;
 }
 
-/** What this link lacks for a password in clear; `undefined`: nothing. Whoever reads the link, or answers it, would have the password. */
+/**
+ * What this link lacks for a password in clear; `undefined`: nothing. Whoever reads the link, or answers it, would have
+ * the password.
+ */
 function cleartextRefusal({ localLink, allowCleartextPassword, requireAuth }: Config, verify: TlsPlan["verify"], encrypted: boolean): number | undefined {
   if (localLink || allowCleartextPassword) return undefined;
   if (!encrypted) return CLEARTEXT_WANTS_TLS;
@@ -262,7 +278,10 @@ function cleartextRefusal({ localLink, allowCleartextPassword, requireAuth }: Co
   return CLEARTEXT_WANTS_VERIFIED_TLS;
 }
 
-/** `auto` sends the first query early only to a server that is already known: by a fully verified TLS link, or by a local one. */
+/**
+ * `auto` sends the first query early only to a server that is already known: by a fully verified TLS link, or by a
+ * local one.
+ */
 export function allowsEarlyQuery(config: Config, verify: TlsPlan["verify"], encrypted: boolean): boolean {
   if (config.earlyQuery !== "auto") return config.earlyQuery;
   return config.localLink || (encrypted && verify === "full");
@@ -274,7 +293,7 @@ export function startupParameters(config: Config): (readonly [name: string, valu
   return [...Object.entries({ user, database, application_name: applicationName, client_encoding: "UTF8", ...(options && { options }) }), ...startup];
 }
 
-// -- reading ---------------------------------------------------------------------------------------------------------------
+// -- reading ----------------------------------------------------------------------------------------------------------
 
 function read(input: unknown, given: Map<string, unknown>): void {
   const { connectionString, href } = Object(input) as { connectionString?: unknown; href?: unknown };
@@ -295,12 +314,16 @@ function readObject(input: object, given: Map<string, unknown>): void {
   }
 }
 
-/** libpq's URL parameters. Each is the option of that name, in the case of JavaScript; `dbname` alone is called otherwise. */
+/**
+ * libpq's URL parameters. Each is the option of that name, in the case of JavaScript; `dbname` alone is called
+ * otherwise.
+ */
 const parameters =
   "host port dbname user password application_name options sslmode sslnegotiation require_auth channel_binding connect_timeout max_protocol_version".split(" ");
 
-// user:password @ host or [IPv6] : port / database ? parameters. As in libpq the first @ before any / ends the user information;
-// a later @ means a password that is not percent-encoded, of which a part would be taken for a host or a parameter.
+// user:password @ host or [IPv6] : port / database ? parameters. As in libpq the first @ before any / ends the user
+// information; a later @ means a password that is not percent-encoded, of which a part would be taken for a host or a
+// parameter.
 const URL_FORM = /^postgres(?:ql)?:\/\/(?:([^:@/]*)(?::([^@/]*))?@)?(\[[^[\]@/]*\]|[^:/?[\]@]*)(?::([^/?@]*))?(?:\/([^?@]*))?(?:\?([^@]*))?$/i;
 
 function readUrl(text: string, given: Map<string, unknown>): void {
@@ -344,7 +367,7 @@ function decode(text: string): string {
   }
 }
 
-// -- checking --------------------------------------------------------------------------------------------------------------
+// -- checking ---------------------------------------------------------------------------------------------------------
 
 /** Gives the value back, or throws and says what the option of this name must be. */
 type Rule = <T>(value: T, name: string) => T;
@@ -488,7 +511,7 @@ function asksForCleartext(list = ""): boolean {
   return list.split(",").some((word) => word.trim() === "password");
 }
 
-// -- errors ----------------------------------------------------------------------------------------------------------------
+// -- errors -----------------------------------------------------------------------------------------------------------
 
 function invalid(name: string, must: string): never {
   throw new UsageError(name === "sslmode" ? "INVALID_SSLMODE" : "INVALID_OPTION", `Option "${name}" must be ${must}.`);
@@ -505,7 +528,10 @@ export function checkOptions(options: object, known: readonly string[]): void {
   }
 }
 
-/** The nearest name is the one with the longest beginning in common, whatever the case and the punctuation; two letters say nothing. */
+/**
+ * The nearest name is the one with the longest beginning in common, whatever the case and the punctuation; two letters
+ * say nothing.
+ */
 function unknown(what: string, name: string, known: readonly string[]): UsageError {
   const letters = (text: string) => text.toLowerCase().replace(/[^a-z]/g, "");
   let beginning = letters(name.slice(0, 40));

@@ -1,8 +1,9 @@
 // The pump of one connection: socket <-> core, by the drain rule of docs/architecture.md, and how a connection ends.
 //
-// It reads while operations are in flight, and in between where the socket allows that (`readsWhileIdle`), so that it notices at once
-// when an idle connection ends. On Workers a read belongs to its request, so there no read may outlive the last operation.
-// Knows the socket contract, the core and its events. Must not know SQL, parameters, users' promises or how streams work.
+// It reads while operations are in flight, and in between where the socket allows that (`readsWhileIdle`), so that it
+// notices at once when an idle connection ends. On Workers a read belongs to its request, so there no read may outlive
+// the last operation. Knows the socket contract, the core and its events. Must not know SQL, parameters, users'
+// promises or how streams work.
 import type { Config } from "../config/config.ts";
 import { connectionLost, reasonOf, tlsFailed } from "../sockets/contract.ts";
 import { runtime } from "../sockets/runtime.ts";
@@ -14,11 +15,16 @@ import { sendCancelRequest } from "./cancel.ts";
 import type { Link } from "./dial.ts";
 import { Operation, type Conversation, type NotificationListener, type Owner } from "./operation.ts";
 
-/** From an abort to the next ReadyForQuery, and to the end of the cancel socket; after that the connection is in doubt. */
+/**
+ * From an abort to the next ReadyForQuery, and to the end of the cancel socket; after that the connection is in doubt.
+ */
 const CANCEL_DEADLINE = 2_000;
 /** Of CopyData: type byte and int32 length. */
 export const HEADER = 5;
-/** Milliseconds before CancelRequest is sent again: where each stops one transaction of several, and where one should do. */
+/**
+ * Milliseconds before CancelRequest is sent again: where each stops one transaction of several, and where one should
+ * do.
+ */
 const CANCEL_NEXT = 20;
 const CANCEL_AGAIN = 300;
 /** Most settings that are remembered; a server reports some twenty. */
@@ -60,7 +66,10 @@ export class Connection {
   readonly #outbox: (() => Uint8Array)[] = [];
   #writing: Promise<void> | undefined;
   #flushTimer: ReturnType<typeof setTimeout> | undefined;
-  /** A byte has come (over TLS, when it is on): before that a failure is one of the handshake, whatever workerd calls it. */
+  /**
+   * A byte has come (over TLS, when it is on): before that a failure is one of the handshake, whatever workerd calls
+   * it.
+   */
   #heard = false;
 
   constructor(link: Link, core: Core, config: Config, start: (handle: CoreConnection) => number, answer: Prove) {
@@ -110,7 +119,9 @@ export class Connection {
     return operation;
   }
 
-  /** Data of COPY, up to `end` in `buffer`, whose first `HEADER` bytes are free. They may not change before `written`. */
+  /**
+   * Data of COPY, up to `end` in `buffer`, whose first `HEADER` bytes are free. They may not change before `written`.
+   */
   copyData(buffer: Uint8Array, end: number): void {
     this.#next(() => {
       this.core.call((handle) => handle.copy_data(end - HEADER));
@@ -133,8 +144,8 @@ export class Connection {
   }
 
   /**
-   * Nobody wants the operation's rows any more: they are read and dropped until ReadyForQuery, and the server is asked to stop.
-   * Within a bound, else the connection goes. `operation.cleanup` tells when the next operation may start.
+   * Nobody wants the operation's rows any more: they are read and dropped until ReadyForQuery, and the server is asked
+   * to stop. Within a bound, else the connection goes. `operation.cleanup` tells when the next operation may start.
    */
   abandon(operation: Operation, cancel = true): void {
     if (operation.ended || operation.abandoned || this.#closed) return;
@@ -177,7 +188,7 @@ export class Connection {
     this.destroy(this.#leaving);
   }
 
-  // -- the pump ----------------------------------------------------------------------------------------------------------
+  // -- the pump -------------------------------------------------------------------------------------------------------
 
   async #pump(): Promise<void> {
     this.#pumping = true;
@@ -217,8 +228,9 @@ export class Connection {
   }
 
   /**
-   * Events, and more of the parked input, until the core has nothing left. Rows stay in the core until then, so that an error in
-   * the same chunk still finds nothing committed; unless they are many: then their consumer takes them before there are more.
+   * Events, and more of the parked input, until the core has nothing left. Rows stay in the core until then, so that an
+   * error in the same chunk still finds nothing committed; unless they are many: then their consumer takes them before
+   * there are more.
    */
   #drain(status: number): void {
     let output = 0;
@@ -256,7 +268,10 @@ export class Connection {
     }
   }
 
-  /** One write for all that waits, of several commands too. Writes follow one another; the pump waits for them, since that is workerd's only back-pressure. */
+  /**
+   * One write for all that waits, of several commands too. Writes follow one another; the pump waits for them, since
+   * that is workerd's only back-pressure.
+   */
   #write(): void {
     this.#next(() => this.core.takeOutput());
   }
@@ -285,7 +300,7 @@ export class Connection {
     this.#writing = undefined;
   }
 
-  // -- rows --------------------------------------------------------------------------------------------------------------
+  // -- rows -----------------------------------------------------------------------------------------------------------
 
   #rows(operation: Operation, full: boolean): void {
     if (operation.isOver) return this.core.dropRows();
@@ -322,7 +337,7 @@ export class Connection {
     });
   }
 
-  // -- events ------------------------------------------------------------------------------------------------------------
+  // -- events ---------------------------------------------------------------------------------------------------------
 
   /** Events of the connection are answered here; those of an operation go to it, and come late where there is none. */
   #event(event: Event): void {
@@ -435,7 +450,8 @@ export class Connection {
 
   #refuseCopy(operation: Operation, { direction }: EventOf<"copy">): void {
     const error = new UsageError("COPY_NEEDS_COPY_CALL", "COPY data cannot be returned as rows: use copyFrom or copyTo.");
-    // The core has refused COPY FROM by itself: the server's answer is on its way, a cancel could only meet the next call.
+    // The core has refused COPY FROM by itself: the server's answer is on its way, a cancel could only meet the next
+    // call.
     this.interrupt(operation, error, direction === "out");
   }
 
@@ -463,7 +479,7 @@ export class Connection {
     }
   }
 
-  // -- ends --------------------------------------------------------------------------------------------------------------
+  // -- ends -----------------------------------------------------------------------------------------------------------
 
   async #stop(operation: Operation, cancel: boolean): Promise<void> {
     const giveUp = new AbortController();
@@ -472,7 +488,8 @@ export class Connection {
       giveUp.abort();
     }, CANCEL_DEADLINE);
     let sent = false;
-    // Once the operation has ended no cancel may be sent; one that was sent is waited for, else it could meet the next call.
+    // Once the operation has ended no cancel may be sent; one that was sent is waited for, else it could meet the next
+    // call.
     const ended = operation.done.catch(() => {}).then(() => sent || giveUp.abort());
     const key = (): Uint8Array | undefined => {
       if (operation.ended || this.#closed) return undefined;
@@ -482,7 +499,8 @@ export class Connection {
     };
     // An early query can be abandoned before BackendKeyData has come.
     let over = !cancel || (await this.startup.done.then(() => sendCancelRequest(this.#link, key, giveUp.signal)).catch(() => true));
-    // A batch of several transactions goes on behind a cancel, and a pooler may have dropped one for a client that waited for a server.
+    // A batch of several transactions goes on behind a cancel, and a pooler may have dropped one for a client that
+    // waited for a server.
     while (cancel && !operation.ended && !this.#closed) {
       await within(operation.conversation.isolated ? CANCEL_NEXT : CANCEL_AGAIN, ended);
       if (operation.ended || this.#closed) break;

@@ -23,7 +23,10 @@ export interface Link extends Target {
   readonly encrypted: boolean;
 }
 
-/** Connects, and asks for TLS when the attempt says so. Rejects with `signal.reason` when that aborts first, and leaves no socket behind. */
+/**
+ * Connects, and asks for TLS when the attempt says so. Rejects with `signal.reason` when that aborts first, and leaves
+ * no socket behind.
+ */
 export async function dial(target: Target, core: Core, signal: AbortSignal): Promise<Link> {
   const { config, encrypt, verify, address } = target;
   const { host, port, readBuffer, keepAlive, sslmode, servername = host, ca, cert, connect = runtime().connect } = config;
@@ -56,7 +59,10 @@ async function acceptsTls(socket: Socket, core: Core): Promise<boolean> {
   throw event?.kind === "failure" ? fromFailure(event, { retryable: true }) : connectionLost("the server did not answer SSLRequest", { retryable: true }, "tls");
 }
 
-/** `work`, unless the signal aborts first: on workerd a connect or a handshake may stay pending for ever. What comes too late is dropped. */
+/**
+ * `work`, unless the signal aborts first: on workerd a connect or a handshake may stay pending for ever. What comes too
+ * late is dropped.
+ */
 export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal, late: (value: T) => void = () => {}): Promise<T> {
   return new Promise<T>((resolve, reject) => {
     const stop = onAbort(signal, () => reject(signal.reason));

@@ -1,6 +1,8 @@
-// The text of PasswordMessage behind AuthenticationMD5Password, by the runtime's own MD5 (docs/decisions/0008-md5-by-the-runtime.md).
+// The text of PasswordMessage behind AuthenticationMD5Password, by the runtime's own MD5
+// (docs/decisions/0008-md5-by-the-runtime.md).
 //
-// Knows one formula (manual, "Protocol Flow"). Whether MD5 is allowed at all was decided before: the core asks only then.
+// Knows one formula (manual, "Protocol Flow"). Whether MD5 is allowed at all was decided before: the core asks only
+// then.
 import { AuthenticationError } from "../util/errors.ts";
 import { encoder, hex } from "../util/bytes.ts";
 import { runtime } from "../sockets/runtime.ts";

@@ -1,7 +1,8 @@
-// One conversation with the server on its connection: startup, describe, execute, batch or COPY, from its flight to ReadyForQuery.
+// One conversation with the server on its connection: startup, describe, execute, batch or COPY, from its flight to
+// ReadyForQuery.
 //
-// Knows what the core has told about it so far, and to whom rows and events go. Must not know sockets, promises of users, or what
-// becomes of rows.
+// Knows what the core has told about it so far, and to whom rows and events go. Must not know sockets, promises of
+// users, or what becomes of rows.
 import type { LimitName, PgzError } from "../util/errors.ts";
 import type { Observation } from "../util/observer.ts";
 import type { Column, Event } from "../wasm/boundary.ts";
@@ -9,7 +10,8 @@ import type { Column, Event } from "../wasm/boundary.ts";
 /**
  * When rows are handed on.
  *
- * - `collected`: at the latest when the result is over. Nothing has gone downstream before, so a failure takes the rows back.
+ * - `collected`: at the latest when the result is over. Nothing has gone downstream before, so a failure takes the rows
+ *   back.
  * - `prompt`: as they come, the first at once, later ones after `flushInterval`. They cannot be taken back.
  * - `blocks`: the same in blocks of `flushBytes`, however long that takes: the consumer holds rows back anyway.
  */
@@ -86,7 +88,10 @@ export interface Truncation {
 }
 
 export class Operation {
-  /** Resolves at ReadyForQuery, also after an ErrorResponse (see `error`); rejects when the connection is lost. Always handled. */
+  /**
+   * Resolves at ReadyForQuery, also after an ErrorResponse (see `error`); rejects when the connection is lost. Always
+   * handled.
+   */
   readonly done: Promise<void>;
   readonly conversation: Conversation;
   readonly owner: Owner | undefined;

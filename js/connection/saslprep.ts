@@ -1,11 +1,12 @@
 // SASLprep (RFC 4013) of a password, as PostgreSQL's saslprep.c applies it before SCRAM.
 //
-// Knows: stringprep's mapping, prohibition and direction rules. Must not know: SCRAM. It is here and not in the core because
-// `normalize` is the runtime's, where a table in wasm would weigh 70 kB.
+// Knows: stringprep's mapping, prohibition and direction rules. Must not know: SCRAM. It is here and not in the core
+// because `normalize` is the runtime's, where a table in wasm would weigh 70 kB.
 //
-// PostgreSQL takes a password that SASLprep refuses as it is, and so does this: a rule matters only where mapping or NFKC would
-// have changed the text. That is why the table of what Unicode 3.2 did not know holds its large gaps only (later scripts, symbols,
-// currencies, all emoji): a password is affected when it mixes a rarer addition with a character that NFKC changes.
+// PostgreSQL takes a password that SASLprep refuses as it is, and so does this: a rule matters only where mapping or
+// NFKC would have changed the text. That is why the table of what Unicode 3.2 did not know holds its large gaps only
+// (later scripts, symbols, currencies, all emoji): a password is affected when it mixes a rarer addition with a
+// character that NFKC changes.
 
 /** The text whose UTF-8 bytes go into SCRAM. */
 export function saslprep(password: string): string {
@@ -21,7 +22,10 @@ const SPACES = /[\p{Zs}\u200b]/gu;
 // eslint-disable-next-line no-misleading-character-class -- each stands for itself
 const NOTHING = /[\xad\u034f\u1806\u180b-\u180d\u200c\u200d\u2060\ufe00-\ufe0f\ufeff]/g;
 
-/** RFC 3454 C.2 to C.9 on the first line, and A.1 (unassigned in Unicode 3.2) on the others; saslprep.c looks at the mapped text, not the normalised one. */
+/**
+ * RFC 3454 C.2 to C.9 on the first line, and A.1 (unassigned in Unicode 3.2) on the others; saslprep.c looks at the
+ * mapped text, not the normalised one.
+ */
 const PROHIBITED = new RegExp(
   // eslint-disable-next-line no-misleading-character-class -- each stands for itself
   "[\\p{C}\\p{Zl}\\p{Zp}\\u0340\\u0341\\u2ff0-\\u2ffb\\ufffc\\ufffd" +
@@ -35,7 +39,10 @@ const PROHIBITED = new RegExp(
 /** RFC 3454 D.1, characters written from right to left: all of four scripts but their marks and a few signs. */
 const RIGHT_TO_LEFT = "(?![\\p{M}\\p{Nd}\\u066a-\\u066c\\u06de\\u06e9\\ufb29])[\\p{sc=Hebr}\\p{sc=Arab}\\p{sc=Syrc}\\p{sc=Thaa}\\u061b\\u061f\\u0640]";
 
-/** RFC 3454 section 6: with one such character the first and the last must be such, and none may be written from left to right. */
+/**
+ * RFC 3454 section 6: with one such character the first and the last must be such, and none may be written from left to
+ * right.
+ */
 function hasOneDirection(text: string): boolean {
   const others = text.replace(new RegExp(RIGHT_TO_LEFT, "gu"), "");
   if (others === text) return true;

@@ -17,8 +17,9 @@ import { saslprep } from "./saslprep.ts";
 import { saltedPassword } from "./scram-keys.ts";
 
 /**
- * A connection that takes operations: behind ReadyForQuery, or right behind StartupMessage where an early query is allowed
- * (its startup then still runs, under the same deadline). Rejects with what `giveUp` was aborted with, or with what went wrong.
+ * A connection that takes operations: behind ReadyForQuery, or right behind StartupMessage where an early query is
+ * allowed (its startup then still runs, under the same deadline). Rejects with what `giveUp` was aborted with, or with
+ * what went wrong.
  */
 export async function openConnection(config: Config, giveUp: AbortController): Promise<Connection> {
   const { signal, connectTimeout, observer, host, port, database, user } = config;

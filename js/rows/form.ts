@@ -10,8 +10,8 @@ import {
 } from "../wasm/boundary.ts";
 
 /**
- * `ndjson`: an object per line. `json`: one array of objects. `columnar`: the names once, rows as arrays. `toon`: pgz's dialect of
- * TOON. `csv`: RFC 4180.
+ * `ndjson`: an object per line. `json`: one array of objects. `columnar`: the names once, rows as arrays. `toon`: pgz's
+ * dialect of TOON. `csv`: RFC 4180.
  */
 export type Format = "ndjson" | "json" | "columnar" | "toon" | "csv";
 
@@ -24,30 +24,32 @@ export interface RowOptions {
   /** The most bytes of one field, as the server sends it. 0: no limit. Default: the client's. */
   readonly maxFieldBytes?: number | undefined;
   /**
-   * `"error"`: a result that passes a limit fails. `"truncate"`: it ends there properly, with a mark. In NDJSON and JSON the mark
-   * is a last element `{"$truncated":{"limit":…,"value":…,"rows":…}}`, in columnar output a member of that name. TOON and CSV
-   * have no place for a mark and refuse it. Default: the client's.
+   * `"error"`: a result that passes a limit fails. `"truncate"`: it ends there properly, with a mark. In NDJSON and
+   * JSON the mark is a last element `{"$truncated":{"limit":…,"value":…,"rows":…}}`, in columnar output a member of
+   * that name. TOON and CSV have no place for a mark and refuse it. Default: the client's.
    */
   readonly onLimit?: "error" | "truncate" | undefined;
   /**
-   * Columns with the same name: `"keep"` them (in objects the last one wins), `"rename"` the second `id` to `id_2`, or fail with
-   * `DUPLICATE_COLUMN` (`"error"`). Default: the client's.
+   * Columns with the same name: `"keep"` them (in objects the last one wins), `"rename"` the second `id` to `id_2`, or
+   * fail with `DUPLICATE_COLUMN` (`"error"`). Default: the client's.
    */
   readonly duplicates?: "keep" | "rename" | "error" | undefined;
   /**
-   * int8 values. Default: the client's; if that is not set, strings in JavaScript objects and bare digits in JSON. `"bigint"`
-   * gives bare digits in JSON too.
+   * int8 values. Default: the client's; if that is not set, strings in JavaScript objects and bare digits in JSON.
+   * `"bigint"` gives bare digits in JSON too.
    */
   readonly int8?: "string" | "number" | "bigint" | undefined;
-  /** numeric values. Default: the client's; if that is not set, strings in JavaScript objects and bare digits in JSON. */
+  /**
+   * numeric values. Default: the client's; if that is not set, strings in JavaScript objects and bare digits in JSON.
+   */
   readonly numeric?: "string" | "number" | undefined;
 }
 
 /** Options of calls whose rows become JavaScript values. */
 export interface ValueOptions extends RowOptions {
   /**
-   * date, timestamp (read as UTC) and timestamptz: ISO 8601 text, `Date`, or Temporal's types (for time too). A value that the
-   * type cannot represent, such as infinity, stays text. Default: the client's.
+   * date, timestamp (read as UTC) and timestamptz: ISO 8601 text, `Date`, or Temporal's types (for time too). A value
+   * that the type cannot represent, such as infinity, stays text. Default: the client's.
    */
   readonly dates?: "string" | "date" | "temporal" | undefined;
   /** bytea: bytes, PostgreSQL's text `\x…`, or base64. Default: the client's. */
@@ -55,9 +57,9 @@ export interface ValueOptions extends RowOptions {
   /** json and jsonb: parsed, or the server's text. Default: the client's. */
   readonly json?: "parse" | "text" | undefined;
   /**
-   * Your own parsers, by a type's OID or SQL name (`uuid`, `uuid[]`, `app.mood`). They override every other policy. A parser gets
-   * each value that is not NULL as it would be in the row by default, but bytea as text `\x…`. The client's parsers apply too;
-   * for the same type the call's parser wins.
+   * Your own parsers, by a type's OID or SQL name (`uuid`, `uuid[]`, `app.mood`). They override every other policy. A
+   * parser gets each value that is not NULL as it would be in the row by default, but bytea as text `\x…`. The client's
+   * parsers apply too; for the same type the call's parser wins.
    */
   readonly types?: Readonly<Record<string, Parser>> | undefined;
 }
@@ -69,8 +71,9 @@ export interface FormatOptions extends RowOptions {
   /** Whether CSV begins with the columns' names. Default true. */
   readonly header?: boolean | undefined;
   /**
-   * `"pgz"`: the dialect of the Go driver pgz, which can be streamed. `"standard"`: a document of the TOON specification. Its first
-   * line has the row count, so the whole result is held in memory (`maxBytes` bounds it). Default `"pgz"`.
+   * `"pgz"`: the dialect of the Go driver pgz, which can be streamed. `"standard"`: a document of the TOON
+   * specification. Its first line has the row count, so the whole result is held in memory (`maxBytes` bounds it).
+   * Default `"pgz"`.
    */
   readonly toon?: "pgz" | "standard" | undefined;
 }

@@ -1,6 +1,8 @@
-// Bytes of rows on their way to a consumer, with back-pressure: a ReadableStream fed on demand, or the runtime's own byte channel.
+// Bytes of rows on their way to a consumer, with back-pressure: a ReadableStream fed on demand, or the runtime's own
+// byte channel.
 //
-// Knows web streams. Must not know the core (it is lent views) nor what the bytes mean. An end is clean only by `end()`.
+// Knows web streams. Must not know the core (it is lent views) nor what the bytes mean. An end is clean only by
+// `end()`.
 import type { PgzError } from "../util/errors.ts";
 import type { ByteChannel } from "../sockets/runtime.ts";
 
@@ -50,7 +52,10 @@ function pullStream(left: (reason: unknown) => void, copied: (bytes: number) => 
   };
 }
 
-/** The channel copies at call time (seen for IdentityTransformStream, also with a view of wasm memory that grew afterwards). */
+/**
+ * The channel copies at call time (seen for IdentityTransformStream, also with a view of wasm memory that grew
+ * afterwards).
+ */
 function channelStream(left: (reason: unknown) => void, { readable, writable }: ByteChannel): ResultStream {
   const writer = writable.getWriter();
   let writing: Promise<void> | undefined;

@@ -1,11 +1,16 @@
-// Rows on their way to a loop of the user's: batches of a wished length, back-pressure, and an end that is told from leaving early.
+// Rows on their way to a loop of the user's: batches of a wished length, back-pressure, and an end that is told from
+// leaving early.
 //
-// Knows iteration. Must not know the core, SQL or how rows are decoded: client.ts starts a run of the query for each loop.
+// Knows iteration. Must not know the core, SQL or how rows are decoded: client.ts starts a run of the query for each
+// loop.
 import { UsageError, type PgzError } from "../util/errors.ts";
 import type { Column } from "../wasm/boundary.ts";
 import type { Truncation } from "../connection/operation.ts";
 
-/** Between the pump, which writes and waits while the loop has enough, and the loop, which takes. Holds a batch and a chunk, whatever the result's size. */
+/**
+ * Between the pump, which writes and waits while the loop has enough, and the loop, which takes. Holds a batch and a
+ * chunk, whatever the result's size.
+ */
 export class RowQueue<Row> {
   #ready: Row[][] = [];
   #gathering: Row[] = [];
@@ -78,8 +83,8 @@ export interface Run<Row> {
 }
 
 /**
- * The rows of a query, for `for await`. The query runs when a loop starts. Leaving the loop cancels it on the server, and a second
- * loop runs it again. The members tell of the latest loop.
+ * The rows of a query, for `for await`. The query runs when a loop starts. Leaving the loop cancels it on the server,
+ * and a second loop runs it again. The members tell of the latest loop.
  */
 export class Rows<Row> implements AsyncIterable<Row> {
   /** The columns; set from the first row on. */
@@ -98,7 +103,8 @@ export class Rows<Row> implements AsyncIterable<Row> {
   }
 
   /**
-   * The rows in arrays of exactly `size`, the last one shorter. Memory holds one such array and one chunk of the connection.
+   * The rows in arrays of exactly `size`, the last one shorter. Memory holds one such array and one chunk of the
+   * connection.
    *
    * @throws UsageError `INVALID_OPTION` unless `size` is a whole number of at least 1
    */

@@ -1,7 +1,9 @@
-// The official TOON document (toon-format/spec 4.0) from pgz's TOON lines: a root array in tabular form, comma as delimiter.
+// The official TOON document (toon-format/spec 4.0) from pgz's TOON lines: a root array in tabular form, comma as
+// delimiter.
 //
-// Its first line says how many rows there are, so it can only be written when all have come: the result is held in memory. Values cross
-// as text, never as JavaScript numbers, so no digit is lost. A cell must be primitive: json, arrays and composites become their JSON text.
+// Its first line says how many rows there are, so it can only be written when all have come: the result is held in
+// memory. Values cross as text, never as JavaScript numbers, so no digit is lost. A cell must be primitive: json,
+// arrays and composites become their JSON text.
 
 import { encoder } from "../util/bytes.ts";
 
@@ -77,7 +79,9 @@ function quote(text: string): string {
   return JSON.stringify(text).replace(/\\(?:\\|([bf]))/g, (escape, letter) => (letter ? `\\u000${letter === "b" ? 8 : "c"}` : escape));
 }
 
-/** Section 2: no exponent from 1e-6 up to 1e21, no zeros that say nothing. What is no number (true, false, null) stays. */
+/**
+ * Section 2: no exponent from 1e-6 up to 1e21, no zeros that say nothing. What is no number (true, false, null) stays.
+ */
 function canonical(number: string): string {
   const [matched, sign, whole = "", fraction = "", exponent = 0] = NUMBER.exec(number) ?? [];
   if (matched === undefined) return number;

@@ -1,5 +1,5 @@
-// What a user waits for: one call, its promise (or stream), its deadline and its signals. It settles once, at once, whatever the
-// connection still has to clean up.
+// What a user waits for: one call, its promise (or stream), its deadline and its signals. It settles once, at once,
+// whatever the connection still has to clean up.
 //
 // Knows the connection only as something that runs and abandons operations. Must not know SQL or result formats.
 import { AbortError, PgzError, TimeoutError, type Facts } from "../util/errors.ts";
@@ -31,7 +31,10 @@ export class Call<T> {
   readonly observation: Observation | undefined;
   /** Other calls work for it, so that something may have happened though it has no operation of its own. */
   delegated = false;
-  /** Rows of operations that are over have reached the user: no error of this call can be answered as if nothing had happened. */
+  /**
+   * Rows of operations that are over have reached the user: no error of this call can be answered as if nothing had
+   * happened.
+   */
   delivered = false;
   /** In its queue's list. */
   place = 0;

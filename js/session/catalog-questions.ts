@@ -8,20 +8,27 @@ import { COPY_NONE, NO_LIMITS, ROWS_ARRAYS, type Column } from "../wasm/boundary
 import type { AnyCall } from "./call.ts";
 import type { Catalog } from "./catalog.ts";
 
-/** Learns what these columns' types are made of; `false` when the call was over before. One flight, when nobody has asked yet. */
+/**
+ * Learns what these columns' types are made of; `false` when the call was over before. One flight, when nobody has
+ * asked yet.
+ */
 export async function learnTypes(call: AnyCall, connection: Connection, catalog: Catalog, columns: readonly Column[]): Promise<boolean> {
   const question = catalog.question(columns);
   if (question === undefined) return true;
   const error = await ask<never[] | null>(call, connection, question, (answer) => catalog.learn(columns, answer ?? []));
   if (call.finished) return false;
   if (!error) return true;
-  // A server without such a catalog: its types stay text. A cancel, a timeout or a lock says nothing of it, and would make them text for good.
+  // A server without such a catalog: its types stay text. A cancel, a timeout or a lock says nothing of it, and would
+  // make them text for good.
   if (connection.transactionStatus === "E" || !/^(0A|42|XX|PROTOCOL)/.test(error.code)) throw error;
   catalog.learn(columns, []);
   return true;
 }
 
-/** Makes the parsers' names known as types; `false` when the call was over before. One flight, when nobody has asked yet. */
+/**
+ * Makes the parsers' names known as types; `false` when the call was over before. One flight, when nobody has asked
+ * yet.
+ */
 export async function learnNames(call: AnyCall, connection: Connection, catalog: Catalog, policy: ValuePolicy | undefined): Promise<boolean> {
   const parsers = policy?.parsers;
   if (!parsers) return true;

@@ -1,7 +1,9 @@
-// What a database's own types are made of: enums, domains, composites, ranges, arrays of them, and those of well-known extensions. The
-// server's catalog is asked on first need, never at connect; the answer is kept per server in this isolate and told to a core once.
+// What a database's own types are made of: enums, domains, composites, ranges, arrays of them, and those of well-known
+// extensions. The server's catalog is asked on first need, never at connect; the answer is kept per server in this
+// isolate and told to a core once.
 //
-// Knows pg_type and the numbers of the core's `define_types`. Must not know values. What it does not find stays the server's text.
+// Knows pg_type and the numbers of the core's `define_types`. Must not know values. What it does not find stays the
+// server's text.
 import { MOST_CATALOGS, MOST_TYPES } from "../util/limits.ts";
 import {
   LAYOUT_HSTORE, LAYOUT_VECTOR, TYPE_ARRAY, TYPE_COMPOSITE, TYPE_MULTIRANGE, TYPE_RANGE, TYPE_SAME, type Column,
@@ -9,14 +11,20 @@ import {
 import type { Definition } from "../wasm/type-definitions.ts";
 import { FIRST_OF_A_DATABASE, RECORD, RECORD_ARRAY, TEXT } from "../values/oid.ts";
 
-/** Per type: its OID, how it is made (pg_type.typtype, `A` for an array, the extension of a base type), its name, what it is made of, attribute names. */
+/**
+ * Per type: its OID, how it is made (pg_type.typtype, `A` for an array, the extension of a base type), its name, what
+ * it is made of, attribute names.
+ */
 type Row = [oid: number, how: string | null, name: string, parts: number[], names: string[]];
 
 /** The core's decoder for a type of an extension: its own, or that of a built-in type with the same layout. */
 const EXTENSIONS: Readonly<Record<string, number>> = {
   "citext.citext": TEXT, "hstore.hstore": LAYOUT_HSTORE, "vector.vector": LAYOUT_VECTOR, "ltree.ltree": 4072, "ltree.lquery": 4072, "ltree.ltxtquery": 4072,
 };
-/** The core's code for how a type is made. Whatever is not here has the layout of another type, or one that nobody can read. */
+/**
+ * The core's code for how a type is made. Whatever is not here has the layout of another type, or one that nobody can
+ * read.
+ */
 const CODES: Readonly<Record<string, number>> = { d: TYPE_SAME, A: TYPE_ARRAY, r: TYPE_RANGE, m: TYPE_MULTIRANGE, c: TYPE_COMPOSITE };
 
 /** What one server's catalog has said so far. */
@@ -104,7 +112,10 @@ export function catalogOf(server: string): Catalog {
   return catalog;
 }
 
-/** The OIDs of these names of types, or nulls, as one row of JSON. Dollar quotes, which no setting changes; in JSON text a dollar may be written otherwise. */
+/**
+ * The OIDs of these names of types, or nulls, as one row of JSON. Dollar quotes, which no setting changes; in JSON text
+ * a dollar may be written otherwise.
+ */
 function namesSql(names: readonly string[]): string {
   const list = JSON.stringify(names).replaceAll("$", "\\u0024");
   return `select pg_catalog.json_object_agg(name, pg_catalog.to_regtype(name)::pg_catalog.oid::bigint) from pg_catalog.json_array_elements_text($$${list}$$) as name`;
@@ -122,8 +133,9 @@ function definition([oid, how, name, parts, names]: Row): Definition | undefined
 }
 
 /**
- * These types and all that they are made of, as one row of JSON. With `all` also whatever an anonymous record may hold, except the rows of
- * tables. Up to PostgreSQL 13 pg_range has no multiranges, hence the detour by JSON. 1247 is pg_type itself.
+ * These types and all that they are made of, as one row of JSON. With `all` also whatever an anonymous record may hold,
+ * except the rows of tables. Up to PostgreSQL 13 pg_range has no multiranges, hence the detour by JSON. 1247 is pg_type
+ * itself.
  */
 function sql(oids: readonly number[], all: boolean): string {
   const everything = all

@@ -1,4 +1,5 @@
-// One session on a server: a connection together with what holds for as long as it lasts. What a call is given to run on.
+// One session on a server: a connection together with what holds for as long as it lasts. What a call is given to run
+// on.
 //
 // Each part owns its state (docs/decisions/0013); this file only holds them together.
 import type { Config } from "../config/config.ts";

@@ -1,8 +1,8 @@
 // What the isolate has learned about statements: parameter types, result formats and columns, per server and SQL text.
 // With it a statement takes one flight instead of two, also on a fresh connection.
 //
-// Knows: bounded maps, and what makes two servers the same. Must not know: wires, sockets, values. Nothing of a user's data is
-// kept, only SQL text and types. Two databases never share an entry: the same text may mean other types there.
+// Knows: bounded maps, and what makes two servers the same. Must not know: wires, sockets, values. Nothing of a user's
+// data is kept, only SQL text and types. Two databases never share an entry: the same text may mean other types there.
 
 import { startupParameters, type Config } from "../config/config.ts";
 import { MOST_SERVERS } from "../util/limits.ts";
@@ -139,8 +139,9 @@ function same(shape: Shape, learned: LearnedShape): boolean {
  *
  *   int16 number · int16 format code of each column        text NUL · int16 number · int32 type of each parameter
  *
- * Declared are the types whose values go in binary, because the bytes depend on them. The others stay 0, so the server reads their text by the type that
- * they have now: a column that has become timestamptz since it was learned as date loses nothing.
+ * Declared are the types whose values go in binary, because the bytes depend on them. The others stay 0, so the server
+ * reads their text by the type that they have now: a column that has become timestamptz since it was learned as date
+ * loses nothing.
  */
 export function encodedStatement(shape: Shape): Uint8Array {
   let encoded = statements.get(shape);

@@ -1,6 +1,8 @@
-// What is known of statements on one connection: their shapes by the isolate, their names by the server, their columns by the core.
+// What is known of statements on one connection: their shapes by the isolate, their names by the server, their columns
+// by the core.
 //
-// Knows how a shape is learned and how a known one is told to the core. Must not know values, rows, or what a failure means.
+// Knows how a shape is learned and how a known one is told to the core. Must not know values, rows, or what a failure
+// means.
 //
 // A statement's life here:
 //
@@ -96,7 +98,7 @@ export class Statements {
     shapes.forget(this.#server, text);
   }
 
-  // -- learning ----------------------------------------------------------------------------------------------------------
+  // -- learning -------------------------------------------------------------------------------------------------------
 
   /** What the isolate knows, or what the server says now; `undefined` when the call was over before. */
   async shape(call: AnyCall, text: string): Promise<Shape | undefined> {
@@ -111,8 +113,8 @@ export class Statements {
   }
 
   /**
-   * Asks for these in one flight (and one more for types of the database's own), and leaves them prepared under names: a shape for each, or
-   * what was wrong with it. `undefined` when the call was over before.
+   * Asks for these in one flight (and one more for types of the database's own), and leaves them prepared under names:
+   * a shape for each, or what was wrong with it. `undefined` when the call was over before.
    */
   prepare(call: AnyCall, texts: readonly string[]): Promise<(Shape | PgzError)[] | undefined> {
     return this.#learn(call, texts, true);
@@ -147,7 +149,10 @@ export class Statements {
     return { text, id, operation, answer };
   }
 
-  /** The shape with what its columns' own types are made of, and binary wherever they can be read then; one more flight when nobody has asked. */
+  /**
+   * The shape with what its columns' own types are made of, and binary wherever they can be read then; one more flight
+   * when nobody has asked.
+   */
   async #withTypes(call: AnyCall, shape: LearnedShape): Promise<LearnedShape | undefined> {
     const { columns } = shape;
     if (!(await learnTypes(call, this.#connection, this.#catalog, columns))) return undefined;
@@ -160,9 +165,12 @@ export class Statements {
     return { ...shape, resultFormats, types };
   }
 
-  // -- what has run here -------------------------------------------------------------------------------------------------
+  // -- what has run here ----------------------------------------------------------------------------------------------
 
-  /** Tells the sink the columns that the core has; `false` where there are none, or where the sink refuses them: they may have changed since. */
+  /**
+   * Tells the sink the columns that the core has; `false` where there are none, or where the sink refuses them: they
+   * may have changed since.
+   */
   #tellColumns({ id }: Shape, rows: RowSink): boolean {
     const columns = this.#run.get(id);
     if (!columns) return false;

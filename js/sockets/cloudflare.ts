@@ -1,7 +1,8 @@
-// Sockets of Cloudflare Workers (`cloudflare:sockets`). Each oddity below was seen on workerd 2026-04-26 ("old") or 2026-11-17 ("new").
+// Sockets of Cloudflare Workers (`cloudflare:sockets`). Each oddity below was seen on workerd 2026-04-26 ("old") or
+// 2026-11-17 ("new").
 //
-// Knows workerd's streams; must not know PostgreSQL. No nodejs_compat needed.
-// Workers always verify certificates against public roots and send no ALPN: options beyond that are refused before this file.
+// Knows workerd's streams; must not know PostgreSQL. No nodejs_compat needed. Workers always verify certificates
+// against public roots and send no ALPN: options beyond that are refused before this file.
 import { connect as openSocket } from "cloudflare:sockets";
 import { onAbort } from "../util/abort.ts";
 import { READS_IN_A_ROW } from "../util/limits.ts";
@@ -28,7 +29,8 @@ export const connect: Connector = async ({ host, port, tls, signal, readBuffer }
   const stop = onAbort(signal, () => discard(raw));
   raw.closed.catch(ignore);
   try {
-    // Only `opened` tells of a refused connection: a pending read would report a clean end. DNS, refusal and forbidden addresses look alike.
+    // Only `opened` tells of a refused connection: a pending read would report a clean end. DNS, refusal and forbidden
+    // addresses look alike.
     await raw.opened;
   } catch (cause) {
     throw connectFailed("tcp", reasonOf(cause), cause);
@@ -43,9 +45,10 @@ class CloudflareSocket implements Socket {
   readonly #reader;
   readonly #writer;
   /**
-   * Default readers allocate 4 KiB chunks and are 4 to 10 times slower than BYOB into a recycled buffer. A local workerd hands out 4 KiB at most
-   * here too, some 20 µs each, however many wait: resting a millisecond between reads (js/sockets/node.ts) only made it 18 times slower.
-   * `readAtLeast` would be four times faster, but nothing says that so many bytes will come.
+   * Default readers allocate 4 KiB chunks and are 4 to 10 times slower than BYOB into a recycled buffer. A local
+   * workerd hands out 4 KiB at most here too, some 20 µs each, however many wait: resting a millisecond between reads
+   * (js/sockets/node.ts) only made it 18 times slower. `readAtLeast` would be four times faster, but nothing says that
+   * so many bytes will come.
    */
   #buffer: ArrayBuffer;
   #reads = 0;

@@ -1,14 +1,15 @@
-// What a runtime must bring to reach a server: the socket contract of docs/architecture.md, and the words its errors share.
+// What a runtime must bring to reach a server: the socket contract of docs/architecture.md, and the words its errors
+// share.
 //
-// Pull-based, so back-pressure is natural: nobody reads, nothing arrives. Knows bytes and addresses; must not know PostgreSQL.
-// Each runtime's adapter lives beside this file; a user may pass one of their own.
+// Pull-based, so back-pressure is natural: nobody reads, nothing arrives. Knows bytes and addresses; must not know
+// PostgreSQL. Each runtime's adapter lives beside this file; a user may pass one of their own.
 import { ConnectionError, type Facts, type Stage } from "../util/errors.ts";
 
 /** How a socket is secured. */
 export interface TlsOptions {
   /**
-   * `request`: without TLS until `startTls`. `direct`: TLS with ALPN `postgresql` from the first byte; `connect` resolves after the
-   * handshake.
+   * `request`: without TLS until `startTls`. `direct`: TLS with ALPN `postgresql` from the first byte; `connect`
+   * resolves after the handshake.
    */
   readonly negotiation: "request" | "direct";
   /** `none`: encrypt only. `ca`: the chain must be trusted. `full`: the certificate must also name the server. */
@@ -42,20 +43,20 @@ export interface Socket {
   /** The address that was connected to, if the runtime reports it: a CancelRequest must reach the same server. */
   readonly address?: string | undefined;
   /**
-   * Whether a read may stay pending while nothing is asked of the server, so that the end of an idle connection is noticed at
-   * once. Leave it out where that is not allowed, as on Workers, where a read belongs to its request.
+   * Whether a read may stay pending while nothing is asked of the server, so that the end of an idle connection is
+   * noticed at once. Leave it out where that is not allowed, as on Workers, where a read belongs to its request.
    */
   readonly readsWhileIdle?: boolean | undefined;
   /**
-   * The next bytes, or `null` at the peer's FIN. Rejects with a `ConnectionError` on RST, after `close`, and on any other end. The
-   * bytes are valid until the next `read`. It is never called while a read is pending.
+   * The next bytes, or `null` at the peer's FIN. Rejects with a `ConnectionError` on RST, after `close`, and on any
+   * other end. The bytes are valid until the next `read`. It is never called while a read is pending.
    */
   read(): Promise<Uint8Array | null>;
   /** Resolves when more may be written. The bytes do not change before. */
   write(bytes: Uint8Array): Promise<void>;
   /**
-   * Upgrades to TLS, with no read pending, and returns the new socket. This one is not used any more. On workerd a failed handshake
-   * shows only at the first write or read.
+   * Upgrades to TLS, with no read pending, and returns the new socket. This one is not used any more. On workerd a
+   * failed handshake shows only at the first write or read.
    */
   startTls(servername: string): Promise<Socket>;
   /** Closes the socket, whatever is under way. It never rejects, settles at once, and may be called again. */
@@ -74,7 +75,10 @@ export function tlsFailed(reason: string, cause?: unknown, retryable = isOfNetwo
   return new ConnectionError("TLS_FAILED", `TLS failed: ${reason}.`, { stage: "tls", retryable, cause });
 }
 
-/** Codes of Node and Bun, class names of Deno, and sentences of workerd, whose newest says no more than "internal error" of a cut. All else is a certificate or TLS itself. */
+/**
+ * Codes of Node and Bun, class names of Deno, and sentences of workerd, whose newest says no more than "internal error"
+ * of a cut. All else is a certificate or TLS itself.
+ */
 const NETWORK = /^(E(CONN[A-Z]+|NOTCONN|PIPE|TIMEDOUT|NETUNREACH|HOSTUNREACH)|Connection(Reset|Aborted)|NotConnected|BrokenPipe|UnexpectedEof|TimedOut|Network connection lost\.|internal error; reference = \w+)$/;
 
 function isOfNetwork(cause: unknown): boolean {

@@ -1,8 +1,8 @@
 // Verified TLS in Deno, over its own sockets; everything else in Deno is node.ts.
 //
-// Why a third adapter: node:tls in Deno knows no back-pressure. With a consumer that stops after 20 MB of 140 MB, Deno 2.9.6 read
-// on to the end (769 MB RSS, the server idle); over Deno.startTls the server waits in ClientWrite. But Deno's own TLS cannot skip
-// verification nor upgrade with a client certificate, so those go the other way.
+// Why a third adapter: node:tls in Deno knows no back-pressure. With a consumer that stops after 20 MB of 140 MB, Deno
+// 2.9.6 read on to the end (769 MB RSS, the server idle); over Deno.startTls the server waits in ClientWrite. But
+// Deno's own TLS cannot skip verification nor upgrade with a client certificate, so those go the other way.
 import type { Capabilities } from "./runtime.ts";
 import { connectFailed, connectionLost, tlsFailed, type ConnectOptions, type Connector, type Socket } from "./contract.ts";
 import * as node from "./node.ts";
@@ -81,7 +81,8 @@ class DenoSocket implements Socket {
     const { tls, signal } = this.#options;
     const direct = tls?.negotiation === "direct";
     let close = () => this.close();
-    // A handshake that the server never answers is given up, but Deno 2.9.6 keeps its socket until the server closes it.
+    // A handshake that the server never answers is given up, but Deno 2.9.6 keeps its socket until the server closes
+    // it.
     const abort = () => void close();
     signal.addEventListener("abort", abort, { once: true });
     try {

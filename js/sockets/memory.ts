@@ -1,4 +1,5 @@
-// A socket in memory: both ends in one process, for tests and transcripts. Knows the socket contract, nothing of PostgreSQL.
+// A socket in memory: both ends in one process, for tests and transcripts. Knows the socket contract, nothing of
+// PostgreSQL.
 //
 //   const { connect, accepted } = memoryListener();
 //   const peer = await accepted();        // the server's end of the next connection

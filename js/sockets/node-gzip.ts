@@ -1,8 +1,9 @@
-// gzip on Node, whose CompressionStream must not be cancelled: one that is, while data wait in it, throws in a tick of its own (`Controller is
-// already closed`, nodejs/node#64529), where nobody can catch it, and the process ends. A client that leaves its response does just that.
+// gzip on Node, whose CompressionStream must not be cancelled: one that is, while data wait in it, throws in a tick of
+// its own (`Controller is already closed`, nodejs/node#64529), where nobody can catch it, and the process ends. A
+// client that leaves its response does just that.
 //
-// So it is read to its end, which comes soon when nothing goes in any more. Not by pipeThrough with a signal: that first waits for what has
-// been written, and so for a reader that has left. Knows web streams only.
+// So it is read to its end, which comes soon when nothing goes in any more. Not by pipeThrough with a signal: that
+// first waits for what has been written, and so for a reader that has left. Knows web streams only.
 
 /** The stream, compressed; leaving it leaves `stream` at once. */
 export function gzip(stream: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {

@@ -1,7 +1,7 @@
 // Sockets of Node, Deno and Bun, over node:net and node:tls.
 //
-// Knows streams that push, and makes them pull: a plain socket reads into two buffers in turn (`onread`, half the CPU of 'data'
-// events in Node), where TLS may come 'data' with pause and resume. Must not know PostgreSQL.
+// Knows streams that push, and makes them pull: a plain socket reads into two buffers in turn (`onread`, half the CPU
+// of 'data' events in Node), where TLS may come 'data' with pause and resume. Must not know PostgreSQL.
 import { createHash } from "node:crypto";
 import * as net from "node:net";
 import * as tls from "node:tls";
@@ -85,8 +85,8 @@ class NodeSocket implements Socket {
 }
 
 /**
- * Asked for a buffer once at the start and then after each callback, for the read that follows: the chunk handed out stays
- * untouched while the other buffer fills, and a third read waits until somebody asks (`push` says false).
+ * Asked for a buffer once at the start and then after each callback, for the read that follows: the chunk handed out
+ * stays untouched while the other buffer fills, and a third read waits until somebody asks (`push` says false).
  */
 function twoBuffers(inbox: Inbox, size: number): net.OnReadOpts {
   const buffers: Uint8Array[] = [];
@@ -116,15 +116,18 @@ function tlsOptions({ verify, negotiation, ca, cert, key }: TlsOptions, serverna
 }
 
 /**
- * A result that has taken this many reads without a write is a stream, and its chunks are gathered: PostgreSQL sends 8 KiB at a
- * time, so a reader that keeps up pays a wake-up for each (100,000 rows of five columns: 770 reads). One millisecond later the
- * kernel holds several, at no cost to throughput: 33 ms of CPU became 23, wall time stayed.
+ * A result that has taken this many reads without a write is a stream, and its chunks are gathered: PostgreSQL sends 8
+ * KiB at a time, so a reader that keeps up pays a wake-up for each (100,000 rows of five columns: 770 reads). One
+ * millisecond later the kernel holds several, at no cost to throughput: 33 ms of CPU became 23, wall time stayed.
  */
 const STREAMING = 32;
 /** A chunk from this size on is worth a read. */
 const SMALL = 32_768;
 
-/** Between a socket that pushes and a reader that pulls: at most one chunk waits, unless the socket cannot stop at once (TLS). */
+/**
+ * Between a socket that pushes and a reader that pulls: at most one chunk waits, unless the socket cannot stop at once
+ * (TLS).
+ */
 class Inbox {
   resume = (): void => {};
   #chunks: Uint8Array[] = [];
@@ -180,7 +183,10 @@ class Inbox {
   }
 }
 
-/** Waits for `event`, destroys the socket when it fails or the signal aborts: DNS, connect and handshake have no deadline of their own. */
+/**
+ * Waits for `event`, destroys the socket when it fails or the signal aborts: DNS, connect and handshake have no
+ * deadline of their own.
+ */
 function settled(socket: net.Socket, event: string, signal: AbortSignal, toError: (cause: NodeJS.ErrnoException) => Error): Promise<void> {
   return new Promise<void>((resolve, reject) => {
     const fail = (error: unknown): void => {

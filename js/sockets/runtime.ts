@@ -1,12 +1,13 @@
 // What the driver must be given by the runtime it runs in, and the one place that holds it.
 //
-// An entrypoint installs it; core and client ask here. Must not know any runtime by itself: no import of `cloudflare:*` or `node:*`.
+// An entrypoint installs it; core and client ask here. Must not know any runtime by itself: no import of `cloudflare:*`
+// or `node:*`.
 import { UsageError } from "../util/errors.ts";
 import type { Connector } from "./contract.ts";
 
 /**
- * What TLS on this runtime supports besides links verified with the runtime's own certificates. What is missing is refused before a
- * byte is sent. Each default is false.
+ * What TLS on this runtime supports besides links verified with the runtime's own certificates. What is missing is
+ * refused before a byte is sent. Each default is false.
  */
 export interface Capabilities {
   /** TLS without verification, as libpq does for `sslmode` `require` and `prefer`. */
@@ -34,7 +35,10 @@ export interface Runtime {
   module(): WebAssembly.Module | BufferSource;
   /** Makes the sockets. */
   readonly connect: Connector;
-  /** Keeps work alive that nobody awaits, such as a stream being fed or a CancelRequest. Must not throw; `work` never rejects. */
+  /**
+   * Keeps work alive that nobody awaits, such as a stream being fed or a CancelRequest. Must not throw; `work` never
+   * rejects.
+   */
   background(work: Promise<unknown>): void;
   /** Default: none. */
   readonly capabilities?: Capabilities;
@@ -42,7 +46,9 @@ export interface Runtime {
   readonly responseBody?: () => ByteChannel;
   /** Replaces CompressionStream, if the runtime's cannot be left safely. */
   readonly gzip?: (stream: ReadableStream<Uint8Array>) => ReadableStream<Uint8Array>;
-  /** Computes MD5, for servers that still ask for it. Without it such servers are refused (`AUTH_METHOD_UNSUPPORTED`). */
+  /**
+   * Computes MD5, for servers that still ask for it. Without it such servers are refused (`AUTH_METHOD_UNSUPPORTED`).
+   */
   readonly md5?: (bytes: Uint8Array<ArrayBuffer>) => Uint8Array | Promise<Uint8Array>;
 }
 

@@ -1,6 +1,8 @@
-// When something is run again: because what was known of a statement was out of date, or because the server rolled it back for a conflict.
+// When something is run again: because what was known of a statement was out of date, or because the server rolled it
+// back for a conflict.
 //
-// Knows the SQLSTATEs of both, and how often. Must not know how anything runs. Nothing here runs again what may have had an effect: who asks says so.
+// Knows the SQLSTATEs of both, and how often. Must not know how anything runs. Nothing here runs again what may have
+// had an effect: who asks says so.
 import type { Connection } from "../connection/connection.ts";
 import type { Operation } from "../connection/operation.ts";
 import type { AnyCall } from "../session/call.ts";
@@ -9,7 +11,7 @@ import { PgzError, PostgresError } from "../util/errors.ts";
 import { emit } from "../util/observer.ts";
 import { within } from "../util/within.ts";
 
-// -- knowledge that is out of date ---------------------------------------------------------------------------------------
+// -- knowledge that is out of date ------------------------------------------------------------------------------------
 
 /** An attempt failed before anything ran, and what was known of its statements may be the cause. */
 export class Outdated {
@@ -24,8 +26,9 @@ export class Outdated {
 }
 
 /**
- * Makes `attempt` by what the isolate knows (`anew: false`), and once more by what the server says now when that was out of date. A transaction
- * that was to begin with the first begins with the second. `attempt` sends nothing when `anew` shows that its knowledge was right.
+ * Makes `attempt` by what the isolate knows (`anew: false`), and once more by what the server says now when that was
+ * out of date. A transaction that was to begin with the first begins with the second. `attempt` sends nothing when
+ * `anew` shows that its knowledge was right.
  */
 export async function withCurrentShapes<Result>(session: Session, attempt: (anew: boolean) => Promise<Result | Outdated>): Promise<Result> {
   const first = await attempt(false);
@@ -41,7 +44,10 @@ export function mayBeOutdated(error: unknown, wasKnown: boolean): boolean {
   return isStale(error) || (wasKnown && mayBeTheShape(error));
 }
 
-/** Names, types and values that the server refused, and what it could not look up. Not timeouts, locks or a server that goes: again would only take longer. */
+/**
+ * Names, types and values that the server refused, and what it could not look up. Not timeouts, locks or a server that
+ * goes: again would only take longer.
+ */
 function mayBeTheShape(error: unknown): boolean {
   return error instanceof PostgresError && /^(22|42|XX)/.test(error.code);
 }
@@ -50,13 +56,14 @@ function mayBeTheShape(error: unknown): boolean {
 export function isStale(error: unknown): boolean {
   if (!(error instanceof PostgresError)) return false;
   const { code, routine } = error;
-  // Other 0A000 and 08P01 are the user's own; these two are "cached plan must not change result type", and formats for columns that are no more.
+  // Other 0A000 and 08P01 are the user's own; these two are "cached plan must not change result type", and formats for
+  // columns that are no more.
   if (code === "0A000") return routine === "RevalidateCachedQuery";
   if (code === "08P01") return routine === "PortalSetResultFormat";
   return code === "26000" || code === "42P05";
 }
 
-// -- conflicts -----------------------------------------------------------------------------------------------------------
+// -- conflicts --------------------------------------------------------------------------------------------------------
 
 /** Milliseconds between two attempts, and as much again at random. */
 const LONGEST_PAUSE = 500;
@@ -75,8 +82,8 @@ export function isConflict(error: unknown): error is PgzError {
 }
 
 /**
- * Runs a statement of its own, and again after a conflict, as `retryOnSerialization` says; not behind rows that have gone downstream, and not what may
- * have committed before it failed. `undefined` when the call was over before.
+ * Runs a statement of its own, and again after a conflict, as `retryOnSerialization` says; not behind rows that have
+ * gone downstream, and not what may have committed before it failed. `undefined` when the call was over before.
  */
 export function retryingConflicts<Result>(call: AnyCall, session: Session, text: string, run: () => Promise<Result>): Promise<Result | undefined> {
   const most = attemptsOf(session.config.retryOnSerialization);
@@ -96,7 +103,9 @@ async function retrying<Result>(call: AnyCall, connection: Connection, most: num
   }
 }
 
-/** Tells of the next attempt and waits for its time, or until `over` settles. Throws when the connection is gone then. */
+/**
+ * Tells of the next attempt and waits for its time, or until `over` settles. Throws when the connection is gone then.
+ */
 export async function pauseAfter(attempt: number, error: PgzError, connection: Connection, over: Promise<unknown>): Promise<void> {
   const delayMs = Math.min(10 * 2 ** (attempt - 1), LONGEST_PAUSE) * (1 + Math.random());
   emit(connection.config.observer, "onRetry", { attempt, delayMs, error });

@@ -2,8 +2,8 @@
 //
 //   item:  int32 number of its statement · int32 length · the middle of Bind
 //
-// Knows parameters and that layout. Must not know the wire. All of it is encoded before anything is sent, so that a value that cannot be
-// sent has undone nothing.
+// Knows parameters and that layout. Must not know the wire. All of it is encoded before anything is sent, so that a
+// value that cannot be sent has undone nothing.
 import type { Shape } from "../session/shapes.ts";
 import { PIECE } from "../util/limits.ts";
 import { appendParameters, Block } from "../values/parameters.ts";
@@ -23,7 +23,9 @@ export interface EncodedBatch {
   readonly statements: readonly Shape[];
 }
 
-/** Encodes these of the queries. `refuse` is told of a value that cannot be sent: it throws, or the item is left out. */
+/**
+ * Encodes these of the queries. `refuse` is told of a value that cannot be sent: it throws, or the item is left out.
+ */
 export function encodeBatch(
   queries: readonly Query[], indexes: readonly number[], shapes: ReadonlyMap<string, Shape>, refuse: (index: number, error: unknown) => void,
 ): EncodedBatch {

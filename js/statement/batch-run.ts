@@ -90,7 +90,7 @@ export class BatchRun<Row> {
     return this.#ends[at];
   }
 
-  // -- what answers say --------------------------------------------------------------------------------------------------
+  // -- what answers say -----------------------------------------------------------------------------------------------
 
   #items(outcomes: Outcomes): void {
     for (let at = 0; at < outcomes.length; at += 3) {
@@ -134,9 +134,12 @@ export class BatchRun<Row> {
     return (this.#form.form & ROWS_FORMAT) === ROWS_COLUMNS;
   }
 
-  // -- what becomes of it ------------------------------------------------------------------------------------------------
+  // -- what becomes of it ---------------------------------------------------------------------------------------------
 
-  /** From which of its items on the batch may be repeated, because of a failure at `from`: nothing of them has left a trace. */
+  /**
+   * From which of its items on the batch may be repeated, because of a failure at `from`: nothing of them has left a
+   * trace.
+   */
   repeatableFrom(from: number | undefined): number | undefined {
     if (from === undefined) return undefined;
     if (this.#failure) return this.commands.every((command) => UNDONE.test(command)) ? 0 : undefined;

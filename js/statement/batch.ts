@@ -1,5 +1,5 @@
-// Many statements in one pipeline: what is unknown of them is learned, all of it encoded, then sent window by window while answers come;
-// in the end each item has its result, or what went wrong with it.
+// Many statements in one pipeline: what is unknown of them is learned, all of it encoded, then sent window by window
+// while answers come; in the end each item has its result, or what went wrong with it.
 //
 // Knows shapes, the core's batch and which failures leave nothing behind. Must not know options, sockets or streams.
 import type { Operation } from "../connection/operation.ts";
@@ -95,7 +95,10 @@ class Batch<Row> {
     return learned && shapes;
   }
 
-  /** The waiting items whose statements the server has described. Another one has failed: alone, or all of an atomic batch with it. */
+  /**
+   * The waiting items whose statements the server has described. Another one has failed: alone, or all of an atomic
+   * batch with it.
+   */
   #described(shapes: ReadonlyMap<string, Shape | PgzError>): number[] {
     return this.#waiting.filter((index) => {
       const shape = shapes.get(this.#queries[index]!.text);
@@ -109,7 +112,10 @@ class Batch<Row> {
     this.#settled[index] = { status: "rejected", reason: error };
   }
 
-  /** A value that cannot be sent: as long as nothing has run it stops all of the batch, then it is its item's matter alone. */
+  /**
+   * A value that cannot be sent: as long as nothing has run it stops all of the batch, then it is its item's matter
+   * alone.
+   */
   #refuseValue(index: number, error: unknown): void {
     if (this.#hasRun) this.#refuse(index, error);
     else throw failedAt(error as PgzError, index, [], this.#queries.length);
@@ -176,7 +182,10 @@ class Batch<Row> {
   }
 }
 
-/** Says what the failure of an item did to the others. An item that ended a transaction by itself has committed those before it. */
+/**
+ * Says what the failure of an item did to the others. An item that ended a transaction by itself has committed those
+ * before it.
+ */
 function failedAt(error: PgzError, index: number | undefined, commands: readonly string[], count: number): PgzError {
   const { length } = commands;
   const all = [...Array(count).keys()];

@@ -44,8 +44,9 @@ export function rowWriter(columns: readonly Column[], names: readonly string[], 
   let wasPlain = true;
 
   /**
-   * A row of plain texts that are neither long nor so short that a loop is faster, looked at and written in one go, their lengths as characters between
-   * them (2.3 times as fast at 32 letters); `false`, and nothing written, when it is none.
+   * A row of plain texts that are neither long nor so short that a loop is faster, looked at and written in one go,
+   * their lengths as characters between them (2.3 times as fast at 32 letters); `false`, and nothing written, when it
+   * is none.
    */
   const plain = (values: readonly unknown[]): boolean => {
     let text = String.fromCharCode(length >> 8, length & 255);

@@ -1,7 +1,8 @@
-// COPY: data from a source of the user's to the server, with back-pressure both ways and an end that each side may put to it; and what
-// comes back.
+// COPY: data from a source of the user's to the server, with back-pressure both ways and an end that each side may put
+// to it; and what comes back.
 //
-// Knows the core's COPY, sources and pieces of data. Must not know formats of rows (copy-rows.ts), options or streams of results.
+// Knows the core's COPY, sources and pieces of data. Must not know formats of rows (copy-rows.ts), options or streams
+// of results.
 import { PgzError, UsageError } from "../util/errors.ts";
 import { LONGEST_TURN, PIECE } from "../util/limits.ts";
 import { COPY_IN, COPY_OUT, COPY_ROWS, NO_LIMITS, ROWS_NONE, type Limits } from "../wasm/boundary.ts";
@@ -29,7 +30,10 @@ export interface CopyProgress {
 
 /** Where data go, and whether any more are wanted. */
 export interface CopyTarget {
-  /** Sends what stands in `buffer` behind `HEADER` bytes, up to `end`; it may be overwritten then. Resolves to false when no more is wanted. */
+  /**
+   * Sends what stands in `buffer` behind `HEADER` bytes, up to `end`; it may be overwritten then. Resolves to false
+   * when no more is wanted.
+   */
   write(buffer: Uint8Array, end: number): Promise<boolean>;
   /** Nothing is wanted any more. */
   readonly over: boolean;
@@ -114,7 +118,8 @@ class Copy implements CopyTarget {
 
   #begin(direction: "in" | "out"): void {
     this.#isMine = (direction === "in") === (this.#kind === COPY_IN);
-    // COPY FROM that nobody feeds has been refused by the core: the server's answer is on its way, a cancel could only meet the next call.
+    // COPY FROM that nobody feeds has been refused by the core: the server's answer is on its way, a cancel could only
+    // meet the next call.
     if (!this.#isMine) this.#session.connection.interrupt(this.#operation, this.#wrong, this.#kind === COPY_IN);
     this.#answered();
   }
@@ -134,7 +139,7 @@ class Copy implements CopyTarget {
     if (failure && !wasOver) throw failure;
   }
 
-  // -- for the source ----------------------------------------------------------------------------------------------------
+  // -- for the source -------------------------------------------------------------------------------------------------
 
   get over(): boolean {
     return this.#operation.ended || this.#operation.error !== undefined || this.#call.finished;
@@ -144,7 +149,8 @@ class Copy implements CopyTarget {
     const { connection } = this.#session;
     connection.copyData(buffer, end);
     await this.orOver(connection.written);
-    // A socket that takes everything at once never lets its errors, or a timer, have a turn (seen in Node: 320 MB behind the server's refusal).
+    // A socket that takes everything at once never lets its errors, or a timer, have a turn (seen in Node: 320 MB
+    // behind the server's refusal).
     if (Date.now() - this.#turn > LONGEST_TURN) {
       await new Promise((resolve) => setTimeout(resolve));
       this.#turn = Date.now();
@@ -255,7 +261,8 @@ function ofStream(stream: ReadableStream<Bytes>): AsyncIterable<Bytes> {
 }
 
 function dataOf(given: unknown): string | Uint8Array {
-  // Half a surrogate pair, as where a text was cut, would leave as U+FFFD. Not by `isText`, which takes as long as all the rest.
+  // Half a surrogate pair, as where a text was cut, would leave as U+FFFD. Not by `isText`, which takes as long as all
+  // the rest.
   if (typeof given === "string" && (given as string & { isWellFormed(): boolean }).isWellFormed()) return given;
   if (isBytes(given)) return bytesOf(given);
   throw new UsageError("INVALID_PARAMETER", "The source must yield bytes or text, in whole characters: encode other values, or use copyFromRows.");

@@ -1,8 +1,9 @@
-// A result in batches: a named portal, from which each flight takes so many rows, until it is empty or nobody wants more.
+// A result in batches: a named portal, from which each flight takes so many rows, until it is empty or nobody wants
+// more.
 //
-// Every flight ends in Sync, and outside a transaction a portal does not survive that. So a cursor that finds none opens its own, with
-// BEGIN in the first flight, COMMIT at the end, ROLLBACK when it is left or fails. Knows its call, the operations and their order.
-// Must not know how batches reach the user, or what a row looks like.
+// Every flight ends in Sync, and outside a transaction a portal does not survive that. So a cursor that finds none
+// opens its own, with BEGIN in the first flight, COMMIT at the end, ROLLBACK when it is left or fails. Knows its call,
+// the operations and their order. Must not know how batches reach the user, or what a row looks like.
 import type { Operation } from "../connection/operation.ts";
 import type { Collector } from "../rows/collect.ts";
 import type { Form } from "../rows/form.ts";
@@ -67,9 +68,9 @@ export class Cursor<Row> {
   }
 
   /**
-   * Nobody wants more: closes the portal, or rolls the own transaction back with it. Resolves when that is done, or at once when the call has
-   * failed: then `closed` tells. A server that is silent keeps neither the error nor a loop that is left longer than the call's deadline.
-   * Never rejects, may be called again.
+   * Nobody wants more: closes the portal, or rolls the own transaction back with it. Resolves when that is done, or at
+   * once when the call has failed: then `closed` tells. A server that is silent keeps neither the error nor a loop that
+   * is left longer than the call's deadline. Never rejects, may be called again.
    */
   close(): Promise<void> {
     return Promise.race([this.#end(), this.#failed]).catch(() => {});

@@ -1,4 +1,5 @@
-// One statement from its text and values to the end of its result: learn its shape, run it, and once more when what was known is stale.
+// One statement from its text and values to the end of its result: learn its shape, run it, and once more when what was
+// known is stale.
 //
 // Knows shapes, parameters and what a failure says of both. Must not know sockets, or what becomes of the rows.
 import type { Operation, RowSink } from "../connection/operation.ts";
@@ -13,8 +14,8 @@ import { isStale, mayBeOutdated, Outdated, retryingConflicts, withCurrentShapes 
 import type { Query } from "./sql.ts";
 
 /**
- * The ended operation, or `undefined` when the call was over before. `sink` gives a new one for each run: a second run starts from nothing.
- * Rejects with what the call is to reject with.
+ * The ended operation, or `undefined` when the call was over before. `sink` gives a new one for each run: a second run
+ * starts from nothing. Rejects with what the call is to reject with.
  */
 export function execute(call: AnyCall, session: Session, query: Query, form: RowRequest & Pick<Form, "policy">, sink: () => RowSink): Promise<Operation | undefined> {
   return retryingConflicts(call, session, query.text, () => new Execution(call, session, query, form, sink).run());
@@ -114,7 +115,10 @@ class Execution {
     return new Outdated(failed.error, operation);
   }
 
-  /** Describing it again gave the same shape, so staleness was not the cause; unless a prepared statement was, lost or made for other types. */
+  /**
+   * Describing it again gave the same shape, so staleness was not the cause; unless a prepared statement was, lost or
+   * made for other types.
+   */
   #checkChanged(shape: Shape): void {
     const failed = this.#failed;
     if (failed?.shape === shape && !failed.hadRun && !isStale(failed.error)) throw failed.error;

@@ -1,6 +1,8 @@
-// The sql tag: values become parameters ($1, $2, …), nested fragments are spliced in and renumbered, nothing is ever interpolated.
+// The sql tag: values become parameters ($1, $2, …), nested fragments are spliced in and renumbered, nothing is ever
+// interpolated.
 //
-// Knows: SQL text only as far as a parameter's number and a quoted identifier. Must not know: types, connections, the wire.
+// Knows: SQL text only as far as a parameter's number and a quoted identifier. Must not know: types, connections, the
+// wire.
 
 import { UsageError } from "../util/errors.ts";
 import { LONGEST_KEY, LONGEST_WAY, MOST_STEPS } from "../util/limits.ts";
@@ -27,7 +29,8 @@ export interface Sql {
   /**
    * Makes a {@link Query} that cannot be changed. It may be used inside another template.
    *
-   * @throws UsageError `INVALID_PARAMETER` for `undefined` (NULL is `null`), `INVALID_QUERY` for text with NUL or an unpaired surrogate
+   * @throws UsageError `INVALID_PARAMETER` for `undefined` (NULL is `null`), `INVALID_QUERY` for text with NUL or an
+   * unpaired surrogate
    */
   (template: TemplateStringsArray, ...values: unknown[]): Query;
   /** `text` as SQL, unchanged. Never use it with text from outside. */
@@ -41,14 +44,14 @@ export interface Sql {
   /** For update: `"a" = $1, "b" = $2`, with these columns, or with all of the object's own properties. */
   set(row: object, ...columns: string[]): Query;
   /**
-   * For insert: `("a", "b") values ($1, $2), ($3, $4)`, with these columns, or with all of the first row's own properties. Rows that
-   * are arrays give `values ($1, $2)` without names. A row that lacks a column is refused (`INVALID_PARAMETER`), and so is an
-   * empty list (`INVALID_QUERY`).
+   * For insert: `("a", "b") values ($1, $2), ($3, $4)`, with these columns, or with all of the first row's own
+   * properties. Rows that are arrays give `values ($1, $2)` without names. A row that lacks a column is refused
+   * (`INVALID_PARAMETER`), and so is an empty list (`INVALID_QUERY`).
    */
   values(rows: readonly object[], ...columns: string[]): Query;
   /**
-   * A parameter that is always encoded as JSON. A plain string for a parameter of type json is sent unchanged, as JSON text;
-   * `sql.json("x")` sends the JSON string `"x"`.
+   * A parameter that is always encoded as JSON. A plain string for a parameter of type json is sent unchanged, as JSON
+   * text; `sql.json("x")` sends the JSON string `"x"`.
    */
   json(value: unknown): JsonText;
 }
@@ -170,7 +173,10 @@ class Fragment implements Query {
 
 const COMMA: Query = new Fragment([", "], []);
 
-/** What has been compiled: nested maps, one step for each template and value of a statement in their order, with the text behind the last. */
+/**
+ * What has been compiled: nested maps, one step for each template and value of a statement in their order, with the
+ * text behind the last.
+ */
 interface Node extends Map<unknown, Node> {
   text?: string;
 }
@@ -179,8 +185,8 @@ let kept = 0;
 const VALUE = Symbol("value");
 
 /**
- * The text depends on the templates and on which of their values are fragments, and on nothing else; so that is the way to it. Each template has as many
- * values as it says, so no way is the beginning of another.
+ * The text depends on the templates and on which of their values are fragments, and on nothing else; so that is the way
+ * to it. Each template has as many values as it says, so no way is the beginning of another.
  */
 function compile(parts: Parts): Query {
   const values: unknown[] = [];

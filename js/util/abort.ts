@@ -1,4 +1,5 @@
-// Listening to an AbortSignal for a while: what has aborted before counts too, and nothing stays behind on a signal that lives long.
+// Listening to an AbortSignal for a while: what has aborted before counts too, and nothing stays behind on a signal
+// that lives long.
 
 /** Calls `listener` when the signal aborts, at once when it already has. Returns what stops that. */
 export function onAbort(signal: AbortSignal | undefined, listener: () => void): () => void {

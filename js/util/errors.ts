@@ -1,10 +1,10 @@
 // Every error a caller can meet, and nothing else: data first (class, `code`, facts), text only for humans.
 //
-// Knows: PostgreSQL's error fields and SQLSTATEs, and how a failure reported by the core or the server becomes an error.
-// Must not know: sockets, queries, configuration. No text here or in a caller may hold a password or a URL.
+// Knows: PostgreSQL's error fields and SQLSTATEs, and how a failure reported by the core or the server becomes an
+// error. Must not know: sockets, queries, configuration. No text here or in a caller may hold a password or a URL.
 //
-// `instanceof` holds across two copies of the package (a bundle and its dependency): each class marks its prototype with a
-// registered symbol and asks for the mark, not for the identity of the constructor.
+// `instanceof` holds across two copies of the package (a bundle and its dependency): each class marks its prototype
+// with a registered symbol and asks for the mark, not for the identity of the constructor.
 
 /** The driver's own codes; the server's are SQLSTATEs. `docs/errors.md` says what each means and what to do. */
 export type Code =
@@ -76,7 +76,10 @@ export class PgzError extends Error {
    */
   readonly retryable: boolean;
 
-  /** Set by `simple`: the commands that completed before. The server has rolled them back, unless the text contains COMMIT. */
+  /**
+   * Set by `simple`: the commands that completed before. The server has rolled them back, unless the text contains
+   * COMMIT.
+   */
   declare readonly completed?: readonly string[];
   /** Set by `batch`: which item failed, and what became of the others. */
   declare readonly batch?: BatchFailure;
@@ -116,8 +119,8 @@ export class UsageError extends PgzError {
 }
 
 /**
- * The server broke the protocol, is not PostgreSQL, or sent something that cannot be read. With most codes the connection is
- * closed; after `SHAPE_CHANGED` it goes on.
+ * The server broke the protocol, is not PostgreSQL, or sent something that cannot be read. With most codes the
+ * connection is closed; after `SHAPE_CHANGED` it goes on.
  */
 export class ProtocolError extends PgzError {
   static {
@@ -129,8 +132,8 @@ export class ProtocolError extends PgzError {
 }
 
 /**
- * Authentication failed. If the server refused, `code` is its SQLSTATE (28000, 28P01) and `cause` the {@link PostgresError}.
- * With any other code the driver refused.
+ * Authentication failed. If the server refused, `code` is its SQLSTATE (28000, 28P01) and `cause` the {@link
+ * PostgresError}. With any other code the driver refused.
  */
 export class AuthenticationError extends PgzError {
   static {
@@ -163,7 +166,10 @@ export class TimeoutError extends PgzError {
   }
 }
 
-/** The caller's signal aborted, or the consumer left. `name` is the web's `"AbortError"`, `cause` is the signal's reason. */
+/**
+ * The caller's signal aborted, or the consumer left. `name` is the web's `"AbortError"`, `cause` is the signal's
+ * reason.
+ */
 export class AbortError extends PgzError {
   static {
     mark(this, "AbortError");
@@ -182,7 +188,10 @@ export class ResponseTooLargeError extends PgzError {
   readonly limit: LimitName;
   /** The limit's value. */
   readonly value: number;
-  /** The count that was certain when the limit was passed. It is larger than `value`, but not the size of the whole result. */
+  /**
+   * The count that was certain when the limit was passed. It is larger than `value`, but not the size of the whole
+   * result.
+   */
   readonly observed: number;
   constructor(passed: { limit: LimitName; value: number; observed: number; committed?: boolean | undefined }) {
     const { limit, value, observed } = passed;
@@ -285,9 +294,10 @@ export function fromFailure(failure: Failure, facts?: Facts): PgzError {
 /**
  * The error for an `error` event.
  *
- * `startup`: it came before the first ReadyForQuery, where no statement can have run. A wrong user or password is then an
- * {@link AuthenticationError}; a server that is full or starting (classes 53 and 57P) is retryable, as is a transaction that
- * the server has rolled back whole (40001, 40P01), and what a session was asked that had ended for want of work (57P05).
+ * `startup`: it came before the first ReadyForQuery, where no statement can have run. A wrong user or password is then
+ * an {@link AuthenticationError}; a server that is full or starting (classes 53 and 57P) is retryable, as is a
+ * transaction that the server has rolled back whole (40001, 40P01), and what a session was asked that had ended for
+ * want of work (57P05).
  */
 export function fromErrorResponse(fields: ErrorFields, startup = false, facts?: Facts): PostgresError | AuthenticationError {
   const code = fields.code ?? "";

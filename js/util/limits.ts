@@ -1,11 +1,18 @@
-// Bounds of memory and of time that nobody sets. In a file of their own, because esbuild puts a constant's number where it is used only across files.
+// Bounds of memory and of time that nobody sets. In a file of their own, because esbuild puts a constant's number where
+// it is used only across files.
 
-/** Bytes of parameters or of COPY that leave together: many pieces make one, and a long one makes many. Between two of them answers are read, so neither side waits for the other for ever. */
+/**
+ * Bytes of parameters or of COPY that leave together: many pieces make one, and a long one makes many. Between two of
+ * them answers are read, so neither side waits for the other for ever.
+ */
 export const PIECE = 64 << 10;
 /** Milliseconds of sending without a look at anything else. */
 export const LONGEST_TURN = 5;
 
-/** Servers whose catalogs are kept, and types that are asked for at once: so the planner's estimate stays below the cost from which it compiles the query (jit_above_cost). */
+/**
+ * Servers whose catalogs are kept, and types that are asked for at once: so the planner's estimate stays below the cost
+ * from which it compiles the query (jit_above_cost).
+ */
 export const MOST_CATALOGS = 100, MOST_TYPES = 2_000;
 /** Salted passwords that are kept: enough for every role an isolate plays; the oldest goes first. */
 export const MOST_PASSWORDS = 64;
@@ -14,14 +21,23 @@ export const MOST_SERVERS = 10_000;
 /** WebCrypto of workerd refuses more PBKDF2 iterations than this; the core then derives by itself. */
 export const WEBCRYPTO_ITERATIONS = 100_000;
 
-/** Steps of compiled SQL that are kept, some 200 bytes each; behind them all are dropped, since statements that are made anew each time would push out the others one by one. */
+/**
+ * Steps of compiled SQL that are kept, some 200 bytes each; behind them all are dropped, since statements that are made
+ * anew each time would push out the others one by one.
+ */
 export const MOST_STEPS = 10_000;
-/** Steps of a statement that is kept, and characters of what is no template: a list of a thousand values seldom comes again. */
+/**
+ * Steps of a statement that is kept, and characters of what is no template: a list of a thousand values seldom comes
+ * again.
+ */
 export const LONGEST_WAY = 64, LONGEST_KEY = 1_000;
 
 /** Milliseconds between attempts to listen: twice as many each time, up to here, and as much again at random. */
 export const FIRST_PAUSE = 50, LONGEST_PAUSE = 5_000;
-/** Milliseconds between two signs of life that are asked for, and for an answer: a network that drops packets tells nothing. */
+/**
+ * Milliseconds between two signs of life that are asked for, and for an answer: a network that drops packets tells
+ * nothing.
+ */
 export const HEARTBEAT = 30_000, HEARTBEAT_DEADLINE = 10_000;
 /** Notifications that wait for the loop; behind them the socket is not read. */
 export const MOST_NOTIFICATIONS = 1_000;
@@ -31,7 +47,8 @@ export const LARGEST_PROCESS_ID = 1 << 22;
 /** What a timer can hold: 24 days. */
 export const LONGEST_TIMER = 0x7fffffff;
 /**
- * After so many reads a timer gets its turn. workerd's loop looks for new events only when none is left, and a fast server on a near
- * link always leaves one: without this 2.6 GB were read (7 s, old workerd) before the CancelRequest's socket, or a deadline, was heard of.
+ * After so many reads a timer gets its turn. workerd's loop looks for new events only when none is left, and a fast
+ * server on a near link always leaves one: without this 2.6 GB were read (7 s, old workerd) before the CancelRequest's
+ * socket, or a deadline, was heard of.
  */
 export const READS_IN_A_ROW = 128;

@@ -1,7 +1,8 @@
-// What a user may watch: connects, calls, notices, changed settings. Plain data, given to methods of the user's own object.
+// What a user may watch: connects, calls, notices, changed settings. Plain data, given to methods of the user's own
+// object.
 //
-// Knows the events and that an observer may be wrong: whatever it throws is dropped, since watching must never break what is watched.
-// No event holds a parameter's value, a password or a URL. Must not know connections or calls.
+// Knows the events and that an observer may be wrong: whatever it throws is dropped, since watching must never break
+// what is watched. No event holds a parameter's value, a password or a URL. Must not know connections or calls.
 import type { ErrorFields, PgzError } from "./errors.ts";
 
 /** A connection attempt is over. */
@@ -71,8 +72,8 @@ export interface Retry {
 }
 
 /**
- * Your object with any of these methods (docs/observer.md). They are called synchronously: keep them short. What they throw or
- * reject with is dropped.
+ * Your object with any of these methods (docs/observer.md). They are called synchronously: keep them short. What they
+ * throw or reject with is dropped.
  *
  * @example
  * const observer = { onQueryEnd: ({ text, durationMs, error }) => console.log(text, durationMs, error?.code) };
@@ -84,7 +85,9 @@ export interface Observer {
   onQueryStart?(event: QueryStart): void;
   /** A call is over, whatever happened. Called exactly once per start. */
   onQueryEnd?(event: QueryEnd): void;
-  /** A call has run for `slowQueryThreshold` and still runs. Called at most once, at the latest right before its end. */
+  /**
+   * A call has run for `slowQueryThreshold` and still runs. Called at most once, at the latest right before its end.
+   */
   onSlowQuery?(event: SlowQuery): void;
   /** The server sent a NoticeResponse. */
   onNotice?(event: Notice): void;

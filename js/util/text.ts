@@ -1,7 +1,10 @@
 // What PostgreSQL's text can hold, asked of options, SQL and parameters alike; and text that is JSON already.
 import { UsageError } from "./errors.ts";
 
-/** Text without NUL, which would end it on the wire, and without unpaired surrogates, which UTF-8 would turn into U+FFFD. */
+/**
+ * Text without NUL, which would end it on the wire, and without unpaired surrogates, which UTF-8 would turn into
+ * U+FFFD.
+ */
 export function isText(value: unknown): value is string {
   // With the u flag a surrogate matches only when it is alone.
   return typeof value === "string" && !/[\0\ud800-\udfff]/u.test(value);
@@ -10,7 +13,9 @@ export function isText(value: unknown): value is string {
 /** The end of an error message about text that {@link isText} refuses. */
 export const MUST = "must be text without NUL and without unpaired surrogates.";
 
-/** Marks JSON text that is sent unchanged. A registered symbol, so that it also works between two copies of the package. */
+/**
+ * Marks JSON text that is sent unchanged. A registered symbol, so that it also works between two copies of the package.
+ */
 const JSON_TEXT = Symbol.for("pgz-edge.json");
 
 /** The result of `sql.json`: a parameter that is JSON, whatever its value. */

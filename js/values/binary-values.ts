@@ -1,8 +1,8 @@
 // PostgreSQL's binary form of a value, where its type has one here: for Bind, and for COPY in binary.
 //
-// A value becomes what the server would make of its text (text-values.ts), so COPY and INSERT agree; text whose meaning depends on a
-// setting of the session, or in a spelling that is not read here, is refused. Knows: the layouts of the server's recv functions.
-// Must not know: messages, columns.
+// A value becomes what the server would make of its text (text-values.ts), so COPY and INSERT agree; text whose meaning
+// depends on a setting of the session, or in a spelling that is not read here, is refused. Knows: the layouts of the
+// server's recv functions. Must not know: messages, columns.
 
 import type { Block } from "./block.ts";
 import { bytesOf, isBytes, type Bytes } from "../util/bytes.ts";
@@ -14,7 +14,8 @@ import { DIMENSIONS, float4, integer, isJson, outOfRange, textOf, wrong, type Wh
 /**
  * Appends int32 length and the binary form of `value`, or -1 for `null`.
  *
- * @throws UsageError `INVALID_PARAMETER`, `PARAMETER_OUT_OF_RANGE`, `PARAMETERS_TOO_LARGE`; an array may then be half written
+ * @throws UsageError `INVALID_PARAMETER`, `PARAMETER_OUT_OF_RANGE`, `PARAMETERS_TOO_LARGE`; an array may then be half
+ * written
  */
 export type BinaryWriter = (block: Block, where: Where, value: unknown) => void;
 
@@ -79,7 +80,7 @@ function bool(where: Where, type: number, value: unknown): number {
   return found ? (yes ? 1 : 0) : wrong(where, value, "pass a boolean");
 }
 
-// -- numbers -----------------------------------------------------------------------------------------------------------------
+// -- numbers ----------------------------------------------------------------------------------------------------------
 
 /** All of it, sign, digits before and behind the point, exponent; no digits in NaN and the infinities. */
 function decimal(where: Where, type: number, value: unknown): RegExpExecArray {
@@ -96,15 +97,16 @@ function float(where: Where, type: number, value: unknown): number {
   }
   if (type !== FLOAT4) return number;
   float4(where, number);
-  // From text it is rounded twice. Where the first time has come to lie halfway between two of float4, what would decide is lost.
+  // From text it is rounded twice. Where the first time has come to lie halfway between two of float4, what would
+  // decide is lost.
   const mirrored = 2 * number - Math.fround(number);
   if (number !== value && number !== mirrored && Math.fround(mirrored) === mirrored) wrong(where, value, "pass a number");
   return number;
 }
 
 /**
- * int16 number of digits · int16 weight, the power of 10000 of the first · int16 sign · int16 decimal digits behind the point · n × int16, a digit of
- * base 10000. The server drops zeros at both ends, and the sign of 0.
+ * int16 number of digits · int16 weight, the power of 10000 of the first · int16 sign · int16 decimal digits behind the
+ * point · n × int16, a digit of base 10000. The server drops zeros at both ends, and the sign of 0.
  */
 function numeric(block: Block, where: Where, type: number, value: unknown): void {
   const [text, sign, whole, fraction = "", exponent = 0] = decimal(where, type, value);
@@ -122,7 +124,7 @@ function numeric(block: Block, where: Where, type: number, value: unknown): void
   [digits.length, weight, bits, Math.max(scale, 0), ...digits].forEach((number, index) => block.view.setUint16(at + 2 * index, +number));
 }
 
-// -- dates and times ---------------------------------------------------------------------------------------------------------
+// -- dates and times --------------------------------------------------------------------------------------------------
 
 /** The start of 4714-11-24 BC, day 0 of the Julian calendar, and of 2000-01-01, in milliseconds as Date has them. */
 const LEAST = -210_866_803_200_000;
@@ -131,7 +133,10 @@ const DAY = 86_400_000;
 /** Year (there is none 0), month and day, clock, fraction (of seconds only: 12:30.5 is something else), zone, BC. */
 const MOMENT = /^(?!0+-)(\d{4,7})-(\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d(?=(\.\d+)?))?)\4(Z|[-+](?:0\d|1[0-5])(?::[0-5]\d)?)?)?( BC)?$/;
 
-/** Days of a date, microseconds of the others, since 2000-01-01. As the server, a date takes no notice of a time, nor what is without time zone of a zone. */
+/**
+ * Days of a date, microseconds of the others, since 2000-01-01. As the server, a date takes no notice of a time, nor
+ * what is without time zone of a zone.
+ */
 function moment(where: Where, type: number, value: unknown): number | bigint {
   const isTime = type === TIME;
   const isDate = type === DATE;
@@ -155,15 +160,17 @@ function moment(where: Where, type: number, value: unknown): number | bigint {
   const exists = midnight.toJSON()?.slice(5, 10) === day && about >= LEAST - EPOCH && about < (isDate ? 1_853_307_603_936e5 : 92_233_713_312e5);
   if (!exists) outOfRange(where, "PostgreSQL has no such time");
   if (isDate) return (+midnight - EPOCH) / DAY + 146_097 * cycles;
-  // rint, as the server's: a number of this size has no place for what is behind the point, and a tie goes to the even one.
+  // rint, as the server's: a number of this size has no place for what is behind the point, and a tie goes to the even
+  // one.
   return BigInt(milliseconds) * 1000n + BigInt(cycles) * 12_622_780_800_000_000n + BigInt(+fraction * 1e6 + 2 ** 52 - 2 ** 52);
 }
 
-// -- arrays ------------------------------------------------------------------------------------------------------------------
+// -- arrays -----------------------------------------------------------------------------------------------------------
 
 /**
- * int32 dimensions · int32 whether with NULL · int32 element type · dimensions × (int32 length, int32 lower bound) · elements. The first of
- * each dimension says how long the others must be. The server looks for NULL itself, and makes all without elements alike.
+ * int32 dimensions · int32 whether with NULL · int32 element type · dimensions × (int32 length, int32 lower bound) ·
+ * elements. The first of each dimension says how long the others must be. The server looks for NULL itself, and makes
+ * all without elements alike.
  */
 function writeArray(block: Block, where: Where, element: number, value: unknown): void {
   const lengths: number[] = [];

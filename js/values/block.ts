@@ -1,5 +1,5 @@
-// The bytes of values on their way to the server: a buffer that grows, and the form that Bind and CopyData share, an int32 length
-// (-1 for NULL) before each value. Knows nothing of types.
+// The bytes of values on their way to the server: a buffer that grows, and the form that Bind and CopyData share, an
+// int32 length (-1 for NULL) before each value. Knows nothing of types.
 import { UsageError } from "../util/errors.ts";
 import { encoder } from "../util/bytes.ts";
 

@@ -1,4 +1,5 @@
-// What a value becomes beyond number, boolean, text and JSON: the policies of docs/options.md, and the user's own parsers per type.
+// What a value becomes beyond number, boolean, text and JSON: the policies of docs/options.md, and the user's own
+// parsers per type.
 //
 // Knows types by OID and the text forms that the core writes for them. Must not know batches, rows or connections.
 import type { Column } from "../wasm/boundary.ts";
@@ -7,8 +8,8 @@ import { elements } from "./element-types.ts";
 import { times } from "./text-values.ts";
 
 /**
- * A parser for a type: what it returns is put into the row. It gets each value that is not NULL: a number, boolean or text as in
- * JSON output, int8 and numeric as their options say, bytea as `\x…`, arrays and json parsed.
+ * A parser for a type: what it returns is put into the row. It gets each value that is not NULL: a number, boolean or
+ * text as in JSON output, int8 and numeric as their options say, bytea as `\x…`, arrays and json parsed.
  */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- what comes depends on the type that the user names
 export type Parser = (value: any, column: Column) => unknown;
@@ -33,7 +34,10 @@ export interface ValuePolicy {
 
 type Convert = (value: never) => unknown;
 
-/** What is to be done with the values of a column that are not NULL; mostly nothing. `isJson`: they come parsed, not as slots. */
+/**
+ * What is to be done with the values of a column that are not NULL; mostly nothing. `isJson`: they come parsed, not as
+ * slots.
+ */
 export function converter(column: Column, policy: ValuePolicy, isJson: boolean): ((value: unknown) => unknown) | undefined {
   const { typeOid, formatCode } = column;
   const parser = policy.parsers?.byOid.get(typeOid);
@@ -73,7 +77,7 @@ function each(value: unknown, convert: Convert): unknown {
   return Array.isArray(value) ? value.map((item) => each(item, convert)) : value;
 }
 
-// -- bytea -----------------------------------------------------------------------------------------------------------------
+// -- bytea ------------------------------------------------------------------------------------------------------------
 
 /** From bytea's hex form, `\x` and two digits a byte. */
 export function fromHex(text: string): Uint8Array<ArrayBuffer> {
@@ -89,7 +93,7 @@ function digit(code: number): number {
   return code < 58 ? code - 48 : (code & 15) + 9;
 }
 
-// -- dates and times ---------------------------------------------------------------------------------------------------------
+// -- dates and times --------------------------------------------------------------------------------------------------
 
 interface TemporalType {
   from(text: string): unknown;
@@ -100,11 +104,15 @@ export function temporal(): { readonly [type: string]: TemporalType } | undefine
   return (globalThis as { Temporal?: { readonly [type: string]: TemporalType } }).Temporal;
 }
 
-/** A Date cannot say infinity, nor all of the server's years: those stay text. A timestamp without time zone is read as UTC. */
+/**
+ * A Date cannot say infinity, nor all of the server's years: those stay text. A timestamp without time zone is read as
+ * UTC.
+ */
 function dateOf(typeOid: number): Convert {
   const zone = typeOid === 1114 ? "Z" : "";
   return (text: string) => {
-    // More digits than milliseconds are not ISO 8601 for every engine. Other DateStyles, of the simple protocol, an engine would read in its own way.
+    // More digits than milliseconds are not ISO 8601 for every engine. Other DateStyles, of the simple protocol, an
+    // engine would read in its own way.
     const date = new Date(isoOf(text).replace(/(\.\d{3})\d+/, "$1") + zone);
     return /^\d{4,}-/.test(text) && !Number.isNaN(date.getTime()) ? date : text;
   };

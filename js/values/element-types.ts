@@ -1,5 +1,5 @@
-// Built-in types that are more to the shim than their text: their names for error texts, and their array types where elements are looked at,
-// as parameters or as values. From pg_type.dat.
+// Built-in types that are more to the shim than their text: their names for error texts, and their array types where
+// elements are looked at, as parameters or as values. From pg_type.dat.
 
 /** The name by OID. */
 export const names: Record<string, string> = {};

@@ -1,7 +1,7 @@
 // From batches as the core writes them (row format COLUMNS, src/encode/columns.rs) to JavaScript rows.
 //
-// Knows the layout of a batch and how objects are built. What a value becomes beyond number, boolean, text and JSON is converters.ts'
-// business. Must not know queries or connections. No code is generated: Workers forbid it.
+// Knows the layout of a batch and how objects are built. What a value becomes beyond number, boolean, text and JSON is
+// converters.ts' business. Must not know queries or connections. No code is generated: Workers forbid it.
 import { converter, type ValuePolicy } from "./converters.ts";
 import { SLOT_BOOL, SLOT_FLOAT, SLOT_INT, SLOT_JSON, SLOT_TEXT, type Column } from "../wasm/boundary.ts";
 
@@ -13,8 +13,8 @@ export type RowDecoder = (view: Uint8Array) => unknown[];
 /**
  * What decodes the rows of one result.
  *
- * Objects are plain, with one own property per column name; of two columns with one name the last wins. In mode `"array"` a
- * row has all columns in order.
+ * Objects are plain, with one own property per column name; of two columns with one name the last wins. In mode
+ * `"array"` a row has all columns in order.
  */
 export function rowDecoder(columns: readonly Column[], policy: ValuePolicy, mode: RowMode): RowDecoder {
   const width = columns.length;
@@ -85,8 +85,9 @@ export function rowDecoder(columns: readonly Column[], policy: ValuePolicy, mode
 const FEW = 8;
 
 /**
- * An object with all the names. A copy of it, with values stored over its own, takes half the time of adding them one by one to `{}` (measured);
- * any number of columns keeps a hidden class; and a column named `__proto__` is as any other, since JSON.parse makes it an own property.
+ * An object with all the names. A copy of it, with values stored over its own, takes half the time of adding them one
+ * by one to `{}` (measured); any number of columns keeps a hidden class; and a column named `__proto__` is as any
+ * other, since JSON.parse makes it an own property.
  */
 function templateOf(names: readonly string[]): Record<string, unknown> {
   return JSON.parse(`{${names.map((name) => `${JSON.stringify(name)}:null`).join()}}`) as Record<string, unknown>;

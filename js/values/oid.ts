@@ -1,5 +1,5 @@
-// OIDs of the types whose values the shim looks at (pg_type.dat). In a file of their own, because esbuild puts a constant's number where
-// it is used only across files.
+// OIDs of the types whose values the shim looks at (pg_type.dat). In a file of their own, because esbuild puts a
+// constant's number where it is used only across files.
 
 export const BOOL = 16;
 export const BYTEA = 17;

@@ -2,8 +2,9 @@
 //
 //   int16 n · n × int16 format code · int16 n · n × (int32 length, -1 for NULL · bytes)
 //
-// Knows: which values go in binary and which as text. What they become is in
-// binary-values.ts and text-values.ts. Must not know: connections, results. Errors name the parameter and its type, never the value, and come before anything is sent.
+// Knows: which values go in binary and which as text. What they become is in binary-values.ts and text-values.ts. Must
+// not know: connections, results. Errors name the parameter and its type, never the value, and come before anything is
+// sent.
 
 import { UsageError } from "../util/errors.ts";
 import { PIECE } from "../util/limits.ts";
@@ -47,7 +48,10 @@ function encoded(block: Block, values: readonly unknown[], types: ArrayLike<numb
   return block.bytes.subarray(0, block.length);
 }
 
-/** The same behind what `block` holds already, for several executions in one buffer. When it throws, `block.length` is the caller's to set back. */
+/**
+ * The same behind what `block` holds already, for several executions in one buffer. When it throws, `block.length` is
+ * the caller's to set back.
+ */
 export function appendParameters(block: Block, values: readonly unknown[], types: ArrayLike<number>): void {
   const count = values.length;
   checkCount(values);
@@ -63,7 +67,10 @@ export function appendParameters(block: Block, values: readonly unknown[], types
   }
 }
 
-/** Writes one value; returns whether in binary. Text is left to the server, which knows more spellings, but for integers. */
+/**
+ * Writes one value; returns whether in binary. Text is left to the server, which knows more spellings, but for
+ * integers.
+ */
 function append(block: Block, where: Where, value: unknown): boolean {
   const { type } = where;
   const kind = BINARY[type];
@@ -83,7 +90,8 @@ export function literal(where: Where, value: unknown): string {
 }
 
 /**
- * Before anything is sent: the counts of Bind are 16 bits wide, and a server that describes more parameters wraps its own (seen).
+ * Before anything is sent: the counts of Bind are 16 bits wide, and a server that describes more parameters wraps its
+ * own (seen).
  *
  * @throws UsageError `TOO_MANY_PARAMETERS`
  */

@@ -1,7 +1,7 @@
 // From JavaScript values to PostgreSQL's input text, and the refusals that every form of a value shares.
 //
-// Knows: type OIDs, array literals. The declared type decides what a value becomes, never the value alone. Must not know: messages,
-// binary forms. Errors name the parameter and its type, never the value.
+// Knows: type OIDs, array literals. The declared type decides what a value becomes, never the value alone. Must not
+// know: messages, binary forms. Errors name the parameter and its type, never the value.
 
 import { UsageError, type Code, type Facts } from "../util/errors.ts";
 import { isText, jsonTextOf, MUST } from "../util/text.ts";
@@ -24,7 +24,10 @@ export const integerRanges: Record<number, readonly [min: number | bigint, max: 
   [INT8]: [-(2n ** 63n), 2n ** 63n - 1n],
 };
 
-/** `value` in the input syntax of `type`, which is the parameter's or, inside an array, the element's. Nothing in it would end it on the wire, or not arrive as it is. */
+/**
+ * `value` in the input syntax of `type`, which is the parameter's or, inside an array, the element's. Nothing in it
+ * would end it on the wire, or not arrive as it is.
+ */
 export function textOf(where: Where, type: number, value: unknown): string {
   const text = inputOf(where, type, value);
   return isText(text) ? text : fail("INVALID_PARAMETER", `${named(where)} ${MUST}`);
@@ -104,8 +107,8 @@ export const times: Readonly<Record<number, TimeType>> = {
 };
 
 /**
- * ISO 8601, of a Date in UTC, as PostgreSQL reads it: with BC for the years before 1, and signs behind an interval's P. Whole, since a column may be a
- * timestamptz by now.
+ * ISO 8601, of a Date in UTC, as PostgreSQL reads it: with BC for the years before 1, and signs behind an interval's P.
+ * Whole, since a column may be a timestamptz by now.
  */
 function timeText(where: Where, value: unknown, { takes }: TimeType): string {
   const tag = tagOf(value);
@@ -142,7 +145,10 @@ export function arrayLiteral(where: Where, element: number, array: readonly unkn
   return `{${items.join(element === BOX ? ";" : ",")}}`;
 }
 
-/** `["1","10")`, of `{ lower, upper, bounds }`. A bound that is not mentioned may be a slip, so it is never taken for none. */
+/**
+ * `["1","10")`, of `{ lower, upper, bounds }`. A bound that is not mentioned may be a slip, so it is never taken for
+ * none.
+ */
 function rangeLiteral(where: Where, part: number, value: unknown): string {
   const { lower, upper, bounds = "[)", empty } = Object(value) as { lower?: unknown; upper?: unknown; bounds?: unknown; empty?: unknown };
   if (empty === true) return "empty";

@@ -1,7 +1,7 @@
 // All that crosses into wasm: the shape of `CoreConnection` (docs/boundary.md), and `Core`, the only caller of it.
 //
-// `Core` counts calls and copied bytes, makes every view anew (wasm memory moves when it grows) and turns a trap into one error
-// for all connections of the instance. Knows no socket and no SQL; the wasm itself comes from module.ts.
+// `Core` counts calls and copied bytes, makes every view anew (wasm memory moves when it grows) and turns a trap into
+// one error for all connections of the instance. Knows no socket and no SQL; the wasm itself comes from module.ts.
 import type { LimitName, PgzError } from "../util/errors.ts";
 import { LIMIT_BYTES, LIMIT_FETCH, LIMIT_FIELD_BYTES, LIMIT_ROWS, LIMIT_TRUNCATE } from "./numbers.ts";
 
@@ -72,7 +72,10 @@ export type Event =
   | { kind: "ready"; status: "I" | "T" | "E"; command?: string; rowCount?: number | null }
   | { kind: "failure"; code: string; message: string; detail?: string | null };
 
-/** Three for each item of a batch that is over: command, its count (both null where it failed), rows or bytes that it has put out. */
+/**
+ * Three for each item of a batch that is over: command, its count (both null where it failed), rows or bytes that it
+ * has put out.
+ */
 export type Outcomes = readonly (string | number | null)[];
 
 /** The wasm object, of the class that wasm-bindgen generates from src/wasm/lib.rs. */

@@ -1,8 +1,8 @@
 // The wasm instance of this isolate: made at the first connect, replaced after a trap.
 //
 // The generated glue (pkg/pgz_edge.js, docs/decisions/0009) holds one instance, which all connections share. So a trap
-// (`WebAssembly.RuntimeError`, an object left half-changed) ends all of them with CORE_TRAPPED, and another instance of the same module
-// takes its place, with a fresh memory. Must not know what a connection does.
+// (`WebAssembly.RuntimeError`, an object left half-changed) ends all of them with CORE_TRAPPED, and another instance of
+// the same module takes its place, with a fresh memory. Must not know what a connection does.
 import { CoreConnection as Handle, initSync, restart, restarted } from "../../pkg/pgz_edge.js";
 import { ConnectionError, type PgzError } from "../util/errors.ts";
 import { Core, type CoreConnection, type Instance } from "./boundary.ts";
@@ -17,8 +17,9 @@ let broken = false;
 class CoreInstance implements Instance {
   readonly memory: WebAssembly.Memory;
   /**
-   * Weakly held: a Worker's request that ends without close() runs no code, and only the collector can then give its memory back. (The
-   * glue frees a handle that was collected.) Workers with a compatibility date before May 2025 do not have the class.
+   * Weakly held: a Worker's request that ends without close() runs no code, and only the collector can then give its
+   * memory back. (The glue frees a handle that was collected.) Workers with a compatibility date before May 2025 do not
+   * have the class.
    */
   readonly #cores = new Set<{ deref(): Core | undefined }>();
 

@@ -1,6 +1,6 @@
 /**
- * What the tests of the demo share: a PostgreSQL with the sample data, the Worker in front of it, and a look at what PostgreSQL is doing
- * for it, by another client than ours.
+ * What the tests of the demo share: a PostgreSQL with the sample data, the Worker in front of it, and a look at what
+ * PostgreSQL is doing for it, by another client than ours.
  */
 import pg from "pg";
 import { afterAll } from "vitest";

@@ -11,7 +11,10 @@ import { ownServer, pause } from "./demo-server.ts";
 
 const script = fileURLToPath(new URL("../../worker-example/demo.mjs", import.meta.url));
 
-/** Starts the demo as a terminal would: in a process group of its own, which is what Ctrl-C signals, and with a temporary folder of its own. */
+/**
+ * Starts the demo as a terminal would: in a process group of its own, which is what Ctrl-C signals, and with a
+ * temporary folder of its own.
+ */
 function startDemo(environment: Record<string, string>) {
   const mark = `PGZ_EDGE_TEST_MARK=${randomUUID()}`; // inherited by everything the demo starts
   const [name = "", value] = mark.split("=");

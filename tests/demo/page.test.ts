@@ -1,4 +1,5 @@
-// The page in a real browser: what a visitor sees while rows arrive, when a query fails, and what Stop does in PostgreSQL.
+// The page in a real browser: what a visitor sees while rows arrive, when a query fails, and what Stop does in
+// PostgreSQL.
 import { mkdtemp, rm } from "node:fs/promises";
 import { existsSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -43,7 +44,8 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
   });
   afterEach(async () => {
     await page.close();
-    // The browser itself logs answers other than 2xx and broken streams; a refusal by the content policy or an exception is ours.
+    // The browser itself logs answers other than 2xx and broken streams; a refusal by the content policy or an
+    // exception is ours.
     expect(complaints.filter((text) => !text.startsWith("Failed to load resource"))).toEqual([]);
   });
 

@@ -1,5 +1,5 @@
-// The example Worker by HTTP alone, in the newest workerd and in the one for Node 20: they tell a Worker of a client that
-// left in different ways.
+// The example Worker by HTTP alone, in the newest workerd and in the one for Node 20: they tell a Worker of a client
+// that left in different ways.
 import { request } from "node:http";
 import { beforeAll, describe, expect, test } from "vitest";
 import { eventRows } from "../../worker-example/sample-data.mjs";

@@ -1,4 +1,5 @@
-// What a newcomer would deploy: wrangler takes the configuration, resolves pgz-edge by its export conditions and finds its wasm.
+// What a newcomer would deploy: wrangler takes the configuration, resolves pgz-edge by its export conditions and finds
+// its wasm.
 import { execFile } from "node:child_process";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { createRequire } from "node:module";

@@ -1,7 +1,8 @@
 // What the driver must make of each bad server of scenarios.mjs: the code of its error, and where it shows.
 //
-// A violation is rejected at once, in less than 100 ms, never by a timer; only a server that is silent runs into connectTimeout.
-// The list of scenarios comes from reliability work on four drivers (none of which passed all); a comment names the hole where there is one.
+// A violation is rejected at once, in less than 100 ms, never by a timer; only a server that is silent runs into
+// connectTimeout. The list of scenarios comes from reliability work on four drivers (none of which passed all); a
+// comment names the hole where there is one.
 import type { ConnectionReport } from "./control.ts";
 import type { Outcome } from "./jobs.ts";
 
@@ -43,8 +44,9 @@ const unexpected = "UNEXPECTED_MESSAGE";
 const lost = { again: rejected };
 
 /**
- * The session ends while nothing is asked. The client notices at once, and sends nothing of the next call; but in workerd, where an idle
- * socket is not read, the next call notices, and its bytes have left by then. `code`: why the session ended.
+ * The session ends while nothing is asked. The client notices at once, and sends nothing of the next call; but in
+ * workerd, where an idle socket is not read, the next call notices, and its bytes have left by then. `code`: why the
+ * session ended.
  */
 const whileIdle = (scenario: string, code: string): BadServerCase =>
   inQuery(scenario, new RegExp(`^(${code}|${rejected})$`), {

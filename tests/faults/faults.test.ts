@@ -1,4 +1,5 @@
-// The fault tests on this runtime (Node, Deno or Bun, whichever runs vitest). workerd's turn is in tests/workerd/faults.test.ts.
+// The fault tests on this runtime (Node, Deno or Bun, whichever runs vitest). workerd's turn is in
+// tests/workerd/faults.test.ts.
 import { runtime, testServers } from "../integration/servers.ts";
 import { runJob, watchUncaught } from "./jobs.ts";
 import { certificateAuthority } from "./local.ts";

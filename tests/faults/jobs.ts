@@ -1,8 +1,9 @@
-// What the driver does while a server fails: small sessions that run in Node, Deno, Bun and workerd alike, each settled against a clock.
+// What the driver does while a server fails: small sessions that run in Node, Deno, Bun and workerd alike, each settled
+// against a clock.
 //
-// Knows the public API and web standards only. A job goes in as JSON and comes out as JSON, so that a Worker can run it for
-// a test that lives outside; what to make of an outcome is the test's business (suite.ts), except what holds for every session:
-// each promise settles within 2 s, with the right rows or with a typed error that shows no password.
+// Knows the public API and web standards only. A job goes in as JSON and comes out as JSON, so that a Worker can run it
+// for a test that lives outside; what to make of an outcome is the test's business (suite.ts), except what holds for
+// every session: each promise settles within 2 s, with the right rows or with a typed error that shows no password.
 import type * as pgz from "../../js/index.ts";
 
 type Driver = typeof pgz;

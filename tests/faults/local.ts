@@ -1,4 +1,5 @@
-// Where the CA of the scripted servers' certificate is: tests/servers/certificates.mjs has made it when the fault host started.
+// Where the CA of the scripted servers' certificate is: tests/servers/certificates.mjs has made it when the fault host
+// started.
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 

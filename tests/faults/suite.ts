@@ -1,5 +1,5 @@
-// The fault tests, registered with vitest for one runtime: cuts at every byte and every TLS record, bad servers, cancels that
-// are held up, and the behaviour that the byte proxy counts.
+// The fault tests, registered with vitest for one runtime: cuts at every byte and every TLS record, bad servers,
+// cancels that are held up, and the behaviour that the byte proxy counts.
 //
 // Runs in the test's process; the driver runs wherever `run` brings a job: here (Node, Deno, Bun), or in workerd.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -29,7 +29,8 @@ const CUT_CODES = /^(CONNECTION_LOST|CONNECT_FAILED|TLS_FAILED)$/;
 export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): void {
   const host = new FaultHost(control);
   let identity: { user: string; password: string };
-  // A database of its own per plan: ports are used again, and what the driver knows of a shape would shorten the session.
+  // A database of its own per plan: ports are used again, and what the driver knows of a shape would shorten the
+  // session.
   const target = ({ id, port }: { id: number; port: number }, tls = false): Target => ({
     host: "127.0.0.1", port, database: `scripted_${id}`, ...identity, sslmode: tls ? "verify-full" : "disable", ...(tls && ca !== undefined ? { ca } : {}),
   });
@@ -61,7 +62,9 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
       return session;
     };
 
-    /** Cuts at each offset, some sessions at a time, and gives the offsets that were really cut, with what went wrong. */
+    /**
+     * Cuts at each offset, some sessions at a time, and gives the offsets that were really cut, with what went wrong.
+     */
     const cutAll = async (unit: "byte" | "record" | "half-record", how: "fin" | "rst", offsets: number[], tls: boolean) => {
       const wrong: string[] = [];
       const cut = new Set<number>();

@@ -1,5 +1,5 @@
-// What a byte proxy in front of a real server sees and does: flights, statements by name, cancels, bytes in the smallest pieces,
-// connections that end or stall in the middle of a result.
+// What a byte proxy in front of a real server sees and does: flights, statements by name, cancels, bytes in the
+// smallest pieces, connections that end or stall in the middle of a result.
 //
 // Cases as in tests/integration (same context, every runtime); they stand here because they need the fault host.
 // A flight is a change of direction to client-to-server, counted from TCP open; so nothing here depends on time.
@@ -190,7 +190,8 @@ export const wireCases: Case[] = [
       const statements = loggedIn((await proxy.close())[0] as ProxyReport).flatMap((flight) => flight.statements);
       const parsed = statements.filter((each) => /^Parse ./.test(each)).map((each) => each.slice("Parse ".length));
       const closed = statements.filter((each) => each.startsWith("Close ")).map((each) => each.slice("Close S ".length));
-      // Named in the order 1, 2, 3, 4; 2 makes room for 4. Named again, 2 makes room for itself: 3 is the oldest by then.
+      // Named in the order 1, 2, 3, 4; 2 makes room for 4. Named again, 2 makes room for itself: 3 is the oldest by
+      // then.
       t.assert.equal(parsed.length >= size + 1, true, statements.join(", "));
       t.assert.equal(closed[0], parsed[1], `closed ${closed.join()} of ${parsed.join()}`);
       t.assert.equal(closed.length <= 2, true, closed.join());

@@ -1,5 +1,6 @@
-// The binary forms against the server's own: what a writer makes of a value is what the type's send function says of the same text, for
-// thousands of generated values of each type; and what it takes, the server takes. workerd's engine is Node's.
+// The binary forms against the server's own: what a writer makes of a value is what the type's send function says of
+// the same text, for thousands of generated values of each type; and what it takes, the server takes. workerd's engine
+// is Node's.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { binaryWriter, Block, encodeParameters } from "../../js/values/parameters.ts";
@@ -41,7 +42,10 @@ function isValid(major: number, type: string): string {
     $$ begin perform v::${type}; return 'true'; exception when others then return 'false'; end $$; select pg_temp.is_valid(v)`;
 }
 
-/** Without what the server does not look at, or takes away: zeros at both ends of a numeric, and how it writes its infinities. */
+/**
+ * Without what the server does not look at, or takes away: zeros at both ends of a numeric, and how it writes its
+ * infinities.
+ */
 function plain(oid: number, hex: string): string {
   if (oid !== 1700 || /[^\da-f]/.test(hex)) return hex;
   const [, weight, sign, scale, ...all] = hex.match(/.{4}/g)!;
@@ -100,7 +104,8 @@ describe.each(servers.map(({ name, major }) => ({ name, major })))("PostgreSQL $
 
   test.each(TYPES.filter(([type]) => !/text|name|json|bytea/.test(type)))("a spoiled text of %s (%i) is refused, or what the server makes of it", async (type, oid, send, texts) => {
     const spoil = fc.tuple(texts.filter((text) => text.length < 1_000), fc.nat(), fc.constantFrom("", ..."0139-+:.TZ eE{}x")).map(([text, at, by]) => text.slice(0, at % (text.length + 1)) + by + text.slice((at % (text.length + 1)) + 1));
-    // oid's input takes 010 for 8; a fraction that rounds up to the first microsecond behind the last is the server's to refuse.
+    // oid's input takes 010 for 8; a fraction that rounds up to the first microsecond behind the last is the server's
+    // to refuse.
     const left = oid === 26 ? /^\s*\+?0./ : /294276-12-31.*\.999999[5-9]/;
     const some = fc.sample(spoil, 2_000).filter((text) => !/^[A-Z]/.test(written(oid, text)) && !left.test(text));
     const valid = await ask(name, `${isValid(major, type)} from unnest(array[${some.map(quoted).join()}]::text[]) with ordinality as u(v, n) order by n`);

@@ -1,5 +1,5 @@
-// Runs every case of cases/ on this runtime (Node, Deno or Bun, whichever runs vitest), with the build that its users get.
-// workerd's turn is in tests/workerd/integration.test.ts.
+// Runs every case of cases/ on this runtime (Node, Deno or Bun, whichever runs vitest), with the build that its users
+// get. workerd's turn is in tests/workerd/integration.test.ts.
 import { test } from "vitest";
 import { cases } from "./cases/index.ts";
 import { context, registrations } from "./context.ts";

@@ -1,5 +1,6 @@
-// What an integration case is and what it is given. A case is written once and runs in Node, Deno, Bun and workerd, on each server,
-// plain and under TLS; so it uses web standards, `t.pgz`, `t.side` and `t.faults`, and nothing of a runtime.
+// What an integration case is and what it is given. A case is written once and runs in Node, Deno, Bun and workerd, on
+// each server, plain and under TLS; so it uses web standards, `t.pgz`, `t.side` and `t.faults`, and nothing of a
+// runtime.
 import type * as pgz from "../../js/index.ts";
 import { assert } from "./assert.ts";
 
@@ -41,7 +42,10 @@ export interface Context {
   runtime: Runtime;
   pgz: typeof pgz;
   assert: typeof assert;
-  /** Connection options for this server with `sslmode` verify-full or disable, to be spread: `{ ...t.options, user: "app_md5" }`. */
+  /**
+   * Connection options for this server with `sslmode` verify-full or disable, to be spread: `{ ...t.options, user:
+   * "app_md5" }`.
+   */
   options: { host: string; port: number; database: string; user: string; password: string; sslmode: "disable" | "verify-full"; ca?: string };
   /** Runs SQL as superuser over a connection that is not ours; values as the server's text. */
   side(sql: string): Promise<(string | null)[][]>;

@@ -1,4 +1,5 @@
-// Reads PGZ_TEST_SERVERS (tests/run.mjs starts the servers and sets it) and the CA's text. For test files that run in Node, Deno, Bun.
+// Reads PGZ_TEST_SERVERS (tests/run.mjs starts the servers and sets it) and the CA's text. For test files that run in
+// Node, Deno, Bun.
 import { readFileSync } from "node:fs";
 import type { Runtime, TestServers } from "./context.ts";
 

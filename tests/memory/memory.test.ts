@@ -39,9 +39,9 @@ test("Node refuses three rows of 200 MB at once under a cap in flat memory, and 
   expect(said.grown, "KiB grown").toBeLessThanOrEqual(2 * MOST_KIB);
 });
 
-// V8 in workerd first lets garbage stand until its heap has the size it likes. A Worker that pipes a socket into its response without
-// any driver grows the same way (seen, MiB behind each GB: for Node 20 82, 129, 182, 182; newest 77, 148, 155, 141), so two
-// gigabytes go before the one that is measured.
+// V8 in workerd first lets garbage stand until its heap has the size it likes. A Worker that pipes a socket into its
+// response without any driver grows the same way (seen, MiB behind each GB: for Node 20 82, 129, 182, 182; newest 77,
+// 148, 155, 141), so two gigabytes go before the one that is measured.
 test.each(["newest", "node-20"] as const)("a Worker in workerd %s streams 1 GB in flat memory", { timeout: 300_000 }, async (which) => {
   const worker = await startWorker({ entry: at("worker.ts"), options: { bindings: { URL: server!.url } }, which });
   try {

@@ -1,5 +1,6 @@
-// The files in docker/ are right as far as can be told without Docker: the compose file parses and names files that exist, the init
-// script makes certificates that verify, and the init SQL has run on every server of this test run (tests/servers/postgres.mjs runs it).
+// The files in docker/ are right as far as can be told without Docker: the compose file parses and names files that
+// exist, the init script makes certificates that verify, and the init SQL has run on every server of this test run
+// (tests/servers/postgres.mjs runs it).
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

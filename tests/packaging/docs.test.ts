@@ -1,4 +1,5 @@
-// What the documents say is so: the figures of README and docs/benchmarks.md are those of bench/results, its Worker is short, its links lead somewhere.
+// What the documents say is so: the figures of README and docs/benchmarks.md are those of bench/results, its Worker is
+// short, its links lead somewhere.
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync, readdirSync } from "node:fs";
 import path from "node:path";

@@ -1,4 +1,5 @@
-// The bare socket of the benchmarks drives the core by hand, past js/: whoever changes an export or an event is told here, not by the next bench.
+// The bare socket of the benchmarks drives the core by hand, past js/: whoever changes an export or an event is told
+// here, not by the next bench.
 import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";

@@ -1,4 +1,5 @@
-// The packed tarball, installed in an empty project and used once in each runtime by its export conditions, as a user would.
+// The packed tarball, installed in an empty project and used once in each runtime by its export conditions, as a user
+// would.
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

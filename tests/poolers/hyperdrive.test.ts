@@ -1,5 +1,6 @@
-// The same tenants from a Worker with a Hyperdrive binding that leads to PgBouncer in transaction mode. The binding is miniflare's: a plain
-// tunnel, without the pool, cache and limits of Cloudflare's own (docs/poolers.md lists what differs there and was not run).
+// The same tenants from a Worker with a Hyperdrive binding that leads to PgBouncer in transaction mode. The binding is
+// miniflare's: a plain tunnel, without the pool, cache and limits of Cloudflare's own (docs/poolers.md lists what
+// differs there and was not run).
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startWorker, type Worker } from "../workerd/host.mjs";

@@ -1,5 +1,5 @@
-// What tenants do between their statements: transactions, cursors, streams that are left, deadlines and errors. Each checks what it got and that
-// the client goes on.
+// What tenants do between their statements: transactions, cursors, streams that are left, deadlines and errors. Each
+// checks what it got and that the client goes on.
 import type * as pgz from "../../js/index.ts";
 import { assert } from "../integration/assert.ts";
 import { writeJobs } from "./write-jobs.ts";
@@ -118,7 +118,8 @@ export function jobs(reading: readonly Statement[]): Job[] {
     {
       name: "a deadline",
       async run(client, tenant) {
-        // In a transaction, so that it does run: PgBouncer drops a CancelRequest for a client that still waits for a server connection.
+        // In a transaction, so that it does run: PgBouncer drops a CancelRequest for a client that still waits for a
+        // server connection.
         const late = client.transaction(async (tx) => {
           await note(tx, tenant, 0);
           await tx.query("select pg_sleep(10)", { timeout: 10 + tenant.random(20) });

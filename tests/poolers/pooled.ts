@@ -1,4 +1,5 @@
-// What the pooler tests share in Node: the servers, the seed, and the tenants' tables, made and dropped on the server itself.
+// What the pooler tests share in Node: the servers, the seed, and the tenants' tables, made and dropped on the server
+// itself.
 import type * as pgz from "../../js/index.ts";
 import type { Server } from "../integration/context.ts";
 import { testServers } from "../integration/servers.ts";

@@ -1,8 +1,8 @@
-// What a session is behind PgBouncer in transaction mode: what it keeps, what it loses, what it shares with strangers, and which error says so.
-// docs/poolers.md tells users; each of its statements about PgBouncer 1.18 is a test here.
+// What a session is behind PgBouncer in transaction mode: what it keeps, what it loses, what it shares with strangers,
+// and which error says so. docs/poolers.md tells users; each of its statements about PgBouncer 1.18 is a test here.
 //
-// `one` has a single server connection, so that every client meets what another has left there; `two` has two, so that a client whose
-// first is held by somebody else is certainly on the other.
+// `one` has a single server connection, so that every client meets what another has left there; `two` has two, so that
+// a client whose first is held by somebody else is certainly on the other.
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Client, Notice, Options } from "../../js/index.ts";
@@ -230,7 +230,8 @@ test("a call whose deadline passes while it waits for a server connection ends i
   await expect(late.query({ text: "select pg_sleep($1)", values: [4] }, { timeout: 100 })).rejects.toMatchObject({ code: "QUERY_TIMEOUT" });
   expect(performance.now() - from).toBeLessThan(1000);
   await holder.exec("commit");
-  // PgBouncer drops a CancelRequest for a client that waits, so the statement may run after all: then the client is lost, within two seconds.
+  // PgBouncer drops a CancelRequest for a client that waits, so the statement may run after all: then the client is
+  // lost, within two seconds.
   const next = await late.query("select 1 as a").then(({ rows }) => rows, ({ code, retryable }: { code: string; retryable: boolean }) => ({ code, retryable }));
   expect([[{ a: 1 }], { code: "CONNECTION_LOST", retryable: true }]).toContainEqual(next);
   expect(performance.now() - from).toBeLessThan(5000);

@@ -1,4 +1,5 @@
-// A tenant's 50 statements, in ten kinds of five: 45 texts that only this tenant has (they name its schema) and five that all tenants share.
+// A tenant's 50 statements, in ten kinds of five: 45 texts that only this tenant has (they name its schema) and five
+// that all tenants share.
 import { assert } from "../integration/assert.ts";
 import type { Query } from "../../js/index.ts";
 import type { Caller, Statement, Tenant } from "./workload.ts";

@@ -1,5 +1,6 @@
-// Twenty tenants behind PgBouncer 1.18 in transaction mode with four server connections: no result is wrong, no call fails. 1.18 is the hard
-// case, since it does not track prepared statements: a name that one server connection has is missing on the next.
+// Twenty tenants behind PgBouncer 1.18 in transaction mode with four server connections: no result is wrong, no call
+// fails. 1.18 is the hard case, since it does not track prepared statements: a name that one server connection has is
+// missing on the next.
 import { expect, test } from "vitest";
 import type { Options } from "../../js/index.ts";
 import { direct, driver, pgbouncer, plain, seed, TENANTS, withTenants } from "./pooled.ts";

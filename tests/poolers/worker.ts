@@ -1,4 +1,5 @@
-// The tenants' workload in a Worker whose Hyperdrive binding leads to PgBouncer: one lane of one tenant per request, as an application's requests would be.
+// The tenants' workload in a Worker whose Hyperdrive binding leads to PgBouncer: one lane of one tenant per request, as
+// an application's requests would be.
 //   POST { load, number, lane, prepare }  ->  Outcome
 //   GET                                   ->  whether the binding is a link that never leaves the runtime
 import * as pgz from "pgz-edge";
@@ -20,7 +21,8 @@ export default {
     const connect = () =>
       connectRecognised(async (observer) => {
         const client = driver.createClient(env.HYPERDRIVE, { prepare, observer });
-        // It leaves with the last message of authentication, since the binding's link is local: before the driver can tell that it is behind a pooler.
+        // It leaves with the last message of authentication, since the binding's link is local: before the driver can
+        // tell that it is behind a pooler.
         await client.query("select 1 as early");
         return client;
       });

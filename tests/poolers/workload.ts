@@ -1,8 +1,9 @@
-// What tenants do behind a pooler, and how it is checked: 50 statements of their own that come again and again, and jobs (transactions, batches, COPY,
-// cursors, streams that are left, errors) between them, in a random order that a seed repeats. Written once for Node and for a Worker, so it
-// uses web standards and nothing of a runtime.
+// What tenants do behind a pooler, and how it is checked: 50 statements of their own that come again and again, and
+// jobs (transactions, batches, COPY, cursors, streams that are left, errors) between them, in a random order that a
+// seed repeats. Written once for Node and for a Worker, so it uses web standards and nothing of a runtime.
 //
-// Every answer names its tenant and lane or depends on them, so a statement, row or transaction of somebody else is a wrong result.
+// Every answer names its tenant and lane or depends on them, so a statement, row or transaction of somebody else is a
+// wrong result.
 import type * as pgz from "../../js/index.ts";
 import { assert, AssertionError } from "../integration/assert.ts";
 import { jobs } from "./jobs.ts";
@@ -27,7 +28,10 @@ export interface Tenant {
   counted: Map<number, number>;
 }
 
-/** Something that a tenant does now and then. Throws an AssertionError when a result is wrong; anything else that it throws is a failure. */
+/**
+ * Something that a tenant does now and then. Throws an AssertionError when a result is wrong; anything else that it
+ * throws is a failure.
+ */
 export interface Job {
   name: string;
   run(client: Client, tenant: Tenant): Promise<void>;
@@ -130,8 +134,9 @@ export function stepsOf({ repeat, jobs: times }: Load): number {
 }
 
 /**
- * A client that can tell that it is behind a pooler. The driver takes a process id above 2^22 for a pooler's, and one in 1024 of PgBouncer's is
- * not: then a name may be missing inside a transaction, which docs/poolers.md says. Such a connection is made again, so that chance decides no test.
+ * A client that can tell that it is behind a pooler. The driver takes a process id above 2^22 for a pooler's, and one
+ * in 1024 of PgBouncer's is not: then a name may be missing inside a transaction, which docs/poolers.md says. Such a
+ * connection is made again, so that chance decides no test.
  */
 export async function connectRecognised(connect: (observer: pgz.Observer) => Promise<Client>): Promise<Client> {
   for (;;) {

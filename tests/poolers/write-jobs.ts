@@ -24,7 +24,8 @@ export const writeJobs: Job[] = [
     },
   },
   {
-    // The same text again and again, so that a name would pay; and with a Sync behind each, so that the server connection may change in between.
+    // The same text again and again, so that a name would pay; and with a Sync behind each, so that the server
+    // connection may change in between.
     name: "batches of one statement many times",
     async run(client, tenant) {
       const { number, schema, sql, random } = tenant;

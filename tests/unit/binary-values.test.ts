@@ -1,4 +1,5 @@
-// What the binary writers refuse, and values that are not text. That they write what the server would is tests/integration/binary-values.test.ts.
+// What the binary writers refuse, and values that are not text. That they write what the server would is
+// tests/integration/binary-values.test.ts.
 import { expect, test } from "vitest";
 import { binaryWriter, Block } from "../../js/values/parameters.ts";
 import { UsageError } from "../../js/util/errors.ts";

@@ -1,4 +1,5 @@
-// What is asked of a server's catalog, and when nothing is: plain statements must not pay for types that they do not return.
+// What is asked of a server's catalog, and when nothing is: plain statements must not pay for types that they do not
+// return.
 import { expect, test } from "vitest";
 import type { Column, CoreConnection } from "../../js/wasm/boundary.ts";
 import { Catalog, catalogOf } from "../../js/session/catalog.ts";

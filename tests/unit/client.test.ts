@@ -1,5 +1,5 @@
-// Client, queue, pump and cancel over sockets in memory, with the real wasm and a server that does exactly what a test says.
-// What only real servers show is in tests/integration and tests/faults.
+// Client, queue, pump and cancel over sockets in memory, with the real wasm and a server that does exactly what a test
+// says. What only real servers show is in tests/integration and tests/faults.
 import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { createClient, type Client } from "../../js/api/client.ts";

@@ -21,7 +21,7 @@ const refused = (input: unknown, overrides?: unknown) => {
   throw new Error("was accepted");
 };
 
-// -- where options come from -----------------------------------------------------------------------------------------------------
+// -- where options come from ------------------------------------------------------------------------------------------
 
 test("the defaults", async () => {
   const { password, key, ...config } = of({ user: "ada" });
@@ -99,7 +99,7 @@ test("a link is local by its host or by the option, and then plain unless asked 
   expect(of({ user: "a", localLink: true }).sslmode).toBe("disable");
 });
 
-// -- what is refused -------------------------------------------------------------------------------------------------------------
+// -- what is refused --------------------------------------------------------------------------------------------------
 
 test.each([
   "", "localhost", "mysql://ada@h/d", "host=localhost user=ada", "postgres:ada@h", "postgres://ada:p@ss@h/d", "postgres://ada:p/w@h/d", "postgres://ada@[::1/d",
@@ -195,7 +195,7 @@ test("channel binding cannot be required, anywhere, instead of being dropped sil
   expect(refused(`${URL_}?sslmode=require&channel_binding=require`).code).toBe("CHANNEL_BINDING_UNSUPPORTED");
 });
 
-// -- secrets ---------------------------------------------------------------------------------------------------------------------
+// -- secrets ----------------------------------------------------------------------------------------------------------
 
 const everything = (value: unknown): string => {
   const error = value as Error;
@@ -251,7 +251,7 @@ test("an object's password and key show nowhere either", () => {
   expect(everything(refused({ user: "ada", password: "Zq7 secret", port: -1 }))).not.toContain("Zq7");
 });
 
-// -- what follows ----------------------------------------------------------------------------------------------------------------
+// -- what follows -----------------------------------------------------------------------------------------------------
 
 test("StartupMessage's parameters in order, always in UTF-8", () => {
   const config = of({ user: "ada", database: "app", startup: { search_path: "x", TimeZone: "UTC" }, options: "-c geqo=off" });

@@ -138,7 +138,7 @@ test.each([
   expect(fromFailure({ code, message: "What happened", detail: null }).message).toBe("What happened");
 });
 
-// -- the documented table ------------------------------------------------------------------------------------------------------
+// -- the documented table ---------------------------------------------------------------------------------------------
 
 const root = join(import.meta.dirname, "../..");
 const source = (path: string) => readFileSync(join(root, path), "utf8");

@@ -1,4 +1,5 @@
-// The instance of the wasm that all connections share: what is left after many of them, and what becomes of them when it traps.
+// The instance of the wasm that all connections share: what is left after many of them, and what becomes of them when
+// it traps.
 import { readFileSync } from "node:fs";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";

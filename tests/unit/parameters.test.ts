@@ -1,4 +1,5 @@
-// The middle of a Bind message: each value in the form of its parameter's type, and every refusal before a byte is sent.
+// The middle of a Bind message: each value in the form of its parameter's type, and every refusal before a byte is
+// sent.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { appendParameters, binaryWriter, Block, encodeParameters } from "../../js/values/parameters.ts";

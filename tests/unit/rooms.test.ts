@@ -1,5 +1,5 @@
-// The rooms of js/ (docs/architecture.md): eslint keeps the arrows between rooms pointing down; this keeps those between files from going
-// in a circle, types included. A circle means that no file in it can be read first.
+// The rooms of js/ (docs/architecture.md): eslint keeps the arrows between rooms pointing down; this keeps those
+// between files from going in a circle, types included. A circle means that no file in it can be read first.
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 import { expect, test } from "vitest";

@@ -1,4 +1,5 @@
-// The queue between the pump and a loop, and the iterators over it. What a server sees of them is in tests/integration/cases/rows.ts.
+// The queue between the pump and a loop, and the iterators over it. What a server sees of them is in
+// tests/integration/cases/rows.ts.
 import { expect, test } from "vitest";
 import { RowQueue, Rows } from "../../js/rows/rows.ts";
 import { UsageError } from "../../js/util/errors.ts";

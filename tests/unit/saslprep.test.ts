@@ -1,4 +1,5 @@
-// SASLprep against RFC 4013's examples and against PostgreSQL's algorithm run with Unicode 3.2's tables (Python's stringprep).
+// SASLprep against RFC 4013's examples and against PostgreSQL's algorithm run with Unicode 3.2's tables (Python's
+// stringprep).
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { saslprep } from "../../js/connection/saslprep.ts";

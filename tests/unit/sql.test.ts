@@ -115,7 +115,7 @@ test("fragments of another copy of the package compose", async () => {
   expect(toQuery(copy.sql`select ${1}`)).toMatchObject({ text: "select $1", values: [1] });
 });
 
-// -- cold equals cached ----------------------------------------------------------------------------------------------------------
+// -- cold equals cached -----------------------------------------------------------------------------------------------
 
 /** A template with an identity, and what stands in its holes. */
 interface Tree {
@@ -124,7 +124,8 @@ interface Tree {
 }
 
 const template = (strings: string[]) => Object.freeze(Object.assign(strings, { raw: Object.freeze([...strings]) })) as TemplateStringsArray;
-// A few templates by number of holes, so that random trees use the same identities with different contents again and again.
+// A few templates by number of holes, so that random trees use the same identities with different contents again and
+// again.
 const piece = fc.constantFrom("", " ", "a", "0", "12 ", " and ", "$1", "'x'", "\n");
 const templates = [0, 1, 2, 3, 4].map((holes) => fc.sample(fc.array(piece, { minLength: holes + 1, maxLength: holes + 1 }), { numRuns: 6, seed: 42 + holes }).map(template));
 const { tree } = fc.letrec<{ tree: Tree; hole: Tree["holes"][number] }>((tie) => ({

@@ -1,4 +1,5 @@
-// Every transcript through the built wasm, in every split. The native runner (tests/transcripts.rs) owns the format and hands the steps over.
+// Every transcript through the built wasm, in every split. The native runner (tests/transcripts.rs) owns the format and
+// hands the steps over.
 import { spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync } from "node:fs";
 import path from "node:path";

@@ -1,6 +1,6 @@
-// What belongs to two requests of one Worker, in plain miniflare (the vitest pool runs all tests in one context and hides it): a client
-// kept in a global fails fast and typed in the next request, isolate-wide caches serve every request, and a trap in one request
-// leaves the next a working core.
+// What belongs to two requests of one Worker, in plain miniflare (the vitest pool runs all tests in one context and
+// hides it): a client kept in a global fails fast and typed in the next request, isolate-wide caches serve every
+// request, and a trap in one request leaves the next a working core.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { fileURLToPath } from "node:url";
 import { testServers } from "../integration/servers.ts";

@@ -1,6 +1,7 @@
 /**
  * What one query of the SQL page may cost. These are constants, so that whoever changes one reads the reason beside it.
- * The driver enforces them while it reads from PostgreSQL, so a result over its cap is cancelled there, not only cut here.
+ * The driver enforces them while it reads from PostgreSQL, so a result over its cap is cancelled there, not only cut
+ * here.
  */
 export const limits = {
   /** Rows: five times the demo's table. More rows for a typed query mean a forgotten `limit` or a cross join. */
@@ -8,8 +9,8 @@ export const limits = {
   /** Bytes of NDJSON: what a browser tab receives in a few seconds. It bounds egress; the Worker holds none of it. */
   maxBytes: 256 * 1024 * 1024,
   /**
-   * Milliseconds from the query to its last row: enough for a full scan over a slow line, and short enough that an idle tab
-   * frees its connection.
+   * Milliseconds from the query to its last row: enough for a full scan over a slow line, and short enough that an idle
+   * tab frees its connection.
    */
   timeout: 60_000,
 };

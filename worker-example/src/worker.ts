@@ -3,8 +3,8 @@
  * `/users` the handler that the README shows.
  *
  * `/query` runs what a stranger typed. Four things together keep that harmless: the connection's role may only read
- * (README.md), every query runs in a read-only transaction, `limits.ts` bounds its cost, and a cancelled request cancels the
- * query in PostgreSQL. A deployed Worker also needs authentication in front; README.md says why.
+ * (README.md), every query runs in a read-only transaction, `limits.ts` bounds its cost, and a cancelled request
+ * cancels the query in PostgreSQL. A deployed Worker also needs authentication in front; README.md says why.
  */
 import { createClient, sql, type Client, type Format } from "pgz-edge";
 import { limits, maxQueryLength } from "./limits.ts";
@@ -70,8 +70,8 @@ async function runQuery(request: Request, env: Env): Promise<Response> {
   }
 
   try {
-    // The extended protocol takes one statement only, so "commit; drop table users" is refused. The client is closed after
-    // the last row, and PostgreSQL rolls back: there is nothing to commit.
+    // The extended protocol takes one statement only, so "commit; drop table users" is refused. The client is closed
+    // after the last row, and PostgreSQL rolls back: there is nothing to commit.
     return await client.respond(sql.unsafe(asked.text), {
       format: asked.format,
       ...limits,

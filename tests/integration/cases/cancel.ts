@@ -1,4 +1,5 @@
-// Abort, deadline, leaving: the call settles at once, the server's query is gone within a second, the connection stays usable.
+// Abort, deadline, leaving: the call settles at once, the server's query is gone within a second, the connection stays
+// usable.
 import type { Case, Context } from "../context.ts";
 import { eventually, newMark, pause, readSome, running, series, withClient } from "./helpers.ts";
 

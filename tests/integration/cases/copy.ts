@@ -1,4 +1,5 @@
-// COPY both ways: every kind of source, back-pressure, ends that either side puts to it, values as binary rows, and limits.
+// COPY both ways: every kind of source, back-pressure, ends that either side puts to it, values as binary rows, and
+// limits.
 import type { Client, CopySource } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
 import { eventually, newMark, pause, running, series, text, withClient, withSchema } from "./helpers.ts";

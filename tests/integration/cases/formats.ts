@@ -1,9 +1,12 @@
-// The output formats: their exact bytes, whole and streamed, what stands around rows when there are none, and how a limit ends each.
+// The output formats: their exact bytes, whole and streamed, what stands around rows when there are none, and how a
+// limit ends each.
 import type { Case } from "../context.ts";
 import { eventually, newMark, pause, running, series, text, withClient } from "./helpers.ts";
 
 const ROWS = 20_000;
-/** Values that every format has to escape somewhere: quotes, commas, line breaks, backslashes, NULL and the empty text. */
+/**
+ * Values that every format has to escape somewhere: quotes, commas, line breaks, backslashes, NULL and the empty text.
+ */
 const TRICKY = `select g::int4 as id, case g % 5 when 0 then null when 1 then '' when 2 then 'a,"b"' when 3 then E'two\\r\\nlines' else 'back\\slash' end as "n m",
   g::int8 * 1000000007 as big, array[g, null] as list, jsonb_build_object('k', g) as meta, g % 2 = 0 as flag, date '2024-02-28' + g % 3 as day
   from generate_series(1, ${ROWS}) g`;
@@ -179,7 +182,8 @@ export const formats: Case[] = [
       }),
   },
   {
-    // Node's own CompressionStream threw where only uncaughtException hears of it (https://github.com/nodejs/node/issues/64529); vitest fails for that.
+    // Node's own CompressionStream threw where only uncaughtException hears of it
+    // (https://github.com/nodejs/node/issues/64529); vitest fails for that.
     name: "a compressed stream may be left while it is read",
     run: async (t) => {
       for (let time = 0; time < 4; time++) {

@@ -1,4 +1,5 @@
-// What several cases need: a client for the case that is always closed, reading a stream, and looking at the server from beside.
+// What several cases need: a client for the case that is always closed, reading a stream, and looking at the server
+// from beside.
 import type { Client, Options } from "../../../js/index.ts";
 import type { Context } from "../context.ts";
 
@@ -25,7 +26,10 @@ export async function withSchema(t: Context, work: (client: Client, schema: stri
   });
 }
 
-/** So many rows with the numbers from 1, each made when it is asked for. A generate_series in FROM writes them all to disk first. */
+/**
+ * So many rows with the numbers from 1, each made when it is asked for. A generate_series in FROM writes them all to
+ * disk first.
+ */
 export const series = (count: number, name: string) => `(select generate_series(1, ${count}) as ${name}) as series`;
 
 export async function text(stream: ReadableStream<Uint8Array>): Promise<string> {

@@ -1,5 +1,5 @@
-// Values as parameters: for every built-in type that a column can have, what several JavaScript values become is what the server makes of the
-// literal that they mean, under settings that would make it read and write other forms.
+// Values as parameters: for every built-in type that a column can have, what several JavaScript values become is what
+// the server makes of the literal that they mean, under settings that would make it read and write other forms.
 import type { Case } from "../context.ts";
 import { withClient, withSchema } from "./helpers.ts";
 

@@ -182,7 +182,8 @@ export const stream: Case[] = [
         const bytes = (await text(await client.stream("select g::int4 as id, 'name-' || g as name from generate_series(1, 300000) g"))).length;
         const after = client.stats();
         const received = after.receivedBytes - before.receivedBytes;
-        // Per chunk as the socket gives it (4 KiB to 64 KiB, by runtime): input, receive, and a look, a pointer and a release for rows.
+        // Per chunk as the socket gives it (4 KiB to 64 KiB, by runtime): input, receive, and a look, a pointer and a
+        // release for rows.
         const calls = (after.boundaryCalls - before.boundaryCalls) / (after.receivedChunks - before.receivedChunks);
         const copied = (after.copiedBytes - before.copiedBytes) / (received + bytes);
         t.assert(calls <= 5.5, `${calls.toFixed(2)} boundary calls per chunk`);

@@ -1,4 +1,5 @@
-// transaction(): BEGIN with the first statement, COMMIT and ROLLBACK told as they were, savepoints, retries, and who may call what meanwhile.
+// transaction(): BEGIN with the first statement, COMMIT and ROLLBACK told as they were, savepoints, retries, and who
+// may call what meanwhile.
 import type { Client, PgzError } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
 import { eventually, newMark, pause, running, text, withClient, withSchema } from "./helpers.ts";

@@ -1,5 +1,5 @@
-// Values of all types: byte for byte what the server's to_json says in a session with the settings of docs/types.md, whatever the settings of
-// ours; built-in types first, then those of a database.
+// Values of all types: byte for byte what the server's to_json says in a session with the settings of docs/types.md,
+// whatever the settings of ours; built-in types first, then those of a database.
 import type { Client } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
 import { withClient, withSchema } from "./helpers.ts";

@@ -1,13 +1,32 @@
-// Few rules: TypeScript's recommended set, and who may import what. The rooms of js/ and their order are those of docs/architecture.md.
+// Few rules: TypeScript's recommended set, and who may import what. The rooms of js/ and their order are those of
+// docs/architecture.md.
 import js from "@eslint/js";
 import globals from "globals";
 import tseslint from "typescript-eslint";
 
-/** The rooms of js/ from the top down. A file imports, types included, only from its own room and from those below it. */
-export const rooms = ["entrypoints", "api", "statement", "session", "rows", "connection", "config", "values", "wasm", "sockets", "util"];
+/**
+ * The rooms of js/ from the top down. A file imports, types included, only from its own room and from those below it.
+ */
+export const rooms = [
+  "entrypoints",
+  "api",
+  "statement",
+  "session",
+  "rows",
+  "connection",
+  "config",
+  "values",
+  "wasm",
+  "sockets",
+  "util",
+];
 
 const runtimes = { group: ["node:*", "cloudflare:*", "bun", "bun:*"], message: "Runtime APIs belong in js/sockets." };
-const wasm = { group: ["**/pkg/**"], allowTypeImports: true, message: "Only js/wasm and the entrypoints name the wasm." };
+const wasm = {
+  group: ["**/pkg/**"],
+  allowTypeImports: true,
+  message: "Only js/wasm and the entrypoints name the wasm.",
+};
 const packages = { regex: "^[^./](?!.*:)", message: "The driver has no dependencies." };
 const allBut = { regex: "^\\.(?!\\./index\\.ts$)", message: "Adapters use the public API only." };
 
@@ -16,10 +35,15 @@ const imports = (files, ...patterns) => ({
   rules: { "@typescript-eslint/no-restricted-imports": ["error", { patterns }] },
 });
 
-/** The rules of one room: what stands above it is out of its reach, and index.ts stands above all but the entrypoints. */
+/**
+ * The rules of one room: what stands above it is out of its reach, and index.ts stands above all but the entrypoints.
+ */
 function room(name, index) {
   const above = rooms.slice(0, index);
-  const upwards = above.map((other) => ({ group: [`**/${other}/**`], message: `js/${name} is below js/${other}: arrows go down only.` }));
+  const upwards = above.map((other) => ({
+    group: [`**/${other}/**`],
+    message: `js/${name} is below js/${other}: arrows go down only.`,
+  }));
   if (above.length) upwards.push({ group: ["**/index.ts"], message: "index.ts only exports; import the file itself." });
   const named = name === "sockets" || name === "entrypoints" ? [] : [runtimes];
   const loaded = name === "entrypoints" || name === "wasm" ? [] : [wasm];
@@ -35,10 +59,15 @@ export default tseslint.config(
     linterOptions: { reportUnusedDisableDirectives: "error" },
     rules: {
       eqeqeq: "error",
+      // prettier breaks lines there.
+      "no-unexpected-multiline": "off",
       "no-console": "off",
       "@typescript-eslint/consistent-type-imports": ["error", { disallowTypeAnnotations: false }],
       "@typescript-eslint/no-unused-expressions": ["error", { allowShortCircuit: true, allowTernary: true }],
-      "@typescript-eslint/no-unused-vars": ["error", { argsIgnorePattern: "^_", varsIgnorePattern: "^_", caughtErrors: "none" }],
+      "@typescript-eslint/no-unused-vars": [
+        "error",
+        { argsIgnorePattern: "^_", varsIgnorePattern: "^_", caughtErrors: "none" },
+      ],
     },
   },
   { files: ["js/**"], rules: { "no-console": "error", "no-eval": "error", "no-new-func": "error" } },

@@ -5,7 +5,17 @@ import { BaseSequencer } from "vitest/node";
 /** The files that take longest, first: one that began last would run alone while the other core idles. */
 class LongestFirst extends BaseSequencer {
   async sort(files) {
-    const long = ["/integration/cases", "/memory/", "/workerd/integration", "/demo/demo", "/faults/faults", "/workerd/faults", "/demo/", "/poolers/", "/faults/"];
+    const long = [
+      "/integration/cases",
+      "/memory/",
+      "/workerd/integration",
+      "/demo/demo",
+      "/faults/faults",
+      "/workerd/faults",
+      "/demo/",
+      "/poolers/",
+      "/faults/",
+    ];
     const rank = ({ moduleId }) => long.findIndex((name) => moduleId.includes(name)) >>> 0; // not among them: last
     return (await super.sort(files)).sort((a, b) => rank(a) - rank(b));
   }

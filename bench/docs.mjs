@@ -1,5 +1,5 @@
-// Writes docs/benchmarks.md from bench/results. `node bench/docs.mjs --check` only compares (a test runs it), so the page
-// shows only numbers that a command has printed.
+// Writes docs/benchmarks.md from bench/results. `node bench/docs.mjs --check` only compares (a test runs it), so the
+// page shows only numbers that a command has printed.
 //
 // Knows which figures belong to which scenario of which seed system. Must not know how they were made. A case without
 // results is shown as not measured.
@@ -19,50 +19,193 @@ const scenarios = [
   {
     seed: "000, pgz",
     tables: [
-      { title: "Rows to NDJSON: process CPU", case: "stream", metric: "cpu_ms", less: true, where: ({ config }) => !config.format },
-      { title: "Rows to NDJSON: wall time against a bare socket that drops the rows", case: "stream", metric: "wall_ratio_to_drain", less: true },
-      { title: "Output modes: process CPU", case: "stream", metric: "cpu_ms", where: ({ config }) => config.format, name: ({ config }) => `pgz-edge ${config.format} on node` },
+      {
+        title: "Rows to NDJSON: process CPU",
+        case: "stream",
+        metric: "cpu_ms",
+        less: true,
+        where: ({ config }) => !config.format,
+      },
+      {
+        title: "Rows to NDJSON: wall time against a bare socket that drops the rows",
+        case: "stream",
+        metric: "wall_ratio_to_drain",
+        less: true,
+      },
+      {
+        title: "Output modes: process CPU",
+        case: "stream",
+        metric: "cpu_ms",
+        where: ({ config }) => config.format,
+        name: ({ config }) => `pgz-edge ${config.format} on node`,
+      },
       { title: "Rows as JavaScript objects: process CPU", case: "rows", metric: "cpu_ms", less: true },
-      { title: "Rows to NDJSON against a replayed server: the client's ceiling", case: "replay", metric: "rows_per_s", less: false },
-      { title: "Encoders alone, native", case: "core", metric: "ns_per_row", where: ({ shape, runtime }) => runtime === "native" && !shape.startsWith("type") },
-      { title: "Rows through the wasm, without socket: CPU by form", case: "core", metric: "ns_per_row", where: ({ shape, config }) => config.format && !shape.startsWith("type"), name: ({ config }) => `pgz-edge ${config.format}` },
+      {
+        title: "Rows to NDJSON against a replayed server: the client's ceiling",
+        case: "replay",
+        metric: "rows_per_s",
+        less: false,
+      },
+      {
+        title: "Encoders alone, native",
+        case: "core",
+        metric: "ns_per_row",
+        where: ({ shape, runtime }) => runtime === "native" && !shape.startsWith("type"),
+      },
+      {
+        title: "Rows through the wasm, without socket: CPU by form",
+        case: "core",
+        metric: "ns_per_row",
+        where: ({ shape, config }) => config.format && !shape.startsWith("type"),
+        name: ({ config }) => `pgz-edge ${config.format}`,
+      },
       { title: "Memory while a long result is read", case: "memory", metric: "peak_rss_above_idle_mib" },
-      { title: "COPY of 100,000 rows of (int4, text, float8)", case: "copy", metric: "rows_per_s", less: false, where: ({ shape }) => shape.endsWith("3col") },
-      { title: "INSERTs: batches of 100, and a thousand one by one", case: "batch", metric: "rows_per_s", less: false, where: ({ shape }) => /^inserts_|^insert_(exec|prepared|tx)$/.test(shape) },
+      {
+        title: "COPY of 100,000 rows of (int4, text, float8)",
+        case: "copy",
+        metric: "rows_per_s",
+        less: false,
+        where: ({ shape }) => shape.endsWith("3col"),
+      },
+      {
+        title: "INSERTs: batches of 100, and a thousand one by one",
+        case: "batch",
+        metric: "rows_per_s",
+        less: false,
+        where: ({ shape }) => /^inserts_|^insert_(exec|prepared|tx)$/.test(shape),
+      },
     ],
   },
   {
     seed: "001, valeneiko/postgres",
     tables: [
       { title: "Query builder: from template to text and values", case: "builder", metric: "ns_per_op", less: true },
-      { title: "Serial queries: wall time", case: "query", metric: "us_per_query", less: true, where: ({ shape }) => shape.startsWith("select") },
-      { title: "Serial queries: process CPU", case: "query", metric: "cpu_us_per_query", less: true, where: ({ shape }) => shape.startsWith("select") },
-      { title: "Round trips of the first execution", case: "query", metric: "round_trips", less: true, where: ({ shape, config }) => shape.startsWith("select") && config.execution === "first" },
-      { title: "Round trips of a statement that is known", case: "query", metric: "round_trips", less: true, where: ({ shape, config }) => shape.startsWith("select") && config.execution === "known" },
-      { title: "Socket writes of a statement that is known", case: "query", metric: "writes", less: true, where: ({ shape, config }) => shape.startsWith("select") && config.execution === "known" },
+      {
+        title: "Serial queries: wall time",
+        case: "query",
+        metric: "us_per_query",
+        less: true,
+        where: ({ shape }) => shape.startsWith("select"),
+      },
+      {
+        title: "Serial queries: process CPU",
+        case: "query",
+        metric: "cpu_us_per_query",
+        less: true,
+        where: ({ shape }) => shape.startsWith("select"),
+      },
+      {
+        title: "Round trips of the first execution",
+        case: "query",
+        metric: "round_trips",
+        less: true,
+        where: ({ shape, config }) => shape.startsWith("select") && config.execution === "first",
+      },
+      {
+        title: "Round trips of a statement that is known",
+        case: "query",
+        metric: "round_trips",
+        less: true,
+        where: ({ shape, config }) => shape.startsWith("select") && config.execution === "known",
+      },
+      {
+        title: "Socket writes of a statement that is known",
+        case: "query",
+        metric: "writes",
+        less: true,
+        where: ({ shape, config }) => shape.startsWith("select") && config.execution === "known",
+      },
     ],
   },
   {
     seed: "002, QAIL",
     tables: [
-      { title: "Ten thousand prepared executions, one Sync: speed", case: "batch", metric: "queries_per_s", less: false },
-      { title: "Ten thousand executions: process CPU", case: "batch", metric: "cpu_ms", less: true, where: ({ shape }) => ["count", "rows", "ndjson"].includes(shape) },
-      { title: "Ten thousand executions: peak memory of the process", case: "batch", metric: "peak_rss_mib", where: ({ shape }) => ["count", "rows", "ndjson"].includes(shape) },
-      { title: "Ten thousand executions: bytes on the wire, both ways", case: "batch", metric: "wire_bytes", less: true, where: ({ shape, config }) => ["count", "rows", "ndjson"].includes(shape) && config.execution === "known" },
-      { title: "Single executions: wall time", case: "query", metric: "us_per_query", less: true, where: ({ shape }) => ["simple", "singles_55000", "pipelined_100"].includes(shape) },
+      {
+        title: "Ten thousand prepared executions, one Sync: speed",
+        case: "batch",
+        metric: "queries_per_s",
+        less: false,
+      },
+      {
+        title: "Ten thousand executions: process CPU",
+        case: "batch",
+        metric: "cpu_ms",
+        less: true,
+        where: ({ shape }) => ["count", "rows", "ndjson"].includes(shape),
+      },
+      {
+        title: "Ten thousand executions: peak memory of the process",
+        case: "batch",
+        metric: "peak_rss_mib",
+        where: ({ shape }) => ["count", "rows", "ndjson"].includes(shape),
+      },
+      {
+        title: "Ten thousand executions: bytes on the wire, both ways",
+        case: "batch",
+        metric: "wire_bytes",
+        less: true,
+        where: ({ shape, config }) => ["count", "rows", "ndjson"].includes(shape) && config.execution === "known",
+      },
+      {
+        title: "Single executions: wall time",
+        case: "query",
+        metric: "us_per_query",
+        less: true,
+        where: ({ shape }) => ["simple", "singles_55000", "pipelined_100"].includes(shape),
+      },
     ],
   },
   {
     seed: "003, insert-heavy workloads",
     tables: [
-      { title: "COPY in, out of bytes and out of rows: speed", case: "copy", metric: "rows_per_s", less: false, where: ({ shape }) => /^in_(bytes|rows)/.test(shape) },
-      { title: "COPY in, out of bytes and out of rows: process CPU", case: "copy", metric: "cpu_ms", less: true, where: ({ shape }) => /^in_(bytes|rows)/.test(shape) },
-      { title: "COPY out: wall time", case: "copy", metric: "wall_ms", less: true, where: ({ shape }) => /^out_(text|binary)$/.test(shape) },
-      { title: "COPY out: process CPU", case: "copy", metric: "cpu_ms", less: true, where: ({ shape }) => /^out_(text|binary)$/.test(shape) },
-      { title: "Prepared INSERT in one transaction, one by one and in flight", case: "batch", metric: "rows_per_s", less: false, where: ({ shape }) => /^insert_(serial|pipelined)/.test(shape) },
+      {
+        title: "COPY in, out of bytes and out of rows: speed",
+        case: "copy",
+        metric: "rows_per_s",
+        less: false,
+        where: ({ shape }) => /^in_(bytes|rows)/.test(shape),
+      },
+      {
+        title: "COPY in, out of bytes and out of rows: process CPU",
+        case: "copy",
+        metric: "cpu_ms",
+        less: true,
+        where: ({ shape }) => /^in_(bytes|rows)/.test(shape),
+      },
+      {
+        title: "COPY out: wall time",
+        case: "copy",
+        metric: "wall_ms",
+        less: true,
+        where: ({ shape }) => /^out_(text|binary)$/.test(shape),
+      },
+      {
+        title: "COPY out: process CPU",
+        case: "copy",
+        metric: "cpu_ms",
+        less: true,
+        where: ({ shape }) => /^out_(text|binary)$/.test(shape),
+      },
+      {
+        title: "Prepared INSERT in one transaction, one by one and in flight",
+        case: "batch",
+        metric: "rows_per_s",
+        less: false,
+        where: ({ shape }) => /^insert_(serial|pipelined)/.test(shape),
+      },
     ],
   },
-  { seed: "004, pglink", tables: [{ title: "Pool: SELECT 1, mixed work, COPY both ways, direct and through PgBouncer", case: "pool", metric: "queries_per_s", less: false }] },
+  {
+    seed: "004, pglink",
+    tables: [
+      {
+        title: "Pool: SELECT 1, mixed work, COPY both ways, direct and through PgBouncer",
+        case: "pool",
+        metric: "queries_per_s",
+        less: false,
+      },
+    ],
+  },
 ];
 
 const cases = new Map();
@@ -78,11 +221,13 @@ function number(value) {
   return size >= 100 ? value.toFixed(0) : size >= 10 ? value.toFixed(1) : value.toFixed(2);
 }
 
-const figure = ({ median, min, max, trials }) => (trials > 1 ? `${number(median)} (${number(min)}-${number(max)})` : number(median));
+const figure = ({ median, min, max, trials }) =>
+  trials > 1 ? `${number(median)} (${number(min)}-${number(max)})` : number(median);
 const nameOf = ({ library, runtime }) => `${library} on ${runtime}`;
 const isOurs = (name) => name.startsWith("pgz-edge");
 const unique = (values) => [...new Set(values)];
-const chosen = ({ metric, where = () => true, ...table }) => (results(table.case)?.rows ?? []).filter((row) => row.metric === metric && where({ config: {}, ...row }));
+const chosen = ({ metric, where = () => true, ...table }) =>
+  (results(table.case)?.rows ?? []).filter((row) => row.metric === metric && where({ config: {}, ...row }));
 
 function table(one) {
   const rows = chosen(one);
@@ -97,25 +242,44 @@ function table(one) {
     "",
     `| | ${shapes.join(" | ")} |`,
     `|---|${shapes.map(() => "---|").join("")}`,
-    ...names.map((library) => `| ${library} | ${shapes.map((shape) => (cell(library, shape) ? figure(cell(library, shape)) : "")).join(" | ")} |`),
+    ...names.map(
+      (library) =>
+        `| ${library} | ${shapes.map((shape) => (cell(library, shape) ? figure(cell(library, shape)) : "")).join(" | ")} |`,
+    ),
     "",
   ];
 }
 
-/** Ours against the best peer on the same runtime, on Node also against the best native one. A `ratio` below 1: ours is worse. */
+/**
+ * Ours against the best peer on the same runtime, on Node also against the best native one. A `ratio` below 1: ours is
+ * worse.
+ */
 function comparisons(one) {
   if (one.less === undefined) return [];
   const rows = chosen(one);
   const better = (a, b) => (one.less ? a.median < b.median : a.median > b.median);
-  return rows.filter(({ library }) => isOurs(library)).flatMap((ours) => {
-    const others = rows.filter(({ shape, library }) => shape === ours.shape && !isOurs(library) && !FLOORS.includes(library));
-    return unique([ours.runtime, ...(ours.runtime === "node" ? ["native"] : [])]).flatMap((runtime) => {
-      const peers = others.filter((peer) => peer.runtime === runtime);
-      if (peers.length === 0) return [];
-      const best = peers.reduce((a, b) => (better(a, b) ? a : b));
-      return [{ title: one.title, shape: ours.shape, ours, best, ratio: one.less ? best.median / ours.median : ours.median / best.median, unit: ours.unit }];
+  return rows
+    .filter(({ library }) => isOurs(library))
+    .flatMap((ours) => {
+      const others = rows.filter(
+        ({ shape, library }) => shape === ours.shape && !isOurs(library) && !FLOORS.includes(library),
+      );
+      return unique([ours.runtime, ...(ours.runtime === "node" ? ["native"] : [])]).flatMap((runtime) => {
+        const peers = others.filter((peer) => peer.runtime === runtime);
+        if (peers.length === 0) return [];
+        const best = peers.reduce((a, b) => (better(a, b) ? a : b));
+        return [
+          {
+            title: one.title,
+            shape: ours.shape,
+            ours,
+            best,
+            ratio: one.less ? best.median / ours.median : ours.median / best.median,
+            unit: ours.unit,
+          },
+        ];
+      });
     });
-  });
 }
 
 function lost() {
@@ -130,7 +294,12 @@ function lost() {
     "",
     "| scenario | shape | pgz-edge | best peer | ratio (1 is equal) |",
     "|---|---|---|---|---|",
-    ...worse.map(({ title, shape, ours, best, ratio, unit }) => `| ${title} | ${shape} | ${nameOf(ours)}: ${number(ours.median)} ${unit} | ${nameOf(best)}: ${number(best.median)} ${unit} | ${ratio.toFixed(2)} |`.replaceAll("  ", " ")),
+    ...worse.map(({ title, shape, ours, best, ratio, unit }) =>
+      `| ${title} | ${shape} | ${nameOf(ours)}: ${number(ours.median)} ${unit} | ${nameOf(best)}: ${number(best.median)} ${unit} | ${ratio.toFixed(2)} |`.replaceAll(
+        "  ",
+        " ",
+      ),
+    ),
     "",
   ];
 }

@@ -1,5 +1,5 @@
-// Writes the figures of bench/results into README.md, between its markers. `node bench/readme.mjs --check` only compares
-// (a test runs it), so README.md shows only numbers that a command has printed.
+// Writes the figures of bench/results into README.md, between its markers. `node bench/readme.mjs --check` only
+// compares (a test runs it), so README.md shows only numbers that a command has printed.
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
@@ -22,24 +22,49 @@ function cell(shape, library, metric = "cpu_ms") {
 
 /** The table of README's first screen: of each library the cheapest of its forms, such as `pg` and `pg named`. */
 function costs() {
-  const peers = { "pgz-edge": ["pgz-edge"], "postgres.js": ["postgres.js", "postgres.js cursor"], pg: ["pg", "pg named", "pg-query-stream"] };
+  const peers = {
+    "pgz-edge": ["pgz-edge"],
+    "postgres.js": ["postgres.js", "postgres.js cursor"],
+    pg: ["pg", "pg named", "pg-query-stream"],
+  };
   const best = ({ rows }, wanted) =>
     Object.values(peers).map((forms) => {
-      const found = rows.filter((row) => forms.includes(row.library) && !row.config.format && Object.entries(wanted).every(([name, value]) => row[name] === value));
+      const found = rows.filter(
+        (row) =>
+          forms.includes(row.library) &&
+          !row.config.format &&
+          Object.entries(wanted).every(([name, value]) => row[name] === value),
+      );
       return found.length === 0 ? undefined : Math.min(...found.map(({ median }) => median));
     });
-  const line = (what, values, unit) => `| ${what} | ${values.map((value) => (value === undefined ? "not measured" : `${value.toFixed(0)}${unit}`)).join(" | ")} |`;
+  const line = (what, values, unit) =>
+    `| ${what} | ${values.map((value) => (value === undefined ? "not measured" : `${value.toFixed(0)}${unit}`)).join(" | ")} |`;
   const first = { ...query, rows: query.rows.filter(({ config }) => config.execution === "first") };
   const streamed = { shape: "mixed_5col", metric: "cpu_ms" };
-  const peak = memory.rows.find(({ library, runtime, metric }) => library === "pgz-edge stream" && runtime === "node" && metric === "peak_rss_above_idle_mib");
+  const peak = memory.rows.find(
+    ({ library, runtime, metric }) =>
+      library === "pgz-edge stream" && runtime === "node" && metric === "peak_rss_above_idle_mib",
+  );
   return [
     "| what it saves and costs (medians) | pgz-edge | postgres.js | pg |",
     "|---|---|---|---|",
     line("CPU for 100,000 rows of five columns to NDJSON, Node", best(stream, { ...streamed, runtime: "node" }), " ms"),
     line("the same in workerd", best(stream, { ...streamed, runtime: "workerd" }), " ms"),
-    line("CPU for one query with one parameter, Node", best(query, { shape: "select_arg", metric: "cpu_us_per_query", runtime: "node" }), " µs"),
-    line("CPU for 10,000 prepared executions (here: one batch), Node", best(batch, { shape: "rows", metric: "cpu_ms", runtime: "node" }), " ms"),
-    line("round trips of a statement's first run in an isolate", best(first, { shape: "select_arg", metric: "round_trips", runtime: "node" }), ""),
+    line(
+      "CPU for one query with one parameter, Node",
+      best(query, { shape: "select_arg", metric: "cpu_us_per_query", runtime: "node" }),
+      " µs",
+    ),
+    line(
+      "CPU for 10,000 prepared executions (here: one batch), Node",
+      best(batch, { shape: "rows", metric: "cpu_ms", runtime: "node" }),
+      " ms",
+    ),
+    line(
+      "round trips of a statement's first run in an isolate",
+      best(first, { shape: "select_arg", metric: "round_trips", runtime: "node" }),
+      "",
+    ),
     "",
     `It adds ${bundleKb} kB (gzip) to a Worker. Streaming ${peak.config.rows.toLocaleString("en")} rows takes Node ${peak.median.toFixed(0)} MiB above idle.`,
   ].join("\n");

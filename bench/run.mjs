@@ -1,8 +1,10 @@
-// `make bench CASE=<case>`: finds the case, installs the peers, starts a server, prints a table, writes bench/results/<case>.json.
+// `make bench CASE=<case>`: finds the case, installs the peers, starts a server, prints a table, writes
+// bench/results/<case>.json.
 //
-// Knows cases by their folder: bench/<case>/case.mjs exports `run({ server, option })` -> `{ rows, failures }`, and `needsServer = false`
-// where it goes without PostgreSQL. What a case measures and checks is its own business; the format of the results is the one below.
-// `RESULTS=<folder>` writes there instead: for a try with few rows, whose figures are not to be published.
+// Knows cases by their folder: bench/<case>/case.mjs exports `run({ server, option })` -> `{ rows, failures }`, and
+// `needsServer = false` where it goes without PostgreSQL. What a case measures and checks is its own business; the
+// format of the results is the one below. `RESULTS=<folder>` writes there instead: for a try with few rows, whose
+// figures are not to be published.
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -12,14 +14,21 @@ import { startServers } from "../tests/servers/index.mjs";
 import { load, machine, versions } from "./lib/environment.mjs";
 
 const here = (name) => fileURLToPath(new URL(name, import.meta.url));
-const option = (name) => process.argv.slice(2).find((argument) => argument.startsWith(`${name}=`))?.slice(name.length + 1) ?? process.env[name];
+const option = (name) =>
+  process.argv
+    .slice(2)
+    .find((argument) => argument.startsWith(`${name}=`))
+    ?.slice(name.length + 1) ?? process.env[name];
 const name = option("CASE") ?? "stream";
 
 if (!existsSync(here(`${name}/case.mjs`))) {
   console.error(`No benchmark is called "${name}". Cases are the folders of bench/ that hold a case.mjs.`);
   process.exit(2);
 }
-const installed = spawnSync("npm", ["install", "--no-audit", "--no-fund", "--loglevel=error"], { cwd: here("."), stdio: ["ignore", 2, 2] });
+const installed = spawnSync("npm", ["install", "--no-audit", "--no-fund", "--loglevel=error"], {
+  cwd: here("."),
+  stdio: ["ignore", 2, 2],
+});
 if (installed.status !== 0) process.exit(1);
 await build();
 const results = path.resolve(option("RESULTS") ?? here("results"));
@@ -52,5 +61,17 @@ function write(what, content) {
 function print(rows) {
   console.log(["shape", "library", "runtime", "metric", "median", "min", "max", "trials"].join("\t"));
   const number = (value) => (Math.abs(value) < 10 ? value.toFixed(3) : value.toFixed(1));
-  for (const row of rows) console.log([row.shape, row.library, row.runtime, [row.metric, row.config?.format, row.config?.execution].filter(Boolean).join(" "), number(row.median), number(row.min), number(row.max), row.trials].join("\t"));
+  for (const row of rows)
+    console.log(
+      [
+        row.shape,
+        row.library,
+        row.runtime,
+        [row.metric, row.config?.format, row.config?.execution].filter(Boolean).join(" "),
+        number(row.median),
+        number(row.min),
+        number(row.max),
+        row.trials,
+      ].join("\t"),
+    );
 }

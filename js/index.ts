@@ -14,8 +14,19 @@ export {
 export { Client, connect, createClient } from "./api/client.ts";
 export type { ClientStats } from "./api/client.ts";
 export type {
-  BatchOptions, BatchResult, CopyFromOptions, CopyToOptions, Description, EncodedResult, ExecResult, JsonOptions,
-  QueryOptions, QueryResult, RespondOptions, SimpleOptions, StreamOptions,
+  BatchOptions,
+  BatchResult,
+  CopyFromOptions,
+  CopyToOptions,
+  Description,
+  EncodedResult,
+  ExecResult,
+  JsonOptions,
+  QueryOptions,
+  QueryResult,
+  RespondOptions,
+  SimpleOptions,
+  StreamOptions,
 } from "./api/options.ts";
 export type { ConnectInput, Options, Password, SslMode } from "./config/config.ts";
 export type { BoundaryStats, Column } from "./wasm/boundary.ts";
@@ -27,7 +38,16 @@ export type { Truncation } from "./connection/operation.ts";
 export type { Rows } from "./rows/rows.ts";
 export type { BatchFailure, Code, ErrorFields, LimitName, Stage } from "./util/errors.ts";
 export type { Listener, ListenOptions, Notification } from "./api/listen.ts";
-export type { ConnectEvent, Notice, Observer, ParameterChange, QueryEnd, QueryStart, Retry, SlowQuery } from "./util/observer.ts";
+export type {
+  ConnectEvent,
+  Notice,
+  Observer,
+  ParameterChange,
+  QueryEnd,
+  QueryStart,
+  Retry,
+  SlowQuery,
+} from "./util/observer.ts";
 export type { ConnectOptions, Connector, Socket, TlsOptions } from "./sockets/contract.ts";
 export type { CallOptions } from "./api/queue.ts";
 export type { Prepared } from "./api/prepared.ts";

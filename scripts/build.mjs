@@ -1,12 +1,22 @@
 // Rust -> pkg/ (wasm, and types of what it exports, by wasm-pack), then TypeScript -> dist/ (what npm ships).
 //
-// Each half is skipped while its inputs hash to what they were (stamps in .cache/build/). `scripts/setup` has brought the tools.
-// dist/workerd.js imports ./pgz_edge_bg.wasm as a file, which workerd's bundlers compile ahead of time. dist/{node,bun,deno}.js
-// carry the wasm inside as base64, because bundlers and single-file compilers lose a file that is read at run time.
-// dist/slim.js has no wasm and no socket: its user passes both.
+// Each half is skipped while its inputs hash to what they were (stamps in .cache/build/). `scripts/setup` has brought
+// the tools. dist/workerd.js imports ./pgz_edge_bg.wasm as a file, which workerd's bundlers compile ahead of time.
+// dist/{node,bun,deno}.js carry the wasm inside as base64, because bundlers and single-file compilers lose a file that
+// is read at run time. dist/slim.js has no wasm and no socket: its user passes both.
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -28,7 +38,9 @@ export async function build() {
     await bundle();
     rmSync(at("dist/types"), { recursive: true, force: true });
     run(process.execPath, [at("node_modules/typescript/bin/tsc"), "-p", "tsconfig.build.json"]);
-    const kilobytes = Object.entries(await sizes()).map(([name, bytes]) => `${name.replace("_bytes", "")} ${(bytes / 1000).toFixed(1)} kB`);
+    const kilobytes = Object.entries(await sizes()).map(
+      ([name, bytes]) => `${name.replace("_bytes", "")} ${(bytes / 1000).toFixed(1)} kB`,
+    );
     say(kilobytes.join(", "));
   });
 }
@@ -36,14 +48,31 @@ export async function build() {
 function buildWasm() {
   const home = process.env.CARGO_HOME ?? path.join(os.homedir(), ".cargo");
   // npm's binaryen brings wasm-opt.
-  const env = { ...process.env, PATH: [at("node_modules/.bin"), path.join(home, "bin"), process.env.PATH].join(path.delimiter) };
-  // These would replace the flags of .cargo/config.toml (simd128) and the pinned compiler; `--config` below adds to the flags.
+  const env = {
+    ...process.env,
+    PATH: [at("node_modules/.bin"), path.join(home, "bin"), process.env.PATH].join(path.delimiter),
+  };
+  // These would replace the flags of .cargo/config.toml (simd128) and the pinned compiler; `--config` below adds to the
+  // flags.
   for (const name of Object.keys(env)) if (name.endsWith("RUSTFLAGS") || name === "RUSTUP_TOOLCHAIN") delete env[name];
   const made = at(`.cache/build/pkg-${process.pid}`);
-  const options = ["--target", "web", "--release", "--mode", "no-install", "--no-gitignore", "--no-pack", "--out-dir", made, "--out-name", "pgz_edge"];
+  const options = [
+    "--target",
+    "web",
+    "--release",
+    "--mode",
+    "no-install",
+    "--no-gitignore",
+    "--no-pack",
+    "--out-dir",
+    made,
+    "--out-name",
+    "pgz_edge",
+  ];
   const cargo = ["--config", `target.wasm32-unknown-unknown.rustflags=${JSON.stringify(remaps(env, home))}`];
   run("wasm-pack", ["--log-level", "warn", "build", at("src/wasm"), ...options, "--", ...cargo], env);
-  // Beside the .wasm it would be taken for the type of `import wasm from "….wasm"`, which js/entrypoints/ambient.d.ts declares.
+  // Beside the .wasm it would be taken for the type of `import wasm from "….wasm"`, which js/entrypoints/ambient.d.ts
+  // declares.
   rmSync(path.join(made, "pgz_edge_bg.wasm.d.ts"));
   rmSync(at("pkg"), { recursive: true, force: true });
   renameSync(made, at("pkg"));
@@ -53,13 +82,19 @@ function buildWasm() {
 function remaps(env, home) {
   const rustc = (...parameters) => spawnSync("rustc", parameters, { cwd: root, env, encoding: "utf8" }).stdout.trim();
   const commit = /^commit-hash: (.*)$/m.exec(rustc("-vV"))?.[1];
-  const paths = { [`${rustc("--print", "sysroot")}/lib/rustlib/src/rust`]: `/rustc/${commit}`, [home]: "/cargo", [path.resolve(root)]: "/pgz-edge" };
+  const paths = {
+    [`${rustc("--print", "sysroot")}/lib/rustlib/src/rust`]: `/rustc/${commit}`,
+    [home]: "/cargo",
+    [path.resolve(root)]: "/pgz-edge",
+  };
   return Object.entries(paths).map(([from, to]) => `--remap-path-prefix=${from}=${to}`);
 }
 
 async function bundle() {
   const { build: esbuild } = await import("esbuild");
-  const missing = ["workerd", "node", "bun", "deno", "slim"].filter((name) => !existsSync(at(`js/entrypoints/${name}.ts`)));
+  const missing = ["workerd", "node", "bun", "deno", "slim"].filter(
+    (name) => !existsSync(at(`js/entrypoints/${name}.ts`)),
+  );
   if (missing.length > 0) throw new Error(`js/entrypoints/ lacks ${missing.map((name) => `${name}.ts`).join(", ")}`);
   const common = {
     absWorkingDir: root,
@@ -84,14 +119,19 @@ async function bundle() {
 
 const wasmBeside = {
   name: "wasm-beside",
-  setup: ({ onResolve }) => onResolve({ filter: /pgz_edge_bg\.wasm$/ }, () => ({ path: "./pgz_edge_bg.wasm", external: true })),
+  setup: ({ onResolve }) =>
+    onResolve({ filter: /pgz_edge_bg\.wasm$/ }, () => ({ path: "./pgz_edge_bg.wasm", external: true })),
 };
 
-/** What one pays for the driver: the wasm alone, and all that goes to a Worker or into a Node bundle, minified and gzipped. */
+/**
+ * What one pays for the driver: the wasm alone, and all that goes to a Worker or into a Node bundle, minified and
+ * gzipped.
+ */
 export async function sizes() {
   const { transform } = await import("esbuild");
   const wasm = readFileSync(at("dist/pgz_edge_bg.wasm"));
-  const minified = async (name) => Buffer.from((await transform(readFileSync(at(`dist/${name}.js`), "utf8"), { minify: true, format: "esm" })).code);
+  const minified = async (name) =>
+    Buffer.from((await transform(readFileSync(at(`dist/${name}.js`), "utf8"), { minify: true, format: "esm" })).code);
   const gzip = (bytes) => gzipSync(bytes, { level: 9 }).length;
   return {
     wasm_bytes: wasm.length,
@@ -102,7 +142,10 @@ export async function sizes() {
   };
 }
 
-/** Runs `make` unless the inputs are those of the last time and the outputs are there. Inputs edited meanwhile count as not built. */
+/**
+ * Runs `make` unless the inputs are those of the last time and the outputs are there. Inputs edited meanwhile count as
+ * not built.
+ */
 async function unlessBuilt(name, inputs, outputs, make) {
   const stamp = at(`.cache/build/${name}.stamp`);
   const now = digest(inputs);

@@ -42,8 +42,12 @@ these, or one that an extension defines. \`import { SQLSTATES } from "pgz-edge/s
 
 ${classes.map(({ title, codes }) => `## Class ${title}\n\n| code | name | kind |\n|---|---|---|\n${codes.map(({ code, kind, name }) => `| \`${code}\` | \`${name}\` | ${{ E: "error", W: "warning", S: "success" }[kind]} |`).join("\n")}\n`).join("\n")}`;
 
-for (const [file, content] of [["js/sqlstates.ts", module], ["docs/sqlstates.md", table]]) {
+for (const [file, content] of [
+  ["js/sqlstates.ts", module],
+  ["docs/sqlstates.md", table],
+]) {
   if (process.argv.includes("--check")) {
-    if (readFileSync(path.join(root, file), "utf8") !== content) throw new Error(`${file} is not what scripts/sqlstates.mjs writes`);
+    if (readFileSync(path.join(root, file), "utf8") !== content)
+      throw new Error(`${file} is not what scripts/sqlstates.mjs writes`);
   } else writeFileSync(path.join(root, file), content);
 }

@@ -1,8 +1,8 @@
 //! The numbers that cross the boundary, each with its name: bits, formats, codes and places in arrays.
 //!
-//! This is the only place that defines them. The core uses the constants; tests/boundary.rs writes js/wasm/numbers.ts and
-//! docs/boundary.md from [`GROUPS`], and fails when one of the two differs. Must not know what the numbers lead to: that is
-//! up to the modules that use them.
+//! This is the only place that defines them. The core uses the constants; tests/boundary.rs writes js/wasm/numbers.ts
+//! and docs/boundary.md from [`GROUPS`], and fails when one of the two differs. Must not know what the numbers lead to:
+//! that is up to the modules that use them.
 
 /// One number as both sides know it.
 pub struct Number {

@@ -1,6 +1,7 @@
 //! Why a connection ends from our side: a stable code, a sentence for humans, fields. Never a secret.
 //!
-//! What the server reports is no [`Failure`]: an ErrorResponse is passed on as an event. Codes are listed in docs/errors.md.
+//! What the server reports is no [`Failure`]: an ErrorResponse is passed on as an event. Codes are listed in
+//! docs/errors.md.
 
 use crate::auth::scram::ScramError;
 use crate::encode::RowError;

@@ -1,4 +1,5 @@
-//! No heap allocation per row once the buffers have their size: counted for every shape of the benchmark, in the row formats.
+//! No heap allocation per row once the buffers have their size: counted for every shape of the benchmark, in the row
+//! formats.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 

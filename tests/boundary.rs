@@ -1,6 +1,7 @@
 //! What is written from the boundary's Rust side for others to read: js/wasm/numbers.ts and docs/boundary.md.
 //!
-//! Both are committed. A test fails when one differs from what Rust says now; `BOUNDARY=write cargo test --test boundary` writes them anew.
+//! Both are committed. A test fails when one differs from what Rust says now; `BOUNDARY=write cargo test --test
+//! boundary` writes them anew.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -1,7 +1,7 @@
 //! Our JSON against the server's own: the golden values of tests/oracle (its `generate` says how they came to be).
 //!
-//! Two differences are decided and applied here by rule: an oid is a bare number where the server quotes it, and CR and LF between
-//! the tokens of a json value are dropped. Any other difference fails.
+//! Two differences are decided and applied here by rule: an oid is a bare number where the server quotes it, and CR and
+//! LF between the tokens of a json value are dropped. Any other difference fails.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,6 +1,7 @@
 //! What must hold for any bytes, any session and any split. Each test begins with its invariant as a sentence.
 //!
-//! Sessions are the transcripts, spoiled at random. `PROPERTY_TIMES=100 cargo test --release --test properties` runs a hundred times as many cases.
+//! Sessions are the transcripts, spoiled at random. `PROPERTY_TIMES=100 cargo test --release --test properties` runs a
+//! hundred times as many cases.
 
 #![allow(
     clippy::unwrap_used,
@@ -235,7 +236,8 @@ static TYPES: LazyLock<Vec<u32>> = LazyLock::new(|| {
 });
 
 thread_local! {
-    /// A domain over int8, an enum, their composite and its array, a range and its multirange, and a composite of all of them.
+    /// A domain over int8, an enum, their composite and its array, a range and its multirange, and a composite of all
+    /// of them.
     static DEFINED: Types = Types::new(
         &[
             20000, 0, 20, 0, 20001, 0, 25, 0, 20002, 4, 2, 0, 20003, 1, 20002, 0, 20004, 2, 25, 0, 20005, 3, 20004, 0, 20006, 4, 4, 2,
@@ -289,8 +291,8 @@ fn value() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(cases(60_000))]
 
-    /// Any bytes are a value of their type or refused, in both forms and both formats; a value is one JSON value on one line. (What is json
-    /// already passes as the server wrote it.)
+    /// Any bytes are a value of their type or refused, in both forms and both formats; a value is one JSON value on one
+    /// line. (What is json already passes as the server wrote it.)
     #[test]
     fn value_decoders_are_total(at in any::<Index>(), bytes in value(), format_code in 0..2_i16, objects in any::<bool>()) {
         let type_oid = TYPES[at.index(TYPES.len())];
@@ -481,8 +483,8 @@ fn is_sound(session: &Transcript, outcome: &Outcome) {
 proptest! {
     #![proptest_config(cases(20_000))]
 
-    /// Whatever a server says and however its bytes are cut: no panic, whole rows, every operation ends at most once, CLOSED is final,
-    /// and the cut changes nothing.
+    /// Whatever a server says and however its bytes are cut: no panic, whole rows, every operation ends at most once,
+    /// CLOSED is final, and the cut changes nothing.
     #[test]
     fn a_spoiled_session_stays_sound(session in any::<Index>(), edits in vec(edit(), 0..5), sizes in cuts()) {
         let mut session = SESSIONS[session.index(SESSIONS.len())].clone();
@@ -511,8 +513,8 @@ proptest! {
     }
 }
 
-/// A notice, a parameter's status or a notification at any message boundary of a session that goes well changes its rows, its output and its other
-/// events in nothing.
+/// A notice, a parameter's status or a notification at any message boundary of a session that goes well changes its
+/// rows, its output and its other events in nothing.
 #[test]
 fn asynchronous_messages_may_come_anywhere() {
     let lines = [
@@ -689,8 +691,8 @@ fn lengths() -> impl Strategy<Value = Vec<Vec<Option<usize>>>> {
 proptest! {
     #![proptest_config(cases(600))]
 
-    /// A cap trips at the same row, with the same number, however the bytes are cut; a row is refused exactly when it would cross the cap, whole rows
-    /// are all that goes out, and they are those before it.
+    /// A cap trips at the same row, with the same number, however the bytes are cut; a row is refused exactly when it
+    /// would cross the cap, whole rows are all that goes out, and they are those before it.
     #[test]
     fn caps_do_not_depend_on_the_chunks(
         lengths in lengths(), form in NDJSON..=COLUMNS, row_cap in 0..5_u64, bytes in prop_oneof![Just(0), 0..500_u64, 0..90_000_u64],

@@ -1,8 +1,9 @@
-// Every test on every runtime: `make test`, or some of them: `node tests/run.mjs node workerd -- tests/integration -t cancel` (folders or
-// files in place of a suite's own; the rest goes to vitest). Sets up, builds, starts the servers once, runs the suites in order, and counts.
+// Every test on every runtime: `make test`, or some of them: `node tests/run.mjs node workerd -- tests/integration -t
+// cancel` (folders or files in place of a suite's own; the rest goes to vitest). Sets up, builds, starts the servers
+// once, runs the suites in order, and counts.
 //
-// Nothing is skipped silently: a test that is skipped, a suite that cannot start, runs out of time or finds no test is a failure
-// with its reason. The last line is always `N passed, M failed`, the status 1 when M is not 0.
+// Nothing is skipped silently: a test that is skipped, a suite that cannot start, runs out of time or finds no test is
+// a failure with its reason. The last line is always `N passed, M failed`, the status 1 when M is not 0.
 import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { loadavg } from "node:os";
@@ -21,14 +22,31 @@ const everywhere = ["tests/integration", "tests/faults"];
 const suites = {
   rust: { run: rust },
   lint: { needs: ["build"], run: lint },
-  node: { needs: ["build", "servers"], run: () => runVitest("node", [process.execPath], ["tests/unit", ...everywhere, "tests/packaging", "tests/demo", "tests/memory", "tests/poolers"]) },
+  node: {
+    needs: ["build", "servers"],
+    run: () =>
+      runVitest(
+        "node",
+        [process.execPath],
+        ["tests/unit", ...everywhere, "tests/packaging", "tests/demo", "tests/memory", "tests/poolers"],
+      ),
+  },
   // What differs between Nodes differs on any server: these two see the newest one only.
-  "node-22": { needs: ["build", "servers"], run: () => runVitest("node-22", [nodeBinary(22)], ["tests/unit", "tests/integration"], onlyNewestServer()) },
-  "node-24": { needs: ["build", "servers"], run: () => runVitest("node-24", [nodeBinary(24)], ["tests/unit", "tests/integration"], onlyNewestServer()) },
+  "node-22": {
+    needs: ["build", "servers"],
+    run: () => runVitest("node-22", [nodeBinary(22)], ["tests/unit", "tests/integration"], onlyNewestServer()),
+  },
+  "node-24": {
+    needs: ["build", "servers"],
+    run: () => runVitest("node-24", [nodeBinary(24)], ["tests/unit", "tests/integration"], onlyNewestServer()),
+  },
   deno: { needs: ["build", "servers"], run: () => runVitest("deno", [bin("deno"), "run", "-A"], everywhere) },
   bun: { needs: ["build", "servers"], run: () => runVitest("bun", [bin("bun"), "--bun"], everywhere) },
   workerd: { needs: ["build", "servers"], run: () => runVitest("workerd", [process.execPath], ["tests/workerd"]) },
-  "workerd-node-20": { needs: ["build", "servers"], run: () => runVitest("workerd-node-20", [process.execPath], ["tests/workerd"], { PGZ_TEST_WORKERD: "node-20" }) },
+  "workerd-node-20": {
+    needs: ["build", "servers"],
+    run: () => runVitest("workerd-node-20", [process.execPath], ["tests/workerd"], { PGZ_TEST_WORKERD: "node-20" }),
+  },
 };
 
 const arguments_ = process.argv.slice(2);
@@ -42,14 +60,18 @@ const unmet = {};
 let children = [];
 
 async function main() {
-  for (const name of wanted) if (suites[name] === undefined) throw new Error(`there is no suite ${name}; there are ${Object.keys(suites).join(", ")}`);
+  for (const name of wanted)
+    if (suites[name] === undefined)
+      throw new Error(`there is no suite ${name}; there are ${Object.keys(suites).join(", ")}`);
   const names = wanted.length > 0 ? wanted : Object.keys(suites);
 
   const setup = await part("setup", () => run([at("scripts/setup")], { timeout: minutes(40) }));
   if (setup.status !== 0) return void rows.push(failure("setup", "scripts/setup failed, see above"));
   const build = await part("build", () => run([process.execPath, at("scripts/build.mjs")], { timeout: minutes(15) }));
   if (build.status !== 0) unmet.build = "the build failed, see above";
-  const servers = names.some((name) => suites[name].needs?.includes("servers")) ? await part("servers", start) : undefined;
+  const servers = names.some((name) => suites[name].needs?.includes("servers"))
+    ? await part("servers", start)
+    : undefined;
 
   try {
     for (const name of names) {
@@ -74,7 +96,10 @@ async function part(name, work) {
   }
 }
 
-/** PostgreSQL 18 and 15, PgBouncer, the side connection and the fault host, for all suites; their addresses go out in PGZ_TEST_SERVERS. */
+/**
+ * PostgreSQL 18 and 15, PgBouncer, the side connection and the fault host, for all suites; their addresses go out in
+ * PGZ_TEST_SERVERS.
+ */
 async function start() {
   const stops = [];
   const stop = async () => {
@@ -88,10 +113,16 @@ async function start() {
     say(`the suite "node" runs in Node ${process.versions.node}`);
     const side = await startSidecar([...servers, pgbouncer]);
     stops.push(side.stop);
-    const faults = existsSync(at("tests/faults/host.mjs")) ? await (await import("./faults/host.mjs")).startFaultHost() : undefined;
+    const faults = existsSync(at("tests/faults/host.mjs"))
+      ? await (await import("./faults/host.mjs")).startFaultHost()
+      : undefined;
     if (faults !== undefined) stops.push(faults.stop);
     for (const { name, host, port, own } of [...servers, pgbouncer]) {
-      say(own ? `server ${name} at ${host}:${port}` : `server ${name} is the one of DATABASE_URL; cases that need our own roles run on the others only`);
+      say(
+        own
+          ? `server ${name} at ${host}:${port}`
+          : `server ${name} is the one of DATABASE_URL; cases that need our own roles run on the others only`,
+      );
     }
     environment.PGZ_TEST_SERVERS = JSON.stringify({ servers, pgbouncer, side: side.url, faults: faults?.url });
     return { stop };
@@ -105,7 +136,9 @@ async function start() {
 async function rust() {
   const { output, status, timedOut } = await run(["cargo", "test", "--no-fail-fast"], { timeout: minutes(20) });
   const row = { label: "rust native", passed: 0, failed: 0, reasons: [] };
-  for (const [, passed, failed, ignored] of output.matchAll(/^test result: .*?(\d+) passed; (\d+) failed; (\d+) ignored/gm)) {
+  for (const [, passed, failed, ignored] of output.matchAll(
+    /^test result: .*?(\d+) passed; (\d+) failed; (\d+) ignored/gm,
+  )) {
     row.passed += Number(passed);
     row.failed += Number(failed) + Number(ignored);
     if (Number(ignored) > 0) row.reasons.push(`${ignored} ignored`);
@@ -124,6 +157,7 @@ async function lint() {
     "clippy, wasm32": [...clippy, "--workspace", "--target", "wasm32-unknown-unknown", "--", "-D", "warnings"],
   };
   const ofTypeScript = {
+    prettier: [bin("prettier"), "--check", "--log-level=warn", "**/*.{ts,mts,mjs,js}"],
     eslint: [bin("eslint"), "."],
     tsc: [bin("tsc"), "--noEmit"],
   };
@@ -141,17 +175,32 @@ async function lint() {
   return [row];
 }
 
-/** vitest under `runtime`, in those of the folders that have tests. A row per folder; in tests/workerd per file, to compare with the others. */
+/**
+ * vitest under `runtime`, in those of the folders that have tests. A row per folder; in tests/workerd per file, to
+ * compare with the others.
+ */
 async function runVitest(label, runtime, allFolders, env = {}) {
   const paths = vitestOptions.filter((option) => option.startsWith("tests/"));
-  const folders = paths.length === 0 ? allFolders : paths.filter((one) => allFolders.some((folder) => one.startsWith(folder)));
-  if (folders.length === 0) return [failure(label, `${paths.join(" ")} does not run here, only ${allFolders.join(" ")}`)];
+  const folders =
+    paths.length === 0 ? allFolders : paths.filter((one) => allFolders.some((folder) => one.startsWith(folder)));
+  if (folders.length === 0)
+    return [failure(label, `${paths.join(" ")} does not run here, only ${allFolders.join(" ")}`)];
   const report = at(".cache/reports", `${label}.json`);
   mkdirSync(path.dirname(report), { recursive: true });
   rmSync(report, { force: true });
-  const options = ["run", "--reporter=dot", "--reporter=json", `--outputFile.json=${report}`, ...folders, ...vitestOptions.filter((option) => !paths.includes(option))];
+  const options = [
+    "run",
+    "--reporter=dot",
+    "--reporter=json",
+    `--outputFile.json=${report}`,
+    ...folders,
+    ...vitestOptions.filter((option) => !paths.includes(option)),
+  ];
   const host = /^(node|workerd)/.test(label) ? "node" : label;
-  const { status, timedOut } = await run([...runtime, vitest, ...options], { env: { ...env, PGZ_TEST_RUNTIME: host }, timeout: minutes(20) });
+  const { status, timedOut } = await run([...runtime, vitest, ...options], {
+    env: { ...env, PGZ_TEST_RUNTIME: host },
+    timeout: minutes(20),
+  });
   const result = new Map();
   const rowOf = (file) => {
     const [, folder, rest] = file.split("/");
@@ -159,7 +208,8 @@ async function runVitest(label, runtime, allFolders, env = {}) {
     if (!result.has(name)) result.set(name, { label: name, passed: 0, failed: 0, seconds: 0, reasons: [] });
     return result.get(name);
   };
-  if (!existsSync(report)) return [failure(label, timedOut ? "out of time" : `vitest ended with status ${status} and no report`)];
+  if (!existsSync(report))
+    return [failure(label, timedOut ? "out of time" : `vitest ended with status ${status} and no report`)];
   for (const file of JSON.parse(readFileSync(report, "utf8")).testResults) {
     const name = path.relative(root, file.name);
     const row = rowOf(name);
@@ -169,13 +219,15 @@ async function runVitest(label, runtime, allFolders, env = {}) {
       else if (test.status === "failed") fail(row, `${name}: ${test.fullName}`);
       else if (!vitestOptions.includes("-t")) fail(row, `${name}: ${test.fullName}: ${test.status}`);
     }
-    if (file.status === "failed" && !file.assertionResults.some((test) => test.status === "failed")) fail(row, `${name}: ${file.message || "could not be loaded"}`);
+    if (file.status === "failed" && !file.assertionResults.some((test) => test.status === "failed"))
+      fail(row, `${name}: ${file.message || "could not be loaded"}`);
     else if (file.assertionResults.length === 0) fail(row, `${name}: no tests`);
   }
   const found = [...result.values()].filter(({ passed, failed }) => passed + failed > 0);
   if (timedOut) found.push(failure(label, "out of time"));
   else if (found.length === 0) found.push(failure(label, "no test ran"));
-  else if (status !== 0 && found.every(({ failed }) => failed === 0)) found.push(failure(label, `vitest ended with status ${status} (an error outside of a test?)`));
+  else if (status !== 0 && found.every(({ failed }) => failed === 0))
+    found.push(failure(label, `vitest ended with status ${status} (an error outside of a test?)`));
   return found;
 }
 
@@ -191,10 +243,18 @@ function fail(row, reason) {
   row.reasons.push(reason);
 }
 
-/** Runs a command in a process group of its own, shows its output as it comes, and kills the whole group when time is up. */
+/**
+ * Runs a command in a process group of its own, shows its output as it comes, and kills the whole group when time is
+ * up.
+ */
 function run([command, ...parameters], { env = {}, timeout }) {
   return new Promise((resolve) => {
-    const child = spawn(command, parameters, { cwd: root, env: { ...environment, ...env }, detached: true, stdio: ["ignore", "pipe", "pipe"] });
+    const child = spawn(command, parameters, {
+      cwd: root,
+      env: { ...environment, ...env },
+      detached: true,
+      stdio: ["ignore", "pipe", "pipe"],
+    });
     children.push(child);
     let output = "";
     let timedOut = false;
@@ -240,26 +300,48 @@ function killGroup({ pid }) {
   }
 }
 
-/** Without what would change the tests' meaning: libpq's variables, flags for compilers and for Node, modes of npm and vitest. */
+/**
+ * Without what would change the tests' meaning: libpq's variables, flags for compilers and for Node, modes of npm and
+ * vitest.
+ */
 function clean(env) {
-  const noise = /^(PG[A-Z]+|NODE_(ENV|OPTIONS|EXTRA_CA_CERTS|TLS_REJECT_UNAUTHORIZED)|(CARGO_.*)?RUSTFLAGS|RUSTUP_TOOLCHAIN|MINIFLARE_.*|VITEST.*|CLOUDFLARE_.*|WRANGLER_.*|DENO_.*|BUN_.*|RUST_TEST_.*|TS_NODE_.*|TZ)$/;
+  const noise =
+    /^(PG[A-Z]+|NODE_(ENV|OPTIONS|EXTRA_CA_CERTS|TLS_REJECT_UNAUTHORIZED)|(CARGO_.*)?RUSTFLAGS|RUSTUP_TOOLCHAIN|MINIFLARE_.*|VITEST.*|CLOUDFLARE_.*|WRANGLER_.*|DENO_.*|BUN_.*|RUST_TEST_.*|TS_NODE_.*|TZ)$/;
   const cargo = path.join(env.CARGO_HOME ?? path.join(env.HOME ?? "", ".cargo"), "bin");
   const kept = Object.fromEntries(Object.entries(env).filter(([name]) => !noise.test(name)));
-  return { ...kept, PATH: [cargo, env.PATH, "/usr/sbin"].join(path.delimiter), CI: env.CI ?? "true", DENO_NO_UPDATE_CHECK: "1", WRANGLER_SEND_METRICS: "false", NO_COLOR: "1" };
+  return {
+    ...kept,
+    PATH: [cargo, env.PATH, "/usr/sbin"].join(path.delimiter),
+    CI: env.CI ?? "true",
+    DENO_NO_UPDATE_CHECK: "1",
+    WRANGLER_SEND_METRICS: "false",
+    NO_COLOR: "1",
+  };
 }
 
 const say = (text) => process.stdout.write(`[test] ${text}\n`);
 const title = (text) => process.stdout.write(`\n[test] ===== ${text} =====\n`);
 
 function report() {
-  const total = rows.reduce((sum, { passed, failed }) => ({ passed: sum.passed + passed, failed: sum.failed + failed }), { passed: 0, failed: 0 });
-  const reasons = rows.flatMap(({ label, reasons: all = [] }) => all.map((reason) => `  ${label}: ${reason.split("\n")[0]}`));
+  const total = rows.reduce(
+    (sum, { passed, failed }) => ({ passed: sum.passed + passed, failed: sum.failed + failed }),
+    { passed: 0, failed: 0 },
+  );
+  const reasons = rows.flatMap(({ label, reasons: all = [] }) =>
+    all.map((reason) => `  ${label}: ${reason.split("\n")[0]}`),
+  );
   if (reasons.length > 0) process.stdout.write(`\nFailed:\n${reasons.join("\n")}\n`);
   // Two test files run at a time, so the seconds of a part's folders add up to more than the part took.
-  table(["folder", "passed", "failed", "seconds"], rows.map(({ label, passed, failed, seconds }) => [label, passed, failed, time(seconds)]));
+  table(
+    ["folder", "passed", "failed", "seconds"],
+    rows.map(({ label, passed, failed, seconds }) => [label, passed, failed, time(seconds)]),
+  );
   // The load average of a part's last minute: over 3 the machine had other work than these tests.
   const all = { name: "all", seconds: performance.now() / 1000, load: loadavg()[0] };
-  table(["part", "seconds", "load"], [...parts, all].map(({ name, seconds, load }) => [name, time(seconds), time(load)]));
+  table(
+    ["part", "seconds", "load"],
+    [...parts, all].map(({ name, seconds, load }) => [name, time(seconds), time(load)]),
+  );
   process.exitCode = total.failed > 0 || total.passed === 0 ? 1 : 0;
   process.stdout.write(`${total.passed} passed, ${total.failed} failed\n`);
 }
@@ -267,7 +349,8 @@ function report() {
 const time = (seconds = NaN) => (Number.isNaN(seconds) ? "" : seconds.toFixed(1));
 
 function table(head, lines) {
-  const line = ([name, ...cells]) => `${String(name).padEnd(28)}${cells.map((cell) => String(cell).padStart(9)).join("")}\n`;
+  const line = ([name, ...cells]) =>
+    `${String(name).padEnd(28)}${cells.map((cell) => String(cell).padStart(9)).join("")}\n`;
   process.stdout.write(`\n${[head, ...lines].map(line).join("")}`);
 }
 

@@ -1,6 +1,7 @@
 //! Replays every transcript natively, in every split. `tests/unit/transcripts.test.ts` does the same through wasm.
 //!
-//! `TRANSCRIPTS=rewrite cargo test --test transcripts` writes what the core says now into the files: look at the diff before you keep it.
+//! `TRANSCRIPTS=rewrite cargo test --test transcripts` writes what the core says now into the files: look at the diff
+//! before you keep it.
 
 #![allow(
     clippy::unwrap_used,
@@ -120,7 +121,8 @@ fn every_transcript_ends_in_a_known_state() {
     }
 }
 
-/// The runner in JavaScript has no parser of its own: it takes the steps as JSON from here (`TRANSCRIPT_STEPS` says where to write them).
+/// The runner in JavaScript has no parser of its own: it takes the steps as JSON from here (`TRANSCRIPT_STEPS` says
+/// where to write them).
 #[test]
 fn steps_for_the_wasm_runner() {
     let steps = |transcript: &Transcript| -> Vec<_> {

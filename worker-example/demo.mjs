@@ -1,6 +1,6 @@
 /**
- * `make demo`: starts PostgreSQL, loads 200,000 rows, starts the Worker in workerd, streams one query and prints its figures,
- * then serves the page until Ctrl-C.
+ * `make demo`: starts PostgreSQL, loads 200,000 rows, starts the Worker in workerd, streams one query and prints its
+ * figures, then serves the page until Ctrl-C.
  *
  *   ONCE=1            ends after the figures
  *   DATABASE_URL=…    another server, which is left as it was; the role must be allowed to create databases and roles
@@ -22,7 +22,8 @@ let open = false; // the page is served, and Ctrl-C is the way to end
 /** Stops everything, the latest first. A second call waits for the first. */
 function end() {
   ending ??= (async () => {
-    for (const step of undo.reverse()) await step().catch((error) => console.error(`  while stopping: ${error.message}`));
+    for (const step of undo.reverse())
+      await step().catch((error) => console.error(`  while stopping: ${error.message}`));
   })();
   return ending;
 }
@@ -38,7 +39,8 @@ try {
   await demo();
 } catch (error) {
   if (!ending) {
-    const hint = error.code === "42501" ? "\nThe role of DATABASE_URL must be allowed to create databases and roles." : "";
+    const hint =
+      error.code === "42501" ? "\nThe role of DATABASE_URL must be allowed to create databases and roles." : "";
     console.error(`\nThe demo failed: ${error.message}${hint}`);
     process.exitCode = 1;
   }
@@ -59,7 +61,10 @@ async function demo() {
     return [undefined, `${eventRows.toLocaleString("en")} events, 12 columns each`];
   });
   const worker = await step("Worker in workerd", async () => {
-    const found = await serve({ databaseUrl: sample.readerUrl, port: once ? 0 : await freePort(Number(process.env.PORT ?? 8787)) });
+    const found = await serve({
+      databaseUrl: sample.readerUrl,
+      port: once ? 0 : await freePort(Number(process.env.PORT ?? 8787)),
+    });
     undo.push(found.stop);
     return [found, found.url];
   });
@@ -82,13 +87,18 @@ async function demo() {
     console.log(`\nDone in ${((performance.now() - started) / 1000).toFixed(1)} s.`);
     return;
   }
-  console.log(`\nThe page is open at ${worker.url}\nType SQL there, watch the rows arrive, press Stop. Ctrl-C here ends everything.`);
+  console.log(
+    `\nThe page is open at ${worker.url}\nType SQL there, watch the rows arrive, press Stop. Ctrl-C here ends everything.`,
+  );
   open = true;
   await worker.gone;
   if (!ending) throw new Error("the process of workerd has ended");
 }
 
-/** Runs one step: prints its name before and its time after. `work` returns the value and the text to print after the time. */
+/**
+ * Runs one step: prints its name before and its time after. `work` returns the value and the text to print after the
+ * time.
+ */
 async function step(name, work) {
   process.stdout.write(`  ${name.padEnd(18)}`);
   const dots = setInterval(() => process.stdout.write("."), 1000);

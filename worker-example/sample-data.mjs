@@ -1,7 +1,7 @@
 /**
- * The demo's data, in its own database. It is created afresh and dropped at the end, so nothing stale is read and your own
- * server (DATABASE_URL) is left as it was. `events` has a column of each kind that looks different in JSON; `users` is the
- * README's table.
+ * The demo's data, in its own database. It is created afresh and dropped at the end, so nothing stale is read and your
+ * own server (DATABASE_URL) is left as it was. `events` has a column of each kind that looks different in JSON; `users`
+ * is the README's table.
  *
  * The Worker connects as a role that may only select from these two tables.
  */
@@ -51,8 +51,8 @@ from generate_series(1, ${eventRows}) n;
 `;
 
 /**
- * A database on the server of `adminUrl`, whose role may create databases and roles. `load()` creates it with the reader's
- * role. `drop()` removes both, also if `load()` failed halfway.
+ * A database on the server of `adminUrl`, whose role may create databases and roles. `load()` creates it with the
+ * reader's role. `drop()` removes both, also if `load()` failed halfway.
  */
 export function sampleDatabase(adminUrl, name = `pgz_edge_demo_${randomBytes(4).toString("hex")}`) {
   const role = `${name}_reader`;

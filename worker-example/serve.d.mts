@@ -8,4 +8,9 @@ export interface Worker {
   stop(): Promise<void>;
 }
 
-export function serve(options: { databaseUrl: string; port?: number; workerd?: Workerd; plugins?: Plugin[] }): Promise<Worker>;
+export function serve(options: {
+  databaseUrl: string;
+  port?: number;
+  workerd?: Workerd;
+  plugins?: Plugin[];
+}): Promise<Worker>;

@@ -1,17 +1,18 @@
 /**
  * Runs the Worker in workerd, in a separate process, behind a stand-in for Cloudflare's edge.
  *
- * Why a stand-in: Cloudflare's edge notices at once when a client leaves. A bare workerd (2026-04-26 and 2026-11-17) takes the
- * FIN of a closed browser connection for a client that has nothing more to send. It notices only when it next writes, which a
- * query without rows never does. A reset is noticed at once, so the stand-in passes bytes on and turns a FIN into a reset.
+ * Why a stand-in: Cloudflare's edge notices at once when a client leaves. A bare workerd (2026-04-26 and 2026-11-17)
+ * takes the FIN of a closed browser connection for a client that has nothing more to send. It notices only when it next
+ * writes, which a query without rows never does. A reset is noticed at once, so the stand-in passes bytes on and turns
+ * a FIN into a reset.
  *
- * Why a separate process: miniflare's Hyperdrive proxy has no error handler. When PostgreSQL goes away, or a Worker drops its
- * socket, miniflare's process gets an uncaught exception. Exactly those exceptions are ignored here.
+ * Why a separate process: miniflare's Hyperdrive proxy has no error handler. When PostgreSQL goes away, or a Worker
+ * drops its socket, miniflare's process gets an uncaught exception. Exactly those exceptions are ignored here.
  *
  *   const worker = await serve({ databaseUrl, port, workerd, plugins });   // { url, gone, stop }
  *
- * The child has its own process group, so that Ctrl-C reaches it only through this process. It ends when its channel to this
- * process closes, so no workerd outlives the demo.
+ * The child has its own process group, so that Ctrl-C reaches it only through this process. It ends when its channel to
+ * this process closes, so no workerd outlives the demo.
  */
 import { fork } from "node:child_process";
 import { once } from "node:events";
@@ -25,8 +26,8 @@ import { workerd as workerdOf } from "../scripts/node/index.mjs";
 import { bundleWorker, here } from "./build.mjs";
 
 /**
- * Starts it. `port` 0 takes any free port. `workerd: "node-20"` (scripts/node) is for tests: a bug of its HTTP server ends the
- * body of every failed stream cleanly, whatever the Worker does. (Only FixedLengthStream breaks off.)
+ * Starts it. `port` 0 takes any free port. `workerd: "node-20"` (scripts/node) is for tests: a bug of its HTTP server
+ * ends the body of every failed stream cleanly, whatever the Worker does. (Only FixedLengthStream breaks off.)
  */
 export async function serve({ databaseUrl, port = 0, workerd = "newest", plugins = [] }) {
   const folder = mkdtempSync(path.join(tmpdir(), "pgz-edge-worker-"));
@@ -63,10 +64,11 @@ function wranglerConfig() {
 
 async function run({ script, databaseUrl, port, miniflare: file }) {
   let miniflare;
-  const end = (code) => void Promise.resolve(miniflare?.dispose()).finally(() => {
-    rmSync(path.dirname(script), { recursive: true, force: true }); // the parent does it too, unless it was killed
-    process.exit(code);
-  });
+  const end = (code) =>
+    void Promise.resolve(miniflare?.dispose()).finally(() => {
+      rmSync(path.dirname(script), { recursive: true, force: true }); // the parent does it too, unless it was killed
+      process.exit(code);
+    });
   process.once("disconnect", () => end(0));
   process.on("uncaughtException", (error) => {
     if (["ECONNRESET", "ECONNREFUSED", "EPIPE", "ERR_STREAM_DESTROYED"].includes(error.code)) return;
@@ -87,7 +89,8 @@ async function run({ script, databaseUrl, port, miniflare: file }) {
     hyperdrives: { HYPERDRIVE: databaseUrl },
     handleRuntimeStdio: (stdout, stderr) => {
       stdout.pipe(process.stdout);
-      // Shows what the Worker logs, but not workerd's own stack traces when the body of a failed query ends in an exception.
+      // Shows what the Worker logs, but not workerd's own stack traces when the body of a failed query ends in an
+      // exception.
       createInterface({ input: stderr }).on("line", (line) => /^(workerd\/|stack: )/.test(line) || console.error(line));
     },
   });

@@ -1,10 +1,11 @@
-// CASE=batch: seed 002's ten thousand prepared executions with one Sync, as counts, rows and NDJSON, against postgres.js (pipelined in a
-// transaction), pg (one by one), Bun.sql and pgx SendBatch (with Exec, and with Query and Scan); then pgz's writes (batches of 100 INSERTs, a thousand of them
-// each for itself, prepared, and in one transaction) and seed 003's prepared INSERT, one by one and pipelined.
+// CASE=batch: seed 002's ten thousand prepared executions with one Sync, as counts, rows and NDJSON, against
+// postgres.js (pipelined in a transaction), pg (one by one), Bun.sql and pgx SendBatch (with Exec, and with Query and
+// Scan); then pgz's writes (batches of 100 INSERTs, a thousand of them each for itself, prepared, and in one
+// transaction) and seed 003's prepared INSERT, one by one and pipelined.
 //
-// Each run's facts are compared: rows, sums and letters of reads, what the server holds behind inserts, a hash of the NDJSON. Peak memory and
-// bytes on the wire come from runs of their own, in fresh processes that are not timed. Inserts need tables: a server that is
-// not ours (DATABASE_URL) is left as it is, and refused.
+// Each run's facts are compared: rows, sums and letters of reads, what the server holds behind inserts, a hash of the
+// NDJSON. Peak memory and bytes on the wire come from runs of their own, in fresh processes that are not timed. Inserts
+// need tables: a server that is not ours (DATABASE_URL) is left as it is, and refused.
 //
 //   ROWS executions per trial, TRIALS, PIN=one|split          how much, where          SHAPES RUNTIMES          which, separated by commas
 import { createHash } from "node:crypto";
@@ -27,7 +28,8 @@ const OVER_SIMPLE = 2;
 const WARM = 3;
 
 export async function run({ server, option }) {
-  if (!server.own) throw new Error("CASE=batch fills tables, and DATABASE_URL is a server that is left as it is: run it without");
+  if (!server.own)
+    throw new Error("CASE=batch fills tables, and DATABASE_URL is a server that is left as it is: run it without");
   const times = Number(option("ROWS") ?? 10_000);
   const trials = Number(option("TRIALS") ?? 5);
   const wanted = option("SHAPES")?.split(",") ?? Object.keys(shapes);
@@ -51,7 +53,10 @@ export async function run({ server, option }) {
     for (const shape of wanted) {
       const able = contestants.filter((one) => one.shapes.includes(shape));
       const found = await measure(able, shape, truth, { times, trials });
-      const config = { executions: executions(shape, times), cpus: split ? "client and server one each" : "client and server on one" };
+      const config = {
+        executions: executions(shape, times),
+        cpus: split ? "client and server one each" : "client and server on one",
+      };
       for (const one of able) {
         samples.set(`${shape}, ${one.key}`, found.get(one.key));
         result.rows.push(...figures(one, shape, config, found.get(one.key)));
@@ -62,7 +67,8 @@ export async function run({ server, option }) {
     await Promise.all(contestants.map((one) => one.stop()));
   }
   try {
-    for (const [library, runtime] of all) result.rows.push(...(await apart(library, runtime, url, begin, wanted, truth, times)));
+    for (const [library, runtime] of all)
+      result.rows.push(...(await apart(library, runtime, url, begin, wanted, truth, times)));
   } finally {
     await truth.drop();
   }
@@ -76,11 +82,14 @@ async function measure(contestants, shape, truth, { times, trials }) {
   const count = executions(shape, times);
   if (shape === "ndjson") {
     const wanted = createHash("sha256").update(ndjson(count)).digest("hex");
-    for (const { key, ask } of contestants) if ((await ask({ shape, times: count, check: true })).sha256 !== wanted) throw new Error(`${key}, ndjson: other lines than the table's`);
+    for (const { key, ask } of contestants)
+      if ((await ask({ shape, times: count, check: true })).sha256 !== wanted)
+        throw new Error(`${key}, ndjson: other lines than the table's`);
   }
   const verify = ({ key }, got) => {
     for (const [name, value] of Object.entries(facts?.(count) ?? {})) {
-      if (got[name] !== undefined && Math.abs(got[name] - value) > 1e-6) throw new Error(`${key}, ${shape}: ${name} ${got[name]} instead of ${value}`);
+      if (got[name] !== undefined && Math.abs(got[name] - value) > 1e-6)
+        throw new Error(`${key}, ${shape}: ${name} ${got[name]} instead of ${value}`);
     }
     if (facts && got.rows === undefined) throw new Error(`${key}, ${shape}: says nothing of its rows`);
   };
@@ -98,7 +107,9 @@ class Tables {
     await tables.client.connect();
     await tables.drop(false);
     await tables.client.query("create table bench_write (id int4, name text, score float8)");
-    await tables.client.query(`create table bench_wide (${Array.from({ length: 16 }, (_, index) => `c${index} text`).join(", ")})`);
+    await tables.client.query(
+      `create table bench_wide (${Array.from({ length: 16 }, (_, index) => `c${index} text`).join(", ")})`,
+    );
     return tables;
   }
 
@@ -106,9 +117,14 @@ class Tables {
   async filled({ key, ask }, table, count, request) {
     await this.client.query(`truncate ${table}`);
     const got = await ask(request);
-    const { rows } = await this.client.query(`select count(*)::int as rows, md5(string_agg(t::text, E'\\n' order by t::text collate "C")) as md5 from ${table} t`);
+    const { rows } = await this.client.query(
+      `select count(*)::int as rows, md5(string_agg(t::text, E'\\n' order by t::text collate "C")) as md5 from ${table} t`,
+    );
     const wanted = this.#wanted(table, count);
-    if (rows[0].rows !== count || rows[0].md5 !== wanted) throw new Error(`${key}, ${request.shape}: the table has ${rows[0].rows} rows with md5 ${rows[0].md5}, instead of ${count} with ${wanted}`);
+    if (rows[0].rows !== count || rows[0].md5 !== wanted)
+      throw new Error(
+        `${key}, ${request.shape}: the table has ${rows[0].rows} rows with md5 ${rows[0].md5}, instead of ${count} with ${wanted}`,
+      );
     return got;
   }
 
@@ -116,7 +132,8 @@ class Tables {
   #wanted(table, count) {
     const name = `${table} ${count}`;
     if (!this.#known.has(name)) {
-      const rows = table === "bench_wide" ? textRows(count, 16, 32) : Array.from({ length: count }, (_, index) => typedRow(index));
+      const rows =
+        table === "bench_wide" ? textRows(count, 16, 32) : Array.from({ length: count }, (_, index) => typedRow(index));
       const lines = rows.map((row) => `(${row.join(",")})`).sort();
       this.#known.set(name, createHash("md5").update(lines.join("\n")).digest("hex"));
     }
@@ -140,10 +157,14 @@ function figures(contestant, shape, config, samples) {
 
 function targets(samples) {
   const ours = (shape, runtime = "node") => `${shape}, ${key("pgz-edge", runtime)}`;
-  const wall = (shape) => (executionsOf) => executionsOf.wall / (shapes[shape].share ?? 1); // where the two have not run as many
+  // where the two have not run as many
+  const wall = (shape) => (executionsOf) => executionsOf.wall / (shapes[shape].share ?? 1);
   const compare = (shape, peerShape, peer, runtime, wanted, from = "node") => {
     const peerKey = `${peerShape}, ${key(peer, runtime)}`;
-    const normal = new Map([[ours(shape, from), samples.get(ours(shape, from))?.map((one) => ({ value: wall(shape)(one) }))], [peerKey, samples.get(peerKey)?.map((one) => ({ value: wall(peerShape)(one) }))]]);
+    const normal = new Map([
+      [ours(shape, from), samples.get(ours(shape, from))?.map((one) => ({ value: wall(shape)(one) }))],
+      [peerKey, samples.get(peerKey)?.map((one) => ({ value: wall(peerShape)(one) }))],
+    ]);
     return compareSpeed(normal, shape, ours(shape, from), peerKey, [peerKey], ({ value }) => value, wanted);
   };
   return [
@@ -154,27 +175,55 @@ function targets(samples) {
       ...compare(shape, "simple", "pgz-edge", "node", OVER_SIMPLE),
     ]),
     ...compare("rows", "rows", "bun.sql", "bun", undefined, "bun"),
-    ...["inserts_batch_100", "insert_exec", "insert_prepared", "insert_tx", "insert_serial", "insert_pipelined_100", "insert_pipelined_1000"].flatMap((shape) => [
+    ...[
+      "inserts_batch_100",
+      "insert_exec",
+      "insert_prepared",
+      "insert_tx",
+      "insert_serial",
+      "insert_pipelined_100",
+      "insert_pipelined_1000",
+    ].flatMap((shape) => [
       ...compare(shape, shape, "pgx", "native"),
       ...compare(shape, shape, "postgres.js", "node"),
       ...compare(shape, shape, "pg", "node"),
     ]),
-    ...["insert_pipelined_100", "insert_pipelined_1000"].flatMap((shape) => compare(shape, "insert_serial", "pgz-edge", "node", OVER_SERIAL)),
+    ...["insert_pipelined_100", "insert_pipelined_1000"].flatMap((shape) =>
+      compare(shape, "insert_serial", "pgz-edge", "node", OVER_SERIAL),
+    ),
   ];
 }
 
-/** Memory and wire of the reads and the first batch of inserts, each in a fresh process: the first run of the process, then one through the proxy. */
+/**
+ * Memory and wire of the reads and the first batch of inserts, each in a fresh process: the first run of the process,
+ * then one through the proxy.
+ */
 async function apart(library, runtime, url, begin, wanted, truth, times) {
   const rows = [];
   for (const shape of wanted.filter((name) => ["count", "rows", "ndjson", "inserts_batch_100"].includes(name))) {
     const count = executions(shape, times);
-    const single = (metric, unit, value, config) => ({ shape, library, runtime, config: { executions: count, ...config }, metric, unit, median: value, min: value, max: value, stddev: 0, trials: 1 });
+    const single = (metric, unit, value, config) => ({
+      shape,
+      library,
+      runtime,
+      config: { executions: count, ...config },
+      metric,
+      unit,
+      median: value,
+      min: value,
+      max: value,
+      stddev: 0,
+      trials: 1,
+    });
     const one = begin(library, runtime, url);
     const proxy = await countingProxy(url);
     const counted = begin(library, runtime, proxy.url);
     try {
       if (!(await one.ask({ hello: true })).shapes.includes(shape)) continue;
-      const ask = (contestant) => (shapes[shape].table ? truth.filled(contestant, shapes[shape].table, count, { shape, times: count }) : contestant.ask({ shape, times: count }));
+      const ask = (contestant) =>
+        shapes[shape].table
+          ? truth.filled(contestant, shapes[shape].table, count, { shape, times: count })
+          : contestant.ask({ shape, times: count });
       const { idle, peak } = await peakOf(one.pid, () => ask(one));
       rows.push(single("peak_rss_mib", "MiB", peak, { idle_rss_mib: Math.round(idle) }));
       await counted.ask({ hello: true });
@@ -182,7 +231,11 @@ async function apart(library, runtime, url, begin, wanted, truth, times) {
         proxy.take();
         await ask(counted);
         const { writes, round_trips, sent, received } = proxy.take();
-        rows.push(single("wire_bytes", "B", sent + received, { execution, sent, received }), single("writes", "", writes, { execution }), single("round_trips", "", round_trips, { execution }));
+        rows.push(
+          single("wire_bytes", "B", sent + received, { execution, sent, received }),
+          single("writes", "", writes, { execution }),
+          single("round_trips", "", round_trips, { execution }),
+        );
       }
     } finally {
       await Promise.all([one.stop(), counted.stop()]);

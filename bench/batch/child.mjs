@@ -1,5 +1,5 @@
-// One library of libraries.mjs: `child.mjs <library> <url>`. A request runs one shape, with so many executions or rows, which are made before
-// the clock runs, and gives the facts that it found.
+// One library of libraries.mjs: `child.mjs <library> <url>`. A request runs one shape, with so many executions or rows,
+// which are made before the clock runs, and gives the facts that it found.
 import process from "node:process";
 import { runtimeVersion, serve, sha256, timed } from "../lib/child.mjs";
 import { textRows, typedRow } from "../lib/data.mjs";
@@ -18,6 +18,10 @@ serve(async ({ hello, shape, times, check }) => {
   const { table } = shapes[shape];
   if (!table) return timed(() => run[shape](times), { clean: false });
   const key = `${table} ${times}`;
-  if (made.key !== key) made = Object.assign(table === "bench_wide" ? textRows(times, 16, 32) : Array.from({ length: times }, (_, index) => typedRow(index)), { key });
+  if (made.key !== key)
+    made = Object.assign(
+      table === "bench_wide" ? textRows(times, 16, 32) : Array.from({ length: times }, (_, index) => typedRow(index)),
+      { key },
+    );
   return timed(async () => void (await run[shape](made)), { clean: false });
 });

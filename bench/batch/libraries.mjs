@@ -1,5 +1,6 @@
-// One library each: `open(url)` -> `{ setup, count, rows, … }`, in its own idiom. A read is `(times) => …` with the facts that the case compares; an insert
-// is `(rows) => …`, where `rows` have been made before. A shape that a library has no way for is not there.
+// One library each: `open(url)` -> `{ setup, count, rows, … }`, in its own idiom. A read is `(times) => …` with the
+// facts that the case compares; an insert is `(rows) => …`, where `rows` have been made before. A shape that a library
+// has no way for is not there.
 import { connectPgz, runBatch, sqlTag } from "../lib/pgz-edge.mjs";
 
 const limit = (index) => (index % 10) + 1;
@@ -30,7 +31,8 @@ export const libraries = {
     const client = await connectPgz(url);
     const sql = await sqlTag();
     const list = (times) => each(times, (index) => sql`SELECT id, name FROM harbors LIMIT ${limit(index)}`);
-    const insert = ([id, name, score]) => sql`INSERT INTO bench_write (id, name, score) VALUES (${id}, ${name}, ${score})`;
+    const insert = ([id, name, score]) =>
+      sql`INSERT INTO bench_write (id, name, score) VALUES (${id}, ${name}, ${score})`;
     const wide = (values) => ({ text: `INSERT INTO bench_wide VALUES (${COLUMNS})`, values });
     const one = async (rows) => {
       for (const row of rows) await client.exec(insert(row));
@@ -41,8 +43,14 @@ export const libraries = {
       });
     return {
       setup: (text) => client.simple(text),
-      count: async (times) => ({ rows: (await runBatch(client, list(times), { atomic: true, form: "count" })).reduce((sum, { rowCount }) => sum + rowCount, 0) }),
-      rows: async (times) => facts((await runBatch(client, list(times), { atomic: true, form: "rows" })).map(({ rows }) => rows)),
+      count: async (times) => ({
+        rows: (await runBatch(client, list(times), { atomic: true, form: "count" })).reduce(
+          (sum, { rowCount }) => sum + rowCount,
+          0,
+        ),
+      }),
+      rows: async (times) =>
+        facts((await runBatch(client, list(times), { atomic: true, form: "rows" })).map(({ rows }) => rows)),
       ndjson: async (times, keep) => {
         const results = await runBatch(client, list(times), { atomic: true, form: "ndjson" });
         const found = { rows: 0, bytes: 0 };
@@ -81,9 +89,17 @@ export const libraries = {
 
   async "postgres.js"(url) {
     const { default: postgres } = await import("postgres");
-    const pool = postgres(url, { max: 1, fetch_types: false, max_lifetime: null, idle_timeout: 0, max_pipeline: 20_000, onnotice: () => {} });
+    const pool = postgres(url, {
+      max: 1,
+      fetch_types: false,
+      max_lifetime: null,
+      idle_timeout: 0,
+      max_pipeline: 20_000,
+      onnotice: () => {},
+    });
     await pool`select 1`;
-    const insert = (sql, [id, name, score]) => sql`INSERT INTO bench_write (id, name, score) VALUES (${id}, ${name}, ${score})`;
+    const insert = (sql, [id, name, score]) =>
+      sql`INSERT INTO bench_write (id, name, score) VALUES (${id}, ${name}, ${score})`;
     const wide = (sql, values) => sql.unsafe(`INSERT INTO bench_wide VALUES (${COLUMNS})`, values, { prepare: true });
     const one = async (rows) => {
       for (const row of rows) await insert(pool, row);
@@ -94,7 +110,10 @@ export const libraries = {
       });
     return {
       setup: (text) => pool.unsafe(text),
-      rows: (times) => pool.begin(async (tx) => facts(await Promise.all(each(times, (index) => tx`SELECT id, name FROM harbors LIMIT ${limit(index)}`)))),
+      rows: (times) =>
+        pool.begin(async (tx) =>
+          facts(await Promise.all(each(times, (index) => tx`SELECT id, name FROM harbors LIMIT ${limit(index)}`))),
+        ),
       inserts_batch_100: async (rows) => {
         for (const some of chunks(rows, 100)) await pool.begin((tx) => Promise.all(some.map((row) => insert(tx, row))));
       },
@@ -119,7 +138,8 @@ export const libraries = {
     const { default: pg } = await import("pg");
     const client = new pg.Client({ connectionString: url });
     await client.connect();
-    const insert = (values, name) => client.query({ name, text: "INSERT INTO bench_write (id, name, score) VALUES ($1, $2, $3)", values });
+    const insert = (values, name) =>
+      client.query({ name, text: "INSERT INTO bench_write (id, name, score) VALUES ($1, $2, $3)", values });
     const wide = (values) => client.query({ name: "wide", text: `INSERT INTO bench_wide VALUES (${COLUMNS})`, values });
     const within = async (rows, one) => {
       await client.query("begin");
@@ -131,7 +151,15 @@ export const libraries = {
       async rows(times) {
         const results = [];
         for (let index = 0; index < times; index++) {
-          results.push((await client.query({ name: "harbors", text: "SELECT id, name FROM harbors LIMIT $1", values: [limit(index)] })).rows);
+          results.push(
+            (
+              await client.query({
+                name: "harbors",
+                text: "SELECT id, name FROM harbors LIMIT $1",
+                values: [limit(index)],
+              })
+            ).rows,
+          );
         }
         return facts(results);
       },
@@ -151,10 +179,14 @@ export const libraries = {
 
   async "bun.sql"(url) {
     const pool = new globalThis.Bun.SQL(url, { max: 1, idleTimeout: 0, maxLifetime: 0 });
-    const insert = (sql, [id, name, score]) => sql`INSERT INTO bench_write (id, name, score) VALUES (${id}, ${name}, ${score})`;
+    const insert = (sql, [id, name, score]) =>
+      sql`INSERT INTO bench_write (id, name, score) VALUES (${id}, ${name}, ${score})`;
     return {
       setup: (text) => pool.unsafe(text),
-      rows: (times) => pool.begin(async (tx) => facts(await Promise.all(each(times, (index) => tx`SELECT id, name FROM harbors LIMIT ${limit(index)}`)))),
+      rows: (times) =>
+        pool.begin(async (tx) =>
+          facts(await Promise.all(each(times, (index) => tx`SELECT id, name FROM harbors LIMIT ${limit(index)}`))),
+        ),
       inserts_batch_100: async (rows) => {
         for (const some of chunks(rows, 100)) await pool.begin((tx) => Promise.all(some.map((row) => insert(tx, row))));
       },

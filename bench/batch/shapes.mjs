@@ -1,4 +1,5 @@
-// What CASE=batch runs. A read has `facts(times)`, what every library must find in seed 002's table; an insert has the `table` that it fills.
+// What CASE=batch runs. A read has `facts(times)`, what every library must find in seed 002's table; an insert has the
+// `table` that it fills.
 export const setup = [
   "create temp table harbors (id serial primary key, name varchar(255) not null)",
   "insert into harbors (name) select 'Harbor ' || i from generate_series(1, 100) i",
@@ -25,4 +26,6 @@ export const shapes = {
 
 /** The NDJSON of all executions, one behind the other. */
 export const ndjson = (times) =>
-  Array.from({ length: times }, (_, index) => Array.from({ length: (index % 10) + 1 }, (_, row) => `{"id":${row + 1},"name":"Harbor ${row + 1}"}\n`).join("")).join("");
+  Array.from({ length: times }, (_, index) =>
+    Array.from({ length: (index % 10) + 1 }, (_, row) => `{"id":${row + 1},"name":"Harbor ${row + 1}"}\n`).join(""),
+  ).join("");

@@ -1,9 +1,10 @@
-// CASE=builder: what the `sql` tag costs: from a template with its values to the text with $1, $2 … and the list of values. Seed 001's four
-// cases, no connection. Ours twice: with templates that came before (`pgz-edge`), and with each template seen for the first time
-// (`pgz-edge cold`). The peers keep nothing between calls.
+// CASE=builder: what the `sql` tag costs: from a template with its values to the text with $1, $2 … and the list of
+// values. Seed 001's four cases, no connection. Ours twice: with templates that came before (`pgz-edge`), and with each
+// template seen for the first time (`pgz-edge cold`). The peers keep nothing between calls.
 //
-// What a peer cannot do without a connection is not counted: slonik's tag leaves `$slonik_1` to be replaced when the query is run, and of
-// postgres.js it is the tag and its own function that makes the text. Each text and its values are compared with what they must be.
+// What a peer cannot do without a connection is not counted: slonik's tag leaves `$slonik_1` to be replaced when the
+// query is run, and of postgres.js it is the tag and its own function that makes the text. Each text and its values are
+// compared with what they must be.
 //
 //   MS TRIALS          how long each trial is, how many
 import { command } from "../lib/runtimes.mjs";
@@ -27,14 +28,27 @@ const shapes = {
 export async function run({ option }) {
   const ms = Number(option("MS") ?? 150);
   const trials = Number(option("TRIALS") ?? 15);
-  const contestants = libraries.map((library) => ({ key: library, library, runtime: "node", ...start(library, command("node", child, library)) }));
+  const contestants = libraries.map((library) => ({
+    key: library,
+    library,
+    runtime: "node",
+    ...start(library, command("node", child, library)),
+  }));
   try {
     const result = { rows: [], failures: [] };
     for (const [shape, expected] of Object.entries(shapes)) {
       for (const { key, ask } of contestants) check(key, shape, await ask({ shape, check: true }), expected);
-      const samples = await interleaved(contestants, { shape, ms }, trials, ({ key }, got) => check(key, shape, got.last, expected), { idle: 0 });
+      const samples = await interleaved(
+        contestants,
+        { shape, ms },
+        trials,
+        ({ key }, got) => check(key, shape, got.last, expected),
+        { idle: 0 },
+      );
       result.rows.push(
-        ...contestants.flatMap((contestant) => resultRows(contestant, shape, { ms }, samples.get(contestant.key), { ns_per_op: ["ns", perOperation] })),
+        ...contestants.flatMap((contestant) =>
+          resultRows(contestant, shape, { ms }, samples.get(contestant.key), { ns_per_op: ["ns", perOperation] }),
+        ),
       );
       result.failures.push(...targets(samples, shape));
     }
@@ -48,7 +62,9 @@ export async function run({ option }) {
 function check(name, shape, { text, values }, expected) {
   const plain = text.replaceAll('"', "").toLowerCase();
   if (plain !== expected.text || JSON.stringify(values) !== JSON.stringify(expected.values)) {
-    throw new Error(`${name}, ${shape}: ${text} with ${JSON.stringify(values)} instead of ${expected.text} with ${JSON.stringify(expected.values)}`);
+    throw new Error(
+      `${name}, ${shape}: ${text} with ${JSON.stringify(values)} instead of ${expected.text} with ${JSON.stringify(expected.values)}`,
+    );
   }
 }
 
@@ -57,6 +73,11 @@ function targets(samples, shape) {
     const compare = (peer, wanted) => compareSpeed(samples, shape, ours, peer, [peer], perOperation, wanted);
     // The bars are those of code that runs again; a first time is only shown.
     const bar = (wanted) => (ours === "pgz-edge" ? wanted : undefined);
-    return [...compare("kysely raw", bar(3)), ...compare("kysely builder"), ...compare("postgres.js", bar(1)), ...compare("slonik", bar(1))];
+    return [
+      ...compare("kysely raw", bar(3)),
+      ...compare("kysely builder"),
+      ...compare("postgres.js", bar(1)),
+      ...compare("slonik", bar(1)),
+    ];
   });
 }

@@ -1,7 +1,8 @@
-// One library as compiler of statements: `child.mjs <library>`. Each request runs one case for some milliseconds and gives the number of
-// operations, and what the last of them made; `check` gives what one operation makes.
+// One library as compiler of statements: `child.mjs <library>`. Each request runs one case for some milliseconds and
+// gives the number of operations, and what the last of them made; `check` gives what one operation makes.
 //
-// A library is `() -> { shape: (value) -> { text, values } }`; a shape with a `prepare` gets made what may not be counted.
+// A library is `() -> { shape: (value) -> { text, values } }`; a shape with a `prepare` gets made what may not be
+// counted.
 import process from "node:process";
 import { serve, timed } from "../lib/child.mjs";
 
@@ -25,7 +26,10 @@ const libraries = {
     const block = (make) => Array.from({ length: BLOCK }, make);
     return {
       simple: { prepare: () => block(() => fresh("SELECT * FROM users")), run: (template) => sql(template) },
-      parametrized: { prepare: () => block(() => fresh("SELECT * FROM users WHERE id = ", "")), run: (template, id) => sql(template, id) },
+      parametrized: {
+        prepare: () => block(() => fresh("SELECT * FROM users WHERE id = ", "")),
+        run: (template, id) => sql(template, id),
+      },
       fragments: {
         prepare: () => block(() => [fresh("", " ", ""), fresh("SELECT *"), fresh("FROM users")]),
         run: ([all, head, tail]) => sql(all, sql(head), sql(tail)),
@@ -65,7 +69,8 @@ const libraries = {
 
   async "postgres.js"() {
     const { default: postgres } = await import("postgres");
-    const { stringify } = await import("../node_modules/postgres/src/types.js"); // what its connection calls; the package does not export it
+    // what its connection calls; the package does not export it
+    const { stringify } = await import("../node_modules/postgres/src/types.js");
     const sql = postgres({ host: "127.0.0.1", max: 1 });
     const compiled = (query) => {
       const values = [];
@@ -87,7 +92,8 @@ const libraries = {
       simple: () => made(sql.unsafe`SELECT * FROM users`),
       parametrized: (id) => made(sql.unsafe`SELECT * FROM users WHERE id = ${id}`),
       fragments: () => made(sql.unsafe`${sql.fragment`SELECT *`} ${sql.fragment`FROM users`}`),
-      fragments_params: (id) => made(sql.unsafe`${sql.fragment`SELECT * FROM users`} ${sql.fragment`WHERE id = ${id}`}`),
+      fragments_params: (id) =>
+        made(sql.unsafe`${sql.fragment`SELECT * FROM users`} ${sql.fragment`WHERE id = ${id}`}`),
     };
   },
 };
@@ -107,7 +113,8 @@ async function kysely() {
 const shapes = await libraries[process.argv[2]]();
 
 serve(async ({ shape, ms, check }) => {
-  const { prepare = () => undefined, run } = typeof shapes[shape] === "function" ? { run: shapes[shape] } : shapes[shape];
+  const { prepare = () => undefined, run } =
+    typeof shapes[shape] === "function" ? { run: shapes[shape] } : shapes[shape];
   if (check) return plain(prepare() ? run(prepare()[0], 7) : run(7));
   let operations = 0;
   let inside = 0;

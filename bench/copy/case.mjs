@@ -1,10 +1,12 @@
-// CASE=copy: COPY in both directions. Seed 003's two shapes (16 columns of 32 letters, 3 of 8, cells are strings) out of bytes and out of rows, their
-// way out, and pgz's 100,000 rows of (int4, text, float8) in binary and CSV; against psql's \copy, pg-copy-streams, postgres.js, pgx, lib/pq
-// and, on the way out, a bare socket that drops the same messages. lib/pq has no CSV: its figure there is that of its rows as text.
+// CASE=copy: COPY in both directions. Seed 003's two shapes (16 columns of 32 letters, 3 of 8, cells are strings) out
+// of bytes and out of rows, their way out, and pgz's 100,000 rows of (int4, text, float8) in binary and CSV; against
+// psql's \copy, pg-copy-streams, postgres.js, pgx, lib/pq and, on the way out, a bare socket that drops the same
+// messages. lib/pq has no CSV: its figure there is that of its rows as text.
 //
-// A table of reference is filled once and compared, cell by cell as an md5, with what was to be stored; behind each COPY in, count and hash of all that the
-// server holds must be those of the reference. What comes out has the same number of bytes each time, and the same hash in all libraries.
-// Tables are made, so a server that is not ours (DATABASE_URL) is left as it is, and refused.
+// A table of reference is filled once and compared, cell by cell as an md5, with what was to be stored; behind each
+// COPY in, count and hash of all that the server holds must be those of the reference. What comes out has the same
+// number of bytes each time, and the same hash in all libraries. Tables are made, so a server that is not ours
+// (DATABASE_URL) is left as it is, and refused.
 //
 //   ROWS of 16 columns (five times as many of 3, twice as many typed ones), TRIALS, PIN=one|split          how much, where          SHAPES          which
 import { createHash } from "node:crypto";
@@ -18,14 +20,22 @@ import { CLIENT_CPU, pin, SERVER_CPU, start } from "../lib/worker.mjs";
 import { asText, shapes, tables } from "./content.mjs";
 import { startPsql } from "./psql.mjs";
 
-const libraries = [["pgz-edge", "node"], ["pg-copy-streams", "node"], ["postgres.js", "node"], ["bare", "node"], ["pgx", "native"], ["lib-pq", "native"]];
+const libraries = [
+  ["pgz-edge", "node"],
+  ["pg-copy-streams", "node"],
+  ["postgres.js", "node"],
+  ["bare", "node"],
+  ["pgx", "native"],
+  ["lib-pq", "native"],
+];
 const child = new URL("child.mjs", import.meta.url);
 const key = (library, runtime) => `${library} on ${runtime}`;
 const OF_PSQL = 0.95;
 const WALL_RATIO = 1.1;
 
 export async function run({ server, option }) {
-  if (!server.own) throw new Error("CASE=copy fills tables, and DATABASE_URL is a server that is left as it is: run it without");
+  if (!server.own)
+    throw new Error("CASE=copy fills tables, and DATABASE_URL is a server that is left as it is: run it without");
   const size = Number(option("ROWS") ?? 50_000);
   const trials = Number(option("TRIALS") ?? 5);
   const wanted = option("SHAPES")?.split(",") ?? Object.keys(shapes);
@@ -48,8 +58,12 @@ export async function run({ server, option }) {
       const able = running.filter((one) => one.shapes.includes(shape));
       if (!able.some(({ library }) => library === "pgz-edge")) console.log(`${shape}: pgz-edge has not got it yet`);
       const { samples, bytes } = await (shapes[shape].from ? into : out)(able, shape, store, trials);
-      const config = { rows: store.rows(shapes[shape].table), cpus: split ? "client and server one each" : "client and server on one" };
-      for (const one of able) result.rows.push(...figures(one, shape, { ...config, ...(bytes && { bytes }) }, samples.get(one.key)));
+      const config = {
+        rows: store.rows(shapes[shape].table),
+        cpus: split ? "client and server one each" : "client and server on one",
+      };
+      for (const one of able)
+        result.rows.push(...figures(one, shape, { ...config, ...(bytes && { bytes }) }, samples.get(one.key)));
       result.failures.push(...targets(samples, shape));
     }
     return result;
@@ -63,9 +77,13 @@ export async function run({ server, option }) {
 async function into(contestants, shape, store, trials) {
   const { table } = shapes[shape];
   const request = { shape, times: store.rows(table), file: store.file(shape) };
-  const stored = contestants.map((one) => ({ ...one, ask: (asked) => (asked.idle ? one.ask(asked) : store.filled(one, table, asked)) }));
+  const stored = contestants.map((one) => ({
+    ...one,
+    ask: (asked) => (asked.idle ? one.ask(asked) : store.filled(one, table, asked)),
+  }));
   const verify = ({ key }, { rows }) => {
-    if (rows !== undefined && rows !== request.times) throw new Error(`${key}, ${shape}: ${rows} rows reported instead of ${request.times}`);
+    if (rows !== undefined && rows !== request.times)
+      throw new Error(`${key}, ${shape}: ${rows} rows reported instead of ${request.times}`);
   };
   return { samples: await interleaved(stored, request, trials, verify), bytes: store.bytes(table) };
 }
@@ -73,11 +91,13 @@ async function into(contestants, shape, store, trials) {
 async function out(contestants, shape, store, trials) {
   const request = { shape, times: store.rows(shapes[shape].table) };
   const hashes = new Set();
-  for (const { library, runtime, ask } of contestants) if (runtime === "node" && library !== "bare") hashes.add((await ask({ ...request, check: true })).sha256);
+  for (const { library, runtime, ask } of contestants)
+    if (runtime === "node" && library !== "bare") hashes.add((await ask({ ...request, check: true })).sha256);
   if (hashes.size > 1) throw new Error(`${shape}: not the same bytes from all libraries`);
   let expected;
   const samples = await interleaved(contestants, request, trials, ({ key, library }, { bytes, rows }) => {
-    if (rows !== undefined && rows !== request.times) throw new Error(`${key}, ${shape}: ${rows} rows instead of ${request.times}`);
+    if (rows !== undefined && rows !== request.times)
+      throw new Error(`${key}, ${shape}: ${rows} rows instead of ${request.times}`);
     if (bytes === undefined || library === "bare") return; // bare throws by itself
     expected ??= bytes;
     if (bytes !== expected) throw new Error(`${key}, ${shape}: ${bytes} bytes where others have ${expected}`);
@@ -97,7 +117,8 @@ class Store {
     await store.superuser.connect();
     await store.#drop();
     store.truth = {};
-    for (const [name, { columns, types, rows }] of Object.entries(tables)) await store.#fill(name, columns, types, rows(store.rows(name)));
+    for (const [name, { columns, types, rows }] of Object.entries(tables))
+      await store.#fill(name, columns, types, rows(store.rows(name)));
     return store;
   }
 
@@ -116,10 +137,18 @@ class Store {
     for (let from = 0; from < rows.length; from += 5_000) {
       const some = columnsOf(from);
       const arrays = columns.map((_, index) => some.map((row) => row[index]));
-      await this.client.query(`insert into bench_out_${name} (${columns}) select * from unnest(${types.map((type, index) => `$${index + 1}::${type}[]`)})`, arrays);
+      await this.client.query(
+        `insert into bench_out_${name} (${columns}) select * from unnest(${types.map((type, index) => `$${index + 1}::${type}[]`)})`,
+        arrays,
+      );
     }
-    const { rows: [{ md5 }] } = await this.client.query(`select md5(string_agg(concat_ws('${separator}', ${columns}) || E'\\n', '' order by place)) as md5 from bench_out_${name}`);
-    if (md5 !== createHash("md5").update(text).digest("hex")) throw new Error(`bench_out_${name} is not what it should be`);
+    const {
+      rows: [{ md5 }],
+    } = await this.client.query(
+      `select md5(string_agg(concat_ws('${separator}', ${columns}) || E'\\n', '' order by place)) as md5 from bench_out_${name}`,
+    );
+    if (md5 !== createHash("md5").update(text).digest("hex"))
+      throw new Error(`bench_out_${name} is not what it should be`);
     await this.client.query(`alter table bench_out_${name} drop column place`);
     await this.client.query(`vacuum full bench_out_${name}`);
     await this.client.query(`analyze bench_out_${name}`);
@@ -127,7 +156,9 @@ class Store {
   }
 
   async #summary(table) {
-    const { rows } = await this.client.query(`select count(*)::int as rows, sum(hashtextextended(t::text, 0)::numeric)::text as hash from ${table} t`);
+    const { rows } = await this.client.query(
+      `select count(*)::int as rows, sum(hashtextextended(t::text, 0)::numeric)::text as hash from ${table} t`,
+    );
     return rows[0];
   }
 
@@ -138,12 +169,19 @@ class Store {
     const got = await ask(request);
     const { rows, hash } = await this.#summary(`bench_${table}`);
     const truth = this.truth[table];
-    if (rows !== truth.rows || hash !== truth.hash) throw new Error(`${key}, ${request.shape}: the table has ${rows} rows with hash ${hash} instead of ${truth.rows} with ${truth.hash}`);
+    if (rows !== truth.rows || hash !== truth.hash)
+      throw new Error(
+        `${key}, ${request.shape}: the table has ${rows} rows with hash ${hash} instead of ${truth.rows} with ${truth.hash}`,
+      );
     return got;
   }
 
   async #drop() {
-    await this.client.query(`drop table if exists ${Object.keys(tables).flatMap((name) => [`bench_${name}`, `bench_out_${name}`]).join(", ")}`);
+    await this.client.query(
+      `drop table if exists ${Object.keys(tables)
+        .flatMap((name) => [`bench_${name}`, `bench_out_${name}`])
+        .join(", ")}`,
+    );
   }
 
   async close() {
@@ -164,7 +202,8 @@ function figures(contestant, shape, config, samples) {
 function targets(samples, shape) {
   const ours = key("pgz-edge", "node");
   const { from, table } = shapes[shape];
-  const compare = (library, runtime, wanted) => compareSpeed(samples, shape, ours, library, [key(library, runtime)], ({ wall }) => wall, wanted);
+  const compare = (library, runtime, wanted) =>
+    compareSpeed(samples, shape, ours, library, [key(library, runtime)], ({ wall }) => wall, wanted);
   const failures = [
     ...compare("psql", "native", from === "bytes" && table !== "3col" ? OF_PSQL : undefined),
     ...compare("pgx", "native", from === "rows" ? 1 : undefined),

@@ -1,5 +1,5 @@
-// One library of libraries.mjs: `child.mjs <library> <url>`. A request moves the rows of one shape; what it moves in has been made before the
-// clock runs. `check` gives a hash of what came out.
+// One library of libraries.mjs: `child.mjs <library> <url>`. A request moves the rows of one shape; what it moves in
+// has been made before the clock runs. `check` gives a hash of what came out.
 import { readFileSync } from "node:fs";
 import { createHash } from "node:crypto";
 import process from "node:process";
@@ -9,7 +9,8 @@ import { libraries } from "./libraries.mjs";
 
 const [library, url] = process.argv.slice(2);
 const run = await libraries[library](url);
-const possible = ({ from, table }) => (from === "rows" ? run.rows && (library === "pgz-edge" || table !== "3col") : from ? run.bytes : run.out);
+const possible = ({ from, table }) =>
+  from === "rows" ? run.rows && (library === "pgz-edge" || table !== "3col") : from ? run.bytes : run.out;
 
 /** Of the last shape: a million rows are not kept for each. */
 let made = {};

@@ -1,19 +1,29 @@
-// What CASE=copy moves: seed 003's rows of text and pgz's rows of (int4, text, float8), as JavaScript rows and as the bytes of COPY.
+// What CASE=copy moves: seed 003's rows of text and pgz's rows of (int4, text, float8), as JavaScript rows and as the
+// bytes of COPY.
 import { textRows, typedRow } from "../lib/data.mjs";
 
 const letters = (count) => Array.from({ length: count }, (_, index) => `c${String.fromCharCode(97 + index)}`);
-const text = (count, size) => ({ columns: letters(count), types: Array(count).fill("text"), rows: (count_) => textRows(count_, count, size) });
+const text = (count, size) => ({
+  columns: letters(count),
+  types: Array(count).fill("text"),
+  rows: (count_) => textRows(count_, count, size),
+});
 
 /** Table -> columns, their types, `rows(n)`, and `share`: how many rows of it there are where the first has one. */
 export const tables = {
   "16x32": { ...text(16, 32), share: 1 },
   "3x8": { ...text(3, 8), share: 5 },
-  "3col": { columns: ["id", "name", "score"], types: ["int4", "text", "float8"], rows: (count) => Array.from({ length: count }, (_, index) => typedRow(index)), share: 2 },
+  "3col": {
+    columns: ["id", "name", "score"],
+    types: ["int4", "text", "float8"],
+    rows: (count) => Array.from({ length: count }, (_, index) => typedRow(index)),
+    share: 2,
+  },
 };
 
 /**
- * Shape -> the table, the direction, and what is moved: `bytes` (in a file, which has been read before the clock runs, or out) by `options` of COPY, or
- * `rows`.
+ * Shape -> the table, the direction, and what is moved: `bytes` (in a file, which has been read before the clock runs,
+ * or out) by `options` of COPY, or `rows`.
  */
 export const shapes = {
   in_bytes_16x32: { table: "16x32", from: "bytes", options: "" },
@@ -29,10 +39,14 @@ export const shapes = {
 };
 
 /** The statement of a shape that moves bytes. */
-export const statement = ({ table, from, options }) => (from ? `COPY bench_${table} FROM STDIN ${options}` : `COPY bench_out_${table} TO STDOUT ${options}`).trim();
+export const statement = ({ table, from, options }) =>
+  (from ? `COPY bench_${table} FROM STDIN ${options}` : `COPY bench_out_${table} TO STDOUT ${options}`).trim();
 
 /** Rows as COPY's text or CSV: no cell of ours needs an escape. */
 export const asText = (rows, separator) => rows.map((row) => `${row.join(separator)}\n`).join("");
 
 /** Bytes as a source gives them, 64 KiB each. */
-export const pieces = (bytes) => Array.from({ length: Math.ceil(bytes.length / 65536) }, (_, index) => bytes.subarray(index * 65536, (index + 1) * 65536));
+export const pieces = (bytes) =>
+  Array.from({ length: Math.ceil(bytes.length / 65536) }, (_, index) =>
+    bytes.subarray(index * 65536, (index + 1) * 65536),
+  );

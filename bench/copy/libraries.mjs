@@ -1,6 +1,6 @@
-// One library each: `open(url)` -> `{ bytes, rows, out }`, in its own idiom. `bytes(sql, pieces)` and `rows(table, columns, rows)` give the number of rows
-// that the server says it took, where the library tells; `out(sql, sink)` gives each piece to the sink, behind `ready()`, which is not timed. What a library has no
-// way for is not there.
+// One library each: `open(url)` -> `{ bytes, rows, out }`, in its own idiom. `bytes(sql, pieces)` and `rows(table,
+// columns, rows)` give the number of rows that the server says it took, where the library tells; `out(sql, sink)` gives
+// each piece to the sink, behind `ready()`, which is not timed. What a library has no way for is not there.
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { openBare } from "../lib/bare.mjs";
@@ -11,7 +11,9 @@ export const libraries = {
     const client = await connectPgz(url);
     return {
       ...(client.copyFrom && { bytes: async (sql, pieces) => (await client.copyFrom(sql, pieces)).rowCount }),
-      ...(client.copyFromRows && { rows: async (table, columns, rows) => (await client.copyFromRows(table, columns, rows)).rowCount }),
+      ...(client.copyFromRows && {
+        rows: async (table, columns, rows) => (await client.copyFromRows(table, columns, rows)).rowCount,
+      }),
       ...(client.copyTo && {
         async out(sql, sink) {
           for await (const piece of await client.copyTo(sql)) sink(piece);
@@ -44,11 +46,15 @@ export const libraries = {
     const open = () => postgres(url, { max: 1, fetch_types: false, max_lifetime: null, idle_timeout: 0 });
     let pool = open();
     await pool`select 1`;
-    const bytes = async (sql, source) => void (await pipeline(Readable.from(source), await pool.unsafe(sql).writable()));
+    const bytes = async (sql, source) =>
+      void (await pipeline(Readable.from(source), await pool.unsafe(sql).writable()));
     return {
       bytes,
       rows: (table, columns, rows) => bytes(`COPY ${table} (${columns}) FROM STDIN`, lines(rows)),
-      /** A connection of its own for each: behind a COPY out the socket may be paused for good (3.4.9), and the next query waits forever. */
+      /**
+       * A connection of its own for each: behind a COPY out the socket may be paused for good (3.4.9), and the next
+       * query waits forever.
+       */
       async ready() {
         await pool.end({ timeout: 0 });
         pool = open();
@@ -87,4 +93,5 @@ function* lines(rows) {
 }
 
 const escapes = { "\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r" };
-const escaped = (cell) => (cell === null ? "\\N" : /[\\\t\n\r]/.test(cell) ? cell.replace(/[\\\t\n\r]/g, (letter) => escapes[letter]) : cell);
+const escaped = (cell) =>
+  cell === null ? "\\N" : /[\\\t\n\r]/.test(cell) ? cell.replace(/[\\\t\n\r]/g, (letter) => escapes[letter]) : cell;

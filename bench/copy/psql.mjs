@@ -1,5 +1,5 @@
-// psql's \copy, from a file and to /dev/null, in one session: the case's side. The clock runs from the command to its "COPY n"; CPU time is out of
-// /proc.
+// psql's \copy, from a file and to /dev/null, in one session: the case's side. The clock runs from the command to its
+// "COPY n"; CPU time is out of /proc.
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { CLIENT_CPU } from "../lib/worker.mjs";
@@ -7,11 +7,25 @@ import { cpuTime } from "../workerd/contestant.mjs";
 import { shapes } from "./content.mjs";
 
 export async function startPsql(url) {
-  const child = spawn("taskset", ["-c", String(CLIENT_CPU), "psql", "-X", "-v", "ON_ERROR_STOP=1", url], { stdio: ["pipe", "pipe", "inherit"] });
+  const child = spawn("taskset", ["-c", String(CLIENT_CPU), "psql", "-X", "-v", "ON_ERROR_STOP=1", url], {
+    stdio: ["pipe", "pipe", "inherit"],
+  });
   let waiting;
   createInterface({ input: child.stdout }).on("line", (line) => waiting?.resolve(line));
-  const ended = new Promise((resolve) => child.on("exit", (code) => (waiting?.reject(new Error(`psql ended with status ${code}: it is one of the peers (apt install postgresql-client)`)), resolve())));
-  child.on("error", (error) => waiting?.reject(new Error(`psql is one of the peers and does not start: ${error.message}`)));
+  const ended = new Promise((resolve) =>
+    child.on(
+      "exit",
+      (code) => (
+        waiting?.reject(
+          new Error(`psql ended with status ${code}: it is one of the peers (apt install postgresql-client)`),
+        ),
+        resolve()
+      ),
+    ),
+  );
+  child.on("error", (error) =>
+    waiting?.reject(new Error(`psql is one of the peers and does not start: ${error.message}`)),
+  );
   child.stdin.on("error", () => {}); // "exit" says more
   const say = (text) =>
     new Promise((resolve, reject) => {
@@ -23,7 +37,9 @@ export async function startPsql(url) {
     if (hello) return { shapes: Object.keys(shapes).filter((name) => shapes[name].from !== "rows") };
     if (idle) return { wall_ms: idle, cpu_ms: 0 }; // it waits for a line
     const { table, from, options } = shapes[shape];
-    const command = from ? `\\copy bench_${table} from '${file}' ${options}` : `\\copy bench_out_${table} to '/dev/null' ${options}`;
+    const command = from
+      ? `\\copy bench_${table} from '${file}' ${options}`
+      : `\\copy bench_out_${table} to '/dev/null' ${options}`;
     const cpu = cpuTime(child.pid);
     const begun = performance.now();
     const said = await say(command);

@@ -1,9 +1,11 @@
-//! The encoder alone, natively: nanoseconds per row of each shape and per value of each type, the speed of the escape scan, allocations
-//! per row. `cargo bench --bench core` prints a line of JSON per figure, `make bench CASE=core` makes a table of them.
+//! The encoder alone, natively: nanoseconds per row of each shape and per value of each type, the speed of the escape
+//! scan, allocations per row. `cargo bench --bench core` prints a line of JSON per figure, `make bench CASE=core` makes
+//! a table of them.
 //!
 //! `cargo bench --bench core -- --messages FOLDER` measures nothing and writes the rows as messages, for wasm.mjs.
 //!
-//! A figure is the median of nine trials, with the best and the worst; a trial is the median of its passes over the same rows.
+//! A figure is the median of nine trials, with the best and the worst; a trial is the median of its passes over the
+//! same rows.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 

@@ -1,5 +1,5 @@
-//! The benchmark's result sets as DataRow bodies, the way a server sends them in binary: one file for the native bench, the
-//! allocation test and whoever else wants rows without a server.
+//! The benchmark's result sets as DataRow bodies, the way a server sends them in binary: one file for the native bench,
+//! the allocation test and whoever else wants rows without a server.
 
 use pgz_edge::encode::{ColumnDescription, Plan, RowFormat};
 use pgz_edge::types::oid;

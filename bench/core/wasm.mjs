@@ -1,10 +1,13 @@
-// The same rows through the wasm as a Worker has it: nanoseconds of CPU per row in each form, from the messages that main.rs writes into a folder.
+// The same rows through the wasm as a Worker has it: nanoseconds of CPU per row in each form, from the messages that
+// main.rs writes into a folder.
 //
 //   node bench/core/wasm.mjs FOLDER [name=pkg …]        SHAPES, FORMATS, QUERIES: which, separated by commas
 //
-// Each `pkg` is a folder as wasm-pack leaves it; several are measured in turns, row for row of a table of medians, and must write the same
-// bytes. So a change of the core is compared with what was before: copy pkg/ first. What is counted is all that a chunk costs there:
-// copied in, framed, encoded, taken. Then what a query of one row costs beside its rows. Its own process, since it drives the core by the glue that wasm-bindgen makes (docs/architecture.md, The boundary).
+// Each `pkg` is a folder as wasm-pack leaves it; several are measured in turns, row for row of a table of medians, and
+// must write the same bytes. So a change of the core is compared with what was before: copy pkg/ first. What is counted
+// is all that a chunk costs there: copied in, framed, encoded, taken. Then what a query of one row costs beside its
+// rows. Its own process, since it drives the core by the glue that wasm-bindgen makes (docs/architecture.md, The
+// boundary).
 import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -12,7 +15,9 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { numbers } from "../../tests/support/numbers.mjs";
 import { median, summary } from "../lib/statistics.mjs";
 
-const FORMATS = Object.fromEntries(["ndjson", "json", "columnar", "toon", "csv", "columns"].map((name) => [name, numbers[`ROWS_${name.toUpperCase()}`]]));
+const FORMATS = Object.fromEntries(
+  ["ndjson", "json", "columnar", "toon", "csv", "columns"].map((name) => [name, numbers[`ROWS_${name.toUpperCase()}`]]),
+);
 const CHUNK = 65_536;
 const TRIALS = 9;
 /** Nanoseconds: a trial goes through the rows again until so much CPU has gone. */
@@ -20,7 +25,12 @@ const TRIAL = 30e6;
 const { AUTH_TRUST, MORE, ROWS, VERSION_3_0 } = numbers;
 
 const byte = (text, ...numbers) => Buffer.concat([Buffer.from(text), Buffer.from(numbers)]);
-const handshake = Buffer.concat([byte("R", 0, 0, 0, 8, 0, 0, 0, 0), byte("K", 0, 0, 0, 12, 0, 0, 0, 1, 0, 0, 0, 1), byte("Z", 0, 0, 0, 5), byte("I")]);
+const handshake = Buffer.concat([
+  byte("R", 0, 0, 0, 8, 0, 0, 0, 0),
+  byte("K", 0, 0, 0, 12, 0, 0, 0, 1, 0, 0, 0, 1),
+  byte("Z", 0, 0, 0, 5),
+  byte("I"),
+]);
 const bound = byte("1\0\0\0\x042\0\0\0\x04");
 const end = byte("C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I");
 
@@ -64,7 +74,11 @@ function connection(CoreConnection, memory, cacheSize) {
 
 /** As `execute` wants it: every column in binary, and a query. */
 function statementFor(columns) {
-  return Buffer.concat([Buffer.from([0, columns]), Buffer.alloc(2 * columns).map((_, index) => index % 2), byte("select\0\0\0")]);
+  return Buffer.concat([
+    Buffer.from([0, columns]),
+    Buffer.alloc(2 * columns).map((_, index) => index % 2),
+    byte("select\0\0\0"),
+  ]);
 }
 
 /** One result of these messages, in this form. */
@@ -128,9 +142,22 @@ for (const shape of wanted("SHAPES", readdirSync(folder))) {
   const rows = rowsIn(messages);
   for (const format of wanted("FORMATS", Object.keys(FORMATS))) {
     const [first, ...rest] = sides.map((side) => bytesOf(side, messages, format));
-    if (!first.length || rest.some((bytes) => !bytes.equals(first))) throw new Error(`${shape} as ${format}: not the same bytes`);
-    if (format === "ndjson" && first.toString().trimEnd().split("\n").map((line) => JSON.parse(line)).length !== rows) throw new Error(`${shape}: not ${rows} lines`);
-    measure((side) => trial(() => pass(side, messages, format)) / rows, { shape, config: { rows, format }, metric: "ns_per_row" });
+    if (!first.length || rest.some((bytes) => !bytes.equals(first)))
+      throw new Error(`${shape} as ${format}: not the same bytes`);
+    if (
+      format === "ndjson" &&
+      first
+        .toString()
+        .trimEnd()
+        .split("\n")
+        .map((line) => JSON.parse(line)).length !== rows
+    )
+      throw new Error(`${shape}: not ${rows} lines`);
+    measure((side) => trial(() => pass(side, messages, format)) / rows, {
+      shape,
+      config: { rows, format },
+      metric: "ns_per_row",
+    });
   }
 }
 const shape = "mixed_5col";
@@ -142,7 +169,11 @@ for (const kind of wanted("QUERIES", Object.keys(QUERIES))) {
   const [cacheSize] = QUERIES[kind];
   const form = FORMATS.columns;
   const connections = new Map(sides.map((side) => [side, side.connect(cacheSize)]));
-  measure((side) => trial(() => queryPass(connections.get(side), one, kind, form)) / QUERIES_IN_A_PASS, { shape: `query ${kind}`, config: { rows: 1, format: "columns" }, metric: "ns_per_query" });
+  measure((side) => trial(() => queryPass(connections.get(side), one, kind, form)) / QUERIES_IN_A_PASS, {
+    shape: `query ${kind}`,
+    config: { rows: 1, format: "columns" },
+    metric: "ns_per_query",
+  });
 }
 
 /** Bytes of the first `count` messages. */
@@ -161,5 +192,6 @@ function measure(sampleOf, figure) {
       if (round >= 0) samples[index].push(sample); // the first is a warm-up
     }
   }
-  for (const [index, { name }] of sides.entries()) console.log(JSON.stringify({ ...figure, library: name, runtime: "wasm", unit: "ns", ...summary(samples[index]) }));
+  for (const [index, { name }] of sides.entries())
+    console.log(JSON.stringify({ ...figure, library: name, runtime: "wasm", unit: "ns", ...summary(samples[index]) }));
 }

@@ -1,6 +1,7 @@
-// A socket without a driver on a session that is logged in: the driver connects through here, runs what is to be repeated, and what it sent
-// and got is kept as bytes. From then on the driver is silent and its session is the bare socket's: the same bytes are sent again, and
-// answered with as many as before (and with the same ones, when that is to be checked).
+// A socket without a driver on a session that is logged in: the driver connects through here, runs what is to be
+// repeated, and what it sent and got is kept as bytes. From then on the driver is silent and its session is the bare
+// socket's: the same bytes are sent again, and answered with as many as before (and with the same ones, when that is to
+// be checked).
 import net from "node:net";
 import { connectPgz } from "./pgz-edge.mjs";
 
@@ -10,7 +11,9 @@ export async function openBare(url) {
   let onChunk = () => {};
   // What Bun's sockets know of `onread` was not tried: they get events.
   const buffer = Buffer.allocUnsafe(65536);
-  const onread = globalThis.Bun ? {} : { onread: { buffer, callback: (length, bytes) => (onChunk(bytes.subarray(0, length)), true) } };
+  const onread = globalThis.Bun
+    ? {}
+    : { onread: { buffer, callback: (length, bytes) => (onChunk(bytes.subarray(0, length)), true) } };
   const socket = net.connect({ host: target.hostname, port: Number(target.port), noDelay: true, ...onread });
   if (globalThis.Bun) socket.on("data", (chunk) => onChunk(chunk));
   await new Promise((resolve, reject) => socket.once("connect", resolve).once("error", reject));
@@ -46,7 +49,10 @@ export async function openBare(url) {
     return { flight: Buffer.concat(sent), answer: Buffer.concat(received) };
   };
 
-  /** Sends the bytes of `recorded` in one write and waits for as many bytes as came then. `bytes` is their number; `same` asks whether they are the same. */
+  /**
+   * Sends the bytes of `recorded` in one write and waits for as many bytes as came then. `bytes` is their number;
+   * `same` asks whether they are the same.
+   */
   const exchange = ({ flight, answer }, { same = false } = {}) =>
     new Promise((resolve, reject) => {
       let bytes = 0;
@@ -55,13 +61,17 @@ export async function openBare(url) {
         bytes += chunk.length;
         if (same) got.push(Buffer.from(chunk));
         if (bytes < answer.length) return;
-        if (bytes > answer.length || (same && !Buffer.concat(got).equals(answer))) reject(new Error("the server answered otherwise"));
+        if (bytes > answer.length || (same && !Buffer.concat(got).equals(answer)))
+          reject(new Error("the server answered otherwise"));
         else resolve(bytes);
       };
       socket.write(flight);
     });
 
-  /** The same for a statement's text as a simple query, without the driver; nothing of its result may end like ReadyForQuery. */
+  /**
+   * The same for a statement's text as a simple query, without the driver; nothing of its result may end like
+   * ReadyForQuery.
+   */
   const learn = (text) =>
     new Promise((resolve) => {
       const body = Buffer.from(`${text}\0`);

@@ -3,7 +3,9 @@ import { createHash } from "node:crypto";
 import process from "node:process";
 import { createInterface } from "node:readline";
 
-/** Answers each request with what `handle` gives; `{ idle }` by itself. Ends with stdin, behind what `end` has to do. */
+/**
+ * Answers each request with what `handle` gives; `{ idle }` by itself. Ends with stdin, behind what `end` has to do.
+ */
 export function serve(handle, end = () => {}) {
   const lines = createInterface({ input: process.stdin });
   lines.on("line", async (line) => {
@@ -21,8 +23,9 @@ const answer = async (handle, request) =>
   request.idle ? timed(() => new Promise((resolve) => setTimeout(() => resolve({}), request.idle))) : handle(request);
 
 /**
- * Runs `work` and gives its result with wall and CPU milliseconds. Not `clean` for work of many small calls: V8 forgets with a forced collection what
- * its compiled code knew of objects that have died, and runs slowly for a thousand calls behind it.
+ * Runs `work` and gives its result with wall and CPU milliseconds. Not `clean` for work of many small calls: V8 forgets
+ * with a forced collection what its compiled code knew of objects that have died, and runs slowly for a thousand calls
+ * behind it.
  */
 export async function timed(work, { clean = true } = {}) {
   if (clean) collect();

@@ -1,5 +1,5 @@
-// Is it the right content? Ours has to be the server's own to_json byte for byte. A peer prints JSON in its own way (no blank in jsonb,
-// numeric as text), so its lines are compared after both have been read: canonical lines, hashed.
+// Is it the right content? Ours has to be the server's own to_json byte for byte. A peer prints JSON in its own way (no
+// blank in jsonb, numeric as text), so its lines are compared after both have been read: canonical lines, hashed.
 import { createHash } from "node:crypto";
 import pg from "pg";
 
@@ -25,5 +25,10 @@ export async function serverTruth(url, sql) {
   const { rows } = await client.query({ text: `select to_json(t)::text from (${sql}) t`, rowMode: "array" });
   await client.end();
   const all = rows.map(([line]) => `${line}\n`).join("");
-  return { lines: rows.length, bytes: Buffer.byteLength(all), sha256: createHash("sha256").update(all).digest("hex"), canonical: canonicalHash(rows.map(([line]) => line)) };
+  return {
+    lines: rows.length,
+    bytes: Buffer.byteLength(all),
+    sha256: createHash("sha256").update(all).digest("hex"),
+    canonical: canonicalHash(rows.map(([line]) => line)),
+  };
 }

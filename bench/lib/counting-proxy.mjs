@@ -1,8 +1,12 @@
-// A TCP proxy that counts what one client says to the server: for runs that are not timed. A write is a piece as it arrives here, so two
-// writes that loopback joins count as one; a round trip is a change of direction from the client to the server.
+// A TCP proxy that counts what one client says to the server: for runs that are not timed. A write is a piece as it
+// arrives here, so two writes that loopback joins count as one; a round trip is a change of direction from the client
+// to the server.
 import { connect, createServer } from "node:net";
 
-/** `{ url, take, close }`: `take` gives `{ writes, round_trips, sent, received }` since it was last asked, of all connections. */
+/**
+ * `{ url, take, close }`: `take` gives `{ writes, round_trips, sent, received }` since it was last asked, of all
+ * connections.
+ */
 export async function countingProxy(url) {
   const target = new URL(url);
   const zero = () => ({ writes: 0, round_trips: 0, sent: 0, received: 0 });
@@ -25,7 +29,10 @@ export async function countingProxy(url) {
     });
     real.on("drain", () => client.resume());
     client.on("drain", () => real.resume());
-    for (const [one, other] of [[client, real], [real, client]]) {
+    for (const [one, other] of [
+      [client, real],
+      [real, client],
+    ]) {
       sockets.add(one);
       one.on("error", () => other.destroy());
       one.on("close", () => {

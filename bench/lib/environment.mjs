@@ -5,7 +5,11 @@ import os from "node:os";
 
 export function machine() {
   const [cpu] = os.cpus();
-  return { cpu: cpu?.model.trim() ?? "unknown", cores: os.cpus().length, memory: `${Math.round(os.totalmem() / 2 ** 30)} GiB` };
+  return {
+    cpu: cpu?.model.trim() ?? "unknown",
+    cores: os.cpus().length,
+    memory: `${Math.round(os.totalmem() / 2 ** 30)} GiB`,
+  };
 }
 
 /** The one-minute load average: these machines are shared. */
@@ -30,7 +34,9 @@ export async function versions(server) {
     node: process.versions.node,
     deno: of("deno", tools),
     bun: of("bun", tools),
-    workerd: process.env.MINIFLARE_WORKERD_PATH ? tool(process.env.MINIFLARE_WORKERD_PATH, "--version") : of("workerd", tools),
+    workerd: process.env.MINIFLARE_WORKERD_PATH
+      ? tool(process.env.MINIFLARE_WORKERD_PATH, "--version")
+      : of("workerd", tools),
     ...(server ? { postgresql: String(server.major) } : {}),
     rustc: tool("rustc", "--version"),
     go: tool("go", "env", "GOVERSION"),

@@ -33,7 +33,8 @@ export function goProgram(folder, name) {
   const binary = at(`.cache/bench/${name}`);
   mkdirSync(at(".cache/bench"), { recursive: true });
   const built = spawnSync("go", ["build", "-o", binary, "."], { cwd: at(`bench/${folder}`), stdio: ["ignore", 2, 2] });
-  if (built.error) throw new Error(`pgx is one of the peers, and Go (https://go.dev/dl) is missing: ${built.error.message}`);
+  if (built.error)
+    throw new Error(`pgx is one of the peers, and Go (https://go.dev/dl) is missing: ${built.error.message}`);
   if (built.status !== 0) throw new Error(`bench/${folder} could not be built, see above`);
   return [binary];
 }
@@ -41,7 +42,10 @@ export function goProgram(folder, name) {
 /** The Rust program in that folder of bench/, a crate of its own: what it needs stays out of the driver's lock file. */
 export function cargoProgram(folder, name) {
   const target = at(`.cache/bench/${name}-target`);
-  const built = spawnSync("cargo", ["build", "--release", "--locked", "--quiet", "--target-dir", target], { cwd: at(`bench/${folder}`), stdio: ["ignore", 2, 2] });
+  const built = spawnSync("cargo", ["build", "--release", "--locked", "--quiet", "--target-dir", target], {
+    cwd: at(`bench/${folder}`),
+    stdio: ["ignore", 2, 2],
+  });
   if (built.error ?? built.status !== 0) throw new Error(`bench/${folder} could not be built, see above`);
   return [`${target}/release/${name}`];
 }

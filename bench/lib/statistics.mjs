@@ -4,7 +4,13 @@ export function summary(values) {
   const sorted = [...values].sort((a, b) => a - b);
   const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
   const variance = values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / values.length;
-  return { median: median(sorted), min: sorted[0], max: sorted.at(-1), stddev: Math.sqrt(variance), trials: values.length };
+  return {
+    median: median(sorted),
+    min: sorted[0],
+    max: sorted.at(-1),
+    stddev: Math.sqrt(variance),
+    trials: values.length,
+  };
 }
 
 export function median(values) {

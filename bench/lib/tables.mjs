@@ -1,5 +1,6 @@
-// The shapes as tables: a scan sends rows about twice as fast as the functions that compute them, so that a throughput is less the
-// server's and more the client's. Only in a server of our own; one of DATABASE_URL is left as it is and computes.
+// The shapes as tables: a scan sends rows about twice as fast as the functions that compute them, so that a throughput
+// is less the server's and more the client's. Only in a server of our own; one of DATABASE_URL is left as it is and
+// computes.
 import pg from "pg";
 
 /** Shape -> its SQL over a table of so many rows. */

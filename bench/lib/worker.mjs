@@ -1,7 +1,9 @@
-// A library under measurement in a process of its own, pinned to a CPU: the case's side. It talks in lines of JSON over stdin and
-// stdout, because that is what Node, Deno, Bun and a Go program have in common (lib/child.mjs is the other side).
+// A library under measurement in a process of its own, pinned to a CPU: the case's side. It talks in lines of JSON over
+// stdin and stdout, because that is what Node, Deno, Bun and a Go program have in common (lib/child.mjs is the other
+// side).
 //
-// The process stays for all trials of its library (warm code, as in a service). It ends when its stdin does, so none is left over.
+// The process stays for all trials of its library (warm code, as in a service). It ends when its stdin does, so none is
+// left over.
 import { spawn, spawnSync } from "node:child_process";
 import { createInterface } from "node:readline";
 
@@ -17,7 +19,10 @@ const hasTaskset = spawnSync("taskset", ["-p", String(process.pid)], { stdio: "i
 /** `{ pid, ask, stop }`. `ask` sends one request and gives its answer; one that says `error` throws. */
 export function start(name, [command, ...parameters], { cpu = CLIENT_CPU, env = {} } = {}) {
   const pinned = hasTaskset ? ["taskset", "-c", String(cpu), command, ...parameters] : [command, ...parameters];
-  const child = spawn(pinned[0], pinned.slice(1), { stdio: ["pipe", "pipe", "inherit"], env: { ...process.env, DENO_NO_UPDATE_CHECK: "1", ...env } });
+  const child = spawn(pinned[0], pinned.slice(1), {
+    stdio: ["pipe", "pipe", "inherit"],
+    env: { ...process.env, DENO_NO_UPDATE_CHECK: "1", ...env },
+  });
   let waiting;
   let gone;
   const end = (reason) => {
@@ -60,7 +65,10 @@ export function start(name, [command, ...parameters], { cpu = CLIENT_CPU, env = 
   return { pid: child.pid, ask, stop };
 }
 
-/** No-op where there is no taskset or only one CPU: the figures then are what they are. Processes it starts later inherit it. */
+/**
+ * No-op where there is no taskset or only one CPU: the figures then are what they are. Processes it starts later
+ * inherit it.
+ */
 export function pin(pid, cpu) {
   spawnSync("taskset", ["-a", "-p", "-c", String(cpu), String(pid)], { stdio: "ignore" });
 }

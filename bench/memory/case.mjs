@@ -1,5 +1,6 @@
-// CASE=memory: is memory flat however long a result is? 10 million rows streamed as NDJSON and read as objects by batches of 10,000: RSS above
-// idle in Node (a process per measurement), heap and wasm memory in workerd. `drain` shows what Node's own socket needs.
+// CASE=memory: is memory flat however long a result is? 10 million rows streamed as NDJSON and read as objects by
+// batches of 10,000: RSS above idle in Node (a process per measurement), heap and wasm memory in workerd. `drain` shows
+// what Node's own socket needs.
 //
 //   ROWS TRIALS          how much          SHAPES RUNTIMES          which, separated by commas; one shape by default
 import pg from "pg";
@@ -26,7 +27,13 @@ export async function run({ server, option }) {
   for (const [shape, sql] of shapes) {
     const truth = { rows, sum: (rows * (rows + 1)) / 2, bytes: await serverBytes(server, sql(rows)) };
     for (const runtime of wantedRuntimes(option, Object.keys(runtimes))) {
-      const found = await runtimes[runtime]({ url: `${server.appUrl.split("?")[0]}?sslmode=disable`, shape, sql, truth, trials });
+      const found = await runtimes[runtime]({
+        url: `${server.appUrl.split("?")[0]}?sslmode=disable`,
+        shape,
+        sql,
+        truth,
+        trials,
+      });
       result.rows.push(...found.rows);
       result.failures.push(...found.failures);
     }
@@ -38,25 +45,33 @@ export async function run({ server, option }) {
 async function serverBytes(server, sql) {
   const client = new pg.Client({ connectionString: server.appUrl });
   await client.connect();
-  const { rows } = await client.query(`select sum(octet_length(to_json(t)::text) + 1)::float8 as bytes from (${sql}) t`);
+  const { rows } = await client.query(
+    `select sum(octet_length(to_json(t)::text) + 1)::float8 as bytes from (${sql}) t`,
+  );
   await client.end();
   return rows[0].bytes;
 }
 
 function check(name, shape, got, truth) {
   for (const fact of ["rows", "sum", "bytes"]) {
-    if (got[fact] !== undefined && got[fact] !== truth[fact]) throw new Error(`${name}, ${shape}: ${fact} ${got[fact]} instead of ${truth[fact]}`);
+    if (got[fact] !== undefined && got[fact] !== truth[fact])
+      throw new Error(`${name}, ${shape}: ${fact} ${got[fact]} instead of ${truth[fact]}`);
   }
 }
 
-// -- Node -----------------------------------------------------------------------------------------------------------------
+// -- Node ------------------------------------------------------------------------------------------------------------
 
 async function inNode({ url, shape, sql, truth, trials }) {
   const result = { rows: [], failures: [] };
   for (const form of ["pgz-edge stream", "pgz-edge rows", "drain"]) {
     const samples = [];
     for (let trial = 0; trial < trials; trial++) {
-      const got = await measured(form, url, { shape, sql: sql(truth.rows), small: sql(SMALL), tenth: sql(Math.ceil(truth.rows / 10)) });
+      const got = await measured(form, url, {
+        shape,
+        sql: sql(truth.rows),
+        small: sql(SMALL),
+        tenth: sql(Math.ceil(truth.rows / 10)),
+      });
       if (got === undefined) break;
       if (form !== "drain") check(form, shape, got, truth);
       samples.push(got);
@@ -73,7 +88,8 @@ async function inNode({ url, shape, sql, truth, trials }) {
     result.rows.push({ ...row, metric: "peak_rss_growth_mib", unit: "MiB", ...growth });
     const text = `${shape}: ${form} of ${truth.rows} rows in Node peaks ${above.median.toFixed(1)} MiB above idle, ${growth.median.toFixed(1)} above the peak of a tenth of them`;
     console.log(form === "drain" ? text : `${text} (to reach: ${MOST_ABOVE_IDLE})`);
-    if (form !== "drain" && above.median > MOST_ABOVE_IDLE) result.failures.push(`${text}, to reach ${MOST_ABOVE_IDLE}`);
+    if (form !== "drain" && above.median > MOST_ABOVE_IDLE)
+      result.failures.push(`${text}, to reach ${MOST_ABOVE_IDLE}`);
   }
   return result;
 }
@@ -87,11 +103,14 @@ async function measured(form, url, request) {
   }
 }
 
-// -- workerd --------------------------------------------------------------------------------------------------------------
+// -- workerd ---------------------------------------------------------------------------------------------------------
 
 async function inWorkerd({ url, shape, sql, truth, trials }) {
   const result = { rows: [], failures: [] };
-  for (const [form, query] of [["pgz-edge stream", {}], ["pgz-edge rows", { batches: 10_000 }]]) {
+  for (const [form, query] of [
+    ["pgz-edge stream", {}],
+    ["pgz-edge rows", { batches: 10_000 }],
+  ]) {
     const samples = [];
     for (let trial = 0; trial < trials; trial++) {
       const got = await sampled(form, url, query, { shape, sql: sql(truth.rows), small: sql(SMALL) }, truth);
@@ -115,7 +134,10 @@ async function inWorkerd({ url, shape, sql, truth, trials }) {
   return result;
 }
 
-/** The highest of samples taken while one answer is read: MiB of heap (V8's committed pages and ArrayBuffers), wasm memory, and both. */
+/**
+ * The highest of samples taken while one answer is read: MiB of heap (V8's committed pages and ArrayBuffers), wasm
+ * memory, and both.
+ */
 async function sampled(form, url, query, { shape, sql, small }, truth) {
   const worker = await startWorkerd("pgz-edge", `${form} in workerd`, url, { inspectorPort: 0 });
   const peak = { heap: 0, wasm: 0, total: 0, samples: 0 };

@@ -1,8 +1,10 @@
-// Reads one long result on Node and says how far the process's memory went: `child.mjs <form> <url>`, one process per measurement.
+// Reads one long result on Node and says how far the process's memory went: `child.mjs <form> <url>`, one process per
+// measurement.
 //
-// Idle is what the process holds when the driver is loaded and connected and has run the same query over few rows. The peaks, of a
-// tenth of the rows and then of all, are the kernel's own high-water mark, set back before, so that nothing between two samples is
-// missed. What V8 lets stand before it collects for the first time is in both; what grows with the result only in the second.
+// Idle is what the process holds when the driver is loaded and connected and has run the same query over few rows. The
+// peaks, of a tenth of the rows and then of all, are the kernel's own high-water mark, set back before, so that nothing
+// between two samples is missed. What V8 lets stand before it collects for the first time is in both; what grows with
+// the result only in the second.
 import { readFileSync, writeFileSync } from "node:fs";
 import process from "node:process";
 import { setTimeout as pause } from "node:timers/promises";

@@ -1,8 +1,10 @@
-// One library as NDJSON source: `child.mjs <library> <url>`, on Node, Deno and Bun. Each request produces the NDJSON bytes of a query, as
-// for a Response, and gives their number; `check` keeps them all and gives hashes of bytes and of content.
+// One library as NDJSON source: `child.mjs <library> <url>`, on Node, Deno and Bun. Each request produces the NDJSON
+// bytes of a query, as for a Response, and gives their number; `check` keeps them all and gives hashes of bytes and of
+// content.
 //
-// Every form is the idiomatic one of its library: buffered (all rows, then JSON) and cursor (as they come, 64 KiB writes or so).
-// A source is `open(url)` -> `{ run(sql, sink, format), backend }`, in a file of its own, so that a runtime loads only what it can.
+// Every form is the idiomatic one of its library: buffered (all rows, then JSON) and cursor (as they come, 64 KiB
+// writes or so). A source is `open(url)` -> `{ run(sql, sink, format), backend }`, in a file of its own, so that a
+// runtime loads only what it can.
 import process from "node:process";
 import { canonicalHash } from "../lib/content.mjs";
 import { runtimeVersion, serve, sha256, timed } from "../lib/child.mjs";

@@ -1,24 +1,37 @@
-// The floor: a socket without a driver that asks for the same binary rows and drops them. The core logs in (SCRAM), then its last flight
-// is sent as bytes and the answer is read until ReadyForQuery ends a chunk.
+// The floor: a socket without a driver that asks for the same binary rows and drops them. The core logs in (SCRAM),
+// then its last flight is sent as bytes and the answer is read until ReadyForQuery ends a chunk.
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import net from "node:net";
 import { CoreConnection, initSync } from "../../pkg/pgz_edge.js";
 import { numbers } from "../../tests/support/numbers.mjs";
 
-const { AUTH_CLEARTEXT, AUTH_MD5, AUTH_SCRAM_SHA_256, AUTH_TRUST, MORE, OUTPUT, ROWS, ROWS_NONE, VERSION_3_0 } = numbers;
+const { AUTH_CLEARTEXT, AUTH_MD5, AUTH_SCRAM_SHA_256, AUTH_TRUST, MORE, OUTPUT, ROWS, ROWS_NONE, VERSION_3_0 } =
+  numbers;
 const METHODS = AUTH_TRUST | AUTH_CLEARTEXT | AUTH_MD5 | AUTH_SCRAM_SHA_256;
 
 export async function open(url) {
   const { memory } = initSync({ module: readFileSync(new URL("../../pkg/pgz_edge_bg.wasm", import.meta.url)) });
   const { hostname, port, username, password, pathname } = new URL(url);
   const core = new CoreConnection(1 << 30, "drain", 0);
-  const parameters = ["user", decodeURIComponent(username), "database", pathname.slice(1), "client_encoding", "UTF8", ""].join("\0");
+  const parameters = [
+    "user",
+    decodeURIComponent(username),
+    "database",
+    pathname.slice(1),
+    "client_encoding",
+    "UTF8",
+    "",
+  ].join("\0");
   const nonce = randomBytes(18).toString("base64");
 
   let onChunk;
   const buffer = Buffer.alloc(65536);
-  const socket = net.connect({ host: hostname, port: Number(port), onread: { buffer, callback: (length, bytes) => (onChunk(bytes.subarray(0, length)), true) } });
+  const socket = net.connect({
+    host: hostname,
+    port: Number(port),
+    onread: { buffer, callback: (length, bytes) => (onChunk(bytes.subarray(0, length)), true) },
+  });
   socket.setNoDelay(true);
   const events = [];
   let settle;
@@ -44,7 +57,11 @@ export async function open(url) {
       };
       begin();
     });
-  await conversation(() => socket.once("connect", () => step(core.start(VERSION_3_0, parameters, decodeURIComponent(password), nonce, METHODS, 100_000, 65536))));
+  await conversation(() =>
+    socket.once("connect", () =>
+      step(core.start(VERSION_3_0, parameters, decodeURIComponent(password), nonce, METHODS, 100_000, 65536)),
+    ),
+  );
   const backend = events.find(({ kind }) => kind === "backendKeyData").processId;
 
   const flights = new Map();
@@ -57,7 +74,8 @@ export async function open(url) {
     const statement = Buffer.concat([Buffer.from(formats), Buffer.from(`${sql}\0\0\0`)]);
     core.execute(1, statement, new Uint8Array(4), ROWS_NONE, new Float64Array());
     const bytes = core.take_output();
-    await conversation(() => socket.write(bytes)); // once with the core, so that its books are closed when the bytes are sent again without it
+    // once with the core, so that its books are closed when the bytes are sent again without it
+    await conversation(() => socket.write(bytes));
     flights.set(sql, bytes);
     return bytes;
   };
@@ -79,5 +97,9 @@ export async function open(url) {
 
 /** The core's events: JSON, one per line. */
 function lines(bytes) {
-  return Buffer.from(bytes).toString().split("\n").filter(Boolean).map((line) => JSON.parse(line));
+  return Buffer.from(bytes)
+    .toString()
+    .split("\n")
+    .filter(Boolean)
+    .map((line) => JSON.parse(line));
 }

@@ -19,13 +19,21 @@ const readers = {
   // `[?]{id,"n m"}`, then the values of a row per line, as JSON joined by commas; json is raw, without newlines.
   toon(text) {
     const [header, ...lines] = readers.ndjson(text);
-    const names = /^\[[^\]]*\]\{(.*)\}:?$/.exec(header)[1].split(",").map((name) => (name.startsWith('"') ? JSON.parse(name) : name));
+    const names = /^\[[^\]]*\]\{(.*)\}:?$/
+      .exec(header)[1]
+      .split(",")
+      .map((name) => (name.startsWith('"') ? JSON.parse(name) : name));
     return lines.map((line) => object(names, JSON.parse(`[${line}]`)));
   },
   // The server's texts: numbers, booleans and json are read as what they are; an empty field without quotes is NULL.
   csv(text) {
     const [names, ...rows] = csvRecords(text);
-    return rows.map((row) => object(names.map((name) => name ?? ""), row.map(csvValue)));
+    return rows.map((row) =>
+      object(
+        names.map((name) => name ?? ""),
+        row.map(csvValue),
+      ),
+    );
   },
 };
 

@@ -9,7 +9,8 @@ export async function open(url, form) {
 }
 
 const forms = {
-  buffered: (client) => async (sql, sink) => sink(Buffer.from((await client.query(sql)).rows.map((row) => `${JSON.stringify(row)}\n`).join(""))),
+  buffered: (client) => async (sql, sink) =>
+    sink(Buffer.from((await client.query(sql)).rows.map((row) => `${JSON.stringify(row)}\n`).join(""))),
 
   async queryStream(client) {
     const { default: QueryStream } = await import("pg-query-stream");

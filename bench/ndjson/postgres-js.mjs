@@ -7,5 +7,8 @@ export async function open(url, cursor) {
   const sql = postgres(url, { max: 1, max_lifetime: null, idle_timeout: 0 });
   const buffered = async (text, sink) => sink(ndjson(await sql.unsafe(text)));
   const cursored = (text, sink) => sql.unsafe(text).cursor(1000, (rows) => sink(ndjson(rows)));
-  return { run: cursor ? cursored : buffered, backend: sql.unsafe("select pg_backend_pid() as pid").then(([{ pid }]) => pid) };
+  return {
+    run: cursor ? cursored : buffered,
+    backend: sql.unsafe("select pg_backend_pid() as pid").then(([{ pid }]) => pid),
+  };
 }

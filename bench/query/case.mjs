@@ -1,10 +1,11 @@
-// CASE=query: one query at a time on one connection, seed 001's four cases and seed 002's single executions, then a hundred in flight. Wall time and
-// process CPU per query, ours against the libraries of Node and Bun, tokio-postgres as native line, and a bare socket that sends and awaits
-// the driver's own bytes.
+// CASE=query: one query at a time on one connection, seed 001's four cases and seed 002's single executions, then a
+// hundred in flight. Wall time and process CPU per query, ours against the libraries of Node and Bun, tokio-postgres as
+// native line, and a bare socket that sends and awaits the driver's own bytes.
 //
-// Client and backend share one CPU (`PIN=split`: one each), because where the scheduler puts the backend decides more than any library does.
-// The rows of each run are counted and summed; those of a checked one are equal in every library. What goes over the wire is counted
-// through a proxy, by processes that are not timed: the first execution of a statement, the second, and the ones behind.
+// Client and backend share one CPU (`PIN=split`: one each), because where the scheduler puts the backend decides more
+// than any library does. The rows of each run are counted and summed; those of a checked one are equal in every
+// library. What goes over the wire is counted through a proxy, by processes that are not timed: the first execution of
+// a statement, the second, and the ones behind.
 //
 // Each process runs a shape some thousand times before its trials: V8 makes good code of it only by then.
 //
@@ -56,35 +57,60 @@ export async function run({ server, option }) {
   } finally {
     await Promise.all(contestants.map((one) => one.stop()));
   }
-  for (const [library, runtime] of all) if (library !== "bare") result.rows.push(...(await onTheWire(library, runtime, url, begin, wanted)));
+  for (const [library, runtime] of all)
+    if (library !== "bare") result.rows.push(...(await onTheWire(library, runtime, url, begin, wanted)));
   return result;
 }
 
-/** Each library's rows of one operation are the same; what a library does not decode (tokio-postgres: most of pg_type) is left out. */
+/**
+ * Each library's rows of one operation are the same; what a library does not decode (tokio-postgres: most of pg_type)
+ * is left out.
+ */
 async function check(contestants, shape) {
   let reference;
   for (const { key, library, ask } of contestants) {
     if (library === "bare") continue;
     const rows = (await ask({ shape, check: true })).rows.map(Object.fromEntries);
     reference ??= rows;
-    const same = rows.length === reference.length && rows.every((row, index) => Object.entries(row).every(([name, value]) => same1(reference[index][name], value)));
-    if (!same || Object.keys(rows[0]).length === 0) throw new Error(`${key}, ${shape}: ${JSON.stringify(rows[0])} where others have ${JSON.stringify(reference[0])}`);
+    const same =
+      rows.length === reference.length &&
+      rows.every((row, index) => Object.entries(row).every(([name, value]) => same1(reference[index][name], value)));
+    if (!same || Object.keys(rows[0]).length === 0)
+      throw new Error(`${key}, ${shape}: ${JSON.stringify(rows[0])} where others have ${JSON.stringify(reference[0])}`);
   }
 }
 
 /** JSON may come with its members in the server's order, so its letters are compared. */
-const same1 = (a, b) => a === b || (typeof a === "string" && a.startsWith("{") && JSON.stringify(JSON.parse(a)) === JSON.stringify(JSON.parse(b)));
+const same1 = (a, b) =>
+  a === b ||
+  (typeof a === "string" && a.startsWith("{") && JSON.stringify(JSON.parse(a)) === JSON.stringify(JSON.parse(b)));
 
 async function measure(contestants, shape, { times, trials, warm, split }) {
   const { expected, queries = 1, more = 1 } = shapes[shape];
   const operations = Math.ceil((times * more) / queries);
   const verify = ({ key, library }, got) => {
-    const right = library === "bare" ? got.bytes === got.expected : got.rows === expected(operations).rows && got.sum === expected(operations).sum;
-    if (!right) throw new Error(`${key}, ${shape}: ${JSON.stringify(got)} instead of ${JSON.stringify(expected(operations))}`);
+    const right =
+      library === "bare"
+        ? got.bytes === got.expected
+        : got.rows === expected(operations).rows && got.sum === expected(operations).sum;
+    if (!right)
+      throw new Error(`${key}, ${shape}: ${JSON.stringify(got)} instead of ${JSON.stringify(expected(operations))}`);
   };
   for (const { ask } of contestants) await ask({ shape, times: Math.ceil(warm / Math.sqrt(queries)) });
-  const samples = await interleaved(contestants, { shape, times: operations }, more > 1 ? Math.ceil(trials / 2) : trials, verify, { idle: 0 });
-  return { samples, config: { executions: operations * queries, cpus: split ? "client and server one each" : "client and server on one" } };
+  const samples = await interleaved(
+    contestants,
+    { shape, times: operations },
+    more > 1 ? Math.ceil(trials / 2) : trials,
+    verify,
+    { idle: 0 },
+  );
+  return {
+    samples,
+    config: {
+      executions: operations * queries,
+      cpus: split ? "client and server one each" : "client and server on one",
+    },
+  };
 }
 
 function figures(contestant, shape, config, samples) {
@@ -97,7 +123,8 @@ function figures(contestant, shape, config, samples) {
 
 function targets(samples, shape) {
   const on = (runtime, ...names) => names.map((name) => key(name, runtime));
-  const compare = (runtime, peer, names, wanted) => compareSpeed(samples, shape, key("pgz-edge", runtime), peer, names, ({ wall }) => wall, wanted);
+  const compare = (runtime, peer, names, wanted) =>
+    compareSpeed(samples, shape, key("pgz-edge", runtime), peer, names, ({ wall }) => wall, wanted);
   if (shape === "pipelined_100") {
     return [
       ...compare("node", "a bare socket", on("node", "bare"), OF_BARE_PIPELINED),
@@ -117,7 +144,7 @@ function targets(samples, shape) {
   ];
 }
 
-// -- the wire ---------------------------------------------------------------------------------------------------------------
+// -- the wire --------------------------------------------------------------------------------------------------------
 
 async function onTheWire(library, runtime, url, begin, wanted) {
   const proxy = await countingProxy(url);
@@ -126,13 +153,33 @@ async function onTheWire(library, runtime, url, begin, wanted) {
   try {
     const { shapes: able } = await one.ask({ hello: true });
     for (const shape of wanted.filter((name) => able.includes(name))) {
-      for (const [execution, times] of [["first", 1], ["second", 1], ["known", 10]]) {
+      for (const [execution, times] of [
+        ["first", 1],
+        ["second", 1],
+        ["known", 10],
+      ]) {
         if (runtime === "native" && execution !== "known") continue; // it prepares when it connects
         proxy.take();
         await one.ask({ shape, times });
         const counted = proxy.take();
-        const figure = (metric, unit, value) => ({ shape, library, runtime, config: { execution }, metric, unit, median: value / times, min: value / times, max: value / times, stddev: 0, trials: 1 });
-        rows.push(figure("writes", "", counted.writes), figure("round_trips", "", counted.round_trips), figure("wire_bytes", "B", counted.sent + counted.received));
+        const figure = (metric, unit, value) => ({
+          shape,
+          library,
+          runtime,
+          config: { execution },
+          metric,
+          unit,
+          median: value / times,
+          min: value / times,
+          max: value / times,
+          stddev: 0,
+          trials: 1,
+        });
+        rows.push(
+          figure("writes", "", counted.writes),
+          figure("round_trips", "", counted.round_trips),
+          figure("wire_bytes", "B", counted.sent + counted.received),
+        );
       }
     }
     return rows;

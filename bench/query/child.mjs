@@ -1,5 +1,5 @@
-// One library of libraries.mjs, serial: `child.mjs <library> <url>`. A request runs one shape so many times, one behind the other, and gives
-// the rows and the sum of a column; `check` gives the rows themselves, canonical.
+// One library of libraries.mjs, serial: `child.mjs <library> <url>`. A request runs one shape so many times, one behind
+// the other, and gives the rows and the sum of a column; `check` gives the rows themselves, canonical.
 import process from "node:process";
 import { runtimeVersion, serve, timed } from "../lib/child.mjs";
 import { libraries } from "./libraries.mjs";
@@ -14,23 +14,29 @@ serve(async ({ hello, shape, times, check }) => {
   if (library === "bare") return bare(shape, times);
   if (check) return { rows: (await run[shape](7)).map(canonicalRow) };
   const { value } = shapes[shape];
-  return timed(async () => {
-    let rows = 0;
-    let sum = 0;
-    for (let index = 0; index < times; index++) {
-      const got = await run[shape](index);
-      rows += got.length;
-      for (let at = 0; at < got.length; at++) sum += value(got[at]);
-    }
-    return { rows, sum };
-  }, { clean: false });
+  return timed(
+    async () => {
+      let rows = 0;
+      let sum = 0;
+      for (let index = 0; index < times; index++) {
+        const got = await run[shape](index);
+        rows += got.length;
+        for (let at = 0; at < got.length; at++) sum += value(got[at]);
+      }
+      return { rows, sum };
+    },
+    { clean: false },
+  );
 });
 
 async function bare(shape, times = 1) {
   const recording = await run.recorded(shape);
-  return timed(async () => {
-    let bytes = 0;
-    for (let index = 0; index < times; index++) bytes += await run.exchange(recording);
-    return { bytes, expected: times * recording.answer.length };
-  }, { clean: false });
+  return timed(
+    async () => {
+      let bytes = 0;
+      for (let index = 0; index < times; index++) bytes += await run.exchange(recording);
+      return { bytes, expected: times * recording.answer.length };
+    },
+    { clean: false },
+  );
 }

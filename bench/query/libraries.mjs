@@ -1,5 +1,5 @@
-// One library each as source of rows, in its own idiom: `open(url)` -> `{ simple, select, … pipelined_100 }`, each `(i) => rows` (pipelined_100: the rows of
-// all hundred). A shape that a library has no way for is not there.
+// One library each as source of rows, in its own idiom: `open(url)` -> `{ simple, select, … pipelined_100 }`, each `(i)
+// => rows` (pipelined_100: the rows of all hundred). A shape that a library has no way for is not there.
 import { openBare } from "../lib/bare.mjs";
 import { connectPgz, runBatch, sqlTag } from "../lib/pgz-edge.mjs";
 import { args, IN_FLIGHT, simpleText } from "./shapes.mjs";
@@ -44,7 +44,12 @@ export const libraries = {
       return made;
     };
     const { createPool, sql } = await import("slonik");
-    const pool = await createPool(url, { captureStackTrace: false, maximumPoolSize: 1, idleTimeout: "DISABLE_TIMEOUT", statementTimeout: "DISABLE_TIMEOUT" });
+    const pool = await createPool(url, {
+      captureStackTrace: false,
+      maximumPoolSize: 1,
+      idleTimeout: "DISABLE_TIMEOUT",
+      statementTimeout: "DISABLE_TIMEOUT",
+    });
     const connection = await new Promise((resolve, reject) => {
       pool.connect((one) => new Promise(() => resolve(one))).catch(reject); // kept until the process ends
     });
@@ -78,20 +83,30 @@ export const libraries = {
     };
   },
 
-  /** The driver's own bytes, known statement, without the driver. Nothing is decoded: an operation gives the number of bytes. */
+  /**
+   * The driver's own bytes, known statement, without the driver. Nothing is decoded: an operation gives the number of
+   * bytes.
+   */
   async bare(url) {
     const bare = await openBare(url);
     const driver = ours(bare.client, await sqlTag());
     const recordings = new Map();
     const recorded = async (shape) => {
       if (!recordings.has(shape)) {
-        for (let time = 0; time < 5; time++) await bare.record(() => driver[shape](7)); // the statement gets its name with its second use
+        // the statement gets its name with its second use
+        for (let time = 0; time < 5; time++) await bare.record(() => driver[shape](7));
         recordings.set(shape, await bare.record(() => driver[shape](7)));
         await bare.exchange(recordings.get(shape), { same: true });
       }
       return recordings.get(shape);
     };
-    const shapes = ["select", "select_arg", "select_args", "select_where", ...(driver.pipelined_100 ? ["pipelined_100"] : [])];
+    const shapes = [
+      "select",
+      "select_arg",
+      "select_args",
+      "select_where",
+      ...(driver.pipelined_100 ? ["pipelined_100"] : []),
+    ];
     return { recorded, exchange: bare.exchange, ...Object.fromEntries(shapes.map((shape) => [shape, true])) };
   },
 };
@@ -103,12 +118,21 @@ function ours(client, sql) {
     select: () => rows(sql`SELECT 1 as x`),
     select_arg: (i) => rows(sql`SELECT ${i}::int4 as x`),
     select_args: (i) =>
-      rows(sql`SELECT ${i}::int4 as a, ${text}::text as b, ${time}::timestamptz as c, ${null}::int4 as d, ${true}::bool as e, ${bytes}::bytea as f, ${json}::jsonb as g`),
+      rows(
+        sql`SELECT ${i}::int4 as a, ${text}::text as b, ${time}::timestamptz as c, ${null}::int4 as d, ${true}::bool as e, ${bytes}::bytea as f, ${json}::jsonb as g`,
+      ),
     select_where: () => rows(sql`select * from pg_catalog.pg_type where typname = ${"bool"}`),
     simple: async () => (await client.simple(simpleText))[0].rows,
     singles_55000: (i) => rows(sql`SELECT id, name FROM harbors LIMIT ${(i % 10) + 1}`),
     ...(client.batch && {
-      pipelined_100: async () => (await runBatch(client, hundred((i) => sql`SELECT ${i}::int4 as x`), { atomic: false })).flatMap((result) => result.rows),
+      pipelined_100: async () =>
+        (
+          await runBatch(
+            client,
+            hundred((i) => sql`SELECT ${i}::int4 as x`),
+            { atomic: false },
+          )
+        ).flatMap((result) => result.rows),
     }),
   };
 }
@@ -123,7 +147,11 @@ async function pgOf(url, query) {
     select: () => rows("select", "SELECT 1 as x"),
     select_arg: (i) => rows("select_arg", "SELECT $1::int4 as x", [i]),
     select_args: (i) =>
-      rows("select_args", "SELECT $1::int4 as a, $2::text as b, $3::timestamptz as c, $4::int4 as d, $5::bool as e, $6::bytea as f, $7::jsonb as g", [i, text, time, null, true, bytes, json]),
+      rows(
+        "select_args",
+        "SELECT $1::int4 as a, $2::text as b, $3::timestamptz as c, $4::int4 as d, $5::bool as e, $6::bytea as f, $7::jsonb as g",
+        [i, text, time, null, true, bytes, json],
+      ),
     select_where: () => rows("select_where", "select * from pg_catalog.pg_type where typname = $1", ["bool"]),
     simple: async () => (await client.query(simpleText)).rows,
     singles_55000: (i) => rows("singles", "SELECT id, name FROM harbors LIMIT $1", [(i % 10) + 1]),

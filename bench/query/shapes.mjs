@@ -1,6 +1,10 @@
-// What CASE=query asks: seed 001's four cases and seed 002's table. The texts that every library shares; each writes its own statement.
+// What CASE=query asks: seed 001's four cases and seed 002's table. The texts that every library shares; each writes
+// its own statement.
 
-/** Rows per text: `harbors` is seed 002's, of a hundred rows; a temporary table, so that a server that is not ours is left as it is. */
+/**
+ * Rows per text: `harbors` is seed 002's, of a hundred rows; a temporary table, so that a server that is not ours is
+ * left as it is.
+ */
 export const setup = [
   "create temp table harbors (id serial primary key, name varchar(255) not null)",
   "insert into harbors (name) select 'Harbor ' || i from generate_series(1, 100) i",
@@ -17,9 +21,10 @@ export const args = {
 };
 
 /**
- * Shape -> `expected(times)`, the rows and the sum of `value(row)` over them for the operations 0 to times - 1, of which operation i has the value i
- * (pipelined_100: values 0 to 99 in each; singles_55000: i % 10 + 1 rows); `queries`, of one operation; `more` where a trial has that many
- * times the executions, in half the trials: seed 002's are ten thousand where the others are two.
+ * Shape -> `expected(times)`, the rows and the sum of `value(row)` over them for the operations 0 to times - 1, of
+ * which operation i has the value i (pipelined_100: values 0 to 99 in each; singles_55000: i % 10 + 1 rows); `queries`,
+ * of one operation; `more` where a trial has that many times the executions, in half the trials: seed 002's are ten
+ * thousand where the others are two.
  */
 export const shapes = {
   select: { value: ({ x }) => x, expected: (times) => ({ rows: times, sum: times }) },
@@ -28,12 +33,23 @@ export const shapes = {
   select_where: { value: ({ typname }) => typname.length, expected: (times) => ({ rows: times, sum: 4 * times }) },
   simple: { value: ({ id }) => id, expected: (times) => ({ rows: 5 * times, sum: 15 * times }) },
   singles_55000: { value: ({ id }) => id, expected: (times) => ({ rows: 5.5 * times, sum: 22 * times }), more: 5 },
-  pipelined_100: { value: ({ x }) => x, expected: (times) => ({ rows: IN_FLIGHT * times, sum: 4950 * times }), queries: IN_FLIGHT, more: 5 },
+  pipelined_100: {
+    value: ({ x }) => x,
+    expected: (times) => ({ rows: IN_FLIGHT * times, sum: 4950 * times }),
+    queries: IN_FLIGHT,
+    more: 5,
+  },
 };
 
-/** A row as text that does not depend on what its library makes of a type: times and bytes in one form each, other values printed. */
+/**
+ * A row as text that does not depend on what its library makes of a type: times and bytes in one form each, other
+ * values printed.
+ */
 export function canonicalRow(row) {
-  return Object.entries(row).map(([name, value]) => [name, name === "c" ? new Date(value).toISOString() : plain(value)]);
+  return Object.entries(row).map(([name, value]) => [
+    name,
+    name === "c" ? new Date(value).toISOString() : plain(value),
+  ]);
 }
 
 function plain(value) {

@@ -1,5 +1,6 @@
-// CASE=replay: the ceiling. A stand-in server answers with rows that were recorded from the real one, as fast as loopback carries them, so
-// what is measured is the client: rows per second of wall time and its CPU, for pgz-edge, its peers on Node, pgx in Go, and a drain.
+// CASE=replay: the ceiling. A stand-in server answers with rows that were recorded from the real one, as fast as
+// loopback carries them, so what is measured is the client: rows per second of wall time and its CPU, for pgz-edge, its
+// peers on Node, pgx in Go, and a drain.
 //
 //   ROWS per answer, TIMES answers per trial, TRIALS          how much          SHAPES          which, separated by commas
 import { serverTruth } from "../lib/content.mjs";
@@ -9,7 +10,13 @@ import { median } from "../lib/statistics.mjs";
 import { compareCpu, interleaved, resultRows } from "../lib/trials.mjs";
 import { SERVER_CPU, start } from "../lib/worker.mjs";
 
-const libraries = [["pgz-edge", "node"], ["postgres.js", "node"], ["pg", "node"], ["drain", "node"], ["pgx", "native"]];
+const libraries = [
+  ["pgz-edge", "node"],
+  ["postgres.js", "node"],
+  ["pg", "node"],
+  ["drain", "node"],
+  ["pgx", "native"],
+];
 const child = new URL("../ndjson/child.mjs", import.meta.url);
 
 export async function run({ server, option }) {
@@ -24,7 +31,9 @@ export async function run({ server, option }) {
     return running.at(-1);
   };
   try {
-    const stand = begin("stand-in", command("node", new URL("server.mjs", import.meta.url), server.appUrl), { cpu: SERVER_CPU });
+    const stand = begin("stand-in", command("node", new URL("server.mjs", import.meta.url), server.appUrl), {
+      cpu: SERVER_CPU,
+    });
     const { port } = await stand.ask({ hello: true });
     const url = `postgres://replay@127.0.0.1:${port}/app?sslmode=disable`;
     const contestants = libraries.map(([library, runtime]) => {
@@ -35,10 +44,12 @@ export async function run({ server, option }) {
     for (const [shape, sql] of shapes) {
       const expected = await check(contestants, server, shape, sql(rows));
       const verify = ({ key }, { bytes }) => {
-        if (bytes !== expected.get(key) * times) throw new Error(`${key}, ${shape}: ${bytes} bytes instead of ${times} times ${expected.get(key)}`);
+        if (bytes !== expected.get(key) * times)
+          throw new Error(`${key}, ${shape}: ${bytes} bytes instead of ${times} times ${expected.get(key)}`);
       };
       const samples = await interleaved(contestants, { shape, sql: sql(rows), times }, trials, verify);
-      for (const contestant of contestants) result.rows.push(...figures(contestant, shape, { rows, times }, samples.get(contestant.key)));
+      for (const contestant of contestants)
+        result.rows.push(...figures(contestant, shape, { rows, times }, samples.get(contestant.key)));
       result.failures.push(...targets(samples, shape));
     }
     return result;
@@ -75,6 +86,8 @@ function targets(samples, shape) {
   for (const peer of ["postgres.js", "pg", "pgx"]) compareCpu(samples, shape, "pgz-edge", peer, [peer]);
   const wall = (key) => median(samples.get(key).map(({ wall }) => wall));
   const ratio = wall("pgx") / wall("pgz-edge");
-  console.log(`${shape}: the ceiling of pgz-edge is ${ratio.toFixed(2)} of that of pgx hand-tuned (to reach: 1), ${(wall("drain") / wall("pgz-edge")).toFixed(2)} of that of the drain`);
+  console.log(
+    `${shape}: the ceiling of pgz-edge is ${ratio.toFixed(2)} of that of pgx hand-tuned (to reach: 1), ${(wall("drain") / wall("pgz-edge")).toFixed(2)} of that of the drain`,
+  );
   return ratio < 1 ? [`${shape}: the replay ceiling is ${ratio.toFixed(2)} of that of pgx hand-tuned, to reach 1`] : [];
 }

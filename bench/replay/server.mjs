@@ -1,9 +1,11 @@
-// A stand-in server that answers as fast as loopback carries it: `server.mjs <url>`, in a process of its own, says its port when asked.
+// A stand-in server that answers as fast as loopback carries it: `server.mjs <url>`, in a process of its own, says its
+// port when asked.
 //
-// It invents nothing: a statement that it has not seen is put to the real server at <url> once per set of result formats, and what came
-// back is kept as bytes. From then on each Execute of it is one write of those bytes. It speaks trust startup, simple statements, and
-// Parse, Bind, Describe, Execute, Sync, Flush, Close without parameters and without portals that pause: what the peers of
-// CASE=replay send. Anything else ends the connection with a line on stderr.
+// It invents nothing: a statement that it has not seen is put to the real server at <url> once per set of result
+// formats, and what came back is kept as bytes. From then on each Execute of it is one write of those bytes. It speaks
+// trust startup, simple statements, and Parse, Bind, Describe, Execute, Sync, Flush, Close without parameters and
+// without portals that pause: what the peers of CASE=replay send. Anything else ends the connection with a line on
+// stderr.
 import { createServer } from "node:net";
 import process from "node:process";
 import pg from "pg";
@@ -11,13 +13,25 @@ import { serve } from "../lib/child.mjs";
 import * as wire from "../../tests/support/wire.mjs";
 
 const parameterStatuses = Object.entries({
-  application_name: "", client_encoding: "UTF8", DateStyle: "ISO, MDY", integer_datetimes: "on", IntervalStyle: "postgres",
-  is_superuser: "off", server_encoding: "UTF8", server_version: "18.4", session_authorization: "replay", standard_conforming_strings: "on", TimeZone: "UTC",
+  application_name: "",
+  client_encoding: "UTF8",
+  DateStyle: "ISO, MDY",
+  integer_datetimes: "on",
+  IntervalStyle: "postgres",
+  is_superuser: "off",
+  server_encoding: "UTF8",
+  server_version: "18.4",
+  session_authorization: "replay",
+  standard_conforming_strings: "on",
+  TimeZone: "UTC",
 });
 
-// -- recording --------------------------------------------------------------------------------------------------------------
+// -- recording -------------------------------------------------------------------------------------------------------
 
-/** Statement and formats -> a promise of `{ statement, portal, rows }`, bytes of the answers to the two Describes and to Execute. */
+/**
+ * Statement and formats -> a promise of `{ statement, portal, rows }`, bytes of the answers to the two Describes and to
+ * Execute.
+ */
 const recordings = new Map();
 
 function recorded(sql, formats) {
@@ -41,14 +55,16 @@ let turn = Promise.resolve();
 function record(sql, formats) {
   return (turn = turn.then(async () => {
     const codes = [wire.int16(formats.length), ...formats.map(wire.int16)];
-    real.write(Buffer.concat([
-      wire.message("P", wire.cstring(""), wire.cstring(sql), wire.int16(0)),
-      wire.message("D", Buffer.from("S"), wire.cstring("")),
-      wire.message("B", wire.cstring(""), wire.cstring(""), wire.int16(0), wire.int16(0), ...codes),
-      wire.message("D", Buffer.from("P"), wire.cstring("")),
-      wire.message("E", wire.cstring(""), wire.int32(0)),
-      wire.message("S"),
-    ]));
+    real.write(
+      Buffer.concat([
+        wire.message("P", wire.cstring(""), wire.cstring(sql), wire.int16(0)),
+        wire.message("D", Buffer.from("S"), wire.cstring("")),
+        wire.message("B", wire.cstring(""), wire.cstring(""), wire.int16(0), wire.int16(0), ...codes),
+        wire.message("D", Buffer.from("P"), wire.cstring("")),
+        wire.message("E", wire.cstring(""), wire.int32(0)),
+        wire.message("S"),
+      ]),
+    );
     return sorted(await untilReady());
   }));
 }
@@ -60,7 +76,8 @@ function untilReady() {
   return new Promise((resolve) => {
     const onData = (chunk) => {
       reader.push(chunk);
-      for (let found = reader.next(); found; found = reader.next()) messages.push([found.letter, wire.message(found.letter, found.body)]);
+      for (let found = reader.next(); found; found = reader.next())
+        messages.push([found.letter, wire.message(found.letter, found.body)]);
       if (messages.at(-1)?.[0] !== "Z") return;
       real.off("data", onData);
       resolve(messages);
@@ -77,7 +94,7 @@ function sorted(messages) {
   return { statement: Buffer.concat([...of("t"), statement]), portal, rows: Buffer.concat(of("D", "C", "I")) };
 }
 
-// -- answering --------------------------------------------------------------------------------------------------------------
+// -- answering -------------------------------------------------------------------------------------------------------
 
 class Session {
   #statements = new Map();

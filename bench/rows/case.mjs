@@ -1,8 +1,9 @@
-// CASE=rows: a query's rows as JavaScript objects: `query` (all at once) and `rows(…).batches(n)`, against postgres.js and pg on Node and
-// against Bun.sql on Bun. Process CPU less its idle, ROWS rows, every contestant in random order per round.
+// CASE=rows: a query's rows as JavaScript objects: `query` (all at once) and `rows(…).batches(n)`, against postgres.js
+// and pg on Node and against Bun.sql on Bun. Process CPU less its idle, ROWS rows, every contestant in random order per
+// round.
 //
-// Each run's number of rows and the sum of a column are those of a checked run, whose every value is the server's own to_json when
-// differences of taste (numeric as text or number) are taken out.
+// Each run's number of rows and the sum of a column are those of a checked run, whose every value is the server's own
+// to_json when differences of taste (numeric as text or number) are taken out.
 //
 //   ROWS TRIALS          how much          SHAPES RUNTIMES          which, separated by commas
 import { serverTruth } from "../lib/content.mjs";
@@ -28,7 +29,8 @@ export async function run({ server, option }) {
   const running = [];
   try {
     for (const runtime of wantedRuntimes(option, Object.keys(libraries))) {
-      for (const library of libraries[runtime]) running.push(begin(library, runtime, `${server.appUrl.split("?")[0]}?sslmode=disable`));
+      for (const library of libraries[runtime])
+        running.push(begin(library, runtime, `${server.appUrl.split("?")[0]}?sslmode=disable`));
     }
     const contestants = await available(running);
     const result = { rows: [], failures: [] };
@@ -43,7 +45,12 @@ export async function run({ server, option }) {
   }
 }
 
-const begin = (library, runtime, url) => ({ key: key(library, runtime), library, runtime, ...start(key(library, runtime), command(runtime, child, library, url)) });
+const begin = (library, runtime, url) => ({
+  key: key(library, runtime),
+  library,
+  runtime,
+  ...start(key(library, runtime), command(runtime, child, library, url)),
+});
 
 /** Without those that this build of the driver does not have. */
 async function available(running) {
@@ -59,12 +66,16 @@ async function measure(contestants, server, shape, sql, { rows, trials }) {
   const truth = await serverTruth(server.appUrl, sql);
   const sum = (rows * (rows + 1)) / 2; // of the column id
   const verify = (contestant, got) => {
-    if (got.rows !== rows || got.sum !== sum) throw new Error(`${contestant.key}, ${shape}: ${got.rows} rows with sum ${got.sum} instead of ${rows} with ${sum}`);
+    if (got.rows !== rows || got.sum !== sum)
+      throw new Error(
+        `${contestant.key}, ${shape}: ${got.rows} rows with sum ${got.sum} instead of ${rows} with ${sum}`,
+      );
   };
   for (const contestant of contestants) {
     const got = await contestant.ask({ shape, sql, check: true });
     verify(contestant, got);
-    if (got.canonical !== truth.canonical) throw new Error(`${contestant.key}, ${shape}: other values than the server's`);
+    if (got.canonical !== truth.canonical)
+      throw new Error(`${contestant.key}, ${shape}: other values than the server's`);
   }
   const samples = await interleaved(contestants, { shape, sql }, trials, verify);
   const figures = contestants.flatMap((contestant) =>
@@ -79,7 +90,14 @@ async function measure(contestants, server, shape, sql, { rows, trials }) {
 
 function targets(samples, shape) {
   return ["query", "rows"].flatMap((form) => [
-    ...compareCpu(samples, shape, key(`pgz-edge ${form}`, "node"), "postgres.js", [key("postgres.js", "node"), key("postgres.js cursor", "node")], SHARE),
+    ...compareCpu(
+      samples,
+      shape,
+      key(`pgz-edge ${form}`, "node"),
+      "postgres.js",
+      [key("postgres.js", "node"), key("postgres.js cursor", "node")],
+      SHARE,
+    ),
     ...compareCpu(samples, shape, key(`pgz-edge ${form}`, "node"), "pg", [key("pg", "node")], SHARE),
     ...compareCpu(samples, shape, key(`pgz-edge ${form}`, "bun"), "Bun.sql", [key("bun.sql", "bun")]),
     ...compareCpu(samples, shape, key(`pgz-edge ${form}`, "bun"), "postgres.js", [key("postgres.js", "bun")]),

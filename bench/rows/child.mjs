@@ -1,7 +1,8 @@
-// One library as source of JavaScript objects: `child.mjs <library> <url>`. Each request runs a query, counts its rows and sums one column;
-// `check` makes of every row what to_json would, and hashes that.
+// One library as source of JavaScript objects: `child.mjs <library> <url>`. Each request runs a query, counts its rows
+// and sums one column; `check` makes of every row what to_json would, and hashes that.
 //
-// A source is `open(url)` -> `(sql, take) => …`; `take` gets arrays of rows, all at once or as they come, and keeps none.
+// A source is `open(url)` -> `(sql, take) => …`; `take` gets arrays of rows, all at once or as they come, and keeps
+// none.
 import process from "node:process";
 import { canonicalHash } from "../lib/content.mjs";
 import { runtimeVersion, serve, timed } from "../lib/child.mjs";

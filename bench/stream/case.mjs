@@ -1,10 +1,10 @@
-// CASE=stream: a query's rows as NDJSON bytes, ours against its peers on Node, Deno, Bun and in workerd, against pgx in Go, and against
-// a socket that drops the same rows; then the other output modes against NDJSON.
+// CASE=stream: a query's rows as NDJSON bytes, ours against its peers on Node, Deno, Bun and in workerd, against pgx in
+// Go, and against a socket that drops the same rows; then the other output modes against NDJSON.
 //
-// Three measurements: (1) process CPU less its idle, ROWS rows, every contestant in random order per round; (2) CPU of each mode, ours on
-// Node; (3) wall time of PAIR_ROWS rows in pairs (ours, drain), as the median of the paired ratios. Each run's bytes are compared with
-// those of a checked run, whose content is compared with the server's own to_json: bytes (ours, pgx) or values (peers). The Workers, whose
-// throughput is compared, read the same rows from tables.
+// Three measurements: (1) process CPU less its idle, ROWS rows, every contestant in random order per round; (2) CPU of
+// each mode, ours on Node; (3) wall time of PAIR_ROWS rows in pairs (ours, drain), as the median of the paired ratios.
+// Each run's bytes are compared with those of a checked run, whose content is compared with the server's own to_json:
+// bytes (ours, pgx) or values (peers). The Workers, whose throughput is compared, read the same rows from tables.
 //
 //   ROWS TRIALS PAIR_ROWS PAIRS          how much          SHAPES RUNTIMES FORMATS          which, separated by commas
 import { serverTruth } from "../lib/content.mjs";
@@ -41,32 +41,45 @@ export async function run({ server, option }) {
       const queries = ({ runtime }) => ({ shape, sql: runtime === "workerd" ? tables.get(shape) : sql(rows) });
       add(await cpu(contestants, server, shape, queries, { rows, trials }));
     }
-    for (const [shape, sql] of shapes) if (formats.length > 0) add(await modeCpu(ours, formats, server, shape, sql(rows), { rows, trials }));
+    for (const [shape, sql] of shapes)
+      if (formats.length > 0) add(await modeCpu(ours, formats, server, shape, sql(rows), { rows, trials }));
     const drain = contestants.find(({ library }) => library === "drain");
-    for (const [shape, sql] of shapes) if (drain && pairs > 0) add(await walls([ours, drain], shape, sql(pairRows), { pairRows, pairs }));
+    for (const [shape, sql] of shapes)
+      if (drain && pairs > 0) add(await walls([ours, drain], shape, sql(pairRows), { pairRows, pairs }));
     return result;
   } finally {
     await stop();
   }
 }
 
-// -- CPU ------------------------------------------------------------------------------------------------------------------
+// -- CPU -------------------------------------------------------------------------------------------------------------
 
 async function cpu(contestants, server, shape, queries, { rows, trials }) {
   const expected = await check(contestants, server, shape, queries);
-  const samples = await interleaved(contestants, queries, trials, (contestant, { bytes }) => same(contestant, shape, bytes, expected.get(contestant.key)));
+  const samples = await interleaved(contestants, queries, trials, (contestant, { bytes }) =>
+    same(contestant, shape, bytes, expected.get(contestant.key)),
+  );
   const found = contestants.flatMap((contestant) =>
-    resultRows(contestant, shape, { rows, ...(contestant.runtime === "workerd" ? { from: "table" } : {}) }, samples.get(contestant.key), {
-      cpu_ms: ["ms", ({ cpu }) => cpu],
-      wall_ms: ["ms", ({ wall }) => wall],
-      mb_per_s: ["MB/s", ({ wall, bytes }) => bytes / 1000 / wall],
-      rows_per_s: ["rows/s", ({ wall }) => (rows * 1000) / wall],
-    }),
+    resultRows(
+      contestant,
+      shape,
+      { rows, ...(contestant.runtime === "workerd" ? { from: "table" } : {}) },
+      samples.get(contestant.key),
+      {
+        cpu_ms: ["ms", ({ cpu }) => cpu],
+        wall_ms: ["ms", ({ wall }) => wall],
+        mb_per_s: ["MB/s", ({ wall, bytes }) => bytes / 1000 / wall],
+        rows_per_s: ["rows/s", ({ wall }) => (rows * 1000) / wall],
+      },
+    ),
   );
   return { rows: found, failures: targets(samples, shape) };
 }
 
-/** Each contestant's number of bytes, after their content has been found right. `queries`: contestant -> its request for the same rows. */
+/**
+ * Each contestant's number of bytes, after their content has been found right. `queries`: contestant -> its request for
+ * the same rows.
+ */
 async function check(contestants, server, shape, queries) {
   const truth = await serverTruth(server.appUrl, queries(contestants[0]).sql);
   const expected = new Map();
@@ -74,9 +87,11 @@ async function check(contestants, server, shape, queries) {
     const got = await contestant.ask({ ...queries(contestant), check: true });
     expected.set(contestant.key, got.bytes);
     if (contestant.library === "drain") continue;
-    if (got.lines !== truth.lines) throw new Error(`${contestant.key}, ${shape}: ${got.lines} lines instead of ${truth.lines}`);
+    if (got.lines !== truth.lines)
+      throw new Error(`${contestant.key}, ${shape}: ${got.lines} lines instead of ${truth.lines}`);
     const exact = ["pgz-edge", "pgx"].includes(contestant.library);
-    if (exact ? got.sha256 !== truth.sha256 : got.canonical !== truth.canonical) throw new Error(`${contestant.key}, ${shape}: not what the server's to_json gives`);
+    if (exact ? got.sha256 !== truth.sha256 : got.canonical !== truth.canonical)
+      throw new Error(`${contestant.key}, ${shape}: not what the server's to_json gives`);
   }
   return expected;
 }
@@ -87,12 +102,15 @@ function same({ key }, shape, bytes, expected) {
 
 function targets(samples, shape) {
   const on = (runtime, ...libraries) => libraries.map((library) => key(library, runtime));
-  const compare = (runtime, peer, libraries, share) => compareCpu(samples, shape, key("pgz-edge", runtime), peer, libraries, share);
+  const compare = (runtime, peer, libraries, share) =>
+    compareCpu(samples, shape, key("pgz-edge", runtime), peer, libraries, share);
   // On Bun it is Bun.sql that has to be reached; both others are only shown.
-  const failures = Object.entries({ node: ndjsonShare(shape), deno: ndjsonShare(shape), bun: undefined }).flatMap(([runtime, share]) => [
-    ...compare(runtime, "postgres.js", on(runtime, "postgres.js", "postgres.js cursor"), share),
-    ...compare(runtime, "pg", on(runtime, "pg", "pg-query-stream"), share),
-  ]);
+  const failures = Object.entries({ node: ndjsonShare(shape), deno: ndjsonShare(shape), bun: undefined }).flatMap(
+    ([runtime, share]) => [
+      ...compare(runtime, "postgres.js", on(runtime, "postgres.js", "postgres.js cursor"), share),
+      ...compare(runtime, "pg", on(runtime, "pg", "pg-query-stream"), share),
+    ],
+  );
   failures.push(...compare("bun", "Bun.sql", on("bun", "bun.sql"), 1 / 3));
   failures.push(...compare("node", "pgx hand-tuned", on("native", "pgx"), 1));
   const workerd = on("workerd", "postgres.js", "postgres.js cursor");
@@ -106,10 +124,12 @@ function throughput(samples, shape, ours, forms, wanted) {
   const wall = (form) => summary(samples.get(form).map(({ wall }) => wall)).median;
   const ratio = Math.min(...forms.map(wall)) / wall(ours);
   console.log(`${shape}: ${ours} has ${ratio.toFixed(1)} times the throughput of postgres.js (to reach: ${wanted})`);
-  return ratio < wanted ? [`${shape}: ${ours} has ${ratio.toFixed(1)} times the throughput of postgres.js, to reach ${wanted}`] : [];
+  return ratio < wanted
+    ? [`${shape}: ${ours} has ${ratio.toFixed(1)} times the throughput of postgres.js, to reach ${wanted}`]
+    : [];
 }
 
-// -- modes ----------------------------------------------------------------------------------------------------------------
+// -- modes -----------------------------------------------------------------------------------------------------------
 
 /** Those of the output modes that this build of the driver has. */
 async function availableModes(ours, wanted) {
@@ -130,24 +150,34 @@ async function modeCpu(ours, formats, server, shape, sql, { rows, trials }) {
   const truth = await serverTruth(server.appUrl, sql);
   const expected = new Map();
   // One process for all modes: code that is warm for one is warm for all, and the order is random.
-  const asModes = ["ndjson", ...formats].map((format) => ({ key: format, ask: (request) => ours.ask({ format, ...request }) }));
+  const asModes = ["ndjson", ...formats].map((format) => ({
+    key: format,
+    ask: (request) => ours.ask({ format, ...request }),
+  }));
   for (const mode of asModes) {
     const got = await mode.ask({ shape, sql, check: true });
-    if (got.lines !== truth.lines || got.canonical !== truth.canonical) throw new Error(`${mode.key}, ${shape}: not the rows that the server has`);
+    if (got.lines !== truth.lines || got.canonical !== truth.canonical)
+      throw new Error(`${mode.key}, ${shape}: not the rows that the server has`);
     expected.set(mode.key, got.bytes);
   }
-  const samples = await interleaved(asModes, { shape, sql }, trials, (mode, { bytes }) => same(mode, shape, bytes, expected.get(mode.key)));
+  const samples = await interleaved(asModes, { shape, sql }, trials, (mode, { bytes }) =>
+    same(mode, shape, bytes, expected.get(mode.key)),
+  );
   const failures = [];
   const found = formats.flatMap((format) => {
     const ratio = cost(samples, format) / cost(samples, "ndjson");
     console.log(`${shape}: ${format} needs ${ratio.toFixed(2)} of the CPU of ndjson (to reach: ${MODE_SHARE})`);
-    if (ratio > MODE_SHARE) failures.push(`${shape}: ${format} needs ${ratio.toFixed(2)} of the CPU of ndjson, to reach ${MODE_SHARE}`);
-    return resultRows(ours, shape, { rows, format }, samples.get(format), { cpu_ms: ["ms", ({ cpu }) => cpu], wall_ms: ["ms", ({ wall }) => wall] });
+    if (ratio > MODE_SHARE)
+      failures.push(`${shape}: ${format} needs ${ratio.toFixed(2)} of the CPU of ndjson, to reach ${MODE_SHARE}`);
+    return resultRows(ours, shape, { rows, format }, samples.get(format), {
+      cpu_ms: ["ms", ({ cpu }) => cpu],
+      wall_ms: ["ms", ({ wall }) => wall],
+    });
   });
   return { rows: found, failures };
 }
 
-// -- wall time ------------------------------------------------------------------------------------------------------------
+// -- wall time -------------------------------------------------------------------------------------------------------
 
 async function walls(pair, shape, sql, { pairRows, pairs }) {
   const ratios = [];
@@ -164,6 +194,22 @@ async function walls(pair, shape, sql, { pairRows, pairs }) {
   }
   const ratio = summary(ratios);
   console.log(`${shape}: wall is ${ratio.median.toFixed(3)} of the bare drain (to reach: ${WALL_RATIO})`);
-  const failures = ratio.median > WALL_RATIO ? [`${shape}: wall is ${ratio.median.toFixed(3)} of the bare drain, to reach ${WALL_RATIO}`] : [];
-  return { rows: [{ shape, library: "pgz-edge", runtime: "node", config: { rows: pairRows }, metric: "wall_ratio_to_drain", unit: "ratio", ...ratio }], failures };
+  const failures =
+    ratio.median > WALL_RATIO
+      ? [`${shape}: wall is ${ratio.median.toFixed(3)} of the bare drain, to reach ${WALL_RATIO}`]
+      : [];
+  return {
+    rows: [
+      {
+        shape,
+        library: "pgz-edge",
+        runtime: "node",
+        config: { rows: pairRows },
+        metric: "wall_ratio_to_drain",
+        unit: "ratio",
+        ...ratio,
+      },
+    ],
+    failures,
+  };
 }

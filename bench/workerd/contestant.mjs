@@ -1,5 +1,5 @@
-// One library in a workerd of its own, as a Worker that answers with NDJSON: the case's side. A request is an HTTP request, read to its
-// end here; CPU time is the workerd process's, all threads, out of /proc.
+// One library in a workerd of its own, as a Worker that answers with NDJSON: the case's side. A request is an HTTP
+// request, read to its end here; CPU time is the workerd process's, all threads, out of /proc.
 import { readdirSync, readFileSync } from "node:fs";
 import http from "node:http";
 import { fileURLToPath } from "node:url";
@@ -9,10 +9,16 @@ import { linesOf } from "../ndjson/formats.mjs";
 import { start } from "../lib/worker.mjs";
 import { workerd } from "../../scripts/node/index.mjs";
 
-/** `{ ask, stop, pid, inspector }`, with the requests and answers of ndjson/child.mjs. `options`: `{ inspectorPort }`. */
+/**
+ * `{ ask, stop, pid, inspector }`, with the requests and answers of ndjson/child.mjs. `options`: `{ inspectorPort }`.
+ */
 export async function startWorkerd(library, name, url, options = {}) {
   // workerd inherits the CPU that its host is pinned to; who reads the answer is this process, which is not pinned.
-  const host = start(name, [workerd().execPath, fileURLToPath(new URL("host.mjs", import.meta.url)), JSON.stringify({ library, bindings: { URL: url }, ...options })]);
+  const host = start(name, [
+    workerd().execPath,
+    fileURLToPath(new URL("host.mjs", import.meta.url)),
+    JSON.stringify({ library, bindings: { URL: url }, ...options }),
+  ]);
   const { address, pid, inspector } = await host.ask({ hello: true });
   const ask = async ({ hello, idle, sql, shape, check, format, times = 1 }) => {
     if (hello) return {};
@@ -37,20 +43,29 @@ function checked({ bytes, chunks }, format = "ndjson") {
 /** Asks the Worker and reads its answer to the end: `{ bytes, chunks }`. A body that is broken off rejects. */
 export function post(address, query, keep = false, onChunk = () => {}) {
   return new Promise((resolve, reject) => {
-    const request = http.request(address, { method: "POST", headers: { "accept-encoding": "identity" } }, (response) => {
-      let bytes = 0;
-      const chunks = [];
-      response.on("data", (chunk) => {
-        bytes += chunk.length;
-        if (keep || response.statusCode !== 200) chunks.push(chunk);
-        onChunk(chunk);
-      });
-      response.on("error", reject);
-      response.on("end", () => {
-        if (response.statusCode === 200) resolve({ bytes, chunks });
-        else reject(new Error(`the Worker answered ${response.statusCode}: ${Buffer.concat(chunks).toString().slice(0, 500)}`));
-      });
-    });
+    const request = http.request(
+      address,
+      { method: "POST", headers: { "accept-encoding": "identity" } },
+      (response) => {
+        let bytes = 0;
+        const chunks = [];
+        response.on("data", (chunk) => {
+          bytes += chunk.length;
+          if (keep || response.statusCode !== 200) chunks.push(chunk);
+          onChunk(chunk);
+        });
+        response.on("error", reject);
+        response.on("end", () => {
+          if (response.statusCode === 200) resolve({ bytes, chunks });
+          else
+            reject(
+              new Error(
+                `the Worker answered ${response.statusCode}: ${Buffer.concat(chunks).toString().slice(0, 500)}`,
+              ),
+            );
+        });
+      },
+    );
     request.on("error", reject);
     request.end(JSON.stringify(query));
   });
@@ -64,12 +79,22 @@ async function timed(pid, work) {
   return { ...result, wall_ms, cpu_ms: cpuTime(pid) - cpu };
 }
 
-/** Milliseconds on a CPU so far: of the living threads to the nanosecond (schedstat), else of the process to the tick (stat). */
+/**
+ * Milliseconds on a CPU so far: of the living threads to the nanosecond (schedstat), else of the process to the tick
+ * (stat).
+ */
 export function cpuTime(pid) {
   try {
-    return readdirSync(`/proc/${pid}/task`).reduce((sum, thread) => sum + Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, "utf8").split(" ")[0]), 0) / 1e6;
+    return (
+      readdirSync(`/proc/${pid}/task`).reduce(
+        (sum, thread) => sum + Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, "utf8").split(" ")[0]),
+        0,
+      ) / 1e6
+    );
   } catch {
-    const [, , , , , , , , , , , user, system] = readFileSync(`/proc/${pid}/stat`, "utf8").replace(/^.*\) /s, "_ ").split(" ");
+    const [, , , , , , , , , , , user, system] = readFileSync(`/proc/${pid}/stat`, "utf8")
+      .replace(/^.*\) /s, "_ ")
+      .split(" ");
     return (Number(user) + Number(system)) * 10;
   }
 }

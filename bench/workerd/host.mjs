@@ -1,5 +1,5 @@
-// A workerd with one library's Worker, in a process of its own: `host.mjs <{ library, bindings, inspectorPort }>`. Says its address and
-// workerd's pid when asked.
+// A workerd with one library's Worker, in a process of its own: `host.mjs <{ library, bindings, inspectorPort }>`. Says
+// its address and workerd's pid when asked.
 import { build } from "esbuild";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -41,7 +41,10 @@ const miniflare = new Miniflare({
 });
 const address = (await miniflare.ready).href;
 const inspector = inspectorPort === undefined ? undefined : (await miniflare.getInspectorURL()).href;
-serve(async () => ({ address, pid: workerd(), inspector }), () => miniflare.dispose());
+serve(
+  async () => ({ address, pid: workerd(), inspector }),
+  () => miniflare.dispose(),
+);
 
 /** The workerd among this process's children. */
 function workerd() {

@@ -1,5 +1,5 @@
-// The Worker with pgz-edge: a plain connect() socket, no nodejs_compat, its own Response. `{ sql, format }` comes in the body.
-// GET answers with the bytes of wasm memory, which nothing outside of the isolate can see.
+// The Worker with pgz-edge: a plain connect() socket, no nodejs_compat, its own Response. `{ sql, format }` comes in
+// the body. GET answers with the bytes of wasm memory, which nothing outside of the isolate can see.
 import { createClient } from "../../dist/workerd.js";
 
 let memory;

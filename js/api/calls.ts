@@ -13,7 +13,15 @@ import { Collector, decoderOf } from "../rows/collect.ts";
 import { copyIn, copyOut, copyRows, leave, sendSource, type CopySource, type CopyTarget } from "../statement/copy.ts";
 import { rowWriter, type CopyRow } from "../statement/copy-rows.ts";
 import { Cursor } from "../statement/cursor.ts";
-import { checkNames, outputForm, uniqueNames, valueForm, type Form, type RowOptions, type ValueForm } from "../rows/form.ts";
+import {
+  checkNames,
+  outputForm,
+  uniqueNames,
+  valueForm,
+  type Form,
+  type RowOptions,
+  type ValueForm,
+} from "../rows/form.ts";
 import type { RowDecoder, RowMode } from "../values/objects.ts";
 import type { Operation, RowSink } from "../connection/operation.ts";
 import { resultStream } from "../rows/result-stream.ts";
@@ -25,8 +33,21 @@ import type { Session } from "../session/session.ts";
 import { isStale } from "../statement/attempts.ts";
 import { execute } from "../statement/execute.ts";
 import type {
-  Atomic, BatchOptions, BatchResult, CopyFromOptions, CopyToOptions, Description, EncodedResult, ExecResult, Isolated, JsonOptions, QueryOptions,
-  QueryResult, RespondOptions, SimpleOptions, StreamOptions,
+  Atomic,
+  BatchOptions,
+  BatchResult,
+  CopyFromOptions,
+  CopyToOptions,
+  Description,
+  EncodedResult,
+  ExecResult,
+  Isolated,
+  JsonOptions,
+  QueryOptions,
+  QueryResult,
+  RespondOptions,
+  SimpleOptions,
+  StreamOptions,
 } from "./options.ts";
 import { Prepared } from "./prepared.ts";
 import { Queue, type CallOptions } from "./queue.ts";
@@ -39,7 +60,10 @@ const COPIES = /^(?:\s|--.*\n|\/\*[^]*?\*\/)*copy\b[^]*\b(stdin|stdout)\b/i;
 function copyText(input: QueryInput): string {
   const text = plainText(input);
   if (COPIES.test(text)) return text;
-  throw new UsageError("COPY_NEEDS_COPY_CALL", "This call needs the text of a COPY … FROM STDIN or COPY … TO STDOUT statement.");
+  throw new UsageError(
+    "COPY_NEEDS_COPY_CALL",
+    "This call needs the text of a COPY … FROM STDIN or COPY … TO STDOUT statement.",
+  );
 }
 
 /** The calls that a `Client` and a `Transaction` share. Every call may reject with a `PgzError` (docs/errors.md). */
@@ -83,10 +107,22 @@ export abstract class Calls extends Queue {
   rows<Row>(input: QueryInput | TemplateStringsArray, ...rest: unknown[]): Rows<Row> {
     const query = toQuery(input, ...rest);
     const options = ((!Array.isArray(input) && rest[0]) || {}) as QueryOptions;
-    return this.#rows<Row>(query.text, options, (call, session, _, form, sink) => execute(call, session, query, form, () => sink));
+    return this.#rows<Row>(query.text, options, (call, session, _, form, sink) =>
+      execute(call, session, query, form, () => sink),
+    );
   }
 
-  #rows<Row>(text: string, options: QueryOptions, run: (call: Call<void>, session: Session, text: string, form: ValueForm, sink: RowSink) => Promise<Operation | undefined>): Rows<Row> {
+  #rows<Row>(
+    text: string,
+    options: QueryOptions,
+    run: (
+      call: Call<void>,
+      session: Session,
+      text: string,
+      form: ValueForm,
+      sink: RowSink,
+    ) => Promise<Operation | undefined>,
+  ): Rows<Row> {
     const [form, mode] = this.#values(options);
     return new Rows((rows, size) => {
       const queue = new RowQueue<Row>(size);
@@ -102,13 +138,21 @@ export abstract class Calls extends Queue {
         rows: (view) => queue.write(decode!(view) as Row[]),
         full: () => queue.full(),
       };
-      const running = this.run(text, { ...options, leaving: leaving.signal }, async (call: Call<void>, session) => {
-        const ended = await run(call, session, text, form, sink);
-        if (!ended) return;
-        ({ command: rows.command, rowCount: rows.rowCount, truncated: rows.truncated } = ended);
-        call.succeed();
-      }, true);
-      running.then(() => queue.end(), (error: PgzError) => queue.fail(error));
+      const running = this.run(
+        text,
+        { ...options, leaving: leaving.signal },
+        async (call: Call<void>, session) => {
+          const ended = await run(call, session, text, form, sink);
+          if (!ended) return;
+          ({ command: rows.command, rowCount: rows.rowCount, truncated: rows.truncated } = ended);
+          call.succeed();
+        },
+        true,
+      );
+      running.then(
+        () => queue.end(),
+        (error: PgzError) => queue.fail(error),
+      );
       return { queue, leave: () => leaving.abort() };
     });
   }
@@ -130,9 +174,13 @@ export abstract class Calls extends Queue {
    * The statements are one transaction unless the text says otherwise. An error rolls back the statements before it;
    * the error's `completed` lists their commands.
    */
-  async simple<Row = Record<string, unknown>>(text: QueryInput, options: SimpleOptions = {}): Promise<QueryResult<Row>[]> {
+  async simple<Row = Record<string, unknown>>(
+    text: QueryInput,
+    options: SimpleOptions = {},
+  ): Promise<QueryResult<Row>[]> {
     const query = toQuery(text);
-    if (query.values.length) throw new UsageError("INVALID_QUERY", "The simple query protocol has no parameters: use query.");
+    if (query.values.length)
+      throw new UsageError("INVALID_QUERY", "The simple query protocol has no parameters: use query.");
     const [form, mode] = this.#values({ ...options, onLimit: "error" });
     const results: QueryResult<Row>[] = [];
     const rows = new Collector<Row>(form, mode);
@@ -140,15 +188,23 @@ export abstract class Calls extends Queue {
       results.push({ rows: rows.take(), rowCount, command, fields: rows.fields });
       rows.fields = [];
     };
-    return this.run(query.text, options, async (call: Call<QueryResult<Row>[]>, { connection, catalog, transaction }) => {
-      if (!(await learnNames(call, connection, catalog, form.policy)) || !(await transaction.begun(call))) return;
-      call.onFailure = (error) => Object.assign(error, { completed: results.map(({ command }) => command) });
-      const conversation = { rows: rows.sink, severalResults: true, on: { complete } };
-      const operation = call.operate(connection, (handle) => handle.simple_query(query.text, COPY_NONE, form.form, form.limits), conversation);
-      await operation.done;
-      if (operation.error) throw operation.error;
-      call.succeed(results);
-    });
+    return this.run(
+      query.text,
+      options,
+      async (call: Call<QueryResult<Row>[]>, { connection, catalog, transaction }) => {
+        if (!(await learnNames(call, connection, catalog, form.policy)) || !(await transaction.begun(call))) return;
+        call.onFailure = (error) => Object.assign(error, { completed: results.map(({ command }) => command) });
+        const conversation = { rows: rows.sink, severalResults: true, on: { complete } };
+        const operation = call.operate(
+          connection,
+          (handle) => handle.simple_query(query.text, COPY_NONE, form.form, form.limits),
+          conversation,
+        );
+        await operation.done;
+        if (operation.error) throw operation.error;
+        call.succeed(results);
+      },
+    );
   }
 
   /**
@@ -162,15 +218,26 @@ export abstract class Calls extends Queue {
    * The cursor starts with the first `next()`. Until its end other calls of this client reject with `STREAM_OPEN`.
    * Limits, `timeout` and `signal` apply to the whole cursor.
    */
-  cursor<Row = Record<string, unknown>>(input: QueryInput, size: number, options: SimpleOptions = {}): AsyncGenerator<Row[], void, undefined> {
+  cursor<Row = Record<string, unknown>>(
+    input: QueryInput,
+    size: number,
+    options: SimpleOptions = {},
+  ): AsyncGenerator<Row[], void, undefined> {
     const query = toQuery(input);
-    if (!Number.isInteger(size) || size < 1 || size > 0x7fffffff) throw new UsageError("INVALID_OPTION", "A cursor's size must be a whole number from 1 to 2147483647.");
+    if (!Number.isInteger(size) || size < 1 || size > 0x7fffffff)
+      throw new UsageError("INVALID_OPTION", "A cursor's size must be a whole number from 1 to 2147483647.");
     const [form, mode] = this.#values({ ...options, onLimit: "error" });
     const rows = new Collector<Row>(form, mode);
     return this.#batches(query, form, rows, size, options);
   }
 
-  async *#batches<Row>(query: Query, form: Form, rows: Collector<Row>, size: number, options: CallOptions): AsyncGenerator<Row[], void, undefined> {
+  async *#batches<Row>(
+    query: Query,
+    form: Form,
+    rows: Collector<Row>,
+    size: number,
+    options: CallOptions,
+  ): AsyncGenerator<Row[], void, undefined> {
     const opening = (call: Call<Cursor<Row>>, session: Session) => {
       const cursor = new Cursor(call, session, rows);
       call.hand(cursor);
@@ -202,26 +269,42 @@ export abstract class Calls extends Queue {
    *   sql`select * from orders where user_id = ${7}`,
    * ]);
    */
-  batch<Row = Record<string, unknown>>(queries: readonly QueryInput[], options?: BatchOptions & { readonly atomic?: true | undefined; readonly results?: "rows" | undefined }): Promise<QueryResult<Row>[]>;
+  batch<Row = Record<string, unknown>>(
+    queries: readonly QueryInput[],
+    options?: BatchOptions & { readonly atomic?: true | undefined; readonly results?: "rows" | undefined },
+  ): Promise<QueryResult<Row>[]>;
   batch(queries: readonly QueryInput[], options: Atomic<"count">): Promise<ExecResult[]>;
   batch(queries: readonly QueryInput[], options: Atomic<"ndjson">): Promise<EncodedResult[]>;
-  batch<Row = Record<string, unknown>>(queries: readonly QueryInput[], options: BatchOptions & { readonly atomic: false; readonly results?: "rows" | undefined }): Promise<PromiseSettledResult<QueryResult<Row>>[]>;
+  batch<Row = Record<string, unknown>>(
+    queries: readonly QueryInput[],
+    options: BatchOptions & { readonly atomic: false; readonly results?: "rows" | undefined },
+  ): Promise<PromiseSettledResult<QueryResult<Row>>[]>;
   batch(queries: readonly QueryInput[], options: Isolated<"count">): Promise<PromiseSettledResult<ExecResult>[]>;
   batch(queries: readonly QueryInput[], options: Isolated<"ndjson">): Promise<PromiseSettledResult<EncodedResult>[]>;
   /** If `atomic` or `results` is known only at run time. */
-  batch<Row = Record<string, unknown>>(queries: readonly QueryInput[], options: BatchOptions): Promise<(BatchResult<Row> | PromiseSettledResult<BatchResult<Row>>)[]>;
+  batch<Row = Record<string, unknown>>(
+    queries: readonly QueryInput[],
+    options: BatchOptions,
+  ): Promise<(BatchResult<Row> | PromiseSettledResult<BatchResult<Row>>)[]>;
   async batch(queries: readonly QueryInput[], options: BatchOptions = {}): Promise<unknown[]> {
     if (!Array.isArray(queries)) throw new UsageError("INVALID_QUERY", "batch needs an array of queries.");
     const { atomic = true, results = "rows" } = options;
     oneOf(true, false)(atomic, "atomic");
     const items = queries.map((query: QueryInput) => toQuery(query));
-    if (items.some(({ text }) => COPIES.test(text))) throw new UsageError("COPY_NEEDS_COPY_CALL", "COPY with data cannot be part of a batch: use copyFrom or copyTo.");
+    if (items.some(({ text }) => COPIES.test(text)))
+      throw new UsageError("COPY_NEEDS_COPY_CALL", "COPY with data cannot be part of a batch: use copyFrom or copyTo.");
     const [values, mode] = this.#values({ ...options, onLimit: "error" });
-    const output = { rows: values, count: { ...values, form: ROWS_NONE }, ndjson: { ...values, form: outputForm(this.config, { ...options, format: "ndjson" }).form } };
+    const output = {
+      rows: values,
+      count: { ...values, form: ROWS_NONE },
+      ndjson: { ...values, form: outputForm(this.config, { ...options, format: "ndjson" }).form },
+    };
     const form = output[oneOf("rows", "count", "ndjson")(results, "results") as keyof typeof output];
     if (!items.length) return [];
     const text = `/* batch of ${items.length} */ ${items[0]!.text}`;
-    const settled = await this.run(text, options, (call: Call<PromiseSettledResult<BatchItem<unknown>>[]>, session) => runBatch(call, session, items, { atomic, form, mode }));
+    const settled = await this.run(text, options, (call: Call<PromiseSettledResult<BatchItem<unknown>>[]>, session) =>
+      runBatch(call, session, items, { atomic, form, mode }),
+    );
     return atomic ? settled.map((item) => (item as PromiseFulfilledResult<unknown>).value) : settled;
   }
 
@@ -231,7 +314,11 @@ export abstract class Calls extends Queue {
    */
   async prepare<Row = Record<string, unknown>>(input: QueryInput, options: CallOptions = {}): Promise<Prepared<Row>> {
     const { text, values } = toQuery(input);
-    if (values.length) throw new UsageError("INVALID_QUERY", "prepare needs a text with $1, $2 …: pass the values to query() or exec().");
+    if (values.length)
+      throw new UsageError(
+        "INVALID_QUERY",
+        "prepare needs a text with $1, $2 …: pass the values to query() or exec().",
+      );
     return this.run(text, options, async (call: Call<Prepared<Row>>, { statements, transaction }) => {
       const prepare = async () => (await statements.prepare(call, [text]))?.[0];
       let shape = await prepare();
@@ -295,15 +382,26 @@ export abstract class Calls extends Queue {
    * @example
    * await client.copyFromRows("orders", ["id", "total"], [[70, "19.99"], { id: 71, total: 5n }]);
    */
-  async copyFromRows(table: QueryInput, columns: readonly string[], rows: Iterable<CopyRow> | AsyncIterable<CopyRow>, options: CopyFromOptions = {}): Promise<ExecResult> {
+  async copyFromRows(
+    table: QueryInput,
+    columns: readonly string[],
+    rows: Iterable<CopyRow> | AsyncIterable<CopyRow>,
+    options: CopyFromOptions = {},
+  ): Promise<ExecResult> {
     const into = typeof table === "string" ? sql.identifier(table).text : plainText(table);
-    if (!Array.isArray(columns) || !columns.length) throw new UsageError("INVALID_QUERY", "copyFromRows needs at least one column name.");
+    if (!Array.isArray(columns) || !columns.length)
+      throw new UsageError("INVALID_QUERY", "copyFromRows needs at least one column name.");
     const list = sql.join(columns.map((name: string) => sql.identifier(name))).text;
     return this.run(`copy ${into} (${list}) from stdin`, options, async (call: Call<ExecResult>, session) => {
       const shape = await session.statements.learn(call, `select ${list} from ${into}`);
       if (!shape) return;
       const writer = rowWriter(shape.columns, columns, shape.types);
-      const ended = await copyIn(call, session, `copy ${into} (${list}) from stdin (format ${writer.format})`, (target) => writer.send(target, rows, options.onProgress));
+      const ended = await copyIn(
+        call,
+        session,
+        `copy ${into} (${list}) from stdin (format ${writer.format})`,
+        (target) => writer.send(target, rows, options.onProgress),
+      );
       if (ended) call.succeed({ command: ended.command, rowCount: ended.rowCount });
     });
   }
@@ -322,7 +420,13 @@ export abstract class Calls extends Queue {
   async copyTo(text: QueryInput, options: CopyToOptions = {}): Promise<ReadableStream<Uint8Array>> {
     const copy = copyText(text);
     const { limits } = outputForm(this.config, { ...options, onLimit: "error" });
-    return this.run(copy, options, (call: Call<ReadableStream<Uint8Array>>, session) => this.#feed(call, session, (sink) => copyOut(call, session, copy, limits, sink)), true);
+    return this.run(
+      copy,
+      options,
+      (call: Call<ReadableStream<Uint8Array>>, session) =>
+        this.#feed(call, session, (sink) => copyOut(call, session, copy, limits, sink)),
+      true,
+    );
   }
 
   /**
@@ -341,7 +445,9 @@ export abstract class Calls extends Queue {
     const document = new ToonDocument();
     const sink = (): RowSink => {
       pieces = [];
-      return form.standardToon ? toonSink(document, form) : { columns: columnCheck(form), rows: (view) => void pieces.push(view.slice()) };
+      return form.standardToon
+        ? toonSink(document, form)
+        : { columns: columnCheck(form), rows: (view) => void pieces.push(view.slice()) };
     };
     return this.run(query.text, options, async (call: Call<Uint8Array<ArrayBuffer>>, session) => {
       const ended = await execute(call, session, query, form, sink);
@@ -390,7 +496,11 @@ export abstract class Calls extends Queue {
     // `stream` does without.
     const body = await this.#openStream(input, form, options, runtime().responseBody?.());
     // "manual" is workerd's word for a body that is compressed already; others do not look at it.
-    return new Response(options.gzip ? compressed(body) : body, { status, headers, ...(options.gzip && { encodeBody: "manual" }) });
+    return new Response(options.gzip ? compressed(body) : body, {
+      status,
+      headers,
+      ...(options.gzip && { encodeBody: "manual" }),
+    });
   }
 
   // -- calls ----------------------------------------------------------------------------------------------------------
@@ -398,7 +508,10 @@ export abstract class Calls extends Queue {
   /** How the call's rows become JavaScript values. */
   #values(options: QueryOptions): [form: ValueForm, mode: RowMode] {
     const { rowMode } = options;
-    return [valueForm(this.config, options), rowMode === undefined ? "object" : oneOf("object", "array")(rowMode, "rowMode")];
+    return [
+      valueForm(this.config, options),
+      rowMode === undefined ? "object" : oneOf("object", "array")(rowMode, "rowMode"),
+    ];
   }
 
   /**
@@ -414,24 +527,48 @@ export abstract class Calls extends Queue {
     }
   }
 
-  #openStream(input: QueryInput, form: Form, options: StreamOptions, channel?: ByteChannel): Promise<ReadableStream<Uint8Array>> {
+  #openStream(
+    input: QueryInput,
+    form: Form,
+    options: StreamOptions,
+    channel?: ByteChannel,
+  ): Promise<ReadableStream<Uint8Array>> {
     const query = toQuery(input);
     oneOf(true, false)(options.gzip ?? false, "gzip");
     if (options.gzip && typeof CompressionStream === "undefined") {
-      throw new UsageError("UNSUPPORTED_ON_RUNTIME", `${runtime().name} has no CompressionStream: leave out option "gzip".`);
+      throw new UsageError(
+        "UNSUPPORTED_ON_RUNTIME",
+        `${runtime().name} has no CompressionStream: leave out option "gzip".`,
+      );
     }
-    return this.run(query.text, options, (call: Call<ReadableStream<Uint8Array>>, session) => {
-      const document = new ToonDocument();
-      const delivery = options.gzip ? "blocks" : "prompt";
-      const sinkOf = (sink: RowSink): RowSink => (form.standardToon ? toonSink(document, form) : { ...sink, columns: columnCheck(form), delivery });
-      const run = (sink: RowSink) => execute(call, session, query, form, () => sinkOf(sink));
-      return this.#feed(call, session, run, () => (form.standardToon ? finished(document, form) : undefined), channel);
-    }, true);
+    return this.run(
+      query.text,
+      options,
+      (call: Call<ReadableStream<Uint8Array>>, session) => {
+        const document = new ToonDocument();
+        const delivery = options.gzip ? "blocks" : "prompt";
+        const sinkOf = (sink: RowSink): RowSink =>
+          form.standardToon ? toonSink(document, form) : { ...sink, columns: columnCheck(form), delivery };
+        const run = (sink: RowSink) => execute(call, session, query, form, () => sinkOf(sink));
+        return this.#feed(
+          call,
+          session,
+          run,
+          () => (form.standardToon ? finished(document, form) : undefined),
+          channel,
+        );
+      },
+      true,
+    );
   }
 
   /** `rest`: what stands behind the rows. */
   async #feed(
-    call: Call<ReadableStream<Uint8Array>>, session: Session, run: (sink: RowSink) => Promise<Operation | undefined>, rest?: () => Uint8Array | undefined, channel?: ByteChannel,
+    call: Call<ReadableStream<Uint8Array>>,
+    session: Session,
+    run: (sink: RowSink) => Promise<Operation | undefined>,
+    rest?: () => Uint8Array | undefined,
+    channel?: ByteChannel,
   ): Promise<void> {
     const { stats } = session.connection.core;
     const stream = resultStream(
@@ -494,5 +631,8 @@ function finished(document: ToonDocument, { limits: [, value] }: Form): Uint8Arr
 }
 
 function compressed(stream: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
-  return runtime().gzip?.(stream) ?? stream.pipeThrough(new CompressionStream("gzip") as unknown as TransformStream<Uint8Array, Uint8Array>);
+  return (
+    runtime().gzip?.(stream) ??
+    stream.pipeThrough(new CompressionStream("gzip") as unknown as TransformStream<Uint8Array, Uint8Array>)
+  );
 }

@@ -73,7 +73,10 @@ export class Client extends Calls {
    *   return rows[0]?.balance;
    * }, { isolation: "serializable", retry: true });
    */
-  async transaction<T>(work: (transaction: Transaction) => T | Promise<T>, options: TransactionOptions = {}): Promise<T> {
+  async transaction<T>(
+    work: (transaction: Transaction) => T | Promise<T>,
+    options: TransactionOptions = {},
+  ): Promise<T> {
     const begin = beginStatement(this.config, options);
     const refused = this.refused() ?? this.unfinished();
     if (refused) throw refused;
@@ -81,7 +84,14 @@ export class Client extends Calls {
     const { config, counters, turn: before } = this;
     const connect = async () => this.connected();
     const turn = (this.turn = new Turn());
-    const { result, released } = runTransaction(work, options, { config, counters, begin, turn: before?.end(), connect, settled: () => void (this.#transaction = false) });
+    const { result, released } = runTransaction(work, options, {
+      config,
+      counters,
+      begin,
+      turn: before?.end(),
+      connect,
+      settled: () => void (this.#transaction = false),
+    });
     void released.then(() => this.passed(turn));
     return result;
   }
@@ -104,9 +114,22 @@ export class Client extends Calls {
 
   /** The client's state and counters, including those of the WebAssembly boundary. */
   stats(): ClientStats {
-    const { core, counters: sent = { cancels: 0, writes: 0 }, transactionStatus = "I" } = this.#session?.connection ?? {};
+    const {
+      core,
+      counters: sent = { cancels: 0, writes: 0 },
+      transactionStatus = "I",
+    } = this.#session?.connection ?? {};
     const { running: _, ...own } = this.counters;
-    const counters = { boundaryCalls: 0, copiedBytes: 0, receivedBytes: 0, receivedChunks: 0, ...core?.stats, ...own, ...sent, transactionStatus };
+    const counters = {
+      boundaryCalls: 0,
+      copiedBytes: 0,
+      receivedBytes: 0,
+      receivedChunks: 0,
+      ...core?.stats,
+      ...own,
+      ...sent,
+      transactionStatus,
+    };
     return { ...counters, state: this.#state() };
   }
 
@@ -144,9 +167,13 @@ export class Client extends Calls {
   }
 
   protected override refused(): UsageError | undefined {
-    if (this.#closing) return new UsageError("CLIENT_CLOSED", "The client is closed: make a new one.", { retryable: true });
+    if (this.#closing)
+      return new UsageError("CLIENT_CLOSED", "The client is closed: make a new one.", { retryable: true });
     if (!this.#transaction) return undefined;
-    return new UsageError("TRANSACTION_OPEN", "A transaction of this client is open: use its methods, wait for its end, or use another client.");
+    return new UsageError(
+      "TRANSACTION_OPEN",
+      "A transaction of this client is open: use its methods, wait for its end, or use another client.",
+    );
   }
 
   // -- the connection -------------------------------------------------------------------------------------------------

@@ -11,7 +11,14 @@ import { openConnection } from "../connection/startup.ts";
 import { plainly } from "../session/transaction-block.ts";
 import { asyncDispose } from "../util/dispose.ts";
 import { AbortError, UsageError, type PgzError } from "../util/errors.ts";
-import { FIRST_PAUSE, HEARTBEAT, HEARTBEAT_DEADLINE, LARGEST_PROCESS_ID, LONGEST_PAUSE, MOST_NOTIFICATIONS } from "../util/limits.ts";
+import {
+  FIRST_PAUSE,
+  HEARTBEAT,
+  HEARTBEAT_DEADLINE,
+  LARGEST_PROCESS_ID,
+  LONGEST_PAUSE,
+  MOST_NOTIFICATIONS,
+} from "../util/limits.ts";
 import { connectionLost } from "../sockets/contract.ts";
 import { sql } from "../statement/sql.ts";
 import { within } from "../util/within.ts";
@@ -65,7 +72,11 @@ export class Listener implements AsyncIterable<Notification> {
         // What ended it first: a signal that aborts closes the connection, and what runs there fails for that.
         failed(this.#over.signal.reason);
       };
-      runtime().background(this.#run(config, `LISTEN ${text}`, options, ready).catch((error: PgzError) => this.#end(error)).then(over));
+      runtime().background(
+        this.#run(config, `LISTEN ${text}`, options, ready)
+          .catch((error: PgzError) => this.#end(error))
+          .then(over),
+      );
     });
     this.ready.catch(() => {});
   }
@@ -96,7 +107,8 @@ export class Listener implements AsyncIterable<Notification> {
   }
 
   async #next(): Promise<IteratorResult<Notification, undefined>> {
-    while (!this.#waiting.length && !this.#over.signal.aborted) await new Promise<void>((resolve) => (this.#wake = resolve));
+    while (!this.#waiting.length && !this.#over.signal.aborted)
+      await new Promise<void>((resolve) => (this.#wake = resolve));
     const value = this.#waiting.shift();
     if (this.#waiting.length < MOST_NOTIFICATIONS) this.#room?.();
     if (value) return { done: false, value };
@@ -145,14 +157,20 @@ export class Listener implements AsyncIterable<Notification> {
       connection = this.#connection = await openConnection(config, giveUp);
       await connection.startup.done;
       if (!sessionPooling && (connection.processId ?? 0) > LARGEST_PROCESS_ID) {
-        throw new UsageError("LISTEN_BEHIND_POOLER", 'The server seems to be a pooler, which may lose notifications: connect to the server itself, or set option "sessionPooling".');
+        throw new UsageError(
+          "LISTEN_BEHIND_POOLER",
+          'The server seems to be a pooler, which may lose notifications: connect to the server itself, or set option "sessionPooling".',
+        );
       }
       connection.listener = {
         notify: ({ channel, payload, processId }) => {
           this.#waiting.push({ channel, payload, processId });
           this.#wake?.();
         },
-        full: () => (this.#waiting.length < MOST_NOTIFICATIONS ? undefined : new Promise<void>((resolve) => (this.#room = resolve))),
+        full: () =>
+          this.#waiting.length < MOST_NOTIFICATIONS
+            ? undefined
+            : new Promise<void>((resolve) => (this.#room = resolve)),
       };
       const operation = ask(connection, text);
       await operation.done;

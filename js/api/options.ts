@@ -84,7 +84,9 @@ export interface BatchOptions extends SimpleOptions {
 
 /** No call has an option that would be refused as unknown: this does not compile then. */
 type Refused<Name extends KnownOption> = Name;
-export type AllOptions = Refused<keyof (QueryOptions & JsonOptions & RespondOptions & BatchOptions & CopyFromOptions & CopyToOptions)>;
+export type AllOptions = Refused<
+  keyof (QueryOptions & JsonOptions & RespondOptions & BatchOptions & CopyFromOptions & CopyToOptions)
+>;
 
 export type Atomic<Results> = BatchOptions & { readonly atomic?: true | undefined; readonly results: Results };
 export type Isolated<Results> = BatchOptions & { readonly atomic: false; readonly results: Results };

@@ -26,8 +26,33 @@ export interface CallOptions {
 
 /** Of all calls; each says itself what its own mean. `leaving` is ours. */
 const CALL_OPTIONS = [
-  "signal", "timeout", "observer", "slowQueryThreshold", "maxRows", "maxBytes", "maxFieldBytes", "onLimit", "duplicates", "int8", "numeric", "dates", "bytea", "json", "types", "rowMode", "format", "header", "toon",
-  "gzip", "closeWhenDone", "headers", "status", "atomic", "results", "onProgress", "leaving",
+  "signal",
+  "timeout",
+  "observer",
+  "slowQueryThreshold",
+  "maxRows",
+  "maxBytes",
+  "maxFieldBytes",
+  "onLimit",
+  "duplicates",
+  "int8",
+  "numeric",
+  "dates",
+  "bytea",
+  "json",
+  "types",
+  "rowMode",
+  "format",
+  "header",
+  "toon",
+  "gzip",
+  "closeWhenDone",
+  "headers",
+  "status",
+  "atomic",
+  "results",
+  "onProgress",
+  "leaving",
 ] as const;
 export type KnownOption = (typeof CALL_OPTIONS)[number];
 
@@ -88,14 +113,24 @@ export abstract class Queue {
   protected abstract close(): Promise<void>;
 
   /** One call's turn: behind those before it, on the connection, until the connection is free again. */
-  protected run<T>(text: string, options: CallOptions & { closeWhenDone?: boolean | undefined; leaving?: AbortSignal }, body: (call: Call<T>, session: Session) => Promise<void>, stream = false): Promise<T> {
+  protected run<T>(
+    text: string,
+    options: CallOptions & { closeWhenDone?: boolean | undefined; leaving?: AbortSignal },
+    body: (call: Call<T>, session: Session) => Promise<void>,
+    stream = false,
+  ): Promise<T> {
     const refused = this.refused() ?? this.unfinished();
     if (refused) throw refused;
     return this.queue(text, options, body, stream);
   }
 
   /** The same for calls of our own, which nothing refuses. */
-  protected queue<T>(text: string, options: CallOptions & { closeWhenDone?: boolean | undefined; leaving?: AbortSignal }, body: (call: Call<T>, session: Session) => Promise<void>, stream = false): Promise<T> {
+  protected queue<T>(
+    text: string,
+    options: CallOptions & { closeWhenDone?: boolean | undefined; leaving?: AbortSignal },
+    body: (call: Call<T>, session: Session) => Promise<void>,
+    stream = false,
+  ): Promise<T> {
     const { config, counters } = this;
     checkOptions(options, CALL_OPTIONS);
     const signal = options.signal && callOption(config, options, "signal");
@@ -128,7 +163,12 @@ export abstract class Queue {
   }
 
   /** Where nothing has to be waited for, `body` begins, and says what it has to say, within the call. */
-  async #take<T>(turn: Turn, before: Turn | undefined, call: Call<T>, body: (call: Call<T>, session: Session) => Promise<void>): Promise<void> {
+  async #take<T>(
+    turn: Turn,
+    before: Turn | undefined,
+    call: Call<T>,
+    body: (call: Call<T>, session: Session) => Promise<void>,
+  ): Promise<void> {
     try {
       if (before) await before.end();
       if (call.finished) return;
@@ -161,6 +201,9 @@ export abstract class Queue {
   /** A stream or cursor that stands in the way, since its consumer has to finish it. */
   protected unfinished(): UsageError | undefined {
     if (!this.#stream || this.#stream.finished) return undefined;
-    return new UsageError("STREAM_OPEN", "A stream or cursor of this client is unfinished: read it to its end, leave it, or use another client.");
+    return new UsageError(
+      "STREAM_OPEN",
+      "A stream or cursor of this client is unfinished: read it to its end, leave it, or use another client.",
+    );
   }
 }

@@ -51,7 +51,16 @@ export function beginStatement(config: Config, options: TransactionOptions): str
   callOption(config, options, "signal");
   const words = ["BEGIN"];
   const flag = oneOf(true, false);
-  if (isolation !== undefined) words.push("ISOLATION LEVEL", oneOf("read uncommitted", "read committed", "repeatable read", "serializable")(isolation, "isolation").toUpperCase());
+  if (isolation !== undefined)
+    words.push(
+      "ISOLATION LEVEL",
+      oneOf(
+        "read uncommitted",
+        "read committed",
+        "repeatable read",
+        "serializable",
+      )(isolation, "isolation").toUpperCase(),
+    );
   if (readOnly !== undefined) words.push("READ", flag(readOnly, "readOnly") ? "ONLY" : "WRITE");
   if (deferrable !== undefined) words.push(flag(deferrable, "deferrable") ? "DEFERRABLE" : "NOT DEFERRABLE");
   return words.join(" ");
@@ -70,7 +79,11 @@ interface Client {
 }
 
 /** `released` resolves when the connection is free again. */
-export function runTransaction<T>(work: (transaction: Transaction) => T | Promise<T>, options: TransactionOptions, client: Client): { result: Promise<T>; released: Promise<void> } {
+export function runTransaction<T>(
+  work: (transaction: Transaction) => T | Promise<T>,
+  options: TransactionOptions,
+  client: Client,
+): { result: Promise<T>; released: Promise<void> } {
   const { config, counters, begin, turn, connect, settled } = client;
   const call = new Call<T>(options.timeout ?? 0, settled);
   call.heed(options.signal, config.signal);
@@ -80,7 +93,11 @@ export function runTransaction<T>(work: (transaction: Transaction) => T | Promis
     if (call.finished) return;
     const session = await connect();
     const { connection } = session;
-    if (session.transaction.status !== "I") throw new UsageError("TRANSACTION_OPEN", "A transaction begun in SQL is open: end it first, or use transaction() instead of BEGIN.");
+    if (session.transaction.status !== "I")
+      throw new UsageError(
+        "TRANSACTION_OPEN",
+        "A transaction begun in SQL is open: end it first, or use transaction() instead of BEGIN.",
+      );
     for (let attempt = 1; !call.finished; attempt++) {
       const transaction = new Transaction(config, counters, session);
       call.onFailure = (error) => transaction.abort(error);
@@ -131,7 +148,10 @@ export class Transaction extends Calls {
     const refused = this.refused() ?? this.unfinished();
     if (refused) throw refused;
     const run = this.#nest(work);
-    this.#inner = run.then(() => {}, () => {});
+    this.#inner = run.then(
+      () => {},
+      () => {},
+    );
     return run;
   }
 
@@ -152,7 +172,8 @@ export class Transaction extends Calls {
         await inner.#quiet();
         // Behind a lost connection or an end from outside there is nothing to go back to; where it fails the
         // transaction has, and COMMIT tells.
-        if (!signal.aborted && !this.#session.connection.closed) await this.#statement(`ROLLBACK TO SAVEPOINT ${savepoint}; RELEASE SAVEPOINT ${savepoint}`).catch(() => {});
+        if (!signal.aborted && !this.#session.connection.closed)
+          await this.#statement(`ROLLBACK TO SAVEPOINT ${savepoint}; RELEASE SAVEPOINT ${savepoint}`).catch(() => {});
         throw error;
       }
     } finally {
@@ -203,7 +224,10 @@ export class Transaction extends Calls {
     const hasBegun = !transaction.isWaiting;
     transaction.withdraw();
     if (hasBegun ? (await this.#statement("COMMIT")) === "COMMIT" : !transaction.beginFailed) return;
-    throw new PgzError("TRANSACTION_ROLLED_BACK", "A statement had failed, so COMMIT rolled back: let its error leave the callback, or run it in a nested transaction.");
+    throw new PgzError(
+      "TRANSACTION_ROLLED_BACK",
+      "A statement had failed, so COMMIT rolled back: let its error leave the callback, or run it in a nested transaction.",
+    );
   }
 
   /** Resolves when nothing of it runs any more, and no cancel is under way. */
@@ -215,7 +239,9 @@ export class Transaction extends Calls {
   /** A statement of our own; its command tag. */
   #statement(text: string): Promise<string> {
     return this.queue<string>(text, {}, async (call, { connection, transaction }) => {
-      const operation = transaction.flight((begin) => call.operate(connection, plainly(begin === undefined ? text : `${begin}; ${text}`)));
+      const operation = transaction.flight((begin) =>
+        call.operate(connection, plainly(begin === undefined ? text : `${begin}; ${text}`)),
+      );
       await operation.done;
       if (operation.error) throw operation.error;
       call.succeed(operation.command);
@@ -228,7 +254,8 @@ export class Transaction extends Calls {
   protected override readonly signal = undefined;
 
   protected override refused(): UsageError | undefined {
-    if (this.#nested) return new UsageError("TRANSACTION_OPEN", "A nested transaction is open: use its methods, or wait for its end.");
+    if (this.#nested)
+      return new UsageError("TRANSACTION_OPEN", "A nested transaction is open: use its methods, or wait for its end.");
     return this.#finished ? ended() : undefined;
   }
 
@@ -245,5 +272,8 @@ export class Transaction extends Calls {
 }
 
 function ended(): UsageError {
-  return new UsageError("TRANSACTION_FINISHED", "The transaction is over: its callback has returned, or it was ended in SQL.");
+  return new UsageError(
+    "TRANSACTION_FINISHED",
+    "The transaction is over: its callback has returned, or it was ended in SQL.",
+  );
 }

@@ -16,7 +16,12 @@ import { isObserver, type Observer } from "../util/observer.ts";
 import type { Connector } from "../sockets/contract.ts";
 import { isText } from "../util/text.ts";
 import {
-  AUTH_CLEARTEXT, AUTH_MD5, AUTH_SCRAM_SHA_256, AUTH_TRUST, CLEARTEXT_WANTS_TLS, CLEARTEXT_WANTS_VERIFIED_TLS,
+  AUTH_CLEARTEXT,
+  AUTH_MD5,
+  AUTH_SCRAM_SHA_256,
+  AUTH_TRUST,
+  CLEARTEXT_WANTS_TLS,
+  CLEARTEXT_WANTS_VERIFIED_TLS,
 } from "../wasm/boundary.ts";
 
 /** libpq's six modes. `docs/options.md` says what each becomes on each runtime. */
@@ -160,7 +165,8 @@ export type ConfigObject = Options & { readonly connectionString?: string | unde
 export type ConnectInput = string | ConfigObject | { readonly href: string } | { readonly connectionString: string };
 
 type Secret = "password" | "key";
-type Optional = "int8" | "numeric" | "types" | "servername" | "ca" | "cert" | "requireAuth" | "connect" | "observer" | "signal";
+type Optional =
+  "int8" | "numeric" | "types" | "servername" | "ca" | "cert" | "requireAuth" | "connect" | "observer" | "signal";
 
 /** Every option resolved; frozen. Holds no secret that JSON, `console.log` or a spread could show. */
 export type Config = Readonly<
@@ -196,7 +202,9 @@ export function resolveConfig(input: ConnectInput, runtime: Defaults = {}, overr
   readObject(overrides, given);
   const all: Record<string, unknown> = {};
   for (const [name, [rule, fallback]] of Object.entries(table)) {
-    const value = given.get(name) ?? (typeof fallback === "function" ? (fallback as Fallback)(all as unknown as Config, runtime) : fallback);
+    const value =
+      given.get(name) ??
+      (typeof fallback === "function" ? (fallback as Fallback)(all as unknown as Config, runtime) : fallback);
     all[name] = value === undefined ? undefined : rule(value, name);
   }
   const { password, key } = all as Options;
@@ -226,7 +234,10 @@ export interface TlsPlan {
  *
  * @throws UsageError `UNSUPPORTED_ON_RUNTIME`, before anything is sent
  */
-export function tlsPlan(config: Config, { name, capabilities: can = {} }: Pick<Runtime, "name" | "capabilities">): TlsPlan {
+export function tlsPlan(
+  config: Config,
+  { name, capabilities: can = {} }: Pick<Runtime, "name" | "capabilities">,
+): TlsPlan {
   const { sslmode, ca, cert, host, servername = host } = config;
   if (sslmode === "disable") return { attempts: [false], verify: "none" };
 
@@ -241,9 +252,11 @@ export function tlsPlan(config: Config, { name, capabilities: can = {} }: Pick<R
     if (refused) throw new UsageError("UNSUPPORTED_ON_RUNTIME", `${name} does not support option "${option}".`);
   }
 
-  const attempts = sslmode === "allow" ? [false, true] : sslmode === "prefer" && can.canSkipVerification ? [true, false] : [true];
+  const attempts =
+    sslmode === "allow" ? [false, true] : sslmode === "prefer" && can.canSkipVerification ? [true, false] : [true];
   // As libpq: whoever names certificates to trust gets the chain checked in the weak modes too.
-  const verify = sslmode === "verify-full" || !can.canSkipVerification ? "full" : sslmode === "verify-ca" || ca ? "ca" : "none";
+  const verify =
+    sslmode === "verify-full" || !can.canSkipVerification ? "full" : sslmode === "verify-ca" || ca ? "ca" : "none";
   return { attempts, verify };
 }
 
@@ -271,7 +284,11 @@ export function allowedMethods(config: Config, verify: TlsPlan["verify"], encryp
  * What this link lacks for a password in clear; `undefined`: nothing. Whoever reads the link, or answers it, would have
  * the password.
  */
-function cleartextRefusal({ localLink, allowCleartextPassword, requireAuth }: Config, verify: TlsPlan["verify"], encrypted: boolean): number | undefined {
+function cleartextRefusal(
+  { localLink, allowCleartextPassword, requireAuth }: Config,
+  verify: TlsPlan["verify"],
+  encrypted: boolean,
+): number | undefined {
   if (localLink || allowCleartextPassword) return undefined;
   if (!encrypted) return CLEARTEXT_WANTS_TLS;
   if (verify !== "none" || asksForCleartext(requireAuth)) return undefined;
@@ -290,10 +307,19 @@ export function allowsEarlyQuery(config: Config, verify: TlsPlan["verify"], encr
 /** The parameters of StartupMessage in order. `client_encoding` is fixed: the core knows UTF-8 only. */
 export function startupParameters(config: Config): (readonly [name: string, value: string])[] {
   const { user, database, applicationName, options, startup } = config;
-  return [...Object.entries({ user, database, application_name: applicationName, client_encoding: "UTF8", ...(options && { options }) }), ...startup];
+  return [
+    ...Object.entries({
+      user,
+      database,
+      application_name: applicationName,
+      client_encoding: "UTF8",
+      ...(options && { options }),
+    }),
+    ...startup,
+  ];
 }
 
-// -- reading ----------------------------------------------------------------------------------------------------------
+// -- reading ---------------------------------------------------------------------------------------------------------
 
 function read(input: unknown, given: Map<string, unknown>): void {
   const { connectionString, href } = Object(input) as { connectionString?: unknown; href?: unknown };
@@ -319,16 +345,20 @@ function readObject(input: object, given: Map<string, unknown>): void {
  * otherwise.
  */
 const parameters =
-  "host port dbname user password application_name options sslmode sslnegotiation require_auth channel_binding connect_timeout max_protocol_version".split(" ");
+  "host port dbname user password application_name options sslmode sslnegotiation require_auth channel_binding connect_timeout max_protocol_version".split(
+    " ",
+  );
 
 // user:password @ host or [IPv6] : port / database ? parameters. As in libpq the first @ before any / ends the user
 // information; a later @ means a password that is not percent-encoded, of which a part would be taken for a host or a
 // parameter.
-const URL_FORM = /^postgres(?:ql)?:\/\/(?:([^:@/]*)(?::([^@/]*))?@)?(\[[^[\]@/]*\]|[^:/?[\]@]*)(?::([^/?@]*))?(?:\/([^?@]*))?(?:\?([^@]*))?$/i;
+const URL_FORM =
+  /^postgres(?:ql)?:\/\/(?:([^:@/]*)(?::([^@/]*))?@)?(\[[^[\]@/]*\]|[^:/?[\]@]*)(?::([^/?@]*))?(?:\/([^?@]*))?(?:\?([^@]*))?$/i;
 
 function readUrl(text: string, given: Map<string, unknown>): void {
   const [matched, user, password, host, port, database, query = ""] = URL_FORM.exec(text.trim()) ?? [];
-  if (matched === undefined) throw invalidUrl("Its form is postgres://user:password@host:port/database?sslmode=require");
+  if (matched === undefined)
+    throw invalidUrl("Its form is postgres://user:password@host:port/database?sslmode=require");
   const set = (name: string, encoded = "") => {
     const value = decode(encoded);
     if (value) given.set(name, /^(port|connectTimeout)$/.test(name) && /^\d+$/.test(value) ? Number(value) : value);
@@ -347,15 +377,32 @@ function readUrl(text: string, given: Map<string, unknown>): void {
   if (query.includes("sslrootcert=system")) given.set("sslmode", "verify-full");
 }
 
-function readParameter(parameter: string, value: string, set: (name: string, value: string) => void, named: boolean): void {
+function readParameter(
+  parameter: string,
+  value: string,
+  set: (name: string, value: string) => void,
+  named: boolean,
+): void {
   // Seconds in libpq.
   if (parameter === "connect_timeout") value += "000";
-  if (parameters.includes(parameter)) return set(parameter === "dbname" ? "database" : parameter.replace(/_./g, (text) => text.charAt(1).toUpperCase()), value);
+  if (parameters.includes(parameter))
+    return set(
+      parameter === "dbname" ? "database" : parameter.replace(/_./g, (text) => text.charAt(1).toUpperCase()),
+      value,
+    );
   const [file, root] = /^ssl(?:(root)?cert|key)$/.exec(parameter) ?? [];
-  if (!file) throw unknown(`URL parameter${named && /^[a-z_]{1,40}$/i.test(parameter) ? ` "${parameter}"` : ""}`, parameter, parameters);
+  if (!file)
+    throw unknown(
+      `URL parameter${named && /^[a-z_]{1,40}$/i.test(parameter) ? ` "${parameter}"` : ""}`,
+      parameter,
+      parameters,
+    );
   // libpq's word for the runtime's own certificates, and the default here.
   if (root && value === "system") return;
-  throw new UsageError("UNKNOWN_OPTION", `URL parameter "${file}" names a file: pass its text as option "${root ? "ca" : file.slice(3)}".`);
+  throw new UsageError(
+    "UNKNOWN_OPTION",
+    `URL parameter "${file}" names a file: pass its text as option "${root ? "ca" : file.slice(3)}".`,
+  );
 }
 
 function decode(text: string): string {
@@ -367,7 +414,7 @@ function decode(text: string): string {
   }
 }
 
-// -- checking ---------------------------------------------------------------------------------------------------------
+// -- checking --------------------------------------------------------------------------------------------------------
 
 /** Gives the value back, or throws and says what the option of this name must be. */
 type Rule = <T>(value: T, name: string) => T;
@@ -381,7 +428,10 @@ export function oneOf(...values: unknown[]): Rule {
 }
 
 function whole(min: number, max: number): Rule {
-  return rule(`a whole number from ${min} to ${max}`, (value) => Number.isInteger(value) && (value as number) >= min && (value as number) <= max);
+  return rule(
+    `a whole number from ${min} to ${max}`,
+    (value) => Number.isInteger(value) && (value as number) >= min && (value as number) <= max,
+  );
 }
 
 const anyText = rule("text without NUL", isText);
@@ -391,7 +441,10 @@ const passwordText = rule("text without NUL, or a function that gives it", isTex
 const pem = rule("PEM text (-----BEGIN …)", (value) => isText(value) && /-----BEGIN ./.test(value));
 const flag = oneOf(true, false);
 /** Of something that is tried again. */
-export const attempts = rule("a boolean or the number of attempts", (value) => typeof value === "boolean" || (Number.isInteger(value) && (value as number) > 0));
+export const attempts = rule(
+  "a boolean or the number of attempts",
+  (value) => typeof value === "boolean" || (Number.isInteger(value) && (value as number) > 0),
+);
 const count = whole(0, Number.MAX_SAFE_INTEGER);
 const milliseconds = whole(0, LONGEST_TIMER);
 const RESERVED = /^(user|database|options|application_name|client_encoding|replication|_pq_\..*)?$/i;
@@ -402,7 +455,9 @@ type Fallback = (sofar: Config, runtime: Defaults) => unknown;
 const firstOf = (...values: (string | boolean)[]) => [oneOf(...values), values[0]!] as const;
 
 /** Per option what it must be, and its default: a value, one that follows from the options above it, or none. */
-const table: { readonly [K in keyof Options]-?: readonly [rule: Rule, fallback?: Fallback | string | number | boolean | object] } = {
+const table: {
+  readonly [K in keyof Options]-?: readonly [rule: Rule, fallback?: Fallback | string | number | boolean | object];
+} = {
   host: [rule("one host name or address", (value) => isText(value) && /^[^\0-\x20,/@\x7f]+$/.test(value)), "localhost"],
   port: [whole(1, 65_535), 5432],
   // The default is refused: there has to be one.
@@ -410,16 +465,27 @@ const table: { readonly [K in keyof Options]-?: readonly [rule: Rule, fallback?:
   database: [someText, ({ user }) => user],
   password: [(value, name) => (typeof value === "function" ? value : passwordText(value, name))],
   applicationName: [anyText, "pgz-edge"],
-  startup: [rule("an object of texts without NUL, none of them an option of its own or client_encoding", isStartup), {}],
+  startup: [
+    rule("an object of texts without NUL, none of them an option of its own or client_encoding", isStartup),
+    {},
+  ],
   options: [anyText, ""],
   localLink: [flag, ({ host }) => host.endsWith(".hyperdrive.local")],
-  sslmode: [oneOf("disable", "allow", "prefer", "require", "verify-ca", "verify-full"), ({ localLink }) => (localLink ? "disable" : "prefer")],
+  sslmode: [
+    oneOf("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
+    ({ localLink }) => (localLink ? "disable" : "prefer"),
+  ],
   sslnegotiation: firstOf("postgres", "direct"),
   servername: [someText],
   ca: [pem],
   cert: [pem],
   key: [pem],
-  requireAuth: [rule('a list of none, password, md5, scram-sha-256, all or none with "!", that leaves one', (value) => typeof value === "string" && requiredMethods(value))],
+  requireAuth: [
+    rule(
+      'a list of none, password, md5, scram-sha-256, all or none with "!", that leaves one',
+      (value) => typeof value === "string" && requiredMethods(value),
+    ),
+  ],
   allowCleartextPassword: [flag, false],
   channelBinding: [oneOf("disable", "prefer", "require"), "prefer"],
   scramMaxIterations: [whole(1, 100_000_000), 100_000],
@@ -435,7 +501,13 @@ const table: { readonly [K in keyof Options]-?: readonly [rule: Rule, fallback?:
   dates: firstOf("string", "date", "temporal"),
   bytea: firstOf("uint8array", "hex", "base64"),
   json: firstOf("parse", "text"),
-  types: [rule("an object of functions", (value) => typeof value === "object" && value && Object.values(value).every((parser) => typeof parser === "function"))],
+  types: [
+    rule(
+      "an object of functions",
+      (value) =>
+        typeof value === "object" && value && Object.values(value).every((parser) => typeof parser === "function"),
+    ),
+  ],
   maxMessageBytes: [whole(1 << 10, 1 << 30), (_, { isWorkerd }) => (isWorkerd ? 1 << 23 : 1 << 30)],
   flushBytes: [whole(1, 1 << 30), 1 << 16],
   flushInterval: [milliseconds, 100],
@@ -456,25 +528,51 @@ const table: { readonly [K in keyof Options]-?: readonly [rule: Rule, fallback?:
 export const optionNames: readonly string[] = Object.keys(table);
 
 type CallOptionName =
-  | "timeout" | "maxRows" | "maxBytes" | "maxFieldBytes" | "onLimit" | "duplicates" | "int8" | "numeric" | "dates" | "bytea" | "json" | "types" | "observer" | "slowQueryThreshold" | "signal";
+  | "timeout"
+  | "maxRows"
+  | "maxBytes"
+  | "maxFieldBytes"
+  | "onLimit"
+  | "duplicates"
+  | "int8"
+  | "numeric"
+  | "dates"
+  | "bytea"
+  | "json"
+  | "types"
+  | "observer"
+  | "slowQueryThreshold"
+  | "signal";
 
 /** An option that a call may have too: its own value by the same rule, else the connection's. */
-export function callOption<Name extends CallOptionName>(config: Config, options: { readonly [Given in Name]?: Config[Given] | undefined }, name: Name): Config[Name] {
+export function callOption<Name extends CallOptionName>(
+  config: Config,
+  options: { readonly [Given in Name]?: Config[Given] | undefined },
+  name: Name,
+): Config[Name] {
   const given = options[name];
   // The connection's has been checked.
   return given === undefined || given === null ? config[name] : table[name][0](given, name);
 }
 
 function isStartup(value: unknown): boolean {
-  return typeof value === "object" && value !== null && Object.entries(value).every(([name, text]) => isText(name) && !RESERVED.test(name) && isText(text));
+  return (
+    typeof value === "object" &&
+    value !== null &&
+    Object.entries(value).every(([name, text]) => isText(name) && !RESERVED.test(name) && isText(text))
+  );
 }
 
 function checkTogether(config: Config, key: string | undefined): void {
   if ((config.cert === undefined) !== (key === undefined)) invalid("key", `given together with "cert"`);
   // As libpq: direct TLS cannot fall back, so a mode that may do without TLS contradicts it.
-  if (config.sslnegotiation === "direct" && !/^(require|verify-)/.test(config.sslmode)) invalid("sslnegotiation", '"postgres" unless sslmode is "require" or stronger');
+  if (config.sslnegotiation === "direct" && !/^(require|verify-)/.test(config.sslmode))
+    invalid("sslnegotiation", '"postgres" unless sslmode is "require" or stronger');
   if (config.channelBinding === "require") {
-    throw new UsageError("CHANNEL_BINDING_UNSUPPORTED", 'Option "channelBinding" cannot be "require" on any runtime: use sslmode=verify-full.');
+    throw new UsageError(
+      "CHANNEL_BINDING_UNSUPPORTED",
+      'Option "channelBinding" cannot be "require" on any runtime: use sslmode=verify-full.',
+    );
   }
 }
 
@@ -511,20 +609,24 @@ function asksForCleartext(list = ""): boolean {
   return list.split(",").some((word) => word.trim() === "password");
 }
 
-// -- errors -----------------------------------------------------------------------------------------------------------
+// -- errors ----------------------------------------------------------------------------------------------------------
 
 function invalid(name: string, must: string): never {
   throw new UsageError(name === "sslmode" ? "INVALID_SSLMODE" : "INVALID_OPTION", `Option "${name}" must be ${must}.`);
 }
 
 function invalidUrl(why: string): UsageError {
-  return new UsageError("INVALID_URL", `The URL cannot be read. ${why}; percent-encode @ : / ? # % in user and password.`);
+  return new UsageError(
+    "INVALID_URL",
+    `The URL cannot be read. ${why}; percent-encode @ : / ? # % in user and password.`,
+  );
 }
 
 /** A cap that is misspelt must not be none. */
 export function checkOptions(options: object, known: readonly string[]): void {
   for (const name in options) {
-    if (!known.includes(name) && (options as Record<string, unknown>)[name] !== undefined) throw unknown(`option "${name}"`, name, known);
+    if (!known.includes(name) && (options as Record<string, unknown>)[name] !== undefined)
+      throw unknown(`option "${name}"`, name, known);
   }
 }
 
@@ -536,6 +638,10 @@ function unknown(what: string, name: string, known: readonly string[]): UsageErr
   const letters = (text: string) => text.toLowerCase().replace(/[^a-z]/g, "");
   let beginning = letters(name.slice(0, 40));
   let nearest;
-  while (beginning.length > 2 && !(nearest = known.find((other) => letters(other).startsWith(beginning)))) beginning = beginning.slice(0, -1);
-  return new UsageError("UNKNOWN_OPTION", `Unknown ${what}. ${nearest ? `The nearest known name is "${nearest}"` : `Known names: ${known.join(", ")}`}.`);
+  while (beginning.length > 2 && !(nearest = known.find((other) => letters(other).startsWith(beginning))))
+    beginning = beginning.slice(0, -1);
+  return new UsageError(
+    "UNKNOWN_OPTION",
+    `Unknown ${what}. ${nearest ? `The nearest known name is "${nearest}"` : `Known names: ${known.join(", ")}`}.`,
+  );
 }

@@ -11,7 +11,11 @@ import { createCore } from "../wasm/module.ts";
  * `key` is asked when the socket stands: `undefined` or empty, and nothing is sent. Never rejects. `false`: a request
  * may be under way still. (The old workerd shows an RST as a clean end, so there it is `true` a little too often.)
  */
-export async function sendCancelRequest(target: Target, key: () => Uint8Array | undefined, signal: AbortSignal): Promise<boolean> {
+export async function sendCancelRequest(
+  target: Target,
+  key: () => Uint8Array | undefined,
+  signal: AbortSignal,
+): Promise<boolean> {
   let over = true;
   try {
     const core = createCore(1024, "", 0); // for SSLRequest

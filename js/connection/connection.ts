@@ -7,7 +7,14 @@
 import type { Config } from "../config/config.ts";
 import { connectionLost, reasonOf, tlsFailed } from "../sockets/contract.ts";
 import { runtime } from "../sockets/runtime.ts";
-import { fromErrorResponse, fromFailure, PgzError, ProtocolError, ResponseTooLargeError, UsageError } from "../util/errors.ts";
+import {
+  fromErrorResponse,
+  fromFailure,
+  PgzError,
+  ProtocolError,
+  ResponseTooLargeError,
+  UsageError,
+} from "../util/errors.ts";
 import { emit } from "../util/observer.ts";
 import { within } from "../util/within.ts";
 import { EVENT, MORE, OUTPUT, ROWS, ROWS_FULL, type Core, type CoreConnection, type Event } from "../wasm/boundary.ts";
@@ -216,14 +223,22 @@ export class Connection {
   }
 
   #reads(): boolean {
-    return this.#parked || this.#inflight.length > 0 || this.listener !== undefined || this.#link.socket.readsWhileIdle === true;
+    return (
+      this.#parked ||
+      this.#inflight.length > 0 ||
+      this.listener !== undefined ||
+      this.#link.socket.readsWhileIdle === true
+    );
   }
 
   /** Waits until the sink wants more, or until nobody cares. */
   #settled(full: Promise<unknown>, operation: Operation): Promise<void> {
     return new Promise((resolve) => {
       operation.wake = resolve;
-      full.then(() => resolve(), () => resolve());
+      full.then(
+        () => resolve(),
+        () => resolve(),
+      );
     });
   }
 
@@ -313,7 +328,8 @@ export class Connection {
   #flush(operation: Operation): void {
     this.#flushTimer = undefined;
     if (this.#closed || operation.ended || operation.isOver) return;
-    if (operation.conversation.rows?.full?.()) this.#flushTimer = setTimeout(() => this.#flush(operation), this.config.flushInterval);
+    if (operation.conversation.rows?.full?.())
+      this.#flushTimer = setTimeout(() => this.#flush(operation), this.config.flushInterval);
     else this.#guarded(() => this.#deliver(operation));
   }
 
@@ -442,14 +458,21 @@ export class Connection {
   }
 
   #limit(operation: Operation, { limit, value, observed, truncated }: EventOf<"limit">): void {
-    if (!truncated) return this.interrupt(operation, new ResponseTooLargeError({ limit, value, observed, committed: operation.committed }));
+    if (!truncated)
+      return this.interrupt(
+        operation,
+        new ResponseTooLargeError({ limit, value, observed, committed: operation.committed }),
+      );
     operation.truncated = { limit, value, observed };
     this.#deliver(operation);
     this.abandon(operation);
   }
 
   #refuseCopy(operation: Operation, { direction }: EventOf<"copy">): void {
-    const error = new UsageError("COPY_NEEDS_COPY_CALL", "COPY data cannot be returned as rows: use copyFrom or copyTo.");
+    const error = new UsageError(
+      "COPY_NEEDS_COPY_CALL",
+      "COPY data cannot be returned as rows: use copyFrom or copyTo.",
+    );
     // The core has refused COPY FROM by itself: the server's answer is on its way, a cancel could only meet the next
     // call.
     this.interrupt(operation, error, direction === "out");
@@ -498,7 +521,9 @@ export class Connection {
       return this.core.call((handle) => handle.cancel_request());
     };
     // An early query can be abandoned before BackendKeyData has come.
-    let over = !cancel || (await this.startup.done.then(() => sendCancelRequest(this.#link, key, giveUp.signal)).catch(() => true));
+    let over =
+      !cancel ||
+      (await this.startup.done.then(() => sendCancelRequest(this.#link, key, giveUp.signal)).catch(() => true));
     // A batch of several transactions goes on behind a cancel, and a pooler may have dropped one for a client that
     // waited for a server.
     while (cancel && !operation.ended && !this.#closed) {
@@ -523,14 +548,17 @@ export class Connection {
   #lost(reason: string, cause?: unknown): PgzError {
     if (this.#leaving) return this.#leaving;
     // Without a cause the server just closed it.
-    if (this.#link.encrypted && !this.#heard) return cause === undefined ? tlsFailed(reason, cause, true) : tlsFailed(reason, cause);
+    if (this.#link.encrypted && !this.#heard)
+      return cause === undefined ? tlsFailed(reason, cause, true) : tlsFailed(reason, cause);
     if (!this.#established) return connectionLost(reason, { retryable: this.#inflight.length < 2, cause }, "auth");
     return connectionLost(reason, { cause, committed: this.#inflight[0]?.committed });
   }
 }
 
 /** Events that are of the operation in front. */
-type OperationEvent = EventOf<"shape" | "columns" | "complete" | "suspended" | "items" | "switch" | "limit" | "copy" | "shapeChanged">;
+type OperationEvent = EventOf<
+  "shape" | "columns" | "complete" | "suspended" | "items" | "switch" | "limit" | "copy" | "shapeChanged"
+>;
 
 /** Users see them, and all runs of the statement share them. */
 function freeze(columns: readonly object[]): void {

@@ -29,17 +29,37 @@ export interface Link extends Target {
  */
 export async function dial(target: Target, core: Core, signal: AbortSignal): Promise<Link> {
   const { config, encrypt, verify, address } = target;
-  const { host, port, readBuffer, keepAlive, sslmode, servername = host, ca, cert, connect = runtime().connect } = config;
+  const {
+    host,
+    port,
+    readBuffer,
+    keepAlive,
+    sslmode,
+    servername = host,
+    ca,
+    cert,
+    connect = runtime().connect,
+  } = config;
   const direct = config.sslnegotiation === "direct";
-  const tls: TlsOptions | null = encrypt ? { negotiation: direct ? "direct" : "request", verify, servername, ca, cert, key: config.key() } : null;
-  let socket = await unlessAborted(connect({ host: address ?? host, port, tls, readBuffer, keepAlive, signal }), signal, close);
+  const tls: TlsOptions | null = encrypt
+    ? { negotiation: direct ? "direct" : "request", verify, servername, ca, cert, key: config.key() }
+    : null;
+  let socket = await unlessAborted(
+    connect({ host: address ?? host, port, tls, readBuffer, keepAlive, signal }),
+    signal,
+    close,
+  );
   try {
     let encrypted = encrypt;
     if (encrypt && !direct) {
       encrypted = await unlessAborted(acceptsTls(socket, core), signal);
       if (encrypted) socket = await unlessAborted(socket.startTls(servername), signal, close);
       // Else on in plain text on the same socket.
-      else if (sslmode !== "prefer") throw new ConnectionError("TLS_REFUSED", `The server does not offer TLS, which sslmode=${sslmode} needs.`, { stage: "tls", retryable: true });
+      else if (sslmode !== "prefer")
+        throw new ConnectionError("TLS_REFUSED", `The server does not offer TLS, which sslmode=${sslmode} needs.`, {
+          stage: "tls",
+          retryable: true,
+        });
     }
     return { ...target, address: address ?? socket.address, socket, encrypted };
   } catch (error) {
@@ -56,14 +76,20 @@ async function acceptsTls(socket: Socket, core: Core): Promise<boolean> {
   if (chunk) core.receive(chunk);
   const event = core.takeEvents()[0];
   if (event?.kind === "tls") return event.accepted;
-  throw event?.kind === "failure" ? fromFailure(event, { retryable: true }) : connectionLost("the server did not answer SSLRequest", { retryable: true }, "tls");
+  throw event?.kind === "failure"
+    ? fromFailure(event, { retryable: true })
+    : connectionLost("the server did not answer SSLRequest", { retryable: true }, "tls");
 }
 
 /**
  * `work`, unless the signal aborts first: on workerd a connect or a handshake may stay pending for ever. What comes too
  * late is dropped.
  */
-export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal, late: (value: T) => void = () => {}): Promise<T> {
+export function unlessAborted<T>(
+  work: Promise<T>,
+  signal: AbortSignal,
+  late: (value: T) => void = () => {},
+): Promise<T> {
   return new Promise<T>((resolve, reject) => {
     const stop = onAbort(signal, () => reject(signal.reason));
     work.then((value) => (signal.aborted ? late(value) : resolve(value)), reject).finally(stop);

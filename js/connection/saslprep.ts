@@ -37,7 +37,8 @@ const PROHIBITED = new RegExp(
 );
 
 /** RFC 3454 D.1, characters written from right to left: all of four scripts but their marks and a few signs. */
-const RIGHT_TO_LEFT = "(?![\\p{M}\\p{Nd}\\u066a-\\u066c\\u06de\\u06e9\\ufb29])[\\p{sc=Hebr}\\p{sc=Arab}\\p{sc=Syrc}\\p{sc=Thaa}\\u061b\\u061f\\u0640]";
+const RIGHT_TO_LEFT =
+  "(?![\\p{M}\\p{Nd}\\u066a-\\u066c\\u06de\\u06e9\\ufb29])[\\p{sc=Hebr}\\p{sc=Arab}\\p{sc=Syrc}\\p{sc=Thaa}\\u061b\\u061f\\u0640]";
 
 /**
  * RFC 3454 section 6: with one such character the first and the last must be such, and none may be written from left to
@@ -47,5 +48,7 @@ function hasOneDirection(text: string): boolean {
   const others = text.replace(new RegExp(RIGHT_TO_LEFT, "gu"), "");
   if (others === text) return true;
   // D.2 in short: letters, letter numbers and spacing marks.
-  return !/[\p{L}\p{Nl}\p{Mc}]/u.test(others) && new RegExp(`^(?=${RIGHT_TO_LEFT}).*${RIGHT_TO_LEFT}$`, "su").test(text);
+  return (
+    !/[\p{L}\p{Nl}\p{Mc}]/u.test(others) && new RegExp(`^(?=${RIGHT_TO_LEFT}).*${RIGHT_TO_LEFT}$`, "su").test(text)
+  );
 }

@@ -24,11 +24,21 @@ export async function saltedPassword(password: string, salt: string, iterations:
   if (known) return known;
   try {
     const secret = await crypto.subtle.importKey("raw", encoder.encode(password), "PBKDF2", false, ["deriveBits"]);
-    const derived = new Uint8Array(await crypto.subtle.deriveBits({ name: "PBKDF2", hash: "SHA-256", salt: characters(atob(salt)), iterations }, secret, 256));
+    const derived = new Uint8Array(
+      await crypto.subtle.deriveBits(
+        { name: "PBKDF2", hash: "SHA-256", salt: characters(atob(salt)), iterations },
+        secret,
+        256,
+      ),
+    );
     cache.set(key, derived);
     if (cache.size > MOST_PASSWORDS) cache.delete(cache.keys().next().value!);
     return derived;
   } catch (cause) {
-    throw new ConnectionError("CONNECT_FAILED", "WebCrypto could not derive the SCRAM key.", { stage: "auth", retryable: true, cause });
+    throw new ConnectionError("CONNECT_FAILED", "WebCrypto could not derive the SCRAM key.", {
+      stage: "auth",
+      retryable: true,
+      cause,
+    });
   }
 }

@@ -2,7 +2,14 @@
 //
 // Knows the configuration and what the core must be told before StartupMessage. Must not know queries or their callers.
 import { onAbort } from "../util/abort.ts";
-import { allowedMethods, allowsEarlyQuery, deservesNextAttempt, startupParameters, tlsPlan, type Config } from "../config/config.ts";
+import {
+  allowedMethods,
+  allowsEarlyQuery,
+  deservesNextAttempt,
+  startupParameters,
+  tlsPlan,
+  type Config,
+} from "../config/config.ts";
 import { AbortError, TimeoutError, type PgzError } from "../util/errors.ts";
 import { WEBCRYPTO_ITERATIONS } from "../util/limits.ts";
 import { EARLY_QUERY, EXTERNAL_KEY_DERIVATION, NAME_FIRST_USE, VERSION_3_0, VERSION_3_2 } from "../wasm/boundary.ts";
@@ -25,17 +32,31 @@ export async function openConnection(config: Config, giveUp: AbortController): P
   const { signal, connectTimeout, observer, host, port, database, user } = config;
   const started = performance.now();
   const timer = setTimeout(() => {
-    giveUp.abort(new TimeoutError("CONNECT_TIMEOUT", `Connecting took longer than ${connectTimeout} ms (connectTimeout).`, { retryable: true }));
+    giveUp.abort(
+      new TimeoutError("CONNECT_TIMEOUT", `Connecting took longer than ${connectTimeout} ms (connectTimeout).`, {
+        retryable: true,
+      }),
+    );
   }, connectTimeout);
   const stop = onAbort(signal, () => giveUp.abort(new AbortError(signal?.reason, { retryable: true })));
   const done = (processId?: number, error?: PgzError) => {
     clearTimeout(timer);
     stop();
-    emit(observer, "onConnect", { host, port, database, user, durationMs: performance.now() - started, processId, error });
+    emit(observer, "onConnect", {
+      host,
+      port,
+      database,
+      user,
+      durationMs: performance.now() - started,
+      processId,
+      error,
+    });
   };
   try {
     const connection = await attempts(config, giveUp.signal);
-    connection.startup.done.catch((error: PgzError) => error).then((error) => done(connection.processId, error as PgzError | undefined));
+    connection.startup.done
+      .catch((error: PgzError) => error)
+      .then((error) => done(connection.processId, error as PgzError | undefined));
     return connection;
   } catch (error) {
     done(undefined, error as PgzError);
@@ -62,7 +83,11 @@ async function open(target: Parameters<typeof dial>[0], last: boolean, signal: A
   const nonce = base64(crypto.getRandomValues(new Uint8Array(18)));
   // So that two clients behind one pooler never share a statement's name.
   const statementPrefix = `p${base64(crypto.getRandomValues(new Uint8Array(6)))}_`;
-  const core = createCore(config.maxMessageBytes, statementPrefix, config.prepare === "unnamed" ? 0 : config.statementCacheSize);
+  const core = createCore(
+    config.maxMessageBytes,
+    statementPrefix,
+    config.prepare === "unnamed" ? 0 : config.statementCacheSize,
+  );
   let link: Link | undefined;
   try {
     link = await dial(target, core, signal);
@@ -71,12 +96,22 @@ async function open(target: Parameters<typeof dial>[0], last: boolean, signal: A
     const early = last && allowsEarlyQuery(config, verify, encrypted);
     const external = prepared && config.scramMaxIterations <= WEBCRYPTO_ITERATIONS && crypto.subtle;
     const options =
-      allowedMethods(config, verify, encrypted) | (external ? EXTERNAL_KEY_DERIVATION : 0) | (early ? EARLY_QUERY : 0) | (config.prepare === "named" ? NAME_FIRST_USE : 0);
+      allowedMethods(config, verify, encrypted) |
+      (external ? EXTERNAL_KEY_DERIVATION : 0) |
+      (early ? EARLY_QUERY : 0) |
+      (config.prepare === "named" ? NAME_FIRST_USE : 0);
     const parameters = `${startupParameters(config).flat().join("\0")}\0`;
     const version = config.maxProtocolVersion === "3.2" ? VERSION_3_2 : VERSION_3_0;
     const connection = new Connection(
-      link, core, config, (handle) => handle.start(version, parameters, prepared, nonce, options, config.scramMaxIterations, config.flushBytes), (question) =>
-        question.kind === "md5" ? md5Password(config.user, prepared ?? "", question.salt) : saltedPassword(prepared ?? "", question.salt, question.iterations),
+      link,
+      core,
+      config,
+      (handle) =>
+        handle.start(version, parameters, prepared, nonce, options, config.scramMaxIterations, config.flushBytes),
+      (question) =>
+        question.kind === "md5"
+          ? md5Password(config.user, prepared ?? "", question.salt)
+          : saltedPassword(prepared ?? "", question.salt, question.iterations),
     );
     const { done } = connection.startup;
     const stop = onAbort(signal, () => connection.destroy(signal.reason as PgzError));

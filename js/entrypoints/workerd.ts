@@ -6,4 +6,11 @@ import { installRuntime } from "../sockets/runtime.ts";
 import { connect, keepAlive, md5 } from "../sockets/cloudflare.ts";
 
 const background = keepAlive(waitUntil);
-installRuntime({ name: "workerd", module: () => wasm, connect, background, responseBody: () => new IdentityTransformStream(), md5 });
+installRuntime({
+  name: "workerd",
+  module: () => wasm,
+  connect,
+  background,
+  responseBody: () => new IdentityTransformStream(),
+  md5,
+});

@@ -16,12 +16,19 @@ export function decoderOf(columns: readonly Column[], form: ValueForm, mode: Row
 }
 
 /** By columns, which a statement that runs again has the same: its decoder knows how its rows are built. */
-const decoders = new WeakMap<readonly Column[], { readonly form: ValueForm; readonly mode: RowMode; readonly decode: RowDecoder }>();
+const decoders = new WeakMap<
+  readonly Column[],
+  { readonly form: ValueForm; readonly mode: RowMode; readonly decode: RowDecoder }
+>();
 
 function newDecoder(columns: readonly Column[], { form, policy }: ValueForm, mode: RowMode): RowDecoder {
   const names = columns.map(({ name }) => name);
   const used = form & RENAME_DUPLICATES ? uniqueNames(names) : names;
-  return rowDecoder(columns.map((column, index) => ({ ...column, name: used[index]! })), policy, mode);
+  return rowDecoder(
+    columns.map((column, index) => ({ ...column, name: used[index]! })),
+    policy,
+    mode,
+  );
 }
 
 export class Collector<Row> {
@@ -55,7 +62,8 @@ export function joinedRows<Row>(batches: Row[][]): Row[] {
   while (batches.length > 1) {
     const longer: Row[][] = [];
     // Few enough for arguments.
-    for (let at = 0; at < batches.length; at += 1000) longer.push(([] as Row[]).concat(...batches.slice(at, at + 1000)));
+    for (let at = 0; at < batches.length; at += 1000)
+      longer.push(([] as Row[]).concat(...batches.slice(at, at + 1000)));
     batches = longer;
   }
   return batches[0] ?? [];

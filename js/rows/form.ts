@@ -6,7 +6,20 @@ import { UsageError } from "../util/errors.ts";
 import { temporal, type Parser, type ValuePolicy } from "../values/converters.ts";
 import { runtime } from "../sockets/runtime.ts";
 import {
-  CSV_HEADER, INT8_AS_STRING, JSON_AS_STRING, LIMIT_TRUNCATE, NUMERIC_AS_STRING, RENAME_DUPLICATES, ROWS_COLUMNAR, ROWS_COLUMNS, ROWS_CSV, ROWS_JSON, ROWS_NDJSON, ROWS_TOON, limitsOf, type Limits,
+  CSV_HEADER,
+  INT8_AS_STRING,
+  JSON_AS_STRING,
+  LIMIT_TRUNCATE,
+  NUMERIC_AS_STRING,
+  RENAME_DUPLICATES,
+  ROWS_COLUMNAR,
+  ROWS_COLUMNS,
+  ROWS_CSV,
+  ROWS_JSON,
+  ROWS_NDJSON,
+  ROWS_TOON,
+  limitsOf,
+  type Limits,
 } from "../wasm/boundary.ts";
 
 /**
@@ -107,9 +120,14 @@ export function outputForm(config: Config, options: FormatOptions): Form {
   oneOf("pgz", "standard")(toon, "toon");
   const form = withOptions(config, options, code | (header ? CSV_HEADER : 0), "number", contentType);
   if (form.limits[LIMIT_TRUNCATE] && /toon|csv/.test(format)) {
-    throw new UsageError("INVALID_OPTION", `Option "onLimit" cannot be "truncate" for ${format}: use "error", or another format.`);
+    throw new UsageError(
+      "INVALID_OPTION",
+      `Option "onLimit" cannot be "truncate" for ${format}: use "error", or another format.`,
+    );
   }
-  return format === "toon" && toon === "standard" ? { ...form, contentType: "text/toon; charset=utf-8", standardToon: true } : form;
+  return format === "toon" && toon === "standard"
+    ? { ...form, contentType: "text/toon; charset=utf-8", standardToon: true }
+    : form;
 }
 
 /** How rows become JavaScript values. */
@@ -133,15 +151,43 @@ const usual = new WeakMap<Config, ValueForm>();
 
 function newValueForm(config: Config, options: ValueOptions): ValueForm {
   const dates = callOption(config, options, "dates");
-  if (dates === "temporal" && !temporal()) throw new UsageError("UNSUPPORTED_ON_RUNTIME", `${runtime().name} has no Temporal: option "dates" can be "string" or "date".`);
-  const form = withOptions(config, options, ROWS_COLUMNS | (callOption(config, options, "json") === "text" ? JSON_AS_STRING : 0), "string", "");
+  if (dates === "temporal" && !temporal())
+    throw new UsageError(
+      "UNSUPPORTED_ON_RUNTIME",
+      `${runtime().name} has no Temporal: option "dates" can be "string" or "date".`,
+    );
+  const form = withOptions(
+    config,
+    options,
+    ROWS_COLUMNS | (callOption(config, options, "json") === "text" ? JSON_AS_STRING : 0),
+    "string",
+    "",
+  );
   const types = callOption(config, options, "types");
   // Not by a spread: property names that are numbers would come first, and lose to names of the client's.
-  const parsers = types && { byName: new Map([...Object.entries(config.types ?? {}), ...Object.entries(types)]), byOid: new Map() };
-  return { ...form, policy: { int8: options.int8 ?? config.int8, numeric: options.numeric ?? config.numeric, dates, bytea: callOption(config, options, "bytea"), parsers } };
+  const parsers = types && {
+    byName: new Map([...Object.entries(config.types ?? {}), ...Object.entries(types)]),
+    byOid: new Map(),
+  };
+  return {
+    ...form,
+    policy: {
+      int8: options.int8 ?? config.int8,
+      numeric: options.numeric ?? config.numeric,
+      dates,
+      bytea: callOption(config, options, "bytea"),
+      parsers,
+    },
+  };
 }
 
-function withOptions(config: Config, options: RowOptions, code: number, digits: "string" | "number", contentType: string): Form {
+function withOptions(
+  config: Config,
+  options: RowOptions,
+  code: number,
+  digits: "string" | "number",
+  contentType: string,
+): Form {
   const duplicates = callOption(config, options, "duplicates");
   const limit = (name: "maxRows" | "maxBytes" | "maxFieldBytes") => callOption(config, options, name);
   const isText = (name: "int8" | "numeric") => {
@@ -150,9 +196,15 @@ function withOptions(config: Config, options: RowOptions, code: number, digits: 
     return (policy === "bigint" ? digits : policy) === "string";
   };
   return {
-    form: code | (isText("int8") ? INT8_AS_STRING : 0) | (isText("numeric") ? NUMERIC_AS_STRING : 0) | (duplicates === "rename" ? RENAME_DUPLICATES : 0),
+    form:
+      code |
+      (isText("int8") ? INT8_AS_STRING : 0) |
+      (isText("numeric") ? NUMERIC_AS_STRING : 0) |
+      (duplicates === "rename" ? RENAME_DUPLICATES : 0),
     limits: limitsOf({
-      rows: limit("maxRows"), bytes: limit("maxBytes"), fieldBytes: limit("maxFieldBytes"),
+      rows: limit("maxRows"),
+      bytes: limit("maxBytes"),
+      fieldBytes: limit("maxFieldBytes"),
       truncate: callOption(config, options, "onLimit") === "truncate",
     }),
     contentType,
@@ -164,7 +216,11 @@ function withOptions(config: Config, options: RowOptions, code: number, digits: 
 export function checkNames(columns: readonly { readonly name: string }[]): void {
   const seen = new Set<string>();
   for (const { name } of columns) {
-    if (seen.has(name)) throw new UsageError("DUPLICATE_COLUMN", `Two columns are called "${name}": rename one with AS, or set option "duplicates".`);
+    if (seen.has(name))
+      throw new UsageError(
+        "DUPLICATE_COLUMN",
+        `Two columns are called "${name}": rename one with AS, or set option "duplicates".`,
+      );
     seen.add(name);
   }
 }

@@ -18,7 +18,11 @@ export interface ResultStream {
 }
 
 /** `left`: the consumer went away. `copied` is told of bytes that had to be copied. */
-export function resultStream(left: (reason: unknown) => void, copied: (bytes: number) => void, channel?: ByteChannel): ResultStream {
+export function resultStream(
+  left: (reason: unknown) => void,
+  copied: (bytes: number) => void,
+  channel?: ByteChannel,
+): ResultStream {
   return channel ? channelStream(left, channel) : pullStream(left, copied);
 }
 
@@ -43,7 +47,8 @@ function pullStream(left: (reason: unknown) => void, copied: (bytes: number) => 
       copied(view.length);
       controller.enqueue(view.slice()); // the stream keeps what it is given
     },
-    full: () => ((controller.desiredSize ?? 0) > 0 ? undefined : (wait ??= new Promise<void>((resolve) => (wanted = resolve)))),
+    full: () =>
+      (controller.desiredSize ?? 0) > 0 ? undefined : (wait ??= new Promise<void>((resolve) => (wanted = resolve))),
     end() {
       controller.close();
       return Promise.resolve();

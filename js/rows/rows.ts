@@ -65,7 +65,8 @@ export class RowQueue<Row> {
 
   /** The next batch; `undefined` at the end. */
   async take(): Promise<Row[] | undefined> {
-    while (!this.#ready.length && !this.#ended) await (this.#more ??= new Promise<void>((resolve) => (this.#wake = resolve)));
+    while (!this.#ready.length && !this.#ended)
+      await (this.#more ??= new Promise<void>((resolve) => (this.#wake = resolve)));
     if (this.#error) throw this.#error;
     const batch = this.#ready.shift();
     if (!this.#ready.length) {
@@ -109,7 +110,8 @@ export class Rows<Row> implements AsyncIterable<Row> {
    * @throws UsageError `INVALID_OPTION` unless `size` is a whole number of at least 1
    */
   batches(size: number): AsyncIterable<Row[]> {
-    if (!(Number.isInteger(size) && size > 0)) throw new UsageError("INVALID_OPTION", "batches(n) needs a whole number of at least 1.");
+    if (!(Number.isInteger(size) && size > 0))
+      throw new UsageError("INVALID_OPTION", "batches(n) needs a whole number of at least 1.");
     return { [Symbol.asyncIterator]: () => this.#iterate(size) };
   }
 

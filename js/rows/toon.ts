@@ -33,7 +33,8 @@ export class ToonDocument {
     if (!this.#headed) texts.shift();
     this.#headed = true;
     // An object without members has no place in a table, so a result without columns is a list.
-    for (const text of texts) this.#rows.push(this.#fields.length ? `\n  ${values(text).map(cell).join(",")}` : "\n  -");
+    for (const text of texts)
+      this.#rows.push(this.#fields.length ? `\n  ${values(text).map(cell).join(",")}` : "\n  -");
   }
 
   /** The document. No newline at its end. */
@@ -76,7 +77,9 @@ function cell(json: string): string {
 
 /** Section 7.1. JSON's own escapes but for `\b` and `\f`, which TOON does not have. */
 function quote(text: string): string {
-  return JSON.stringify(text).replace(/\\(?:\\|([bf]))/g, (escape, letter) => (letter ? `\\u000${letter === "b" ? 8 : "c"}` : escape));
+  return JSON.stringify(text).replace(/\\(?:\\|([bf]))/g, (escape, letter) =>
+    letter ? `\\u000${letter === "b" ? 8 : "c"}` : escape,
+  );
 }
 
 /**
@@ -91,6 +94,9 @@ function canonical(number: string): string {
   const digits = all.slice(first).replace(/0+$/, "");
   const magnitude = whole.length + Number(exponent) - first - 1;
   const shown = (before: string, behind: string) => `${sign}${before}${behind && "."}${behind}`;
-  if (magnitude < -6 || magnitude > 20) return `${shown(digits.charAt(0), digits.slice(1))}e${magnitude < 0 ? "" : "+"}${magnitude}`;
-  return magnitude < 0 ? shown("0", "0".repeat(-magnitude - 1) + digits) : shown(digits.slice(0, magnitude + 1).padEnd(magnitude + 1, "0"), digits.slice(magnitude + 1));
+  if (magnitude < -6 || magnitude > 20)
+    return `${shown(digits.charAt(0), digits.slice(1))}e${magnitude < 0 ? "" : "+"}${magnitude}`;
+  return magnitude < 0
+    ? shown("0", "0".repeat(-magnitude - 1) + digits)
+    : shown(digits.slice(0, magnitude + 1).padEnd(magnitude + 1, "0"), digits.slice(magnitude + 1));
 }

@@ -56,13 +56,22 @@ export class Call<T> {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    this.#timer = timeout ? setTimeout(() => this.interrupt((facts) => new TimeoutError("QUERY_TIMEOUT", `The call took longer than ${timeout} ms (timeout).`, facts)), timeout) : undefined;
+    this.#timer = timeout
+      ? setTimeout(
+          () =>
+            this.interrupt(
+              (facts) => new TimeoutError("QUERY_TIMEOUT", `The call took longer than ${timeout} ms (timeout).`, facts),
+            ),
+          timeout,
+        )
+      : undefined;
   }
 
   /** Any of these ends it, also when it has aborted before. */
   heed(...signals: (AbortSignal | undefined)[]): void {
     for (const signal of signals) {
-      if (signal && !this.finished) this.#stops.push(onAbort(signal, () => this.interrupt((facts) => new AbortError(signal.reason, facts))));
+      if (signal && !this.finished)
+        this.#stops.push(onAbort(signal, () => this.interrupt((facts) => new AbortError(signal.reason, facts))));
     }
   }
 

@@ -12,7 +12,12 @@ import type { Catalog } from "./catalog.ts";
  * Learns what these columns' types are made of; `false` when the call was over before. One flight, when nobody has
  * asked yet.
  */
-export async function learnTypes(call: AnyCall, connection: Connection, catalog: Catalog, columns: readonly Column[]): Promise<boolean> {
+export async function learnTypes(
+  call: AnyCall,
+  connection: Connection,
+  catalog: Catalog,
+  columns: readonly Column[],
+): Promise<boolean> {
   const question = catalog.question(columns);
   if (question === undefined) return true;
   const error = await ask<never[] | null>(call, connection, question, (answer) => catalog.learn(columns, answer ?? []));
@@ -29,19 +34,30 @@ export async function learnTypes(call: AnyCall, connection: Connection, catalog:
  * Makes the parsers' names known as types; `false` when the call was over before. One flight, when nobody has asked
  * yet.
  */
-export async function learnNames(call: AnyCall, connection: Connection, catalog: Catalog, policy: ValuePolicy | undefined): Promise<boolean> {
+export async function learnNames(
+  call: AnyCall,
+  connection: Connection,
+  catalog: Catalog,
+  policy: ValuePolicy | undefined,
+): Promise<boolean> {
   const parsers = policy?.parsers;
   if (!parsers) return true;
   const question = catalog.nameQuestion(parsers.byName.keys());
   if (question !== undefined) {
-    const error = await ask<Record<string, number | null>>(call, connection, question, (answer) => catalog.learnNames(answer));
+    const error = await ask<Record<string, number | null>>(call, connection, question, (answer) =>
+      catalog.learnNames(answer),
+    );
     if (call.finished) return false;
     if (error) throw error;
   }
   const byOid = new Map<number, Parser>();
   for (const [name, parser] of parsers.byName) {
     const oid = catalog.oid(name);
-    if (oid === undefined) throw new UsageError("INVALID_OPTION", `Option "types" names "${name}", a type that this database does not have.`);
+    if (oid === undefined)
+      throw new UsageError(
+        "INVALID_OPTION",
+        `Option "types" names "${name}", a type that this database does not have.`,
+      );
     byOid.set(oid, parser);
   }
   parsers.byOid = byOid;
@@ -49,10 +65,19 @@ export async function learnNames(call: AnyCall, connection: Connection, catalog:
 }
 
 /** Hands on what the server says to a question of ours whose answer is one value of JSON; or what was wrong with it. */
-async function ask<Answer>(call: AnyCall, connection: Connection, question: string, take: (answer: Answer) => void): Promise<PgzError | undefined> {
+async function ask<Answer>(
+  call: AnyCall,
+  connection: Connection,
+  question: string,
+  take: (answer: Answer) => void,
+): Promise<PgzError | undefined> {
   let text = "";
   const rows = { rows: (view: Uint8Array) => void (text += new TextDecoder().decode(view)) };
-  const asking = call.operate(connection, (handle) => handle.simple_query(question, COPY_NONE, ROWS_ARRAYS, NO_LIMITS), { rows });
+  const asking = call.operate(
+    connection,
+    (handle) => handle.simple_query(question, COPY_NONE, ROWS_ARRAYS, NO_LIMITS),
+    { rows },
+  );
   await asking.done;
   // Not what the user asked: it counts for no observer.
   Object.assign(asking, { rowCount: null, bytes: 0, command: "" });

@@ -6,7 +6,14 @@
 // server's text.
 import { MOST_CATALOGS, MOST_TYPES } from "../util/limits.ts";
 import {
-  LAYOUT_HSTORE, LAYOUT_VECTOR, TYPE_ARRAY, TYPE_COMPOSITE, TYPE_MULTIRANGE, TYPE_RANGE, TYPE_SAME, type Column,
+  LAYOUT_HSTORE,
+  LAYOUT_VECTOR,
+  TYPE_ARRAY,
+  TYPE_COMPOSITE,
+  TYPE_MULTIRANGE,
+  TYPE_RANGE,
+  TYPE_SAME,
+  type Column,
 } from "../wasm/boundary.ts";
 import type { Definition } from "../wasm/type-definitions.ts";
 import { FIRST_OF_A_DATABASE, RECORD, RECORD_ARRAY, TEXT } from "../values/oid.ts";
@@ -19,13 +26,24 @@ type Row = [oid: number, how: string | null, name: string, parts: number[], name
 
 /** The core's decoder for a type of an extension: its own, or that of a built-in type with the same layout. */
 const EXTENSIONS: Readonly<Record<string, number>> = {
-  "citext.citext": TEXT, "hstore.hstore": LAYOUT_HSTORE, "vector.vector": LAYOUT_VECTOR, "ltree.ltree": 4072, "ltree.lquery": 4072, "ltree.ltxtquery": 4072,
+  "citext.citext": TEXT,
+  "hstore.hstore": LAYOUT_HSTORE,
+  "vector.vector": LAYOUT_VECTOR,
+  "ltree.ltree": 4072,
+  "ltree.lquery": 4072,
+  "ltree.ltxtquery": 4072,
 };
 /**
  * The core's code for how a type is made. Whatever is not here has the layout of another type, or one that nobody can
  * read.
  */
-const CODES: Readonly<Record<string, number>> = { d: TYPE_SAME, A: TYPE_ARRAY, r: TYPE_RANGE, m: TYPE_MULTIRANGE, c: TYPE_COMPOSITE };
+const CODES: Readonly<Record<string, number>> = {
+  d: TYPE_SAME,
+  A: TYPE_ARRAY,
+  r: TYPE_RANGE,
+  m: TYPE_MULTIRANGE,
+  c: TYPE_COMPOSITE,
+};
 
 /** What one server's catalog has said so far. */
 export class Catalog {
@@ -48,7 +66,8 @@ export class Catalog {
 
   /** Takes the answer to `question`. */
   learn(columns: readonly Column[], rows: readonly Row[]): void {
-    for (const { typeOid } of columns) if (typeOid >= FIRST_OF_A_DATABASE && !this.#types.has(typeOid)) this.#types.set(typeOid, undefined);
+    for (const { typeOid } of columns)
+      if (typeOid >= FIRST_OF_A_DATABASE && !this.#types.has(typeOid)) this.#types.set(typeOid, undefined);
     for (const row of rows) this.#types.set(row[0], definition(row));
     this.#complete ||= columns.some(isRecord);
     // A type that is new here may be one that was dropped and made again.
@@ -127,7 +146,14 @@ function isRecord({ typeOid }: Column): boolean {
 
 function definition([oid, how, name, parts, names]: Row): Definition | undefined {
   const code = CODES[how ?? ""];
-  const of = code === TYPE_COMPOSITE ? parts.length : code !== undefined ? parts[0] : how === "e" ? TEXT : EXTENSIONS[`${how}.${name}`];
+  const of =
+    code === TYPE_COMPOSITE
+      ? parts.length
+      : code !== undefined
+        ? parts[0]
+        : how === "e"
+          ? TEXT
+          : EXTENSIONS[`${how}.${name}`];
   // Copies, which only a list has: whatever the server says, telling a core of it must not fail.
   return of === undefined ? undefined : { oid, code: code ?? TYPE_SAME, of, parts: [...parts], names: [...names] };
 }
@@ -142,7 +168,8 @@ function sql(oids: readonly number[], all: boolean): string {
     ? `union (select unnest(array[oid, typarray]) from pg_catalog.pg_type where oid >= ${FIRST_OF_A_DATABASE} and typelem = 0
        and typrelid not in (select oid from pg_catalog.pg_class where relkind <> 'c') limit ${MOST_TYPES})`
     : "";
-  const attributes = (what: string) => `array(select ${what} from pg_catalog.pg_attribute where attrelid = typrelid and attnum > 0 and not attisdropped order by attnum)`;
+  const attributes = (what: string) =>
+    `array(select ${what} from pg_catalog.pg_attribute where attrelid = typrelid and attnum > 0 and not attisdropped order by attnum)`;
   const parts = `case typtype
     when 'd' then array[typbasetype]
     when 'r' then (select array[rngsubtype] from ranges where rngtypid = t.oid)

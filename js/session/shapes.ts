@@ -91,7 +91,14 @@ export class ShapeCache {
     this.#last = undefined;
     const { parameterTypes, resultFormats, columns, types = [] } = learned;
     // Elsewhere a statement of that number has other types.
-    const shape = Object.freeze({ id: known ? newShapeId() : id, sql, parameterTypes: Uint32Array.from(parameterTypes), resultFormats: Uint8Array.from(resultFormats), columns, types });
+    const shape = Object.freeze({
+      id: known ? newShapeId() : id,
+      sql,
+      parameterTypes: Uint32Array.from(parameterTypes),
+      resultFormats: Uint8Array.from(resultFormats),
+      columns,
+      types,
+    });
     const key = keyOf(server, sql);
     this.#shapes.set(key, shape);
     this.#characters += key.length;
@@ -128,10 +135,15 @@ function keyOf(server: string, sql: string): string {
 }
 
 function same(shape: Shape, learned: LearnedShape): boolean {
-  const text = ({ parameterTypes, resultFormats, columns }: LearnedShape | Shape) => JSON.stringify([[...parameterTypes], [...resultFormats], columns]);
+  const text = ({ parameterTypes, resultFormats, columns }: LearnedShape | Shape) =>
+    JSON.stringify([[...parameterTypes], [...resultFormats], columns]);
   const { types = [] } = learned;
   // The very same definitions: those of before may be forgotten by now, though the new ones say the same.
-  return shape.types.length === types.length && shape.types.every((type, index) => type === types[index]) && text(shape) === text(learned);
+  return (
+    shape.types.length === types.length &&
+    shape.types.every((type, index) => type === types[index]) &&
+    text(shape) === text(learned)
+  );
 }
 
 /**

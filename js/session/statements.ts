@@ -64,14 +64,27 @@ export class Statements {
   }
 
   /** Puts an execution on the wire, behind BEGIN where that waits. */
-  execute(call: AnyCall, transaction: TransactionBlock, shape: Shape, parameters: Uint8Array, { form, limits }: RowRequest, rows: RowSink): Operation {
+  execute(
+    call: AnyCall,
+    transaction: TransactionBlock,
+    shape: Shape,
+    parameters: Uint8Array,
+    { form, limits }: RowRequest,
+    rows: RowSink,
+  ): Operation {
     const isKnown = this.#tellColumns(shape, rows);
     this.#remember(shape);
     return transaction.flight((begin) => {
       const command = (handle: CoreConnection) => {
         if (begin) handle.prelude(begin);
         this.define(handle, shape.types);
-        return handle.execute(shape.id, encodedStatement(shape), parameters, isKnown ? form | COLUMNS_KNOWN : form, limits);
+        return handle.execute(
+          shape.id,
+          encodedStatement(shape),
+          parameters,
+          isKnown ? form | COLUMNS_KNOWN : form,
+          limits,
+        );
       };
       return call.operate(this.#connection, command, { rows, on: this.handlers });
     });
@@ -130,7 +143,8 @@ export class Statements {
       if (!found) return undefined;
       const shape = found instanceof PgzError ? found : shapes.put(this.#server, text, found, id);
       // It is prepared under the name of another shape.
-      if (named && !(shape instanceof PgzError) && shape.id !== id) this.#connection.tell((handle) => handle.forget(id));
+      if (named && !(shape instanceof PgzError) && shape.id !== id)
+        this.#connection.tell((handle) => handle.forget(id));
       learned.push(shape);
     }
     return learned;

@@ -65,7 +65,10 @@ export class TransactionBlock {
     const operation = operate(begin);
     if (begin !== undefined) {
       this.#carried = { begin, operation };
-      operation.done.then(() => this.#arrived(operation), () => {});
+      operation.done.then(
+        () => this.#arrived(operation),
+        () => {},
+      );
     }
     return operation;
   }

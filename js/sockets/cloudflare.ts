@@ -9,7 +9,8 @@ import { READS_IN_A_ROW } from "../util/limits.ts";
 import { connectFailed, connectionLost, reasonOf, tlsFailed, type Connector, type Socket } from "./contract.ts";
 
 /** AuthenticationMD5Password; WebCrypto has no MD5 but here. */
-export const md5 = async (bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array> => new Uint8Array(await crypto.subtle.digest("MD5", bytes));
+export const md5 = async (bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array> =>
+  new Uint8Array(await crypto.subtle.digest("MD5", bytes));
 
 /** `waitUntil`, where there is a request to wait for. Without it work stops, unheard, when the client disconnects. */
 export function keepAlive(waitUntil: (work: Promise<unknown>) => void): (work: Promise<unknown>) => void {
@@ -24,7 +25,10 @@ export function keepAlive(waitUntil: (work: Promise<unknown>) => void): (work: P
 
 export const connect: Connector = async ({ host, port, tls, signal, readBuffer }) => {
   // startTls() exists only for sockets opened with "starttls".
-  const raw = openSocket({ hostname: host, port }, { secureTransport: tls ? (tls.negotiation === "direct" ? "on" : "starttls") : "off", allowHalfOpen: false });
+  const raw = openSocket(
+    { hostname: host, port },
+    { secureTransport: tls ? (tls.negotiation === "direct" ? "on" : "starttls") : "off", allowHalfOpen: false },
+  );
   // There is no connect timeout, and close() of a socket stuck in connect never settles either: it is only given up.
   const stop = onAbort(signal, () => discard(raw));
   raw.closed.catch(ignore);
@@ -72,7 +76,8 @@ class CloudflareSocket implements Socket {
   }
 
   write(bytes: Uint8Array): Promise<void> {
-    return this.#writer.write(bytes).catch(lost); // the only back-pressure there is: `ready` and desiredSize do not tell
+    // the only back-pressure there is: `ready` and desiredSize do not tell
+    return this.#writer.write(bytes).catch(lost);
   }
 
   async startTls(): Promise<Socket> {

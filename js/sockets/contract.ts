@@ -79,7 +79,8 @@ export function tlsFailed(reason: string, cause?: unknown, retryable = isOfNetwo
  * Codes of Node and Bun, class names of Deno, and sentences of workerd, whose newest says no more than "internal error"
  * of a cut. All else is a certificate or TLS itself.
  */
-const NETWORK = /^(E(CONN[A-Z]+|NOTCONN|PIPE|TIMEDOUT|NETUNREACH|HOSTUNREACH)|Connection(Reset|Aborted)|NotConnected|BrokenPipe|UnexpectedEof|TimedOut|Network connection lost\.|internal error; reference = \w+)$/;
+const NETWORK =
+  /^(E(CONN[A-Z]+|NOTCONN|PIPE|TIMEDOUT|NETUNREACH|HOSTUNREACH)|Connection(Reset|Aborted)|NotConnected|BrokenPipe|UnexpectedEof|TimedOut|Network connection lost\.|internal error; reference = \w+)$/;
 
 function isOfNetwork(cause: unknown): boolean {
   const { code, name, message } = Object(cause) as { code?: unknown; name?: unknown; message?: unknown };

@@ -4,7 +4,14 @@
 // 2.9.6 read on to the end (769 MB RSS, the server idle); over Deno.startTls the server waits in ClientWrite. But
 // Deno's own TLS cannot skip verification nor upgrade with a client certificate, so those go the other way.
 import type { Capabilities } from "./runtime.ts";
-import { connectFailed, connectionLost, tlsFailed, type ConnectOptions, type Connector, type Socket } from "./contract.ts";
+import {
+  connectFailed,
+  connectionLost,
+  tlsFailed,
+  type ConnectOptions,
+  type Connector,
+  type Socket,
+} from "./contract.ts";
 import * as node from "./node.ts";
 
 interface Conn {
@@ -20,7 +27,12 @@ interface DenoNet {
   connect(options: { hostname: string; port: number; signal: AbortSignal }): Promise<Conn>;
   startTls(
     conn: Conn,
-    options: { hostname: string; caCerts?: string[]; alpnProtocols?: string[]; unsafelyDisableHostnameVerification?: boolean },
+    options: {
+      hostname: string;
+      caCerts?: string[];
+      alpnProtocols?: string[];
+      unsafelyDisableHostnameVerification?: boolean;
+    },
   ): Promise<Conn & { handshake(): Promise<{ alpnProtocol: string | null }> }>;
 }
 
@@ -71,7 +83,7 @@ class DenoSocket implements Socket {
 
   async write(bytes: Uint8Array): Promise<void> {
     try {
-      for (let rest = bytes; rest.length; ) rest = rest.subarray(await this.#conn.write(rest));
+      for (let rest = bytes; rest.length;) rest = rest.subarray(await this.#conn.write(rest));
     } catch (cause) {
       throw connectionLost(reasonOf(cause), { cause });
     }
@@ -96,7 +108,9 @@ class DenoSocket implements Socket {
       close = () => secured.close();
       const { alpnProtocol } = await conn.handshake();
       if (!direct || alpnProtocol === "postgresql") return secured;
-      throw new Error("the server did not select ALPN protocol postgresql; sslnegotiation=direct needs PostgreSQL 17 or newer");
+      throw new Error(
+        "the server did not select ALPN protocol postgresql; sslnegotiation=direct needs PostgreSQL 17 or newer",
+      );
     } catch (cause) {
       abort();
       throw tlsFailed(reasonOf(cause), cause);

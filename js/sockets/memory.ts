@@ -17,7 +17,10 @@ export interface Peer {
 }
 
 /** `traits`: what a runtime's sockets say of themselves. */
-export function memoryListener(traits: Pick<Socket, "readsWhileIdle"> = {}): { connect: Connector; accepted: () => Promise<Peer> } {
+export function memoryListener(traits: Pick<Socket, "readsWhileIdle"> = {}): {
+  connect: Connector;
+  accepted: () => Promise<Peer>;
+} {
   const peers = new Channel<Peer>();
   return {
     connect: ({ signal }) => {
@@ -37,7 +40,8 @@ export function memoryPair(traits: Pick<Socket, "readsWhileIdle"> = {}): { socke
   const socket: Socket = {
     ...traits,
     read: () => (reads++, toDriver.take()),
-    write: (bytes) => (toPeer.put(bytes.slice()) ? Promise.resolve() : Promise.reject(connectionLost("the socket was closed"))),
+    write: (bytes) =>
+      toPeer.put(bytes.slice()) ? Promise.resolve() : Promise.reject(connectionLost("the socket was closed")),
     startTls: () => Promise.resolve(socket),
     close: () => {
       toDriver.close(connectionLost("the socket was closed"));

@@ -27,9 +27,12 @@ export function gzip(stream: ReadableStream<Uint8Array>): ReadableStream<Uint8Ar
   );
 }
 
-async function feed(source: ReadableStreamDefaultReader<Uint8Array>, writer: WritableStreamDefaultWriter<Uint8Array>): Promise<void> {
+async function feed(
+  source: ReadableStreamDefaultReader<Uint8Array>,
+  writer: WritableStreamDefaultWriter<Uint8Array>,
+): Promise<void> {
   try {
-    for (let step; !(step = await source.read()).done; ) await writer.write(step.value);
+    for (let step; !(step = await source.read()).done;) await writer.write(step.value);
     await writer.close();
   } catch (error) {
     writer.abort(error).catch(() => {});

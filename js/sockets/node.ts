@@ -6,20 +6,44 @@ import { createHash } from "node:crypto";
 import * as net from "node:net";
 import * as tls from "node:tls";
 import type { Capabilities } from "./runtime.ts";
-import { connectFailed, connectionLost, tlsFailed, type ConnectOptions, type Connector, type Socket, type TlsOptions } from "./contract.ts";
+import {
+  connectFailed,
+  connectionLost,
+  tlsFailed,
+  type ConnectOptions,
+  type Connector,
+  type Socket,
+  type TlsOptions,
+} from "./contract.ts";
 
 /** AuthenticationMD5Password. */
 export const md5 = (bytes: Uint8Array): Uint8Array => createHash("md5").update(bytes).digest();
 
-export const capabilities: Capabilities = { canSkipVerification: true, canUseCustomCa: true, canAlpn: true, canClientCertificate: true };
+export const capabilities: Capabilities = {
+  canSkipVerification: true,
+  canUseCustomCa: true,
+  canAlpn: true,
+  canClientCertificate: true,
+};
 
 export const connect: Connector = async (options) => {
   const { host, port, signal, tls: security, readBuffer, keepAlive } = options;
   const inbox = new Inbox(true);
   // Half open: a server that said why it goes is heard also when our next write comes too late.
-  const raw = net.connect({ host, port, allowHalfOpen: true, ...(!security && { onread: twoBuffers(inbox, readBuffer) }) });
+  const raw = net.connect({
+    host,
+    port,
+    allowHalfOpen: true,
+    ...(!security && { onread: twoBuffers(inbox, readBuffer) }),
+  });
   if (security) flowing(raw, inbox);
-  await settled(raw, "connect", signal, (cause) => connectFailed(cause.syscall === "getaddrinfo" || cause.syscall === "queryA" ? "dns" : "tcp", reasonOf(cause), cause));
+  await settled(raw, "connect", signal, (cause) =>
+    connectFailed(
+      cause.syscall === "getaddrinfo" || cause.syscall === "queryA" ? "dns" : "tcp",
+      reasonOf(cause),
+      cause,
+    ),
+  );
   raw.setNoDelay(true);
   if (keepAlive) raw.setKeepAlive(true, keepAlive);
   const plain = new NodeSocket(raw, inbox, options);
@@ -72,7 +96,9 @@ class NodeSocket implements Socket {
     // Without ALPN another protocol's server could be made to answer ("ALPACA"); PostgreSQL 17 always selects it.
     if (security.negotiation === "direct" && secured.alpnProtocol !== "postgresql") {
       secured.destroy();
-      throw tlsFailed("the server did not select ALPN protocol postgresql; sslnegotiation=direct needs PostgreSQL 17 or newer");
+      throw tlsFailed(
+        "the server did not select ALPN protocol postgresql; sslnegotiation=direct needs PostgreSQL 17 or newer",
+      );
     }
     return new NodeSocket(secured, inbox, this.#options);
   }
@@ -187,7 +213,12 @@ class Inbox {
  * Waits for `event`, destroys the socket when it fails or the signal aborts: DNS, connect and handshake have no
  * deadline of their own.
  */
-function settled(socket: net.Socket, event: string, signal: AbortSignal, toError: (cause: NodeJS.ErrnoException) => Error): Promise<void> {
+function settled(
+  socket: net.Socket,
+  event: string,
+  signal: AbortSignal,
+  toError: (cause: NodeJS.ErrnoException) => Error,
+): Promise<void> {
   return new Promise<void>((resolve, reject) => {
     const fail = (error: unknown): void => {
       done();
@@ -195,14 +226,19 @@ function settled(socket: net.Socket, event: string, signal: AbortSignal, toError
       reject(error);
     };
     const failed = (cause: NodeJS.ErrnoException): void => fail(toError(cause));
-    const closed = (): void => failed(Object.assign(new Error("the server closed the connection"), { name: "ConnectionReset" }));
+    const closed = (): void =>
+      failed(Object.assign(new Error("the server closed the connection"), { name: "ConnectionReset" }));
     const aborted = (): void => fail(signal.reason);
     const ready = (): void => {
       done();
       resolve();
     };
     const done = (): void => {
-      socket.off(event, ready).off("error", failed).off("close", closed).on("error", () => {});
+      socket
+        .off(event, ready)
+        .off("error", failed)
+        .off("close", closed)
+        .on("error", () => {});
       signal.removeEventListener("abort", aborted);
     };
     socket.once(event, ready).once("error", failed).once("close", closed);

@@ -11,7 +11,7 @@ import { PgzError, PostgresError } from "../util/errors.ts";
 import { emit } from "../util/observer.ts";
 import { within } from "../util/within.ts";
 
-// -- knowledge that is out of date ------------------------------------------------------------------------------------
+// -- knowledge that is out of date -----------------------------------------------------------------------------------
 
 /** An attempt failed before anything ran, and what was known of its statements may be the cause. */
 export class Outdated {
@@ -30,7 +30,10 @@ export class Outdated {
  * out of date. A transaction that was to begin with the first begins with the second. `attempt` sends nothing when
  * `anew` shows that its knowledge was right.
  */
-export async function withCurrentShapes<Result>(session: Session, attempt: (anew: boolean) => Promise<Result | Outdated>): Promise<Result> {
+export async function withCurrentShapes<Result>(
+  session: Session,
+  attempt: (anew: boolean) => Promise<Result | Outdated>,
+): Promise<Result> {
   const first = await attempt(false);
   if (!(first instanceof Outdated)) return first;
   await session.transaction.again(first.operation);
@@ -63,7 +66,7 @@ export function isStale(error: unknown): boolean {
   return code === "26000" || code === "42P05";
 }
 
-// -- conflicts --------------------------------------------------------------------------------------------------------
+// -- conflicts -------------------------------------------------------------------------------------------------------
 
 /** Milliseconds between two attempts, and as much again at random. */
 const LONGEST_PAUSE = 500;
@@ -85,13 +88,23 @@ export function isConflict(error: unknown): error is PgzError {
  * Runs a statement of its own, and again after a conflict, as `retryOnSerialization` says; not behind rows that have
  * gone downstream, and not what may have committed before it failed. `undefined` when the call was over before.
  */
-export function retryingConflicts<Result>(call: AnyCall, session: Session, text: string, run: () => Promise<Result>): Promise<Result | undefined> {
+export function retryingConflicts<Result>(
+  call: AnyCall,
+  session: Session,
+  text: string,
+  run: () => Promise<Result>,
+): Promise<Result | undefined> {
   const most = attemptsOf(session.config.retryOnSerialization);
   if (most === 1 || !session.transaction.isNone || COMMITS.test(text)) return run();
   return retrying(call, session.connection, most, run);
 }
 
-async function retrying<Result>(call: AnyCall, connection: Connection, most: number, run: () => Promise<Result>): Promise<Result | undefined> {
+async function retrying<Result>(
+  call: AnyCall,
+  connection: Connection,
+  most: number,
+  run: () => Promise<Result>,
+): Promise<Result | undefined> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await run();
@@ -106,9 +119,17 @@ async function retrying<Result>(call: AnyCall, connection: Connection, most: num
 /**
  * Tells of the next attempt and waits for its time, or until `over` settles. Throws when the connection is gone then.
  */
-export async function pauseAfter(attempt: number, error: PgzError, connection: Connection, over: Promise<unknown>): Promise<void> {
+export async function pauseAfter(
+  attempt: number,
+  error: PgzError,
+  connection: Connection,
+  over: Promise<unknown>,
+): Promise<void> {
   const delayMs = Math.min(10 * 2 ** (attempt - 1), LONGEST_PAUSE) * (1 + Math.random());
   emit(connection.config.observer, "onRetry", { attempt, delayMs, error });
-  await within(delayMs, over.catch(() => {}));
+  await within(
+    delayMs,
+    over.catch(() => {}),
+  );
   if (connection.closed) throw connection.closed;
 }

@@ -27,7 +27,10 @@ export interface EncodedBatch {
  * Encodes these of the queries. `refuse` is told of a value that cannot be sent: it throws, or the item is left out.
  */
 export function encodeBatch(
-  queries: readonly Query[], indexes: readonly number[], shapes: ReadonlyMap<string, Shape>, refuse: (index: number, error: unknown) => void,
+  queries: readonly Query[],
+  indexes: readonly number[],
+  shapes: ReadonlyMap<string, Shape>,
+  refuse: (index: number, error: unknown) => void,
 ): EncodedBatch {
   const order: number[] = [];
   const numbers: number[] = [];

@@ -53,7 +53,11 @@ export class BatchRun<Row> {
   readonly #pieces: Uint8Array[] = [];
 
   /** `learning`: what answers teach of statements. */
-  constructor(encoded: EncodedBatch, { atomic, form, mode }: { readonly atomic: boolean; readonly form: ValueForm; readonly mode: RowMode }, learning: Handlers) {
+  constructor(
+    encoded: EncodedBatch,
+    { atomic, form, mode }: { readonly atomic: boolean; readonly form: ValueForm; readonly mode: RowMode },
+    learning: Handlers,
+  ) {
     this.#encoded = encoded;
     this.#atomic = atomic;
     this.#form = form;
@@ -64,7 +68,8 @@ export class BatchRun<Row> {
       severalResults: true,
       rows: {
         columns: (columns) => this.#columns(columns),
-        rows: (view) => void (this.#decode ? this.#batches.push(this.#decode(view) as Row[]) : this.#pieces.push(view.slice())),
+        rows: (view) =>
+          void (this.#decode ? this.#batches.push(this.#decode(view) as Row[]) : this.#pieces.push(view.slice())),
       },
       on: {
         ...learning,
@@ -157,12 +162,20 @@ export class BatchRun<Row> {
       const from = to;
       to += this.#counts[at]!;
       if (end instanceof PgzError) settled[order[at]!] = { status: "rejected", reason: end };
-      else settled[order[at]!] = { status: "fulfilled", value: this.#item(end, this.#fields[numbers[at]!] ?? [], { rows, bytes, from, to }) };
+      else
+        settled[order[at]!] = {
+          status: "fulfilled",
+          value: this.#item(end, this.#fields[numbers[at]!] ?? [], { rows, bytes, from, to }),
+        };
     });
   }
 
   /** Property by property: an object of two spread ones costs more than all else of an item. */
-  #item({ command, rowCount }: Ended, fields: readonly Column[], part: { rows: Row[]; bytes: Uint8Array<ArrayBuffer>; from: number; to: number }): BatchItem<Row> {
+  #item(
+    { command, rowCount }: Ended,
+    fields: readonly Column[],
+    part: { rows: Row[]; bytes: Uint8Array<ArrayBuffer>; from: number; to: number },
+  ): BatchItem<Row> {
     const { rows, bytes, from, to } = part;
     if (this.#form.form === ROWS_NONE) return { command, rowCount };
     if (this.#isValues) return { rows: rows.slice(from, to), rowCount, command, fields };

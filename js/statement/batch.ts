@@ -25,7 +25,12 @@ export interface BatchPlan {
 export type Settled<Row> = PromiseSettledResult<BatchItem<Row>>;
 
 /** Settles the call with one result per query, in their order. Rejects with what it is to reject with. */
-export async function runBatch<Row>(call: Call<Settled<Row>[]>, session: Session, queries: readonly Query[], plan: BatchPlan): Promise<void> {
+export async function runBatch<Row>(
+  call: Call<Settled<Row>[]>,
+  session: Session,
+  queries: readonly Query[],
+  plan: BatchPlan,
+): Promise<void> {
   const settled = await new Batch(call, session, queries, plan).run();
   if (settled) call.succeed(settled);
 }
@@ -64,7 +69,9 @@ class Batch<Row> {
     const described = this.#described(shapes);
     let encoded;
     try {
-      encoded = encodeBatch(this.#queries, described, shapes as ReadonlyMap<string, Shape>, (index, error) => this.#refuseValue(index, error));
+      encoded = encodeBatch(this.#queries, described, shapes as ReadonlyMap<string, Shape>, (index, error) =>
+        this.#refuseValue(index, error),
+      );
     } catch (error) {
       if (anew) throw error;
       return new Outdated(error);
@@ -121,7 +128,11 @@ class Batch<Row> {
     else throw failedAt(error as PgzError, index, [], this.#queries.length);
   }
 
-  async #execute(encoded: EncodedBatch, known: ReadonlyMap<string, Shape>, anew: boolean): Promise<Settled<Row>[] | undefined | Outdated> {
+  async #execute(
+    encoded: EncodedBatch,
+    known: ReadonlyMap<string, Shape>,
+    anew: boolean,
+  ): Promise<Settled<Row>[] | undefined | Outdated> {
     const { statements, transaction } = this.#session;
     const wasOutside = transaction.status === "I";
     const run = new BatchRun<Row>(encoded, this.#plan, statements.handlers);
@@ -130,7 +141,9 @@ class Batch<Row> {
     if (error?.code === "SHAPE_CHANGED") for (const { sql } of encoded.statements) statements.forgetShape(sql);
     if (this.#call.finished) return undefined;
 
-    const outdated = run.unbound.filter((at) => mayBeOutdated(run.failure(at), known.has(this.#queries[encoded.order[at]!]!.text)));
+    const outdated = run.unbound.filter((at) =>
+      mayBeOutdated(run.failure(at), known.has(this.#queries[encoded.order[at]!]!.text)),
+    );
     const from = wasOutside && !anew ? run.repeatableFrom(outdated[0]) : undefined;
     if (from === undefined) {
       this.#forget(encoded, outdated);
@@ -160,13 +173,22 @@ class Batch<Row> {
     const call = this.#call;
     const known = this.#session.statements;
     const last = windows.length - 1;
-    const operation = (run.operation = transaction.flight((begin) => call.operate(connection, (handle) => {
-      if (begin) handle.prelude(begin);
-      known.define(handle, statements.flatMap((shape) => shape.types));
-      handle.batch(!atomic, form.form, form.limits);
-      for (const shape of statements) known.addToBatch(handle, shape);
-      return handle.batch_items(windows[0]!, last ? BATCH_CONTINUES : BATCH_ENDS);
-    }, run.conversation)));
+    const operation = (run.operation = transaction.flight((begin) =>
+      call.operate(
+        connection,
+        (handle) => {
+          if (begin) handle.prelude(begin);
+          known.define(
+            handle,
+            statements.flatMap((shape) => shape.types),
+          );
+          handle.batch(!atomic, form.form, form.limits);
+          for (const shape of statements) known.addToBatch(handle, shape);
+          return handle.batch_items(windows[0]!, last ? BATCH_CONTINUES : BATCH_ENDS);
+        },
+        run.conversation,
+      ),
+    ));
     for (let at = 1; at <= last; at++) {
       await connection.written;
       if (operation.ended) break;

@@ -22,15 +22,25 @@ const SIGNATURE = "PGCOPY\n\xff\r\n\0" + "\0".repeat(8);
 /** How rows of some columns are written. */
 export interface RowWriter {
   readonly format: "binary" | "text";
-  send(target: CopyTarget, rows: Iterable<CopyRow> | AsyncIterable<CopyRow>, progress?: (progress: CopyProgress) => void): Promise<void>;
+  send(
+    target: CopyTarget,
+    rows: Iterable<CopyRow> | AsyncIterable<CopyRow>,
+    progress?: (progress: CopyProgress) => void,
+  ): Promise<void>;
 }
 
 /** `names`: the columns' in rows that are objects. `types`: what the database's own are made of. */
-export function rowWriter(columns: readonly Column[], names: readonly string[], types: readonly Definition[]): RowWriter {
+export function rowWriter(
+  columns: readonly Column[],
+  names: readonly string[],
+  types: readonly Definition[],
+): RowWriter {
   const { length } = columns;
   const where = columns.map(({ typeOid }, index): Where => ({ index, type: typeOid, what: "Column " }));
   // An enum's binary form is its label, as text's.
-  const forms = columns.map(({ typeOid }) => types.find(({ oid, code }) => oid === typeOid && code === TYPE_SAME)?.of ?? typeOid);
+  const forms = columns.map(
+    ({ typeOid }) => types.find(({ oid, code }) => oid === typeOid && code === TYPE_SAME)?.of ?? typeOid,
+  );
   const writers = forms.map(binaryWriter);
   const isBinary = writers.every(Boolean);
   const takesTexts = forms.every(takesText);
@@ -64,7 +74,8 @@ export function rowWriter(columns: readonly Column[], names: readonly string[], 
 
   const write = (row: CopyRow) => {
     const values = Array.isArray(row) ? (row as readonly unknown[]) : names.map((name) => ownValue(row, name));
-    if (values.length !== length) throw new UsageError("INVALID_PARAMETER", `Row ${count} has ${values.length} values for ${length} columns.`);
+    if (values.length !== length)
+      throw new UsageError("INVALID_PARAMETER", `Row ${count} has ${values.length} values for ${length} columns.`);
     wasPlain = takesTexts && (wasPlain || count % 16 === 0) && plain(values);
     if (isBinary && !wasPlain) {
       const at = block.reserve(2);
@@ -72,7 +83,9 @@ export function rowWriter(columns: readonly Column[], names: readonly string[], 
       for (let index = 0; index < length; index++) writers[index]!(block, where[index]!, values[index]);
     } else if (!isBinary) {
       // Not by map, which skips what an array lacks.
-      const cells = Array.from(values, (value, index) => (value === null ? "\\N" : literal(where[index]!, value).replace(/[\n\r\t\\]/g, (found) => ESCAPES[found]!)));
+      const cells = Array.from(values, (value, index) =>
+        value === null ? "\\N" : literal(where[index]!, value).replace(/[\n\r\t\\]/g, (found) => ESCAPES[found]!),
+      );
       append(encoder.encode(`${cells.join("\t")}\n`));
     }
     count++;

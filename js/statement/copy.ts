@@ -46,24 +46,49 @@ export type Feed = (target: CopyTarget) => Promise<void>;
 
 /** Runs COPY FROM STDIN. The ended operation, or `undefined` when the call was over before. */
 export function copyIn(call: AnyCall, session: Session, text: string, feed: Feed): Promise<Operation | undefined> {
-  return new Copy(call, session, COPY_IN, "copyFrom takes COPY … FROM STDIN").run(text, { form: ROWS_NONE, limits: NO_LIMITS }, { feed });
+  return new Copy(call, session, COPY_IN, "copyFrom takes COPY … FROM STDIN").run(
+    text,
+    { form: ROWS_NONE, limits: NO_LIMITS },
+    { feed },
+  );
 }
 
 /** Runs COPY TO STDOUT, whose data go to the sink as they come. */
-export function copyOut(call: AnyCall, session: Session, text: string, limits: Limits, rows: RowSink): Promise<Operation | undefined> {
-  return new Copy(call, session, COPY_OUT, "copyTo takes COPY … TO STDOUT").run(text, { form: ROWS_NONE, limits }, { rows });
+export function copyOut(
+  call: AnyCall,
+  session: Session,
+  text: string,
+  limits: Limits,
+  rows: RowSink,
+): Promise<Operation | undefined> {
+  return new Copy(call, session, COPY_OUT, "copyTo takes COPY … TO STDOUT").run(
+    text,
+    { form: ROWS_NONE, limits },
+    { rows },
+  );
 }
 
 /** Runs a query as COPY in binary; its rows are encoded or decoded as those of the query would be. */
-export async function copyRows(call: AnyCall, session: Session, query: string, form: RowRequest & Pick<Form, "policy">, rows: RowSink): Promise<Operation | undefined> {
+export async function copyRows(
+  call: AnyCall,
+  session: Session,
+  query: string,
+  form: RowRequest & Pick<Form, "policy">,
+  rows: RowSink,
+): Promise<Operation | undefined> {
   const { connection, catalog, statements, transaction } = session;
   if (!(await transaction.begun(call))) return undefined;
   const shape = await statements.learn(call, query);
   if (!shape || !(await learnNames(call, connection, catalog, form.policy))) return undefined;
   const { columns, parameterTypes, resultFormats } = shape;
-  if (parameterTypes.length) throw new UsageError("INVALID_QUERY", "COPY cannot have parameters: write the values into the query, or use rows.");
+  if (parameterTypes.length)
+    throw new UsageError("INVALID_QUERY", "COPY cannot have parameters: write the values into the query, or use rows.");
   const unreadable = columns.find((_, index) => !resultFormats[index]);
-  if (unreadable) throw new UsageError("INVALID_QUERY", `Column "${unreadable.name}" has no binary form here: cast it to text, or use rows.`);
+  if (unreadable)
+    throw new UsageError(
+      "INVALID_QUERY",
+      `Column "${unreadable.name}" has no binary form here: cast it to text, or use rows.`,
+    );
   rows.columns?.(columns.map((column) => ({ ...column, formatCode: 1 })));
   // A comment at its end must not swallow the rest.
   const text = `copy (${query.replace(/[\s;]+$/, "")}\n) to stdout (format binary)`;
@@ -91,19 +116,27 @@ class Copy implements CopyTarget {
     this.#wrong = new UsageError("COPY_NEEDS_COPY_CALL", `${takes}, but the text is something else.`);
   }
 
-  async run(text: string, { form, limits }: RowRequest, { rows, feed }: { rows?: RowSink; feed?: Feed }): Promise<Operation | undefined> {
+  async run(
+    text: string,
+    { form, limits }: RowRequest,
+    { rows, feed }: { rows?: RowSink; feed?: Feed },
+  ): Promise<Operation | undefined> {
     const { connection, transaction } = this.#session;
     if (!(await transaction.begun(this.#call))) return undefined;
     const answered = new Promise<void>((resolve) => (this.#answered = resolve));
-    const operation = (this.#operation = this.#call.operate(connection, (handle) => handle.simple_query(text, this.#kind, form, limits), {
-      duplex: feed !== undefined,
-      rows,
-      on: {
-        copy: ({ direction }) => this.#begin(direction),
-        // A query's answer begins with columns, COPY's does not.
-        columns: () => connection.interrupt(this.#operation, this.#wrong),
+    const operation = (this.#operation = this.#call.operate(
+      connection,
+      (handle) => handle.simple_query(text, this.#kind, form, limits),
+      {
+        duplex: feed !== undefined,
+        rows,
+        on: {
+          copy: ({ direction }) => this.#begin(direction),
+          // A query's answer begins with columns, COPY's does not.
+          columns: () => connection.interrupt(this.#operation, this.#wrong),
+        },
       },
-    }));
+    ));
     if (feed) {
       operation.wake = this.#answered;
       if (!operation.ended) await answered;
@@ -167,7 +200,11 @@ class Copy implements CopyTarget {
 }
 
 /** Sends all of a source. One that is left is told so. */
-export async function sendSource(target: CopyTarget, source: CopySource, progress?: (progress: CopyProgress) => void): Promise<void> {
+export async function sendSource(
+  target: CopyTarget,
+  source: CopySource,
+  progress?: (progress: CopyProgress) => void,
+): Promise<void> {
   const bytes = new Uint8Array(HEADER + PIECE);
   let length = HEADER;
   let sent = 0;
@@ -180,7 +217,7 @@ export async function sendSource(target: CopyTarget, source: CopySource, progres
   };
   await each(target, piecesOf(source), async (given) => {
     const data = dataOf(given);
-    for (let at = 0; at < data.length; ) {
+    for (let at = 0; at < data.length;) {
       const room = bytes.subarray(length);
       if (typeof data === "string") {
         // No unit takes more than three bytes, so what is looked at is bounded too.
@@ -201,7 +238,11 @@ export async function sendSource(target: CopyTarget, source: CopySource, progres
 }
 
 /** Goes through an iterable, until its end or until nothing is wanted any more. */
-export async function each<T>(target: CopyTarget, items: Iterable<T> | AsyncIterable<T>, use: (item: T) => Promise<void> | void): Promise<void> {
+export async function each<T>(
+  target: CopyTarget,
+  items: Iterable<T> | AsyncIterable<T>,
+  use: (item: T) => Promise<void> | void,
+): Promise<void> {
   if (Symbol.iterator in items) {
     for (const item of items) {
       const work = use(item);
@@ -214,10 +255,12 @@ export async function each<T>(target: CopyTarget, items: Iterable<T> | AsyncIter
   let over = false;
   try {
     while (!target.over) {
-      const step = await target.orOver(Promise.resolve(iterator.next()).catch((error: unknown) => {
-        over = true;
-        throw error;
-      }));
+      const step = await target.orOver(
+        Promise.resolve(iterator.next()).catch((error: unknown) => {
+          over = true;
+          throw error;
+        }),
+      );
       if (step?.done) over = true;
       if (!step || over || target.over) return;
       const work = use(step.value);
@@ -232,16 +275,21 @@ export async function each<T>(target: CopyTarget, items: Iterable<T> | AsyncIter
 /** A stream that nobody has begun to read, since its COPY came to nothing. */
 export function leave(source: unknown): void {
   const stream = source as Partial<ReadableStream> | null | undefined;
-  if (typeof stream?.cancel === "function" && !stream.locked) void stream.cancel("nothing more is wanted").catch(() => {});
+  if (typeof stream?.cancel === "function" && !stream.locked)
+    void stream.cancel("nothing more is wanted").catch(() => {});
 }
 
 function piecesOf(source: CopySource): Iterable<Bytes> | AsyncIterable<Bytes> {
   if (typeof source === "string" || isBytes(source)) return [source];
-  const has = (name: string | symbol, value: unknown = source) => typeof (value as Record<string | symbol, unknown> | undefined)?.[name] === "function";
+  const has = (name: string | symbol, value: unknown = source) =>
+    typeof (value as Record<string | symbol, unknown> | undefined)?.[name] === "function";
   const stream = has("stream") ? (source as Blob).stream() : source;
   if (has("getReader", stream)) return ofStream(stream as ReadableStream<Bytes>);
   if (has(Symbol.iterator) || has(Symbol.asyncIterator)) return source as Iterable<Bytes>;
-  throw new UsageError("INVALID_OPTION", "copyFrom takes text, bytes, a Blob, a ReadableStream or an iterable of text or bytes.");
+  throw new UsageError(
+    "INVALID_OPTION",
+    "copyFrom takes text, bytes, a Blob, a ReadableStream or an iterable of text or bytes.",
+  );
 }
 
 /** Not every runtime's streams are iterable. */
@@ -265,5 +313,8 @@ function dataOf(given: unknown): string | Uint8Array {
   // the rest.
   if (typeof given === "string" && (given as string & { isWellFormed(): boolean }).isWellFormed()) return given;
   if (isBytes(given)) return bytesOf(given);
-  throw new UsageError("INVALID_PARAMETER", "The source must yield bytes or text, in whole characters: encode other values, or use copyFromRows.");
+  throw new UsageError(
+    "INVALID_PARAMETER",
+    "The source must yield bytes or text, in whole characters: encode other values, or use copyFromRows.",
+  );
 }

@@ -60,7 +60,9 @@ export class Cursor<Row> {
 
   next(): Promise<Row[]> {
     return this.#batch(async () => {
-      const operation = this.#call.operate(this.#session.connection, (handle) => handle.fetch(), { rows: this.#rows.sink });
+      const operation = this.#call.operate(this.#session.connection, (handle) => handle.fetch(), {
+        rows: this.#rows.sink,
+      });
       await operation.done;
       if (operation.error) throw operation.error;
       return operation;

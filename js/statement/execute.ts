@@ -17,7 +17,13 @@ import type { Query } from "./sql.ts";
  * The ended operation, or `undefined` when the call was over before. `sink` gives a new one for each run: a second run
  * starts from nothing. Rejects with what the call is to reject with.
  */
-export function execute(call: AnyCall, session: Session, query: Query, form: RowRequest & Pick<Form, "policy">, sink: () => RowSink): Promise<Operation | undefined> {
+export function execute(
+  call: AnyCall,
+  session: Session,
+  query: Query,
+  form: RowRequest & Pick<Form, "policy">,
+  sink: () => RowSink,
+): Promise<Operation | undefined> {
   return retryingConflicts(call, session, query.text, () => new Execution(call, session, query, form, sink).run());
 }
 
@@ -47,7 +53,13 @@ class Execution {
   readonly #sink: () => RowSink;
   #failed: Failed | undefined;
 
-  constructor(call: AnyCall, session: Session, query: Query, form: RowRequest & Pick<Form, "policy">, sink: () => RowSink) {
+  constructor(
+    call: AnyCall,
+    session: Session,
+    query: Query,
+    form: RowRequest & Pick<Form, "policy">,
+    sink: () => RowSink,
+  ) {
     this.#call = call;
     this.#session = session;
     this.#query = query;
@@ -96,7 +108,11 @@ class Execution {
   }
 
   /** What follows from an error: another attempt, or the end of the call with it. */
-  #failure(operation: Operation, { shape, wasKnown, hadRun, wasOutside }: Attempt, anew: boolean): Outdated | undefined {
+  #failure(
+    operation: Operation,
+    { shape, wasKnown, hadRun, wasOutside }: Attempt,
+    anew: boolean,
+  ): Outdated | undefined {
     const { statements } = this.#session;
     const { error, bound } = operation;
     if (error!.code === "SHAPE_CHANGED") statements.forgetShape(shape.sql);

@@ -64,10 +64,14 @@ export const sql: Sql = Object.assign(tag, {
     const all = parts.flatMap((part, index) => (index ? [separator, part] : [part]));
     return new Fragment(Array<string>(all.length + 1).fill(""), all);
   },
-  in: (values: readonly unknown[]): Query => new Fragment(["(", ...Array<string>(some(values).length - 1).fill(", "), ")"], [...values]),
+  in: (values: readonly unknown[]): Query =>
+    new Fragment(["(", ...Array<string>(some(values).length - 1).fill(", "), ")"], [...values]),
   set(row: object, ...columns: string[]): Query {
     const names = columnsOf(row, columns);
-    return new Fragment([...names.map((name, index) => `${index ? ", " : ""}${quoted(name)} = `), ""], names.map((name) => ownValue(row, name)));
+    return new Fragment(
+      [...names.map((name, index) => `${index ? ", " : ""}${quoted(name)} = `), ""],
+      names.map((name) => ownValue(row, name)),
+    );
   },
   values(rows: readonly object[], ...columns: string[]): Query {
     const [first] = some(rows);
@@ -76,7 +80,8 @@ export const sql: Sql = Object.assign(tag, {
     const head = `${names ? `(${names.map(quoted).join(", ")}) ` : ""}values (`;
     const tuples = rows.map((row) => {
       const tuple = names ? names.map((name) => ownValue(row, name)) : some(row as unknown[]);
-      if (tuple.length !== width) throw new UsageError("INVALID_QUERY", `A row has ${tuple.length} values, but the first row has ${width}.`);
+      if (tuple.length !== width)
+        throw new UsageError("INVALID_QUERY", `A row has ${tuple.length} values, but the first row has ${width}.`);
       return tuple;
     });
     const strings = tuples.flatMap((_, index) => [index ? "), (" : head, ...Array<string>(width - 1).fill(", ")]);
@@ -93,7 +98,10 @@ function tag(template: TemplateStringsArray, ...values: unknown[]): Query {
 
 function some<T>(list: readonly T[]): readonly T[] {
   if (Array.isArray(list) && list.length) return list;
-  throw new UsageError("INVALID_QUERY", "A list of values must be an array with at least one value: skip the statement, or use = any() with an array.");
+  throw new UsageError(
+    "INVALID_QUERY",
+    "A list of values must be an array with at least one value: skip the statement, or use = any() with an array.",
+  );
 }
 
 function columnsOf(row: object, columns: readonly string[]): readonly string[] {
@@ -103,7 +111,8 @@ function columnsOf(row: object, columns: readonly string[]): readonly string[] {
 /** Nothing that is inherited. A row is any object: an interface has no index signature, so it is no Record. */
 export function ownValue(row: object, name: string): unknown {
   const values = row as Readonly<Record<string, unknown>>;
-  if (typeof row === "object" && row !== null && Object.hasOwn(row, name) && values[name] !== undefined) return values[name];
+  if (typeof row === "object" && row !== null && Object.hasOwn(row, name) && values[name] !== undefined)
+    return values[name];
   throw new UsageError("INVALID_PARAMETER", `A row has no value for column "${name}": pass null for NULL.`);
 }
 
@@ -114,19 +123,25 @@ export function ownValue(row: object, name: string): unknown {
  */
 export function toQuery(input: QueryInput | TemplateStringsArray, ...values: unknown[]): Query {
   if (input instanceof Fragment) return input;
-  if (Array.isArray(values[0]) && !isTemplate(input)) throw new UsageError("INVALID_QUERY", "Pass values inside the query: sql`… ${value} …`, or an object with text and values.");
+  if (Array.isArray(values[0]) && !isTemplate(input))
+    throw new UsageError(
+      "INVALID_QUERY",
+      "Pass values inside the query: sql`… ${value} …`, or an object with text and values.",
+    );
   if (typeof input === "string") return { text: checkedText(input), values: [] };
   if (isTemplate(input)) return new Fragment(input, values);
   const query = input as Partial<Query> | null | undefined;
   const given = query?.values ?? [];
-  if (typeof query?.text !== "string" || !Array.isArray(given)) throw new UsageError("INVALID_QUERY", "A query is sql`…`, text, or an object with text and an array of values.");
+  if (typeof query?.text !== "string" || !Array.isArray(given))
+    throw new UsageError("INVALID_QUERY", "A query is sql`…`, text, or an object with text and an array of values.");
   return PARTS in query ? (query as Query) : { text: checkedText(query.text), values: given.map(defined) };
 }
 
 /** SQL that has no place for values. */
 export function plainText(input: QueryInput): string {
   const { text, values } = toQuery(input);
-  if (values.length) throw new UsageError("INVALID_QUERY", "COPY takes no parameters: its options are part of the text.");
+  if (values.length)
+    throw new UsageError("INVALID_QUERY", "COPY takes no parameters: its options are part of the text.");
   return text;
 }
 

@@ -7,7 +7,9 @@ export function isBytes(value: unknown): value is Bytes {
 }
 
 export function bytesOf(value: Bytes): Uint8Array {
-  return ArrayBuffer.isView(value) ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength) : new Uint8Array(value);
+  return ArrayBuffer.isView(value)
+    ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength)
+    : new Uint8Array(value);
 }
 
 export const encoder = new TextEncoder();

@@ -9,24 +9,60 @@
 /** The driver's own codes; the server's are SQLSTATEs. `docs/errors.md` says what each means and what to do. */
 export type Code =
   // UsageError
-  | "INVALID_URL" | "INVALID_OPTION" | "UNKNOWN_OPTION" | "INVALID_SSLMODE" | "UNSUPPORTED_ON_RUNTIME"
-  | "INVALID_PARAMETER" | "PARAMETER_OUT_OF_RANGE" | "TOO_MANY_PARAMETERS" | "PARAMETERS_TOO_LARGE" | "INVALID_QUERY" | "STREAM_OPEN" | "CLIENT_CLOSED"
+  | "INVALID_URL"
+  | "INVALID_OPTION"
+  | "UNKNOWN_OPTION"
+  | "INVALID_SSLMODE"
+  | "UNSUPPORTED_ON_RUNTIME"
+  | "INVALID_PARAMETER"
+  | "PARAMETER_OUT_OF_RANGE"
+  | "TOO_MANY_PARAMETERS"
+  | "PARAMETERS_TOO_LARGE"
+  | "INVALID_QUERY"
+  | "STREAM_OPEN"
+  | "CLIENT_CLOSED"
   | "COPY_NEEDS_COPY_CALL"
   | "COPY_IN_BATCH"
   | "COPY_SOURCE_FAILED"
-  | "LISTEN_BEHIND_POOLER" | "TRANSACTION_OPEN" | "TRANSACTION_FINISHED" | "DUPLICATE_COLUMN" | "CHANNEL_BINDING_UNSUPPORTED"
+  | "LISTEN_BEHIND_POOLER"
+  | "TRANSACTION_OPEN"
+  | "TRANSACTION_FINISHED"
+  | "DUPLICATE_COLUMN"
+  | "CHANNEL_BINDING_UNSUPPORTED"
   // PgzError itself
   | "TRANSACTION_ROLLED_BACK"
   // ConnectionError
-  | "CONNECT_FAILED" | "CONNECTION_LOST" | "TLS_REFUSED" | "TLS_FAILED" | "CORE_TRAPPED"
+  | "CONNECT_FAILED"
+  | "CONNECTION_LOST"
+  | "TLS_REFUSED"
+  | "TLS_FAILED"
+  | "CORE_TRAPPED"
   // TimeoutError, AbortError, ResponseTooLargeError
-  | "CONNECT_TIMEOUT" | "QUERY_TIMEOUT" | "ABORTED" | "RESPONSE_TOO_LARGE"
+  | "CONNECT_TIMEOUT"
+  | "QUERY_TIMEOUT"
+  | "ABORTED"
+  | "RESPONSE_TOO_LARGE"
   // ProtocolError
-  | "MESSAGE_TOO_LARGE" | "PROTOCOL_VIOLATION" | "UNEXPECTED_MESSAGE" | "NOT_POSTGRESQL" | "INVALID_VALUE" | "SHAPE_CHANGED" | "CLIENT_ENCODING_NOT_UTF8"
+  | "MESSAGE_TOO_LARGE"
+  | "PROTOCOL_VIOLATION"
+  | "UNEXPECTED_MESSAGE"
+  | "NOT_POSTGRESQL"
+  | "INVALID_VALUE"
+  | "SHAPE_CHANGED"
+  | "CLIENT_ENCODING_NOT_UTF8"
   // AuthenticationError
-  | "AUTH_METHOD_UNSUPPORTED" | "AUTH_METHOD_REFUSED" | "AUTH_CLEARTEXT_REFUSED" | "PASSWORD_MISSING" | "SCRAM_MALFORMED"
-  | "SCRAM_OUT_OF_ORDER" | "SCRAM_CLIENT_NONCE_TOO_SHORT" | "SCRAM_MANDATORY_EXTENSION"
-  | "SCRAM_NONCE_MISMATCH" | "SCRAM_ITERATIONS_OUT_OF_RANGE" | "SCRAM_SERVER_SIGNATURE_MISMATCH" | "SCRAM_SERVER_ERROR";
+  | "AUTH_METHOD_UNSUPPORTED"
+  | "AUTH_METHOD_REFUSED"
+  | "AUTH_CLEARTEXT_REFUSED"
+  | "PASSWORD_MISSING"
+  | "SCRAM_MALFORMED"
+  | "SCRAM_OUT_OF_ORDER"
+  | "SCRAM_CLIENT_NONCE_TOO_SHORT"
+  | "SCRAM_MANDATORY_EXTENSION"
+  | "SCRAM_NONCE_MISMATCH"
+  | "SCRAM_ITERATIONS_OUT_OF_RANGE"
+  | "SCRAM_SERVER_SIGNATURE_MISMATCH"
+  | "SCRAM_SERVER_ERROR";
 
 /** What a cap counts: rows, bytes of output, bytes of one field as the server sends it. */
 export type LimitName = "rows" | "bytes" | "fieldBytes";
@@ -259,19 +295,41 @@ export class PostgresError extends PgzError implements ErrorFields {
     Object.assign(this, others);
   }
 
-  get isUniqueViolation(): boolean { return this.code === "23505"; }
-  get isForeignKeyViolation(): boolean { return this.code === "23503"; }
-  get isCheckViolation(): boolean { return this.code === "23514"; }
-  get isNotNullViolation(): boolean { return this.code === "23502"; }
-  get isExclusionViolation(): boolean { return this.code === "23P01"; }
+  get isUniqueViolation(): boolean {
+    return this.code === "23505";
+  }
+  get isForeignKeyViolation(): boolean {
+    return this.code === "23503";
+  }
+  get isCheckViolation(): boolean {
+    return this.code === "23514";
+  }
+  get isNotNullViolation(): boolean {
+    return this.code === "23502";
+  }
+  get isExclusionViolation(): boolean {
+    return this.code === "23P01";
+  }
   /** Any code of class 23. */
-  get isIntegrityViolation(): boolean { return this.code.startsWith("23"); }
-  get isSerializationFailure(): boolean { return this.code === "40001"; }
-  get isDeadlock(): boolean { return this.code === "40P01"; }
-  get isQueryCanceled(): boolean { return this.code === "57014"; }
-  get isAdminShutdown(): boolean { return this.code === "57P01"; }
+  get isIntegrityViolation(): boolean {
+    return this.code.startsWith("23");
+  }
+  get isSerializationFailure(): boolean {
+    return this.code === "40001";
+  }
+  get isDeadlock(): boolean {
+    return this.code === "40P01";
+  }
+  get isQueryCanceled(): boolean {
+    return this.code === "57014";
+  }
+  get isAdminShutdown(): boolean {
+    return this.code === "57P01";
+  }
   /** The prepared statement does not exist, as behind a pooler that changed the server connection. */
-  get isInvalidSqlStatementName(): boolean { return this.code === "26000"; }
+  get isInvalidSqlStatementName(): boolean {
+    return this.code === "26000";
+  }
 }
 
 /** A `failure` event of the core (docs/architecture.md, Events). */
@@ -299,7 +357,11 @@ export function fromFailure(failure: Failure, facts?: Facts): PgzError {
  * transaction that the server has rolled back whole (40001, 40P01), and what a session was asked that had ended for
  * want of work (57P05).
  */
-export function fromErrorResponse(fields: ErrorFields, startup = false, facts?: Facts): PostgresError | AuthenticationError {
+export function fromErrorResponse(
+  fields: ErrorFields,
+  startup = false,
+  facts?: Facts,
+): PostgresError | AuthenticationError {
   const code = fields.code ?? "";
   const retryable = (startup ? /^(53|57P)/ : /^(40001|40P01|57P05)$/).test(code);
   const error = new PostgresError(fields, { retryable, ...facts });
@@ -311,5 +373,8 @@ export function fromErrorResponse(fields: ErrorFields, startup = false, facts?: 
 function mark(constructor: { readonly prototype: PgzError }, name: string): void {
   const symbol = Symbol.for(`pgz-edge.${name}`);
   marks.set(constructor, symbol);
-  Object.defineProperties(constructor.prototype, { name: { value: name, configurable: true, writable: true }, [symbol]: { value: true } });
+  Object.defineProperties(constructor.prototype, {
+    name: { value: name, configurable: true, writable: true },
+    [symbol]: { value: true },
+  });
 }

@@ -13,7 +13,8 @@ export const LONGEST_TURN = 5;
  * Servers whose catalogs are kept, and types that are asked for at once: so the planner's estimate stays below the cost
  * from which it compiles the query (jit_above_cost).
  */
-export const MOST_CATALOGS = 100, MOST_TYPES = 2_000;
+export const MOST_CATALOGS = 100,
+  MOST_TYPES = 2_000;
 /** Salted passwords that are kept: enough for every role an isolate plays; the oldest goes first. */
 export const MOST_PASSWORDS = 64;
 /** Servers whose names are kept short. */
@@ -30,15 +31,18 @@ export const MOST_STEPS = 10_000;
  * Steps of a statement that is kept, and characters of what is no template: a list of a thousand values seldom comes
  * again.
  */
-export const LONGEST_WAY = 64, LONGEST_KEY = 1_000;
+export const LONGEST_WAY = 64,
+  LONGEST_KEY = 1_000;
 
 /** Milliseconds between attempts to listen: twice as many each time, up to here, and as much again at random. */
-export const FIRST_PAUSE = 50, LONGEST_PAUSE = 5_000;
+export const FIRST_PAUSE = 50,
+  LONGEST_PAUSE = 5_000;
 /**
  * Milliseconds between two signs of life that are asked for, and for an answer: a network that drops packets tells
  * nothing.
  */
-export const HEARTBEAT = 30_000, HEARTBEAT_DEADLINE = 10_000;
+export const HEARTBEAT = 30_000,
+  HEARTBEAT_DEADLINE = 10_000;
 /** Notifications that wait for the loop; behind them the socket is not read. */
 export const MOST_NOTIFICATIONS = 1_000;
 /** PostgreSQL on Linux has no larger process ids (src/connection/mod.rs). */

@@ -99,13 +99,23 @@ export interface Observer {
 
 /** Functions where functions are awaited; other members are the user's business. */
 export function isObserver(value: unknown): boolean {
-  return typeof value === "object" && value !== null && Object.entries(value).every(([name, member]) => !/^on[A-Z]/.test(name) || /undefined|function/.test(typeof member));
+  return (
+    typeof value === "object" &&
+    value !== null &&
+    Object.entries(value).every(([name, member]) => !/^on[A-Z]/.test(name) || /undefined|function/.test(typeof member))
+  );
 }
 
-export function emit<Name extends keyof Observer>(observer: Observer | undefined, name: Name, event: Parameters<NonNullable<Observer[Name]>>[0]): void {
+export function emit<Name extends keyof Observer>(
+  observer: Observer | undefined,
+  name: Name,
+  event: Parameters<NonNullable<Observer[Name]>>[0],
+): void {
   try {
     // An async method's rejection would be nobody's.
-    (observer?.[name] as ((event: unknown) => void | Promise<void>) | undefined)?.call(observer, event)?.catch(() => {});
+    (observer?.[name] as ((event: unknown) => void | Promise<void>) | undefined)
+      ?.call(observer, event)
+      ?.catch(() => {});
   } catch {
     // As promised.
   }
@@ -143,7 +153,12 @@ export class Observation {
     const durationMs = this.#duration();
     // A busy isolate's timers are late.
     if (this.#threshold && durationMs >= this.#threshold && !this.#slow) this.#tooSlow();
-    emit(this.observer, "onQueryEnd", { ...this.#start, durationMs, waitMs: performance.now() - this.#called - durationMs, ...result });
+    emit(this.observer, "onQueryEnd", {
+      ...this.#start,
+      durationMs,
+      waitMs: performance.now() - this.#called - durationMs,
+      ...result,
+    });
   }
 
   #tooSlow(): void {

@@ -30,7 +30,8 @@ export class JsonText {
     } catch {
       // Circular, or a bigint.
     }
-    if (text === undefined) throw new UsageError("INVALID_PARAMETER", "sql.json needs a value that JSON can represent.");
+    if (text === undefined)
+      throw new UsageError("INVALID_PARAMETER", "sql.json needs a value that JSON can represent.");
     Object.defineProperty(this, JSON_TEXT, { value: text });
     Object.freeze(this);
   }

@@ -8,7 +8,29 @@ import type { Block } from "./block.ts";
 import { bytesOf, isBytes, type Bytes } from "../util/bytes.ts";
 import { fromHex } from "./converters.ts";
 import { elements } from "./element-types.ts";
-import { BOOL, BPCHAR, BYTEA, DATE, FLOAT4, FLOAT8, INT2, INT4, INT8, JSON_, JSONB, NAME, NUMERIC, OID, TEXT, TIME, TIMESTAMP, TIMESTAMPTZ, UNKNOWN, UUID, VARCHAR } from "./oid.ts";
+import {
+  BOOL,
+  BPCHAR,
+  BYTEA,
+  DATE,
+  FLOAT4,
+  FLOAT8,
+  INT2,
+  INT4,
+  INT8,
+  JSON_,
+  JSONB,
+  NAME,
+  NUMERIC,
+  OID,
+  TEXT,
+  TIME,
+  TIMESTAMP,
+  TIMESTAMPTZ,
+  UNKNOWN,
+  UUID,
+  VARCHAR,
+} from "./oid.ts";
 import { DIMENSIONS, float4, integer, isJson, outOfRange, textOf, wrong, type Where } from "./text-values.ts";
 
 /**
@@ -23,7 +45,9 @@ export type BinaryWriter = (block: Block, where: Where, value: unknown) => void;
 export function binaryWriter(type: number): BinaryWriter | undefined {
   const written = elements[type] ?? type;
   const write = written === type ? writeBinary : writeArray;
-  return writers[written] && ((block, where, value) => (value === null ? block.null() : write(block, where, written, value)));
+  return (
+    writers[written] && ((block, where, value) => (value === null ? block.null() : write(block, where, written, value)))
+  );
 }
 
 /** Whether any text is a value of the type, as it is. */
@@ -39,7 +63,11 @@ export function writeBinary(block: Block, where: Where, type: number, value: unk
 type Write = (block: Block, where: Where, type: number, value: unknown) => void;
 
 /** Numbers, and what is one in binary. Two's complement: the upper half of oid has the same bits. */
-function fixed(size: 1 | 2 | 4 | 8, of: (where: Where, type: number, value: unknown) => number | bigint, method = size === 8 ? "setBigInt64" : `setInt${8 * size}`): Write {
+function fixed(
+  size: 1 | 2 | 4 | 8,
+  of: (where: Where, type: number, value: unknown) => number | bigint,
+  method = size === 8 ? "setBigInt64" : `setInt${8 * size}`,
+): Write {
   const convert: (found: number | bigint) => never = (size === 8 && of !== float ? BigInt : Number) as never;
   return (block, where, type, value) => {
     const found = convert(of(where, type, value));
@@ -52,9 +80,24 @@ const utf8: Write = (block, where, type, value) => {
 };
 
 const writers: Record<number, Write> = {
-  [BOOL]: fixed(1, bool), [INT2]: fixed(2, integer), [INT4]: fixed(4, integer), [OID]: fixed(4, integer), [INT8]: fixed(8, integer), [FLOAT4]: fixed(4, float, "setFloat32"), [FLOAT8]: fixed(8, float, "setFloat64"), [NUMERIC]: numeric,
-  [DATE]: fixed(4, moment), [TIME]: fixed(8, moment), [TIMESTAMP]: fixed(8, moment), [TIMESTAMPTZ]: fixed(8, moment),
-  [TEXT]: utf8, [VARCHAR]: utf8, [BPCHAR]: utf8, [NAME]: utf8, [UNKNOWN]: utf8, [JSON_]: utf8,
+  [BOOL]: fixed(1, bool),
+  [INT2]: fixed(2, integer),
+  [INT4]: fixed(4, integer),
+  [OID]: fixed(4, integer),
+  [INT8]: fixed(8, integer),
+  [FLOAT4]: fixed(4, float, "setFloat32"),
+  [FLOAT8]: fixed(8, float, "setFloat64"),
+  [NUMERIC]: numeric,
+  [DATE]: fixed(4, moment),
+  [TIME]: fixed(8, moment),
+  [TIMESTAMP]: fixed(8, moment),
+  [TIMESTAMPTZ]: fixed(8, moment),
+  [TEXT]: utf8,
+  [VARCHAR]: utf8,
+  [BPCHAR]: utf8,
+  [NAME]: utf8,
+  [UNKNOWN]: utf8,
+  [JSON_]: utf8,
   // The version of the format, a byte, which is a character of its own.
   [JSONB]: (block, where, type, value) => block.text(`\x01${textOf(where, type, value)}`),
   [UUID](block, where, type, value) {
@@ -65,7 +108,8 @@ const writers: Record<number, Write> = {
   [BYTEA](block, where, type, value) {
     if (isBytes(value)) return bytes(block, value);
     const text = textOf(where, type, value);
-    if (!text.startsWith("\\x") || text.length % 2 || /[^\da-f]/i.test(text.slice(2))) wrong(where, value, "pass a Uint8Array");
+    if (!text.startsWith("\\x") || text.length % 2 || /[^\da-f]/i.test(text.slice(2)))
+      wrong(where, value, "pass a Uint8Array");
     bytes(block, fromHex(text));
   },
 };
@@ -80,11 +124,13 @@ function bool(where: Where, type: number, value: unknown): number {
   return found ? (yes ? 1 : 0) : wrong(where, value, "pass a boolean");
 }
 
-// -- numbers ----------------------------------------------------------------------------------------------------------
+// -- numbers ---------------------------------------------------------------------------------------------------------
 
 /** All of it, sign, digits before and behind the point, exponent; no digits in NaN and the infinities. */
 function decimal(where: Where, type: number, value: unknown): RegExpExecArray {
-  const found = /^\s*([-+]?)(?:(?=\.?\d)(\d*)(?:\.(\d*))?(?:[eE]([-+]?\d+))?|NaN|Infinity)\s*$/.exec(textOf(where, type, value));
+  const found = /^\s*([-+]?)(?:(?=\.?\d)(\d*)(?:\.(\d*))?(?:[eE]([-+]?\d+))?|NaN|Infinity)\s*$/.exec(
+    textOf(where, type, value),
+  );
   return found ?? wrong(where, value, "pass a number");
 }
 
@@ -93,14 +139,16 @@ function float(where: Where, type: number, value: unknown): number {
   if (typeof value !== "number") {
     const [text, , whole, fraction] = decimal(where, type, value);
     number = +text;
-    if (Number.isFinite(number) ? !number && /[1-9]/.test(`${whole}${fraction}`) : whole !== undefined) outOfRange(where, "PostgreSQL has no such number");
+    if (Number.isFinite(number) ? !number && /[1-9]/.test(`${whole}${fraction}`) : whole !== undefined)
+      outOfRange(where, "PostgreSQL has no such number");
   }
   if (type !== FLOAT4) return number;
   float4(where, number);
   // From text it is rounded twice. Where the first time has come to lie halfway between two of float4, what would
   // decide is lost.
   const mirrored = 2 * number - Math.fround(number);
-  if (number !== value && number !== mirrored && Math.fround(mirrored) === mirrored) wrong(where, value, "pass a number");
+  if (number !== value && number !== mirrored && Math.fround(mirrored) === mirrored)
+    wrong(where, value, "pass a number");
   return number;
 }
 
@@ -121,17 +169,20 @@ function numeric(block: Block, where: Where, type: number, value: unknown): void
   const minus = sign === "-";
   const bits = whole !== undefined ? (minus ? 0x4000 : 0) : text.includes("N") ? 0xc000 : minus ? 0xf000 : 0xd000;
   const at = block.value(8 + 2 * digits.length);
-  [digits.length, weight, bits, Math.max(scale, 0), ...digits].forEach((number, index) => block.view.setUint16(at + 2 * index, +number));
+  [digits.length, weight, bits, Math.max(scale, 0), ...digits].forEach((number, index) =>
+    block.view.setUint16(at + 2 * index, +number),
+  );
 }
 
-// -- dates and times --------------------------------------------------------------------------------------------------
+// -- dates and times -------------------------------------------------------------------------------------------------
 
 /** The start of 4714-11-24 BC, day 0 of the Julian calendar, and of 2000-01-01, in milliseconds as Date has them. */
 const LEAST = -210_866_803_200_000;
 const EPOCH = 946_684_800_000;
 const DAY = 86_400_000;
 /** Year (there is none 0), month and day, clock, fraction (of seconds only: 12:30.5 is something else), zone, BC. */
-const MOMENT = /^(?!0+-)(\d{4,7})-(\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d(?=(\.\d+)?))?)\4(Z|[-+](?:0\d|1[0-5])(?::[0-5]\d)?)?)?( BC)?$/;
+const MOMENT =
+  /^(?!0+-)(\d{4,7})-(\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d(?=(\.\d+)?))?)\4(Z|[-+](?:0\d|1[0-5])(?::[0-5]\d)?)?)?( BC)?$/;
 
 /**
  * Days of a date, microseconds of the others, since 2000-01-01. As the server, a date takes no notice of a time, nor
@@ -141,14 +192,16 @@ function moment(where: Where, type: number, value: unknown): number | bigint {
   const isTime = type === TIME;
   const isDate = type === DATE;
   const isZoned = type === TIMESTAMPTZ;
-  if (value instanceof Date && !isTime && +value >= LEAST) return isDate ? Math.floor((+value - EPOCH) / DAY) : BigInt(+value - EPOCH) * 1000n;
+  if (value instanceof Date && !isTime && +value >= LEAST)
+    return isDate ? Math.floor((+value - EPOCH) / DAY) : BigInt(+value - EPOCH) * 1000n;
   const text = (isTime ? "2000-01-01 " : "") + textOf(where, type, value);
   if (/^-?infinity$/i.test(text)) {
     const most = isDate ? 0x7fffffff : 2n ** 63n - 1n;
     return text.startsWith("-") ? ~most : most;
   }
   const [, year, day, clock = "00:00", fraction = 0, zone, bc] = MOMENT.exec(text) ?? [];
-  if (!year || (isZoned && !zone)) return wrong(where, value, `pass ISO 8601 text${isZoned ? " with its time zone" : ""}`);
+  if (!year || (isZoned && !zone))
+    return wrong(where, value, `pass ISO 8601 text${isZoned ? " with its time zone" : ""}`);
   // Date holds fewer years than PostgreSQL; every 400 are alike.
   const astronomical = bc ? 1 - +year : +year;
   const cycles = Math.floor(astronomical / 400) - 5;
@@ -157,15 +210,22 @@ function moment(where: Where, type: number, value: unknown): number | bigint {
   const about = milliseconds + 146_097 * DAY * cycles;
   const midnight = new Date(date);
   // Some engines take February 30.
-  const exists = midnight.toJSON()?.slice(5, 10) === day && about >= LEAST - EPOCH && about < (isDate ? 1_853_307_603_936e5 : 92_233_713_312e5);
+  const exists =
+    midnight.toJSON()?.slice(5, 10) === day &&
+    about >= LEAST - EPOCH &&
+    about < (isDate ? 1_853_307_603_936e5 : 92_233_713_312e5);
   if (!exists) outOfRange(where, "PostgreSQL has no such time");
   if (isDate) return (+midnight - EPOCH) / DAY + 146_097 * cycles;
   // rint, as the server's: a number of this size has no place for what is behind the point, and a tie goes to the even
   // one.
-  return BigInt(milliseconds) * 1000n + BigInt(cycles) * 12_622_780_800_000_000n + BigInt(+fraction * 1e6 + 2 ** 52 - 2 ** 52);
+  return (
+    BigInt(milliseconds) * 1000n +
+    BigInt(cycles) * 12_622_780_800_000_000n +
+    BigInt(+fraction * 1e6 + 2 ** 52 - 2 ** 52)
+  );
 }
 
-// -- arrays -----------------------------------------------------------------------------------------------------------
+// -- arrays ----------------------------------------------------------------------------------------------------------
 
 /**
  * int32 dimensions · int32 whether with NULL · int32 element type · dimensions × (int32 length, int32 lower bound) ·
@@ -175,15 +235,19 @@ function moment(where: Where, type: number, value: unknown): number | bigint {
 function writeArray(block: Block, where: Where, element: number, value: unknown): void {
   const lengths: number[] = [];
   // In json[] an inner array is a JSON array: there is one dimension.
-  for (let inner = value; Array.isArray(inner) && lengths.length < (isJson(element) ? 1 : 7); inner = inner[0]) lengths.push(inner.length);
+  for (let inner = value; Array.isArray(inner) && lengths.length < (isJson(element) ? 1 : 7); inner = inner[0])
+    lengths.push(inner.length);
   const { length } = lengths;
   if (!length || length > 6) wrong(where, value, DIMENSIONS);
 
   const start = block.value(12 + 8 * length);
-  [length, 1, element, ...lengths.flatMap((one) => [one, 1])].forEach((number, index) => block.view.setInt32(start + 4 * index, number));
+  [length, 1, element, ...lengths.flatMap((one) => [one, 1])].forEach((number, index) =>
+    block.view.setInt32(start + 4 * index, number),
+  );
   const write = (items: unknown, depth: number): void => {
     if (depth === length) return items === null ? block.null() : writeBinary(block, where, element, items);
-    if (!Array.isArray(items) || items.length !== lengths[depth]) wrong(where, value, "pass arrays of equal length within a dimension");
+    if (!Array.isArray(items) || items.length !== lengths[depth])
+      wrong(where, value, "pass arrays of equal length within a dimension");
     // Not forEach, which leaves out holes.
     for (const item of items as unknown[]) write(item, depth + 1);
   };

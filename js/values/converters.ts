@@ -38,7 +38,11 @@ type Convert = (value: never) => unknown;
  * What is to be done with the values of a column that are not NULL; mostly nothing. `isJson`: they come parsed, not as
  * slots.
  */
-export function converter(column: Column, policy: ValuePolicy, isJson: boolean): ((value: unknown) => unknown) | undefined {
+export function converter(
+  column: Column,
+  policy: ValuePolicy,
+  isJson: boolean,
+): ((value: unknown) => unknown) | undefined {
   const { typeOid, formatCode } = column;
   const parser = policy.parsers?.byOid.get(typeOid);
   if (parser) return (value) => parser(value, column);
@@ -48,7 +52,11 @@ export function converter(column: Column, policy: ValuePolicy, isJson: boolean):
   return convert && ((value) => each(value, convert));
 }
 
-function ofElement(typeOid: number, { int8, numeric, dates, bytea }: ValuePolicy, isJson: boolean): Convert | undefined {
+function ofElement(
+  typeOid: number,
+  { int8, numeric, dates, bytea }: ValuePolicy,
+  isJson: boolean,
+): Convert | undefined {
   switch (typeOid) {
     case 700:
     case 701:
@@ -60,7 +68,10 @@ function ofElement(typeOid: number, { int8, numeric, dates, bytea }: ValuePolicy
       return int8 === "bigint" ? BigInt : undefined;
     case 17:
       // Under bytea_output escape no text of the simple protocol begins so: it stays what it is.
-      return bytea === "hex" ? undefined : (text: string) => (!text.startsWith("\\x") ? text : bytea === "base64" ? base64(fromHex(text)) : fromHex(text));
+      return bytea === "hex"
+        ? undefined
+        : (text: string) =>
+            !text.startsWith("\\x") ? text : bytea === "base64" ? base64(fromHex(text)) : fromHex(text);
     case 1082:
     case 1114:
     case 1184:
@@ -77,7 +88,7 @@ function each(value: unknown, convert: Convert): unknown {
   return Array.isArray(value) ? value.map((item) => each(item, convert)) : value;
 }
 
-// -- bytea ------------------------------------------------------------------------------------------------------------
+// -- bytea -----------------------------------------------------------------------------------------------------------
 
 /** From bytea's hex form, `\x` and two digits a byte. */
 export function fromHex(text: string): Uint8Array<ArrayBuffer> {
@@ -93,7 +104,7 @@ function digit(code: number): number {
   return code < 58 ? code - 48 : (code & 15) + 9;
 }
 
-// -- dates and times --------------------------------------------------------------------------------------------------
+// -- dates and times -------------------------------------------------------------------------------------------------
 
 interface TemporalType {
   from(text: string): unknown;

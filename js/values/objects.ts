@@ -5,7 +5,6 @@
 import { converter, type ValuePolicy } from "./converters.ts";
 import { SLOT_BOOL, SLOT_FLOAT, SLOT_INT, SLOT_JSON, SLOT_TEXT, type Column } from "../wasm/boundary.ts";
 
-
 export type RowMode = "object" | "array";
 /** Rows of one batch. `view` may be a view of wasm memory; nothing of it is kept. */
 export type RowDecoder = (view: Uint8Array) => unknown[];
@@ -40,7 +39,11 @@ export function rowDecoder(columns: readonly Column[], policy: ValuePolicy, mode
     let at = 0;
     let next = 0;
     for (let number = 0; number < rowCount; number++) {
-      const row: Record<string | number, unknown> = template ? { ...template } : asArrays ? (new Array<unknown>(width) as never) : {};
+      const row: Record<string | number, unknown> = template
+        ? { ...template }
+        : asArrays
+          ? (new Array<unknown>(width) as never)
+          : {};
       for (let index = 0; index < width; index++) {
         let value: unknown;
         switch (bytes[4 + index]) {
@@ -110,7 +113,11 @@ interface Slots {
   readonly floats: Float64Array;
 }
 
-const slotsIn = (bytes: Uint8Array<ArrayBuffer>): Slots => ({ bytes, ints: new Int32Array(bytes.buffer), floats: new Float64Array(bytes.buffer) });
+const slotsIn = (bytes: Uint8Array<ArrayBuffer>): Slots => ({
+  bytes,
+  ints: new Int32Array(bytes.buffer),
+  floats: new Float64Array(bytes.buffer),
+});
 const headOf = (width: number) => (4 + width + 7) & ~7;
 
 /** The server's text keeps a leading U+FEFF; what is no UTF-8 shows as U+FFFD. */
@@ -125,7 +132,8 @@ const NONE: readonly unknown[] = [];
 /** `own`: code of the user's runs meanwhile, which might get here again. */
 function open(view: Uint8Array, own: boolean): Batch {
   const end = view.length - 12;
-  const number = (at: number) => (view[at]! | (view[at + 1]! << 8) | (view[at + 2]! << 16) | (view[at + 3]! << 24)) >>> 0;
+  const number = (at: number) =>
+    (view[at]! | (view[at + 1]! << 8) | (view[at + 2]! << 16) | (view[at + 3]! << 24)) >>> 0;
   const json = end - number(end + 8);
   const text = json - number(end + 4);
   let slots = scratch;
@@ -135,7 +143,13 @@ function open(view: Uint8Array, own: boolean): Batch {
     slots.bytes.set(view.subarray(0, text));
   }
   const { units, textOf } = textsOf(view.subarray(text, json));
-  return { rowCount: number(end), slots, text: units, textOf, json: json < end ? (JSON.parse(decoder.decode(view.subarray(json, end))) as unknown[]) : NONE };
+  return {
+    rowCount: number(end),
+    slots,
+    text: units,
+    textOf,
+    json: json < end ? (JSON.parse(decoder.decode(view.subarray(json, end))) as unknown[]) : NONE,
+  };
 }
 
 function textsOf(bytes: Uint8Array): { readonly units: string; readonly textOf: Batch["textOf"] } {

@@ -55,7 +55,11 @@ function encoded(block: Block, values: readonly unknown[], types: ArrayLike<numb
 export function appendParameters(block: Block, values: readonly unknown[], types: ArrayLike<number>): void {
   const count = values.length;
   checkCount(values);
-  if (count !== types.length) throw new UsageError("INVALID_QUERY", `The statement has ${types.length} parameters, but ${count} values were given.`);
+  if (count !== types.length)
+    throw new UsageError(
+      "INVALID_QUERY",
+      `The statement has ${types.length} parameters, but ${count} values were given.`,
+    );
   const start = block.reserve(4 + 2 * count);
   // The room may have been used before: the format codes must be 0 to begin with.
   block.bytes.fill(0, start, block.length);
@@ -86,7 +90,9 @@ function append(block: Block, where: Where, value: unknown): boolean {
 export function literal(where: Where, value: unknown): string {
   const { type } = where;
   // An array for a type that is known here not to be one cannot be meant.
-  return Array.isArray(value) && !names[type] && !parts[type] ? arrayLiteral(where, elements[type] ?? 0, value, 1) : textOf(where, type, value);
+  return Array.isArray(value) && !names[type] && !parts[type]
+    ? arrayLiteral(where, elements[type] ?? 0, value, 1)
+    : textOf(where, type, value);
 }
 
 /**
@@ -96,11 +102,21 @@ export function literal(where: Where, value: unknown): string {
  * @throws UsageError `TOO_MANY_PARAMETERS`
  */
 export function checkCount({ length }: readonly unknown[]): void {
-  if (length > 0xffff) throw new UsageError("TOO_MANY_PARAMETERS", `More than 65535 parameters: pass arrays, and unnest() them.`);
+  if (length > 0xffff)
+    throw new UsageError("TOO_MANY_PARAMETERS", `More than 65535 parameters: pass arrays, and unnest() them.`);
 }
 
 /** With the kind of value that goes in binary. */
-const BINARY: Record<number, string> = { [BOOL]: "boolean", [BYTEA]: "object", [INT2]: "", [INT4]: "", [INT8]: "", [OID]: "", [FLOAT4]: "number", [FLOAT8]: "number" };
+const BINARY: Record<number, string> = {
+  [BOOL]: "boolean",
+  [BYTEA]: "object",
+  [INT2]: "",
+  [INT4]: "",
+  [INT8]: "",
+  [OID]: "",
+  [FLOAT4]: "number",
+  [FLOAT8]: "number",
+};
 
 /** Whether some values of the type go in binary, so that Parse must declare it. */
 export function goesInBinary(typeOid: number): boolean {

@@ -7,7 +7,23 @@ import { UsageError, type Code, type Facts } from "../util/errors.ts";
 import { isText, jsonTextOf, MUST } from "../util/text.ts";
 import { bytesOf, hex, isBytes } from "../util/bytes.ts";
 import { elements, names, parts } from "./element-types.ts";
-import { BOOL, BOX, BYTEA, DATE, FLOAT4, INT2, INT4, INT8, INTERVAL, JSON_, JSONB, OID, TIME, TIMESTAMP, TIMESTAMPTZ } from "./oid.ts";
+import {
+  BOOL,
+  BOX,
+  BYTEA,
+  DATE,
+  FLOAT4,
+  INT2,
+  INT4,
+  INT8,
+  INTERVAL,
+  JSON_,
+  JSONB,
+  OID,
+  TIME,
+  TIMESTAMP,
+  TIMESTAMPTZ,
+} from "./oid.ts";
 
 /** What an error names: the parameter, or what `what` says, and its declared type. */
 export interface Where {
@@ -48,7 +64,10 @@ function inputOf(where: Where, type: number, value: unknown): string {
   if (type === BOOL && kind !== "boolean") return wrong(where, value, "pass a boolean");
   if (type === FLOAT4 && kind === "number") return String(float4(where, value as number));
   if (kind === "number" || kind === "bigint" || kind === "boolean") return String(value);
-  const hint = kind === "object" && !Array.isArray(value) ? `, or cast the parameter to ${value instanceof Date ? "timestamptz" : "jsonb"}` : "";
+  const hint =
+    kind === "object" && !Array.isArray(value)
+      ? `, or cast the parameter to ${value instanceof Date ? "timestamptz" : "jsonb"}`
+      : "";
   return wrong(where, value, `pass text${hint}`);
 }
 
@@ -73,7 +92,8 @@ function digits(text: string): bigint | undefined {
 export function float4(where: Where, value: number): number {
   const rounded = Math.fround(value);
   // As float4in: what is too large or too small for float4 is an error, not Infinity or 0.
-  if (Number.isFinite(value) && (!Number.isFinite(rounded) || (rounded === 0 && value !== 0))) return outOfRange(where, "float4 holds 1e-45 to 3.4e38");
+  if (Number.isFinite(value) && (!Number.isFinite(rounded) || (rounded === 0 && value !== 0)))
+    return outOfRange(where, "float4 holds 1e-45 to 3.4e38");
   return value;
 }
 
@@ -113,7 +133,11 @@ export const times: Readonly<Record<number, TimeType>> = {
 function timeText(where: Where, value: unknown, { takes }: TimeType): string {
   const tag = tagOf(value);
   // An invalid Date has no text. A ZonedDateTime rounds its zone's offset to minutes where it had seconds.
-  const text = takes.includes(tag) && (tag === "Date" ? isoText(value as Date) : String((value as { toInstant?(): unknown }).toInstant?.() ?? value).replace(/\[.*/, ""));
+  const text =
+    takes.includes(tag) &&
+    (tag === "Date"
+      ? isoText(value as Date)
+      : String((value as { toInstant?(): unknown }).toInstant?.() ?? value).replace(/\[.*/, ""));
   if (!text) return wrong(where, value, `pass text, or a valid ${takes.join(" or ")}`);
   // Mostly a Date of the years 1 to 9999, which needs nothing.
   if (text.length === 24 && text > "0001") return text;
@@ -139,7 +163,8 @@ export function arrayLiteral(where: Where, element: number, array: readonly unkn
   const items = Array.from(array, (item) => {
     if (item === null) return "NULL";
     // In json[] an inner array is a JSON array, and one of multiranges it is one of these: there is one dimension.
-    if (Array.isArray(item) && !isJson(element) && !parts[parts[element]!]) return arrayLiteral(where, element, item, depth + 1);
+    if (Array.isArray(item) && !isJson(element) && !parts[parts[element]!])
+      return arrayLiteral(where, element, item, depth + 1);
     return quoted(textOf(where, element, item));
   });
   return `{${items.join(element === BOX ? ";" : ",")}}`;
@@ -150,9 +175,15 @@ export function arrayLiteral(where: Where, element: number, array: readonly unkn
  * none.
  */
 function rangeLiteral(where: Where, part: number, value: unknown): string {
-  const { lower, upper, bounds = "[)", empty } = Object(value) as { lower?: unknown; upper?: unknown; bounds?: unknown; empty?: unknown };
+  const {
+    lower,
+    upper,
+    bounds = "[)",
+    empty,
+  } = Object(value) as { lower?: unknown; upper?: unknown; bounds?: unknown; empty?: unknown };
   if (empty === true) return "empty";
-  if (lower === undefined || upper === undefined || !/^[[(][\])]$/.test(String(bounds))) return wrong(where, value, "pass { lower, upper }");
+  if (lower === undefined || upper === undefined || !/^[[(][\])]$/.test(String(bounds)))
+    return wrong(where, value, "pass { lower, upper }");
   const bound = (one: unknown) => (one === null ? "" : quoted(textOf(where, part, one)));
   return `${(bounds as string)[0]}${bound(lower)},${bound(upper)}${(bounds as string)[1]}`;
 }
@@ -176,7 +207,11 @@ function named({ what = "Parameter $", index, type }: Where): string {
 }
 
 export function wrong(where: Where, value: unknown, advice: string, facts?: Facts): never {
-  return fail("INVALID_PARAMETER", `${named(where)} does not accept a value of type ${tagOf(value)}: ${value === undefined ? "pass null for NULL" : advice}.`, facts);
+  return fail(
+    "INVALID_PARAMETER",
+    `${named(where)} does not accept a value of type ${tagOf(value)}: ${value === undefined ? "pass null for NULL" : advice}.`,
+    facts,
+  );
 }
 
 /** `Undefined`, `Array`, `Temporal.Instant`. */

@@ -84,7 +84,13 @@ export interface CoreConnection {
   free(): void;
   request_tls(): number;
   start(
-    protocolVersion: number, parameters: string, password: string | undefined, nonce: string, options: number, maxIterations: number, flushBytes: number,
+    protocolVersion: number,
+    parameters: string,
+    password: string | undefined,
+    nonce: string,
+    options: number,
+    maxIterations: number,
+    flushBytes: number,
   ): number;
   prove(answer: Uint8Array): number;
   /** Where `n` bytes may be put; 0: there is no memory for them, and the connection has failed. */
@@ -155,7 +161,8 @@ const rowsTaken = (handle: CoreConnection) => handle.rows_taken();
 /** The server's text need not be UTF-8; what is none shows as U+FFFD. */
 const utf8 = new TextDecoder();
 
-const MOST_ANSWERS = 4, LONGEST_ANSWER = 4_096;
+const MOST_ANSWERS = 4,
+  LONGEST_ANSWER = 4_096;
 
 function same(one: Uint8Array, other: Uint8Array): boolean {
   let at = one.length;

@@ -46,7 +46,10 @@ class CoreInstance implements Instance {
         // No memory for another one: the next connect tries again.
       }
     }
-    const error = new ConnectionError("CORE_TRAPPED", "The WebAssembly core failed: connect again.", { stage: "session", cause });
+    const error = new ConnectionError("CORE_TRAPPED", "The WebAssembly core failed: connect again.", {
+      stage: "session",
+      cause,
+    });
     for (const core of this.#cores) core.deref()?.abandon(error);
     this.#cores.clear();
     return error;

@@ -15,7 +15,11 @@ export interface Definition {
 }
 
 /** Tells a core of types that it does not know yet. `told`: those that it does. */
-export function define(handle: CoreConnection, told: Map<number, Definition>, definitions: readonly Definition[]): void {
+export function define(
+  handle: CoreConnection,
+  told: Map<number, Definition>,
+  definitions: readonly Definition[],
+): void {
   if (definitions.every((definition) => told.get(definition.oid) === definition)) return;
   for (const definition of definitions) told.set(definition.oid, definition);
   const types: number[] = [];

@@ -18,14 +18,18 @@ export function nodeBinary(major) {
   try {
     return path.join(path.dirname(resolve(`node-${major}-${platform}/package.json`)), "bin/node");
   } catch (cause) {
-    throw new Error(`npm brought no Node ${major} for ${platform}: run scripts/setup, or install Node ${major} and run this with it`, { cause });
+    throw new Error(
+      `npm brought no Node ${major} for ${platform}: run scripts/setup, or install Node ${major} and run this with it`,
+      { cause },
+    );
   }
 }
 
 /** Where to run miniflare, and which one. `import(miniflare)` has what the package exports. */
 export function workerd(which = "newest") {
   // By file name: from tests/, "miniflare" would be the one that wrangler brings.
-  if (which === "newest") return { execPath: ownMajor >= 22 ? process.execPath : nodeBinary(24), miniflare: resolve("miniflare") };
+  if (which === "newest")
+    return { execPath: ownMajor >= 22 ? process.execPath : nodeBinary(24), miniflare: resolve("miniflare") };
   if (which === "node-20") return { execPath: process.execPath, miniflare: resolve("miniflare-node-20") };
   throw new Error(`there is no workerd "${which}", only "newest" and "node-20"`);
 }

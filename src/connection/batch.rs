@@ -7,9 +7,9 @@
 //! atomic:    item item … item Sync             an error undoes what was before it, and the server skips the rest
 //! isolated:  item Sync  item Sync  … item Sync   each stands alone
 //! ```
-//! Items may be added while answers come, so that a batch of any size needs no more memory than its window; the last Sync is written by
-//! [`Batch::end`]. What became of the items is told by one event for all of them, or whenever another event or other columns come: an
-//! event per item would cost more than the item.
+//! Items may be added while answers come, so that a batch of any size needs no more memory than its window; the last
+//! Sync is written by [`Batch::end`]. What became of the items is told by one event for all of them, or whenever
+//! another event or other columns come: an event per item would cost more than the item.
 
 use super::event::{Event, Events, Outcomes};
 use super::extended_query::Ahead;
@@ -107,8 +107,8 @@ impl Batch {
         }
     }
 
-    /// Makes a statement known to the items that follow; its number. As many get a name as the cache holds, so that none of them can push
-    /// out another.
+    /// Makes a statement known to the items that follow; its number. As many get a name as the cache holds, so that
+    /// none of them can push out another.
     pub fn statement(
         &mut self,
         shape: u32,
@@ -134,8 +134,9 @@ impl Batch {
         Ok(number)
     }
 
-    /// Writes executions: `items` is, for each, the number of its statement and the length of what follows (both int32, big-endian), then
-    /// the middle of Bind. What is not of that form is ours, and dropped. `prelude` counts only in front of the batch's first item.
+    /// Writes executions: `items` is, for each, the number of its statement and the length of what follows (both int32,
+    /// big-endian), then the middle of Bind. What is not of that form is ours, and dropped. `prelude` counts only in
+    /// front of the batch's first item.
     pub fn add(
         &mut self,
         mut items: &[u8],
@@ -214,8 +215,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Writes the last Sync. `undo`: nobody wants an atomic batch any more, of which a part has left already; what no portal has makes the server
-    /// undo it, where a Sync alone would commit it.
+    /// Writes the last Sync. `undo`: nobody wants an atomic batch any more, of which a part has left already; what no
+    /// portal has makes the server undo it, where a Sync alone would commit it.
     pub fn end(&mut self, undo: bool, flight: &mut Vec<u8>) -> Result<(), TooLong> {
         if self.ended {
             return Ok(());

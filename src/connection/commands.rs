@@ -1,4 +1,5 @@
-//! What the caller may ask of a session: each command makes an operation, whose flight leaves at once or when the server has let us in.
+//! What the caller may ask of a session: each command makes an operation, whose flight leaves at once or when the
+//! server has let us in.
 //!
 //! Knows the conversations' beginnings and the queue. Must not know messages of the server.
 
@@ -37,7 +38,8 @@ impl BatchEnd {
 }
 
 impl Connection {
-    /// Learns the parameter types and columns of `sql`: a `shape` event. `shape`, where it is not 0: the statement stays prepared for it.
+    /// Learns the parameter types and columns of `sql`: a `shape` event. `shape`, where it is not 0: the statement
+    /// stays prepared for it.
     pub fn describe(&mut self, sql: &str, shape: u32) {
         self.operate(|flight, statements| {
             ExtendedQuery::describe(sql.as_bytes(), shape, flight, statements)
@@ -57,8 +59,9 @@ impl Connection {
         self.state.context.types.has_binary_encoder(type_oid).into()
     }
 
-    /// Runs a statement, given as [`Statement`] reads it. `shape`: the caller's number for it, equal only for equal SQL and types; `parameters`: the
-    /// middle of Bind; `format`: `None` counts rows without encoding them. `columns_known`: the columns of the last `columns` event for the shape hold until another comes.
+    /// Runs a statement, given as [`Statement`] reads it. `shape`: the caller's number for it, equal only for equal SQL
+    /// and types; `parameters`: the middle of Bind; `format`: `None` counts rows without encoding them.
+    /// `columns_known`: the columns of the last `columns` event for the shape hold until another comes.
     pub fn execute(
         &mut self,
         shape: u32,
@@ -82,12 +85,14 @@ impl Connection {
         });
     }
 
-    /// Runs `sql` in front of the next [`execute`](Self::execute), in its flight: the server skips that where `sql` fails.
+    /// Runs `sql` in front of the next [`execute`](Self::execute), in its flight: the server skips that where `sql`
+    /// fails.
     pub fn prelude(&mut self, sql: &str) {
         self.state.prelude = sql.as_bytes().to_vec();
     }
 
-    /// More rows of the portal that was left by [`execute`](Self::execute) with [`Caps::fetch`], when that operation is over. The caps count on.
+    /// More rows of the portal that was left by [`execute`](Self::execute) with [`Caps::fetch`], when that operation is
+    /// over. The caps count on.
     pub fn fetch(&mut self) {
         let sink = core::mem::take(&mut self.state.context.suspended);
         self.operate(|flight, statements| {
@@ -110,8 +115,8 @@ impl Connection {
         });
     }
 
-    /// The header for so many bytes of data for COPY FROM STDIN, which has asked for them (a `copy` event); they follow it. Nothing when it does not
-    /// ask any more.
+    /// The header for so many bytes of data for COPY FROM STDIN, which has asked for them (a `copy` event); they follow
+    /// it. Nothing when it does not ask any more.
     pub fn copy_data(&mut self, length: u32) {
         if let Some((operation, output)) = self.copying()
             && operation.takes_data()
@@ -198,7 +203,8 @@ impl Connection {
         self.state.context.statements.forget(shape);
     }
 
-    /// Rows of the current operation are no longer wanted: those that wait are dropped, those that come are read and dropped.
+    /// Rows of the current operation are no longer wanted: those that wait are dropped, those that come are read and
+    /// dropped.
     pub fn discard(&mut self) {
         self.copy_end(Some("the call was cancelled"));
         self.state.context.rows.clear();

@@ -1,7 +1,7 @@
 //! What the core tells JavaScript besides rows: rare things, one JSON object each (docs/architecture.md, "Events").
 //!
-//! Errors cross as code and fields, never as a text to take apart. An event borrows from the message that it tells of and is written
-//! down at once: strings, columns and fields of their own, and a serialiser for them, cost 2 kB of wasm.
+//! Errors cross as code and fields, never as a text to take apart. An event borrows from the message that it tells of
+//! and is written down at once: strings, columns and fields of their own, and a serialiser for them, cost 2 kB of wasm.
 
 use super::limits::Limit;
 use crate::error::Failure;
@@ -36,7 +36,8 @@ pub(super) enum Event<'a> {
         channel: &'a [u8],
         payload: &'a [u8],
     },
-    /// What `describe` learned: parameter types and columns, and the formats to ask for (binary where there is a decoder).
+    /// What `describe` learned: parameter types and columns, and the formats to ask for (binary where there is a
+    /// decoder).
     Shape {
         parameters: ParameterDescription<'a>,
         columns: Option<RowDescription<'a>>,
@@ -54,10 +55,11 @@ pub(super) enum Event<'a> {
     Items { outcomes: &'a Outcomes },
     /// The rows that follow are of this statement of the batch, whose columns are known.
     Switch { statement: usize },
-    /// The columns are no longer those that `describe` saw, and one came in a form that cannot be read; or a value holds a
-    /// type that is not described. The rows are dropped.
+    /// The columns are no longer those that `describe` saw, and one came in a form that cannot be read; or a value
+    /// holds a type that is not described. The rows are dropped.
     ShapeChanged { type_oid: u32 },
-    /// ErrorResponse. `bound`: the statement may have run: the error came behind BindComplete (or the protocol does not tell).
+    /// ErrorResponse. `bound`: the statement may have run: the error came behind BindComplete (or the protocol does not
+    /// tell).
     Error { bound: bool, fields: Fields<'a> },
     /// A cap was reached; the rest of the result is dropped.
     Limit(Limit),
@@ -72,8 +74,8 @@ pub(super) enum Event<'a> {
     Failure(&'a Failure),
 }
 
-/// Those that wait to be taken, as JSON, oldest first and a line each. What the server sends need not be UTF-8; whoever decodes this shows
-/// U+FFFD then.
+/// Those that wait to be taken, as JSON, oldest first and a line each. What the server sends need not be UTF-8; whoever
+/// decodes this shows U+FFFD then.
 #[derive(Default)]
 pub(super) struct Events {
     waiting: Json,
@@ -114,8 +116,8 @@ impl Event<'_> {
     }
 }
 
-/// Items of a batch that are over, as JSON without brackets; for each the command tag's words and number, or two nulls where it failed, then
-/// how many rows (bytes, of encoded output) it has put out.
+/// Items of a batch that are over, as JSON without brackets; for each the command tag's words and number, or two nulls
+/// where it failed, then how many rows (bytes, of encoded output) it has put out.
 #[derive(Default)]
 pub(super) struct Outcomes {
     json: Json,

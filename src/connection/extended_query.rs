@@ -21,8 +21,8 @@
 //! close:     Close P portal   Sync
 //!   answer:  CloseComplete   ReadyForQuery
 //! ```
-//! An ErrorResponse may stand anywhere; the server then skips to the Sync. Even behind CommandComplete: a deferred constraint
-//! fails when Sync commits.
+//! An ErrorResponse may stand anywhere; the server then skips to the Sync. Even behind CommandComplete: a deferred
+//! constraint fails when Sync commits.
 
 use super::event::Event;
 use super::limits::RowSink;
@@ -76,7 +76,8 @@ pub(super) struct ExtendedQuery {
 }
 
 impl ExtendedQuery {
-    /// Writes the flight that learns a statement's types. Under a name it is there for `shape` from then on; 0: it is not kept.
+    /// Writes the flight that learns a statement's types. Under a name it is there for `shape` from then on; 0: it is
+    /// not kept.
     pub fn describe(
         sql: &[u8],
         shape: u32,
@@ -306,7 +307,8 @@ impl Ahead {
         prelude: 0,
     };
 
-    /// Writes Closes for what the cache has pushed out, and the prelude: a statement without parameters, whose rows nobody wants; empty: none.
+    /// Writes Closes for what the cache has pushed out, and the prelude: a statement without parameters, whose rows
+    /// nobody wants; empty: none.
     pub fn write(
         flight: &mut Vec<u8>,
         statements: &mut Statements,

@@ -1,7 +1,7 @@
 //! From the columns of a result to the plan by which its rows are written, for every conversation that awaits rows.
 //!
-//! Plans are kept by shape, whether its statement has a name or not: behind a pooler every statement is unnamed, and making a plan costs more
-//! than the rest of a small query. Must not know which message told of the columns.
+//! Plans are kept by shape, whether its statement has a name or not: behind a pooler every statement is unnamed, and
+//! making a plan costs more than the rest of a small query. Must not know which message told of the columns.
 
 use super::Context;
 use super::event::Event;
@@ -12,7 +12,8 @@ use crate::types::UnknownBinary;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
-/// What one connection keeps, by [`KnownPlan::cost`]: some thousand plans of a few columns, or two of a table with as many as PostgreSQL allows.
+/// What one connection keeps, by [`KnownPlan::cost`]: some thousand plans of a few columns, or two of a table with as
+/// many as PostgreSQL allows.
 const MOST_BYTES: usize = 256 << 10;
 
 /// The shape of what comes once only: the results of a simple query.
@@ -91,8 +92,8 @@ impl Plans {
 }
 
 impl Context {
-    /// Readies `sink` for rows of these columns; whether they are those that the shape had before. `None`: there is no decoder for one of them, which
-    /// the caller has been told.
+    /// Readies `sink` for rows of these columns; whether they are those that the shape had before. `None`: there is no
+    /// decoder for one of them, which the caller has been told.
     pub(super) fn plan(
         &mut self,
         shape: u32,
@@ -118,7 +119,8 @@ impl Context {
         Some(false)
     }
 
-    /// The same for data of COPY in binary, which are rows of the columns that were described last. A sink that wants none stays without a plan.
+    /// The same for data of COPY in binary, which are rows of the columns that were described last. A sink that wants
+    /// none stays without a plan.
     pub(super) fn plan_copy(&mut self, sink: &mut RowSink) -> Option<()> {
         let described = core::mem::take(&mut self.described);
         if let Some(form) = sink.format

@@ -6,8 +6,9 @@
 //!   ├─ MD5Password ─> [Md5] ──────── PasswordMessage ──────────────────> AuthenticationOk ─┤
 //!   └─ SASL ─> SaslContinue ─> [KeyDerivation] ── SASLResponse ─> SaslFinal ─> AuthenticationOk ─> Ready ─> done
 //! ```
-//! What the caller allowed decides, not what the server asks for: a refused method ends the connection before a byte of the
-//! password is sent. After SASL began, AuthenticationOk counts only behind a verified SASLFinal. In the brackets JavaScript computes.
+//! What the caller allowed decides, not what the server asks for: a refused method ends the connection before a byte of
+//! the password is sent. After SASL began, AuthenticationOk counts only behind a verified SASLFinal. In the brackets
+//! JavaScript computes.
 
 use super::event::Event;
 use super::{Context, Login, Progress};
@@ -55,7 +56,8 @@ impl Startup {
         }
     }
 
-    /// The answer to every password request has left or lies in the output: operations may follow behind it (early query).
+    /// The answer to every password request has left or lies in the output: operations may follow behind it (early
+    /// query).
     pub fn has_answered(&self) -> bool {
         matches!(
             self.step,
@@ -146,8 +148,8 @@ impl Startup {
         Ok(Progress::Continue)
     }
 
-    /// The answer to a `keyDerivation` event (32 bytes) or an `md5` event (35 characters); anything else is dropped, and the
-    /// connection's deadline then says that nobody answered.
+    /// The answer to a `keyDerivation` event (32 bytes) or an `md5` event (35 characters); anything else is dropped,
+    /// and the connection's deadline then says that nobody answered.
     pub fn prove(&mut self, answer: &[u8], context: &mut Context) -> Result<(), Failure> {
         match (self.step, answer.len()) {
             (Step::KeyDerivation, 32) => self.step = self.respond(answer, context)?,

@@ -1,13 +1,14 @@
 //! Which prepared statements this connection has on the server: a bounded, least-recently-used set of names.
 //!
-//! A shape is executed unnamed the first time and named from its second use on, so that one-off queries cost no Close and
-//! cannot push out what is used often. What is pushed out is closed in front of the next flight:
+//! A shape is executed unnamed the first time and named from its second use on, so that one-off queries cost no Close
+//! and cannot push out what is used often. What is pushed out is closed in front of the next flight:
 //!
 //! ```text
 //! use 1: Parse ""   Bind ""        use 2: Parse "p1" Bind "p1"        use 3: Bind "p1"        pushed out: Close "p1" …
 //! ```
-//! Behind a pooler in transaction mode a name may be missing on the next server connection (SQLSTATE 26000): from then on
-//! everything is unnamed. Names are never used twice and carry a random prefix, so two clients cannot meet (pgz's fault 1).
+//! Behind a pooler in transaction mode a name may be missing on the next server connection (SQLSTATE 26000): from then
+//! on everything is unnamed. Names are never used twice and carry a random prefix, so two clients cannot meet (pgz's
+//! fault 1).
 
 use crate::protocol::writer::decimal;
 use alloc::string::String;
@@ -135,7 +136,8 @@ impl Statements {
         [self.prefix.as_bytes(), decimal(number).as_bytes()].concat()
     }
 
-    /// Names the portal that is to be opened. Portals and statements have names of their own each; one counter serves both.
+    /// Names the portal that is to be opened. Portals and statements have names of their own each; one counter serves
+    /// both.
     pub fn open_portal(&mut self) -> Vec<u8> {
         self.portal = self.new_number();
         self.portal()
@@ -146,7 +148,8 @@ impl Statements {
         self.name(self.portal)
     }
 
-    /// Drops the shape's statement; its Close goes out with the next flight. Closing what the server does not have is no error there.
+    /// Drops the shape's statement; its Close goes out with the next flight. Closing what the server does not have is
+    /// no error there.
     pub fn forget(&mut self, shape: u32) {
         if let Some(entry) = self.take(shape) {
             self.closing.push(entry.number);

@@ -1,4 +1,5 @@
-//! Every backend message in every state: a move that [`WALK`] lists, or a failure with the right code. Never a panic, never anything else.
+//! Every backend message in every state: a move that [`WALK`] lists, or a failure with the right code. Never a panic,
+//! never anything else.
 //!
 //! States are reached as a server would reach them, message by message. A new step or message must be entered here.
 
@@ -13,7 +14,8 @@ use std::println;
 
 const NONCE: &str = "nonce-of-24-characters-0";
 
-/// One well-formed message of each type; they fit one another: the SCRAM ones belong to password `secret`, the row to its description.
+/// One well-formed message of each type; they fit one another: the SCRAM ones belong to password `secret`, the row to
+/// its description.
 const MESSAGES: &[(&str, u8, &[u8])] = &[
     ("AuthenticationOk", b'R', b"\0\0\0\x00"),
     ("AuthenticationCleartextPassword", b'R', b"\0\0\0\x03"),
@@ -63,7 +65,8 @@ const MESSAGES: &[(&str, u8, &[u8])] = &[
     ("a type that is none", b'?', b""),
 ];
 
-/// What may come in a state besides [`ANY_STATE`], and the state or failure code it leads to. All else is UNEXPECTED_MESSAGE.
+/// What may come in a state besides [`ANY_STATE`], and the state or failure code it leads to. All else is
+/// UNEXPECTED_MESSAGE.
 type Moves = &'static [(&'static str, &'static str)];
 
 /// `.` stands for the state itself.
@@ -485,7 +488,8 @@ const LOGIN: Login<'_> = Login {
     flush_bytes: 1 << 16,
 };
 
-/// A connection that has sent StartupMessage and has heard a first word, so that what follows is judged as a PostgreSQL server's.
+/// A connection that has sent StartupMessage and has heard a first word, so that what follows is judged as a PostgreSQL
+/// server's.
 fn started() -> Connection {
     logging_in(&LOGIN)
 }
@@ -838,7 +842,8 @@ fn every_pair_of_messages_in_every_state() {
     println!("{pairs} pairs of messages");
 }
 
-/// An answer that JavaScript computes counts in the state that asked for it, once, in its length; at any other time nothing happens.
+/// An answer that JavaScript computes counts in the state that asked for it, once, in its length; at any other time
+/// nothing happens.
 #[test]
 fn every_answer_in_every_state() {
     for (name, _) in WALK {

@@ -1,6 +1,8 @@
-//! Rows on their way to JavaScript values: a slot of eight bytes per value, and what is longer in one text and one JSON array per batch.
+//! Rows on their way to JavaScript values: a slot of eight bytes per value, and what is longer in one text and one JSON
+//! array per batch.
 //!
-//! JavaScript decodes each block with one call, which is what makes it fast; it knows no types, only the kinds of the head. One batch:
+//! JavaScript decodes each block with one call, which is what makes it fast; it knows no types, only the kinds of the
+//! head. One batch:
 //!
 //! ```text
 //! head     u32 columns, a kind per column, zeros up to a multiple of 8
@@ -160,8 +162,8 @@ impl Blocks {
 }
 
 impl Plan {
-    /// Appends one whole row, and the rows `behind` it until all have `most` bytes: the slots to `slots`, the rest to `blocks`. How many there
-    /// were before the error, if one ended them; of that row nothing stays.
+    /// Appends one whole row, and the rows `behind` it until all have `most` bytes: the slots to `slots`, the rest to
+    /// `blocks`. How many there were before the error, if one ended them; of that row nothing stays.
     pub fn encode_values<'a>(
         &self,
         mut body: &'a [u8],
@@ -317,7 +319,8 @@ fn fixed<const N: usize>(column: &Column, value: &[u8]) -> Result<[u8; N], Inval
         .map_err(|_| column.encoder.invalid("wrong length for its type"))
 }
 
-/// Units of UTF-16 of a text in UTF-8: a character has one, that of four bytes two. What is no UTF-8 (a database in SQL_ASCII) JavaScript notices.
+/// Units of UTF-16 of a text in UTF-8: a character has one, that of four bytes two. What is no UTF-8 (a database in
+/// SQL_ASCII) JavaScript notices.
 #[inline(always)]
 fn utf16_units(text: &[u8]) -> usize {
     if text.is_ascii() {

@@ -1,6 +1,7 @@
 //! A value as a cell of CSV (RFC 4180): the text that its JSON form stands for, between quotes where it must be.
 //!
-//! Quoted is what holds a quote, a comma, CR or LF, and the empty text, which else would be a NULL. No escape characters.
+//! Quoted is what holds a quote, a comma, CR or LF, and the empty text, which else would be a NULL. No escape
+//! characters.
 
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 use crate::types::output::vector;
@@ -82,7 +83,8 @@ fn append_array(encoder: &Encoder, value: &[u8], out: &mut Writer<'_>) -> Result
     Ok(())
 }
 
-/// Appends a text; `readable` begins with it and may go on behind it, as a row does behind a field: then a short one is one load.
+/// Appends a text; `readable` begins with it and may go on behind it, as a row does behind a field: then a short one is
+/// one load.
 #[inline(always)]
 pub(super) fn append_within(out: &mut Writer<'_>, text: &[u8], readable: &[u8]) {
     let length = text.len();
@@ -128,8 +130,8 @@ pub(super) fn append_text(out: &mut Writer<'_>, text: &[u8]) {
     });
 }
 
-/// Which bytes of the block make a text want quotes: bit i is byte i. The low halves of the four differ, so a table of sixteen says
-/// which of them a byte could be.
+/// Which bytes of the block make a text want quotes: bit i is byte i. The low halves of the four differ, so a table of
+/// sixteen says which of them a byte could be.
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 #[inline(always)]
 fn special(block: &[u8; BLOCK]) -> u32 {
@@ -148,8 +150,8 @@ fn special(block: &[u8; BLOCK]) -> u32 {
     places(block, b'"') | places(block, b',') | places(block, b'\r') | places(block, b'\n')
 }
 
-/// Appends the first `length` bytes of `block`, quotes twice. JSON is full of them: eight bytes at a time, however many of these there
-/// are, beat the way from quote to quote.
+/// Appends the first `length` bytes of `block`, quotes twice. JSON is full of them: eight bytes at a time, however many
+/// of these there are, beat the way from quote to quote.
 #[inline(always)]
 fn append_doubled(out: &mut Writer<'_>, block: &[u8; BLOCK], length: usize) {
     let mut quotes = places(block, b'"');
@@ -167,7 +169,8 @@ fn append_doubled(out: &mut Writer<'_>, block: &[u8; BLOCK], length: usize) {
                 .copied()
                 .unwrap_or(0);
             let high = high | 0x0404_0404_0404_0404;
-            // Four to eight bytes of the first four; what `high` has beyond its own is overwritten. In two steps, as a shift by 64 is none.
+            // Four to eight bytes of the first four; what `high` has beyond its own is overwritten. In two steps, as a
+            // shift by 64 is none.
             let half = 16_u32.wrapping_add(4 * (quotes % 16).count_ones());
             let indices = [
                 low | high.wrapping_shl(half).wrapping_shl(half) | first,
@@ -225,13 +228,15 @@ fn unquote_json(out: &mut Writer<'_>, start: usize) {
     {
         return;
     }
-    // It grows, so it is written again from a copy: the one place that allocates per value (arrays and what JSON has escaped).
+    // It grows, so it is written again from a copy: the one place that allocates per value (arrays and what JSON has
+    // escaped).
     let text = out.written_since(start).to_vec();
     out.truncate(start);
     append_text(out, &text);
 }
 
-/// From a JSON string, quotes and all, to its text, at the front of the same bytes. The escapes are our own, or a user's in type json.
+/// From a JSON string, quotes and all, to its text, at the front of the same bytes. The escapes are our own, or a
+/// user's in type json.
 fn unescape(json: &mut [u8]) -> usize {
     let (mut from, mut to) = (1, 0);
     while let Some(&[byte, next, ..]) = json.get(from..) {
@@ -266,7 +271,8 @@ fn unescape(json: &mut [u8]) -> usize {
     to
 }
 
-/// The character of the `\uXXXX` in front, or of two of them that are a surrogate pair, and their length. Half a pair is U+FFFD.
+/// The character of the `\uXXXX` in front, or of two of them that are a surrogate pair, and their length. Half a pair
+/// is U+FFFD.
 fn escaped(json: &[u8]) -> (char, usize) {
     let first = code_unit(json);
     let second = json.get(6..).map_or(0, |behind| match behind {

@@ -1,4 +1,5 @@
-//! What a caller asks of the rows of one result: their format and its options, and the number as which both cross the boundary.
+//! What a caller asks of the rows of one result: their format and its options, and the number as which both cross the
+//! boundary.
 //!
 //! Knows names of formats. What they look like is the plan's business.
 

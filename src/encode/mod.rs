@@ -1,8 +1,8 @@
 //! From DataRow to one row of the output: a line of NDJSON, an element of a JSON array, a line of TOON or CSV.
 //!
-//! A [`Plan`] is made once per RowDescription and holds all that does not change from row to row: one encoder per column, each
-//! key escaped already, and what stands before the first row and behind the last. It knows rows and columns; what a value looks like
-//! is `types`' business, where the row goes and whether it may the caller's.
+//! A [`Plan`] is made once per RowDescription and holds all that does not change from row to row: one encoder per
+//! column, each key escaped already, and what stands before the first row and behind the last. It knows rows and
+//! columns; what a value looks like is `types`' business, where the row goes and whether it may the caller's.
 
 pub mod columns;
 mod csv;
@@ -106,8 +106,8 @@ struct Column {
     style: Style,
 }
 
-/// All that stands between the value before and this one: `{"id":`, `,"n m":`, `[`, `,`. In whole blocks, so that writing a usual one
-/// is one store.
+/// All that stands between the value before and this one: `{"id":`, `,"n m":`, `[`, `,`. In whole blocks, so that
+/// writing a usual one is one store.
 #[derive(Clone, Debug)]
 struct Lead {
     first: [u8; BLOCK],
@@ -116,7 +116,8 @@ struct Lead {
 }
 
 impl Lead {
-    /// `scratch`: the room to write it in. One for all columns, since new room is zeroed: that cost more than all else of a plan.
+    /// `scratch`: the room to write it in. One for all columns, since new room is zeroed: that cost more than all else
+    /// of a plan.
     fn new(opening: &[u8], key: Option<&[u8]>, scratch: &mut Output) -> Lead {
         scratch.truncate(0);
         scratch.write(|out| {
@@ -269,7 +270,8 @@ impl Plan {
         self.end(row_count, b"", out);
     }
 
-    /// As [`Plan::finish`], with a mark that rows are missing: in NDJSON and JSON as a last element, in columnar form as a member.
+    /// As [`Plan::finish`], with a mark that rows are missing: in NDJSON and JSON as a last element, in columnar form
+    /// as a member.
     pub fn truncate(&self, limit: &str, value: u64, row_count: u64, out: &mut impl Target) {
         let (before, after): (&[u8], &[u8]) = match self.form.format {
             RowFormat::Ndjson => (b"{", b"}\n"),
@@ -336,14 +338,14 @@ impl Plan {
             .map_or(Shortest::Unknown, |column| column.encoder.shortest(csv))
     }
 
-    /// Appends one whole row, not the first. `body` is that of DataRow: int16 count, then per column int32 length (-1: NULL) and bytes.
-    /// On an error `out` is as before.
+    /// Appends one whole row, not the first. `body` is that of DataRow: int16 count, then per column int32 length (-1:
+    /// NULL) and bytes. On an error `out` is as before.
     pub fn encode_row(&self, body: &[u8], out: &mut impl Target) -> Result<(), RowError> {
         self.encode_rows(body, &mut core::iter::empty(), 0, out).1
     }
 
-    /// Appends `body` as [`Plan::encode_row`] does, and the rows `behind` it until `out` has `most` bytes. How many there were before the error,
-    /// if one ended them: the position in `out` stays in a register from row to row.
+    /// Appends `body` as [`Plan::encode_row`] does, and the rows `behind` it until `out` has `most` bytes. How many
+    /// there were before the error, if one ended them: the position in `out` stays in a register from row to row.
     pub fn encode_rows<'a>(
         &self,
         mut body: &'a [u8],

@@ -1,7 +1,7 @@
 //! Messages the backend sends: decoded from a frame, borrowed from the receive buffer.
 //!
-//! [`BackendMessage::parse`] is total: every frame is a message or a [`DecodeError`]. DataRow stays raw here, because its
-//! columns are decoded by `encode` in one pass.
+//! [`BackendMessage::parse`] is total: every frame is a message or a [`DecodeError`]. DataRow stays raw here, because
+//! its columns are decoded by `encode` in one pass.
 
 use super::fields::Fields;
 use super::frame::Frame;
@@ -14,7 +14,8 @@ pub enum DecodeError {
     UnknownType(u8),
     /// The body does not have the layout of its type.
     Malformed(u8),
-    /// An authentication request of a kind that the protocol does not list or that needs what no edge runtime has (GSS, SSPI).
+    /// An authentication request of a kind that the protocol does not list or that needs what no edge runtime has (GSS,
+    /// SSPI).
     UnknownAuthentication(i32),
 }
 
@@ -64,7 +65,8 @@ pub enum BackendMessage<'a> {
     EmptyQueryResponse,
     /// `ErrorResponse`
     ErrorResponse { fields: Fields<'a> },
-    /// `NegotiateProtocolVersion`: the newest version that the server has, written as in StartupMessage, and how many of our options it does not know.
+    /// `NegotiateProtocolVersion`: the newest version that the server has, written as in StartupMessage, and how many
+    /// of our options it does not know.
     NegotiateProtocolVersion {
         version: u32,
         unrecognized_options: u32,

@@ -4,8 +4,9 @@
 
 use super::reader::{Malformed, Reader};
 
-/// Code and name of each field, in the order in which the documentation lists them; the names are the ones users see. `S` (localised severity) gives
-/// way to `V`, which is never translated (PostgreSQL 9.6 and later; poolers send `S` alone).
+/// Code and name of each field, in the order in which the documentation lists them; the names are the ones users see.
+/// `S` (localised severity) gives way to `V`, which is never translated (PostgreSQL 9.6 and later; poolers send `S`
+/// alone).
 const NAMES: &[u8] = b"Vseverity Ccode Mmessage Ddetail Hhint Pposition pinternalPosition qinternalQuery Wwhere sschema ttable ccolumn ddataType nconstraint Ffile Lline Rroutine";
 
 /// The fields of one ErrorResponse or NoticeResponse, still in the message body.

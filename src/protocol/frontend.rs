@@ -14,7 +14,8 @@ const SSL_REQUEST_CODE: u32 = (1234 << 16) | 5679;
 /// ```text
 /// int16 number · int16 format code of each column of the result        query · int16 number · int32 type of each parameter
 /// ```
-/// A code for each column, not the short form of one for all: when the number of columns has changed the server then says so.
+/// A code for each column, not the short form of one for all: when the number of columns has changed the server then
+/// says so.
 #[derive(Debug, Clone, Copy)]
 pub struct Statement<'a> {
     /// The end of Bind.

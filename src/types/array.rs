@@ -1,4 +1,5 @@
-//! Arrays of any built-in element, any number of dimensions: nested JSON arrays; NULL is `null`, lower bounds are dropped.
+//! Arrays of any built-in element, any number of dimensions: nested JSON arrays; NULL is `null`, lower bounds are
+//! dropped.
 //!
 //! ```text
 //! int32 ndim | int32 flags (1: has NULLs) | uint32 element type
@@ -16,8 +17,8 @@ const MAX_DIMENSIONS: usize = 6;
 const BAD_HEADER: &str = "array header out of range";
 const BAD_ELEMENT: &str = "array element runs past the end of the value";
 
-/// Appends the binary form; its text form is a plain string. `append_element` writes one element that is not NULL; int4 in one
-/// dimension, by far the most frequent, has a loop of its own.
+/// Appends the binary form; its text form is a plain string. `append_element` writes one element that is not NULL; int4
+/// in one dimension, by far the most frequent, has a loop of its own.
 #[inline(always)]
 pub(super) fn append(
     out: &mut Writer<'_>,
@@ -90,7 +91,8 @@ fn append_int4_row<'a>(out: &mut Writer<'_>, shape: &Shape<'a>) -> Result<&'a [u
     Ok(elements)
 }
 
-/// Any number of dimensions: inside the outermost bracket, others open and close where the index is a multiple of what one holds.
+/// Any number of dimensions: inside the outermost bracket, others open and close where the index is a multiple of what
+/// one holds.
 #[inline(always)]
 fn append_elements<'a>(
     out: &mut Writer<'_>,

@@ -1,7 +1,8 @@
-//! Which type is made of which: the built-in arrays and ranges, and the types of a database as its catalog describes them.
+//! Which type is made of which: the built-in arrays and ranges, and the types of a database as its catalog describes
+//! them.
 //!
-//! What an OID from 10,000 on means, only its server knows: JavaScript asks there on first need and says so by [`Types::new`]. A
-//! type that is not described has no binary form here, and comes as the server's text.
+//! What an OID from 10,000 on means, only its server knows: JavaScript asks there on first need and says so by
+//! [`Types::new`]. A type that is not described has no binary form here, and comes as the server's text.
 
 use super::rare::Rare;
 use super::{Scalar, oid};
@@ -53,7 +54,8 @@ impl Types {
     /// OID, MULTIRANGE, range of a multirange, 0
     /// OID, COMPOSITE, number of a composite's attributes, index of the first in `attributes`
     /// ```
-    /// The words are numbers of [`codes`]. An attribute is its type's OID and where its name starts and ends in `names`.
+    /// The words are numbers of [`codes`]. An attribute is its type's OID and where its name starts and ends in
+    /// `names`.
     pub fn new(types: &[u32], attributes: &[u32], names: &str) -> Types {
         Types(Some(Rc::new(Tables {
             types: types.to_vec(),

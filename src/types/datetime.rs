@@ -1,7 +1,7 @@
 //! date, time, timetz, timestamp, timestamptz, as `to_json` writes them with TimeZone UTC and DateStyle ISO.
 //!
-//! Epoch 2000-01-01, microseconds; the extremes of the integers are the infinities. Two styles, the server's own: date and the
-//! timestamps are XML's (`T`, `+00:00`), time and timetz are ISO's (`+00`). Years before 1 are `0044-… BC`.
+//! Epoch 2000-01-01, microseconds; the extremes of the integers are the infinities. Two styles, the server's own: date
+//! and the timestamps are XML's (`T`, `+00:00`), time and timetz are ISO's (`+00`). Years before 1 are `0044-… BC`.
 
 use super::output::{Short, Writer, put_short};
 use super::{Outcome, WRONG_LENGTH, digits};
@@ -118,9 +118,9 @@ struct Date {
 }
 
 impl Date {
-    /// `days` from 2000-01-01, at least `MIN_DAY`. Years begin in March here, so that the leap day is the last of its year; the
-    /// multiplications are divisions by a year of 365.25 days and a month of 30.6 (Neri and Schneider, "Euclidean affine functions
-    /// and their application to calendar algorithms", 2022).
+    /// `days` from 2000-01-01, at least `MIN_DAY`. Years begin in March here, so that the leap day is the last of its
+    /// year; the multiplications are divisions by a year of 365.25 days and a month of 30.6 (Neri and Schneider,
+    /// "Euclidean affine functions and their application to calendar algorithms", 2022).
     #[inline(always)]
     fn from_days(days: i32) -> Date {
         const DAYS_PER_ERA: u32 = 146_097;
@@ -148,7 +148,8 @@ impl Date {
         }
     }
 
-    /// `2024-02-29`; a year before 1 is counted backwards from 1 BC, and [`Date::append_era`] says so at the end of the value.
+    /// `2024-02-29`; a year before 1 is counted backwards from 1 BC, and [`Date::append_era`] says so at the end of the
+    /// value.
     #[inline(always)]
     fn append(&self, out: &mut Short<'_>) {
         let year = if self.year > 0 {

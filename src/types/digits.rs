@@ -1,7 +1,7 @@
 //! Decimal and hexadecimal digits by arithmetic inside one word: no table, no loop, no bounds check.
 //!
-//! Eight digits take three multiplications. Everything here is little-endian inside the word: the first character to print is the
-//! lowest byte, so `to_le_bytes` is the text and a right shift by whole bytes drops leading zeros.
+//! Eight digits take three multiplications. Everything here is little-endian inside the word: the first character to
+//! print is the lowest byte, so `to_le_bytes` is the text and a right shift by whole bytes drops leading zeros.
 
 use super::output::Short;
 
@@ -11,8 +11,8 @@ const ASCII_ZEROS: u64 = 0x3030_3030_3030_3030;
 
 /// Eight digit values, one per byte, of a number below 100,000,000.
 ///
-/// Halves, quarters and digits are split in parallel lanes; `10486 >> 20` is the division by 100 (exact below 10,000) and `103 >> 10`
-/// that by 10 (exact below 100). No lane can overflow into its neighbour for inputs in range.
+/// Halves, quarters and digits are split in parallel lanes; `10486 >> 20` is the division by 100 (exact below 10,000)
+/// and `103 >> 10` that by 10 (exact below 100). No lane can overflow into its neighbour for inputs in range.
 #[inline(always)]
 fn eight_digit_values(number: u32) -> u64 {
     let fours = u64::from(number / 10_000) | (u64::from(number % 10_000) << 32);

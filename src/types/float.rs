@@ -1,9 +1,10 @@
-//! float4 and float8: the shortest text that reads back as the same number, in the server's style (`extra_float_digits` above 0).
+//! float4 and float8: the shortest text that reads back as the same number, in the server's style (`extra_float_digits`
+//! above 0).
 //!
-//! zmij finds the digits; the server differs from it in style (no `.0`, exponent form below 1e-4 and from 1e15 or 1e6, exponents of
-//! two digits at least) and in one rule: a decimal exactly halfway between two floats never stands for either of them, even where
-//! round-half-even would read it back right. `1e23` is printed as `9.999999999999999e+22` for that reason (float8), and
-//! `8.5e9` as `8.4999997e+09` (float4).
+//! zmij finds the digits; the server differs from it in style (no `.0`, exponent form below 1e-4 and from 1e15 or 1e6,
+//! exponents of two digits at least) and in one rule: a decimal exactly halfway between two floats never stands for
+//! either of them, even where round-half-even would read it back right. `1e23` is printed as `9.999999999999999e+22`
+//! for that reason (float8), and `8.5e9` as `8.4999997e+09` (float4).
 
 use super::output::{Short, Writer, put_short};
 use super::{Outcome, WRONG_LENGTH, digits, numeric};
@@ -70,9 +71,10 @@ pub(super) fn append_text(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
 /// x * 10^d = q + f / 2^t                 t = s - d, because 10^d = 5^d * 2^d
 /// every y with |x - y| * 10^d < 5^d / 2^(t+1) reads back as v
 /// ```
-/// So among the decimals of d-1 digits behind the point at most one lies inside the interval. If it does, it is the shortest
-/// (its trailing zeros go); if not, the nearest of d digits is. A power of two has a narrower interval below it, but in this range it
-/// is a decimal of at most d-1 digits itself. (Schubfach's idea, Raffaello Giulietti 2020; with exact products, as Ryu has.)
+/// So among the decimals of d-1 digits behind the point at most one lies inside the interval. If it does, it is the
+/// shortest (its trailing zeros go); if not, the nearest of d digits is. A power of two has a narrower interval below
+/// it, but in this range it is a decimal of at most d-1 digits itself. (Schubfach's idea, Raffaello Giulietti 2020;
+/// with exact products, as Ryu has.)
 #[inline(always)]
 fn append_positional(out: &mut Short<'_>, bits: u64, layout: &Layout) {
     let exponent_field =
@@ -104,8 +106,8 @@ fn append_shifted(mut out: Short<'_>, mantissa: u64, shift: u32) -> usize {
     out.length()
 }
 
-/// `fraction * five / 2^shift` as the shortest decimal that reads back; see [`append_positional`]. Nothing wraps: shift is 2 to 46, the
-/// quotient below 10^17, and what is compared below 2^51.
+/// `fraction * five / 2^shift` as the shortest decimal that reads back; see [`append_positional`]. Nothing wraps: shift
+/// is 2 to 46, the quotient below 10^17, and what is compared below 2^51.
 #[inline(always)]
 fn shortest_fraction(fraction: u64, five: u64, shift: u32) -> u64 {
     let (high, low) = multiply(fraction, five);
@@ -128,7 +130,8 @@ fn shortest_fraction(fraction: u64, five: u64, shift: u32) -> u64 {
     }
 }
 
-/// `.` and `number` as that many digits, without the zeros at the end. `ten` is 10^(16 - digits), or above 16 digits 10^(digits - 16).
+/// `.` and `number` as that many digits, without the zeros at the end. `ten` is 10^(16 - digits), or above 16 digits
+/// 10^(digits - 16).
 #[inline(always)]
 fn append_digits(out: &mut Short<'_>, number: u64, digits: u32, ten: u64) {
     out.put(b".");
@@ -159,7 +162,8 @@ const POWERS: [(u64, u64); 21] = {
     powers
 };
 
-/// The 128-bit product, high and low half. By hand, because wasm calls a function for `u128`; `a` is below 2^53 and `b` below 2^47.
+/// The 128-bit product, high and low half. By hand, because wasm calls a function for `u128`; `a` is below 2^53 and `b`
+/// below 2^47.
 #[inline(always)]
 fn multiply(a: u64, b: u64) -> (u64, u64) {
     const LOW: u64 = 0xffff_ffff;
@@ -262,13 +266,14 @@ impl Decimal {
         decimal
     }
 
-    /// The same number, or where it lies exactly halfway between two floats the shortest that does not (and of these the nearest).
+    /// The same number, or where it lies exactly halfway between two floats the shortest that does not (and of these
+    /// the nearest).
     ///
     /// ```text
     /// v = m * 2^e;  the boundaries are (2m +- 1) * 2^(e-1);  the decimal is s * 10^k = s * 5^k * 2^k
     /// ```
-    /// Equal only if 5^k divides 2m +- 1 (so 0 <= k <= 23) and s is the quotient shifted left. A decimal with k < 0 would need 17
-    /// digits, and then a neighbour inside the interval is no longer.
+    /// Equal only if 5^k divides 2m +- 1 (so 0 <= k <= 23) and s is the quotient shifted left. A decimal with k < 0
+    /// would need 17 digits, and then a neighbour inside the interval is no longer.
     fn off_boundary(self, bits: u64, layout: &Layout) -> Decimal {
         let fraction = bits & ((1 << layout.fraction_bits) - 1);
         // Subnormals (exponent field 0) are far too small to matter.
@@ -293,8 +298,8 @@ impl Decimal {
         if !above && !is_boundary((mantissa << 1).wrapping_sub(1)) {
             return self;
         }
-        // v is half a unit in the last place inwards. In units of 10^(k - j) the nearest whole step to it is inside the interval
-        // as soon as it is not zero.
+        // v is half a unit in the last place inwards. In units of 10^(k - j) the nearest whole step to it is inside the
+        // interval as soon as it is not zero.
         let (mut step, mut decimal) =
             (power(2.0, half_exponent) / power(10.0, self.exponent), self);
         loop {

@@ -1,10 +1,11 @@
-//! interval in ISO 8601, as the server writes it under `IntervalStyle = iso_8601`: `P1Y2M3DT4H5M6.789S`, zero as `PT0S`.
+//! interval in ISO 8601, as the server writes it under `IntervalStyle = iso_8601`: `P1Y2M3DT4H5M6.789S`, zero as
+//! `PT0S`.
 //!
 //! ```text
 //! int64 microseconds | int32 days | int32 months
 //! ```
-//! The three parts are independent, each with its own sign; hours are never carried into days. A sign stands at every component,
-//! and seconds carry it even where only their fraction is not zero (`PT-0.5S`).
+//! The three parts are independent, each with its own sign; hours are never carried into days. A sign stands at every
+//! component, and seconds carry it even where only their fraction is not zero (`PT-0.5S`).
 
 use super::output::{Short, Writer, put_short};
 use super::{Outcome, WRONG_LENGTH, datetime, digits};

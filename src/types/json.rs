@@ -6,7 +6,8 @@ use super::output::{BLOCK, Writer, padded, places};
 /// The only version of jsonb's binary form.
 const VERSION: u8 = 1;
 
-/// Appends a json value, CR and LF dropped. They can only stand between tokens: a JSON string holds no raw control character.
+/// Appends a json value, CR and LF dropped. They can only stand between tokens: a JSON string holds no raw control
+/// character.
 #[inline(never)]
 pub(super) fn append(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     if value.is_empty() {
@@ -33,8 +34,8 @@ fn append_block(out: &mut Writer<'_>, block: &[u8; BLOCK], length: usize) {
     }
 }
 
-/// Appends the binary form of a jsonb value: a version byte, then the text, which the server writes on one line. `readable` begins
-/// with `value` and may go on behind it.
+/// Appends the binary form of a jsonb value: a version byte, then the text, which the server writes on one line.
+/// `readable` begins with `value` and may go on behind it.
 #[inline(always)]
 pub(super) fn append_jsonb(out: &mut Writer<'_>, value: &[u8], readable: &[u8]) -> Outcome {
     match (value, readable) {

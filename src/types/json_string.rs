@@ -1,13 +1,13 @@
-//! JSON strings, escaped exactly as PostgreSQL's `escape_json` does: `\"`, `\\`, `\b`, `\f`, `\n`, `\r`, `\t`, other bytes below
-//! 0x20 as `\u00xx` (lower-case hexadecimal); everything else, 0x7f and all of UTF-8 included, as it is.
+//! JSON strings, escaped exactly as PostgreSQL's `escape_json` does: `\"`, `\\`, `\b`, `\f`, `\n`, `\r`, `\t`, other
+//! bytes below 0x20 as `\u00xx` (lower-case hexadecimal); everything else, 0x7f and all of UTF-8 included, as it is.
 //!
-//! Works on blocks of 16 bytes: one look at a block says which of its bytes need an escape (mostly none), and the block goes out as a
-//! whole. Knows nothing of types; what the bytes mean is the caller's business.
+//! Works on blocks of 16 bytes: one look at a block says which of its bytes need an escape (mostly none), and the block
+//! goes out as a whole. Knows nothing of types; what the bytes mean is the caller's business.
 
 use super::output::{BLOCK, Writer, padded, put_short};
 
-/// Appends `value` as a JSON string. `readable` begins with `value` and may go on behind it, as a row does behind a field: then a
-/// short value is one load, whatever its length.
+/// Appends `value` as a JSON string. `readable` begins with `value` and may go on behind it, as a row does behind a
+/// field: then a short value is one load, whatever its length.
 #[inline(always)]
 pub(crate) fn append_within(out: &mut Writer<'_>, value: &[u8], readable: &[u8]) {
     match readable.first_chunk() {
@@ -43,7 +43,8 @@ pub(crate) fn append(out: &mut Writer<'_>, value: &[u8]) {
                 out.put(block);
                 rest = behind;
             } else {
-                // On with the byte behind the escape, wherever that is: cheaper than going through the block byte by byte.
+                // On with the byte behind the escape, wherever that is: cheaper than going through the block byte by
+                // byte.
                 let clean = mask.trailing_zeros() as usize;
                 out.put_block(block, clean);
                 let Some((&byte, behind)) = rest.get(clean..).and_then(<[u8]>::split_first) else {
@@ -129,7 +130,8 @@ fn escape_mask(block: &[u8; BLOCK]) -> u32 {
     })
 }
 
-/// Eight bytes at once in one word. Exact for every byte: no carry crosses a byte because the top bits are set aside first.
+/// Eight bytes at once in one word. Exact for every byte: no carry crosses a byte because the top bits are set aside
+/// first.
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 #[inline(always)]
 fn escape_mask_word(word: u64) -> u32 {

@@ -1,12 +1,12 @@
 //! From a column's wire value to JSON bytes, type by type.
 //!
-//! The result is, byte for byte, the server's `to_json` in a session with TimeZone UTC, IntervalStyle iso_8601, DateStyle ISO,
-//! bytea_output hex and extra_float_digits 1, whatever the session's settings are: we ask for the binary strings, which knows no
-//! settings. Differences: oid is a bare unsigned number, CR and LF between the tokens of a json value are dropped, and an anonymous record
-//! has no names (docs/types.md).
+//! The result is, byte for byte, the server's `to_json` in a session with TimeZone UTC, IntervalStyle iso_8601,
+//! DateStyle ISO, bytea_output hex and extra_float_digits 1, whatever the session's settings are: we ask for the binary
+//! strings, which knows no settings. Differences: oid is a bare unsigned number, CR and LF between the tokens of a json
+//! value are dropped, and an anonymous record has no names (docs/types.md).
 //!
-//! One file per family. Each turns bytes into JSON and knows nothing of columns, rows or the protocol; every length and every field is
-//! checked, so nonsense from the wire is an [`InvalidValue`], never a panic and never made-up output.
+//! One file per family. Each turns bytes into JSON and knows nothing of columns, rows or the protocol; every length and
+//! every field is checked, so nonsense from the wire is an [`InvalidValue`], never a panic and never made-up output.
 
 mod array;
 mod boolean;
@@ -186,8 +186,8 @@ enum Text {
 }
 
 impl Encoder {
-    /// The encoder of a column as RowDescription describes it. `format_code` 0 (text) always has one; 1 (binary) those of
-    /// [`has_binary_encoder`]. Any other code is treated as an unknown binary form.
+    /// The encoder of a column as RowDescription describes it. `format_code` 0 (text) always has one; 1 (binary) those
+    /// of [`has_binary_encoder`]. Any other code is treated as an unknown binary form.
     pub fn new(
         type_oid: u32,
         format_code: i16,

@@ -5,9 +5,9 @@
 //! range        uint8 flags, per bound that is there: int32 length, bytes
 //! multirange   int32 number of ranges, per range: int32 length, bytes
 //! ```
-//! A record is an object, with the names of its type or `f1`, `f2`, …; a range is a string in the server's text form, whose bounds are
-//! text too (`2024-01-01 00:00:00`, where JSON has a `T`). Arrays and records say of which types they are made: of others than the
-//! catalog said, the type has changed.
+//! A record is an object, with the names of its type or `f1`, `f2`, …; a range is a string in the server's text form,
+//! whose bounds are text too (`2024-01-01 00:00:00`, where JSON has a `T`). Arrays and records say of which types they
+//! are made: of others than the catalog said, the type has changed.
 
 use super::catalog::{Attribute, Kind, Types};
 use super::output::{Target, Writer};
@@ -241,8 +241,9 @@ mod tests {
         bytes
     }
 
-    /// 20000 a domain over int8, 20001 an enum, 20002 their composite, 20003 an array of that, 20004 a range of text and 20005 its
-    /// multirange, 20006 a domain over itself, 20007 a composite with a type that nobody knows, 20008 one whose names lead nowhere.
+    /// 20000 a domain over int8, 20001 an enum, 20002 their composite, 20003 an array of that, 20004 a range of text
+    /// and 20005 its multirange, 20006 a domain over itself, 20007 a composite with a type that nobody knows, 20008 one
+    /// whose names lead nowhere.
     #[rustfmt::skip]
     fn types() -> Types {
         Types::new(

@@ -1,4 +1,5 @@
-//! Names of the built-in types' OIDs, from PostgreSQL's `src/include/catalog/pg_type.dat` (they never change between majors).
+//! Names of the built-in types' OIDs, from PostgreSQL's `src/include/catalog/pg_type.dat` (they never change between
+//! majors).
 //!
 //! Only names and numbers live here; which of them have a decoder is `types/mod.rs`' business.
 

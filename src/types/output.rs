@@ -1,9 +1,10 @@
 //! Where encoded bytes go: a buffer whose room is initialised already, and a position in it.
 //!
-//! Appending to a `Vec` costs three memory accesses and a chain through its length field, and a copy whose length is not a constant
-//! is a call (`memory.copy` in wasm). Both cost more than the few bytes of a value: narrow rows took 24 ns in wasm that way and take
-//! 14 ns this way. So the room behind the written bytes is zeroed once, when the buffer grows; writing is storing whole blocks of
-//! constant size into it and moving a position that lives in a register. What a block holds beyond its value is overwritten by the next.
+//! Appending to a `Vec` costs three memory accesses and a chain through its length field, and a copy whose length is
+//! not a constant is a call (`memory.copy` in wasm). Both cost more than the few bytes of a value: narrow rows took 24
+//! ns in wasm that way and take 14 ns this way. So the room behind the written bytes is zeroed once, when the buffer
+//! grows; writing is storing whole blocks of constant size into it and moving a position that lives in a register. What
+//! a block holds beyond its value is overwritten by the next.
 
 use crate::memory;
 use alloc::vec::Vec;
@@ -118,8 +119,8 @@ impl Target for Vec<u8> {
 
 /// A position in an [`Output`].
 ///
-/// Fast as long as it is a local variable of whose address nobody hears: then `at` is a register. So its methods are inlined, and a
-/// function that is not gets a copy, through [`Writer::lend`].
+/// Fast as long as it is a local variable of whose address nobody hears: then `at` is a register. So its methods are
+/// inlined, and a function that is not gets a copy, through [`Writer::lend`].
 pub struct Writer<'a> {
     bytes: &'a mut Vec<u8>,
     at: usize,
@@ -135,7 +136,8 @@ impl Writer<'_> {
     /// Appends the first `length` bytes of `block`, at most all of it.
     #[inline(always)]
     pub(crate) fn put_block<const N: usize>(&mut self, block: &[u8; N], length: usize) {
-        // Who must grow does not hear of the block: one that is passed on has to lie in memory, and so most are stored from registers.
+        // Who must grow does not hear of the block: one that is passed on has to lie in memory, and so most are stored
+        // from registers.
         let free = self.bytes.len().checked_sub(self.at);
         let room = if free.is_some_and(|free| free >= N) {
             self.bytes
@@ -151,11 +153,12 @@ impl Writer<'_> {
         self.at = self.at.wrapping_add(length);
     }
 
-    /// Appends the first `length` bytes of `readable`, which may go on behind them: what follows a field in its row saves the case
-    /// distinction by length.
+    /// Appends the first `length` bytes of `readable`, which may go on behind them: what follows a field in its row
+    /// saves the case distinction by length.
     #[inline(always)]
     pub(crate) fn put_within(&mut self, readable: &[u8], length: usize) {
-        // Sums of lengths of what is in memory cannot overflow, here and below: all of it is less than the address space.
+        // Sums of lengths of what is in memory cannot overflow, here and below: all of it is less than the address
+        // space.
         let whole_blocks = length.wrapping_add(BLOCK - 1) / BLOCK * BLOCK;
         match readable.get(..whole_blocks) {
             Some(whole) if length < LONG => {
@@ -215,7 +218,8 @@ impl Writer<'_> {
         result
     }
 
-    /// Appends what `write` writes, a JSON string, without its quotes: it starts one byte earlier, on a byte that is put back.
+    /// Appends what `write` writes, a JSON string, without its quotes: it starts one byte earlier, on a byte that is
+    /// put back.
     pub(crate) fn without_quotes<E>(
         &mut self,
         write: impl FnOnce(&mut Writer<'_>) -> Result<(), E>,
@@ -313,7 +317,6 @@ impl Short<'_> {
 }
 
 /// `put_short!(out, |short| …)` appends a value of at most 64 bytes, whatever it is. No function, because its closure could not
-/// say `inline(always)`: under opt-level "z" the call made rows of int4 arrays 15 % slower.
 macro_rules! put_short {
     ($out:expr, |$short:ident| $write:expr) => {
         if let Some(mut room) = $out.short() {
@@ -331,8 +334,8 @@ macro_rules! put_short {
 }
 pub(crate) use put_short;
 
-/// The block as a vector. Of its halves, because `v128_load` takes a pointer and would be unsafe, and because of sixteen bytes the
-/// compiler makes sixteen loads.
+/// The block as a vector. Of its halves, because `v128_load` takes a pointer and would be unsafe, and because of
+/// sixteen bytes the compiler makes sixteen loads.
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 #[inline(always)]
 pub(crate) fn vector(block: &[u8; BLOCK]) -> core::arch::wasm32::v128 {
@@ -410,8 +413,9 @@ fn grown(target: &mut Vec<u8>, at: usize) -> Option<&mut [u8; SHORT_ROOM]> {
     target.get_mut(at..)?.first_chunk_mut()
 }
 
-/// Makes room for `wanted` bytes behind `at`, and doubles, so that growing is rare. Where there is no memory all is lost, and so is what comes
-/// behind it: a position without bytes before it stays one, and [`Output::has_room`] tells. A panic would end all connections of the instance.
+/// Makes room for `wanted` bytes behind `at`, and doubles, so that growing is rare. Where there is no memory all is
+/// lost, and so is what comes behind it: a position without bytes before it stays one, and [`Output::has_room`] tells.
+/// A panic would end all connections of the instance.
 fn grow(bytes: &mut Vec<u8>, at: usize, wanted: usize) {
     if at > 0 && bytes.is_empty() {
         return;
@@ -433,7 +437,8 @@ fn last_chunk<const N: usize>(bytes: &[u8]) -> Option<&[u8; N]> {
     bytes.get(bytes.len().wrapping_sub(N)..)?.first_chunk()
 }
 
-/// Up to 15 bytes, zeros behind them. Two loads that overlap in the middle, so there is no loop; no 128-bit shift, which wasm lacks.
+/// Up to 15 bytes, zeros behind them. Two loads that overlap in the middle, so there is no loop; no 128-bit shift,
+/// which wasm lacks.
 #[inline(always)]
 pub(crate) fn padded(bytes: &[u8]) -> [u8; BLOCK] {
     let length = bytes.len();

@@ -1,4 +1,5 @@
-//! Types that are met rarely, and what writes them: bit strings, transaction ids, tid, pg_lsn, jsonpath, ltree, hstore, vector.
+//! Types that are met rarely, and what writes them: bit strings, transaction ids, tid, pg_lsn, jsonpath, ltree, hstore,
+//! vector.
 //!
 //! Here size counts, not speed: nothing is inlined, and every piece of text goes through [`put`].
 

@@ -114,7 +114,8 @@ fn objects_get_big_numbers_as_strings() {
     );
 }
 
-/// Bytes that get further into a decoder than noise does: small numbers of the usual widths, lengths that fit, known OIDs.
+/// Bytes that get further into a decoder than noise does: small numbers of the usual widths, lengths that fit, known
+/// OIDs.
 fn plausible() -> impl Strategy<Value = Vec<u8>> {
     let field = prop_oneof![
         (-2..12_i32).prop_map(|number| number.to_be_bytes().to_vec()),

@@ -1,8 +1,9 @@
-//! The boundary: the only file that knows wasm-bindgen. tests/boundary.rs makes docs/boundary.md from the comments here.
+//! The boundary: the only file that knows wasm-bindgen. tests/boundary.rs makes docs/boundary.md from the comments
+//! here.
 //!
-//! Bytes, numbers and rare strings cross; a row never does by itself. Chunks and rows stand in wasm memory and JavaScript
-//! looks at them there, so a chunk costs one copy in and at most one out. The status of [`Connection::status`] is what every
-//! call that can change it returns.
+//! Bytes, numbers and rare strings cross; a row never does by itself. Chunks and rows stand in wasm memory and
+//! JavaScript looks at them there, so a chunk costs one copy in and at most one out. The status of
+//! [`Connection::status`] is what every call that can change it returns.
 
 // Elsewhere there is nothing to build.
 #![cfg(target_arch = "wasm32")]
@@ -35,8 +36,9 @@ pub struct CoreConnection {
     inner: Connection,
 }
 
-/// Asks for a fresh instance, which the next call finds: [`restarted`], since of other calls the arguments would be written into
-/// the memory of the old one. Works after a trap: it needs neither the stack nor the memory, whatever state they are in.
+/// Asks for a fresh instance, which the next call finds: [`restarted`], since of other calls the arguments would be
+/// written into the memory of the old one. Works after a trap: it needs neither the stack nor the memory, whatever
+/// state they are in.
 #[wasm_bindgen]
 pub fn restart() {
     wasm_bindgen::handler::schedule_reinit();
@@ -124,8 +126,8 @@ impl CoreConnection {
         self.inner.status()
     }
 
-    /// Room for `count` bytes in wasm memory, where JavaScript copies the socket's chunk. The call may grow the memory, which
-    /// detaches older views of it. 0: there is no memory for them, and the connection has failed.
+    /// Room for `count` bytes in wasm memory, where JavaScript copies the socket's chunk. The call may grow the memory,
+    /// which detaches older views of it. 0: there is no memory for them, and the connection has failed.
     pub fn input(&mut self, count: usize) -> *const u8 {
         match self.inner.input(count) {
             room if room.len() == count => room.as_ptr(),
@@ -188,11 +190,14 @@ impl CoreConnection {
 
     /// Operation: [Close …] [Parse] Bind, Describe, Execute, Sync.
     /// - `shape`: JavaScript's number for the statement, equal only for equal SQL and types.
-    /// - `statement`: what Bind ends with (int16 number of columns, an int16 format code for each, as the `shape` event gave them), then what Parse
+    /// - `statement`: what Bind ends with (int16 number of columns, an int16 format code for each, as the `shape` event
+    ///   gave them), then what Parse
     ///   ends with (query, NUL, int16 number of parameters, an int32 type OID for each).
-    /// - `parameters`: the middle of Bind (int16 number of format codes, an int16 for each, int16 number of values, for each an int32 length, -1 for
+    /// - `parameters`: the middle of Bind (int16 number of format codes, an int16 for each, int16 number of values, for
+    ///   each an int32 length, -1 for
     ///   NULL, and its bytes).
-    /// - `row_form`: a row format and bits, see below. What stands before the first row comes with it or with ReadyForQuery, what stands behind the
+    /// - `row_form`: a row format and bits, see below. What stands before the first row comes with it or with
+    ///   ReadyForQuery, what stands behind the
     ///   last row with ReadyForQuery: a query that fails writes nothing, and one that is cut off has no clean end.
     /// - `limits`: see below.
     #[allow(clippy::too_many_arguments)]

@@ -29,7 +29,8 @@ export async function startDemo() {
 
   /** What the Worker's role runs at this moment: one line per busy backend. */
   const busy = async () => {
-    const text = "select query, state, coalesce(wait_event, '') as waiting from pg_stat_activity where usename = $1 and state <> 'idle' order by query";
+    const text =
+      "select query, state, coalesce(wait_event, '') as waiting from pg_stat_activity where usename = $1 and state <> 'idle' order by query";
     return (await admin.query<{ query: string; state: string; waiting: string }>(text, [sample.role])).rows;
   };
 
@@ -47,7 +48,8 @@ export async function startDemo() {
     async untilQuiet() {
       const from = performance.now();
       while ((await busy()).length > 0) {
-        if (performance.now() - from > 10_000) throw new Error(`still running after 10 s: ${JSON.stringify(await busy())}`);
+        if (performance.now() - from > 10_000)
+          throw new Error(`still running after 10 s: ${JSON.stringify(await busy())}`);
         await pause(10);
       }
       return performance.now() - from;
@@ -57,7 +59,8 @@ export async function startDemo() {
       for (const deadline = performance.now() + 5_000; ; await pause(10)) {
         const found = (await busy()).find(({ query, state }) => state === "active" && query.includes(words));
         if (found) return found;
-        if (performance.now() > deadline) throw new Error(`PostgreSQL never ran ${words}: ${JSON.stringify(await busy())}`);
+        if (performance.now() > deadline)
+          throw new Error(`PostgreSQL never ran ${words}: ${JSON.stringify(await busy())}`);
       }
     },
   };
@@ -65,7 +68,9 @@ export async function startDemo() {
 
 /** A server of our own: one that tests/run.mjs has started for all suites, or one just for this file. */
 export async function ownServer() {
-  const shared = JSON.parse(process.env.PGZ_TEST_SERVERS ?? '{"servers":[]}') as { servers: { own: boolean; superuserUrl: string; appUrl: string }[] };
+  const shared = JSON.parse(process.env.PGZ_TEST_SERVERS ?? '{"servers":[]}') as {
+    servers: { own: boolean; superuserUrl: string; appUrl: string }[];
+  };
   const found = shared.servers.find(({ own }) => own);
   if (found) return { server: found, stop: () => Promise.resolve() };
   const { servers, stop } = await startServers({ majors: [18], databaseUrl: "" });

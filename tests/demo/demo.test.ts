@@ -20,10 +20,27 @@ function startDemo(environment: Record<string, string>) {
   const [name = "", value] = mark.split("=");
   const folder = mkdtempSync(path.join(tmpdir(), "pgz-edge-demo-test-"));
   temporary.push(folder);
-  const child = spawn(process.execPath, [script], { detached: true, stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, DATABASE_URL: "", TMPDIR: folder, ...environment, [name]: value } });
-  const demo = { pid: child.pid ?? 0, output: "", code: null as number | null, ended: Promise.resolve(), leftOver: () => [...processesWith(mark), ...readdirSync(folder)] };
-  for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text: string) => (demo.output += text));
-  demo.ended = new Promise((resolve) => child.once("close", (code) => { demo.code = code; running.delete(demo); resolve(); }));
+  const child = spawn(process.execPath, [script], {
+    detached: true,
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { ...process.env, DATABASE_URL: "", TMPDIR: folder, ...environment, [name]: value },
+  });
+  const demo = {
+    pid: child.pid ?? 0,
+    output: "",
+    code: null as number | null,
+    ended: Promise.resolve(),
+    leftOver: () => [...processesWith(mark), ...readdirSync(folder)],
+  };
+  for (const stream of [child.stdout, child.stderr])
+    stream.setEncoding("utf8").on("data", (text: string) => (demo.output += text));
+  demo.ended = new Promise((resolve) =>
+    child.once("close", (code) => {
+      demo.code = code;
+      running.delete(demo);
+      resolve();
+    }),
+  );
   running.add(demo);
   return demo;
 }
@@ -38,14 +55,16 @@ afterAll(() => temporary.forEach((folder) => rmSync(folder, { recursive: true, f
 
 /** The processes whose environment holds that text (Linux). */
 function processesWith(mark: string) {
-  return readdirSync("/proc").filter((entry) => /^\d+$/.test(entry)).flatMap((pid) => {
-    try {
-      if (!readFileSync(`/proc/${pid}/environ`, "latin1").includes(mark)) return [];
-      return [readFileSync(`/proc/${pid}/cmdline`, "latin1").replaceAll("\0", " ")];
-    } catch {
-      return []; // ended while we looked, or another user's
-    }
-  });
+  return readdirSync("/proc")
+    .filter((entry) => /^\d+$/.test(entry))
+    .flatMap((pid) => {
+      try {
+        if (!readFileSync(`/proc/${pid}/environ`, "latin1").includes(mark)) return [];
+        return [readFileSync(`/proc/${pid}/cmdline`, "latin1").replaceAll("\0", " ")];
+      } catch {
+        return []; // ended while we looked, or another user's
+      }
+    });
 }
 
 async function untilSaid(demo: { output: string; code: number | null }, words: RegExp) {
@@ -55,7 +74,7 @@ async function untilSaid(demo: { output: string; code: number | null }, words: R
 }
 
 async function untilNothingIsLeft(demo: { leftOver(): string[] }) {
-  for (const deadline = Date.now() + 3_000; demo.leftOver().length > 0 && Date.now() < deadline; ) await pause(50);
+  for (const deadline = Date.now() + 3_000; demo.leftOver().length > 0 && Date.now() < deadline;) await pause(50);
   expect(demo.leftOver()).toEqual([]);
 }
 
@@ -67,9 +86,11 @@ test("ONCE=1 prints rows and figures, exits 0 within 20 s and leaves nothing", a
   const crowd = Math.max(1, (loadavg()[0] ?? 0) / availableParallelism()); // processes that share a core share its time
   expect(performance.now() - from).toBeLessThan(20_000 * crowd);
   expect(demo.output.match(/^ {2}\{"id":.*\}$/gm), demo.output).toHaveLength(3);
-  for (const line of demo.output.match(/^ {2}\{.*$/gm) ?? []) expect(Object.keys(JSON.parse(line) as object)).toHaveLength(12);
+  for (const line of demo.output.match(/^ {2}\{.*$/gm) ?? [])
+    expect(Object.keys(JSON.parse(line) as object)).toHaveLength(12);
   expect(demo.output).toMatch(/rows +200,000, as many as count\(\*\) says/);
-  for (const figure of [/bytes +[\d,]{10,}/, /seconds +\d+\.\d+/, /MB\/s +\d+\.\d/, /first byte +after \d+\.\d ms/]) expect(demo.output).toMatch(figure);
+  for (const figure of [/bytes +[\d,]{10,}/, /seconds +\d+\.\d+/, /MB\/s +\d+\.\d/, /first byte +after \d+\.\d ms/])
+    expect(demo.output).toMatch(figure);
   expect(demo.leftOver()).toEqual([]);
 }, 120_000);
 
@@ -84,7 +105,9 @@ describe("DATABASE_URL", () => {
   const inventory = async () => {
     const client = new pg.Client({ connectionString: urls.superuserUrl });
     await client.connect();
-    const { rows } = await client.query("select datname as name from pg_database union all select rolname from pg_roles order by name");
+    const { rows } = await client.query(
+      "select datname as name from pg_database union all select rolname from pg_roles order by name",
+    );
     await client.end();
     return rows.filter(({ name }: { name: string }) => !name.startsWith("pgz_edge_test_")); // of tests beside this one
   };

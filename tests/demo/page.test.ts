@@ -10,9 +10,13 @@ import { eventRows } from "../../worker-example/sample-data.mjs";
 import type { Worker } from "../../worker-example/serve.mjs";
 import { startDemo } from "./demo-server.ts";
 
-const candidates = [process.env.CHROMIUM, ...["chromium", "chromium-browser", "google-chrome"].map((name) => `/usr/bin/${name}`)];
+const candidates = [
+  process.env.CHROMIUM,
+  ...["chromium", "chromium-browser", "google-chrome"].map((name) => `/usr/bin/${name}`),
+];
 const executablePath = candidates.find((file) => file !== undefined && existsSync(file));
-const flags = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync";
+const flags =
+  "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync";
 
 let demo: Awaited<ReturnType<typeof startDemo>>;
 let browser: BrowserContext | undefined;
@@ -21,7 +25,12 @@ beforeAll(async () => {
   if (executablePath === undefined) throw new Error("no Chromium: run scripts/setup, or name one in CHROMIUM");
   demo = await startDemo();
   profile = await mkdtemp(path.join(tmpdir(), "pgz-edge-chromium-"));
-  browser = await chromium.launchPersistentContext(profile, { executablePath, headless: true, args: flags.split(" "), viewport: { width: 1200, height: 900 } });
+  browser = await chromium.launchPersistentContext(profile, {
+    executablePath,
+    headless: true,
+    args: flags.split(" "),
+    viewport: { width: 1200, height: 900 },
+  });
 }, 60_000);
 afterAll(async () => {
   await browser?.close();
@@ -60,8 +69,12 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
   test("rows are on the page while the stream runs, and all are counted at its end", async () => {
     // A lock in the middle of the result holds the stream there until we have looked.
     await demo.admin.query("select pg_advisory_lock(42)");
-    await run("select *, case when id = 9000100000 then pg_advisory_xact_lock(42) is null end as locked from (select * from events order by id) e");
-    await page.waitForFunction(() => Number(document.getElementById("row-count")?.textContent.replaceAll(",", "")) > 99_000);
+    await run(
+      "select *, case when id = 9000100000 then pg_advisory_xact_lock(42) is null end as locked from (select * from events order by id) e",
+    );
+    await page.waitForFunction(
+      () => Number(document.getElementById("row-count")?.textContent.replaceAll(",", "")) > 99_000,
+    );
     await page.locator("#latest tr").nth(150).waitFor(); // in the table, not only counted
     expect(await count()).toBeLessThan(100_000);
     expect(await text("status")).toBe("Rows are arriving…");
@@ -82,23 +95,39 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     expect(await page.locator("#latest tr").last().locator("td").first().innerText()).toBe("9000200000");
   }, 40_000);
 
-  test.each(["json", "columnar", "toon", "csv"])("%s is shown as it is, its rows are counted", async (format) => {
-    await page.locator("#format").selectOption(format);
-    await run("select n, E'a,\"]}\\r\\n' || n as t, array[n] as list, '{\"k\": [1]}'::jsonb as meta from generate_series(1, 20000) n");
-    await ends("done");
-    expect(await count()).toBe(20_000);
-    const shown = await page.locator("#output").textContent();
-    expect(shown?.slice(0, 12)).toBe({ json: '[{"n":1,"t":', columnar: '{"columns":[', toon: "[?]{n,t,list", csv: "n,t,list,met" }[format]);
-    expect(await page.locator("#rows").isVisible()).toBe(false);
-    await page.locator("#format").selectOption("ndjson");
-  }, 40_000);
+  test.each(["json", "columnar", "toon", "csv"])(
+    "%s is shown as it is, its rows are counted",
+    async (format) => {
+      await page.locator("#format").selectOption(format);
+      await run(
+        "select n, E'a,\"]}\\r\\n' || n as t, array[n] as list, '{\"k\": [1]}'::jsonb as meta from generate_series(1, 20000) n",
+      );
+      await ends("done");
+      expect(await count()).toBe(20_000);
+      const shown = await page.locator("#output").textContent();
+      expect(shown?.slice(0, 12)).toBe(
+        { json: '[{"n":1,"t":', columnar: '{"columns":[', toon: "[?]{n,t,list", csv: "n,t,list,met" }[format],
+      );
+      expect(await page.locator("#rows").isVisible()).toBe(false);
+      await page.locator("#format").selectOption("ndjson");
+    },
+    40_000,
+  );
 
   test("values keep every digit, NULL is told from text, columns keep their order", async () => {
-    await run(`select 9007199254740993 as b, 0.10000000000000000001 as a, null as "2", 'null' as "1", 1 as b, '{"k": [1, "}"]}'::jsonb as j`);
+    await run(
+      `select 9007199254740993 as b, 0.10000000000000000001 as a, null as "2", 'null' as "1", 1 as b, '{"k": [1, "}"]}'::jsonb as j`,
+    );
     await ends("done");
     expect(await page.locator("#columns th").allInnerTexts()).toEqual(["#", "b", "a", "2", "1", "b", "j"]);
-    expect(await page.locator("#first td").allInnerTexts()).toEqual(
-      ["9007199254740993", "0.10000000000000000001", "null", "null", "1", '{"k": [1, "}"]}']);
+    expect(await page.locator("#first td").allInnerTexts()).toEqual([
+      "9007199254740993",
+      "0.10000000000000000001",
+      "null",
+      "null",
+      "1",
+      '{"k": [1, "}"]}',
+    ]);
     expect(await page.locator("#first td.null").count()).toBe(1);
   });
 
@@ -115,17 +144,20 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
   });
 
   // The one for Node 20 ends it cleanly (worker-example/serve.mjs), and then no client can know.
-  if (workerd === "newest") test("a stream that breaks off is not taken for the whole result", async () => {
-    await page.getByRole("button", { name: "Fails half way" }).click();
-    await page.getByRole("button", { name: "Run" }).click();
-    await ends("failed");
-    expect(await text("status")).toMatch(/broke off after [\d,]+ rows/);
-    expect(await count()).toBeLessThan(150_000);
-  });
+  if (workerd === "newest")
+    test("a stream that breaks off is not taken for the whole result", async () => {
+      await page.getByRole("button", { name: "Fails half way" }).click();
+      await page.getByRole("button", { name: "Run" }).click();
+      await ends("failed");
+      expect(await text("status")).toMatch(/broke off after [\d,]+ rows/);
+      expect(await count()).toBeLessThan(150_000);
+    });
 
   test("Stop cancels a running stream in PostgreSQL", async () => {
     await run("select * from events, generate_series(1, 4) n");
-    await page.waitForFunction(() => Number(document.getElementById("row-count")?.textContent.replaceAll(",", "")) > 1000);
+    await page.waitForFunction(
+      () => Number(document.getElementById("row-count")?.textContent.replaceAll(",", "")) > 1000,
+    );
     await demo.untilBusyWith("generate_series(1, 4)");
     await page.getByRole("button", { name: "Stop" }).click();
     expect(await demo.untilQuiet()).toBeLessThan(1_000);
@@ -177,7 +209,9 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
   });
 
   test("every control has a name, and the page fits a telephone", async () => {
-    const names = await page.locator("button, select, textarea").evaluateAll((nodes) => nodes.map((node) => ((node as HTMLInputElement).labels?.[0] ?? node).textContent.trim()));
+    const names = await page
+      .locator("button, select, textarea")
+      .evaluateAll((nodes) => nodes.map((node) => ((node as HTMLInputElement).labels?.[0] ?? node).textContent.trim()));
     expect(names).not.toContain("");
     await page.setViewportSize({ width: 360, height: 700 });
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(360);

@@ -59,7 +59,9 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
 
   test("gives the server's own JSON for every column of the sample", async () => {
     const lines = (await (await ask("select * from events where id % 1000 < 8")).text()).trimEnd().split("\n");
-    const { rows } = await demo.admin.query<{ json: Record<string, unknown> }>("select row_to_json(e) as json from events e where id % 1000 < 8");
+    const { rows } = await demo.admin.query<{ json: Record<string, unknown> }>(
+      "select row_to_json(e) as json from events e where id % 1000 < 8",
+    );
     expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual(rows.map(({ json }) => json));
   });
 
@@ -67,7 +69,12 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     const got = await fetch(new URL(`/query?q=${encodeURIComponent("select 1 as one")}`, worker.url));
     expect(await got.text()).toBe('{"one":1}\n');
     const users = await fetch(new URL("/users?after=998", worker.url));
-    expect((await users.text()).trimEnd().split("\n").map((line) => (JSON.parse(line) as { id: number }).id)).toEqual([999, 1000]);
+    expect(
+      (await users.text())
+        .trimEnd()
+        .split("\n")
+        .map((line) => (JSON.parse(line) as { id: number }).id),
+    ).toEqual([999, 1000]);
     expect((await fetch(new URL("/users?after=x", worker.url))).status).toBe(400);
   });
 
@@ -95,7 +102,8 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     else await read();
     const lines = bytes.split("\n");
     expect(lines.length).toBeLessThanOrEqual(150_000);
-    if (workerd !== "newest") expect(lines.at(-1)).toBe(""); // whole lines only; of a broken body the client may miss the end
+    // whole lines only; of a broken body the client may miss the end
+    if (workerd !== "newest") expect(lines.at(-1)).toBe("");
   });
 
   const refused: [string, string][] = [
@@ -115,15 +123,20 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
   test.each(refused)("refuses %s", async (q, code) => {
     const response = await ask(q);
     expect([response.status, await response.json()]).toMatchObject([400, { code }]);
-    const { rows } = await demo.admin.query<{ users: string; called: boolean }>("select count(*) as users, (select is_called from tickets) as called from users");
+    const { rows } = await demo.admin.query<{ users: string; called: boolean }>(
+      "select count(*) as users, (select is_called from tickets) as called from users",
+    );
     expect(rows).toEqual([{ users: "1000", called: false }]);
   });
 
   // They run alone, in a transaction that ends with them: nothing is left for the next visitor.
-  test.each(["commit", "set transaction read write", "rollback", "set default_transaction_read_only = off"])("%s reaches nothing", async (q) => {
-    expect((await ask(q)).status).toBe(200);
-    expect(((await (await ask("delete from users")).json()) as Failure).code).toBe("25006");
-  });
+  test.each(["commit", "set transaction read write", "rollback", "set default_transaction_read_only = off"])(
+    "%s reaches nothing",
+    async (q) => {
+      expect((await ask(q)).status).toBe(200);
+      expect(((await (await ask("delete from users")).json()) as Failure).code).toBe("25006");
+    },
+  );
 
   test("refuses what is no query", async () => {
     const status = async (path: string, init?: RequestInit) => (await fetch(new URL(path, worker.url), init)).status;
@@ -131,7 +144,9 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     expect(await status("/query", { method: "PUT", body: "{}" })).toBe(405);
     expect(await status("/query", { method: "POST", body: "not json" })).toBe(400);
     expect(await status("/query", { method: "POST", body: '{"q": 1}' })).toBe(400);
-    expect(await status("/query", { method: "POST", body: JSON.stringify({ q: `select '${"x".repeat(70_000)}'` }) })).toBe(413);
+    expect(
+      await status("/query", { method: "POST", body: JSON.stringify({ q: `select '${"x".repeat(70_000)}'` }) }),
+    ).toBe(413);
     expect(await announce(new URL("/query", worker.url), 600_000)).toBe(413);
     expect(await status("/query?q=select%201&format=xml")).toBe(400);
     expect(await status("/query?q=select%201", { headers: { "sec-fetch-site": "cross-site" } })).toBe(403);
@@ -157,8 +172,10 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
   });
 
   test("leaves no connection behind", async () => {
-    for (const deadline = performance.now() + 5_000; ; ) {
-      const { rows } = await demo.admin.query("select query, state from pg_stat_activity where usename = $1", [demo.sample.role]);
+    for (const deadline = performance.now() + 5_000; ;) {
+      const { rows } = await demo.admin.query("select query, state from pg_stat_activity where usename = $1", [
+        demo.sample.role,
+      ]);
       if (rows.length === 0) break;
       expect(performance.now(), JSON.stringify(rows)).toBeLessThan(deadline);
     }
@@ -206,7 +223,10 @@ describe("caps", () => {
   }
 
   test("rows", async () => {
-    expect(await outcome(`select generate_series(1, ${tightLimits.maxRows})`)).toEqual({ lines: tightLimits.maxRows, end: "clean" });
+    expect(await outcome(`select generate_series(1, ${tightLimits.maxRows})`)).toEqual({
+      lines: tightLimits.maxRows,
+      end: "clean",
+    });
     const over = await outcome(`select generate_series(1, ${tightLimits.maxRows + 1})`);
     expect(over.lines).toBeLessThanOrEqual(tightLimits.maxRows);
     expect(over.end).toMatch(/RESPONSE_TOO_LARGE|broken off/);

@@ -20,8 +20,19 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 test("wrangler deploy --dry-run", async () => {
   const { resolve } = createRequire(path.join(root, "scripts/tests/package.json"));
   const wrangler = path.join(path.dirname(resolve("wrangler/package.json")), "bin", "wrangler.js");
-  const env = { ...process.env, HOME: folder, XDG_CONFIG_HOME: folder, WRANGLER_SEND_METRICS: "false", WRANGLER_HIDE_BANNER: "true", CI: "1" };
-  const { stdout, stderr } = await promisify(execFile)(workerd().execPath, [wrangler, "deploy", "--dry-run", "--outdir", path.join(folder, "out")], { cwd: here, env });
+  const env = {
+    ...process.env,
+    HOME: folder,
+    XDG_CONFIG_HOME: folder,
+    WRANGLER_SEND_METRICS: "false",
+    WRANGLER_HIDE_BANNER: "true",
+    CI: "1",
+  };
+  const { stdout, stderr } = await promisify(execFile)(
+    workerd().execPath,
+    [wrangler, "deploy", "--dry-run", "--outdir", path.join(folder, "out")],
+    { cwd: here, env },
+  );
   expect(stdout).toMatch(/env\.HYPERDRIVE/);
   expect(stdout).toMatch(/--dry-run: exiting now/);
   expect(stderr).not.toMatch(/warn|error/i);

@@ -30,13 +30,31 @@ export interface BadServerCase {
 
 type Extra = Omit<BadServerCase, "scenario" | "code" | "at">;
 
-const atConnect = (scenario: string, code: string | RegExp, extra: Extra = {}): BadServerCase => ({ scenario, code, at: "connect", ...extra });
-const inQuery = (scenario: string, code: string | RegExp, extra: Extra = {}): BadServerCase => ({ scenario, code, at: extra.by ?? "query", ...extra });
-const fine = (scenario: string, extra: Extra = {}): BadServerCase => ({ scenario, code: "", at: "nowhere", again: "", ...extra });
+const atConnect = (scenario: string, code: string | RegExp, extra: Extra = {}): BadServerCase => ({
+  scenario,
+  code,
+  at: "connect",
+  ...extra,
+});
+const inQuery = (scenario: string, code: string | RegExp, extra: Extra = {}): BadServerCase => ({
+  scenario,
+  code,
+  at: extra.by ?? "query",
+  ...extra,
+});
+const fine = (scenario: string, extra: Extra = {}): BadServerCase => ({
+  scenario,
+  code: "",
+  at: "nowhere",
+  again: "",
+  ...extra,
+});
 
 const silent = { options: { connectTimeout: 300 }, within: 1000, name: "TimeoutError" };
-const noPassword = (_outcome: Outcome, { passwords }: ConnectionReport) => passwords.length > 0 && `the server got ${JSON.stringify(passwords)}`;
-const noProof = (_outcome: Outcome, { passwords }: ConnectionReport) => passwords.length > 1 && `the server got ${JSON.stringify(passwords)}`;
+const noPassword = (_outcome: Outcome, { passwords }: ConnectionReport) =>
+  passwords.length > 0 && `the server got ${JSON.stringify(passwords)}`;
+const noProof = (_outcome: Outcome, { passwords }: ConnectionReport) =>
+  passwords.length > 1 && `the server got ${JSON.stringify(passwords)}`;
 const rejected = "CONNECTION_LOST";
 const nonsense = "NOT_POSTGRESQL";
 const protocol = "PROTOCOL_VIOLATION";
@@ -66,7 +84,11 @@ export const badServerCases: BadServerCase[] = [
   fine("ok", { with: "TLS", tls: true }),
   atConnect("ok", "28P01", { with: "wrong password", options: { password: "wrong" }, name: "AuthenticationError" }),
   atConnect("ok", "28P01", { with: "wrong user", options: { user: "nobody" }, name: "AuthenticationError" }),
-  atConnect("ok", "PASSWORD_MISSING", { with: "no password", options: { password: undefined }, name: "AuthenticationError" }),
+  atConnect("ok", "PASSWORD_MISSING", {
+    with: "no password",
+    options: { password: undefined },
+    name: "AuthenticationError",
+  }),
 
   // No PostgreSQL at all
   atConnect("fin on accept", /^(CONNECTION_LOST|CONNECT_FAILED)$/, { name: "ConnectionError" }),
@@ -75,7 +97,8 @@ export const badServerCases: BadServerCase[] = [
   atConnect("http server that waits", nonsense),
   atConnect("http server that waits", nonsense, { with: "TLS asked for", tls: true }),
   atConnect("ssh banner", nonsense),
-  atConnect("ssh banner", /^(NOT_POSTGRESQL|PROTOCOL_VIOLATION)$/, { with: "TLS asked for", tls: true }), // 'S' with more behind it
+  // 'S' with more behind it
+  atConnect("ssh banner", /^(NOT_POSTGRESQL|PROTOCOL_VIOLATION)$/, { with: "TLS asked for", tls: true }),
   atConnect("mysql greeting", nonsense),
   atConnect("garbage", nonsense),
   atConnect("zero bytes", nonsense),
@@ -84,7 +107,9 @@ export const badServerCases: BadServerCase[] = [
   atConnect("silence after SSL S", "CONNECT_TIMEOUT", {
     ...silent,
     tls: true,
-    staysOpenOn: { deno: "close() of a Deno.TlsConn whose handshake has no answer leaves the TCP socket open until the peer ends it (Deno 2.9.6, tried with close, closeWrite, dispose, a pending read)" },
+    staysOpenOn: {
+      deno: "close() of a Deno.TlsConn whose handshake has no answer leaves the TCP socket open until the peer ends it (Deno 2.9.6, tried with close, closeWrite, dispose, a pending read)",
+    },
   }),
   atConnect("silence after SASLContinue", "CONNECT_TIMEOUT", silent),
   atConnect("silence before ReadyForQuery", "CONNECT_TIMEOUT", silent),
@@ -102,7 +127,8 @@ export const badServerCases: BadServerCase[] = [
   inQuery("oversized message", "MESSAGE_TOO_LARGE", {
     ...lost,
     // Loopback alone swallows some megabytes before a writer notices that nobody reads.
-    check: (_outcome, { sent }) => sent > 32 << 20 && `the driver took ${sent} bytes of a message that it has to refuse by its header`,
+    check: (_outcome, { sent }) =>
+      sent > 32 << 20 && `the driver took ${sent} bytes of a message that it has to refuse by its header`,
   }),
 
   // ErrorResponse
@@ -118,9 +144,11 @@ export const badServerCases: BadServerCase[] = [
 
   // SSLRequest
   atConnect("S with stuffed bytes", protocol, { tls: true, check: noPassword }), // CVE-2021-23222
-  atConnect("E to SSLRequest", "TLS_REFUSED", { // CVE-2024-10977
+  atConnect("E to SSLRequest", "TLS_REFUSED", {
+    // CVE-2024-10977
     tls: true,
-    check: ({ steps }) => steps["connect"]?.text.includes("man in the middle") && "the error shows text of whoever answered SSLRequest",
+    check: ({ steps }) =>
+      steps["connect"]?.text.includes("man in the middle") && "the error shows text of whoever answered SSLRequest",
   }),
   atConnect("N to SSLRequest", "TLS_REFUSED", { tls: true, check: noPassword }),
   fine("N to SSLRequest", { with: "sslmode=prefer", tls: true, options: { sslmode: "prefer", ca: undefined } }),
@@ -138,18 +166,32 @@ export const badServerCases: BadServerCase[] = [
   atConnect("cleartext", "AUTH_CLEARTEXT_REFUSED", { check: noPassword }), // sent by pg, postgres.js, psql and pgx
   fine("cleartext", { with: "TLS", tls: true }),
   fine("cleartext", { with: "allowCleartextPassword", options: { allowCleartextPassword: true } }),
-  atConnect("cleartext", "AUTH_METHOD_REFUSED", { with: "TLS, requireAuth", tls: true, options: { requireAuth: "scram-sha-256" }, check: noPassword }),
-  atConnect("cleartext after the SCRAM challenge", unexpected, { options: { allowCleartextPassword: true }, check: ({ steps }, { received }) =>
-    received.includes("correct horse") && `the password went out: ${steps["connect"]?.code}` }),
+  atConnect("cleartext", "AUTH_METHOD_REFUSED", {
+    with: "TLS, requireAuth",
+    tls: true,
+    options: { requireAuth: "scram-sha-256" },
+    check: noPassword,
+  }),
+  atConnect("cleartext after the SCRAM challenge", unexpected, {
+    options: { allowCleartextPassword: true },
+    check: ({ steps }, { received }) =>
+      received.includes("correct horse") && `the password went out: ${steps["connect"]?.code}`,
+  }),
   fine("MD5"),
-  atConnect("MD5", "AUTH_METHOD_REFUSED", { with: "requireAuth", options: { requireAuth: "scram-sha-256" }, check: noPassword }),
+  atConnect("MD5", "AUTH_METHOD_REFUSED", {
+    with: "requireAuth",
+    options: { requireAuth: "scram-sha-256" },
+    check: noPassword,
+  }),
   atConnect("MD5 without a salt", /^(NOT_POSTGRESQL|PROTOCOL_VIOLATION)$/, { check: noPassword }),
   fine("trust"),
   atConnect("trust", "AUTH_METHOD_REFUSED", { with: "requireAuth", options: { requireAuth: "scram-sha-256" } }),
   atConnect("no known mechanism", "AUTH_METHOD_UNSUPPORTED"),
   atConnect("only SCRAM-SHA-256-PLUS", "AUTH_METHOD_UNSUPPORTED"),
   atConnect("no mechanism", "AUTH_METHOD_UNSUPPORTED"),
-  atConnect("mechanism list without end", /^(NOT_POSTGRESQL|PROTOCOL_VIOLATION)$/, { options: { connectTimeout: 300 } }),
+  atConnect("mechanism list without end", /^(NOT_POSTGRESQL|PROTOCOL_VIOLATION)$/, {
+    options: { connectTimeout: 300 },
+  }),
   fine("PLUS offered in plain"),
   // Accepted by pg, postgres.js and libpq: a server that never proves that it knows the password.
   atConnect("AuthenticationOk after SASLInitialResponse", "SCRAM_SERVER_SIGNATURE_MISMATCH", { check: noProof }),
@@ -186,11 +228,22 @@ export const badServerCases: BadServerCase[] = [
   fine("ParameterStatus flood", { within: 5000 }), // 200,000 of them: libpq hangs
   fine("notices everywhere"),
   fine("notices before authentication"),
-  fine("NegotiateProtocolVersion 3.0", { options: { maxProtocolVersion: "3.2" }, check: (_outcome, { version }) => version !== 0x30002 && `StartupMessage said ${version}` }),
-  atConnect("NegotiateProtocolVersion 3.9", /^(PROTOCOL_VIOLATION|NOT_POSTGRESQL)$/, { options: { connectTimeout: 300 } }),
-  atConnect("NegotiateProtocolVersion 4.0", /^(PROTOCOL_VIOLATION|NOT_POSTGRESQL)$/, { options: { connectTimeout: 300 } }),
-  atConnect("NegotiateProtocolVersion with a negative count", /^(PROTOCOL_VIOLATION|NOT_POSTGRESQL)$/, { options: { connectTimeout: 300 } }),
-  atConnect("NegotiateProtocolVersion with an option not asked for", /^(PROTOCOL_VIOLATION|NOT_POSTGRESQL)$/, { options: { connectTimeout: 300 } }),
+  fine("NegotiateProtocolVersion 3.0", {
+    options: { maxProtocolVersion: "3.2" },
+    check: (_outcome, { version }) => version !== 0x30002 && `StartupMessage said ${version}`,
+  }),
+  atConnect("NegotiateProtocolVersion 3.9", /^(PROTOCOL_VIOLATION|NOT_POSTGRESQL)$/, {
+    options: { connectTimeout: 300 },
+  }),
+  atConnect("NegotiateProtocolVersion 4.0", /^(PROTOCOL_VIOLATION|NOT_POSTGRESQL)$/, {
+    options: { connectTimeout: 300 },
+  }),
+  atConnect("NegotiateProtocolVersion with a negative count", /^(PROTOCOL_VIOLATION|NOT_POSTGRESQL)$/, {
+    options: { connectTimeout: 300 },
+  }),
+  atConnect("NegotiateProtocolVersion with an option not asked for", /^(PROTOCOL_VIOLATION|NOT_POSTGRESQL)$/, {
+    options: { connectTimeout: 300 },
+  }),
   fine("cancel key of 256 bytes", { options: { maxProtocolVersion: "3.2" } }),
   fine("cancel key of 32 bytes", { options: { maxProtocolVersion: "3.2" } }),
   atConnect("cancel key of 257 bytes", protocol, { options: { maxProtocolVersion: "3.2" } }),
@@ -210,7 +263,9 @@ export const badServerCases: BadServerCase[] = [
   inQuery("RowDescription with trailing bytes", protocol, lost),
   inQuery("RowDescription with format code 9", /^(PROTOCOL_VIOLATION|SHAPE_CHANGED)$/, lost),
   fine("RowDescription of the portal has another column", {
-    check: ({ steps }) => steps["query"]?.text !== JSON.stringify([{ n: 7, label: "seven", more: "newly there" }]) && `rows ${steps["query"]?.text}`,
+    check: ({ steps }) =>
+      steps["query"]?.text !== JSON.stringify([{ n: 7, label: "seven", more: "newly there" }]) &&
+      `rows ${steps["query"]?.text}`,
   }),
   inQuery("no RowDescription", unexpected, lost),
 
@@ -260,7 +315,11 @@ export const badServerCases: BadServerCase[] = [
   inQuery("RST in a row", "CONNECTION_LOST", lost),
   inQuery("RST in a row", "CONNECTION_LOST", { with: "stream", ...lost, by: "stream" }),
   inQuery("FIN between CommandComplete and ReadyForQuery", "CONNECTION_LOST", lost),
-  inQuery("FIN between CommandComplete and ReadyForQuery", "CONNECTION_LOST", { with: "stream", ...lost, by: "stream" }),
+  inQuery("FIN between CommandComplete and ReadyForQuery", "CONNECTION_LOST", {
+    with: "stream",
+    ...lost,
+    by: "stream",
+  }),
   whileIdle("FIN while idle", rejected),
   whileIdle("RST while idle", rejected),
 ];

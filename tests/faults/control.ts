@@ -82,12 +82,16 @@ export class FaultHost {
 
   async proxy(target: { host: string; port: number }, options: ProxyOptions = {}): Promise<Proxy> {
     const { id, port } = await this.#ask<{ id: number; port: number }>("/proxies", { target, ...options });
-    const ask = (path: string) => async () => (await this.#ask<{ connections: ProxyReport[] }>(path, { id })).connections;
+    const ask = (path: string) => async () =>
+      (await this.#ask<{ connections: ProxyReport[] }>(path, { id })).connections;
     return { host: "127.0.0.1", port, report: ask("/proxies/report"), close: ask("/proxies/close") };
   }
 
   async #ask<T>(path: string, body?: unknown): Promise<T> {
-    const response = await fetch(this.#url + path, body === undefined ? {} : { method: "POST", body: JSON.stringify(body) });
+    const response = await fetch(
+      this.#url + path,
+      body === undefined ? {} : { method: "POST", body: JSON.stringify(body) },
+    );
     const text = await response.text();
     if (!response.ok) throw new Error(`fault host: ${text}`);
     return JSON.parse(text) as T;

@@ -1,5 +1,5 @@
-// The process in which servers fail on request: scripted servers and byte proxies behind one HTTP control port on loopback, so that
-// a test in any runtime, workerd too, orders its faults the same way.
+// The process in which servers fail on request: scripted servers and byte proxies behind one HTTP control port on
+// loopback, so that a test in any runtime, workerd too, orders its faults the same way.
 //
 //   POST /plans    [{ scenario, cut, tls, … }, …]            -> [{ id, port }, …]
 //   POST /reports  [id, …]                                   -> [[connection, …], …]   when the driver has closed its sockets, or after 2 s
@@ -26,17 +26,23 @@ export async function startFaultHost() {
 
   const routes = {
     "GET /": () => ({ user, password, scenarios: Object.keys(scenarios) }),
-    "POST /plans": (faults) => Promise.all(faults.map(async (fault) => {
-      const plan = new Plan(fault, { certificate, scenarios });
-      const id = next++;
-      plans.set(id, plan);
-      return { id, port: await plan.listen() };
-    })),
-    "POST /reports": (ids) => Promise.all(ids.map(async (id) => {
-      const plan = plans.get(id);
-      plans.delete(id);
-      return plan.report();
-    })),
+    "POST /plans": (faults) =>
+      Promise.all(
+        faults.map(async (fault) => {
+          const plan = new Plan(fault, { certificate, scenarios });
+          const id = next++;
+          plans.set(id, plan);
+          return { id, port: await plan.listen() };
+        }),
+      ),
+    "POST /reports": (ids) =>
+      Promise.all(
+        ids.map(async (id) => {
+          const plan = plans.get(id);
+          plans.delete(id);
+          return plan.report();
+        }),
+      ),
     "POST /proxies": async ({ target, ...options }) => {
       const proxy = new ByteProxy(target, options);
       const id = next++;

@@ -79,14 +79,23 @@ const DEADLINE = 2000;
 export function runJob(driver: Driver, job: Job): Promise<Outcome> {
   const session = new Session(driver, job.target);
   switch (job.kind) {
-    case "cut": return session.cut();
-    case "bad server": return session.badServer(job);
-    case "cancel": return session.cancel(job);
+    case "cut":
+      return session.cut();
+    case "bad server":
+      return session.badServer(job);
+    case "cancel":
+      return session.cancel(job);
   }
 }
 
-const allRows = [{ n: 1, label: "one" }, { n: 2, label: null }, { n: 3, label: 'three "quoted"' }];
-export const allLines = [1, 2, 3, 4, 5].map((id) => `${JSON.stringify({ id, body: id === 4 ? null : `line ${id}\nof five` })}\n`).join("");
+const allRows = [
+  { n: 1, label: "one" },
+  { n: 2, label: null },
+  { n: 3, label: 'three "quoted"' },
+];
+export const allLines = [1, 2, 3, 4, 5]
+  .map((id) => `${JSON.stringify({ id, body: id === 4 ? null : `line ${id}\nof five` })}\n`)
+  .join("");
 
 class Session {
   readonly #driver: Driver;
@@ -140,7 +149,10 @@ class Session {
     const client = await this.#step("connect", connect(this.#with(options)));
     if (!client) return this.#next();
     const controller = new AbortController();
-    const query = client.query(sql`select pg_sleep(60)`, by === "timeout" ? { timeout: 100 } : { signal: controller.signal });
+    const query = client.query(
+      sql`select pg_sleep(60)`,
+      by === "timeout" ? { timeout: 100 } : { signal: controller.signal },
+    );
     query.catch(() => {});
     if (by !== "timeout") await new Promise((resolve) => setTimeout(resolve, 100));
     if (by === "signal") controller.abort(new Error("the test's own reason"));
@@ -158,7 +170,10 @@ class Session {
 
   /** null in a job stands for `undefined`, which JSON does not have. */
   #with(options: Record<string, unknown>): pgz.ConnectInput {
-    return { ...this.#target, ...Object.fromEntries(Object.entries(options).map(([name, value]) => [name, value ?? undefined])) };
+    return {
+      ...this.#target,
+      ...Object.fromEntries(Object.entries(options).map(([name, value]) => [name, value ?? undefined])),
+    };
   }
 
   /** A new client on a new socket, against the same address: the server is honest now. */
@@ -167,15 +182,23 @@ class Session {
     const client = this.#driver.createClient(this.#target);
     await this.#query("next", client, this.#driver.sql`select 42 as answer`, [{ answer: 42 }]);
     await this.#step("next close", client.close());
-    if (this.#outcome.failed !== failed) this.#problem(`the next connection failed: ${JSON.stringify(this.#outcome.steps)}`);
+    if (this.#outcome.failed !== failed)
+      this.#problem(`the next connection failed: ${JSON.stringify(this.#outcome.steps)}`);
     this.#outcome.failed = failed;
     this.#outcome.total = performance.now() - this.#from;
     return this.#outcome;
   }
 
-  async #query(name: string, client: pgz.Client, query: pgz.Query, wanted?: unknown, deadline = DEADLINE): Promise<void> {
+  async #query(
+    name: string,
+    client: pgz.Client,
+    query: pgz.Query,
+    wanted?: unknown,
+    deadline = DEADLINE,
+  ): Promise<void> {
     const result = await this.#step(name, client.query(query), "", deadline);
-    if (result && wanted !== undefined && JSON.stringify(result.rows) !== JSON.stringify(wanted)) this.#problem(`${name}: wrong rows ${JSON.stringify(result.rows)}`);
+    if (result && wanted !== undefined && JSON.stringify(result.rows) !== JSON.stringify(wanted))
+      this.#problem(`${name}: wrong rows ${JSON.stringify(result.rows)}`);
     if (result && wanted === undefined) this.#settled(name).text = JSON.stringify(result.rows);
   }
 
@@ -187,14 +210,16 @@ class Session {
     const reader = stream.getReader();
     let text = "";
     const read = async () => {
-      for (let chunk = await reader.read(); !chunk.done; chunk = await reader.read()) text += decoder.decode(chunk.value, { stream: true });
+      for (let chunk = await reader.read(); !chunk.done; chunk = await reader.read())
+        text += decoder.decode(chunk.value, { stream: true });
       return text;
     };
     const whole = await this.#step(name, read());
     this.#outcome.streamed = text;
     if (text !== "" && !text.endsWith("\n")) this.#problem(`${name}: the last line is not whole: ${text}`);
     if (!allLines.startsWith(text)) this.#problem(`${name}: wrong lines: ${text}`);
-    if (wanted !== undefined && whole !== undefined && whole !== wanted) this.#problem(`${name}: a clean end behind ${JSON.stringify(text)}`);
+    if (wanted !== undefined && whole !== undefined && whole !== wanted)
+      this.#problem(`${name}: a clean end behind ${JSON.stringify(text)}`);
   }
 
   #settled(name: string): Settled {
@@ -206,7 +231,13 @@ class Session {
     const from = performance.now();
     let timer: ReturnType<typeof setTimeout> | undefined;
     const late = new Promise<"late">((resolve) => (timer = setTimeout(() => resolve("late"), deadline)));
-    const found = await Promise.race([promise.then((value) => ({ value }), (error: unknown) => ({ error })), late]);
+    const found = await Promise.race([
+      promise.then(
+        (value) => ({ value }),
+        (error: unknown) => ({ error }),
+      ),
+      late,
+    ]);
     clearTimeout(timer);
     const settled: Settled = { code: "", name: "", text: "", ms: performance.now() - from };
     this.#outcome.steps[name] = settled;
@@ -233,7 +264,8 @@ class Session {
     settled.name = error.name;
     settled.retryable = error.retryable;
     const { password } = this.#target;
-    if (all.includes(password) || all.includes(btoa(password))) this.#problem(`${name}: the error shows the password: ${all}`);
+    if (all.includes(password) || all.includes(btoa(password)))
+      this.#problem(`${name}: the error shows the password: ${all}`);
   }
 
   #problem(text: string): void {
@@ -244,19 +276,27 @@ class Session {
 /** All that a log could show of an error. */
 function everything(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  const own = Object.getOwnPropertyNames(error).filter((key) => key !== "cause").map((key) => `${key}=${String((error as unknown as Record<string, unknown>)[key])}`);
-  return [String(error), ...own, ...(error.cause === undefined ? [] : [`cause: ${everything(error.cause)}`])].join(" | ");
+  const own = Object.getOwnPropertyNames(error)
+    .filter((key) => key !== "cause")
+    .map((key) => `${key}=${String((error as unknown as Record<string, unknown>)[key])}`);
+  return [String(error), ...own, ...(error.cause === undefined ? [] : [`cause: ${everything(error.cause)}`])].join(
+    " | ",
+  );
 }
 
 /** Errors that nobody caught, of this runtime, from now on. */
 export function watchUncaught(): string[] {
   const found: string[] = [];
-  const scope = globalThis as { addEventListener?: (type: string, listener: (event: { reason?: unknown; error?: unknown }) => void) => void };
+  const scope = globalThis as {
+    addEventListener?: (type: string, listener: (event: { reason?: unknown; error?: unknown }) => void) => void;
+  };
   const host = globalThis.process as { on?: (event: string, listener: (error: unknown) => void) => void } | undefined;
   if (host?.on) {
-    for (const event of ["unhandledRejection", "uncaughtException"]) host.on(event, (error) => found.push(`${event}: ${everything(error)}`));
+    for (const event of ["unhandledRejection", "uncaughtException"])
+      host.on(event, (error) => found.push(`${event}: ${everything(error)}`));
   } else {
-    for (const type of ["unhandledrejection", "error"]) scope.addEventListener?.(type, (event) => found.push(`${type}: ${everything(event.reason ?? event.error)}`));
+    for (const type of ["unhandledrejection", "error"])
+      scope.addEventListener?.(type, (event) => found.push(`${type}: ${everything(event.reason ?? event.error)}`));
   }
   return found;
 }

@@ -1,8 +1,10 @@
-// What a bad server does, by name. The other half, what the driver must make of it, is `bad-server-cases.ts`; a test compares the names.
+// What a bad server does, by name. The other half, what the driver must make of it, is `bad-server-cases.ts`; a test
+// compares the names.
 //
-// A scenario replaces steps of the scripted server's honest conversation: `accept` (all of it), `sslRequest`, `authenticate`, `greet`,
-// `answer` (the replies to one message), `afterReady`. `onExecute` and its kin are short for an `answer` to one kind of message.
-// Runs in Node, on the first connection of a plan only; malformed messages are spelled with `raw`, which believes any length.
+// A scenario replaces steps of the scripted server's honest conversation: `accept` (all of it), `sslRequest`,
+// `authenticate`, `greet`, `answer` (the replies to one message), `afterReady`. `onExecute` and its kin are short for
+// an `answer` to one kind of message. Runs in Node, on the first connection of a plan only; malformed messages are
+// spelled with `raw`, which believes any length.
 import { createHash } from "node:crypto";
 
 import { authenticate, greet, password, user } from "../support/scripted-server.mjs";
@@ -21,7 +23,13 @@ const instead = (bytes, end = false) => ({
     await io.hang();
   },
 });
-const afterStartup = (...messages) => ({ authenticate: async (io) => { await io.send(...messages); await io.hang(); return false; } });
+const afterStartup = (...messages) => ({
+  authenticate: async (io) => {
+    await io.send(...messages);
+    await io.hang();
+    return false;
+  },
+});
 const scram = (change) => ({ authenticate: (io) => authenticate(io, change) });
 const scramChallenge = (challenge) => scram({ challenge });
 const on = (name, reply) => ({
@@ -32,7 +40,8 @@ const onExecute = (reply) => on("Execute", reply);
 /** Replaces the rows of the answer: `reply(rows)` gives what stands between RowDescription and CommandComplete. */
 const rows = (reply) => onExecute((honest) => [...reply(honest.slice(0, -1)), ...honest.slice(-1)]);
 /** Replaces RowDescription, of the statement and of the portal alike. */
-const rowDescription = (reply) => on("Describe", (honest) => honest.map((each) => (letter(each) === "T" ? reply(each) : each)));
+const rowDescription = (reply) =>
+  on("Describe", (honest) => honest.map((each) => (letter(each) === "T" ? reply(each) : each)));
 const letter = (bytes) => String.fromCharCode(bytes[0]);
 const row = (...parts) => wire.message("D", ...parts);
 const int4 = wire.cell(wire.int32(7));
@@ -44,25 +53,39 @@ const shutdown = () => fatal("57P01", "terminating connection due to administrat
 const notice = () => wire.noticeResponse({ S: "NOTICE", V: "NOTICE", C: "00000", M: "everywhere" });
 /** Something that comes behind the greeting, in a segment of its own. */
 function whileIdle(happens) {
-  return { greet: async (io) => { await greet(io); await io.seconds(0.02); await happens(io); } };
+  return {
+    greet: async (io) => {
+      await greet(io);
+      await io.seconds(0.02);
+      await happens(io);
+    },
+  };
 }
 /** Sends what was answered so far with `replies` behind it, at once, and then does `next`. */
-const thereupon = (session, replies, next) => { session.thereupon = next; return replies; };
+const thereupon = (session, replies, next) => {
+  session.thereupon = next;
+  return replies;
+};
 
 /** A huge DataRow: its header, and 300 MB of body as long as somebody reads. */
-const oversized = () => onExecute((_honest, io, _message, session) => {
-  const header = Buffer.concat([wire.raw("D", GIGABYTES_1_9), wire.int16(1), wire.int32(GIGABYTES_1_9 - 10)]);
-  return thereupon(session, [header], async () => {
-    const block = Buffer.alloc(1 << 20, "x");
-    for (let i = 0; i < 300 && io.report.closedByDriver === "open"; i++) await io.send(block);
-    await io.hang();
+const oversized = () =>
+  onExecute((_honest, io, _message, session) => {
+    const header = Buffer.concat([wire.raw("D", GIGABYTES_1_9), wire.int16(1), wire.int32(GIGABYTES_1_9 - 10)]);
+    return thereupon(session, [header], async () => {
+      const block = Buffer.alloc(1 << 20, "x");
+      for (let i = 0; i < 300 && io.report.closedByDriver === "open"; i++) await io.send(block);
+      await io.hang();
+    });
   });
-});
 
 const noticesEverywhere = {
   greet: async (io) => {
     const send = io.send.bind(io);
-    const extras = () => [notice(), wire.parameterStatus("application_name", "x"), wire.notificationResponse(1, "c", "p")];
+    const extras = () => [
+      notice(),
+      wire.parameterStatus("application_name", "x"),
+      wire.notificationResponse(1, "c", "p"),
+    ];
     io.send = (...messages) => send(...messages.flatMap((each) => [...extras(), each]), ...extras());
     await greet(io);
   },
@@ -72,21 +95,52 @@ export const scenarios = {
   ok: {},
 
   // No PostgreSQL at all
-  "fin on accept": { accept: async (io) => { io.close(); await io.hang(); } },
+  "fin on accept": {
+    accept: async (io) => {
+      io.close();
+      await io.hang();
+    },
+  },
   "rst on accept": { accept: (io) => io.reset() },
-  "http server that closes": instead(text("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"), true),
+  "http server that closes": instead(
+    text("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"),
+    true,
+  ),
   "http server that waits": instead(text("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")),
-  "ssh banner": { accept: async (io) => { await io.send(text("SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n")); await io.hang(); } },
-  "mysql greeting": { accept: async (io) => { await io.send(text("\x4a\0\0\0\x0a8.0.36\0\x08\0\0\0abcdefgh\0")); await io.hang(); } },
+  "ssh banner": {
+    accept: async (io) => {
+      await io.send(text("SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n"));
+      await io.hang();
+    },
+  },
+  "mysql greeting": {
+    accept: async (io) => {
+      await io.send(text("\x4a\0\0\0\x0a8.0.36\0\x08\0\0\0abcdefgh\0"));
+      await io.hang();
+    },
+  },
   garbage: instead(createHash("sha512").update("garbage").digest()),
   "zero bytes": instead(Buffer.alloc(64)),
   silence: { accept: (io) => io.hang() },
-  "silence after SSL S": { sslRequest: async (io) => { await io.send(text("S")); await io.hang(); } },
-  "silence after SASLContinue": scram({ afterResponse: async (io) => { await io.hang(); return false; } }),
+  "silence after SSL S": {
+    sslRequest: async (io) => {
+      await io.send(text("S"));
+      await io.hang();
+    },
+  },
+  "silence after SASLContinue": scram({
+    afterResponse: async (io) => {
+      await io.hang();
+      return false;
+    },
+  }),
   "silence before ReadyForQuery": { greet: (io) => io.hang() },
   "one notice every 50 ms": {
     authenticate: async (io) => {
-      while (io.report.closedByDriver === "open") { await io.send(notice()); await io.seconds(0.05); }
+      while (io.report.closedByDriver === "open") {
+        await io.send(notice());
+        await io.seconds(0.05);
+      }
       return false;
     },
   },
@@ -110,49 +164,102 @@ export const scenarios = {
   "error with an empty body": afterStartup(wire.message("E")),
   "error 53300": afterStartup(fatal("53300", "sorry, too many clients already")),
   "error 3D000": afterStartup(fatal("3D000", 'database "nowhere" does not exist')),
-  "error and FIN in a query": onExecute((_honest, io, _message, session) => thereupon(session, [shutdown()], () => io.close())),
-  "error while idle, then FIN": whileIdle(async (io) => { await io.send(shutdown()); io.close(); }),
+  "error and FIN in a query": onExecute((_honest, io, _message, session) =>
+    thereupon(session, [shutdown()], () => io.close()),
+  ),
+  "error while idle, then FIN": whileIdle(async (io) => {
+    await io.send(shutdown());
+    io.close();
+  }),
 
   // SSLRequest
-  "S with stuffed bytes": { sslRequest: async (io) => { await io.acceptTls(Buffer.concat([wire.authenticationOk(), wire.readyForQuery()])); await io.hang(); } },
-  "E to SSLRequest": { sslRequest: async (io) => { await io.send(fatal("XX000", "text of a man in the middle")); await io.hang(); } },
+  "S with stuffed bytes": {
+    sslRequest: async (io) => {
+      await io.acceptTls(Buffer.concat([wire.authenticationOk(), wire.readyForQuery()]));
+      await io.hang();
+    },
+  },
+  "E to SSLRequest": {
+    sslRequest: async (io) => {
+      await io.send(fatal("XX000", "text of a man in the middle"));
+      await io.hang();
+    },
+  },
   "N to SSLRequest": { sslRequest: (io) => io.send(text("N")) },
-  "N with stuffed bytes": { sslRequest: async (io) => { await io.send(text("N"), wire.authenticationOk(), wire.readyForQuery()); await io.hang(); } },
-  "X to SSLRequest": { sslRequest: async (io) => { await io.send(text("X")); await io.hang(); } },
-  "S, then no TLS": { sslRequest: async (io) => { await io.send(text("S")); await io.seconds(0.02); await io.send(text("HTTP/1.1 400 Bad Request\r\n\r\n")); await io.hang(); } },
+  "N with stuffed bytes": {
+    sslRequest: async (io) => {
+      await io.send(text("N"), wire.authenticationOk(), wire.readyForQuery());
+      await io.hang();
+    },
+  },
+  "X to SSLRequest": {
+    sslRequest: async (io) => {
+      await io.send(text("X"));
+      await io.hang();
+    },
+  },
+  "S, then no TLS": {
+    sslRequest: async (io) => {
+      await io.send(text("S"));
+      await io.seconds(0.02);
+      await io.send(text("HTTP/1.1 400 Bad Request\r\n\r\n"));
+      await io.hang();
+    },
+  },
 
   // Authentication
   "request 99": afterStartup(wire.authentication(99)),
   "empty request": afterStartup(wire.message("R")),
   "request cut short": afterStartup(wire.message("R", Buffer.from([0, 0]))),
-  "KerberosV5": afterStartup(wire.authentication(2)),
-  "GSS": afterStartup(wire.authentication(7)),
-  "SSPI": afterStartup(wire.authentication(9)),
-  "cleartext": {
+  KerberosV5: afterStartup(wire.authentication(2)),
+  GSS: afterStartup(wire.authentication(7)),
+  SSPI: afterStartup(wire.authentication(9)),
+  cleartext: {
     authenticate: async (io) => {
       await io.send(wire.authentication(3));
       const answer = await io.next();
       if (!answer) return false;
-      if (new wire.BodyReader(answer.body).cstring() !== password) { await io.send(fatal("28P01", "wrong")); return false; }
+      if (new wire.BodyReader(answer.body).cstring() !== password) {
+        await io.send(fatal("28P01", "wrong"));
+        return false;
+      }
       await io.send(wire.authenticationOk());
       return true;
     },
   },
-  "cleartext after the SCRAM challenge": scram({ afterResponse: async (io) => { await io.send(wire.authentication(3)); await io.hang(); return false; } }),
-  "MD5": {
+  "cleartext after the SCRAM challenge": scram({
+    afterResponse: async (io) => {
+      await io.send(wire.authentication(3));
+      await io.hang();
+      return false;
+    },
+  }),
+  MD5: {
     authenticate: async (io) => {
-      const hex = (...parts) => { const hash = createHash("md5"); for (const each of parts) hash.update(each); return hash.digest("hex"); };
+      const hex = (...parts) => {
+        const hash = createHash("md5");
+        for (const each of parts) hash.update(each);
+        return hash.digest("hex");
+      };
       const salt = text("salt");
       await io.send(wire.authenticationMd5Password(salt));
       const answer = await io.next();
       if (!answer) return false;
-      if (new wire.BodyReader(answer.body).cstring() !== `md5${hex(hex(password, user), salt)}`) { await io.send(fatal("28P01", "wrong")); return false; }
+      if (new wire.BodyReader(answer.body).cstring() !== `md5${hex(hex(password, user), salt)}`) {
+        await io.send(fatal("28P01", "wrong"));
+        return false;
+      }
       await io.send(wire.authenticationOk());
       return true;
     },
   },
   "MD5 without a salt": afterStartup(wire.authentication(5)),
-  "trust": { authenticate: async (io) => { await io.send(wire.authenticationOk()); return true; } },
+  trust: {
+    authenticate: async (io) => {
+      await io.send(wire.authenticationOk());
+      return true;
+    },
+  },
   "no known mechanism": afterStartup(wire.authenticationSasl("SCRAM-SHA-512", "OAUTHBEARER")),
   "only SCRAM-SHA-256-PLUS": afterStartup(wire.authenticationSasl("SCRAM-SHA-256-PLUS")),
   "no mechanism": afterStartup(wire.authenticationSasl()),
@@ -160,12 +267,26 @@ export const scenarios = {
   "PLUS offered in plain": scram({ mechanisms: ["SCRAM-SHA-256-PLUS", "SCRAM-SHA-256"] }),
   "AuthenticationOk after SASLInitialResponse": scram({ afterInitial: okAtOnce }),
   "AuthenticationOk without SASLFinal": scram({ afterResponse: okAtOnce }),
-  "SASLFinal after SASLInitialResponse": scram({ afterInitial: async (io) => { await io.send(wire.authenticationSaslFinal("v=AAAA")); await io.hang(); return false; } }),
-  "SASLContinue twice": scram({ afterResponse: async (io) => { await io.send(wire.authenticationSaslContinue("r=x,s=AAAA,i=4096")); await io.hang(); return false; } }),
+  "SASLFinal after SASLInitialResponse": scram({
+    afterInitial: async (io) => {
+      await io.send(wire.authenticationSaslFinal("v=AAAA"));
+      await io.hang();
+      return false;
+    },
+  }),
+  "SASLContinue twice": scram({
+    afterResponse: async (io) => {
+      await io.send(wire.authenticationSaslContinue("r=x,s=AAAA,i=4096"));
+      await io.hang();
+      return false;
+    },
+  }),
   "ReadyForQuery without authentication": afterStartup(wire.backendKeyData(1, text("0123")), wire.readyForQuery()),
   "DataRow without authentication": afterStartup(wire.dataRow([text("1")])),
   "SCRAM server signature wrong": scram({ final: () => `v=${Buffer.alloc(32, 7).toString("base64")}` }),
-  "SCRAM server signature short": scram({ final: (honest) => `v=${Buffer.from(honest.slice(2), "base64").subarray(0, 31).toString("base64")}` }),
+  "SCRAM server signature short": scram({
+    final: (honest) => `v=${Buffer.from(honest.slice(2), "base64").subarray(0, 31).toString("base64")}`,
+  }),
   "SCRAM server signature empty": scram({ final: () => "v=" }),
   "SCRAM server signature missing": scram({ final: () => "" }),
   "SCRAM server signature no base64": scram({ final: () => "v=!!!!" }),
@@ -191,22 +312,44 @@ export const scenarios = {
   // After authentication
   "ParameterStatus flood": {
     greet: async (io) => {
-      for (let i = 0; i < 200; i++) await io.send(...Array.from({ length: 1000 }, (_, j) => wire.parameterStatus(`flood.${i}_${j}`, "x".repeat(20))));
+      for (let i = 0; i < 200; i++)
+        await io.send(
+          ...Array.from({ length: 1000 }, (_, j) => wire.parameterStatus(`flood.${i}_${j}`, "x".repeat(20))),
+        );
       await greet(io);
     },
   },
   "notices everywhere": noticesEverywhere,
-  "notices before authentication": { authenticate: async (io) => { await io.send(notice(), notice()); return authenticate(io); } },
-  "NegotiateProtocolVersion 3.0": { authenticate: async (io) => { await io.send(wire.negotiateProtocolVersion(0x30000)); return authenticate(io); } },
+  "notices before authentication": {
+    authenticate: async (io) => {
+      await io.send(notice(), notice());
+      return authenticate(io);
+    },
+  },
+  "NegotiateProtocolVersion 3.0": {
+    authenticate: async (io) => {
+      await io.send(wire.negotiateProtocolVersion(0x30000));
+      return authenticate(io);
+    },
+  },
   "NegotiateProtocolVersion 3.9": afterStartup(wire.negotiateProtocolVersion(0x30009)),
   "NegotiateProtocolVersion 4.0": afterStartup(wire.negotiateProtocolVersion(0x40000)),
-  "NegotiateProtocolVersion with a negative count": afterStartup(wire.message("v", wire.int32(0x30000), wire.int32(-1))),
-  "NegotiateProtocolVersion with an option not asked for": afterStartup(wire.negotiateProtocolVersion(0x30000, ["_pq_.unasked"])),
+  "NegotiateProtocolVersion with a negative count": afterStartup(
+    wire.message("v", wire.int32(0x30000), wire.int32(-1)),
+  ),
+  "NegotiateProtocolVersion with an option not asked for": afterStartup(
+    wire.negotiateProtocolVersion(0x30000, ["_pq_.unasked"]),
+  ),
   "cancel key of 256 bytes": { greet: (io) => greet(io, 256) },
   "cancel key of 32 bytes": { greet: (io) => greet(io, 32) },
   "cancel key of 257 bytes": { greet: (io) => greet(io, 257) },
   "cancel key of 0 bytes": { greet: (io) => greet(io, 0) },
-  "ReadyForQuery twice at once": { greet: async (io) => { await greet(io); await io.send(wire.readyForQuery()); } },
+  "ReadyForQuery twice at once": {
+    greet: async (io) => {
+      await greet(io);
+      await io.send(wire.readyForQuery());
+    },
+  },
   "ReadyForQuery while idle": whileIdle((io) => io.send(wire.readyForQuery())),
   "DataRow while idle": whileIdle((io) => io.send(wire.dataRow([text("1")]))),
 
@@ -218,7 +361,15 @@ export const scenarios = {
   "RowDescription cut short": rowDescription((honest) => wire.message("T", honest.subarray(5, -5))),
   "RowDescription without NUL": rowDescription(() => wire.message("T", wire.int16(1), text("name without end"))),
   "RowDescription with trailing bytes": rowDescription((honest) => wire.message("T", honest.subarray(5), text("x"))),
-  "RowDescription with format code 9": rowDescription(() => wire.rowDescription([{ name: "n", oid: 23, size: 4 }, { name: "label", oid: 25 }], [9, 9])),
+  "RowDescription with format code 9": rowDescription(() =>
+    wire.rowDescription(
+      [
+        { name: "n", oid: 23, size: 4 },
+        { name: "label", oid: 25 },
+      ],
+      [9, 9],
+    ),
+  ),
   "RowDescription of the portal has another column": { answer: another },
   "no RowDescription": on("Describe", (honest, _io, { body }) => (body[0] === 0x53 ? honest : [])),
 
@@ -250,12 +401,12 @@ export const scenarios = {
   "ReadyForQuery with two bytes": on("Sync", () => [wire.message("Z", text("II"))]),
   "AuthenticationOk in a query": after(wire.authenticationOk()),
   "BackendKeyData in a query": after(wire.backendKeyData(1, text("0123"))),
-  "PortalSuspended": onExecute((honest) => [...honest.slice(0, -1), wire.message("s")]),
-  "CopyInResponse": { answer: copyIn },
-  "CopyOutResponse": { answer: copyOut },
-  "CopyBothResponse": onExecute(() => [wire.message("W", Buffer.of(0), wire.int16(0))]),
+  PortalSuspended: onExecute((honest) => [...honest.slice(0, -1), wire.message("s")]),
+  CopyInResponse: { answer: copyIn },
+  CopyOutResponse: { answer: copyOut },
+  CopyBothResponse: onExecute(() => [wire.message("W", Buffer.of(0), wire.int16(0))]),
   "CopyData without CopyOutResponse": onExecute(() => [wire.message("d", text("1\n"))]),
-  "FunctionCallResponse": onExecute(() => [wire.message("V", wire.int32(-1))]),
+  FunctionCallResponse: onExecute(() => [wire.message("V", wire.int32(-1))]),
   "NotificationResponse without NUL": after(wire.message("A", wire.int32(1), text("channel"))),
   "ParameterStatus without NUL": after(wire.message("S", text("name"))),
   "error in the middle of the rows": onExecute((honest, _io, _message, session) => {
@@ -264,10 +415,19 @@ export const scenarios = {
   }),
 
   // The end of the connection
-  "FIN in a row": onExecute((honest, io, _message, session) => thereupon(session, [honest[0].subarray(0, 9)], () => io.close())),
-  "RST in a row": onExecute((honest, io, _message, session) => thereupon(session, [honest[0].subarray(0, 9)], () => io.reset())),
-  "FIN between CommandComplete and ReadyForQuery": onExecute((honest, io, _message, session) => thereupon(session, honest, () => io.close())),
-  "FIN while idle": whileIdle(async (io) => { io.close(); await io.hang(); }),
+  "FIN in a row": onExecute((honest, io, _message, session) =>
+    thereupon(session, [honest[0].subarray(0, 9)], () => io.close()),
+  ),
+  "RST in a row": onExecute((honest, io, _message, session) =>
+    thereupon(session, [honest[0].subarray(0, 9)], () => io.reset()),
+  ),
+  "FIN between CommandComplete and ReadyForQuery": onExecute((honest, io, _message, session) =>
+    thereupon(session, honest, () => io.close()),
+  ),
+  "FIN while idle": whileIdle(async (io) => {
+    io.close();
+    await io.hang();
+  }),
   "RST while idle": whileIdle((io) => io.reset()),
 };
 
@@ -283,9 +443,20 @@ function describe(parameterDescription) {
 /** What a statement means has changed since it was described: its portal has one more column. */
 function another(_io, { name, body }, honest) {
   if (name === "Describe" && body[0] === 0x50) {
-    return [wire.rowDescription([{ name: "n", oid: 23, size: 4 }, { name: "label", oid: 25 }, { name: "more", oid: 25 }], [1, 0, 0])];
+    return [
+      wire.rowDescription(
+        [
+          { name: "n", oid: 23, size: 4 },
+          { name: "label", oid: 25 },
+          { name: "more", oid: 25 },
+        ],
+        [1, 0, 0],
+      ),
+    ];
   }
-  return name === "Execute" ? [wire.dataRow([wire.int32(7), text("seven"), text("newly there")]), wire.commandComplete("SELECT 1")] : honest;
+  return name === "Execute"
+    ? [wire.dataRow([wire.int32(7), text("seven"), text("newly there")]), wire.commandComplete("SELECT 1")]
+    : honest;
 }
 
 /** A server for which the statement is COPY TO STDOUT. */
@@ -293,10 +464,19 @@ function copyOut(_io, { name }, honest) {
   if (name === "Describe") return honest.map((each) => (letter(each) === "T" ? wire.noData() : each));
   if (name !== "Execute") return honest;
   const response = wire.message("H", Buffer.of(0), wire.int16(1), wire.int16(0));
-  return [response, wire.message("d", text("1\n")), wire.message("d", text("2\n")), wire.message("c"), wire.commandComplete("COPY 2")];
+  return [
+    response,
+    wire.message("d", text("1\n")),
+    wire.message("d", text("2\n")),
+    wire.message("c"),
+    wire.commandComplete("COPY 2"),
+  ];
 }
 
-/** A server for which the statement is COPY FROM STDIN. It ignores Sync until CopyFail, then skips to the next Sync, as PostgreSQL does. */
+/**
+ * A server for which the statement is COPY FROM STDIN. It ignores Sync until CopyFail, then skips to the next Sync, as
+ * PostgreSQL does.
+ */
 function copyIn(_io, { name }, honest, session) {
   if (name === "Describe") return honest.map((each) => (letter(each) === "T" ? wire.noData() : each));
   if (name === "Execute") {

@@ -32,10 +32,18 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
   // A database of its own per plan: ports are used again, and what the driver knows of a shape would shorten the
   // session.
   const target = ({ id, port }: { id: number; port: number }, tls = false): Target => ({
-    host: "127.0.0.1", port, database: `scripted_${id}`, ...identity, sslmode: tls ? "verify-full" : "disable", ...(tls && ca !== undefined ? { ca } : {}),
+    host: "127.0.0.1",
+    port,
+    database: `scripted_${id}`,
+    ...identity,
+    sslmode: tls ? "verify-full" : "disable",
+    ...(tls && ca !== undefined ? { ca } : {}),
   });
   /** One plan, one job, one report. */
-  const play = async (fault: Fault, job: (target: Target) => Job): Promise<{ outcome: Outcome; report: ConnectionReport[] }> => {
+  const play = async (
+    fault: Fault,
+    job: (target: Target) => Job,
+  ): Promise<{ outcome: Outcome; report: ConnectionReport[] }> => {
     const plan = only(await host.plans([fault]));
     const outcome = await run(job(target(plan, fault.tls)));
     return { outcome, report: only(await host.reports([plan.id])) };
@@ -56,7 +64,8 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
       expect(others).toEqual([]);
       for (const connection of [session, next]) expect(connection).toMatchObject({ kind: "main", problem: "", tls });
       // Deno and Bun reset a TLS socket whose close_notify they do not wait for; Terminate has arrived before.
-      for (const connection of [session, next]) expect(connection?.closedByDriver).toMatch(tls ? /^(fin|rst)$/ : /^fin$/);
+      for (const connection of [session, next])
+        expect(connection?.closedByDriver).toMatch(tls ? /^(fin|rst)$/ : /^fin$/);
       if (!session) throw new Error("no session");
       expect(session.names.at(-1)).toBe("Terminate");
       return session;
@@ -65,7 +74,12 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
     /**
      * Cuts at each offset, some sessions at a time, and gives the offsets that were really cut, with what went wrong.
      */
-    const cutAll = async (unit: "byte" | "record" | "half-record", how: "fin" | "rst", offsets: number[], tls: boolean) => {
+    const cutAll = async (
+      unit: "byte" | "record" | "half-record",
+      how: "fin" | "rst",
+      offsets: number[],
+      tls: boolean,
+    ) => {
       const wrong: string[] = [];
       const cut = new Set<number>();
       let furthest = 0;
@@ -89,7 +103,10 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
       // The later the cut, the later the step that meets it: says that the cuts are where they claim to be.
       for (const [i, { after, step }] of failures.entries()) {
         const before = failures[i - 1];
-        if (before && step < before.step) wrong.push(`cut by ${how} after ${after} ${unit}s failed in ${order[step]}, the cut before that in ${order[before.step]}`);
+        if (before && step < before.step)
+          wrong.push(
+            `cut by ${how} after ${after} ${unit}s failed in ${order[step]}, the cut before that in ${order[before.step]}`,
+          );
       }
       return { wrong, cut: [...cut].sort((a, b) => a - b), longest: Math.round(furthest) };
     };
@@ -97,7 +114,8 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
     const judge = (outcome: Outcome, report: ConnectionReport[], unit: string, after: number): string | undefined => {
       const [first, next, ...others] = report;
       if (outcome.problem) return outcome.problem;
-      if (!first?.cut || (unit === "byte" ? first.sent : first.records) !== after) return `the server cut elsewhere: ${JSON.stringify({ ...first, received: "" })}`;
+      if (!first?.cut || (unit === "byte" ? first.sent : first.records) !== after)
+        return `the server cut elsewhere: ${JSON.stringify({ ...first, received: "" })}`;
       if (outcome.failed === "") return "nothing failed";
       if (outcome.total > LIMIT) {
         const steps = Object.entries(outcome.steps).map(([name, { ms }]) => `${name} ${Math.round(ms)}`);
@@ -112,7 +130,8 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
       }
       if (others.length > 0) return `the driver made ${report.length} connections`;
       if (first.closedByDriver === "open") return "the driver left its socket open";
-      if (next?.problem || next?.closedByDriver === "open") return `the next connection: ${next.problem || "left open"}`;
+      if (next?.problem || next?.closedByDriver === "open")
+        return `the next connection: ${next.problem || "left open"}`;
       return undefined;
     };
 
@@ -122,7 +141,9 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
         expect((await length(false)).sessionBytes, "the session is not the same length each time").toBe(sessionBytes);
         const offsets = range(sessionBytes);
         const { wrong, cut, longest } = await cutAll("byte", how, offsets, false);
-        console.log(`[faults] ${label}: cut by ${how} at ${cut.length} byte offsets, 0 to ${cut.at(-1)}, of a session of ${sessionBytes} bytes; longest ${longest} ms`);
+        console.log(
+          `[faults] ${label}: cut by ${how} at ${cut.length} byte offsets, 0 to ${cut.at(-1)}, of a session of ${sessionBytes} bytes; longest ${longest} ms`,
+        );
         expect(wrong.slice(0, 10), `${wrong.length} of ${sessionBytes} offsets`).toEqual([]);
         expect(cut).toEqual(offsets);
       });
@@ -153,7 +174,16 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
     for (const row of badServerCases) {
       const { scenario, options = {}, idle = 0, by = "query", tls = false, again, within = 100 } = row;
       test(row.with === undefined ? scenario : `${scenario} (${row.with})`, async () => {
-        const attempt = () => play({ scenario, tls }, (to) => ({ kind: "bad server", target: to, options: wireable(options), by, idle, again: again !== undefined, deadline: Math.max(LIMIT, within) }));
+        const attempt = () =>
+          play({ scenario, tls }, (to) => ({
+            kind: "bad server",
+            target: to,
+            options: wireable(options),
+            by,
+            idle,
+            again: again !== undefined,
+            deadline: Math.max(LIMIT, within),
+          }));
         let { outcome, report } = await attempt();
         // A machine that is busy elsewhere may be slow once or twice; a timer is slow each time.
         for (let tries = 1; tries < 3 && outcome.ms > within; tries++) ({ outcome, report } = await attempt());
@@ -162,14 +192,17 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
         const seen = steps[row.at === "nowhere" ? "query" : row.at === "anywhere" ? outcome.failed : row.at];
         const shown = JSON.stringify(steps);
         expect(outcome.problem, shown).toBe("");
-        expect(seen?.code ?? "missing", shown).toMatch(typeof row.code === "string" ? new RegExp(`^${escaped(row.code)}$`) : row.code);
+        expect(seen?.code ?? "missing", shown).toMatch(
+          typeof row.code === "string" ? new RegExp(`^${escaped(row.code)}$`) : row.code,
+        );
         if (row.name !== undefined) expect(seen?.name, shown).toBe(row.name);
         if (again !== undefined && row.at !== "connect") expect(steps["again"]?.code, shown).toBe(again);
         expect(outcome.ms, `milliseconds to the failure: ${shown}`).toBeLessThan(within);
         const found = report[0] && row.check?.(outcome, report[0], label);
         expect(found || "").toBe("");
         for (const connection of report) {
-          if (row.staysOpenOn?.[label] === undefined) expect(connection.closedByDriver, "the driver left a socket open").not.toBe("open");
+          if (row.staysOpenOn?.[label] === undefined)
+            expect(connection.closedByDriver, "the driver left a socket open").not.toBe("open");
           expect(connection.problem.replace(/^tls: .*/, "")).toBe("");
         }
       });
@@ -189,7 +222,12 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
           expect(outcome.steps["again"]).toMatchObject({ code: "" });
           const [cancel, ...others] = cancels(report);
           expect(others).toEqual([]);
-          expect(cancel).toMatchObject({ cancelKey: report[0]?.key, tls, names: tls ? ["SSLRequest", "CancelRequest"] : ["CancelRequest"], closedByDriver: "fin" });
+          expect(cancel).toMatchObject({
+            cancelKey: report[0]?.key,
+            tls,
+            names: tls ? ["SSLRequest", "CancelRequest"] : ["CancelRequest"],
+            closedByDriver: "fin",
+          });
           expect(cancel?.received.slice(0, 8)).toBe(tls ? "\0\0\0\x08\x04\xd2\x16\x2f" : "\0\0\0\x10\x04\xd2\x16\x2e");
         });
       }
@@ -197,7 +235,12 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
 
     test("carries a key of 256 bytes", async () => {
       const fault = { scenario: "cancel key of 256 bytes" };
-      const { outcome, report } = await play(fault, (to) => ({ kind: "cancel", target: to, options: { maxProtocolVersion: "3.2" }, by: "signal" }));
+      const { outcome, report } = await play(fault, (to) => ({
+        kind: "cancel",
+        target: to,
+        options: { maxProtocolVersion: "3.2" },
+        by: "signal",
+      }));
       expect(outcome.problem).toBe("");
       expect(report[0]?.key.length).toBe(2 * 260);
       expect(only(cancels(report)).cancelKey).toBe(report[0]?.key);
@@ -213,7 +256,12 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
     });
 
     test("whose socket stays open does not hold up the call, nor the client for ever", async () => {
-      const { outcome } = await play({ holdCancel: true }, (to) => ({ kind: "cancel", target: to, options: {}, by: "signal" }));
+      const { outcome } = await play({ holdCancel: true }, (to) => ({
+        kind: "cancel",
+        target: to,
+        options: {},
+        by: "signal",
+      }));
       expect(outcome.problem).toBe("");
       expect(outcome.steps["cancelled"]).toMatchObject({ code: code.signal });
       expect(outcome.steps["cancelled"]?.ms).toBeLessThan(300);
@@ -221,7 +269,12 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
     });
 
     test("that the server ignores costs the connection, not the next one", async () => {
-      const { outcome, report } = await play({ ignoreCancel: true }, (to) => ({ kind: "cancel", target: to, options: {}, by: "timeout" }));
+      const { outcome, report } = await play({ ignoreCancel: true }, (to) => ({
+        kind: "cancel",
+        target: to,
+        options: {},
+        by: "timeout",
+      }));
       expect(outcome.problem).toBe("");
       expect(outcome.steps["cancelled"]?.code).toBe(code.timeout);
       expect(outcome.steps["again"]?.code).toBe("CONNECTION_LOST");

@@ -14,7 +14,10 @@ async function through(t: Context, options: ProxyOptions = {}) {
   return { proxy, options: { ...t.options, host: proxy.host, port: proxy.port } };
 }
 
-const loggedIn = ({ flights }: ProxyReport): Flight[] => flights.filter(({ messages }) => messages.some((name) => !/^(StartupMessage|PasswordMessage|SSLRequest)$/.test(name)));
+const loggedIn = ({ flights }: ProxyReport): Flight[] =>
+  flights.filter(({ messages }) =>
+    messages.some((name) => !/^(StartupMessage|PasswordMessage|SSLRequest)$/.test(name)),
+  );
 const names = (flight: Flight | undefined) => flight?.messages.join(" ");
 
 async function lines(stream: ReadableStream<Uint8Array>): Promise<{ text: string; error: unknown }> {
@@ -22,7 +25,10 @@ async function lines(stream: ReadableStream<Uint8Array>): Promise<{ text: string
   const reader = stream.getReader();
   let text = "";
   let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<never>((_, reject) => (timer = setTimeout(() => reject(new Error(`the stream did not end; it gave ${text.length} bytes`)), 10_000)));
+  const late = new Promise<never>(
+    (_, reject) =>
+      (timer = setTimeout(() => reject(new Error(`the stream did not end; it gave ${text.length} bytes`)), 10_000)),
+  );
   try {
     for (;;) {
       const chunk = await Promise.race([reader.read(), late]);
@@ -46,7 +52,10 @@ export const wireCases: Case[] = [
       const { createClient, sql } = t.pgz;
       const once = async (n: number, earlyQuery: boolean) => {
         const client = createClient({ ...options, earlyQuery });
-        const { rows } = n === 1 ? await client.query(sql`select 1 as n, ${"x"}::text as t`) : await client.query(sql`select 2 as n, ${"x"}::text as t`);
+        const { rows } =
+          n === 1
+            ? await client.query(sql`select 1 as n, ${"x"}::text as t`)
+            : await client.query(sql`select 2 as n, ${"x"}::text as t`);
         t.assert.deepEqual(rows, [{ n, t: "x" }]);
         await client.close();
       };
@@ -55,7 +64,10 @@ export const wireCases: Case[] = [
       await once(1, true);
       await once(2, true);
       const connections = await proxy.close();
-      t.assert.deepEqual(connections.map(({ flightsToFirstRow }) => flightsToFirstRow), [5, 4, 3, 4]);
+      t.assert.deepEqual(
+        connections.map(({ flightsToFirstRow }) => flightsToFirstRow),
+        [5, 4, 3, 4],
+      );
       for (const { flights } of connections) t.assert.equal(flights[0]?.messages.join(), "StartupMessage");
       t.assert.equal(names(connections[2]?.flights[2]), "PasswordMessage Parse Bind Describe Execute Sync");
     },
@@ -78,7 +90,10 @@ export const wireCases: Case[] = [
       const flights = loggedIn(connection as ProxyReport);
       t.assert.equal(names(flights.pop()), "Terminate");
       const firstRow = connection?.flightsToFirstRow ?? 0;
-      t.assert.deepEqual(connection?.flightsToRows.map((n) => n - firstRow), [0, 1, 2, 3, 5, 6, 7, 10]);
+      t.assert.deepEqual(
+        connection?.flightsToRows.map((n) => n - firstRow),
+        [0, 1, 2, 3, 5, 6, 7, 10],
+      );
       for (const { messages } of flights) {
         t.assert.equal(messages.at(-1), "Sync", messages.join(" "));
         t.assert.equal(messages.filter((name) => name === "Sync").length, 1, messages.join(" "));
@@ -112,7 +127,8 @@ export const wireCases: Case[] = [
       t.assert.equal(names(end), "Terminate");
       const named = /^Parse (\S+)$/.exec(second?.statements[0] ?? "")?.[1] ?? "";
       t.assert.match(named, /^\S{6,}$/);
-      for (const flight of [second, third, fourth]) t.assert.equal(flight?.statements.includes(`Bind ${named}`), true, flight?.statements.join());
+      for (const flight of [second, third, fourth])
+        t.assert.equal(flight?.statements.includes(`Bind ${named}`), true, flight?.statements.join());
       t.assert.equal(first?.statements[0], "Parse ");
     },
   },
@@ -140,9 +156,18 @@ export const wireCases: Case[] = [
       const flights = loggedIn((await proxy.close())[0] as ProxyReport);
       const statement = ["Parse Describe Sync", "Parse Bind Describe Execute Sync"];
       t.assert.deepEqual(flights.map(names), [
-        "Parse Describe Sync", "Parse Bind Execute Parse Bind Describe Execute Sync", "Execute Sync", "Execute Sync", "Query",
-        "Parse Bind Execute Parse Bind Describe Execute Sync", "Query",
-        ...statement, "Bind Describe Execute Sync", "Close Sync", ...statement, "Terminate",
+        "Parse Describe Sync",
+        "Parse Bind Execute Parse Bind Describe Execute Sync",
+        "Execute Sync",
+        "Execute Sync",
+        "Query",
+        "Parse Bind Execute Parse Bind Describe Execute Sync",
+        "Query",
+        ...statement,
+        "Bind Describe Execute Sync",
+        "Close Sync",
+        ...statement,
+        "Terminate",
       ]);
     },
   },
@@ -154,18 +179,30 @@ export const wireCases: Case[] = [
       const { connect } = t.pgz;
       const client = await connect(options);
       await client.query("select 1 as a");
-      await client.transaction(async (tx) => {
-        await tx.query("select 1 as a");
-        await tx.query("select 1 as a");
-      }, { isolation: "repeatable read" });
-      await t.assert.rejects(client.transaction((tx) => tx.query("select 1 / 0 as a")), { code: "22012" });
+      await client.transaction(
+        async (tx) => {
+          await tx.query("select 1 as a");
+          await tx.query("select 1 as a");
+        },
+        { isolation: "repeatable read" },
+      );
+      await t.assert.rejects(
+        client.transaction((tx) => tx.query("select 1 / 0 as a")),
+        { code: "22012" },
+      );
       await client.transaction(() => {});
       await client.close();
       const flights = loggedIn((await proxy.close())[0] as ProxyReport);
       t.assert.deepEqual(flights.map(names), [
-        "Parse Describe Sync", "Parse Bind Describe Execute Sync",
-        "Parse Bind Execute Parse Bind Describe Execute Sync", "Bind Describe Execute Sync", "Query",
-        "Parse Describe Sync", "Parse Bind Execute Parse Bind Describe Execute Sync", "Query", "Terminate",
+        "Parse Describe Sync",
+        "Parse Bind Describe Execute Sync",
+        "Parse Bind Execute Parse Bind Describe Execute Sync",
+        "Bind Describe Execute Sync",
+        "Query",
+        "Parse Describe Sync",
+        "Parse Bind Execute Parse Bind Describe Execute Sync",
+        "Query",
+        "Terminate",
       ]);
       t.assert.equal(flights[2]?.messages.includes("Flush"), false);
     },
@@ -179,7 +216,8 @@ export const wireCases: Case[] = [
       const size = 3;
       const client = await connect({ ...options, statementCacheSize: size });
       const run = async (shape: number, times: number) => {
-        for (let i = 0; i < times; i++) t.assert.deepEqual((await client.query(sql.unsafe(`select ${shape} as n`))).rows, [{ n: shape }]);
+        for (let i = 0; i < times; i++)
+          t.assert.deepEqual((await client.query(sql.unsafe(`select ${shape} as n`))).rows, [{ n: shape }]);
       };
       for (let shape = 1; shape <= size; shape++) await run(shape, 3);
       await run(1, 1); // 2 is now the one that was not used for longest
@@ -189,7 +227,9 @@ export const wireCases: Case[] = [
       await client.close();
       const statements = loggedIn((await proxy.close())[0] as ProxyReport).flatMap((flight) => flight.statements);
       const parsed = statements.filter((each) => /^Parse ./.test(each)).map((each) => each.slice("Parse ".length));
-      const closed = statements.filter((each) => each.startsWith("Close ")).map((each) => each.slice("Close S ".length));
+      const closed = statements
+        .filter((each) => each.startsWith("Close "))
+        .map((each) => each.slice("Close S ".length));
       // Named in the order 1, 2, 3, 4; 2 makes room for 4. Named again, 2 makes room for itself: 3 is the oldest by
       // then.
       t.assert.equal(parsed.length >= size + 1, true, statements.join(", "));
@@ -212,7 +252,13 @@ export const wireCases: Case[] = [
       t.assert.deepEqual((await client.query(sql`select 1 as n`)).rows, [{ n: 1 }]);
       await client.close();
       const connections = await proxy.close();
-      t.assert.deepEqual(connections.map(({ first, tls }) => ({ first, tls })), [{ first: "SSLRequest", tls: true }, { first: "SSLRequest", tls: true }]);
+      t.assert.deepEqual(
+        connections.map(({ first, tls }) => ({ first, tls })),
+        [
+          { first: "SSLRequest", tls: true },
+          { first: "SSLRequest", tls: true },
+        ],
+      );
       t.assert.equal(connections[1]?.flights[0]?.bytes, 8);
     },
   },
@@ -225,7 +271,10 @@ export const wireCases: Case[] = [
       const direct = await connect(t.options);
       const query = sql`select i, repeat('ü' || chr(10) || i, i % 40) as t, i / 7.0 as n, case when i % 3 = 0 then null else i::float8 end as f
                         from generate_series(1, ${segment * 60}::int4) as i`;
-      const [dribbled, whole] = await Promise.all([lines(await client.stream(query)), lines(await direct.stream(query))]);
+      const [dribbled, whole] = await Promise.all([
+        lines(await client.stream(query)),
+        lines(await direct.stream(query)),
+      ]);
       t.assert.equal(dribbled.error, undefined);
       t.assert.equal(dribbled.text, whole.text);
       t.assert.equal(dribbled.text.split("\n").length, segment * 60 + 1);
@@ -241,8 +290,18 @@ export const wireCases: Case[] = [
     async run(t) {
       const { proxy, options } = await through(t, { segment: 3 });
       const client = await t.pgz.connect(options);
-      const results = await client.simple("select 1 as a; ; create temp table segmented (n int4); select n, 'é' as t from generate_series(1, 20) n; select 2 as b where false");
-      t.assert.deepEqual(results.map(({ command, rows }) => [command, rows.length]), [["SELECT", 1], ["CREATE TABLE", 0], ["SELECT", 20], ["SELECT", 0]]);
+      const results = await client.simple(
+        "select 1 as a; ; create temp table segmented (n int4); select n, 'é' as t from generate_series(1, 20) n; select 2 as b where false",
+      );
+      t.assert.deepEqual(
+        results.map(({ command, rows }) => [command, rows.length]),
+        [
+          ["SELECT", 1],
+          ["CREATE TABLE", 0],
+          ["SELECT", 20],
+          ["SELECT", 0],
+        ],
+      );
       t.assert.deepEqual(results[2]?.rows.at(-1), { n: 20, t: "é" });
       const batches: unknown[] = [];
       for await (const batch of client.cursor("select n from generate_series(1, 5) n", 2)) batches.push(batch);
@@ -259,7 +318,11 @@ export const wireCases: Case[] = [
         const client = await t.pgz.connect(options);
         const controller = new AbortController();
         const reading = (async () => {
-          const cursor = client.cursor("select repeat('x', 1000) as t from generate_series(1, 1000)", 50, by === "signal" ? { signal: controller.signal } : { timeout: 500 });
+          const cursor = client.cursor(
+            "select repeat('x', 1000) as t from generate_series(1, 1000)",
+            50,
+            by === "signal" ? { signal: controller.signal } : { timeout: 500 },
+          );
           for await (const batch of cursor) {
             t.assert.equal(batch.length, 50);
             setTimeout(() => controller.abort(), 500);
@@ -267,7 +330,11 @@ export const wireCases: Case[] = [
         })();
         const late = new Promise((resolve) => setTimeout(() => resolve("late"), 1_500));
         const error = await Promise.race([reading.catch((thrown: unknown) => thrown), late]);
-        t.assert.equal((error as { code?: string }).code, by === "signal" ? "ABORTED" : "QUERY_TIMEOUT", `${by}: ${String(error)}`);
+        t.assert.equal(
+          (error as { code?: string }).code,
+          by === "signal" ? "ABORTED" : "QUERY_TIMEOUT",
+          `${by}: ${String(error)}`,
+        );
         t.assert.equal((error as { committed?: boolean }).committed, true);
         await client.close();
         await proxy.close();
@@ -279,9 +346,13 @@ export const wireCases: Case[] = [
     async run(t) {
       const ends: (string | undefined)[] = [];
       const { proxy, options } = await through(t, { cut: { after: 200_000, how: "rst" } });
-      const client = await t.pgz.connect({ ...options, observer: { onQueryEnd: ({ error }) => void ends.push(error?.code) } });
+      const client = await t.pgz.connect({
+        ...options,
+        observer: { onQueryEnd: ({ error }) => void ends.push(error?.code) },
+      });
       const reading = (async () => {
-        for await (const batch of client.cursor("select repeat('x', 1000) as t from generate_series(1, 1000)", 50)) t.assert.equal(batch.length, 50);
+        for await (const batch of client.cursor("select repeat('x', 1000) as t from generate_series(1, 1000)", 50))
+          t.assert.equal(batch.length, 50);
       })();
       const error = await t.assert.rejects(reading);
       t.assert.match((error as { code?: string }).code ?? "", /^(CONNECTION_LOST|TLS_FAILED)$/);
@@ -297,12 +368,17 @@ export const wireCases: Case[] = [
       const { proxy, options } = await through(t, { cut: { after: 1_000_003, how } });
       const { connect, sql, PgzError } = t.pgz;
       const client = await connect(options);
-      const { text, error } = await lines(await client.stream(sql`select i, repeat('x', 100) as t from generate_series(1, 100000) as i`));
+      const { text, error } = await lines(
+        await client.stream(sql`select i, repeat('x', 100) as t from generate_series(1, 100000) as i`),
+      );
       t.assert.equal(error instanceof PgzError, true, String(error));
       t.assert.match((error as { code: string }).code, /^(CONNECTION_LOST|TLS_FAILED)$/);
       t.assert.equal((error as { committed: boolean }).committed, true, "committed, with rows downstream");
       t.assert.equal(text.length > 10_000 && text.endsWith("\n"), true, `${text.length} bytes`);
-      text.trimEnd().split("\n").forEach((line, i) => t.assert.equal((JSON.parse(line) as { i: number }).i, i + 1));
+      text
+        .trimEnd()
+        .split("\n")
+        .forEach((line, i) => t.assert.equal((JSON.parse(line) as { i: number }).i, i + 1));
       await t.assert.rejects(client.query(sql`select 1`), { code: "CONNECTION_LOST" });
       await client.close();
       const next = await connect(options);
@@ -318,7 +394,11 @@ export const wireCases: Case[] = [
       const { connect, sql } = t.pgz;
       const client = await connect(options);
       const from = performance.now();
-      const { text, error } = await lines(await client.stream(sql`select i, repeat('x', 100) as t from generate_series(1, 100000) as i`, { timeout: 500 }));
+      const { text, error } = await lines(
+        await client.stream(sql`select i, repeat('x', 100) as t from generate_series(1, 100000) as i`, {
+          timeout: 500,
+        }),
+      );
       t.assert.equal((error as { code: string } | undefined)?.code, "QUERY_TIMEOUT", String(error));
       t.assert.equal(text.endsWith("\n"), true);
       t.assert.equal(performance.now() - from < 1500, true, `${performance.now() - from} ms`);
@@ -335,7 +415,9 @@ export const wireCases: Case[] = [
       const { proxy, options } = await through(t);
       const { connect, sql } = t.pgz;
       const client = await connect(options);
-      const queries = Array.from({ length: 300 }, (_, n) => (n % 3 ? sql`select ${n}::int4 as n /* parsed once */` : sql`select ${String(n)}::text as t /* parsed once */`));
+      const queries = Array.from({ length: 300 }, (_, n) =>
+        n % 3 ? sql`select ${n}::int4 as n /* parsed once */` : sql`select ${String(n)}::text as t /* parsed once */`,
+      );
       const writes: number[] = [];
       for (const atomic of [true, true, false] as const) {
         const before = client.stats().writes;
@@ -346,14 +428,30 @@ export const wireCases: Case[] = [
       await client.close();
       t.assert.deepEqual(writes, [2, 1, 1]);
       const flights = loggedIn((await proxy.close())[0]!);
-      const count = (flight: Flight | undefined, name: string) => flight?.messages.filter((message) => message === name).length;
+      const count = (flight: Flight | undefined, name: string) =>
+        flight?.messages.filter((message) => message === name).length;
       t.assert.equal(flights.length, 5);
       const [learning, first, second, isolated] = flights;
-      t.assert.deepEqual(flights.slice(0, 4).map((flight) => count(flight, "Parse")), [2, 0, 0, 0]);
-      t.assert.deepEqual([first, second, isolated].map((flight) => count(flight, "Execute")), [300, 300, 300]);
-      t.assert.deepEqual([learning, first, second, isolated].map((flight) => count(flight, "Sync")), [2, 1, 1, 300]);
-      t.assert.deepEqual([first, second].map((flight) => count(flight, "Describe")), [2, 2]);
-      t.assert.equal(flights.some(({ messages }) => messages.includes("Flush")), false);
+      t.assert.deepEqual(
+        flights.slice(0, 4).map((flight) => count(flight, "Parse")),
+        [2, 0, 0, 0],
+      );
+      t.assert.deepEqual(
+        [first, second, isolated].map((flight) => count(flight, "Execute")),
+        [300, 300, 300],
+      );
+      t.assert.deepEqual(
+        [learning, first, second, isolated].map((flight) => count(flight, "Sync")),
+        [2, 1, 1, 300],
+      );
+      t.assert.deepEqual(
+        [first, second].map((flight) => count(flight, "Describe")),
+        [2, 2],
+      );
+      t.assert.equal(
+        flights.some(({ messages }) => messages.includes("Flush")),
+        false,
+      );
       t.assert.equal(first?.messages.at(-1), "Sync");
     },
   },
@@ -372,7 +470,10 @@ export const wireCases: Case[] = [
         await client.close();
       }
       const [, flights] = (await proxy.close()).map(loggedIn);
-      t.assert.equal(names(flights?.[0]), `Parse Bind Execute Parse Bind Describe Execute ${"Bind Execute ".repeat(9)}Sync`);
+      t.assert.equal(
+        names(flights?.[0]),
+        `Parse Bind Execute Parse Bind Describe Execute ${"Bind Execute ".repeat(9)}Sync`,
+      );
       t.assert.equal(names(flights?.[1]), "Query");
     },
   },
@@ -382,14 +483,24 @@ export const wireCases: Case[] = [
       const { proxy, options } = await through(t, { segment: 3 });
       const { connect, sql } = t.pgz;
       const client = await connect(options);
-      const results = await client.batch([sql`select ${1}::int4 as n`, sql`select ${"x"}::text as t`, sql`select ${2}::int4 as n`]);
-      t.assert.deepEqual(results.map(({ rows }) => rows), [[{ n: 1 }], [{ t: "x" }], [{ n: 2 }]]);
+      const results = await client.batch([
+        sql`select ${1}::int4 as n`,
+        sql`select ${"x"}::text as t`,
+        sql`select ${2}::int4 as n`,
+      ]);
+      t.assert.deepEqual(
+        results.map(({ rows }) => rows),
+        [[{ n: 1 }], [{ t: "x" }], [{ n: 2 }]],
+      );
       await client.exec("create temp table target (n int4, t text)");
       await client.copyFrom("copy target from stdin", ["1\tone\n2\t", "two\n"]);
       t.assert.equal((await lines(await client.copyTo("copy target to stdout"))).text, "1\tone\n2\ttwo\n");
       const rows = [];
       for await (const row of client.copyToRows("select * from target")) rows.push(row);
-      t.assert.deepEqual(rows, [{ n: 1, t: "one" }, { n: 2, t: "two" }]);
+      t.assert.deepEqual(rows, [
+        { n: 1, t: "one" },
+        { n: 2, t: "two" },
+      ]);
       await client.close();
       await proxy.close();
     },
@@ -398,12 +509,19 @@ export const wireCases: Case[] = [
     name: `a batch, COPY in and COPY out cut by ${how} in the middle reject`,
     async run(t) {
       const { connect } = t.pgz;
-      const lost = (error: unknown) => t.assert.equal((error as { code: string }).code, "CONNECTION_LOST", String(error));
+      const lost = (error: unknown) =>
+        t.assert.equal((error as { code: string }).code, "CONNECTION_LOST", String(error));
       const work: ((client: Awaited<ReturnType<typeof connect>>) => Promise<unknown>)[] = [
         (client) => client.batch(Array.from({ length: 300 }, () => "select repeat('x', 1000)")),
-        (client) => client.batch(Array.from({ length: 300 }, () => "select repeat('x', 1000)"), { atomic: false }),
+        (client) =>
+          client.batch(
+            Array.from({ length: 300 }, () => "select repeat('x', 1000)"),
+            { atomic: false },
+          ),
         async (client) => {
-          const { error } = await lines(await client.copyTo("copy (select repeat('x', 1000) from generate_series(1, 300)) to stdout"));
+          const { error } = await lines(
+            await client.copyTo("copy (select repeat('x', 1000) from generate_series(1, 300)) to stdout"),
+          );
           throw error;
         },
       ];
@@ -428,7 +546,14 @@ export const wireCases: Case[] = [
         const error = await (async () => {
           if (kind === "batch") await client.batch(large, { timeout: 500 });
           else if (kind === "isolated") await client.batch(large, { timeout: 500, atomic: false });
-          else throw (await lines(await client.copyTo("copy (select repeat('x', 1000) from generate_series(1, 3000)) to stdout", { timeout: 500 }))).error;
+          else
+            throw (
+              await lines(
+                await client.copyTo("copy (select repeat('x', 1000) from generate_series(1, 3000)) to stdout", {
+                  timeout: 500,
+                }),
+              )
+            ).error;
         })().catch((thrown: unknown) => thrown as { code: string });
         t.assert.equal(error?.code, "QUERY_TIMEOUT", `${kind}: ${String(error)}`);
         t.assert.equal(performance.now() - from < 2_500, true, `${kind}: ${performance.now() - from} ms`);

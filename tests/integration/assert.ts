@@ -22,7 +22,10 @@ assert.match = (actual: string, pattern: RegExp, message = "") => {
 };
 
 /** The error, which must have these properties: `await assert.rejects(promise, { code: "AUTH_FAILED" })`. */
-assert.rejects = async (promise: Promise<unknown>, properties: Record<string, unknown> = {}): Promise<Error & Record<string, unknown>> => {
+assert.rejects = async (
+  promise: Promise<unknown>,
+  properties: Record<string, unknown> = {},
+): Promise<Error & Record<string, unknown>> => {
   const error = await promise.then(
     (value) => {
       throw new AssertionError(`expected a rejection, got ${show(value)}`);
@@ -30,7 +33,8 @@ assert.rejects = async (promise: Promise<unknown>, properties: Record<string, un
     (reason: unknown) => reason as Error & Record<string, unknown>,
   );
   for (const [name, expected] of Object.entries(properties)) {
-    if (!same(error[name], expected)) throw new AssertionError(`expected ${name} ${show(expected)}, got ${show(error[name])} of ${error.stack}`);
+    if (!same(error[name], expected))
+      throw new AssertionError(`expected ${name} ${show(expected)}, got ${show(error[name])} of ${error.stack}`);
   }
   return error;
 };
@@ -42,8 +46,12 @@ function differ(actual: unknown, expected: unknown, message: string) {
 function show(value: unknown): string {
   if (value instanceof Error || value instanceof RegExp) return String(value);
   if (typeof value === "bigint") return `${value}n`;
-  if (ArrayBuffer.isView(value)) return `bytes ${Array.from(value as Uint8Array).slice(0, 64).join(" ")}`;
-  const text = JSON.stringify(value, (_, inner: unknown) => (typeof inner === "bigint" ? `${inner}n` : inner)) ?? String(value);
+  if (ArrayBuffer.isView(value))
+    return `bytes ${Array.from(value as Uint8Array)
+      .slice(0, 64)
+      .join(" ")}`;
+  const text =
+    JSON.stringify(value, (_, inner: unknown) => (typeof inner === "bigint" ? `${inner}n` : inner)) ?? String(value);
   return text.length > 2000 ? `${text.slice(0, 2000)}…` : text;
 }
 
@@ -53,5 +61,10 @@ function same(a: unknown, b: unknown): boolean {
   if (a instanceof Date && b instanceof Date) return Object.is(a.getTime(), b.getTime());
   if (Array.isArray(a) !== Array.isArray(b) || ArrayBuffer.isView(a) !== ArrayBuffer.isView(b)) return false;
   const keys = Object.keys(a);
-  return keys.length === Object.keys(b).length && keys.every((key) => Object.hasOwn(b, key) && same((a as Record<string, unknown>)[key], (b as Record<string, unknown>)[key]));
+  return (
+    keys.length === Object.keys(b).length &&
+    keys.every(
+      (key) => Object.hasOwn(b, key) && same((a as Record<string, unknown>)[key], (b as Record<string, unknown>)[key]),
+    )
+  );
 }

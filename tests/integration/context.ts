@@ -46,7 +46,15 @@ export interface Context {
    * Connection options for this server with `sslmode` verify-full or disable, to be spread: `{ ...t.options, user:
    * "app_md5" }`.
    */
-  options: { host: string; port: number; database: string; user: string; password: string; sslmode: "disable" | "verify-full"; ca?: string };
+  options: {
+    host: string;
+    port: number;
+    database: string;
+    user: string;
+    password: string;
+    sslmode: "disable" | "verify-full";
+    ca?: string;
+  };
   /** Runs SQL as superuser over a connection that is not ours; values as the server's text. */
   side(sql: string): Promise<(string | null)[][]>;
   /** The control URL of the fault host, see tests/faults/host.mjs. */
@@ -83,7 +91,12 @@ export function registrations(cases: readonly Case[], { servers }: TestServers):
   );
 }
 
-export function context(runtime: Runtime, driver: typeof pgz, { server, tls }: Pick<Registration, "server" | "tls">, { side, faults }: TestServers): Context {
+export function context(
+  runtime: Runtime,
+  driver: typeof pgz,
+  { server, tls }: Pick<Registration, "server" | "tls">,
+  { side, faults }: TestServers,
+): Context {
   const { host, port, database, user, password, caPem } = server;
   // workerd takes its CA from the process environment; no socket option of its own exists.
   const ca = tls && runtime !== "workerd" && caPem !== undefined ? { ca: caPem } : {};
@@ -96,7 +109,10 @@ export function context(runtime: Runtime, driver: typeof pgz, { server, tls }: P
     options: { host, port, database, user, password, sslmode: tls ? "verify-full" : "disable", ...ca },
     faults: faults ?? "",
     async side(sql) {
-      const response = await fetch(`${side}/sql`, { method: "POST", body: JSON.stringify({ server: server.name, sql }) });
+      const response = await fetch(`${side}/sql`, {
+        method: "POST",
+        body: JSON.stringify({ server: server.name, sql }),
+      });
       const { rows, error } = (await response.json()) as { rows?: (string | null)[][]; error?: string };
       if (rows === undefined) throw new Error(`side connection: ${error}`);
       return rows;

@@ -5,13 +5,16 @@ import type { Runtime, TestServers } from "./context.ts";
 
 export function testServers(): TestServers {
   const text = process.env["PGZ_TEST_SERVERS"];
-  if (text === undefined) throw new Error("PGZ_TEST_SERVERS is not set: run the tests with `node tests/run.mjs [suite…]`");
+  if (text === undefined)
+    throw new Error("PGZ_TEST_SERVERS is not set: run the tests with `node tests/run.mjs [suite…]`");
   const found = JSON.parse(text) as TestServers;
-  for (const server of found.servers) if (server.caFile !== undefined) server.caPem = readFileSync(server.caFile, "utf8");
+  for (const server of found.servers)
+    if (server.caFile !== undefined) server.caPem = readFileSync(server.caFile, "utf8");
   return found;
 }
 
 /** Where this runs. vitest starts processes of its own, so it is compared with where tests/run.mjs wanted it. */
 export const runtime: Runtime = "Deno" in globalThis ? "deno" : "Bun" in globalThis ? "bun" : "node";
 const expected = process.env["PGZ_TEST_RUNTIME"];
-if (expected !== undefined && expected !== runtime) throw new Error(`this should run in ${expected} and runs in ${runtime}`);
+if (expected !== undefined && expected !== runtime)
+  throw new Error(`this should run in ${expected} and runs in ${runtime}`);

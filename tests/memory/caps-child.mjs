@@ -1,5 +1,6 @@
-// What three rows cost that a cap refuses, at once: `node caps-child.mjs <url>`. Says what came of each call, how much RSS has grown (KiB), and how
-// large wasm memory is (bytes). A process of its own, so that nothing but the driver is measured.
+// What three rows cost that a cap refuses, at once: `node caps-child.mjs <url>`. Says what came of each call, how much
+// RSS has grown (KiB), and how large wasm memory is (bytes). A process of its own, so that nothing but the driver is
+// measured.
 import { readFileSync } from "node:fs";
 
 /** Of every instance that is made. */
@@ -17,13 +18,15 @@ const rss = (name) => Number(new RegExp(`${name}:\\s+(\\d+)`).exec(readFileSync(
 const url = process.argv[2];
 const idle = await connect(url);
 const clients = await Promise.all([1, 2, 3].map(() => connect(url)));
-// As many bytes in small rows, so that V8's heap and the sockets' buffers have the size that reading them takes: only what a refused row
-// costs beside that is counted.
+// As many bytes in small rows, so that V8's heap and the sockets' buffers have the size that reading them takes: only
+// what a refused row costs beside that is counted.
 const many = "select repeat('x', 1000) as a, generate_series(1, 200000)";
 for (const client of [idle, ...clients]) await client.query("select repeat('x', 1000) as a");
-await Promise.all(clients.map(async (client) => {
-  for await (const chunk of await client.stream(many)) if (!chunk.length) throw new Error("an empty chunk");
-}));
+await Promise.all(
+  clients.map(async (client) => {
+    for await (const chunk of await client.stream(many)) if (!chunk.length) throw new Error("an empty chunk");
+  }),
+);
 const before = rss("VmHWM");
 const query = "select repeat('x', 200000000) as a";
 const calls = [
@@ -31,7 +34,19 @@ const calls = [
   async (client) => new Response(await client.stream(query, { maxBytes: 1 << 20 })).text(),
   (client) => client.json("select to_json(repeat('x', 200000000)) as a", { maxBytes: 1 << 20 }),
 ];
-const errors = await Promise.all(calls.map((call, index) => call(clients[index]).then(() => "it passed", ({ code, limit }) => `${code} ${limit}`)));
+const errors = await Promise.all(
+  calls.map((call, index) =>
+    call(clients[index]).then(
+      () => "it passed",
+      ({ code, limit }) => `${code} ${limit}`,
+    ),
+  ),
+);
 const { rows } = await idle.query("select 1 as a");
-process.send({ errors, idle: rows[0].a, grown: rss("VmHWM") - before, wasm: memories.map(({ buffer }) => buffer.byteLength) });
+process.send({
+  errors,
+  idle: rows[0].a,
+  grown: rss("VmHWM") - before,
+  wasm: memories.map(({ buffer }) => buffer.byteLength),
+});
 await Promise.all([idle, ...clients].map((client) => client.close()));

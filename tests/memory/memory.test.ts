@@ -13,7 +13,10 @@ const at = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 
 test("Node streams 1 GB in flat memory", { timeout: 120_000 }, async () => {
   const child = fork(at("stream-child.mjs"), [server!.url], { execArgv: [] });
-  const [{ bytes, seen }] = (await Promise.race([once(child, "message"), once(child, "exit").then(([code]) => Promise.reject(new Error(`ended with ${code}`)))])) as [{ bytes: number; seen: number[] }];
+  const [{ bytes, seen }] = (await Promise.race([
+    once(child, "message"),
+    once(child, "exit").then(([code]) => Promise.reject(new Error(`ended with ${code}`))),
+  ])) as [{ bytes: number; seen: number[] }];
   expect(bytes).toBe(1_000_000 * (1000 + '{"pad":""}\n'.length));
   expect(seen).toHaveLength(2);
   expect(seen[1]! - seen[0]!, `KiB grown from ${seen[0]} KiB`).toBeLessThanOrEqual(MOST_KIB);
@@ -21,39 +24,52 @@ test("Node streams 1 GB in flat memory", { timeout: 120_000 }, async () => {
 
 test("Node reads a million rows by batches in flat memory", { timeout: 120_000 }, async () => {
   const child = fork(at("rows-child.mjs"), [server!.url], { execArgv: [] });
-  const [{ rows, seen }] = (await Promise.race([once(child, "message"), once(child, "exit").then(([code]) => Promise.reject(new Error(`ended with ${code}`)))])) as [{ rows: number; seen: number[] }];
+  const [{ rows, seen }] = (await Promise.race([
+    once(child, "message"),
+    once(child, "exit").then(([code]) => Promise.reject(new Error(`ended with ${code}`))),
+  ])) as [{ rows: number; seen: number[] }];
   expect(rows).toBe(1_000_000);
   expect(seen).toHaveLength(2);
   expect(seen[1]! - seen[0]!, `KiB grown from ${seen[0]} KiB`).toBeLessThanOrEqual(MOST_KIB);
 });
 
-test("Node refuses three rows of 200 MB at once under a cap in flat memory, and a connection beside them goes on", { timeout: 240_000 }, async () => {
-  const child = fork(at("caps-child.mjs"), [server!.url], { execArgv: [] });
-  const ended = once(child, "exit").then(([code]) => Promise.reject(new Error(`ended with ${code}`)));
-  const [said] = (await Promise.race([once(child, "message"), ended])) as [{ errors: string[]; idle: number; grown: number; wasm: number[] }];
-  expect(said.errors).toEqual(Array(3).fill("RESPONSE_TOO_LARGE bytes"));
-  expect(said.idle).toBe(1);
-  // One instance, which holds no more than the cap of json that is counted as it comes.
-  expect(said.wasm).toHaveLength(1);
-  expect(said.wasm[0], "bytes of wasm memory").toBeLessThanOrEqual(8 << 20);
-  expect(said.grown, "KiB grown").toBeLessThanOrEqual(2 * MOST_KIB);
-});
+test(
+  "Node refuses three rows of 200 MB at once under a cap in flat memory, and a connection beside them goes on",
+  { timeout: 240_000 },
+  async () => {
+    const child = fork(at("caps-child.mjs"), [server!.url], { execArgv: [] });
+    const ended = once(child, "exit").then(([code]) => Promise.reject(new Error(`ended with ${code}`)));
+    const [said] = (await Promise.race([once(child, "message"), ended])) as [
+      { errors: string[]; idle: number; grown: number; wasm: number[] },
+    ];
+    expect(said.errors).toEqual(Array(3).fill("RESPONSE_TOO_LARGE bytes"));
+    expect(said.idle).toBe(1);
+    // One instance, which holds no more than the cap of json that is counted as it comes.
+    expect(said.wasm).toHaveLength(1);
+    expect(said.wasm[0], "bytes of wasm memory").toBeLessThanOrEqual(8 << 20);
+    expect(said.grown, "KiB grown").toBeLessThanOrEqual(2 * MOST_KIB);
+  },
+);
 
 // V8 in workerd first lets garbage stand until its heap has the size it likes. A Worker that pipes a socket into its
 // response without any driver grows the same way (seen, MiB behind each GB: for Node 20 82, 129, 182, 182; newest 77,
 // 148, 155, 141), so two gigabytes go before the one that is measured.
-test.each(["newest", "node-20"] as const)("a Worker in workerd %s streams 1 GB in flat memory", { timeout: 300_000 }, async (which) => {
-  const worker = await startWorker({ entry: at("worker.ts"), options: { bindings: { URL: server!.url } }, which });
-  try {
-    await streamOnce(worker);
-    await streamOnce(worker);
-    const seen = await streamOnce(worker);
-    expect(seen).toHaveLength(2);
-    expect(seen[1]! - seen[0]!, `KiB grown from ${seen[0]} KiB`).toBeLessThanOrEqual(MOST_KIB);
-  } finally {
-    await worker.stop();
-  }
-});
+test.each(["newest", "node-20"] as const)(
+  "a Worker in workerd %s streams 1 GB in flat memory",
+  { timeout: 300_000 },
+  async (which) => {
+    const worker = await startWorker({ entry: at("worker.ts"), options: { bindings: { URL: server!.url } }, which });
+    try {
+      await streamOnce(worker);
+      await streamOnce(worker);
+      const seen = await streamOnce(worker);
+      expect(seen).toHaveLength(2);
+      expect(seen[1]! - seen[0]!, `KiB grown from ${seen[0]} KiB`).toBeLessThanOrEqual(MOST_KIB);
+    } finally {
+      await worker.stop();
+    }
+  },
+);
 
 /** The RSS (KiB) of the Worker's workerd at 50 MB and at 1 GB of one response. */
 async function streamOnce({ url, pid: host }: { url: string; pid: number }): Promise<number[]> {
@@ -79,7 +95,8 @@ function workerdOf(host: number): number {
   for (const name of readdirSync("/proc").filter((one) => /^\d+$/.test(one))) {
     try {
       const status = readFileSync(`/proc/${name}/status`, "utf8");
-      if (/^Name:\s+workerd$/m.test(status) && Number(/^PPid:\s+(\d+)/m.exec(status)?.[1]) === host) return Number(name);
+      if (/^Name:\s+workerd$/m.test(status) && Number(/^PPid:\s+(\d+)/m.exec(status)?.[1]) === host)
+        return Number(name);
     } catch {
       // gone meanwhile
     }

@@ -1,5 +1,5 @@
-// Streams rows of 1 kB and says its RSS (KiB) at 50 MB and at 1 GB: `node stream-child.mjs <url>`. A process of its own, so that
-// nothing but the driver is measured.
+// Streams rows of 1 kB and says its RSS (KiB) at 50 MB and at 1 GB: `node stream-child.mjs <url>`. A process of its
+// own, so that nothing but the driver is measured.
 import { readFileSync } from "node:fs";
 import { connect } from "../../dist/node.js";
 
@@ -8,7 +8,9 @@ const client = await connect(process.argv[2]);
 const marks = [50e6, 1e9];
 const seen = [];
 let bytes = 0;
-for await (const chunk of await client.stream("select repeat('x', 1000) as pad from (select generate_series(1, 1000000)) as series")) {
+for await (const chunk of await client.stream(
+  "select repeat('x', 1000) as pad from (select generate_series(1, 1000000)) as series",
+)) {
   bytes += chunk.length;
   if (bytes >= marks[seen.length]) seen.push(rss());
 }

@@ -3,9 +3,9 @@
 //   make mutants FILES="js/util/errors.ts src/protocol"
 //
 // TypeScript by Stryker against tests/unit, Rust by cargo-mutants against the unit tests in src/ and the transcripts.
-// By hand, because a file takes minutes (each change of the Rust is compiled). A survivor is a missing test, code that is
-// not needed, or a change that makes no difference. What only tests/integration would notice survives too.
-// Stryker wants Node 22; it comes from npm with the first run. cargo-mutants: `cargo install --locked cargo-mutants`.
+// By hand, because a file takes minutes (each change of the Rust is compiled). A survivor is a missing test, code that
+// is not needed, or a change that makes no difference. What only tests/integration would notice survives too. Stryker
+// wants Node 22; it comes from npm with the first run. cargo-mutants: `cargo install --locked cargo-mutants`.
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import path from "node:path";
@@ -15,8 +15,12 @@ import { nodeBinary } from "../../scripts/node/index.mjs";
 const here = fileURLToPath(new URL(".", import.meta.url));
 const root = path.join(here, "../..");
 const unitTested = [
-  "js/statement/sql.ts", "js/config/config.ts", "js/util/errors.ts", "js/values/parameters.ts",
-  "src/auth", "src/protocol",
+  "js/statement/sql.ts",
+  "js/config/config.ts",
+  "js/util/errors.ts",
+  "js/values/parameters.ts",
+  "src/auth",
+  "src/protocol",
 ];
 
 const run = (command, parameters, options = {}) => {

@@ -45,7 +45,11 @@ test("the init script makes a server certificate that the CA signs, and turns TL
   const script = read("init/00-tls.sh").replaceAll("/pgz-edge/", docker);
   writeFileSync(path.join(folder, "postgresql.conf"), "");
   execFileSync("sh", ["-c", script], { env: { ...process.env, PGDATA: folder }, stdio: "pipe" });
-  const verified = execFileSync("openssl", ["verify", "-CAfile", "ca.crt", "-verify_hostname", "localhost", "server.crt"], { cwd: folder, encoding: "utf8" });
+  const verified = execFileSync(
+    "openssl",
+    ["verify", "-CAfile", "ca.crt", "-verify_hostname", "localhost", "server.crt"],
+    { cwd: folder, encoding: "utf8" },
+  );
   expect(verified).toBe("server.crt: OK\n");
   expect(readFileSync(path.join(folder, "postgresql.conf"), "utf8")).toContain("ssl = on");
   expect(readFileSync(path.join(folder, "pg_hba.conf"), "utf8")).toBe(read("pg_hba.conf"));
@@ -56,10 +60,19 @@ for (const server of servers.servers.filter(({ own }) => own)) {
   test(`the init SQL made its roles, and pg_hba.conf was taken [${server.name}]`, async () => {
     const t = context("node", {} as never, { server, tls: false }, servers);
     const wanted = [...read("init/10-roles.sql").matchAll(/^create role (\w+)/gm)].map(([, role]) => role).sort();
-    const roles = await t.side("select rolname from pg_roles where rolname like 'app%' or rolname = 'demo_reader' order by 1");
+    const roles = await t.side(
+      "select rolname from pg_roles where rolname like 'app%' or rolname = 'demo_reader' order by 1",
+    );
     expect(roles.flat()).toEqual(wanted);
     expect(await t.side("select pg_get_userbyid(datdba) from pg_database where datname = 'app'")).toEqual([["app"]]);
-    const methods = await t.side("select user_name[1], auth_method from pg_hba_file_rules where type = 'host' order by 1");
-    expect(methods).toEqual([["all", "scram-sha-256"], ["app_clear", "password"], ["app_md5", "md5"], ["app_trust", "trust"]]);
+    const methods = await t.side(
+      "select user_name[1], auth_method from pg_hba_file_rules where type = 'host' order by 1",
+    );
+    expect(methods).toEqual([
+      ["all", "scram-sha-256"],
+      ["app_clear", "password"],
+      ["app_md5", "md5"],
+      ["app_trust", "trust"],
+    ]);
   });
 }

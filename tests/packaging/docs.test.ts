@@ -31,18 +31,28 @@ test("the README's Worker handler has at most 12 lines", () => {
 const markdown = execFileSync("git", ["ls-files", "*.md"], { cwd: root, encoding: "utf8" }).trim().split("\n");
 test.each(markdown)("no line of prose in %s is wider than 120 columns", (page) => {
   let code = false;
-  const wide = read(page).split("\n").flatMap((line, index) => {
-    const fence = /^\s*(```|~~~)/.test(line);
-    if (fence) code = !code;
-    return !fence && !code && !line.startsWith("|") && [...line].length > 120 ? [`${page}:${index + 1}`] : [];
-  });
+  const wide = read(page)
+    .split("\n")
+    .flatMap((line, index) => {
+      const fence = /^\s*(```|~~~)/.test(line);
+      if (fence) code = !code;
+      return !fence && !code && !line.startsWith("|") && [...line].length > 120 ? [`${page}:${index + 1}`] : [];
+    });
   expect(wide).toEqual([]);
 });
 
-const pages = ["README.md", "HACKING.md", "CHANGELOG.md", "SECURITY.md", ...readdirSync(path.join(root, "docs"), { recursive: true }).map((name) => `docs/${name}`)];
+const pages = [
+  "README.md",
+  "HACKING.md",
+  "CHANGELOG.md",
+  "SECURITY.md",
+  ...readdirSync(path.join(root, "docs"), { recursive: true }).map((name) => `docs/${name}`),
+];
 test.each(pages.filter((name) => name.endsWith(".md")))("every link and every file named in %s is there", (page) => {
   const text = read(page);
-  const links = [...text.matchAll(/\]\(([^)#:]+)(#[^)]*)?\)/g)].map(([, target]) => path.join(path.dirname(page), target!));
+  const links = [...text.matchAll(/\]\(([^)#:]+)(#[^)]*)?\)/g)].map(([, target]) =>
+    path.join(path.dirname(page), target!),
+  );
   const files = [...text.matchAll(/`((?:src|js|tests|docs|bench|scripts)\/[\w./-]+)`/g)].map(([, target]) => target!);
   const missing = [...links, ...files].filter((target) => !existsSync(path.join(root, target)));
   expect(missing).toEqual([]);

@@ -16,7 +16,13 @@ test("bench/ndjson/drain.mjs logs in and drains rows, again and again", () => {
     console.log(JSON.stringify({ backend, bytes }));
     process.exit();`;
   const root = fileURLToPath(new URL("../../", import.meta.url));
-  const { backend, bytes } = JSON.parse(execFileSync(process.execPath, ["--input-type=module", "-e", code], { cwd: root, encoding: "utf8", timeout: 20_000 })) as Record<string, number>;
+  const { backend, bytes } = JSON.parse(
+    execFileSync(process.execPath, ["--input-type=module", "-e", code], {
+      cwd: root,
+      encoding: "utf8",
+      timeout: 20_000,
+    }),
+  ) as Record<string, number>;
   expect(backend).toBeGreaterThan(0);
   // A DataRow has 20 bytes; more stands around them.
   expect(bytes).toBeGreaterThan(3 * 1000 * 20);

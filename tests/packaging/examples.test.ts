@@ -10,9 +10,17 @@ import { testServers } from "../integration/servers.ts";
 
 const pgz = (await import("../../dist/node.js" as string)) as typeof import("../../js/index.ts");
 const root = fileURLToPath(new URL("../../", import.meta.url));
-const pages = ["README.md", ...readdirSync(path.join(root, "docs")).filter((name) => name.endsWith(".md")).map((name) => `docs/${name}`)];
+const pages = [
+  "README.md",
+  ...readdirSync(path.join(root, "docs"))
+    .filter((name) => name.endsWith(".md"))
+    .map((name) => `docs/${name}`),
+];
 const examples = pages.flatMap((page) =>
-  [...readFileSync(path.join(root, page), "utf8").matchAll(/^```ts run\n([^]*?)^```/gm)].map(([, code], number) => ({ name: `${page}, example ${number + 1}`, code: code! })),
+  [...readFileSync(path.join(root, page), "utf8").matchAll(/^```ts run\n([^]*?)^```/gm)].map(([, code], number) => ({
+    name: `${page}, example ${number + 1}`,
+    code: code!,
+  })),
 );
 
 const TABLES = `create table users (id int4 primary key, name text, email text, active bool default true);
@@ -25,28 +33,62 @@ const TABLES = `create table users (id int4 primary key, name text, email text, 
   insert into accounts values (1, 1000), (2, 0)`;
 
 test("there are examples of every page that is about calls", () => {
-  expect(new Set(examples.map(({ name }) => name.split(",")[0]))).toEqual(new Set(["README.md", "docs/batches.md", "docs/copy.md", "docs/listen.md", "docs/queries.md", "docs/transactions.md"]));
+  expect(new Set(examples.map(({ name }) => name.split(",")[0]))).toEqual(
+    new Set([
+      "README.md",
+      "docs/batches.md",
+      "docs/copy.md",
+      "docs/listen.md",
+      "docs/queries.md",
+      "docs/transactions.md",
+    ]),
+  );
 });
 
 test.each(examples)("$name runs", async ({ name, code }) => {
   const server = testServers().servers[0]!;
   const { host, port, database, user, password } = server;
   const schema = `example_${name.replace(/\W+/g, "_").toLowerCase()}`;
-  const options = { host, port, database, user, password, sslmode: "disable" as const, startup: { search_path: schema } };
+  const options = {
+    host,
+    port,
+    database,
+    user,
+    password,
+    sslmode: "disable" as const,
+    startup: { search_path: schema },
+  };
   const client = await pgz.connect(options);
   try {
     await client.simple(`drop schema if exists ${schema} cascade; create schema ${schema}; ${TABLES}`);
     const body = code.replace(/^import .* from "pgz-edge";.*$/gm, "").replace("export default", "return");
-    const { code: plain } = await transform(`async (client, db, pgz, console) => { const { sql, connect, createClient, PostgresError } = pgz; { ${body} } }`, { loader: "ts", target: "es2022" });
+    const { code: plain } = await transform(
+      `async (client, db, pgz, console) => { const { sql, connect, createClient, PostgresError } = pgz; { ${body} } }`,
+      { loader: "ts", target: "es2022" },
+    );
     const logged: unknown[] = [];
-    const run = (0, eval)(plain.replace(/;\s*$/, "")) as (...given: unknown[]) => Promise<{ fetch: (request: Request, env: object) => Promise<Response> } | undefined>;
-    const worker = await run(client, client, { ...pgz, connect: () => pgz.connect(options) }, { log: (...values: unknown[]) => void logged.push(...values) });
+    const run = (0, eval)(plain.replace(/;\s*$/, "")) as (
+      ...given: unknown[]
+    ) => Promise<{ fetch: (request: Request, env: object) => Promise<Response> } | undefined>;
+    const worker = await run(
+      client,
+      client,
+      { ...pgz, connect: () => pgz.connect(options) },
+      { log: (...values: unknown[]) => void logged.push(...values) },
+    );
     if (worker !== undefined) {
       const response = await worker.fetch(new Request("http://localhost/"), { HYPERDRIVE: options });
-      expect((await response.text()).split("\n").filter(Boolean).map((line) => (JSON.parse(line) as { id: number }).id)).toEqual([2, 3]);
+      expect(
+        (await response.text())
+          .split("\n")
+          .filter(Boolean)
+          .map((line) => (JSON.parse(line) as { id: number }).id),
+      ).toEqual([2, 3]);
     }
     // What an example says that it prints, it prints.
-    const promised = [...code.matchAll(/console\.log\([^\n]*\);\s*\/\/ ([^\n:]+)/g)].map(([, text]) => JSON.parse(text!) as unknown);
+    const promised = [...code.matchAll(/console\.log\([^\n]*\);\s*\/\/ ([^\n:]+)/g)].map(
+      ([, text]) => JSON.parse(text!) as unknown,
+    );
     for (const value of promised) expect(logged).toContainEqual(value);
     await client.simple(`drop schema ${schema} cascade`);
   } finally {

@@ -31,7 +31,10 @@ beforeAll(() => {
   execFileSync("npm", ["pack", "--pack-destination", project, "--loglevel=error"], { cwd: root, stdio: "pipe" });
   const tarball = readdirSync(project).find((name) => name.endsWith(".tgz"));
   writeFileSync(path.join(project, "package.json"), JSON.stringify({ private: true, type: "module" }));
-  execFileSync("npm", ["install", "--offline", "--no-audit", "--no-fund", "--loglevel=error", `./${tarball}`], { cwd: project, stdio: "pipe" });
+  execFileSync("npm", ["install", "--offline", "--no-audit", "--no-fund", "--loglevel=error", `./${tarball}`], {
+    cwd: project,
+    stdio: "pipe",
+  });
   writeFileSync(path.join(project, "app.mjs"), APP);
 }, 120_000);
 afterAll(() => rmSync(project, { recursive: true, force: true }));
@@ -42,7 +45,11 @@ const runtimes: [name: string, command: string[]][] = [
   ["Bun", [bin("bun"), "app.mjs"]],
 ];
 test.each(runtimes)("the tarball works in %s", { timeout: 60_000 }, (_, [command, ...parameters]) => {
-  const output = execFileSync(command!, parameters, { cwd: project, env: { ...process.env, URL: url }, encoding: "utf8" });
+  const output = execFileSync(command!, parameters, {
+    cwd: project,
+    env: { ...process.env, URL: url },
+    encoding: "utf8",
+  });
   expect(output.trim()).toBe(ANSWER);
 });
 
@@ -61,14 +68,29 @@ test("the tarball works in workerd", { timeout: 60_000 }, async () => {
   }
 });
 
-test("the tarball works bundled by esbuild for Node, in a folder without node_modules", { timeout: 60_000 }, async () => {
-  const { build } = await import("esbuild");
-  const folder = path.join(project, "bundled");
-  mkdirSync(folder);
-  await build({ entryPoints: [path.join(project, "app.mjs")], outfile: path.join(folder, "app.mjs"), bundle: true, platform: "node", format: "esm", logLevel: "error" });
-  const output = execFileSync(process.execPath, ["app.mjs"], { cwd: folder, env: { ...process.env, URL: url }, encoding: "utf8" });
-  expect(output.trim()).toBe(ANSWER);
-});
+test(
+  "the tarball works bundled by esbuild for Node, in a folder without node_modules",
+  { timeout: 60_000 },
+  async () => {
+    const { build } = await import("esbuild");
+    const folder = path.join(project, "bundled");
+    mkdirSync(folder);
+    await build({
+      entryPoints: [path.join(project, "app.mjs")],
+      outfile: path.join(folder, "app.mjs"),
+      bundle: true,
+      platform: "node",
+      format: "esm",
+      logLevel: "error",
+    });
+    const output = execFileSync(process.execPath, ["app.mjs"], {
+      cwd: folder,
+      env: { ...process.env, URL: url },
+      encoding: "utf8",
+    });
+    expect(output.trim()).toBe(ANSWER);
+  },
+);
 
 test("the tarball's types are found and right", { timeout: 120_000 }, () => {
   writeFileSync(
@@ -90,7 +112,25 @@ test("the tarball's types are found and right", { timeout: 120_000 }, () => {
      try { await db.stream("x"); } catch (error) { if (error instanceof PostgresError) console.log(id, error.constraint); }
      export {};`,
   );
-  execFileSync(bin("tsc"), ["--noEmit", "--strict", "--noUncheckedIndexedAccess", "--exactOptionalPropertyTypes", "--target", "es2022", "--lib", "es2022,dom,esnext.disposable", "--module", "esnext", "--moduleResolution", "bundler", "types.ts"], { cwd: project, stdio: "pipe" });
+  execFileSync(
+    bin("tsc"),
+    [
+      "--noEmit",
+      "--strict",
+      "--noUncheckedIndexedAccess",
+      "--exactOptionalPropertyTypes",
+      "--target",
+      "es2022",
+      "--lib",
+      "es2022,dom,esnext.disposable",
+      "--module",
+      "esnext",
+      "--moduleResolution",
+      "bundler",
+      "types.ts",
+    ],
+    { cwd: project, stdio: "pipe" },
+  );
 });
 
 test("the tarball holds what it should and nothing else", () => {

@@ -17,14 +17,21 @@ test("the wasm imports and exports exactly what the committed file lists", () =>
   // wasm-bindgen ends the names of its imports in a hash of their signature.
   const name = (text: string) => text.replace(/_[0-9a-f]{16}$/, "");
   const found = {
-    imports: WebAssembly.Module.imports(module).map(({ name: text, kind }) => `${kind} ${name(text)}`).sort(),
-    exports: WebAssembly.Module.exports(module).map(({ name: text, kind }) => `${kind} ${name(text)}`).sort(),
+    imports: WebAssembly.Module.imports(module)
+      .map(({ name: text, kind }) => `${kind} ${name(text)}`)
+      .sort(),
+    exports: WebAssembly.Module.exports(module)
+      .map(({ name: text, kind }) => `${kind} ${name(text)}`)
+      .sort(),
   };
   expect(found).toEqual(JSON.parse(readFileSync(at("wasm-interface.json"), "utf8")));
 });
 
 test("the wasm uses SIMD", () => {
-  const text = execFileSync(at("../../node_modules/.bin/wasm-dis"), [at("../../dist/pgz_edge_bg.wasm")], { encoding: "utf8", maxBuffer: 1 << 28 });
+  const text = execFileSync(at("../../node_modules/.bin/wasm-dis"), [at("../../dist/pgz_edge_bg.wasm")], {
+    encoding: "utf8",
+    maxBuffer: 1 << 28,
+  });
   // The escape scan alone needs a handful; a RUSTFLAGS variable that replaces our flags leaves none.
   expect(text.match(/\((v128|i8x16)\./g)?.length ?? 0).toBeGreaterThan(20);
 });
@@ -44,11 +51,17 @@ test("sizes are within their bounds", async () => {
   for (const [name, most] of Object.entries(BOUNDS)) expect(found[name], name).toBeLessThanOrEqual(most);
   // What the README shows comes from here.
   const committed = JSON.parse(readFileSync(at("../../bench/results/size.json"), "utf8")) as Record<string, number>;
-  for (const [name, bytes] of Object.entries(committed)) expect(Math.abs(found[name]! / bytes - 1), `${name}: run make bench, or node bench/size.mjs`).toBeLessThan(0.02);
+  for (const [name, bytes] of Object.entries(committed))
+    expect(Math.abs(found[name]! / bytes - 1), `${name}: run make bench, or node bench/size.mjs`).toBeLessThan(0.02);
 });
 
 test("the wasm-bindgen CLI that setup installs is the crate's version", () => {
-  const crate = /wasm-bindgen = "=([\d.]+)"|wasm-bindgen = \{ version = "=([\d.]+)"/.exec(readFileSync(at("../../src/wasm/Cargo.toml"), "utf8"));
-  const cli = execFileSync("wasm-bindgen", ["--version"], { encoding: "utf8", env: { ...process.env, PATH: `${process.env["HOME"]}/.cargo/bin:${process.env["PATH"]}` } });
+  const crate = /wasm-bindgen = "=([\d.]+)"|wasm-bindgen = \{ version = "=([\d.]+)"/.exec(
+    readFileSync(at("../../src/wasm/Cargo.toml"), "utf8"),
+  );
+  const cli = execFileSync("wasm-bindgen", ["--version"], {
+    encoding: "utf8",
+    env: { ...process.env, PATH: `${process.env["HOME"]}/.cargo/bin:${process.env["PATH"]}` },
+  });
   expect(cli.trim()).toBe(`wasm-bindgen ${crate?.[1] ?? crate?.[2]}`);
 });

@@ -19,14 +19,20 @@ test("the binding is a local link, on which a client's first query leaves early"
   expect(await (await fetch(worker.url)).json()).toEqual({ local: true });
 });
 
-test.each(["auto", "unnamed"] as const)('20 tenants with 50 statements each, each in a request of its own, prepare: "%s"', { timeout: 60_000 }, async (prepare) => {
-  const load: Load = { prefix: `hyperdrive_${prepare}`, seed, repeat: 3, jobs: 1 };
-  console.log(`PGZ_SEED=${seed}`);
-  const lane = async (number: number) => {
-    const task: Task = { load, number, lane: 0, prepare };
-    const response = await fetch(worker.url, { method: "POST", body: JSON.stringify(task) });
-    return (await response.json()) as Outcome;
-  };
-  const outcome = await withTenants(load, 1, async () => sum(await Promise.all(Array.from({ length: TENANTS }, (_, number) => lane(number)))));
-  expect(outcome, `PGZ_SEED=${seed}`).toEqual({ done: TENANTS * stepsOf(load), wrong: [], failed: [] });
-});
+test.each(["auto", "unnamed"] as const)(
+  '20 tenants with 50 statements each, each in a request of its own, prepare: "%s"',
+  { timeout: 60_000 },
+  async (prepare) => {
+    const load: Load = { prefix: `hyperdrive_${prepare}`, seed, repeat: 3, jobs: 1 };
+    console.log(`PGZ_SEED=${seed}`);
+    const lane = async (number: number) => {
+      const task: Task = { load, number, lane: 0, prepare };
+      const response = await fetch(worker.url, { method: "POST", body: JSON.stringify(task) });
+      return (await response.json()) as Outcome;
+    };
+    const outcome = await withTenants(load, 1, async () =>
+      sum(await Promise.all(Array.from({ length: TENANTS }, (_, number) => lane(number)))),
+    );
+    expect(outcome, `PGZ_SEED=${seed}`).toEqual({ done: TENANTS * stepsOf(load), wrong: [], failed: [] });
+  },
+);

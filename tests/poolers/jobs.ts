@@ -43,17 +43,23 @@ export function jobs(reading: readonly Statement[]): Job[] {
     {
       name: "a transaction inside a transaction",
       async run(client, tenant) {
-        await client.transaction(async (tx) => {
-          await note(tx, tenant, 0);
-          await expectCode("22012", tx.transaction(async (inner) => {
-            await note(inner, tenant, 1);
-            await inner.query("select 1/0");
-          }));
-          await tx.transaction(async (inner) => {
-            await some(inner, tenant, 2);
-            await note(inner, tenant, 1);
-          });
-        }, { isolation: "repeatable read" });
+        await client.transaction(
+          async (tx) => {
+            await note(tx, tenant, 0);
+            await expectCode(
+              "22012",
+              tx.transaction(async (inner) => {
+                await note(inner, tenant, 1);
+                await inner.query("select 1/0");
+              }),
+            );
+            await tx.transaction(async (inner) => {
+              await some(inner, tenant, 2);
+              await note(inner, tenant, 1);
+            });
+          },
+          { isolation: "repeatable read" },
+        );
         tenant.notes += 2;
         assert.equal(await notes(client, tenant), tenant.notes);
       },
@@ -81,7 +87,10 @@ export function jobs(reading: readonly Statement[]): Job[] {
         for (const last of [Infinity, 2]) {
           let next = 1;
           let batches = 0;
-          for await (const batch of client.cursor<{ id: number; tenant: number }>(`select id, tenant from ${schema}.items order by id`, 70)) {
+          for await (const batch of client.cursor<{ id: number; tenant: number }>(
+            `select id, tenant from ${schema}.items order by id`,
+            70,
+          )) {
             for (const row of batch) assert.deepEqual(row, { id: next++, tenant: number });
             if (++batches === last) break;
           }
@@ -107,7 +116,10 @@ export function jobs(reading: readonly Statement[]): Job[] {
       async run(client, tenant) {
         const { schema } = tenant;
         const controller = new AbortController();
-        const stream = await client.stream(`select repeat(a.label, 20) as pad from ${schema}.items a, ${schema}.items b, ${schema}.items c`, { signal: controller.signal });
+        const stream = await client.stream(
+          `select repeat(a.label, 20) as pad from ${schema}.items a, ${schema}.items b, ${schema}.items c`,
+          { signal: controller.signal },
+        );
         const reader = stream.getReader();
         await reader.read();
         controller.abort();
@@ -131,7 +143,10 @@ export function jobs(reading: readonly Statement[]): Job[] {
     {
       name: "a cap",
       async run(client, tenant) {
-        await expectCode("RESPONSE_TOO_LARGE", client.query(`select * from ${tenant.schema}.items, generate_series(1, 100)`, { maxRows: 50 }));
+        await expectCode(
+          "RESPONSE_TOO_LARGE",
+          client.query(`select * from ${tenant.schema}.items, generate_series(1, 100)`, { maxRows: 50 }),
+        );
         await some(client, tenant, 1);
       },
     },
@@ -145,14 +160,21 @@ export function jobs(reading: readonly Statement[]): Job[] {
     {
       name: "several statements in one text",
       async run(client, { number, schema }) {
-        const results = await client.simple(`select ${number} as tenant; select tenant from ${schema}.items where id = 7`);
-        assert.deepEqual(results.map(({ rows }) => rows), [[{ tenant: number }], [{ tenant: number }]]);
+        const results = await client.simple(
+          `select ${number} as tenant; select tenant from ${schema}.items where id = 7`,
+        );
+        assert.deepEqual(
+          results.map(({ rows }) => rows),
+          [[{ tenant: number }], [{ tenant: number }]],
+        );
       },
     },
     {
       name: "describe",
       async run(client, { schema, sql }) {
-        const { parameterTypes, fields } = await client.describe(sql`select id, label from ${sql.identifier(schema, "items")} where id = ${1}`);
+        const { parameterTypes, fields } = await client.describe(
+          sql`select id, label from ${sql.identifier(schema, "items")} where id = ${1}`,
+        );
         assert.deepEqual([parameterTypes, fields.map(({ name }) => name)], [[23], ["id", "label"]]);
       },
     },
@@ -160,19 +182,30 @@ export function jobs(reading: readonly Statement[]): Job[] {
   ];
 }
 
-async function note(caller: pgz.Client | pgz.Transaction, { lane, notes, schema, sql }: Tenant, offset: number): Promise<void> {
-  const { rowCount } = await caller.exec(sql`insert into ${sql.identifier(schema, "ledger")} values (${lane}, ${`job ${notes + offset}`})`);
+async function note(
+  caller: pgz.Client | pgz.Transaction,
+  { lane, notes, schema, sql }: Tenant,
+  offset: number,
+): Promise<void> {
+  const { rowCount } = await caller.exec(
+    sql`insert into ${sql.identifier(schema, "ledger")} values (${lane}, ${`job ${notes + offset}`})`,
+  );
   assert.equal(rowCount, 1);
 }
 
 async function notes(caller: pgz.Client | pgz.Transaction, { lane, schema, sql }: Tenant): Promise<number | undefined> {
-  const { rows } = await caller.query<{ n: number }>(sql`select count(*)::int4 as n from ${sql.identifier(schema, "ledger")} where lane = ${lane}`);
+  const { rows } = await caller.query<{ n: number }>(
+    sql`select count(*)::int4 as n from ${sql.identifier(schema, "ledger")} where lane = ${lane}`,
+  );
   return rows[0]?.n;
 }
 
 /** Anything else is a failure of the job, as it was thrown. */
 async function expectCode(code: string, work: Promise<unknown>): Promise<void> {
-  const error = await work.then(() => undefined, (reason: unknown) => reason as { code?: string });
+  const error = await work.then(
+    () => undefined,
+    (reason: unknown) => reason as { code?: string },
+  );
   if (error && error.code !== code) throw error;
   assert.equal(error?.code, code);
 }

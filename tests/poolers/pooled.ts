@@ -18,7 +18,10 @@ export const direct: Server = servers.find(({ own }) => own)!;
 
 export const driver = (await import("../../dist/node.js" as string)) as typeof pgz;
 
-export const plain = (server: Server): pgz.Options & { connectionString: string } => ({ connectionString: server.url, sslmode: "disable" });
+export const plain = (server: Server): pgz.Options & { connectionString: string } => ({
+  connectionString: server.url,
+  sslmode: "disable",
+});
 
 export async function withTenants<T>(load: Load, lanes: number, work: () => Promise<T>): Promise<T> {
   const admin = await driver.connect(plain(direct));

@@ -16,9 +16,14 @@ let two: Pooler;
 const clients: Client[] = [];
 
 beforeAll(async () => {
-  const start = (name: string, poolSize: number, settings = "") => startPgBouncer({ server: direct as ServerDescriptor, log: logFile(name), poolSize, settings });
+  const start = (name: string, poolSize: number, settings = "") =>
+    startPgBouncer({ server: direct as ServerDescriptor, log: logFile(name), poolSize, settings });
   one = await start("pgbouncer-one", 1);
-  two = await start("pgbouncer-two", 2, "query_wait_timeout = 1\nignore_startup_parameters = extra_float_digits, search_path, options");
+  two = await start(
+    "pgbouncer-two",
+    2,
+    "query_wait_timeout = 1\nignore_startup_parameters = extra_float_digits, search_path, options",
+  );
 });
 afterAll(async () => {
   await Promise.all(clients.map((client) => client.close()));
@@ -38,10 +43,16 @@ async function value(of: Client, text: string): Promise<unknown> {
 /** Holds the server connection that is taken first, while `work` runs. */
 async function besides<T>(work: (taken: unknown) => Promise<T>): Promise<T> {
   const holder = await client(two);
-  return holder.transaction(async (tx) => work((await tx.query<unknown[]>("select pg_backend_pid()", { rowMode: "array" })).rows[0]?.[0]));
+  return holder.transaction(async (tx) =>
+    work((await tx.query<unknown[]>("select pg_backend_pid()", { rowMode: "array" })).rows[0]?.[0]),
+  );
 }
 
-const refused = (pooler: Pooler, options: Options) => client(pooler, options).then(() => "connected", ({ name, code, message }: Error & { code: string }) => [name, code, message]);
+const refused = (pooler: Pooler, options: Options) =>
+  client(pooler, options).then(
+    () => "connected",
+    ({ name, code, message }: Error & { code: string }) => [name, code, message],
+  );
 
 test("statements of one client run on several server connections, those of a transaction on one", async () => {
   const a = await client(two);
@@ -51,7 +62,8 @@ test("statements of one client run on several server connections, those of a tra
     const away = await value(a, "select pg_backend_pid()");
     expect(away).not.toBe(home);
     await a.transaction(async (tx) => {
-      for (let n = 0; n < 3; n++) expect((await tx.query("select pg_backend_pid() as pid")).rows).toEqual([{ pid: away }]);
+      for (let n = 0; n < 3; n++)
+        expect((await tx.query("select pg_backend_pid() as pid")).rows).toEqual([{ pid: away }]);
     });
   });
 });
@@ -65,19 +77,35 @@ test("SET stays on the server connection, where strangers find it; SET LOCAL end
   await a.transaction(async (tx) => {
     await tx.exec("set local work_mem = '8MB'");
     await tx.exec("select set_config('search_path', 'pg_catalog', true)");
-    expect((await tx.query("select current_setting('work_mem') as m, current_setting('search_path') as s")).rows).toEqual([{ m: "8MB", s: "pg_catalog" }]);
+    expect(
+      (await tx.query("select current_setting('work_mem') as m, current_setting('search_path') as s")).rows,
+    ).toEqual([{ m: "8MB", s: "pg_catalog" }]);
   });
-  for (const each of [a, b]) expect([await value(each, "show work_mem"), await value(each, "show search_path")]).toEqual(["4MB", '"$user", public']);
+  for (const each of [a, b])
+    expect([await value(each, "show work_mem"), await value(each, "show search_path")]).toEqual([
+      "4MB",
+      '"$user", public',
+    ]);
 });
 
 test("the settings that PgBouncer tracks follow their client", async () => {
-  const [a, b] = [await client(one, { startup: { TimeZone: "Asia/Tokyo" }, applicationName: "first" }), await client(one)];
+  const [a, b] = [
+    await client(one, { startup: { TimeZone: "Asia/Tokyo" }, applicationName: "first" }),
+    await client(one),
+  ];
   for (let n = 0; n < 2; n++) {
-    expect([await value(a, "show time zone"), await value(a, "show application_name")]).toEqual(["Asia/Tokyo", "first"]);
+    expect([await value(a, "show time zone"), await value(a, "show application_name")]).toEqual([
+      "Asia/Tokyo",
+      "first",
+    ]);
     expect([await value(b, "show time zone"), await value(b, "show application_name")]).toEqual(["UTC", "pgz-edge"]);
   }
   await b.exec("set time zone 'Europe/Paris'");
-  expect([await value(a, "show time zone"), await value(b, "show time zone"), b.parameterStatus("TimeZone")]).toEqual(["Asia/Tokyo", "Europe/Paris", "Europe/Paris"]);
+  expect([await value(a, "show time zone"), await value(b, "show time zone"), b.parameterStatus("TimeZone")]).toEqual([
+    "Asia/Tokyo",
+    "Europe/Paris",
+    "Europe/Paris",
+  ]);
   // Whatever their DateStyle is: rows do not depend on it.
   await b.exec("set datestyle = 'German'");
   expect(await value(b, "select date '2026-02-01'")).toBe("2026-02-01");
@@ -85,27 +113,55 @@ test("the settings that PgBouncer tracks follow their client", async () => {
 });
 
 test("other startup parameters are refused, or silently lost where PgBouncer is told to ignore them", async () => {
-  expect(await refused(one, { startup: { search_path: "app" } })).toEqual(["PostgresError", "08P01", "unsupported startup parameter: search_path"]);
-  expect(await refused(one, { options: "-c work_mem=9MB" })).toEqual(["PostgresError", "08P01", "unsupported startup parameter: options"]);
+  expect(await refused(one, { startup: { search_path: "app" } })).toEqual([
+    "PostgresError",
+    "08P01",
+    "unsupported startup parameter: search_path",
+  ]);
+  expect(await refused(one, { options: "-c work_mem=9MB" })).toEqual([
+    "PostgresError",
+    "08P01",
+    "unsupported startup parameter: options",
+  ]);
   const ignored = await client(two, { startup: { search_path: "app" }, options: "-c work_mem=9MB" });
-  expect([await value(ignored, "show search_path"), await value(ignored, "show work_mem")]).toEqual(['"$user", public', "4MB"]);
+  expect([await value(ignored, "show search_path"), await value(ignored, "show work_mem")]).toEqual([
+    '"$user", public',
+    "4MB",
+  ]);
 });
 
 test("a login that fails, an unknown database and protocol 3.2 are errors with PgBouncer's words", async () => {
-  expect(await refused(one, { password: "wrong" })).toMatchObject(["PostgresError", "08P01", /SASL authentication failed/]);
+  expect(await refused(one, { password: "wrong" })).toMatchObject([
+    "PostgresError",
+    "08P01",
+    /SASL authentication failed/,
+  ]);
   expect(await refused(one, { database: "nowhere" })).toEqual(["PostgresError", "08P01", "no such database: nowhere"]);
-  expect(await refused(one, { maxProtocolVersion: "3.2" })).toMatchObject(["PostgresError", "08P01", /^bad packet header/]);
+  expect(await refused(one, { maxProtocolVersion: "3.2" })).toMatchObject([
+    "PostgresError",
+    "08P01",
+    /^bad packet header/,
+  ]);
 });
 
 test("TLS to PgBouncer, and a first query that leaves with the last message of authentication", async () => {
-  const a = driver.createClient(plain(one.descriptor), { host: "localhost", sslmode: "verify-full", ca: readFileSync(direct.caFile!, "utf8"), earlyQuery: true });
+  const a = driver.createClient(plain(one.descriptor), {
+    host: "localhost",
+    sslmode: "verify-full",
+    ca: readFileSync(direct.caFile!, "utf8"),
+    earlyQuery: true,
+  });
   clients.push(a);
   expect(await value(a, "select 7")).toBe(7);
 });
 
 test("listen() is refused, since a pooler shows itself by its process id", async () => {
   const a = await client(one);
-  const attempt = () => a.listen("news").then((listener) => (listener.close(), "listens"), ({ name, code }: { name: string; code: string }) => `${name} ${code}`);
+  const attempt = () =>
+    a.listen("news").then(
+      (listener) => (listener.close(), "listens"),
+      ({ name, code }: { name: string; code: string }) => `${name} ${code}`,
+    );
   // One process id in 1024 looks like a server's.
   expect([await attempt(), await attempt(), await attempt()]).toContain("UsageError LISTEN_BEHIND_POOLER");
 });
@@ -133,7 +189,10 @@ test("LISTEN in SQL is taken and never delivered: the server connection listens,
 
 test("session advisory locks exclude nobody on the same server connection; those of a transaction do", async () => {
   const [a, b] = [await client(one), await client(one)];
-  expect([await value(a, "select pg_try_advisory_lock(4)"), await value(b, "select pg_try_advisory_lock(4)")]).toEqual([true, true]);
+  expect([await value(a, "select pg_try_advisory_lock(4)"), await value(b, "select pg_try_advisory_lock(4)")]).toEqual([
+    true,
+    true,
+  ]);
   await b.exec("select pg_advisory_unlock_all()");
   const [c, d] = [await client(two), await client(two)];
   await c.transaction(async (tx) => {
@@ -177,8 +236,12 @@ test('prepare: "named" outside a transaction: batches with a missing name run on
   for (const atomic of [true, false] as const) {
     const a = await client(two, { prepare: "named" });
     for (let n = 0; n < 2; n++) await a.query(one);
-    const results = await besides(() => a.batch(["insert into batched values (1)", one], { atomic } as { atomic: true }));
-    expect(results).toMatchObject(atomic ? [{ rowCount: 1 }, { rows: [{ a: 1 }] }] : [{ value: { rowCount: 1 } }, { value: { rows: [{ a: 1 }] } }]);
+    const results = await besides(() =>
+      a.batch(["insert into batched values (1)", one], { atomic } as { atomic: true }),
+    );
+    expect(results).toMatchObject(
+      atomic ? [{ rowCount: 1 }, { rows: [{ a: 1 }] }] : [{ value: { rowCount: 1 } }, { value: { rows: [{ a: 1 }] } }],
+    );
   }
   expect(await value(setup, "select count(*)::int4 from batched")).toBe(2);
   await setup.exec("drop table batched");
@@ -194,7 +257,11 @@ test('prepare: "named" inside a transaction: a missing name is 26000, rolled bac
     });
   await a.query("select 12 as a");
   await besides(async () => {
-    await expect(transaction()).rejects.toMatchObject({ name: "PostgresError", code: "26000", isInvalidSqlStatementName: true });
+    await expect(transaction()).rejects.toMatchObject({
+      name: "PostgresError",
+      code: "26000",
+      isInvalidSqlStatementName: true,
+    });
     expect(a.stats()).toMatchObject({ state: "idle", transactionStatus: "I" });
     expect(await transaction()).toBe(1);
   });
@@ -205,7 +272,11 @@ test("who waits too long for a server connection gets PgBouncer's error, and a d
     besides(async () => {
       const [patient, hasty] = [await client(two), await client(two)];
       await expect(hasty.query("select 1", { timeout: 100 })).rejects.toMatchObject({ code: "QUERY_TIMEOUT" });
-      await expect(patient.query("select 1")).rejects.toMatchObject({ name: "PostgresError", code: "08P01", message: "query_wait_timeout" });
+      await expect(patient.query("select 1")).rejects.toMatchObject({
+        name: "PostgresError",
+        code: "08P01",
+        message: "query_wait_timeout",
+      });
       expect(patient.stats().state).toBe("closed");
     }),
   );
@@ -215,7 +286,11 @@ test("a PgBouncer that goes away is a lost connection", async () => {
   const third = await startPgBouncer({ server: direct as ServerDescriptor, log: logFile("pgbouncer-three") });
   const [idle, busy] = [await client(third), await client(third)];
   const running = busy.query("select pg_sleep(5)");
-  const lost = expect(running).rejects.toMatchObject({ name: "ConnectionError", code: "CONNECTION_LOST", retryable: false });
+  const lost = expect(running).rejects.toMatchObject({
+    name: "ConnectionError",
+    code: "CONNECTION_LOST",
+    retryable: false,
+  });
   await new Promise((resolve) => setTimeout(resolve, 50));
   await third.stop();
   await lost;
@@ -227,12 +302,17 @@ test("a call whose deadline passes while it waits for a server connection ends i
   await late.query({ text: "select pg_sleep($1)", values: [0] });
   await holder.exec("begin");
   const from = performance.now();
-  await expect(late.query({ text: "select pg_sleep($1)", values: [4] }, { timeout: 100 })).rejects.toMatchObject({ code: "QUERY_TIMEOUT" });
+  await expect(late.query({ text: "select pg_sleep($1)", values: [4] }, { timeout: 100 })).rejects.toMatchObject({
+    code: "QUERY_TIMEOUT",
+  });
   expect(performance.now() - from).toBeLessThan(1000);
   await holder.exec("commit");
   // PgBouncer drops a CancelRequest for a client that waits, so the statement may run after all: then the client is
   // lost, within two seconds.
-  const next = await late.query("select 1 as a").then(({ rows }) => rows, ({ code, retryable }: { code: string; retryable: boolean }) => ({ code, retryable }));
+  const next = await late.query("select 1 as a").then(
+    ({ rows }) => rows,
+    ({ code, retryable }: { code: string; retryable: boolean }) => ({ code, retryable }),
+  );
   expect([[{ a: 1 }], { code: "CONNECTION_LOST", retryable: true }]).toContainEqual(next);
   expect(performance.now() - from).toBeLessThan(5000);
 });

@@ -6,8 +6,14 @@ import type { Caller, Statement, Tenant } from "./workload.ts";
 
 export function statements(tenant: Tenant): Statement[] {
   const { schema, sql } = tenant;
-  const [items, counters, ledger] = [sql.identifier(schema, "items"), sql.identifier(schema, "counters"), sql.identifier(schema, "ledger")];
-  return Array.from({ length: 50 }, (_, index) => kinds[index % kinds.length]!(index, { sql, schema, items, counters, ledger, q: sql.unsafe(String(index)) }));
+  const [items, counters, ledger] = [
+    sql.identifier(schema, "items"),
+    sql.identifier(schema, "counters"),
+    sql.identifier(schema, "ledger"),
+  ];
+  return Array.from({ length: 50 }, (_, index) =>
+    kinds[index % kinds.length]!(index, { sql, schema, items, counters, ledger, q: sql.unsafe(String(index)) }),
+  );
 }
 
 /** What texts are made of: the tenant's tables, and `q`, which tells statements of one kind apart. */
@@ -24,27 +30,38 @@ const reading = (run: Statement["run"]): Statement => ({ changes: false, run });
 const changing = (run: Statement["run"]): Statement => ({ changes: true, run });
 
 const lines = (rows: readonly unknown[]) => rows.map((row) => `${JSON.stringify(row)}\n`).join("");
-const item = (tenant: number, id: number) => ({ id, tenant, label: `item ${id} of ${tenant}`, mood: id % 2 === 0 ? "calm" : `tenant ${tenant}` });
+const item = (tenant: number, id: number) => ({
+  id,
+  tenant,
+  label: `item ${id} of ${tenant}`,
+  mood: id % 2 === 0 ? "calm" : `tenant ${tenant}`,
+});
 
 const kinds: Kind[] = [
   // One row by its key, with a type that only this tenant's schema has.
   (index, { sql, items, q }) =>
     reading(async (caller, { number, random }) => {
       const id = 1 + random(200);
-      const { rows } = await caller.query(sql`select id, tenant, label, mood, ${q} as q from ${items} where id = ${id}`);
+      const { rows } = await caller.query(
+        sql`select id, tenant, label, mood, ${q} as q from ${items} where id = ${id}`,
+      );
       assert.deepEqual(rows, [{ ...item(number, id), q: index }]);
     }),
   // The same text for all tenants: only the values differ.
   (index, { sql, q }) =>
     reading(async (caller, { number, lane, random }) => {
       const value = random(1_000_000);
-      const { rows } = await caller.query(sql`select ${number}::int4 as tenant, ${lane}::int4 as lane, ${value}::int8 as value, ${q} as q`);
+      const { rows } = await caller.query(
+        sql`select ${number}::int4 as tenant, ${lane}::int4 as lane, ${value}::int8 as value, ${q} as q`,
+      );
       assert.deepEqual(rows, [{ tenant: number, lane, value: String(value), q: index }]);
     }),
   (index, { sql, items, q }) =>
     reading(async (caller, { number, random }) => {
       const to = 1 + random(200);
-      const { rows } = await caller.query(sql`select count(*)::int4 as n, sum(tenant * id + ${q})::int4 as s from ${items} where id <= ${to}`);
+      const { rows } = await caller.query(
+        sql`select count(*)::int4 as n, sum(tenant * id + ${q})::int4 as s from ${items} where id <= ${to}`,
+      );
       assert.deepEqual(rows, [{ n: to, s: (number * to * (to + 1)) / 2 + index * to }]);
     }),
   // Types of parameters that differ from statement to statement: a foreign one could not take them.
@@ -52,13 +69,17 @@ const kinds: Kind[] = [
     reading(async (caller, { number, random }) => {
       const list = [number, index, random(1000)];
       const document = { tenant: number, index, word: `w${random(1000)}` };
-      const { rows } = await caller.query(sql`select ${list}::int4[] as list, ${document}::jsonb as document, ${schema}::text as schema where ${index}::int4 = ${q} and exists (table ${items})`);
+      const { rows } = await caller.query(
+        sql`select ${list}::int4[] as list, ${document}::jsonb as document, ${schema}::text as schema where ${index}::int4 = ${q} and exists (table ${items})`,
+      );
       assert.deepEqual(rows, [{ list, document, schema }]);
     }),
   // Counts each run once: a statement that ran twice, or on somebody else's table, shows.
   (index, { sql, counters, q }) =>
     changing(async (caller, { lane, counted }) => {
-      const { rows } = await caller.query<{ n: number }>(sql`update ${counters} set n = n + 1 where lane = ${lane} and statement = ${q} returning n`);
+      const { rows } = await caller.query<{ n: number }>(
+        sql`update ${counters} set n = n + 1 where lane = ${lane} and statement = ${q} returning n`,
+      );
       const n = (counted.get(index) ?? 0) + 1;
       counted.set(index, n);
       assert.deepEqual(rows, [{ n }]);
@@ -66,7 +87,9 @@ const kinds: Kind[] = [
   (index, { sql, ledger, q }) =>
     changing(async (caller, tenant) => {
       const note = `${index} ${tenant.notes}`;
-      const { command, rowCount } = await caller.exec(sql`insert into ${ledger} (note, lane) values (${note}, ${tenant.lane}) /* ${q} */`);
+      const { command, rowCount } = await caller.exec(
+        sql`insert into ${ledger} (note, lane) values (${note}, ${tenant.lane}) /* ${q} */`,
+      );
       tenant.notes++;
       assert.deepEqual([command, rowCount], ["INSERT", 1]);
     }),
@@ -74,7 +97,9 @@ const kinds: Kind[] = [
   (index, { sql, items, q }) =>
     reading(async (caller, { number, random }) => {
       const from = 1 + random(150);
-      const bytes = await caller.json(sql`select id, tenant, label, mood from ${items} where id between ${from} and ${from} + ${q} order by id`);
+      const bytes = await caller.json(
+        sql`select id, tenant, label, mood from ${items} where id between ${from} and ${from} + ${q} order by id`,
+      );
       assert.equal(new TextDecoder().decode(bytes), JSON.stringify(itemsOf(number, from, Math.min(from + index, 200))));
     }),
   (index, { sql, items, q }) =>
@@ -88,13 +113,18 @@ const kinds: Kind[] = [
     reading(async (caller, { number, random }) => {
       const to = 1 + random(200);
       let next = 1;
-      for await (const row of caller.rows(sql`select id, tenant, label, mood from ${items} where id <= ${to} order by id /* ${q} */`)) assert.deepEqual(row, item(number, next++));
+      for await (const row of caller.rows(
+        sql`select id, tenant, label, mood from ${items} where id <= ${to} order by id /* ${q} */`,
+      ))
+        assert.deepEqual(row, item(number, next++));
       assert.equal(next, to + 1);
     }),
   // Without parameters.
   (index, { schema }) =>
     reading(async (caller: Caller, { number }) => {
-      const { rows } = await caller.query(`select distinct tenant, ${index} as q from ${schema}.items`, { rowMode: "array" });
+      const { rows } = await caller.query(`select distinct tenant, ${index} as q from ${schema}.items`, {
+        rowMode: "array",
+      });
       assert.deepEqual(rows, [[number, index]]);
     }),
 ];

@@ -16,7 +16,13 @@ test.each(modes)("20 tenants with 50 statements each, $name", { timeout: 60_000 
   console.log(`PGZ_SEED=${seed}`);
   const connect = () => connectRecognised((observer) => driver.connect(plain(pgbouncer), { ...options, observer }));
   const outcome = await withTenants(load, lanes, async () =>
-    sum(await Promise.all(Array.from({ length: TENANTS * lanes }, (_, n) => runLane(driver, connect, load, Math.floor(n / lanes), n % lanes)))),
+    sum(
+      await Promise.all(
+        Array.from({ length: TENANTS * lanes }, (_, n) =>
+          runLane(driver, connect, load, Math.floor(n / lanes), n % lanes),
+        ),
+      ),
+    ),
   );
   expect(outcome, `PGZ_SEED=${seed}`).toEqual({ done: TENANTS * lanes * stepsOf(load), wrong: [], failed: [] });
 });

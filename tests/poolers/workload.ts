@@ -78,9 +78,23 @@ export function createTenant(load: Load, number: number, lanes: number): string 
 }
 
 /** One lane's whole day: every statement `repeat` times, every job `jobs` times, shuffled. Never rejects. */
-export async function runLane(driver: typeof pgz, connect: () => Promise<Client>, load: Load, number: number, lane: number): Promise<Outcome> {
+export async function runLane(
+  driver: typeof pgz,
+  connect: () => Promise<Client>,
+  load: Load,
+  number: number,
+  lane: number,
+): Promise<Outcome> {
   const random = generator(load.seed * 1_000 + number * 10 + lane);
-  const tenant: Tenant = { number, lane, schema: schemaOf(load, number), sql: driver.sql, random, notes: 0, counted: new Map() };
+  const tenant: Tenant = {
+    number,
+    lane,
+    schema: schemaOf(load, number),
+    sql: driver.sql,
+    random,
+    notes: 0,
+    counted: new Map(),
+  };
   const own = statements(tenant);
   const steps: [name: string, run: (client: Client) => Promise<void>][] = [];
   own.forEach(({ run }, index) => {
@@ -124,8 +138,15 @@ async function checkLedger(client: Client, { lane, schema, sql, notes, counted }
   const { rows } = await client.query(sql`select count(*)::int4 as n from ${ledger} where lane = ${lane}`);
   assert.deepEqual(rows, [{ n: notes }], "notes in the ledger");
   const counters = sql.identifier(schema, "counters");
-  const found = await client.query<[number, number]>(sql`select statement, n from ${counters} where lane = ${lane} and n > 0 order by statement`, { rowMode: "array" });
-  assert.deepEqual(found.rows, [...counted].sort(([a], [b]) => a - b), "counters");
+  const found = await client.query<[number, number]>(
+    sql`select statement, n from ${counters} where lane = ${lane} and n > 0 order by statement`,
+    { rowMode: "array" },
+  );
+  assert.deepEqual(
+    found.rows,
+    [...counted].sort(([a], [b]) => a - b),
+    "counters",
+  );
 }
 
 /** How many steps a lane has, connecting and the look at the ledger included. */
@@ -148,7 +169,11 @@ export async function connectRecognised(connect: (observer: pgz.Observer) => Pro
 }
 
 export function sum(outcomes: readonly Outcome[]): Outcome {
-  return { done: outcomes.reduce((all, { done }) => all + done, 0), wrong: outcomes.flatMap(({ wrong }) => wrong), failed: outcomes.flatMap(({ failed }) => failed) };
+  return {
+    done: outcomes.reduce((all, { done }) => all + done, 0),
+    wrong: outcomes.flatMap(({ wrong }) => wrong),
+    failed: outcomes.flatMap(({ failed }) => failed),
+  };
 }
 
 /** A small generator of numbers: the same for the same seed everywhere (xorshift, 32 bits). */

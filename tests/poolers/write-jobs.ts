@@ -8,7 +8,10 @@ export const writeJobs: Job[] = [
     name: "an atomic batch",
     async run(client, tenant) {
       const results = await client.batch([...notesOf(tenant, 3), who(tenant)], { atomic: true });
-      assert.deepEqual(results.map(({ rowCount }) => rowCount), [1, 1, 1, 1]);
+      assert.deepEqual(
+        results.map(({ rowCount }) => rowCount),
+        [1, 1, 1, 1],
+      );
       assert.deepEqual(results[3]?.rows, [{ tenant: tenant.number }]);
       tenant.notes += 3;
       await checkNotes(client, tenant);
@@ -18,7 +21,10 @@ export const writeJobs: Job[] = [
     name: "an atomic batch that fails leaves nothing",
     async run(client, tenant) {
       const failed = client.batch([...notesOf(tenant, 2), "select 1/0", ...notesOf(tenant, 1)], { atomic: true });
-      const error = await failed.then(() => undefined, (reason: unknown) => reason as { code?: string });
+      const error = await failed.then(
+        () => undefined,
+        (reason: unknown) => reason as { code?: string },
+      );
       assert.equal(error?.code, "22012");
       await checkNotes(client, tenant);
     },
@@ -33,9 +39,15 @@ export const writeJobs: Job[] = [
       const queries = ids.map((id) => sql`select id, label from ${sql.identifier(schema, "items")} where id = ${id}`);
       const expected = ids.map((id) => [{ id, label: `item ${id} of ${number}` }]);
       const results = await client.batch(queries);
-      assert.deepEqual(results.map(({ rows }) => rows), expected);
+      assert.deepEqual(
+        results.map(({ rows }) => rows),
+        expected,
+      );
       const settled = await client.batch(queries, { atomic: false });
-      assert.deepEqual(settled.map((one) => (one.status === "fulfilled" ? one.value.rows : one.reason)), expected);
+      assert.deepEqual(
+        settled.map((one) => (one.status === "fulfilled" ? one.value.rows : one.reason)),
+        expected,
+      );
     },
   },
   {
@@ -43,7 +55,10 @@ export const writeJobs: Job[] = [
     async run(client, tenant) {
       const settled = await client.batch([...notesOf(tenant, 1), "select 1/0", who(tenant)], { atomic: false });
       tenant.notes++;
-      assert.deepEqual(settled.map((one) => (one.status === "fulfilled" ? one.value.rows : (one.reason as pgz.PgzError).code)), [[], "22012", [{ tenant: tenant.number }]]);
+      assert.deepEqual(
+        settled.map((one) => (one.status === "fulfilled" ? one.value.rows : (one.reason as pgz.PgzError).code)),
+        [[], "22012", [{ tenant: tenant.number }]],
+      );
       await checkNotes(client, tenant);
     },
   },
@@ -67,7 +82,9 @@ export const writeJobs: Job[] = [
       await client.exec(`delete from ${schema}.bulk where lane = ${lane}`);
       const copied = await client.copyFrom(`copy ${schema}.bulk from stdin`, pieces(lines.join(""), 1 + random(2000)));
       assert.equal(copied.rowCount, lines.length);
-      const stream = await client.copyTo(`copy (select * from ${schema}.bulk where lane = ${lane} order by id) to stdout`);
+      const stream = await client.copyTo(
+        `copy (select * from ${schema}.bulk where lane = ${lane} order by id) to stdout`,
+      );
       assert.equal(await new Response(stream).text(), lines.join(""));
     },
   },
@@ -82,10 +99,15 @@ export const writeJobs: Job[] = [
         throw mine;
       }
       const failed = client.copyFrom(`copy ${schema}.bulk from stdin`, source());
-      const error = await failed.then(() => undefined, (reason: unknown) => reason as pgz.PgzError);
+      const error = await failed.then(
+        () => undefined,
+        (reason: unknown) => reason as pgz.PgzError,
+      );
       assert.deepEqual([error?.code, error?.cause], ["COPY_SOURCE_FAILED", mine]);
       assert.equal(await bulk(client, tenant), before);
-      const { rows } = await client.query(sql`select count(*)::int4 as n from ${sql.identifier(schema, "bulk")} where lane = ${lane} and id < 0`);
+      const { rows } = await client.query(
+        sql`select count(*)::int4 as n from ${sql.identifier(schema, "bulk")} where lane = ${lane} and id < 0`,
+      );
       assert.deepEqual(rows, [{ n: 0 }]);
     },
   },
@@ -93,7 +115,9 @@ export const writeJobs: Job[] = [
     name: "COPY that is left",
     async run(client, tenant) {
       const { schema, number } = tenant;
-      const reader = (await client.copyTo(`copy (select i.* from ${schema}.items i, generate_series(1, 500)) to stdout`)).getReader();
+      const reader = (
+        await client.copyTo(`copy (select i.* from ${schema}.items i, generate_series(1, 500)) to stdout`)
+      ).getReader();
       assert.equal(new TextDecoder().decode((await reader.read()).value).includes(` of ${number}\t`), true);
       await reader.cancel();
       assert.deepEqual((await client.query(who(tenant))).rows, [{ tenant: number }]);
@@ -108,7 +132,10 @@ export const writeJobs: Job[] = [
       const { rowCount } = await client.copyFromRows(sql.identifier(schema, "bulk"), ["lane", "id", "label"], rows);
       assert.equal(rowCount, rows.length);
       let next = 0;
-      for await (const row of client.copyToRows(`select lane, id, label from ${schema}.bulk where lane = ${lane} order by id`)) assert.deepEqual(row, rows[next++]);
+      for await (const row of client.copyToRows(
+        `select lane, id, label from ${schema}.bulk where lane = ${lane} order by id`,
+      ))
+        assert.deepEqual(row, rows[next++]);
       assert.equal(next, rows.length);
     },
   },
@@ -129,16 +156,23 @@ export const writeJobs: Job[] = [
 const who = ({ schema, sql }: Tenant) => sql`select distinct tenant from ${sql.identifier(schema, "items")}`;
 
 function notesOf({ lane, notes, schema, sql }: Tenant, count: number): pgz.Query[] {
-  return Array.from({ length: count }, (_, n) => sql`insert into ${sql.identifier(schema, "ledger")} values (${lane}, ${`batch ${notes + n}`})`);
+  return Array.from(
+    { length: count },
+    (_, n) => sql`insert into ${sql.identifier(schema, "ledger")} values (${lane}, ${`batch ${notes + n}`})`,
+  );
 }
 
 async function checkNotes(client: Client, { lane, notes, schema, sql }: Tenant): Promise<void> {
-  const { rows } = await client.query(sql`select count(*)::int4 as n from ${sql.identifier(schema, "ledger")} where lane = ${lane}`);
+  const { rows } = await client.query(
+    sql`select count(*)::int4 as n from ${sql.identifier(schema, "ledger")} where lane = ${lane}`,
+  );
   assert.deepEqual(rows, [{ n: notes }]);
 }
 
 async function bulk(client: Client, { lane, schema, sql }: Tenant): Promise<number | undefined> {
-  const { rows } = await client.query<{ n: number }>(sql`select count(*)::int4 as n from ${sql.identifier(schema, "bulk")} where lane = ${lane}`);
+  const { rows } = await client.query<{ n: number }>(
+    sql`select count(*)::int4 as n from ${sql.identifier(schema, "bulk")} where lane = ${lane}`,
+  );
   return rows[0]?.n;
 }
 

@@ -1,5 +1,6 @@
-// The test certificates, made once by docker/make-certificates.sh and kept in .cache/tls/: a CA, `server` (localhost, 127.0.0.1, ::1)
-// and `elsewhere` (elsewhere.invalid, signed by the same CA: what a client must refuse). Made anew ten days before they end.
+// The test certificates, made once by docker/make-certificates.sh and kept in .cache/tls/: a CA, `server` (localhost,
+// 127.0.0.1, ::1) and `elsewhere` (elsewhere.invalid, signed by the same CA: what a client must refuse). Made anew ten
+// days before they end.
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
 import path from "node:path";
@@ -17,7 +18,9 @@ export function certificates() {
 function stillGood() {
   if (!existsSync(folder)) return false;
   try {
-    execFileSync("openssl", ["x509", "-in", path.join(folder, "server.crt"), "-noout", "-checkend", "864000"], { stdio: "ignore" });
+    execFileSync("openssl", ["x509", "-in", path.join(folder, "server.crt"), "-noout", "-checkend", "864000"], {
+      stdio: "ignore",
+    });
     return true;
   } catch {
     return false;
@@ -27,7 +30,9 @@ function stillGood() {
 function make() {
   mkdirSync(cache, { recursive: true });
   const partial = mkdtempSync(path.join(cache, "tls-"));
-  execFileSync("sh", [path.join(root, "docker", "make-certificates.sh"), partial], { stdio: ["ignore", "ignore", "inherit"] });
+  execFileSync("sh", [path.join(root, "docker", "make-certificates.sh"), partial], {
+    stdio: ["ignore", "ignore", "inherit"],
+  });
   rmSync(folder, { recursive: true, force: true });
   renameSync(partial, folder);
 }

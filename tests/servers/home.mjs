@@ -1,10 +1,22 @@
 // Where real servers may live and as whom they run.
 //
-// PostgreSQL refuses to run as root. As root we therefore start everything as the user `postgres` (or `nobody` where there is
-// none), and nothing below a 0700 folder such as /root can be read by it: the binaries are then copied to a folder that can.
-// Data folders are thrown away; certificates and copies are kept.
+// PostgreSQL refuses to run as root. As root we therefore start everything as the user `postgres` (or `nobody` where
+// there is none), and nothing below a 0700 folder such as /root can be read by it: the binaries are then copied to a
+// folder that can. Data folders are thrown away; certificates and copies are kept.
 import { spawnSync } from "node:child_process";
-import { chownSync, cpSync, existsSync, lstatSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from "node:fs";
+import {
+  chownSync,
+  cpSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -33,7 +45,8 @@ function sweep(run) {
     const [, owner] = /-(\d+)-/.exec(name) ?? [];
     if (owner === undefined || alive(Number(owner))) continue;
     const folder = path.join(run, name);
-    if (Date.now() - (statSync(folder, { throwIfNoEntry: false })?.mtimeMs ?? Date.now()) > 600_000) rmSync(folder, { recursive: true, force: true });
+    if (Date.now() - (statSync(folder, { throwIfNoEntry: false })?.mtimeMs ?? Date.now()) > 600_000)
+      rmSync(folder, { recursive: true, force: true });
   }
 }
 
@@ -70,7 +83,8 @@ export function nativeFolder(packageName) {
       if (!existsSync(copy)) throw error; // else another run was quicker
     }
   }
-  if (!runs(copy)) throw new Error(`${copy}/bin/postgres does not start; try scripts/setup again, or delete that folder`);
+  if (!runs(copy))
+    throw new Error(`${copy}/bin/postgres does not start; try scripts/setup again, or delete that folder`);
   return copy;
 }
 
@@ -89,7 +103,9 @@ function world() {
 
 function unprivileged() {
   for (const name of ["postgres", "nobody"]) {
-    const line = readFileSync("/etc/passwd", "utf8").split("\n").find((entry) => entry.startsWith(`${name}:`));
+    const line = readFileSync("/etc/passwd", "utf8")
+      .split("\n")
+      .find((entry) => entry.startsWith(`${name}:`));
     if (line === undefined) continue;
     const [, , userId, groupId] = line.split(":");
     return { uid: Number(userId), gid: Number(groupId) };

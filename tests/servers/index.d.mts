@@ -24,6 +24,10 @@ export interface RunningServers {
 }
 
 /** `databaseUrl` stands in for 18; by default the one of the environment. */
-export function startServers(options?: { majors?: number[]; pgbouncer?: boolean; databaseUrl?: string | undefined }): Promise<RunningServers>;
+export function startServers(options?: {
+  majors?: number[];
+  pgbouncer?: boolean;
+  databaseUrl?: string | undefined;
+}): Promise<RunningServers>;
 
 export function logFile(name: string): string;

@@ -2,10 +2,10 @@
 //
 //   const { servers, pgbouncer, stop } = await startServers({ majors: [18, 15], pgbouncer: true });
 //
-// A server is a plain JSON descriptor: { name, major, own, tls, host, port, database, user, password, url, appUrl, superuserUrl, caFile,
-// log, pid }. With DATABASE_URL in the environment that server stands in for 18 and is left as it is: `own` is false, it has
-// only the URL's role, and `tls` says whether the URL asks for TLS.
-// By hand: `node tests/servers/index.mjs` starts both majors and PgBouncer and prints how to reach them.
+// A server is a plain JSON descriptor: { name, major, own, tls, host, port, database, user, password, url, appUrl,
+// superuserUrl, caFile, log, pid }. With DATABASE_URL in the environment that server stands in for 18 and is left as it
+// is: `own` is false, it has only the URL's role, and `tls` says whether the URL asks for TLS. By hand: `node
+// tests/servers/index.mjs` starts both majors and PgBouncer and prints how to reach them.
 import { mkdirSync, rmSync } from "node:fs";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
@@ -15,12 +15,19 @@ import { cache } from "./home.mjs";
 import { startPgBouncer } from "./pgbouncer.mjs";
 import { startPostgres } from "./postgres.mjs";
 
-export async function startServers({ majors = [18, 15], pgbouncer = false, databaseUrl = process.env.DATABASE_URL } = {}) {
+export async function startServers({
+  majors = [18, 15],
+  pgbouncer = false,
+  databaseUrl = process.env.DATABASE_URL,
+} = {}) {
   certificates(); // made before two servers want them at once
   const running = [];
   const stop = async () => void (await Promise.all(running.splice(0).map((server) => server.stop())));
   const start = async (major) => {
-    const server = databaseUrl && major === 18 ? await foreign(databaseUrl) : await startPostgres({ major, log: logFile(`postgresql-${major}`) });
+    const server =
+      databaseUrl && major === 18
+        ? await foreign(databaseUrl)
+        : await startPostgres({ major, log: logFile(`postgresql-${major}`) });
     running.push(server);
     return server.descriptor;
   };
@@ -32,7 +39,8 @@ export async function startServers({ majors = [18, 15], pgbouncer = false, datab
     if (!pgbouncer) return { servers, stop };
 
     const behind = servers.find(({ own }) => own);
-    if (behind === undefined) throw new Error("PgBouncer needs a server of our own behind it: add another major than 18");
+    if (behind === undefined)
+      throw new Error("PgBouncer needs a server of our own behind it: add another major than 18");
     const pooler = await startPgBouncer({ server: behind, log: logFile("pgbouncer") });
     running.push(pooler);
     return { servers, pgbouncer: pooler.descriptor, stop };
@@ -51,9 +59,13 @@ async function foreign(databaseUrl) {
   try {
     await client.connect();
   } catch (error) {
-    throw new Error(`DATABASE_URL (${address.host}${address.pathname}) cannot be used: ${error.message}`, { cause: error });
+    throw new Error(`DATABASE_URL (${address.host}${address.pathname}) cannot be used: ${error.message}`, {
+      cause: error,
+    });
   }
-  const { rows } = await client.query("select current_setting('server_version_num')::int / 10000 as major, current_database() as database");
+  const { rows } = await client.query(
+    "select current_setting('server_version_num')::int / 10000 as major, current_database() as database",
+  );
   await client.end();
   return {
     descriptor: {
@@ -85,7 +97,8 @@ export function logFile(name) {
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
   const { servers, pgbouncer } = await startServers({ pgbouncer: true });
-  for (const { name, url, superuserUrl, log } of [...servers, pgbouncer]) console.log(`${name}\n  ${url}\n  ${superuserUrl}\n  log ${log}`);
+  for (const { name, url, superuserUrl, log } of [...servers, pgbouncer])
+    console.log(`${name}\n  ${url}\n  ${superuserUrl}\n  log ${log}`);
   console.log(`CA ${certificates().ca}\nCtrl-C stops them all.`);
   setInterval(() => {}, 1 << 30);
 }

@@ -1,8 +1,10 @@
-// Starts PgBouncer (Debian's package; its system service is not used) in transaction mode in front of one of our servers.
-// Logs in with the roles' plain passwords from its own user list and offers TLS with the same certificate. Its pool is small, so that clients
-// share and change server connections all the time. It refuses to run as root and is started as the servers are: as another user then.
+// Starts PgBouncer (Debian's package; its system service is not used) in transaction mode in front of one of our
+// servers. Logs in with the roles' plain passwords from its own user list and offers TLS with the same certificate. Its
+// pool is small, so that clients share and change server connections all the time. It refuses to run as root and is
+// started as the servers are: as another user then.
 //
-// ignore_startup_parameters is what PgBouncer's manual recommends for other drivers; ours sends nothing that it would refuse.
+// ignore_startup_parameters is what PgBouncer's manual recommends for other drivers; ours sends nothing that it would
+// refuse.
 import { chmodSync, copyFileSync, existsSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import path from "node:path";
@@ -11,11 +13,17 @@ import { give, identity, scratch } from "./home.mjs";
 import { app, superuser, tail } from "./postgres.mjs";
 import { freePort, pause, supervise } from "./supervise.mjs";
 
-const program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer", "/usr/local/bin/pgbouncer"].find((file) => existsSync(file));
+const program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer", "/usr/local/bin/pgbouncer"].find((file) =>
+  existsSync(file),
+);
 
-/** A descriptor like the server's, named `pgbouncer`. `poolSize`: server connections for each user; `settings`: more lines of `[pgbouncer]`. */
+/**
+ * A descriptor like the server's, named `pgbouncer`. `poolSize`: server connections for each user; `settings`: more
+ * lines of `[pgbouncer]`.
+ */
 export async function startPgBouncer({ server, log, poolSize = 4, settings = "" }) {
-  if (program === undefined) throw new Error("PgBouncer is not installed: scripts/setup does that, or apt-get install pgbouncer");
+  if (program === undefined)
+    throw new Error("PgBouncer is not installed: scripts/setup does that, or apt-get install pgbouncer");
   const folder = scratch("pgbouncer");
   const port = await freePort();
   const { server: own, ca } = certificates();
@@ -28,7 +36,9 @@ export async function startPgBouncer({ server, log, poolSize = 4, settings = "" 
     return target;
   };
   const users = file("users.txt", [app, superuser].map(({ user, password }) => `"${user}" "${password}"\n`).join(""));
-  const configuration = file("pgbouncer.ini", `
+  const configuration = file(
+    "pgbouncer.ini",
+    `
 [databases]
 app = host=127.0.0.1 port=${server.port} dbname=app
 [pgbouncer]
@@ -45,7 +55,8 @@ client_tls_sslmode = allow
 client_tls_cert_file = ${file("server.crt", own.certificate)}
 client_tls_key_file = ${file("server.key", own.key)}
 ${settings}
-`);
+`,
+  );
   const process = await supervise({ command: [program, configuration], signal: "TERM", folder, log, identity });
   for (const deadline = Date.now() + 10_000; !(await listens(port)); await pause(20)) {
     if (!process.ended && Date.now() < deadline) continue;
@@ -54,7 +65,18 @@ ${settings}
   }
   const url = ({ user, password }) => `postgres://${user}:${password}@127.0.0.1:${port}/app`;
   return {
-    descriptor: { ...server, name: "pgbouncer", host: "127.0.0.1", port, url: url(app), appUrl: url(app), superuserUrl: url(superuser), caFile: ca, log, pid: process.pid },
+    descriptor: {
+      ...server,
+      name: "pgbouncer",
+      host: "127.0.0.1",
+      port,
+      url: url(app),
+      appUrl: url(app),
+      superuserUrl: url(superuser),
+      caFile: ca,
+      log,
+      pid: process.pid,
+    },
     stop: process.stop,
   };
 }

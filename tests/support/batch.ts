@@ -19,7 +19,8 @@ export function batchOf(kinds: readonly number[], rows: readonly (readonly unkno
       if (kind === JSON_) return void json.push(value);
       const slot = new DataView(new ArrayBuffer(8));
       if (kind === TEXT) {
-        const text = typeof value === "string" ? new TextEncoder().encode(value) : ((value ?? new Uint8Array(0)) as Uint8Array);
+        const text =
+          typeof value === "string" ? new TextEncoder().encode(value) : ((value ?? new Uint8Array(0)) as Uint8Array);
         texts.push(text);
         slot.setInt32(0, value === null ? -1 : typeof value === "string" ? value.length : text.length, true);
         slot.setInt32(4, value === null ? -1 : text.length, true);

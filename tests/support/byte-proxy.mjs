@@ -1,8 +1,10 @@
-// A TCP proxy that counts: which messages the driver sent in which flight, and where the first row came back. It can also harm:
-// split everything into single bytes, delay, cut after so many bytes, or pretend that the rest never arrived.
+// A TCP proxy that counts: which messages the driver sent in which flight, and where the first row came back. It can
+// also harm: split everything into single bytes, delay, cut after so many bytes, or pretend that the rest never
+// arrived.
 //
-// A flight is a change of direction to client-to-server, so the count does not depend on how TCP cuts the bytes; it needs a
-// plain connection, because under TLS only the first bytes (SSLRequest or not) can be read. Knows the wire, nothing of the driver.
+// A flight is a change of direction to client-to-server, so the count does not depend on how TCP cuts the bytes; it
+// needs a plain connection, because under TLS only the first bytes (SSLRequest or not) can be read. Knows the wire,
+// nothing of the driver.
 import { connect, createServer } from "node:net";
 import { setImmediate as turn, setTimeout as pause } from "node:timers/promises";
 
@@ -31,17 +33,24 @@ export class ByteProxy {
       for (const socket of [client, server]) {
         this.#sockets.add(socket);
         socket.once("close", () => this.#sockets.delete(socket));
-        socket.on("error", () => { client.destroy(); server.destroy(); });
+        socket.on("error", () => {
+          client.destroy();
+          server.destroy();
+        });
       }
       const { segment = Infinity, delay = 0, cut, stall } = this.options;
       void pump(client, server, { segment, delay }, (chunk) => recording.toServer(chunk));
-      void pump(server, client, { segment, delay, ...(first ? { cut, stall } : {}) }, (chunk) => recording.toClient(chunk));
+      void pump(server, client, { segment, delay, ...(first ? { cut, stall } : {}) }, (chunk) =>
+        recording.toClient(chunk),
+      );
     });
     await new Promise((resolve, reject) => this.#server.once("error", reject).listen(0, "127.0.0.1", resolve));
     return this.#server.address().port;
   }
 
-  report() { return this.connections.map((each) => each.report); }
+  report() {
+    return this.connections.map((each) => each.report);
+  }
 
   close() {
     this.#server.close();
@@ -129,7 +138,8 @@ async function pump(from, to, { segment, delay, cut, stall }, record) {
       for (let at = 0; at < kept.length; at += segment) {
         if (delay > 0) await pause(delay);
         else if (segment !== Infinity) await turn();
-        if (!to.write(kept.subarray(at, at + segment))) await new Promise((resolve) => to.once("drain", resolve).once("close", resolve));
+        if (!to.write(kept.subarray(at, at + segment)))
+          await new Promise((resolve) => to.once("drain", resolve).once("close", resolve));
       }
       if (cut && passed >= limit) {
         // An RST throws away what the kernel still has to send: time for the driver to read it.

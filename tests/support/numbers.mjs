@@ -4,4 +4,6 @@ import { readFileSync } from "node:fs";
 const text = readFileSync(new URL("../../js/wasm/numbers.ts", import.meta.url), "utf8");
 
 /** @type {Readonly<Record<string, number>>} */
-export const numbers = Object.fromEntries([...text.matchAll(/^export const (\w+) = (\w+);$/gm)].map(([, name, value]) => [name, Number(value)]));
+export const numbers = Object.fromEntries(
+  [...text.matchAll(/^export const (\w+) = (\w+);$/gm)].map(([, name, value]) => [name, Number(value)]),
+);

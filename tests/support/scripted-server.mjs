@@ -1,9 +1,10 @@
 // A PostgreSQL server that does what a test tells it to: SCRAM-SHA-256 and a few statements done properly, and then, on
-// the first connection of a plan, exactly one thing wrong: a cut after so many bytes, or a scenario of `../faults/scenarios.mjs`.
+// the first connection of a plan, exactly one thing wrong: a cut after so many bytes, or a scenario of
+// `../faults/scenarios.mjs`.
 //
-// Each plan is a port of its own. The first connection meets the fault, every later one the honest server, so that "the next
-// connection works" is tested against the same address, with whatever the driver remembers of it.
-// What was received and sent is reported per connection. Knows nothing of the driver; runs in Node, on loopback only.
+// Each plan is a port of its own. The first connection meets the fault, every later one the honest server, so that "the
+// next connection works" is tested against the same address, with whatever the driver remembers of it. What was
+// received and sent is reported per connection. Knows nothing of the driver; runs in Node, on loopback only.
 import { createHash, createHmac, pbkdf2Sync, randomBytes, timingSafeEqual } from "node:crypto";
 import { createServer } from "node:net";
 import { Duplex } from "node:stream";
@@ -17,10 +18,21 @@ export const password = "correct horse #1";
 
 /** What an honest server says after authentication; PostgreSQL 18 sends these names. */
 export const parameterStatuses = [
-  ["in_hot_standby", "off"], ["integer_datetimes", "on"], ["TimeZone", "Etc/UTC"], ["IntervalStyle", "postgres"],
-  ["search_path", '"$user", public'], ["is_superuser", "off"], ["application_name", "pgz-edge"], ["default_transaction_read_only", "off"],
-  ["scram_iterations", "4096"], ["DateStyle", "ISO, MDY"], ["standard_conforming_strings", "on"], ["session_authorization", user],
-  ["client_encoding", "UTF8"], ["server_version", "18.4 (scripted)"], ["server_encoding", "UTF8"],
+  ["in_hot_standby", "off"],
+  ["integer_datetimes", "on"],
+  ["TimeZone", "Etc/UTC"],
+  ["IntervalStyle", "postgres"],
+  ["search_path", '"$user", public'],
+  ["is_superuser", "off"],
+  ["application_name", "pgz-edge"],
+  ["default_transaction_read_only", "off"],
+  ["scram_iterations", "4096"],
+  ["DateStyle", "ISO, MDY"],
+  ["standard_conforming_strings", "on"],
+  ["session_authorization", user],
+  ["client_encoding", "UTF8"],
+  ["server_version", "18.4 (scripted)"],
+  ["server_encoding", "UTF8"],
 ];
 
 const LEFT_OPEN_AFTER = 2000;
@@ -67,7 +79,9 @@ export class Plan {
   }
 }
 
-/** One accepted socket. Scenarios are given it as `io`: `next()` reads a message, `send()` writes some, `close()` ends. */
+/**
+ * One accepted socket. Scenarios are given it as `io`: `next()` reads a message, `send()` writes some, `close()` ends.
+ */
 export class Connection {
   key = Buffer.alloc(0);
   #reader = new wire.FrontendReader();
@@ -83,13 +97,30 @@ export class Connection {
     this.scenario = scenario;
     this.limit = cut;
     this.report = {
-      kind: "none", sent: 0, records: 0, sessionBytes: 0, sessionRecords: 0, cut: false, tls: false, names: [], startup: {}, version: 0,
-      received: "", receivedBytes: 0, passwords: [], key: "", cancelKey: "", problem: "", closedByDriver: "open",
+      kind: "none",
+      sent: 0,
+      records: 0,
+      sessionBytes: 0,
+      sessionRecords: 0,
+      cut: false,
+      tls: false,
+      names: [],
+      startup: {},
+      version: 0,
+      received: "",
+      receivedBytes: 0,
+      passwords: [],
+      key: "",
+      cancelKey: "",
+      problem: "",
+      closedByDriver: "open",
     };
     this.ended = new Promise((resolve) => (this.#sawEnd = resolve));
     socket.on("data", (chunk) => this.#raw(chunk));
     socket.once("end", () => this.#end("fin"));
-    socket.once("error", (error) => this.#end(error.code === "ECONNRESET" || error.code === "EPIPE" ? "rst" : error.code));
+    socket.once("error", (error) =>
+      this.#end(error.code === "ECONNRESET" || error.code === "EPIPE" ? "rst" : error.code),
+    );
     socket.once("close", () => this.#end("fin"));
   }
 
@@ -124,15 +155,30 @@ export class Connection {
   }
 
   /** Ends in order, as a server that exits does. */
-  close() { if (!this.report.cut) (this.#tls ?? this.socket).end(); }
-  reset() { this.socket.resetAndDestroy(); }
+  close() {
+    if (!this.report.cut) (this.#tls ?? this.socket).end();
+  }
+  reset() {
+    this.socket.resetAndDestroy();
+  }
   /** Does nothing more until the driver goes away. */
-  async hang() { while (await this.next()); }
-  async seconds(n) { await new Promise((resolve) => setTimeout(resolve, n * 1000)); }
+  async hang() {
+    while (await this.next());
+  }
+  async seconds(n) {
+    await new Promise((resolve) => setTimeout(resolve, n * 1000));
+  }
 
   /** Resolves when a CancelRequest for this session came, or the driver left. */
-  cancellation() { return new Promise((resolve) => { this.#wake = resolve; if (this.#over) resolve(); }); }
-  cancelled() { this.#wake?.(); }
+  cancellation() {
+    return new Promise((resolve) => {
+      this.#wake = resolve;
+      if (this.#over) resolve();
+    });
+  }
+  cancelled() {
+    this.#wake?.();
+  }
 
   /** Bytes that came before a complete message did: what a server that is no PostgreSQL would see. */
   async anyBytes() {
@@ -151,8 +197,13 @@ export class Connection {
     const records = new RecordSplitter((record) => this.#writeRecord(record));
     const pipe = new Duplex({
       read() {},
-      write: (chunk, _encoding, done) => { records.push(chunk).then(() => done(), done); },
-      final: (done) => { if (!this.report.cut) this.socket.end(); done(); },
+      write: (chunk, _encoding, done) => {
+        records.push(chunk).then(() => done(), done);
+      },
+      final: (done) => {
+        if (!this.report.cut) this.socket.end();
+        done();
+      },
     });
     this.pipe = pipe;
     // A context of its own: no session can be resumed, so every handshake has the same records.
@@ -218,7 +269,11 @@ export class Connection {
     return message;
   }
 
-  #resume() { const waiting = this.#waiting; this.#waiting = null; waiting?.(); }
+  #resume() {
+    const waiting = this.#waiting;
+    this.#waiting = null;
+    waiting?.();
+  }
 
   #end(how) {
     if (this.report.closedByDriver === "open") this.report.closedByDriver = how;
@@ -242,7 +297,9 @@ export class Connection {
 /** TLS bytes in any split -> whole records, each handed on before the next. */
 class RecordSplitter {
   #bytes = Buffer.alloc(0);
-  constructor(each) { this.each = each; }
+  constructor(each) {
+    this.each = each;
+  }
   async push(chunk) {
     this.#bytes = Buffer.concat([this.#bytes, chunk]);
     while (this.#bytes.length >= 5) {
@@ -272,7 +329,9 @@ export async function converse(io) {
 async function opening(io) {
   for (let message = await io.next(); message; message = await io.next()) {
     if (message.name !== "SSLRequest" && message.name !== "GSSENCRequest") return message;
-    const answer = io.scenario.sslRequest ?? (io.plan.fault.tls ? (each) => each.acceptTls() : (each) => each.send(Buffer.from("N")));
+    const answer =
+      io.scenario.sslRequest ??
+      (io.plan.fault.tls ? (each) => each.acceptTls() : (each) => each.send(Buffer.from("N")));
     if (message.name === "GSSENCRequest") await io.send(Buffer.from("N"));
     else await answer(io);
   }
@@ -330,11 +389,20 @@ export async function authenticate(io, change = {}) {
   const signature = hmac(storedKey, authMessage);
   const given = Buffer.from(proof, "base64").map((byte, i) => byte ^ signature[i]);
   const usedNonce = /(?:^|,)r=([^,]*)/.exec(withoutProof)[1];
-  const right = given.length === clientKey.length && timingSafeEqual(given, clientKey) && usedNonce === /r=([^,]*)/.exec(challenge)[1];
+  const right =
+    given.length === clientKey.length &&
+    timingSafeEqual(given, clientKey) &&
+    usedNonce === /r=([^,]*)/.exec(challenge)[1];
   if (!right || io.report.startup.user !== user) {
-    await io.send(wire.errorResponse({
-      S: "FATAL", V: "FATAL", C: "28P01", M: `password authentication failed for user "${io.report.startup.user}"`, R: "auth_failed",
-    }));
+    await io.send(
+      wire.errorResponse({
+        S: "FATAL",
+        V: "FATAL",
+        C: "28P01",
+        M: `password authentication failed for user "${io.report.startup.user}"`,
+        R: "auth_failed",
+      }),
+    );
     io.close();
     return false;
   }
@@ -385,13 +453,17 @@ async function queries(io) {
 async function answer(io, session, { name, body }) {
   const reader = new wire.BodyReader(body);
   const { statements, portals } = session;
-  const fail = (code, text) => { session.failed = true; return [wire.errorResponse({ S: "ERROR", V: "ERROR", C: code, M: text })]; };
+  const fail = (code, text) => {
+    session.failed = true;
+    return [wire.errorResponse({ S: "ERROR", V: "ERROR", C: code, M: text })];
+  };
   switch (name) {
     case "Parse": {
       const [statementName, sql] = [reader.cstring(), reader.cstring()];
       const statement = find(sql);
       if (!statement) return fail("42601", `the scripted server does not know this statement: ${sql}`);
-      if (statementName !== "" && statements.has(statementName)) return fail("42P05", `prepared statement "${statementName}" already exists`);
+      if (statementName !== "" && statements.has(statementName))
+        return fail("42P05", `prepared statement "${statementName}" already exists`);
       statements.set(statementName, statement);
       return [wire.parseComplete()];
     }
@@ -410,7 +482,11 @@ async function answer(io, session, { name, body }) {
       if (given.values.length !== statement.parameterTypes.length) return fail("08P01", "wrong number of parameters");
       const code = (codes, i) => (codes.length === 1 ? codes[0] : (codes[i] ?? 0));
       const formats = statement.columns.map((_, i) => code(given.resultFormatCodes, i));
-      const values = given.values.map((value, i) => ({ value, oid: statement.parameterTypes[i], format: code(given.parameterFormatCodes, i) }));
+      const values = given.values.map((value, i) => ({
+        value,
+        oid: statement.parameterTypes[i],
+        format: code(given.parameterFormatCodes, i),
+      }));
       portals.set(given.destinationPortal, { statement, formats, values });
       return [wire.bindComplete()];
     }
@@ -428,15 +504,27 @@ async function answer(io, session, { name, body }) {
       const statement = find(reader.cstring());
       if (!statement) session.failed = true;
       const replies = statement
-        ? [wire.rowDescription(statement.columns), ...(await execute(io, session, { statement, formats: [], values: [] }))]
+        ? [
+            wire.rowDescription(statement.columns),
+            ...(await execute(io, session, { statement, formats: [], values: [] })),
+          ]
         : fail("42601", "the scripted server does not know this statement");
       session.failed = false;
       return [...replies, wire.readyForQuery()];
     }
-    case "Sync": session.failed = false; return [wire.readyForQuery()];
-    case "Flush": return [];
-    case "PasswordMessage": case "FunctionCall": case "CopyData": case "CopyDone": case "CopyFail": return [];
-    default: throw new Error(`the driver sent ${name} here`);
+    case "Sync":
+      session.failed = false;
+      return [wire.readyForQuery()];
+    case "Flush":
+      return [];
+    case "PasswordMessage":
+    case "FunctionCall":
+    case "CopyData":
+    case "CopyDone":
+    case "CopyFail":
+      return [];
+    default:
+      throw new Error(`the driver sent ${name} here`);
   }
 }
 
@@ -449,5 +537,10 @@ async function execute(io, session, { statement, formats, values }) {
     return [wire.errorResponse({ S: "ERROR", V: "ERROR", C: "57014", M: "canceling statement due to user request" })];
   }
   if (error) session.failed = true;
-  return [...replies, error ? wire.errorResponse({ S: "ERROR", V: "ERROR", ...error }) : wire.commandComplete(tag ?? `SELECT ${rows.length}`)];
+  return [
+    ...replies,
+    error
+      ? wire.errorResponse({ S: "ERROR", V: "ERROR", ...error })
+      : wire.commandComplete(tag ?? `SELECT ${rows.length}`),
+  ];
 }

@@ -1,24 +1,37 @@
 // The statements that the scripted server can run: what they take, what they give, in text and in binary.
 //
-// `run(parameters)` gives `{ rows }`, `{ rows, error }` (the error comes after these rows) or `{ rows: [], hangs: true }` (until a cancel).
+// `run(parameters)` gives `{ rows }`, `{ rows, error }` (the error comes after these rows) or `{ rows: [], hangs: true
+// }` (until a cancel).
 const INT4 = 23;
 const TEXT = 25;
 
 const encoders = {
-  [INT4]: (value, format) => { if (format === 0) return Buffer.from(String(value)); const b = Buffer.alloc(4); b.writeInt32BE(value); return b; },
+  [INT4]: (value, format) => {
+    if (format === 0) return Buffer.from(String(value));
+    const b = Buffer.alloc(4);
+    b.writeInt32BE(value);
+    return b;
+  },
   [TEXT]: (value) => Buffer.from(value),
 };
 const decoders = {
   [INT4]: (value, format) => (format === 0 ? Number(value.toString()) : value.readInt32BE(0)),
   [TEXT]: (value) => value.toString(),
 };
-const columns = (definition) => Object.entries(definition).map(([name, oid]) => ({ name, oid, size: oid === INT4 ? 4 : -1 }));
+const columns = (definition) =>
+  Object.entries(definition).map(([name, oid]) => ({ name, oid, size: oid === INT4 ? 4 : -1 }));
 
 const catalogue = {
   "select n, label from scripted_rows where n > $1": {
     parameterTypes: [INT4],
     columns: columns({ n: INT4, label: TEXT }),
-    run: ([after]) => ({ rows: [[1, "one"], [2, null], [3, "three \"quoted\""]].filter(([n]) => n > after) }),
+    run: ([after]) => ({
+      rows: [
+        [1, "one"],
+        [2, null],
+        [3, 'three "quoted"'],
+      ].filter(([n]) => n > after),
+    }),
   },
   "select id, body from scripted_stream": {
     parameterTypes: [],
@@ -41,15 +54,28 @@ const catalogue = {
     run: ([text]) => ({ rows: [[text]] }),
   },
   "select 42 as answer": { parameterTypes: [], columns: columns({ answer: INT4 }), run: () => ({ rows: [[42]] }) },
-  "select pg_sleep(60)": { parameterTypes: [], columns: columns({ pg_sleep: TEXT }), run: () => ({ rows: [], hangs: true }) },
+  "select pg_sleep(60)": {
+    parameterTypes: [],
+    columns: columns({ pg_sleep: TEXT }),
+    run: () => ({ rows: [], hangs: true }),
+  },
 };
 
 /** The statement of this text, with white space as it comes, or undefined. */
 export function find(sql) {
-  const found = catalogue[sql.replace(/\s+/g, " ").replace(/;?\s*$/, "").trim()];
-  return found && {
-    ...found,
-    run: (parameters) => found.run(parameters.map(({ value, oid, format }) => (value === null ? null : decoders[oid](value, format)))),
-    encode: (i, format, value) => (value === null ? null : encoders[found.columns[i].oid](value, format)),
-  };
+  const found =
+    catalogue[
+      sql
+        .replace(/\s+/g, " ")
+        .replace(/;?\s*$/, "")
+        .trim()
+    ];
+  return (
+    found && {
+      ...found,
+      run: (parameters) =>
+        found.run(parameters.map(({ value, oid, format }) => (value === null ? null : decoders[oid](value, format)))),
+      encode: (i, format, value) => (value === null ? null : encoders[found.columns[i].oid](value, format)),
+    }
+  );
 }

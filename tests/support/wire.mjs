@@ -1,4 +1,5 @@
-// PostgreSQL's protocol 3 from the server's side, for tests: backend messages are written here, frontend messages are read.
+// PostgreSQL's protocol 3 from the server's side, for tests: backend messages are written here, frontend messages are
+// read.
 //
 // Knows the documentation page "Message Formats" and nothing of the driver: where the two disagree, the test fails.
 // Does no I/O. Malformed messages are built on purpose by `raw`, which believes whatever length it is told.
@@ -7,8 +8,16 @@ const SSL_REQUEST = 80877103;
 const CANCEL_REQUEST = 80877102;
 const GSSENC_REQUEST = 80877104;
 
-export const int16 = (n) => { const b = Buffer.alloc(2); b.writeInt16BE(n); return b; };
-export const int32 = (n) => { const b = Buffer.alloc(4); b.writeInt32BE(n | 0); return b; };
+export const int16 = (n) => {
+  const b = Buffer.alloc(2);
+  b.writeInt16BE(n);
+  return b;
+};
+export const int32 = (n) => {
+  const b = Buffer.alloc(4);
+  b.writeInt32BE(n | 0);
+  return b;
+};
 export const cstring = (text) => Buffer.concat([Buffer.from(text), Buffer.of(0)]);
 
 /** One message: letter, length, body. */
@@ -18,7 +27,8 @@ export function message(letter, ...parts) {
 }
 
 /** The same with any length word. */
-export const raw = (letter, length, ...parts) => Buffer.concat([Buffer.from(letter, "latin1"), int32(length), ...parts]);
+export const raw = (letter, length, ...parts) =>
+  Buffer.concat([Buffer.from(letter, "latin1"), int32(length), ...parts]);
 
 const fields = (record) => [...Object.entries(record).map(([type, value]) => cstring(type + value)), Buffer.of(0)];
 
@@ -50,7 +60,15 @@ export const rowDescription = (columns, formats = []) =>
   message("T", int16(columns.length), ...columns.map((column, i) => columnDescription(column, formats[i] ?? 0)));
 
 export const columnDescription = ({ name, oid, size = -1, tableOid = 0, attribute = 0, modifier = -1 }, format = 0) =>
-  Buffer.concat([cstring(name), int32(tableOid), int16(attribute), int32(oid), int16(size), int32(modifier), int16(format)]);
+  Buffer.concat([
+    cstring(name),
+    int32(tableOid),
+    int16(attribute),
+    int32(oid),
+    int16(size),
+    int32(modifier),
+    int16(format),
+  ]);
 
 /** `cells`: Buffers, `null` for NULL. */
 export const dataRow = (cells) => message("D", int16(cells.length), ...cells.map(cell));
@@ -64,10 +82,14 @@ export class FrontendReader {
   #bytes = Buffer.alloc(0);
   #started = false;
 
-  push(chunk) { this.#bytes = this.#bytes.length === 0 ? chunk : Buffer.concat([this.#bytes, chunk]); }
+  push(chunk) {
+    this.#bytes = this.#bytes.length === 0 ? chunk : Buffer.concat([this.#bytes, chunk]);
+  }
 
   /** Bytes that have not yet made a message. */
-  get rest() { return this.#bytes; }
+  get rest() {
+    return this.#bytes;
+  }
 
   next() {
     const header = this.#started ? 1 : 0;
@@ -79,12 +101,16 @@ export class FrontendReader {
     const letter = this.#started ? String.fromCharCode(this.#bytes[0]) : "";
     const body = Buffer.from(this.#bytes.subarray(header + 4, size));
     this.#bytes = this.#bytes.subarray(size);
-    return this.#started ? { name: frontendNames[letter] ?? `unknown ${letter}`, letter, body, size } : this.#first(body, size);
+    return this.#started
+      ? { name: frontendNames[letter] ?? `unknown ${letter}`, letter, body, size }
+      : this.#first(body, size);
   }
 
   #first(body, size) {
     const code = body.readInt32BE(0);
-    const name = { [SSL_REQUEST]: "SSLRequest", [CANCEL_REQUEST]: "CancelRequest", [GSSENC_REQUEST]: "GSSENCRequest" }[code];
+    const name = { [SSL_REQUEST]: "SSLRequest", [CANCEL_REQUEST]: "CancelRequest", [GSSENC_REQUEST]: "GSSENCRequest" }[
+      code
+    ];
     if (name) return { name, letter: "", body: body.subarray(4), size };
     this.#started = true;
     return { name: "StartupMessage", letter: "", body: body.subarray(4), version: code, size };
@@ -95,7 +121,9 @@ export class FrontendReader {
 export class BackendReader {
   #bytes = Buffer.alloc(0);
 
-  push(chunk) { this.#bytes = this.#bytes.length === 0 ? chunk : Buffer.concat([this.#bytes, chunk]); }
+  push(chunk) {
+    this.#bytes = this.#bytes.length === 0 ? chunk : Buffer.concat([this.#bytes, chunk]);
+  }
 
   next() {
     if (this.#bytes.length < 5) return null;
@@ -109,20 +137,49 @@ export class BackendReader {
 }
 
 export const frontendNames = {
-  B: "Bind", C: "Close", D: "Describe", E: "Execute", F: "FunctionCall", H: "Flush", P: "Parse", Q: "Query", S: "Sync",
-  X: "Terminate", c: "CopyDone", d: "CopyData", f: "CopyFail", p: "PasswordMessage",
+  B: "Bind",
+  C: "Close",
+  D: "Describe",
+  E: "Execute",
+  F: "FunctionCall",
+  H: "Flush",
+  P: "Parse",
+  Q: "Query",
+  S: "Sync",
+  X: "Terminate",
+  c: "CopyDone",
+  d: "CopyData",
+  f: "CopyFail",
+  p: "PasswordMessage",
 };
 
 /** Reads the fields of one message body in order. */
 export class BodyReader {
   #at = 0;
-  constructor(body) { this.body = body; }
-  int16() { this.#at += 2; return this.body.readInt16BE(this.#at - 2); }
-  int32() { this.#at += 4; return this.body.readInt32BE(this.#at - 4); }
-  byte() { return this.body[this.#at++]; }
-  bytes(n) { this.#at += n; return this.body.subarray(this.#at - n, this.#at); }
-  rest() { return this.body.subarray(this.#at); }
-  get done() { return this.#at >= this.body.length; }
+  constructor(body) {
+    this.body = body;
+  }
+  int16() {
+    this.#at += 2;
+    return this.body.readInt16BE(this.#at - 2);
+  }
+  int32() {
+    this.#at += 4;
+    return this.body.readInt32BE(this.#at - 4);
+  }
+  byte() {
+    return this.body[this.#at++];
+  }
+  bytes(n) {
+    this.#at += n;
+    return this.body.subarray(this.#at - n, this.#at);
+  }
+  rest() {
+    return this.body.subarray(this.#at);
+  }
+  get done() {
+    return this.#at >= this.body.length;
+  }
   cstring() {
     const end = this.body.indexOf(0, this.#at);
     if (end < 0) throw new Error("a string of the driver has no end");
@@ -147,7 +204,10 @@ export function bind(body) {
   const destinationPortal = reader.cstring();
   const preparedStatement = reader.cstring();
   const parameterFormatCodes = list(reader.int16(), () => reader.int16());
-  const values = list(reader.int16(), () => { const n = reader.int32(); return n < 0 ? null : reader.bytes(n); });
+  const values = list(reader.int16(), () => {
+    const n = reader.int32();
+    return n < 0 ? null : reader.bytes(n);
+  });
   const resultFormatCodes = list(reader.int16(), () => reader.int16());
   return { destinationPortal, preparedStatement, parameterFormatCodes, values, resultFormatCodes };
 }

@@ -1,7 +1,7 @@
 //! What the caller asks of the core, as lines of a transcript (tests/transcripts/README.md lists them).
 //!
-//! Each becomes one call of `Connection`, and for the wasm runner one call of `CoreConnection` with its arguments as JSON: the two
-//! columns of [`Command::run`] and [`Command::to_json`] must say the same.
+//! Each becomes one call of `Connection`, and for the wasm runner one call of `CoreConnection` with its arguments as
+//! JSON: the two columns of [`Command::run`] and [`Command::to_json`] must say the same.
 
 #![allow(dead_code, reason = "transcripts.rs and properties.rs each use a part")]
 

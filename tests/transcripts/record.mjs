@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-// Records the scenarios of scenarios.mjs from real servers into transcripts: `node tests/transcripts/record.mjs [file …]`.
+// Records the scenarios of scenarios.mjs from real servers into transcripts: `node tests/transcripts/record.mjs [file
+// …]`.
 //
 // Drives the built core (pkg/) over node:net and writes the calls and the bytes of both sides as `raw` lines; then
 // `TRANSCRIPTS=rewrite cargo test` names the messages and adds rows and events. Read the diff before you keep it.
@@ -51,7 +52,9 @@ class Session {
   }
 
   settings(bytes, prefix, cache) {
-    this.lines.push(`> settings max_message_bytes ${bytes} statement_prefix ${quoted(prefix)} statement_cache_size ${cache}`);
+    this.lines.push(
+      `> settings max_message_bytes ${bytes} statement_prefix ${quoted(prefix)} statement_cache_size ${cache}`,
+    );
     this.#core = new CoreConnection(bytes, prefix, cache);
   }
 
@@ -65,15 +68,29 @@ class Session {
     this.#login = { text, allowed, iterations };
   }
 
-  externalKeyDerivation() { this.#options.set("external_key_derivation", EXTERNAL_KEY_DERIVATION); }
-  earlyQuery() { this.#options.set("early_query", EARLY_QUERY); }
-  forget(shape) { this.#call(`forget ${shape}`, (core) => core.forget(shape)); }
-  discard() { this.#call("discard", (core) => core.discard()); }
-  terminate() { this.#call("terminate", (core) => core.terminate()); }
-  cancelRequest() { this.#call("cancel_request", () => {}, this.#core.cancel_request()); }
+  externalKeyDerivation() {
+    this.#options.set("external_key_derivation", EXTERNAL_KEY_DERIVATION);
+  }
+  earlyQuery() {
+    this.#options.set("early_query", EARLY_QUERY);
+  }
+  forget(shape) {
+    this.#call(`forget ${shape}`, (core) => core.forget(shape));
+  }
+  discard() {
+    this.#call("discard", (core) => core.discard());
+  }
+  terminate() {
+    this.#call("terminate", (core) => core.terminate());
+  }
+  cancelRequest() {
+    this.#call("cancel_request", () => {}, this.#core.cancel_request());
+  }
 
   /** `calls` are made right behind StartupMessage. */
-  queue(calls) { this.#queued = calls; }
+  queue(calls) {
+    this.#queued = calls;
+  }
 
   async start(version) {
     const { text, allowed = AUTH_TRUST, iterations = 100_000 } = this.#login ?? {};
@@ -83,7 +100,9 @@ class Session {
     words.push(...this.#options.keys());
     const options = [...this.#options.values()].reduce((bits, bit) => bits | bit, allowed);
     const parameters = this.#parameters.map((each) => `${each}\0`).join("");
-    this.#call(words.join(" "), (core) => core.start(VERSION_3_0 + Number(version.slice(2)), parameters, text, NONCE, options, iterations, 1 << 16));
+    this.#call(words.join(" "), (core) =>
+      core.start(VERSION_3_0 + Number(version.slice(2)), parameters, text, NONCE, options, iterations, 1 << 16),
+    );
     this.#waits = false;
     this.#queued();
     this.#waits = true;
@@ -110,16 +129,34 @@ class Session {
     return this.events.findLast(({ kind }) => kind === "shape");
   }
 
-  async execute(shape, sql, { types = [], formats = [], parameterFormats = [], values = [], format = "ndjson", ...caps } = {}) {
+  async execute(
+    shape,
+    sql,
+    { types = [], formats = [], parameterFormats = [], values = [], format = "ndjson", ...caps } = {},
+  ) {
     const words = [`execute ${shape} ${quoted(sql)}`];
     if (types.length > 0) words.push("types", ...types);
     if (formats.length > 0) words.push("formats", ...formats);
     if (parameterFormats.length > 0) words.push("parameter_formats", ...parameterFormats);
-    words.push(...values.map((value) => (value === null ? "null" : `value ${quoted(value, "'")}`)), ...rowWords(format, caps));
+    words.push(
+      ...values.map((value) => (value === null ? "null" : `value ${quoted(value, "'")}`)),
+      ...rowWords(format, caps),
+    );
     const int16 = (n) => Buffer.of(n >> 8, n & 255);
     const int32 = (n) => Buffer.from(Uint8Array.of(n >> 24, n >> 16, n >> 8, n));
-    const statement = Buffer.concat([int16(formats.length), ...formats.map(int16), Buffer.from(`${sql}\0`), int16(types.length), ...types.map(int32)]);
-    const parameters = Buffer.concat([parameterFormats, values].flatMap((list) => [int16(list.length), ...list.map((item) => (typeof item === "number" ? int16(item) : field(item)))]));
+    const statement = Buffer.concat([
+      int16(formats.length),
+      ...formats.map(int16),
+      Buffer.from(`${sql}\0`),
+      int16(types.length),
+      ...types.map(int32),
+    ]);
+    const parameters = Buffer.concat(
+      [parameterFormats, values].flatMap((list) => [
+        int16(list.length),
+        ...list.map((item) => (typeof item === "number" ? int16(item) : field(item))),
+      ]),
+    );
     this.#call(words.join(" "), (core) => core.execute(shape, statement, parameters, FORMATS[format], limits(caps)));
     await this.#settle();
   }
@@ -135,7 +172,9 @@ class Session {
   }
 
   async simpleQuery(sql, { format = "ndjson", ...caps } = {}) {
-    this.#call([`simple_query ${quoted(sql)}`, ...rowWords(format, caps)].join(" "), (core) => core.simple_query(sql, COPY_NONE, FORMATS[format], limits(caps)));
+    this.#call([`simple_query ${quoted(sql)}`, ...rowWords(format, caps)].join(" "), (core) =>
+      core.simple_query(sql, COPY_NONE, FORMATS[format], limits(caps)),
+    );
     await this.#settle();
   }
 
@@ -156,7 +195,9 @@ class Session {
   }
 
   /** Reads what comes while nothing was asked. */
-  async idle() { await this.#read(); }
+  async idle() {
+    await this.#read();
+  }
 
   #call(line, call, extra = Buffer.alloc(0)) {
     this.lines.push(`> ${line}`);
@@ -170,7 +211,9 @@ class Session {
     while (this.#waits && !waitsForKey() && this.#status() & BUSY) await this.#read();
   }
 
-  #status() { return this.#core.receive(0); }
+  #status() {
+    return this.#core.receive(0);
+  }
 
   async #read() {
     const { value: chunk, done } = await this.chunks.next();
@@ -211,10 +254,19 @@ class Session {
   }
 }
 
-const rowWords = (format, caps) => [format === "csv" ? "csv header" : format, ...Object.entries(caps).map(([name, value]) => (value === true ? name : `${name} ${value}`))];
+const rowWords = (format, caps) => [
+  format === "csv" ? "csv header" : format,
+  ...Object.entries(caps).map(([name, value]) => (value === true ? name : `${name} ${value}`)),
+];
 const limits = ({ rows = 0, bytes = 0, field_bytes = 0, truncate = false, fetch = 0 }) => {
   const { LIMIT_BYTES, LIMIT_FETCH, LIMIT_FIELD_BYTES, LIMIT_ROWS, LIMIT_TRUNCATE } = numbers;
-  return Object.assign([], { [LIMIT_ROWS]: rows, [LIMIT_BYTES]: bytes, [LIMIT_FIELD_BYTES]: field_bytes, [LIMIT_TRUNCATE]: Number(truncate), [LIMIT_FETCH]: fetch });
+  return Object.assign([], {
+    [LIMIT_ROWS]: rows,
+    [LIMIT_BYTES]: bytes,
+    [LIMIT_FIELD_BYTES]: field_bytes,
+    [LIMIT_TRUNCATE]: Number(truncate),
+    [LIMIT_FETCH]: fetch,
+  });
 };
 const hexadecimal = (bytes) => Buffer.from(bytes).toString("hex").match(/../g).join(" ");
 
@@ -239,7 +291,11 @@ function quoted(value, mark = '"') {
   const escape = (character) => `\\x${character.codePointAt(0).toString(16).padStart(2, "0")}`;
   const text = typeof value === "string" ? value : value.toString("latin1");
   const unsafe = typeof value === "string" ? /\p{Cc}/gu : /[^\x20-\x7e]/g;
-  return mark + text.replaceAll("\\", "\\\\").replaceAll(mark, `\\${mark}`).replaceAll("\n", "\\n").replace(unsafe, escape) + mark;
+  return (
+    mark +
+    text.replaceAll("\\", "\\\\").replaceAll(mark, `\\${mark}`).replaceAll("\n", "\\n").replace(unsafe, escape) +
+    mark
+  );
 }
 
 /** `text` in lines of at most 120 characters. */
@@ -252,7 +308,10 @@ async function record({ file, title, prose, major = 18, settings = false, run },
   await run(session);
   socket.destroy();
   const version = `Recorded from PostgreSQL ${major} by record.mjs${settings ? "" : ", without the settings that the server reports at the start"}.`;
-  writeFileSync(path.join(here, `${file}.md`), `# ${title}\n\n${wrapped(prose)}\n${version}\n\n\`\`\`trace\n${session.lines.join("\n")}\n\`\`\`\n`);
+  writeFileSync(
+    path.join(here, `${file}.md`),
+    `# ${title}\n\n${wrapped(prose)}\n${version}\n\n\`\`\`trace\n${session.lines.join("\n")}\n\`\`\`\n`,
+  );
 }
 
 const wanted = process.argv.slice(2);
@@ -267,5 +326,9 @@ try {
   await stop();
 }
 const env = { ...process.env, TRANSCRIPTS: "rewrite" };
-const { status } = spawnSync("cargo", ["test", "--quiet", "--test", "transcripts", "every_transcript_replays"], { cwd: root, env, stdio: "inherit" });
+const { status } = spawnSync("cargo", ["test", "--quiet", "--test", "transcripts", "every_transcript_replays"], {
+  cwd: root,
+  env,
+  stdio: "inherit",
+});
 process.exitCode = status ?? 1;

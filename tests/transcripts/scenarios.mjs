@@ -1,12 +1,23 @@
 // What the recorder records: one small session per file. `run(session)` drives it; record.mjs has the verbs.
 //
-// Roles are those of tests/servers: app_trust, app_md5, app_clear by their authentication method, app by SCRAM. SCRAM's nonce is
-// fixed, so that the same bytes come out of the core again at every replay.
-const TRUST = 1, CLEARTEXT = 2, MD5 = 4, SCRAM = 8;
-const INT4 = 23, TEXT = 25;
-const int4 = (n) => { const b = Buffer.alloc(4); b.writeInt32BE(n); return b; };
+// Roles are those of tests/servers: app_trust, app_md5, app_clear by their authentication method, app by SCRAM. SCRAM's
+// nonce is fixed, so that the same bytes come out of the core again at every replay.
+const TRUST = 1,
+  CLEARTEXT = 2,
+  MD5 = 4,
+  SCRAM = 8;
+const INT4 = 23,
+  TEXT = 25;
+const int4 = (n) => {
+  const b = Buffer.alloc(4);
+  b.writeInt32BE(n);
+  return b;
+};
 
-async function login(session, { user = "app_trust", secret, allowed = TRUST, version = "3.0", database = "app", settings, before = () => {} } = {}) {
+async function login(
+  session,
+  { user = "app_trust", secret, allowed = TRUST, version = "3.0", database = "app", settings, before = () => {} } = {},
+) {
   if (settings) session.settings(...settings);
   session.startupParameter("user", user);
   session.startupParameter("database", database);
@@ -15,7 +26,8 @@ async function login(session, { user = "app_trust", secret, allowed = TRUST, ver
   await session.start(version);
 }
 
-const allTypes = `select true as "bool", 2::int2 as "int2", -3 as "int4", 9007199254740993 as "int8", 4000000000::oid as "oid", 0.1::float4 as "float4",
+const allTypes =
+  `select true as "bool", 2::int2 as "int2", -3 as "int4", 9007199254740993 as "int8", 4000000000::oid as "oid", 0.1::float4 as "float4",
  1e300::float8 as "float8", 12345678901234567890.123::numeric as "numeric", 'text "quoted" é' as "text", 'v'::varchar(9) as "varchar", 'c'::char(3) as "bpchar",
  'n'::name as "name", '00000000-0000-0000-0000-00000000000a'::uuid as "uuid", '\\x00ff'::bytea as "bytea", date '2024-02-29' as "date", time '12:34:56.789' as "time",
  timetz '12:34:56+02' as "timetz", timestamp '2024-02-29 12:34:56' as "timestamp", timestamptz '2024-02-29 12:34:56+00' as "timestamptz",
@@ -24,24 +36,37 @@ const allTypes = `select true as "bool", 2::int2 as "int2", -3 as "int4", 900719
 
 export const scenarios = [
   {
-    file: "scram", settings: true, title: "SCRAM-SHA-256", prose: "The core derives the salted password by itself.",
+    file: "scram",
+    settings: true,
+    title: "SCRAM-SHA-256",
+    prose: "The core derives the salted password by itself.",
     run: (s) => login(s, { user: "app", secret: "app-secret", allowed: SCRAM }),
   },
   {
-    file: "scram-external-key", title: "SCRAM-SHA-256 with the key derived outside",
-    prose: "The core stops at a `keyDerivation` event, and the caller (WebCrypto in the driver) hands in the salted password.",
-    run: (s) => login(s, { user: "app", secret: "app-secret", allowed: SCRAM, before: () => s.externalKeyDerivation() }),
+    file: "scram-external-key",
+    title: "SCRAM-SHA-256 with the key derived outside",
+    prose:
+      "The core stops at a `keyDerivation` event, and the caller (WebCrypto in the driver) hands in the salted password.",
+    run: (s) =>
+      login(s, { user: "app", secret: "app-secret", allowed: SCRAM, before: () => s.externalKeyDerivation() }),
   },
   {
-    file: "scram-wrong-password", title: "A wrong password", prose: "The server refuses the proof: its ErrorResponse ends startup and the connection.",
-    run: (s) => login(s, { user: "app", secret: "not-the-secret", allowed: SCRAM, before: () => s.externalKeyDerivation() }),
+    file: "scram-wrong-password",
+    title: "A wrong password",
+    prose: "The server refuses the proof: its ErrorResponse ends startup and the connection.",
+    run: (s) =>
+      login(s, { user: "app", secret: "not-the-secret", allowed: SCRAM, before: () => s.externalKeyDerivation() }),
   },
   {
-    file: "scram-early-query", title: "A query right after SASLResponse",
-    prose: "The caller asked for a query before the session was ready and allowed it to leave early. It follows SASLResponse in the same write, which saves a round trip.",
+    file: "scram-early-query",
+    title: "A query right after SASLResponse",
+    prose:
+      "The caller asked for a query before the session was ready and allowed it to leave early. It follows SASLResponse in the same write, which saves a round trip.",
     run: async (s) => {
       await login(s, {
-        user: "app", secret: "app-secret", allowed: SCRAM,
+        user: "app",
+        secret: "app-secret",
+        allowed: SCRAM,
         before: () => {
           s.externalKeyDerivation();
           s.earlyQuery();
@@ -51,43 +76,71 @@ export const scenarios = [
     },
   },
   {
-    file: "trust", title: "No authentication", prose: "The caller allows it, as it does for a pooler on the same machine. Terminate ends the session.",
+    file: "trust",
+    title: "No authentication",
+    prose: "The caller allows it, as it does for a pooler on the same machine. Terminate ends the session.",
     run: async (s) => {
       await login(s);
       s.terminate();
     },
   },
   {
-    file: "trust-refused", title: "No authentication where it is not allowed",
-    prose: "The caller wants SCRAM. A server that sends AuthenticationOk without a challenge has not proved who it is, so the connection ends.",
+    file: "trust-refused",
+    title: "No authentication where it is not allowed",
+    prose:
+      "The caller wants SCRAM. A server that sends AuthenticationOk without a challenge has not proved who it is, so the connection ends.",
     run: (s) => login(s, { secret: "app-secret", allowed: SCRAM }),
   },
-  { file: "md5", title: "MD5", prose: "The caller computes the answer to the `md5` event. The core adds a notice that MD5 is deprecated.", run: (s) => login(s, { user: "app_md5", secret: "app_md5-secret", allowed: MD5 | SCRAM }) },
-  { file: "cleartext", title: "A cleartext password", prose: "The caller allows it, as it does over TLS.", run: (s) => login(s, { user: "app_clear", secret: "app_clear-secret", allowed: CLEARTEXT | SCRAM }) },
   {
-    file: "cleartext-refused", title: "A cleartext password where it is not allowed", prose: "No byte of the password is sent.",
+    file: "md5",
+    title: "MD5",
+    prose: "The caller computes the answer to the `md5` event. The core adds a notice that MD5 is deprecated.",
+    run: (s) => login(s, { user: "app_md5", secret: "app_md5-secret", allowed: MD5 | SCRAM }),
+  },
+  {
+    file: "cleartext",
+    title: "A cleartext password",
+    prose: "The caller allows it, as it does over TLS.",
+    run: (s) => login(s, { user: "app_clear", secret: "app_clear-secret", allowed: CLEARTEXT | SCRAM }),
+  },
+  {
+    file: "cleartext-refused",
+    title: "A cleartext password where it is not allowed",
+    prose: "No byte of the password is sent.",
     run: (s) => login(s, { user: "app_clear", secret: "app_clear-secret", allowed: SCRAM }),
   },
   {
-    file: "unknown-database", title: "A database that does not exist", prose: "The server refuses after authentication.",
+    file: "unknown-database",
+    title: "A database that does not exist",
+    prose: "The server refuses after authentication.",
     run: (s) => login(s, { database: "nowhere" }),
   },
   {
-    file: "protocol-3-2", settings: true, title: "Protocol 3.2", prose: "The key for CancelRequest has 32 bytes.",
+    file: "protocol-3-2",
+    settings: true,
+    title: "Protocol 3.2",
+    prose: "The key for CancelRequest has 32 bytes.",
     run: async (s) => {
       await login(s, { version: "3.2" });
       s.cancelRequest();
     },
   },
   {
-    file: "negotiate-protocol-version", settings: true, major: 15, title: "A server that has only protocol 3.0", prose: "When asked for 3.2, PostgreSQL 15 answers NegotiateProtocolVersion and goes on. The key has 4 bytes.",
+    file: "negotiate-protocol-version",
+    settings: true,
+    major: 15,
+    title: "A server that has only protocol 3.0",
+    prose: "When asked for 3.2, PostgreSQL 15 answers NegotiateProtocolVersion and goes on. The key has 4 bytes.",
     run: async (s) => {
       await login(s, { version: "3.2" });
       s.cancelRequest();
     },
   },
   {
-    file: "describe", title: "Learning a statement's types", prose: "Parse, Describe, Sync. First a statement with parameters and columns, then one that returns no rows, then one with an error.",
+    file: "describe",
+    title: "Learning a statement's types",
+    prose:
+      "Parse, Describe, Sync. First a statement with parameters and columns, then one that returns no rows, then one with an error.",
     run: async (s) => {
       await login(s);
       await s.simpleQuery("create temporary table item (id int8, label varchar(20), price numeric(10,2))");
@@ -97,48 +150,80 @@ export const scenarios = [
     },
   },
   {
-    file: "execute-types", title: "One row of each type", prose: "All types that have a decoder, in binary, and one type as text; then the same columns as NULL.",
+    file: "execute-types",
+    title: "One row of each type",
+    prose: "All types that have a decoder, in binary, and one type as text; then the same columns as NULL.",
     run: async (s) => {
       await login(s);
       const { resultFormats } = await s.describe(allTypes);
       await s.execute(1, allTypes, { formats: resultFormats });
-      await s.execute(2, "select null::int4 as a, null::text as b, null::jsonb as c, null::int4[] as d", { formats: [1, 1, 1, 1] });
+      await s.execute(2, "select null::int4 as a, null::text as b, null::jsonb as c, null::int4[] as d", {
+        formats: [1, 1, 1, 1],
+      });
     },
   },
   {
-    file: "execute-text", title: "Results in text format", prose: "No result in binary, as from a server that lacks a binary form. The JSON is the same for known types.",
+    file: "execute-text",
+    title: "Results in text format",
+    prose: "No result in binary, as from a server that lacks a binary form. The JSON is the same for known types.",
     run: async (s) => {
       await login(s);
-      await s.execute(1, "select true as a, 1 as b, 2.50 as c, 'x' as d, '[1]'::jsonb as e, 'NaN'::float8 as f, null as g");
+      await s.execute(
+        1,
+        "select true as a, 1 as b, 2.50 as c, 'x' as d, '[1]'::jsonb as e, 'NaN'::float8 as f, null as g",
+      );
     },
   },
   {
-    file: "execute-parameters", title: "Parameters", prose: "Binary, text and NULL in one Bind. Rows as arrays, where an int8 is a string; then rows that are only counted.",
+    file: "execute-parameters",
+    title: "Parameters",
+    prose:
+      "Binary, text and NULL in one Bind. Rows as arrays, where an int8 is a string; then rows that are only counted.",
     run: async (s) => {
       await login(s);
-      const sql = "select n, $2::text || n as label, $3::text as nothing, n::int8 as big from generate_series(1, $1::int4) n";
-      const parameters = { types: [INT4, TEXT, TEXT], formats: [1, 1, 1, 1], parameterFormats: [1, 0, 0], values: [int4(3), Buffer.from("né "), null] };
+      const sql =
+        "select n, $2::text || n as label, $3::text as nothing, n::int8 as big from generate_series(1, $1::int4) n";
+      const parameters = {
+        types: [INT4, TEXT, TEXT],
+        formats: [1, 1, 1, 1],
+        parameterFormats: [1, 0, 0],
+        values: [int4(3), Buffer.from("né "), null],
+      };
       await s.execute(1, sql, parameters);
       await s.execute(2, sql, { ...parameters, format: "arrays" });
       await s.execute(3, sql, { ...parameters, format: "none" });
     },
   },
   {
-    file: "named-statement", title: "The same shape three times", prose: "First unnamed, then parsed under a name, then only bound: the third flight has no Parse. The rows are identical.",
+    file: "named-statement",
+    title: "The same shape three times",
+    prose:
+      "First unnamed, then parsed under a name, then only bound: the third flight has no Parse. The rows are identical.",
     run: async (s) => {
       await login(s);
-      for (let n = 0; n < 3; n++) await s.execute(7, "select $1::int4 as n", { types: [INT4], formats: [1], parameterFormats: [1], values: [int4(42)] });
+      for (let n = 0; n < 3; n++)
+        await s.execute(7, "select $1::int4 as n", {
+          types: [INT4],
+          formats: [1],
+          parameterFormats: [1],
+          values: [int4(42)],
+        });
     },
   },
   {
-    file: "statement-eviction", title: "One shape more than the cache holds", prose: "The cache has room for one name. The second shape's name pushes out the first one: the same flight begins with its Close. The first shape is then parsed again.",
+    file: "statement-eviction",
+    title: "One shape more than the cache holds",
+    prose:
+      "The cache has room for one name. The second shape's name pushes out the first one: the same flight begins with its Close. The first shape is then parsed again.",
     run: async (s) => {
       await login(s, { settings: [1 << 20, "t", 1] });
       for (const shape of [1, 1, 1, 2, 2, 2, 1]) await s.execute(shape, `select ${shape} as shape`, { formats: [1] });
     },
   },
   {
-    file: "statement-forgotten", title: "A shape that the caller forgets", prose: "The Close goes with the next flight that can carry it.",
+    file: "statement-forgotten",
+    title: "A shape that the caller forgets",
+    prose: "The Close goes with the next flight that can carry it.",
     run: async (s) => {
       await login(s, { settings: [1 << 20, "t", 8] });
       for (let n = 0; n < 2; n++) await s.execute(1, "select 1 as a", { formats: [1] });
@@ -149,7 +234,9 @@ export const scenarios = [
     },
   },
   {
-    file: "statement-lost", title: "A name that the server does not know", prose: "SQLSTATE 26000, as behind a pooler that changes servers. From then on every statement is unnamed.",
+    file: "statement-lost",
+    title: "A name that the server does not know",
+    prose: "SQLSTATE 26000, as behind a pooler that changes servers. From then on every statement is unnamed.",
     run: async (s) => {
       await login(s, { settings: [1 << 20, "t", 8] });
       for (let n = 0; n < 2; n++) await s.execute(1, "select 1 as a", { formats: [1] });
@@ -158,21 +245,28 @@ export const scenarios = [
     },
   },
   {
-    file: "error-parse", title: "A statement that does not parse", prose: "The server skips to Sync. The second use asked for a name, but the statement does not exist, so the third use parses again.",
+    file: "error-parse",
+    title: "A statement that does not parse",
+    prose:
+      "The server skips to Sync. The second use asked for a name, but the statement does not exist, so the third use parses again.",
     run: async (s) => {
       await login(s);
       for (let n = 0; n < 3; n++) await s.execute(1, "selec 1", { formats: [] });
     },
   },
   {
-    file: "error-bind", title: "A value that the parameter's type does not accept", prose: "Bind fails.",
+    file: "error-bind",
+    title: "A value that the parameter's type does not accept",
+    prose: "Bind fails.",
     run: async (s) => {
       await login(s);
       await s.execute(1, "select $1::int4", { types: [INT4], formats: [1], values: [Buffer.from("ten")] });
     },
   },
   {
-    file: "error-mid-rows", title: "An error between rows", prose: "Two rows have been sent when the third fails. The next query works.",
+    file: "error-mid-rows",
+    title: "An error between rows",
+    prose: "Two rows have been sent when the third fails. The next query works.",
     run: async (s) => {
       await login(s);
       await s.execute(1, "select n, 6 / (3 - n) as quotient from generate_series(1, 5) n", { formats: [1, 1] });
@@ -180,7 +274,9 @@ export const scenarios = [
     },
   },
   {
-    file: "error-at-sync", title: "An error after CommandComplete", prose: "A deferred constraint is checked when Sync commits, so the error comes after the statement is complete.",
+    file: "error-at-sync",
+    title: "An error after CommandComplete",
+    prose: "A deferred constraint is checked when Sync commits, so the error comes after the statement is complete.",
     run: async (s) => {
       await login(s);
       await s.simpleQuery("create temporary table once (id int unique deferrable initially deferred)");
@@ -189,7 +285,9 @@ export const scenarios = [
     },
   },
   {
-    file: "transaction", title: "A transaction that fails", prose: "ReadyForQuery says T, then E, then I.",
+    file: "transaction",
+    title: "A transaction that fails",
+    prose: "ReadyForQuery says T, then E, then I.",
     run: async (s) => {
       await login(s);
       await s.execute(1, "begin");
@@ -199,7 +297,10 @@ export const scenarios = [
     },
   },
   {
-    file: "pipeline", title: "Three operations at once", prose: "Each flight ends in Sync, so the error of the second does not affect the third. The answers come in the order of the calls.",
+    file: "pipeline",
+    title: "Three operations at once",
+    prose:
+      "Each flight ends in Sync, so the error of the second does not affect the third. The answers come in the order of the calls.",
     run: async (s) => {
       await login(s);
       await s.together(() => {
@@ -211,7 +312,9 @@ export const scenarios = [
     },
   },
   {
-    file: "empty-query", title: "An empty query", prose: "In the extended and in the simple protocol: EmptyQueryResponse instead of CommandComplete.",
+    file: "empty-query",
+    title: "An empty query",
+    prose: "In the extended and in the simple protocol: EmptyQueryResponse instead of CommandComplete.",
     run: async (s) => {
       await login(s);
       await s.execute(1, "");
@@ -219,7 +322,10 @@ export const scenarios = [
     },
   },
   {
-    file: "no-rows", title: "Statements without rows", prose: "NoData for a statement that cannot return rows, RowDescription for one that happens to return none, and a table without columns.",
+    file: "no-rows",
+    title: "Statements without rows",
+    prose:
+      "NoData for a statement that cannot return rows, RowDescription for one that happens to return none, and a table without columns.",
     run: async (s) => {
       await login(s);
       await s.execute(1, "create temporary table empty (id int)");
@@ -230,8 +336,10 @@ export const scenarios = [
     },
   },
   {
-    file: "cursor", title: "A portal that is suspended",
-    prose: "Three rows at a time inside a transaction. Each flight ends in Sync, and the portal stays. The last Execute returns the remaining rows. The caps count over all flights.",
+    file: "cursor",
+    title: "A portal that is suspended",
+    prose:
+      "Three rows at a time inside a transaction. Each flight ends in Sync, and the portal stays. The last Execute returns the remaining rows. The caps count over all flights.",
     run: async (s) => {
       await login(s);
       await s.together(() => {
@@ -244,8 +352,10 @@ export const scenarios = [
     },
   },
   {
-    file: "cursor-closed", title: "A portal that is closed early",
-    prose: "After Close the portal is gone, and its remaining rows cannot be fetched. A cap that is passed in the second flight counts the rows of the first.",
+    file: "cursor-closed",
+    title: "A portal that is closed early",
+    prose:
+      "After Close the portal is gone, and its remaining rows cannot be fetched. A cap that is passed in the second flight counts the rows of the first.",
     run: async (s) => {
       await login(s);
       await s.simpleQuery("begin");
@@ -257,16 +367,23 @@ export const scenarios = [
     },
   },
   {
-    file: "notice", title: "Notices", prose: "They can come at any time, here before any answer to Execute and between rows.",
+    file: "notice",
+    title: "Notices",
+    prose: "They can come at any time, here before any answer to Execute and between rows.",
     run: async (s) => {
       await login(s);
       await s.execute(1, "do $$ begin raise warning 'careful' using detail = 'much', hint = 'go on'; end $$");
-      await s.simpleQuery("create function pg_temp.loud(n int) returns int language plpgsql as $$ begin raise notice 'at %', n; return n; end $$");
+      await s.simpleQuery(
+        "create function pg_temp.loud(n int) returns int language plpgsql as $$ begin raise notice 'at %', n; return n; end $$",
+      );
       await s.execute(2, "select pg_temp.loud(n) as n from generate_series(1, 2) n", { formats: [1] });
     },
   },
   {
-    file: "notification", title: "Notifications", prose: "One from the session itself, with the answer to the statement that sent it, and one from another session while this one is idle.",
+    file: "notification",
+    title: "Notifications",
+    prose:
+      "One from the session itself, with the answer to the statement that sent it, and one from another session while this one is idle.",
     run: async (s) => {
       await login(s);
       await s.execute(1, "listen news");
@@ -277,7 +394,9 @@ export const scenarios = [
     },
   },
   {
-    file: "parameter-status", title: "A setting that the server reports", prose: "ParameterStatus comes with the answer to SET, and again when a transaction rolls back.",
+    file: "parameter-status",
+    title: "A setting that the server reports",
+    prose: "ParameterStatus comes with the answer to SET, and again when a transaction rolls back.",
     run: async (s) => {
       await login(s);
       await s.execute(1, "set timezone = 'Asia/Tokyo'");
@@ -285,7 +404,10 @@ export const scenarios = [
     },
   },
   {
-    file: "copy-in-refused", title: "COPY FROM STDIN without data", prose: "The core answers CopyFail. In the extended protocol it also sends a new Sync, because the server has swallowed the one after Execute.",
+    file: "copy-in-refused",
+    title: "COPY FROM STDIN without data",
+    prose:
+      "The core answers CopyFail. In the extended protocol it also sends a new Sync, because the server has swallowed the one after Execute.",
     run: async (s) => {
       await login(s);
       await s.simpleQuery("create temporary table target (id int)");
@@ -295,7 +417,9 @@ export const scenarios = [
     },
   },
   {
-    file: "copy-out-refused", title: "COPY TO STDOUT in a call that cannot take it", prose: "The core drops the data and goes on.",
+    file: "copy-out-refused",
+    title: "COPY TO STDOUT in a call that cannot take it",
+    prose: "The core drops the data and goes on.",
     run: async (s) => {
       await login(s);
       await s.execute(1, "copy (select generate_series(1, 3)) to stdout");
@@ -303,15 +427,22 @@ export const scenarios = [
     },
   },
   {
-    file: "simple-query", title: "Several statements in one Query", prose: "Each has its own result. An error ends the rest.",
+    file: "simple-query",
+    title: "Several statements in one Query",
+    prose: "Each has its own result. An error ends the rest.",
     run: async (s) => {
       await login(s);
-      await s.simpleQuery("select 1 as a, 'x' as b; create temporary table t (id int); ; insert into t values (1), (2); select * from t; select 1 / 0; select 'never'");
+      await s.simpleQuery(
+        "select 1 as a, 'x' as b; create temporary table t (id int); ; insert into t values (1), (2); select * from t; select 1 / 0; select 'never'",
+      );
       await s.simpleQuery("select n from generate_series(1, 2) n", { format: "arrays" });
     },
   },
   {
-    file: "limit-rows", title: "A cap on rows", prose: "Two rows pass. The third is not passed on; the rest is read and dropped, and the session goes on. Exactly as many rows as the cap are not an error.",
+    file: "limit-rows",
+    title: "A cap on rows",
+    prose:
+      "Two rows pass. The third is not passed on; the rest is read and dropped, and the session goes on. Exactly as many rows as the cap are not an error.",
     run: async (s) => {
       await login(s);
       await s.execute(1, "select n from generate_series(1, 5) n", { formats: [1], rows: 2 });
@@ -319,7 +450,9 @@ export const scenarios = [
     },
   },
   ...["json", "columnar", "toon", "csv"].map((format) => ({
-    file: `format-${format}`, title: `Rows as ${format}`, prose: "A header before the first row and an end after the last, also when there are no rows.",
+    file: `format-${format}`,
+    title: `Rows as ${format}`,
+    prose: "A header before the first row and an end after the last, also when there are no rows.",
     run: async (s) => {
       await login(s);
       await s.execute(1, "select n from generate_series(1, 5) n", { formats: [1], format });
@@ -327,7 +460,10 @@ export const scenarios = [
     },
   })),
   {
-    file: "limit-truncate", title: "A cap that truncates the output and marks it", prose: "The third row is not passed on, and the last line says so. The rest is read and dropped, and the session goes on.",
+    file: "limit-truncate",
+    title: "A cap that truncates the output and marks it",
+    prose:
+      "The third row is not passed on, and the last line says so. The rest is read and dropped, and the session goes on.",
     run: async (s) => {
       await login(s);
       await s.execute(1, "select n from generate_series(1, 5) n", { formats: [1], rows: 2, truncate: true });
@@ -335,7 +471,9 @@ export const scenarios = [
     },
   },
   {
-    file: "limit-field-bytes", title: "A cap on the bytes of a field", prose: "A field of four bytes is longer than three.",
+    file: "limit-field-bytes",
+    title: "A cap on the bytes of a field",
+    prose: "A field of four bytes is longer than three.",
     run: async (s) => {
       await login(s);
       await s.execute(1, "select n from generate_series(1, 5) n", { formats: [1], field_bytes: 3 });
@@ -343,7 +481,9 @@ export const scenarios = [
     },
   },
   {
-    file: "limit-bytes", title: "A cap on bytes", prose: "A row of `{\"n\":1}` and its newline have 8 bytes; 20 hold two of them.",
+    file: "limit-bytes",
+    title: "A cap on bytes",
+    prose: 'A row of `{"n":1}` and its newline have 8 bytes; 20 hold two of them.',
     run: async (s) => {
       await login(s);
       await s.execute(1, "select n from generate_series(1, 5) n", { formats: [1], bytes: 20 });
@@ -351,7 +491,9 @@ export const scenarios = [
     },
   },
   {
-    file: "discard", title: "Rows that the caller no longer wants", prose: "They are read and dropped. CommandComplete still has their count.",
+    file: "discard",
+    title: "Rows that the caller no longer wants",
+    prose: "They are read and dropped. CommandComplete still has their count.",
     run: async (s) => {
       await login(s);
       await s.together(() => {
@@ -362,7 +504,9 @@ export const scenarios = [
     },
   },
   {
-    file: "terminated-by-administrator", title: "A session that the server ends while it is idle", prose: "The server says why and closes the connection.",
+    file: "terminated-by-administrator",
+    title: "A session that the server ends while it is idle",
+    prose: "The server says why and closes the connection.",
     run: async (s) => {
       await login(s);
       await s.elsewhere("select pg_terminate_backend(pid) from pg_stat_activity where usename = 'app_trust'");

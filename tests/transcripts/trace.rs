@@ -1,4 +1,5 @@
-//! Messages as lines of PQtrace's form, and lines as messages: the only place that knows how a transcript spells a message.
+//! Messages as lines of PQtrace's form, and lines as messages: the only place that knows how a transcript spells a
+//! message.
 //!
 //! ```text
 //! F Parse 45 "" "select $1" 1 23          side, PostgreSQL's name, the value of the length field, the fields in wire order
@@ -6,8 +7,9 @@
 //! B ErrorResponse 30 S "ERROR" … \x00     \x00 ends a list that has no count
 //! B raw 44 00 00 00 03                    what is no message
 //! ```
-//! `?` may stand for the length: it is then counted. Inside quotes `\n`, `\\`, `\"`, `\'` and `\xNN` stand for bytes; all other
-//! text is UTF-8. libpq's own form has tabs, and the length before the name. Knows layouts only: nothing of when a message may come.
+//! `?` may stand for the length: it is then counted. Inside quotes `\n`, `\\`, `\"`, `\'` and `\xNN` stand for bytes;
+//! all other text is UTF-8. libpq's own form has tabs, and the length before the name. Knows layouts only: nothing of
+//! when a message may come.
 
 #![allow(dead_code, reason = "transcripts.rs and properties.rs each use a part")]
 
@@ -287,7 +289,8 @@ pub struct Printer {
 }
 
 impl Printer {
-    /// The lines of these bytes; what is no message is `raw`, to its end where it says a length that can be, else to the end.
+    /// The lines of these bytes; what is no message is `raw`, to its end where it says a length that can be, else to
+    /// the end.
     pub fn lines(&mut self, side: char, mut bytes: &[u8]) -> Vec<String> {
         let mut lines = Vec::new();
         while !bytes.is_empty() {
@@ -442,7 +445,8 @@ fn print_number<'a, const SIZE: usize, T: std::fmt::Display + Copy>(
     Some((number, rest))
 }
 
-/// Appends a space and the bytes between quotes. Text stays readable; control characters and what is no UTF-8 become `\xNN`.
+/// Appends a space and the bytes between quotes. Text stays readable; control characters and what is no UTF-8 become
+/// `\xNN`.
 pub fn quote(mark: char, bytes: &[u8], line: &mut String) {
     line.push(' ');
     line.push(mark);

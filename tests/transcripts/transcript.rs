@@ -1,7 +1,8 @@
 //! A transcript: a Markdown file with a session in it, and how it is replayed.
 //!
-//! Reads the file into steps, feeds the server's bytes to a core in pieces of any size by the drain rule (docs/architecture.md), notes all that comes
-//! out, and can write the file anew from what came out. Judges nothing: the runners do.
+//! Reads the file into steps, feeds the server's bytes to a core in pieces of any size by the drain rule
+//! (docs/architecture.md), notes all that comes out, and can write the file anew from what came out. Judges nothing:
+//! the runners do.
 
 #![allow(dead_code, reason = "transcripts.rs and properties.rs each use a part")]
 

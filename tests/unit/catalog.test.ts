@@ -6,7 +6,15 @@ import { Catalog, catalogOf } from "../../js/session/catalog.ts";
 import { define, type Definition } from "../../js/wasm/type-definitions.ts";
 
 const columns = (...typeOids: number[]): Column[] =>
-  typeOids.map((typeOid) => ({ name: "a", tableOid: 0, columnAttributeNumber: 0, typeOid, typeSize: -1, typeModifier: -1, formatCode: 0 }));
+  typeOids.map((typeOid) => ({
+    name: "a",
+    tableOid: 0,
+    columnAttributeNumber: 0,
+    typeOid,
+    typeSize: -1,
+    typeModifier: -1,
+    formatCode: 0,
+  }));
 
 const enumeration = [20001, "e", "mood", [0], []] as const;
 const array = [20002, "A", "_mood", [20001], []] as const;
@@ -16,7 +24,10 @@ const rows = (...given: readonly (readonly unknown[])[]) => structuredClone(give
 /** What a core was told: the arguments of `define_types`. */
 function listener() {
   const told: unknown[] = [];
-  return { told, handle: { define_types: (...given: unknown[]) => void told.push(given) } as unknown as CoreConnection };
+  return {
+    told,
+    handle: { define_types: (...given: unknown[]) => void told.push(given) } as unknown as CoreConnection,
+  };
 }
 
 test("built-in types, known or not, ask nothing and need nothing", () => {
@@ -72,8 +83,20 @@ test("a core is told all that it must know, sorted, and nothing twice", () => {
 
 test("types of extensions count by their extension, not by their name", () => {
   const catalog = new Catalog();
-  catalog.learn(columns(20005, 20006), rows([20005, "hstore", "hstore", [0], []], [20006, null, "hstore", [0], []], [20007, "d", "positive", [20], []], [20008, "m", "m", [20009], []]));
-  expect(catalog.definitions(columns(20005, 20006, 20007, 20008)).map(({ oid, code, of }) => [oid, code, of])).toEqual([[20005, 0, 1], [20007, 0, 20], [20008, 3, 20009]]);
+  catalog.learn(
+    columns(20005, 20006),
+    rows(
+      [20005, "hstore", "hstore", [0], []],
+      [20006, null, "hstore", [0], []],
+      [20007, "d", "positive", [20], []],
+      [20008, "m", "m", [20009], []],
+    ),
+  );
+  expect(catalog.definitions(columns(20005, 20006, 20007, 20008)).map(({ oid, code, of }) => [oid, code, of])).toEqual([
+    [20005, 0, 1],
+    [20007, 0, 20],
+    [20008, 3, 20009],
+  ]);
 });
 
 test("servers do not share a catalog, and there are not ever more of them", () => {

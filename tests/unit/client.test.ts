@@ -13,27 +13,31 @@ import * as wire from "../support/wire.mjs";
 /** The next call of this export traps: the instances that the driver makes have their exports wrapped. */
 let trap: string | undefined;
 const RealInstance = WebAssembly.Instance;
-vi.stubGlobal("WebAssembly", Object.assign(Object.create(WebAssembly) as typeof WebAssembly, {
-  Instance: function (module: WebAssembly.Module, imports: WebAssembly.Imports) {
-    const exports = { ...new RealInstance(module, imports).exports };
-    for (const [name, call] of Object.entries(exports)) {
-      if (typeof call !== "function") continue;
-      exports[name] = (...given: unknown[]) => {
-        if (trap !== name) return (call as (...given: unknown[]) => unknown)(...given);
-        trap = undefined;
-        throw new WebAssembly.RuntimeError("unreachable");
-      };
-    }
-    return { exports };
-  },
-}));
+vi.stubGlobal(
+  "WebAssembly",
+  Object.assign(Object.create(WebAssembly) as typeof WebAssembly, {
+    Instance: function (module: WebAssembly.Module, imports: WebAssembly.Imports) {
+      const exports = { ...new RealInstance(module, imports).exports };
+      for (const [name, call] of Object.entries(exports)) {
+        if (typeof call !== "function") continue;
+        exports[name] = (...given: unknown[]) => {
+          if (trap !== name) return (call as (...given: unknown[]) => unknown)(...given);
+          trap = undefined;
+          throw new WebAssembly.RuntimeError("unreachable");
+        };
+      }
+      return { exports };
+    },
+  }),
+);
 
 const wasm = readFileSync(new URL("../../pkg/pgz_edge_bg.wasm", import.meta.url));
 let server: ReturnType<typeof memoryListener>;
 let client: Client;
 let databases = 0;
 const int4 = { name: "n", oid: 23, size: 4 };
-const rows = (from: number, to: number) => Buffer.concat(Array.from({ length: to - from }, (_, at) => wire.dataRow([wire.int32(from + at)])));
+const rows = (from: number, to: number) =>
+  Buffer.concat(Array.from({ length: to - from }, (_, at) => wire.dataRow([wire.int32(from + at)])));
 const begun = () => Buffer.concat([wire.parseComplete(), wire.bindComplete(), wire.rowDescription([int4], [1])]);
 const ended = (count: number) => Buffer.concat([wire.commandComplete(`SELECT ${count}`), wire.readyForQuery()]);
 const shutdown = () => wire.errorResponse({ S: "FATAL", V: "FATAL", C: "57P01", M: "terminating connection" });
@@ -62,7 +66,7 @@ class Session {
   async flight(): Promise<string[]> {
     const names: string[] = [];
     for (;;) {
-      for (let message; (message = this.reader.next()); ) {
+      for (let message; (message = this.reader.next());) {
         names.push(message.name);
         if (/^(Sync|Query|Terminate|StartupMessage|CancelRequest|SSLRequest)$/.test(message.name)) return names;
       }
@@ -118,7 +122,12 @@ test("a call has left before anything else has a turn; one that a value's own co
   const json = (value: unknown) => client.query(sql`select ${value}::json`);
   const learningToo = json(4);
   expect(await session.flight()).toEqual(["Parse", "Describe", "Sync"]);
-  session.send(wire.parseComplete(), wire.parameterDescription([114]), wire.rowDescription([int4]), wire.readyForQuery());
+  session.send(
+    wire.parseComplete(),
+    wire.parameterDescription([114]),
+    wire.rowDescription([int4]),
+    wire.readyForQuery(),
+  );
   const execution = ["Parse", "Bind", "Describe", "Execute", "Sync"];
   expect(await session.flight()).toEqual(execution);
   session.send(begun(), rows(0, 1), ended(1));
@@ -177,7 +186,7 @@ test("a consumer that stops stops the reads", async () => {
   expect(reads).toBeLessThan(8);
   session.send(ended(200_000));
   let text = "";
-  for (let next; !(next = await reader.read()).done; ) text += new TextDecoder().decode(next.value);
+  for (let next; !(next = await reader.read()).done;) text += new TextDecoder().decode(next.value);
   expect(text.split("\n").length).toBe(200_001);
   expect(session.peer.reads).toBeGreaterThan(reads);
 });
@@ -185,12 +194,18 @@ test("a consumer that stops stops the reads", async () => {
 test("rows that swell wait for their consumer, a few megabytes at a time", async () => {
   const swelling = { name: "n", oid: 1700 };
   /** 1e131068: ten bytes of numeric, 131,069 digits. */
-  const digits = 131_069, count = 200;
+  const digits = 131_069,
+    count = 200;
   const value = Buffer.concat([1, 32_767, 0, 0, 1].map((part) => wire.int16(part)));
   const opening = client.stream("select n");
   const session = await letIn();
   await session.flight();
-  session.send(wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([swelling]), wire.readyForQuery());
+  session.send(
+    wire.parseComplete(),
+    wire.parameterDescription([]),
+    wire.rowDescription([swelling]),
+    wire.readyForQuery(),
+  );
   await session.flight();
   const { reads } = session.peer;
   const all = Array.from({ length: count }, () => wire.dataRow([value]));
@@ -198,7 +213,8 @@ test("rows that swell wait for their consumer, a few megabytes at a time", async
   const reader = (await opening).getReader();
   await pause(20);
   let bytes = 0;
-  for (let next; !(next = await reader.read()).done; bytes += next.value.length) expect(next.value.length).toBeLessThan((4 << 20) + 2 * digits);
+  for (let next; !(next = await reader.read()).done; bytes += next.value.length)
+    expect(next.value.length).toBeLessThan((4 << 20) + 2 * digits);
   expect(bytes).toBe(count * (digits + '{"n":}\n'.length));
   expect(session.peer.reads).toBe(reads + 1);
   const next = client.query("select n");
@@ -237,7 +253,13 @@ test("an error after the first row errors the stream, behind whole rows", async 
 });
 
 test("the first rows do not wait for flushInterval, the later ones do", async () => {
-  client = createClient({ host: "memory", user: "u", database: `d${databases++}`, sslmode: "disable", flushInterval: 60_000 });
+  client = createClient({
+    host: "memory",
+    user: "u",
+    database: `d${databases++}`,
+    sslmode: "disable",
+    flushInterval: 60_000,
+  });
   const opening = client.stream("select n");
   const session = await letIn();
   await learn(session);
@@ -267,17 +289,25 @@ test("rows that trickle do not wait for flushBytes", async () => {
   expect((await reader.read()).done).toBe(true);
 });
 
-test.each(["end", "reset"] as const)("a connection that ends (%s) rejects the call, and the later ones at once", async (how) => {
-  const query = client.query("select n");
-  const queued = client.query("select n");
-  const session = await letIn();
-  await learn(session);
-  session.send(begun(), rows(0, 1));
-  session.peer[how]();
-  await expect(query).rejects.toMatchObject({ name: "ConnectionError", code: "CONNECTION_LOST", stage: "session", retryable: false });
-  await expect(queued).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: true });
-  await expect(client.query("select n")).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: true });
-});
+test.each(["end", "reset"] as const)(
+  "a connection that ends (%s) rejects the call, and the later ones at once",
+  async (how) => {
+    const query = client.query("select n");
+    const queued = client.query("select n");
+    const session = await letIn();
+    await learn(session);
+    session.send(begun(), rows(0, 1));
+    session.peer[how]();
+    await expect(query).rejects.toMatchObject({
+      name: "ConnectionError",
+      code: "CONNECTION_LOST",
+      stage: "session",
+      retryable: false,
+    });
+    await expect(queued).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: true });
+    await expect(client.query("select n")).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: true });
+  },
+);
 
 describe("while nothing is asked", () => {
   const idle = async (traits: Parameters<typeof memoryListener>[0]) => {
@@ -291,16 +321,23 @@ describe("while nothing is asked", () => {
     "a FATAL error": (session: Session) => session.send(shutdown()),
   };
 
-  test.each(Object.keys(ends) as (keyof typeof ends)[])("%s closes the client, and no byte of the next call leaves", async (how) => {
-    const session = await idle({ readsWhileIdle: true });
-    expect(client.stats().state).toBe("idle");
-    const { writes } = client.stats();
-    ends[how](session);
-    await pause(5);
-    expect(client.stats().state).toBe("closed");
-    await expect(client.query("select n")).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: true, cause: { code: how === "a FATAL error" ? "57P01" : "CONNECTION_LOST" } });
-    expect(client.stats().writes).toBe(writes);
-  });
+  test.each(Object.keys(ends) as (keyof typeof ends)[])(
+    "%s closes the client, and no byte of the next call leaves",
+    async (how) => {
+      const session = await idle({ readsWhileIdle: true });
+      expect(client.stats().state).toBe("idle");
+      const { writes } = client.stats();
+      ends[how](session);
+      await pause(5);
+      expect(client.stats().state).toBe("closed");
+      await expect(client.query("select n")).rejects.toMatchObject({
+        code: "CONNECTION_LOST",
+        retryable: true,
+        cause: { code: how === "a FATAL error" ? "57P01" : "CONNECTION_LOST" },
+      });
+      expect(client.stats().writes).toBe(writes);
+    },
+  );
 
   test("notices and settings are told when they come, and the next call is like any other", async () => {
     const session = await idle({ readsWhileIdle: true });
@@ -340,18 +377,21 @@ describe("while nothing is asked", () => {
   });
 });
 
-test.each([false, true])("a client that could not connect tries again with its next call; calls that waited share the error (early query: %s)", async (earlyQuery) => {
-  client = createClient({ host: "memory", user: "u", database: `d${databases++}`, sslmode: "disable", earlyQuery });
-  const waiting = [client.query("select n"), client.exec("select n"), client.transaction(() => 1)];
-  const refusing = new Session(await server.accepted());
-  await refusing.flight();
-  refusing.send(wire.errorResponse({ S: "FATAL", V: "FATAL", C: "53300", M: "too many clients" }));
-  refusing.peer.end();
-  for (const one of waiting) await expect(one).rejects.toMatchObject({ code: "53300", retryable: true });
-  expect(client.stats().state).toBe("new");
-  await letInKnowing();
-  expect(client.stats().state).toBe("idle");
-});
+test.each([false, true])(
+  "a client that could not connect tries again with its next call; calls that waited share the error (early query: %s)",
+  async (earlyQuery) => {
+    client = createClient({ host: "memory", user: "u", database: `d${databases++}`, sslmode: "disable", earlyQuery });
+    const waiting = [client.query("select n"), client.exec("select n"), client.transaction(() => 1)];
+    const refusing = new Session(await server.accepted());
+    await refusing.flight();
+    refusing.send(wire.errorResponse({ S: "FATAL", V: "FATAL", C: "53300", M: "too many clients" }));
+    refusing.peer.end();
+    for (const one of waiting) await expect(one).rejects.toMatchObject({ code: "53300", retryable: true });
+    expect(client.stats().state).toBe("new");
+    await letInKnowing();
+    expect(client.stats().state).toBe("idle");
+  },
+);
 
 test("a FATAL error ends the connection", async () => {
   const query = client.query("select n");
@@ -369,19 +409,33 @@ const transactions = {
   },
 };
 
-test.each(["transaction", "cursor"] as const)("a %s whose session ends before COMMIT is answered rejects with that; one whose COMMIT was answered is committed", async (how) => {
-  for (const answer of [[], [wire.commandComplete("COMMIT"), wire.readyForQuery()]]) {
-    const session = await letInKnowing();
-    const outcome = transactions[how]().then(() => "committed", (error: PgzError) => error.code);
-    await session.flight();
-    session.send(wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN"), begun(), rows(0, 1), wire.commandComplete("SELECT 1"), wire.readyForQuery("T"));
-    expect(await session.flight()).toEqual(["Query"]);
-    session.send(...answer, shutdown());
-    expect(await outcome).toBe(answer.length ? "committed" : "57P01");
-    await client.close();
-    client = createClient({ host: "memory", user: "u", database: `d${databases++}`, sslmode: "disable" });
-  }
-});
+test.each(["transaction", "cursor"] as const)(
+  "a %s whose session ends before COMMIT is answered rejects with that; one whose COMMIT was answered is committed",
+  async (how) => {
+    for (const answer of [[], [wire.commandComplete("COMMIT"), wire.readyForQuery()]]) {
+      const session = await letInKnowing();
+      const outcome = transactions[how]().then(
+        () => "committed",
+        (error: PgzError) => error.code,
+      );
+      await session.flight();
+      session.send(
+        wire.parseComplete(),
+        wire.bindComplete(),
+        wire.commandComplete("BEGIN"),
+        begun(),
+        rows(0, 1),
+        wire.commandComplete("SELECT 1"),
+        wire.readyForQuery("T"),
+      );
+      expect(await session.flight()).toEqual(["Query"]);
+      session.send(...answer, shutdown());
+      expect(await outcome).toBe(answer.length ? "committed" : "57P01");
+      await client.close();
+      client = createClient({ host: "memory", user: "u", database: `d${databases++}`, sslmode: "disable" });
+    }
+  },
+);
 
 test("a call inside a transaction rejects with what ended the connection", async () => {
   const session = await letInKnowing();
@@ -418,7 +472,8 @@ test("no cancel is sent once the operation has ended", async () => {
   installRuntime({
     name: "node",
     module: () => wasm,
-    connect: (options) => (accept === undefined ? connect(options) : new Promise((resolve) => (accept = () => resolve(connect(options))))),
+    connect: (options) =>
+      accept === undefined ? connect(options) : new Promise((resolve) => (accept = () => resolve(connect(options)))),
     background: () => {},
     capabilities: { canSkipVerification: true, canUseCustomCa: true, canAlpn: true, canClientCertificate: true },
   });
@@ -491,7 +546,11 @@ test.each([
   const query = client.query("select n");
   const session = await letIn();
   await learn(session);
-  session.send(wire.parseComplete(), wire.errorResponse({ S: "ERROR", V: "ERROR", C: code, M: "stale", R: routine }), wire.readyForQuery());
+  session.send(
+    wire.parseComplete(),
+    wire.errorResponse({ S: "ERROR", V: "ERROR", C: code, M: "stale", R: routine }),
+    wire.readyForQuery(),
+  );
   if (times === 1) return void (await expect(query).rejects.toMatchObject({ code }));
   await learn(session);
   session.send(begun(), rows(1, 2), ended(1));
@@ -504,18 +563,38 @@ test("inside a transaction nothing is run twice", async () => {
   await session.flight();
   session.send(wire.parseComplete(), wire.parameterDescription([]), wire.noData(), wire.readyForQuery());
   await session.flight();
-  session.send(wire.parseComplete(), wire.bindComplete(), wire.noData(), wire.commandComplete("BEGIN"), wire.readyForQuery("T"));
+  session.send(
+    wire.parseComplete(),
+    wire.bindComplete(),
+    wire.noData(),
+    wire.commandComplete("BEGIN"),
+    wire.readyForQuery("T"),
+  );
   await begin;
   const query = client.query("select n");
   await session.flight();
-  session.send(wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([int4]), wire.readyForQuery("T"));
+  session.send(
+    wire.parseComplete(),
+    wire.parameterDescription([]),
+    wire.rowDescription([int4]),
+    wire.readyForQuery("T"),
+  );
   await session.flight();
   session.send(wire.errorResponse({ S: "ERROR", V: "ERROR", C: "26000", M: "gone" }), wire.readyForQuery("E"));
   await expect(query).rejects.toMatchObject({ code: "26000" });
 });
 
 test.each([
-  "", "null", "{}", "7", "[null]", "[[16400]]", '[[16400,"c","r",null,null]]', '[[16400,"c","r",[23],7]]', '[[16400,"c","r",7,["a"]]]', "broken{",
+  "",
+  "null",
+  "{}",
+  "7",
+  "[null]",
+  "[[16400]]",
+  '[[16400,"c","r",null,null]]',
+  '[[16400,"c","r",[23],7]]',
+  '[[16400,"c","r",7,["a"]]]',
+  "broken{",
 ])("a catalog that answers %j leaves its types text and its instance whole", async (answer) => {
   const other = createClient({ host: "memory", user: "u", database: `d${databases++}`, sslmode: "disable" });
   const waiting = other.exec("select");
@@ -530,7 +609,13 @@ test.each([
   const found = answer ? [wire.dataRow([Buffer.from(answer)])] : [];
   session.send(wire.rowDescription([{ name: "j", oid: 114 }]), ...found, ended(1));
   await session.flight();
-  session.send(wire.parseComplete(), wire.bindComplete(), wire.rowDescription([own], [0]), wire.dataRow([Buffer.from("x")]), ended(1));
+  session.send(
+    wire.parseComplete(),
+    wire.bindComplete(),
+    wire.rowDescription([own], [0]),
+    wire.dataRow([Buffer.from("x")]),
+    ended(1),
+  );
   expect((await query).rows).toEqual([{ n: "x" }]);
   others.send(wire.errorResponse({ S: "ERROR", V: "ERROR", C: "42601", M: "whole" }), wire.readyForQuery());
   await expect(waiting).rejects.toMatchObject({ code: "42601" });
@@ -541,10 +626,20 @@ test("a server that goes right behind the answer of its catalog is a lost connec
   const query = client.query("select n");
   const session = await letIn();
   await session.flight();
-  session.send(wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([{ name: "n", oid: 16_400 }]), wire.readyForQuery());
+  session.send(
+    wire.parseComplete(),
+    wire.parameterDescription([]),
+    wire.rowDescription([{ name: "n", oid: 16_400 }]),
+    wire.readyForQuery(),
+  );
   await session.flight();
   const answer = wire.dataRow([Buffer.from('[[16400,"d","own",[23],[]]]')]);
-  session.send(wire.rowDescription([{ name: "j", oid: 114 }]), answer, ended(1), wire.errorResponse({ S: "FATAL", V: "FATAL", C: "57P01", M: "going" }));
+  session.send(
+    wire.rowDescription([{ name: "j", oid: 114 }]),
+    answer,
+    ended(1),
+    wire.errorResponse({ S: "FATAL", V: "FATAL", C: "57P01", M: "going" }),
+  );
   await expect(query).rejects.toMatchObject({ name: "PostgresError", code: "57P01" });
 });
 
@@ -558,7 +653,11 @@ test("of settings that a server makes up a hundred are kept", async () => {
   await learn(session);
   session.send(begun(), rows(0, 1), ended(1));
   await query;
-  expect(["TimeZone", "made.98", "made.99"].map((name) => client.parameterStatus(name))).toEqual(["CET", "up", undefined]);
+  expect(["TimeZone", "made.98", "made.99"].map((name) => client.parameterStatus(name))).toEqual([
+    "CET",
+    "up",
+    undefined,
+  ]);
 });
 
 test("a server that never answers LISTEN is given up", async () => {
@@ -574,27 +673,39 @@ test("a server that never answers LISTEN is given up", async () => {
   }
 });
 
-test.each(["coreconnection_receive", "coreconnection_execute", "coreconnection_rows_length"])("a trap in %s ends every connection of the instance, and the next connect works", async (name) => {
-  const other = createClient({ host: "memory", user: "u", database: `d${databases++}`, sslmode: "disable" });
-  const waiting = other.query("select n");
-  await learn(await letIn());
-  const query = client.query("select n");
-  const session = await letIn();
-  await session.flight();
-  trap = name;
-  session.send(wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([int4]), wire.readyForQuery());
-  await expect(query).rejects.toMatchObject({ name: "ConnectionError", code: "CORE_TRAPPED", cause: expect.any(WebAssembly.RuntimeError) });
-  await expect(waiting).rejects.toMatchObject({ code: "CORE_TRAPPED" });
-  await expect(other.query("select n")).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: true });
-  await Promise.all([client.close(), other.close()]);
+test.each(["coreconnection_receive", "coreconnection_execute", "coreconnection_rows_length"])(
+  "a trap in %s ends every connection of the instance, and the next connect works",
+  async (name) => {
+    const other = createClient({ host: "memory", user: "u", database: `d${databases++}`, sslmode: "disable" });
+    const waiting = other.query("select n");
+    await learn(await letIn());
+    const query = client.query("select n");
+    const session = await letIn();
+    await session.flight();
+    trap = name;
+    session.send(
+      wire.parseComplete(),
+      wire.parameterDescription([]),
+      wire.rowDescription([int4]),
+      wire.readyForQuery(),
+    );
+    await expect(query).rejects.toMatchObject({
+      name: "ConnectionError",
+      code: "CORE_TRAPPED",
+      cause: expect.any(WebAssembly.RuntimeError),
+    });
+    await expect(waiting).rejects.toMatchObject({ code: "CORE_TRAPPED" });
+    await expect(other.query("select n")).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: true });
+    await Promise.all([client.close(), other.close()]);
 
-  client = createClient({ host: "memory", user: "u", database: `d${databases++}`, sslmode: "disable" });
-  const again = client.query("select n");
-  const next = await letIn();
-  await learn(next);
-  next.send(begun(), rows(1, 2), ended(1));
-  expect((await again).rows).toEqual([{ n: 1 }]);
-});
+    client = createClient({ host: "memory", user: "u", database: `d${databases++}`, sslmode: "disable" });
+    const again = client.query("select n");
+    const next = await letIn();
+    await learn(next);
+    next.send(begun(), rows(1, 2), ended(1));
+    expect((await again).rows).toEqual([{ n: 1 }]);
+  },
+);
 
 test("close says Terminate, once, and needs no server", async () => {
   const query = client.exec("select n");
@@ -616,12 +727,17 @@ test("close settles in less than a second under a call that never ends, which re
   const from = performance.now();
   await client.close();
   expect(performance.now() - from).toBeLessThan(1000);
-  for (const { reason } of (await outcome) as PromiseRejectedResult[]) expect(reason).toMatchObject({ code: "CLIENT_CLOSED" });
+  for (const { reason } of (await outcome) as PromiseRejectedResult[])
+    expect(reason).toMatchObject({ code: "CLIENT_CLOSED" });
 });
 
 test("connecting ends at its deadline and with its signal, and shows no password", async () => {
   const config = { host: "memory", user: "u", password: "open sesame", sslmode: "disable" } as const;
-  await expect(createClient(config, { connectTimeout: 20 }).query("select n")).rejects.toMatchObject({ name: "TimeoutError", code: "CONNECT_TIMEOUT", retryable: true });
+  await expect(createClient(config, { connectTimeout: 20 }).query("select n")).rejects.toMatchObject({
+    name: "TimeoutError",
+    code: "CONNECT_TIMEOUT",
+    retryable: true,
+  });
   const abort = new AbortController();
   const query = createClient(config, { signal: abort.signal }).query("select n");
   setTimeout(() => abort.abort(), 10);
@@ -631,7 +747,15 @@ test("connecting ends at its deadline and with its signal, and shows no password
 });
 
 test("an early query leaves behind the password, before the server has let us in", async () => {
-  client = createClient({ host: "memory", user: "u", database: "early", password: "x", sslmode: "disable", earlyQuery: true, allowCleartextPassword: true });
+  client = createClient({
+    host: "memory",
+    user: "u",
+    database: "early",
+    password: "x",
+    sslmode: "disable",
+    earlyQuery: true,
+    allowCleartextPassword: true,
+  });
   const query = client.query(sql`select n`);
   const session = new Session(await server.accepted());
   await session.flight();
@@ -656,7 +780,7 @@ test("a few boundary calls per chunk, and no byte copied but in and out", async 
   for (let sent = 0; sent < 50; sent++) session.send(chunk);
   session.send(ended(200_001));
   let streamed = 0;
-  for (let next; !(next = await reader.read()).done; ) streamed += next.value.length;
+  for (let next; !(next = await reader.read()).done;) streamed += next.value.length;
   const after = client.stats();
   expect(after.receivedChunks - before.receivedChunks).toBe(51);
   expect(after.boundaryCalls - before.boundaryCalls).toBeLessThan(51 * 6);

@@ -5,7 +5,15 @@ import { inspect } from "node:util";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import {
-  allowedMethods, allowsEarlyQuery, deservesNextAttempt, optionNames, resolveConfig, startupParameters, tlsPlan, type ConnectInput, type Options,
+  allowedMethods,
+  allowsEarlyQuery,
+  deservesNextAttempt,
+  optionNames,
+  resolveConfig,
+  startupParameters,
+  tlsPlan,
+  type ConnectInput,
+  type Options,
 } from "../../js/config/config.ts";
 import { ConnectionError, fromErrorResponse, UsageError } from "../../js/util/errors.ts";
 
@@ -21,15 +29,45 @@ const refused = (input: unknown, overrides?: unknown) => {
   throw new Error("was accepted");
 };
 
-// -- where options come from ------------------------------------------------------------------------------------------
+// -- where options come from -----------------------------------------------------------------------------------------
 
 test("the defaults", async () => {
   const { password, key, ...config } = of({ user: "ada" });
   expect(config).toEqual({
-    host: "localhost", port: 5432, user: "ada", database: "ada", applicationName: "pgz-edge", startup: [], options: "", sslmode: "prefer",
-    sslnegotiation: "postgres", allowCleartextPassword: false, channelBinding: "prefer", scramMaxIterations: 100_000, connectTimeout: 10_000, timeout: 0, slowQueryThreshold: 0,
-    maxRows: 0, maxBytes: 0, maxFieldBytes: 0, onLimit: "error", duplicates: "keep", dates: "string", bytea: "uint8array", json: "parse", maxMessageBytes: 1 << 30, flushBytes: 65_536, flushInterval: 100, statementCacheSize: 64, prepare: "auto",
-    earlyQuery: "auto", retryOnSerialization: false, keepAlive: 30_000, readBuffer: 65_536, maxProtocolVersion: "3.0", localLink: false,
+    host: "localhost",
+    port: 5432,
+    user: "ada",
+    database: "ada",
+    applicationName: "pgz-edge",
+    startup: [],
+    options: "",
+    sslmode: "prefer",
+    sslnegotiation: "postgres",
+    allowCleartextPassword: false,
+    channelBinding: "prefer",
+    scramMaxIterations: 100_000,
+    connectTimeout: 10_000,
+    timeout: 0,
+    slowQueryThreshold: 0,
+    maxRows: 0,
+    maxBytes: 0,
+    maxFieldBytes: 0,
+    onLimit: "error",
+    duplicates: "keep",
+    dates: "string",
+    bytea: "uint8array",
+    json: "parse",
+    maxMessageBytes: 1 << 30,
+    flushBytes: 65_536,
+    flushInterval: 100,
+    statementCacheSize: 64,
+    prepare: "auto",
+    earlyQuery: "auto",
+    retryOnSerialization: false,
+    keepAlive: 30_000,
+    readBuffer: 65_536,
+    maxProtocolVersion: "3.0",
+    localLink: false,
   });
   expect(await password()).toBeUndefined();
   expect(key()).toBeUndefined();
@@ -49,9 +87,20 @@ test.each([
   ["postgres://ada@h/a/b%20c", { database: "a/b c" }],
   ["postgres://a%40b:x@h/%C3%A9", { user: "a@b", database: "é" }],
   ["  postgres://ada@h/d\n", { host: "h", database: "d" }],
-  ["postgres://ada@h/d?application_name=a+b%26c&connect_timeout=3&options=-c%20geqo%3Doff", { applicationName: "a+b&c", connectTimeout: 3_000, options: "-c geqo=off" }],
-  ["postgres://ada@h/d?sslmode=require&sslnegotiation=direct&channel_binding=disable&require_auth=scram-sha-256&max_protocol_version=3.2",
-    { sslmode: "require", sslnegotiation: "direct", channelBinding: "disable", requireAuth: "scram-sha-256", maxProtocolVersion: "3.2" }],
+  [
+    "postgres://ada@h/d?application_name=a+b%26c&connect_timeout=3&options=-c%20geqo%3Doff",
+    { applicationName: "a+b&c", connectTimeout: 3_000, options: "-c geqo=off" },
+  ],
+  [
+    "postgres://ada@h/d?sslmode=require&sslnegotiation=direct&channel_binding=disable&require_auth=scram-sha-256&max_protocol_version=3.2",
+    {
+      sslmode: "require",
+      sslnegotiation: "direct",
+      channelBinding: "disable",
+      requireAuth: "scram-sha-256",
+      maxProtocolVersion: "3.2",
+    },
+  ],
   ["postgres://ada@h?sslrootcert=system&", { ca: undefined, sslmode: "verify-full" }],
   ["postgres://ada@h?sslrootcert=system&sslmode=require", { sslmode: "verify-full" }],
   ["postgres://ada@h?sslmode=disable&sslrootcert=system", { sslmode: "verify-full" }],
@@ -72,14 +121,31 @@ test("a URL object, a Hyperdrive binding and a connectionString are read alike",
     host = "abc.hyperdrive.local";
     connect() {}
   }
-  expect(of(new Hyperdrive())).toMatchObject({ host: "abc.hyperdrive.local", user: "ada", sslmode: "disable", localLink: true, connect: undefined });
+  expect(of(new Hyperdrive())).toMatchObject({
+    host: "abc.hyperdrive.local",
+    user: "ada",
+    sslmode: "disable",
+    localLink: true,
+    connect: undefined,
+  });
   expect(of(new URL(URL_))).toMatchObject({ host: "db.example.com", user: "ada", database: "app" });
   expect(of({ connectionString: URL_ })).toMatchObject({ host: "db.example.com", user: "ada", database: "app" });
 });
 
 test("later sources win: URL, the object's options, the overrides; undefined says nothing", () => {
-  const input = { connectionString: "postgres://ada@one:1/a?application_name=x", host: "two", port: 2, user: undefined };
-  expect(of(input, { host: "three", port: undefined })).toMatchObject({ host: "three", port: 2, user: "ada", database: "a", applicationName: "x" });
+  const input = {
+    connectionString: "postgres://ada@one:1/a?application_name=x",
+    host: "two",
+    port: 2,
+    user: undefined,
+  };
+  expect(of(input, { host: "three", port: undefined })).toMatchObject({
+    host: "three",
+    port: 2,
+    user: "ada",
+    database: "a",
+    applicationName: "x",
+  });
 });
 
 test("a password function is asked at each connection, and what it gives is checked", async () => {
@@ -87,35 +153,62 @@ test("a password function is asked at each connection, and what it gives is chec
   const config = of({ user: "ada", password: async () => `token ${++asked}` });
   expect(asked).toBe(0);
   expect([await config.password(), await config.password()]).toEqual(["token 1", "token 2"]);
-  await expect(of({ user: "ada", password: () => "a\0b" }).password()).rejects.toMatchObject({ code: "INVALID_OPTION" });
-  await expect(of({ user: "ada", password: (() => 5) as never }).password()).rejects.toMatchObject({ code: "INVALID_OPTION" });
+  await expect(of({ user: "ada", password: () => "a\0b" }).password()).rejects.toMatchObject({
+    code: "INVALID_OPTION",
+  });
+  await expect(of({ user: "ada", password: (() => 5) as never }).password()).rejects.toMatchObject({
+    code: "INVALID_OPTION",
+  });
 });
 
 test("a link is local by its host or by the option, and then plain unless asked otherwise", () => {
   expect(of({ user: "a", host: "x.hyperdrive.local" })).toMatchObject({ localLink: true, sslmode: "disable" });
-  expect(of({ user: "a", host: "x.hyperdrive.local", sslmode: "require" })).toMatchObject({ localLink: true, sslmode: "require" });
+  expect(of({ user: "a", host: "x.hyperdrive.local", sslmode: "require" })).toMatchObject({
+    localLink: true,
+    sslmode: "require",
+  });
   expect(of({ user: "a", host: "x.hyperdrive.local.example.com" }).localLink).toBe(false);
   expect(of({ user: "a", host: "x.hyperdrive.local", localLink: false }).localLink).toBe(false);
   expect(of({ user: "a", localLink: true }).sslmode).toBe("disable");
 });
 
-// -- what is refused --------------------------------------------------------------------------------------------------
+// -- what is refused -------------------------------------------------------------------------------------------------
 
 test.each([
-  "", "localhost", "mysql://ada@h/d", "host=localhost user=ada", "postgres:ada@h", "postgres://ada:p@ss@h/d", "postgres://ada:p/w@h/d", "postgres://ada@[::1/d",
-  "postgres://ada:100%@h/d", "postgres://ada:%zz@h", "postgres://ada@h/%ff", "postgres://ada@h/d?application_name=a@b",
+  "",
+  "localhost",
+  "mysql://ada@h/d",
+  "host=localhost user=ada",
+  "postgres:ada@h",
+  "postgres://ada:p@ss@h/d",
+  "postgres://ada:p/w@h/d",
+  "postgres://ada@[::1/d",
+  "postgres://ada:100%@h/d",
+  "postgres://ada:%zz@h",
+  "postgres://ada@h/%ff",
+  "postgres://ada@h/d?application_name=a@b",
 ])("INVALID_URL: %j", (url) => expect(refused(url).code).toBe("INVALID_URL"));
 
-test.each([null, undefined, 5, true, () => 1, new Date()])("INVALID_URL: %s is no input", (input) => expect(refused(input).code).toBe("INVALID_URL"));
+test.each([null, undefined, 5, true, () => 1, new Date()])("INVALID_URL: %s is no input", (input) =>
+  expect(refused(input).code).toBe("INVALID_URL"),
+);
 
 test.each(["Require", "verify_full", "true", "", "disabled", 1, true, {}])("INVALID_SSLMODE: %j", (sslmode) => {
-  expect(refused({ user: "a", sslmode })).toMatchObject({ code: "INVALID_SSLMODE", message: expect.stringContaining("verify-full") });
-  if (typeof sslmode === "string" && sslmode !== "") expect(refused(`postgres://a@h/d?sslmode=${sslmode}`).code).toBe("INVALID_SSLMODE");
+  expect(refused({ user: "a", sslmode })).toMatchObject({
+    code: "INVALID_SSLMODE",
+    message: expect.stringContaining("verify-full"),
+  });
+  if (typeof sslmode === "string" && sslmode !== "")
+    expect(refused(`postgres://a@h/d?sslmode=${sslmode}`).code).toBe("INVALID_SSLMODE");
 });
 
 test.each([
-  [{ hosts: "h" }, '"hosts"', '"host"'], [{ sslMode: "require" }, '"sslMode"', '"sslmode"'], [{ ssl: true }, '"ssl"', '"sslmode"'],
-  [{ statementCache: 5 }, '"statementCache"', '"statementCacheSize"'], [{ toString: 1 }, '"toString"', '"'], [{ application_name: "x" }, '"application_name"', '"applicationName"'],
+  [{ hosts: "h" }, '"hosts"', '"host"'],
+  [{ sslMode: "require" }, '"sslMode"', '"sslmode"'],
+  [{ ssl: true }, '"ssl"', '"sslmode"'],
+  [{ statementCache: 5 }, '"statementCache"', '"statementCacheSize"'],
+  [{ toString: 1 }, '"toString"', '"'],
+  [{ application_name: "x" }, '"application_name"', '"applicationName"'],
 ])("UNKNOWN_OPTION: %j names it and the nearest", (option, name, nearest) => {
   const error = refused({ user: "a", ...option });
   expect(error.code).toBe("UNKNOWN_OPTION");
@@ -125,8 +218,13 @@ test.each([
 });
 
 test.each([
-  ["target_session_attrs=any", "target_session_attrs", ""], ["ssl_mode=require", "ssl_mode", "sslmode"], ["application-name=x", "", "application_name"],
-  ["applicationName=x", "applicationName", "application_name"], ["sslrootcert=/root.crt", "sslrootcert", '"ca"'], ["sslkey=k", "sslkey", '"key"'], ["__proto__=x", "__proto__", ""],
+  ["target_session_attrs=any", "target_session_attrs", ""],
+  ["ssl_mode=require", "ssl_mode", "sslmode"],
+  ["application-name=x", "", "application_name"],
+  ["applicationName=x", "applicationName", "application_name"],
+  ["sslrootcert=/root.crt", "sslrootcert", '"ca"'],
+  ["sslkey=k", "sslkey", '"key"'],
+  ["__proto__=x", "__proto__", ""],
 ])("UNKNOWN_OPTION: URL parameter %s", (parameter, name, advice) => {
   const error = refused(`${URL_}?${parameter}`);
   expect(error.code).toBe("UNKNOWN_OPTION");
@@ -141,12 +239,40 @@ test.each<[keyof Options, unknown[]]>([
   ["user", ["", 5, "x\0user\0admin"]],
   ["password", [5, "a\0b", {}]],
   ["applicationName", [5, "x\0user\0admin"]],
-  ["startup", [5, "a", { a: 1 }, { a: "x\0y" }, { "a\0b": "x" }, { "": "x" }, { user: "x" }, { DATABASE: "x" }, { replication: "true" }, { client_encoding: "LATIN1" }, { "_pq_.x": "1" }]],
+  [
+    "startup",
+    [
+      5,
+      "a",
+      { a: 1 },
+      { a: "x\0y" },
+      { "a\0b": "x" },
+      { "": "x" },
+      { user: "x" },
+      { DATABASE: "x" },
+      { replication: "true" },
+      { client_encoding: "LATIN1" },
+      { "_pq_.x": "1" },
+    ],
+  ],
   ["options", [5, "-c a=b\0user\0admin"]],
   ["sslnegotiation", ["Direct", "", 1]],
   ["servername", ["", 5]],
   ["ca", ["", "/etc/ca.pem", 5]],
-  ["requireAuth", ["", "scram", "scram-sha-256,", "md5,!none", "!md5,none", "gss", "!none,!password,!md5,!scram-sha-256", 5, "__proto__"]],
+  [
+    "requireAuth",
+    [
+      "",
+      "scram",
+      "scram-sha-256,",
+      "md5,!none",
+      "!md5,none",
+      "gss",
+      "!none,!password,!md5,!scram-sha-256",
+      5,
+      "__proto__",
+    ],
+  ],
   ["allowCleartextPassword", ["true", 1]],
   ["channelBinding", ["tls-unique", true]],
   ["scramMaxIterations", [0, 1.5, "4096", 1e9]],
@@ -172,21 +298,42 @@ test.each<[keyof Options, unknown[]]>([
 ])("INVALID_OPTION: %s", (name, values) => {
   for (const value of values) {
     const error = refused({ user: "a", [name]: value });
-    expect([error.code, error.message], String(value)).toEqual(["INVALID_OPTION", expect.stringContaining(`"${name}"`)]);
+    expect([error.code, error.message], String(value)).toEqual([
+      "INVALID_OPTION",
+      expect.stringContaining(`"${name}"`),
+    ]);
   }
 });
 
-test.each(["port=abc", "port=1:2", "port=99999", "port=+5", "connect_timeout=0", "connect_timeout=-1", "connect_timeout=x", "connect_timeout=", "user=a%00b", "application_name=%00", "host=a,b", "max_protocol_version=2"])(
-  "INVALID_OPTION: URL parameter %s", (parameter) => expect(refused(`postgres://ada@h/d?${parameter}`).code).toBe("INVALID_OPTION"),
+test.each([
+  "port=abc",
+  "port=1:2",
+  "port=99999",
+  "port=+5",
+  "connect_timeout=0",
+  "connect_timeout=-1",
+  "connect_timeout=x",
+  "connect_timeout=",
+  "user=a%00b",
+  "application_name=%00",
+  "host=a,b",
+  "max_protocol_version=2",
+])("INVALID_OPTION: URL parameter %s", (parameter) =>
+  expect(refused(`postgres://ada@h/d?${parameter}`).code).toBe("INVALID_OPTION"),
 );
 
-test("a user must be named", () => expect(refused("postgres://localhost/app")).toMatchObject({ code: "INVALID_OPTION", message: expect.stringContaining('"user"') }));
+test("a user must be named", () =>
+  expect(refused("postgres://localhost/app")).toMatchObject({
+    code: "INVALID_OPTION",
+    message: expect.stringContaining('"user"'),
+  }));
 
 test("options that contradict each other", () => {
   const PEM = "-----BEGIN CERTIFICATE-----\nx";
   expect(refused({ user: "a", cert: PEM }).code).toBe("INVALID_OPTION");
   expect(refused({ user: "a", key: PEM }).code).toBe("INVALID_OPTION");
-  for (const sslmode of ["disable", "allow", "prefer"]) expect(refused({ user: "a", sslmode, sslnegotiation: "direct" }).code).toBe("INVALID_OPTION");
+  for (const sslmode of ["disable", "allow", "prefer"])
+    expect(refused({ user: "a", sslmode, sslnegotiation: "direct" }).code).toBe("INVALID_OPTION");
   expect(of({ user: "a", sslmode: "require", sslnegotiation: "direct", cert: PEM, key: PEM }).key()).toBe(PEM);
 });
 
@@ -195,16 +342,27 @@ test("channel binding cannot be required, anywhere, instead of being dropped sil
   expect(refused(`${URL_}?sslmode=require&channel_binding=require`).code).toBe("CHANNEL_BINDING_UNSUPPORTED");
 });
 
-// -- secrets ----------------------------------------------------------------------------------------------------------
+// -- secrets ---------------------------------------------------------------------------------------------------------
 
 const everything = (value: unknown): string => {
   const error = value as Error;
-  const shown = [inspect(value, { depth: null, showHidden: true, getters: true }), JSON.stringify(value), String(value), JSON.stringify({ ...(value as object) })];
+  const shown = [
+    inspect(value, { depth: null, showHidden: true, getters: true }),
+    JSON.stringify(value),
+    String(value),
+    JSON.stringify({ ...(value as object) }),
+  ];
   if (error instanceof Error) shown.push(error.message, error.stack ?? "", inspect(error.cause));
   return shown.join("\n");
 };
 
-const password = fc.string({ unit: fc.constantFrom(..."abcXYZ019@:/?#[]%&=+ ,\\\"'`$é😀\0\n", "host=", "%41"), minLength: 6, maxLength: 24 }).map((text) => `Zq7${text}`);
+const password = fc
+  .string({
+    unit: fc.constantFrom(..."abcXYZ019@:/?#[]%&=+ ,\\\"'`$é😀\0\n", "host=", "%41"),
+    minLength: 6,
+    maxLength: 24,
+  })
+  .map((text) => `Zq7${text}`);
 const place = fc.constantFrom<(password: string) => string>(
   (p) => `postgres://ada:${p}@h/d`,
   (p) => `postgres://ada:${p}@h:port/d`,
@@ -245,23 +403,47 @@ test("no error and no view of a Config shows a password, however badly it is wri
 });
 
 test("an object's password and key show nowhere either", () => {
-  const config = of({ user: "ada", password: "Zq7 secret", cert: "-----BEGIN CERTIFICATE-----\nx", key: "-----BEGIN PRIVATE KEY-----\nZq7" });
+  const config = of({
+    user: "ada",
+    password: "Zq7 secret",
+    cert: "-----BEGIN CERTIFICATE-----\nx",
+    key: "-----BEGIN PRIVATE KEY-----\nZq7",
+  });
   expect(everything(config)).not.toContain("Zq7");
   expect(everything(refused({ user: "ada", password: "Zq7 secret\0" }))).not.toContain("Zq7");
   expect(everything(refused({ user: "ada", password: "Zq7 secret", port: -1 }))).not.toContain("Zq7");
 });
 
-// -- what follows -----------------------------------------------------------------------------------------------------
+// -- what follows ----------------------------------------------------------------------------------------------------
 
 test("StartupMessage's parameters in order, always in UTF-8", () => {
-  const config = of({ user: "ada", database: "app", startup: { search_path: "x", TimeZone: "UTC" }, options: "-c geqo=off" });
+  const config = of({
+    user: "ada",
+    database: "app",
+    startup: { search_path: "x", TimeZone: "UTC" },
+    options: "-c geqo=off",
+  });
   expect(startupParameters(config)).toEqual([
-    ["user", "ada"], ["database", "app"], ["application_name", "pgz-edge"], ["client_encoding", "UTF8"], ["options", "-c geqo=off"], ["search_path", "x"], ["TimeZone", "UTC"],
+    ["user", "ada"],
+    ["database", "app"],
+    ["application_name", "pgz-edge"],
+    ["client_encoding", "UTF8"],
+    ["options", "-c geqo=off"],
+    ["search_path", "x"],
+    ["TimeZone", "UTC"],
   ]);
-  expect(startupParameters(of({ user: "ada" })).map(([name]) => name)).toEqual(["user", "database", "application_name", "client_encoding"]);
+  expect(startupParameters(of({ user: "ada" })).map(([name]) => name)).toEqual([
+    "user",
+    "database",
+    "application_name",
+    "client_encoding",
+  ]);
 });
 
-const node: Parameters<typeof tlsPlan>[1] = { name: "Node", capabilities: { canSkipVerification: true, canUseCustomCa: true, canAlpn: true, canClientCertificate: true } };
+const node: Parameters<typeof tlsPlan>[1] = {
+  name: "Node",
+  capabilities: { canSkipVerification: true, canUseCustomCa: true, canAlpn: true, canClientCertificate: true },
+};
 const workers: Parameters<typeof tlsPlan>[1] = { name: "Cloudflare Workers" };
 const plan = (options: Options, runtime: typeof node) => {
   const { attempts, verify } = tlsPlan(of({ user: "a", host: "h", ...options }), runtime);
@@ -292,15 +474,26 @@ test.each<[Options, string, string]>([
   [{ sslmode: "require", servername: "other" }, "TLS; none", "servername"],
 ])("%j works in Node, and is an error on Workers", (options, inNode, named) => {
   expect(plan(options, node)).toBe(inNode);
-  expect(() => plan(options, workers)).toThrow(expect.objectContaining({ code: "UNSUPPORTED_ON_RUNTIME", message: expect.stringMatching(`Cloudflare Workers.*"${named}"`) }));
+  expect(() => plan(options, workers)).toThrow(
+    expect.objectContaining({
+      code: "UNSUPPORTED_ON_RUNTIME",
+      message: expect.stringMatching(`Cloudflare Workers.*"${named}"`),
+    }),
+  );
 });
 
-test("what asks for TLS does not matter where there is none", () => expect(plan({ sslmode: "disable", ca }, workers)).toBe("plain; none"));
+test("what asks for TLS does not matter where there is none", () =>
+  expect(plan({ sslmode: "disable", ca }, workers)).toBe("plain; none"));
 
 test("never weaker: no mode on any runtime verifies less than libpq's, or goes plain where libpq does not", () => {
   const strength = { none: 0, ca: 1, full: 2 };
   const least = { disable: 0, allow: 0, prefer: 0, require: 0, "verify-ca": 1, "verify-full": 2 };
-  for (const runtime of [node, workers, { ...node, capabilities: { ...node.capabilities, canSkipVerification: false } }, { ...workers, capabilities: { canSkipVerification: true } }]) {
+  for (const runtime of [
+    node,
+    workers,
+    { ...node, capabilities: { ...node.capabilities, canSkipVerification: false } },
+    { ...workers, capabilities: { canSkipVerification: true } },
+  ]) {
     for (const [sslmode, verified] of Object.entries(least)) {
       const { attempts, verify } = tlsPlan(of({ user: "a", sslmode: sslmode as never }), runtime);
       expect(strength[verify]).toBeGreaterThanOrEqual(verified);
@@ -312,13 +505,15 @@ test("never weaker: no mode on any runtime verifies less than libpq's, or goes p
 test("the next attempt is for failed handshakes and missing pg_hba.conf lines only", () => {
   expect(deservesNextAttempt(new ConnectionError("TLS_FAILED", "x", { stage: "tls" }))).toBe(true);
   expect(deservesNextAttempt(fromErrorResponse({ code: "28000" }, true))).toBe(true);
-  for (const code of ["28P01", "57P03", "53300", "3D000"]) expect(deservesNextAttempt(fromErrorResponse({ code }, true))).toBe(false);
+  for (const code of ["28P01", "57P03", "53300", "3D000"])
+    expect(deservesNextAttempt(fromErrorResponse({ code }, true))).toBe(false);
   expect(deservesNextAttempt(new ConnectionError("CONNECT_FAILED", "x", { stage: "tcp" }))).toBe(false);
   expect(deservesNextAttempt(new Error("28000"))).toBe(false);
 });
 
 test("which authentication methods are allowed", () => {
-  const bits = (options: Options, encrypted: boolean, verify: "none" | "ca" | "full" = "full") => allowedMethods(of({ user: "a", ...options }), verify, encrypted);
+  const bits = (options: Options, encrypted: boolean, verify: "none" | "ca" | "full" = "full") =>
+    allowedMethods(of({ user: "a", ...options }), verify, encrypted);
   expect(bits({}, true)).toBe(1 | 2 | 4 | 8);
   expect(bits({}, false)).toBe(1 | 4 | 8 | 16);
   expect(bits({ localLink: true }, false)).toBe(15);
@@ -350,25 +545,38 @@ test("the rest of a password behind an unencoded & is not repeated", () => {
 });
 
 test("an early query goes by itself only to a server that is known", () => {
-  const early = (options: Options, verify: "none" | "ca" | "full", encrypted: boolean) => allowsEarlyQuery(of({ user: "a", ...options }), verify, encrypted);
+  const early = (options: Options, verify: "none" | "ca" | "full", encrypted: boolean) =>
+    allowsEarlyQuery(of({ user: "a", ...options }), verify, encrypted);
   expect(early({}, "full", true)).toBe(true);
-  expect([early({}, "none", true), early({}, "ca", true), early({}, "full", false), early({}, "none", false)]).toEqual([false, false, false, false]);
+  expect([early({}, "none", true), early({}, "ca", true), early({}, "full", false), early({}, "none", false)]).toEqual([
+    false,
+    false,
+    false,
+    false,
+  ]);
   expect(early({ localLink: true }, "none", false)).toBe(true);
   expect(early({ earlyQuery: true }, "none", false)).toBe(true);
   expect(early({ earlyQuery: false, localLink: true }, "full", true)).toBe(false);
 });
 
 test("docs/options.md has one row for each option, with its default", () => {
-  const rows = readFileSync(join(import.meta.dirname, "../../docs/options.md"), "utf8").split("\n").flatMap((line) => {
-    const cells = line.split("|").map((cell) => cell.trim());
-    return /^`\w+`$/.test(cells[1] ?? "") && cells.length === 7 ? [cells.slice(1, -1)] : [];
-  });
+  const rows = readFileSync(join(import.meta.dirname, "../../docs/options.md"), "utf8")
+    .split("\n")
+    .flatMap((line) => {
+      const cells = line.split("|").map((cell) => cell.trim());
+      return /^`\w+`$/.test(cells[1] ?? "") && cells.length === 7 ? [cells.slice(1, -1)] : [];
+    });
   expect(rows.map(([name]) => name?.replaceAll("`", "")).sort()).toEqual([...optionNames].sort());
   const config: Record<string, unknown> = of({ user: "ada" }) as never;
   for (const [name = "", value = "", ...others] of rows) {
-    expect(others.every((cell) => cell !== ""), name).toBe(true);
+    expect(
+      others.every((cell) => cell !== ""),
+      name,
+    ).toBe(true);
     const actual = config[name.replaceAll("`", "")];
-    if (/number|boolean/.test(typeof actual)) expect(value.replaceAll(/[`,]/g, ""), name).toMatch(new RegExp(`^${String(actual)}\\b`));
-    else if (typeof actual === "string" && actual !== "" && !/user|database/.test(name)) expect(value, name).toContain(`\`${actual}\``);
+    if (/number|boolean/.test(typeof actual))
+      expect(value.replaceAll(/[`,]/g, ""), name).toMatch(new RegExp(`^${String(actual)}\\b`));
+    else if (typeof actual === "string" && actual !== "" && !/user|database/.test(name))
+      expect(value, name).toContain(`\`${actual}\``);
   }
 });

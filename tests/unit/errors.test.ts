@@ -6,8 +6,17 @@ import * as errors from "../../js/util/errors.ts";
 import type { Code } from "../../js/util/errors.ts";
 
 const {
-  AbortError, AuthenticationError, ConnectionError, fromErrorResponse, fromFailure, PgzError, PostgresError, ProtocolError,
-  ResponseTooLargeError, TimeoutError, UsageError,
+  AbortError,
+  AuthenticationError,
+  ConnectionError,
+  fromErrorResponse,
+  fromFailure,
+  PgzError,
+  PostgresError,
+  ProtocolError,
+  ResponseTooLargeError,
+  TimeoutError,
+  UsageError,
 } = errors;
 
 const samples = {
@@ -26,10 +35,16 @@ test.each(Object.entries(samples))("%s carries its name and the common facts", (
   expect(error.name).toBe(name);
   expect(error).toBeInstanceOf(Error);
   expect(error.stack).toContain(`${name}: ${error.message}`);
-  expect(error).toMatchObject({ code: expect.any(String), retryable: expect.any(Boolean), committed: expect.any(Boolean) });
+  expect(error).toMatchObject({
+    code: expect.any(String),
+    retryable: expect.any(Boolean),
+    committed: expect.any(Boolean),
+  });
   for (const [other, constructor] of Object.entries(errors)) {
     if (!/Error$/.test(other) || other === "fromErrorResponse") continue;
-    expect(error instanceof (constructor as typeof PgzError), `${name} instanceof ${other}`).toBe(other === name || other === "PgzError");
+    expect(error instanceof (constructor as typeof PgzError), `${name} instanceof ${other}`).toBe(
+      other === name || other === "PgzError",
+    );
   }
 });
 
@@ -62,28 +77,64 @@ test("facts are false unless given, a cause is there only when given", () => {
   expect(new UsageError("STREAM_OPEN", "text")).toMatchObject({ retryable: false, committed: false });
   expect("cause" in new UsageError("STREAM_OPEN", "text")).toBe(false);
   const cause = new Error("underneath");
-  expect(new ConnectionError("CONNECTION_LOST", "text", { stage: "session", retryable: true, cause })).toMatchObject({ stage: "session", retryable: true, committed: false, cause });
+  expect(new ConnectionError("CONNECTION_LOST", "text", { stage: "session", retryable: true, cause })).toMatchObject({
+    stage: "session",
+    retryable: true,
+    committed: false,
+    cause,
+  });
 });
 
 test("nothing is retryable once rows are in use", () => {
-  expect(new ConnectionError("CONNECTION_LOST", "text", { stage: "session", retryable: true, committed: true })).toMatchObject({ retryable: false, committed: true });
-  expect(fromErrorResponse({ code: "40001", message: "conflict" }, false, { committed: true })).toMatchObject({ retryable: false, committed: true });
+  expect(
+    new ConnectionError("CONNECTION_LOST", "text", { stage: "session", retryable: true, committed: true }),
+  ).toMatchObject({ retryable: false, committed: true });
+  expect(fromErrorResponse({ code: "40001", message: "conflict" }, false, { committed: true })).toMatchObject({
+    retryable: false,
+    committed: true,
+  });
 });
 
 test("AbortError is the web's by name and keeps the reason", () => {
-  expect(new AbortError("left")).toMatchObject({ name: "AbortError", code: "ABORTED", cause: "left", committed: false });
+  expect(new AbortError("left")).toMatchObject({
+    name: "AbortError",
+    code: "ABORTED",
+    cause: "left",
+    committed: false,
+  });
   expect(new AbortError("left", { committed: true }).committed).toBe(true);
 });
 
 test("ResponseTooLargeError tells limit, value and what was observed", () => {
-  expect(samples.ResponseTooLargeError).toMatchObject({ code: "RESPONSE_TOO_LARGE", limit: "rows", value: 5, observed: 6, committed: true, retryable: false });
+  expect(samples.ResponseTooLargeError).toMatchObject({
+    code: "RESPONSE_TOO_LARGE",
+    limit: "rows",
+    value: 5,
+    observed: 6,
+    committed: true,
+    retryable: false,
+  });
   expect(samples.ResponseTooLargeError.message).toContain("5 rows");
 });
 
 test("PostgresError has every field that the server sent, by the manual's name", () => {
   const fields = {
-    severity: "ERROR", code: "23505", message: "duplicate key", detail: "Key (id)=(1) already exists.", hint: "h", position: "8", internalPosition: "9",
-    internalQuery: "select", where: "w", schema: "public", table: "t", column: "c", dataType: "int4", constraint: "t_pkey", file: "nbtinsert.c", line: "1",
+    severity: "ERROR",
+    code: "23505",
+    message: "duplicate key",
+    detail: "Key (id)=(1) already exists.",
+    hint: "h",
+    position: "8",
+    internalPosition: "9",
+    internalQuery: "select",
+    where: "w",
+    schema: "public",
+    table: "t",
+    column: "c",
+    dataType: "int4",
+    constraint: "t_pkey",
+    file: "nbtinsert.c",
+    line: "1",
     routine: "_bt_check_unique",
   };
   const error = fromErrorResponse(fields);
@@ -98,12 +149,32 @@ test("an ErrorResponse without SQLSTATE or message is still one", () => {
 });
 
 test.each([
-  ["isUniqueViolation", "23505"], ["isForeignKeyViolation", "23503"], ["isCheckViolation", "23514"], ["isNotNullViolation", "23502"],
-  ["isExclusionViolation", "23P01"], ["isSerializationFailure", "40001"], ["isDeadlock", "40P01"], ["isQueryCanceled", "57014"],
-  ["isAdminShutdown", "57P01"], ["isInvalidSqlStatementName", "26000"],
+  ["isUniqueViolation", "23505"],
+  ["isForeignKeyViolation", "23503"],
+  ["isCheckViolation", "23514"],
+  ["isNotNullViolation", "23502"],
+  ["isExclusionViolation", "23P01"],
+  ["isSerializationFailure", "40001"],
+  ["isDeadlock", "40P01"],
+  ["isQueryCanceled", "57014"],
+  ["isAdminShutdown", "57P01"],
+  ["isInvalidSqlStatementName", "26000"],
 ] as const)("%s is SQLSTATE %s and no other", (helper, code) => {
   expect(new PostgresError({ code })[helper]).toBe(true);
-  for (const other of ["23505", "23503", "23514", "23502", "23P01", "40001", "40P01", "57014", "57P01", "26000", "", "00000"]) {
+  for (const other of [
+    "23505",
+    "23503",
+    "23514",
+    "23502",
+    "23P01",
+    "40001",
+    "40P01",
+    "57014",
+    "57P01",
+    "26000",
+    "",
+    "00000",
+  ]) {
     expect(new PostgresError({ code: other })[helper]).toBe(other === code);
   }
 });
@@ -124,13 +195,20 @@ test("what the server says before any statement can have run is retryable when i
   const at = (code: string, startup: boolean) => fromErrorResponse({ code }, startup).retryable;
   for (const code of ["57P03", "53300", "57P01"]) expect([at(code, true), at(code, false)]).toEqual([true, false]);
   for (const code of ["40001", "40P01", "57P05"]) expect([at(code, false)]).toEqual([true]);
-  for (const code of ["3D000", "42601", "23505", "40003", "28P01", "22053", "2257P"]) expect([at(code, true), at(code, false)]).toEqual([false, false]);
+  for (const code of ["3D000", "42601", "23505", "40003", "28P01", "22053", "2257P"])
+    expect([at(code, true), at(code, false)]).toEqual([false, false]);
 });
 
 test.each([
-  ["PROTOCOL_VIOLATION", ProtocolError], ["MESSAGE_TOO_LARGE", ProtocolError], ["NOT_POSTGRESQL", ProtocolError], ["INVALID_VALUE", ProtocolError],
-  ["SCRAM_NONCE_MISMATCH", AuthenticationError], ["AUTH_CLEARTEXT_REFUSED", AuthenticationError], ["PASSWORD_MISSING", AuthenticationError],
-  ["INVALID_QUERY", UsageError], ["TLS_REFUSED", ConnectionError],
+  ["PROTOCOL_VIOLATION", ProtocolError],
+  ["MESSAGE_TOO_LARGE", ProtocolError],
+  ["NOT_POSTGRESQL", ProtocolError],
+  ["INVALID_VALUE", ProtocolError],
+  ["SCRAM_NONCE_MISMATCH", AuthenticationError],
+  ["AUTH_CLEARTEXT_REFUSED", AuthenticationError],
+  ["PASSWORD_MISSING", AuthenticationError],
+  ["INVALID_QUERY", UsageError],
+  ["TLS_REFUSED", ConnectionError],
 ] as const)("a failure %s of the core becomes its class", (code, constructor) => {
   const error = fromFailure({ code, message: "What happened", detail: "in DataRow" }, { committed: true });
   expect(error.constructor).toBe(constructor);
@@ -138,19 +216,25 @@ test.each([
   expect(fromFailure({ code, message: "What happened", detail: null }).message).toBe("What happened");
 });
 
-// -- the documented table ---------------------------------------------------------------------------------------------
+// -- the documented table --------------------------------------------------------------------------------------------
 
 const root = join(import.meta.dirname, "../..");
 const source = (path: string) => readFileSync(join(root, path), "utf8");
 const files = (folder: string, extension: string) =>
-  readdirSync(join(root, folder), { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(extension)).map((file) => `${folder}/${file}`);
-const declared = [...(/export type Code =([^;]*);/.exec(source("js/util/errors.ts"))?.[1] ?? "").matchAll(/"([A-Z_]+)"/g)].map((match) => match[1] as Code);
+  readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
+    .filter((file) => file.endsWith(extension))
+    .map((file) => `${folder}/${file}`);
+const declared = [
+  ...(/export type Code =([^;]*);/.exec(source("js/util/errors.ts"))?.[1] ?? "").matchAll(/"([A-Z_]+)"/g),
+].map((match) => match[1] as Code);
 const documented = new Map(
-  source("docs/errors.md").split("\n").flatMap((line) => {
-    const cells = line.split("|").map((cell) => cell.trim());
-    const code = /^`([A-Z_]+)`$/.exec(cells[1] ?? "")?.[1];
-    return code ? [[code, cells.slice(2, -1)] as const] : [];
-  }),
+  source("docs/errors.md")
+    .split("\n")
+    .flatMap((line) => {
+      const cells = line.split("|").map((cell) => cell.trim());
+      const code = /^`([A-Z_]+)`$/.exec(cells[1] ?? "")?.[1];
+      return code ? [[code, cells.slice(2, -1)] as const] : [];
+    }),
 );
 
 test("docs/errors.md has one complete row for each code, and no other", () => {
@@ -167,7 +251,8 @@ test("every code in the sources is documented, with the class that carries it", 
   const found: [code: string, constructor: string | undefined, file: string][] = [];
   for (const file of files("js", ".ts")) {
     if (file === "js/util/errors.ts") continue;
-    for (const match of source(file).matchAll(/\bnew (\w+Error)\(\s*"([A-Z_]+)"|\bcode: "([A-Z_]+)"/g)) found.push([match[2] ?? match[3] ?? "", match[1], file]);
+    for (const match of source(file).matchAll(/\bnew (\w+Error)\(\s*"([A-Z_]+)"|\bcode: "([A-Z_]+)"/g))
+      found.push([match[2] ?? match[3] ?? "", match[1], file]);
   }
   // In the core a code is an upper-case literal with an underscore.
   for (const file of files("src", ".rs")) {
@@ -179,6 +264,7 @@ test("every code in the sources is documented, with the class that carries it", 
   expect(found.length).toBeGreaterThan(10);
   for (const [code, constructor, file] of found) {
     expect([...documented.keys()], `${code} in ${file}`).toContain(code);
-    if (constructor) expect(`${code} ${constructor}`, file).toBe(`${code} ${documented.get(code)?.[0]?.replaceAll("`", "")}`);
+    if (constructor)
+      expect(`${code} ${constructor}`, file).toBe(`${code} ${documented.get(code)?.[0]?.replaceAll("`", "")}`);
   }
 });

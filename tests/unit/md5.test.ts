@@ -4,7 +4,12 @@ import { beforeEach, expect, test } from "vitest";
 import { md5Password } from "../../js/connection/md5.ts";
 import { installRuntime, type Runtime } from "../../js/sockets/runtime.ts";
 
-const runtime = { name: "test", module: () => new Uint8Array(), connect: () => Promise.reject(), background: () => {} } as unknown as Runtime;
+const runtime = {
+  name: "test",
+  module: () => new Uint8Array(),
+  connect: () => Promise.reject(),
+  background: () => {},
+} as unknown as Runtime;
 const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
 
 beforeEach(() => installRuntime({ ...runtime, md5: (bytes) => createHash("md5").update(bytes).digest() }));
@@ -22,7 +27,17 @@ test("a promise of the runtime is waited for", async () => {
   expect(text(await md5Password("postgres", "secret", 0x01020304))).toBe("md5bb41a296aab6baccb36ff243a562abff");
 });
 
-test.each([undefined, () => { throw new Error("no such digest"); }, () => Promise.reject(new Error("no such digest"))])("without MD5 the error says what to do (%#)", async (md5) => {
+test.each([
+  undefined,
+  () => {
+    throw new Error("no such digest");
+  },
+  () => Promise.reject(new Error("no such digest")),
+])("without MD5 the error says what to do (%#)", async (md5) => {
   installRuntime(md5 ? { ...runtime, md5 } : runtime);
-  await expect(md5Password("u", "p", 1)).rejects.toMatchObject({ name: "AuthenticationError", code: "AUTH_METHOD_UNSUPPORTED", message: expect.stringContaining("scram-sha-256") });
+  await expect(md5Password("u", "p", 1)).rejects.toMatchObject({
+    name: "AuthenticationError",
+    code: "AUTH_METHOD_UNSUPPORTED",
+    message: expect.stringContaining("scram-sha-256"),
+  });
 });

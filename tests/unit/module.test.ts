@@ -18,7 +18,12 @@ const size = () => initSync({ module: wasm }).memory.buffer.byteLength;
 const create = () => createCore(1 << 20, "s", 0);
 
 beforeAll(() => {
-  installRuntime({ name: "node", module: () => wasm, connect: () => Promise.reject(new Error("no socket here")), background: () => {} });
+  installRuntime({
+    name: "node",
+    module: () => wasm,
+    connect: () => Promise.reject(new Error("no socket here")),
+    background: () => {},
+  });
 });
 afterEach(() => void vi.restoreAllMocks());
 
@@ -52,7 +57,9 @@ test("a trap ends all connections of the instance, and the next one lives in a f
   const [one, other] = [create(), create()];
   const ended = vi.fn();
   other.onTrap = ended;
-  expect(() => trap(one)).toThrow(expect.objectContaining({ code: "CORE_TRAPPED", cause: expect.any(WebAssembly.RuntimeError) }));
+  expect(() => trap(one)).toThrow(
+    expect.objectContaining({ code: "CORE_TRAPPED", cause: expect.any(WebAssembly.RuntimeError) }),
+  );
   expect(ended).toHaveBeenCalledOnce();
   expect(() => other.receiveMore()).toThrow(expect.objectContaining({ code: "CORE_TRAPPED" }));
   const next = create();

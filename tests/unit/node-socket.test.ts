@@ -37,7 +37,7 @@ test("bytes stay as they were until the next read, however late that comes", asy
   });
   const socket = await open(port);
   let at = 0;
-  for (let chunk; (chunk = await socket.read()); ) {
+  for (let chunk; (chunk = await socket.read());) {
     if (Math.random() < 0.3) for (let waits = 0; waits < 3; waits++) await turn();
     expect(chunk.every((byte) => byte === at++ % 251)).toBe(true);
   }
@@ -90,7 +90,11 @@ test("a port where nobody listens, a name that does not exist", async () => {
   const port = await listen(() => {});
   await new Promise((resolve) => server.close(resolve));
   await expect(open(port)).rejects.toMatchObject({ code: "CONNECT_FAILED", stage: "tcp", retryable: true });
-  await expect(open(port, "localhost")).rejects.toMatchObject({ code: "CONNECT_FAILED", stage: "tcp", message: expect.stringContaining("ECONNREFUSED") });
+  await expect(open(port, "localhost")).rejects.toMatchObject({
+    code: "CONNECT_FAILED",
+    stage: "tcp",
+    message: expect.stringContaining("ECONNREFUSED"),
+  });
   await expect(open(port, "nowhere.invalid")).rejects.toMatchObject({ code: "CONNECT_FAILED", stage: "dns" });
 });
 

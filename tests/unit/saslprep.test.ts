@@ -35,16 +35,27 @@ test.each([
 ])("PostgreSQL: %s", (_, input, output) => expect(saslprep(input)).toBe(output));
 
 test("ASCII is unchanged, always", () => {
-  fc.assert(fc.property(fc.string({ unit: fc.integer({ min: 0, max: 127 }).map((code) => String.fromCharCode(code)) }), (text) => saslprep(text) === text));
+  fc.assert(
+    fc.property(
+      fc.string({ unit: fc.integer({ min: 0, max: 127 }).map((code) => String.fromCharCode(code)) }),
+      (text) => saslprep(text) === text,
+    ),
+  );
 });
 
 test("the result is the password or its NFKC form, never empty, and settles", () => {
   fc.assert(
-    fc.property(fc.string({ unit: fc.integer({ min: 0, max: 0x10ffff }).map((code) => String.fromCodePoint(code)), minLength: 1 }), (text) => {
-      const once = saslprep(text);
-      expect(once).not.toBe("");
-      if (once !== text) expect(once).toBe(once.normalize("NFKC"));
-    }),
+    fc.property(
+      fc.string({
+        unit: fc.integer({ min: 0, max: 0x10ffff }).map((code) => String.fromCodePoint(code)),
+        minLength: 1,
+      }),
+      (text) => {
+        const once = saslprep(text);
+        expect(once).not.toBe("");
+        if (once !== text) expect(once).toBe(once.normalize("NFKC"));
+      },
+    ),
     { numRuns: 2_000 },
   );
 });

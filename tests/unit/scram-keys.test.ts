@@ -3,13 +3,16 @@ import { pbkdf2Sync } from "node:crypto";
 import { afterEach, expect, test, vi } from "vitest";
 import { saltedPassword } from "../../js/connection/scram-keys.ts";
 
-const oracle = (password: string, salt: string, iterations: number) => new Uint8Array(pbkdf2Sync(password, Buffer.from(salt, "base64"), iterations, 32, "sha256"));
+const oracle = (password: string, salt: string, iterations: number) =>
+  new Uint8Array(pbkdf2Sync(password, Buffer.from(salt, "base64"), iterations, 32, "sha256"));
 const salt = (n: number) => Buffer.from(`salt number ${n}`).toString("base64");
 
 afterEach(() => vi.restoreAllMocks());
 
 test.each(["pencil", "", "pässword €", "x".repeat(100)])("equals PBKDF2-HMAC-SHA-256 for %j", async (password) => {
-  expect(await saltedPassword(password, "W22ZaJ0SNY7soEsUEjb6gQ==", 4096)).toEqual(oracle(password, "W22ZaJ0SNY7soEsUEjb6gQ==", 4096));
+  expect(await saltedPassword(password, "W22ZaJ0SNY7soEsUEjb6gQ==", 4096)).toEqual(
+    oracle(password, "W22ZaJ0SNY7soEsUEjb6gQ==", 4096),
+  );
 });
 
 test("is derived once for the same password, salt and iterations", async () => {
@@ -20,7 +23,12 @@ test("is derived once for the same password, salt and iterations", async () => {
 });
 
 test("another password, salt or iteration count is another key", async () => {
-  const keys = await Promise.all([saltedPassword("a", salt(1), 10), saltedPassword("b", salt(1), 10), saltedPassword("a", salt(2), 10), saltedPassword("a", salt(1), 11)]);
+  const keys = await Promise.all([
+    saltedPassword("a", salt(1), 10),
+    saltedPassword("b", salt(1), 10),
+    saltedPassword("a", salt(2), 10),
+    saltedPassword("a", salt(1), 11),
+  ]);
   expect(new Set(keys.map((key) => String(key))).size).toBe(4);
 });
 
@@ -35,8 +43,16 @@ test("keeps 64 results, the oldest goes first", async () => {
 });
 
 test("rejects where WebCrypto refuses, and the refusal is not kept", async () => {
-  const derive = vi.spyOn(crypto.subtle, "deriveBits").mockRejectedValueOnce(new DOMException("Pbkdf2 failed: iteration counts above 100000 are not supported", "NotSupportedError"));
-  await expect(saltedPassword("refused", salt(1), 10)).rejects.toMatchObject({ code: "CONNECT_FAILED", stage: "auth", cause: { name: "NotSupportedError" } });
+  const derive = vi
+    .spyOn(crypto.subtle, "deriveBits")
+    .mockRejectedValueOnce(
+      new DOMException("Pbkdf2 failed: iteration counts above 100000 are not supported", "NotSupportedError"),
+    );
+  await expect(saltedPassword("refused", salt(1), 10)).rejects.toMatchObject({
+    code: "CONNECT_FAILED",
+    stage: "auth",
+    cause: { name: "NotSupportedError" },
+  });
   expect(await saltedPassword("refused", salt(1), 10)).toEqual(oracle("refused", salt(1), 10));
   expect(derive).toHaveBeenCalledTimes(2);
 });

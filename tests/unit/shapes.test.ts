@@ -6,7 +6,9 @@ import { serverKey, ShapeCache } from "../../js/session/shapes.ts";
 const learned = (typeOid: number) => ({
   parameterTypes: [typeOid],
   resultFormats: [1],
-  columns: [{ name: "a", tableOid: 0, columnAttributeNumber: 0, typeOid, typeSize: 4, typeModifier: -1, formatCode: 1 }],
+  columns: [
+    { name: "a", tableOid: 0, columnAttributeNumber: 0, typeOid, typeSize: 4, typeModifier: -1, formatCode: 1 },
+  ],
 });
 const key = (url: string, options = {}) => serverKey(resolveConfig(url, {}, options));
 
@@ -25,8 +27,12 @@ test("two databases with the same SQL never meet", () => {
   const cache = new ShapeCache();
   const base = "postgres://u@h:5432/d";
   const others = [
-    key("postgres://u@h:5432/e"), key("postgres://u@h:5433/d"), key("postgres://u@i:5432/d"), key("postgres://v@h:5432/d"),
-    key(base, { startup: { search_path: "other" } }), key(base, { options: "-c search_path=other" }),
+    key("postgres://u@h:5432/e"),
+    key("postgres://u@h:5433/d"),
+    key("postgres://u@i:5432/d"),
+    key("postgres://v@h:5432/d"),
+    key(base, { startup: { search_path: "other" } }),
+    key(base, { options: "-c search_path=other" }),
     key("postgres://u@h:5432/d%22%2C%22x"),
   ];
   expect(new Set([key(base), ...others]).size).toBe(others.length + 1);

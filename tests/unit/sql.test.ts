@@ -52,14 +52,18 @@ test("a query's text and values cannot be replaced, and what is done to one's va
   expect(() => Object.assign(query, { values: [] })).toThrow(TypeError);
   const other = make();
   (other.values as unknown[]).push(2);
-  expect([query.values, make().values]).toEqual([[[1, 2], 1], [[1, 2], 1]]);
+  expect([query.values, make().values]).toEqual([
+    [[1, 2], 1],
+    [[1, 2], 1],
+  ]);
   expect(make().text).toBe("select $1, $2");
   expect(JSON.parse(JSON.stringify(query))).toEqual({ text: "select $1, $2", values: [[1, 2], 1] });
 });
 
 test("called as a function, as other drivers' tags may be, it makes no SQL of what it is given", () => {
   const called = sql as unknown as (...given: unknown[]) => unknown;
-  for (const given of [["1); drop table users; --"], [[1, 2]], ["a", "b"], { id: 1 }, "users", undefined]) expect(refused(() => called(given, 1))).toBe("INVALID_QUERY");
+  for (const given of [["1); drop table users; --"], [[1, 2]], ["a", "b"], { id: 1 }, "users", undefined])
+    expect(refused(() => called(given, 1))).toBe("INVALID_QUERY");
   expect(refused(() => called(Object.assign(["x"], { raw: "x" })))).toBe("INVALID_QUERY");
 });
 
@@ -71,16 +75,22 @@ test("text goes in by unsafe only, identifiers are quoted", () => {
 });
 
 test("what cannot be an identifier or SQL is refused", () => {
-  for (const names of [[], [""], ["a", ""], ["a\0b"], ["a\ud800"], [5 as never]]) expect(refused(() => sql.identifier(...names))).toBe("INVALID_QUERY");
-  for (const text of ["a\0b", "\udc00", 5 as never, undefined as never]) expect(refused(() => sql.unsafe(text))).toBe("INVALID_QUERY");
+  for (const names of [[], [""], ["a", ""], ["a\0b"], ["a\ud800"], [5 as never]])
+    expect(refused(() => sql.identifier(...names))).toBe("INVALID_QUERY");
+  for (const text of ["a\0b", "\udc00", 5 as never, undefined as never])
+    expect(refused(() => sql.unsafe(text))).toBe("INVALID_QUERY");
   for (const text of ["select '\0'", "\ud83d"]) expect(refused(() => toQuery(text))).toBe("INVALID_QUERY");
   expect(refused(() => sql`select '\u0000'`.text)).toBe("INVALID_QUERY");
   expect(refused(() => sql`select '\u0000', ${sql`1`}`.text)).toBe("INVALID_QUERY");
 });
 
 test("undefined is refused where it stands, with its position", () => {
-  expect(() => sql`select ${1}, ${undefined}`).toThrow(expect.objectContaining({ code: "INVALID_PARAMETER", message: expect.stringContaining("Value 2") }));
-  expect(() => toQuery({ text: "select $1", values: [undefined] })).toThrow(expect.objectContaining({ code: "INVALID_PARAMETER", message: expect.stringContaining("Value 1") }));
+  expect(() => sql`select ${1}, ${undefined}`).toThrow(
+    expect.objectContaining({ code: "INVALID_PARAMETER", message: expect.stringContaining("Value 2") }),
+  );
+  expect(() => toQuery({ text: "select $1", values: [undefined] })).toThrow(
+    expect.objectContaining({ code: "INVALID_PARAMETER", message: expect.stringContaining("Value 1") }),
+  );
 });
 
 test("toQuery takes every form of a query", () => {
@@ -102,8 +112,22 @@ test("a query object that is changed later does not change what was asked", () =
 });
 
 test("what is no query is refused", () => {
-  for (const input of [null, undefined, 5, {}, [], ["select 1"], { text: 5 }, { text: "select $1", values: "a" }, { text: "a\0" }, () => 1]) {
-    expect(refused(() => toQuery(input as never)), String(input)).toBe("INVALID_QUERY");
+  for (const input of [
+    null,
+    undefined,
+    5,
+    {},
+    [],
+    ["select 1"],
+    { text: 5 },
+    { text: "select $1", values: "a" },
+    { text: "a\0" },
+    () => 1,
+  ]) {
+    expect(
+      refused(() => toQuery(input as never)),
+      String(input),
+    ).toBe("INVALID_QUERY");
   }
 });
 
@@ -115,7 +139,7 @@ test("fragments of another copy of the package compose", async () => {
   expect(toQuery(copy.sql`select ${1}`)).toMatchObject({ text: "select $1", values: [1] });
 });
 
-// -- cold equals cached -----------------------------------------------------------------------------------------------
+// -- cold equals cached ----------------------------------------------------------------------------------------------
 
 /** A template with an identity, and what stands in its holes. */
 interface Tree {
@@ -123,17 +147,44 @@ interface Tree {
   readonly holes: readonly (Tree | { readonly value: unknown } | { readonly list: readonly Tree[] })[];
 }
 
-const template = (strings: string[]) => Object.freeze(Object.assign(strings, { raw: Object.freeze([...strings]) })) as TemplateStringsArray;
+const template = (strings: string[]) =>
+  Object.freeze(Object.assign(strings, { raw: Object.freeze([...strings]) })) as TemplateStringsArray;
 // A few templates by number of holes, so that random trees use the same identities with different contents again and
 // again.
 const piece = fc.constantFrom("", " ", "a", "0", "12 ", " and ", "$1", "'x'", "\n");
-const templates = [0, 1, 2, 3, 4].map((holes) => fc.sample(fc.array(piece, { minLength: holes + 1, maxLength: holes + 1 }), { numRuns: 6, seed: 42 + holes }).map(template));
+const templates = [0, 1, 2, 3, 4].map((holes) =>
+  fc
+    .sample(fc.array(piece, { minLength: holes + 1, maxLength: holes + 1 }), { numRuns: 6, seed: 42 + holes })
+    .map(template),
+);
 const { tree } = fc.letrec<{ tree: Tree; hole: Tree["holes"][number] }>((tie) => ({
-  hole: fc.oneof({ maxDepth: 4, withCrossShrink: true }, fc.record({ value: fc.oneof(fc.integer(), fc.constant(null), fc.string(), fc.constant([sql`a fragment beside a value is none`, 1]), fc.constant([])) }), tie("tree"), fc.record({ list: fc.array(tie("tree") as fc.Arbitrary<Tree>, { minLength: 1, maxLength: 3 }) })),
-  tree: fc.nat(4).chain((holes) => fc.record({ strings: fc.constantFrom(...(templates[holes] ?? [])), holes: fc.array(tie("hole"), { minLength: holes, maxLength: holes }) })),
+  hole: fc.oneof(
+    { maxDepth: 4, withCrossShrink: true },
+    fc.record({
+      value: fc.oneof(
+        fc.integer(),
+        fc.constant(null),
+        fc.string(),
+        fc.constant([sql`a fragment beside a value is none`, 1]),
+        fc.constant([]),
+      ),
+    }),
+    tie("tree"),
+    fc.record({ list: fc.array(tie("tree") as fc.Arbitrary<Tree>, { minLength: 1, maxLength: 3 }) }),
+  ),
+  tree: fc.nat(4).chain((holes) =>
+    fc.record({
+      strings: fc.constantFrom(...(templates[holes] ?? [])),
+      holes: fc.array(tie("hole"), { minLength: holes, maxLength: holes }),
+    }),
+  ),
 }));
 
-const build = ({ strings, holes }: Tree): Query => sql(strings, ...holes.map((hole) => ("value" in hole ? hole.value : "list" in hole ? hole.list.map(build) : build(hole))));
+const build = ({ strings, holes }: Tree): Query =>
+  sql(
+    strings,
+    ...holes.map((hole) => ("value" in hole ? hole.value : "list" in hole ? hole.list.map(build) : build(hole))),
+  );
 
 /** Written another way on purpose: a list of tokens first, the text from it. */
 function cold(root: Tree): { text: string; values: unknown[] } {
@@ -174,34 +225,78 @@ test("a text that has been compiled is the same string again, as long as few oth
   const first = of(1, sql`, now()`).text;
   expect(Object.is(of(2, sql`, now()`).text, first)).toBe(true);
   // More than are kept: dropped, and made anew, never wrong.
-  for (let index = 0; index < 3_000; index++) expect(of(1, sql.unsafe(`, ${index}`)).text).toBe(`select $1::int4 , ${index}`);
+  for (let index = 0; index < 3_000; index++)
+    expect(of(1, sql.unsafe(`, ${index}`)).text).toBe(`select $1::int4 , ${index}`);
   expect(of(3, sql`, now()`)).toMatchObject({ text: "select $1::int4 , now()", values: [3] });
 });
 
 test("join puts a separator between, and an array of fragments is spliced as it is", () => {
   const where = sql.join([sql`a = ${1}`, sql`b = ${2}`], sql` and `);
   expect(sql`select 1 where ${where}`).toMatchObject({ text: "select 1 where a = $1 and b = $2", values: [1, 2] });
-  expect(sql`select ${sql.join([1, sql`now()`, "x"])}`).toMatchObject({ text: "select $1, now(), $2", values: [1, "x"] });
+  expect(sql`select ${sql.join([1, sql`now()`, "x"])}`).toMatchObject({
+    text: "select $1, now(), $2",
+    values: [1, "x"],
+  });
   expect(sql`select 1 ${sql.join([])}`).toMatchObject({ text: "select 1 ", values: [] });
-  expect(sql.join([1, 2, 3], sql` + ${0} + `)).toMatchObject({ text: "$1 + $2 + $3 + $4 + $5", values: [1, 0, 2, 0, 3] });
-  expect(sql`select 1 ${[sql`where a = ${1}`, sql` limit ${2}`]}`).toMatchObject({ text: "select 1 where a = $1 limit $2", values: [1, 2] });
+  expect(sql.join([1, 2, 3], sql` + ${0} + `)).toMatchObject({
+    text: "$1 + $2 + $3 + $4 + $5",
+    values: [1, 0, 2, 0, 3],
+  });
+  expect(sql`select 1 ${[sql`where a = ${1}`, sql` limit ${2}`]}`).toMatchObject({
+    text: "select 1 where a = $1 limit $2",
+    values: [1, 2],
+  });
   // What is no list of fragments is a value.
-  for (const value of [[], [1], [sql`a`, 1]]) expect(sql`select ${value}`).toMatchObject({ text: "select $1", values: [value] });
+  for (const value of [[], [1], [sql`a`, 1]])
+    expect(sql`select ${value}`).toMatchObject({ text: "select $1", values: [value] });
 });
 
 test("in, set and values quote names, keep order, and take fragments for values", () => {
-  expect(sql`id in ${sql.in([1, null, sql`now()`])}`).toMatchObject({ text: "id in ($1, $2, now())", values: [1, null] });
-  expect(sql.set({ name: "x", 'a"b': null, at: sql`now()` })).toMatchObject({ text: '"name" = $1, "a""b" = $2, "at" = now()', values: ["x", null] });
+  expect(sql`id in ${sql.in([1, null, sql`now()`])}`).toMatchObject({
+    text: "id in ($1, $2, now())",
+    values: [1, null],
+  });
+  expect(sql.set({ name: "x", 'a"b': null, at: sql`now()` })).toMatchObject({
+    text: '"name" = $1, "a""b" = $2, "at" = now()',
+    values: ["x", null],
+  });
   expect(sql.set({ name: "x", id: 1 }, "id")).toMatchObject({ text: '"id" = $1', values: [1] });
-  const rows = [{ id: 1, name: "a" }, { name: "b", id: 2 }];
-  expect(sql`insert into t ${sql.values(rows)} returning id`).toMatchObject({ text: 'insert into t ("id", "name") values ($1, $2), ($3, $4) returning id', values: [1, "a", 2, "b"] });
+  const rows = [
+    { id: 1, name: "a" },
+    { name: "b", id: 2 },
+  ];
+  expect(sql`insert into t ${sql.values(rows)} returning id`).toMatchObject({
+    text: 'insert into t ("id", "name") values ($1, $2), ($3, $4) returning id',
+    values: [1, "a", 2, "b"],
+  });
   expect(sql.values(rows, "name")).toMatchObject({ text: '("name") values ($1), ($2)', values: ["a", "b"] });
-  expect(sql.values([[1, "a"], [2, sql`default`]])).toMatchObject({ text: "values ($1, $2), ($3, default)", values: [1, "a", 2] });
+  expect(
+    sql.values([
+      [1, "a"],
+      [2, sql`default`],
+    ]),
+  ).toMatchObject({ text: "values ($1, $2), ($3, default)", values: [1, "a", 2] });
 });
 
 test("what would be no SQL, or other SQL than meant, is refused where it is written", () => {
-  for (const act of [() => sql.in([]), () => sql.values([]), () => sql.values([[]]), () => sql.values([{}]), () => sql.set({}), () => sql.values([[1], [1, 2]]), () => sql.in("ab" as never)]) expect(refused(act)).toBe("INVALID_QUERY");
-  for (const act of [() => sql.values([{ a: 1 }, { b: 1 }]), () => sql.set({ a: undefined }), () => sql.set({}, "toString"), () => sql.in([undefined]), () => sql.join([undefined])]) expect(refused(act)).toBe("INVALID_PARAMETER");
+  for (const act of [
+    () => sql.in([]),
+    () => sql.values([]),
+    () => sql.values([[]]),
+    () => sql.values([{}]),
+    () => sql.set({}),
+    () => sql.values([[1], [1, 2]]),
+    () => sql.in("ab" as never),
+  ])
+    expect(refused(act)).toBe("INVALID_QUERY");
+  for (const act of [
+    () => sql.values([{ a: 1 }, { b: 1 }]),
+    () => sql.set({ a: undefined }),
+    () => sql.set({}, "toString"),
+    () => sql.in([undefined]),
+    () => sql.join([undefined]),
+  ])
+    expect(refused(act)).toBe("INVALID_PARAMETER");
   expect(refused(() => sql.set({ "": 1 }))).toBe("INVALID_QUERY");
 });
 
@@ -212,10 +307,24 @@ function sentAs(type: number, value: unknown): string {
 
 test("json is JSON whatever the value", () => {
   expect(sql`select ${sql.json("a")}, ${sql.json([1, { b: null }])}`.text).toBe("select $1, $2");
-  const values = ["a", '"', "1", 1.5, true, null, [], {}, [1, { b: null }], { toJSON: () => "made" }, new Date(0), new String("s")];
+  const values = [
+    "a",
+    '"',
+    "1",
+    1.5,
+    true,
+    null,
+    [],
+    {},
+    [1, { b: null }],
+    { toJSON: () => "made" },
+    new Date(0),
+    new String("s"),
+  ];
   for (const value of values) {
     // Nothing of a parameter's type decides: a text is not taken for JSON text, an array not for an array.
-    for (const type of [25, 114, 3802, 1009]) expect(sentAs(type, sql`${sql.json(value)}`.values[0])).toBe(JSON.stringify(value));
+    for (const type of [25, 114, 3802, 1009])
+      expect(sentAs(type, sql`${sql.json(value)}`.values[0])).toBe(JSON.stringify(value));
   }
   const changing = { n: 1 };
   const early = sql.json(changing);
@@ -223,7 +332,8 @@ test("json is JSON whatever the value", () => {
   expect(sentAs(114, early)).toBe('{"n":1}');
   const circular: Record<string, unknown> = {};
   circular["self"] = circular;
-  for (const value of [undefined, circular, 1n, () => {}]) expect(refused(() => sql.json(value))).toBe("INVALID_PARAMETER");
+  for (const value of [undefined, circular, 1n, () => {}])
+    expect(refused(() => sql.json(value))).toBe("INVALID_PARAMETER");
 });
 
 test("a list is what it was when it was given, however long", () => {
@@ -233,10 +343,15 @@ test("a list is what it was when it was given, however long", () => {
   expect(query).toMatchObject({ text: "id in ($1, $2)", values: [1, 2] });
   for (const length of [63, 64, 65, 1_000]) {
     const values = Array.from({ length }, (_, index) => index);
-    for (const _ of ["first", "again"]) expect(sql`id in ${sql.in(values)} and ${true}`.text).toBe(`id in (${values.map((index) => `$${index + 1}`).join(", ")}) and $${length + 1}`);
-    for (const part of ["a", "b"]) expect(sql`${sql.in(values)} ${sql.unsafe(part)}`.text.endsWith(`) ${part}`)).toBe(true);
+    for (const _ of ["first", "again"])
+      expect(sql`id in ${sql.in(values)} and ${true}`.text).toBe(
+        `id in (${values.map((index) => `$${index + 1}`).join(", ")}) and $${length + 1}`,
+      );
+    for (const part of ["a", "b"])
+      expect(sql`${sql.in(values)} ${sql.unsafe(part)}`.text.endsWith(`) ${part}`)).toBe(true);
   }
-  for (const text of ["x".repeat(2_000), "y".repeat(2_000)]) expect(sql`${sql.unsafe(text)} ${1}`.text).toBe(`${text} $1`);
+  for (const text of ["x".repeat(2_000), "y".repeat(2_000)])
+    expect(sql`${sql.unsafe(text)} ${1}`.text).toBe(`${text} $1`);
 });
 
 test("json inside JSON is what it was made of", () => {

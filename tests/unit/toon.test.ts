@@ -16,23 +16,57 @@ function document(names: string[], rows: unknown[][]): string {
 }
 
 test("rows, none, and rows without columns", () => {
-  expect(document(["id", "n m"], [[1, "n1"], [2, null]])).toBe('[2]{id,"n m"}:\n  1,n1\n  2,null');
+  expect(
+    document(
+      ["id", "n m"],
+      [
+        [1, "n1"],
+        [2, null],
+      ],
+    ),
+  ).toBe('[2]{id,"n m"}:\n  1,n1\n  2,null');
   expect(document(["id"], [])).toBe("[0]:");
   expect(document([], [[], []])).toBe("[2]:\n  -\n  -");
   expect(decode(document([], [[], []]))).toEqual([{}, {}]);
 });
 
 test.each([
-  ["", '""'], ["a", "a"], ["a b", "a b"], [" a", '" a"'], ["a\t", '"a\\t"'], ["true", '"true"'], ["-", '"-"'], ["#a", '"#a"'], ["05", '"05"'], ["1e5", '"1e5"'], ["+1", '"+1"'],
-  ["a,b", '"a,b"'], ["a:b", '"a:b"'], ['"', '"\\""'], ["\\b", '"\\\\b"'], ["\b\f\u0001", '"\\u0008\\u000c\\u0001"'], ["ü€𝄞", "ü€𝄞"],
+  ["", '""'],
+  ["a", "a"],
+  ["a b", "a b"],
+  [" a", '" a"'],
+  ["a\t", '"a\\t"'],
+  ["true", '"true"'],
+  ["-", '"-"'],
+  ["#a", '"#a"'],
+  ["05", '"05"'],
+  ["1e5", '"1e5"'],
+  ["+1", '"+1"'],
+  ["a,b", '"a,b"'],
+  ["a:b", '"a:b"'],
+  ['"', '"\\""'],
+  ["\\b", '"\\\\b"'],
+  ["\b\f\u0001", '"\\u0008\\u000c\\u0001"'],
+  ["ü€𝄞", "ü€𝄞"],
 ])("the text %j is %s", (text, expected) => {
   expect(document(["a"], [[text]])).toBe(`[1]{a}:\n  ${expected}`);
   expect(decode(document(["a"], [[text]]))).toEqual([{ a: text }]);
 });
 
 test.each([
-  ["1.50", "1.5"], ["1.00", "1"], ["-0", "0"], ["0.00", "0"], ["1e+06", "1000000"], ["1.5e-06", "0.0000015"], ["1e-07", "1e-7"], ["-1.25e+21", "-1.25e+21"], ["1e+20", "100000000000000000000"],
-  ["9007199254740993", "9007199254740993"], ["-123.4500", "-123.45"], ["0.1", "0.1"], ["120e-1", "12"],
+  ["1.50", "1.5"],
+  ["1.00", "1"],
+  ["-0", "0"],
+  ["0.00", "0"],
+  ["1e+06", "1000000"],
+  ["1.5e-06", "0.0000015"],
+  ["1e-07", "1e-7"],
+  ["-1.25e+21", "-1.25e+21"],
+  ["1e+20", "100000000000000000000"],
+  ["9007199254740993", "9007199254740993"],
+  ["-123.4500", "-123.45"],
+  ["0.1", "0.1"],
+  ["120e-1", "12"],
 ])("the number %s is %s", (number, expected) => {
   const toon = new ToonDocument();
   toon.columns(["a"]);
@@ -41,15 +75,30 @@ test.each([
 });
 
 test("what is no primitive is its JSON text", () => {
-  const nested = { k: [1, "x,\"y"], z: null };
+  const nested = { k: [1, 'x,"y'], z: null };
   expect(decode(document(["a", "b"], [[nested, [1, 2]]]))).toEqual([{ a: JSON.stringify(nested), b: "[1,2]" }]);
 });
 
 test("any names and values read back", () => {
-  const value = fc.oneof(fc.string({ unit: "binary" }), fc.string(), fc.integer(), fc.boolean(), fc.constant(null), fc.constantFrom("true", "-", "1e5", " x", "[", "a:b", "\r\n"));
-  const table = fc.uniqueArray(fc.oneof(fc.string({ minLength: 1 }), fc.constantFrom("id", "a.b", "__proto__x")), { minLength: 1, maxLength: 4 }).chain((names) =>
-    fc.tuple(fc.constant(names), fc.array(fc.array(value, { minLength: names.length, maxLength: names.length }), { minLength: 1, maxLength: 5 })),
+  const value = fc.oneof(
+    fc.string({ unit: "binary" }),
+    fc.string(),
+    fc.integer(),
+    fc.boolean(),
+    fc.constant(null),
+    fc.constantFrom("true", "-", "1e5", " x", "[", "a:b", "\r\n"),
   );
+  const table = fc
+    .uniqueArray(fc.oneof(fc.string({ minLength: 1 }), fc.constantFrom("id", "a.b", "__proto__x")), {
+      minLength: 1,
+      maxLength: 4,
+    })
+    .chain((names) =>
+      fc.tuple(
+        fc.constant(names),
+        fc.array(fc.array(value, { minLength: names.length, maxLength: names.length }), { minLength: 1, maxLength: 5 }),
+      ),
+    );
   fc.assert(
     fc.property(table, ([names, rows]) => {
       const expected = rows.map((row) => Object.fromEntries(names.map((name, index) => [name, row[index]])));

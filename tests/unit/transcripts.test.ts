@@ -29,11 +29,15 @@ let memory: WebAssembly.Memory;
 beforeAll(() => {
   const file = path.join(root, ".cache/transcripts.json");
   mkdirSync(path.dirname(file), { recursive: true });
-  const { status, stderr } = spawnSync("cargo", ["test", "--quiet", "--test", "transcripts", "steps_for_the_wasm_runner"], {
-    cwd: root,
-    env: { ...process.env, TRANSCRIPT_STEPS: file },
-    encoding: "utf8",
-  });
+  const { status, stderr } = spawnSync(
+    "cargo",
+    ["test", "--quiet", "--test", "transcripts", "steps_for_the_wasm_runner"],
+    {
+      cwd: root,
+      env: { ...process.env, TRANSCRIPT_STEPS: file },
+      encoding: "utf8",
+    },
+  );
   if (status !== 0) throw new Error(`the native runner did not hand over the steps: ${stderr}`);
   transcripts = JSON.parse(readFileSync(file, "utf8"));
   ({ memory } = initSync({ module: readFileSync(path.join(root, "pkg/pgz_edge_bg.wasm")) }));
@@ -79,7 +83,10 @@ function replay({ steps }: Transcript, cut: (at: number) => boolean): Outcome {
       core = new CoreConnection(...(command.arguments as ConstructorParameters<typeof CoreConnection>));
     } else if (command !== undefined) {
       const call = core[command.call as keyof CoreConnection] as (...parameters: unknown[]) => unknown;
-      const result = call.apply(core, command.arguments.map((value) => fromJson(value)));
+      const result = call.apply(
+        core,
+        command.arguments.map((value) => fromJson(value)),
+      );
       if (result instanceof Uint8Array) output.push(result);
       drain();
     }
@@ -99,11 +106,21 @@ test("every transcript in every split", { timeout: 300_000 }, () => {
   let splits = 0;
   for (const transcript of transcripts) {
     const { name, steps, rows, events } = transcript;
-    const expected: Outcome = { outputs: steps.map(({ output }) => Buffer.from(output).toString("latin1")), rows, events };
+    const expected: Outcome = {
+      outputs: steps.map(({ output }) => Buffer.from(output).toString("latin1")),
+      rows,
+      events,
+    };
     const bytes = steps.reduce((sum, { feed }) => sum + (feed?.length ?? 0), 0);
-    expect(replay(transcript, () => false), name).toEqual(expected);
+    expect(
+      replay(transcript, () => false),
+      name,
+    ).toEqual(expected);
     if (transcript.whole) continue;
-    expect(replay(transcript, () => true), `${name}, byte by byte`).toEqual(expected);
+    expect(
+      replay(transcript, () => true),
+      `${name}, byte by byte`,
+    ).toEqual(expected);
     const wanted = JSON.stringify(expected);
     for (let cut = 1; cut < bytes; cut++) {
       const outcome = replay(transcript, (at) => at === cut);

@@ -19,7 +19,10 @@ beforeAll(async () => {
 afterAll(() => worker?.stop());
 
 const ask = async <T>(path: string, body?: unknown): Promise<T> => {
-  const response = await fetch(worker.url + path, body === undefined ? {} : { method: "POST", body: JSON.stringify(body) });
+  const response = await fetch(
+    worker.url + path,
+    body === undefined ? {} : { method: "POST", body: JSON.stringify(body) },
+  );
   const text = await response.text();
   if (!response.ok) throw new Error(`the Worker answered ${response.status}: ${text}`);
   return JSON.parse(text) as T;
@@ -33,7 +36,12 @@ faultSuite({
   uncaught: () => ask<string[]>("uncaught"),
 });
 
-for (const { name, case: { name: caseName }, server, tls } of registrations(wireCases, servers)) {
+for (const {
+  name,
+  case: { name: caseName },
+  server,
+  tls,
+} of registrations(wireCases, servers)) {
   test(name, async () => {
     const task: CaseTask = { name: caseName, server, tls, servers };
     expect(await ask("case", task)).toEqual({ error: "" });

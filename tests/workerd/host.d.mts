@@ -5,5 +5,13 @@ export interface Worker {
   stop(): Promise<void>;
   pid: number;
 }
-/** `options`: miniflare's, for example `{ hyperdrives: { HD: url }, compatibilityFlags: [...] }`. `which`: PGZ_TEST_WORKERD, else the newest. */
-export function startWorker(options: { entry: string; caFile?: string | undefined; options?: Record<string, unknown>; which?: Workerd }): Promise<Worker>;
+/**
+ * `options`: miniflare's, for example `{ hyperdrives: { HD: url }, compatibilityFlags: [...] }`. `which`:
+ * PGZ_TEST_WORKERD, else the newest.
+ */
+export function startWorker(options: {
+  entry: string;
+  caFile?: string | undefined;
+  options?: Record<string, unknown>;
+  which?: Workerd;
+}): Promise<Worker>;

@@ -2,10 +2,10 @@
 //
 //   const worker = await startWorker({ entry, options });   // { url, stop, pid } (of its process; workerd is a child of that)
 //
-// `entry` is a TypeScript file, bundled here; `options` go to Miniflare. `which` picks the workerd (scripts/node); without it
-// PGZ_TEST_WORKERD does, which tests/run.mjs sets for a suite. workerd takes the test CA from NODE_EXTRA_CA_CERTS, which is read when
-// a process starts; and miniflare's Hyperdrive proxy has no error handlers and would take its process along, so it is not the test's
-// process: exactly those errors are dropped.
+// `entry` is a TypeScript file, bundled here; `options` go to Miniflare. `which` picks the workerd (scripts/node);
+// without it PGZ_TEST_WORKERD does, which tests/run.mjs sets for a suite. workerd takes the test CA from
+// NODE_EXTRA_CA_CERTS, which is read when a process starts; and miniflare's Hyperdrive proxy has no error handlers and
+// would take its process along, so it is not the test's process: exactly those errors are dropped.
 import { fork } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -33,7 +33,9 @@ export async function startWorker({ entry, caFile, options = {}, which = process
   const { execPath, miniflare } = workerd(which);
   const env = { ...process.env, ...(caFile === undefined ? {} : { NODE_EXTRA_CA_CERTS: caFile }) };
   const child = fork(self, { env, execPath, detached: true, execArgv: [] });
-  const gone = new Promise((resolve) => child.once("exit", resolve)).then(() => rmSync(folder, { recursive: true, force: true }));
+  const gone = new Promise((resolve) => child.once("exit", resolve)).then(() =>
+    rmSync(folder, { recursive: true, force: true }),
+  );
   const stop = () => {
     if (child.connected) child.disconnect();
     return gone;

@@ -17,7 +17,12 @@ beforeAll(async () => {
 });
 afterAll(() => worker?.stop());
 
-for (const { name, case: { name: caseName }, server, tls } of registrations(cases, servers)) {
+for (const {
+  name,
+  case: { name: caseName },
+  server,
+  tls,
+} of registrations(cases, servers)) {
   test(name, async () => {
     const task: Task = { name: caseName, server, tls, servers };
     const response = await fetch(worker.url, { method: "POST", body: JSON.stringify(task) });

@@ -10,7 +10,10 @@ const [server] = testServers().servers;
 let worker: Worker;
 beforeAll(async () => {
   const url = `${server!.url.split("?")[0]}?sslmode=disable`;
-  worker = await startWorker({ entry: fileURLToPath(new URL("fixture/two-requests.ts", import.meta.url)), options: { bindings: { URL: url } } });
+  worker = await startWorker({
+    entry: fileURLToPath(new URL("fixture/two-requests.ts", import.meta.url)),
+    options: { bindings: { URL: url } },
+  });
 });
 afterAll(() => worker?.stop());
 

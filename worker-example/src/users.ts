@@ -5,7 +5,11 @@ export default {
     const after = Number(new URL(request.url).searchParams.get("after") ?? 0);
     const client = createClient(env.HYPERDRIVE);
     return client.respond(sql`select id, name, meta from users where id > ${after} order by id`, {
-      format: "ndjson", maxRows: 100_000, maxBytes: 16 << 20, signal: request.signal, closeWhenDone: true,
+      format: "ndjson",
+      maxRows: 100_000,
+      maxBytes: 16 << 20,
+      signal: request.signal,
+      closeWhenDone: true,
     });
   },
 };

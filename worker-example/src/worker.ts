@@ -66,7 +66,10 @@ async function runQuery(request: Request, env: Env): Promise<Response> {
     // Before the visitor's SQL has run, a failure concerns the operator only: it goes to the log, not to the visitor.
     if (!signal.aborted) console.error("The database cannot be reached:", error);
     await client?.close();
-    return refuse(502, { code: "DATABASE_UNAVAILABLE", message: "The database cannot be reached. The Worker's log says why." });
+    return refuse(502, {
+      code: "DATABASE_UNAVAILABLE",
+      message: "The database cannot be reached. The Worker's log says why.",
+    });
   }
 
   try {
@@ -106,13 +109,15 @@ async function readQuery(request: Request): Promise<{ text: string; format: Form
   if (text.length > maxQueryLength) {
     return refuse(413, { code: "QUERY_TOO_LONG", message: `The SQL text may have ${maxQueryLength} characters.` });
   }
-  if (!isFormat(format)) return refuse(400, { code: "UNKNOWN_FORMAT", message: `The format is one of ${formats.join(", ")}.` });
+  if (!isFormat(format))
+    return refuse(400, { code: "UNKNOWN_FORMAT", message: `The format is one of ${formats.join(", ")}.` });
   return { text, format };
 }
 
 async function readFields(request: Request): Promise<{ q?: unknown; format?: unknown } | Response> {
   if (request.method === "GET") return Object.fromEntries(new URL(request.url).searchParams);
-  if (request.method !== "POST") return refuse(405, { code: "METHOD", message: "Use GET or POST." }, { allow: "GET, POST" });
+  if (request.method !== "POST")
+    return refuse(405, { code: "METHOD", message: "Use GET or POST." }, { allow: "GET, POST" });
   // Four bytes per character, and room for JSON's escapes. readQuery measures a chunked body, which has no length.
   if (Number(request.headers.get("content-length")) > 8 * maxQueryLength) {
     return refuse(413, { code: "QUERY_TOO_LONG", message: `The SQL text may have ${maxQueryLength} characters.` });
@@ -128,5 +133,8 @@ function describe(error: unknown): Failure {
 }
 
 function refuse(status: number, failure: Failure, headers: Record<string, string> = {}): Response {
-  return Response.json(failure, { status, headers: { "cache-control": "no-store", "x-content-type-options": "nosniff", ...headers } });
+  return Response.json(failure, {
+    status,
+    headers: { "cache-control": "no-store", "x-content-type-options": "nosniff", ...headers },
+  });
 }

@@ -101,8 +101,8 @@ proptest::proptest! {
     }
 }
 
-/// The server's rule: the decimal reads back as `number` and does not lie exactly halfway to a neighbour. (A float8 holds the point
-/// halfway; below 1e6 no decimal of nine digits lies on one.)
+/// The server's rule: the decimal reads back as `number` and does not lie exactly halfway to a neighbour. (A float8
+/// holds the point halfway; below 1e6 no decimal of nine digits lies on one.)
 fn stands_for(decimal: &str, number: f32) -> bool {
     let value = decimal.parse::<f64>().unwrap();
     let is_halfway = [number.next_down(), number.next_up()]
@@ -113,9 +113,9 @@ fn stands_for(decimal: &str, number: f32) -> bool {
 
 /// The shortest decimal that stands for `number`, and of these the nearest, of two the even one.
 ///
-/// `{:e}` finds how many digits it takes, but takes a decimal halfway to a neighbour too and rounds up where two are as near; with a
-/// number of digits it rounds as the server does. Behind a power of two a decimal may read back that is not the nearest of its length:
-/// the first one then.
+/// `{:e}` finds how many digits it takes, but takes a decimal halfway to a neighbour too and rounds up where two are as
+/// near; with a number of digits it rounds as the server does. Behind a power of two a decimal may read back that is
+/// not the nearest of its length: the first one then.
 fn shortest(number: f32) -> String {
     let first = format!("{number:e}");
     let digits = first.find('e').unwrap();

@@ -12,7 +12,8 @@ async function withTable(t: Context, work: (client: Client, table: string) => Pr
   });
 }
 
-const numbers = async (client: Client, table: string) => (await client.query<{ n: number }>(`select n from ${table} order by n`)).rows.map(({ n }) => n);
+const numbers = async (client: Client, table: string) =>
+  (await client.query<{ n: number }>(`select n from ${table} order by n`)).rows.map(({ n }) => n);
 const failure = (error: unknown) => (error as { batch?: BatchFailure }).batch;
 
 export const batch: Case[] = [
@@ -25,21 +26,53 @@ export const batch: Case[] = [
           const results = await client.batch([
             sql`select ${1}::int4 as a`,
             `delete from ${table}`,
-            sql`insert into ${sql.unsafe(table)} ${sql.values([[1, "one"], [2, null]])} returning n, t`,
+            sql`insert into ${sql.unsafe(table)} ${sql.values([
+              [1, "one"],
+              [2, null],
+            ])} returning n, t`,
             sql`select ${2}::int4 as a`,
             "select n as b from generate_series(1, 3) n",
             "",
             sql`update ${sql.unsafe(table)} set t = ${"x"} where n = ${1}`,
             sql`select ${3}::int4 as a`,
           ]);
-          t.assert.deepEqual(results.map(({ rows }) => rows), [[{ a: 1 }], [], [{ n: 1, t: "one" }, { n: 2, t: null }], [{ a: 2 }], [{ b: 1 }, { b: 2 }, { b: 3 }], [], [], [{ a: 3 }]]);
-          t.assert.deepEqual(results.map(({ command }) => command), ["SELECT", "DELETE", "INSERT", "SELECT", "SELECT", "", "UPDATE", "SELECT"]);
-          t.assert.deepEqual(results.map(({ rowCount }) => rowCount), [1, time ? 2 : 0, 2, 1, 3, null, 1, 1]);
-          t.assert.deepEqual(results.map(({ fields }) => fields.map(({ name }) => name).join()), ["a", "", "n,t", "a", "b", "", "", "a"]);
+          t.assert.deepEqual(
+            results.map(({ rows }) => rows),
+            [
+              [{ a: 1 }],
+              [],
+              [
+                { n: 1, t: "one" },
+                { n: 2, t: null },
+              ],
+              [{ a: 2 }],
+              [{ b: 1 }, { b: 2 }, { b: 3 }],
+              [],
+              [],
+              [{ a: 3 }],
+            ],
+          );
+          t.assert.deepEqual(
+            results.map(({ command }) => command),
+            ["SELECT", "DELETE", "INSERT", "SELECT", "SELECT", "", "UPDATE", "SELECT"],
+          );
+          t.assert.deepEqual(
+            results.map(({ rowCount }) => rowCount),
+            [1, time ? 2 : 0, 2, 1, 3, null, 1, 1],
+          );
+          t.assert.deepEqual(
+            results.map(({ fields }) => fields.map(({ name }) => name).join()),
+            ["a", "", "n,t", "a", "b", "", "", "a"],
+          );
         }
         for (const atomic of [true, false]) {
           const [one] = await client.batch(["select 1"], { atomic, results: "count" });
-          t.assert.deepEqual(one, atomic ? { command: "SELECT", rowCount: 1 } : { status: "fulfilled", value: { command: "SELECT", rowCount: 1 } });
+          t.assert.deepEqual(
+            one,
+            atomic
+              ? { command: "SELECT", rowCount: 1 }
+              : { status: "fulfilled", value: { command: "SELECT", rowCount: 1 } },
+          );
         }
         t.assert.deepEqual(await client.batch([]), []);
         t.assert.equal(client.stats().transactionStatus, "I");
@@ -50,17 +83,45 @@ export const batch: Case[] = [
     run: (t) =>
       withClient(t, async (client) => {
         const { sql } = t.pgz;
-        const queries = [sql`select ${1}::int4 as n`, sql`select 'ä' as t, ${2n}::int8 as m from generate_series(1, 2)`, "select where false", sql`select ${3}::int4 as n`];
+        const queries = [
+          sql`select ${1}::int4 as n`,
+          sql`select 'ä' as t, ${2n}::int8 as m from generate_series(1, 2)`,
+          "select where false",
+          sql`select ${3}::int4 as n`,
+        ];
         const lines = await client.batch(queries, { results: "ndjson" });
-        t.assert.deepEqual(lines.map(({ bytes }) => decoder.decode(bytes)), ['{"n":1}\n', '{"t":"ä","m":2}\n{"t":"ä","m":2}\n', "", '{"n":3}\n']);
-        t.assert.deepEqual(await client.batch(queries, { results: "count" }), [1, 2, 0, 1].map((rowCount) => ({ command: "SELECT", rowCount })));
+        t.assert.deepEqual(
+          lines.map(({ bytes }) => decoder.decode(bytes)),
+          ['{"n":1}\n', '{"t":"ä","m":2}\n{"t":"ä","m":2}\n', "", '{"n":3}\n'],
+        );
+        t.assert.deepEqual(
+          await client.batch(queries, { results: "count" }),
+          [1, 2, 0, 1].map((rowCount) => ({ command: "SELECT", rowCount })),
+        );
         const arrays = await client.batch(queries, { rowMode: "array", int8: "bigint" });
-        t.assert.deepEqual(arrays.map(({ rows }) => rows), [[[1]], [["ä", 2n], ["ä", 2n]], [], [[3]]] as never);
+        t.assert.deepEqual(
+          arrays.map(({ rows }) => rows),
+          [
+            [[1]],
+            [
+              ["ä", 2n],
+              ["ä", 2n],
+            ],
+            [],
+            [[3]],
+          ] as never,
+        );
         const settled = await client.batch(queries, { atomic: false, results: "ndjson" });
-        t.assert.deepEqual(settled.map((item) => (item.status === "fulfilled" ? decoder.decode(item.value.bytes) : item.reason)), lines.map(({ bytes }) => decoder.decode(bytes)));
-        for (const options of [{ atomic: 1 }, { results: "json" }, { maxRows: -1 }, { rowMode: "list" }]) await t.assert.rejects(client.batch(queries, options as never), { code: "INVALID_OPTION" });
+        t.assert.deepEqual(
+          settled.map((item) => (item.status === "fulfilled" ? decoder.decode(item.value.bytes) : item.reason)),
+          lines.map(({ bytes }) => decoder.decode(bytes)),
+        );
+        for (const options of [{ atomic: 1 }, { results: "json" }, { maxRows: -1 }, { rowMode: "list" }])
+          await t.assert.rejects(client.batch(queries, options as never), { code: "INVALID_OPTION" });
         await t.assert.rejects(client.batch("select 1" as never), { code: "INVALID_QUERY" });
-        await t.assert.rejects(client.batch([sql`select ${1}::int4 as n`, "copy t from stdin"]), { code: "COPY_NEEDS_COPY_CALL" });
+        await t.assert.rejects(client.batch([sql`select ${1}::int4 as n`, "copy t from stdin"]), {
+          code: "COPY_NEEDS_COPY_CALL",
+        });
       }),
   },
   {
@@ -70,7 +131,10 @@ export const batch: Case[] = [
         const { sql } = t.pgz;
         const insert = (n: number) => sql`insert into ${sql.unsafe(table)} values (${n})`;
         for (let time = 0; time < 3; time++) {
-          const error = await t.assert.rejects(client.batch([insert(1), insert(2), sql`select 1 / ${0}::int4`, insert(3)]), { code: "22012", name: "PostgresError" });
+          const error = await t.assert.rejects(
+            client.batch([insert(1), insert(2), sql`select 1 / ${0}::int4`, insert(3)]),
+            { code: "22012", name: "PostgresError" },
+          );
           t.assert.deepEqual(failure(error), { index: 2, rolledBack: [0, 1], skipped: [3] });
           t.assert.deepEqual(await numbers(client, table), []);
         }
@@ -78,7 +142,9 @@ export const batch: Case[] = [
         t.assert.deepEqual(failure(atCommit), { index: undefined, rolledBack: [0, 1], skipped: [] });
         const atParse = await t.assert.rejects(client.batch([insert(1), "selec", insert(1)]), { code: "42601" });
         t.assert.deepEqual(failure(atParse), { index: 1, rolledBack: [], skipped: [0, 2] });
-        const value = await t.assert.rejects(client.batch([insert(1), insert(2 ** 31)]), { code: "PARAMETER_OUT_OF_RANGE" });
+        const value = await t.assert.rejects(client.batch([insert(1), insert(2 ** 31)]), {
+          code: "PARAMETER_OUT_OF_RANGE",
+        });
         t.assert.equal(failure(value)?.index, 1);
         await t.assert.rejects(client.batch([insert(1), insert("x" as never)]), { code: "INVALID_PARAMETER" });
         t.assert.deepEqual(await numbers(client, table), []);
@@ -95,8 +161,21 @@ export const batch: Case[] = [
         const divide = sql`select 1 / (3 - n) as q from generate_series(1, 5) n`;
         for (let time = 0; time < 3; time++) {
           await client.exec(`delete from ${table}`);
-          const settled = await client.batch([insert(1), divide, insert(1), "selec", insert(2), sql`select count(*)::int4 as n from ${sql.unsafe(table)}`], { atomic: false });
-          t.assert.deepEqual(settled.map((item) => (item.status === "fulfilled" ? item.value.rows : (item.reason as PgzError).code)), [[{ n: 1 }], "22012", "23505", "42601", [{ n: 2 }], [{ n: 2 }]]);
+          const settled = await client.batch(
+            [
+              insert(1),
+              divide,
+              insert(1),
+              "selec",
+              insert(2),
+              sql`select count(*)::int4 as n from ${sql.unsafe(table)}`,
+            ],
+            { atomic: false },
+          );
+          t.assert.deepEqual(
+            settled.map((item) => (item.status === "fulfilled" ? item.value.rows : (item.reason as PgzError).code)),
+            [[{ n: 1 }], "22012", "23505", "42601", [{ n: 2 }], [{ n: 2 }]],
+          );
           t.assert.deepEqual(await numbers(client, table), [1, 2]);
         }
       }),
@@ -120,13 +199,18 @@ export const batch: Case[] = [
           t.assert.deepEqual(await numbers(client, table), []);
         }
         await client.transaction(async (tx) => {
-          await t.assert.rejects(tx.transaction((inner) => inner.batch([insert(1), sql`select 1 / ${0}::int4`])), { code: "22012" });
+          await t.assert.rejects(
+            tx.transaction((inner) => inner.batch([insert(1), sql`select 1 / ${0}::int4`])),
+            { code: "22012" },
+          );
           await tx.batch([insert(3), insert(4)]);
           // Isolated only as far as a transaction lets them be; a savepoint that has failed cannot be released.
           let states = "";
           const inner = tx.transaction(async (inner) => {
             const settled = await inner.batch([insert(5), sql`select 1 / ${0}::int4`, insert(6)], { atomic: false });
-            states = settled.map((item) => (item.status === "fulfilled" ? item.value.command : (item.reason as PgzError).code)).join();
+            states = settled
+              .map((item) => (item.status === "fulfilled" ? item.value.command : (item.reason as PgzError).code))
+              .join();
           });
           await t.assert.rejects(inner, { code: "25P02" });
           t.assert.equal(states, "INSERT,22012,25P02");
@@ -140,11 +224,20 @@ export const batch: Case[] = [
       withClient(t, async (client) => {
         const { sql } = t.pgz;
         const large = sql`select repeat('x', ${30_000}::int4) as t`;
-        const counts = await client.batch(Array.from({ length: 3_000 }, () => large), { results: "count" });
+        const counts = await client.batch(
+          Array.from({ length: 3_000 }, () => large),
+          { results: "count" },
+        );
         t.assert.equal(counts.filter(({ rowCount }) => rowCount === 1).length, 3_000);
         const value = "y".repeat(100_000);
-        const sizes = await client.batch(Array.from({ length: 300 }, () => sql`select ${value}::text as t`), { results: "ndjson" });
-        t.assert.equal(sizes.every(({ bytes }) => bytes.length === value.length + 9), true);
+        const sizes = await client.batch(
+          Array.from({ length: 300 }, () => sql`select ${value}::text as t`),
+          { results: "ndjson" },
+        );
+        t.assert.equal(
+          sizes.every(({ bytes }) => bytes.length === value.length + 9),
+          true,
+        );
       }),
   },
   {
@@ -154,12 +247,24 @@ export const batch: Case[] = [
         const { sql } = t.pgz;
         const three = "select n from generate_series(1, 3) n";
         t.assert.equal((await client.batch([three, three], { maxRows: 6 })).length, 2);
-        await t.assert.rejects(client.batch([three, three], { maxRows: 5 }), { code: "RESPONSE_TOO_LARGE", limit: "rows", observed: 6 });
-        await t.assert.rejects(client.batch([three, three], { maxBytes: 50, results: "ndjson" }).then((all) => client.batch([three, three, three], { maxBytes: 50, results: "ndjson", ...(all && {}) })), { code: "RESPONSE_TOO_LARGE", limit: "bytes" });
+        await t.assert.rejects(client.batch([three, three], { maxRows: 5 }), {
+          code: "RESPONSE_TOO_LARGE",
+          limit: "rows",
+          observed: 6,
+        });
+        await t.assert.rejects(
+          client
+            .batch([three, three], { maxBytes: 50, results: "ndjson" })
+            .then((all) => client.batch([three, three, three], { maxBytes: 50, results: "ndjson", ...(all && {}) })),
+          { code: "RESPONSE_TOO_LARGE", limit: "bytes" },
+        );
         for (const atomic of [true, false]) {
           const mark = newMark(t);
           const leaving = new AbortController();
-          const call = client.batch(Array.from({ length: 5 }, () => `select pg_sleep(20) /* ${mark} */`), { atomic, signal: leaving.signal } as never);
+          const call = client.batch(
+            Array.from({ length: 5 }, () => `select pg_sleep(20) /* ${mark} */`),
+            { atomic, signal: leaving.signal } as never,
+          );
           const rejected = t.assert.rejects(call, { code: "ABORTED" });
           await eventually("it runs", 5_000, async () => (await running(t, mark)) > 0);
           leaving.abort();
@@ -179,10 +284,16 @@ export const batch: Case[] = [
         const insert = sql`insert into ${sql.unsafe(table)} (n) values (${7}) returning *`;
         t.assert.deepEqual((await client.batch([insert]))[0]?.rows, [{ n: 7, t: null }]);
         await client.simple(`delete from ${table}; alter table ${table} alter n type int8, add more text default 'm'`);
-        t.assert.deepEqual((await client.batch([`select count(*)::int4 as c from ${table}`, insert])).map(({ rows }) => rows), [[{ c: 0 }], [{ n: "7", t: null, more: "m" }]] as never);
+        t.assert.deepEqual(
+          (await client.batch([`select count(*)::int4 as c from ${table}`, insert])).map(({ rows }) => rows),
+          [[{ c: 0 }], [{ n: "7", t: null, more: "m" }]] as never,
+        );
         await client.simple(`delete from ${table}; alter table ${table} drop more`);
         const settled = await client.batch([insert], { atomic: false });
-        t.assert.deepEqual(settled.map((item) => (item.status === "fulfilled" ? item.value.rows : item.reason)), [[{ n: "7", t: null }]]);
+        t.assert.deepEqual(
+          settled.map((item) => (item.status === "fulfilled" ? item.value.rows : item.reason)),
+          [[{ n: "7", t: null }]],
+        );
         t.assert.deepEqual((await numbers(client, table)) as unknown[], ["7"]);
       }),
   },
@@ -191,19 +302,26 @@ export const batch: Case[] = [
     run: (t) =>
       withTable(t, async (client, table) => {
         const items = [`select * from ${table}`, "select 1 as one"];
-        const codes = async () => (await client.batch(items, { atomic: false })).map((item) => (item.status === "fulfilled" ? "" : (item.reason as PgzError).retryable));
+        const codes = async () =>
+          (await client.batch(items, { atomic: false })).map((item) =>
+            item.status === "fulfilled" ? "" : (item.reason as PgzError).retryable,
+          );
         t.assert.deepEqual(await codes(), ["", ""]);
         await client.exec(`alter table ${table} add more text`);
         // What stands behind it has run.
         t.assert.deepEqual(await codes(), [true, ""]);
         t.assert.deepEqual(await codes(), ["", ""]);
         await client.exec(`alter table ${table} drop more`);
-        const inside = () => client.transaction(async (tx) => {
-          await tx.exec(`lock table ${table} in share mode`);
-          return tx.batch(items);
-        });
+        const inside = () =>
+          client.transaction(async (tx) => {
+            await tx.exec(`lock table ${table} in share mode`);
+            return tx.batch(items);
+          });
         await t.assert.rejects(inside(), { name: "PostgresError" });
-        t.assert.deepEqual((await inside()).map(({ fields }) => fields.length), [2, 1]);
+        t.assert.deepEqual(
+          (await inside()).map(({ fields }) => fields.length),
+          [2, 1],
+        );
       }),
   },
   {
@@ -212,11 +330,25 @@ export const batch: Case[] = [
       withTable(t, async (client, table) => {
         const { sql } = t.pgz;
         const insert = (n: number) => sql`insert into ${sql.unsafe(table)} (n) values (${n})`;
-        const results = await client.batch(Array.from({ length: 10_000 }, (_, n) => insert(n)), { results: "count" });
-        t.assert.equal(results.every(({ command, rowCount }) => command === "INSERT" && rowCount === 1), true);
-        const rows = await client.batch(Array.from({ length: 10_000 }, (_, n) => sql`select ${n}::int4 as n, ${`t${n}`}::text as t`));
-        t.assert.equal(rows.every(({ rows: [row] }, n) => row?.n === n && row.t === `t${n}`), true);
-        const error = await t.assert.rejects(client.batch(Array.from({ length: 10_000 }, (_, n) => sql`select 1 / ${n - 9_000}::int4 as n`)), { code: "22012" });
+        const results = await client.batch(
+          Array.from({ length: 10_000 }, (_, n) => insert(n)),
+          { results: "count" },
+        );
+        t.assert.equal(
+          results.every(({ command, rowCount }) => command === "INSERT" && rowCount === 1),
+          true,
+        );
+        const rows = await client.batch(
+          Array.from({ length: 10_000 }, (_, n) => sql`select ${n}::int4 as n, ${`t${n}`}::text as t`),
+        );
+        t.assert.equal(
+          rows.every(({ rows: [row] }, n) => row?.n === n && row.t === `t${n}`),
+          true,
+        );
+        const error = await t.assert.rejects(
+          client.batch(Array.from({ length: 10_000 }, (_, n) => sql`select 1 / ${n - 9_000}::int4 as n`)),
+          { code: "22012" },
+        );
         t.assert.equal(failure(error)?.index, 9_000);
         t.assert.deepEqual([failure(error)?.rolledBack.length, failure(error)?.skipped.length], [9_000, 999]);
       }),
@@ -227,10 +359,15 @@ export const batch: Case[] = [
     run: async (t) => {
       const client = await t.pgz.connect(t.options);
       const mark = newMark(t);
-      const rejected = t.assert.rejects(client.batch(["select 1", `select pg_sleep(20) /* ${mark} */`, "select 2"]), { name: "PostgresError", code: "57P01" });
+      const rejected = t.assert.rejects(client.batch(["select 1", `select pg_sleep(20) /* ${mark} */`, "select 2"]), {
+        name: "PostgresError",
+        code: "57P01",
+      });
       await eventually("it runs", 5_000, async () => (await running(t, mark)) > 0);
       await pause(10);
-      await t.side(`select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and query like '%${mark}%'`);
+      await t.side(
+        `select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and query like '%${mark}%'`,
+      );
       const error = (await rejected) as unknown as PostgresError;
       t.assert.equal(error.severity, "FATAL");
       await t.assert.rejects(client.batch(["select 1"]), { code: "CONNECTION_LOST" });
@@ -242,13 +379,19 @@ export const batch: Case[] = [
     run: (t) =>
       withTable(t, async (client, table) => {
         const { sql } = t.pgz;
-        const many = Array.from({ length: 20_000 }, (_, n) => sql`insert into ${sql.unsafe(table)} (n, t) values (${n}, ${"x".repeat(50)})`);
+        const many = Array.from(
+          { length: 20_000 },
+          (_, n) => sql`insert into ${sql.unsafe(table)} (n, t) values (${n}, ${"x".repeat(50)})`,
+        );
         await client.batch(many.slice(0, 1).concat(sql`delete from ${sql.unsafe(table)}`));
         let aborted = 0;
         for (const ms of [1, 5, 10, 20, 40]) {
           const leaving = new AbortController();
           const call = client.batch(many, { results: "count", signal: leaving.signal });
-          const settled = call.then(() => "stored", (error: PgzError) => error.code);
+          const settled = call.then(
+            () => "stored",
+            (error: PgzError) => error.code,
+          );
           await pause(ms);
           leaving.abort();
           const outcome = await settled;
@@ -271,8 +414,12 @@ export const batch: Case[] = [
         const all = `select * from ${table} order by 1`;
         for (let time = 0; time < 3; time++) t.assert.deepEqual((await client.query(all)).rows, [{ n: 1, t: "x" }]);
         await client.exec(`alter table ${table} rename n to renamed`);
-        t.assert.deepEqual((await client.batch([all])).map(({ rows }) => rows), [[{ renamed: 1, t: "x" }]]);
-        for (let time = 0; time < 2; time++) t.assert.deepEqual((await client.query(all)).rows, [{ renamed: 1, t: "x" }]);
+        t.assert.deepEqual(
+          (await client.batch([all])).map(({ rows }) => rows),
+          [[{ renamed: 1, t: "x" }]],
+        );
+        for (let time = 0; time < 2; time++)
+          t.assert.deepEqual((await client.query(all)).rows, [{ renamed: 1, t: "x" }]);
         const insert = (value: unknown) => sql`insert into ${sql.unsafe(table)} (renamed) values (${value})`;
         await client.batch([insert(2)]);
         await client.exec(`alter table ${table} alter renamed type text`);
@@ -291,7 +438,10 @@ export const batch: Case[] = [
     run: (t) =>
       withClient(t, async (client) => {
         const columns = Array.from({ length: 12 }, (_, n) => `${n} as a_long_name_for_a_column_${n}`).join();
-        const results = await client.batch(Array.from({ length: 10_000 }, (_, n) => `select ${columns}, ${n} as n`), { results: "count" });
+        const results = await client.batch(
+          Array.from({ length: 10_000 }, (_, n) => `select ${columns}, ${n} as n`),
+          { results: "count" },
+        );
         t.assert.equal(results.length, 10_000);
       }),
   },
@@ -305,14 +455,23 @@ export const batch: Case[] = [
         await client.simple(`alter table ${table} rename n to other`);
         const other = await t.pgz.connect(t.options);
         const settled = await other.batch([query, "select 1 as n", query], { atomic: false });
-        t.assert.deepEqual(settled.map((item) => (item.status === "fulfilled" ? item.value.rows : (item.reason as PgzError).code)), ["42703", [{ n: 1 }], "42703"]);
+        t.assert.deepEqual(
+          settled.map((item) => (item.status === "fulfilled" ? item.value.rows : (item.reason as PgzError).code)),
+          ["42703", [{ n: 1 }], "42703"],
+        );
         await other.close();
         const statement = await client.prepare(`insert into ${table} (other, t) values ($1, $2)`);
-        const running = client.batch(Array.from({ length: 5_000 }, (_, n) => statement.bind(n, "y".repeat(100))), { results: "count" });
+        const running = client.batch(
+          Array.from({ length: 5_000 }, (_, n) => statement.bind(n, "y".repeat(100))),
+          { results: "count" },
+        );
         await pause(1);
         statement.close();
         t.assert.equal((await running).length, 5_000);
-        t.assert.equal((await client.query<{ n: number }>(sql`select count(*)::int4 as n from ${sql.unsafe(table)}`)).rows[0]?.n, 5_000);
+        t.assert.equal(
+          (await client.query<{ n: number }>(sql`select count(*)::int4 as n from ${sql.unsafe(table)}`)).rows[0]?.n,
+          5_000,
+        );
       }),
   },
 ];

@@ -3,8 +3,10 @@
 import type { Case, Context } from "../context.ts";
 import { eventually, newMark, pause, readSome, running, series, withClient } from "./helpers.ts";
 
-const gone = (t: Context, mark: string) => eventually("the server's query is gone", 1000, async () => (await running(t, mark)) === 0);
-const started = (t: Context, mark: string) => eventually("the server runs the query", 3000, async () => (await running(t, mark)) === 1);
+const gone = (t: Context, mark: string) =>
+  eventually("the server's query is gone", 1000, async () => (await running(t, mark)) === 0);
+const started = (t: Context, mark: string) =>
+  eventually("the server runs the query", 3000, async () => (await running(t, mark)) === 1);
 
 export const cancel: Case[] = [
   {
@@ -27,7 +29,10 @@ export const cancel: Case[] = [
     run: (t) =>
       withClient(t, async (client) => {
         const mark = newMark(t);
-        await t.assert.rejects(client.query(`select /* ${mark} */ pg_sleep(30)`, { timeout: 200 }), { name: "TimeoutError", code: "QUERY_TIMEOUT" });
+        await t.assert.rejects(client.query(`select /* ${mark} */ pg_sleep(30)`, { timeout: 200 }), {
+          name: "TimeoutError",
+          code: "QUERY_TIMEOUT",
+        });
         await gone(t, mark);
         t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
       }),
@@ -38,7 +43,9 @@ export const cancel: Case[] = [
       withClient(t, async (client) => {
         const mark = newMark(t);
         const controller = new AbortController();
-        const body = await client.stream(`select /* ${mark} */ g, repeat('x', 500) from ${series(5_000_000, "g")}`, { signal: controller.signal });
+        const body = await client.stream(`select /* ${mark} */ g, repeat('x', 500) from ${series(5_000_000, "g")}`, {
+          signal: controller.signal,
+        });
         const { reader } = await readSome(body, 100_000);
         controller.abort();
         await t.assert.rejects(
@@ -56,7 +63,9 @@ export const cancel: Case[] = [
     run: (t) =>
       withClient(t, async (client) => {
         const mark = newMark(t);
-        const { reader } = await readSome(await client.stream(`select /* ${mark} */ g, repeat('x', 500) from ${series(5_000_000, "g")}`));
+        const { reader } = await readSome(
+          await client.stream(`select /* ${mark} */ g, repeat('x', 500) from ${series(5_000_000, "g")}`),
+        );
         await reader.cancel("enough");
         await gone(t, mark);
         t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
@@ -66,7 +75,10 @@ export const cancel: Case[] = [
     name: "a signal that is aborted already stops a call before it begins",
     run: (t) =>
       withClient(t, async (client) => {
-        await t.assert.rejects(client.query("select 1", { signal: AbortSignal.abort() }), { code: "ABORTED", retryable: true });
+        await t.assert.rejects(client.query("select 1", { signal: AbortSignal.abort() }), {
+          code: "ABORTED",
+          retryable: true,
+        });
         t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
       }),
   },
@@ -77,7 +89,9 @@ export const cancel: Case[] = [
         await client.exec("create temp table runs (n int4)");
         const controller = new AbortController();
         const first = client.query("select pg_sleep(0.3)");
-        const second = t.assert.rejects(client.exec("insert into runs values (1)", { signal: controller.signal }), { code: "ABORTED" });
+        const second = t.assert.rejects(client.exec("insert into runs values (1)", { signal: controller.signal }), {
+          code: "ABORTED",
+        });
         await pause(50);
         controller.abort();
         await second;
@@ -99,7 +113,11 @@ export const cancel: Case[] = [
           controller.abort();
           const outcome = await call;
           t.assert(outcome === "done" || outcome === "ABORTED", `outcome ${outcome}`);
-          t.assert.deepEqual((await client.query(t.pgz.sql`select ${round}::int4 as n`)).rows, [{ n: round }], `round ${round}`);
+          t.assert.deepEqual(
+            (await client.query(t.pgz.sql`select ${round}::int4 as n`)).rows,
+            [{ n: round }],
+            `round ${round}`,
+          );
         }
       }),
   },
@@ -123,7 +141,9 @@ export const cancel: Case[] = [
       const mark = newMark(t);
       const settled = t.assert.rejects(client.query(`select /* ${mark} */ pg_sleep(30)`), { code: "57P01" });
       await started(t, mark);
-      await t.side(`select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and query like '%${mark}%'`);
+      await t.side(
+        `select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and query like '%${mark}%'`,
+      );
       await settled;
       const error = await t.assert.rejects(client.query("select 1"));
       t.assert(error instanceof t.pgz.ConnectionError, `a ConnectionError, not ${error}`);

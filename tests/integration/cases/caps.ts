@@ -8,8 +8,16 @@ export const caps: Case[] = [
     run: (t) =>
       withClient(t, async (client) => {
         t.assert.equal((await client.query("select generate_series(1, 10)", { maxRows: 10 })).rowCount, 10);
-        t.assert.equal((await text(await client.stream("select generate_series(1, 10)", { maxRows: 10 }))).split("\n").length, 11);
-        const error = await t.assert.rejects(client.query("select generate_series(1, 11)", { maxRows: 10 }), { code: "RESPONSE_TOO_LARGE", limit: "rows", value: 10, observed: 11 });
+        t.assert.equal(
+          (await text(await client.stream("select generate_series(1, 10)", { maxRows: 10 }))).split("\n").length,
+          11,
+        );
+        const error = await t.assert.rejects(client.query("select generate_series(1, 11)", { maxRows: 10 }), {
+          code: "RESPONSE_TOO_LARGE",
+          limit: "rows",
+          value: 10,
+          observed: 11,
+        });
         t.assert(error instanceof t.pgz.ResponseTooLargeError, "its class");
         t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
       }),
@@ -19,7 +27,13 @@ export const caps: Case[] = [
     run: (t) =>
       withClient(t, async (client) => {
         t.assert.equal((await text(await client.stream("select 1 as a", { maxBytes: 8 }))).length, 8);
-        await t.assert.rejects(client.stream("select 1 as a", { maxBytes: 7 }), { code: "RESPONSE_TOO_LARGE", limit: "bytes", value: 7, observed: 8, committed: false });
+        await t.assert.rejects(client.stream("select 1 as a", { maxBytes: 7 }), {
+          code: "RESPONSE_TOO_LARGE",
+          limit: "bytes",
+          value: 7,
+          observed: 8,
+          committed: false,
+        });
         await t.assert.rejects(client.respond("select 1 as a", { maxBytes: 7 }), { code: "RESPONSE_TOO_LARGE" });
       }),
   },
@@ -28,7 +42,11 @@ export const caps: Case[] = [
     run: (t) =>
       withClient(t, async (client) => {
         const mark = newMark(t);
-        const { reader, text: first } = await readSome(await client.stream(`select /* ${mark} */ g, repeat('x', 100) as pad from ${series(50_000_000, "g")}`, { maxBytes: 1_000_000 }));
+        const { reader, text: first } = await readSome(
+          await client.stream(`select /* ${mark} */ g, repeat('x', 100) as pad from ${series(50_000_000, "g")}`, {
+            maxBytes: 1_000_000,
+          }),
+        );
         let bytes = first.length;
         await t.assert.rejects(
           (async () => {
@@ -49,21 +67,46 @@ export const caps: Case[] = [
   {
     name: "a row that a cap refuses is refused while it arrives, and the client goes on",
     run: (t) =>
-      withClient(t, (idle) => withClient(t, async (client) => {
-        const long = (type: string) => `select 1 as a, ${type} as long`;
-        const text = "repeat('x', 20000000)";
-        const tooLarge = (limit: string, observed: number) => ({ code: "RESPONSE_TOO_LARGE", limit, value: 1 << 20, observed, committed: false });
-        // Text, and bytea and jsonb with a byte more or less, cannot get shorter.
-        await t.assert.rejects(client.query(long(text), { maxBytes: 1 << 20 }), tooLarge("bytes", 19_999_999));
-        await t.assert.rejects(client.stream(long(`${text}::bytea`), { maxBytes: 1 << 20 }), tooLarge("bytes", 19_999_999));
-        await t.assert.rejects(client.respond(long(`to_jsonb(${text})`), { maxBytes: 1 << 20 }), tooLarge("bytes", 20_000_002));
-        // In json line breaks do not count: it is counted as it comes.
-        await t.assert.rejects(client.json(long(`to_json(${text})`), { maxBytes: 1 << 20 }), tooLarge("bytes", (1 << 20) + 1));
-        await t.assert.rejects(client.query(long(text), { maxFieldBytes: 1 << 20 }), tooLarge("fieldBytes", 20_000_000));
-        await t.assert.rejects(client.query(`select repeat('x', case g when 1 then 1 else 20000000 end) from generate_series(1, 2) g`, { maxRows: 1 }), { limit: "rows", observed: 2 });
-        t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
-        t.assert.deepEqual((await idle.query("select 2 as a")).rows, [{ a: 2 }]);
-      })),
+      withClient(t, (idle) =>
+        withClient(t, async (client) => {
+          const long = (type: string) => `select 1 as a, ${type} as long`;
+          const text = "repeat('x', 20000000)";
+          const tooLarge = (limit: string, observed: number) => ({
+            code: "RESPONSE_TOO_LARGE",
+            limit,
+            value: 1 << 20,
+            observed,
+            committed: false,
+          });
+          // Text, and bytea and jsonb with a byte more or less, cannot get shorter.
+          await t.assert.rejects(client.query(long(text), { maxBytes: 1 << 20 }), tooLarge("bytes", 19_999_999));
+          await t.assert.rejects(
+            client.stream(long(`${text}::bytea`), { maxBytes: 1 << 20 }),
+            tooLarge("bytes", 19_999_999),
+          );
+          await t.assert.rejects(
+            client.respond(long(`to_jsonb(${text})`), { maxBytes: 1 << 20 }),
+            tooLarge("bytes", 20_000_002),
+          );
+          // In json line breaks do not count: it is counted as it comes.
+          await t.assert.rejects(
+            client.json(long(`to_json(${text})`), { maxBytes: 1 << 20 }),
+            tooLarge("bytes", (1 << 20) + 1),
+          );
+          await t.assert.rejects(
+            client.query(long(text), { maxFieldBytes: 1 << 20 }),
+            tooLarge("fieldBytes", 20_000_000),
+          );
+          await t.assert.rejects(
+            client.query(`select repeat('x', case g when 1 then 1 else 20000000 end) from generate_series(1, 2) g`, {
+              maxRows: 1,
+            }),
+            { limit: "rows", observed: 2 },
+          );
+          t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
+          t.assert.deepEqual((await idle.query("select 2 as a")).rows, [{ a: 2 }]);
+        }),
+      ),
   },
   {
     name: "a cap on bytes is exact: what gets shorter on its way passes",
@@ -76,7 +119,10 @@ export const caps: Case[] = [
         await passes("select repeat('x', 100000) as t", 100_009);
         await passes("select array_fill(1::int8, array[50000]) as a", 100_000 + 8);
         await passes("select ('[1' || repeat(E'\\n\\r', 100000) || ']')::json as j", 3 + 7);
-        await passes("select 0::numeric(1000, 900) as n, (repeat(E'\\n', 20000) || '1')::json as j", 902 + 5 + 1 + 6 + 1);
+        await passes(
+          "select 0::numeric(1000, 900) as n, (repeat(E'\\n', 20000) || '1')::json as j",
+          902 + 5 + 1 + 6 + 1,
+        );
       }),
   },
   {
@@ -86,10 +132,22 @@ export const caps: Case[] = [
         const query = "select g, repeat('x', case g when 3 then 20000000 else 1 end) as t from generate_series(1, 4) g";
         const before = '{"g":1,"t":"x"}\n{"g":2,"t":"x"}\n';
         for (const cap of [{ maxFieldBytes: 1000 }, { maxBytes: 1000 }]) {
-          const [limit] = Object.keys(cap).map((name) => name === "maxBytes" ? "bytes" : "fieldBytes");
-          t.assert.equal(await text(await client.stream(query, { ...cap, onLimit: "truncate" })), `${before}{"$truncated":{"limit":"${limit}","value":1000,"rows":2}}\n`);
+          const [limit] = Object.keys(cap).map((name) => (name === "maxBytes" ? "bytes" : "fieldBytes"));
+          t.assert.equal(
+            await text(await client.stream(query, { ...cap, onLimit: "truncate" })),
+            `${before}{"$truncated":{"limit":"${limit}","value":1000,"rows":2}}\n`,
+          );
           const { rows, truncated } = await client.query(query, { ...cap, onLimit: "truncate" });
-          t.assert.deepEqual([rows, truncated?.limit], [[{ g: 1, t: "x" }, { g: 2, t: "x" }], limit]);
+          t.assert.deepEqual(
+            [rows, truncated?.limit],
+            [
+              [
+                { g: 1, t: "x" },
+                { g: 2, t: "x" },
+              ],
+              limit,
+            ],
+          );
         }
       }),
   },
@@ -99,11 +157,27 @@ export const caps: Case[] = [
       withClient(t, async (client) => {
         const copy = (length: number) => `copy (select repeat('x', ${length})) to stdout`;
         t.assert.equal((await text(await client.copyTo(copy(99), { maxFieldBytes: 100 }))).length, 100);
-        await t.assert.rejects(client.copyTo(copy(100), { maxFieldBytes: 100 }), { code: "RESPONSE_TOO_LARGE", limit: "fieldBytes", value: 100, observed: 101 });
-        await t.assert.rejects(client.copyTo(copy(20_000_000), { maxFieldBytes: 1 << 20 }), { limit: "fieldBytes", observed: 20_000_001 });
-        await t.assert.rejects(client.copyTo(copy(20_000_000), { maxBytes: 1 << 20 }), { limit: "bytes", observed: 20_000_001 });
+        await t.assert.rejects(client.copyTo(copy(100), { maxFieldBytes: 100 }), {
+          code: "RESPONSE_TOO_LARGE",
+          limit: "fieldBytes",
+          value: 100,
+          observed: 101,
+        });
+        await t.assert.rejects(client.copyTo(copy(20_000_000), { maxFieldBytes: 1 << 20 }), {
+          limit: "fieldBytes",
+          observed: 20_000_001,
+        });
+        await t.assert.rejects(client.copyTo(copy(20_000_000), { maxBytes: 1 << 20 }), {
+          limit: "bytes",
+          observed: 20_000_001,
+        });
         const rows = client.copyToRows("select repeat('x', 20000000) as t", { maxFieldBytes: 1 << 20 });
-        await t.assert.rejects((async () => { for await (const row of rows) t.assert(row); })(), { limit: "fieldBytes", observed: 20_000_000 });
+        await t.assert.rejects(
+          (async () => {
+            for await (const row of rows) t.assert(row);
+          })(),
+          { limit: "fieldBytes", observed: 20_000_000 },
+        );
         t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
       }),
   },

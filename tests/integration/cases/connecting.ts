@@ -6,11 +6,26 @@ import { eventually, pause, withClient } from "./helpers.ts";
 const SECRET = "hunter2-kLs9";
 
 /** The rejection of connecting with these options; fails when it shows the password or hangs. */
-async function refused(t: Context, config: object | string, properties: Record<string, unknown>): Promise<Error & Record<string, unknown>> {
-  const error = await t.assert.rejects(Promise.resolve().then(() => t.pgz.connect(config as never)), properties);
+async function refused(
+  t: Context,
+  config: object | string,
+  properties: Record<string, unknown>,
+): Promise<Error & Record<string, unknown>> {
+  const error = await t.assert.rejects(
+    Promise.resolve().then(() => t.pgz.connect(config as never)),
+    properties,
+  );
   t.assert(error instanceof t.pgz.PgzError, `a typed error, not ${error}`);
   const cause = error.cause as Error | undefined;
-  const shown = [error.message, error.stack, String(error), JSON.stringify(error), String(cause), cause?.stack, cause?.message].join("\n");
+  const shown = [
+    error.message,
+    error.stack,
+    String(error),
+    JSON.stringify(error),
+    String(cause),
+    cause?.stack,
+    cause?.message,
+  ].join("\n");
   // The server names the user; with DATABASE_URL a password may be the user's name.
   const secrets = [SECRET, t.options.password].filter((secret) => !t.options.user.includes(secret));
   for (const secret of secrets) t.assert(!shown.includes(secret), "an error shows the password");
@@ -22,34 +37,58 @@ export const connecting: Case[] = [
     name: "the session is encrypted exactly when it was asked for",
     run: (t) =>
       withClient(t, async (client) => {
-        t.assert.deepEqual((await client.query("select ssl from pg_stat_ssl where pid = pg_backend_pid()")).rows, [{ ssl: t.tls }]);
+        t.assert.deepEqual((await client.query("select ssl from pg_stat_ssl where pid = pg_backend_pid()")).rows, [
+          { ssl: t.tls },
+        ]);
       }),
   },
   {
     name: "sslmode prefer takes TLS where it is offered",
     only: "tls",
     run: (t) =>
-      withClient(t, async (client) => t.assert.deepEqual((await client.query("select ssl from pg_stat_ssl where pid = pg_backend_pid()")).rows, [{ ssl: true }]), {
-        sslmode: "prefer",
-      }),
+      withClient(
+        t,
+        async (client) =>
+          t.assert.deepEqual((await client.query("select ssl from pg_stat_ssl where pid = pg_backend_pid()")).rows, [
+            { ssl: true },
+          ]),
+        {
+          sslmode: "prefer",
+        },
+      ),
   },
   {
     name: "sslmode allow stays plain where the server lets it",
     only: "plain",
     run: (t) =>
-      withClient(t, async (client) => t.assert.deepEqual((await client.query("select ssl from pg_stat_ssl where pid = pg_backend_pid()")).rows, [{ ssl: false }]), {
-        sslmode: "allow",
-      }),
+      withClient(
+        t,
+        async (client) =>
+          t.assert.deepEqual((await client.query("select ssl from pg_stat_ssl where pid = pg_backend_pid()")).rows, [
+            { ssl: false },
+          ]),
+        {
+          sslmode: "allow",
+        },
+      ),
   },
   {
     name: "direct TLS works where the runtime can send ALPN, and is refused before a byte elsewhere",
     only: "tls",
     async run(t) {
-      if (t.runtime === "workerd") return void (await refused(t, { ...t.options, sslnegotiation: "direct" }, { code: "UNSUPPORTED_ON_RUNTIME" }));
+      if (t.runtime === "workerd")
+        return void (await refused(t, { ...t.options, sslnegotiation: "direct" }, { code: "UNSUPPORTED_ON_RUNTIME" }));
       if (t.server.major < 17) return void (await refused(t, { ...t.options, sslnegotiation: "direct" }, {}));
-      await withClient(t, async (client) => t.assert.deepEqual((await client.query("select ssl from pg_stat_ssl where pid = pg_backend_pid()")).rows, [{ ssl: true }]), {
-        sslnegotiation: "direct",
-      });
+      await withClient(
+        t,
+        async (client) =>
+          t.assert.deepEqual((await client.query("select ssl from pg_stat_ssl where pid = pg_backend_pid()")).rows, [
+            { ssl: true },
+          ]),
+        {
+          sslnegotiation: "direct",
+        },
+      );
     },
   },
   {
@@ -57,7 +96,8 @@ export const connecting: Case[] = [
     only: "tls",
     async run(t) {
       // On Workers the CA comes from the process, so there is no untrusted server to be had here; tests/faults has one.
-      if (t.runtime === "workerd") return void (await refused(t, { ...t.options, ca: t.server.caPem }, { code: "UNSUPPORTED_ON_RUNTIME" }));
+      if (t.runtime === "workerd")
+        return void (await refused(t, { ...t.options, ca: t.server.caPem }, { code: "UNSUPPORTED_ON_RUNTIME" }));
       const { ca: _, ...untrusting } = t.options;
       const error = await refused(t, untrusting, { code: "TLS_FAILED", stage: "tls", retryable: false });
       t.assert(error instanceof t.pgz.ConnectionError, "a ConnectionError");
@@ -76,9 +116,17 @@ export const connecting: Case[] = [
     name: "a certificate for another name is refused by verify-full and accepted by verify-ca",
     only: "tls",
     async run(t) {
-      if (t.runtime === "workerd") return void (await refused(t, { ...t.options, servername: "other.example" }, { code: "UNSUPPORTED_ON_RUNTIME" }));
+      if (t.runtime === "workerd")
+        return void (await refused(
+          t,
+          { ...t.options, servername: "other.example" },
+          { code: "UNSUPPORTED_ON_RUNTIME" },
+        ));
       await refused(t, { ...t.options, servername: "other.example" }, { code: "TLS_FAILED", retryable: false });
-      await withClient(t, async (client) => t.assert.equal((await client.query("select 1")).rowCount, 1), { servername: "other.example", sslmode: "verify-ca" });
+      await withClient(t, async (client) => t.assert.equal((await client.query("select 1")).rowCount, 1), {
+        servername: "other.example",
+        sslmode: "verify-ca",
+      });
     },
   },
   {
@@ -146,9 +194,18 @@ export const connecting: Case[] = [
     async run(t) {
       const clear = { user: "app_clear", password: "app_clear-secret" };
       const accepted = (options: Options) =>
-        withClient(t, async (client) => t.assert.deepEqual((await client.query("select current_user as u")).rows, [{ u: "app_clear" }]), { ...clear, ...options });
+        withClient(
+          t,
+          async (client) =>
+            t.assert.deepEqual((await client.query("select current_user as u")).rows, [{ u: "app_clear" }]),
+          { ...clear, ...options },
+        );
       const refuses = async (options: Options) => {
-        const error = await refused(t, { ...t.options, ...clear, ...options }, { code: "AUTH_CLEARTEXT_REFUSED", name: "AuthenticationError", retryable: false });
+        const error = await refused(
+          t,
+          { ...t.options, ...clear, ...options },
+          { code: "AUTH_CLEARTEXT_REFUSED", name: "AuthenticationError", retryable: false },
+        );
         t.assert.match(error.message, /sslmode=verify-full/);
       };
       await accepted({ allowCleartextPassword: true });
@@ -177,7 +234,9 @@ export const connecting: Case[] = [
       const config = { ...t.options, password: async () => (asked++, t.options.password) };
       for (let connection = 0; connection < 2; connection++) await (await t.pgz.connect(config)).close();
       t.assert.equal(asked, 2);
-      await t.assert.rejects(t.pgz.connect({ ...t.options, password: () => Promise.reject(new Error("vault is sealed")) }));
+      await t.assert.rejects(
+        t.pgz.connect({ ...t.options, password: () => Promise.reject(new Error("vault is sealed")) }),
+      );
     },
   },
   {

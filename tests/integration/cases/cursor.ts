@@ -9,7 +9,8 @@ async function sessionState(t: Context, client: Client): Promise<() => Promise<s
   return async () => (await t.side(`select state from pg_stat_activity where pid = ${row?.pid}`))[0]?.[0];
 }
 
-const portals = async (client: Client) => (await client.query("select count(*)::int4 as n from pg_cursors where name <> ''")).rows;
+const portals = async (client: Client) =>
+  (await client.query("select count(*)::int4 as n from pg_cursors where name <> ''")).rows;
 const numbers = (count: number) => `select n from generate_series(1, ${count}) n`;
 
 export const cursor: Case[] = [
@@ -21,7 +22,10 @@ export const cursor: Case[] = [
         const sizes = async (count: number, size: number) => {
           const found: number[] = [];
           let next = 1;
-          for await (const batch of client.cursor<{ n: number }>(sql`select n from generate_series(1, ${count}::int4) n`, size)) {
+          for await (const batch of client.cursor<{ n: number }>(
+            sql`select n from generate_series(1, ${count}::int4) n`,
+            size,
+          )) {
             for (const { n } of batch) t.assert.equal(n, next++);
             found.push(batch.length);
           }
@@ -35,8 +39,14 @@ export const cursor: Case[] = [
         t.assert.deepEqual(await sizes(100_000, 30_000), [30_000, 30_000, 30_000, 10_000]);
         t.assert.equal(client.stats().transactionStatus, "I");
         const arrays: unknown[] = [];
-        for await (const batch of client.cursor("select n, n::int8 as n from generate_series(1, 2) n", 1, { rowMode: "array" })) arrays.push(...batch);
-        t.assert.deepEqual(arrays, [[1, "1"], [2, "2"]]);
+        for await (const batch of client.cursor("select n, n::int8 as n from generate_series(1, 2) n", 1, {
+          rowMode: "array",
+        }))
+          arrays.push(...batch);
+        t.assert.deepEqual(arrays, [
+          [1, "1"],
+          [2, "2"],
+        ]);
         t.assert.equal(client.stats().rows, 10 + 8 + 3 + 3 + 100_000 + 2);
       }),
   },
@@ -93,7 +103,8 @@ export const cursor: Case[] = [
     run: (t) =>
       withClient(t, async (client) => {
         await client.exec("create temp table changed (n int4 unique deferrable initially deferred)");
-        const insert = (to: number) => client.cursor(`insert into changed select generate_series(1, ${to}) returning n`, 2);
+        const insert = (to: number) =>
+          client.cursor(`insert into changed select generate_series(1, ${to}) returning n`, 2);
         for await (const batch of insert(5)) {
           t.assert.equal(batch.length, 2);
           break;
@@ -104,7 +115,12 @@ export const cursor: Case[] = [
         t.assert.equal(rows, 5);
         t.assert.equal((await client.query("table changed")).rowCount, 5);
         // A deferred constraint fails at COMMIT.
-        await t.assert.rejects((async () => { for await (const batch of insert(3)) void batch; })(), { code: "23505" });
+        await t.assert.rejects(
+          (async () => {
+            for await (const batch of insert(3)) void batch;
+          })(),
+          { code: "23505" },
+        );
         t.assert.equal((await client.query("table changed")).rowCount, 5);
         t.assert.equal((await client.cursor("create temp table made (n int4)", 2).next()).done, true);
         t.assert.deepEqual((await client.query("table made")).rows, []);
@@ -116,7 +132,11 @@ export const cursor: Case[] = [
       withClient(t, async (client) => {
         const seen: number[] = [];
         const reading = (async () => {
-          for await (const batch of client.cursor<{ x: number }>("select 10 / (5 - n) as x from generate_series(1, 9) n", 2)) seen.push(...batch.map(({ x }) => x));
+          for await (const batch of client.cursor<{ x: number }>(
+            "select 10 / (5 - n) as x from generate_series(1, 9) n",
+            2,
+          ))
+            seen.push(...batch.map(({ x }) => x));
         })();
         await t.assert.rejects(reading, { code: "22012", committed: true });
         t.assert.deepEqual(seen, [2, 3, 5, 10]);
@@ -135,7 +155,12 @@ export const cursor: Case[] = [
         await client.exec(`create function pg_temp.conflict_at(n int4, at int4) returns int4 language plpgsql as
           $$ begin if n = at then raise exception 'a conflict' using errcode = '40001'; end if; return n; end $$`);
         const read = async (at: number, options: Parameters<Client["cursor"]>[2] = {}) => {
-          for await (const batch of client.cursor(`select pg_temp.conflict_at(n, ${at}) as n from generate_series(1, 20) n`, 5, options)) t.assert.equal(batch.length, 5);
+          for await (const batch of client.cursor(
+            `select pg_temp.conflict_at(n, ${at}) as n from generate_series(1, 20) n`,
+            5,
+            options,
+          ))
+            t.assert.equal(batch.length, 5);
         };
         await t.assert.rejects(read(3), { code: "40001", committed: false, retryable: true });
         await t.assert.rejects(read(11), { code: "40001", committed: true, retryable: false });
@@ -184,7 +209,12 @@ export const cursor: Case[] = [
         };
         const state = await sessionState(t, client);
         t.assert.equal(await read({ maxRows: 100 }), 100);
-        await t.assert.rejects(read({ maxRows: 55 }), { code: "RESPONSE_TOO_LARGE", limit: "rows", value: 55, observed: 56 });
+        await t.assert.rejects(read({ maxRows: 55 }), {
+          code: "RESPONSE_TOO_LARGE",
+          limit: "rows",
+          value: 55,
+          observed: 56,
+        });
         await t.assert.rejects(read({ maxBytes: 100 }), { code: "RESPONSE_TOO_LARGE", limit: "bytes" });
         await t.assert.rejects(read({ timeout: 300 }, 200), { code: "QUERY_TIMEOUT" });
         const controller = new AbortController();
@@ -196,7 +226,9 @@ export const cursor: Case[] = [
         await t.assert.rejects(iterator.next(), { code: "ABORTED" });
         t.assert.equal((await iterator.next()).done, true);
         const mark = newMark(t);
-        await t.assert.rejects(client.cursor(`select pg_sleep(30) /* ${mark} */`, 1, { timeout: 200 }).next(), { code: "QUERY_TIMEOUT" });
+        await t.assert.rejects(client.cursor(`select pg_sleep(30) /* ${mark} */`, 1, { timeout: 200 }).next(), {
+          code: "QUERY_TIMEOUT",
+        });
         await eventually("the server has stopped", 2000, async () => (await running(t, mark)) === 0);
         t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
         t.assert.equal(client.stats().transactionStatus, "I");
@@ -210,7 +242,10 @@ export const cursor: Case[] = [
         await client.simple(`create temp table lazy (n int4);
           create function pg_temp.sleepy() returns trigger language plpgsql as $$ begin perform pg_sleep(30); return null; end $$;
           create constraint trigger sleeps after insert on lazy deferrable initially deferred for each row execute function pg_temp.sleepy()`);
-        const insert = client.cursor("insert into lazy values (1) returning n", 10, { timeout: 300, observer: { onNotice: (notice) => void notices.push(notice) } });
+        const insert = client.cursor("insert into lazy values (1) returning n", 10, {
+          timeout: 300,
+          observer: { onNotice: (notice) => void notices.push(notice) },
+        });
         await t.assert.rejects(insert.next(), { code: "QUERY_TIMEOUT" });
         t.assert.deepEqual((await client.query("table lazy")).rows, []);
         t.assert.equal(client.stats().transactionStatus, "I");
@@ -221,7 +256,10 @@ export const cursor: Case[] = [
     name: "while a cursor is open other calls reject, and close() ends it",
     async run(t) {
       const ends: (string | undefined)[] = [];
-      const client = await t.pgz.connect({ ...t.options, observer: { onQueryEnd: ({ error }) => void ends.push(error?.code) } });
+      const client = await t.pgz.connect({
+        ...t.options,
+        observer: { onQueryEnd: ({ error }) => void ends.push(error?.code) },
+      });
       const iterator = client.cursor(numbers(100), 10);
       await iterator.next();
       await t.assert.rejects(client.query("select 1"), { code: "STREAM_OPEN" });

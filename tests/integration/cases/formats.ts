@@ -26,7 +26,10 @@ export const formats: Case[] = [
           ["toon", '[?]{id,"n m"}\n1,"n1"\n2,"n2"\n', "[?]{id}\n"],
           ["csv", "id,n m\r\n1,n1\r\n2,n2\r\n", "id\r\n"],
         ] as const) {
-          for (const [sql, expected] of [[TWO, two], [none, empty]] as const) {
+          for (const [sql, expected] of [
+            [TWO, two],
+            [none, empty],
+          ] as const) {
             t.assert.equal(await text(await client.stream(sql, { format })), expected, format);
             t.assert.equal(new TextDecoder().decode(await client.json(sql, { format })), expected, format);
           }
@@ -38,7 +41,8 @@ export const formats: Case[] = [
     name: "no columns, and statements that return no rows",
     run: (t) =>
       withClient(t, async (client) => {
-        const whole = async (sql: string, format: (typeof FORMATS)[number]) => text(await client.stream(sql, { format }));
+        const whole = async (sql: string, format: (typeof FORMATS)[number]) =>
+          text(await client.stream(sql, { format }));
         const bare = ["{}\n{}\n", "[{},{}]", '{"columns":[],"rows":[[],[]]}', "[?]{}\n\n\n", "\r\n\r\n"];
         const nothing = ["", "[]", '{"columns":[],"rows":[]}', "[?]{}\n", ""];
         for (const [index, format] of FORMATS.entries()) {
@@ -55,12 +59,21 @@ export const formats: Case[] = [
         const rows = (await t.side(`select to_json(t)::text from (${TRICKY}) t`)).map(([row]) => row as string);
         t.assert(`[${rows.join(",")}]` === (await text(await client.stream(TRICKY, { format: "json" }))), "json");
         const parsed = rows.map((row) => Object.values(JSON.parse(row) as object));
-        const columnar = JSON.parse(await text(await client.stream(TRICKY, { format: "columnar" }))) as { columns: string[]; rows: unknown[][] };
+        const columnar = JSON.parse(await text(await client.stream(TRICKY, { format: "columnar" }))) as {
+          columns: string[];
+          rows: unknown[][];
+        };
         t.assert.deepEqual(columnar.columns, ["id", "n m", "big", "list", "meta", "flag", "day"]);
         t.assert.equal(JSON.stringify(columnar.rows), JSON.stringify(parsed));
         const toon = (await text(await client.stream(TRICKY, { format: "toon" }))).split("\n");
         t.assert.equal(toon[0], '[?]{id,"n m",big,list,meta,flag,day}');
-        t.assert.equal(`[${toon.slice(1, -1).map((line) => `[${line}]`).join(",")}]`.replaceAll('": ', '":'), JSON.stringify(parsed));
+        t.assert.equal(
+          `[${toon
+            .slice(1, -1)
+            .map((line) => `[${line}]`)
+            .join(",")}]`.replaceAll('": ', '":'),
+          JSON.stringify(parsed),
+        );
       }),
   },
   {
@@ -72,7 +85,17 @@ export const formats: Case[] = [
         const expected = (await t.side(`select to_json(t)::text from (${TRICKY}) t`)).map(([row]) => row as string);
         t.assert.equal(ours.length, expected.length);
         for (const [index, row] of ours.entries()) {
-          const cells = Object.values(JSON.parse(expected[index]!) as object).map((value) => (value === null ? null : typeof value === "string" ? value : Array.isArray(value) ? JSON.stringify(value) : typeof value === "object" ? JSON.stringify(value).replace('":', '": ') : String(value)));
+          const cells = Object.values(JSON.parse(expected[index]!) as object).map((value) =>
+            value === null
+              ? null
+              : typeof value === "string"
+                ? value
+                : Array.isArray(value)
+                  ? JSON.stringify(value)
+                  : typeof value === "object"
+                    ? JSON.stringify(value).replace('":', '": ')
+                    : String(value),
+          );
           t.assert.deepEqual(row, cells, `row ${index}`);
         }
       }),
@@ -82,12 +105,28 @@ export const formats: Case[] = [
     run: (t) =>
       withClient(t, async (client) => {
         const toon = "standard";
-        t.assert.equal(await text(await client.stream(TWO, { format: "toon", toon })), '[2]{id,"n m"}:\n  1,n1\n  2,n2');
-        const values = "select 0.10::numeric as a, 1e21::float8 as b, '{\"k\": [1]}'::jsonb as c, null as d, 'true' as e, 9007199254740993 as f";
-        t.assert.equal(new TextDecoder().decode(await client.json(values, { format: "toon", toon })), '[1]{a,b,c,d,e,f}:\n  0.1,1e+21,"{\\"k\\": [1]}",null,"true",9007199254740993');
-        t.assert.equal(await (await client.respond("select 1 as a where false", { format: "toon", toon })).text(), "[0]:");
-        t.assert.equal((await text(await client.stream(TRICKY, { format: "toon", toon }))).split("\n").length, ROWS + 1);
-        await t.assert.rejects(client.stream(TWO, { format: "toon", toon, maxBytes: 27 }), { code: "RESPONSE_TOO_LARGE", limit: "bytes" });
+        t.assert.equal(
+          await text(await client.stream(TWO, { format: "toon", toon })),
+          '[2]{id,"n m"}:\n  1,n1\n  2,n2',
+        );
+        const values =
+          "select 0.10::numeric as a, 1e21::float8 as b, '{\"k\": [1]}'::jsonb as c, null as d, 'true' as e, 9007199254740993 as f";
+        t.assert.equal(
+          new TextDecoder().decode(await client.json(values, { format: "toon", toon })),
+          '[1]{a,b,c,d,e,f}:\n  0.1,1e+21,"{\\"k\\": [1]}",null,"true",9007199254740993',
+        );
+        t.assert.equal(
+          await (await client.respond("select 1 as a where false", { format: "toon", toon })).text(),
+          "[0]:",
+        );
+        t.assert.equal(
+          (await text(await client.stream(TRICKY, { format: "toon", toon }))).split("\n").length,
+          ROWS + 1,
+        );
+        await t.assert.rejects(client.stream(TWO, { format: "toon", toon, maxBytes: 27 }), {
+          code: "RESPONSE_TOO_LARGE",
+          limit: "bytes",
+        });
         await t.assert.rejects(client.stream(TWO, { format: "toon", toon: "v5" as "pgz" }), { code: "INVALID_OPTION" });
       }),
   },
@@ -102,12 +141,21 @@ export const formats: Case[] = [
           ["columnar", '{"columns":["id"],"rows":[[1],[2]],"$truncated":{"limit":"rows","value":2,"rows":2}}'],
         ] as const) {
           t.assert.equal(await text(await client.stream(sql, { format, maxRows: 2, onLimit: "truncate" })), expected);
-          t.assert.equal(await (await client.respond(sql, { format, maxRows: 2, onLimit: "truncate" })).text(), expected);
+          t.assert.equal(
+            await (await client.respond(sql, { format, maxRows: 2, onLimit: "truncate" })).text(),
+            expected,
+          );
         }
-        for (const format of ["toon", "csv"] as const) await t.assert.rejects(client.stream(sql, { format, maxRows: 2, onLimit: "truncate" }), { code: "INVALID_OPTION" });
+        for (const format of ["toon", "csv"] as const)
+          await t.assert.rejects(client.stream(sql, { format, maxRows: 2, onLimit: "truncate" }), {
+            code: "INVALID_OPTION",
+          });
         const { rows, truncated } = await client.query(sql, { maxRows: 2, onLimit: "truncate" });
         t.assert.deepEqual([rows, truncated], [[{ id: 1 }, { id: 2 }], { limit: "rows", value: 2, observed: 3 }]);
-        t.assert.equal(await text(await client.stream(sql, { maxBytes: 20, onLimit: "truncate" })), '{"id":1}\n{"id":2}\n{"$truncated":{"limit":"bytes","value":20,"rows":2}}\n');
+        t.assert.equal(
+          await text(await client.stream(sql, { maxBytes: 20, onLimit: "truncate" })),
+          '{"id":1}\n{"id":2}\n{"$truncated":{"limit":"bytes","value":20,"rows":2}}\n',
+        );
         t.assert.deepEqual((await client.query("select 1 as a", { maxRows: 1, onLimit: "truncate" })).rows, [{ a: 1 }]);
       }),
   },
@@ -118,8 +166,18 @@ export const formats: Case[] = [
         for (const format of FORMATS) {
           const whole = await client.json(TWO, { format });
           t.assert.equal((await client.json(TWO, { format, maxBytes: whole.length })).length, whole.length);
-          await t.assert.rejects(client.json(TWO, { format, maxBytes: whole.length - 1 }), { code: "RESPONSE_TOO_LARGE", limit: "bytes", observed: whole.length, committed: false });
-          await t.assert.rejects(client.json(TWO, { format, maxRows: 1 }), { code: "RESPONSE_TOO_LARGE", limit: "rows", value: 1, observed: 2 });
+          await t.assert.rejects(client.json(TWO, { format, maxBytes: whole.length - 1 }), {
+            code: "RESPONSE_TOO_LARGE",
+            limit: "bytes",
+            observed: whole.length,
+            committed: false,
+          });
+          await t.assert.rejects(client.json(TWO, { format, maxRows: 1 }), {
+            code: "RESPONSE_TOO_LARGE",
+            limit: "rows",
+            value: 1,
+            observed: 2,
+          });
         }
       }),
   },
@@ -130,9 +188,17 @@ export const formats: Case[] = [
         const sql = "select repeat('x', 100) as a, 1 as b";
         for (const format of FORMATS) {
           t.assert((await client.json(sql, { format, maxFieldBytes: 100 })).length > 100);
-          await t.assert.rejects(client.json(sql, { format, maxFieldBytes: 99 }), { code: "RESPONSE_TOO_LARGE", limit: "fieldBytes", value: 99, observed: 100 });
+          await t.assert.rejects(client.json(sql, { format, maxFieldBytes: 99 }), {
+            code: "RESPONSE_TOO_LARGE",
+            limit: "fieldBytes",
+            value: 99,
+            observed: 100,
+          });
         }
-        await t.assert.rejects(client.query(sql, { maxFieldBytes: 99 }), { code: "RESPONSE_TOO_LARGE", limit: "fieldBytes" });
+        await t.assert.rejects(client.query(sql, { maxFieldBytes: 99 }), {
+          code: "RESPONSE_TOO_LARGE",
+          limit: "fieldBytes",
+        });
         t.assert.equal((await client.query(sql, { maxFieldBytes: 100 })).rows.length, 1);
       }),
   },
@@ -142,13 +208,23 @@ export const formats: Case[] = [
       withClient(t, async (client) => {
         const sql = "select 1 as a, 2 as a, 3 as a_2, 4 as a";
         t.assert.equal(await text(await client.stream(sql)), '{"a":1,"a":2,"a_2":3,"a":4}\n');
-        t.assert.equal(await text(await client.stream(sql, { duplicates: "rename" })), '{"a":1,"a_2":2,"a_2_2":3,"a_3":4}\n');
-        t.assert.deepEqual((await client.query(sql, { duplicates: "rename" })).rows, [{ a: 1, a_2: 2, a_2_2: 3, a_3: 4 }]);
+        t.assert.equal(
+          await text(await client.stream(sql, { duplicates: "rename" })),
+          '{"a":1,"a_2":2,"a_2_2":3,"a_3":4}\n',
+        );
+        t.assert.deepEqual((await client.query(sql, { duplicates: "rename" })).rows, [
+          { a: 1, a_2: 2, a_2_2: 3, a_3: 4 },
+        ]);
         t.assert.deepEqual((await client.query(sql)).rows, [{ a: 4, a_2: 3 }]);
-        await t.assert.rejects(client.stream(sql, { duplicates: "error" }), { code: "DUPLICATE_COLUMN", committed: false });
+        await t.assert.rejects(client.stream(sql, { duplicates: "error" }), {
+          code: "DUPLICATE_COLUMN",
+          committed: false,
+        });
         await t.assert.rejects(client.query(sql, { duplicates: "error" }), { code: "DUPLICATE_COLUMN" });
         // What was wrong with the names once need not be for ever.
-        await client.simple("create temp table one_id (id int4); create temp table other_id (id int4); insert into one_id values (1); insert into other_id values (2)");
+        await client.simple(
+          "create temp table one_id (id int4); create temp table other_id (id int4); insert into one_id values (1); insert into other_id values (2)",
+        );
         const both = () => client.query("select * from one_id, other_id", { duplicates: "error" });
         for (let time = 0; time < 3; time++) await t.assert.rejects(both(), { code: "DUPLICATE_COLUMN" });
         await client.simple("alter table other_id rename id to other");
@@ -161,11 +237,20 @@ export const formats: Case[] = [
     run: (t) =>
       withClient(t, async (client) => {
         const plain = await text(await client.stream(TRICKY));
-        const stream = (await client.stream(TRICKY, { gzip: true })).pipeThrough(new DecompressionStream("gzip") as unknown as TransformStream<Uint8Array, Uint8Array>);
+        const stream = (await client.stream(TRICKY, { gzip: true })).pipeThrough(
+          new DecompressionStream("gzip") as unknown as TransformStream<Uint8Array, Uint8Array>,
+        );
         t.assert((await text(stream)) === plain, "the same text");
         const response = await client.respond(TWO, { gzip: true, format: "json" });
         t.assert.equal(response.headers.get("content-encoding"), "gzip");
-        t.assert.equal(await text(response.body!.pipeThrough(new DecompressionStream("gzip") as unknown as TransformStream<Uint8Array, Uint8Array>)), '[{"id":1,"n m":"n1"},{"id":2,"n m":"n2"}]');
+        t.assert.equal(
+          await text(
+            response.body!.pipeThrough(
+              new DecompressionStream("gzip") as unknown as TransformStream<Uint8Array, Uint8Array>,
+            ),
+          ),
+          '[{"id":1,"n m":"n1"},{"id":2,"n m":"n2"}]',
+        );
       }),
   },
   {
@@ -173,7 +258,9 @@ export const formats: Case[] = [
     run: (t) =>
       withClient(t, async (client) => {
         const mark = newMark(t);
-        const stream = await client.stream(`select /* ${mark} */ md5(g::text) as a from ${series(30_000_000, "g")}`, { gzip: true });
+        const stream = await client.stream(`select /* ${mark} */ md5(g::text) as a from ${series(30_000_000, "g")}`, {
+          gzip: true,
+        });
         const reader = stream.getReader();
         await reader.read();
         await reader.cancel();
@@ -194,7 +281,8 @@ export const formats: Case[] = [
           await pause(30);
           const next = reader.read();
           await reader.cancel("enough");
-          await next.catch((error: unknown) => t.assert.equal(t.runtime, "workerd", String(error))); // there with the reason, elsewhere it is at its end
+          // there with the reason, elsewhere it is at its end
+          await next.catch((error: unknown) => t.assert.equal(t.runtime, "workerd", String(error)));
           await pause(5);
         });
       }
@@ -204,7 +292,13 @@ export const formats: Case[] = [
     name: "content types",
     run: (t) =>
       withClient(t, async (client) => {
-        for (const [format, type] of [["ndjson", /^application\/x-ndjson/], ["json", /^application\/json/], ["columnar", /^application\/json/], ["toon", /^text\/plain/], ["csv", /^text\/csv/]] as const) {
+        for (const [format, type] of [
+          ["ndjson", /^application\/x-ndjson/],
+          ["json", /^application\/json/],
+          ["columnar", /^application\/json/],
+          ["toon", /^text\/plain/],
+          ["csv", /^text\/csv/],
+        ] as const) {
           const response = await client.respond(TWO, { format });
           t.assert.match(response.headers.get("content-type") ?? "", type);
           await response.text();
@@ -218,8 +312,14 @@ export const formats: Case[] = [
       withClient(t, async (client) => {
         const sql = "select 9007199254740993::int8 as a, 0.10::numeric as b, array[1::int8] as c, 'NaN'::numeric as d";
         t.assert.equal(await text(await client.stream(sql)), '{"a":9007199254740993,"b":0.10,"c":[1],"d":"NaN"}\n');
-        t.assert.equal(await text(await client.stream(sql, { int8: "string", numeric: "string" })), '{"a":"9007199254740993","b":"0.10","c":["1"],"d":"NaN"}\n');
-        t.assert.equal(await text(await client.stream(sql, { int8: "bigint" })), '{"a":9007199254740993,"b":0.10,"c":[1],"d":"NaN"}\n');
+        t.assert.equal(
+          await text(await client.stream(sql, { int8: "string", numeric: "string" })),
+          '{"a":"9007199254740993","b":"0.10","c":["1"],"d":"NaN"}\n',
+        );
+        t.assert.equal(
+          await text(await client.stream(sql, { int8: "bigint" })),
+          '{"a":9007199254740993,"b":0.10,"c":[1],"d":"NaN"}\n',
+        );
       }),
   },
 ];
@@ -229,7 +329,7 @@ function readCsv(csv: string): (string | null)[][] {
   const rows: (string | null)[][] = [];
   const cell = /(?:"((?:[^"]|"")*)"|([^,\r\n"]*))(,|\r\n)/gy;
   let row: (string | null)[] = [];
-  for (let match; (match = cell.exec(csv)); ) {
+  for (let match; (match = cell.exec(csv));) {
     const [, quoted, bare, end] = match;
     row.push(quoted === undefined ? bare || null : quoted.replaceAll('""', '"'));
     if (end === "\r\n") row = (rows.push(row), []);

@@ -4,7 +4,11 @@ import type { Client, Options } from "../../../js/index.ts";
 import type { Context } from "../context.ts";
 
 /** A client with this case's options, closed when `work` is over. */
-export async function withClient<T>(t: Context, work: (client: Client) => Promise<T>, options: Options = {}): Promise<T> {
+export async function withClient<T>(
+  t: Context,
+  work: (client: Client) => Promise<T>,
+  options: Options = {},
+): Promise<T> {
   const client = await t.pgz.connect({ ...t.options, ...options });
   try {
     return await work(client);
@@ -37,7 +41,10 @@ export async function text(stream: ReadableStream<Uint8Array>): Promise<string> 
 }
 
 /** The first `bytes` or more of a stream, which stays open; its reader is returned, locked. */
-export async function readSome(stream: ReadableStream<Uint8Array>, bytes = 1): Promise<{ reader: ReadableStreamDefaultReader<Uint8Array>; text: string }> {
+export async function readSome(
+  stream: ReadableStream<Uint8Array>,
+  bytes = 1,
+): Promise<{ reader: ReadableStreamDefaultReader<Uint8Array>; text: string }> {
   const reader = stream.getReader();
   const decoder = new TextDecoder();
   let seen = "";
@@ -63,13 +70,17 @@ export async function eventually(what: string, ms: number, holds: () => Promise<
 
 /** How many sessions run a statement that contains `mark` now. */
 export async function running(t: Context, mark: string): Promise<number> {
-  const [row] = await t.side(`select count(*) from pg_stat_activity where state = 'active' and pid <> pg_backend_pid() and query like '%${mark}%'`);
+  const [row] = await t.side(
+    `select count(*) from pg_stat_activity where state = 'active' and pid <> pg_backend_pid() and query like '%${mark}%'`,
+  );
   return Number(row?.[0]);
 }
 
 /** What the session that runs `mark` waits for, such as "ClientWrite". */
 export async function waitEvent(t: Context, mark: string): Promise<string | null> {
-  const [row] = await t.side(`select wait_event from pg_stat_activity where state = 'active' and pid <> pg_backend_pid() and query like '%${mark}%'`);
+  const [row] = await t.side(
+    `select wait_event from pg_stat_activity where state = 'active' and pid <> pg_backend_pid() and query like '%${mark}%'`,
+  );
   return row?.[0] ?? null;
 }
 

@@ -19,4 +19,23 @@ import { stream } from "./stream.ts";
 import { types } from "./types.ts";
 import { usage } from "./usage.ts";
 
-export const cases: Case[] = [...connecting, ...query, ...rows, ...stream, ...formats, ...cancel, ...caps, ...types, ...usage, ...observer, ...statements, ...cursor, ...transactions, ...batch, ...copy, ...listen, ...seeds, ...parameters];
+export const cases: Case[] = [
+  ...connecting,
+  ...query,
+  ...rows,
+  ...stream,
+  ...formats,
+  ...cancel,
+  ...caps,
+  ...types,
+  ...usage,
+  ...observer,
+  ...statements,
+  ...cursor,
+  ...transactions,
+  ...batch,
+  ...copy,
+  ...listen,
+  ...seeds,
+  ...parameters,
+];

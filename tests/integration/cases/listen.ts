@@ -19,19 +19,36 @@ export const listen: Case[] = [
           await tx.notify(channel, "two ü");
           await tx.notify(channel);
         });
-        await client.transaction(async (tx) => {
-          await tx.notify(channel, "never");
-          throw new Error("no");
-        }).catch(() => {});
+        await client
+          .transaction(async (tx) => {
+            await tx.notify(channel, "never");
+            throw new Error("no");
+          })
+          .catch(() => {});
         await client.notify(channel, "last");
         const seen: Notification[] = [];
         for await (const notification of listener) {
           seen.push(notification);
           if (notification.payload === "last") break;
         }
-        t.assert.deepEqual(seen.map(({ payload }) => payload), ["one", "two ü", "", "last"]);
-        t.assert.equal(seen.every((notification) => notification.channel === channel && notification.processId > 0), true);
-        await eventually("its session is gone", 2_000, async () => (await t.side(`select 1 from pg_stat_activity where query like '%${channel.replaceAll('"', '""')}%' and query like 'LISTEN%'`)).length === 0);
+        t.assert.deepEqual(
+          seen.map(({ payload }) => payload),
+          ["one", "two ü", "", "last"],
+        );
+        t.assert.equal(
+          seen.every((notification) => notification.channel === channel && notification.processId > 0),
+          true,
+        );
+        await eventually(
+          "its session is gone",
+          2_000,
+          async () =>
+            (
+              await t.side(
+                `select 1 from pg_stat_activity where query like '%${channel.replaceAll('"', '""')}%' and query like 'LISTEN%'`,
+              )
+            ).length === 0,
+        );
         await t.assert.rejects(client.notify(channel, "x".repeat(8_000)), { code: "22023" });
       }),
   },
@@ -83,14 +100,25 @@ export const listen: Case[] = [
     name: "a prepared statement tells its types, runs with other values each time, and is gone when it is closed",
     run: (t) =>
       withClient(t, async (client) => {
-        const prepared = () => client.query<{ n: number }>("select count(*)::int4 as n from pg_prepared_statements where statement like '%prepared by hand%' and statement not like '%pg_prepared_statements%'").then(({ rows }) => rows[0]?.n);
+        const prepared = () =>
+          client
+            .query<{ n: number }>(
+              "select count(*)::int4 as n from pg_prepared_statements where statement like '%prepared by hand%' and statement not like '%pg_prepared_statements%'",
+            )
+            .then(({ rows }) => rows[0]?.n);
         const statement = await client.prepare<{ n: number }>("select $1::int4 + $2 as n /* prepared by hand */");
         t.assert.deepEqual(statement.parameterTypes, [23, 23]);
-        t.assert.deepEqual(statement.fields.map(({ name }) => name), ["n"]);
+        t.assert.deepEqual(
+          statement.fields.map(({ name }) => name),
+          ["n"],
+        );
         t.assert.equal(await prepared(), 1);
         for (const n of [1, 2, 3]) t.assert.deepEqual((await statement.query([n, 1])).rows, [{ n: n + 1 }]);
         t.assert.deepEqual(await statement.exec([1, 2]), { command: "SELECT", rowCount: 1 });
-        t.assert.deepEqual(await client.batch([statement.bind(1, 2), statement.bind(3, 4)]).then((all) => all.map(({ rows }) => rows)), [[{ n: 3 }], [{ n: 7 }]]);
+        t.assert.deepEqual(
+          await client.batch([statement.bind(1, 2), statement.bind(3, 4)]).then((all) => all.map(({ rows }) => rows)),
+          [[{ n: 3 }], [{ n: 7 }]],
+        );
         t.assert.equal(await prepared(), 1);
         const again = await client.prepare("select $1::int4 + $2 as n /* prepared by hand */");
         t.assert.equal(await prepared(), 1);
@@ -98,7 +126,10 @@ export const listen: Case[] = [
         statement.close();
         statement.close();
         t.assert.equal(await prepared(), 0);
-        await t.assert.rejects(Promise.resolve().then(() => statement.query([1, 2])), { code: "INVALID_QUERY" });
+        await t.assert.rejects(
+          Promise.resolve().then(() => statement.query([1, 2])),
+          { code: "INVALID_QUERY" },
+        );
         await t.assert.rejects(client.prepare("selec"), { code: "42601" });
         await t.assert.rejects(client.prepare(t.pgz.sql`select ${1}::int4`), { code: "INVALID_QUERY" });
         await client.transaction(async (tx) => {

@@ -23,7 +23,12 @@ function recorder(): { seen: Seen[]; observer: Observer; of(name: keyof Observer
 /** Each start has one end, and they tell of the same call. */
 function paired(t: Context, { of }: ReturnType<typeof recorder>): Record<string, unknown>[] {
   const ends = of("onQueryEnd");
-  t.assert.deepEqual(ends.map(({ id }) => id).sort(), of("onQueryStart").map(({ id }) => id).sort());
+  t.assert.deepEqual(
+    ends.map(({ id }) => id).sort(),
+    of("onQueryStart")
+      .map(({ id }) => id)
+      .sort(),
+  );
   return ends;
 }
 
@@ -41,7 +46,9 @@ export const observer: Case[] = [
           await text(await client.stream("select 1 as a"));
           await t.assert.rejects(client.query("select 1/0"), { code: "22012" });
           await t.assert.rejects(client.query("select pg_sleep(30)", { timeout: 100 }), { code: "QUERY_TIMEOUT" });
-          await t.assert.rejects(client.query("select generate_series(1, 9)", { maxRows: 2 }), { code: "RESPONSE_TOO_LARGE" });
+          await t.assert.rejects(client.query("select generate_series(1, 9)", { maxRows: 2 }), {
+            code: "RESPONSE_TOO_LARGE",
+          });
           await t.assert.rejects(client.query("select 2", { signal: AbortSignal.abort() }), { code: "ABORTED" });
           const left = (await client.stream("select generate_series(1, 1000000) as n")).getReader();
           await left.read();
@@ -53,17 +60,33 @@ export const observer: Case[] = [
       const ends = paired(t, watched);
       const brief = ends.map(({ rows, command, error }) => [rows, command, (error as PgzError | undefined)?.code]);
       t.assert.deepEqual(brief, [
-        [3, "SELECT", undefined], [1, "SELECT", undefined], [1, "SELECT", undefined], [null, "", "22012"], [null, "", "QUERY_TIMEOUT"], [null, "", "RESPONSE_TOO_LARGE"],
-        [null, "", "ABORTED"], [null, "", "ABORTED"], [1, "SELECT", undefined],
+        [3, "SELECT", undefined],
+        [1, "SELECT", undefined],
+        [1, "SELECT", undefined],
+        [null, "", "22012"],
+        [null, "", "QUERY_TIMEOUT"],
+        [null, "", "RESPONSE_TOO_LARGE"],
+        [null, "", "ABORTED"],
+        [null, "", "ABORTED"],
+        [1, "SELECT", undefined],
       ]);
       t.assert.equal(ends[0]?.["text"], "select n from generate_series(1, $1::int4) n");
       t.assert.equal(ends[2]?.["bytes"], '{"a":1}\n'.length);
-      t.assert.equal(ends.every(({ durationMs, waitMs, startedAt }) => (durationMs as number) >= 0 && (waitMs as number) >= 0 && (startedAt as number) > 1e12), true);
+      t.assert.equal(
+        ends.every(
+          ({ durationMs, waitMs, startedAt }) =>
+            (durationMs as number) >= 0 && (waitMs as number) >= 0 && (startedAt as number) > 1e12,
+        ),
+        true,
+      );
       t.assert.equal(JSON.stringify(watched.seen).includes("secret value"), false);
       const [connect, ...others] = watched.of("onConnect");
       const { host, port, database, user } = t.options;
       t.assert.deepEqual(others, []);
-      t.assert.deepEqual([connect?.["host"], connect?.["port"], connect?.["database"], connect?.["user"], connect?.["error"]], [host, port, database, user, undefined]);
+      t.assert.deepEqual(
+        [connect?.["host"], connect?.["port"], connect?.["database"], connect?.["user"], connect?.["error"]],
+        [host, port, database, user, undefined],
+      );
       t.assert.equal((connect?.["processId"] as number) > 0, true);
     },
   },
@@ -78,11 +101,20 @@ export const observer: Case[] = [
           // A text of its own: the same one was learned for another session's type.
           const mark = `/* ${newMark(t)} */`;
           await client.describe(`select 'sad'::pg_temp.watched_mood as m ${mark}`);
-          t.assert.deepEqual((await client.query(`select 'glad'::pg_temp.watched_mood as m ${mark}`)).rows, [{ m: "glad" }]);
+          t.assert.deepEqual((await client.query(`select 'glad'::pg_temp.watched_mood as m ${mark}`)).rows, [
+            { m: "glad" },
+          ]);
         },
         { observer: watched.observer },
       );
-      t.assert.deepEqual(paired(t, watched).map(({ rows, bytes, command }) => [rows, bytes, command]), [[null, 0, "CREATE TYPE"], [null, 0, ""], [1, 32, "SELECT"]]);
+      t.assert.deepEqual(
+        paired(t, watched).map(({ rows, bytes, command }) => [rows, bytes, command]),
+        [
+          [null, 0, "CREATE TYPE"],
+          [null, 0, ""],
+          [1, 32, "SELECT"],
+        ],
+      );
       t.assert.equal(watched.of("onQueryStart").length, 3);
     },
   },
@@ -95,9 +127,14 @@ export const observer: Case[] = [
       await t.assert.rejects(client.query("select 1"), { code: "3D000" });
       t.assert.equal(client.stats().state, "new");
       await client.close();
-      t.assert.deepEqual(watched.seen.map(([name, { error }]) => [name, (error as PgzError | undefined)?.code]), [
-        ["onQueryStart", undefined], ["onConnect", "3D000"], ["onQueryEnd", "3D000"],
-      ]);
+      t.assert.deepEqual(
+        watched.seen.map(([name, { error }]) => [name, (error as PgzError | undefined)?.code]),
+        [
+          ["onQueryStart", undefined],
+          ["onConnect", "3D000"],
+          ["onQueryEnd", "3D000"],
+        ],
+      );
     },
   },
   {
@@ -106,7 +143,11 @@ export const observer: Case[] = [
     async run(t) {
       const watched = recorder();
       const options = { observer: watched.observer };
-      await withClient(t, async (client) => void (await client.stream("select generate_series(1, 1000000) as n")), options);
+      await withClient(
+        t,
+        async (client) => void (await client.stream("select generate_series(1, 1000000) as n")),
+        options,
+      );
       await withClient(
         t,
         async (client) => {
@@ -132,7 +173,10 @@ export const observer: Case[] = [
           await client.query("select 1");
           const slow = client.query("select pg_sleep(0.6)");
           await pause(350);
-          t.assert.deepEqual(watched.of("onSlowQuery").map(({ text }) => text), ["select pg_sleep(0.6)"]);
+          t.assert.deepEqual(
+            watched.of("onSlowQuery").map(({ text }) => text),
+            ["select pg_sleep(0.6)"],
+          );
           await slow;
           await client.query("select pg_sleep(0.2)", { slowQueryThreshold: 0 });
         },
@@ -147,7 +191,8 @@ export const observer: Case[] = [
     async run(t) {
       const watched = recorder();
       const own = recorder();
-      const raise = "do $$ begin raise notice 'one' using hint = 'a hint', errcode = '01234'; raise warning 'two'; end $$";
+      const raise =
+        "do $$ begin raise notice 'one' using hint = 'a hint', errcode = '01234'; raise warning 'two'; end $$";
       await withClient(
         t,
         async (client) => {
@@ -158,9 +203,13 @@ export const observer: Case[] = [
       );
       for (const { of } of [watched, own]) {
         const [end] = of("onQueryEnd");
-        t.assert.deepEqual(of("onNotice").map(({ severity, message, hint, code, queryId }) => [severity, message, hint, code, queryId]), [
-          ["NOTICE", "one", "a hint", "01234", end?.["id"]], ["WARNING", "two", undefined, "01000", end?.["id"]],
-        ]);
+        t.assert.deepEqual(
+          of("onNotice").map(({ severity, message, hint, code, queryId }) => [severity, message, hint, code, queryId]),
+          [
+            ["NOTICE", "one", "a hint", "01234", end?.["id"]],
+            ["WARNING", "two", undefined, "01000", end?.["id"]],
+          ],
+        );
       }
       t.assert.equal(own.of("onConnect").length, 0);
     },
@@ -173,9 +222,16 @@ export const observer: Case[] = [
       const watched = recorder();
       await withClient(t, async () => {}, { user: "app_md5", password: "app_md5-secret", observer: watched.observer });
       const [notice, ...others] = watched.of("onNotice");
-      t.assert.deepEqual([notice?.["severity"], notice?.["code"], notice?.["queryId"]], ["WARNING", "01P01", undefined]);
+      t.assert.deepEqual(
+        [notice?.["severity"], notice?.["code"], notice?.["queryId"]],
+        ["WARNING", "01P01", undefined],
+      );
       // PostgreSQL 18 can warn too.
-      t.assert.equal(others.every(({ code }) => code === "01000" || code === "01P01"), true, JSON.stringify(others));
+      t.assert.equal(
+        others.every(({ code }) => code === "01000" || code === "01P01"),
+        true,
+        JSON.stringify(others),
+      );
     },
   },
   {
@@ -201,7 +257,14 @@ export const observer: Case[] = [
       const bad = () => {
         throw new Error("a bad observer");
       };
-      const observer: Observer = { onConnect: bad, onQueryStart: bad, onQueryEnd: async () => bad(), onSlowQuery: bad, onNotice: bad, onParameterChange: bad };
+      const observer: Observer = {
+        onConnect: bad,
+        onQueryStart: bad,
+        onQueryEnd: async () => bad(),
+        onSlowQuery: bad,
+        onNotice: bad,
+        onParameterChange: bad,
+      };
       await withClient(
         t,
         async (client) => {
@@ -231,7 +294,10 @@ export const observer: Case[] = [
       t.assert.equal(lazy.stats().state, "busy");
       await running;
       const { queries, errors, rows, bytes, cancels, transactionStatus, receivedBytes } = lazy.stats();
-      t.assert.deepEqual({ queries, errors, rows, bytes, cancels, transactionStatus }, { queries: 6, errors: 2, rows: 5, bytes: 80, cancels: 1, transactionStatus: "T" });
+      t.assert.deepEqual(
+        { queries, errors, rows, bytes, cancels, transactionStatus },
+        { queries: 6, errors: 2, rows: 5, bytes: 80, cancels: 1, transactionStatus: "T" },
+      );
       t.assert.equal(receivedBytes > 0, true);
       await lazy.close();
       t.assert.equal(lazy.stats().state, "closed");

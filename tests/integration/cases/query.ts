@@ -14,7 +14,11 @@ export const query: Case[] = [
         t.assert.equal(result.command, "SELECT");
         t.assert.deepEqual(
           result.fields.map(({ name, typeOid }) => [name, typeOid]),
-          [["id", 23], ["name", 25], ["nothing", 25]],
+          [
+            ["id", 23],
+            ["name", 25],
+            ["nothing", 25],
+          ],
         );
       }),
   },
@@ -30,15 +34,30 @@ export const query: Case[] = [
     name: "values of each type come back as the type policy says",
     run: (t) =>
       withClient(t, async (client) => {
-        const { rows } = await client.query(`select true as b, 1::int2 as i2, 9007199254740993::int8 as i8, 4294967295::oid as o, 1.5::float8 as f,
+        const { rows } =
+          await client.query(`select true as b, 1::int2 as i2, 9007199254740993::int8 as i8, 4294967295::oid as o, 1.5::float8 as f,
           'NaN'::float8 as nan, '-Infinity'::float4 as inf, 12345678901234567890.10::numeric as n, '\\x00ff'::bytea as by, '{"a":[1,null]}'::jsonb as j,
           date '2024-02-29' as d, timestamptz '2024-01-02 03:04:05.123456+02' as ts, array[1,null,3] as ai, array[9007199254740993] as a8, uuid '550e8400-e29b-41d4-a716-446655440000' as u,
           interval '1 day -1 hour' as iv, int4range(1,5) as r`);
         t.assert.deepEqual(rows, [
           {
-            b: true, i2: 1, i8: "9007199254740993", o: 4294967295, f: 1.5, nan: NaN, inf: -Infinity, n: "12345678901234567890.10", by: new Uint8Array([0, 255]),
-            j: { a: [1, null] }, d: "2024-02-29", ts: "2024-01-02T01:04:05.123456+00:00", ai: [1, null, 3], a8: ["9007199254740993"],
-            u: "550e8400-e29b-41d4-a716-446655440000", iv: "P1DT-1H", r: "[1,5)",
+            b: true,
+            i2: 1,
+            i8: "9007199254740993",
+            o: 4294967295,
+            f: 1.5,
+            nan: NaN,
+            inf: -Infinity,
+            n: "12345678901234567890.10",
+            by: new Uint8Array([0, 255]),
+            j: { a: [1, null] },
+            d: "2024-02-29",
+            ts: "2024-01-02T01:04:05.123456+00:00",
+            ai: [1, null, 3],
+            a8: ["9007199254740993"],
+            u: "550e8400-e29b-41d4-a716-446655440000",
+            iv: "P1DT-1H",
+            r: "[1,5)",
           },
         ]);
       }),
@@ -48,12 +67,23 @@ export const query: Case[] = [
     run: (t) =>
       withClient(t, async (client) => {
         const { sql } = t.pgz;
-        const { rows } = await client.query(sql`select ${true}::bool as b, ${-32768}::int2 as i2, ${2147483647}::int4 as i4, ${9007199254740993n}::int8 as i8, ${"1.50"}::numeric as n,
+        const { rows } =
+          await client.query(sql`select ${true}::bool as b, ${-32768}::int2 as i2, ${2147483647}::int4 as i4, ${9007199254740993n}::int8 as i8, ${"1.50"}::numeric as n,
           ${0.1}::float8 as f, ${new Uint8Array([1, 2])}::bytea as by, ${{ a: 1 }}::jsonb as j, ${new Date(0)}::timestamptz as ts, ${[1, null, 3]}::int4[] as ai, ${["a,b", 'q"', null]}::text[] as at, ${null}::text as nul`);
         t.assert.deepEqual(rows, [
           {
-            b: true, i2: -32768, i4: 2147483647, i8: "9007199254740993", n: "1.50", f: 0.1, by: new Uint8Array([1, 2]), j: { a: 1 },
-            ts: "1970-01-01T00:00:00+00:00", ai: [1, null, 3], at: ["a,b", 'q"', null], nul: null,
+            b: true,
+            i2: -32768,
+            i4: 2147483647,
+            i8: "9007199254740993",
+            n: "1.50",
+            f: 0.1,
+            by: new Uint8Array([1, 2]),
+            j: { a: 1 },
+            ts: "1970-01-01T00:00:00+00:00",
+            ai: [1, null, 3],
+            at: ["a,b", 'q"', null],
+            nul: null,
           },
         ]);
       }),
@@ -64,7 +94,9 @@ export const query: Case[] = [
       withClient(t, async (client) => {
         const { sql } = t.pgz;
         const where = sql`where g > ${2} and g <= ${5}`;
-        const { rows } = await client.query(sql`select g from generate_series(1, ${10}::int4) ${sql.identifier("g")} ${where} order by g limit ${2}`);
+        const { rows } = await client.query(
+          sql`select g from generate_series(1, ${10}::int4) ${sql.identifier("g")} ${where} order by g limit ${2}`,
+        );
         t.assert.deepEqual(rows, [{ g: 3 }, { g: 4 }]);
       }),
   },
@@ -72,10 +104,19 @@ export const query: Case[] = [
     name: "exec gives the command and its row count",
     run: (t) =>
       withClient(t, async (client) => {
-        t.assert.deepEqual(await client.exec("create temp table things (id int4)"), { command: "CREATE TABLE", rowCount: null });
-        t.assert.deepEqual(await client.exec("insert into things select generate_series(1, 5)"), { command: "INSERT", rowCount: 5 });
+        t.assert.deepEqual(await client.exec("create temp table things (id int4)"), {
+          command: "CREATE TABLE",
+          rowCount: null,
+        });
+        t.assert.deepEqual(await client.exec("insert into things select generate_series(1, 5)"), {
+          command: "INSERT",
+          rowCount: 5,
+        });
         t.assert.deepEqual(await client.exec("select * from things"), { command: "SELECT", rowCount: 5 });
-        t.assert.deepEqual((await client.query("delete from things where id > 3 returning id")).rows, [{ id: 4 }, { id: 5 }]);
+        t.assert.deepEqual((await client.query("delete from things where id > 3 returning id")).rows, [
+          { id: 4 },
+          { id: 5 },
+        ]);
       }),
   },
   {
@@ -94,7 +135,10 @@ export const query: Case[] = [
       withClient(t, async (client) => {
         const results: string[] = [];
         for (let run = 0; run < 4; run++) {
-          const { rows } = await client.query(t.pgz.sql`select ${1}::int8 as a, now() > '2000-01-01' as b, 1.10::numeric as c, '{1,2}'::int2[] as d, '<a/>'::text as e /* same */`);
+          const { rows } = await client.query(
+            t.pgz
+              .sql`select ${1}::int8 as a, now() > '2000-01-01' as b, 1.10::numeric as c, '{1,2}'::int2[] as d, '<a/>'::text as e /* same */`,
+          );
           results.push(JSON.stringify(rows));
         }
         t.assert.equal(new Set(results).size, 1, results.join(" | "));
@@ -115,7 +159,10 @@ export const query: Case[] = [
     run: (t) =>
       withClient(t, async (client) => {
         const answers = await Promise.all([1, 2, 3, 4, 5].map((n) => client.query(t.pgz.sql`select ${n}::int4 as n`)));
-        t.assert.deepEqual(answers.map(({ rows }) => rows), [1, 2, 3, 4, 5].map((n) => [{ n }]));
+        t.assert.deepEqual(
+          answers.map(({ rows }) => rows),
+          [1, 2, 3, 4, 5].map((n) => [{ n }]),
+        );
       }),
   },
   {
@@ -149,7 +196,9 @@ export const query: Case[] = [
       withClient(
         t,
         async (client) => {
-          const { rows } = await client.query("select current_setting('application_name') as a, current_setting('search_path') as s, current_setting('timezone') as z");
+          const { rows } = await client.query(
+            "select current_setting('application_name') as a, current_setting('search_path') as s, current_setting('timezone') as z",
+          );
           t.assert.deepEqual(rows, [{ a: "cases", s: "pg_catalog", z: "Asia/Tokyo" }]);
         },
         { applicationName: "cases", startup: { search_path: "pg_catalog", TimeZone: "Asia/Tokyo" } },
@@ -164,9 +213,11 @@ export const query: Case[] = [
         const select = t.pgz.sql`select * from changing`;
         for (let run = 0; run < 3; run++) t.assert.deepEqual((await client.query(select)).rows, [{ a: 1 }]);
         await client.exec("alter table changing add column b text default 'x'");
-        for (let run = 0; run < 3; run++) t.assert.deepEqual((await client.query(select)).rows, [{ a: 1, b: "x" }], `run ${run}`);
+        for (let run = 0; run < 3; run++)
+          t.assert.deepEqual((await client.query(select)).rows, [{ a: 1, b: "x" }], `run ${run}`);
         await client.exec("alter table changing alter column a type text using a::text");
-        for (let run = 0; run < 3; run++) t.assert.deepEqual((await client.query(select)).rows, [{ a: "1", b: "x" }], `typed run ${run}`);
+        for (let run = 0; run < 3; run++)
+          t.assert.deepEqual((await client.query(select)).rows, [{ a: "1", b: "x" }], `typed run ${run}`);
       }),
   },
   {
@@ -177,7 +228,8 @@ export const query: Case[] = [
         const noon = new Date("2024-01-02T12:34:56Z");
         await client.exec("set timezone to 'UTC'");
         await client.exec("create temp table turning (d date, n int4, k int4)");
-        const insert = (d: unknown, n: unknown, k: unknown) => client.exec(sql`insert into turning values (${d}, ${n}, ${k})`);
+        const insert = (d: unknown, n: unknown, k: unknown) =>
+          client.exec(sql`insert into turning values (${d}, ${n}, ${k})`);
         for (let run = 0; run < 3; run++) await insert(noon, run, run);
         await client.exec("alter table turning alter d type timestamptz, alter n type int8, alter k type text");
         await insert(noon, 2 ** 40, "text");
@@ -191,7 +243,12 @@ export const query: Case[] = [
       withClient(t, async (client) => {
         await client.exec("create temp table once (n int4)");
         for (const code of ["26000", "42P05", "22012"]) {
-          await t.assert.rejects(client.exec(`do $$ begin insert into once values (1); commit; raise exception using errcode = '${code}'; end $$`), { code });
+          await t.assert.rejects(
+            client.exec(
+              `do $$ begin insert into once values (1); commit; raise exception using errcode = '${code}'; end $$`,
+            ),
+            { code },
+          );
         }
         t.assert.deepEqual((await client.query("select count(*)::int4 as n from once")).rows, [{ n: 3 }]);
       }),
@@ -209,7 +266,10 @@ export const query: Case[] = [
         await client.query(select);
         await client.exec("alter table widening alter a type inet using '10.0.0.2'");
         // Unnamed by now on this connection or not: the server or the driver notices, and the call after that works.
-        const outcome = await client.query(select).then(({ rows }) => rows, (error: { code: string }) => error.code);
+        const outcome = await client.query(select).then(
+          ({ rows }) => rows,
+          (error: { code: string }) => error.code,
+        );
         if (typeof outcome === "string") t.assert.equal(outcome, "SHAPE_CHANGED");
         t.assert.deepEqual((await client.query(select)).rows, [{ a: "10.0.0.2", b: "10.0.0.1" }]);
       }),
@@ -218,7 +278,9 @@ export const query: Case[] = [
     name: "a client_encoding other than UTF8 ends the connection before a text is corrupted",
     run: (t) =>
       withClient(t, async (client) => {
-        const error = await t.assert.rejects(client.exec("set client_encoding to 'LATIN1'"), { code: "CLIENT_ENCODING_NOT_UTF8" });
+        const error = await t.assert.rejects(client.exec("set client_encoding to 'LATIN1'"), {
+          code: "CLIENT_ENCODING_NOT_UTF8",
+        });
         t.assert(error instanceof t.pgz.ProtocolError, "a ProtocolError");
         await t.assert.rejects(client.query("select 1"), { code: "CONNECTION_LOST" });
       }),

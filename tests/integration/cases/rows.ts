@@ -4,7 +4,8 @@ import type { Case, Context } from "../context.ts";
 import { eventually, newMark, pause, running, series, waitEvent, withClient, withSchema } from "./helpers.ts";
 
 type Id = { id: number };
-const ids = (count: number, mark = "") => `select g as id, repeat('x', 200) as filler /* ${mark} */ from ${series(count, "g")}`;
+const ids = (count: number, mark = "") =>
+  `select g as id, repeat('x', 200) as filler /* ${mark} */ from ${series(count, "g")}`;
 
 /** The connection serves others again, and the server runs nothing for it. */
 async function isFree(t: Context, client: Client, mark: string): Promise<void> {
@@ -22,7 +23,10 @@ export const rows: Case[] = [
         for await (const { id } of result) t.assert.equal(id, ++count);
         t.assert.equal(count, 10_000);
         t.assert.deepEqual([result.command, result.rowCount, result.truncated], ["SELECT", 10_000, undefined]);
-        t.assert.deepEqual(result.fields.map(({ name }) => name), ["id", "filler"]);
+        t.assert.deepEqual(
+          result.fields.map(({ name }) => name),
+          ["id", "filler"],
+        );
         let seen: unknown;
         for await (const row of client.rows`select ${7}::int4 as a`) seen = row;
         t.assert.deepEqual(seen, { a: 7 });
@@ -33,14 +37,22 @@ export const rows: Case[] = [
     name: "batches have exactly n rows, the last one fewer",
     run: (t) =>
       withClient(t, async (client) => {
-        for (const [total, size] of [[10_000, 3_000], [6, 3], [5, 1], [0, 4], [3, 100]] as const) {
+        for (const [total, size] of [
+          [10_000, 3_000],
+          [6, 3],
+          [5, 1],
+          [0, 4],
+          [3, 100],
+        ] as const) {
           const lengths: number[] = [];
           let sum = 0;
           for await (const batch of client.rows<Id>(ids(total)).batches(size)) {
             lengths.push(batch.length);
             for (const { id } of batch) sum += id;
           }
-          const expected = Array.from({ length: Math.ceil(total / size) }, (_, index) => Math.min(size, total - index * size));
+          const expected = Array.from({ length: Math.ceil(total / size) }, (_, index) =>
+            Math.min(size, total - index * size),
+          );
           t.assert.deepEqual(lengths, expected);
           t.assert.equal(sum, (total * (total + 1)) / 2);
         }
@@ -110,7 +122,8 @@ export const rows: Case[] = [
         for await (const { id } of client.rows<Id>(ids(150_000, mark))) {
           t.assert.equal(id, ++count);
           // Behind it are more bytes than sockets hold.
-          if (count === 1 && t.server.name !== "pgbouncer") await eventually("the server waits", 5000, async () => (await waitEvent(t, mark)) === "ClientWrite");
+          if (count === 1 && t.server.name !== "pgbouncer")
+            await eventually("the server waits", 5000, async () => (await waitEvent(t, mark)) === "ClientWrite");
         }
         t.assert.equal(count, 150_000);
       }),
@@ -125,7 +138,10 @@ export const rows: Case[] = [
           return count;
         };
         await t.assert.rejects(all("select nothing"), { code: "42703" });
-        await t.assert.rejects(all("select 1/(90000-i) from generate_series(1, 100000) i"), { code: "22012", committed: true });
+        await t.assert.rejects(all("select 1/(90000-i) from generate_series(1, 100000) i"), {
+          code: "22012",
+          committed: true,
+        });
         await t.assert.rejects(all(ids(100_000), { maxRows: 5 }), { code: "RESPONSE_TOO_LARGE" });
         await t.assert.rejects(all("select pg_sleep(30)", { timeout: 100 }), { code: "QUERY_TIMEOUT" });
         const giveUp = new AbortController();
@@ -150,21 +166,64 @@ export const rows: Case[] = [
           const { rows: first } = await client.query(sql);
           const u = "550e8400-e29b-41d4-a716-446655440000".toUpperCase();
           const common = { u, none: null, f: 1.5, o: 4294967295 };
-          t.assert.deepEqual(first, [{ i: 9007199254740993n, n: ["1.5", "NaN"], z: new Date("2024-02-29T10:00Z"), d: ["infinity", new Date("2024-02-29")], b: "AEE=", j: '{"a": 1.10}', js: ['{"a": 2.20}'], ...common }]);
+          t.assert.deepEqual(first, [
+            {
+              i: 9007199254740993n,
+              n: ["1.5", "NaN"],
+              z: new Date("2024-02-29T10:00Z"),
+              d: ["infinity", new Date("2024-02-29")],
+              b: "AEE=",
+              j: '{"a": 1.10}',
+              js: ['{"a": 2.20}'],
+              ...common,
+            },
+          ]);
           const types = { bytea: (text: string) => text.length, "date[]": (dates: string[]) => dates.length };
-          const { rows: second } = await client.query(sql, { int8: "string", numeric: "number", dates: "string", json: "parse", types });
-          t.assert.deepEqual(second, [{ i: "9007199254740993", n: [1.5, NaN], z: "2024-02-29T10:00:00+00:00", d: 2, b: 6, j: { a: 1.1 }, js: [{ a: 2.2 }], ...common }]);
-          await t.assert.rejects(client.query("select 1", { types: { nosuch: String } }), { code: "INVALID_OPTION", message: `Option "types" names "nosuch", a type that this database does not have.` });
+          const { rows: second } = await client.query(sql, {
+            int8: "string",
+            numeric: "number",
+            dates: "string",
+            json: "parse",
+            types,
+          });
+          t.assert.deepEqual(second, [
+            {
+              i: "9007199254740993",
+              n: [1.5, NaN],
+              z: "2024-02-29T10:00:00+00:00",
+              d: 2,
+              b: 6,
+              j: { a: 1.1 },
+              js: [{ a: 2.2 }],
+              ...common,
+            },
+          ]);
+          await t.assert.rejects(client.query("select 1", { types: { nosuch: String } }), {
+            code: "INVALID_OPTION",
+            message: `Option "types" names "nosuch", a type that this database does not have.`,
+          });
           // The call's parsers win over the client's, however they name the type.
-          t.assert.deepEqual((await client.query("select gen_random_uuid() as u", { types: { 2950: () => "mine" } })).rows, [{ u: "mine" }]);
+          t.assert.deepEqual(
+            (await client.query("select gen_random_uuid() as u", { types: { 2950: () => "mine" } })).rows,
+            [{ u: "mine" }],
+          );
           const cause = new RangeError("not one of mine");
           const fails = () => {
             throw cause;
           };
-          await t.assert.rejects(client.query("select gen_random_uuid() as u", { types: { uuid: fails } }), { code: "INVALID_VALUE", cause });
+          await t.assert.rejects(client.query("select gen_random_uuid() as u", { types: { uuid: fails } }), {
+            code: "INVALID_VALUE",
+            cause,
+          });
           t.assert.deepEqual((await client.query("select 1 as one")).rows, [{ one: 1 }]);
         },
-        { int8: "bigint", dates: "date", bytea: "base64", json: "text", types: { uuid: (text: string) => text.toUpperCase() } },
+        {
+          int8: "bigint",
+          dates: "date",
+          bytea: "base64",
+          json: "text",
+          types: { uuid: (text: string) => text.toUpperCase() },
+        },
       ),
   },
   {
@@ -182,14 +241,21 @@ export const rows: Case[] = [
         };
         const expected = [{ m: ":sad", ms: 1, p: [1, "sad"] }];
         t.assert.deepEqual((await client.query(sql, { types })).rows, expected);
-        t.assert.deepEqual((await client.query("select timestamptz '2024-01-01 00:00Z' as z", { types })).rows, [{ z: "2024-01-01T00:00:00+00:00".length }]);
+        t.assert.deepEqual((await client.query("select timestamptz '2024-01-01 00:00Z' as z", { types })).rows, [
+          { z: "2024-01-01T00:00:00+00:00".length },
+        ]);
         for await (const rows of client.rows(sql, { types }).batches(10)) t.assert.deepEqual(rows, expected);
         for await (const rows of client.cursor(sql, 10, { types })) t.assert.deepEqual(rows, expected);
         // As the simple protocol has them: all text.
-        t.assert.deepEqual((await client.simple(`select 'sad'::${schema}."Mood" as m`, { types }))[0]?.rows, [{ m: ":sad" }]);
+        t.assert.deepEqual((await client.simple(`select 'sad'::${schema}."Mood" as m`, { types }))[0]?.rows, [
+          { m: ":sad" },
+        ]);
         // Nobody's name becomes SQL.
         for (const name of ["it's $ok$", "$$", "\\", "x); drop schema public", "\u0000", "$$) select 1 --"]) {
-          const code = await client.query(sql, { types: { [name]: String } }).then(() => "none", (error: { code: string }) => error.code);
+          const code = await client.query(sql, { types: { [name]: String } }).then(
+            () => "none",
+            (error: { code: string }) => error.code,
+          );
           // A text that can be no name is the server's error.
           t.assert.equal(/^(INVALID_OPTION|4260[12]|22P05)$/.test(code), true, `${name}: ${code}`);
         }

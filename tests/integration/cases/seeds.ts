@@ -9,9 +9,14 @@ export const seeds: Case[] = [
       withClient(t, async (client) => {
         const { sql } = t.pgz;
         await t.assert.rejects(client.query("SELECT 1/0"), { code: "22012" });
-        t.assert.deepEqual(await client.exec("CREATE TEMP TABLE seed (a int4)"), { command: "CREATE TABLE", rowCount: null });
+        t.assert.deepEqual(await client.exec("CREATE TEMP TABLE seed (a int4)"), {
+          command: "CREATE TABLE",
+          rowCount: null,
+        });
         await client.exec("do $$ begin raise notice 'n'; raise warning 'w'; end $$");
-        t.assert.deepEqual((await client.query(sql`SELECT 'é', ${"ж😀"}::text as "ü"`)).rows, [{ "?column?": "é", ü: "ж😀" }]);
+        t.assert.deepEqual((await client.query(sql`SELECT 'é', ${"ж😀"}::text as "ü"`)).rows, [
+          { "?column?": "é", ü: "ж😀" },
+        ]);
         t.assert.deepEqual((await client.query("")).rows, []);
       }),
   },
@@ -23,13 +28,23 @@ export const seeds: Case[] = [
           const { sql } = t.pgz;
           for (const length of [4_095, 4_096, 5_000, 70_000, 1_000_000]) {
             const long = "x".repeat(length);
-            t.assert.equal((await client.query<{ a: string }>(sql`select ${long}::text as a`)).rows[0]?.a === long, true, String(length));
+            t.assert.equal(
+              (await client.query<{ a: string }>(sql`select ${long}::text as a`)).rows[0]?.a === long,
+              true,
+              String(length),
+            );
             t.assert.equal((await client.query<{ a: number }>(`select /* ${long} */ 7 as a`)).rows[0]?.a, 7);
           }
           // More than any buffer of theirs, in rows and in columns.
-          t.assert.equal((await text(await client.stream("select repeat('x', 100000) as a from generate_series(1, 20)"))).length, 20 * (100_000 + '{"a":""}\n'.length));
+          t.assert.equal(
+            (await text(await client.stream("select repeat('x', 100000) as a from generate_series(1, 20)"))).length,
+            20 * (100_000 + '{"a":""}\n'.length),
+          );
           const wide = Array.from({ length: 1_600 }, (_, index) => `${index} as c${index}`).join();
-          t.assert.equal(Object.keys((await client.query<Record<string, unknown>>(`select ${wide}`)).rows[0]!).length, 1_600);
+          t.assert.equal(
+            Object.keys((await client.query<Record<string, unknown>>(`select ${wide}`)).rows[0]!).length,
+            1_600,
+          );
         });
       }
     },
@@ -39,23 +54,58 @@ export const seeds: Case[] = [
     run: (t) =>
       withClient(t, async (client) => {
         const { sql } = t.pgz;
-        const { rows } = await client.query(sql`select 'v'::varchar as v, 'b'::char(3) as b, interval '1 day' as i, time '01:02:03' as t, inet '10.0.0.1' as n, ${[10, 20, 30]}::int4[] as a,
+        const { rows } =
+          await client.query(sql`select 'v'::varchar as v, 'b'::char(3) as b, interval '1 day' as i, time '01:02:03' as t, inet '10.0.0.1' as n, ${[10, 20, 30]}::int4[] as a,
           '{{1,2},{3,4}}'::int4[] as m, '{}'::int4[] as e, array[1,null]::int4[] as h, 9007199254740993::int8 as l, 12345678901234567890.12345::numeric as d, 'infinity'::timestamptz as f,
           'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11'::uuid as u, null::varchar as z`);
-        t.assert.deepEqual(rows, [{
-          v: "v", b: "b  ", i: "P1D", t: "01:02:03", n: "10.0.0.1", a: [10, 20, 30], m: [[1, 2], [3, 4]], e: [], h: [1, null], l: "9007199254740993", d: "12345678901234567890.12345", f: "infinity",
-          u: "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", z: null,
-        }]);
+        t.assert.deepEqual(rows, [
+          {
+            v: "v",
+            b: "b  ",
+            i: "P1D",
+            t: "01:02:03",
+            n: "10.0.0.1",
+            a: [10, 20, 30],
+            m: [
+              [1, 2],
+              [3, 4],
+            ],
+            e: [],
+            h: [1, null],
+            l: "9007199254740993",
+            d: "12345678901234567890.12345",
+            f: "infinity",
+            u: "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",
+            z: null,
+          },
+        ]);
       }),
   },
   {
     name: "seed 001: names of columns are never code",
     run: (t) =>
       withClient(t, async (client) => {
-        for (const name of ["a\\", "a'b", 'a"b', "`${1}`", "constructor", "__proto__", "a\nb", "\u2028", "'];throw 1;['"]) {
-          const { rows } = await client.query<Record<string, unknown>>(t.pgz.sql`select 7 as ${t.pgz.sql.identifier(name)}`);
+        for (const name of [
+          "a\\",
+          "a'b",
+          'a"b',
+          "`${1}`",
+          "constructor",
+          "__proto__",
+          "a\nb",
+          "\u2028",
+          "'];throw 1;['",
+        ]) {
+          const { rows } = await client.query<Record<string, unknown>>(
+            t.pgz.sql`select 7 as ${t.pgz.sql.identifier(name)}`,
+          );
           t.assert.deepEqual(Object.entries(rows[0]!), [[name, 7]] as never);
-          t.assert.deepEqual(JSON.parse(await text(await client.stream(t.pgz.sql`select 7 as ${t.pgz.sql.identifier(name)}`))) as unknown, JSON.parse(`{${JSON.stringify(name)}:7}`));
+          t.assert.deepEqual(
+            JSON.parse(
+              await text(await client.stream(t.pgz.sql`select 7 as ${t.pgz.sql.identifier(name)}`)),
+            ) as unknown,
+            JSON.parse(`{${JSON.stringify(name)}:7}`),
+          );
         }
       }),
   },
@@ -65,9 +115,18 @@ export const seeds: Case[] = [
       withClient(t, async (client) => {
         const { sql } = t.pgz;
         const calls = Array.from({ length: 60 }, (_, index) =>
-          (index % 7 === 3 ? client.query("select 1/0") : client.query<{ n: number }>(sql`select ${index}::int4 as n`)).then(({ rows }) => (rows[0] as { n: number }).n, (error: { code: string }) => error.code),
+          (index % 7 === 3
+            ? client.query("select 1/0")
+            : client.query<{ n: number }>(sql`select ${index}::int4 as n`)
+          ).then(
+            ({ rows }) => (rows[0] as { n: number }).n,
+            (error: { code: string }) => error.code,
+          ),
         );
-        t.assert.deepEqual(await Promise.all(calls), Array.from({ length: 60 }, (_, index) => (index % 7 === 3 ? "22012" : index)));
+        t.assert.deepEqual(
+          await Promise.all(calls),
+          Array.from({ length: 60 }, (_, index) => (index % 7 === 3 ? "22012" : index)),
+        );
       }),
   },
   {
@@ -76,13 +135,19 @@ export const seeds: Case[] = [
     run: async (t) => {
       const client = await t.pgz.connect(t.options);
       const [row] = (await client.query<{ pid: number }>("select pg_backend_pid() as pid")).rows;
-      const sleeping = client.query("select pg_sleep(30)").then(() => "done", (error: { code: string }) => error.code);
+      const sleeping = client.query("select pg_sleep(30)").then(
+        () => "done",
+        (error: { code: string }) => error.code,
+      );
       await pause(100);
       await t.side(`select pg_terminate_backend(${row!.pid})`);
       t.assert.equal(/^(57P01|CONNECTION_LOST)$/.test(await sleeping), true);
       await client.close();
       const other = await t.pgz.connect(t.options);
-      const closed = other.query("select pg_sleep(30)").then(() => "done", (error: { code: string }) => error.code);
+      const closed = other.query("select pg_sleep(30)").then(
+        () => "done",
+        (error: { code: string }) => error.code,
+      );
       await pause(50);
       await other.close();
       t.assert.equal(await closed, "CLIENT_CLOSED");
@@ -94,7 +159,8 @@ export const seeds: Case[] = [
       withClient(
         t,
         async (client) => {
-          for (let index = 0; index < 40; index++) for (const _ of ["once", "twice"]) await client.query(`select ${index} as a`);
+          for (let index = 0; index < 40; index++)
+            for (const _ of ["once", "twice"]) await client.query(`select ${index} as a`);
           const { rows } = await client.query<{ n: number }>("select count(*)::int4 as n from pg_prepared_statements");
           t.assert.equal(rows[0]!.n <= 5, true, String(rows[0]!.n));
         },

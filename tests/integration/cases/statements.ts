@@ -18,10 +18,25 @@ export const statements: Case[] = [
         await client.exec("set time zone 'UTC'");
         const shown = await client.query("show time zone");
         t.assert.deepEqual([shown.rows, shown.command, shown.rowCount], [[{ TimeZone: "UTC" }], "SHOW", null]);
-        t.assert.deepEqual((await client.query(sql`values (${1}::int4, 'a'), (2, 'b')`)).rows, [{ column1: 1, column2: "a" }, { column1: 2, column2: "b" }]);
-        t.assert.deepEqual((await client.query("table listed")).rows, [{ a: 1, b: "x" }, { a: 2, b: null }]);
-        t.assert.deepEqual((await client.query("with recursive n(i) as (select 1 union all select i + 1 from n where i < 3) select i from n")).rows, [{ i: 1 }, { i: 2 }, { i: 3 }]);
-        const moved = await client.query("with gone as (delete from listed where b is null returning a) insert into listed select a + 10, 'moved' from gone returning a, b");
+        t.assert.deepEqual((await client.query(sql`values (${1}::int4, 'a'), (2, 'b')`)).rows, [
+          { column1: 1, column2: "a" },
+          { column1: 2, column2: "b" },
+        ]);
+        t.assert.deepEqual((await client.query("table listed")).rows, [
+          { a: 1, b: "x" },
+          { a: 2, b: null },
+        ]);
+        t.assert.deepEqual(
+          (
+            await client.query(
+              "with recursive n(i) as (select 1 union all select i + 1 from n where i < 3) select i from n",
+            )
+          ).rows,
+          [{ i: 1 }, { i: 2 }, { i: 3 }],
+        );
+        const moved = await client.query(
+          "with gone as (delete from listed where b is null returning a) insert into listed select a + 10, 'moved' from gone returning a, b",
+        );
         t.assert.deepEqual([moved.rows, moved.command, moved.rowCount], [[{ a: 12, b: "moved" }], "INSERT", 1]);
       }),
   },
@@ -33,12 +48,39 @@ export const statements: Case[] = [
           const { message } = await t.assert.rejects(call, { code: "UNKNOWN_OPTION" });
           t.assert.equal(message.startsWith(`Unknown option "${name}". ${advice}`), true, message);
         };
-        await refused(client.query("select 1", { maxRow: 1 } as never), "maxRow", 'The nearest known name is "maxRows".');
-        await refused(client.exec("select 1", { prepare: "named" } as never), "prepare", "Known names: signal, timeout, ");
-        await refused(client.stream("select 1", { statusCode: 200 } as never), "statusCode", 'The nearest known name is "status".');
-        await refused(client.transaction(() => 1, { isolationLevel: "serializable" } as never), "isolationLevel", 'The nearest known name is "isolation".');
-        await refused(client.listen("c", { reconnect: true } as never), "reconnect", "Known names: signal, onReconnect, sessionPooling.");
-        await refused(client.rows("select 1", { timeOut: 1 } as never)[Symbol.asyncIterator]().next(), "timeOut", 'The nearest known name is "timeout".');
+        await refused(
+          client.query("select 1", { maxRow: 1 } as never),
+          "maxRow",
+          'The nearest known name is "maxRows".',
+        );
+        await refused(
+          client.exec("select 1", { prepare: "named" } as never),
+          "prepare",
+          "Known names: signal, timeout, ",
+        );
+        await refused(
+          client.stream("select 1", { statusCode: 200 } as never),
+          "statusCode",
+          'The nearest known name is "status".',
+        );
+        await refused(
+          client.transaction(() => 1, { isolationLevel: "serializable" } as never),
+          "isolationLevel",
+          'The nearest known name is "isolation".',
+        );
+        await refused(
+          client.listen("c", { reconnect: true } as never),
+          "reconnect",
+          "Known names: signal, onReconnect, sessionPooling.",
+        );
+        await refused(
+          client
+            .rows("select 1", { timeOut: 1 } as never)
+            [Symbol.asyncIterator]()
+            .next(),
+          "timeOut",
+          'The nearest known name is "timeout".',
+        );
         const { message } = await t.assert.rejects(client.query("select $1", [1] as never), { code: "INVALID_QUERY" });
         t.assert.equal(message.includes("an object with text and values"), true, message);
         t.assert.deepEqual((await client.query("select 1 as n", { maxRow: undefined } as never)).rows, [{ n: 1 }]);
@@ -74,16 +116,49 @@ export const statements: Case[] = [
     name: "simple gives one result for each statement",
     run: (t) =>
       withClient(t, async (client) => {
-        const results = await client.simple(`create temp table several (a int4, b text); insert into several values (1, 'x'), (2, 'y');;
+        const results =
+          await client.simple(`create temp table several (a int4, b text); insert into several values (1, 'x'), (2, 'y');;
           select * from several order by a; select 'é' as t; /* nothing */; select 1 as x where false; update several set a = 3 where a = 2 returning *`);
-        t.assert.deepEqual(results.map(({ command, rowCount, rows, fields }) => [command, rowCount, rows, fields.map(({ name }) => name)]), [
-          ["CREATE TABLE", null, [], []], ["INSERT", 2, [], []], ["SELECT", 2, [{ a: 1, b: "x" }, { a: 2, b: "y" }], ["a", "b"]], ["SELECT", 1, [{ t: "é" }], ["t"]],
-          ["SELECT", 0, [], ["x"]], ["UPDATE", 1, [{ a: 3, b: "y" }], ["a", "b"]],
+        t.assert.deepEqual(
+          results.map(({ command, rowCount, rows, fields }) => [
+            command,
+            rowCount,
+            rows,
+            fields.map(({ name }) => name),
+          ]),
+          [
+            ["CREATE TABLE", null, [], []],
+            ["INSERT", 2, [], []],
+            [
+              "SELECT",
+              2,
+              [
+                { a: 1, b: "x" },
+                { a: 2, b: "y" },
+              ],
+              ["a", "b"],
+            ],
+            ["SELECT", 1, [{ t: "é" }], ["t"]],
+            ["SELECT", 0, [], ["x"]],
+            ["UPDATE", 1, [{ a: 3, b: "y" }], ["a", "b"]],
+          ],
+        );
+        t.assert.deepEqual(
+          (await client.simple("select 1 as a, 2 as a; select 3", { rowMode: "array", duplicates: "keep" })).map(
+            ({ rows }) => rows,
+          ),
+          [[[1, 2]], [[3]]],
+        );
+        t.assert.deepEqual((await client.simple("select 1 as a, 2 as a", { duplicates: "rename" }))[0]?.rows, [
+          { a: 1, a_2: 2 },
         ]);
-        t.assert.deepEqual((await client.simple("select 1 as a, 2 as a; select 3", { rowMode: "array", duplicates: "keep" })).map(({ rows }) => rows), [[[1, 2]], [[3]]]);
-        t.assert.deepEqual((await client.simple("select 1 as a, 2 as a", { duplicates: "rename" }))[0]?.rows, [{ a: 1, a_2: 2 }]);
-        const big = await client.simple("select generate_series(1, 100000) as n; select repeat('x', 100000) as t from generate_series(1, 5)");
-        t.assert.deepEqual(big.map(({ rows }) => rows.length), [100_000, 5]);
+        const big = await client.simple(
+          "select generate_series(1, 100000) as n; select repeat('x', 100000) as t from generate_series(1, 5)",
+        );
+        t.assert.deepEqual(
+          big.map(({ rows }) => rows.length),
+          [100_000, 5],
+        );
         t.assert.deepEqual(big[0]?.rows.at(-1), { n: 100_000 });
         t.assert.equal(client.stats().rows > 100_000, true);
       }),
@@ -101,13 +176,24 @@ export const statements: Case[] = [
         const numbers = { int8: "number", numeric: "number" } as const;
         const digits = "select 7::int8 as i8, 1.5::numeric as n";
         t.assert.deepEqual((await client.simple(digits, numbers))[0]?.rows, (await client.query(digits, numbers)).rows);
-        t.assert.deepEqual((await client.simple("select array[1, null] as a, array[1.5::float8] as f, array['\\x00'::bytea] as b, interval '1 day' as i"))[0]?.rows, [
-          { a: "{1,NULL}", f: "{1.5}", b: '{"\\\\x00"}', i: "1 day" },
-        ]);
+        t.assert.deepEqual(
+          (
+            await client.simple(
+              "select array[1, null] as a, array[1.5::float8] as f, array['\\x00'::bytea] as b, interval '1 day' as i",
+            )
+          )[0]?.rows,
+          [{ a: "{1,NULL}", f: "{1.5}", b: '{"\\\\x00"}', i: "1 day" }],
+        );
         const policy = { int8: "bigint", numeric: "number", dates: "date" } as const;
-        t.assert.deepEqual((await client.simple("select array[7::int8] as i8, array[1.5] as n, array[date '2024-02-01'] as d, 7::int8 as one", policy))[0]?.rows, [
-          { i8: "{7}", n: "{1.5}", d: "{2024-02-01}", one: 7n },
-        ]);
+        t.assert.deepEqual(
+          (
+            await client.simple(
+              "select array[7::int8] as i8, array[1.5] as n, array[date '2024-02-01'] as d, 7::int8 as one",
+              policy,
+            )
+          )[0]?.rows,
+          [{ i8: "{7}", n: "{1.5}", d: "{2024-02-01}", one: 7n }],
+        );
       }),
   },
   {
@@ -115,15 +201,24 @@ export const statements: Case[] = [
     run: (t) =>
       withClient(t, async (client) => {
         const dates = "select date '2024-02-01' as d, timestamp '2024-02-01 03:04:05' as t";
-        for (const [style, d, time] of [["SQL, DMY", "01/02/2024", "01/02/2024 03:04:05"], ["German", "01.02.2024", "01.02.2024 03:04:05"], ["Postgres, MDY", "02-01-2024", "Thu Feb 01 03:04:05 2024"]] as const) {
+        for (const [style, d, time] of [
+          ["SQL, DMY", "01/02/2024", "01/02/2024 03:04:05"],
+          ["German", "01.02.2024", "01.02.2024 03:04:05"],
+          ["Postgres, MDY", "02-01-2024", "Thu Feb 01 03:04:05 2024"],
+        ] as const) {
           await client.exec(`set datestyle to ${style}`);
           t.assert.deepEqual((await client.simple(dates, { dates: "date" }))[0]?.rows, [{ d, t: time }]);
         }
         await client.exec("set datestyle to ISO");
-        t.assert.deepEqual((await client.simple(dates, { dates: "date" }))[0]?.rows, [{ d: new Date("2024-02-01"), t: new Date("2024-02-01T03:04:05Z") }]);
+        t.assert.deepEqual((await client.simple(dates, { dates: "date" }))[0]?.rows, [
+          { d: new Date("2024-02-01"), t: new Date("2024-02-01T03:04:05Z") },
+        ]);
         await client.exec("set bytea_output to escape");
         for (const bytea of ["uint8array", "hex", "base64"] as const) {
-          t.assert.deepEqual((await client.simple("select '\\x5c7861ff'::bytea as b, ''::bytea as e", { bytea }))[0]?.rows, [{ b: "\\\\xa\\377", e: "" }]);
+          t.assert.deepEqual(
+            (await client.simple("select '\\x5c7861ff'::bytea as b, ''::bytea as e", { bytea }))[0]?.rows,
+            [{ b: "\\\\xa\\377", e: "" }],
+          );
         }
       }),
   },
@@ -132,11 +227,20 @@ export const statements: Case[] = [
     run: (t) =>
       withClient(t, async (client) => {
         await client.simple("create temp table kept (n int4)");
-        const error = await t.assert.rejects(client.simple("insert into kept values (1); select 1 as a; select 1/0; select 2"), { code: "22012", completed: ["INSERT", "SELECT"] });
+        const error = await t.assert.rejects(
+          client.simple("insert into kept values (1); select 1 as a; select 1/0; select 2"),
+          { code: "22012", completed: ["INSERT", "SELECT"] },
+        );
         t.assert(error instanceof t.pgz.PostgresError, "a PostgresError");
         t.assert.deepEqual((await client.query("table kept")).rows, []);
-        await t.assert.rejects(client.simple("begin; insert into kept values (2); commit; selec"), { code: "42601", completed: [] });
-        await t.assert.rejects(client.simple("begin; insert into kept values (2); commit; select 1/0"), { code: "22012", completed: ["BEGIN", "INSERT", "COMMIT"] });
+        await t.assert.rejects(client.simple("begin; insert into kept values (2); commit; selec"), {
+          code: "42601",
+          completed: [],
+        });
+        await t.assert.rejects(client.simple("begin; insert into kept values (2); commit; select 1/0"), {
+          code: "22012",
+          completed: ["BEGIN", "INSERT", "COMMIT"],
+        });
         t.assert.deepEqual((await client.query("table kept")).rows, [{ n: 2 }]);
       }),
   },
@@ -146,19 +250,41 @@ export const statements: Case[] = [
       withClient(t, async (client) => {
         const twice = "select generate_series(1, 6) as n; select generate_series(1, 6) as n";
         t.assert.equal((await client.simple(twice, { maxRows: 12 })).length, 2);
-        await t.assert.rejects(client.simple(twice, { maxRows: 11 }), { code: "RESPONSE_TOO_LARGE", limit: "rows", observed: 12, completed: ["SELECT"] });
-        await t.assert.rejects(client.simple(twice, { maxBytes: 20 }), { code: "RESPONSE_TOO_LARGE", limit: "bytes", completed: ["SELECT"] });
-        await t.assert.rejects(client.simple("select 1; select pg_sleep(30)", { timeout: 200 }), { code: "QUERY_TIMEOUT" });
+        await t.assert.rejects(client.simple(twice, { maxRows: 11 }), {
+          code: "RESPONSE_TOO_LARGE",
+          limit: "rows",
+          observed: 12,
+          completed: ["SELECT"],
+        });
+        await t.assert.rejects(client.simple(twice, { maxBytes: 20 }), {
+          code: "RESPONSE_TOO_LARGE",
+          limit: "bytes",
+          completed: ["SELECT"],
+        });
+        await t.assert.rejects(client.simple("select 1; select pg_sleep(30)", { timeout: 200 }), {
+          code: "QUERY_TIMEOUT",
+        });
         const controller = new AbortController();
-        const aborted = t.assert.rejects(client.simple("select 1; select pg_sleep(30)", { signal: controller.signal }), { code: "ABORTED" });
+        const aborted = t.assert.rejects(
+          client.simple("select 1; select pg_sleep(30)", { signal: controller.signal }),
+          { code: "ABORTED" },
+        );
         setTimeout(() => controller.abort(), 100);
         await aborted;
         await client.simple("create temp table copied (n int4)");
-        await t.assert.rejects(client.simple("select 1; copy copied from stdin; select 2"), { code: "COPY_NEEDS_COPY_CALL", completed: ["SELECT"] });
-        await t.assert.rejects(client.simple("copy (select generate_series(1, 100000)) to stdout; select 2"), { code: "COPY_NEEDS_COPY_CALL" });
+        await t.assert.rejects(client.simple("select 1; copy copied from stdin; select 2"), {
+          code: "COPY_NEEDS_COPY_CALL",
+          completed: ["SELECT"],
+        });
+        await t.assert.rejects(client.simple("copy (select generate_series(1, 100000)) to stdout; select 2"), {
+          code: "COPY_NEEDS_COPY_CALL",
+        });
         await t.assert.rejects(client.simple("select '\0'"), { code: "INVALID_QUERY" });
         await t.assert.rejects(client.simple(t.pgz.sql`select ${1}`), { code: "INVALID_QUERY" });
-        t.assert.deepEqual((await client.simple("select 1 as a")).map(({ rows }) => rows), [[{ a: 1 }]]);
+        t.assert.deepEqual(
+          (await client.simple("select 1 as a")).map(({ rows }) => rows),
+          [[{ a: 1 }]],
+        );
       }),
   },
   {
@@ -169,13 +295,22 @@ export const statements: Case[] = [
         const insert = "insert into described values ($1, $2) returning id, upper(name) as up";
         const { parameterTypes, fields } = await client.describe(insert);
         t.assert.deepEqual(parameterTypes, [20, 25]);
-        t.assert.deepEqual(fields.map(({ name, typeOid }) => [name, typeOid]), [["id", 20], ["up", 25]]);
+        t.assert.deepEqual(
+          fields.map(({ name, typeOid }) => [name, typeOid]),
+          [
+            ["id", 20],
+            ["up", 25],
+          ],
+        );
         t.assert.deepEqual((await client.query("table described")).rows, []);
         const before = client.stats().receivedBytes;
         t.assert.deepEqual((await client.describe(insert)).parameterTypes, [20, 25]);
         t.assert.equal(client.stats().receivedBytes, before, "what is known is not asked again");
         t.assert.deepEqual((await client.query({ text: insert, values: [1, "x"] })).rows, [{ id: "1", up: "X" }]);
-        t.assert.deepEqual(await client.describe("create temp table never (a int4)"), { parameterTypes: [], fields: [] });
+        t.assert.deepEqual(await client.describe("create temp table never (a int4)"), {
+          parameterTypes: [],
+          fields: [],
+        });
         await t.assert.rejects(client.describe("select * from no_such_table"), { code: "42P01" });
         t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
       }),

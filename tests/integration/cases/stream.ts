@@ -36,7 +36,8 @@ export const stream: Case[] = [
   },
   {
     name: "an empty result is an empty stream",
-    run: (t) => withClient(t, async (client) => t.assert.equal(await text(await client.stream("select 1 where false")), "")),
+    run: (t) =>
+      withClient(t, async (client) => t.assert.equal(await text(await client.stream("select 1 where false")), "")),
   },
   {
     name: "respond gives a Response with its content type",
@@ -58,7 +59,9 @@ export const stream: Case[] = [
         const open = await client.stream("select 1 as a from generate_series(1, 100000)");
         await t.assert.rejects(client[call]("select 1", { closeWhenDone: true }), { code: "STREAM_OPEN" });
         t.assert.equal(await text(open), '{"a":1}\n'.repeat(100_000));
-        await t.assert.rejects(client[call]("select 1", { closeWhenDone: true, format: "xml" as never }), { code: "INVALID_OPTION" });
+        await t.assert.rejects(client[call]("select 1", { closeWhenDone: true, format: "xml" as never }), {
+          code: "INVALID_OPTION",
+        });
         await t.assert.rejects(client.query("select 1"), { code: "CLIENT_CLOSED" });
       }
     },
@@ -69,7 +72,11 @@ export const stream: Case[] = [
       const client = t.pgz.createClient({ ...t.options });
       const response = await client.respond("select pg_backend_pid() as pid", { closeWhenDone: true });
       const { pid } = JSON.parse(await response.text()) as { pid: number };
-      await eventually("the session is gone", 2000, async () => (await t.side(`select 1 from pg_stat_activity where pid = ${pid}`)).length === 0);
+      await eventually(
+        "the session is gone",
+        2000,
+        async () => (await t.side(`select 1 from pg_stat_activity where pid = ${pid}`)).length === 0,
+      );
       await t.assert.rejects(client.query("select 1"), { code: "CLIENT_CLOSED" });
     },
   },
@@ -77,10 +84,14 @@ export const stream: Case[] = [
     name: "respond with a status that has no body is refused before the query runs",
     run: (t) =>
       withClient(t, async (client) => {
-        for (const status of [204, 304, 99, 1000, 200.5, NaN]) await t.assert.rejects(client.respond("select 1", { status }), { code: "INVALID_OPTION" });
+        for (const status of [204, 304, 99, 1000, 200.5, NaN])
+          await t.assert.rejects(client.respond("select 1", { status }), { code: "INVALID_OPTION" });
         const { queries } = client.stats();
         for (const headers of [{ "bad name": "x" }, { "x-mine": "line\nbreak" }]) {
-          const error = await t.assert.rejects(client.respond("select 1", { headers: headers as never }), { code: "INVALID_OPTION", name: "UsageError" });
+          const error = await t.assert.rejects(client.respond("select 1", { headers: headers as never }), {
+            code: "INVALID_OPTION",
+            name: "UsageError",
+          });
           t.assert.match(error.message, /headers/);
         }
         t.assert.equal(client.stats().queries, queries);
@@ -91,9 +102,15 @@ export const stream: Case[] = [
     name: "a query that fails before its first row rejects with nothing sent",
     run: (t) =>
       withClient(t, async (client) => {
-        const error = await t.assert.rejects(client.respond("select 1/(i-1) from generate_series(1, 3) i"), { code: "22012", committed: false });
+        const error = await t.assert.rejects(client.respond("select 1/(i-1) from generate_series(1, 3) i"), {
+          code: "22012",
+          committed: false,
+        });
         t.assert(error instanceof t.pgz.PostgresError, "a PostgresError");
-        await t.assert.rejects(client.stream("select 1/(3-i) as x from generate_series(1, 5) i"), { code: "22012", committed: false });
+        await t.assert.rejects(client.stream("select 1/(3-i) as x from generate_series(1, 5) i"), {
+          code: "22012",
+          committed: false,
+        });
         t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
       }),
   },
@@ -102,7 +119,9 @@ export const stream: Case[] = [
     run: (t) =>
       withClient(t, async (client) => {
         // 200,000 rows of padding, so that the error cannot arrive with the first rows.
-        const { reader, text: first } = await readSome(await client.stream("select i, 1/(200000-i) as x, repeat('x', 100) as pad from generate_series(1, 300000) i"));
+        const { reader, text: first } = await readSome(
+          await client.stream("select i, 1/(200000-i) as x, repeat('x', 100) as pad from generate_series(1, 300000) i"),
+        );
         let seen = first;
         const decoder = new TextDecoder();
         const error = await t.assert.rejects(
@@ -127,9 +146,15 @@ export const stream: Case[] = [
     run: (t) =>
       withClient(t, async (client) => {
         const mark = newMark(t);
-        const body = await client.stream(`select /* ${mark} */ repeat('x', 1000) as pad from ${series(1_000_000, "g")}`);
+        const body = await client.stream(
+          `select /* ${mark} */ repeat('x', 1000) as pad from ${series(1_000_000, "g")}`,
+        );
         const { reader } = await readSome(body);
-        await eventually("the server waits in ClientWrite", 5000, async () => (await waitEvent(t, mark)) === "ClientWrite");
+        await eventually(
+          "the server waits in ClientWrite",
+          5000,
+          async () => (await waitEvent(t, mark)) === "ClientWrite",
+        );
         await pause(300);
         t.assert.equal(await waitEvent(t, mark), "ClientWrite");
         await reader.cancel();
@@ -140,7 +165,9 @@ export const stream: Case[] = [
     name: "rows of a slow query arrive while it runs",
     run: (t) =>
       withClient(t, async (client) => {
-        const body = await client.stream("select g, repeat('x', 9000) as pad, pg_sleep(case when g > 1 then 0.15 else 0 end) from generate_series(1, 8) g");
+        const body = await client.stream(
+          "select g, repeat('x', 9000) as pad, pg_sleep(case when g > 1 then 0.15 else 0 end) from generate_series(1, 8) g",
+        );
         // 9,000 bytes a row: the server itself gathers 8 KiB before it sends.
         const { reader, text: first } = await readSome(body);
         t.assert.match(first, /^{"g":1,/);
@@ -153,15 +180,24 @@ export const stream: Case[] = [
   {
     name: "the first rows of a slow query arrive at once, whatever flushInterval and flushBytes",
     run: (t) =>
-      withClient(t, async (client) => {
-        const { reader, text: first } = await readSome(await client.stream("select g, repeat('x', 9000) as pad, pg_sleep(case when g > 1 then 0.15 else 0 end) from generate_series(1, 8) g"));
-        t.assert(first.split("\n").length < 6, "the first rows came before the last were made");
-        let [rest, chunks] = ["", 0];
-        const decoder = new TextDecoder();
-        for (let next; !(next = await reader.read()).done; chunks++) rest += decoder.decode(next.value, { stream: true });
-        t.assert.equal((first + rest).split("\n").length, 9);
-        t.assert.equal(chunks, 1, "the later rows waited for the end");
-      }, { flushInterval: 60_000, flushBytes: 1 << 20 }),
+      withClient(
+        t,
+        async (client) => {
+          const { reader, text: first } = await readSome(
+            await client.stream(
+              "select g, repeat('x', 9000) as pad, pg_sleep(case when g > 1 then 0.15 else 0 end) from generate_series(1, 8) g",
+            ),
+          );
+          t.assert(first.split("\n").length < 6, "the first rows came before the last were made");
+          let [rest, chunks] = ["", 0];
+          const decoder = new TextDecoder();
+          for (let next; !(next = await reader.read()).done; chunks++)
+            rest += decoder.decode(next.value, { stream: true });
+          t.assert.equal((first + rest).split("\n").length, 9);
+          t.assert.equal(chunks, 1, "the later rows waited for the end");
+        },
+        { flushInterval: 60_000, flushBytes: 1 << 20 },
+      ),
   },
   {
     name: "a call behind an open stream is refused at once",
@@ -179,7 +215,11 @@ export const stream: Case[] = [
       withClient(t, async (client) => {
         await text(await client.stream("select g::int4 as id, 'name-' || g as name from generate_series(1, 1000) g"));
         const before = client.stats();
-        const bytes = (await text(await client.stream("select g::int4 as id, 'name-' || g as name from generate_series(1, 300000) g"))).length;
+        const bytes = (
+          await text(
+            await client.stream("select g::int4 as id, 'name-' || g as name from generate_series(1, 300000) g"),
+          )
+        ).length;
         const after = client.stats();
         const received = after.receivedBytes - before.receivedBytes;
         // Per chunk as the socket gives it (4 KiB to 64 KiB, by runtime): input, receive, and a look, a pointer and a

@@ -4,32 +4,123 @@ import type { Client } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
 import { withClient, withSchema } from "./helpers.ts";
 
-const CANONICAL = { TimeZone: "UTC", IntervalStyle: "iso_8601", DateStyle: "ISO", bytea_output: "hex", extra_float_digits: "1" };
-const ODD = { TimeZone: "America/St_Johns", IntervalStyle: "sql_standard", DateStyle: "German, DMY", bytea_output: "escape", extra_float_digits: "-15" };
+const CANONICAL = {
+  TimeZone: "UTC",
+  IntervalStyle: "iso_8601",
+  DateStyle: "ISO",
+  bytea_output: "hex",
+  extra_float_digits: "1",
+};
+const ODD = {
+  TimeZone: "America/St_Johns",
+  IntervalStyle: "sql_standard",
+  DateStyle: "German, DMY",
+  bytea_output: "escape",
+  extra_float_digits: "-15",
+};
 
 /** One expression per type and per kind of edge. */
 const VALUES = (major: number) => [
-  "true", "(-32768)::int2", "2147483647::int4", "9223372036854775807::int8", "0.1::float4", "'NaN'::float8", "1e21::float8", "-12345.6780::numeric", "'Infinity'::float8",
-  "'é \"q\" \\ \n'::text", "'x'::varchar", "'x'::char(3)", "'n'::name", "'x'::\"char\"", "'\\x00ff'::bytea", "'550e8400-e29b-41d4-a716-446655440000'::uuid",
-  "date '0044-03-15 BC'", "date '10000-01-01'", "date 'infinity'", "time '24:00:00'", "timetz '03:04:05.12-05:30'", "timestamp '2024-01-02 03:04:05.123456'",
-  "timestamp '0044-03-15 12:00:00 BC'", "timestamptz '2024-01-02 03:04:05+02'", "timestamptz '10000-01-01 00:00+00'", "timestamptz '-infinity'",
-  "interval '1 year 2 mons 3 days 04:05:06.789'", "interval '-1 day +00:00:01'", ...(major >= 17 ? ["interval 'infinity'"] : []),
-  "'{\"a\": 1}'::json", "'{\"a\": 1}'::jsonb", "'1 3'::int2vector", "'1 2'::oidvector::text",
-  "point '(1,-0.5)'", "line '{1,2,3}'", "lseg '[(1,2),(3,4)]'", "box '(1,2),(3,4)'", "path '[(1,2),(3,4)]'", "path '((1,2),(3,4))'", "polygon '((1,2),(3,0.1))'", "circle '<(1,2),0.3>'",
-  "inet '10.1.2.3/8'", "inet '10.1.2.3'", "cidr '10.0.0.0/8'", "cidr '::1/128'", "inet '::ffff:1.2.3.4/96'", "macaddr '08:00:2b:01:02:03'", "macaddr8 '08:00:2b:01:02:03:04:05'",
-  "B'1011'", "B'101'::varbit", "pg_lsn '16/B374D848'", "'4294967295'::xid", "'7'::cid", "'18446744073709551615'::xid8", "'(7,9)'::tid", "jsonpath '$.a[*] ? (@ > 1)'",
-  "int4range(1,10)", "int8range(null,5)", "numrange(1.10,2.00,'[]')", "daterange('2024-01-01','infinity')", "'empty'::int4range",
-  "tsrange('2024-01-01','2024-02-01 00:00:00.5')", "tstzrange('2024-01-01 00:00+02','2024-02-01 00:00+00','[]')", "'{[1,3),[5,9)}'::int4multirange",
-  "'{[2024-01-01,2024-02-01)}'::datemultirange", "'{[2024-01-01 00:00+00,2024-02-01 00:00+00)}'::tstzmultirange",
-  "array[[1,2],[3,4]]", "array[timestamptz '2024-01-02 03:04:05+02', null]", "array[1.50,'NaN']::numeric[]", "array['\\x00ff'::bytea]", "array[0.1::float4]",
-  "array[interval '1 day']", "array[tstzrange('2024-01-01 00:00+00',null)]", "array['{[1,2)}'::int4multirange]", "array[inet '::1']", "array[point '(1,2)', null]",
-  "array[box '(1,2),(3,4)', box '(1,2),(3,5)']", "array[B'10']", "array['{}'::json]", "'[0:1]={7,8}'::int4[]", "array['5'::xid8]", "array[path '((1,2))']",
-  "row(1, 'x', null, timestamptz '2024-01-02 03:04:05+02', array[date '2024-01-02'], row(0.1::float8, '\\x01'::bytea))", "array[row(1,'a b'),row(2,null)]",
-  "'a b c'::tsvector", "'a & b'::tsquery", "'pg_class'::regclass", "'int4'::regtype", "'<a>1</a>'::xml", "'1.50'::money", "pg_snapshot '10:20:10,14'", "null::point",
+  "true",
+  "(-32768)::int2",
+  "2147483647::int4",
+  "9223372036854775807::int8",
+  "0.1::float4",
+  "'NaN'::float8",
+  "1e21::float8",
+  "-12345.6780::numeric",
+  "'Infinity'::float8",
+  "'é \"q\" \\ \n'::text",
+  "'x'::varchar",
+  "'x'::char(3)",
+  "'n'::name",
+  "'x'::\"char\"",
+  "'\\x00ff'::bytea",
+  "'550e8400-e29b-41d4-a716-446655440000'::uuid",
+  "date '0044-03-15 BC'",
+  "date '10000-01-01'",
+  "date 'infinity'",
+  "time '24:00:00'",
+  "timetz '03:04:05.12-05:30'",
+  "timestamp '2024-01-02 03:04:05.123456'",
+  "timestamp '0044-03-15 12:00:00 BC'",
+  "timestamptz '2024-01-02 03:04:05+02'",
+  "timestamptz '10000-01-01 00:00+00'",
+  "timestamptz '-infinity'",
+  "interval '1 year 2 mons 3 days 04:05:06.789'",
+  "interval '-1 day +00:00:01'",
+  ...(major >= 17 ? ["interval 'infinity'"] : []),
+  "'{\"a\": 1}'::json",
+  "'{\"a\": 1}'::jsonb",
+  "'1 3'::int2vector",
+  "'1 2'::oidvector::text",
+  "point '(1,-0.5)'",
+  "line '{1,2,3}'",
+  "lseg '[(1,2),(3,4)]'",
+  "box '(1,2),(3,4)'",
+  "path '[(1,2),(3,4)]'",
+  "path '((1,2),(3,4))'",
+  "polygon '((1,2),(3,0.1))'",
+  "circle '<(1,2),0.3>'",
+  "inet '10.1.2.3/8'",
+  "inet '10.1.2.3'",
+  "cidr '10.0.0.0/8'",
+  "cidr '::1/128'",
+  "inet '::ffff:1.2.3.4/96'",
+  "macaddr '08:00:2b:01:02:03'",
+  "macaddr8 '08:00:2b:01:02:03:04:05'",
+  "B'1011'",
+  "B'101'::varbit",
+  "pg_lsn '16/B374D848'",
+  "'4294967295'::xid",
+  "'7'::cid",
+  "'18446744073709551615'::xid8",
+  "'(7,9)'::tid",
+  "jsonpath '$.a[*] ? (@ > 1)'",
+  "int4range(1,10)",
+  "int8range(null,5)",
+  "numrange(1.10,2.00,'[]')",
+  "daterange('2024-01-01','infinity')",
+  "'empty'::int4range",
+  "tsrange('2024-01-01','2024-02-01 00:00:00.5')",
+  "tstzrange('2024-01-01 00:00+02','2024-02-01 00:00+00','[]')",
+  "'{[1,3),[5,9)}'::int4multirange",
+  "'{[2024-01-01,2024-02-01)}'::datemultirange",
+  "'{[2024-01-01 00:00+00,2024-02-01 00:00+00)}'::tstzmultirange",
+  "array[[1,2],[3,4]]",
+  "array[timestamptz '2024-01-02 03:04:05+02', null]",
+  "array[1.50,'NaN']::numeric[]",
+  "array['\\x00ff'::bytea]",
+  "array[0.1::float4]",
+  "array[interval '1 day']",
+  "array[tstzrange('2024-01-01 00:00+00',null)]",
+  "array['{[1,2)}'::int4multirange]",
+  "array[inet '::1']",
+  "array[point '(1,2)', null]",
+  "array[box '(1,2),(3,4)', box '(1,2),(3,5)']",
+  "array[B'10']",
+  "array['{}'::json]",
+  "'[0:1]={7,8}'::int4[]",
+  "array['5'::xid8]",
+  "array[path '((1,2))']",
+  "row(1, 'x', null, timestamptz '2024-01-02 03:04:05+02', array[date '2024-01-02'], row(0.1::float8, '\\x01'::bytea))",
+  "array[row(1,'a b'),row(2,null)]",
+  "'a b c'::tsvector",
+  "'a & b'::tsquery",
+  "'pg_class'::regclass",
+  "'int4'::regtype",
+  "'<a>1</a>'::xml",
+  "'1.50'::money",
+  "pg_snapshot '10:20:10,14'",
+  "null::point",
 ];
 
 async function settings(client: Client, wanted: Record<string, string>): Promise<void> {
-  await client.query(`select ${Object.entries(wanted).map(([name, value]) => `set_config('${name}', '${value}', false)`).join()}`);
+  await client.query(
+    `select ${Object.entries(wanted)
+      .map(([name, value]) => `set_config('${name}', '${value}', false)`)
+      .join()}`,
+  );
 }
 
 async function lines(client: Client, sql: string): Promise<string> {
@@ -49,7 +140,9 @@ export const types: Case[] = [
   {
     name: "a row of all types is the server's to_json under odd settings, on its first, second and third execution",
     run: async (t) => {
-      const sql = `select ${VALUES(t.server.major).map((value, index) => `${value} as c${index}`).join()}`;
+      const sql = `select ${VALUES(t.server.major)
+        .map((value, index) => `${value} as c${index}`)
+        .join()}`;
       const wanted = await expected(t, sql);
       await withClient(t, async (client) => {
         await settings(client, ODD);
@@ -61,7 +154,13 @@ export const types: Case[] = [
     name: "a json value with line ends in it is one line, and oid a number",
     run: (t) =>
       withClient(t, async (client) => {
-        t.assert.equal(await lines(client, `select E'{"a":\\r\\n1}\\n'::json as j, array[E'[\\n]'::json] as a, row(E'\\n1'::json) as r, 4294967295::oid as o`), '{"j":{"a":1},"a":[[]],"r":{"f1":1},"o":4294967295}\n');
+        t.assert.equal(
+          await lines(
+            client,
+            `select E'{"a":\\r\\n1}\\n'::json as j, array[E'[\\n]'::json] as a, row(E'\\n1'::json) as r, 4294967295::oid as o`,
+          ),
+          '{"j":{"a":1},"a":[[]],"r":{"f1":1},"o":4294967295}\n',
+        );
       }),
   },
   {
@@ -70,11 +169,17 @@ export const types: Case[] = [
     run: (t) =>
       withSchema(t, async (client, s) => {
         for (const ddl of [
-          `create type ${s}.mood as enum ('sad', 'ok, "fine"')`, `create domain ${s}.id as int8 check (value > 0)`, `create domain ${s}.ids as ${s}.id[]`,
-          `create type ${s}.part as (x ${s}.id, m ${s}.mood[], "odd "" name" text)`, `create type ${s}.whole as (p ${s}.part, gone int, ps ${s}.part[], at timestamptz, r tstzrange, i ${s}.ids)`,
-          `alter type ${s}.whole drop attribute gone`, `create type ${s}.floats as range (subtype = float8)`, `create type ${s}.texts as range (subtype = text)`,
+          `create type ${s}.mood as enum ('sad', 'ok, "fine"')`,
+          `create domain ${s}.id as int8 check (value > 0)`,
+          `create domain ${s}.ids as ${s}.id[]`,
+          `create type ${s}.part as (x ${s}.id, m ${s}.mood[], "odd "" name" text)`,
+          `create type ${s}.whole as (p ${s}.part, gone int, ps ${s}.part[], at timestamptz, r tstzrange, i ${s}.ids)`,
+          `alter type ${s}.whole drop attribute gone`,
+          `create type ${s}.floats as range (subtype = float8)`,
+          `create type ${s}.texts as range (subtype = text)`,
           `create table ${s}.rows (n int, w ${s}.whole)`,
-        ]) await client.exec(ddl);
+        ])
+          await client.exec(ddl);
         const part = `row(5, array['sad']::${s}.mood[], 'q"')::${s}.part`;
         const whole = `row(${part}, array[null, ${part}], timestamptz '2024-01-01 12:00+02', tstzrange('2024-01-01 00:00+00', null), array[1,2])::${s}.whole`;
         await client.exec(`insert into ${s}.rows values (1, ${whole}), (2, null)`);
@@ -96,7 +201,10 @@ export const types: Case[] = [
     name: "types of extensions are read by their name",
     ownServer: true,
     run: async (t) => {
-      for (const name of ["hstore", "citext", "ltree"]) await t.side(`create extension if not exists ${name}`).catch(() => t.side(`create extension if not exists ${name}`));
+      for (const name of ["hstore", "citext", "ltree"])
+        await t
+          .side(`create extension if not exists ${name}`)
+          .catch(() => t.side(`create extension if not exists ${name}`));
       const sql = `select 'a=>1,b=>NULL'::hstore as h, array['"q\\""=>"x y"', '']::hstore[] as hs, 'CiTeXt'::citext as c, array['A']::citext[] as cs, 'a.b'::ltree as l,
         array['a.b']::ltree[] as ls, '*.a'::lquery as q, array['a & b']::ltxtquery[] as x`;
       const wanted = await expected(t, sql);
@@ -130,10 +238,15 @@ export const types: Case[] = [
         await client.simple(`create type ${s}.mood as enum ('sad'); set lock_timeout = 50`);
         const { superuserUrl } = t.server;
         const { username: user, password } = new URL(superuserUrl);
-        await withClient(t, (other) => other.transaction(async (tx) => {
-          await tx.exec("lock table pg_catalog.pg_range in access exclusive mode");
-          await t.assert.rejects(client.query(`select array['sad']::${s}.mood[] as ms`), { code: "55P03" });
-        }), { user, password });
+        await withClient(
+          t,
+          (other) =>
+            other.transaction(async (tx) => {
+              await tx.exec("lock table pg_catalog.pg_range in access exclusive mode");
+              await t.assert.rejects(client.query(`select array['sad']::${s}.mood[] as ms`), { code: "55P03" });
+            }),
+          { user, password },
+        );
         t.assert.deepEqual((await client.query(`select array['sad']::${s}.mood[] as ms`)).rows, [{ ms: ["sad"] }]);
       }),
   },
@@ -143,7 +256,10 @@ export const types: Case[] = [
     run: (t) =>
       withSchema(t, async (client, s) => {
         await client.exec(`create type ${s}.priced as (a int, m money)`);
-        t.assert.equal(await lines(client, `select row(1, 2)::${s}.priced as p, array[row(1, 2)::${s}.priced] as ps`), '{"p":"(1,$2.00)","ps":"{\\"(1,$2.00)\\"}"}\n');
+        t.assert.equal(
+          await lines(client, `select row(1, 2)::${s}.priced as p, array[row(1, 2)::${s}.priced] as ps`),
+          '{"p":"(1,$2.00)","ps":"{\\"(1,$2.00)\\"}"}\n',
+        );
         await t.assert.rejects(lines(client, "select row(1, 2::money) as r"), { code: "SHAPE_CHANGED" });
         t.assert.equal(await lines(client, "select row(1, 2::money)::text as r"), '{"r":"(1,$2.00)"}\n');
       }),

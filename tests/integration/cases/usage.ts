@@ -10,12 +10,21 @@ export const usage: Case[] = [
     name: "SQL that the server refuses is a PostgresError with its fields",
     run: (t) =>
       withClient(t, async (client) => {
-        const syntax = await t.assert.rejects(client.query("selec 1"), { code: "42601", position: "1", severity: "ERROR", committed: false });
+        const syntax = await t.assert.rejects(client.query("selec 1"), {
+          code: "42601",
+          position: "1",
+          severity: "ERROR",
+          committed: false,
+        });
         t.assert(syntax instanceof t.pgz.PostgresError, "a PostgresError");
         await t.assert.rejects(client.query("select * from no_such_table"), { code: "42P01" });
         await client.exec("create temp table uniq (id int4 primary key)");
         await client.exec("insert into uniq values (1)");
-        const unique = await t.assert.rejects(client.exec("insert into uniq values (1)"), { code: "23505", table: "uniq", constraint: "uniq_pkey" });
+        const unique = await t.assert.rejects(client.exec("insert into uniq values (1)"), {
+          code: "23505",
+          table: "uniq",
+          constraint: "uniq_pkey",
+        });
         t.assert.equal((unique as { isUniqueViolation?: unknown }).isUniqueViolation, true);
         await sound(t, client);
       }),
@@ -69,7 +78,9 @@ export const usage: Case[] = [
         await client.exec("create temp table copied (id int4)");
         await t.assert.rejects(client.query("copy copied from stdin"), { code: "COPY_NEEDS_COPY_CALL" });
         await sound(t, client);
-        await t.assert.rejects(client.query("copy (select generate_series(1, 1000000)) to stdout"), { code: "COPY_NEEDS_COPY_CALL" });
+        await t.assert.rejects(client.query("copy (select generate_series(1, 1000000)) to stdout"), {
+          code: "COPY_NEEDS_COPY_CALL",
+        });
         await sound(t, client);
         await t.assert.rejects(client.stream("copy copied from stdin"), { code: "COPY_NEEDS_COPY_CALL" });
         await sound(t, client);
@@ -101,7 +112,9 @@ export const usage: Case[] = [
     run: (t) =>
       withClient(t, async (client) => {
         await client.exec("listen here");
-        await client.exec("do $$ begin raise notice 'one'; raise warning 'two'; perform pg_notify('here', 'payload'); set timezone to 'UTC'; end $$");
+        await client.exec(
+          "do $$ begin raise notice 'one'; raise warning 'two'; perform pg_notify('here', 'payload'); set timezone to 'UTC'; end $$",
+        );
         await sound(t, client);
       }),
   },

@@ -1,7 +1,8 @@
-//! tokio-postgres, the native line of CASE=query: prepared statements, every column decoded to a Rust value, one thread. It answers
-//! lines of JSON on stdin, as bench/query/child.mjs does, with the same shapes, counts and sums.
+//! tokio-postgres, the native line of CASE=query: prepared statements, every column decoded to a Rust value, one
+//! thread. It answers lines of JSON on stdin, as bench/query/child.mjs does, with the same shapes, counts and sums.
 //!
-//! Of `select_where`, whose row has columns that tokio-postgres has no Rust type for (regproc, pg_node_tree), only typname is decoded.
+//! Of `select_where`, whose row has columns that tokio-postgres has no Rust type for (regproc, pg_node_tree), only
+//! typname is decoded.
 use std::io::{BufRead, Write, stdin, stdout};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 

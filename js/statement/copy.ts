@@ -45,7 +45,13 @@ export interface CopyTarget {
 export type Feed = (target: CopyTarget) => Promise<void>;
 
 /** Runs COPY FROM STDIN. The ended operation, or `undefined` when the call was over before. */
-export function copyIn(call: AnyCall, session: Session, text: string, feed: Feed): Promise<Operation | undefined> {
+export async function copyIn(
+  call: AnyCall,
+  session: Session,
+  text: string,
+  feed: Feed,
+): Promise<Operation | undefined> {
+  if (!(await isOneStatement(call, session, text))) return undefined;
   return new Copy(call, session, COPY_IN, "copyFrom takes COPY … FROM STDIN").run(
     text,
     { form: ROWS_NONE, limits: NO_LIMITS },
@@ -54,13 +60,14 @@ export function copyIn(call: AnyCall, session: Session, text: string, feed: Feed
 }
 
 /** Runs COPY TO STDOUT, whose data go to the sink as they come. */
-export function copyOut(
+export async function copyOut(
   call: AnyCall,
   session: Session,
   text: string,
   limits: Limits,
   rows: RowSink,
 ): Promise<Operation | undefined> {
+  if (!(await isOneStatement(call, session, text))) return undefined;
   return new Copy(call, session, COPY_OUT, "copyTo takes COPY … TO STDOUT").run(
     text,
     { form: ROWS_NONE, limits },
@@ -93,6 +100,21 @@ export async function copyRows(
   // A comment at its end must not swallow the rest.
   const text = `copy (${query.replace(/[\s;]+$/, "")}\n) to stdout (format binary)`;
   return new Copy(call, session, COPY_ROWS, "copyToRows takes a query that returns rows").run(text, form, { rows });
+}
+
+/**
+ * COPY travels as a Query message, which runs every statement of its text. Where a semicolon may stand between two, the
+ * server parses the text as a prepared statement first (once in an isolate), and refuses a second one: only the server
+ * knows where a text in quotes ends. COPY by Bind and Execute needs no question, but poolers and clients send Query, so
+ * that is what is known to work. `undefined` when the call was over before.
+ */
+async function isOneStatement(
+  call: AnyCall,
+  { statements, transaction }: Session,
+  text: string,
+): Promise<boolean | undefined> {
+  if (!/;\s*\S/.test(text)) return true;
+  return (await transaction.begun(call)) && (await statements.shape(call, text)) && true;
 }
 
 /** One COPY, in either direction. */

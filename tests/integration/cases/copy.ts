@@ -258,6 +258,26 @@ export const copy: Case[] = [
       }),
   },
   {
+    name: "a text of several statements runs none of them, and a semicolon in quotes is no second one",
+    run: (t) =>
+      withTable(t, async (client, table) => {
+        const several = [
+          () => client.copyTo(`copy (select 1) to stdout; drop table ${table}`),
+          () => client.copyTo(`drop table ${table}; copy (select 1) to stdout`),
+          () => client.copyFrom(`copy ${table} (n) from stdin; drop table ${table}`, "1\n"),
+          () => client.copyFrom(`drop table ${table}; copy pg_class from stdin`, "1\n"),
+        ];
+        for (const call of several) await t.assert.rejects(call(), { name: "PostgresError", code: "42601" });
+        t.assert.deepEqual((await client.query(`select n from ${table}`)).rows, []);
+        const one = await client.copyTo("copy (select ';', 1 as \"a;b\") to stdout; -- the end");
+        t.assert.equal(await new Response(one).text(), ";\t1\n");
+        const copied = await client.copyFrom(`copy ${table} (n, t) from stdin (delimiter ';') ;`, "7;x\n");
+        t.assert.equal(copied.rowCount, 1);
+        const inTransaction = client.transaction((tx) => tx.copyTo("copy (select 1) to stdout; commit"));
+        await t.assert.rejects(inTransaction, { code: "42601" });
+      }),
+  },
+  {
     name: "copyTo keeps to its limits, and copies inside a transaction",
     run: (t) =>
       withTable(t, async (client, table) => {

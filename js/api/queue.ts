@@ -44,6 +44,7 @@ const CALL_OPTIONS = [
   "rowMode",
   "format",
   "header",
+  "csvFormulas",
   "toon",
   "gzip",
   "closeWhenDone",

@@ -7,6 +7,7 @@ import { temporal, type Parser, type ValuePolicy } from "../values/converters.ts
 import { runtime } from "../sockets/runtime.ts";
 import {
   CSV_HEADER,
+  ESCAPE_FORMULAS,
   INT8_AS_STRING,
   JSON_AS_STRING,
   LIMIT_TRUNCATE,
@@ -84,6 +85,12 @@ export interface FormatOptions extends RowOptions {
   /** Whether CSV begins with the columns' names. Default true. */
   readonly header?: boolean | undefined;
   /**
+   * CSV that a person will open in a spreadsheet: `"escape"` puts an apostrophe in front of text that a spreadsheet
+   * would take for a formula, because it begins with `=`, `+`, `-`, `@`, a tab or a line break. Numbers, dates and the
+   * like are never changed. Default `"keep"`: programs read back what the database holds.
+   */
+  readonly csvFormulas?: "keep" | "escape" | undefined;
+  /**
    * `"pgz"`: the dialect of the Go driver pgz, which can be streamed. `"standard"`: a document of the TOON
    * specification. Its first line has the row count, so the whole result is held in memory (`maxBytes` bounds it).
    * Default `"pgz"`.
@@ -114,11 +121,13 @@ export interface Form {
 
 /** The form of encoded output. Throws before anything is sent. */
 export function outputForm(config: Config, options: FormatOptions): Form {
-  const { format = "ndjson", header = true, toon = "pgz" } = options;
+  const { format = "ndjson", header = true, csvFormulas = "keep", toon = "pgz" } = options;
   const [code, contentType] = FORMATS[oneOf(...Object.keys(FORMATS))(format, "format")];
   oneOf(true, false)(header, "header");
+  oneOf("keep", "escape")(csvFormulas, "csvFormulas");
   oneOf("pgz", "standard")(toon, "toon");
-  const form = withOptions(config, options, code | (header ? CSV_HEADER : 0), "number", contentType);
+  const csv = (header ? CSV_HEADER : 0) | (csvFormulas === "escape" ? ESCAPE_FORMULAS : 0);
+  const form = withOptions(config, options, code | csv, "number", contentType);
   if (form.limits[LIMIT_TRUNCATE] && /toon|csv/.test(format)) {
     throw new UsageError(
       "INVALID_OPTION",

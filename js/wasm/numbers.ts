@@ -76,6 +76,8 @@ export const CSV_HEADER = 0x800;
 export const JSON_AS_STRING = 0x1000;
 /** Of `execute`: JavaScript has kept the shape's last `columns` event. Another comes only when they differ. */
 export const COLUMNS_KNOWN = 0x2000;
+/** What a spreadsheet would take for a formula gets an apostrophe in CSV. */
+export const ESCAPE_FORMULAS = 0x4000;
 
 // Places in `limits`. There 0 means no limit, and so does an array without any.
 /** The most rows. */

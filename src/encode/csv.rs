@@ -19,10 +19,16 @@ pub(super) enum Style {
     Text,
     /// What [`append`] makes of it.
     Cell,
+    /// The same, and no formula.
+    Escaped,
 }
 
 impl Style {
-    pub(super) fn new(type_oid: u32, encoder: &Encoder) -> Style {
+    /// `escape`: formulas. Only where a value can hold text of a user's: a negative number stays a number.
+    pub(super) fn new(type_oid: u32, encoder: &Encoder, escape: bool) -> Style {
+        if escape && encoder.can_hold_text() {
+            return Style::Escaped;
+        }
         match type_oid {
             oid::BOOL | oid::INT2 | oid::INT4 | oid::OID => Style::Json,
             oid::INT8 | oid::FLOAT4 | oid::FLOAT8 | oid::NUMERIC => Style::Number,
@@ -61,6 +67,39 @@ pub(super) fn append(
         }
     }
     Ok(())
+}
+
+/// The same; what begins like a formula gets an apostrophe.
+#[inline(never)]
+pub(super) fn append_escaped(
+    encoder: &Encoder,
+    value: &[u8],
+    out: &mut Writer<'_>,
+) -> Result<(), InvalidValue> {
+    let start = out.position();
+    append(encoder, value, out)?;
+    escape_formula(out, start);
+    Ok(())
+}
+
+/// Puts an apostrophe in front of the cell's text that was written since `start`, and quotes around both, if a
+/// spreadsheet would take the text for a formula (OWASP, "CSV Injection"). A tab or a line break in front of a formula
+/// is skipped by some.
+pub(super) fn escape_formula(out: &mut Writer<'_>, start: usize) {
+    let cell = out.written_since(start);
+    let text = cell.strip_prefix(b"\"").unwrap_or(cell);
+    if !matches!(
+        text,
+        [b'=' | b'+' | b'-' | b'@' | b'\t' | b'\r' | b'\n', ..]
+    ) {
+        return;
+    }
+    let is_quoted = text.len() < cell.len();
+    let text = text.to_vec();
+    out.truncate(start);
+    out.put(b"\"'");
+    out.put_slice(&text);
+    out.put_block(b"\"", usize::from(!is_quoted));
 }
 
 /// An array that needs quotes only around it, and these only where it has a comma: nearly always.

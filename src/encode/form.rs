@@ -42,6 +42,8 @@ pub struct RowForm {
     pub rename_duplicates: bool,
     /// CSV starts with the names of the columns.
     pub csv_header: bool,
+    /// What a spreadsheet would take for a formula gets an apostrophe in CSV.
+    pub escape_formulas: bool,
 }
 
 impl RowForm {
@@ -68,6 +70,7 @@ impl RowForm {
             },
             rename_duplicates: option(form::RENAME_DUPLICATES),
             csv_header: option(form::CSV_HEADER),
+            escape_formulas: option(form::ESCAPE_FORMULAS),
         })
     }
 }
@@ -87,6 +90,7 @@ impl From<RowFormat> for RowForm {
             strings: Strings::default(),
             rename_duplicates: false,
             csv_header: true,
+            escape_formulas: false,
         }
     }
 }

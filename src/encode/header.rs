@@ -52,7 +52,13 @@ pub(super) fn head(form: RowForm, names: &[Cow<'_, [u8]>]) -> Box<[u8]> {
                 out.put(b",");
             }
             match form.format {
-                RowFormat::Csv => super::csv::append_text(out, name),
+                RowFormat::Csv => {
+                    let start = out.position();
+                    super::csv::append_text(out, name);
+                    if form.escape_formulas {
+                        super::csv::escape_formula(out, start);
+                    }
+                }
                 RowFormat::Toon if is_bare(name) => out.put_slice(name),
                 _ => json_string::append(out, name),
             }

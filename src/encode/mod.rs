@@ -226,7 +226,7 @@ impl Plan {
                 lead: Lead::new(opening, keys.then_some(name), &mut scratch),
                 kind: Kind::new(type_oid, format_code, &encoder, form.strings),
                 style: if csv {
-                    Style::new(type_oid, &encoder)
+                    Style::new(type_oid, &encoder, form.escape_formulas)
                 } else {
                     Style::Json
                 },
@@ -388,6 +388,9 @@ impl Plan {
                 }
                 Some(value) if column.style == Style::Cell => {
                     out.lend(|out| csv::append(&column.encoder, value, out))
+                }
+                Some(value) if column.style == Style::Escaped => {
+                    out.lend(|out| csv::append_escaped(&column.encoder, value, out))
                 }
                 Some(value) => {
                     let start = out.position();

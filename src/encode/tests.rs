@@ -79,6 +79,100 @@ fn a_number_has_no_quotes_in_csv() {
     assert_eq!(whole(&plan, &[row]), "n,n,n,n\r\n7,NaN,0.5,NaN\r\n");
 }
 
+/// The first bytes that OWASP names; a text that has quotes anyway gets them once.
+#[test]
+fn formulas_in_csv() {
+    let form = RowForm {
+        escape_formulas: true,
+        ..RowFormat::Csv.into()
+    };
+    let one = |type_oid, format_code, value: &[u8]| {
+        let column = ColumnDescription {
+            name: b"@n",
+            type_oid,
+            format_code,
+        };
+        let plan = Plan::new([column].into_iter(), form).unwrap();
+        let text = whole(&plan, &[&[Some(value)]]);
+        let cell = text.strip_prefix("\"'@n\"\r\n").unwrap();
+        String::from(cell.strip_suffix("\r\n").unwrap())
+    };
+    for (value, expected) in [
+        ("=1+1", "\"'=1+1\""),
+        ("+", "\"'+\""),
+        ("-a,b", "\"'-a,b\""),
+        ("@\"", "\"'@\"\"\""),
+        ("\t=", "\"'\t=\""),
+        ("\r=", "\"'\r=\""),
+        ("\n=", "\"'\n=\""),
+        ("", "\"\""),
+        ("\"", "\"\"\"\""),
+        ("a=1", "a=1"),
+        (" =1", " =1"),
+    ] {
+        for type_oid in [oid::TEXT, oid::VARCHAR, oid::BPCHAR, oid::NAME] {
+            assert_eq!(one(type_oid, 1, value.as_bytes()), expected);
+        }
+        assert_eq!(one(oid::UNKNOWN, 0, value.as_bytes()), expected);
+    }
+    assert_eq!(one(oid::JSONB, 1, b"\x01-5"), "\"'-5\"");
+    assert_eq!(one(oid::CHAR, 1, b"="), "\"'=\"");
+    // An enum or a type that nobody knows comes as text.
+    assert_eq!(one(99_999, 0, b"=1"), "\"'=1\"");
+}
+
+/// What they look like is the server's.
+#[test]
+fn numbers_and_dates_are_no_formulas() {
+    let strings = Strings::ALL;
+    for escape_formulas in [false, true] {
+        let form = RowForm {
+            escape_formulas,
+            strings,
+            csv_header: false,
+            ..RowFormat::Csv.into()
+        };
+        let minus_one = [0xff; 8];
+        for (type_oid, format_code, value, expected) in [
+            (oid::INT2, 1, &minus_one[..2], "-1\r\n"),
+            (oid::INT4, 1, &minus_one[..4], "-1\r\n"),
+            (oid::INT8, 1, &minus_one, "-1\r\n"),
+            (
+                oid::NUMERIC,
+                1,
+                &[0, 1, 0, 0, 0x40, 0, 0, 0, 0, 1],
+                "-1\r\n",
+            ),
+            (oid::FLOAT8, 1, &(-0.5_f64).to_be_bytes(), "-0.5\r\n"),
+            (
+                oid::FLOAT4,
+                1,
+                &f32::NEG_INFINITY.to_be_bytes(),
+                "-Infinity\r\n",
+            ),
+            (oid::DATE, 1, &i32::MIN.to_be_bytes(), "-infinity\r\n"),
+            (
+                oid::TIMESTAMPTZ,
+                1,
+                &i64::MIN.to_be_bytes(),
+                "-infinity\r\n",
+            ),
+            (oid::INT8, 0, b"-1", "-1\r\n"),
+            (oid::NUMERIC, 0, b"-1.50", "-1.50\r\n"),
+            (oid::INTERVAL, 0, b"-1 day", "-1 day\r\n"),
+            (oid::MONEY, 0, b"-$1.00", "-$1.00\r\n"),
+        ] {
+            let column = ColumnDescription {
+                name: b"n",
+                type_oid,
+                format_code,
+            };
+            let plan = Plan::new([column].into_iter(), form).unwrap();
+            assert_eq!(whole(&plan, &[&[Some(value)]]), expected);
+        }
+    }
+}
+
 #[test]
 #[rustfmt::skip]
 fn a_mark_where_rows_are_missing() {

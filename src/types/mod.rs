@@ -251,6 +251,37 @@ impl Encoder {
         }
     }
 
+    /// Whether a value can hold text that a user chose. What numbers, dates and the like look like is the server's.
+    pub(crate) fn can_hold_text(&self) -> bool {
+        use Scalar as S;
+        let scalar = match self.layout {
+            Layout::Binary(scalar) | Layout::QuotedBinary(scalar) => Some(scalar),
+            Layout::Array { .. } | Layout::Nested => None,
+            Layout::Text(_) | Layout::QuotedText(_) if self.type_oid == oid::MONEY => return false,
+            Layout::Text(_) | Layout::QuotedText(_) => Scalar::from_oid(self.type_oid),
+        };
+        !matches!(
+            scalar,
+            Some(
+                S::Bool
+                    | S::Int2
+                    | S::Int4
+                    | S::Int8
+                    | S::Oid
+                    | S::Float4
+                    | S::Float8
+                    | S::Numeric
+                    | S::Uuid
+                    | S::Date
+                    | S::Time
+                    | S::Timetz
+                    | S::Timestamp
+                    | S::Timestamptz
+                    | S::Interval
+            )
+        )
+    }
+
     /// How short the output of a value may be; `csv`: as a cell of CSV, which writes what JSON stands for.
     pub(crate) fn shortest(&self, csv: bool) -> Shortest {
         match self.layout {

@@ -24,6 +24,7 @@ pub const JSON_ARRAY: u32 = 199;
 pub const FLOAT4: u32 = 700;
 pub const FLOAT8: u32 = 701;
 pub const UNKNOWN: u32 = 705;
+pub const MONEY: u32 = 790;
 pub const BOOL_ARRAY: u32 = 1000;
 pub const BYTEA_ARRAY: u32 = 1001;
 pub const CHAR_ARRAY: u32 = 1002;

@@ -316,6 +316,7 @@ fn row_option(word: &str, tokens: &mut Tokens<'_>, rows: &mut Rows) -> Result<()
         "csv" => rows.format = row_format::CSV,
         "rename" => rows.format |= form::RENAME_DUPLICATES,
         "header" => rows.format |= form::CSV_HEADER,
+        "escape_formulas" => rows.format |= form::ESCAPE_FORMULAS,
         "columns_known" => rows.format |= form::COLUMNS_KNOWN,
         "field_bytes" => rows.caps.field_bytes = tokens.number()?,
         "truncate" => rows.caps.truncate = true,

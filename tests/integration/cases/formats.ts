@@ -101,6 +101,33 @@ export const formats: Case[] = [
       }),
   },
   {
+    name: "csv keeps text that looks like a formula, or escapes it where asked",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const sql =
+          `select '=1+1' as "=a", E'+"' as b, E'-\\n' as c, '@a,b' as d, E'\\t=1' as e, E'\\r=1' as f, 'a=1' as g, '' as h, ` +
+          "null::text as i, '=n'::name as j, '\"=s\"'::jsonb as k, array['=1'] as l, -5 as m, -0.5::float8 as n, -1.50::numeric as o, " +
+          "'-infinity'::date as p, -1::int8 as q, interval '-1 day' as r, '-7'::jsonb as s, row(1, '=x') as t";
+        const names = "b,c,d,e,f,g,h,i,j,k,l,m,n,o,p,q,r,s,t\r\n";
+        const rest = '"[""=1""]",-5,-0.5,-1.50,-infinity,-1,P-1D';
+        const row = ',"{""f1"":1,""f2"":""=x""}"\r\n';
+        const format = "csv";
+        t.assert.equal(
+          await text(await client.stream(sql, { format })),
+          `=a,${names}=1+1,"+""","-\n","@a,b",\t=1,"\r=1",a=1,"",,=n,"""=s""",${rest},-7${row}`,
+        );
+        const escaped = `"'=a",${names}"'=1+1","'+""","'-\n","'@a,b","'\t=1","'\r=1",a=1,"",,"'=n","""=s""",${rest},"'-7"${row}`;
+        const csvFormulas = "escape";
+        t.assert.equal(await text(await client.stream(sql, { format, csvFormulas })), escaped);
+        t.assert.equal(await (await client.respond(sql, { format, csvFormulas })).text(), escaped);
+        t.assert.equal(new TextDecoder().decode(await client.json(sql, { format, csvFormulas })), escaped);
+        t.assert.equal(await text(await client.stream("select '=1' as a", { csvFormulas })), '{"a":"=1"}\n');
+        await t.assert.rejects(client.stream(sql, { format, csvFormulas: "quote" as "keep" }), {
+          code: "INVALID_OPTION",
+        });
+      }),
+  },
+  {
     name: "standard TOON counts its rows first",
     run: (t) =>
       withClient(t, async (client) => {

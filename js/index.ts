@@ -28,7 +28,7 @@ export type {
   SimpleOptions,
   StreamOptions,
 } from "./api/options.ts";
-export type { ConnectInput, Options, Password, SslMode } from "./config/config.ts";
+export type { ConnectInput, Options, Password, SslMode } from "./config/options.ts";
 export type { BoundaryStats, Column } from "./wasm/boundary.ts";
 export type { Parser } from "./values/converters.ts";
 export type { CopyProgress, CopySource } from "./statement/copy.ts";

@@ -2,7 +2,7 @@
 //
 // Knows forms of results and what makes them. Must not know whose turn it is (queue.ts), how the connection is made,
 // nor when a transaction begins and ends.
-import { oneOf } from "../config/config.ts";
+import { oneOf } from "../config/rules.ts";
 import { AbortError, PgzError, ResponseTooLargeError, UsageError } from "../util/errors.ts";
 import { COPY_NONE, RENAME_DUPLICATES, ROWS_NONE } from "../wasm/boundary.ts";
 import { runBatch } from "../statement/batch.ts";

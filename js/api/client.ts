@@ -5,7 +5,8 @@
 // sockets, wasm or messages. A client never reconnects: what it knows of its session (transactions, settings) would
 // silently be gone. One that is broken rejects each call at once; make a new one.
 import { Calls } from "./calls.ts";
-import { resolveConfig, type Config, type ConnectInput, type Options } from "../config/config.ts";
+import { resolveConfig } from "../config/config.ts";
+import type { Config, ConnectInput, Options } from "../config/options.ts";
 import type { BoundaryStats } from "../wasm/boundary.ts";
 import { Session } from "../session/session.ts";
 import { runtime } from "../sockets/runtime.ts";

@@ -3,7 +3,8 @@
 // Knows iteration, and when to try again. Must not know how a connection is made or read. Whatever was notified while
 // there was no connection is lost, as PostgreSQL has it: `onReconnect` tells.
 import { onAbort } from "../util/abort.ts";
-import { checkOptions, type Config } from "../config/config.ts";
+import type { Config } from "../config/options.ts";
+import { checkOptions, namesOf } from "../config/rules.ts";
 import type { Connection } from "../connection/connection.ts";
 import type { Operation } from "../connection/operation.ts";
 import { runtime } from "../sockets/runtime.ts";
@@ -48,6 +49,8 @@ export interface ListenOptions {
   readonly sessionPooling?: boolean | undefined;
 }
 
+const LISTEN_OPTIONS = namesOf<ListenOptions>({ signal: true, onReconnect: true, sessionPooling: true });
+
 /** The notifications of a channel, for `for await`. Leaving the loop ends the listening, as `close()` does. */
 export class Listener implements AsyncIterable<Notification> {
   /** The first LISTEN has come through. @internal */
@@ -63,7 +66,7 @@ export class Listener implements AsyncIterable<Notification> {
   /** @internal */
   constructor(config: Config, channel: string, options: ListenOptions) {
     const { signal } = options;
-    checkOptions(options, ["signal", "onReconnect", "sessionPooling"]);
+    checkOptions(options, LISTEN_OPTIONS);
     const { text } = sql.identifier(channel);
     const stop = onAbort(signal, () => this.#end(new AbortError(signal?.reason)));
     this.ready = new Promise((ready, failed) => {

@@ -1,6 +1,6 @@
 // Options and results of the calls that a client and a transaction share.
 //
-// Types only. What an option of rows means is in rows/form.ts, and its default in config.ts.
+// Types only. What an option of rows means is in rows/form.ts, and its default in config/config.ts.
 import type { Truncation } from "../connection/operation.ts";
 import type { FormatOptions, RowOptions, ValueOptions } from "../rows/form.ts";
 import type { CopyProgress } from "../statement/copy.ts";

@@ -2,7 +2,9 @@
 // settled.
 //
 // Knows a call's life. Must not know SQL, or what becomes of rows.
-import { callOption, checkOptions, type Config } from "../config/config.ts";
+import { callOption } from "../config/config.ts";
+import type { Config } from "../config/options.ts";
+import { checkOptions } from "../config/rules.ts";
 import { Call, type Outcome } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
 import { runtime } from "../sockets/runtime.ts";

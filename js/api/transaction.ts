@@ -8,7 +8,9 @@
 // the statement too.
 import { onAbort } from "../util/abort.ts";
 import { Calls } from "./calls.ts";
-import { attempts, callOption, checkOptions, oneOf, type Config } from "../config/config.ts";
+import { callOption } from "../config/config.ts";
+import type { Config } from "../config/options.ts";
+import { attempts, checkOptions, namesOf, oneOf } from "../config/rules.ts";
 import { Call } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
 import { plainly } from "../session/transaction-block.ts";
@@ -42,10 +44,19 @@ export interface TransactionOptions {
   readonly timeout?: number | undefined;
 }
 
+const TRANSACTION_OPTIONS = namesOf<TransactionOptions>({
+  isolation: true,
+  readOnly: true,
+  deferrable: true,
+  retry: true,
+  signal: true,
+  timeout: true,
+});
+
 /** The statement that begins it, when all options are what they must be. */
 export function beginStatement(config: Config, options: TransactionOptions): string {
   const { isolation, readOnly, deferrable, retry = false } = options;
-  checkOptions(options, ["isolation", "readOnly", "deferrable", "retry", "signal", "timeout"]);
+  checkOptions(options, TRANSACTION_OPTIONS);
   attempts(retry, "retry");
   callOption(config, options, "timeout");
   callOption(config, options, "signal");

@@ -4,7 +4,7 @@
 // notices at once when an idle connection ends. On Workers a read belongs to its request, so there no read may outlive
 // the last operation. Knows the socket contract, the core and its events. Must not know SQL, parameters, users'
 // promises or how streams work.
-import type { Config } from "../config/config.ts";
+import type { Config } from "../config/options.ts";
 import { connectionLost, reasonOf, tlsFailed } from "../sockets/contract.ts";
 import { runtime } from "../sockets/runtime.ts";
 import {

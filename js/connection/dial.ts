@@ -2,7 +2,8 @@
 //
 // Knows the socket contract and SSLRequest (through the core). Must not know authentication or queries.
 import { onAbort } from "../util/abort.ts";
-import type { Config, TlsPlan } from "../config/config.ts";
+import type { Config } from "../config/options.ts";
+import type { TlsPlan } from "../config/tls.ts";
 import { ConnectionError, fromFailure } from "../util/errors.ts";
 import { connectionLost, type Socket, type TlsOptions } from "../sockets/contract.ts";
 import type { Core } from "../wasm/boundary.ts";

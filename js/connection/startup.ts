@@ -2,14 +2,10 @@
 //
 // Knows the configuration and what the core must be told before StartupMessage. Must not know queries or their callers.
 import { onAbort } from "../util/abort.ts";
-import {
-  allowedMethods,
-  allowsEarlyQuery,
-  deservesNextAttempt,
-  startupParameters,
-  tlsPlan,
-  type Config,
-} from "../config/config.ts";
+import { allowedMethods, allowsEarlyQuery } from "../config/authentication.ts";
+import { startupParameters } from "../config/config.ts";
+import type { Config } from "../config/options.ts";
+import { deservesNextAttempt, tlsPlan } from "../config/tls.ts";
 import { AbortError, TimeoutError, type PgzError } from "../util/errors.ts";
 import { WEBCRYPTO_ITERATIONS } from "../util/limits.ts";
 import { EARLY_QUERY, EXTERNAL_KEY_DERIVATION, NAME_FIRST_USE, VERSION_3_0, VERSION_3_2 } from "../wasm/boundary.ts";

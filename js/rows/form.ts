@@ -1,7 +1,9 @@
 // From a call's options to how the core is to write rows, within which caps, and what HTTP calls the result.
 //
 // Knows formats and their options. Must not know calls, connections or streams.
-import { callOption, oneOf, type Config } from "../config/config.ts";
+import { callOption } from "../config/config.ts";
+import type { Config } from "../config/options.ts";
+import { oneOf } from "../config/rules.ts";
 import { UsageError } from "../util/errors.ts";
 import { temporal, type Parser, type ValuePolicy } from "../values/converters.ts";
 import { runtime } from "../sockets/runtime.ts";

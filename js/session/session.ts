@@ -2,7 +2,7 @@
 // on.
 //
 // Each part owns its state (docs/decisions/0013); this file only holds them together.
-import type { Config } from "../config/config.ts";
+import type { Config } from "../config/options.ts";
 import type { Connection } from "../connection/connection.ts";
 import { catalogOf, type Catalog } from "./catalog.ts";
 import { serverKey } from "./shapes.ts";

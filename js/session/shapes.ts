@@ -4,7 +4,8 @@
 // Knows: bounded maps, and what makes two servers the same. Must not know: wires, sockets, values. Nothing of a user's
 // data is kept, only SQL text and types. Two databases never share an entry: the same text may mean other types there.
 
-import { startupParameters, type Config } from "../config/config.ts";
+import { startupParameters } from "../config/config.ts";
+import type { Config } from "../config/options.ts";
 import { MOST_SERVERS } from "../util/limits.ts";
 import type { Column } from "../wasm/boundary.ts";
 import { encoder } from "../util/bytes.ts";

@@ -16,7 +16,7 @@ const here = fileURLToPath(new URL(".", import.meta.url));
 const root = path.join(here, "../..");
 const unitTested = [
   "js/statement/sql.ts",
-  "js/config/config.ts",
+  "js/config",
   "js/util/errors.ts",
   "js/values/parameters.ts",
   "src/auth",

@@ -4,17 +4,10 @@ import { join } from "node:path";
 import { inspect } from "node:util";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import {
-  allowedMethods,
-  allowsEarlyQuery,
-  deservesNextAttempt,
-  optionNames,
-  resolveConfig,
-  startupParameters,
-  tlsPlan,
-  type ConnectInput,
-  type Options,
-} from "../../js/config/config.ts";
+import { allowedMethods, allowsEarlyQuery } from "../../js/config/authentication.ts";
+import { optionNames, resolveConfig, startupParameters } from "../../js/config/config.ts";
+import type { ConnectInput, Options } from "../../js/config/options.ts";
+import { deservesNextAttempt, tlsPlan } from "../../js/config/tls.ts";
 import { ConnectionError, fromErrorResponse, UsageError } from "../../js/util/errors.ts";
 
 const URL_ = "postgres://ada:secret@db.example.com/app";

@@ -1,0 +1,167 @@
+// What a user passes to connect, and what it becomes: `Options` with its documentation, and the complete `Config`.
+//
+// Types only. Knows every option of docs/options.md; what a value must be, and its default, is in config.ts.
+
+import type { Connector } from "../sockets/contract.ts";
+import type { Observer } from "../util/observer.ts";
+import type { Parser } from "../values/converters.ts";
+
+/** libpq's six modes. `docs/options.md` says what each becomes on each runtime. */
+export type SslMode = "disable" | "allow" | "prefer" | "require" | "verify-ca" | "verify-full";
+
+/** A password, or a function that is called for one at each new connection, for tokens that expire. */
+export type Password = string | (() => string | Promise<string>);
+
+/**
+ * The options of a connection. `undefined` means the default. Durations are in milliseconds, sizes in bytes.
+ * `docs/options.md` has the reason for each default, and what differs per runtime.
+ */
+export interface Options {
+  /** Name or address of the server. Default `"localhost"`. */
+  host?: string | undefined;
+  /** TCP port, 1 to 65,535. Default 5432. */
+  port?: number | undefined;
+  /** Name of the database. Default: the user's name, as in libpq. */
+  database?: string | undefined;
+  /** The role to log in as. Required, here or in the URL, because an edge runtime has no login name to use instead. */
+  user?: string | undefined;
+  /** The password, or a function that returns it. An empty text is a password. No error and no log shows it. */
+  password?: Password | undefined;
+  /** The `application_name` that `pg_stat_activity` shows. Default `"pgz-edge"`. */
+  applicationName?: string | undefined;
+  /** Settings for the session, such as `{ search_path: "app", TimeZone: "UTC" }`. `client_encoding` is always UTF8. */
+  startup?: Readonly<Record<string, string>> | undefined;
+  /** Command-line options for the server process, libpq's `options`, such as `"-c geqo=off"`. */
+  options?: string | undefined;
+  /** Whether TLS is used and what is verified. Default `"prefer"`, and `"disable"` on a local link (`localLink`). */
+  sslmode?: SslMode | undefined;
+  /**
+   * `"direct"` starts TLS without asking first, which saves a round trip. It needs PostgreSQL 17, a runtime with ALPN,
+   * and sslmode `require` or stronger. Default `"postgres"`.
+   */
+  sslnegotiation?: "postgres" | "direct" | undefined;
+  /** The name that is sent (SNI) and that the certificate must have. Default: `host`. */
+  servername?: string | undefined;
+  /** Certificates (PEM) to trust instead of the runtime's. Every sslmode that uses TLS then checks the chain. */
+  ca?: string | undefined;
+  /** The client's certificate (PEM). Needs `key`. */
+  cert?: string | undefined;
+  /** The private key (PEM) of `cert`. */
+  key?: string | undefined;
+  /**
+   * The allowed authentication methods, as libpq's `require_auth`: a comma-separated list of `none`, `password`, `md5`
+   * and `scram-sha-256`, or all with `!` to exclude them. Default: any, but cleartext only over verified TLS or a local
+   * link. Naming `password` here allows it over TLS that is not verified too.
+   */
+  requireAuth?: string | undefined;
+  /** Allows the password in clear over any link, also without TLS. Default `false`. */
+  allowCleartextPassword?: boolean | undefined;
+  /** `"require"` is an error, because no runtime supports channel binding yet. Default `"prefer"`. */
+  channelBinding?: "disable" | "prefer" | "require" | undefined;
+  /** The most SCRAM iterations that a server may ask for, 1 to 100,000,000. It protects your CPU. Default 100,000. */
+  scramMaxIterations?: number | undefined;
+  /** Milliseconds for DNS, TCP, TLS and authentication together. It cannot be turned off. Default 10,000. */
+  connectTimeout?: number | undefined;
+  /** Milliseconds for each call, then CancelRequest and `QUERY_TIMEOUT`. Default 0: no deadline. */
+  timeout?: number | undefined;
+  /** The most rows of a result. Default 0: no limit. */
+  maxRows?: number | undefined;
+  /** The most bytes of an encoded result, including brackets and headers. Default 0: no limit. */
+  maxBytes?: number | undefined;
+  /** The most bytes of one field, as the server sends it. Default 0: no limit. */
+  maxFieldBytes?: number | undefined;
+  /**
+   * What happens to a result that passes one of these limits: `"error"` rejects or breaks it off, `"truncate"` ends it
+   * properly with a mark. Default `"error"`, because a shortened result must not look complete.
+   */
+  onLimit?: "error" | "truncate" | undefined;
+  /**
+   * What happens to columns with the same name: `"keep"` (in objects the last one wins), `"rename"` the second `id` to
+   * `id_2`, or `"error"`. Default `"keep"`, as the server's own JSON does.
+   */
+  duplicates?: "keep" | "rename" | "error" | undefined;
+  /**
+   * int8 (bigint) values. Default: strings in JavaScript objects, since a number would lose digits; bare digits in
+   * JSON.
+   */
+  int8?: "string" | "number" | "bigint" | undefined;
+  /** numeric values. Default: strings in JavaScript objects, since a number would lose digits; bare digits in JSON. */
+  numeric?: "string" | "number" | undefined;
+  /** date, timestamp and timestamptz in JavaScript objects: ISO 8601 text, `Date` or Temporal. Default `"string"`. */
+  dates?: "string" | "date" | "temporal" | undefined;
+  /** bytea in JavaScript objects: bytes, PostgreSQL's text `\x…`, or base64. Default `"uint8array"`. */
+  bytea?: "uint8array" | "hex" | "base64" | undefined;
+  /** json and jsonb in JavaScript objects: parsed, or the server's text with every digit. Default `"parse"`. */
+  json?: "parse" | "text" | undefined;
+  /** Your own parsers for JavaScript objects, by a type's OID or SQL name. They override every other policy. */
+  types?: Readonly<Record<string, Parser>> | undefined;
+  /** The longest message accepted from the server, in bytes. Default 8 MiB on Workers, else PostgreSQL's own 1 GiB. */
+  maxMessageBytes?: number | undefined;
+  /** Bytes of finished rows that are passed on at once. Above 4 MiB counts as 4 MiB. Default 65,536. */
+  flushBytes?: number | undefined;
+  /** Milliseconds that a finished row waits for `flushBytes` to fill. 0: it does not wait. Default 100. */
+  flushInterval?: number | undefined;
+  /** Named statements per connection, up to 65,535. 0: none, for poolers without prepared statements. Default 64. */
+  statementCacheSize?: number | undefined;
+  /**
+   * When a statement is prepared under a name: from its second use on, but never behind a detected pooler (`"auto"`),
+   * from its first use on (`"named"`), or never (`"unnamed"`). Default `"auto"`.
+   */
+  prepare?: "auto" | "named" | "unnamed" | undefined;
+  /**
+   * Runs a statement outside a transaction again after a conflict (40001, 40P01), which the server has rolled back.
+   * `true`: up to three runs in all; a number: that many. The pause is 10 ms, 20 ms … plus up to as much again at
+   * random. A statement whose rows have gone downstream is not repeated. Default false.
+   */
+  retryOnSerialization?: boolean | number | undefined;
+  /**
+   * Sends the first query together with the last authentication message, which saves a round trip. `"auto"` does so
+   * only if the server is already known, by verified TLS or a local link. Default `"auto"`.
+   */
+  earlyQuery?: boolean | "auto" | undefined;
+  /** Milliseconds until the first TCP keep-alive probe. 0: none. No effect on Workers. Default 30,000. */
+  keepAlive?: number | undefined;
+  /** Bytes of one read, 1,024 to 16,777,216. Workers always use 65,536. Default 65,536. */
+  readBuffer?: number | undefined;
+  /** `"3.2"` has long cancel keys, and needs PostgreSQL 18 and poolers that know it. Default `"3.0"`, as in libpq. */
+  maxProtocolVersion?: "3.0" | "3.2" | undefined;
+  /**
+   * The link never leaves the runtime, so a cleartext password and an early query are safe. Default: whether the host
+   * ends in `.hyperdrive.local`.
+   */
+  localLink?: boolean | undefined;
+  /** Makes the sockets, instead of the runtime's connector (the socket contract in docs/architecture.md). */
+  connect?: Connector | undefined;
+  /** Is called for connects, calls, notices and changed settings (docs/observer.md). */
+  observer?: Observer | undefined;
+  /** Milliseconds after which the observer's `onSlowQuery` is called. Default 0: never. */
+  slowQueryThreshold?: number | undefined;
+  /** When it aborts, connecting and every call end. On Workers: `request.signal`. */
+  signal?: AbortSignal | undefined;
+}
+
+/** Options with an optional URL. The options win over the URL. */
+export type ConfigObject = Options & { readonly connectionString?: string | undefined };
+
+/** A URL, options, or anything with a `connectionString`, such as a Hyperdrive binding. */
+export type ConnectInput = string | ConfigObject | { readonly href: string } | { readonly connectionString: string };
+
+type Secret = "password" | "key";
+type Optional =
+  "int8" | "numeric" | "types" | "servername" | "ca" | "cert" | "requireAuth" | "connect" | "observer" | "signal";
+
+/** Every option resolved; frozen. Holds no secret that JSON, `console.log` or a spread could show. */
+export type Config = Readonly<
+  { [K in Exclude<keyof Options, Secret | Optional | "startup">]-?: Exclude<Options[K], undefined> } & {
+    [K in Optional]: Exclude<Options[K], undefined> | undefined;
+  } & {
+    startup: readonly (readonly [name: string, value: string])[];
+    /**
+     * Asks anew each time; `undefined` without a password. Rejects with `UsageError` when the function gives no usable
+     * text.
+     */
+    password: () => Promise<string | undefined>;
+    /** The client certificate's private key. */
+    key: () => string | undefined;
+  }
+>;

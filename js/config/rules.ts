@@ -1,0 +1,68 @@
+// What a value of an option must be, and what is said when it is not that, or when an option is none.
+//
+// Knows kinds of values, and UsageError. Must not know which options there are. No error repeats a value.
+
+import { UsageError } from "../util/errors.ts";
+import { isText } from "../util/text.ts";
+
+/** Gives the value back, or throws and says what the option of this name must be. */
+export type Rule = <T>(value: T, name: string) => T;
+
+export function rule(must: string, holds: (value: unknown) => unknown): Rule {
+  return (value, name) => (holds(value) ? value : invalid(name, must));
+}
+
+export function oneOf(...values: unknown[]): Rule {
+  return rule(`one of ${values.join(", ")}`, (value) => values.includes(value));
+}
+
+export function whole(min: number, max: number): Rule {
+  return rule(
+    `a whole number from ${min} to ${max}`,
+    (value) => Number.isInteger(value) && (value as number) >= min && (value as number) <= max,
+  );
+}
+
+export const anyText = rule("text without NUL", isText);
+export const someText = rule("text without NUL, not empty", (value) => value && isText(value));
+export const flag = oneOf(true, false);
+/** Of something that is tried again. */
+export const attempts = rule(
+  "a boolean or the number of attempts",
+  (value) => typeof value === "boolean" || (Number.isInteger(value) && (value as number) > 0),
+);
+
+export function invalid(name: string, must: string): never {
+  throw new UsageError(name === "sslmode" ? "INVALID_SSLMODE" : "INVALID_OPTION", `Option "${name}" must be ${must}.`);
+}
+
+// -- names -----------------------------------------------------------------------------------------------------------
+
+/** The names of an interface's options. The compiler wants each of them here, and no other. */
+export function namesOf<Options>(names: { readonly [Name in keyof Options]-?: true }): readonly string[] {
+  return Object.keys(names);
+}
+
+/** A cap that is misspelt must not be none. */
+export function checkOptions(options: object, known: readonly string[]): void {
+  for (const name in options) {
+    if (!known.includes(name) && (options as Record<string, unknown>)[name] !== undefined)
+      throw unknown(`option "${name}"`, name, known);
+  }
+}
+
+/**
+ * The nearest name is the one with the longest beginning in common, whatever the case and the punctuation; two letters
+ * say nothing.
+ */
+export function unknown(what: string, name: string, known: readonly string[]): UsageError {
+  const letters = (text: string) => text.toLowerCase().replace(/[^a-z]/g, "");
+  let beginning = letters(name.slice(0, 40));
+  let nearest;
+  while (beginning.length > 2 && !(nearest = known.find((other) => letters(other).startsWith(beginning))))
+    beginning = beginning.slice(0, -1);
+  return new UsageError(
+    "UNKNOWN_OPTION",
+    `Unknown ${what}. ${nearest ? `The nearest known name is "${nearest}"` : `Known names: ${known.join(", ")}`}.`,
+  );
+}

@@ -1,0 +1,61 @@
+// How TLS is tried: sslmode's meanings on what a runtime can do.
+//
+// Knows sslmode as libpq does, and what each runtime's sockets can do about certificates. Must not know sockets
+// themselves, or the core.
+
+import type { Runtime } from "../sockets/runtime.ts";
+import { PgzError, UsageError } from "../util/errors.ts";
+import type { Config } from "./options.ts";
+
+export interface TlsPlan {
+  /**
+   * Whether each asks for TLS; in order. {@link deservesNextAttempt} says when the next one is due, on a new socket.
+   */
+  readonly attempts: readonly boolean[];
+  /** `ca`: the chain; `full`: the chain and the name. */
+  readonly verify: "none" | "ca" | "full";
+}
+
+/**
+ * How TLS is tried under this sslmode on this runtime. Where a runtime cannot do what was asked, the plan is the
+ * stricter thing or there is none; it is never the weaker one.
+ *
+ * A runtime that always verifies makes `verify: "full"` of every mode, and then `prefer` does not fall back to plain
+ * text after a failed handshake: libpq would have had an encrypted link there.
+ *
+ * @throws UsageError `UNSUPPORTED_ON_RUNTIME`, before anything is sent
+ */
+export function tlsPlan(
+  config: Config,
+  { name, capabilities: can = {} }: Pick<Runtime, "name" | "capabilities">,
+): TlsPlan {
+  const { sslmode, ca, cert, host, servername = host } = config;
+  if (sslmode === "disable") return { attempts: [false], verify: "none" };
+
+  const unsupported = {
+    ca: ca && !can.canUseCustomCa,
+    cert: cert && !can.canClientCertificate,
+    sslnegotiation: config.sslnegotiation === "direct" && !can.canAlpn,
+    // Where certificates can be chosen, so can the name that they must have.
+    servername: servername !== host && !can.canUseCustomCa,
+  };
+  for (const [option, refused] of Object.entries(unsupported)) {
+    if (refused) throw new UsageError("UNSUPPORTED_ON_RUNTIME", `${name} does not support option "${option}".`);
+  }
+
+  const attempts =
+    sslmode === "allow" ? [false, true] : sslmode === "prefer" && can.canSkipVerification ? [true, false] : [true];
+  // As libpq: whoever names certificates to trust gets the chain checked in the weak modes too.
+  const verify =
+    sslmode === "verify-full" || !can.canSkipVerification ? "full" : sslmode === "verify-ca" || ca ? "ca" : "none";
+  return { attempts, verify };
+}
+
+/**
+ * Whether the failure of one attempt is what the next one is for: the TLS handshake failed, the server answered
+ * SSLRequest with an error, or it has no pg_hba.conf line for this kind of link (28000; poolers say 08P01). Not a wrong
+ * password, a full server or a dead network.
+ */
+export function deservesNextAttempt(error: unknown): boolean {
+  return error instanceof PgzError && /^(TLS_(FAILED|REFUSED)|28000|08P01)$/.test(error.code);
+}

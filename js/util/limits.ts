@@ -1,5 +1,6 @@
-// Bounds of memory and of time that nobody sets. In a file of their own, because esbuild puts a constant's number where
-// it is used only across files.
+// Bounds of memory and of time that are no options, in one place, so that they can be seen together.
+//
+// Numbers only, each with its reason.
 
 /**
  * Bytes of parameters or of COPY that leave together: many pieces make one, and a long one makes many. Between two of

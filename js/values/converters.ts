@@ -5,6 +5,7 @@
 import type { Column } from "../wasm/boundary.ts";
 import { base64 } from "../util/bytes.ts";
 import { elements } from "./element-types.ts";
+import { BYTEA, DATE, FLOAT4, FLOAT8, INT8, NUMERIC, TIME, TIMESTAMP, TIMESTAMPTZ } from "./oid.ts";
 import { times } from "./text-values.ts";
 
 /**
@@ -58,25 +59,25 @@ function ofElement(
   isJson: boolean,
 ): Convert | undefined {
   switch (typeOid) {
-    case 700:
-    case 701:
+    case FLOAT4:
+    case FLOAT8:
       // NaN and the infinities come as text where JSON has no number for them; float8 alone has a slot.
       return isJson ? Number : undefined;
-    case 1700:
+    case NUMERIC:
       return numeric === "number" ? Number : undefined;
-    case 20:
+    case INT8:
       return int8 === "bigint" ? BigInt : undefined;
-    case 17:
+    case BYTEA:
       // Under bytea_output escape no text of the simple protocol begins so: it stays what it is.
       return bytea === "hex"
         ? undefined
         : (text: string) =>
             !text.startsWith("\\x") ? text : bytea === "base64" ? base64(fromHex(text)) : fromHex(text);
-    case 1082:
-    case 1114:
-    case 1184:
+    case DATE:
+    case TIMESTAMP:
+    case TIMESTAMPTZ:
       return dates === "string" ? undefined : dates === "date" ? dateOf(typeOid) : temporalOf(typeOid);
-    case 1083:
+    case TIME:
       return dates === "temporal" ? temporalOf(typeOid) : undefined;
   }
   return undefined;
@@ -120,7 +121,7 @@ export function temporal(): { readonly [type: string]: TemporalType } | undefine
  * UTC.
  */
 function dateOf(typeOid: number): Convert {
-  const zone = typeOid === 1114 ? "Z" : "";
+  const zone = typeOid === TIMESTAMP ? "Z" : "";
   return (text: string) => {
     // More digits than milliseconds are not ISO 8601 for every engine. Other DateStyles, of the simple protocol, an
     // engine would read in its own way.

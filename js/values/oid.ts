@@ -1,5 +1,6 @@
-// OIDs of the types whose values the shim looks at (pg_type.dat). In a file of their own, because esbuild puts a
-// constant's number where it is used only across files.
+// OIDs of the types whose values the shim looks at, by pg_type.dat.
+//
+// Numbers only; what is known of a type beyond its OID is in element-types.ts.
 
 export const BOOL = 16;
 export const BYTEA = 17;

@@ -16,6 +16,7 @@ export type { ClientStats } from "./api/client.ts";
 export type {
   BatchOptions,
   BatchResult,
+  CallOptions,
   CopyFromOptions,
   CopyToOptions,
   Description,
@@ -49,7 +50,6 @@ export type {
   SlowQuery,
 } from "./util/observer.ts";
 export type { ConnectOptions, Connector, Socket, TlsOptions } from "./sockets/contract.ts";
-export type { CallOptions } from "./api/queue.ts";
 export type { Prepared } from "./api/prepared.ts";
 export type { Query, QueryInput, Sql } from "./statement/sql.ts";
 export type { JsonText } from "./util/text.ts";

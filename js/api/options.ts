@@ -1,11 +1,28 @@
 // Options and results of the calls that a client and a transaction share.
 //
-// Types only. What an option of rows means is in rows/form.ts, and its default in config/config.ts.
+// Types, and the names of the options. What an option of rows means is in rows/form.ts, and its default in
+// config/config.ts.
+import { namesOf } from "../config/rules.ts";
 import type { Truncation } from "../connection/operation.ts";
+import type { Observer } from "../util/observer.ts";
 import type { FormatOptions, RowOptions, ValueOptions } from "../rows/form.ts";
 import type { CopyProgress } from "../statement/copy.ts";
 import type { Column } from "../wasm/boundary.ts";
-import type { CallOptions, KnownOption } from "./queue.ts";
+
+/** Options of every call. */
+export interface CallOptions {
+  /** When it aborts, the call rejects with an `AbortError` and the query is cancelled on the server. */
+  readonly signal?: AbortSignal | undefined;
+  /**
+   * Milliseconds for the whole call: waiting for its turn, connecting, and reading a stream to its end. Then it rejects
+   * with `QUERY_TIMEOUT`. 0: no deadline. Default: the client's.
+   */
+  readonly timeout?: number | undefined;
+  /** Gets the events of this call instead of the client's observer. */
+  readonly observer?: Observer | undefined;
+  /** Milliseconds after which `onSlowQuery` is called. 0: never. Default: the client's. */
+  readonly slowQueryThreshold?: number | undefined;
+}
 
 /** Options of `query`, `rows` and other calls that give JavaScript values. */
 export interface QueryOptions extends CallOptions, ValueOptions {
@@ -82,12 +99,6 @@ export interface BatchOptions extends SimpleOptions {
   readonly results?: "rows" | "count" | "ndjson" | undefined;
 }
 
-/** No call has an option that would be refused as unknown: this does not compile then. */
-type Refused<Name extends KnownOption> = Name;
-export type AllOptions = Refused<
-  keyof (QueryOptions & JsonOptions & RespondOptions & BatchOptions & CopyFromOptions & CopyToOptions)
->;
-
 export type Atomic<Results> = BatchOptions & { readonly atomic?: true | undefined; readonly results: Results };
 export type Isolated<Results> = BatchOptions & { readonly atomic: false; readonly results: Results };
 
@@ -109,3 +120,42 @@ export interface Description {
   /** Empty for a statement that returns no rows. */
   readonly fields: readonly Column[];
 }
+
+/** The names of all of them. What one means is checked where it is used; `leaving` is ours. */
+export const CALL_OPTIONS = namesOf<
+  QueryOptions &
+    JsonOptions &
+    RespondOptions &
+    BatchOptions &
+    CopyFromOptions &
+    CopyToOptions & { leaving: AbortSignal }
+>({
+  signal: true,
+  timeout: true,
+  observer: true,
+  slowQueryThreshold: true,
+  maxRows: true,
+  maxBytes: true,
+  maxFieldBytes: true,
+  onLimit: true,
+  duplicates: true,
+  int8: true,
+  numeric: true,
+  dates: true,
+  bytea: true,
+  json: true,
+  types: true,
+  rowMode: true,
+  format: true,
+  header: true,
+  csvFormulas: true,
+  toon: true,
+  gzip: true,
+  closeWhenDone: true,
+  headers: true,
+  status: true,
+  atomic: true,
+  results: true,
+  onProgress: true,
+  leaving: true,
+});

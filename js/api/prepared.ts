@@ -1,10 +1,9 @@
 // A statement that is prepared on its client's connection, to be run with other values each time.
 //
 // Knows its text and what the server has said of it. Must not know how it runs: it makes queries, which any call takes.
-import type { ExecResult, QueryOptions, QueryResult, Description } from "./options.ts";
+import type { CallOptions, ExecResult, QueryOptions, QueryResult, Description } from "./options.ts";
 import { dispose } from "../util/dispose.ts";
 import { UsageError } from "../util/errors.ts";
-import type { CallOptions } from "./queue.ts";
 import { defined, type Query } from "../statement/sql.ts";
 
 interface Owner {

@@ -9,55 +9,8 @@ import { Call, type Outcome } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
 import { runtime } from "../sockets/runtime.ts";
 import { AbortError, UsageError, type Facts, type PgzError } from "../util/errors.ts";
-import { Observation, type Observer } from "../util/observer.ts";
-
-/** Options of every call. */
-export interface CallOptions {
-  /** When it aborts, the call rejects with an `AbortError` and the query is cancelled on the server. */
-  readonly signal?: AbortSignal | undefined;
-  /**
-   * Milliseconds for the whole call: waiting for its turn, connecting, and reading a stream to its end. Then it rejects
-   * with `QUERY_TIMEOUT`. 0: no deadline. Default: the client's.
-   */
-  readonly timeout?: number | undefined;
-  /** Gets the events of this call instead of the client's observer. */
-  readonly observer?: Observer | undefined;
-  /** Milliseconds after which `onSlowQuery` is called. 0: never. Default: the client's. */
-  readonly slowQueryThreshold?: number | undefined;
-}
-
-/** Of all calls; each says itself what its own mean. `leaving` is ours. */
-const CALL_OPTIONS = [
-  "signal",
-  "timeout",
-  "observer",
-  "slowQueryThreshold",
-  "maxRows",
-  "maxBytes",
-  "maxFieldBytes",
-  "onLimit",
-  "duplicates",
-  "int8",
-  "numeric",
-  "dates",
-  "bytea",
-  "json",
-  "types",
-  "rowMode",
-  "format",
-  "header",
-  "csvFormulas",
-  "toon",
-  "gzip",
-  "closeWhenDone",
-  "headers",
-  "status",
-  "atomic",
-  "results",
-  "onProgress",
-  "leaving",
-] as const;
-export type KnownOption = (typeof CALL_OPTIONS)[number];
+import { Observation } from "../util/observer.ts";
+import { CALL_OPTIONS, type CallOptions } from "./options.ts";
 
 /** What a client counts, its transactions' calls included. */
 export interface Counters {

@@ -1,11 +1,13 @@
 // Rows on their way to a loop of the user's: batches of a wished length, back-pressure, and an end that is told from
 // leaving early.
 //
-// Knows iteration. Must not know the core, SQL or how rows are decoded: client.ts starts a run of the query for each
-// loop.
+// Knows iteration. Must not know the core or SQL: api/queries.ts starts a run of the query for each loop.
+import type { RowSink, Truncation } from "../connection/operation.ts";
 import { UsageError, type PgzError } from "../util/errors.ts";
+import type { RowDecoder, RowMode } from "../values/objects.ts";
 import type { Column } from "../wasm/boundary.ts";
-import type { Truncation } from "../connection/operation.ts";
+import { decoderOf } from "./collect.ts";
+import { checkNames, type ValueForm } from "./form.ts";
 
 /**
  * Between the pump, which writes and waits while the loop has enough, and the loop, which takes. Holds a batch and a
@@ -174,4 +176,19 @@ export class Rows<Row> implements AsyncIterable<Row> {
       },
     };
   }
+}
+
+/** Where one run of {@link Rows} has its rows sent: decoded, into the queue, as they come. */
+export function loopSink<Row>(rows: Rows<Row>, queue: RowQueue<Row>, form: ValueForm, mode: RowMode): RowSink {
+  let decode: RowDecoder | undefined;
+  return {
+    delivery: "prompt",
+    columns: (columns) => {
+      if (form.unique) checkNames(columns);
+      rows.fields = columns;
+      decode = decoderOf(columns, form, mode);
+    },
+    rows: (view) => queue.write(decode!(view) as Row[]),
+    full: () => queue.full(),
+  };
 }

@@ -30,6 +30,13 @@ export interface RowRequest {
   readonly limits: Limits;
 }
 
+/** What Bind names: a statement, and values for its parameters. */
+export interface BoundStatement {
+  readonly shape: Shape;
+  /** As values/parameters.ts encodes them. */
+  readonly parameters: Uint8Array;
+}
+
 export class Statements {
   readonly #connection: Connection;
   readonly #server: string;
@@ -67,8 +74,7 @@ export class Statements {
   execute(
     call: AnyCall,
     transaction: TransactionBlock,
-    shape: Shape,
-    parameters: Uint8Array,
+    { shape, parameters }: BoundStatement,
     { form, limits }: RowRequest,
     rows: RowSink,
   ): Operation {

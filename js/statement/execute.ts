@@ -96,7 +96,7 @@ class Execution {
       return this.#outdated({ shape, hadRun: false, error });
     }
     if (call.finished) return undefined; // a value's toJSON may abort
-    const operation = statements.execute(call, transaction, shape, parameters, this.#form, this.#sink());
+    const operation = statements.execute(call, transaction, { shape, parameters }, this.#form, this.#sink());
     try {
       await operation.done;
     } catch (lost) {

@@ -1,0 +1,327 @@
+// Calls whose rows become JavaScript values, and those that ask for no rows: queries, loops, cursors, batches, prepared
+// statements.
+//
+// Knows which form of rows a call wants and who runs it. Must not know whose turn it is (queue.ts), how the connection
+// is made, nor when a transaction begins and ends.
+import { oneOf } from "../config/rules.ts";
+import type { Operation, RowSink } from "../connection/operation.ts";
+import { Collector } from "../rows/collect.ts";
+import { outputForm, valueForm, type Form, type RowOptions, type ValueForm } from "../rows/form.ts";
+import { loopSink, RowQueue, Rows } from "../rows/rows.ts";
+import type { Call } from "../session/call.ts";
+import { learnNames } from "../session/catalog-questions.ts";
+import type { Session } from "../session/session.ts";
+import { isStale } from "../statement/attempts.ts";
+import { runBatch } from "../statement/batch.ts";
+import type { BatchItem } from "../statement/batch-run.ts";
+import { isCopy } from "../statement/copy-statement.ts";
+import { Cursor } from "../statement/cursor.ts";
+import { execute } from "../statement/execute.ts";
+import { sql, toQuery, type Query, type QueryInput } from "../statement/sql.ts";
+import { PgzError, UsageError } from "../util/errors.ts";
+import type { RowMode } from "../values/objects.ts";
+import { COPY_NONE, ROWS_NONE } from "../wasm/boundary.ts";
+import type {
+  Atomic,
+  BatchOptions,
+  BatchResult,
+  CallOptions,
+  Description,
+  EncodedResult,
+  ExecResult,
+  Isolated,
+  QueryOptions,
+  QueryResult,
+  SimpleOptions,
+} from "./options.ts";
+import { Prepared } from "./prepared.ts";
+import { Queue } from "./queue.ts";
+
+/** The calls of a `Client` and a `Transaction` that give values or counts. */
+export abstract class Queries extends Queue {
+  /**
+   * Runs a query and holds all its rows in memory. It can also be used as a template tag.
+   *
+   * @example
+   * const { rows } = await client.query<{ name: string }>(sql`select name from users where id = ${1}`);
+   * const { rows } = await client.query`select name from users where id = ${1}`;
+   */
+  query<Row = Record<string, unknown>>(query: QueryInput, options?: QueryOptions): Promise<QueryResult<Row>>;
+  query<Row = Record<string, unknown>>(query: TemplateStringsArray, ...values: unknown[]): Promise<QueryResult<Row>>;
+  async query<Row>(input: QueryInput | TemplateStringsArray, ...rest: unknown[]): Promise<QueryResult<Row>> {
+    const query = toQuery(input, ...rest);
+    const options = ((!Array.isArray(input) && rest[0]) || {}) as QueryOptions;
+    const [form, mode] = this.#values(options);
+    const rows = new Collector<Row>(form, mode);
+    return await this.run(query.text, options, async (call: Call<QueryResult<Row>>, session) => {
+      const ended = await execute(call, session, query, form, () => rows.sink);
+      if (!ended) return;
+      const { rowCount, command, truncated } = ended;
+      const result = { rows: rows.take(), rowCount, command, fields: rows.fields };
+      call.succeed(truncated ? { ...result, truncated } : result);
+    });
+  }
+
+  /**
+   * The rows of a query for `for await`, one by one or in arrays. Memory holds one batch, whatever the result's size.
+   *
+   * The query starts when a loop starts. While the loop is busy the server waits, and when the loop is left the query
+   * is cancelled. Until its end other calls of this client reject with `STREAM_OPEN`. It can also be used as a template
+   * tag.
+   *
+   * @example
+   * for await (const row of client.rows("select * from log")) console.log(row);
+   * for await (const rows of client.rows("select * from log").batches(1_000)) console.log(rows.length);
+   */
+  rows<Row = Record<string, unknown>>(query: QueryInput, options?: QueryOptions): Rows<Row>;
+  rows<Row = Record<string, unknown>>(query: TemplateStringsArray, ...values: unknown[]): Rows<Row>;
+  rows<Row>(input: QueryInput | TemplateStringsArray, ...rest: unknown[]): Rows<Row> {
+    const query = toQuery(input, ...rest);
+    const options = ((!Array.isArray(input) && rest[0]) || {}) as QueryOptions;
+    return this.loop<Row>(query.text, options, (call, session, _, form, sink) =>
+      execute(call, session, query, form, () => sink),
+    );
+  }
+
+  /** A run of `run` for each loop, which sends it the rows. */
+  protected loop<Row>(
+    text: string,
+    options: QueryOptions,
+    run: (
+      call: Call<void>,
+      session: Session,
+      text: string,
+      form: ValueForm,
+      sink: RowSink,
+    ) => Promise<Operation | undefined>,
+  ): Rows<Row> {
+    const [form, mode] = this.#values(options);
+    return new Rows((rows, size) => {
+      const queue = new RowQueue<Row>(size);
+      const leaving = new AbortController();
+      const sink = loopSink(rows, queue, form, mode);
+      const running = this.run(
+        text,
+        { ...options, leaving: leaving.signal },
+        async (call: Call<void>, session) => {
+          const ended = await run(call, session, text, form, sink);
+          if (!ended) return;
+          ({ command: rows.command, rowCount: rows.rowCount, truncated: rows.truncated } = ended);
+          call.succeed();
+        },
+        true,
+      );
+      running.then(
+        () => queue.end(),
+        (error: PgzError) => queue.fail(error),
+      );
+      return { queue, leave: () => leaving.abort() };
+    });
+  }
+
+  /** Runs a statement for its effect. Rows that it returns are counted and dropped. */
+  async exec(input: QueryInput, options: CallOptions & Pick<RowOptions, "maxRows"> = {}): Promise<ExecResult> {
+    const query = toQuery(input);
+    const counted: Form = { ...valueForm(this.config, { ...options, onLimit: "error" }), form: ROWS_NONE };
+    return await this.run(query.text, options, async (call: Call<ExecResult>, session) => {
+      const ended = await execute(call, session, query, counted, () => NO_ROWS);
+      if (ended) call.succeed({ command: ended.command, rowCount: ended.rowCount });
+    });
+  }
+
+  /**
+   * Runs the statements of one text by the simple query protocol and gives a result for each. There are no parameters,
+   * and the limits count over all statements. Arrays, times and intervals stay the server's text (docs/types.md).
+   *
+   * The statements are one transaction unless the text says otherwise. An error rolls back the statements before it;
+   * the error's `completed` lists their commands.
+   */
+  async simple<Row = Record<string, unknown>>(
+    text: QueryInput,
+    options: SimpleOptions = {},
+  ): Promise<QueryResult<Row>[]> {
+    const query = toQuery(text);
+    if (query.values.length)
+      throw new UsageError("INVALID_QUERY", "The simple query protocol has no parameters: use query.");
+    const [form, mode] = this.#values({ ...options, onLimit: "error" });
+    const results: QueryResult<Row>[] = [];
+    const rows = new Collector<Row>(form, mode);
+    const complete = (command: string, rowCount: number | null) => {
+      results.push({ rows: rows.take(), rowCount, command, fields: rows.fields });
+      rows.fields = [];
+    };
+    return this.run(
+      query.text,
+      options,
+      async (call: Call<QueryResult<Row>[]>, { connection, catalog, transaction }) => {
+        if (!(await learnNames(call, connection, catalog, form.policy)) || !(await transaction.begun(call))) return;
+        call.onFailure = (error) => Object.assign(error, { completed: results.map(({ command }) => command) });
+        const conversation = { rows: rows.sink, severalResults: true, on: { complete } };
+        const operation = call.operate(
+          connection,
+          (handle) => handle.simple_query(query.text, COPY_NONE, form.form, form.limits),
+          conversation,
+        );
+        await operation.done;
+        if (operation.error) throw operation.error;
+        call.succeed(results);
+      },
+    );
+  }
+
+  /**
+   * The rows in batches of `size`, from 1 to 2,147,483,647. Each batch is requested when the one before has been
+   * consumed, so client and server hold one batch.
+   *
+   * Outside a transaction the cursor has its own, which is committed at the end. Leaving the loop early, or an error,
+   * closes the portal and rolls that transaction back. A statement that cannot run in a transaction (`VACUUM`) cannot
+   * have a cursor.
+   *
+   * The cursor starts with the first `next()`. Until its end other calls of this client reject with `STREAM_OPEN`.
+   * Limits, `timeout` and `signal` apply to the whole cursor.
+   */
+  cursor<Row = Record<string, unknown>>(
+    input: QueryInput,
+    size: number,
+    options: SimpleOptions = {},
+  ): AsyncGenerator<Row[], void, undefined> {
+    const query = toQuery(input);
+    if (!Number.isInteger(size) || size < 1 || size > 0x7fffffff)
+      throw new UsageError("INVALID_OPTION", "A cursor's size must be a whole number from 1 to 2147483647.");
+    const [form, mode] = this.#values({ ...options, onLimit: "error" });
+    const rows = new Collector<Row>(form, mode);
+    return this.#batches(query, form, rows, size, options);
+  }
+
+  async *#batches<Row>(
+    query: Query,
+    form: Form,
+    rows: Collector<Row>,
+    size: number,
+    options: CallOptions,
+  ): AsyncGenerator<Row[], void, undefined> {
+    const opening = (call: Call<Cursor<Row>>, session: Session) => {
+      const cursor = new Cursor(call, session, rows);
+      call.hand(cursor);
+      return cursor.closed;
+    };
+    const cursor = await this.run(query.text, options, opening, true);
+    try {
+      let batch = await cursor.start(query, form, size);
+      for (;;) {
+        if (!cursor.more) await cursor.close();
+        if (batch.length) yield batch;
+        if (!cursor.more) return;
+        batch = await cursor.next();
+      }
+    } finally {
+      await cursor.close();
+    }
+  }
+
+  /**
+   * Sends many statements at once and waits once. Gives a result for each, in order (docs/batches.md).
+   *
+   * All statements are described before the first one runs, so none can use a table that another creates. If any value
+   * cannot be encoded, nothing is sent. The error of an atomic batch has a `batch` ({@link BatchFailure}).
+   *
+   * @example
+   * const [user, orders] = await client.batch([
+   *   sql`select * from users where id = ${7}`,
+   *   sql`select * from orders where user_id = ${7}`,
+   * ]);
+   */
+  batch<Row = Record<string, unknown>>(
+    queries: readonly QueryInput[],
+    options?: BatchOptions & { readonly atomic?: true | undefined; readonly results?: "rows" | undefined },
+  ): Promise<QueryResult<Row>[]>;
+  batch(queries: readonly QueryInput[], options: Atomic<"count">): Promise<ExecResult[]>;
+  batch(queries: readonly QueryInput[], options: Atomic<"ndjson">): Promise<EncodedResult[]>;
+  batch<Row = Record<string, unknown>>(
+    queries: readonly QueryInput[],
+    options: BatchOptions & { readonly atomic: false; readonly results?: "rows" | undefined },
+  ): Promise<PromiseSettledResult<QueryResult<Row>>[]>;
+  batch(queries: readonly QueryInput[], options: Isolated<"count">): Promise<PromiseSettledResult<ExecResult>[]>;
+  batch(queries: readonly QueryInput[], options: Isolated<"ndjson">): Promise<PromiseSettledResult<EncodedResult>[]>;
+  /** If `atomic` or `results` is known only at run time. */
+  batch<Row = Record<string, unknown>>(
+    queries: readonly QueryInput[],
+    options: BatchOptions,
+  ): Promise<(BatchResult<Row> | PromiseSettledResult<BatchResult<Row>>)[]>;
+  async batch(queries: readonly QueryInput[], options: BatchOptions = {}): Promise<unknown[]> {
+    if (!Array.isArray(queries)) throw new UsageError("INVALID_QUERY", "batch needs an array of queries.");
+    const { atomic = true, results = "rows" } = options;
+    oneOf(true, false)(atomic, "atomic");
+    const items = queries.map((query: QueryInput) => toQuery(query));
+    if (items.some(({ text }) => isCopy(text)))
+      throw new UsageError("COPY_NEEDS_COPY_CALL", "COPY with data cannot be part of a batch: use copyFrom or copyTo.");
+    const [values, mode] = this.#values({ ...options, onLimit: "error" });
+    const output = {
+      rows: values,
+      count: { ...values, form: ROWS_NONE },
+      ndjson: { ...values, form: outputForm(this.config, { ...options, format: "ndjson" }).form },
+    };
+    const form = output[oneOf("rows", "count", "ndjson")(results, "results") as keyof typeof output];
+    if (!items.length) return [];
+    const text = `/* batch of ${items.length} */ ${items[0]!.text}`;
+    const settled = await this.run(text, options, (call: Call<PromiseSettledResult<BatchItem<unknown>>[]>, session) =>
+      runBatch(call, session, items, { atomic, form, mode }),
+    );
+    return atomic ? settled.map((item) => (item as PromiseFulfilledResult<unknown>).value) : settled;
+  }
+
+  /**
+   * Parses a statement now, under a name, and returns it as an object to run many times. The name counts towards
+   * `statementCacheSize`. When other statements push it out, the next run parses it again.
+   */
+  async prepare<Row = Record<string, unknown>>(input: QueryInput, options: CallOptions = {}): Promise<Prepared<Row>> {
+    const { text, values } = toQuery(input);
+    if (values.length)
+      throw new UsageError(
+        "INVALID_QUERY",
+        "prepare needs a text with $1, $2 …: pass the values to query() or exec().",
+      );
+    return this.run(text, options, async (call: Call<Prepared<Row>>, { statements, transaction }) => {
+      const prepare = async () => (await statements.prepare(call, [text]))?.[0];
+      let shape = await prepare();
+      // Its name was lost; the second time there is none.
+      if (isStale(shape) && transaction.status === "I") shape = await prepare();
+      if (!shape) return;
+      if (shape instanceof PgzError) throw shape;
+      const prepared = shape;
+      const description = { parameterTypes: [...prepared.parameterTypes], fields: prepared.columns };
+      call.succeed(new Prepared<Row>(text, description, this, () => statements.forget(prepared)));
+    });
+  }
+
+  /** Notifies all listeners of the channel when the transaction commits. The payload has at most 7,999 bytes. */
+  notify(channel: string, payload = "", options: CallOptions = {}): Promise<ExecResult> {
+    return this.exec(sql`select pg_catalog.pg_notify(${channel}, ${payload})`, options);
+  }
+
+  /**
+   * The parameter types and columns of a statement. It is not run. A statement that is already known costs no round
+   * trip.
+   */
+  async describe(input: QueryInput, options: CallOptions = {}): Promise<Description> {
+    const { text } = toQuery(input);
+    return this.run(text, options, async (call: Call<Description>, session) => {
+      const shape = await session.statements.shape(call, text);
+      if (shape) call.succeed({ parameterTypes: [...shape.parameterTypes], fields: shape.columns });
+    });
+  }
+
+  // -- calls ----------------------------------------------------------------------------------------------------------
+
+  /** How the call's rows become JavaScript values. */
+  #values(options: QueryOptions): [form: ValueForm, mode: RowMode] {
+    const { rowMode } = options;
+    return [
+      valueForm(this.config, options),
+      rowMode === undefined ? "object" : oneOf("object", "array")(rowMode, "rowMode"),
+    ];
+  }
+}
+
+/** For what returns rows that nobody wants. */
+const NO_ROWS: RowSink = { rows: () => {} };

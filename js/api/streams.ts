@@ -1,0 +1,93 @@
+// Rows as bytes on their way to a user: a stream, compressed or not, and the Response around it.
+//
+// Knows web streams, gzip and HTTP. Must not know SQL, formats, or whose turn it is.
+import type { Operation, RowSink } from "../connection/operation.ts";
+import { oneOf } from "../config/rules.ts";
+import { resultStream } from "../rows/result-stream.ts";
+import type { Call } from "../session/call.ts";
+import type { Session } from "../session/session.ts";
+import { runtime, type ByteChannel } from "../sockets/runtime.ts";
+import { AbortError, UsageError } from "../util/errors.ts";
+import type { RespondOptions, StreamOptions } from "./options.ts";
+
+/** What writes rows into a sink, and what stands behind them. */
+export interface Source {
+  run(sink: RowSink): Promise<Operation | undefined>;
+  rest?(): Uint8Array | undefined;
+}
+
+/**
+ * Hands the user a stream at the first rows, and feeds it until the end. `channel`: the runtime's own bytes, else a
+ * stream in JavaScript.
+ */
+export async function feed(
+  call: Call<ReadableStream<Uint8Array>>,
+  session: Session,
+  source: Source,
+  channel?: ByteChannel,
+): Promise<void> {
+  const { stats } = session.connection.core;
+  const stream = resultStream(
+    (reason) => call.interrupt((facts) => new AbortError(reason, facts)),
+    (bytes) => void (stats.copiedBytes += bytes),
+    channel,
+  );
+  call.onFailure = (error) => stream.fail(error);
+  const sink: RowSink = {
+    delivery: "prompt",
+    rows: (view) => {
+      stream.write(view);
+      call.hand(stream.readable);
+    },
+    full: () => stream.full(),
+  };
+  if (!(await source.run(sink))) return;
+  const behind = source.rest?.();
+  if (behind) stream.write(behind);
+  runtime().background(stream.end());
+  call.succeed(stream.readable);
+}
+
+// -- gzip ------------------------------------------------------------------------------------------------------------
+
+/** Throws unless the runtime can do what `gzip` asks for. */
+export function checkGzip({ gzip = false }: StreamOptions): void {
+  oneOf(true, false)(gzip, "gzip");
+  if (gzip && typeof CompressionStream === "undefined") {
+    throw new UsageError(
+      "UNSUPPORTED_ON_RUNTIME",
+      `${runtime().name} has no CompressionStream: leave out option "gzip".`,
+    );
+  }
+}
+
+export function compressed(stream: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
+  return (
+    runtime().gzip?.(stream) ??
+    stream.pipeThrough(new CompressionStream("gzip") as unknown as TransformStream<Uint8Array, Uint8Array>)
+  );
+}
+
+// -- Response --------------------------------------------------------------------------------------------------------
+
+/** Headers and status, checked before anything is sent: Response would throw when the query already runs. */
+export function responseInit(options: RespondOptions, contentType: string): ResponseInit {
+  const { status = 200, gzip } = options;
+  const headers = headersOf(options.headers);
+  if (!headers.has("content-type")) headers.set("content-type", contentType);
+  if (gzip) headers.set("content-encoding", "gzip");
+  // Response takes 200 to 599, and no body for three of them.
+  if (!Number.isInteger(status) || status < 200 || status > 599 || [204, 205, 304].includes(status)) {
+    throw new UsageError("INVALID_OPTION", 'Option "status" must be one that has a body.');
+  }
+  // "manual" is workerd's word for a body that is compressed already; others do not look at it.
+  return { status, headers, ...(gzip && { encodeBody: "manual" }) };
+}
+
+function headersOf(given: HeadersInit | undefined): Headers {
+  try {
+    return new Headers(given);
+  } catch (cause) {
+    throw new UsageError("INVALID_OPTION", 'Option "headers" has a name or value that HTTP does not allow.', { cause });
+  }
+}

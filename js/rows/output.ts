@@ -1,0 +1,50 @@
+// Encoded rows on their way out: as the core writes them, or gathered into a document of standard TOON, which can only
+// be written at the end.
+//
+// Knows formats. Must not know calls or streams.
+import type { RowSink } from "../connection/operation.ts";
+import { ResponseTooLargeError } from "../util/errors.ts";
+import { RENAME_DUPLICATES } from "../wasm/boundary.ts";
+import { checkNames, uniqueNames, type Form } from "./form.ts";
+import { ToonDocument } from "./toon.ts";
+
+export interface Output {
+  /** The sink of a run, in front of `next`, where the bytes go. */
+  sink(next: RowSink): RowSink;
+  /** What stands behind the rows, when all have come. */
+  rest(): Uint8Array<ArrayBuffer> | undefined;
+}
+
+export function outputOf(form: Form): Output {
+  return form.standardToon ? toonOutput(form) : { sink: (next) => checked(next, form), rest: () => undefined };
+}
+
+/** Columns as the form has them, else a UsageError. */
+function checked(next: RowSink, { unique }: Form): RowSink {
+  return {
+    ...next,
+    columns: (columns) => {
+      if (unique) checkNames(columns);
+    },
+  };
+}
+
+function toonOutput(form: Form): Output {
+  const document = new ToonDocument();
+  const sink: RowSink = {
+    columns: (columns) => {
+      if (form.unique) checkNames(columns);
+      const names = columns.map(({ name }) => name);
+      document.columns(form.form & RENAME_DUPLICATES ? uniqueNames(names) : names);
+    },
+    rows: (view) => document.add(view),
+  };
+  return { sink: () => sink, rest: () => finished(document, form) };
+}
+
+/** The core's cap has counted other bytes than these. */
+function finished(document: ToonDocument, { limits: [, value] }: Form): Uint8Array<ArrayBuffer> {
+  const bytes = document.finish();
+  if (value && bytes.length > value) throw new ResponseTooLargeError({ limit: "bytes", value, observed: bytes.length });
+  return bytes;
+}

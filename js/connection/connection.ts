@@ -15,30 +15,20 @@ import {
   ResponseTooLargeError,
   UsageError,
 } from "../util/errors.ts";
+import { CANCEL_DEADLINE, MOST_PARAMETERS, TERMINATE_DEADLINE } from "../util/limits.ts";
 import { emit } from "../util/observer.ts";
 import { within } from "../util/within.ts";
 import { EVENT, MORE, OUTPUT, ROWS, ROWS_FULL, type Core, type CoreConnection, type Event } from "../wasm/boundary.ts";
 import { sendCancelRequest } from "./cancel.ts";
 import type { Link } from "./dial.ts";
 import { Operation, type Conversation, type NotificationListener, type Owner } from "./operation.ts";
+import { Outbox } from "./outbox.ts";
+import { RowDelivery } from "./row-delivery.ts";
+import { stop } from "./stop.ts";
 
-/**
- * From an abort to the next ReadyForQuery, and to the end of the cancel socket; after that the connection is in doubt.
- */
-const CANCEL_DEADLINE = 2_000;
 /** Of CopyData: type byte and int32 length. */
 export const HEADER = 5;
-/**
- * Milliseconds before CancelRequest is sent again: where each stops one transaction of several, and where one should
- * do.
- */
-const CANCEL_NEXT = 20;
-const CANCEL_AGAIN = 300;
-/** Most settings that are remembered; a server reports some twenty. */
-const MOST_PARAMETERS = 100;
 const NONE = new Uint8Array();
-/** For Terminate to leave. `close()` promises less than a second in all. */
-const TERMINATE_DEADLINE = 400;
 
 /** Answers what the core asks for while it logs in: SCRAM's SaltedPassword, or the text of PasswordMessage for MD5. */
 export type Prove = (question: Extract<Event, { kind: "keyDerivation" | "md5" }>) => Promise<Uint8Array>;
@@ -69,10 +59,8 @@ export class Connection {
   #pumping = false;
   /** Input is parked behind rows that go first. */
   #parked = false;
-  /** What says the bytes to write, in order. */
-  readonly #outbox: (() => Uint8Array)[] = [];
-  #writing: Promise<void> | undefined;
-  #flushTimer: ReturnType<typeof setTimeout> | undefined;
+  readonly #outbox: Outbox;
+  readonly #delivery: RowDelivery;
   /**
    * A byte has come (over TLS, when it is on): before that a failure is one of the handshake, whatever workerd calls
    * it.
@@ -84,6 +72,11 @@ export class Connection {
     this.core = core;
     this.config = config;
     this.#answer = answer;
+    this.#outbox = new Outbox(
+      (bytes) => this.#send(bytes),
+      (cause) => this.#fail(cause),
+    );
+    this.#delivery = new RowDelivery(this, core, config.flushInterval);
     core.onTrap = (error) => this.destroy(error);
     this.startup = this.operate(start);
   }
@@ -130,7 +123,7 @@ export class Connection {
    * Data of COPY, up to `end` in `buffer`, whose first `HEADER` bytes are free. They may not change before `written`.
    */
   copyData(buffer: Uint8Array, end: number): void {
-    this.#next(() => {
+    this.#outbox.push(() => {
       this.core.call((handle) => handle.copy_data(end - HEADER));
       const header = this.core.takeOutput();
       // The server wants no data any more; what stands here ends them.
@@ -142,12 +135,12 @@ export class Connection {
 
   /** Resolves when all that was said has left. Never rejects. */
   get written(): Promise<void> {
-    return this.#writing ?? Promise.resolve();
+    return this.#outbox.writing ?? Promise.resolve();
   }
 
   /** Tells the core something that brings no answer and no event. */
   tell(command: (handle: CoreConnection) => void): void {
-    if (!this.#closed) this.#guarded(() => this.core.call(command));
+    if (!this.#closed) this.guarded(() => this.core.call(command));
   }
 
   /**
@@ -159,7 +152,7 @@ export class Connection {
     operation.abandoned = true;
     if (this.#inflight[0] === operation) this.#discard();
     operation.wake();
-    operation.cleanup = this.#stop(operation, cancel);
+    operation.cleanup = stop(operation, this, this.#link, cancel);
     runtime().background(operation.cleanup);
   }
 
@@ -170,11 +163,27 @@ export class Connection {
     operation.owner?.fail(error);
   }
 
+  /** Nothing that `work` throws may reach a caller as if it were theirs: it ends the connection. */
+  guarded(work: () => void): void {
+    try {
+      work();
+    } catch (cause) {
+      this.#fail(cause);
+    }
+  }
+
+  /** The bytes of a CancelRequest, which is counted as sent. */
+  cancelRequest(): Uint8Array {
+    this.counters.cancels++;
+    return this.core.call((handle) => handle.cancel_request());
+  }
+
   /** Ends the connection now. Every operation in flight rejects with `error`. */
   destroy(error: PgzError): void {
     if (this.#closed) return;
     this.#closed = error;
-    clearTimeout(this.#flushTimer);
+    this.#delivery.stopTimer();
+    this.#outbox.close();
     this.core.free(error);
     void this.#link.socket.close();
     for (const operation of this.#inflight.splice(0)) operation.end(error);
@@ -183,15 +192,15 @@ export class Connection {
 
   /** Ends it politely: Terminate, and a CancelRequest for what still runs. Never rejects, within half a second. */
   async close(): Promise<void> {
-    this.#guarded(() => {
+    this.guarded(() => {
       if (this.#closed || !this.#inflight.length) return;
-      const key = this.core.call((handle) => handle.cancel_request());
-      this.counters.cancels++;
+      const key = this.cancelRequest();
       runtime().background(sendCancelRequest(this.#link, () => key, AbortSignal.timeout(CANCEL_DEADLINE)));
     });
     this.#leaving ??= new UsageError("CLIENT_CLOSED", "The client was closed under this call.");
     this.command((handle) => handle.terminate());
-    if (this.#writing) await within(TERMINATE_DEADLINE, this.#writing);
+    const { writing } = this.#outbox;
+    if (writing) await within(TERMINATE_DEADLINE, writing);
     this.destroy(this.#leaving);
   }
 
@@ -201,7 +210,8 @@ export class Connection {
     this.#pumping = true;
     try {
       while (this.#reads() && !this.#closed) {
-        if (this.#writing && !this.#inflight[0]?.conversation.duplex) await this.#writing;
+        const { writing } = this.#outbox;
+        if (writing && !this.#inflight[0]?.conversation.duplex) await writing;
         const operation = this.#inflight[0];
         const full = operation?.abandoned ? undefined : operation?.conversation.rows?.full?.();
         if (full) await this.#settled(full, operation!);
@@ -258,8 +268,9 @@ export class Connection {
       status = this.core.receiveMore();
     }
     const operation = this.#inflight[0];
-    if (status & ROWS && operation) this.#rows(operation, (status & ROWS_FULL) !== 0);
-    if (output && !this.#closed) this.#write();
+    if (status & ROWS && operation) this.#delivery.offer(operation, (status & ROWS_FULL) !== 0);
+    // One write for all that waits, of several commands too. The pump waits for it, as workerd's only back-pressure.
+    if (output && !this.#closed) this.#outbox.push(() => this.core.takeOutput());
   }
 
   #events(): void {
@@ -271,83 +282,17 @@ export class Connection {
 
   /** Asks the core for something that goes on, such as more items of a batch, and handles what that brings. */
   command(command: (handle: CoreConnection) => number): void {
-    if (!this.#closed) this.#guarded(() => this.#drain(this.core.call(command)));
+    if (!this.#closed) this.guarded(() => this.#drain(this.core.call(command)));
   }
 
-  /** Nothing thrown below may reach a caller as if it were theirs: it ends the connection. */
-  #guarded(work: () => void): void {
-    try {
-      work();
-    } catch (cause) {
-      this.#fail(cause);
-    }
-  }
-
-  /**
-   * One write for all that waits, of several commands too. Writes follow one another; the pump waits for them, since
-   * that is workerd's only back-pressure.
-   */
-  #write(): void {
-    this.#next(() => this.core.takeOutput());
-  }
-
-  /** Behind what is being written; `bytes` says what then. */
-  #next(bytes: () => Uint8Array): void {
-    this.#outbox.push(bytes);
-    this.#writing ??= this.#send();
-  }
-
-  async #send(): Promise<void> {
-    try {
-      // What else is said in this turn goes with it.
-      await undefined;
-      for (const bytes of this.#outbox) {
-        const output = this.#closed ? NONE : bytes();
-        if (!output.length) continue;
-        this.counters.writes++;
-        // A user's socket may give it away, and small outputs share memory.
-        await this.#link.socket.write(this.config.connect ? output.slice() : output);
-      }
-    } catch (cause) {
-      this.#fail(cause);
-    }
-    this.#outbox.length = 0;
-    this.#writing = undefined;
-  }
-
-  // -- rows -----------------------------------------------------------------------------------------------------------
-
-  #rows(operation: Operation, full: boolean): void {
-    if (operation.isOver) return this.core.dropRows();
-    const prompt = operation.conversation.rows?.delivery === "prompt";
-    if (full || (prompt && !operation.committed)) return this.#deliver(operation);
-    if (prompt) this.#flushTimer ??= setTimeout(() => this.#flush(operation), this.config.flushInterval);
-  }
-
-  /** Rows that come slower than `flushBytes` do not wait for ever. */
-  #flush(operation: Operation): void {
-    this.#flushTimer = undefined;
-    if (this.#closed || operation.ended || operation.isOver) return;
-    if (operation.conversation.rows?.full?.())
-      this.#flushTimer = setTimeout(() => this.#flush(operation), this.config.flushInterval);
-    else this.#guarded(() => this.#deliver(operation));
-  }
-
-  #deliver(operation: Operation): void {
-    const { rows } = operation.conversation;
-    this.core.takeRows((view) => {
-      if (rows?.delivery && rows.delivery !== "collected") operation.committed = true;
-      operation.bytes += view.length;
-      try {
-        rows?.rows(view);
-      } catch (cause) {
-        this.interrupt(operation, cause instanceof PgzError ? cause : undecodable(cause));
-      }
-    });
+  #send(bytes: Uint8Array): Promise<void> {
+    this.counters.writes++;
+    // A user's socket may give it away, and small outputs share memory.
+    return this.#link.socket.write(this.config.connect ? bytes.slice() : bytes);
   }
 
   #discard(): void {
-    this.#guarded(() => {
+    this.guarded(() => {
       this.core.call((handle) => handle.discard());
       this.core.dropRows();
     });
@@ -401,7 +346,7 @@ export class Connection {
         return on?.items?.(event);
       case "switch":
         if (operation.abandoned) return;
-        this.#deliver(operation);
+        this.#delivery.deliver(operation);
         return on?.switch?.(event);
       case "limit":
         return this.#limit(operation, event);
@@ -440,7 +385,7 @@ export class Connection {
     freeze(event.columns);
     on?.columns?.(event);
     if (operation.abandoned) return;
-    if (severalResults) this.#deliver(operation);
+    if (severalResults) this.#delivery.deliver(operation);
     try {
       rows?.columns?.(event.columns);
     } catch (cause) {
@@ -453,7 +398,7 @@ export class Connection {
     operation.count(rowCount);
     const { on, severalResults } = operation.conversation;
     if (!on?.complete || operation.isOver) return;
-    if (severalResults) this.#deliver(operation);
+    if (severalResults) this.#delivery.deliver(operation);
     on.complete(command, rowCount);
   }
 
@@ -464,7 +409,7 @@ export class Connection {
         new ResponseTooLargeError({ limit, value, observed, committed: operation.committed }),
       );
     operation.truncated = { limit, value, observed };
-    this.#deliver(operation);
+    this.#delivery.deliver(operation);
     this.abandon(operation);
   }
 
@@ -484,10 +429,9 @@ export class Connection {
     this.#established = true;
     if (!operation) return;
     if (command !== undefined) this.#complete(operation, command, rowCount);
-    clearTimeout(this.#flushTimer);
-    this.#flushTimer = undefined;
+    this.#delivery.stopTimer();
     if (operation.isOver) this.core.dropRows();
-    else this.#deliver(operation);
+    else this.#delivery.deliver(operation);
     this.#inflight.shift();
     operation.end();
     if (this.#inflight[0]?.abandoned) this.#discard();
@@ -503,39 +447,6 @@ export class Connection {
   }
 
   // -- ends -----------------------------------------------------------------------------------------------------------
-
-  async #stop(operation: Operation, cancel: boolean): Promise<void> {
-    const giveUp = new AbortController();
-    const timer = setTimeout(() => {
-      this.destroy(connectionLost("it was not ready in time after a cancelled call"));
-      giveUp.abort();
-    }, CANCEL_DEADLINE);
-    let sent = false;
-    // Once the operation has ended no cancel may be sent; one that was sent is waited for, else it could meet the next
-    // call.
-    const ended = operation.done.catch(() => {}).then(() => sent || giveUp.abort());
-    const key = (): Uint8Array | undefined => {
-      if (operation.ended || this.#closed) return undefined;
-      sent = true;
-      this.counters.cancels++;
-      return this.core.call((handle) => handle.cancel_request());
-    };
-    // An early query can be abandoned before BackendKeyData has come.
-    let over =
-      !cancel ||
-      (await this.startup.done.then(() => sendCancelRequest(this.#link, key, giveUp.signal)).catch(() => true));
-    // A batch of several transactions goes on behind a cancel, and a pooler may have dropped one for a client that
-    // waited for a server.
-    while (cancel && !operation.ended && !this.#closed) {
-      await within(operation.conversation.isolated ? CANCEL_NEXT : CANCEL_AGAIN, ended);
-      if (operation.ended || this.#closed) break;
-      over = (await sendCancelRequest(this.#link, key, giveUp.signal).catch(() => true)) && over;
-    }
-    await ended;
-    clearTimeout(timer);
-    // A cancel that has not been seen to end may be under way still, unless it is what ended the operation.
-    if (!over && !operation.canceled) this.destroy(connectionLost("a cancel request may still reach it"));
-  }
 
   #fail(cause: unknown): void {
     if (this.#closed) return;
@@ -564,10 +475,6 @@ type OperationEvent = EventOf<
 function freeze(columns: readonly object[]): void {
   columns.forEach(Object.freeze);
   Object.freeze(columns);
-}
-
-function undecodable(cause: unknown): PgzError {
-  return fromFailure({ code: "INVALID_VALUE", message: `The rows could not be decoded: ${String(cause)}` }, { cause });
 }
 
 function shapeChanged({ typeOid }: EventOf<"shapeChanged">): ProtocolError {

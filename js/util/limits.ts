@@ -35,6 +35,22 @@ export const MOST_STEPS = 10_000;
 export const LONGEST_WAY = 64,
   LONGEST_KEY = 1_000;
 
+/**
+ * Milliseconds from an abort to the next ReadyForQuery, and to the end of the cancel socket; after that the connection
+ * is in doubt.
+ */
+export const CANCEL_DEADLINE = 2_000;
+/**
+ * Milliseconds before CancelRequest is sent again: where each stops one transaction of several, and where one should
+ * do.
+ */
+export const CANCEL_NEXT = 20,
+  CANCEL_AGAIN = 300;
+/** Milliseconds for Terminate to leave. `close()` promises less than a second in all. */
+export const TERMINATE_DEADLINE = 400;
+/** Settings that are remembered; a server reports some twenty. */
+export const MOST_PARAMETERS = 100;
+
 /** Milliseconds between attempts to listen: twice as many each time, up to here, and as much again at random. */
 export const FIRST_PAUSE = 50,
   LONGEST_PAUSE = 5_000;

@@ -1,0 +1,71 @@
+// Rows on their way from the core to the sink of their operation: the first at once, then when they are many, or when
+// `flushInterval` is over.
+//
+// Knows the rows that wait in the core, and sinks. Must not know events, or what it means that a sink fails.
+import { fromFailure, PgzError } from "../util/errors.ts";
+import type { Core } from "../wasm/boundary.ts";
+import type { Operation } from "./operation.ts";
+
+/** What this needs of the connection. */
+interface Carrier {
+  /** Nothing that `work` throws reaches who called: it ends the connection. */
+  guarded(work: () => void): void;
+  interrupt(operation: Operation, error: PgzError): void;
+}
+
+export class RowDelivery {
+  readonly #connection: Carrier;
+  readonly #core: Core;
+  readonly #flushInterval: number;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(connection: Carrier, core: Core, flushInterval: number) {
+    this.#connection = connection;
+    this.#core = core;
+    this.#flushInterval = flushInterval;
+  }
+
+  /** Rows of this operation wait in the core. `full`: it takes no more input before they are gone. */
+  offer(operation: Operation, full: boolean): void {
+    if (operation.isOver) return this.#core.dropRows();
+    const prompt = operation.conversation.rows?.delivery === "prompt";
+    if (full || (prompt && !operation.committed)) return this.deliver(operation);
+    if (prompt) this.#timer ??= this.#flushLater(operation);
+  }
+
+  /** Hands over all that wait. */
+  deliver(operation: Operation): void {
+    const { rows } = operation.conversation;
+    this.#core.takeRows((view) => {
+      if (rows?.delivery && rows.delivery !== "collected") operation.committed = true;
+      operation.bytes += view.length;
+      try {
+        rows?.rows(view);
+      } catch (cause) {
+        this.#connection.interrupt(operation, cause instanceof PgzError ? cause : undecodable(cause));
+      }
+    });
+  }
+
+  /** The operation is over, or the connection. */
+  stopTimer(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+
+  #flushLater(operation: Operation): ReturnType<typeof setTimeout> {
+    return setTimeout(() => this.#flush(operation), this.#flushInterval);
+  }
+
+  /** Rows that come slower than `flushBytes` do not wait for ever. */
+  #flush(operation: Operation): void {
+    this.#timer = undefined;
+    if (operation.ended || operation.isOver) return;
+    if (operation.conversation.rows?.full?.()) this.#timer = this.#flushLater(operation);
+    else this.#connection.guarded(() => this.deliver(operation));
+  }
+}
+
+function undecodable(cause: unknown): PgzError {
+  return fromFailure({ code: "INVALID_VALUE", message: `The rows could not be decoded: ${String(cause)}` }, { cause });
+}

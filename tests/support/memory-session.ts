@@ -1,0 +1,137 @@
+// A client over sockets in memory, with the real wasm, and a server that does exactly what a test says.
+//
+// `useMemoryServer()` gives each test of a file a server and a client of its own, `server` and `client`. What only real
+// servers show is in tests/integration and tests/faults.
+import { readFileSync } from "node:fs";
+import { afterEach, beforeEach, expect } from "vitest";
+import { createClient, type Client } from "../../js/api/client.ts";
+import type { Options } from "../../js/config/options.ts";
+import type { Connector } from "../../js/sockets/contract.ts";
+import { memoryListener, type Peer } from "../../js/sockets/memory.ts";
+import { installRuntime } from "../../js/sockets/runtime.ts";
+import * as wire from "./wire.mjs";
+
+export let server: ReturnType<typeof memoryListener>;
+export let client: Client;
+let databases = 0;
+
+export function useMemoryServer(): void {
+  beforeEach(() => {
+    newServer();
+    newClient();
+  });
+  afterEach(() => client.close());
+}
+
+/** Another server for the connections to come. */
+export function newServer(traits?: Parameters<typeof memoryListener>[0]): void {
+  server = memoryListener(traits);
+  install(server.connect);
+}
+
+const wasm = readFileSync(new URL("../../pkg/pgz_edge_bg.wasm", import.meta.url));
+
+export function install(connect: Connector): void {
+  const capabilities = { canSkipVerification: true, canUseCustomCa: true, canAlpn: true, canClientCertificate: true };
+  installRuntime({ name: "node", module: () => wasm, connect, background: () => {}, capabilities });
+}
+
+/** Another `client`. */
+export function newClient(options?: Options): void {
+  client = otherClient(options);
+}
+
+/** One beside `client`, for the test to close. */
+export function otherClient(options: Options = {}): Client {
+  // A database of its own, so that no test knows another's shapes.
+  return createClient({ host: "memory", user: "u", database: `d${databases++}`, sslmode: "disable", ...options });
+}
+
+// -- what the server says --------------------------------------------------------------------------------------------
+
+export const int4 = { name: "n", oid: 23, size: 4 };
+
+export function rows(from: number, to: number): Buffer {
+  return Buffer.concat(Array.from({ length: to - from }, (_, at) => wire.dataRow([wire.int32(from + at)])));
+}
+
+/** What stands before the rows of an execution. */
+export function begun(): Buffer {
+  return Buffer.concat([wire.parseComplete(), wire.bindComplete(), wire.rowDescription([int4], [1])]);
+}
+
+/** What stands behind them. */
+export function ended(count: number): Buffer {
+  return Buffer.concat([wire.commandComplete(`SELECT ${count}`), wire.readyForQuery()]);
+}
+
+export function shutdown(): Buffer {
+  return wire.errorResponse({ S: "FATAL", V: "FATAL", C: "57P01", M: "terminating connection" });
+}
+
+export function division(): Buffer {
+  return wire.errorResponse({ S: "ERROR", V: "ERROR", C: "22012", M: "division by zero" });
+}
+
+// -- sessions --------------------------------------------------------------------------------------------------------
+
+/** The flight of a statement whose shape is known. */
+export const execution = ["Parse", "Bind", "Describe", "Execute", "Sync"];
+
+/** The server's side of one session. */
+export class Session {
+  readonly reader = new wire.FrontendReader();
+  constructor(readonly peer: Peer) {}
+
+  /** The names of the messages up to and with the next Sync (or the message that stands for it). */
+  async flight(): Promise<string[]> {
+    const names: string[] = [];
+    for (;;) {
+      for (let message; (message = this.reader.next());) {
+        names.push(message.name);
+        if (/^(Sync|Query|Terminate|StartupMessage|CancelRequest|SSLRequest)$/.test(message.name)) return names;
+      }
+      const bytes = await this.peer.received();
+      if (!bytes) return [...names, "end"];
+      this.reader.push(Buffer.from(bytes));
+    }
+  }
+
+  send(...messages: Uint8Array[]): void {
+    this.peer.send(Buffer.concat(messages));
+  }
+}
+
+/** The next connection, before anything is read of it. */
+export async function accepted(): Promise<Session> {
+  return new Session(await server.accepted());
+}
+
+/** The next connection, logged in. */
+export async function letIn(): Promise<Session> {
+  const session = await accepted();
+  expect(await session.flight()).toEqual(["StartupMessage"]);
+  session.send(wire.authenticationOk(), wire.backendKeyData(7, wire.int32(9)), wire.readyForQuery());
+  return session;
+}
+
+/** Answers the first flight of a statement that nobody knows, and takes the second. */
+export async function learn(session: Session): Promise<void> {
+  expect(await session.flight()).toEqual(["Parse", "Describe", "Sync"]);
+  session.send(wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([int4]), wire.readyForQuery());
+  expect(await session.flight()).toEqual(execution);
+}
+
+/** A session in which "select n" has run. */
+export async function letInKnowing(): Promise<Session> {
+  const learning = client.query("select n");
+  const session = await letIn();
+  await learn(session);
+  session.send(begun(), rows(0, 1), ended(1));
+  await learning;
+  return session;
+}
+
+export function pause(milliseconds: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, milliseconds));
+}

@@ -1,0 +1,83 @@
+// Calls that are stopped, over sockets in memory: when a CancelRequest leaves, and when the next call may.
+import { expect, test } from "vitest";
+import {
+  accepted,
+  begun,
+  client,
+  ended,
+  execution,
+  install,
+  learn,
+  letIn,
+  letInKnowing,
+  pause,
+  rows,
+  server,
+  useMemoryServer,
+} from "../support/memory-session.ts";
+import * as wire from "../support/wire.mjs";
+
+useMemoryServer();
+
+test("an abort in the same turn as its call is a cancel, since the call has left", async () => {
+  const session = await letInKnowing();
+  const abort = new AbortController();
+  const call = client.query("select n", { signal: abort.signal });
+  abort.abort();
+  await expect(call).rejects.toMatchObject({ code: "ABORTED", retryable: false });
+  expect(await (await accepted()).flight()).toEqual(["CancelRequest"]);
+  expect(await session.flight()).toEqual(execution);
+});
+
+test("an abort settles at once, cancels on a second socket, and the next call waits for the end of that", async () => {
+  const abort = new AbortController();
+  const query = client.query("select n", { signal: abort.signal });
+  const session = await letIn();
+  await learn(session);
+  abort.abort("why");
+  await expect(query).rejects.toMatchObject({ name: "AbortError", code: "ABORTED", cause: "why", retryable: false });
+  const next = client.query("select n");
+  const cancel = await accepted();
+  expect(await cancel.flight()).toEqual(["CancelRequest"]);
+  session.send(wire.errorResponse({ S: "ERROR", V: "ERROR", C: "57014", M: "canceled" }), wire.readyForQuery());
+  const flight = session.flight();
+  expect(await Promise.race([flight, pause(30)])).toBe(undefined);
+  cancel.peer.end();
+  expect(await flight).toEqual(execution);
+  session.send(begun(), rows(5, 6), ended(1));
+  expect((await next).rows).toEqual([{ n: 5 }]);
+});
+
+test("no cancel is sent once the operation has ended", async () => {
+  let accept: (() => void) | undefined;
+  const { connect } = server;
+  install((options) =>
+    accept === undefined ? connect(options) : new Promise((resolve) => (accept = () => resolve(connect(options)))),
+  );
+  const abort = new AbortController();
+  const query = client.query("select n", { signal: abort.signal });
+  const session = await letIn();
+  await learn(session);
+  accept = () => {};
+  abort.abort();
+  await expect(query).rejects.toMatchObject({ code: "ABORTED" });
+  await pause(5);
+  session.send(begun(), rows(0, 1), ended(1));
+  await pause(5);
+  accept();
+  expect(await Promise.race([server.accepted(), pause(20)])).toBe(undefined);
+  const next = client.query("select n");
+  await session.flight();
+  session.send(begun(), ended(0));
+  await next;
+});
+
+test("a server that does not heed the cancel loses the connection after two seconds", async () => {
+  const query = client.query("select n", { timeout: 20 });
+  await learn(await letIn());
+  await expect(query).rejects.toMatchObject({ name: "TimeoutError", code: "QUERY_TIMEOUT" });
+  const from = performance.now();
+  await expect(client.query("select n")).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: true });
+  expect(performance.now() - from).toBeGreaterThan(1500);
+  expect(performance.now() - from).toBeLessThan(2500);
+});

@@ -1,0 +1,179 @@
+// Connections that end, over sockets in memory: what a call, a transaction and the next call hear of it.
+import { describe, expect, test } from "vitest";
+import type { PgzError } from "../../js/util/errors.ts";
+import {
+  accepted,
+  begun,
+  client,
+  ended,
+  learn,
+  letIn,
+  letInKnowing,
+  newClient,
+  newServer,
+  pause,
+  rows,
+  type Session,
+  shutdown,
+  useMemoryServer,
+} from "../support/memory-session.ts";
+import * as wire from "../support/wire.mjs";
+
+useMemoryServer();
+
+test.each(["end", "reset"] as const)(
+  "a connection that ends (%s) rejects the call, and the later ones at once",
+  async (how) => {
+    const query = client.query("select n");
+    const queued = client.query("select n");
+    const session = await letIn();
+    await learn(session);
+    session.send(begun(), rows(0, 1));
+    session.peer[how]();
+    await expect(query).rejects.toMatchObject({
+      name: "ConnectionError",
+      code: "CONNECTION_LOST",
+      stage: "session",
+      retryable: false,
+    });
+    await expect(queued).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: true });
+    await expect(client.query("select n")).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: true });
+  },
+);
+
+describe("while nothing is asked", () => {
+  const idle = async (traits: Parameters<typeof newServer>[0]) => {
+    newServer(traits);
+    return letInKnowing();
+  };
+  const ends = {
+    fin: ({ peer }: Session) => peer.end(),
+    rst: ({ peer }: Session) => peer.reset(),
+    "a FATAL error": (session: Session) => session.send(shutdown()),
+  };
+
+  test.each(Object.keys(ends) as (keyof typeof ends)[])(
+    "%s closes the client, and no byte of the next call leaves",
+    async (how) => {
+      const session = await idle({ readsWhileIdle: true });
+      expect(client.stats().state).toBe("idle");
+      const { writes } = client.stats();
+      ends[how](session);
+      await pause(5);
+      expect(client.stats().state).toBe("closed");
+      await expect(client.query("select n")).rejects.toMatchObject({
+        code: "CONNECTION_LOST",
+        retryable: true,
+        cause: { code: how === "a FATAL error" ? "57P01" : "CONNECTION_LOST" },
+      });
+      expect(client.stats().writes).toBe(writes);
+    },
+  );
+
+  test("notices and settings are told when they come, and the next call is like any other", async () => {
+    const session = await idle({ readsWhileIdle: true });
+    session.send(wire.parameterStatus("TimeZone", "Mars"));
+    await pause(5);
+    expect(client.parameterStatus("TimeZone")).toBe("Mars");
+    const query = client.query("select n");
+    await session.flight();
+    session.send(begun(), rows(3, 4), ended(1));
+    expect((await query).rows).toEqual([{ n: 3 }]);
+    expect(session.peer.reads).toBe(client.stats().receivedChunks + 1);
+  });
+
+  test("a socket that does not allow it is not read, so the next call is what notices", async () => {
+    const session = await idle({});
+    const { reads } = session.peer;
+    session.peer.end();
+    await pause(5);
+    expect(client.stats().state).toBe("idle");
+    expect(session.peer.reads).toBe(reads);
+    await expect(client.query("select n")).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: false });
+    expect(client.stats().state).toBe("closed");
+  });
+
+  test("a transaction between two statements hears of it", async () => {
+    const session = await idle({ readsWhileIdle: true });
+    const beginning = [wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN"), begun(), rows(0, 1)];
+    const transaction = client.transaction(async (tx) => {
+      await tx.query("select n");
+      await new Promise(() => {});
+    });
+    await session.flight();
+    session.send(...beginning, wire.commandComplete("SELECT 1"), wire.readyForQuery("T"));
+    await pause(5);
+    session.send(shutdown());
+    await expect(transaction).rejects.toMatchObject({ code: "57P01" });
+  });
+});
+
+test.each([false, true])(
+  "a client that could not connect tries again with its next call; calls that waited share the error (early query: %s)",
+  async (earlyQuery) => {
+    newClient({ earlyQuery });
+    const waiting = [client.query("select n"), client.exec("select n"), client.transaction(() => 1)];
+    const refusing = await accepted();
+    await refusing.flight();
+    refusing.send(wire.errorResponse({ S: "FATAL", V: "FATAL", C: "53300", M: "too many clients" }));
+    refusing.peer.end();
+    for (const one of waiting) await expect(one).rejects.toMatchObject({ code: "53300", retryable: true });
+    expect(client.stats().state).toBe("new");
+    await letInKnowing();
+    expect(client.stats().state).toBe("idle");
+  },
+);
+
+test("a FATAL error ends the connection", async () => {
+  const query = client.query("select n");
+  const session = await letIn();
+  await learn(session);
+  session.send(shutdown());
+  await expect(query).rejects.toMatchObject({ name: "PostgresError", code: "57P01" });
+  expect(await session.flight()).toEqual(["end"]);
+});
+
+const transactions = {
+  transaction: () => client.transaction(async (tx) => void (await tx.query("select n"))),
+  cursor: async () => {
+    for await (const batch of client.cursor("select n", 5)) expect(batch).toEqual([{ n: 0 }]);
+  },
+};
+
+test.each(["transaction", "cursor"] as const)(
+  "a %s whose session ends before COMMIT is answered rejects with that; one whose COMMIT was answered is committed",
+  async (how) => {
+    for (const answer of [[], [wire.commandComplete("COMMIT"), wire.readyForQuery()]]) {
+      const session = await letInKnowing();
+      const outcome = transactions[how]().then(
+        () => "committed",
+        (error: PgzError) => error.code,
+      );
+      await session.flight();
+      session.send(
+        wire.parseComplete(),
+        wire.bindComplete(),
+        wire.commandComplete("BEGIN"),
+        begun(),
+        rows(0, 1),
+        wire.commandComplete("SELECT 1"),
+        wire.readyForQuery("T"),
+      );
+      expect(await session.flight()).toEqual(["Query"]);
+      session.send(...answer, shutdown());
+      expect(await outcome).toBe(answer.length ? "committed" : "57P01");
+      await client.close();
+      newClient();
+    }
+  },
+);
+
+test("a call inside a transaction rejects with what ended the connection", async () => {
+  const session = await letInKnowing();
+  let inside: unknown;
+  const outcome = client.transaction((tx) => tx.query("select n").catch((error: unknown) => (inside = error)));
+  await session.flight();
+  session.send(shutdown());
+  await expect(outcome).rejects.toMatchObject({ code: "57P01" });
+  expect(inside).toMatchObject({ code: "57P01" });
+});

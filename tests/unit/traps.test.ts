@@ -1,0 +1,72 @@
+// Traps in the wasm: all connections of the instance end, and the next connect has a new one.
+import { expect, test, vi } from "vitest";
+import {
+  begun,
+  client,
+  ended,
+  int4,
+  learn,
+  letIn,
+  newClient,
+  otherClient,
+  rows,
+  useMemoryServer,
+} from "../support/memory-session.ts";
+import * as wire from "../support/wire.mjs";
+
+useMemoryServer();
+
+/** The next call of this export traps: the instances that the driver makes have their exports wrapped. */
+let trap: string | undefined;
+const RealInstance = WebAssembly.Instance;
+vi.stubGlobal(
+  "WebAssembly",
+  Object.assign(Object.create(WebAssembly) as typeof WebAssembly, {
+    Instance: function (module: WebAssembly.Module, imports: WebAssembly.Imports) {
+      const exports = { ...new RealInstance(module, imports).exports };
+      for (const [name, call] of Object.entries(exports)) {
+        if (typeof call !== "function") continue;
+        exports[name] = (...given: unknown[]) => {
+          if (trap !== name) return (call as (...given: unknown[]) => unknown)(...given);
+          trap = undefined;
+          throw new WebAssembly.RuntimeError("unreachable");
+        };
+      }
+      return { exports };
+    },
+  }),
+);
+
+test.each(["coreconnection_receive", "coreconnection_execute", "coreconnection_rows_length"])(
+  "a trap in %s ends every connection of the instance, and the next connect works",
+  async (name) => {
+    const other = otherClient();
+    const waiting = other.query("select n");
+    await learn(await letIn());
+    const query = client.query("select n");
+    const session = await letIn();
+    await session.flight();
+    trap = name;
+    session.send(
+      wire.parseComplete(),
+      wire.parameterDescription([]),
+      wire.rowDescription([int4]),
+      wire.readyForQuery(),
+    );
+    await expect(query).rejects.toMatchObject({
+      name: "ConnectionError",
+      code: "CORE_TRAPPED",
+      cause: expect.any(WebAssembly.RuntimeError),
+    });
+    await expect(waiting).rejects.toMatchObject({ code: "CORE_TRAPPED" });
+    await expect(other.query("select n")).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: true });
+    await Promise.all([client.close(), other.close()]);
+
+    newClient();
+    const again = client.query("select n");
+    const next = await letIn();
+    await learn(next);
+    next.send(begun(), rows(1, 2), ended(1));
+    expect((await again).rows).toEqual([{ n: 1 }]);
+  },
+);

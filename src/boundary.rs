@@ -106,6 +106,10 @@ numbers! {
         EARLY_QUERY = 0x40;
         /// Statements get a name at their first use, not at their second.
         NAME_FIRST_USE = 0x80;
+        /// SASLInitialResponse for SCRAM-SHA-256 leaves with StartupMessage: the server is expected to ask for it.
+        SCRAM_FIRST = 0x200;
+        /// PasswordMessage with the password in clear leaves with StartupMessage.
+        CLEARTEXT_FIRST = 0x400;
     }
 
     /// Row formats: the low byte of a row form.

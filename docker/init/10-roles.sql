@@ -5,6 +5,8 @@ alter database app owner to app;
 
 create role app_clear login password 'app_clear-secret';
 create role app_trust login;
+-- Its line in pg_hba.conf is md5, so the form of its password decides: SCRAM now, MD5 when a test says so.
+create role app_turns login password 'app_turns-secret';
 
 set password_encryption = 'md5';
 create role app_md5 login password 'app_md5-secret';

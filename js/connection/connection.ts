@@ -30,10 +30,15 @@ import { stop } from "./stop.ts";
 export const HEADER = 5;
 const NONE = new Uint8Array();
 
-/** Answers what the core asks for while it logs in: SCRAM's SaltedPassword, or the text of PasswordMessage for MD5. */
-export type Prove = (question: Extract<Event, { kind: "keyDerivation" | "md5" }>) => Promise<Uint8Array>;
-
 type EventOf<Kind extends Event["kind"]> = Extract<Event, { kind: Kind }>;
+
+/** Who hears of the login. */
+export interface LoginHandlers {
+  /** The server asks for SASL, by one of these mechanisms. */
+  offers(mechanisms: readonly string[]): void;
+  /** Answers what the core asks for: SCRAM's SaltedPassword, or the text of PasswordMessage for MD5. */
+  prove(question: EventOf<"keyDerivation" | "md5">): Promise<Uint8Array>;
+}
 
 export class Connection {
   readonly core: Core;
@@ -52,7 +57,7 @@ export class Connection {
   #transactionStatus = "I";
   #processId: number | undefined;
   #established = false;
-  readonly #answer: Prove;
+  readonly #login: LoginHandlers;
   readonly #link: Link;
   readonly #inflight: Operation[] = [];
   readonly #closeListeners = new Set<(error: PgzError) => void>();
@@ -67,11 +72,11 @@ export class Connection {
    */
   #heard = false;
 
-  constructor(link: Link, core: Core, config: Config, start: (handle: CoreConnection) => number, answer: Prove) {
+  constructor(link: Link, core: Core, config: Config, start: (handle: CoreConnection) => number, login: LoginHandlers) {
     this.#link = link;
     this.core = core;
     this.config = config;
-    this.#answer = answer;
+    this.#login = login;
     this.#outbox = new Outbox(
       (bytes) => this.#send(bytes),
       (cause) => this.#fail(cause),
@@ -313,6 +318,8 @@ export class Connection {
       case "backendKeyData":
         this.#processId = event.processId;
         return;
+      case "sasl":
+        return this.#login.offers(event.mechanisms);
       case "keyDerivation":
       case "md5":
         return void this.#prove(event);
@@ -437,9 +444,9 @@ export class Connection {
     if (this.#inflight[0]?.abandoned) this.#discard();
   }
 
-  async #prove(question: Parameters<Prove>[0]): Promise<void> {
+  async #prove(question: EventOf<"keyDerivation" | "md5">): Promise<void> {
     try {
-      const answer = await this.#answer(question);
+      const answer = await this.#login.prove(question);
       this.command((handle) => handle.prove(answer));
     } catch (cause) {
       this.#fail(cause);

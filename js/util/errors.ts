@@ -53,6 +53,7 @@ export type Code =
   // AuthenticationError
   | "AUTH_METHOD_UNSUPPORTED"
   | "AUTH_METHOD_REFUSED"
+  | "AUTH_GUESS_WRONG"
   | "AUTH_CLEARTEXT_REFUSED"
   | "PASSWORD_MISSING"
   | "SCRAM_MALFORMED"

@@ -59,6 +59,7 @@ export type Event =
   | { kind: "notification"; processId: number; channel: string; payload: string }
   | { kind: "backendKeyData"; processId: number }
   | { kind: "tls"; accepted: boolean }
+  | { kind: "sasl"; mechanisms: string[] }
   | { kind: "keyDerivation"; salt: string; iterations: number }
   | { kind: "md5"; salt: number }
   | { kind: "shape"; parameterTypes: number[]; columns: Column[]; resultFormats: number[] }

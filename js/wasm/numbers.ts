@@ -42,6 +42,10 @@ export const EXTERNAL_KEY_DERIVATION = 0x20;
 export const EARLY_QUERY = 0x40;
 /** Statements get a name at their first use, not at their second. */
 export const NAME_FIRST_USE = 0x80;
+/** SASLInitialResponse for SCRAM-SHA-256 leaves with StartupMessage: the server is expected to ask for it. */
+export const SCRAM_FIRST = 0x200;
+/** PasswordMessage with the password in clear leaves with StartupMessage. */
+export const CLEARTEXT_FIRST = 0x400;
 
 // Row formats: the low byte of a row form.
 /** Rows are counted, not encoded. */

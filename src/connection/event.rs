@@ -20,6 +20,8 @@ const KEEP: usize = 1 << 14;
 pub(super) enum Event<'a> {
     /// The answer to SSLRequest.
     Tls { accepted: bool },
+    /// AuthenticationSASL, which is allowed: the mechanisms that the server offers, each with a NUL behind it.
+    Sasl { mechanisms: &'a [u8] },
     /// SCRAM waits for the salted password. `salt` is base64.
     KeyDerivation { salt: &'a [u8], iterations: u32 },
     /// AuthenticationMD5Password waits for the text of PasswordMessage.
@@ -108,7 +110,8 @@ impl Event<'_> {
     fn parks(&self) -> bool {
         !matches!(
             self,
-            Event::ParameterStatus { .. }
+            Event::Sasl { .. }
+                | Event::ParameterStatus { .. }
                 | Event::BackendKeyData { .. }
                 | Event::Notice { .. }
                 | Event::Notification { .. }
@@ -168,6 +171,16 @@ impl Json {
     fn event(&mut self, event: Event<'_>) {
         match event {
             Event::Tls { accepted } => self.boolean(r#"{"kind":"tls","accepted":"#, accepted),
+            Event::Sasl { mechanisms } => {
+                let mut before = r#"{"kind":"sasl","mechanisms":["#;
+                for mechanism in mechanisms.split(|byte| *byte == 0) {
+                    if !mechanism.is_empty() {
+                        self.text(before, mechanism);
+                        before = ",";
+                    }
+                }
+                self.piece("]");
+            }
             Event::KeyDerivation { salt, iterations } => {
                 self.text(r#"{"kind":"keyDerivation","salt":"#, salt);
                 self.number(r#","iterations":"#, iterations.into());

@@ -230,8 +230,7 @@ impl Connection {
         if login.options & login::NAME_FIRST_USE != 0 {
             statements.name_first_use();
         }
-        let written =
-            frontend::startup_message(output, login.protocol_version, login.parameters.as_bytes());
+        let written = state.startup.begin(login.parameters.as_bytes(), output);
         self.settle(written);
     }
 

@@ -9,6 +9,16 @@
 //! What the caller allowed decides, not what the server asks for: a refused method ends the connection before a byte of
 //! the password is sent. After SASL began, AuthenticationOk counts only behind a verified SASLFinal. In the brackets
 //! JavaScript computes.
+//!
+//! A guess saves a round trip: the answer leaves with StartupMessage, and the server reads it when it has asked.
+//!
+//! ```text
+//! guessed:    StartupMessage SASLInitialResponse ─> SASL SASLContinue ─> …
+//! otherwise:  StartupMessage ─> SASL   SASLInitialResponse ─> SASLContinue ─> …
+//! ```
+//! A server that asks for something else takes the guess for the answer to that and fails the login (FATAL 08P01), so
+//! the connection ends here, and JavaScript opens another one without a guess. A guess of SCRAM holds a nonce and
+//! nothing of the password.
 
 use super::event::Event;
 use super::{Context, Login, Progress};
@@ -18,6 +28,7 @@ use crate::error::{Failure, Reason};
 use crate::protocol::backend::BackendMessage;
 use crate::protocol::fields::Fields;
 use crate::protocol::frontend;
+use crate::protocol::writer::TooLong;
 use alloc::vec::Vec;
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -32,10 +43,24 @@ pub(super) enum Step {
     Ready,
 }
 
+/// The answer that left with StartupMessage, before the server asked.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Guess {
+    #[default]
+    None,
+    /// SASLInitialResponse for SCRAM-SHA-256.
+    Scram,
+    /// PasswordMessage with the password in clear.
+    Cleartext,
+}
+
+const SCRAM_SHA_256: &[u8] = b"SCRAM-SHA-256";
+
 /// The conversation, and who logs in how.
 #[derive(Default)]
 pub(super) struct Startup {
     pub step: Step,
+    guess: Guess,
     protocol_version: u32,
     password: Option<Vec<u8>>,
     /// Bits of [`login`].
@@ -48,6 +73,7 @@ impl Startup {
     pub fn new(login: &Login<'_>) -> Self {
         Startup {
             step: Step::Authentication,
+            guess: Guess::None,
             protocol_version: login.protocol_version,
             password: login.password.map(|text| text.as_bytes().to_vec()),
             options: login.options,
@@ -56,13 +82,43 @@ impl Startup {
         }
     }
 
+    /// Writes StartupMessage, and the guess where one is wanted and there is a password.
+    pub fn begin(&mut self, parameters: &[u8], output: &mut Vec<u8>) -> Result<(), TooLong> {
+        frontend::startup_message(output, self.protocol_version, parameters)?;
+        let Some(password) = &self.password else {
+            return Ok(());
+        };
+        if self.options & login::SCRAM_FIRST != 0 {
+            self.guess = Guess::Scram;
+            let data = self.scram.client_first_message();
+            return frontend::sasl_initial_response(output, SCRAM_SHA_256, &data);
+        }
+        if self.options & login::CLEARTEXT_FIRST != 0 {
+            self.guess = Guess::Cleartext;
+            return frontend::password_message(output, password);
+        }
+        Ok(())
+    }
+
     /// The answer to every password request has left or lies in the output: operations may follow behind it (early
     /// query).
     pub fn has_answered(&self) -> bool {
-        matches!(
-            self.step,
-            Step::SaslFinal | Step::AuthenticationOk | Step::Ready
-        )
+        match self.step {
+            Step::SaslFinal | Step::AuthenticationOk | Step::Ready => true,
+            Step::Authentication => self.guess == Guess::Cleartext,
+            Step::Md5 | Step::SaslContinue | Step::KeyDerivation => false,
+        }
+    }
+
+    /// For the walk over all states.
+    #[cfg(test)]
+    pub fn state(&self) -> alloc::string::String {
+        let guess = match (self.step, self.guess) {
+            (Step::Authentication, Guess::Scram) => " behind SASLInitialResponse",
+            (Step::Authentication, Guess::Cleartext) => " behind PasswordMessage",
+            _ => "",
+        };
+        alloc::format!("startup {:?}{guess}", self.step)
     }
 
     /// The first ReadyForQuery has come: nothing secret is needed any more.
@@ -93,16 +149,17 @@ impl Startup {
                 },
             ) => self.negotiate(version, unrecognized_options)?,
             (Step::Authentication, M::AuthenticationOk) => {
-                self.allow(login::AUTH_TRUST)?;
+                self.asked(login::AUTH_TRUST, Guess::None)?;
                 Step::Ready
             }
             (Step::Authentication, M::AuthenticationCleartextPassword) => {
-                self.allow(login::AUTH_CLEARTEXT)?;
-                frontend::password_message(&mut context.output, self.password()?)?;
+                if !self.asked(login::AUTH_CLEARTEXT, Guess::Cleartext)? {
+                    frontend::password_message(&mut context.output, self.password()?)?;
+                }
                 Step::AuthenticationOk
             }
             (Step::Authentication, M::AuthenticationMd5Password { salt }) => {
-                self.allow(login::AUTH_MD5)?;
+                self.asked(login::AUTH_MD5, Guess::None)?;
                 self.password()?;
                 context.events.push(Event::Notice { fields: MD5_NOTICE });
                 context.events.push(Event::Md5 { salt });
@@ -176,20 +233,22 @@ impl Startup {
     }
 
     fn sasl(&mut self, mechanisms: &[u8], context: &mut Context) -> Result<Step, Failure> {
-        const MECHANISM: &[u8] = b"SCRAM-SHA-256";
         if !mechanisms
             .split(|byte| *byte == 0)
-            .any(|mechanism| mechanism == MECHANISM)
+            .any(|mechanism| mechanism == SCRAM_SHA_256)
         {
             return Err(Failure::new(&Reason {
                 code: "AUTH_METHOD_UNSUPPORTED",
                 message: "the server offers no SASL mechanism that this driver has; it needs SCRAM-SHA-256",
             }));
         }
-        self.allow(login::AUTH_SCRAM_SHA_256)?;
-        self.password()?;
-        let data = self.scram.client_first_message();
-        frontend::sasl_initial_response(&mut context.output, MECHANISM, &data)?;
+        let is_answered = self.asked(login::AUTH_SCRAM_SHA_256, Guess::Scram)?;
+        context.events.push(Event::Sasl { mechanisms });
+        if !is_answered {
+            self.password()?;
+            let data = self.scram.client_first_message();
+            frontend::sasl_initial_response(&mut context.output, SCRAM_SHA_256, &data)?;
+        }
         Ok(Step::SaslContinue)
     }
 
@@ -210,6 +269,18 @@ impl Startup {
         let message = self.scram.client_final_message(salted_password)?;
         frontend::sasl_response(&mut context.output, &message)?;
         Ok(Step::SaslFinal)
+    }
+
+    /// The server asks for `method`, which `guess` answers. Whether the answer has left already.
+    fn asked(&self, method: u32, guess: Guess) -> Result<bool, Failure> {
+        self.allow(method)?;
+        if self.guess != Guess::None && self.guess != guess {
+            return Err(Failure::new(&Reason {
+                code: "AUTH_GUESS_WRONG",
+                message: "the server asks for another authentication method than before",
+            }));
+        }
+        Ok(self.guess != Guess::None)
     }
 
     #[inline(never)]

@@ -95,6 +95,31 @@ const WALK: &[(&str, Moves)] = &[
             ("AuthenticationSASL", "startup SaslContinue"),
         ],
     ),
+    (
+        "startup Authentication behind SASLInitialResponse",
+        &[
+            ("ErrorResponse", "closed"),
+            ("NegotiateProtocolVersion", "."),
+            ("AuthenticationOk", "AUTH_GUESS_WRONG"),
+            ("AuthenticationCleartextPassword", "AUTH_GUESS_WRONG"),
+            ("AuthenticationMD5Password", "AUTH_GUESS_WRONG"),
+            ("AuthenticationSASL", "startup SaslContinue"),
+        ],
+    ),
+    (
+        "startup Authentication behind PasswordMessage",
+        &[
+            ("ErrorResponse", "closed"),
+            ("NegotiateProtocolVersion", "."),
+            ("AuthenticationOk", "AUTH_GUESS_WRONG"),
+            (
+                "AuthenticationCleartextPassword",
+                "startup AuthenticationOk",
+            ),
+            ("AuthenticationMD5Password", "AUTH_GUESS_WRONG"),
+            ("AuthenticationSASL", "AUTH_GUESS_WRONG"),
+        ],
+    ),
     ("startup Md5", &[("ErrorResponse", "closed")]),
     (
         "startup SaslContinue",
@@ -431,7 +456,7 @@ fn state(connection: &Connection) -> String {
     match (connection.state.phase, connection.state.operations.front()) {
         (Phase::Fresh, _) => "fresh".to_string(),
         (Phase::AwaitTls, _) => "tls".to_string(),
-        (Phase::Startup, _) => format!("startup {:?}", connection.state.startup.step),
+        (Phase::Startup, _) => connection.state.startup.state(),
         (Phase::Ready, None) => "idle".to_string(),
         (Phase::Ready, Some(Operation::Extended(operation))) => {
             format!(
@@ -492,6 +517,13 @@ const LOGIN: Login<'_> = Login {
 /// server's.
 fn started() -> Connection {
     logging_in(&LOGIN)
+}
+
+fn guessing(what: u32) -> Connection {
+    logging_in(&Login {
+        options: LOGIN.options | what,
+        ..LOGIN
+    })
 }
 
 fn logging_in(login: &Login<'_>) -> Connection {
@@ -656,6 +688,8 @@ fn reach(name: &str) -> Connection {
     const BOUND: [&str; 2] = ["ParseComplete", "BindComplete"];
     let connection = match name {
         "startup Authentication" => started(),
+        "startup Authentication behind SASLInitialResponse" => guessing(login::SCRAM_FIRST),
+        "startup Authentication behind PasswordMessage" => guessing(login::CLEARTEXT_FIRST),
         "startup SaslContinue" => after(started(), &["AuthenticationSASL"]),
         "startup Md5" => after(started(), &["AuthenticationMD5Password"]),
         "startup KeyDerivation" => after(

@@ -44,14 +44,14 @@ async function lines(stream: ReadableStream<Uint8Array>): Promise<{ text: string
 
 export const wireCases: Case[] = [
   {
-    name: "flights from TCP open to the first row: 5, 4 when the shape is known or the query early, 3 when both",
+    name: "flights from TCP open to the first row: 5; 3 where the server is known; 2 with an early query too",
     only: "plain",
     ownServer: true,
     async run(t) {
       const { proxy, options } = await through(t);
       const { createClient, sql } = t.pgz;
-      const once = async (n: number, earlyQuery: boolean) => {
-        const client = createClient({ ...options, earlyQuery });
+      const once = async (n: number, more: Partial<typeof options> & { earlyQuery: boolean; requireAuth?: string }) => {
+        const client = createClient({ ...options, ...more });
         const { rows } =
           n === 1
             ? await client.query(sql`select 1 as n, ${"x"}::text as t`)
@@ -59,17 +59,58 @@ export const wireCases: Case[] = [
         t.assert.deepEqual(rows, [{ n, t: "x" }]);
         await client.close();
       };
-      await once(1, false);
-      await once(1, false);
-      await once(1, true);
-      await once(2, true);
+      await once(1, { earlyQuery: false });
+      await once(1, { earlyQuery: false });
+      await once(1, { earlyQuery: true });
+      await once(2, { earlyQuery: true });
+      // Another database is another server: its logins may be asked for something else.
+      const other = { database: "postgres", earlyQuery: true };
+      await once(1, other);
+      await once(1, { ...other, database: "template1", requireAuth: "scram-sha-256" });
       const connections = await proxy.close();
       t.assert.deepEqual(
         connections.map(({ flightsToFirstRow }) => flightsToFirstRow),
-        [5, 4, 3, 4],
+        [5, 3, 2, 3, 4, 3],
       );
-      for (const { flights } of connections) t.assert.equal(flights[0]?.messages.join(), "StartupMessage");
-      t.assert.equal(names(connections[2]?.flights[2]), "PasswordMessage Parse Bind Describe Execute Sync");
+      const first = connections.map(({ flights }) => names(flights[0]));
+      const guessed = "StartupMessage PasswordMessage";
+      t.assert.deepEqual(first, ["StartupMessage", guessed, guessed, guessed, "StartupMessage", guessed]);
+      t.assert.equal(names(connections[2]?.flights[1]), "PasswordMessage Parse Bind Describe Execute Sync");
+    },
+  },
+  {
+    name: "a server that asks for something else than before is asked again, without a guess, and is remembered",
+    only: "plain",
+    ownServer: true,
+    async run(t) {
+      const { proxy, options } = await through(t);
+      const password = (encryption: string) =>
+        t.side(`set password_encryption = '${encryption}'; alter role app_turns password 'app_turns-secret'`);
+      const login = async (more: { earlyQuery?: boolean; password?: string; requireAuth?: string } = {}) => {
+        const client = t.pgz.createClient({ ...options, user: "app_turns", password: "app_turns-secret", ...more });
+        try {
+          const { rows } = await client.query<{ user: string }>("select current_user::text as user");
+          return rows[0]?.user;
+        } finally {
+          await client.close();
+        }
+      };
+      try {
+        t.assert.equal(await login(), "app_turns");
+        await password("md5");
+        t.assert.equal(await login({ earlyQuery: true }), "app_turns");
+        t.assert.equal(await login(), "app_turns");
+        await t.assert.rejects(login({ requireAuth: "scram-sha-256" }), { code: "AUTH_METHOD_REFUSED" });
+        await password("scram-sha-256");
+        t.assert.equal(await login(), "app_turns");
+        await t.assert.rejects(login({ password: "wrong" }), { code: "28P01" });
+        t.assert.equal(await login(), "app_turns");
+      } finally {
+        await password("scram-sha-256");
+      }
+      const first = (await proxy.close()).map(({ flights }) => names(flights[0]));
+      const [asked, guessed] = ["StartupMessage", "StartupMessage PasswordMessage"];
+      t.assert.deepEqual(first, [asked, guessed, asked, asked, asked, asked, guessed, guessed]);
     },
   },
   {

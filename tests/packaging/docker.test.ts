@@ -73,6 +73,7 @@ for (const server of servers.servers.filter(({ own }) => own)) {
       ["app_clear", "password"],
       ["app_md5", "md5"],
       ["app_trust", "trust"],
+      ["app_turns", "md5"],
     ]);
   });
 }

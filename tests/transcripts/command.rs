@@ -220,6 +220,8 @@ fn start(tokens: &mut Tokens<'_>) -> Result<Start, String> {
             "max_iterations" => start.max_iterations = tokens.number()?,
             "external_key_derivation" => start.options |= login::EXTERNAL_KEY_DERIVATION,
             "early_query" => start.options |= login::EARLY_QUERY,
+            "scram_first" => start.options |= login::SCRAM_FIRST,
+            "cleartext_first" => start.options |= login::CLEARTEXT_FIRST,
             other => return Err(format!("no option is named {other}")),
         }
     }

@@ -350,6 +350,8 @@ impl Printer {
         let answer = match self.authentication {
             10 => "SASLInitialResponse",
             11 => "SASLResponse",
+            // A guess, in front of the question.
+            0 if body.starts_with(b"SCRAM-SHA-256\0") => "SASLInitialResponse",
             _ => "PasswordMessage",
         };
         MESSAGES.iter().find(|layout| {

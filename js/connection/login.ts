@@ -1,0 +1,117 @@
+// One login: what the core is told, how its questions are answered, and what the login teaches about the server.
+//
+// Knows passwords and which authentication is expected. Must not know sockets, or what runs behind the login.
+import { allowedMethods, allowsEarlyQuery } from "../config/authentication.ts";
+import { startupParameters } from "../config/config.ts";
+import type { Config } from "../config/options.ts";
+import { base64 } from "../util/bytes.ts";
+import { PgzError } from "../util/errors.ts";
+import { WEBCRYPTO_ITERATIONS } from "../util/limits.ts";
+import {
+  EARLY_QUERY,
+  EXTERNAL_KEY_DERIVATION,
+  NAME_FIRST_USE,
+  SCRAM_FIRST,
+  VERSION_3_0,
+  VERSION_3_2,
+  type CoreConnection,
+  type Event,
+} from "../wasm/boundary.ts";
+import type { LoginHandlers } from "./connection.ts";
+import type { Link } from "./dial.ts";
+import { guessFor, remember, serverOf } from "./guess.ts";
+import { md5Password } from "./md5.ts";
+import { saltedPassword } from "./scram-keys.ts";
+
+/** The server does not ask for what it asked for before: the login is to be tried again, without a guess. */
+export class WrongGuess extends Error {}
+
+export class Login implements LoginHandlers {
+  readonly #config: Config;
+  readonly #server: string;
+  readonly #guess: number;
+  /** After SASLprep. */
+  readonly #password: string | undefined;
+  readonly #methods: number;
+  readonly #isEarly: boolean;
+  #offered: readonly string[] | undefined;
+  #isRight!: () => void;
+  readonly #right = new Promise<void>((resolve) => (this.#isRight = resolve));
+
+  /** `mayRepeat`: another attempt may follow this one, and could not repeat a query. */
+  constructor({ config, verify, encrypted }: Link, password: string | undefined, mayRepeat: boolean) {
+    this.#config = config;
+    this.#server = serverOf(config, encrypted);
+    this.#guess = password === undefined ? 0 : guessFor(config, verify, encrypted);
+    this.#password = password;
+    this.#methods = allowedMethods(config, verify, encrypted);
+    this.#isEarly = !mayRepeat && allowsEarlyQuery(config, verify, encrypted);
+  }
+
+  /** StartupMessage, and what the core must know from then on. */
+  readonly start = (handle: CoreConnection): number => {
+    const { prepare, maxProtocolVersion, scramMaxIterations, flushBytes } = this.#config;
+    const external = this.#password && scramMaxIterations <= WEBCRYPTO_ITERATIONS && crypto.subtle;
+    const options =
+      this.#methods |
+      this.#guess |
+      (external ? EXTERNAL_KEY_DERIVATION : 0) |
+      (this.#isEarly ? EARLY_QUERY : 0) |
+      (prepare === "named" ? NAME_FIRST_USE : 0);
+    return handle.start(
+      maxProtocolVersion === "3.2" ? VERSION_3_2 : VERSION_3_0,
+      `${startupParameters(this.#config).flat().join("\0")}\0`,
+      this.#password,
+      base64(crypto.getRandomValues(new Uint8Array(18))),
+      options,
+      scramMaxIterations,
+      flushBytes,
+    );
+  };
+
+  offers(mechanisms: readonly string[]): void {
+    this.#offered = mechanisms;
+    this.#isRight();
+  }
+
+  async prove(question: Extract<Event, { kind: "keyDerivation" | "md5" }>): Promise<Uint8Array> {
+    const password = this.#password ?? "";
+    if (question.kind === "md5") return md5Password(this.#config.user, password, question.salt);
+    const [key] = await Promise.all([saltedPassword(password, question.salt, question.iterations), this.#firstCall()]);
+    return key;
+  }
+
+  /**
+   * Behind a guess the first call learns only now that it may go. It gets a turn of the event loop, while the key is
+   * derived, so that it leaves with SASLResponse.
+   */
+  #firstCall(): Promise<void> | undefined {
+    if (!this.#isEarly || this.#guess !== SCRAM_FIRST) return undefined;
+    return new Promise((resolve) => setTimeout(resolve));
+  }
+
+  /**
+   * Resolves when calls may follow: behind ReadyForQuery, or before it where an early query is allowed. Then a guess
+   * must have been right first: a query could not be repeated. Rejects with {@link WrongGuess}, or with what went wrong.
+   */
+  async letsIn(done: Promise<void>): Promise<void> {
+    const ended = this.#learn(done);
+    if (!this.#isEarly) return ended;
+    // Whoever runs a query behind it is told what went wrong.
+    ended.catch(() => {});
+    if (this.#guess === SCRAM_FIRST) await Promise.race([this.#right, ended]);
+  }
+
+  async #learn(done: Promise<void>): Promise<void> {
+    try {
+      await done;
+    } catch (error) {
+      if (this.#guess !== SCRAM_FIRST || this.#offered) throw error;
+      remember(this.#server, []);
+      // 08P01: some read the answer before they have asked.
+      const isWrong = error instanceof PgzError && /^(AUTH_GUESS_WRONG|08P01)$/.test(error.code);
+      throw isWrong ? new WrongGuess() : error;
+    }
+    remember(this.#server, this.#offered ?? []);
+  }
+}

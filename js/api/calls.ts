@@ -10,7 +10,7 @@ import type { Rows } from "../rows/rows.ts";
 import type { Call } from "../session/call.ts";
 import { runtime, type ByteChannel } from "../sockets/runtime.ts";
 import { copyIn, copyOut, copyRows, leave, sendSource, type CopySource, type CopyTarget } from "../statement/copy.ts";
-import { rowWriter, type CopyRow } from "../statement/copy-rows.ts";
+import { RowWriter, type CopyRow } from "../statement/copy-rows.ts";
 import { copyText } from "../statement/copy-statement.ts";
 import { execute } from "../statement/execute.ts";
 import { plainText, sql, toQuery, type QueryInput } from "../statement/sql.ts";
@@ -117,7 +117,7 @@ export abstract class Calls extends Queries {
     return this.run(`copy ${into} (${list}) from stdin`, options, async (call: Call<ExecResult>, session) => {
       const shape = await session.statements.learn(call, `select ${list} from ${into}`);
       if (!shape) return;
-      const writer = rowWriter(shape.columns, columns, shape.types);
+      const writer = new RowWriter(shape.columns, columns, shape.types);
       const ended = await copyIn(
         call,
         session,

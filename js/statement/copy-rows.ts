@@ -12,53 +12,102 @@ import { characters, encoder } from "../util/bytes.ts";
 import type { Definition } from "../wasm/type-definitions.ts";
 import { HEADER } from "../connection/connection.ts";
 import { each, type CopyProgress, type CopyTarget } from "./copy.ts";
-import { binaryWriter, Block, literal, takesText, type Where } from "../values/parameters.ts";
+import { binaryWriter, Block, literal, takesText, type BinaryWriter, type Where } from "../values/parameters.ts";
 
 /** A row: an array of values in the columns' order, or an object with the columns' names. */
 export type CopyRow = object;
 
 const SIGNATURE = "PGCOPY\n\xff\r\n\0" + "\0".repeat(8);
 
-/** How rows of some columns are written. */
-export interface RowWriter {
+/** Writes rows of some columns, for one COPY. */
+export class RowWriter {
   readonly format: "binary" | "text";
-  send(
+  readonly #names: readonly string[];
+  readonly #where: readonly Where[];
+  /** Of columns that have a binary form here. */
+  readonly #writers: readonly (BinaryWriter | undefined)[];
+  readonly #isBinary: boolean;
+  /** Any text is a value of every column. */
+  readonly #takesTexts: boolean;
+  readonly #block = new Block();
+  #count = 0;
+  /** Of the row before: the next one is mostly alike. */
+  #wasPlain = true;
+
+  /** `names`: the columns' in rows that are objects. `types`: what the database's own are made of. */
+  constructor(columns: readonly Column[], names: readonly string[], types: readonly Definition[]) {
+    // An enum's binary form is its label, as text's.
+    const forms = columns.map(
+      ({ typeOid }) => types.find(({ oid, code }) => oid === typeOid && code === TYPE_SAME)?.of ?? typeOid,
+    );
+    this.#names = names;
+    this.#where = columns.map(({ typeOid }, index): Where => ({ index, type: typeOid, what: "Column " }));
+    this.#writers = forms.map(binaryWriter);
+    this.#isBinary = this.#writers.every(Boolean);
+    this.#takesTexts = forms.every(takesText);
+    this.format = this.#isBinary ? "binary" : "text";
+  }
+
+  /** All rows, to their end or the COPY's. A row that cannot be written is named by the error's `row`. */
+  async send(
     target: CopyTarget,
     rows: Iterable<CopyRow> | AsyncIterable<CopyRow>,
     progress?: (progress: CopyProgress) => void,
-  ): Promise<void>;
-}
+  ): Promise<void> {
+    const block = this.#block;
+    let sent = 0;
+    block.reserve(HEADER);
+    const flush = async () => {
+      sent += block.length - HEADER;
+      if (block.length > HEADER) await target.write(block.bytes, block.length);
+      block.length = HEADER;
+      await progress?.({ bytes: sent, rows: this.#count });
+    };
+    if (this.#isBinary) this.#append(characters(SIGNATURE));
+    await each(target, rows, (row) => {
+      try {
+        this.#write(row);
+      } catch (error) {
+        throw Object.assign(error as Error, { row: this.#count });
+      }
+      return block.length < PIECE ? undefined : flush();
+    });
+    if (target.over) return;
+    if (this.#isBinary) this.#append(characters("\xff\xff"));
+    await flush();
+  }
 
-/** `names`: the columns' in rows that are objects. `types`: what the database's own are made of. */
-export function rowWriter(
-  columns: readonly Column[],
-  names: readonly string[],
-  types: readonly Definition[],
-): RowWriter {
-  const { length } = columns;
-  const where = columns.map(({ typeOid }, index): Where => ({ index, type: typeOid, what: "Column " }));
-  // An enum's binary form is its label, as text's.
-  const forms = columns.map(
-    ({ typeOid }) => types.find(({ oid, code }) => oid === typeOid && code === TYPE_SAME)?.of ?? typeOid,
-  );
-  const writers = forms.map(binaryWriter);
-  const isBinary = writers.every(Boolean);
-  const takesTexts = forms.every(takesText);
-  const block = new Block();
-  const append = (bytes: Uint8Array) => {
-    const at = block.reserve(bytes.length);
-    block.bytes.set(bytes, at);
-  };
-  let count = 0;
-  /** Of the row before: the next one is mostly alike. */
-  let wasPlain = true;
+  #write(row: CopyRow): void {
+    const { length } = this.#where;
+    const values = Array.isArray(row) ? (row as readonly unknown[]) : this.#names.map((name) => ownValue(row, name));
+    if (values.length !== length)
+      throw new UsageError(
+        "INVALID_PARAMETER",
+        `Row ${this.#count} has ${values.length} values for ${length} columns.`,
+      );
+    if (this.#isBinary) this.#writeBinary(values);
+    else this.#writeText(values);
+    this.#count++;
+  }
+
+  #writeBinary(values: readonly unknown[]): void {
+    const { length } = values;
+    this.#wasPlain = this.#takesTexts && (this.#wasPlain || this.#count % 16 === 0) && this.#writePlain(values);
+    if (this.#wasPlain) return;
+    const block = this.#block;
+    const at = block.reserve(2);
+    block.view.setInt16(at, length);
+    for (let index = 0; index < length; index++) this.#writers[index]!(block, this.#where[index]!, values[index]);
+  }
 
   /**
    * A row of plain texts that are neither long nor so short that a loop is faster, looked at and written in one go,
    * their lengths as characters between them (2.3 times as fast at 32 letters); `false`, and nothing written, when it
    * is none.
    */
-  const plain = (values: readonly unknown[]): boolean => {
+  #writePlain(values: readonly unknown[]): boolean {
+    const block = this.#block;
+    const { length } = values;
     let text = String.fromCharCode(length >> 8, length & 255);
     for (const value of values) {
       if (typeof value !== "string" || value.length > 127 || value.includes("\0")) return false;
@@ -70,52 +119,20 @@ export function rowWriter(
     if (encoder.encodeInto(text, block.bytes.subarray(at, block.length)).read === text.length) return true;
     block.length = at;
     return false;
-  };
+  }
 
-  const write = (row: CopyRow) => {
-    const values = Array.isArray(row) ? (row as readonly unknown[]) : names.map((name) => ownValue(row, name));
-    if (values.length !== length)
-      throw new UsageError("INVALID_PARAMETER", `Row ${count} has ${values.length} values for ${length} columns.`);
-    wasPlain = takesTexts && (wasPlain || count % 16 === 0) && plain(values);
-    if (isBinary && !wasPlain) {
-      const at = block.reserve(2);
-      block.view.setInt16(at, length);
-      for (let index = 0; index < length; index++) writers[index]!(block, where[index]!, values[index]);
-    } else if (!isBinary) {
-      // Not by map, which skips what an array lacks.
-      const cells = Array.from(values, (value, index) =>
-        value === null ? "\\N" : literal(where[index]!, value).replace(/[\n\r\t\\]/g, (found) => ESCAPES[found]!),
-      );
-      append(encoder.encode(`${cells.join("\t")}\n`));
-    }
-    count++;
-  };
+  #writeText(values: readonly unknown[]): void {
+    // Not by map, which skips what an array lacks.
+    const cells = Array.from(values, (value, index) =>
+      value === null ? "\\N" : literal(this.#where[index]!, value).replace(/[\n\r\t\\]/g, (found) => ESCAPES[found]!),
+    );
+    this.#append(encoder.encode(`${cells.join("\t")}\n`));
+  }
 
-  return {
-    format: isBinary ? "binary" : "text",
-    async send(target, rows, progress) {
-      let sent = 0;
-      block.reserve(HEADER);
-      const flush = async () => {
-        sent += block.length - HEADER;
-        if (block.length > HEADER) await target.write(block.bytes, block.length);
-        block.length = HEADER;
-        await progress?.({ bytes: sent, rows: count });
-      };
-      if (isBinary) append(characters(SIGNATURE));
-      await each(target, rows, (row) => {
-        try {
-          write(row);
-        } catch (error) {
-          throw Object.assign(error as Error, { row: count });
-        }
-        return block.length < PIECE ? undefined : flush();
-      });
-      if (target.over) return;
-      if (isBinary) append(characters("\xff\xff"));
-      await flush();
-    },
-  };
+  #append(bytes: Uint8Array): void {
+    const at = this.#block.reserve(bytes.length);
+    this.#block.bytes.set(bytes, at);
+  }
 }
 
 const ESCAPES: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\" };

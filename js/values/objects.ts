@@ -16,72 +16,90 @@ export type RowDecoder = (view: Uint8Array) => unknown[];
  * `"array"` a row has all columns in order.
  */
 export function rowDecoder(columns: readonly Column[], policy: ValuePolicy, mode: RowMode): RowDecoder {
-  const width = columns.length;
   const names = columns.map(({ name }) => name);
   const asArrays = mode === "array";
   const needsTemplate = names.includes("__proto__");
   let template: Record<string, unknown> | undefined;
   let seen = 0;
-  let converters: ReturnType<typeof converter>[] | undefined;
-  let plain = true;
+  let converters: readonly Converter[] | undefined;
   return (view) => {
     const batch = open(view, policy.parsers !== undefined);
-    const { rowCount, text, json, textOf } = batch;
-    const { bytes, ints, floats } = batch.slots;
-    if (!asArrays && !template && (needsTemplate || (seen += rowCount) > FEW)) template = templateOf(names);
+    if (!asArrays && !template && (needsTemplate || (seen += batch.rowCount) > FEW)) template = templateOf(names);
     // The kinds are the same in each batch.
-    if (!converters) {
-      converters = columns.map((column, index) => converter(column, policy, bytes[4 + index] === SLOT_JSON));
-      plain = !converters.some(Boolean);
-    }
-    const rows = new Array<unknown>(rowCount);
-    let slot = headOf(width) >> 2;
-    let at = 0;
-    let next = 0;
-    for (let number = 0; number < rowCount; number++) {
-      const row: Record<string | number, unknown> = template
-        ? { ...template }
-        : asArrays
-          ? (new Array<unknown>(width) as never)
-          : {};
-      for (let index = 0; index < width; index++) {
-        let value: unknown;
-        switch (bytes[4 + index]) {
-          case SLOT_INT:
-            value = ints[slot + 1] ? null : ints[slot];
-            slot += 2;
-            break;
-          case SLOT_BOOL:
-            value = ints[slot + 1] ? null : ints[slot] === 1;
-            slot += 2;
-            break;
-          case SLOT_FLOAT: {
-            const float = floats[slot >> 1] as number;
-            value = float !== float && ints[slot] ? null : float;
-            slot += 2;
-            break;
-          }
-          case SLOT_TEXT: {
-            const length = ints[slot] as number;
-            if (length < 0) value = null;
-            else if (textOf) value = textOf(ints[slot + 1] as number);
-            else value = text.substring(at, (at += length));
-            slot += 2;
-            break;
-          }
-          default:
-            value = json[next++];
-        }
-        if (!plain && value !== null) {
-          const convert = converters[index];
-          if (convert) value = convert(value);
-        }
-        row[asArrays ? index : (names[index] as string)] = value;
-      }
-      rows[number] = row;
-    }
-    return rows;
+    converters ??= convertersOf(columns, policy, batch.slots);
+    return rowsOf(batch, { names, asArrays, template, converters });
   };
+}
+
+type Converter = ReturnType<typeof converter>;
+
+/** One per column; none at all where no value needs one. */
+function convertersOf(columns: readonly Column[], policy: ValuePolicy, slots: Slots): readonly Converter[] {
+  const all = columns.map((column, index) => converter(column, policy, kindOf(slots, index) === SLOT_JSON));
+  return all.some(Boolean) ? all : [];
+}
+
+/** How the rows of a result are built. */
+interface RowPlan {
+  readonly names: readonly string[];
+  readonly asArrays: boolean;
+  /** Objects are copies of it. */
+  readonly template: Record<string, unknown> | undefined;
+  readonly converters: readonly Converter[];
+}
+
+function rowsOf(batch: Batch, { names, asArrays, template, converters }: RowPlan): unknown[] {
+  const { rowCount, text, json, textOf } = batch;
+  const { bytes, ints, floats } = batch.slots;
+  const width = names.length;
+  const plain = !converters.length;
+  const rows = new Array<unknown>(rowCount);
+  let slot = headOf(width) >> 2;
+  let at = 0;
+  let next = 0;
+  for (let number = 0; number < rowCount; number++) {
+    const row: Record<string | number, unknown> = template
+      ? { ...template }
+      : asArrays
+        ? (new Array<unknown>(width) as never)
+        : {};
+    for (let index = 0; index < width; index++) {
+      let value: unknown;
+      switch (bytes[4 + index]) {
+        case SLOT_INT:
+          value = ints[slot + 1] ? null : ints[slot];
+          slot += 2;
+          break;
+        case SLOT_BOOL:
+          value = ints[slot + 1] ? null : ints[slot] === 1;
+          slot += 2;
+          break;
+        case SLOT_FLOAT: {
+          const float = floats[slot >> 1] as number;
+          value = float !== float && ints[slot] ? null : float;
+          slot += 2;
+          break;
+        }
+        case SLOT_TEXT: {
+          const length = ints[slot] as number;
+          if (length < 0) value = null;
+          else if (textOf) value = textOf(ints[slot + 1] as number);
+          else value = text.substring(at, (at += length));
+          slot += 2;
+          break;
+        }
+        default:
+          value = json[next++];
+      }
+      if (!plain && value !== null) {
+        const convert = converters[index];
+        if (convert) value = convert(value);
+      }
+      row[asArrays ? index : (names[index] as string)] = value;
+    }
+    rows[number] = row;
+  }
+  return rows;
 }
 
 /** Up to so many rows, of all batches and all runs, a template costs more than it saves. */
@@ -118,6 +136,8 @@ const slotsIn = (bytes: Uint8Array<ArrayBuffer>): Slots => ({
   ints: new Int32Array(bytes.buffer),
   floats: new Float64Array(bytes.buffer),
 });
+/** What the slots of a column hold. */
+const kindOf = ({ bytes }: Slots, index: number) => bytes[4 + index];
 const headOf = (width: number) => (4 + width + 7) & ~7;
 
 /** The server's text keeps a leading U+FEFF; what is no UTF-8 shows as U+FFFD. */

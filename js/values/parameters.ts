@@ -14,7 +14,7 @@ import { elements, names, parts } from "./element-types.ts";
 import { BOOL, BYTEA, FLOAT4, FLOAT8, INT2, INT4, INT8, OID } from "./oid.ts";
 import { arrayLiteral, textOf, type Where } from "./text-values.ts";
 
-export { binaryWriter, takesText } from "./binary-values.ts";
+export { binaryWriter, takesText, type BinaryWriter } from "./binary-values.ts";
 export { Block } from "./block.ts";
 export type { Where } from "./text-values.ts";
 

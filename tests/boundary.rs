@@ -5,7 +5,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use pgz_edge::boundary::{GROUPS, Group};
+use pgz_edge::boundary::{GROUPS, Group, Number, rows};
+use pgz_edge::encode::{RowForm, RowFormat};
 use std::{env, fs, path::Path};
 
 const WRITE: &str = "BOUNDARY=write cargo test --test boundary";
@@ -27,7 +28,47 @@ fn names_of_numbers_in_typescript() {
             text += &format!("export const {} = {value};\n", number.name);
         }
     }
+    text += "\n// Formats of encoded output by their names: how the core calls them, what HTTP calls them, and whether a result that\n\
+             // a cap has cut can say so.\nexport const FORMATS = {\n";
+    for format in RowFormat::ALL {
+        let facts = format.facts();
+        let Some(public) = facts.public else { continue };
+        let mut numbers = row_formats().iter();
+        let number = numbers.find(|number| number.value == facts.code).unwrap();
+        text += &format!("  /** {} */\n", sentence(number.doc));
+        text += &format!(
+            "  {}: {{ code: {}, contentType: \"{}\", truncates: {} }},\n",
+            public.name,
+            number.name,
+            public.content_type,
+            facts.can_truncate()
+        );
+    }
+    text += "} as const;\n";
     committed("js/wasm/numbers.ts", &text);
+}
+
+/// The numbers of the row formats, the one for no rows included.
+fn row_formats() -> &'static [Number] {
+    let is_of_formats = |group: &&Group| group.numbers.iter().any(|it| it.name == "ROWS_NONE");
+    GROUPS.iter().find(is_of_formats).unwrap().numbers
+}
+
+/// A format that one of the two tables lacks could not be asked for, or would have no number.
+#[test]
+fn every_number_of_a_format_has_its_row_in_the_table_of_formats() {
+    for number in row_formats() {
+        let Some(form) = RowForm::from_code(number.value) else {
+            assert_eq!(number.value, rows::NONE, "{}", number.name);
+            continue;
+        };
+        let facts = form.format.facts();
+        assert_eq!(facts.code, number.value);
+        if let Some(public) = facts.public {
+            assert_eq!(number.name, format!("ROWS_{}", public.name.to_uppercase()));
+        }
+    }
+    assert_eq!(row_formats().len(), 1 + RowFormat::ALL.len());
 }
 
 #[test]

@@ -12,12 +12,10 @@ import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "no
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { numbers } from "../../tests/support/numbers.mjs";
+import { formats, numbers } from "../../tests/support/numbers.mjs";
 import { median, summary } from "../lib/statistics.mjs";
 
-const FORMATS = Object.fromEntries(
-  ["ndjson", "json", "columnar", "toon", "csv", "columns"].map((name) => [name, numbers[`ROWS_${name.toUpperCase()}`]]),
-);
+const FORMATS = { ...formats, columns: numbers.ROWS_COLUMNS };
 const CHUNK = 65_536;
 const TRIALS = 9;
 /** Nanoseconds: a trial goes through the rows again until so much CPU has gone. */

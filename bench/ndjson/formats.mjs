@@ -5,7 +5,8 @@ export function linesOf(text, format) {
   return readers[format](text);
 }
 
-const readers = {
+/** One for each format (tests/packaging/formats.test.ts compares). */
+export const readers = {
   ndjson(text) {
     const lines = text.split("\n");
     if (lines.pop() !== "") throw new Error("the last line has no end");

@@ -7,6 +7,7 @@
 // bytes (ours, pgx) or values (peers). The Workers, whose throughput is compared, read the same rows from tables.
 //
 //   ROWS TRIALS PAIR_ROWS PAIRS          how much          SHAPES RUNTIMES FORMATS          which, separated by commas
+import { formats as codes } from "../../tests/support/numbers.mjs";
 import { serverTruth } from "../lib/content.mjs";
 import { wantedRuntimes } from "../lib/runtimes.mjs";
 import { wantedShapes } from "../lib/shapes.mjs";
@@ -18,7 +19,7 @@ import { key, startContestants } from "./contestants.mjs";
 
 const WALL_RATIO = 1.1;
 const MODE_SHARE = 1.15;
-const modes = ["json", "columnar", "toon", "csv"];
+const modes = Object.keys(codes).filter((format) => format !== "ndjson");
 const node = key("pgz-edge", "node");
 
 export async function run({ server, option }) {

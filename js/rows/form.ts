@@ -10,26 +10,19 @@ import { runtime } from "../sockets/runtime.ts";
 import {
   CSV_HEADER,
   ESCAPE_FORMULAS,
+  FORMATS,
   INT8_AS_STRING,
   JSON_AS_STRING,
   LIMIT_TRUNCATE,
   NUMERIC_AS_STRING,
   RENAME_DUPLICATES,
-  ROWS_COLUMNAR,
   ROWS_COLUMNS,
-  ROWS_CSV,
-  ROWS_JSON,
-  ROWS_NDJSON,
-  ROWS_TOON,
   limitsOf,
   type Limits,
 } from "../wasm/boundary.ts";
 
-/**
- * `ndjson`: an object per line. `json`: one array of objects. `columnar`: the names once, rows as arrays. `toon`: pgz's
- * dialect of TOON. `csv`: RFC 4180.
- */
-export type Format = "ndjson" | "json" | "columnar" | "toon" | "csv";
+/** How rows are written. The README shows two rows in each. */
+export type Format = keyof typeof FORMATS;
 
 /** Options of calls that return rows. Each default is the client's option of that name. */
 export interface RowOptions {
@@ -100,14 +93,6 @@ export interface FormatOptions extends RowOptions {
   readonly toon?: "pgz" | "standard" | undefined;
 }
 
-const FORMATS: { readonly [Name in Format]: readonly [code: number, contentType: string] } = {
-  ndjson: [ROWS_NDJSON, "application/x-ndjson; charset=utf-8"],
-  json: [ROWS_JSON, "application/json"],
-  columnar: [ROWS_COLUMNAR, "application/json"],
-  toon: [ROWS_TOON, "text/plain; charset=utf-8"],
-  csv: [ROWS_CSV, "text/csv; charset=utf-8"],
-};
-
 /** One call's rows: the form as the core's number, the caps in its order. */
 export interface Form {
   readonly form: number;
@@ -124,13 +109,13 @@ export interface Form {
 /** The form of encoded output. Throws before anything is sent. */
 export function outputForm(config: Config, options: FormatOptions): Form {
   const { format = "ndjson", header = true, csvFormulas = "keep", toon = "pgz" } = options;
-  const [code, contentType] = FORMATS[oneOf(...Object.keys(FORMATS))(format, "format")];
+  const { code, contentType, truncates } = FORMATS[oneOf(...Object.keys(FORMATS))(format, "format")];
   oneOf(true, false)(header, "header");
   oneOf("keep", "escape")(csvFormulas, "csvFormulas");
   oneOf("pgz", "standard")(toon, "toon");
   const csv = (header ? CSV_HEADER : 0) | (csvFormulas === "escape" ? ESCAPE_FORMULAS : 0);
   const form = withOptions(config, options, code | csv, "number", contentType);
-  if (form.limits[LIMIT_TRUNCATE] && /toon|csv/.test(format)) {
+  if (form.limits[LIMIT_TRUNCATE] && !truncates) {
     throw new UsageError(
       "INVALID_OPTION",
       `Option "onLimit" cannot be "truncate" for ${format}: use "error", or another format.`,

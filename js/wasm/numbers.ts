@@ -142,3 +142,18 @@ export const SLOT_FLOAT = 2;
 export const SLOT_TEXT = 3;
 /** No slot: the next element of the JSON array. */
 export const SLOT_JSON = 4;
+
+// Formats of encoded output by their names: how the core calls them, what HTTP calls them, and whether a result that
+// a cap has cut can say so.
+export const FORMATS = {
+  /** An object per line. */
+  ndjson: { code: ROWS_NDJSON, contentType: "application/x-ndjson; charset=utf-8", truncates: true },
+  /** One array of objects. */
+  json: { code: ROWS_JSON, contentType: "application/json", truncates: true },
+  /** Names once, rows as arrays. */
+  columnar: { code: ROWS_COLUMNAR, contentType: "application/json", truncates: true },
+  /** pgz's dialect of TOON. */
+  toon: { code: ROWS_TOON, contentType: "text/plain; charset=utf-8", truncates: false },
+  /** CSV by RFC 4180. */
+  csv: { code: ROWS_CSV, contentType: "text/csv; charset=utf-8", truncates: false },
+} as const;

@@ -82,10 +82,19 @@ pub(super) fn append_escaped(
     Ok(())
 }
 
+/// Appends a column's name.
+pub(super) fn append_name(out: &mut Writer<'_>, name: &[u8], escape: bool) {
+    let start = out.position();
+    append_text(out, name);
+    if escape {
+        escape_formula(out, start);
+    }
+}
+
 /// Puts an apostrophe in front of the cell's text that was written since `start`, and quotes around both, if a
 /// spreadsheet would take the text for a formula (OWASP, "CSV Injection"). A tab or a line break in front of a formula
 /// is skipped by some.
-pub(super) fn escape_formula(out: &mut Writer<'_>, start: usize) {
+fn escape_formula(out: &mut Writer<'_>, start: usize) {
     let cell = out.written_since(start);
     let text = cell.strip_prefix(b"\"").unwrap_or(cell);
     if !matches!(

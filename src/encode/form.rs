@@ -1,7 +1,9 @@
 //! What a caller asks of the rows of one result: their format and its options, and the number as which both cross the
 //! boundary.
 //!
-//! Knows names of formats. What they look like is the plan's business.
+//! [`RowFormat::facts`] is the table of formats: what is the same whatever the columns are. All that differs from
+//! format to format is in it, so a new one is a row there (HACKING.md, "An output mode"). Must not know how a value
+//! becomes text.
 
 use crate::boundary::{form, rows};
 use crate::types::Strings;
@@ -21,14 +23,254 @@ use crate::types::Strings;
 #[allow(missing_docs, reason = "the table above says it")]
 pub enum RowFormat {
     Ndjson,
-    /// What JavaScript makes its values from.
+    /// What JavaScript reads the catalog from.
     Arrays,
     Json,
     Columnar,
     Toon,
     Csv,
-    /// What JavaScript makes its values from, by the batch: slots and blocks, see [`columns`].
+    /// What JavaScript makes its values from, by the batch: slots and blocks, see [`super::columns`].
     Columns,
+}
+
+/// What is the same in all results of one format.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// One of [`rows`].
+    pub code: u32,
+    /// What a caller calls it, and how; `None`: it is only for JavaScript's own use.
+    pub public: Option<Public>,
+    /// How a value is written.
+    pub(super) values: Values,
+    /// What stands before the first row, with the names of the columns.
+    pub(super) head: Option<Head>,
+    /// Rows begin with a comma, and that of the first becomes the `[` around all of them.
+    pub(super) is_bracketed: bool,
+    /// In front of the first value of a row.
+    pub(super) opening: &'static [u8],
+    /// Each value has the name of its column in front.
+    pub(super) has_keys: bool,
+    /// Behind the last value of a row: at most four bytes.
+    pub(super) closing: &'static [u8],
+    /// A row without columns: at most four bytes.
+    pub(super) empty: &'static [u8],
+    /// Behind the last row.
+    pub(super) tail: &'static [u8],
+    /// How the output says that rows are missing; `None`: it has no place for that, and a cap is an error.
+    pub(super) mark: Option<Mark>,
+}
+
+/// What a caller must know of a format.
+#[derive(Clone, Copy, Debug)]
+pub struct Public {
+    /// Its name in option `format`.
+    pub name: &'static str,
+    /// The content type of a response.
+    pub content_type: &'static str,
+}
+
+/// How a format writes a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Values {
+    /// As JSON.
+    Json,
+    /// As a cell of CSV.
+    Csv,
+    /// As a slot of a batch.
+    Slots,
+}
+
+/// The names of the columns before the first row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Head {
+    pub before: &'static [u8],
+    pub names: Names,
+    /// Up to but not including the `[` around the rows.
+    pub after: &'static [u8],
+}
+
+/// How a name is written there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Names {
+    /// As a JSON string.
+    Json,
+    /// The same, without quotes where none are needed.
+    Toon,
+    /// As a cell, if the caller wants names.
+    Csv,
+}
+
+/// `"$truncated":{…}` and what stands around it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark {
+    /// Its comma leaves where no row stands before it.
+    pub before: &'static [u8],
+    pub after: &'static [u8],
+    /// Behind the last row, in place of the usual one.
+    pub tail: &'static [u8],
+}
+
+/// A line of JSON per row, for JavaScript's own use: what most formats change a little.
+const LINES: Facts = Facts {
+    code: rows::NONE,
+    public: None,
+    values: Values::Json,
+    head: None,
+    is_bracketed: false,
+    opening: b"",
+    has_keys: false,
+    closing: b"\n",
+    empty: b"\n",
+    tail: b"",
+    mark: None,
+};
+
+const NDJSON: Facts = Facts {
+    code: rows::NDJSON,
+    public: Some(Public {
+        name: "ndjson",
+        content_type: "application/x-ndjson; charset=utf-8",
+    }),
+    opening: b"{",
+    has_keys: true,
+    closing: b"}\n",
+    empty: b"{}\n",
+    mark: Some(Mark {
+        before: b"{",
+        after: b"}\n",
+        tail: b"",
+    }),
+    ..LINES
+};
+
+const ARRAYS: Facts = Facts {
+    code: rows::ARRAYS,
+    opening: b"[",
+    closing: b"]\n",
+    empty: b"[]\n",
+    ..LINES
+};
+
+const JSON: Facts = Facts {
+    code: rows::JSON,
+    public: Some(Public {
+        name: "json",
+        content_type: "application/json",
+    }),
+    is_bracketed: true,
+    opening: b",{",
+    has_keys: true,
+    closing: b"}",
+    empty: b",{}",
+    tail: b"]",
+    mark: Some(Mark {
+        before: b",{",
+        after: b"}",
+        tail: b"]",
+    }),
+    ..LINES
+};
+
+const COLUMNAR: Facts = Facts {
+    code: rows::COLUMNAR,
+    public: Some(Public {
+        name: "columnar",
+        content_type: "application/json",
+    }),
+    head: Some(Head {
+        before: b"{\"columns\":[",
+        names: Names::Json,
+        after: b"],\"rows\":",
+    }),
+    is_bracketed: true,
+    opening: b",[",
+    closing: b"]",
+    empty: b",[]",
+    tail: b"]}",
+    mark: Some(Mark {
+        before: b"],",
+        after: b"",
+        tail: b"}",
+    }),
+    ..LINES
+};
+
+const TOON: Facts = Facts {
+    code: rows::TOON,
+    public: Some(Public {
+        name: "toon",
+        content_type: "text/plain; charset=utf-8",
+    }),
+    head: Some(Head {
+        before: b"[?]{",
+        names: Names::Toon,
+        after: b"}\n",
+    }),
+    ..LINES
+};
+
+const CSV: Facts = Facts {
+    code: rows::CSV,
+    public: Some(Public {
+        name: "csv",
+        content_type: "text/csv; charset=utf-8",
+    }),
+    values: Values::Csv,
+    head: Some(Head {
+        before: b"",
+        names: Names::Csv,
+        after: b"\r\n",
+    }),
+    closing: b"\r\n",
+    empty: b"\r\n",
+    ..LINES
+};
+
+const COLUMNS: Facts = Facts {
+    code: rows::COLUMNS,
+    values: Values::Slots,
+    closing: b"",
+    empty: b"",
+    ..LINES
+};
+
+impl RowFormat {
+    /// All of them.
+    pub const ALL: [RowFormat; 7] = [
+        RowFormat::Ndjson,
+        RowFormat::Arrays,
+        RowFormat::Json,
+        RowFormat::Columnar,
+        RowFormat::Toon,
+        RowFormat::Csv,
+        RowFormat::Columns,
+    ];
+
+    /// Its row of the table.
+    pub const fn facts(self) -> &'static Facts {
+        match self {
+            RowFormat::Ndjson => &NDJSON,
+            RowFormat::Arrays => &ARRAYS,
+            RowFormat::Json => &JSON,
+            RowFormat::Columnar => &COLUMNAR,
+            RowFormat::Toon => &TOON,
+            RowFormat::Csv => &CSV,
+            RowFormat::Columns => &COLUMNS,
+        }
+    }
+
+    /// That of this number.
+    fn from_code(code: u32) -> Option<RowFormat> {
+        let mut all = RowFormat::ALL.into_iter();
+        all.find(|format| format.facts().code == code)
+    }
+}
+
+impl Facts {
+    /// A result that a cap has cut can say so.
+    pub fn can_truncate(&self) -> bool {
+        self.mark.is_some()
+    }
 }
 
 /// What a caller asks of the rows of one result.
@@ -51,18 +293,8 @@ impl RowForm {
     #[inline(never)]
     pub fn from_code(code: u32) -> Option<RowForm> {
         let option = |bit: u32| code & bit != 0;
-        let format = match code & form::ROWS_FORMAT {
-            rows::NDJSON => RowFormat::Ndjson,
-            rows::ARRAYS => RowFormat::Arrays,
-            rows::JSON => RowFormat::Json,
-            rows::COLUMNAR => RowFormat::Columnar,
-            rows::TOON => RowFormat::Toon,
-            rows::CSV => RowFormat::Csv,
-            rows::COLUMNS => RowFormat::Columns,
-            _ => return None,
-        };
         Some(RowForm {
-            format,
+            format: RowFormat::from_code(code & form::ROWS_FORMAT)?,
             strings: Strings {
                 int8: option(form::INT8_AS_STRING),
                 numeric: option(form::NUMERIC_AS_STRING),
@@ -73,12 +305,10 @@ impl RowForm {
             escape_formulas: option(form::ESCAPE_FORMULAS),
         })
     }
-}
 
-impl RowForm {
     /// Rows become JavaScript's values, in batches of slots.
     pub fn is_columns(self) -> bool {
-        self.format == RowFormat::Columns
+        self.format.facts().values == Values::Slots
     }
 }
 

@@ -1,6 +1,7 @@
 //! What stands before the first row: the names of the columns, in the style of the format.
 
-use super::{ColumnDescription, RowForm, RowFormat};
+use super::form::Names;
+use super::{ColumnDescription, RowForm, csv};
 use crate::protocol::writer::decimal;
 use crate::types::json_string;
 use crate::types::output::{Output, Target};
@@ -37,33 +38,27 @@ fn place(names: &[Cow<'_, [u8]>], name: &[u8]) -> Option<usize> {
 
 /// All that stands before the rows, up to but not including the `[` around them.
 pub(super) fn head(form: RowForm, names: &[Cow<'_, [u8]>]) -> Box<[u8]> {
-    let (before, after): (&[u8], &[u8]) = match form.format {
-        RowFormat::Columnar => (b"{\"columns\":[", b"],\"rows\":"),
-        RowFormat::Toon => (b"[?]{", b"}\n"),
-        // A statement without columns gives no line at all.
-        RowFormat::Csv if form.csv_header && !names.is_empty() => (b"", b"\r\n"),
-        _ => return Box::default(),
+    let Some(head) = form.format.facts().head else {
+        return Box::default();
     };
+    // A statement without columns gives no line of CSV at all.
+    if head.names == Names::Csv && (names.is_empty() || !form.csv_header) {
+        return Box::default();
+    }
     let mut text = Output::default();
     text.write(|out| {
-        out.put_slice(before);
+        out.put_slice(head.before);
         for (index, name) in names.iter().enumerate() {
             if index > 0 {
                 out.put(b",");
             }
-            match form.format {
-                RowFormat::Csv => {
-                    let start = out.position();
-                    super::csv::append_text(out, name);
-                    if form.escape_formulas {
-                        super::csv::escape_formula(out, start);
-                    }
-                }
-                RowFormat::Toon if is_bare(name) => out.put_slice(name),
-                _ => json_string::append(out, name),
+            match head.names {
+                Names::Csv => csv::append_name(out, name, form.escape_formulas),
+                Names::Toon if is_bare(name) => out.put_slice(name),
+                Names::Toon | Names::Json => json_string::append(out, name),
             }
         }
-        out.put_slice(after);
+        out.put_slice(head.after);
     });
     Vec::from(text).into()
 }

@@ -19,7 +19,8 @@ use crate::types::{Encoder, json_string};
 pub use crate::types::{InvalidValue, Shortest, Strings, Types, UnknownBinary};
 use columns::Kind;
 use csv::Style;
-pub use form::{RowForm, RowFormat};
+pub use form::{Facts, Public, RowForm, RowFormat};
+use form::{Mark, Values};
 
 /// What a plan must know of a column of RowDescription.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +65,7 @@ pub enum RowError {
 #[derive(Clone, Debug)]
 pub struct Plan {
     columns: Box<[Column]>,
-    form: RowForm,
+    facts: &'static Facts,
     /// Before the first row.
     head: Box<[u8]>,
     /// Behind each row.
@@ -73,8 +74,6 @@ pub struct Plan {
     empty: Few,
     /// How much of `null` a NULL is: nothing in CSV.
     null: usize,
-    /// Behind the last row.
-    tail: &'static [u8],
 }
 
 /// At most four bytes: one store.
@@ -157,37 +156,6 @@ impl Lead {
     }
 }
 
-/// The parts of a format that do not depend on the columns.
-struct Layout {
-    /// In front of the first value of a row.
-    opening: &'static [u8],
-    keys: bool,
-    closing: &'static [u8],
-    empty: &'static [u8],
-    tail: &'static [u8],
-}
-
-impl RowFormat {
-    /// Rows begin with a comma, and that of the first becomes the `[` around all of them.
-    fn is_bracketed(self) -> bool {
-        matches!(self, RowFormat::Json | RowFormat::Columnar)
-    }
-
-    #[rustfmt::skip]
-    fn layout(self) -> Layout {
-        let layout = |opening, keys, closing, empty, tail| Layout { opening, keys, closing, empty, tail };
-        match self {
-            RowFormat::Ndjson =>   layout(b"{",  true,  b"}\n",  b"{}\n", b""),
-            RowFormat::Arrays =>   layout(b"[",  false, b"]\n",  b"[]\n", b""),
-            RowFormat::Json =>     layout(b",{", true,  b"}",    b",{}",  b"]"),
-            RowFormat::Columnar => layout(b",[", false, b"]",    b",[]",  b"]}"),
-            RowFormat::Toon =>     layout(b"",   false, b"\n",   b"\n",   b""),
-            RowFormat::Csv =>      layout(b"",   false, b"\r\n", b"\r\n", b""),
-            RowFormat::Columns =>  layout(b"",   false, b"",     b"",     b""),
-        }
-    }
-}
-
 impl Plan {
     /// The plan for columns in the order of RowDescription. The error: a column in a binary form that nobody asked for.
     pub fn new<'a>(
@@ -203,19 +171,17 @@ impl Plan {
         form: RowForm,
         types: &Types,
     ) -> Result<Plan, UnknownBinary> {
-        let Layout {
-            opening,
-            keys,
-            closing,
-            empty,
-            tail,
-        } = form.format.layout();
+        let facts = form.format.facts();
         let names = header::names(columns, form.rename_duplicates);
-        let csv = form.format == RowFormat::Csv;
+        let csv = facts.values == Values::Csv;
         let mut plans = Vec::with_capacity(columns.len());
         let mut scratch = Output::default();
         for (column, name) in columns.iter().zip(&names) {
-            let opening = if plans.is_empty() { opening } else { b"," };
+            let opening = if plans.is_empty() {
+                facts.opening
+            } else {
+                b","
+            };
             let &ColumnDescription {
                 type_oid,
                 format_code,
@@ -223,7 +189,7 @@ impl Plan {
             } = column;
             let encoder = Encoder::with_types(type_oid, format_code, form.strings, types)?;
             plans.push(Column {
-                lead: Lead::new(opening, keys.then_some(name), &mut scratch),
+                lead: Lead::new(opening, facts.has_keys.then_some(name), &mut scratch),
                 kind: Kind::new(type_oid, format_code, &encoder, form.strings),
                 style: if csv {
                     Style::new(type_oid, &encoder, form.escape_formulas)
@@ -235,18 +201,17 @@ impl Plan {
         }
         Ok(Plan {
             columns: plans.into(),
-            form,
+            facts,
             head: header::head(form, &names),
-            closing: Few::new(closing),
-            empty: Few::new(empty),
+            closing: Few::new(facts.closing),
+            empty: Few::new(facts.empty),
             null: if csv { 0 } else { 4 },
-            tail,
         })
     }
 
     /// What [`Plan::finish`] writes behind the last row.
     pub fn tail(&self) -> &'static [u8] {
-        self.tail
+        self.facts.tail
     }
 
     /// Appends what stands before the first row.
@@ -256,7 +221,7 @@ impl Plan {
 
     /// The first row stands from `start` on: its comma becomes the bracket around all of them.
     pub fn bracket(&self, out: &mut impl Target, start: usize) {
-        if self.form.format.is_bracketed() {
+        if self.facts.is_bracketed {
             out.write(|out| {
                 if let Some(comma) = out.written_since(start).first_mut() {
                     *comma = b'[';
@@ -267,18 +232,23 @@ impl Plan {
 
     /// Appends what stands behind the last of `row_count` rows; without any, what stands before them too.
     pub fn finish(&self, row_count: u64, out: &mut impl Target) {
-        self.end(row_count, b"", out);
+        self.end(row_count, self.facts.tail, out);
     }
 
     /// As [`Plan::finish`], with a mark that rows are missing: in NDJSON and JSON as a last element, in columnar form
     /// as a member.
     pub fn truncate(&self, limit: &str, value: u64, row_count: u64, out: &mut impl Target) {
-        let (before, after): (&[u8], &[u8]) = match self.form.format {
-            RowFormat::Ndjson => (b"{", b"}\n"),
-            RowFormat::Json if row_count == 0 => (b"{", b"}"),
-            RowFormat::Json => (b",{", b"}"),
-            RowFormat::Columnar => (b"],", b""),
-            _ => return self.finish(row_count, out),
+        let Some(Mark {
+            before,
+            after,
+            tail,
+        }) = self.facts.mark
+        else {
+            return self.finish(row_count, out);
+        };
+        let before = match before {
+            [b',', first @ ..] if row_count == 0 => first,
+            _ => before,
         };
         let (cap, rows) = (decimal(value), decimal(row_count));
         let mark = [
@@ -291,29 +261,24 @@ impl Plan {
             rows.as_bytes(),
             b"}",
             after,
+            tail,
         ];
         self.end(row_count, &mark.concat(), out);
     }
 
-    fn end(&self, row_count: u64, mark: &[u8], out: &mut impl Target) {
-        let tail = match self.form.format {
-            // The mark has closed the rows.
-            RowFormat::Columnar if !mark.is_empty() => b"}",
-            _ => self.tail,
-        };
+    fn end(&self, row_count: u64, tail: &[u8], out: &mut impl Target) {
         out.write(|out| {
             if row_count == 0 {
                 out.put_slice(&self.head);
-                out.put_block(b"[", usize::from(self.form.format.is_bracketed()));
+                out.put_block(b"[", usize::from(self.facts.is_bracketed));
             }
-            out.put_slice(mark);
             out.put_slice(tail);
         });
     }
 
     /// Rows go to [`Plan::encode_values`].
     pub fn is_columns(&self) -> bool {
-        self.form.is_columns()
+        self.facts.values == Values::Slots
     }
 
     /// Bytes in front of a batch of values; 0 for other formats.
@@ -332,7 +297,7 @@ impl Plan {
 
     /// How short the output of a column's value may be.
     pub(crate) fn shortest(&self, column: usize) -> Shortest {
-        let csv = self.form.format == RowFormat::Csv;
+        let csv = self.facts.values == Values::Csv;
         self.columns
             .get(column)
             .map_or(Shortest::Unknown, |column| column.encoder.shortest(csv))

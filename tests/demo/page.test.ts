@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { chromium, type BrowserContext, type Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { Format } from "../../js/index.ts";
 import { eventRows } from "../../worker-example/sample-data.mjs";
 import type { Worker } from "../../worker-example/serve.mjs";
 import { startDemo } from "./demo-server.ts";
@@ -95,9 +96,16 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     expect(await page.locator("#latest tr").last().locator("td").first().innerText()).toBe("9000200000");
   }, 40_000);
 
-  test.each(["json", "columnar", "toon", "csv"])(
+  /** How each begins on the page; NDJSON is a table there. A format that is missing here does not compile. */
+  const begins: Readonly<Record<Exclude<Format, "ndjson">, string>> = {
+    json: '[{"n":1,"t":',
+    columnar: '{"columns":[',
+    toon: "[?]{n,t,list",
+    csv: "n,t,list,met",
+  };
+  test.each(Object.entries(begins))(
     "%s is shown as it is, its rows are counted",
-    async (format) => {
+    async (format, beginning) => {
       await page.locator("#format").selectOption(format);
       await run(
         "select n, E'a,\"]}\\r\\n' || n as t, array[n] as list, '{\"k\": [1]}'::jsonb as meta from generate_series(1, 20000) n",
@@ -105,9 +113,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
       await ends("done");
       expect(await count()).toBe(20_000);
       const shown = await page.locator("#output").textContent();
-      expect(shown?.slice(0, 12)).toBe(
-        { json: '[{"n":1,"t":', columnar: '{"columns":[', toon: "[?]{n,t,list", csv: "n,t,list,met" }[format],
-      );
+      expect(shown?.slice(0, 12)).toBe(beginning);
       expect(await page.locator("#rows").isVisible()).toBe(false);
       await page.locator("#format").selectOption("ndjson");
     },

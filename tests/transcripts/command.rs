@@ -10,7 +10,7 @@ use pgz_edge::boundary::{batch, copy, form, login, protocol, rows as row_format}
 use pgz_edge::connection::limits::Caps;
 use pgz_edge::connection::simple_query::Copy;
 use pgz_edge::connection::{BatchEnd, Connection, Login, Settings};
-use pgz_edge::encode::RowForm;
+use pgz_edge::encode::{RowForm, RowFormat};
 use serde_json::{Value, json};
 
 /// One call.
@@ -308,14 +308,9 @@ fn rows(tokens: &mut Tokens<'_>, mut other: impl FnMut(&str) -> bool) -> Result<
 fn row_option(word: &str, tokens: &mut Tokens<'_>, rows: &mut Rows) -> Result<(), String> {
     match word {
         "none" => rows.format = row_format::NONE,
-        "ndjson" => rows.format = row_format::NDJSON,
         "arrays" => {
             rows.format = row_format::ARRAYS | form::INT8_AS_STRING | form::NUMERIC_AS_STRING
         }
-        "json" => rows.format = row_format::JSON,
-        "columnar" => rows.format = row_format::COLUMNAR,
-        "toon" => rows.format = row_format::TOON,
-        "csv" => rows.format = row_format::CSV,
         "rename" => rows.format |= form::RENAME_DUPLICATES,
         "header" => rows.format |= form::CSV_HEADER,
         "escape_formulas" => rows.format |= form::ESCAPE_FORMULAS,
@@ -325,9 +320,19 @@ fn row_option(word: &str, tokens: &mut Tokens<'_>, rows: &mut Rows) -> Result<()
         "fetch" => rows.caps.fetch = tokens.number()?,
         "rows" => rows.caps.rows = tokens.number()?,
         "bytes" => rows.caps.bytes = tokens.number()?,
-        other => return Err(format!("no option is named {other}")),
+        other => {
+            let format = public_format(other);
+            rows.format = format.ok_or_else(|| format!("no option is named {other}"))?;
+        }
     }
     Ok(())
+}
+
+/// The number of a format that callers can ask for.
+fn public_format(name: &str) -> Option<u32> {
+    let mut all = RowFormat::ALL.iter().map(|format| format.facts());
+    let format = all.find(|facts| facts.public.is_some_and(|public| public.name == name))?;
+    Some(format.code)
 }
 
 fn numbers<T: std::str::FromStr>(tokens: &mut Tokens<'_>) -> Result<Vec<T>, String> {

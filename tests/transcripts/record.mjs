@@ -13,7 +13,7 @@ import { fileURLToPath } from "node:url";
 import pg from "pg";
 import { CoreConnection, initSync } from "../../pkg/pgz_edge.js";
 import { startServers } from "../servers/index.mjs";
-import { numbers } from "../support/numbers.mjs";
+import { formats, numbers } from "../support/numbers.mjs";
 import { scenarios } from "./scenarios.mjs";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
@@ -23,12 +23,9 @@ const { memory } = initSync({ module: readFileSync(path.join(root, "pkg/pgz_edge
 const { AUTH_TRUST, BUSY, CLOSED, COPY_NONE, EARLY_QUERY, EXTERNAL_KEY_DERIVATION, MORE, VERSION_3_0 } = numbers;
 const FORMATS = {
   none: numbers.ROWS_NONE,
-  ndjson: numbers.ROWS_NDJSON,
   arrays: numbers.ROWS_ARRAYS | numbers.INT8_AS_STRING | numbers.NUMERIC_AS_STRING,
-  json: numbers.ROWS_JSON,
-  columnar: numbers.ROWS_COLUMNAR,
-  toon: numbers.ROWS_TOON,
-  csv: numbers.ROWS_CSV | numbers.CSV_HEADER,
+  ...formats,
+  csv: formats.csv | numbers.CSV_HEADER,
 };
 const NONCE = "cmVjb3JkZWQgdHJhbnNjcmlwdA==";
 

@@ -2,6 +2,8 @@
 //
 // Roles are those of tests/servers: app_trust, app_md5, app_clear by their authentication method, app by SCRAM. SCRAM's
 // nonce is fixed, so that the same bytes come out of the core again at every replay.
+import { formats } from "../support/numbers.mjs";
+
 const TRUST = 1,
   CLEARTEXT = 2,
   MD5 = 4,
@@ -449,10 +451,10 @@ export const scenarios = [
       await s.execute(2, "select n from generate_series(1, 2) n", { formats: [1], rows: 2 });
     },
   },
-  ...["json", "columnar", "toon", "csv"].map((format) => ({
+  ...Object.keys(formats).map((format) => ({
     file: `format-${format}`,
     title: `Rows as ${format}`,
-    prose: "A header before the first row and an end after the last, also when there are no rows.",
+    prose: "What stands before the first row and after the last, also when there are no rows.",
     run: async (s) => {
       await login(s);
       await s.execute(1, "select n from generate_series(1, 5) n", { formats: [1], format });

@@ -1,0 +1,3 @@
+// The types of numbers.mjs.
+export const numbers: Readonly<Record<string, number>>;
+export const formats: Readonly<Record<string, number>>;

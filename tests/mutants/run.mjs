@@ -7,7 +7,7 @@
 // is not needed, or a change that makes no difference. What only tests/integration would notice survives too. Stryker
 // wants Node 22; it comes from npm with the first run. cargo-mutants: `cargo install --locked cargo-mutants`.
 import { spawnSync } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, mkdirSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { nodeBinary } from "../../scripts/node/index.mjs";
@@ -42,6 +42,7 @@ function stryker(files) {
 function cargoMutants(files) {
   const { status } = spawnSync("cargo", ["mutants", "--version"], { stdio: "ignore" });
   if (status !== 0) throw new Error("please run: cargo install --locked cargo-mutants");
+  mkdirSync(path.join(root, ".cache"), { recursive: true });
   const globs = files.flatMap((file) => ["--file", file.endsWith(".rs") ? file : `${file}/**/*.rs`]);
   const options = ["--output", ".cache/mutants", "--baseline", "skip", "--timeout", "300", "--no-shuffle"];
   return run("cargo", ["mutants", ...options, ...globs, "--", "--lib", "--test", "transcripts"]);

@@ -25,7 +25,7 @@ import type {
   SimpleOptions,
   StreamOptions,
 } from "./options.ts";
-import { Queries } from "./queries.ts";
+import { Queries, wayOf } from "./queries.ts";
 import { checkGzip, compressed, feed, responseInit } from "./streams.ts";
 
 /** The calls that a `Client` and a `Transaction` share. Every call may reject with a `PgzError` (docs/errors.md). */
@@ -40,9 +40,14 @@ export abstract class Calls extends Queries {
       pieces = [];
       return sink({ rows: (view) => void pieces.push(view.slice()) });
     };
-    return this.run(query.text, options, async (call: Call<Uint8Array<ArrayBuffer>>, session) => {
-      if (await execute(call, session, query, form, run)) call.succeed(rest() ?? joined(pieces));
-    });
+    return this.run(
+      query.text,
+      options,
+      async (call: Call<Uint8Array<ArrayBuffer>>, session) => {
+        if (await execute(call, session, query, form, run)) call.succeed(rest() ?? joined(pieces));
+      },
+      wayOf(query),
+    );
   }
 
   /**
@@ -147,7 +152,7 @@ export abstract class Calls extends Queries {
       options,
       (call: Call<ReadableStream<Uint8Array>>, session) =>
         feed(call, session, { run: (sink) => copyOut(call, session, copy, limits, sink) }),
-      true,
+      "stream",
     );
   }
 
@@ -201,7 +206,7 @@ export abstract class Calls extends Queries {
         const run = (next: RowSink) => execute(call, session, query, form, () => sink({ ...next, delivery }));
         return feed(call, session, { run, rest }, channel);
       },
-      true,
+      "stream",
     );
   }
 }

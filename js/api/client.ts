@@ -37,10 +37,12 @@ export interface ClientStats extends BoundaryStats {
   readonly cancels: number;
   /** Writes to the socket, including the handshake's. */
   readonly writes: number;
+  /** Those of the writes that were the first behind an answer: round trips, the handshake's included. */
+  readonly flights: number;
 }
 
 /**
- * A client: one connection, whose calls run one after another. {@link createClient} and {@link connect} make it.
+ * A client: one connection, whose calls run in the order in which they are made. {@link createClient} and {@link connect} make it.
  *
  * It never reconnects, because the state of its session would be lost silently. When its connection is lost, make a new
  * one.
@@ -117,7 +119,7 @@ export class Client extends Calls {
   stats(): ClientStats {
     const {
       core,
-      counters: sent = { cancels: 0, writes: 0 },
+      counters: sent = { cancels: 0, writes: 0, flights: 0 },
       transactionStatus = "I",
     } = this.#session?.connection ?? {};
     const { running: _, ...own } = this.counters;

@@ -16,7 +16,7 @@ import { runBatch } from "../statement/batch.ts";
 import type { BatchItem } from "../statement/batch-run.ts";
 import { isCopy } from "../statement/copy-statement.ts";
 import { Cursor } from "../statement/cursor.ts";
-import { execute } from "../statement/execute.ts";
+import { execute, sharesWire } from "../statement/execute.ts";
 import { sql, toQuery, type Query, type QueryInput } from "../statement/sql.ts";
 import { PgzError, UsageError } from "../util/errors.ts";
 import type { RowMode } from "../values/objects.ts";
@@ -35,7 +35,7 @@ import type {
   SimpleOptions,
 } from "./options.ts";
 import { Prepared } from "./prepared.ts";
-import { Queue } from "./queue.ts";
+import { Queue, type Way } from "./queue.ts";
 
 /** The calls of a `Client` and a `Transaction` that give values or counts. */
 export abstract class Queries extends Queue {
@@ -53,13 +53,18 @@ export abstract class Queries extends Queue {
     const options = ((!Array.isArray(input) && rest[0]) || {}) as QueryOptions;
     const [form, mode] = this.#values(options);
     const rows = new Collector<Row>(form, mode);
-    return await this.run(query.text, options, async (call: Call<QueryResult<Row>>, session) => {
-      const ended = await execute(call, session, query, form, () => rows.sink);
-      if (!ended) return;
-      const { rowCount, command, truncated } = ended;
-      const result = { rows: rows.take(), rowCount, command, fields: rows.fields };
-      call.succeed(truncated ? { ...result, truncated } : result);
-    });
+    return await this.run(
+      query.text,
+      options,
+      async (call: Call<QueryResult<Row>>, session) => {
+        const ended = await execute(call, session, query, form, () => rows.sink);
+        if (!ended) return;
+        const { rowCount, command, truncated } = ended;
+        const result = { rows: rows.take(), rowCount, command, fields: rows.fields };
+        call.succeed(truncated ? { ...result, truncated } : result);
+      },
+      wayOf(query),
+    );
   }
 
   /**
@@ -109,7 +114,7 @@ export abstract class Queries extends Queue {
           ({ command: rows.command, rowCount: rows.rowCount, truncated: rows.truncated } = ended);
           call.succeed();
         },
-        true,
+        "stream",
       );
       running.then(
         () => queue.end(),
@@ -123,10 +128,15 @@ export abstract class Queries extends Queue {
   async exec(input: QueryInput, options: CallOptions & Pick<RowOptions, "maxRows"> = {}): Promise<ExecResult> {
     const query = toQuery(input);
     const counted: Form = { ...valueForm(this.config, { ...options, onLimit: "error" }), form: ROWS_NONE };
-    return await this.run(query.text, options, async (call: Call<ExecResult>, session) => {
-      const ended = await execute(call, session, query, counted, () => NO_ROWS);
-      if (ended) call.succeed({ command: ended.command, rowCount: ended.rowCount });
-    });
+    return await this.run(
+      query.text,
+      options,
+      async (call: Call<ExecResult>, session) => {
+        const ended = await execute(call, session, query, counted, () => NO_ROWS);
+        if (ended) call.succeed({ command: ended.command, rowCount: ended.rowCount });
+      },
+      wayOf(query),
+    );
   }
 
   /**
@@ -205,7 +215,7 @@ export abstract class Queries extends Queue {
       call.hand(cursor);
       return cursor.closed;
     };
-    const cursor = await this.run(query.text, options, opening, true);
+    const cursor = await this.run(query.text, options, opening, "stream");
     try {
       let batch = await cursor.start(query, form, size);
       for (;;) {
@@ -325,3 +335,8 @@ export abstract class Queries extends Queue {
 
 /** For what returns rows that nobody wants. */
 const NO_ROWS: RowSink = { rows: () => {} };
+
+/** How a statement whose result is collected uses the connection. */
+export function wayOf(query: Query): Way {
+  return sharesWire(query.text) ? "shared" : "alone";
+}

@@ -1,6 +1,12 @@
 // Calls in front of one connection: each has its turn, behind those before it, and is counted and observed until it has
 // settled.
 //
+// Calls that share the wire go when the call before them has said all it has to say; their answers come in that order.
+// Any other call waits until those before it are over, and those behind it wait for its end:
+//
+//   shared:  ──said──┐············over      alone:  waits for all before it ──────────over──┐
+//                    └──said──┐········over                                                 └── next
+//
 // Knows a call's life. Must not know SQL, or what becomes of rows.
 import { callOption } from "../config/config.ts";
 import type { Config } from "../config/options.ts";
@@ -8,6 +14,7 @@ import { checkOptions } from "../config/rules.ts";
 import { Call, type Outcome } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
 import { runtime } from "../sockets/runtime.ts";
+import { PIECE } from "../util/limits.ts";
 import { AbortError, UsageError, type Facts, type PgzError } from "../util/errors.ts";
 import { Observation } from "../util/observer.ts";
 import { CALL_OPTIONS, type CallOptions } from "./options.ts";
@@ -22,22 +29,57 @@ export interface Counters {
   running: number;
 }
 
-/** From when a call is made until it has left the connection. */
-export class Turn {
-  #passed = false;
-  #end: Promise<void> | undefined;
+/** Something that happens once. Mostly nobody waits for it, so the promise is made when somebody does. */
+class Moment {
+  isPast = false;
+  #promise: Promise<void> | undefined;
   #resolve: (() => void) | undefined;
 
-  /** Mostly nobody waits, so the promise is made when somebody does. */
-  end(): Promise<void> {
-    return (this.#end ??= this.#passed ? Promise.resolve() : new Promise((resolve) => (this.#resolve = resolve)));
+  reached(): Promise<void> {
+    return (this.#promise ??= this.isPast ? Promise.resolve() : new Promise((resolve) => (this.#resolve = resolve)));
   }
 
-  pass(): void {
-    this.#passed = true;
+  reach(): void {
+    this.isPast = true;
     this.#resolve?.();
   }
 }
+
+/** From when a call is made until it has left the connection, and all calls before it have. */
+export class Turn {
+  readonly #said = new Moment();
+  readonly #over = new Moment();
+
+  /** The next call may go on the wire behind this one; `undefined`: at once. */
+  said(): Promise<void> | undefined {
+    return this.#said.isPast ? undefined : this.#said.reached();
+  }
+
+  end(): Promise<void> {
+    return this.#over.reached();
+  }
+
+  say(): void {
+    this.#said.reach();
+  }
+
+  pass(): void {
+    this.#said.reach();
+    this.#over.reach();
+  }
+}
+
+/**
+ * How a call uses the connection.
+ *
+ * - `alone`: nothing else is on the wire meanwhile.
+ * - `shared`: other calls may be, before it and behind it.
+ * - `stream`: alone, and its consumer has to finish it before another call can run.
+ */
+export type Way = "alone" | "shared" | "stream";
+
+/** Bytes of parameters after which the next call waits until what was said has left. */
+const MOST_SAID = PIECE;
 
 export abstract class Queue {
   /** @internal */
@@ -52,6 +94,12 @@ export abstract class Queue {
   #stopped: ((facts: Facts) => PgzError) | undefined;
   /** The stream that its consumer has to finish before another call can run. */
   #stream: { readonly finished: boolean } | undefined;
+  /** Calls that share the wire and are not over. */
+  #onWire = 0;
+  /** Bytes of theirs that may not have left. */
+  #said = 0;
+  /** The turn that is not passed on before another call is over: `pipelining` calls are on the wire. */
+  #held: Turn | undefined;
 
   /** @internal */
   constructor(config: Config, counters: Counters) {
@@ -73,11 +121,11 @@ export abstract class Queue {
     text: string,
     options: CallOptions & { closeWhenDone?: boolean | undefined; leaving?: AbortSignal },
     body: (call: Call<T>, session: Session) => Promise<void>,
-    stream = false,
+    way: Way = "alone",
   ): Promise<T> {
     const refused = this.refused() ?? this.unfinished();
     if (refused) throw refused;
-    return this.queue(text, options, body, stream);
+    return this.queue(text, options, body, way);
   }
 
   /** The same for calls of our own, which nothing refuses. */
@@ -85,7 +133,7 @@ export abstract class Queue {
     text: string,
     options: CallOptions & { closeWhenDone?: boolean | undefined; leaving?: AbortSignal },
     body: (call: Call<T>, session: Session) => Promise<void>,
-    stream = false,
+    way: Way = "alone",
   ): Promise<T> {
     const { config, counters } = this;
     checkOptions(options, CALL_OPTIONS);
@@ -108,13 +156,14 @@ export abstract class Queue {
     call.place = this.#calls.push(call) - 1;
     call.heed(signal, options.leaving, this.signal);
     if (this.#stopped) call.interrupt(this.#stopped);
-    if (stream) this.#stream = call;
+    if (way === "stream") this.#stream = call;
     // At once: a value's own code may make a call while `body` begins, and that one comes behind.
     const before = this.turn;
     const turn = (this.turn = new Turn());
-    void this.#take(turn, before, call, body);
+    void this.#take(turn, before, call, body, way === "shared" && config.pipelining > 1);
     // Whoever waits for a stream is not the handler that made it.
-    if (stream) runtime().background(options.closeWhenDone ? turn.end().then(() => this.close()) : turn.end());
+    if (way === "stream")
+      runtime().background(options.closeWhenDone ? turn.end().then(() => this.close()) : turn.end());
     return call.promise;
   }
 
@@ -124,22 +173,50 @@ export abstract class Queue {
     before: Turn | undefined,
     call: Call<T>,
     body: (call: Call<T>, session: Session) => Promise<void>,
+    isShared: boolean,
   ): Promise<void> {
     try {
-      if (before) await before.end();
+      const ahead = isShared ? before?.said() : before?.end();
+      if (ahead) await ahead;
       if (call.finished) return;
       let session = this.connected();
       if (session instanceof Promise) session = await session;
+      // A cancel that is under way would meet this call.
+      while (session.connection.stopping) {
+        await session.connection.stopping;
+        session = await this.connected();
+      }
       if (call.finished) return;
       call.observation?.begin();
+      if (isShared) call.onSaid = (bytes) => this.#say(turn, bytes, session);
       await body(call, session);
     } catch (error) {
       call.fail(error);
     } finally {
       const cleanup = call.operation?.cleanup;
       if (cleanup) await cleanup;
+      if (isShared && before) await before.end();
       this.passed(turn);
     }
+  }
+
+  /** The call has said all it has to say: the next one may go, unless there is too much on the wire. */
+  #say(turn: Turn, bytes: number, { connection }: Session): void {
+    this.#onWire++;
+    this.#said += bytes;
+    void turn.end().then(() => this.#leave());
+    if (this.#onWire >= this.config.pipelining) this.#held = turn;
+    else if (this.#said < MOST_SAID) turn.say();
+    else {
+      this.#said = 0;
+      void connection.written.then(() => turn.say());
+    }
+  }
+
+  #leave(): void {
+    this.#onWire--;
+    this.#held?.say();
+    this.#held = undefined;
   }
 
   /** The turn is over. */

@@ -129,7 +129,7 @@ export function runTransaction<T>(
   return { result: call.promise, released: run().catch((error: unknown) => call.fail(error)) };
 }
 
-/** The argument of a transaction's callback: a client's calls inside the transaction, which run one after another. */
+/** The argument of a transaction's callback: a client's calls inside the transaction, which run in their order. */
 export class Transaction extends Calls {
   readonly #session: Session;
   readonly #leaving = new AbortController();

@@ -109,6 +109,11 @@ export interface Options {
    */
   prepare?: "auto" | "named" | "unnamed" | undefined;
   /**
+   * Most calls of `query`, `exec` and `json` that are on the wire together: those that are made together leave together
+   * and are answered in their order. 1: each waits for the one before it. Default 100.
+   */
+  pipelining?: number | undefined;
+  /**
    * Runs a statement outside a transaction again after a conflict (40001, 40P01), which the server has rolled back.
    * `true`: up to three runs in all; a number: that many. The pause is 10 ms, 20 ms … plus up to as much again at
    * random. A statement whose rows have gone downstream is not repeated. Default false.

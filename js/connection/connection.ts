@@ -49,8 +49,8 @@ export class Connection {
   listener: NotificationListener | undefined;
   /** What the server reports of its settings. */
   readonly parameters = new Map<string, string>();
-  /** CancelRequests sent, and writes to the socket. */
-  readonly counters = { cancels: 0, writes: 0 };
+  /** CancelRequests sent, writes to the socket, and those of them that were the first behind an answer. */
+  readonly counters = { cancels: 0, writes: 0, flights: 0 };
   #closed: PgzError | undefined;
   /** Terminate has been sent, so that the server's end of the connection is no loss. */
   #leaving: PgzError | undefined;
@@ -60,6 +60,8 @@ export class Connection {
   readonly #login: LoginHandlers;
   readonly #link: Link;
   readonly #inflight: Operation[] = [];
+  /** Of operations that were abandoned. */
+  readonly #cleanups = new Set<Promise<void>>();
   readonly #closeListeners = new Set<(error: PgzError) => void>();
   #pumping = false;
   /** Input is parked behind rows that go first. */
@@ -71,6 +73,8 @@ export class Connection {
    * it.
    */
   #heard = false;
+  /** Nothing has been written since the last bytes came. */
+  #isAnswered = true;
 
   constructor(link: Link, core: Core, config: Config, start: (handle: CoreConnection) => number, login: LoginHandlers) {
     this.#link = link;
@@ -157,8 +161,22 @@ export class Connection {
     operation.abandoned = true;
     if (this.#inflight[0] === operation) this.#discard();
     operation.wake();
-    operation.cleanup = stop(operation, this, this.#link, cancel);
-    runtime().background(operation.cleanup);
+    const cleanup = (operation.cleanup = this.#stopped(operation, cancel));
+    this.#cleanups.add(cleanup);
+    void cleanup.then(() => this.#cleanups.delete(cleanup));
+    runtime().background(cleanup);
+  }
+
+  /** One behind others is stopped when they are over: a CancelRequest ends what the server runs just then. */
+  async #stopped(operation: Operation, cancel: boolean): Promise<void> {
+    const before = this.#inflight[this.#inflight.indexOf(operation) - 1];
+    await before?.done.catch(() => {});
+    if (!operation.ended) await stop(operation, this, this.#link, cancel);
+  }
+
+  /** While an abandoned operation is being stopped: what is not on the wire yet waits, so that no cancel can meet it. */
+  get stopping(): Promise<unknown> | undefined {
+    return this.#cleanups.size ? Promise.all(this.#cleanups) : undefined;
   }
 
   /** Ends the operation from our side: it fails with `error`, and so does its call, at once. */
@@ -180,7 +198,13 @@ export class Connection {
   /** The bytes of a CancelRequest, which is counted as sent. */
   cancelRequest(): Uint8Array {
     this.counters.cancels++;
+    this.exposeNeighbours();
     return this.core.call((handle) => handle.cancel_request());
+  }
+
+  /** A CancelRequest that is under way may hit any operation that is on the wire. */
+  exposeNeighbours(): void {
+    for (const operation of this.#inflight) operation.exposed = true;
   }
 
   /** Ends the connection now. Every operation in flight rejects with `error`. */
@@ -216,7 +240,7 @@ export class Connection {
     try {
       while (this.#reads() && !this.#closed) {
         const { writing } = this.#outbox;
-        if (writing && !this.#inflight[0]?.conversation.duplex) await writing;
+        if (writing && !this.#isDuplex()) await writing;
         const operation = this.#inflight[0];
         const full = operation?.abandoned ? undefined : operation?.conversation.rows?.full?.();
         if (full) await this.#settled(full, operation!);
@@ -228,6 +252,7 @@ export class Connection {
         // Without a Terminate of ours an end is a loss; the old workerd shows even an RST as an end.
         if (!chunk) throw this.#lost("the server closed it");
         this.#heard = true;
+        this.#isAnswered = true;
         this.#drain(this.core.receive(chunk));
       }
     } catch (cause) {
@@ -235,6 +260,11 @@ export class Connection {
     } finally {
       this.#pumping = false;
     }
+  }
+
+  /** Answers come while more is written: neither side may wait until the other has read all. */
+  #isDuplex(): boolean {
+    return this.#inflight.length > 1 || this.#inflight[0]?.conversation.duplex === true;
   }
 
   #reads(): boolean {
@@ -292,6 +322,8 @@ export class Connection {
 
   #send(bytes: Uint8Array): Promise<void> {
     this.counters.writes++;
+    if (this.#isAnswered) this.counters.flights++;
+    this.#isAnswered = false;
     // A user's socket may give it away, and small outputs share memory.
     return this.#link.socket.write(this.config.connect ? bytes.slice() : bytes);
   }
@@ -441,7 +473,17 @@ export class Connection {
     else this.#delivery.deliver(operation);
     this.#inflight.shift();
     operation.end();
-    if (this.#inflight[0]?.abandoned) this.#discard();
+    const next = this.#inflight[0];
+    if (next) this.#comesFirst(next);
+  }
+
+  #comesFirst(operation: Operation): void {
+    if (operation.abandoned) return this.#discard();
+    try {
+      operation.conversation.comesFirst?.();
+    } catch (cause) {
+      this.interrupt(operation, cause as PgzError);
+    }
   }
 
   async #prove(question: EventOf<"keyDerivation" | "md5">): Promise<void> {

@@ -58,6 +58,8 @@ export interface Conversation {
   readonly severalResults?: boolean;
   /** Data of ours travel while its answers come: the pump does not wait for writes. */
   readonly duplex?: boolean;
+  /** All operations before it are over. What it throws ends the operation. */
+  readonly comesFirst?: () => void;
   /** Several transactions: one CancelRequest stops only the one that runs. */
   readonly isolated?: boolean;
 }
@@ -102,6 +104,8 @@ export class Operation {
   bound = false;
   /** The server says that a cancel ended it. */
   canceled = false;
+  /** A CancelRequest for another operation of this connection may have hit it. */
+  exposed = false;
   /** Rows have gone downstream. */
   committed = false;
   /** A limit ended the result, which is no error. */

@@ -18,7 +18,7 @@ export interface Outcome {
 }
 
 /** A call, whatever it resolves with: what runs for it needs no more. */
-export type AnyCall = Pick<Call<unknown>, "finished" | "promise" | "operate">;
+export type AnyCall = Pick<Call<unknown>, "finished" | "promise" | "operate" | "said">;
 
 export class Call<T> {
   readonly promise: Promise<T>;
@@ -28,6 +28,8 @@ export class Call<T> {
   operation: Operation | undefined;
   /** How a failure reaches what the user already holds, such as a stream. */
   onFailure: ((error: PgzError) => void) | undefined;
+  /** What is told, once, that the call has said all it has to say, and how many bytes that were. */
+  onSaid: ((bytes: number) => void) | undefined;
   readonly observation: Observation | undefined;
   /** Other calls work for it, so that something may have happened though it has no operation of its own. */
   delegated = false;
@@ -86,6 +88,12 @@ export class Call<T> {
     this.operation = connection.operate(command, conversation, this);
     // A trap or a lost socket may have ended it already; the next await says so.
     return this.operation;
+  }
+
+  /** All that the call has to say is on the wire, unless it has to be run again: another one may follow it there. */
+  said(bytes: number): void {
+    this.onSaid?.(bytes);
+    this.onSaid = undefined;
   }
 
   /** The user has the result, or its beginning: a stream goes on after this until `succeed` or `fail`. */

@@ -78,7 +78,7 @@ export class Statements {
     { form, limits }: RowRequest,
     rows: RowSink,
   ): Operation {
-    const isKnown = this.#tellColumns(shape, rows);
+    const told = this.#tellColumns(shape, rows);
     this.#remember(shape);
     return transaction.flight((begin) => {
       const command = (handle: CoreConnection) => {
@@ -88,11 +88,19 @@ export class Statements {
           shape.id,
           encodedStatement(shape),
           parameters,
-          isKnown ? form | COLUMNS_KNOWN : form,
+          told ? form | COLUMNS_KNOWN : form,
           limits,
         );
       };
-      return call.operate(this.#connection, command, { rows, on: this.handlers });
+      return call.operate(this.#connection, command, {
+        rows,
+        on: this.handlers,
+        // An operation before this one may have been told of others.
+        comesFirst: () => {
+          const columns = this.#run.get(shape.id);
+          if (told && columns && told !== columns) rows.columns?.(columns);
+        },
+      });
     });
   }
 
@@ -188,17 +196,16 @@ export class Statements {
   // -- what has run here ----------------------------------------------------------------------------------------------
 
   /**
-   * Tells the sink the columns that the core has; `false` where there are none, or where the sink refuses them: they
+   * Tells the sink the columns that the core has; `undefined` where there are none, or where the sink refuses them: they
    * may have changed since.
    */
-  #tellColumns({ id }: Shape, rows: RowSink): boolean {
+  #tellColumns({ id }: Shape, rows: RowSink): readonly Column[] | undefined {
     const columns = this.#run.get(id);
-    if (!columns) return false;
     try {
-      rows.columns?.(columns);
-      return true;
+      if (columns) rows.columns?.(columns);
+      return columns;
     } catch {
-      return false;
+      return undefined;
     }
   }
 

@@ -45,6 +45,20 @@ interface Failed {
   readonly error: unknown;
 }
 
+/** A CancelRequest for another call ended it. The server has rolled it back, and nobody has seen a row. */
+const HIT = Symbol("hit");
+
+/**
+ * Statements that can neither end a transaction nor begin one. Others (CALL, DO, VACUUM, BEGIN …) have the wire for
+ * themselves: what happens to a call beside them would depend on how far they came.
+ */
+const SHARES_WIRE = /^(?:\s|--.*\n|\/\*[^]*?\*\/)*(?:select|insert|update|delete|merge|with|values|table)\b/i;
+
+/** Whether other calls may be on the wire together with this statement. */
+export function sharesWire(text: string): boolean {
+  return SHARES_WIRE.test(text);
+}
+
 class Execution {
   readonly #call: AnyCall;
   readonly #session: Session;
@@ -67,11 +81,14 @@ class Execution {
     this.#sink = sink;
   }
 
-  run(): Promise<Operation | undefined> {
-    return withCurrentShapes(this.#session, (anew) => this.#attempt(anew));
+  async run(): Promise<Operation | undefined> {
+    for (;;) {
+      const ended = await withCurrentShapes(this.#session, (anew) => this.#attempt(anew));
+      if (ended !== HIT) return ended;
+    }
   }
 
-  async #attempt(anew: boolean): Promise<Operation | undefined | Outdated> {
+  async #attempt(anew: boolean): Promise<Operation | undefined | Outdated | typeof HIT> {
     const { connection, catalog, statements, transaction } = this.#session;
     const { text, values } = this.#query;
     const call = this.#call;
@@ -96,7 +113,10 @@ class Execution {
       return this.#outdated({ shape, hadRun: false, error });
     }
     if (call.finished) return undefined; // a value's toJSON may abort
+    const length = text.length + parameters.length;
     const operation = statements.execute(call, transaction, { shape, parameters }, this.#form, this.#sink());
+    // A call behind BEGIN that fails would run outside of the transaction.
+    if (!transaction.isWaiting) call.said(length);
     try {
       await operation.done;
     } catch (lost) {
@@ -112,11 +132,12 @@ class Execution {
     operation: Operation,
     { shape, wasKnown, hadRun, wasOutside }: Attempt,
     anew: boolean,
-  ): Outdated | undefined {
-    const { statements } = this.#session;
-    const { error, bound } = operation;
+  ): Outdated | undefined | typeof HIT {
+    const { statements, transaction } = this.#session;
+    const { error, bound, exposed, canceled, committed } = operation;
     if (error!.code === "SHAPE_CHANGED") statements.forgetShape(shape.sql);
     if (this.#call.finished) return undefined;
+    if (exposed && canceled && !committed && transaction.isNone) return HIT;
     // Behind BindComplete something may have run, and been committed (DO and CALL can); before it nothing has.
     if (bound || anew || !mayBeOutdated(error, wasKnown)) throw error!;
     statements.forget(shape);

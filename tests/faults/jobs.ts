@@ -116,6 +116,7 @@ class Session {
       await this.#query("query", client, sql`select n, label from scripted_rows where n > ${0}`, allRows);
       await this.#stream("stream", client, sql`select id, body from scripted_stream`, allLines);
       await this.#step("error", client.query(sql`select 1 / 0 as boom`), "22012");
+      await this.#together(client);
       await this.#query("query again", client, sql`select ${"Grüße"}::text as echo`, [{ echo: "Grüße" }]);
       await this.#step("close", client.close());
     }
@@ -200,6 +201,18 @@ class Session {
     if (result && wanted !== undefined && JSON.stringify(result.rows) !== JSON.stringify(wanted))
       this.#problem(`${name}: wrong rows ${JSON.stringify(result.rows)}`);
     if (result && wanted === undefined) this.#settled(name).text = JSON.stringify(result.rows);
+  }
+
+  /** Calls that are on the wire together, one of which fails. */
+  async #together(client: pgz.Client): Promise<void> {
+    const { sql } = this.#driver;
+    const echo = (text: string) => client.query(sql`select ${text}::text as echo`);
+    const [first, failing, last] = [echo("first"), client.query(sql`select 1 / 0 as boom`), echo("last")];
+    for (const call of [first, failing, last]) call.catch(() => {});
+    await this.#step("together", first);
+    await this.#step("together, failing", failing, "22012");
+    const result = await this.#step("together, last", last);
+    if (result && JSON.stringify(result.rows) !== '[{"echo":"last"}]') this.#problem("together: wrong rows");
   }
 
   /** Whole lines, and a clean end only behind the last one. */

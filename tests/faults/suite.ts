@@ -23,7 +23,17 @@ export interface FaultSuite {
 /** Sessions at a time. A TLS handshake is work, and 2 s are for the driver, not for the queue before it. */
 const AT_ONCE = { plain: 16, tls: 6 };
 const LIMIT = 2000;
-const order = ["connect", "query", "stream", "error", "query again", "close"];
+const order = [
+  "connect",
+  "query",
+  "stream",
+  "error",
+  "together",
+  "together, failing",
+  "together, last",
+  "query again",
+  "close",
+];
 const CUT_CODES = /^(CONNECTION_LOST|CONNECT_FAILED|TLS_FAILED)$/;
 
 export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): void {

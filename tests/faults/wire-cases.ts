@@ -3,6 +3,7 @@
 //
 // Cases as in tests/integration (same context, every runtime); they stand here because they need the fault host.
 // A flight is a change of direction to client-to-server, counted from TCP open; so nothing here depends on time.
+import type { Transaction } from "../../js/index.ts";
 import type { Case, Context } from "../integration/context.ts";
 import { FaultHost, type Flight, type ProxyOptions, type ProxyReport } from "./control.ts";
 
@@ -141,6 +142,58 @@ export const wireCases: Case[] = [
         t.assert.equal(messages.includes("Flush"), false, messages.join(" "));
         t.assert.equal(messages.includes("Query"), false, messages.join(" "));
       }
+    },
+  },
+  {
+    name: "calls made together leave together, each with a Sync of its own, and are answered in order",
+    only: "plain",
+    async run(t) {
+      const { proxy, options } = await through(t);
+      const { connect, sql } = t.pgz;
+      const five = [1, 2, 3, 4, 5];
+      const together = async (client: Pick<Transaction, "query" | "exec" | "json">) => {
+        const [first, none, json, ...rest] = await Promise.all([
+          client.query(sql`select ${1}::int4 as n`),
+          client.exec(sql`select ${2}::int4 as n`),
+          client.json(sql`select ${3}::int4 as n`),
+          client.query(sql`select ${4}::int4 as n`),
+          client.query(sql`select ${5}::int4 as n`),
+        ]);
+        t.assert.deepEqual([first?.rows, ...rest.map(({ rows }) => rows)].flat(), [{ n: 1 }, { n: 4 }, { n: 5 }]);
+        t.assert.equal(none?.rowCount, 1);
+        t.assert.equal(new TextDecoder().decode(json), '[{"n":3}]');
+      };
+      const client = await connect(options);
+      await client.query(sql`select ${0}::int4 as n`);
+      const { flights } = client.stats();
+      await together(client);
+      t.assert.equal(client.stats().flights, flights + 1);
+      await client.transaction(async (tx) => {
+        await tx.exec(sql`select ${0}::int4 as n`);
+        await together(tx);
+      });
+      await client.close();
+      const one = await connect({ ...options, pipelining: 1 });
+      await together(one);
+      await one.close();
+      const many = await connect({ ...options, pipelining: 3 });
+      await Promise.all(five.map((n) => many.query(sql`select ${n}::int4 as n`)));
+      await many.close();
+      const [sharing, alone, three] = (await proxy.close()).map((each) => loggedIn(each).map(names));
+      const known = "Bind Describe Execute Sync";
+      const all = (count: number) => Array(count).fill(known).join(" ");
+      t.assert.deepEqual(sharing, [
+        "Parse Describe Sync",
+        `Parse ${known}`,
+        `Parse ${all(5)}`,
+        `Parse Bind Execute ${known}`,
+        all(5),
+        "Query",
+        "Terminate",
+      ]);
+      t.assert.deepEqual(alone, [`Parse ${known}`, `Parse ${known}`, known, known, known, "Terminate"]);
+      t.assert.equal(three?.[0], `Parse ${known} Parse ${all(2)}`);
+      t.assert.equal(three?.at(-1), "Terminate");
     },
   },
   {

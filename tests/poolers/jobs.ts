@@ -10,6 +10,9 @@ export function jobs(reading: readonly Statement[]): Job[] {
   const some = async (caller: pgz.Client | pgz.Transaction, tenant: Tenant, count: number) => {
     for (let n = 0; n < count; n++) await reading[tenant.random(reading.length)]!.run(caller, tenant);
   };
+  const quick = reading.filter(({ streams }) => !streams);
+  const together = (caller: pgz.Client | pgz.Transaction, tenant: Tenant, count: number) =>
+    Array.from({ length: count }, () => quick[tenant.random(quick.length)]!.run(caller, tenant));
   return [
     {
       name: "a transaction that commits",
@@ -125,6 +128,30 @@ export function jobs(reading: readonly Statement[]): Job[] {
         controller.abort();
         await expectCode("ABORTED", drain(reader));
         await some(client, tenant, 1);
+      },
+    },
+    {
+      name: "statements made together, one of which fails",
+      async run(client, tenant) {
+        const failing = () => expectCode("22012", client.query("select 1/0"));
+        const calls = [...together(client, tenant, 4), failing(), ...together(client, tenant, 4)];
+        for (const one of await Promise.allSettled(calls)) if (one.status === "rejected") throw one.reason;
+      },
+    },
+    {
+      name: "statements made together in a transaction",
+      async run(client, tenant) {
+        await client.transaction((tx) => Promise.all(together(tx, tenant, 6)));
+      },
+    },
+    {
+      name: "statements made together, one of which is aborted",
+      async run(client, tenant) {
+        const controller = new AbortController();
+        const aborted = client.query("select pg_sleep(0.02)", { signal: controller.signal }).catch(() => {});
+        const calls = [aborted, ...together(client, tenant, 4)];
+        setTimeout(() => controller.abort(), tenant.random(25));
+        for (const one of await Promise.allSettled(calls)) if (one.status === "rejected") throw one.reason;
       },
     },
     {

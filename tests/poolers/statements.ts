@@ -26,8 +26,9 @@ interface Parts extends Pick<Tenant, "sql" | "schema"> {
 
 type Kind = (index: number, parts: Parts) => Statement;
 
-const reading = (run: Statement["run"]): Statement => ({ changes: false, run });
-const changing = (run: Statement["run"]): Statement => ({ changes: true, run });
+const reading = (run: Statement["run"]): Statement => ({ changes: false, streams: false, run });
+const streaming = (run: Statement["run"]): Statement => ({ changes: false, streams: true, run });
+const changing = (run: Statement["run"]): Statement => ({ changes: true, streams: false, run });
 
 const lines = (rows: readonly unknown[]) => rows.map((row) => `${JSON.stringify(row)}\n`).join("");
 const item = (tenant: number, id: number) => ({
@@ -103,14 +104,14 @@ const kinds: Kind[] = [
       assert.equal(new TextDecoder().decode(bytes), JSON.stringify(itemsOf(number, from, Math.min(from + index, 200))));
     }),
   (index, { sql, items, q }) =>
-    reading(async (caller, { number, random }) => {
+    streaming(async (caller, { number, random }) => {
       const times = 1 + random(5);
       const query = sql`select id, tenant, label, mood from ${items}, generate_series(1, ${times}) where id > ${q} order by id, generate_series`;
       const text = await new Response(await caller.stream(query)).text();
       assert.equal(text, lines(itemsOf(number, index + 1, 200).flatMap((row) => Array<typeof row>(times).fill(row))));
     }),
   (_, { sql, items, q }) =>
-    reading(async (caller, { number, random }) => {
+    streaming(async (caller, { number, random }) => {
       const to = 1 + random(200);
       let next = 1;
       for await (const row of caller.rows(

@@ -40,6 +40,8 @@ export interface Job {
 /** One of a tenant's 50 statements; also inside a transaction when it changes nothing. */
 export interface Statement {
   changes: boolean;
+  /** Its consumer has to finish it before another statement can run. */
+  streams: boolean;
   run(caller: Caller, tenant: Tenant): Promise<void>;
 }
 

@@ -56,6 +56,7 @@ test("the defaults", async () => {
     statementCacheSize: 64,
     prepare: "auto",
     earlyQuery: "auto",
+    pipelining: 100,
     retryOnSerialization: false,
     keepAlive: 30_000,
     readBuffer: 65_536,

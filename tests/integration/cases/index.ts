@@ -16,6 +16,7 @@ import { seeds } from "./seeds.ts";
 import { statements } from "./statements.ts";
 import { transactions } from "./transactions.ts";
 import { stream } from "./stream.ts";
+import { together } from "./together.ts";
 import { types } from "./types.ts";
 import { usage } from "./usage.ts";
 
@@ -26,6 +27,7 @@ export const cases: Case[] = [
   ...stream,
   ...formats,
   ...cancel,
+  ...together,
   ...caps,
   ...types,
   ...usage,

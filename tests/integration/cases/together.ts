@@ -1,0 +1,213 @@
+// Calls made together: on the wire together, answered in order, and none harmed by what happens to another.
+import type { Case, Context } from "../context.ts";
+import { eventually, newMark, pause, running, withClient, withSchema } from "./helpers.ts";
+
+const codes = (settled: PromiseSettledResult<unknown>[]) =>
+  settled.map((one) => (one.status === "fulfilled" ? "" : (one.reason as { code: string }).code));
+
+/** A client for which the statements of these cases are known, so that nothing has to be asked first. */
+const numbers = (t: Context) => (n: number) => t.pgz.sql`select ${n}::int4 as n`;
+
+export const together: Case[] = [
+  {
+    name: "a failure, a cap and a wrong value of one call touch none of those beside it",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const { sql } = t.pgz;
+        const one = numbers(t);
+        const byZero = (n: number) => sql`select 1 / ${n}::int4 as n`;
+        const many = (n: number) => sql`select g as n from generate_series(1, ${n}::int4) g`;
+        for (const query of [one(0), byZero(1), many(1)]) await client.query(query);
+        const settled = await Promise.allSettled([
+          client.query(one(1)),
+          client.query(byZero(0)),
+          client.query(one(2)),
+          client.query(many(1000), { maxRows: 10 }),
+          client.query(one(3)),
+          client.query(sql`select ${"x"}::int4 as n`),
+          client.query("select nothing"),
+          client.query(many(100_000), { maxBytes: 1000 }),
+          client.json(one(4)),
+        ]);
+        const limit = "RESPONSE_TOO_LARGE";
+        t.assert.deepEqual(codes(settled), ["", "22012", "", limit, "", "INVALID_PARAMETER", "42703", limit, ""]);
+        const rows = settled.flatMap((each) =>
+          each.status === "fulfilled" && "rows" in each.value ? each.value.rows : [],
+        );
+        t.assert.deepEqual(rows, [{ n: 1 }, { n: 2 }, { n: 3 }]);
+        t.assert.deepEqual((await client.query(one(5))).rows, [{ n: 5 }]);
+      }),
+  },
+  {
+    name: "calls run in the order in which they were made, whatever has the wire for itself",
+    run: (t) =>
+      withSchema(t, async (client, schema) => {
+        const { sql } = t.pgz;
+        const table = sql.identifier(schema, "log");
+        await client.exec(sql`create table ${table} (n int4)`);
+        const add = (n: number) => client.exec(sql`insert into ${table} values (${n}::int4)`);
+        const count = async () =>
+          (await client.query<{ n: number }>(sql`select count(*)::int4 as n from ${table}`)).rows[0]?.n;
+        for (let round = 0; round < 3; round++) {
+          await client.exec(sql`truncate ${table}`);
+          const counts = await Promise.all([
+            count(),
+            add(1).then(() => undefined),
+            count(),
+            client.simple(`insert into ${schema}.log values (2), (3)`).then(() => undefined),
+            count(),
+            client.exec(sql`alter table ${table} add column t${sql.unsafe(String(round))} text`).then(() => undefined),
+            add(4).then(() => undefined),
+            count(),
+          ]);
+          t.assert.deepEqual(
+            counts.filter((each) => each !== undefined),
+            [0, 1, 3, 4],
+            `round ${round}`,
+          );
+        }
+      }),
+  },
+  {
+    name: "an aborted call settles at once, wherever it stands, and those beside it get their rows",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const { sql } = t.pgz;
+        const sleep = (mark: string, seconds: number) =>
+          sql`select ${mark}::text as mark, pg_sleep(${seconds}::float8)`;
+        const one = numbers(t);
+        await client.query(one(0));
+        await client.query(sleep("", 0));
+        const [front, behind] = [new AbortController(), new AbortController()];
+        const mark = newMark(t);
+        const calls = [
+          client.query(sql`select ${mark}::text as mark, pg_sleep(30)`, { signal: front.signal }),
+          client.query(one(1)),
+          client.query(sleep("behind", 30), { signal: behind.signal }),
+          client.query(one(2)),
+        ];
+        const settled = Promise.allSettled(calls);
+        await eventually("the server runs the first", 3000, async () => (await running(t, "pg_sleep(30)")) > 0);
+        const from = performance.now();
+        behind.abort();
+        const error = await t.assert.rejects(calls[2] as Promise<unknown>, { code: "ABORTED", retryable: false });
+        t.assert(performance.now() - from < 500, `settled after ${performance.now() - from} ms: ${error}`);
+        front.abort();
+        t.assert.deepEqual(codes(await settled), ["ABORTED", "", "ABORTED", ""]);
+        t.assert.deepEqual((await client.query(one(3))).rows, [{ n: 3 }]);
+      }),
+  },
+  {
+    name: "a cancel that hits a neighbour is not seen: it runs again",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const { sql } = t.pgz;
+        await client.exec("create temp table hits (n int4)");
+        const sleep = (n: number, ms: number) => sql`select ${n}::int4 as n, pg_sleep(${ms / 1000}::float8)`;
+        const add = (n: number) => sql`insert into hits values (${n}::int4)`;
+        await client.query(sleep(0, 0));
+        await client.exec(add(-1));
+        const rounds = 60;
+        for (let round = 0; round < rounds; round++) {
+          const controller = new AbortController();
+          const calls = Promise.allSettled([
+            client.query(sleep(round, (round % 6) + 1), { signal: controller.signal }),
+            client.query(sleep(round, 2)),
+            client.exec(add(round)),
+            client.query(sleep(round, 1)),
+          ]);
+          await pause(round % 5);
+          controller.abort();
+          const settled = await calls;
+          t.assert.deepEqual(codes(settled.slice(1)), ["", "", ""], `round ${round}`);
+        }
+        const { rows } = await client.query("select count(*)::int4 as n, count(distinct n)::int4 as d from hits");
+        t.assert.deepEqual(rows, [{ n: rounds + 1, d: rounds + 1 }]);
+      }),
+  },
+  {
+    name: "inside a transaction the calls behind a failed one get 25P02, and all is rolled back",
+    run: (t) =>
+      withSchema(t, async (client, schema) => {
+        const { sql } = t.pgz;
+        const table = sql.identifier(schema, "log");
+        await client.exec(sql`create table ${table} (n int4 primary key)`);
+        const add = (n: number) => sql`insert into ${table} values (${n}::int4)`;
+        await client.exec(add(0));
+        let settled: PromiseSettledResult<unknown>[] = [];
+        const failed = client.transaction(async (tx) => {
+          const calls = [1, 0, 2, 3].map((n) => tx.exec(add(n)));
+          settled = await Promise.allSettled(calls);
+          await Promise.all(calls);
+        });
+        await t.assert.rejects(failed, { code: "23505" });
+        t.assert.deepEqual(codes(settled), ["", "23505", "25P02", "25P02"]);
+        await client.transaction((tx) => Promise.all([4, 5, 6].map((n) => tx.exec(add(n)))));
+        t.assert.deepEqual((await client.query(sql`select n from ${table} order by n`)).rows, [
+          { n: 0 },
+          { n: 4 },
+          { n: 5 },
+          { n: 6 },
+        ]);
+      }),
+  },
+  {
+    name: "megabytes both ways at once never wait for each other",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const { sql } = t.pgz;
+        const text = "x".repeat(1 << 20);
+        const echo = (n: number) => sql`select ${n}::int4 as n, ${text}::text as t`;
+        await client.query(echo(0));
+        const results = await Promise.all(
+          Array.from({ length: 12 }, (_, n) => client.query<{ n: number; t: string }>(echo(n))),
+        );
+        results.forEach(({ rows }, n) => t.assert(rows[0]?.n === n && rows[0].t === text, `row ${n}`));
+      }),
+  },
+  {
+    name: "columns that changed meanwhile are those of each call's own rows",
+    run: (t) =>
+      withSchema(t, async (client, schema) => {
+        const { sql } = t.pgz;
+        await client.exec(
+          `create table ${schema}.wide (a int4); insert into ${schema}.wide values (1)`.split(";")[0] ?? "",
+        );
+        await client.exec(`insert into ${schema}.wide values (1)`);
+        const all = () => client.query(sql`select * from ${sql.identifier(schema, "wide")}`);
+        for (let round = 0; round < 3; round++) await all();
+        await t.side(`alter table ${schema}.wide add column b text default 'b'`);
+        const results = await Promise.all([all(), all(), all()]);
+        for (const { rows, fields } of results) {
+          t.assert.deepEqual(rows, [{ a: 1, b: "b" }]);
+          t.assert.deepEqual(
+            fields.map(({ name }) => name),
+            ["a", "b"],
+          );
+        }
+        await t.side(`alter table ${schema}.wide rename column b to c`);
+        const renamed = await Promise.all([all(), all()]);
+        for (const { rows } of renamed) t.assert.deepEqual(rows, [{ a: 1, c: "b" }]);
+      }),
+  },
+  {
+    name: "a lost connection rejects each call that was on the wire, and none of them may be repeated",
+    async run(t) {
+      const client = await t.pgz.connect({ ...t.options });
+      const one = numbers(t);
+      await client.query(one(0));
+      const mark = newMark(t);
+      const calls = [client.query(`select /* ${mark} */ pg_sleep(30)`), client.query(one(1)), client.query(one(2))];
+      const settled = Promise.allSettled(calls);
+      await eventually("the server runs the first", 3000, async () => (await running(t, mark)) === 1);
+      await t.side(
+        `select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and query like '%${mark}%'`,
+      );
+      for (const lost of await settled) {
+        const { code, retryable } = (lost as PromiseRejectedResult).reason as { code: string; retryable: boolean };
+        t.assert(/^(57P01|CONNECTION_LOST)$/.test(code) && !retryable, `${code} ${retryable}`);
+      }
+      await client.close();
+    },
+  },
+];

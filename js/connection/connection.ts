@@ -122,6 +122,7 @@ export class Connection {
       operation.end(this.#closed);
       return operation;
     }
+    operation.exposed = this.#cleanups.size > 0;
     this.#inflight.push(operation);
     this.command(command);
     if (!this.#pumping) void this.#pump();
@@ -198,13 +199,8 @@ export class Connection {
   /** The bytes of a CancelRequest, which is counted as sent. */
   cancelRequest(): Uint8Array {
     this.counters.cancels++;
-    this.exposeNeighbours();
-    return this.core.call((handle) => handle.cancel_request());
-  }
-
-  /** A CancelRequest that is under way may hit any operation that is on the wire. */
-  exposeNeighbours(): void {
     for (const operation of this.#inflight) operation.exposed = true;
+    return this.core.call((handle) => handle.cancel_request());
   }
 
   /** Ends the connection now. Every operation in flight rejects with `error`. */

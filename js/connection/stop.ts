@@ -17,8 +17,6 @@ interface Stoppable {
   readonly startup: Operation;
   /** The bytes of a CancelRequest, which is counted as sent. */
   cancelRequest(): Uint8Array;
-  /** A CancelRequest that is under way may hit any operation that is on the wire. */
-  exposeNeighbours(): void;
   destroy(error: PgzError): void;
 }
 
@@ -47,11 +45,7 @@ export async function stop(
     sent = true;
     return connection.cancelRequest();
   };
-  // When its socket ends the server has been told: what is on the wire by then may be hit, nothing behind it.
-  const send = () =>
-    sendCancelRequest(target, key, giveUp.signal)
-      .catch(() => true)
-      .finally(() => sent && connection.exposeNeighbours());
+  const send = () => sendCancelRequest(target, key, giveUp.signal).catch(() => true);
   // An early query can be abandoned before BackendKeyData has come.
   let over = !cancel || (await connection.startup.done.then(send, () => true));
   // A batch of several transactions goes on behind a cancel, and a pooler may have dropped one for a client that waited

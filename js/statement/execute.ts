@@ -85,6 +85,9 @@ class Execution {
     for (;;) {
       const ended = await withCurrentShapes(this.#session, (anew) => this.#attempt(anew));
       if (ended !== HIT) return ended;
+      // The server signals a cancel twice (seen in PostgreSQL 15: to the process and to its group).
+      await this.#session.connection.stopping;
+      if (this.#call.finished) return undefined;
     }
   }
 

@@ -208,6 +208,13 @@ const scenarios = [
   },
 ];
 
+/** This build beside an older one of ours. */
+const changes = [
+  { title: "Process CPU on Node, us per query, row or item", metric: "cpu_us_per_unit" },
+  { title: "The core in wasm, ns per row", metric: "ns_per_row" },
+  { title: "The core in wasm, ns per query of one row", metric: "ns_per_query" },
+];
+
 const cases = new Map();
 function results(name) {
   const file = at(`results/${name}.json`);
@@ -304,8 +311,26 @@ function lost() {
   ];
 }
 
+/** Ours against an older build of ours: shape by shape, since both did the same. */
+function beforeAndAfter() {
+  const rows = results("before")?.rows ?? [];
+  const shapeOf = ({ shape, config }) =>
+    config.format && !shape.startsWith("query") ? `${shape} ${config.format}` : shape;
+  const tables = changes.flatMap(({ title, metric }) => {
+    const found = rows.filter((row) => row.metric === metric);
+    const [before] = unique(found.map(({ library }) => library));
+    const lines = unique(found.map(shapeOf)).map((shape) => {
+      const [old, now] = found.filter((row) => shapeOf(row) === shape);
+      const change = (now.median / old.median - 1) * 100;
+      return `| ${shape} | ${figure(old)} | ${figure(now)} | ${change > 0 ? "+" : ""}${change.toFixed(0)} % |`;
+    });
+    return [`**${title}**, median (min-max)`, "", `| | ${before} | now | change |`, "|---|---|---|---|", ...lines, ""];
+  });
+  return ["## Before and after", "", ...(rows.length ? tables : ["Not measured yet.", ""])];
+}
+
 function origin() {
-  const names = unique(scenarios.flatMap(({ tables }) => tables.map((one) => one.case)));
+  const names = unique(["before", ...scenarios.flatMap(({ tables }) => tables.map((one) => one.case))]);
   const versions = Object.assign({}, ...names.map((name) => results(name)?.versions).filter(Boolean));
   delete versions.commit;
   return [
@@ -339,6 +364,7 @@ const text = [
   "`bench/results`: do not edit it by hand.",
   "",
   ...lost(),
+  ...beforeAndAfter(),
   ...scenarios.flatMap(({ seed, tables }) => [`## Seed ${seed}`, "", ...tables.flatMap(table)]),
   ...origin(),
   "",

@@ -1,0 +1,89 @@
+// CASE=before: this build beside another one of ours, in one interleaved run: what did a change cost or save?
+//
+//   make bench CASE=before BEFORE=/tmp/base          a checkout of an older commit, built by its scripts/setup and
+//                                                    scripts/build
+//
+// Process CPU on Node of queries one at a time, streams, rows as objects and a batch; then the core alone in wasm
+// (core/wasm.mjs). Both builds must give the same rows and the same bytes. The two sides do the same in turns, so that
+// a busy machine slows both.
+//
+//   SHAPES, TRIALS, ROWS of a stream, TIMES a query runs          which and how much
+import { spawn, spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { command } from "../lib/runtimes.mjs";
+import { interleaved, resultRows } from "../lib/trials.mjs";
+import { pin, SERVER_CPU, start } from "../lib/worker.mjs";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const child = new URL("child.mjs", import.meta.url);
+const CORE_SHAPES = "mixed_5col,narrow_int,wide_jsonb,null_heavy,array_int,numeric";
+
+export async function run({ server, option }) {
+  const before = option("BEFORE");
+  if (!before) throw new Error("BEFORE=<folder>: a checkout of an older commit, built");
+  const trials = Number(option("TRIALS") ?? 15);
+  const amount = { rows: Number(option("ROWS") ?? 100_000), times: Number(option("TIMES") ?? 3_000) };
+  const url = `${server.appUrl.split("?")[0]}?sslmode=disable`;
+  const { stdout } = spawnSync("git", ["-C", before, "rev-parse", "--short", "HEAD"], { encoding: "utf8" });
+  const sides = { [`pgz-edge ${stdout.trim() || "before"}`]: path.resolve(before), "pgz-edge": root };
+  if (server.own) pin(server.pid, SERVER_CPU);
+  const contestants = Object.entries(sides).map(([library, folder]) => {
+    const words = command("node", child, path.join(folder, "dist/node.js"), url);
+    return { key: library, library, runtime: "node", ...start(library, words) };
+  });
+  const rows = [];
+  try {
+    const shapes = (await contestants[0].ask({ hello: true })).shapes;
+    for (const shape of option("SHAPES")?.split(",") ?? shapes) {
+      const truth = await contestants[0].ask({ shape, ...amount });
+      const verify = ({ key }, got) => {
+        if (got.facts !== truth.facts) throw new Error(`${key}, ${shape}: ${got.facts} instead of ${truth.facts}`);
+      };
+      const samples = await interleaved(contestants, { shape, ...amount }, trials, verify);
+      for (const one of contestants)
+        rows.push(
+          ...resultRows(one, shape, amount, samples.get(one.key), {
+            cpu_us_per_unit: ["us", ({ cpu, units }) => (1000 * cpu) / units],
+          }),
+        );
+    }
+  } finally {
+    await Promise.all(contestants.map((one) => one.stop()));
+  }
+  return { rows: [...rows, ...(await core(sides))], failures: [] };
+}
+
+/** Rows and queries in the core, whose lines of JSON are result rows. */
+async function core(sides) {
+  const folder = mkdtempSync(path.join(tmpdir(), "pgz-edge-messages-"));
+  try {
+    await lines("cargo", ["bench", "--quiet", "--bench", "core", "--", "--messages", folder]);
+    const packages = Object.entries(sides).map(([library, at]) => `${library}=${path.join(at, "pkg")}`);
+    const program = fileURLToPath(new URL("../core/wasm.mjs", import.meta.url));
+    return await lines(process.execPath, [program, folder, ...packages], {
+      SHAPES: CORE_SHAPES,
+      FORMATS: "ndjson,csv,columns",
+    });
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+async function lines(command, parameters, env = {}) {
+  const program = spawn(command, parameters, {
+    cwd: root,
+    env: { ...process.env, ...env },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const ended = new Promise((resolve, reject) => program.on("error", reject).on("exit", resolve));
+  const rows = [];
+  for await (const line of createInterface({ input: program.stdout }))
+    if (line.startsWith("{")) rows.push(JSON.parse(line));
+  const status = await ended;
+  if (status !== 0) throw new Error(`${path.basename(command)} ended with status ${status}`);
+  return rows;
+}

@@ -1,0 +1,64 @@
+// One build of ours: `child.mjs <dist/node.js> <url>`. Each request runs a shape and gives its facts, which must be the
+// same in every build, and how many units of work it was.
+import { serve, sha256, timed } from "../lib/child.mjs";
+import { shapes as results } from "../lib/shapes.mjs";
+
+const [dist, url] = process.argv.slice(2);
+const { connect, sql } = await import(dist);
+const [client, unnamed] = [await connect(url), await connect(url, { prepare: "unnamed" })];
+await client.exec("create temp table before_rows (n int4, t text)");
+
+const five = (on) => async (times) => {
+  let sum = 0;
+  for (let n = 0; n < times; n++) {
+    const { rows } = await on.query(
+      sql`select ${n}::int4 as n, ${"text"}::text as t, ${1.5}::float8 as f, ${true}::bool as b, ${[1, 2]}::int4[] as a`,
+    );
+    sum += rows[0].n + rows[0].a[1];
+  }
+  return { units: times, facts: String(sum) };
+};
+
+const one = (on) => async (times) => {
+  let sum = 0;
+  for (let n = 0; n < times; n++) sum += (await on.query("select 1 as n")).rows[0].n;
+  return { units: times, facts: String(sum) };
+};
+
+const stream = (text) => async (_, rows) => {
+  let bytes = 0;
+  let last;
+  for await (const chunk of await client.stream(text(rows))) {
+    bytes += chunk.length;
+    last = chunk;
+  }
+  return { units: rows, facts: `${bytes} ${sha256(last.subarray(-20))}` };
+};
+
+const objects = (text) => async (_, rows) => {
+  const all = (await client.query(text(rows))).rows;
+  return { units: rows, facts: `${all.length} ${JSON.stringify(all.at(-1))}` };
+};
+
+async function batch(times) {
+  await client.exec("truncate before_rows");
+  const insert = (n) => sql`insert into before_rows values (${n}::int4, ${"text"}::text)`;
+  await client.batch(Array.from({ length: times }, (_, n) => insert(n)));
+  const { rows } = await client.query("select count(*)::int4 as n, sum(n)::text as s from before_rows");
+  return { units: times, facts: JSON.stringify(rows) };
+}
+
+const shapes = {
+  "query select 1": one(client),
+  "query select 1, unnamed": one(unnamed),
+  "query five parameters": five(client),
+  "query five parameters, unnamed": five(unnamed),
+  "batch of inserts": batch,
+  ...Object.fromEntries(Object.entries(results).map(([name, text]) => [`stream ${name}`, stream(text)])),
+  "rows narrow_int": objects(results.narrow_int),
+  "rows mixed_5col": objects(results.mixed_5col),
+};
+
+serve(async ({ hello, shape, times, rows }) =>
+  hello ? { shapes: Object.keys(shapes) } : timed(() => shapes[shape](times, rows)),
+);

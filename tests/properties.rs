@@ -564,7 +564,7 @@ fn field(column: usize, length: Option<usize>) -> Vec<u8> {
         return (-1_i32).to_be_bytes().to_vec();
     };
     let value: Vec<u8> = match CAPPED[column] {
-        // What CSV writes of it is a sixth as long.
+        // What it stands for is a sixth as long; every format writes it as it is.
         oid::JSON if length % 3 == 0 => {
             let text = b"\\u0041".repeat(length / 6);
             [&b"\""[..], &text, b"\""].concat()

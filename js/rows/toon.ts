@@ -67,10 +67,12 @@ function values(line: string): string[] {
   return found;
 }
 
-function cell(json: string): string {
+/** White space around a json value is its user's, and would make a text of it. */
+function cell(text: string): string {
+  const json = text.trim();
   if (json.startsWith('"')) {
-    const text = JSON.parse(json) as string;
-    return QUOTED.test(text) ? quote(text) : text;
+    const string = JSON.parse(json) as string;
+    return QUOTED.test(string) ? quote(string) : string;
   }
   return NESTED.test(json) ? quote(json) : canonical(json);
 }

@@ -83,7 +83,7 @@ impl Kind {
             _ => match encoder.cell(b"") {
                 Cell::Text(_) => Kind::Text,
                 Cell::Plain => Kind::Plain,
-                Cell::Array | Cell::Json => Kind::Json,
+                Cell::Array | Cell::JsonText | Cell::Json => Kind::Json,
             },
         }
     }

@@ -3,6 +3,7 @@
 //! Quoted is what holds a quote, a comma, CR or LF, and the empty text, which else would be a NULL. No escape
 //! characters.
 
+use super::Column;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 use crate::types::output::vector;
 use crate::types::output::{BLOCK, Writer, padded, picked, places, put_short};
@@ -19,15 +20,13 @@ pub(super) enum Style {
     Text,
     /// What [`append`] makes of it.
     Cell,
-    /// The same, and no formula.
-    Escaped,
 }
 
 impl Style {
-    /// `escape`: formulas. Only where a value can hold text of a user's: a negative number stays a number.
+    /// `escape`: no value may be a formula.
     pub(super) fn new(type_oid: u32, encoder: &Encoder, escape: bool) -> Style {
-        if escape && encoder.can_hold_text() {
-            return Style::Escaped;
+        if escape {
+            return Style::Cell;
         }
         match type_oid {
             oid::BOOL | oid::INT2 | oid::INT4 | oid::OID => Style::Json,
@@ -46,17 +45,28 @@ pub(super) fn unquote_number(out: &mut Writer<'_>, start: usize) {
     }
 }
 
-/// Appends one value that is not NULL.
+/// Appends one value that is not NULL. Where formulas are escaped, what begins like one gets an apostrophe.
 #[inline(never)]
 pub(super) fn append(
-    encoder: &Encoder,
+    column: &Column,
     value: &[u8],
     out: &mut Writer<'_>,
 ) -> Result<(), InvalidValue> {
+    let start = out.position();
+    append_cell(&column.encoder, value, out)?;
+    if column.escape_formulas {
+        escape_formula(out, start);
+    }
+    Ok(())
+}
+
+#[inline(always)]
+fn append_cell(encoder: &Encoder, value: &[u8], out: &mut Writer<'_>) -> Result<(), InvalidValue> {
     match encoder.cell(value) {
         Cell::Text(text) => append_text(out, text),
         Cell::Plain => out.without_quotes(|out| encoder.append_rarely(value, out))?,
         Cell::Array => append_array(encoder, value, out)?,
+        Cell::JsonText => append_json(encoder, value, out)?,
         Cell::Json => {
             let start = out.position();
             encoder.append_rarely(value, out)?;
@@ -66,19 +76,6 @@ pub(super) fn append(
             }
         }
     }
-    Ok(())
-}
-
-/// The same; what begins like a formula gets an apostrophe.
-#[inline(never)]
-pub(super) fn append_escaped(
-    encoder: &Encoder,
-    value: &[u8],
-    out: &mut Writer<'_>,
-) -> Result<(), InvalidValue> {
-    let start = out.position();
-    append(encoder, value, out)?;
-    escape_formula(out, start);
     Ok(())
 }
 
@@ -109,6 +106,26 @@ fn escape_formula(out: &mut Writer<'_>, start: usize) {
     out.put(b"\"'");
     out.put_slice(&text);
     out.put_block(b"\"", usize::from(!is_quoted));
+}
+
+/// A json: its text, without the line breaks between its tokens. Few have some; of those a copy is made.
+fn append_json(encoder: &Encoder, value: &[u8], out: &mut Writer<'_>) -> Result<(), InvalidValue> {
+    if !value.is_empty() && !has_line_breaks(value) {
+        append_text(out, value);
+        return Ok(());
+    }
+    let start = out.position();
+    encoder.append_rarely(value, out)?;
+    let text = out.written_since(start).to_vec();
+    out.truncate(start);
+    append_text(out, &text);
+    Ok(())
+}
+
+fn has_line_breaks(text: &[u8]) -> bool {
+    let (blocks, rest) = text.as_chunks::<BLOCK>();
+    let in_block = |block: &[u8; BLOCK]| places(block, b'\r') | places(block, b'\n') != 0;
+    blocks.iter().any(in_block) || in_block(&padded(rest))
 }
 
 /// An array that needs quotes only around it, and these only where it has a comma: nearly always.
@@ -283,13 +300,11 @@ fn unquote_json(out: &mut Writer<'_>, start: usize) {
     append_text(out, &text);
 }
 
-/// From a JSON string, quotes and all, to its text, at the front of the same bytes. The escapes are our own, or a
-/// user's in type json.
+/// From a JSON string, quotes and all, to its text, at the front of the same bytes.
 fn unescape(json: &mut [u8]) -> usize {
     let (mut from, mut to) = (1, 0);
     while let Some(&[byte, next, ..]) = json.get(from..) {
         let (text, length) = match (byte, next) {
-            // White space of the user's may stand behind the string.
             (b'"', _) => break,
             (b'\\', b'b') => ('\u{8}', 2),
             (b'\\', b'f') => ('\u{c}', 2),
@@ -400,7 +415,7 @@ mod tests {
     fn a_binary_value_loses_its_json_quotes() {
         let cell = |type_oid, value: &[u8]| {
             let encoder = Encoder::new(type_oid, 1, Strings::NONE).unwrap();
-            written(|out| append(&encoder, value, out).unwrap())
+            written(|out| append_cell(&encoder, value, out).unwrap())
         };
         assert_eq!(cell(oid::DATE, &[0; 4]), "2000-01-01");
         assert_eq!(cell(oid::BYTEA, b"\0\xff"), "\\x00ff");
@@ -410,17 +425,42 @@ mod tests {
     }
 
     #[test]
-    fn a_string_of_type_json_may_escape_as_it_likes() {
-        let cell = |value: &str| {
-            let encoder = Encoder::new(oid::JSON, 1, Strings::NONE).unwrap();
-            written(|out| append(&encoder, value.as_bytes(), out).unwrap())
+    fn every_escape_of_json() {
+        let text = |json: &str| {
+            written(|out| {
+                out.put_slice(json.as_bytes());
+                unquote_json(out, 0);
+            })
         };
-        assert_eq!(cell(r#""\u00E9\u00e9\u20AC""#), "éé€");
-        assert_eq!(cell(r#""\uD83D\ude00!""#), "😀!");
-        assert_eq!(cell(r#""\ud83d\u0041""#), "\u{fffd}A");
-        assert_eq!(cell(r#""\udead""#), "\u{fffd}");
-        assert_eq!(cell(r#""\/\\\u002C" "#), "\"/\\,\"");
-        assert_eq!(cell("\"a\"  "), "a");
+        assert_eq!(text(r#""\u00E9\u00e9\u20AC""#), "éé€");
+        assert_eq!(text(r#""\uD83D\ude00!""#), "😀!");
+        assert_eq!(text(r#""\ud83d\u0041""#), "\u{fffd}A");
+        assert_eq!(text(r#""\udead""#), "\u{fffd}");
+        assert_eq!(text(r#""\/\\\u002C""#), "\"/\\,\"");
+    }
+
+    #[test]
+    fn json_is_its_text() {
+        let cell = |type_oid, format_code, value: &[u8]| {
+            let encoder = Encoder::new(type_oid, format_code, Strings::NONE).unwrap();
+            written(|out| append_cell(&encoder, value, out).unwrap())
+        };
+        assert_eq!(cell(oid::JSONB, 1, b"\x01\"a\""), "\"\"\"a\"\"\"");
+        for (type_oid, format_code) in [(oid::JSON, 0), (oid::JSON, 1), (oid::JSONB, 0)] {
+            let json = |value: &str| cell(type_oid, format_code, value.as_bytes());
+            assert_eq!(json("\"a\""), "\"\"\"a\"\"\"");
+            assert_eq!(json(" [1,2]"), "\" [1,2]\"");
+            assert_eq!(json(" \"\\u00e9\""), "\" \"\"\\u00e9\"\"\"");
+            assert_eq!(json("\n7"), "7");
+            assert_eq!(json("[1,\r\n2]"), "\"[1,2]\"");
+            assert_eq!(
+                json("[1, \"longer than a block\",\n2]"),
+                "\"[1, \"\"longer than a block\"\",2]\""
+            );
+            assert_eq!(json("-5"), "-5");
+        }
+        let encoder = Encoder::new(oid::JSON, 1, Strings::NONE).unwrap();
+        written(|out| assert!(append_cell(&encoder, b"", out).is_err()));
     }
 
     proptest! {

@@ -103,6 +103,8 @@ struct Column {
     encoder: Encoder,
     kind: Kind,
     style: Style,
+    /// In CSV.
+    escape_formulas: bool,
 }
 
 /// All that stands between the value before and this one: `{"id":`, `,"n m":`, `[`, `,`. In whole blocks, so that
@@ -188,11 +190,14 @@ impl Plan {
                 ..
             } = column;
             let encoder = Encoder::with_types(type_oid, format_code, form.strings, types)?;
+            // What numbers and dates look like is the server's: -5 stays a number.
+            let escape_formulas = form.escape_formulas && encoder.can_hold_text();
             plans.push(Column {
                 lead: Lead::new(opening, facts.has_keys.then_some(name), &mut scratch),
                 kind: Kind::new(type_oid, format_code, &encoder, form.strings),
+                escape_formulas,
                 style: if csv {
-                    Style::new(type_oid, &encoder, form.escape_formulas)
+                    Style::new(type_oid, &encoder, escape_formulas)
                 } else {
                     Style::Json
                 },
@@ -297,10 +302,9 @@ impl Plan {
 
     /// How short the output of a column's value may be.
     pub(crate) fn shortest(&self, column: usize) -> Shortest {
-        let csv = self.facts.values == Values::Csv;
         self.columns
             .get(column)
-            .map_or(Shortest::Unknown, |column| column.encoder.shortest(csv))
+            .map_or(Shortest::Unknown, |column| column.encoder.shortest())
     }
 
     /// Appends one whole row, not the first. `body` is that of DataRow: int16 count, then per column int32 length (-1:
@@ -352,10 +356,7 @@ impl Plan {
                     Ok(())
                 }
                 Some(value) if column.style == Style::Cell => {
-                    out.lend(|out| csv::append(&column.encoder, value, out))
-                }
-                Some(value) if column.style == Style::Escaped => {
-                    out.lend(|out| csv::append_escaped(&column.encoder, value, out))
+                    out.lend(|out| csv::append(column, value, out))
                 }
                 Some(value) => {
                     let start = out.position();

@@ -82,6 +82,31 @@ fn a_number_has_no_quotes_in_csv() {
     assert_eq!(whole(&plan, &[row]), "n,n,n,n\r\n7,NaN,0.5,NaN\r\n");
 }
 
+/// A cap acts early on json in CSV too, which writes it as it is.
+#[test]
+fn how_short_a_value_may_become() {
+    for format in RowFormat::ALL {
+        for (type_oid, shortest) in [
+            (oid::TEXT, Shortest::Value),
+            (oid::BYTEA, Shortest::Value),
+            (oid::JSONB, Shortest::Value),
+            (oid::JSON, Shortest::WithoutLineBreaks),
+            (oid::NUMERIC, Shortest::Unknown),
+            (oid::INT4_ARRAY, Shortest::Unknown),
+        ] {
+            assert_eq!(plan(&[("a", type_oid)], format).shortest(0), shortest);
+        }
+        assert_eq!(plan(&[], format).shortest(0), Shortest::Unknown);
+    }
+    let value = b" [\n \"\\u0041\",\r\n 1 ]";
+    let breaks = value.iter().filter(|byte| matches!(byte, b'\r' | b'\n'));
+    let least = value.len() - breaks.count();
+    for format in [RowFormat::Ndjson, RowFormat::Toon, RowFormat::Csv] {
+        let plan = plan(&[("a", oid::JSON)], format);
+        assert!(row(&plan, &body(&[Some(value)])).unwrap().len() >= least);
+    }
+}
+
 /// The first bytes that OWASP names; a text that has quotes anyway gets them once.
 #[test]
 fn formulas_in_csv() {

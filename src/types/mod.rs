@@ -108,6 +108,8 @@ pub(crate) enum Cell<'a> {
     Plain,
     /// The JSON of an array, in which there is no quote.
     Array,
+    /// The JSON as it is: json's own text.
+    JsonText,
     /// What the JSON stands for.
     Json,
 }
@@ -227,6 +229,7 @@ impl Encoder {
         match (self.layout, value) {
             (Layout::Binary(S::Text) | Layout::Text(Text::String), _) => Cell::Text(value),
             (Layout::Binary(S::Jsonb), [1, text @ ..]) => Cell::Text(text),
+            (Layout::Binary(S::Json) | Layout::Text(Text::Json), _) => Cell::JsonText,
             (
                 Layout::Binary(
                     S::Uuid
@@ -282,14 +285,12 @@ impl Encoder {
         )
     }
 
-    /// How short the output of a value may be; `csv`: as a cell of CSV, which writes what JSON stands for.
-    pub(crate) fn shortest(&self, csv: bool) -> Shortest {
+    /// How short the output of a value may be, in every format.
+    pub(crate) fn shortest(&self) -> Shortest {
         match self.layout {
             Layout::Binary(Scalar::Text | Scalar::Bytea | Scalar::Jsonb)
             | Layout::Text(Text::String) => Shortest::Value,
-            Layout::Binary(Scalar::Json) | Layout::Text(Text::Json) if !csv => {
-                Shortest::WithoutLineBreaks
-            }
+            Layout::Binary(Scalar::Json) | Layout::Text(Text::Json) => Shortest::WithoutLineBreaks,
             _ => Shortest::Unknown,
         }
     }

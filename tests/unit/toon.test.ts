@@ -74,6 +74,20 @@ test.each([
   expect(new TextDecoder().decode(toon.finish())).toBe(`[1]{a}:\n  ${expected}`);
 });
 
+test.each([
+  [' "a"', "a"],
+  ['\t"a b" ', "a b"],
+  [' {"k": [1, 2]} ', '{"k": [1, 2]}'],
+  [" 1.50 ", 1.5],
+  ["  true", true],
+  [" null", null],
+])("the json value %j with white space around it is %j", (json, expected) => {
+  const toon = new ToonDocument();
+  toon.columns(["a", "b"]);
+  toon.add(utf8.encode(`[?]{a,b}\n${json},7\n`));
+  expect(decode(new TextDecoder().decode(toon.finish()))).toEqual([{ a: expected, b: 7 }]);
+});
+
 test("what is no primitive is its JSON text", () => {
   const nested = { k: [1, 'x,"y'], z: null };
   expect(decode(document(["a", "b"], [[nested, [1, 2]]]))).toEqual([{ a: JSON.stringify(nested), b: "[1,2]" }]);

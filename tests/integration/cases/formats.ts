@@ -152,6 +152,21 @@ export const formats: Case[] = [
       }),
   },
   {
+    name: "json with white space in front: one cell, whatever it holds",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const sql = `select ' {"a":1,"b":2}'::json as a, ' "s"'::json as b, '"s,"'::jsonb as c, E'[1,\\n2]'::json as d, '7'::json as e`;
+        t.assert.equal(
+          await text(await client.stream(sql, { format: "csv", header: false })),
+          '" {""a"":1,""b"":2}"," ""s""","""s,""","[1,2]",7\r\n',
+        );
+        t.assert.equal(
+          await text(await client.stream(sql, { format: "toon", toon: "standard" })),
+          '[1]{a,b,c,d,e}:\n  "{\\"a\\":1,\\"b\\":2}",s,"s,","[1,2]",7',
+        );
+      }),
+  },
+  {
     name: "csv keeps text that looks like a formula, or escapes it where asked",
     run: (t) =>
       withClient(t, async (client) => {

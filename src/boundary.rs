@@ -78,6 +78,21 @@ numbers! {
         ROWS_FULL = 0x40;
     }
 
+    /// Bits that only `receive` returns, beside those: what the last message that it read has ended. Events that wait
+    /// came before, and of two the command's end.
+    bits ended: u32, "" => {
+        /// A command is complete; `row_count` counts its rows.
+        COMPLETE = 0x100;
+        /// With COMPLETE: another command than the last. `command` says which.
+        NEW_COMMAND = 0x200;
+        /// ReadyForQuery: outside a transaction. The first ends startup, each further one an operation.
+        READY_IDLE = 0x400;
+        /// ReadyForQuery: in a transaction.
+        READY_IN_TRANSACTION = 0x800;
+        /// ReadyForQuery: in a transaction that has failed.
+        READY_FAILED = 0x1000;
+    }
+
     /// Versions of the protocol, for `start`.
     codes protocol: u32, "" => {
         /// Every server and every pooler knows it.

@@ -87,7 +87,7 @@ fn no_two_numbers_share_a_name_and_no_two_bits_overlap() {
         if group.bits {
             let all = values.clone().fold(0, |bits, value| bits | value);
             let sum: u64 = values.map(u64::from).sum();
-            assert_eq!(sum, all.into(), "{}", sentence(group.doc));
+            assert_eq!(sum, u64::from(all), "{}", sentence(group.doc));
         } else {
             let mut values: Vec<_> = values.collect();
             values.dedup();
@@ -201,6 +201,7 @@ fn javascript(signature: &str, returns_status: bool) -> String {
     match result {
         "" => format!("{name}({names})"),
         "Vec<u8>" => format!("{name}({names}) -> Uint8Array"),
+        "String" => format!("{name}({names}) -> string"),
         _ if returns_status => format!("{name}({names}) -> status"),
         "*const u8" => format!("{name}({names}) -> address"),
         _ => format!("{name}({names}) -> number"),

@@ -178,7 +178,7 @@ fn look_at(tag: u8, body: &[u8]) -> bool {
             assert!(fields.iter().count() <= body.len());
             assert_eq!(
                 fields.get(b'C').is_some(),
-                fields.iter().any(|(name, _)| name == b"code")
+                fields.iter().any(|(name, _)| name == "code")
             );
         }
         BackendMessage::RowDescription { columns } => {
@@ -627,16 +627,16 @@ fn result(
     let mut taken = (vec![], String::new());
     let mut feed = |connection: &mut Connection, bytes: &[u8]| {
         connection.input(bytes.len()).copy_from_slice(bytes);
-        connection.received(bytes.len());
+        let mut ended = connection.received(bytes.len());
         loop {
             taken.0.extend_from_slice(connection.rows());
             connection.rows_taken();
-            taken.1 += str::from_utf8(&connection.take_events()).unwrap();
+            taken.1 += &transcript::events(connection, ended).concat();
             connection.take_output();
             if connection.status() & status::MORE == 0 {
                 return;
             }
-            connection.received(0);
+            ended = connection.received(0);
         }
     };
     feed(&mut connection, b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I");

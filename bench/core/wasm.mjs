@@ -20,7 +20,7 @@ const CHUNK = 65_536;
 const TRIALS = 9;
 /** Nanoseconds: a trial goes through the rows again until so much CPU has gone. */
 const TRIAL = 30e6;
-const { AUTH_TRUST, MORE, ROWS, VERSION_3_0 } = numbers;
+const { AUTH_TRUST, COMPLETE, EVENT, MORE, ROWS, VERSION_3_0 } = numbers;
 
 const byte = (text, ...numbers) => Buffer.concat([Buffer.from(text), Buffer.from(numbers)]);
 const handshake = Buffer.concat([
@@ -54,7 +54,8 @@ function connection(CoreConnection, memory, cacheSize) {
       new Uint8Array(memory.buffer).set(chunk, pointer);
       let status = core.receive(chunk.length);
       for (;;) {
-        core.take_events();
+        if (status & EVENT) core.take_events();
+        if (status & COMPLETE) core.row_count();
         if (status & ROWS) {
           const length = core.rows_length();
           take?.(new Uint8Array(memory.buffer, core.rows_pointer(), length));

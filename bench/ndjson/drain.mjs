@@ -6,8 +6,9 @@ import net from "node:net";
 import { CoreConnection, initSync } from "../../pkg/pgz_edge.js";
 import { numbers } from "../../tests/support/numbers.mjs";
 
-const { AUTH_CLEARTEXT, AUTH_MD5, AUTH_SCRAM_SHA_256, AUTH_TRUST, MORE, OUTPUT, ROWS, ROWS_NONE, VERSION_3_0 } =
-  numbers;
+const { AUTH_CLEARTEXT, AUTH_MD5, AUTH_SCRAM_SHA_256, AUTH_TRUST, VERSION_3_0 } = numbers;
+const { MORE, OUTPUT, READY_FAILED, READY_IDLE, READY_IN_TRANSACTION, ROWS, ROWS_NONE } = numbers;
+const READY = READY_FAILED | READY_IDLE | READY_IN_TRANSACTION;
 const METHODS = AUTH_TRUST | AUTH_CLEARTEXT | AUTH_MD5 | AUTH_SCRAM_SHA_256;
 
 export async function open(url) {
@@ -36,14 +37,16 @@ export async function open(url) {
   const events = [];
   let settle;
   const step = (status) => {
+    let ready = 0;
     for (;;) {
+      ready = status & READY;
       if (status & OUTPUT) socket.write(core.take_output());
       if (status & ROWS) core.rows_taken();
       events.push(...lines(core.take_events()));
       if (!(status & MORE)) break;
       status = core.receive(0);
     }
-    if (events.at(-1)?.kind === "ready") settle();
+    if (ready) settle();
     if (events.at(-1)?.kind === "failure") throw new Error(JSON.stringify(events.at(-1)));
   };
   const conversation = (begin) =>
@@ -96,9 +99,8 @@ export async function open(url) {
 }
 
 /** The core's events: JSON, one per line. */
-function lines(bytes) {
-  return Buffer.from(bytes)
-    .toString()
+function lines(text) {
+  return text
     .split("\n")
     .filter(Boolean)
     .map((line) => JSON.parse(line));

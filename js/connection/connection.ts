@@ -18,7 +18,19 @@ import {
 import { CANCEL_DEADLINE, MOST_PARAMETERS, TERMINATE_DEADLINE } from "../util/limits.ts";
 import { emit } from "../util/observer.ts";
 import { within } from "../util/within.ts";
-import { EVENT, MORE, OUTPUT, ROWS, ROWS_FULL, type Core, type CoreConnection, type Event } from "../wasm/boundary.ts";
+import {
+  MORE,
+  OUTPUT,
+  ROWS,
+  ROWS_FULL,
+  TELLS,
+  outcomesOf,
+  type Core,
+  type CoreConnection,
+  type Event,
+  type EventOf,
+  type ItemOutcome,
+} from "../wasm/boundary.ts";
 import { sendCancelRequest } from "./cancel.ts";
 import type { Link } from "./dial.ts";
 import { Operation, type Conversation, type NotificationListener, type Owner } from "./operation.ts";
@@ -29,8 +41,6 @@ import { stop } from "./stop.ts";
 /** Of CopyData: type byte and int32 length. */
 export const HEADER = 5;
 const NONE = new Uint8Array();
-
-type EventOf<Kind extends Event["kind"]> = Extract<Event, { kind: Kind }>;
 
 /** Who hears of the login. */
 export interface LoginHandlers {
@@ -292,7 +302,7 @@ export class Connection {
     let output = 0;
     for (;;) {
       output |= status & OUTPUT;
-      if (status & EVENT) this.#events();
+      if (status & TELLS) this.#events(status);
       if (this.#closed) return;
       this.#parked = (status & MORE) !== 0;
       if (!this.#parked || status & ROWS_FULL) break;
@@ -304,8 +314,8 @@ export class Connection {
     if (output && !this.#closed) this.#outbox.push(() => this.core.takeOutput());
   }
 
-  #events(): void {
-    for (const event of this.core.takeEvents()) {
+  #events(status: number): void {
+    for (const event of this.core.takeEvents(status)) {
       if (this.#closed) return;
       this.#event(event);
     }
@@ -372,13 +382,12 @@ export class Connection {
       case "columns":
         return this.#columns(operation, event);
       case "complete":
-        return this.#complete(operation, event.command, event.rowCount);
+        return this.#complete(operation, event);
       case "suspended":
         operation.suspended = true;
         return;
       case "items":
-        for (let at = 1; at < event.items.length; at += 3) operation.count(event.items[at] as number | null);
-        return on?.items?.(event);
+        return this.#items(operation, outcomesOf(event));
       case "switch":
         if (operation.abandoned) return;
         this.#delivery.deliver(operation);
@@ -428,13 +437,18 @@ export class Connection {
     }
   }
 
-  #complete(operation: Operation, command: string, rowCount: number | null): void {
+  #complete(operation: Operation, { command, rowCount }: EventOf<"complete">): void {
     operation.command = command;
     operation.count(rowCount);
     const { on, severalResults } = operation.conversation;
     if (!on?.complete || operation.isOver) return;
     if (severalResults) this.#delivery.deliver(operation);
     on.complete(command, rowCount);
+  }
+
+  #items(operation: Operation, outcomes: readonly ItemOutcome[]): void {
+    for (const { rowCount } of outcomes) operation.count(rowCount);
+    operation.conversation.on?.items?.(outcomes);
   }
 
   #limit(operation: Operation, { limit, value, observed, truncated }: EventOf<"limit">): void {
@@ -459,11 +473,10 @@ export class Connection {
   }
 
   /** ReadyForQuery: what still waits in the core is this operation's. */
-  #ready({ status, command, rowCount = null }: EventOf<"ready">, operation: Operation | undefined): void {
+  #ready({ status }: EventOf<"ready">, operation: Operation | undefined): void {
     this.#transactionStatus = status;
     this.#established = true;
     if (!operation) return;
-    if (command !== undefined) this.#complete(operation, command, rowCount);
     this.#delivery.stopTimer();
     if (operation.isOver) this.core.dropRows();
     else this.#delivery.deliver(operation);

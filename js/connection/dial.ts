@@ -74,8 +74,7 @@ async function acceptsTls(socket: Socket, core: Core): Promise<boolean> {
   core.call((handle) => handle.request_tls());
   await socket.write(core.takeOutput());
   const chunk = await socket.read();
-  if (chunk) core.receive(chunk);
-  const event = core.takeEvents()[0];
+  const [event] = chunk ? core.takeEvents(core.receive(chunk)) : [];
   if (event?.kind === "tls") return event.accepted;
   throw event?.kind === "failure"
     ? fromFailure(event, { retryable: true })

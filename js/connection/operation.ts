@@ -5,7 +5,7 @@
 // users, or what becomes of rows.
 import type { LimitName, PgzError } from "../util/errors.ts";
 import type { Observation } from "../util/observer.ts";
-import type { Column, Event } from "../wasm/boundary.ts";
+import type { Column, EventOf, ItemOutcome } from "../wasm/boundary.ts";
 
 /**
  * When rows are handed on.
@@ -28,8 +28,6 @@ export interface RowSink {
   full?(): Promise<unknown> | undefined;
 }
 
-type EventOf<Kind extends Event["kind"]> = Extract<Event, { kind: Kind }>;
-
 /** Who hears of an operation's events, by their kind. An event without a handler means what `Connection` says. */
 export interface Handlers {
   /** The answer to Describe of a statement. */
@@ -41,7 +39,7 @@ export interface Handlers {
   /** One command is complete, of several perhaps. */
   complete?(command: string, rowCount: number | null): void;
   /** What became of items of a batch. */
-  items?(event: EventOf<"items">): void;
+  items?(outcomes: readonly ItemOutcome[]): void;
   /** The rows that follow are of this statement of the batch, whose columns are known. */
   switch?(event: EventOf<"switch">): void;
   /** The server is ready for data of COPY, or begins to send them. Without a handler COPY is refused. */

@@ -7,7 +7,7 @@ import { checkNames, type ValueForm } from "../rows/form.ts";
 import { joined } from "../util/bytes.ts";
 import { PgzError } from "../util/errors.ts";
 import type { RowDecoder, RowMode } from "../values/objects.ts";
-import { ROWS_COLUMNS, ROWS_FORMAT, ROWS_NONE, type Column, type Outcomes } from "../wasm/boundary.ts";
+import { ROWS_COLUMNS, ROWS_FORMAT, ROWS_NONE, type Column, type ItemOutcome } from "../wasm/boundary.ts";
 import { isStale } from "./attempts.ts";
 import type { EncodedBatch } from "./batch-encoding.ts";
 
@@ -40,7 +40,7 @@ export class BatchRun<Row> {
   /** Of items that are over, in their order. */
   readonly #ends: (PgzError | Ended)[] = [];
   /** How many rows or bytes each of them has put out. */
-  readonly #counts: number[] = [];
+  readonly #outputs: number[] = [];
   /** Items that failed before they were bound, so that nothing of them ran. */
   readonly #unbound = new Set<number>();
   /** What the first item of a statement failed with before it was bound. */
@@ -73,7 +73,7 @@ export class BatchRun<Row> {
       },
       on: {
         ...learning,
-        items: ({ items }) => this.#items(items),
+        items: (outcomes) => this.#items(outcomes),
         switch: ({ statement }) => void (this.#decode = this.#decoders[statement]),
         error: (error) => this.#failed(error),
       },
@@ -97,12 +97,11 @@ export class BatchRun<Row> {
 
   // -- what answers say -----------------------------------------------------------------------------------------------
 
-  #items(outcomes: Outcomes): void {
-    for (let at = 0; at < outcomes.length; at += 3) {
-      const command = outcomes[at] as string | null;
-      this.#counts.push(outcomes[at + 2] as number);
+  #items(outcomes: readonly ItemOutcome[]): void {
+    for (const { command, rowCount, output } of outcomes) {
+      this.#outputs.push(output);
       if (command === null) continue;
-      this.#ends.push({ command, rowCount: outcomes[at + 1] as number | null });
+      this.#ends.push({ command, rowCount });
       this.commands.push(command);
     }
   }
@@ -160,7 +159,7 @@ export class BatchRun<Row> {
     let to = 0;
     this.#ends.forEach((end, at) => {
       const from = to;
-      to += this.#counts[at]!;
+      to += this.#outputs[at]!;
       if (end instanceof PgzError) settled[order[at]!] = { status: "rejected", reason: end };
       else
         settled[order[at]!] = {

@@ -3,7 +3,19 @@
 // `Core` counts calls and copied bytes, makes every view anew (wasm memory moves when it grows) and turns a trap into
 // one error for all connections of the instance. Knows no socket and no SQL; the wasm itself comes from module.ts.
 import type { LimitName, PgzError } from "../util/errors.ts";
-import { LIMIT_BYTES, LIMIT_FETCH, LIMIT_FIELD_BYTES, LIMIT_ROWS, LIMIT_TRUNCATE } from "./numbers.ts";
+import {
+  COMPLETE,
+  EVENT,
+  LIMIT_BYTES,
+  LIMIT_FETCH,
+  LIMIT_FIELD_BYTES,
+  LIMIT_ROWS,
+  LIMIT_TRUNCATE,
+  NEW_COMMAND,
+  READY_FAILED,
+  READY_IDLE,
+  READY_IN_TRANSACTION,
+} from "./numbers.ts";
 
 export * from "./numbers.ts";
 
@@ -51,7 +63,8 @@ export interface Column {
 
 export type Fields = Readonly<Record<string, string>>;
 
-export type Event =
+/** What is told of as JSON (src/connection/event.rs). tests/unit/boundary-events.ts compares the two sides. */
+export type JsonEvent =
   | { kind: "parameterStatus"; name: string; value: string }
   | { kind: "notice"; fields: Fields }
   | { kind: "error"; bound: boolean; fields: Fields }
@@ -64,20 +77,39 @@ export type Event =
   | { kind: "md5"; salt: number }
   | { kind: "shape"; parameterTypes: number[]; columns: Column[]; resultFormats: number[] }
   | { kind: "columns"; shape: number; columns: Column[] }
-  | { kind: "complete"; command: string; rowCount: number | null }
   | { kind: "suspended" }
-  | { kind: "items"; items: Outcomes }
+  | { kind: "items"; commands: string[]; items: number[] }
   | { kind: "switch"; statement: number }
   | { kind: "limit"; limit: LimitName; value: number; observed: number; truncated: boolean }
   | { kind: "copy"; direction: "in" | "out" }
-  | { kind: "ready"; status: "I" | "T" | "E"; command?: string; rowCount?: number | null }
-  | { kind: "failure"; code: string; message: string; detail?: string | null };
+  | { kind: "failure"; code: string; message: string; detail: string };
 
-/**
- * Three for each item of a batch that is over: command, its count (both null where it failed), rows or bytes that it
- * has put out.
- */
-export type Outcomes = readonly (string | number | null)[];
+/** What the core tells besides rows; of the last two, which every query brings, by numbers. */
+export type Event =
+  | JsonEvent
+  | { kind: "complete"; command: string; rowCount: number | null }
+  | { kind: "ready"; status: "I" | "T" | "E" };
+
+export type EventOf<Kind extends Event["kind"]> = Extract<Event, { kind: Kind }>;
+
+/** What became of an item of a batch. */
+export interface ItemOutcome {
+  /** `null`: it failed. */
+  readonly command: string | null;
+  readonly rowCount: number | null;
+  /** Rows that became values, or bytes of output, that it has put out. */
+  readonly output: number;
+}
+
+/** In the order of the items (src/connection/outcomes.rs). */
+export function outcomesOf({ commands, items }: EventOf<"items">): ItemOutcome[] {
+  const outcomes: ItemOutcome[] = [];
+  for (let at = 0; at < items.length; at += 3) {
+    const [command, rowCount, output] = [items[at]!, items[at + 1]!, items[at + 2]!];
+    outcomes.push({ command: commands[command] ?? null, rowCount: rowCount < 0 ? null : rowCount, output });
+  }
+  return outcomes;
+}
 
 /** The wasm object, of the class that wasm-bindgen generates from src/wasm/lib.rs. */
 export interface CoreConnection {
@@ -96,7 +128,12 @@ export interface CoreConnection {
   prove(answer: Uint8Array): number;
   /** Where `n` bytes may be put; 0: there is no memory for them, and the connection has failed. */
   input(n: number): number;
+  /** Also bits of what has ended with it. */
   receive(n: number): number;
+  /** Of the command that is complete; -1: it counts no rows. */
+  row_count(): number;
+  /** Its name, as the tag says it. */
+  command(): string;
   /** Runs `sql` in front of the next `execute`, in its flight. */
   prelude(sql: string): void;
   take_output(): Uint8Array;
@@ -104,7 +141,7 @@ export interface CoreConnection {
   rows_length(): number;
   rows_taken(): void;
   /** All that wait, one per line. */
-  take_events(): Uint8Array;
+  take_events(): string;
   /** `shapeId`: the statement stays prepared for it; 0: for none. */
   describe(sql: string, shapeId: number): number;
   /** All types of the database that it is to know: src/types/catalog.rs says how. */
@@ -154,23 +191,19 @@ export interface Instance {
 }
 
 const takeEvents = (handle: CoreConnection) => handle.take_events();
+const rowCount = (handle: CoreConnection) => handle.row_count();
+const command = (handle: CoreConnection) => handle.command();
 const takeOutput = (handle: CoreConnection) => handle.take_output();
 const rowsLength = (handle: CoreConnection) => handle.rows_length();
 const rowsPointer = (handle: CoreConnection) => handle.rows_pointer();
 const rowsTaken = (handle: CoreConnection) => handle.rows_taken();
 
-/** The server's text need not be UTF-8; what is none shows as U+FFFD. */
-const utf8 = new TextDecoder();
+/** Of a status: there is something for `takeEvents`. */
+export const TELLS = EVENT | COMPLETE | READY_IDLE | READY_IN_TRANSACTION | READY_FAILED;
 
-const MOST_ANSWERS = 4,
-  LONGEST_ANSWER = 4_096;
-
-function same(one: Uint8Array, other: Uint8Array): boolean {
-  let at = one.length;
-  if (at !== other.length) return false;
-  while (at--) if (one[at] !== other[at]) return false;
-  return true;
-}
+/** Texts of events that a connection remembers, and the longest. */
+const MOST_KNOWN = 8;
+const LONGEST_KNOWN = 4_096;
 
 export class Core {
   readonly stats: BoundaryStats = { boundaryCalls: 0, copiedBytes: 0, receivedBytes: 0, receivedChunks: 0 };
@@ -178,8 +211,10 @@ export class Core {
   onTrap: (error: PgzError) => void = () => {};
   #handle: CoreConnection | undefined;
   readonly #instance: Instance;
-  /** The events that came last, as they came and as they are. */
-  readonly #answers: { readonly bytes: Uint8Array; readonly events: readonly Event[] }[] = [];
+  /** The last that was asked for. */
+  #command = "";
+  /** By their text: the columns of a query that runs again stay the same object, by which its rows' decoder is found. */
+  readonly #known = new Map<string, readonly JsonEvent[]>();
   /** Why there is no handle any more. */
   #gone: PgzError | undefined;
 
@@ -226,16 +261,28 @@ export class Core {
     return bytes;
   }
 
-  /** Those that wait, oldest first. Not to be changed: most answers are like one before, and so are their events. */
-  takeEvents(): readonly Event[] {
-    const bytes = this.call(takeEvents);
-    let known = this.#answers.find((answer) => same(answer.bytes, bytes));
-    if (!known) {
-      // No line of JSON has a newline within.
-      known = { bytes, events: JSON.parse(`[${utf8.decode(bytes).replaceAll("\n", ",")}]`) as Event[] };
-      if (bytes.length <= LONGEST_ANSWER && this.#answers.push(known) > MOST_ANSWERS) this.#answers.shift();
+  /** All that this status tells of, oldest first. Not to be changed. */
+  takeEvents(status: number): readonly Event[] {
+    const events: Event[] = status & EVENT ? [...this.#jsonEvents()] : [];
+    if (status & COMPLETE) {
+      const count = this.call(rowCount);
+      if (status & NEW_COMMAND) this.#command = this.call(command);
+      events.push({ kind: "complete", command: this.#command, rowCount: count < 0 ? null : count });
     }
-    return known.events;
+    if (status & READY_IDLE) events.push({ kind: "ready", status: "I" });
+    if (status & READY_IN_TRANSACTION) events.push({ kind: "ready", status: "T" });
+    if (status & READY_FAILED) events.push({ kind: "ready", status: "E" });
+    return events;
+  }
+
+  #jsonEvents(): readonly JsonEvent[] {
+    const text = this.call(takeEvents);
+    const known = this.#known.get(text);
+    if (known) return known;
+    const events = text.split("\n").map((line) => JSON.parse(line) as JsonEvent);
+    if (this.#known.size >= MOST_KNOWN) this.#known.clear();
+    if (text.length <= LONGEST_KNOWN) this.#known.set(text, events);
+    return events;
   }
 
   /** Lends the waiting rows to `use`, as a view that is valid until it returns, and drops them. */

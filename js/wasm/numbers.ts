@@ -17,6 +17,19 @@ export const CLOSED = 0x20;
 /** At least `flushBytes` of rows wait. With MORE: the rows go to their consumer before `receive(0)`. */
 export const ROWS_FULL = 0x40;
 
+// Bits that only `receive` returns, beside those: what the last message that it read has ended. Events that wait came
+// before, and of two the command's end.
+/** A command is complete; `row_count` counts its rows. */
+export const COMPLETE = 0x100;
+/** With COMPLETE: another command than the last. `command` says which. */
+export const NEW_COMMAND = 0x200;
+/** ReadyForQuery: outside a transaction. The first ends startup, each further one an operation. */
+export const READY_IDLE = 0x400;
+/** ReadyForQuery: in a transaction. */
+export const READY_IN_TRANSACTION = 0x800;
+/** ReadyForQuery: in a transaction that has failed. */
+export const READY_FAILED = 0x1000;
+
 // Versions of the protocol, for `start`.
 /** Every server and every pooler knows it. */
 export const VERSION_3_0 = 196608;

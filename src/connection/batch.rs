@@ -11,9 +11,10 @@
 //! Sync is written by [`Batch::end`]. What became of the items is told by one event for all of them, or whenever
 //! another event or other columns come: an event per item would cost more than the item.
 
-use super::event::{Event, Events, Outcomes};
+use super::event::{Event, Events};
 use super::extended_query::Ahead;
 use super::limits::RowSink;
+use super::outcomes::Outcomes;
 use super::statements::Statements;
 use super::{Context, Progress};
 use crate::encode::{Plan, RowForm};
@@ -285,8 +286,8 @@ impl Batch {
                 self.sink.plan = None;
                 self.step = Step::Rows;
             }
-            (Step::Rows, M::CommandComplete { command_tag }) => self.complete(command_tag),
-            (Step::Rows, M::EmptyQueryResponse) => self.complete(b""),
+            (Step::Rows, M::CommandComplete { command_tag }) => self.complete(command_tag, context),
+            (Step::Rows, M::EmptyQueryResponse) => self.complete(b"", context),
             (
                 Step::PortalColumns | Step::Rows,
                 M::CopyInResponse | M::CopyOutResponse | M::CopyBothResponse,
@@ -298,15 +299,12 @@ impl Batch {
             }
             (Step::Ready, M::ReadyForQuery { status }) => {
                 if !self.items.is_empty() {
-                    self.begin_item();
+                    self.next_item(context);
                 } else if self.ended {
                     self.forget_unparsed(&mut context.statements);
                     self.sink.finish(&mut context.rows);
                     self.tell(&mut context.events);
-                    context.events.push(Event::Ready {
-                        status: status.letter(),
-                        command_tag: None,
-                    });
+                    context.events.ready(status);
                     return Ok(Progress::Done);
                 } else {
                     return Err(Failure::unexpected("batch", tag));
@@ -373,15 +371,23 @@ impl Batch {
         }
     }
 
-    fn complete(&mut self, command_tag: &[u8]) {
+    fn complete(&mut self, command_tag: &[u8], context: &mut Context) {
         let counted = self.count().saturating_sub(self.counted);
         self.outcomes.complete(command_tag, counted);
         self.items.pop_front();
         if self.isolated {
             self.step = Step::Ready;
         } else {
-            self.begin_item();
+            self.next_item(context);
         }
+    }
+
+    /// Nothing can change any more what became of the items before.
+    fn next_item(&mut self, context: &mut Context) {
+        if self.outcomes.are_many() {
+            self.tell(&mut context.events);
+        }
+        self.begin_item();
     }
 
     /// The server skips to the next Sync.
@@ -424,10 +430,8 @@ impl Batch {
     /// What has become of items since the last time.
     fn tell(&mut self, events: &mut Events) {
         if !self.outcomes.is_empty() {
-            events.push(Event::Items {
-                outcomes: &self.outcomes,
-            });
-            self.outcomes.clear();
+            events.push(self.outcomes.event());
+            self.outcomes = Outcomes::default();
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Knows the phases and the queue of operations. Must not know what a conversation makes of its messages.
 
-use super::event::Event;
+use super::event::{Event, Text};
 use super::limits::{Arriving, MOST_ROW_BYTES, RowSink};
 use super::{Context, Operation, Phase, Progress, State, batch, extended_query, simple_query};
 use super::{EVENT_MESSAGE_LIMIT, STARTUP_MESSAGE_LIMIT};
@@ -65,7 +65,7 @@ impl State {
         }
         self.phase = Phase::Closed;
         self.operations.clear();
-        self.context.events.push(Event::Failure(&failure));
+        self.context.events.push(Event::from(&failure));
     }
 
     pub(super) fn frame_error(&self, error: FrameError) -> Failure {
@@ -196,7 +196,7 @@ impl State {
                 return Ok(false);
             }
             Arriving::Unwanted => {}
-            Arriving::Refused(limit) => events.push(Event::Limit(limit)),
+            Arriving::Refused(limit) => events.push(limit.into()),
         }
         frames.skip();
         Ok(true)
@@ -242,17 +242,18 @@ impl State {
     fn asynchronous(&mut self, message: BackendMessage<'_>) -> bool {
         let event = match message {
             BackendMessage::NoticeResponse { fields } => Event::Notice { fields },
-            BackendMessage::ParameterStatus { name, value } => {
-                Event::ParameterStatus { name, value }
-            }
+            BackendMessage::ParameterStatus { name, value } => Event::ParameterStatus {
+                name: Text(name),
+                value: Text(value),
+            },
             BackendMessage::NotificationResponse {
                 process_id,
                 channel,
                 payload,
             } => Event::Notification {
                 process_id,
-                channel,
-                payload,
+                channel: Text(channel),
+                payload: Text(payload),
             },
             _ => return false,
         };

@@ -24,7 +24,7 @@
 //! An ErrorResponse may stand anywhere; the server then skips to the Sync. Even behind CommandComplete: a deferred
 //! constraint fails when Sync commits.
 
-use super::event::Event;
+use super::event::{CopyDirection, Event, ResultFormats};
 use super::limits::RowSink;
 use super::statements::{Statements, Use};
 use super::{Context, Progress};
@@ -69,8 +69,9 @@ pub(super) struct ExtendedQuery {
     shape: u32,
     reference: Use,
     columns_known: bool,
-    /// As ParameterDescription has them, or CommandComplete's tag.
-    kept: Vec<u8>,
+    /// The body of ParameterDescription.
+    parameter_types: Vec<u8>,
+    /// Its command is complete, which ReadyForQuery tells.
     complete: bool,
     pub sink: RowSink,
 }
@@ -167,7 +168,7 @@ impl ExtendedQuery {
             shape: 0,
             reference: Use::UNNAMED,
             columns_known: false,
-            kept: Vec::new(),
+            parameter_types: Vec::new(),
             complete: false,
             sink,
         }
@@ -201,7 +202,7 @@ impl ExtendedQuery {
             (Step::DescribeParse, M::ParseComplete) => Step::Parameters,
             (Step::Parse, M::ParseComplete) => Step::Bind,
             (Step::Parameters, M::ParameterDescription { parameters }) => {
-                self.kept = parameters.oids.to_vec();
+                self.parameter_types = parameters.oids.to_vec();
                 Step::Columns
             }
             (Step::Columns, M::RowDescription { columns }) => self.shape(Some(columns), context),
@@ -220,14 +221,14 @@ impl ExtendedQuery {
                 Step::NoRows
             }
             (Step::Rows | Step::NoRows, M::CommandComplete { command_tag }) => {
-                self.completed(command_tag)
+                self.completed(command_tag, context)
             }
             (Step::Rows, M::PortalSuspended) if self.sink.maximum_rows() != 0 => {
                 context.events.push(Event::Suspended);
                 context.suspended = core::mem::take(&mut self.sink);
                 Step::Ready
             }
-            (Step::NoRows, M::EmptyQueryResponse) => self.completed(b""),
+            (Step::NoRows, M::EmptyQueryResponse) => self.completed(b"", context),
             // In copy-in mode the server has swallowed our Sync, so CopyFail needs a new one behind it.
             (Step::NoRows, M::CopyInResponse) => {
                 context.refuse_copy_in()?;
@@ -235,17 +236,19 @@ impl ExtendedQuery {
                 Step::CopyIn
             }
             (Step::NoRows, M::CopyOutResponse) => {
-                context.events.push(Event::Copy { direction: "out" });
+                context.events.push(Event::Copy {
+                    direction: CopyDirection::Out,
+                });
                 Step::CopyOut
             }
             (Step::CopyOut, M::CopyData { .. } | M::CopyDone) => Step::CopyOut,
             (Step::CopyOut, M::CommandComplete { .. }) => Step::Ready,
             (Step::Ready, M::ReadyForQuery { status }) => {
                 self.sink.finish(&mut context.rows);
-                context.events.push(Event::Ready {
-                    status: status.letter(),
-                    command_tag: self.complete.then_some(self.kept.as_slice()),
-                });
+                if self.complete {
+                    context.events.complete();
+                }
+                context.events.ready(status);
                 return Ok(Progress::Done);
             }
             _ => return Err(Failure::unexpected("extended query", tag)),
@@ -253,8 +256,8 @@ impl ExtendedQuery {
         Ok(Progress::Continue)
     }
 
-    fn completed(&mut self, command_tag: &[u8]) -> Step {
-        self.kept = command_tag.to_vec();
+    fn completed(&mut self, command_tag: &[u8], context: &mut Context) -> Step {
+        context.events.note_command(command_tag);
         self.complete = true;
         Step::Ready
     }
@@ -283,9 +286,13 @@ impl ExtendedQuery {
 
     fn shape(&mut self, columns: Option<RowDescription<'_>>, context: &mut Context) -> Step {
         context.described = columns.map_or(Vec::new(), |columns| columns.body().to_vec());
+        let columns = columns.unwrap_or(RowDescription::NONE);
         context.events.push(Event::Shape {
-            parameters: ParameterDescription { oids: &self.kept },
+            parameter_types: ParameterDescription {
+                oids: &self.parameter_types,
+            },
             columns,
+            result_formats: ResultFormats(columns),
         });
         Step::Ready
     }

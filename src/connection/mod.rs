@@ -18,6 +18,7 @@ mod early;
 mod event;
 mod extended_query;
 pub mod limits;
+mod outcomes;
 mod plans;
 mod settings;
 pub mod simple_query;
@@ -34,11 +35,12 @@ use crate::protocol::frame::{Deframer, Frames};
 use crate::protocol::frontend;
 use crate::protocol::writer::TooLong;
 use alloc::collections::VecDeque;
+use alloc::string::String;
 use alloc::vec::Vec;
 use batch::Batch;
 pub use commands::BatchEnd;
 use dispatch::unencrypted_bytes;
-use event::{Event, Events};
+use event::{CopyDirection, Event, Events};
 use extended_query::ExtendedQuery;
 use limits::{MOST_ROW_BYTES, RowSink, Rows};
 use plans::Plans;
@@ -144,7 +146,7 @@ impl Context {
         match sink.take(body, behind, &mut self.rows) {
             Ok(None) => Ok(()),
             Ok(Some(limit)) => {
-                self.events.push(Event::Limit(limit));
+                self.events.push(limit.into());
                 Ok(())
             }
             Err(error) => self.unreadable(error, sink),
@@ -169,7 +171,9 @@ impl Context {
 
     /// COPY FROM STDIN through a call that has no data: the server waits for ours, so it must be told.
     fn refuse_copy_in(&mut self) -> Result<(), TooLong> {
-        self.events.push(Event::Copy { direction: "in" });
+        self.events.push(Event::Copy {
+            direction: CopyDirection::In,
+        });
         frontend::copy_fail(&mut self.output, b"COPY FROM STDIN needs a copy call")
     }
 }
@@ -256,16 +260,18 @@ impl Connection {
     }
 
     /// `count` bytes stand in the room that [`input`](Self::input) gave; 0 goes on with parked input. Stops at the
-    /// first event about the current operation, and where many rows wait.
-    pub fn received(&mut self, count: usize) {
+    /// first event about the current operation, and where many rows wait. Returns what has ended with it, as bits of
+    /// [`ended`](crate::boundary::ended).
+    pub fn received(&mut self, count: usize) -> u32 {
         self.deframer.received(count);
-        self.state.context.events.parked = false;
+        self.state.context.events.go_on();
         if let Err(failure) = self.advance() {
             self.state.fail(failure);
         }
         if self.state.phase == Phase::Closed {
             self.deframer.clear();
         }
+        self.state.context.events.ended()
     }
 
     /// Writes Terminate.
@@ -298,10 +304,19 @@ impl Connection {
         self.state.context.rows.clear();
     }
 
-    /// The events that wait, oldest first and a line each, as the JSON of docs/architecture.md. UTF-8 as far as the
-    /// server sent UTF-8.
-    pub fn take_events(&mut self) -> Vec<u8> {
+    /// The events that wait, oldest first and a line each, as the JSON of docs/architecture.md.
+    pub fn take_events(&mut self) -> String {
         self.state.context.events.take()
+    }
+
+    /// The words of the last command's tag, such as `SELECT` or `CREATE TABLE`; empty for an empty query.
+    pub fn command(&mut self) -> String {
+        self.state.context.events.command()
+    }
+
+    /// How many rows the last command counted, where it counts any.
+    pub fn row_count(&self) -> Option<u64> {
+        self.state.context.events.row_count()
     }
 
     /// Bits of [`status`].

@@ -13,7 +13,7 @@
 //! first and `-1` behind the last. It may refuse what it gets at any time; what we go on sending until we know is
 //! dropped there.
 
-use super::event::Event;
+use super::event::{CopyDirection, Event};
 use super::limits::{Arriving, RowSink, Rows};
 use super::{Context, Progress};
 use crate::boundary::copy as codes;
@@ -142,12 +142,14 @@ impl SimpleQuery {
             }
             (step, M::CommandComplete { command_tag }) if self.may_complete() => {
                 if step != Step::CopyOut || matches!(self.copy, Copy::Out | Copy::Rows) {
-                    context.events.push(Event::Complete { command_tag });
+                    context.events.note_command(command_tag);
+                    context.events.complete();
                 }
                 Step::Next
             }
             (Step::First | Step::Next, M::EmptyQueryResponse) => {
-                context.events.push(Event::Complete { command_tag: b"" });
+                context.events.note_command(b"");
+                context.events.complete();
                 Step::Next
             }
             // Data are for one COPY only.
@@ -158,13 +160,17 @@ impl SimpleQuery {
                 Step::CopyInDone
             }
             (Step::First | Step::Next, M::CopyInResponse) => {
-                context.events.push(Event::Copy { direction: "in" });
+                context.events.push(Event::Copy {
+                    direction: CopyDirection::In,
+                });
                 self.begun = true;
                 Step::CopyIn
             }
             (Step::First | Step::Next, M::CopyOutResponse) => {
                 if self.copy != Copy::Rows || context.plan_copy(&mut self.sink).is_some() {
-                    context.events.push(Event::Copy { direction: "out" });
+                    context.events.push(Event::Copy {
+                        direction: CopyDirection::Out,
+                    });
                 }
                 Step::CopyOut
             }
@@ -174,10 +180,7 @@ impl SimpleQuery {
             }
             (Step::CopyOut, M::CopyDone) => Step::CopyOut,
             (Step::Next | Step::Ready, M::ReadyForQuery { status }) => {
-                context.events.push(Event::Ready {
-                    status: status.letter(),
-                    command_tag: None,
-                });
+                context.events.ready(status);
                 return Ok(Progress::Done);
             }
             _ => return Err(Failure::unexpected("simple query", tag)),

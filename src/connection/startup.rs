@@ -20,7 +20,7 @@
 //! the connection ends here, and JavaScript opens another one without a guess. A guess of SCRAM holds a nonce and
 //! nothing of the password.
 
-use super::event::Event;
+use super::event::{Event, Mechanisms, Text};
 use super::{Context, Login, Progress};
 use crate::auth::scram::{Scram, salted_password};
 use crate::boundary::{login, protocol};
@@ -193,11 +193,7 @@ impl Startup {
                 Step::Ready
             }
             (Step::Ready, M::ReadyForQuery { status }) => {
-                let status = status.letter();
-                context.events.push(Event::Ready {
-                    status,
-                    command_tag: None,
-                });
+                context.events.ready(status);
                 return Ok(Progress::Done);
             }
             _ => return Err(Failure::unexpected("startup", tag)),
@@ -243,7 +239,9 @@ impl Startup {
             }));
         }
         let is_answered = self.asked(login::AUTH_SCRAM_SHA_256, Guess::Scram)?;
-        context.events.push(Event::Sasl { mechanisms });
+        context.events.push(Event::Sasl {
+            mechanisms: Mechanisms(mechanisms),
+        });
         if !is_answered {
             self.password()?;
             let data = self.scram.client_first_message();
@@ -256,7 +254,7 @@ impl Startup {
         let challenge = self.scram.server_first_message(data, self.max_iterations)?;
         if self.options & login::EXTERNAL_KEY_DERIVATION != 0 {
             context.events.push(Event::KeyDerivation {
-                salt: challenge.salt_base64,
+                salt: Text(challenge.salt_base64),
                 iterations: challenge.iterations,
             });
             return Ok(Step::KeyDerivation);

@@ -435,20 +435,21 @@ fn bytes(name: &str) -> Vec<u8> {
 }
 
 /// Feeds bytes and drains.
-fn feed(connection: &mut Connection, bytes: &[u8]) -> Vec<Vec<u8>> {
+fn feed(connection: &mut Connection, bytes: &[u8]) -> Vec<String> {
     connection.input(bytes.len()).copy_from_slice(bytes);
-    connection.received(bytes.len());
+    let mut ended = connection.received(bytes.len());
     let mut events = vec![];
     loop {
         connection.take_output();
         connection.rows_taken();
-        let lines = connection.take_events();
-        let lines = lines.split(|byte| *byte == b'\n');
-        events.extend(lines.filter(|line| !line.is_empty()).map(<[u8]>::to_vec));
+        events.extend(connection.take_events().lines().map(str::to_string));
+        if ended != 0 {
+            events.push(format!(r#"{{"kind":"ended {ended:#x}"}}"#));
+        }
         if connection.status() & status::MORE == 0 {
             return events;
         }
-        connection.received(0);
+        ended = connection.received(0);
     }
 }
 
@@ -759,10 +760,10 @@ fn reach(name: &str) -> Connection {
 }
 
 /// The code of the failure among the events, or the state that was reached.
-fn outcome(connection: &Connection, events: &[Vec<u8>]) -> String {
+fn outcome(connection: &Connection, events: &[String]) -> String {
     let codes: Vec<String> = events
         .iter()
-        .map(|event| serde_json::from_slice::<serde_json::Value>(event).unwrap())
+        .map(|event| serde_json::from_str::<serde_json::Value>(event).unwrap())
         .filter(|event| event["kind"] == "failure")
         .map(|event| event["code"].as_str().unwrap().to_string())
         .collect();

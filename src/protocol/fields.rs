@@ -7,7 +7,25 @@ use super::reader::{Malformed, Reader};
 /// Code and name of each field, in the order in which the documentation lists them; the names are the ones users see.
 /// `S` (localised severity) gives way to `V`, which is never translated (PostgreSQL 9.6 and later; poolers send `S`
 /// alone).
-const NAMES: &[u8] = b"Vseverity Ccode Mmessage Ddetail Hhint Pposition pinternalPosition qinternalQuery Wwhere sschema ttable ccolumn ddataType nconstraint Ffile Lline Rroutine";
+const NAMES: [(u8, &str); 17] = [
+    (b'V', "severity"),
+    (b'C', "code"),
+    (b'M', "message"),
+    (b'D', "detail"),
+    (b'H', "hint"),
+    (b'P', "position"),
+    (b'p', "internalPosition"),
+    (b'q', "internalQuery"),
+    (b'W', "where"),
+    (b's', "schema"),
+    (b't', "table"),
+    (b'c', "column"),
+    (b'd', "dataType"),
+    (b'n', "constraint"),
+    (b'F', "file"),
+    (b'L', "line"),
+    (b'R', "routine"),
+];
 
 /// The fields of one ErrorResponse or NoticeResponse, still in the message body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +51,7 @@ impl<'a> Fields<'a> {
 
     /// Name and text of each field that is known, in wire order. Text before the session's encoding is settled may be
     /// anything, UTF-8 or not.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static [u8], &'a [u8])> + use<'a> {
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &'a [u8])> + use<'a> {
         let untranslated = self.get(b'V').is_some();
         self.all().filter_map(move |(code, text)| {
             let code = match code {
@@ -41,9 +59,8 @@ impl<'a> Fields<'a> {
                 b'S' => b'V',
                 code => code,
             };
-            let mut known = NAMES.split(|byte| *byte == b' ');
-            let name = known.find_map(|entry| entry.strip_prefix(&[code]))?;
-            Some((name, text))
+            let (_, name) = NAMES.iter().find(|(known, _)| *known == code)?;
+            Some((*name, text))
         })
     }
 
@@ -75,13 +92,13 @@ mod tests {
         assert_eq!(fields.get(b'V').unwrap(), b"ERROR");
         assert_eq!(fields.get(b'C').unwrap(), b"22012");
         let names = fields.iter().map(|(name, _)| name).collect::<Vec<_>>();
-        assert_eq!(names, [&b"severity"[..], b"code", b"message"]);
+        assert_eq!(names, ["severity", "code", "message"]);
     }
 
     #[test]
     fn the_translated_severity_stands_in_where_it_is_the_only_one() {
         let fields = Fields::parse(b"SFEHLER\0\0").unwrap();
-        assert!(fields.iter().eq([(&b"severity"[..], &b"FEHLER"[..])]));
+        assert!(fields.iter().eq([("severity", &b"FEHLER"[..])]));
     }
 
     #[test]

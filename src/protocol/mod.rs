@@ -4,6 +4,7 @@
 //! Formats") and nothing else: not when a message may come, not what a value means. Names are PostgreSQL's own.
 
 pub mod backend;
+pub mod command_tag;
 pub mod fields;
 pub mod frame;
 pub mod frontend;

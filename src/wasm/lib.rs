@@ -135,10 +135,21 @@ impl CoreConnection {
         }
     }
 
-    /// `count` bytes now stand in the room that `input` gave. 0: go on with input that waits.
+    /// `count` bytes now stand in the room that `input` gave. 0: go on with input that waits. Also returns what has ended
+    /// with it: see below.
     pub fn receive(&mut self, count: usize) -> u32 {
-        self.inner.received(count);
-        self.inner.status()
+        let ended = self.inner.received(count);
+        ended | self.inner.status()
+    }
+
+    /// How many rows the command that is complete counted: as they were inserted, selected and so on. -1: it counts none.
+    pub fn row_count(&self) -> f64 {
+        self.inner.row_count().map_or(-1.0, |count| count as f64)
+    }
+
+    /// The words of its tag, such as `SELECT` or `CREATE TABLE`; empty for an empty query.
+    pub fn command(&mut self) -> String {
+        self.inner.command()
     }
 
     /// What must be written to the socket, in one write.
@@ -162,9 +173,8 @@ impl CoreConnection {
         self.inner.rows_taken();
     }
 
-    /// All events that wait, oldest first: a JSON object per line. Text that the server did not send as UTF-8 is not
-    /// UTF-8 here either.
-    pub fn take_events(&mut self) -> Vec<u8> {
+    /// All events that wait, oldest first: a JSON object per line.
+    pub fn take_events(&mut self) -> String {
         self.inner.take_events()
     }
 

@@ -239,7 +239,7 @@ class Session {
     const output = this.#core.take_output();
     this.#core.rows_taken();
     // One per line.
-    const lines = Buffer.from(this.#core.take_events()).toString().split("\n");
+    const lines = this.#core.take_events().split("\n");
     this.events.push(...lines.filter(Boolean).map((line) => JSON.parse(line)));
     return output;
   }

@@ -8,8 +8,9 @@
 
 use crate::command::{self, Command};
 use crate::trace::{self, Printer};
-use pgz_edge::boundary::status;
+use pgz_edge::boundary::{ended, status};
 use pgz_edge::connection::{Connection, Settings};
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
@@ -176,7 +177,7 @@ impl Transcript {
             match &step.action {
                 Action::Call(_, command) => {
                     output = command.run(&mut connection);
-                    outcome.drain(&mut connection, &mut output);
+                    outcome.drain(&mut connection, 0, &mut output);
                 }
                 Action::Feed(bytes) => {
                     let from = at;
@@ -245,26 +246,54 @@ impl Transcript {
 impl Outcome {
     fn feed(&mut self, connection: &mut Connection, bytes: &[u8], output: &mut Vec<u8>) {
         connection.input(bytes.len()).copy_from_slice(bytes);
-        connection.received(bytes.len());
-        self.drain(connection, output);
+        let mut ended = connection.received(bytes.len());
+        self.drain(connection, ended, output);
         while connection.status() & status::MORE != 0 {
-            connection.received(0);
-            self.drain(connection, output);
+            ended = connection.received(0);
+            self.drain(connection, ended, output);
         }
     }
 
     /// Output, then rows, then events.
-    fn drain(&mut self, connection: &mut Connection, output: &mut Vec<u8>) {
+    fn drain(&mut self, connection: &mut Connection, ended: u32, output: &mut Vec<u8>) {
         output.extend(connection.take_output());
         self.rows.extend_from_slice(connection.rows());
         connection.rows_taken();
-        for event in String::from_utf8_lossy(&connection.take_events()).lines() {
-            if parks(event) {
+        for event in events(connection, ended) {
+            if parks(&event) {
                 self.rows_before.push(self.rows.len());
             }
-            self.events.push(event.to_owned());
+            self.events.push(event);
         }
     }
+}
+
+/// All that the core tells besides rows, oldest first: the events that wait, then what has ended, which crosses as
+/// numbers and is shown as events here.
+pub fn events(connection: &mut Connection, ended: u32) -> Vec<String> {
+    let mut events: Vec<String> = connection
+        .take_events()
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    if ended & ended::COMPLETE != 0 {
+        let row_count = connection.row_count();
+        events.push(format!(
+            r#"{{"kind":"complete","command":{},"rowCount":{}}}"#,
+            json!(connection.command()),
+            json!(row_count)
+        ));
+    }
+    for (bit, status) in [
+        (ended::READY_IDLE, 'I'),
+        (ended::READY_IN_TRANSACTION, 'T'),
+        (ended::READY_FAILED, 'E'),
+    ] {
+        if ended & bit != 0 {
+            events.push(format!(r#"{{"kind":"ready","status":"{status}"}}"#));
+        }
+    }
+    events
 }
 
 /// Whether the core stops at this event (docs/architecture.md, "Events").

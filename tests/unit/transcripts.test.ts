@@ -5,7 +5,7 @@ import { mkdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { beforeAll, expect, test } from "vitest";
-import { MORE } from "../../js/wasm/numbers.ts";
+import { COMPLETE, MORE, READY_FAILED, READY_IDLE, READY_IN_TRANSACTION } from "../../js/wasm/numbers.ts";
 import { CoreConnection, initSync } from "../../pkg/pgz_edge.js";
 
 interface Transcript {
@@ -51,6 +51,19 @@ function fromJson(value: unknown): unknown {
   return f64 ? Float64Array.from(f64) : (value ?? undefined);
 }
 
+/** What `receive` says with bits, as the transcripts show it. */
+function ended(core: CoreConnection, status: number): string[] {
+  const events: object[] = [];
+  if (status & COMPLETE) {
+    const count = core.row_count();
+    events.push({ kind: "complete", command: core.command(), rowCount: count < 0 ? null : count });
+  }
+  if (status & READY_IDLE) events.push({ kind: "ready", status: "I" });
+  if (status & READY_IN_TRANSACTION) events.push({ kind: "ready", status: "T" });
+  if (status & READY_FAILED) events.push({ kind: "ready", status: "E" });
+  return events.map((event) => JSON.stringify(event));
+}
+
 /** `cut` says whether a piece ends before the server's byte of this number. */
 function replay({ steps }: Transcript, cut: (at: number) => boolean): Outcome {
   let core = new CoreConnection(1 << 30, "s", 64);
@@ -59,21 +72,20 @@ function replay({ steps }: Transcript, cut: (at: number) => boolean): Outcome {
   let output: Uint8Array[] = [];
   let at = 0;
 
-  const drain = () => {
+  const drain = (status = 0) => {
     output.push(core.take_output());
     outcome.rows += text.decode(new Uint8Array(memory.buffer, core.rows_pointer(), core.rows_length()));
     core.rows_taken();
-    const events = text.decode(core.take_events());
-    if (events) outcome.events.push(...events.split("\n"));
+    outcome.events.push(...core.take_events().split("\n").filter(Boolean), ...ended(core, status));
   };
   const receive = (bytes: number[]) => {
     const room = core.input(bytes.length);
     new Uint8Array(memory.buffer, room, bytes.length).set(bytes);
     let status = core.receive(bytes.length);
-    drain();
+    drain(status);
     while (status & MORE) {
       status = core.receive(0);
-      drain();
+      drain(status);
     }
   };
   for (const { command, feed } of steps) {

@@ -42,12 +42,16 @@ for (let round = 0; round < rounds; round++) {
   for (const { status, reason } of neighbours) if (status === "rejected") wrong.push(`round ${round}: ${reason}`);
   if (neighbours[3].value?.rows[0].n !== round + 1) wrong.push(`round ${round}: a foreign row`);
 }
-const { rows } = await client.query("select count(*)::int4 as inserted, count(distinct n)::int4 as different from seen");
+const { rows } = await client.query(
+  "select count(*)::int4 as inserted, count(distinct n)::int4 as different from seen",
+);
 if (rows[0].inserted !== 2 * rounds + 1 || rows[0].different !== 2 * rounds + 1) wrong.push(JSON.stringify(rows[0]));
 const { cancels } = client.stats();
 await client.close();
 await stop();
 for (const one of wrong) console.log(one);
-console.log(`${rounds} rounds, ${own.aborted} calls aborted, ${cancels} CancelRequests sent, ${logged() - before} statements`);
+console.log(
+  `${rounds} rounds, ${own.aborted} calls aborted, ${cancels} CancelRequests sent, ${logged() - before} statements`,
+);
 console.log(`ended by them, ${wrong.length} of ${4 * rounds} neighbours wrong`);
 process.exitCode = wrong.length ? 1 : 0;

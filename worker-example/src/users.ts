@@ -4,12 +4,7 @@ export default {
   async fetch(request: Request, env: { HYPERDRIVE: { connectionString: string } }): Promise<Response> {
     const after = Number(new URL(request.url).searchParams.get("after") ?? 0);
     const client = createClient(env.HYPERDRIVE);
-    return client.respond(sql`select id, name, meta from users where id > ${after} order by id`, {
-      format: "ndjson",
-      maxRows: 100_000,
-      maxBytes: 16 << 20,
-      signal: request.signal,
-      closeWhenDone: true,
-    });
+    const query = sql`select id, name, meta from users where id > ${after} order by id`;
+    return client.respond(query, { maxRows: 100_000, maxBytes: 16 << 20, signal: request.signal, closeWhenDone: true });
   },
 };

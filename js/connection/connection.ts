@@ -7,14 +7,7 @@
 import type { Config } from "../config/options.ts";
 import { connectionLost, reasonOf, tlsFailed } from "../sockets/contract.ts";
 import { runtime } from "../sockets/runtime.ts";
-import {
-  fromErrorResponse,
-  fromFailure,
-  PgzError,
-  ProtocolError,
-  ResponseTooLargeError,
-  UsageError,
-} from "../util/errors.ts";
+import { fromErrorResponse, fromFailure, PgzError, UsageError } from "../util/errors.ts";
 import { CANCEL_DEADLINE, MOST_PARAMETERS, TERMINATE_DEADLINE } from "../util/limits.ts";
 import { emit } from "../util/observer.ts";
 import { within } from "../util/within.ts";
@@ -24,16 +17,15 @@ import {
   ROWS,
   ROWS_FULL,
   TELLS,
-  outcomesOf,
   type Core,
   type CoreConnection,
   type Event,
   type EventOf,
-  type ItemOutcome,
 } from "../wasm/boundary.ts";
 import { sendCancelRequest } from "./cancel.ts";
 import type { Link } from "./dial.ts";
 import { Operation, type Conversation, type NotificationListener, type Owner } from "./operation.ts";
+import { OperationEvents } from "./operation-events.ts";
 import { Outbox } from "./outbox.ts";
 import { RowDelivery } from "./row-delivery.ts";
 import { stop } from "./stop.ts";
@@ -78,6 +70,7 @@ export class Connection {
   #parked = false;
   readonly #outbox: Outbox;
   readonly #delivery: RowDelivery;
+  readonly #events: OperationEvents;
   /**
    * A byte has come (over TLS, when it is on): before that a failure is one of the handshake, whatever workerd calls
    * it.
@@ -96,6 +89,7 @@ export class Connection {
       (cause) => this.#fail(cause),
     );
     this.#delivery = new RowDelivery(this, core, config.flushInterval);
+    this.#events = new OperationEvents(this, this.#delivery);
     core.onTrap = (error) => this.destroy(error);
     this.startup = this.operate(start);
   }
@@ -302,7 +296,7 @@ export class Connection {
     let output = 0;
     for (;;) {
       output |= status & OUTPUT;
-      if (status & TELLS) this.#events(status);
+      if (status & TELLS) this.#tell(status);
       if (this.#closed) return;
       this.#parked = (status & MORE) !== 0;
       if (!this.#parked || status & ROWS_FULL) break;
@@ -314,7 +308,7 @@ export class Connection {
     if (output && !this.#closed) this.#outbox.push(() => this.core.takeOutput());
   }
 
-  #events(status: number): void {
+  #tell(status: number): void {
     for (const event of this.core.takeEvents(status)) {
       if (this.#closed) return;
       this.#event(event);
@@ -370,36 +364,7 @@ export class Connection {
       case "tls":
         return; // of a socket that is not a session yet
     }
-    if (operation) this.#operationEvent(operation, event);
-  }
-
-  #operationEvent(operation: Operation, event: OperationEvent): void {
-    const { on } = operation.conversation;
-    switch (event.kind) {
-      case "shape":
-        freeze(event.columns);
-        return on?.shape?.(event);
-      case "columns":
-        return this.#columns(operation, event);
-      case "complete":
-        return this.#complete(operation, event);
-      case "suspended":
-        operation.suspended = true;
-        return;
-      case "items":
-        return this.#items(operation, outcomesOf(event));
-      case "switch":
-        if (operation.abandoned) return;
-        this.#delivery.deliver(operation);
-        return on?.switch?.(event);
-      case "limit":
-        return this.#limit(operation, event);
-      case "copy":
-        return on?.copy ? on.copy(event) : this.#refuseCopy(operation, event);
-      case "shapeChanged":
-        on?.shapeChanged?.(event);
-        return this.interrupt(operation, shapeChanged(event));
-    }
+    if (operation) this.#events.handle(operation, event);
   }
 
   #parameterStatus({ name, value }: EventOf<"parameterStatus">): void {
@@ -422,54 +387,6 @@ export class Connection {
     }
     // The server goes after these, and after any error of a startup.
     if (!this.#established || /^(FATAL|PANIC)$/.test(fields.severity ?? "")) this.destroy(error);
-  }
-
-  #columns(operation: Operation, event: EventOf<"columns">): void {
-    const { rows, on, severalResults } = operation.conversation;
-    freeze(event.columns);
-    on?.columns?.(event);
-    if (operation.abandoned) return;
-    if (severalResults) this.#delivery.deliver(operation);
-    try {
-      rows?.columns?.(event.columns);
-    } catch (cause) {
-      this.interrupt(operation, cause as PgzError);
-    }
-  }
-
-  #complete(operation: Operation, { command, rowCount }: EventOf<"complete">): void {
-    operation.command = command;
-    operation.count(rowCount);
-    const { on, severalResults } = operation.conversation;
-    if (!on?.complete || operation.isOver) return;
-    if (severalResults) this.#delivery.deliver(operation);
-    on.complete(command, rowCount);
-  }
-
-  #items(operation: Operation, outcomes: readonly ItemOutcome[]): void {
-    for (const { rowCount } of outcomes) operation.count(rowCount);
-    operation.conversation.on?.items?.(outcomes);
-  }
-
-  #limit(operation: Operation, { limit, value, observed, truncated }: EventOf<"limit">): void {
-    if (!truncated)
-      return this.interrupt(
-        operation,
-        new ResponseTooLargeError({ limit, value, observed, committed: operation.committed }),
-      );
-    operation.truncated = { limit, value, observed };
-    this.#delivery.deliver(operation);
-    this.abandon(operation);
-  }
-
-  #refuseCopy(operation: Operation, { direction }: EventOf<"copy">): void {
-    const error = new UsageError(
-      "COPY_NEEDS_COPY_CALL",
-      "COPY data cannot be returned as rows: use copyFrom or copyTo.",
-    );
-    // The core has refused COPY FROM by itself: the server's answer is on its way, a cancel could only meet the next
-    // call.
-    this.interrupt(operation, error, direction === "out");
   }
 
   /** ReadyForQuery: what still waits in the core is this operation's. */
@@ -522,20 +439,4 @@ export class Connection {
     if (!this.#established) return connectionLost(reason, { retryable: this.#inflight.length < 2, cause }, "auth");
     return connectionLost(reason, { cause, committed: this.#inflight[0]?.committed });
   }
-}
-
-/** Events that are of the operation in front. */
-type OperationEvent = EventOf<
-  "shape" | "columns" | "complete" | "suspended" | "items" | "switch" | "limit" | "copy" | "shapeChanged"
->;
-
-/** Users see them, and all runs of the statement share them. */
-function freeze(columns: readonly object[]): void {
-  columns.forEach(Object.freeze);
-  Object.freeze(columns);
-}
-
-function shapeChanged({ typeOid }: EventOf<"shapeChanged">): ProtocolError {
-  const what = `The columns of this query, or the types in them, are not those that were learned (type ${typeOid}): run it again, or cast the column to text.`;
-  return new ProtocolError("SHAPE_CHANGED", what);
 }

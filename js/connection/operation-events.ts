@@ -1,0 +1,118 @@
+// What an event of an operation does to it: columns, counts, caps, COPY; and who hears of it.
+//
+// Knows the events that belong to the operation in front. Must not know those of the connection itself, the pump or
+// sockets.
+import { ProtocolError, ResponseTooLargeError, UsageError, type PgzError } from "../util/errors.ts";
+import { outcomesOf, type EventOf, type ItemOutcome } from "../wasm/boundary.ts";
+import type { Operation } from "./operation.ts";
+import type { RowDelivery } from "./row-delivery.ts";
+
+/** Events that are of the operation in front. */
+export type OperationEvent = EventOf<
+  "shape" | "columns" | "complete" | "suspended" | "items" | "switch" | "limit" | "copy" | "shapeChanged"
+>;
+
+/** What this needs of the connection. */
+interface Carrier {
+  abandon(operation: Operation): void;
+  interrupt(operation: Operation, error: PgzError, cancel?: boolean): void;
+}
+
+export class OperationEvents {
+  readonly #connection: Carrier;
+  readonly #delivery: RowDelivery;
+
+  constructor(connection: Carrier, delivery: RowDelivery) {
+    this.#connection = connection;
+    this.#delivery = delivery;
+  }
+
+  /** What the event means, and then its handler. */
+  handle(operation: Operation, event: OperationEvent): void {
+    const { on } = operation.conversation;
+    switch (event.kind) {
+      case "shape":
+        freeze(event.columns);
+        return on?.shape?.(event);
+      case "columns":
+        return this.#columns(operation, event);
+      case "complete":
+        return this.#complete(operation, event);
+      case "suspended":
+        operation.suspended = true;
+        return;
+      case "items":
+        return this.#items(operation, outcomesOf(event));
+      case "switch":
+        if (operation.abandoned) return;
+        this.#delivery.deliver(operation);
+        return on?.switch?.(event);
+      case "limit":
+        return this.#limit(operation, event);
+      case "copy":
+        return on?.copy ? on.copy(event) : this.#refuseCopy(operation, event);
+      case "shapeChanged":
+        on?.shapeChanged?.(event);
+        return this.#connection.interrupt(operation, shapeChanged(event));
+    }
+  }
+
+  #columns(operation: Operation, event: EventOf<"columns">): void {
+    const { rows, on, severalResults } = operation.conversation;
+    freeze(event.columns);
+    on?.columns?.(event);
+    if (operation.abandoned) return;
+    if (severalResults) this.#delivery.deliver(operation);
+    try {
+      rows?.columns?.(event.columns);
+    } catch (cause) {
+      this.#connection.interrupt(operation, cause as PgzError);
+    }
+  }
+
+  #complete(operation: Operation, { command, rowCount }: EventOf<"complete">): void {
+    operation.command = command;
+    operation.count(rowCount);
+    const { on, severalResults } = operation.conversation;
+    if (!on?.complete || operation.isOver) return;
+    if (severalResults) this.#delivery.deliver(operation);
+    on.complete(command, rowCount);
+  }
+
+  #items(operation: Operation, outcomes: readonly ItemOutcome[]): void {
+    for (const { rowCount } of outcomes) operation.count(rowCount);
+    operation.conversation.on?.items?.(outcomes);
+  }
+
+  #limit(operation: Operation, { limit, value, observed, truncated }: EventOf<"limit">): void {
+    if (!truncated)
+      return this.#connection.interrupt(
+        operation,
+        new ResponseTooLargeError({ limit, value, observed, committed: operation.committed }),
+      );
+    operation.truncated = { limit, value, observed };
+    this.#delivery.deliver(operation);
+    this.#connection.abandon(operation);
+  }
+
+  #refuseCopy(operation: Operation, { direction }: EventOf<"copy">): void {
+    const error = new UsageError(
+      "COPY_NEEDS_COPY_CALL",
+      "COPY data cannot be returned as rows: use copyFrom or copyTo.",
+    );
+    // The core has refused COPY FROM by itself: the server's answer is on its way, a cancel could only meet the next
+    // call.
+    this.#connection.interrupt(operation, error, direction === "out");
+  }
+}
+
+/** Users see them, and all runs of the statement share them. */
+function freeze(columns: readonly object[]): void {
+  columns.forEach(Object.freeze);
+  Object.freeze(columns);
+}
+
+function shapeChanged({ typeOid }: EventOf<"shapeChanged">): ProtocolError {
+  const what = `The columns of this query, or the types in them, are not those that were learned (type ${typeOid}): run it again, or cast the column to text.`;
+  return new ProtocolError("SHAPE_CHANGED", what);
+}

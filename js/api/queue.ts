@@ -47,6 +47,8 @@ class Moment {
 
 /** From when a call is made until it has left the connection, and all calls before it have. */
 export class Turn {
+  /** Its call has said all that it has to say. */
+  hasSaid = false;
   readonly #said = new Moment();
   readonly #over = new Moment();
 
@@ -197,14 +199,15 @@ export abstract class Queue {
       if (cleanup) await cleanup;
       if (isShared && before) await before.end();
       this.passed(turn);
+      if (turn.hasSaid) this.#leave();
     }
   }
 
   /** The call has said all it has to say: the next one may go, unless there is too much on the wire. */
   #say(turn: Turn, bytes: number, { connection }: Session): void {
+    turn.hasSaid = true;
     this.#onWire++;
     this.#said += bytes;
-    void turn.end().then(() => this.#leave());
     if (this.#onWire >= this.config.pipelining) this.#held = turn;
     else if (this.#said < MOST_SAID) turn.say();
     else {

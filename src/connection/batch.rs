@@ -20,6 +20,7 @@ use super::{Context, Progress};
 use crate::encode::{Plan, RowForm};
 use crate::error::{Failure, Reason};
 use crate::protocol::backend::{BackendMessage, RowDescription};
+use crate::protocol::fields::Fields;
 use crate::protocol::frontend;
 use crate::protocol::writer::TooLong;
 use alloc::collections::VecDeque;
@@ -39,6 +40,38 @@ pub(super) enum Step {
     Ready,
 }
 
+/// What may still be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Writing {
+    /// The first item, with Closes and a prelude in front.
+    First,
+    Items,
+    /// Behind an error of an atomic batch: nothing but the last Sync.
+    LastSync,
+    Nothing,
+}
+
+/// Whether the server has a statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Parsed {
+    No,
+    /// Parse has been written.
+    Asked,
+    Yes,
+}
+
+/// What is known of a statement's columns.
+enum Columns {
+    Unknown,
+    /// Describe has been written.
+    Asked,
+    Known {
+        /// The body that `plan` was made from.
+        row_description: Vec<u8>,
+        plan: Rc<Plan>,
+    },
+}
+
 /// What an item executes.
 struct Statement {
     shape: u32,
@@ -47,15 +80,22 @@ struct Statement {
     result_formats: Vec<u8>,
     /// Empty: unnamed.
     name: Vec<u8>,
-    /// Parse has been written, here or before.
-    sent: bool,
-    /// The server has it.
-    parsed: bool,
-    /// Describe has been written.
-    described: bool,
-    /// Body of the RowDescription that `plan` was made from.
-    row_description: Vec<u8>,
-    plan: Option<Rc<Plan>>,
+    /// Of an unnamed one: whether it was parsed once.
+    parsed: Parsed,
+    columns: Columns,
+}
+
+impl Statement {
+    fn plan(&self) -> Option<Rc<Plan>> {
+        match &self.columns {
+            Columns::Known { plan, .. } => Some(plan.clone()),
+            Columns::Unknown | Columns::Asked => None,
+        }
+    }
+
+    fn was_described_as(&self, columns: RowDescription<'_>) -> bool {
+        matches!(&self.columns, Columns::Known { row_description, .. } if row_description == columns.body())
+    }
 }
 
 /// An execution whose answer has not come to its end.
@@ -71,12 +111,7 @@ pub(super) struct Batch {
     pub step: Step,
     /// A Sync behind each item.
     isolated: bool,
-    /// The first item is written.
-    begun: bool,
-    /// The last Sync is written.
-    ended: bool,
-    /// Behind an error of an atomic one: nothing more is written but the last Sync.
-    failed: bool,
+    writing: Writing,
     statements: Vec<Statement>,
     /// The statement that the server's unnamed one is.
     unnamed: Option<usize>,
@@ -95,9 +130,7 @@ impl Batch {
         Batch {
             step: Step::Idle,
             isolated,
-            begun: false,
-            ended: false,
-            failed: false,
+            writing: Writing::First,
             statements: Vec::new(),
             unnamed: None,
             items: VecDeque::new(),
@@ -126,11 +159,12 @@ impl Batch {
             parse,
             result_formats: statement.result_formats.to_vec(),
             name,
-            sent: !reference.parse,
-            parsed: !reference.parse,
-            described: false,
-            row_description: Vec::new(),
-            plan: None,
+            parsed: if reference.parse {
+                Parsed::No
+            } else {
+                Parsed::Yes
+            },
+            columns: Columns::Unknown,
         });
         Ok(number)
     }
@@ -152,7 +186,7 @@ impl Batch {
                 rest.split_at_checked(u32::from_be_bytes(*length) as usize)
         {
             let statement = u32::from_be_bytes(*statement) as usize;
-            if !self.failed && !self.ended {
+            if matches!(self.writing, Writing::First | Writing::Items) {
                 self.item(statement, parameters, prelude, flight, statements)?;
             }
             prelude = &[];
@@ -177,31 +211,35 @@ impl Batch {
             frontend::sync(flight)?;
         }
         // Later the batch itself may use what somebody has given up meanwhile.
-        let ahead = if self.begun {
-            Ahead::default()
-        } else {
-            Ahead::write(flight, statements, prelude)?
+        let ahead = match self.writing {
+            Writing::First => Ahead::write(flight, statements, prelude)?,
+            _ => Ahead::default(),
         };
-        self.begun = true;
+        self.writing = Writing::Items;
         let name = &statement.name;
         // Behind a pooler another server may answer the next Sync.
         let parse = match name.is_empty() {
             true => self.isolated || self.unnamed != Some(number),
-            false => !statement.sent,
+            false => statement.parsed == Parsed::No,
         };
         if parse {
             flight.extend_from_slice(&statement.parse);
-            statement.sent = true;
+            if statement.parsed == Parsed::No {
+                statement.parsed = Parsed::Asked;
+            }
             if name.is_empty() {
                 self.unnamed = Some(number);
             }
         }
         frontend::bind(flight, b"", name, parameters, &statement.result_formats)?;
         // An isolated one may fail before its columns have come, and the next must have them.
-        let describe = self.sink.format.is_some() && (self.isolated || !statement.described);
+        let is_asked = !matches!(statement.columns, Columns::Unknown);
+        let describe = self.sink.format.is_some() && (self.isolated || !is_asked);
         if describe {
             frontend::describe_portal(flight, b"")?;
-            statement.described = true;
+        }
+        if describe && !is_asked {
+            statement.columns = Columns::Asked;
         }
         frontend::execute(flight, b"", 0)?;
         self.items.push_back(Item {
@@ -219,10 +257,10 @@ impl Batch {
     /// Writes the last Sync. `undo`: nobody wants an atomic batch any more, of which a part has left already; what no
     /// portal has makes the server undo it, where a Sync alone would commit it.
     pub fn end(&mut self, undo: bool, flight: &mut Vec<u8>) -> Result<(), TooLong> {
-        if self.ended {
+        if self.writing == Writing::Nothing {
             return Ok(());
         }
-        self.ended = true;
+        self.writing = Writing::Nothing;
         if undo && !self.isolated {
             frontend::execute(flight, b"no more", 0)?;
         }
@@ -253,10 +291,7 @@ impl Batch {
     ) -> Result<Progress, Failure> {
         use BackendMessage as M;
         if let M::ErrorResponse { fields } = message {
-            let bound = matches!(self.step, Step::PortalColumns | Step::Rows | Step::Ready);
-            self.failed(fields.get(b'C'), &mut context.statements);
-            self.tell(&mut context.events);
-            context.events.push(Event::Error { bound, fields });
+            self.error(fields, context);
             return Ok(Progress::Continue);
         }
         if let Some(item) = self.items.front_mut() {
@@ -270,7 +305,7 @@ impl Batch {
         match (self.step, message) {
             (Step::Parse, M::ParseComplete) => {
                 if let Some(statement) = self.front() {
-                    statement.parsed = true;
+                    statement.parsed = Parsed::Yes;
                 }
                 self.step = Step::Bind;
             }
@@ -297,22 +332,26 @@ impl Batch {
                     message: "COPY with data has no place in a batch; the connection is closed",
                 }));
             }
-            (Step::Ready, M::ReadyForQuery { status }) => {
-                if !self.items.is_empty() {
-                    self.next_item(context);
-                } else if self.ended {
-                    self.forget_unparsed(&mut context.statements);
-                    self.sink.finish(&mut context.rows);
-                    self.tell(&mut context.events);
-                    context.events.ready(status);
-                    return Ok(Progress::Done);
-                } else {
-                    return Err(Failure::unexpected("batch", tag));
-                }
+            (Step::Ready, M::ReadyForQuery { .. }) if !self.items.is_empty() => {
+                self.next_item(context);
+            }
+            (Step::Ready, M::ReadyForQuery { status }) if self.writing == Writing::Nothing => {
+                self.forget_unparsed(&mut context.statements);
+                self.sink.finish(&mut context.rows);
+                self.tell(&mut context.events);
+                context.events.ready(status);
+                return Ok(Progress::Done);
             }
             _ => return Err(Failure::unexpected("batch", tag)),
         }
         Ok(Progress::Continue)
+    }
+
+    fn error(&mut self, fields: Fields<'_>, context: &mut Context) {
+        let bound = matches!(self.step, Step::PortalColumns | Step::Rows | Step::Ready);
+        self.failed(fields.get(b'C'), &mut context.statements);
+        self.tell(&mut context.events);
+        context.events.push(Event::Error { bound, fields });
     }
 
     /// The first item's statement.
@@ -326,7 +365,7 @@ impl Batch {
         self.step = match self.items.front() {
             Some(item) if item.parse => Step::Parse,
             Some(_) => Step::Bind,
-            None if self.ended => Step::Ready,
+            None if self.writing == Writing::Nothing => Step::Ready,
             None => Step::Idle,
         };
     }
@@ -344,14 +383,18 @@ impl Batch {
         let Some(statement) = self.statements.get_mut(number) else {
             return;
         };
-        if statement.plan.is_some() && statement.row_description == columns.body() {
+        if statement.was_described_as(columns) {
             return self.rows(context);
         }
         self.step = Step::Rows;
         let shape = statement.shape;
-        if context.plan(shape, columns, &mut self.sink).is_some() {
-            statement.row_description = columns.body().to_vec();
-            statement.plan = self.sink.plan.clone();
+        if context.plan(shape, columns, &mut self.sink).is_some()
+            && let Some(plan) = self.sink.plan.clone()
+        {
+            statement.columns = Columns::Known {
+                row_description: columns.body().to_vec(),
+                plan,
+            };
             self.current = number;
             self.tell(&mut context.events);
             context.events.push(Event::Columns { shape, columns });
@@ -361,7 +404,7 @@ impl Batch {
     /// Rows of known columns may come. Values of other columns must have been taken before them.
     fn rows(&mut self, context: &mut Context) {
         self.step = Step::Rows;
-        self.sink.plan = self.front().and_then(|statement| statement.plan.clone());
+        self.sink.plan = self.front().and_then(|statement| statement.plan());
         let number = self.items.front().map_or(0, |item| item.statement);
         let is_columns = self.sink.format.is_some_and(RowForm::is_columns);
         if is_columns && self.sink.plan.is_some() && self.current != number {
@@ -395,33 +438,35 @@ impl Batch {
         let step = self.step;
         let counted = self.count().saturating_sub(self.counted);
         // At its Sync the item is complete already: its transaction could not be committed.
-        if step == Step::Ready && self.isolated && !self.failed {
+        if step == Step::Ready && self.isolated {
             self.outcomes.take_back();
         }
         self.outcomes.failed(counted);
         self.step = Step::Ready;
         if step != Step::Ready {
             if let Some(statement) = self.front() {
-                if step == Step::Parse {
-                    statement.sent = false;
+                if step == Step::Parse && statement.parsed == Parsed::Asked {
+                    statement.parsed = Parsed::No;
                 }
                 // A Parse that failed before explains the missing name too.
-                if (step, code) == (Step::Bind, Some(b"26000")) && statement.parsed {
+                if (step, code) == (Step::Bind, Some(b"26000")) && statement.parsed == Parsed::Yes {
                     statements.names_are_unsafe();
                 }
             }
             self.items.pop_front();
         }
         if !self.isolated {
-            self.failed = true;
             self.items.clear();
+            if self.writing != Writing::Nothing {
+                self.writing = Writing::LastSync;
+            }
         }
     }
 
     /// A Parse that was skipped or failed has left no statement.
     fn forget_unparsed(&self, statements: &mut Statements) {
         for statement in &self.statements {
-            if !statement.parsed && !statement.name.is_empty() {
+            if statement.parsed != Parsed::Yes && !statement.name.is_empty() {
                 statements.parse_failed(statement.shape);
             }
         }

@@ -1,0 +1,344 @@
+//! The way into each state, message by message as a server would go it, and the name of the state that a connection is
+//! in.
+//!
+//! Knows the connection's private steps. Must not know what may come next (table.rs).
+
+use super::super::limits::Caps;
+use super::super::simple_query::Copy;
+use super::super::*;
+use super::table::{MESSAGES, NONCE};
+use crate::boundary::protocol;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec;
+
+pub(super) fn bytes(name: &str) -> Vec<u8> {
+    let (_, tag, body) = MESSAGES.iter().find(|(known, ..)| *known == name).unwrap();
+    let length = (body.len() as u32 + 4).to_be_bytes();
+    [&[*tag][..], &length, body].concat()
+}
+
+/// Feeds bytes and drains.
+pub(super) fn feed(connection: &mut Connection, bytes: &[u8]) -> Vec<String> {
+    connection.input(bytes.len()).copy_from_slice(bytes);
+    let mut ended = connection.received(bytes.len());
+    let mut events = vec![];
+    loop {
+        connection.take_output();
+        connection.rows_taken();
+        events.extend(connection.take_events().lines().map(str::to_string));
+        if ended != 0 {
+            events.push(format!(r#"{{"kind":"ended {ended:#x}"}}"#));
+        }
+        if connection.status() & status::MORE == 0 {
+            return events;
+        }
+        ended = connection.received(0);
+    }
+}
+
+pub(super) fn state(connection: &Connection) -> String {
+    match (connection.state.phase, connection.state.operations.front()) {
+        (Phase::Fresh, _) => "fresh".to_string(),
+        (Phase::AwaitTls, _) => "tls".to_string(),
+        (Phase::Startup, _) => connection.state.startup.state(),
+        (Phase::Ready, None) => "idle".to_string(),
+        (Phase::Ready, Some(Operation::Extended(operation))) => {
+            format!(
+                "extended {:?}{}",
+                operation.step,
+                if operation.ahead.closes > 0 {
+                    " behind Close".to_string()
+                } else if operation.ahead.prelude > 0 {
+                    format!(" behind {} of a prelude", operation.ahead.prelude)
+                } else if operation.step == extended_query::Step::Rows
+                    && operation.sink.maximum_rows() != 0
+                {
+                    " of a portal".to_string()
+                } else {
+                    String::new()
+                }
+            )
+        }
+        (Phase::Ready, Some(Operation::Simple(operation))) => {
+            let data = operation.has_data()
+                && matches!(
+                    operation.step,
+                    simple_query::Step::CopyIn
+                        | simple_query::Step::CopyInDone
+                        | simple_query::Step::Next
+                );
+            format!(
+                "simple {:?}{}",
+                operation.step,
+                if data { " that has data" } else { "" }
+            )
+        }
+        (Phase::Ready, Some(Operation::Batch(operation))) => {
+            let before = match operation.awaits() {
+                _ if operation.step == batch::Step::Ready && operation.has_items() => {
+                    " with more to come".to_string()
+                }
+                (0, 0) => String::new(),
+                (closes, prelude) => format!(" behind {closes} Close and {prelude} of a prelude"),
+            };
+            format!("batch {:?}{before}", operation.step)
+        }
+        (Phase::Closed, _) => "closed".to_string(),
+    }
+}
+
+pub(super) const LOGIN: Login<'_> = Login {
+    protocol_version: protocol::VERSION_3_0,
+    parameters: "user\0alice\0",
+    password: Some("secret"),
+    nonce: NONCE,
+    options: 15,
+    max_iterations: 4096,
+    flush_bytes: 1 << 16,
+};
+
+/// A connection that has sent StartupMessage and has heard a first word, so that what follows is judged as a PostgreSQL
+/// server's.
+fn started() -> Connection {
+    logging_in(&LOGIN)
+}
+
+fn guessing(what: u32) -> Connection {
+    logging_in(&Login {
+        options: LOGIN.options | what,
+        ..LOGIN
+    })
+}
+
+fn logging_in(login: &Login<'_>) -> Connection {
+    let mut connection = Connection::new(Settings {
+        statement_cache_size: 1,
+        ..Settings::default()
+    });
+    connection.start(login);
+    feed(&mut connection, &bytes("NoticeResponse"));
+    connection
+}
+
+fn after(connection: Connection, messages: &[&str]) -> Connection {
+    messages.iter().fold(connection, |mut connection, name| {
+        feed(&mut connection, &bytes(name));
+        connection
+    })
+}
+
+fn idle() -> Connection {
+    after(started(), &["AuthenticationOk", "ReadyForQuery"])
+}
+
+fn describing(messages: &[&str]) -> Connection {
+    let mut connection = idle();
+    connection.describe("select n", 0);
+    after(connection, messages)
+}
+
+fn executing(messages: &[&str]) -> Connection {
+    let mut connection = idle();
+    execute(&mut connection);
+    after(connection, messages)
+}
+
+/// Of no formats and no types.
+const STATEMENT: &[u8] = b"\0\0select n\0\0\0";
+
+fn execute(connection: &mut Connection) {
+    connection.execute(
+        1,
+        STATEMENT,
+        &[0, 0, 0, 0],
+        Some(crate::encode::RowFormat::Ndjson.into()),
+        false,
+        Caps::default(),
+    );
+}
+
+/// The portal of three rows at a time was suspended.
+fn suspended() -> Connection {
+    let mut connection = idle();
+    let caps = Caps {
+        fetch: 3,
+        ..Caps::default()
+    };
+    let ndjson = Some(crate::encode::RowFormat::Ndjson.into());
+    connection.execute(1, STATEMENT, &[0, 0, 0, 0], ndjson, false, caps);
+    const FLIGHT: [&str; 6] = [
+        "ParseComplete",
+        "BindComplete",
+        "RowDescription",
+        "DataRow",
+        "PortalSuspended",
+        "ReadyForQuery",
+    ];
+    after(connection, &FLIGHT)
+}
+
+fn fetching() -> Connection {
+    let mut connection = suspended();
+    connection.fetch();
+    connection
+}
+
+fn closing_portal() -> Connection {
+    let mut connection = suspended();
+    connection.close_portal();
+    connection
+}
+
+fn querying(messages: &[&str]) -> Connection {
+    let mut connection = idle();
+    connection.simple_query(
+        "select n",
+        Copy::No,
+        Some(crate::encode::RowFormat::Ndjson.into()),
+        Caps::default(),
+    );
+    after(connection, messages)
+}
+
+/// COPY FROM STDIN has asked for data, and perhaps got them.
+fn copying(data: &[&[u8]], messages: &[&str]) -> Connection {
+    let mut connection = idle();
+    connection.simple_query("copy t from stdin", Copy::In, None, Caps::default());
+    let mut connection = after(connection, &["CopyInResponse"]);
+    for data in data {
+        connection.copy_data(data.len() as u32);
+        connection.copy_end(None);
+    }
+    after(connection, messages)
+}
+
+/// An item of the batch's first statement.
+const ITEM: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0];
+
+fn batching(connection: Connection, isolated: bool, items: usize, messages: &[&str]) -> Connection {
+    let mut connection = connection;
+    let ndjson = Some(crate::encode::RowFormat::Ndjson.into());
+    connection.batch(isolated, ndjson, Caps::default());
+    connection.batch_statement(1, STATEMENT);
+    let end = if items > 0 {
+        BatchEnd::Last
+    } else {
+        BatchEnd::No
+    };
+    connection.batch_items(&ITEM.repeat(items), end);
+    after(connection, messages)
+}
+
+/// The statement was forgotten, so its Close stands in front.
+fn batching_behind_close() -> Connection {
+    const FLIGHT: [&str; 4] = ["ParseComplete", "BindComplete", "NoData", "CommandComplete"];
+    let mut connection = batching(idle(), false, 1, &FLIGHT);
+    feed(&mut connection, &bytes("ReadyForQuery"));
+    connection.forget(1);
+    batching(connection, false, 1, &[])
+}
+
+fn batching_behind_prelude(messages: &[&str]) -> Connection {
+    let mut connection = idle();
+    connection.prelude("BEGIN");
+    batching(connection, false, 1, messages)
+}
+
+fn closing() -> Connection {
+    const FLIGHT: [&str; 5] = [
+        "ParseComplete",
+        "BindComplete",
+        "NoData",
+        "CommandComplete",
+        "ReadyForQuery",
+    ];
+    let mut connection = executing(&FLIGHT);
+    execute(&mut connection);
+    connection = after(connection, &FLIGHT);
+    connection.forget(1);
+    execute(&mut connection);
+    connection
+}
+
+fn beginning(messages: &[&str]) -> Connection {
+    let mut connection = idle();
+    connection.prelude("BEGIN");
+    execute(&mut connection);
+    after(connection, messages)
+}
+
+/// The way into a state.
+pub(super) fn reach(name: &str) -> Connection {
+    const BOUND: [&str; 2] = ["ParseComplete", "BindComplete"];
+    let connection = match name {
+        "startup Authentication" => started(),
+        "startup Authentication behind SASLInitialResponse" => guessing(login::SCRAM_FIRST),
+        "startup Authentication behind PasswordMessage" => guessing(login::CLEARTEXT_FIRST),
+        "startup SaslContinue" => after(started(), &["AuthenticationSASL"]),
+        "startup Md5" => after(started(), &["AuthenticationMD5Password"]),
+        "startup KeyDerivation" => after(
+            logging_in(&Login {
+                options: LOGIN.options | login::EXTERNAL_KEY_DERIVATION,
+                ..LOGIN
+            }),
+            &["AuthenticationSASL", "AuthenticationSASLContinue"],
+        ),
+        "startup SaslFinal" => after(
+            started(),
+            &["AuthenticationSASL", "AuthenticationSASLContinue"],
+        ),
+        "startup AuthenticationOk" => after(started(), &["AuthenticationCleartextPassword"]),
+        "startup Ready" => after(started(), &["AuthenticationOk"]),
+        "idle" => idle(),
+        "closed" => after(idle(), &["PortalSuspended"]),
+        "extended DescribeParse" => describing(&[]),
+        "extended Parameters" => describing(&["ParseComplete"]),
+        "extended Columns" => describing(&["ParseComplete", "ParameterDescription"]),
+        "extended Parse behind Close" => closing(),
+        "extended Parse behind 3 of a prelude" => beginning(&[]),
+        "extended Parse behind 2 of a prelude" => beginning(&["ParseComplete"]),
+        "extended Parse behind 1 of a prelude" => beginning(&["ParseComplete", "BindComplete"]),
+        "extended Parse" => executing(&[]),
+        "extended Bind" => executing(&["ParseComplete"]),
+        "extended PortalColumns" => executing(&BOUND),
+        "extended Rows" => after(executing(&BOUND), &["RowDescription"]),
+        "extended Rows of a portal" => fetching(),
+        "extended Ready behind Close" => closing_portal(),
+        "extended NoRows" => after(executing(&BOUND), &["NoData"]),
+        "extended CopyIn" => after(executing(&BOUND), &["NoData", "CopyInResponse"]),
+        "extended CopyOut" => after(executing(&BOUND), &["NoData", "CopyOutResponse"]),
+        "extended Ready" => after(executing(&BOUND), &["NoData", "CommandComplete"]),
+        "simple First" => querying(&[]),
+        "simple Next" => querying(&["CommandComplete"]),
+        "simple Rows" => querying(&["RowDescription"]),
+        "simple CopyInDone" => querying(&["CopyInResponse"]),
+        "simple CopyIn that has data" => copying(&[], &[]),
+        "simple CopyInDone that has data" => copying(&[b"1\n"], &[]),
+        "simple Next that has data" => copying(&[b"1\n"], &["CommandComplete"]),
+        "simple CopyOut" => querying(&["CopyOutResponse"]),
+        "simple Ready" => querying(&["ErrorResponse"]),
+        "batch Idle" => batching(idle(), false, 0, &[]),
+        "batch Parse behind 1 Close and 0 of a prelude" => batching_behind_close(),
+        "batch Parse behind 0 Close and 3 of a prelude" => batching_behind_prelude(&[]),
+        "batch Parse behind 0 Close and 2 of a prelude" => {
+            batching_behind_prelude(&["ParseComplete"])
+        }
+        "batch Parse behind 0 Close and 1 of a prelude" => batching_behind_prelude(&BOUND),
+        "batch Parse" => batching(idle(), false, 1, &[]),
+        "batch Bind" => batching(idle(), false, 1, &["ParseComplete"]),
+        "batch PortalColumns" => batching(idle(), false, 1, &BOUND),
+        "batch Rows" => after(batching(idle(), false, 1, &BOUND), &["RowDescription"]),
+        "batch Ready" => after(
+            batching(idle(), false, 1, &BOUND),
+            &["NoData", "CommandComplete"],
+        ),
+        "batch Ready with more to come" => after(
+            batching(idle(), true, 2, &BOUND),
+            &["NoData", "CommandComplete"],
+        ),
+        other => panic!("no way leads to {other}"),
+    };
+    assert_eq!(state(&connection), name);
+    connection
+}

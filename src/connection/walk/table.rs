@@ -1,0 +1,419 @@
+//! One message of each type, and what may come in each state.
+//!
+//! Knows PostgreSQL's protocol as a table. Must not know how a state is reached (states.rs) or who compares (walk.rs).
+
+pub(super) const NONCE: &str = "nonce-of-24-characters-0";
+
+/// One well-formed message of each type; they fit one another: the SCRAM ones belong to password `secret`, the row to
+/// its description.
+pub(super) const MESSAGES: &[(&str, u8, &[u8])] = &[
+    ("AuthenticationOk", b'R', b"\0\0\0\x00"),
+    ("AuthenticationCleartextPassword", b'R', b"\0\0\0\x03"),
+    ("AuthenticationMD5Password", b'R', b"\0\0\0\x05salt"),
+    ("AuthenticationSASL", b'R', b"\0\0\0\x0aSCRAM-SHA-256\0\0"),
+    (
+        "AuthenticationSASLContinue",
+        b'R',
+        b"\0\0\0\x0br=nonce-of-24-characters-0theirs,s=c2FsdA==,i=1",
+    ),
+    (
+        "AuthenticationSASLFinal",
+        b'R',
+        b"\0\0\0\x0cv=svZKO0k74gACsfZvinNRpAf8Z9Z0wvdQU9lVy0PZQGo=",
+    ),
+    ("AuthenticationGSS", b'R', b"\0\0\0\x07"),
+    ("BackendKeyData", b'K', b"\0\0\0\x07key!"),
+    ("BindComplete", b'2', b""),
+    ("CloseComplete", b'3', b""),
+    ("CommandComplete", b'C', b"SELECT 1\0"),
+    ("CopyBothResponse", b'W', b"\0\0\0"),
+    ("CopyData", b'd', b"1\n"),
+    ("CopyDone", b'c', b""),
+    ("CopyInResponse", b'G', b"\0\0\0"),
+    ("CopyOutResponse", b'H', b"\0\0\0"),
+    ("DataRow", b'D', b"\0\x01\0\0\0\x011"),
+    ("EmptyQueryResponse", b'I', b""),
+    ("ErrorResponse", b'E', b"SERROR\0C22012\0\0"),
+    ("NegotiateProtocolVersion", b'v', b"\0\x03\0\0\0\0\0\0"),
+    ("NoData", b'n', b""),
+    ("NoticeResponse", b'N', b"SNOTICE\0\0"),
+    (
+        "NotificationResponse",
+        b'A',
+        b"\0\0\0\x07channel\0payload\0",
+    ),
+    ("ParameterDescription", b't', b"\0\x01\0\0\0\x17"),
+    ("ParameterStatus", b'S', b"TimeZone\0UTC\0"),
+    ("ParseComplete", b'1', b""),
+    ("PortalSuspended", b's', b""),
+    ("ReadyForQuery", b'Z', b"I"),
+    (
+        "RowDescription",
+        b'T',
+        b"\0\x01n\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\0",
+    ),
+    ("a type that is none", b'?', b""),
+];
+
+/// What may come in a state besides [`ANY_STATE`], and the state or failure code it leads to. All else is
+/// UNEXPECTED_MESSAGE.
+pub(super) type Moves = &'static [(&'static str, &'static str)];
+
+/// `.` stands for the state itself.
+pub(super) const ANY_STATE: Moves = &[
+    ("NoticeResponse", "."),
+    ("ParameterStatus", "."),
+    ("NotificationResponse", "."),
+    ("a type that is none", "PROTOCOL_VIOLATION"),
+    ("AuthenticationGSS", "AUTH_METHOD_UNSUPPORTED"),
+];
+
+const NO_PROOF: (&str, &str) = ("AuthenticationOk", "SCRAM_SERVER_SIGNATURE_MISMATCH");
+
+pub(super) const WALK: &[(&str, Moves)] = &[
+    (
+        "startup Authentication",
+        &[
+            ("ErrorResponse", "closed"),
+            ("NegotiateProtocolVersion", "."),
+            ("AuthenticationOk", "startup Ready"),
+            (
+                "AuthenticationCleartextPassword",
+                "startup AuthenticationOk",
+            ),
+            ("AuthenticationMD5Password", "startup Md5"),
+            ("AuthenticationSASL", "startup SaslContinue"),
+        ],
+    ),
+    (
+        "startup Authentication behind SASLInitialResponse",
+        &[
+            ("ErrorResponse", "closed"),
+            ("NegotiateProtocolVersion", "."),
+            ("AuthenticationOk", "AUTH_GUESS_WRONG"),
+            ("AuthenticationCleartextPassword", "AUTH_GUESS_WRONG"),
+            ("AuthenticationMD5Password", "AUTH_GUESS_WRONG"),
+            ("AuthenticationSASL", "startup SaslContinue"),
+        ],
+    ),
+    (
+        "startup Authentication behind PasswordMessage",
+        &[
+            ("ErrorResponse", "closed"),
+            ("NegotiateProtocolVersion", "."),
+            ("AuthenticationOk", "AUTH_GUESS_WRONG"),
+            (
+                "AuthenticationCleartextPassword",
+                "startup AuthenticationOk",
+            ),
+            ("AuthenticationMD5Password", "AUTH_GUESS_WRONG"),
+            ("AuthenticationSASL", "AUTH_GUESS_WRONG"),
+        ],
+    ),
+    ("startup Md5", &[("ErrorResponse", "closed")]),
+    (
+        "startup SaslContinue",
+        &[
+            ("ErrorResponse", "closed"),
+            ("AuthenticationSASLContinue", "startup SaslFinal"),
+            NO_PROOF,
+        ],
+    ),
+    (
+        "startup KeyDerivation",
+        &[("ErrorResponse", "closed"), NO_PROOF],
+    ),
+    (
+        "startup SaslFinal",
+        &[
+            ("ErrorResponse", "closed"),
+            ("AuthenticationSASLFinal", "startup AuthenticationOk"),
+            NO_PROOF,
+        ],
+    ),
+    (
+        "startup AuthenticationOk",
+        &[
+            ("ErrorResponse", "closed"),
+            ("AuthenticationOk", "startup Ready"),
+        ],
+    ),
+    (
+        "startup Ready",
+        &[
+            ("ErrorResponse", "closed"),
+            ("BackendKeyData", "."),
+            ("ReadyForQuery", "idle"),
+        ],
+    ),
+    ("idle", &[("ErrorResponse", ".")]),
+    ("closed", &[]),
+    (
+        "extended DescribeParse",
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("ParseComplete", "extended Parameters"),
+        ],
+    ),
+    (
+        "extended Parameters",
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("ParameterDescription", "extended Columns"),
+        ],
+    ),
+    (
+        "extended Columns",
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("RowDescription", "extended Ready"),
+            ("NoData", "extended Ready"),
+        ],
+    ),
+    (
+        "extended Parse behind Close",
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("CloseComplete", "extended Parse"),
+        ],
+    ),
+    (
+        "extended Parse behind 3 of a prelude",
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("ParseComplete", "extended Parse behind 2 of a prelude"),
+        ],
+    ),
+    (
+        "extended Parse behind 2 of a prelude",
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("BindComplete", "extended Parse behind 1 of a prelude"),
+        ],
+    ),
+    (
+        "extended Parse behind 1 of a prelude",
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("CommandComplete", "extended Parse"),
+        ],
+    ),
+    (
+        "extended Parse",
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("ParseComplete", "extended Bind"),
+        ],
+    ),
+    (
+        "extended Bind",
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("BindComplete", "extended PortalColumns"),
+        ],
+    ),
+    (
+        "extended PortalColumns",
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("RowDescription", "extended Rows"),
+            ("NoData", "extended NoRows"),
+        ],
+    ),
+    (
+        "extended Rows",
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("DataRow", "."),
+            ("CommandComplete", "extended Ready"),
+        ],
+    ),
+    (
+        "extended Rows of a portal",
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("DataRow", "."),
+            ("CommandComplete", "extended Ready"),
+            ("PortalSuspended", "extended Ready"),
+        ],
+    ),
+    (
+        "extended Ready behind Close",
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("CloseComplete", "extended Ready"),
+        ],
+    ),
+    (
+        "extended NoRows",
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("CommandComplete", "extended Ready"),
+            ("EmptyQueryResponse", "extended Ready"),
+            ("CopyInResponse", "extended CopyIn"),
+            ("CopyOutResponse", "extended CopyOut"),
+        ],
+    ),
+    ("extended CopyIn", &[("ErrorResponse", "extended Ready")]),
+    (
+        "extended CopyOut",
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("CopyData", "."),
+            ("CopyDone", "."),
+            ("CommandComplete", "extended Ready"),
+        ],
+    ),
+    (
+        "extended Ready",
+        &[("ErrorResponse", "."), ("ReadyForQuery", "idle")],
+    ),
+    (
+        "simple First",
+        &[
+            ("ErrorResponse", "simple Ready"),
+            ("RowDescription", "simple Rows"),
+            ("CommandComplete", "simple Next"),
+            ("EmptyQueryResponse", "simple Next"),
+            ("CopyInResponse", "simple CopyInDone"),
+            ("CopyOutResponse", "simple CopyOut"),
+        ],
+    ),
+    (
+        "simple Next",
+        &[
+            ("ErrorResponse", "simple Ready"),
+            ("RowDescription", "simple Rows"),
+            ("CommandComplete", "simple Next"),
+            ("EmptyQueryResponse", "simple Next"),
+            ("CopyInResponse", "simple CopyInDone"),
+            ("CopyOutResponse", "simple CopyOut"),
+            ("ReadyForQuery", "idle"),
+        ],
+    ),
+    (
+        "simple Rows",
+        &[
+            ("ErrorResponse", "simple Ready"),
+            ("DataRow", "."),
+            ("CommandComplete", "simple Next"),
+        ],
+    ),
+    ("simple CopyInDone", &[("ErrorResponse", "simple Ready")]),
+    (
+        "simple CopyIn that has data",
+        &[("ErrorResponse", "simple Ready")],
+    ),
+    (
+        "simple CopyInDone that has data",
+        &[
+            ("ErrorResponse", "simple Ready"),
+            ("CommandComplete", "simple Next that has data"),
+        ],
+    ),
+    (
+        "simple Next that has data",
+        &[
+            ("ErrorResponse", "simple Ready"),
+            ("RowDescription", "simple Rows"),
+            ("CommandComplete", "."),
+            ("EmptyQueryResponse", "."),
+            ("CopyInResponse", "simple CopyInDone that has data"),
+            ("CopyOutResponse", "simple CopyOut"),
+            ("ReadyForQuery", "idle"),
+        ],
+    ),
+    (
+        "simple CopyOut",
+        &[
+            ("ErrorResponse", "simple Ready"),
+            ("CopyData", "."),
+            ("CopyDone", "."),
+            ("CommandComplete", "simple Next"),
+        ],
+    ),
+    (
+        "simple Ready",
+        &[("ErrorResponse", "."), ("ReadyForQuery", "idle")],
+    ),
+    ("batch Idle", &[("ErrorResponse", "batch Ready")]),
+    (
+        "batch Parse behind 1 Close and 0 of a prelude",
+        &[
+            ("ErrorResponse", "batch Ready"),
+            ("CloseComplete", "batch Parse"),
+        ],
+    ),
+    (
+        "batch Parse behind 0 Close and 3 of a prelude",
+        &[
+            ("ErrorResponse", "batch Ready"),
+            (
+                "ParseComplete",
+                "batch Parse behind 0 Close and 2 of a prelude",
+            ),
+        ],
+    ),
+    (
+        "batch Parse behind 0 Close and 2 of a prelude",
+        &[
+            ("ErrorResponse", "batch Ready"),
+            (
+                "BindComplete",
+                "batch Parse behind 0 Close and 1 of a prelude",
+            ),
+        ],
+    ),
+    (
+        "batch Parse behind 0 Close and 1 of a prelude",
+        &[
+            ("ErrorResponse", "batch Ready"),
+            ("CommandComplete", "batch Parse"),
+        ],
+    ),
+    (
+        "batch Parse",
+        &[
+            ("ErrorResponse", "batch Ready"),
+            ("ParseComplete", "batch Bind"),
+        ],
+    ),
+    (
+        "batch Bind",
+        &[
+            ("ErrorResponse", "batch Ready"),
+            ("BindComplete", "batch PortalColumns"),
+        ],
+    ),
+    (
+        "batch PortalColumns",
+        &[
+            ("ErrorResponse", "batch Ready"),
+            ("RowDescription", "batch Rows"),
+            ("NoData", "batch Rows"),
+            ("CopyInResponse", "COPY_IN_BATCH"),
+            ("CopyOutResponse", "COPY_IN_BATCH"),
+            ("CopyBothResponse", "COPY_IN_BATCH"),
+        ],
+    ),
+    (
+        "batch Rows",
+        &[
+            ("ErrorResponse", "batch Ready"),
+            ("DataRow", "."),
+            ("CommandComplete", "batch Ready"),
+            ("EmptyQueryResponse", "batch Ready"),
+            ("CopyInResponse", "COPY_IN_BATCH"),
+            ("CopyOutResponse", "COPY_IN_BATCH"),
+            ("CopyBothResponse", "COPY_IN_BATCH"),
+        ],
+    ),
+    (
+        "batch Ready",
+        &[("ErrorResponse", "."), ("ReadyForQuery", "idle")],
+    ),
+    (
+        "batch Ready with more to come",
+        &[("ErrorResponse", "."), ("ReadyForQuery", "batch Bind")],
+    ),
+];

@@ -122,6 +122,9 @@ impl State {
             }
             match frames.next_frame() {
                 Ok(Some(frame)) if frame.tag == b'D' => self.data_rows(frame.body, frames)?,
+                Ok(Some(frame)) if frame.tag == b'd' && self.copies_out() => {
+                    self.copied(frame.body, frames)?;
+                }
                 Ok(Some(frame)) => {
                     self.frame(frame)?;
                     frames.set_limit(self.message_limit());
@@ -236,6 +239,21 @@ impl State {
             return Err(out_of_place());
         };
         self.context.rows(body, behind, sink)
+    }
+
+    /// COPY TO STDOUT is sending its data.
+    fn copies_out(&self) -> bool {
+        self.phase == Phase::Ready
+            && matches!(self.operations.front(), Some(Operation::Simple(operation))
+                if operation.step == simple_query::Step::CopyOut)
+    }
+
+    /// Data of COPY, as rows: those that come together are read in one loop.
+    fn copied<'a>(&mut self, body: &'a [u8], behind: &mut Frames<'a>) -> Result<(), Failure> {
+        match self.operations.front_mut() {
+            Some(Operation::Simple(operation)) => operation.data(body, behind, &mut self.context),
+            _ => Err(out_of_place()),
+        }
     }
 
     /// Messages that may come at any time.

@@ -120,6 +120,8 @@ pub struct RowSink {
     pub discard: bool,
     /// Rows go out as they are: data of COPY.
     pub raw: bool,
+    /// Rows come in CopyData, not in DataRow.
+    pub is_copied: bool,
     caps: Caps,
     row_count: u64,
     byte_count: u64,
@@ -188,7 +190,7 @@ impl RowSink {
         }
         let Some(plan) = &self.plan else {
             self.row_count = row_count;
-            return Ok(self.without_plan(body, rows));
+            return Ok(self.without_plan(body, behind, rows));
         };
         if body.len() > self.examined_from {
             let mut examination = core::mem::take(&mut self.examination);
@@ -203,7 +205,7 @@ impl RowSink {
             let mut others = if alone {
                 Bodies::default()
             } else {
-                behind.bodies(b'D')
+                behind.bodies(if self.is_copied { b'd' } else { b'D' })
             };
             let (count, written, encoded) = self.write(plan, body, &mut others, rows);
             let row_count = before.saturating_add(count);
@@ -272,7 +274,12 @@ impl RowSink {
         (count, written, encoded)
     }
 
-    fn without_plan(&mut self, body: &[u8], rows: &mut Rows) -> Option<Limit> {
+    fn without_plan<'a>(
+        &mut self,
+        body: &'a [u8],
+        behind: &mut Frames<'a>,
+        rows: &mut Rows,
+    ) -> Option<Limit> {
         if !self.raw {
             return None;
         }
@@ -280,9 +287,24 @@ impl RowSink {
             self.row_count = self.row_count.saturating_sub(1);
             return Some(self.refuse(crossed, rows));
         }
+        self.put_raw(body, rows);
+        // Under a cap each is looked at by itself.
+        if self.caps == Caps::default() {
+            let mut others = behind.bodies(b'd');
+            while rows.buffer.len() < MOST_ROW_BYTES
+                && let Some(body) = others.next()
+            {
+                self.row_count = self.row_count.saturating_add(1);
+                self.put_raw(body, rows);
+            }
+            behind.resume(&others);
+        }
+        None
+    }
+
+    fn put_raw(&mut self, body: &[u8], rows: &mut Rows) {
         self.byte_count = self.byte_count.saturating_add(body.len() as u64);
         rows.buffer.write(|out| out.put_slice(body));
-        None
     }
 
     /// What is to become of a row of which `part` is there: what [`RowSink::take`] would say, as far as it is certain

@@ -87,6 +87,7 @@ impl SimpleQuery {
         flight: &mut Vec<u8>,
     ) -> Result<Self, TooLong> {
         sink.raw = copy == Copy::Out;
+        sink.is_copied = matches!(copy, Copy::Out | Copy::Rows);
         frontend::query(flight, sql)?;
         Ok(SimpleQuery {
             step: Step::First,
@@ -175,7 +176,7 @@ impl SimpleQuery {
                 Step::CopyOut
             }
             (Step::CopyOut, M::CopyData { data }) => {
-                self.data(data, context)?;
+                self.data(data, &mut Frames::default(), context)?;
                 Step::CopyOut
             }
             (Step::CopyOut, M::CopyDone) => Step::CopyOut,
@@ -237,7 +238,13 @@ impl SimpleQuery {
         arriving
     }
 
-    fn data(&mut self, data: &[u8], context: &mut Context) -> Result<(), Failure> {
+    /// The data of one CopyData, and those `behind` it that need not be looked at one by one.
+    pub fn data<'a>(
+        &mut self,
+        data: &'a [u8],
+        behind: &mut Frames<'a>,
+        context: &mut Context,
+    ) -> Result<(), Failure> {
         if self.sink.discard {
             return Ok(());
         }
@@ -247,7 +254,7 @@ impl SimpleQuery {
             Copy::Rows => self.row_of(data)?,
         };
         match row {
-            Some(row) => context.rows(row, &mut Frames::default(), &mut self.sink),
+            Some(row) => context.rows(row, behind, &mut self.sink),
             None => Ok(()),
         }
     }

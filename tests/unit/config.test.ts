@@ -261,7 +261,10 @@ test.each<[keyof Options, unknown[]]>([
       "scram-sha-256,",
       "md5,!none",
       "!md5,none",
+      "!md5,xnone",
       "gss",
+      "sspi",
+      "oauth",
       "!none,!password,!md5,!scram-sha-256",
       5,
       "__proto__",
@@ -499,7 +502,7 @@ test("never weaker: no mode on any runtime verifies less than libpq's, or goes p
 test("the next attempt is for failed handshakes and missing pg_hba.conf lines only", () => {
   expect(deservesNextAttempt(new ConnectionError("TLS_FAILED", "x", { stage: "tls" }))).toBe(true);
   expect(deservesNextAttempt(fromErrorResponse({ code: "28000" }, true))).toBe(true);
-  for (const code of ["28P01", "57P03", "53300", "3D000"])
+  for (const code of ["28P01", "57P03", "53300", "3D000", "128000", "280001"])
     expect(deservesNextAttempt(fromErrorResponse({ code }, true))).toBe(false);
   expect(deservesNextAttempt(new ConnectionError("CONNECT_FAILED", "x", { stage: "tcp" }))).toBe(false);
   expect(deservesNextAttempt(new Error("28000"))).toBe(false);
@@ -518,6 +521,7 @@ test("which authentication methods are allowed", () => {
   expect(bits({ requireAuth: "password" }, true)).toBe(2);
   expect(bits({ requireAuth: "password" }, false)).toBe(16);
   expect(bits({ requireAuth: "!none, !gss" }, true)).toBe(2 | 4 | 8);
+  expect(bits({ requireAuth: " !none,!sspi,!oauth" }, true)).toBe(2 | 4 | 8);
 });
 
 test("a cleartext password goes over verified TLS, a local link, or where it was asked for by its name", () => {
@@ -526,6 +530,7 @@ test("a cleartext password goes over verified TLS, a local link, or where it was
   expect(unverified({ requireAuth: "!md5" })).toBe(1 | 8 | 256);
   expect(unverified({ requireAuth: "password" })).toBe(2);
   expect(unverified({ requireAuth: "scram-sha-256,password" })).toBe(2 | 8);
+  expect(unverified({ requireAuth: "scram-sha-256, password " })).toBe(2 | 8);
   expect(unverified({ requireAuth: "scram-sha-256" })).toBe(8);
   expect(unverified({ allowCleartextPassword: true })).toBe(15);
   expect(unverified({ localLink: true })).toBe(15);

@@ -357,3 +357,26 @@ test("a list is what it was when it was given, however long", () => {
 test("json inside JSON is what it was made of", () => {
   expect(JSON.stringify({ a: sql.json("x"), b: [sql.json({ c: 1 })] })).toBe('{"a":"x","b":[{"c":1}]}');
 });
+
+test("lists of fragments that only differ in where one ends make different texts, also the second time", () => {
+  const two = (one: Query[], other: Query[]) => toQuery(sql`select ${one} from t where ${other}`).text;
+  const [a, b, c] = ["a", "b", "c"].map((text) => sql.unsafe(text)) as [Query, Query, Query];
+  const texts = [two([a, b], [c]), two([a], [b, c]), two([a, b], [c])];
+  expect(texts[0]).toBe(texts[2]);
+  expect(texts[0]).not.toBe(texts[1]);
+});
+
+test.each([null, undefined, 5, "ab", {}, { n: undefined }, Object.create({ n: 1 })])(
+  "a row without a value for a column of the first row is refused: %j",
+  (row) => {
+    const rows = [{ n: 1 }, row] as { n: number }[];
+    const error = (() => {
+      try {
+        return toQuery(sql`insert into t ${sql.values(rows)}`);
+      } catch (thrown) {
+        return thrown;
+      }
+    })();
+    expect(error).toMatchObject({ name: "UsageError" });
+  },
+);

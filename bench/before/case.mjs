@@ -8,12 +8,12 @@
 // a busy machine slows both.
 //
 //   SHAPES, TRIALS, ROWS of a stream, TIMES a query runs          which and how much
-import { spawn, spawnSync } from "node:child_process";
+import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { lines } from "../lib/lines.mjs";
 import { command } from "../lib/runtimes.mjs";
 import { interleaved, resultRows } from "../lib/trials.mjs";
 import { pin, SERVER_CPU, start } from "../lib/worker.mjs";
@@ -73,19 +73,4 @@ async function core(sides) {
   } finally {
     rmSync(folder, { recursive: true });
   }
-}
-
-async function lines(command, parameters, env = {}) {
-  const program = spawn(command, parameters, {
-    cwd: root,
-    env: { ...process.env, ...env },
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  const ended = new Promise((resolve, reject) => program.on("error", reject).on("exit", resolve));
-  const rows = [];
-  for await (const line of createInterface({ input: program.stdout }))
-    if (line.startsWith("{")) rows.push(JSON.parse(line));
-  const status = await ended;
-  if (status !== 0) throw new Error(`${path.basename(command)} ended with status ${status}`);
-  return rows;
 }

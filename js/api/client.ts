@@ -42,7 +42,8 @@ export interface ClientStats extends BoundaryStats {
 }
 
 /**
- * A client: one connection, whose calls run in the order in which they are made. {@link createClient} and {@link connect} make it.
+ * A client: one connection, whose calls run in the order in which they are made. {@link createClient} and
+ * {@link connect} make it.
  *
  * It never reconnects, because the state of its session would be lost silently. When its connection is lost, make a new
  * one.

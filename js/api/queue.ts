@@ -98,7 +98,7 @@ export abstract class Queue {
   #stream: { readonly finished: boolean } | undefined;
   /** Calls that share the wire and are not over. */
   #onWire = 0;
-  /** Bytes of theirs that may not have left. */
+  /** Bytes that they have said since a call last waited for the socket. */
   #said = 0;
   /** The turn that is not passed on before another call is over: `pipelining` calls are on the wire. */
   #held: Turn | undefined;

@@ -1,5 +1,5 @@
-// What is allowed while logging in: the authentication methods that the server may ask for over this link, and whether a
-// query may leave before its answer.
+// What is allowed while logging in: the authentication methods that the server may ask for over this link, and whether
+// a query may leave before its answer.
 //
 // Knows libpq's require_auth, and when a link is safe for a password in clear. Must not know how a method works
 // (the core, js/connection).

@@ -179,7 +179,7 @@ export class Connection {
     if (!operation.ended) await stop(operation, this, this.#link, cancel);
   }
 
-  /** While an abandoned operation is being stopped: what is not on the wire yet waits, so that no cancel can meet it. */
+  /** While an abandoned operation is being stopped. What is not on the wire yet waits, so that no cancel meets it. */
   get stopping(): Promise<unknown> | undefined {
     return this.#cleanups.size ? Promise.all(this.#cleanups) : undefined;
   }

@@ -7,7 +7,7 @@ import type { TlsPlan } from "../config/tls.ts";
 import { MOST_SERVERS } from "../util/limits.ts";
 import { CLEARTEXT_FIRST, SCRAM_FIRST } from "../wasm/boundary.ts";
 
-/** By {@link serverOf}: the mechanisms that the server offered in its last login; none where it did not ask for SASL. */
+/** By {@link serverOf}: the mechanisms that the server offered in its last login; none if it did not ask for SASL. */
 const offered = new Map<string, readonly string[]>();
 
 /** Who may be asked for something else: pg_hba.conf distinguishes all of these. */

@@ -92,7 +92,8 @@ export class Login implements LoginHandlers {
 
   /**
    * Resolves when calls may follow: behind ReadyForQuery, or before it where an early query is allowed. Then a guess
-   * must have been right first: a query could not be repeated. Rejects with {@link WrongGuess}, or with what went wrong.
+   * must have been right first: a query could not be repeated. Rejects with {@link WrongGuess}, or with what went
+   * wrong.
    */
   async letsIn(done: Promise<void>): Promise<void> {
     const ended = this.#learn(done);

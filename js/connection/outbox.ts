@@ -6,7 +6,7 @@
 export class Outbox {
   readonly #write: (bytes: Uint8Array) => Promise<void>;
   readonly #failed: (cause: unknown) => void;
-  /** What says the bytes to write. */
+  /** Each gives its bytes when its turn to be written comes. */
   readonly #waiting: (() => Uint8Array)[] = [];
   #writing: Promise<void> | undefined;
   #closed = false;

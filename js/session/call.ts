@@ -28,7 +28,7 @@ export class Call<T> {
   operation: Operation | undefined;
   /** How a failure reaches what the user already holds, such as a stream. */
   onFailure: ((error: PgzError) => void) | undefined;
-  /** What is told, once, that the call has said all it has to say, and how many bytes that were. */
+  /** Is called once: all that the call has to say is on the wire, and it is so many bytes. */
   onSaid: ((bytes: number) => void) | undefined;
   readonly observation: Observation | undefined;
   /** Other calls work for it, so that something may have happened though it has no operation of its own. */

@@ -196,8 +196,8 @@ export class Statements {
   // -- what has run here ----------------------------------------------------------------------------------------------
 
   /**
-   * Tells the sink the columns that the core has; `undefined` where there are none, or where the sink refuses them: they
-   * may have changed since.
+   * Tells the sink the columns that the core has; `undefined` where there are none, or where the sink refuses them:
+   * they may have changed since.
    */
   #tellColumns({ id }: Shape, rows: RowSink): readonly Column[] | undefined {
     const columns = this.#run.get(id);

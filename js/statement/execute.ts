@@ -85,7 +85,7 @@ class Execution {
     for (;;) {
       const ended = await withCurrentShapes(this.#session, (anew) => this.#attempt(anew));
       if (ended !== HIT) return ended;
-      // The server signals a cancel twice (seen in PostgreSQL 15: to the process and to its group).
+      // The server signals a cancel twice, to the backend and to its process group: the second one may still come.
       await this.#session.connection.stopping;
       if (this.#call.finished) return undefined;
     }

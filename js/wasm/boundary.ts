@@ -213,7 +213,7 @@ export class Core {
   readonly #instance: Instance;
   /** The last that was asked for. */
   #command = "";
-  /** By their text: the columns of a query that runs again stay the same object, by which its rows' decoder is found. */
+  /** By their text: columns of a query that runs again stay the same object, by which its rows' decoder is found. */
   readonly #known = new Map<string, readonly JsonEvent[]>();
   /** Why there is no handle any more. */
   #gone: PgzError | undefined;

@@ -248,7 +248,7 @@ impl State {
                 if operation.step == simple_query::Step::CopyOut)
     }
 
-    /// Data of COPY, as rows: those that come together are read in one loop.
+    /// Data of COPY go to their operation as rows do, without a detour: those that come together are read in one loop.
     fn copied<'a>(&mut self, body: &'a [u8], behind: &mut Frames<'a>) -> Result<(), Failure> {
         match self.operations.front_mut() {
             Some(Operation::Simple(operation)) => operation.data(body, behind, &mut self.context),

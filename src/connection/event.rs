@@ -1,9 +1,9 @@
 //! What the core tells JavaScript besides rows (docs/architecture.md, "Events").
 //!
 //! Rare things cross as JSON, an object each, which serde writes. js/wasm/boundary.ts has the same shapes for
-//! TypeScript, and tests/unit/boundary-events.ts samples by which the compiler compares the two. What every query meets,
-//! the end of its command and of its operation, crosses as bits and a number. Errors cross as code and fields, never as
-//! a text to take apart.
+//! TypeScript, and tests/unit/boundary-events.ts samples by which the compiler compares the two. What every query
+//! meets, the end of its command and of its operation, crosses as bits and a number. Errors cross as code and fields,
+//! never as a text to take apart.
 
 use super::limits::Limit;
 use crate::boundary::ended;

@@ -175,10 +175,6 @@ impl SimpleQuery {
                 }
                 Step::CopyOut
             }
-            (Step::CopyOut, M::CopyData { data }) => {
-                self.data(data, &mut Frames::default(), context)?;
-                Step::CopyOut
-            }
             (Step::CopyOut, M::CopyDone) => Step::CopyOut,
             (Step::Next | Step::Ready, M::ReadyForQuery { status }) => {
                 context.events.ready(status);

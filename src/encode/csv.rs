@@ -300,8 +300,8 @@ fn unquote_json(out: &mut Writer<'_>, start: usize) {
     append_text(out, &text);
 }
 
-/// From a JSON string, quotes and all, to its text, at the front of the same bytes. The escapes are our own: of one byte
-/// each, in lower-case hexadecimal where it has no letter.
+/// From a JSON string, quotes and all, to its text, at the front of the same bytes. The escapes are our own: of one
+/// byte each, in lower-case hexadecimal where it has no letter.
 fn unescape(json: &mut [u8]) -> usize {
     let digit = |digit: u8| char::from(digit).to_digit(16).unwrap_or(0) as u8;
     let (mut from, mut to) = (1, 0);

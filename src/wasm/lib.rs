@@ -135,14 +135,15 @@ impl CoreConnection {
         }
     }
 
-    /// `count` bytes now stand in the room that `input` gave. 0: go on with input that waits. Also returns what has ended
-    /// with it: see below.
+    /// `count` bytes now stand in the room that `input` gave. 0: go on with input that waits. Also returns what has
+    /// ended with it: see below.
     pub fn receive(&mut self, count: usize) -> u32 {
         let ended = self.inner.received(count);
         ended | self.inner.status()
     }
 
-    /// How many rows the command that is complete counted: as they were inserted, selected and so on. -1: it counts none.
+    /// How many rows the command that is complete counted: as they were inserted, selected and so on. -1: it counts
+    /// none.
     pub fn row_count(&self) -> f64 {
         self.inner.row_count().map_or(-1.0, |count| count as f64)
     }

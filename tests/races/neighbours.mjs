@@ -1,5 +1,5 @@
-// Races between a CancelRequest and the calls beside the one that it is for: no neighbour may fail, and no insert may be
-// lost or doubled.
+// Races between a CancelRequest and the calls beside the one that it is for: no neighbour may fail, and no insert may
+// be lost or doubled.
 //
 //   node tests/races/neighbours.mjs            10,000 rounds on PostgreSQL 18; ROUNDS=100 MAJOR=15 for others
 //   bun tests/races/neighbours.mjs, deno run -A tests/races/neighbours.mjs

@@ -1,5 +1,5 @@
-// Samples of every event that crosses as JSON: src/connection/event/tests.rs writes this file (`BOUNDARY=write cargo test
-// --lib samples`). The compiler compares them with the types in js/wasm/boundary.ts.
+// Samples of every event that crosses as JSON. src/connection/event/tests.rs writes this file (`BOUNDARY=write cargo
+// test --lib samples`). The compiler compares them with the types in js/wasm/boundary.ts.
 import type { EventOf, JsonEvent } from "../../js/wasm/boundary.ts";
 
 // prettier-ignore

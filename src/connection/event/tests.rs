@@ -123,8 +123,8 @@ fn samples(take: &mut dyn FnMut(Event<'_>)) {
 #[test]
 fn samples_of_all_are_those_that_typescript_checks() {
     let mut expected = "\
-// Samples of every event that crosses as JSON: src/connection/event/tests.rs writes this file (`BOUNDARY=write cargo test
-// --lib samples`). The compiler compares them with the types in js/wasm/boundary.ts.
+// Samples of every event that crosses as JSON. src/connection/event/tests.rs writes this file (`BOUNDARY=write cargo
+// test --lib samples`). The compiler compares them with the types in js/wasm/boundary.ts.
 import type { EventOf, JsonEvent } from \"../../js/wasm/boundary.ts\";
 
 // prettier-ignore

@@ -1,0 +1,378 @@
+// Round trips, as a byte proxy in front of a real server counts them: which messages leave together, and how often a
+// call waits for an answer.
+//
+// Cases as in tests/integration (same context, every runtime); they stand here because they need the fault host.
+// A flight is a change of direction to client-to-server, counted from TCP open; so nothing here depends on time.
+import type { Transaction } from "../../js/index.ts";
+import type { Case } from "../integration/context.ts";
+import type { Flight, ProxyReport } from "./control.ts";
+import { lines, through } from "./proxied.ts";
+
+const loggedIn = ({ flights }: ProxyReport): Flight[] =>
+  flights.filter(({ messages }) =>
+    messages.some((name) => !/^(StartupMessage|PasswordMessage|SSLRequest)$/.test(name)),
+  );
+const names = (flight: Flight | undefined) => flight?.messages.join(" ");
+
+export const flightCases: Case[] = [
+  {
+    name: "flights from TCP open to the first row: 5; 3 where the server is known; 2 with an early query too",
+    only: "plain",
+    ownServer: true,
+    async run(t) {
+      const { proxy, options } = await through(t);
+      const { createClient, sql } = t.pgz;
+      const once = async (n: number, more: Partial<typeof options> & { earlyQuery: boolean; requireAuth?: string }) => {
+        const client = createClient({ ...options, ...more });
+        const { rows } =
+          n === 1
+            ? await client.query(sql`select 1 as n, ${"x"}::text as t`)
+            : await client.query(sql`select 2 as n, ${"x"}::text as t`);
+        t.assert.deepEqual(rows, [{ n, t: "x" }]);
+        await client.close();
+      };
+      await once(1, { earlyQuery: false });
+      await once(1, { earlyQuery: false });
+      await once(1, { earlyQuery: true });
+      await once(2, { earlyQuery: true });
+      // Another database is another server: its logins may be asked for something else.
+      const other = { database: "postgres", earlyQuery: true };
+      await once(1, other);
+      await once(1, { ...other, database: "template1", requireAuth: "scram-sha-256" });
+      const connections = await proxy.close();
+      t.assert.deepEqual(
+        connections.map(({ flightsToFirstRow }) => flightsToFirstRow),
+        [5, 3, 2, 3, 4, 3],
+      );
+      const first = connections.map(({ flights }) => names(flights[0]));
+      const guessed = "StartupMessage PasswordMessage";
+      t.assert.deepEqual(first, ["StartupMessage", guessed, guessed, guessed, "StartupMessage", guessed]);
+      t.assert.equal(names(connections[2]?.flights[1]), "PasswordMessage Parse Bind Describe Execute Sync");
+    },
+  },
+  {
+    name: "a server that asks for something else than before is asked again, without a guess, and is remembered",
+    only: "plain",
+    ownServer: true,
+    async run(t) {
+      const { proxy, options } = await through(t);
+      const password = (encryption: string) =>
+        t.side(`set password_encryption = '${encryption}'; alter role app_turns password 'app_turns-secret'`);
+      const login = async (more: { earlyQuery?: boolean; password?: string; requireAuth?: string } = {}) => {
+        const client = t.pgz.createClient({ ...options, user: "app_turns", password: "app_turns-secret", ...more });
+        try {
+          const { rows } = await client.query<{ user: string }>("select current_user::text as user");
+          return rows[0]?.user;
+        } finally {
+          await client.close();
+        }
+      };
+      try {
+        t.assert.equal(await login(), "app_turns");
+        await password("md5");
+        t.assert.equal(await login({ earlyQuery: true }), "app_turns");
+        t.assert.equal(await login(), "app_turns");
+        await t.assert.rejects(login({ requireAuth: "scram-sha-256" }), { code: "AUTH_METHOD_REFUSED" });
+        await password("scram-sha-256");
+        t.assert.equal(await login(), "app_turns");
+        await t.assert.rejects(login({ password: "wrong" }), { code: "28P01" });
+        t.assert.equal(await login(), "app_turns");
+      } finally {
+        await password("scram-sha-256");
+      }
+      const first = (await proxy.close()).map(({ flights }) => names(flights[0]));
+      const [asked, guessed] = ["StartupMessage", "StartupMessage PasswordMessage"];
+      t.assert.deepEqual(first, [asked, guessed, asked, asked, asked, asked, guessed, guessed]);
+    },
+  },
+  {
+    name: "one flight for a known shape and two for its first time, each ending in Sync, none with Flush",
+    only: "plain",
+    async run(t) {
+      const { proxy, options } = await through(t);
+      const { connect, sql } = t.pgz;
+      const client = await connect(options);
+      for (const n of [1, 2, 3, 4]) await client.query(sql`select ${n}::int4 as n`);
+      for (const n of [1, 2]) await lines(await client.stream(sql`select ${n}::int8 as n, 'x' as t`));
+      await client.query(sql`select ${1}::int4 as n`);
+      await t.assert.rejects(client.query(sql`select 1 / ${0}::int4 as n`), { code: "22012" });
+      await client.query(sql`select ${1}::int4 as n`);
+      await client.close();
+      const [connection] = await proxy.close();
+      t.assert.equal(connection !== undefined, true);
+      const flights = loggedIn(connection as ProxyReport);
+      t.assert.equal(names(flights.pop()), "Terminate");
+      const firstRow = connection?.flightsToFirstRow ?? 0;
+      t.assert.deepEqual(
+        connection?.flightsToRows.map((n) => n - firstRow),
+        [0, 1, 2, 3, 5, 6, 7, 10],
+      );
+      for (const { messages } of flights) {
+        t.assert.equal(messages.at(-1), "Sync", messages.join(" "));
+        t.assert.equal(messages.filter((name) => name === "Sync").length, 1, messages.join(" "));
+        t.assert.equal(messages.includes("Flush"), false, messages.join(" "));
+        t.assert.equal(messages.includes("Query"), false, messages.join(" "));
+      }
+    },
+  },
+  {
+    name: "calls made together leave together, each with a Sync of its own, and are answered in order",
+    only: "plain",
+    async run(t) {
+      const { proxy, options } = await through(t);
+      const { connect, sql } = t.pgz;
+      const five = [1, 2, 3, 4, 5];
+      const together = async (client: Pick<Transaction, "query" | "exec" | "json">) => {
+        const [first, none, json, ...rest] = await Promise.all([
+          client.query(sql`select ${1}::int4 as n`),
+          client.exec(sql`select ${2}::int4 as n`),
+          client.json(sql`select ${3}::int4 as n`),
+          client.query(sql`select ${4}::int4 as n`),
+          client.query(sql`select ${5}::int4 as n`),
+        ]);
+        t.assert.deepEqual([first?.rows, ...rest.map(({ rows }) => rows)].flat(), [{ n: 1 }, { n: 4 }, { n: 5 }]);
+        t.assert.equal(none?.rowCount, 1);
+        t.assert.equal(new TextDecoder().decode(json), '[{"n":3}]');
+      };
+      const client = await connect(options);
+      await client.query(sql`select ${0}::int4 as n`);
+      const { flights } = client.stats();
+      await together(client);
+      t.assert.equal(client.stats().flights, flights + 1);
+      await client.transaction(async (tx) => {
+        await tx.exec(sql`select ${0}::int4 as n`);
+        await together(tx);
+      });
+      await client.close();
+      const one = await connect({ ...options, pipelining: 1 });
+      await together(one);
+      await one.close();
+      const many = await connect({ ...options, pipelining: 3 });
+      await Promise.all(five.map((n) => many.query(sql`select ${n}::int4 as n`)));
+      await many.close();
+      const [sharing, alone, three] = (await proxy.close()).map((each) => loggedIn(each).map(names));
+      const known = "Bind Describe Execute Sync";
+      const all = (count: number) => Array(count).fill(known).join(" ");
+      t.assert.deepEqual(sharing, [
+        "Parse Describe Sync",
+        `Parse ${known}`,
+        `Parse ${all(5)}`,
+        `Parse Bind Execute ${known}`,
+        all(5),
+        "Query",
+        "Terminate",
+      ]);
+      t.assert.deepEqual(alone, [`Parse ${known}`, `Parse ${known}`, known, known, known, "Terminate"]);
+      t.assert.equal(three?.[0], `Parse ${known} Parse ${all(2)}`);
+      t.assert.equal(three?.at(-1), "Terminate");
+    },
+  },
+  {
+    name: "the third run of a shape on a connection sends no Parse, and gives the same bytes",
+    only: "plain",
+    async run(t) {
+      const { proxy, options } = await through(t);
+      const { connect, sql } = t.pgz;
+      const client = await connect(options);
+      const texts: string[] = [];
+      for (let i = 0; i < 4; i++) {
+        const query = sql`select ${7}::int4 as i, ${1.5}::numeric as n, ${"é"}::text as t, now()::date - now()::date as d, array[1, null, 3] as a`;
+        texts.push((await lines(await client.stream(query))).text);
+      }
+      await client.close();
+      t.assert.equal(new Set(texts).size, 1, texts.join(""));
+      t.assert.equal(texts[0], '{"i":7,"n":1.5,"t":"é","d":0,"a":[1,null,3]}\n');
+      const flights = loggedIn((await proxy.close())[0] as ProxyReport);
+      const [describe, first, second, third, fourth, end] = flights;
+      t.assert.equal(names(describe), "Parse Describe Sync");
+      t.assert.equal(names(first), "Parse Bind Describe Execute Sync");
+      t.assert.equal(names(second), "Parse Bind Describe Execute Sync");
+      t.assert.equal(names(third), "Bind Describe Execute Sync");
+      t.assert.equal(names(fourth), "Bind Describe Execute Sync");
+      t.assert.equal(names(end), "Terminate");
+      const named = /^Parse (\S+)$/.exec(second?.statements[0] ?? "")?.[1] ?? "";
+      t.assert.match(named, /^\S{6,}$/);
+      for (const flight of [second, third, fourth])
+        t.assert.equal(flight?.statements.includes(`Bind ${named}`), true, flight?.statements.join());
+      t.assert.equal(first?.statements[0], "Parse ");
+    },
+  },
+  {
+    name: "a cursor takes one flight a batch, and one to end; none has Flush",
+    only: "plain",
+    async run(t) {
+      const { proxy, options } = await through(t);
+      const { connect } = t.pgz;
+      const client = await connect(options);
+      const read = async (most: number) => {
+        let count = 0;
+        for await (const batch of client.cursor("select n from generate_series(1, 7) n", 3)) {
+          count += batch.length;
+          if (count >= most) break;
+        }
+        return count;
+      };
+      t.assert.equal(await read(9), 7);
+      t.assert.equal(await read(3), 3);
+      await client.exec("begin");
+      t.assert.equal(await read(3), 3);
+      await client.exec("rollback");
+      await client.close();
+      const flights = loggedIn((await proxy.close())[0] as ProxyReport);
+      const statement = ["Parse Describe Sync", "Parse Bind Describe Execute Sync"];
+      t.assert.deepEqual(flights.map(names), [
+        "Parse Describe Sync",
+        "Parse Bind Execute Parse Bind Describe Execute Sync",
+        "Execute Sync",
+        "Execute Sync",
+        "Query",
+        "Parse Bind Execute Parse Bind Describe Execute Sync",
+        "Query",
+        ...statement,
+        "Bind Describe Execute Sync",
+        "Close Sync",
+        ...statement,
+        "Terminate",
+      ]);
+    },
+  },
+  {
+    name: "a transaction of known statements takes a flight each and one for COMMIT: BEGIN goes with the first",
+    only: "plain",
+    async run(t) {
+      const { proxy, options } = await through(t);
+      const { connect } = t.pgz;
+      const client = await connect(options);
+      await client.query("select 1 as a");
+      await client.transaction(
+        async (tx) => {
+          await tx.query("select 1 as a");
+          await tx.query("select 1 as a");
+        },
+        { isolation: "repeatable read" },
+      );
+      await t.assert.rejects(
+        client.transaction((tx) => tx.query("select 1 / 0 as a")),
+        { code: "22012" },
+      );
+      await client.transaction(() => {});
+      await client.close();
+      const flights = loggedIn((await proxy.close())[0] as ProxyReport);
+      t.assert.deepEqual(flights.map(names), [
+        "Parse Describe Sync",
+        "Parse Bind Describe Execute Sync",
+        "Parse Bind Execute Parse Bind Describe Execute Sync",
+        "Bind Describe Execute Sync",
+        "Query",
+        "Parse Describe Sync",
+        "Parse Bind Execute Parse Bind Describe Execute Sync",
+        "Query",
+        "Terminate",
+      ]);
+      t.assert.equal(flights[2]?.messages.includes("Flush"), false);
+    },
+  },
+  {
+    name: "shape number statementCacheSize + 1 sends Close for the oldest",
+    only: "plain",
+    async run(t) {
+      const { proxy, options } = await through(t);
+      const { connect, sql } = t.pgz;
+      const size = 3;
+      const client = await connect({ ...options, statementCacheSize: size });
+      const run = async (shape: number, times: number) => {
+        for (let i = 0; i < times; i++)
+          t.assert.deepEqual((await client.query(sql.unsafe(`select ${shape} as n`))).rows, [{ n: shape }]);
+      };
+      for (let shape = 1; shape <= size; shape++) await run(shape, 3);
+      await run(1, 1); // 2 is now the one that was not used for longest
+      await run(size + 1, 3);
+      await run(1, 1);
+      await run(2, 2);
+      await client.close();
+      const statements = loggedIn((await proxy.close())[0] as ProxyReport).flatMap((flight) => flight.statements);
+      const parsed = statements.filter((each) => /^Parse ./.test(each)).map((each) => each.slice("Parse ".length));
+      const closed = statements
+        .filter((each) => each.startsWith("Close "))
+        .map((each) => each.slice("Close S ".length));
+      // Named in the order 1, 2, 3, 4; 2 makes room for 4. Named again, 2 makes room for itself: 3 is the oldest by
+      // then.
+      t.assert.equal(parsed.length >= size + 1, true, statements.join(", "));
+      t.assert.equal(closed[0], parsed[1], `closed ${closed.join()} of ${parsed.join()}`);
+      t.assert.equal(closed.length <= 2, true, closed.join());
+      const parseOfNew = statements.indexOf(`Parse ${parsed[size]}`);
+      const close = statements.indexOf(`Close S ${parsed[1]}`);
+      // In front of the flight that names the new one, or of the next one.
+      t.assert.equal(close >= 0 && close <= parseOfNew + 3, true, statements.join(", "));
+    },
+  },
+  {
+    name: "a batch parses each statement once and never again, in one write and one flight, with one Sync or one for each item",
+    only: "plain",
+    async run(t) {
+      const { proxy, options } = await through(t);
+      const { connect, sql } = t.pgz;
+      const client = await connect(options);
+      const queries = Array.from({ length: 300 }, (_, n) =>
+        n % 3 ? sql`select ${n}::int4 as n /* parsed once */` : sql`select ${String(n)}::text as t /* parsed once */`,
+      );
+      const writes: number[] = [];
+      for (const atomic of [true, true, false] as const) {
+        const before = client.stats().writes;
+        const results = await client.batch(queries, { atomic } as { atomic: true });
+        t.assert.equal(results.length, 300);
+        writes.push(client.stats().writes - before);
+      }
+      await client.close();
+      t.assert.deepEqual(writes, [2, 1, 1]);
+      const flights = loggedIn((await proxy.close())[0]!);
+      const count = (flight: Flight | undefined, name: string) =>
+        flight?.messages.filter((message) => message === name).length;
+      t.assert.equal(flights.length, 5);
+      const [learning, first, second, isolated] = flights;
+      t.assert.deepEqual(
+        flights.slice(0, 4).map((flight) => count(flight, "Parse")),
+        [2, 0, 0, 0],
+      );
+      t.assert.deepEqual(
+        [first, second, isolated].map((flight) => count(flight, "Execute")),
+        [300, 300, 300],
+      );
+      t.assert.deepEqual(
+        [learning, first, second, isolated].map((flight) => count(flight, "Sync")),
+        [2, 1, 1, 300],
+      );
+      t.assert.deepEqual(
+        [first, second].map((flight) => count(flight, "Describe")),
+        [2, 2],
+      );
+      t.assert.equal(
+        flights.some(({ messages }) => messages.includes("Flush")),
+        false,
+      );
+      t.assert.equal(first?.messages.at(-1), "Sync");
+    },
+  },
+  {
+    name: "a shape that another connection has learned is parsed once in a batch, and BEGIN goes with the first item",
+    only: "plain",
+    async run(t) {
+      const { proxy, options } = await through(t);
+      const { connect, sql } = t.pgz;
+      // Texts of this case's own: a proxy may get the port of one before.
+      const queries = Array.from({ length: 10 }, (_, n) => sql`select ${n}::int4 as n /* learned elsewhere */`);
+      for (let time = 0; time < 2; time++) {
+        const client = await connect(options);
+        if (time) await client.transaction(async (tx) => void (await tx.batch(queries)));
+        else await client.query(queries[0]!);
+        await client.close();
+      }
+      const [, flights] = (await proxy.close()).map(loggedIn);
+      t.assert.equal(
+        names(flights?.[0]),
+        `Parse Bind Execute Parse Bind Describe Execute ${"Bind Execute ".repeat(9)}Sync`,
+      );
+      t.assert.equal(names(flights?.[1]), "Query");
+    },
+  },
+];

@@ -1,0 +1,34 @@
+// A client whose bytes go through a proxy that counts, and what its streams give.
+import type { Context } from "../integration/context.ts";
+import { FaultHost, type ProxyOptions } from "./control.ts";
+
+/** A proxy in front of the server of the case, and options that lead through it. */
+export async function through(t: Context, options: ProxyOptions = {}) {
+  const { host, port } = t.server;
+  const proxy = await new FaultHost(t.faults).proxy({ host, port }, options);
+  // A database's shapes are known per port, so each case begins with none.
+  return { proxy, options: { ...t.options, host: proxy.host, port: proxy.port } };
+}
+
+/** All that a stream gives, and how it ends. */
+export async function lines(stream: ReadableStream<Uint8Array>): Promise<{ text: string; error: unknown }> {
+  const decoder = new TextDecoder();
+  const reader = stream.getReader();
+  let text = "";
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<never>(
+    (_, reject) =>
+      (timer = setTimeout(() => reject(new Error(`the stream did not end; it gave ${text.length} bytes`)), 10_000)),
+  );
+  try {
+    for (;;) {
+      const chunk = await Promise.race([reader.read(), late]);
+      if (chunk.done) return { text, error: undefined };
+      text += decoder.decode(chunk.value, { stream: true });
+    }
+  } catch (error) {
+    return { text, error };
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -29,7 +29,10 @@ use super::limits::RowSink;
 use super::statements::{Statements, Use};
 use super::{Context, Progress};
 use crate::error::Failure;
-use crate::protocol::backend::{BackendMessage, ParameterDescription, RowDescription};
+use crate::protocol::backend::{
+    BackendMessage, ParameterDescription, RowDescription, TransactionStatus,
+};
+use crate::protocol::fields::Fields;
 use crate::protocol::frontend::{self, Statement};
 use crate::protocol::writer::TooLong;
 use alloc::vec::Vec;
@@ -184,21 +187,29 @@ impl ExtendedQuery {
         if self.ahead.answered_by(&message) {
             return Ok(Progress::Continue);
         }
-        self.step = match (self.step, message) {
-            (_, M::ErrorResponse { fields }) => {
-                self.failed(fields.get(b'C'), &mut context.statements);
-                context.events.push(Event::Error {
-                    bound: self.is_bound(),
-                    fields,
-                });
-                // The server skips to the Sync, over what is left of the Closes too.
-                self.ahead = Ahead::default();
-                self.sink.discard = true;
-                Step::Ready
-            }
+        self.step = match message {
+            M::ErrorResponse { fields } => self.failed(fields, context),
             _ if !self.ahead.is_over() => {
                 return Err(Failure::unexpected("extended query", tag));
             }
+            M::ReadyForQuery { status } if self.step == Step::Ready => {
+                self.ended(status, context);
+                return Ok(Progress::Done);
+            }
+            message => self.next(tag, message, context)?,
+        };
+        Ok(Progress::Continue)
+    }
+
+    /// What each answer leads to, if there is neither an error nor the end.
+    fn next(
+        &mut self,
+        tag: u8,
+        message: BackendMessage<'_>,
+        context: &mut Context,
+    ) -> Result<Step, Failure> {
+        use BackendMessage as M;
+        Ok(match (self.step, message) {
             (Step::DescribeParse, M::ParseComplete) => Step::Parameters,
             (Step::Parse, M::ParseComplete) => Step::Bind,
             (Step::Parameters, M::ParameterDescription { parameters }) => {
@@ -209,12 +220,7 @@ impl ExtendedQuery {
             (Step::Columns, M::NoData) => self.shape(None, context),
             (Step::Bind, M::BindComplete) => Step::PortalColumns,
             (Step::PortalColumns, M::RowDescription { columns }) => {
-                let shape = self.shape;
-                let known = context.plan(shape, columns, &mut self.sink);
-                if known.is_some_and(|same| !(same && self.columns_known)) {
-                    context.events.push(Event::Columns { shape, columns });
-                }
-                Step::Rows
+                self.portal_columns(columns, context)
             }
             (Step::PortalColumns, M::NoData) => {
                 context.plan(self.shape, RowDescription::NONE, &mut self.sink);
@@ -224,36 +230,45 @@ impl ExtendedQuery {
                 self.completed(command_tag, context)
             }
             (Step::Rows, M::PortalSuspended) if self.sink.maximum_rows() != 0 => {
-                context.events.push(Event::Suspended);
-                context.suspended = core::mem::take(&mut self.sink);
-                Step::Ready
+                self.suspended(context)
             }
             (Step::NoRows, M::EmptyQueryResponse) => self.completed(b"", context),
-            // In copy-in mode the server has swallowed our Sync, so CopyFail needs a new one behind it.
-            (Step::NoRows, M::CopyInResponse) => {
-                context.refuse_copy_in()?;
-                frontend::sync(&mut context.output)?;
-                Step::CopyIn
-            }
-            (Step::NoRows, M::CopyOutResponse) => {
-                context.events.push(Event::Copy {
-                    direction: CopyDirection::Out,
-                });
-                Step::CopyOut
-            }
+            (Step::NoRows, M::CopyInResponse) => refuse_copy_in(context)?,
+            (Step::NoRows, M::CopyOutResponse) => drop_copy_out(context),
             (Step::CopyOut, M::CopyData { .. } | M::CopyDone) => Step::CopyOut,
             (Step::CopyOut, M::CommandComplete { .. }) => Step::Ready,
-            (Step::Ready, M::ReadyForQuery { status }) => {
-                self.sink.finish(&mut context.rows);
-                if self.complete {
-                    context.events.complete();
-                }
-                context.events.ready(status);
-                return Ok(Progress::Done);
-            }
             _ => return Err(Failure::unexpected("extended query", tag)),
-        };
-        Ok(Progress::Continue)
+        })
+    }
+
+    /// A describe ends: its columns, if it has any, with the parameters' types.
+    fn shape(&mut self, columns: Option<RowDescription<'_>>, context: &mut Context) -> Step {
+        context.described = columns.map_or(Vec::new(), |columns| columns.body().to_vec());
+        let columns = columns.unwrap_or(RowDescription::NONE);
+        context.events.push(Event::Shape {
+            parameter_types: ParameterDescription {
+                oids: &self.parameter_types,
+            },
+            columns,
+            result_formats: ResultFormats(columns),
+        });
+        Step::Ready
+    }
+
+    /// The columns of the rows that follow; the caller is told of those that it does not know.
+    fn portal_columns(&mut self, columns: RowDescription<'_>, context: &mut Context) -> Step {
+        let shape = self.shape;
+        let known = context.plan(shape, columns, &mut self.sink);
+        if known.is_some_and(|same| !(same && self.columns_known)) {
+            context.events.push(Event::Columns { shape, columns });
+        }
+        Step::Rows
+    }
+
+    fn suspended(&mut self, context: &mut Context) -> Step {
+        context.events.push(Event::Suspended);
+        context.suspended = core::mem::take(&mut self.sink);
+        Step::Ready
     }
 
     fn completed(&mut self, command_tag: &[u8], context: &mut Context) -> Step {
@@ -262,15 +277,29 @@ impl ExtendedQuery {
         Step::Ready
     }
 
-    /// The server has bound the statement, so it may have run some of it.
-    fn is_bound(&self) -> bool {
-        !matches!(
-            self.step,
-            Step::DescribeParse | Step::Parse | Step::Parameters | Step::Columns | Step::Bind
-        )
+    /// ReadyForQuery: the rows end, and the caller hears of the command.
+    fn ended(&mut self, status: TransactionStatus, context: &mut Context) {
+        self.sink.finish(&mut context.rows);
+        if self.complete {
+            context.events.complete();
+        }
+        context.events.ready(status);
     }
 
-    fn failed(&mut self, code: Option<&[u8]>, statements: &mut Statements) {
+    /// The server skips to the Sync, over what is left of the Closes and of the prelude too.
+    fn failed(&mut self, fields: Fields<'_>, context: &mut Context) -> Step {
+        self.blame(fields.get(b'C'), &mut context.statements);
+        context.events.push(Event::Error {
+            bound: self.is_bound(),
+            fields,
+        });
+        self.ahead = Ahead::default();
+        self.sink.discard = true;
+        Step::Ready
+    }
+
+    /// What the error says about the statement's name on the server.
+    fn blame(&self, code: Option<&[u8]>, statements: &mut Statements) {
         if matches!(self.step, Step::DescribeParse | Step::Parse) && self.reference.number != 0 {
             statements.parse_failed(self.shape);
         }
@@ -284,18 +313,28 @@ impl ExtendedQuery {
         }
     }
 
-    fn shape(&mut self, columns: Option<RowDescription<'_>>, context: &mut Context) -> Step {
-        context.described = columns.map_or(Vec::new(), |columns| columns.body().to_vec());
-        let columns = columns.unwrap_or(RowDescription::NONE);
-        context.events.push(Event::Shape {
-            parameter_types: ParameterDescription {
-                oids: &self.parameter_types,
-            },
-            columns,
-            result_formats: ResultFormats(columns),
-        });
-        Step::Ready
+    /// The server has bound the statement, so it may have run some of it.
+    fn is_bound(&self) -> bool {
+        !matches!(
+            self.step,
+            Step::DescribeParse | Step::Parse | Step::Parameters | Step::Columns | Step::Bind
+        )
     }
+}
+
+/// In copy-in mode the server has swallowed our Sync, so CopyFail needs a new one behind it.
+fn refuse_copy_in(context: &mut Context) -> Result<Step, Failure> {
+    context.refuse_copy_in()?;
+    frontend::sync(&mut context.output)?;
+    Ok(Step::CopyIn)
+}
+
+/// COPY TO STDOUT cannot be refused, so its data is dropped.
+fn drop_copy_out(context: &mut Context) -> Step {
+    context.events.push(Event::Copy {
+        direction: CopyDirection::Out,
+    });
+    Step::CopyOut
 }
 
 /// What stands in front of an execution in its flight, and is answered first: Closes, then perhaps a prelude.

@@ -141,47 +141,57 @@ impl Startup {
                 });
                 return Ok(Progress::Closed);
             }
-            (
-                Step::Authentication,
-                M::NegotiateProtocolVersion {
-                    version,
-                    unrecognized_options,
-                },
-            ) => self.negotiate(version, unrecognized_options)?,
-            (Step::Authentication, M::AuthenticationOk) => {
-                self.asked(login::AUTH_TRUST, Guess::None)?;
-                Step::Ready
+            (Step::Ready, M::ReadyForQuery { status }) => {
+                context.events.ready(status);
+                return Ok(Progress::Done);
             }
-            (Step::Authentication, M::AuthenticationCleartextPassword) => {
-                if !self.asked(login::AUTH_CLEARTEXT, Guess::Cleartext)? {
-                    frontend::password_message(&mut context.output, self.password()?)?;
-                }
-                Step::AuthenticationOk
-            }
-            (Step::Authentication, M::AuthenticationMd5Password { salt }) => {
-                self.asked(login::AUTH_MD5, Guess::None)?;
-                self.password()?;
-                context.events.push(Event::Notice { fields: MD5_NOTICE });
-                context.events.push(Event::Md5 { salt });
-                Step::Md5
-            }
-            (Step::Authentication, M::AuthenticationSasl { mechanisms }) => {
-                self.sasl(mechanisms, context)?
-            }
+            (Step::Authentication, message) => self.requested(tag, message, context)?,
+            (_, message) => self.answered(tag, message, context)?,
+        };
+        Ok(Progress::Continue)
+    }
+
+    /// The server says what it wants as authentication.
+    fn requested(
+        &mut self,
+        tag: u8,
+        message: BackendMessage<'_>,
+        context: &mut Context,
+    ) -> Result<Step, Failure> {
+        use BackendMessage as M;
+        match message {
+            M::NegotiateProtocolVersion {
+                version,
+                unrecognized_options,
+            } => self.negotiate(version, unrecognized_options),
+            M::AuthenticationOk => self.trust(),
+            M::AuthenticationCleartextPassword => self.cleartext(context),
+            M::AuthenticationMd5Password { salt } => self.md5(salt, context),
+            M::AuthenticationSasl { mechanisms } => self.sasl(mechanisms, context),
+            _ => Err(Failure::unexpected("startup", tag)),
+        }
+    }
+
+    /// The server goes on with the method that it has asked for, or with the session.
+    fn answered(
+        &mut self,
+        tag: u8,
+        message: BackendMessage<'_>,
+        context: &mut Context,
+    ) -> Result<Step, Failure> {
+        use BackendMessage as M;
+        match (self.step, message) {
             (Step::SaslContinue, M::AuthenticationSaslContinue { data }) => {
-                self.challenge(data, context)?
+                self.challenge(data, context)
             }
             (Step::SaslFinal, M::AuthenticationSaslFinal { data }) => {
                 self.scram.server_final_message(data)?;
-                Step::AuthenticationOk
+                Ok(Step::AuthenticationOk)
             }
             (Step::SaslContinue | Step::KeyDerivation | Step::SaslFinal, M::AuthenticationOk) => {
-                return Err(Failure::new(&Reason {
-                    code: "SCRAM_SERVER_SIGNATURE_MISMATCH",
-                    message: "the server ended SCRAM without proving that it knows the password; it may be an impostor, and its answers were not used",
-                }));
+                Err(Failure::new(&UNPROVEN))
             }
-            (Step::AuthenticationOk, M::AuthenticationOk) => Step::Ready,
+            (Step::AuthenticationOk, M::AuthenticationOk) => Ok(Step::Ready),
             (
                 Step::Ready,
                 M::BackendKeyData {
@@ -190,15 +200,10 @@ impl Startup {
                 },
             ) => {
                 context.backend_key_data(process_id, secret_key)?;
-                Step::Ready
+                Ok(Step::Ready)
             }
-            (Step::Ready, M::ReadyForQuery { status }) => {
-                context.events.ready(status);
-                return Ok(Progress::Done);
-            }
-            _ => return Err(Failure::unexpected("startup", tag)),
-        };
-        Ok(Progress::Continue)
+            _ => Err(Failure::unexpected("startup", tag)),
+        }
     }
 
     /// The answer to a `keyDerivation` event (32 bytes) or an `md5` event (35 characters); anything else is dropped,
@@ -226,6 +231,26 @@ impl Startup {
             code: "PROTOCOL_VIOLATION",
             message: "the server answered StartupMessage with a protocol version or option that was not asked for",
         }))
+    }
+
+    fn trust(&self) -> Result<Step, Failure> {
+        self.asked(login::AUTH_TRUST, Guess::None)?;
+        Ok(Step::Ready)
+    }
+
+    fn cleartext(&self, context: &mut Context) -> Result<Step, Failure> {
+        if !self.asked(login::AUTH_CLEARTEXT, Guess::Cleartext)? {
+            frontend::password_message(&mut context.output, self.password()?)?;
+        }
+        Ok(Step::AuthenticationOk)
+    }
+
+    fn md5(&self, salt: u32, context: &mut Context) -> Result<Step, Failure> {
+        self.asked(login::AUTH_MD5, Guess::None)?;
+        self.password()?;
+        context.events.push(Event::Notice { fields: MD5_NOTICE });
+        context.events.push(Event::Md5 { salt });
+        Ok(Step::Md5)
     }
 
     fn sasl(&mut self, mechanisms: &[u8], context: &mut Context) -> Result<Step, Failure> {
@@ -318,6 +343,12 @@ impl Startup {
         }
     }
 }
+
+const UNPROVEN: Reason = Reason {
+    code: "SCRAM_SERVER_SIGNATURE_MISMATCH",
+    message: "the server ended SCRAM without proving that it knows the password; it may be an impostor, \
+        and its answers were not used",
+};
 
 const MD5_NOTICE: Fields<'static> = Fields::of(
     b"VWARNING\0C01P01\0Mthe server asked for MD5, which PostgreSQL is giving up; set the password anew with password_encryption = scram-sha-256\0\0",

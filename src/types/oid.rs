@@ -1,7 +1,7 @@
 //! Names of the built-in types' OIDs, from PostgreSQL's `src/include/catalog/pg_type.dat` (they never change between
 //! majors).
 //!
-//! Only names and numbers live here; which of them have a decoder is `types/mod.rs`' business.
+//! Only names and numbers live here; which of them have a decoder is `types/scalar.rs`' business.
 
 #![allow(missing_docs, reason = "each constant is the type's own name")]
 

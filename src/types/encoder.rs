@@ -1,0 +1,217 @@
+//! What writes the values of one column, in any format, and what can be said of them before they are there.
+//!
+//! An [`Encoder`] is made once for a column and asked for each of its values: the types that most rows hold are a
+//! `match` away, inlined into the loop over a row; all others are behind a call, so that the loop stays small.
+
+use super::layout::{Layout, Text};
+use super::nested::Nest;
+use super::output::{Target, Writer};
+use super::scalar::Scalar;
+use super::{InvalidValue, Strings, Types, UNKNOWN_TYPE, UnknownBinary, oid};
+use super::{boolean, float, integer, json, text};
+
+/// How a value becomes a cell of CSV.
+pub(crate) enum Cell<'a> {
+    /// This text.
+    Text(&'a [u8]),
+    /// The JSON string without its quotes: it holds nothing that CSV or JSON escape.
+    Plain,
+    /// The JSON of an array, in which there is no quote.
+    Array,
+    /// The JSON as it is: json's own text.
+    JsonText,
+    /// What the JSON stands for.
+    Json,
+}
+
+/// How short a value's output may be, for a cap on the output that is to act before the value is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shortest {
+    /// No shorter than the value, less one byte: jsonb has a version in front.
+    Value,
+    /// The same without CR and LF, which json leaves out.
+    WithoutLineBreaks,
+    /// Nothing can be said: a numeric, an array.
+    Unknown,
+}
+
+/// What writes the values of one column.
+#[derive(Clone, Debug)]
+pub struct Encoder {
+    type_oid: u32,
+    layout: Layout,
+    types: Types,
+    strings: Strings,
+}
+
+impl Encoder {
+    /// The encoder of a column as RowDescription describes it. `format_code` 0 (text) always has one; 1 (binary) those
+    /// of [`has_binary_encoder`]. Any other code is treated as an unknown binary form.
+    pub fn new(
+        type_oid: u32,
+        format_code: i16,
+        strings: Strings,
+    ) -> Result<Encoder, UnknownBinary> {
+        Encoder::with_types(type_oid, format_code, strings, &Types::default())
+    }
+
+    /// The same where more types are known than the built-in ones.
+    pub fn with_types(
+        type_oid: u32,
+        format_code: i16,
+        strings: Strings,
+        types: &Types,
+    ) -> Result<Encoder, UnknownBinary> {
+        let layout = match format_code {
+            0 => Layout::of_text(type_oid, strings),
+            1 => Layout::of_binary(type_oid, strings, types).ok_or(UnknownBinary { type_oid })?,
+            _ => return Err(UnknownBinary { type_oid }),
+        };
+        Ok(Encoder {
+            type_oid,
+            layout,
+            types: types.clone(),
+            strings,
+        })
+    }
+
+    /// Appends one value that is not NULL. On an error `out` may end in a part of it.
+    pub fn encode(&self, value: &[u8], out: &mut impl Target) -> Result<(), InvalidValue> {
+        out.write(|out| self.append(value, value, out))
+    }
+
+    /// How a value becomes a cell of CSV.
+    pub(crate) fn cell<'a>(&self, value: &'a [u8]) -> Cell<'a> {
+        use Scalar as S;
+        match (self.layout, value) {
+            (Layout::Binary(S::Text) | Layout::Text(Text::String), _) => Cell::Text(value),
+            (Layout::Binary(S::Jsonb), [1, text @ ..]) => Cell::Text(text),
+            (Layout::Binary(S::Json) | Layout::Text(Text::Json), _) => Cell::JsonText,
+            (
+                Layout::Binary(
+                    S::Uuid
+                    | S::Date
+                    | S::Time
+                    | S::Timetz
+                    | S::Timestamp
+                    | S::Timestamptz
+                    | S::Interval,
+                ),
+                _,
+            ) => Cell::Plain,
+            (
+                Layout::Array {
+                    element: S::Bool | S::Int2 | S::Int4 | S::Int8 | S::Oid,
+                    quoted: false,
+                    ..
+                },
+                _,
+            ) => Cell::Array,
+            _ => Cell::Json,
+        }
+    }
+
+    /// Whether a value can hold text that a user chose. What numbers, dates and the like look like is the server's.
+    pub(crate) fn can_hold_text(&self) -> bool {
+        use Scalar as S;
+        let scalar = match self.layout {
+            Layout::Binary(scalar) | Layout::QuotedBinary(scalar) => Some(scalar),
+            Layout::Array { .. } | Layout::Nested => None,
+            Layout::Text(_) | Layout::QuotedText(_) if self.type_oid == oid::MONEY => return false,
+            Layout::Text(_) | Layout::QuotedText(_) => Scalar::from_oid(self.type_oid),
+        };
+        !matches!(
+            scalar,
+            Some(
+                S::Bool
+                    | S::Int2
+                    | S::Int4
+                    | S::Int8
+                    | S::Oid
+                    | S::Float4
+                    | S::Float8
+                    | S::Numeric
+                    | S::Uuid
+                    | S::Date
+                    | S::Time
+                    | S::Timetz
+                    | S::Timestamp
+                    | S::Timestamptz
+                    | S::Interval
+            )
+        )
+    }
+
+    /// How short the output of a value may be, in every format.
+    pub(crate) fn shortest(&self) -> Shortest {
+        match self.layout {
+            Layout::Binary(Scalar::Text | Scalar::Bytea | Scalar::Jsonb)
+            | Layout::Text(Text::String) => Shortest::Value,
+            Layout::Binary(Scalar::Json) | Layout::Text(Text::Json) => Shortest::WithoutLineBreaks,
+            _ => Shortest::Unknown,
+        }
+    }
+
+    /// A verdict of the caller's on one of its values.
+    pub(crate) fn invalid(&self, reason: &'static str) -> InvalidValue {
+        InvalidValue {
+            type_oid: self.type_oid,
+            reason,
+        }
+    }
+
+    /// As [`Encoder::encode`], for who can spare a call.
+    pub(crate) fn append_rarely(
+        &self,
+        value: &[u8],
+        out: &mut Writer<'_>,
+    ) -> Result<(), InvalidValue> {
+        if let Layout::Nested = self.layout {
+            return self.append_nested(value, out);
+        }
+        self.layout
+            .append(value, out)
+            .map_err(|reason| InvalidValue {
+                type_oid: self.type_oid,
+                reason,
+            })
+    }
+
+    #[inline(never)]
+    fn append_nested(&self, value: &[u8], out: &mut Writer<'_>) -> Result<(), InvalidValue> {
+        let nest = Nest::new(&self.types, self.strings);
+        nest.append(self.type_oid, value, out, 0)
+            .map_err(|reason| InvalidValue {
+                type_oid: if reason == UNKNOWN_TYPE {
+                    nest.unknown.get()
+                } else {
+                    self.type_oid
+                },
+                reason,
+            })
+    }
+
+    /// As [`Encoder::encode`]; `readable` begins with `value` and may go on behind it, as a row does behind a field.
+    #[inline(always)]
+    pub(crate) fn append(
+        &self,
+        value: &[u8],
+        readable: &[u8],
+        out: &mut Writer<'_>,
+    ) -> Result<(), InvalidValue> {
+        let outcome = match self.layout {
+            Layout::Binary(Scalar::Int4) => integer::append_int4(out, value),
+            Layout::Binary(Scalar::Text) => text::append_within(out, value, readable),
+            Layout::Binary(Scalar::Bool) => boolean::append(out, value),
+            Layout::Binary(Scalar::Jsonb) => json::append_jsonb(out, value, readable),
+            Layout::Binary(Scalar::Float8) => float::append_float8(out, value),
+            Layout::Binary(scalar) => out.lend(|out| scalar.append(value, out)),
+            Layout::Nested => return out.lend(|out| self.append_nested(value, out)),
+            layout => out.lend(|out| layout.append(value, out)),
+        };
+        outcome.map_err(|reason| InvalidValue {
+            type_oid: self.type_oid,
+            reason,
+        })
+    }
+}

@@ -347,3 +347,6 @@ fn negotiate_protocol_version<'a>(
         unrecognized_options,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -95,6 +95,18 @@ mod tests {
         assert_eq!(names, ["severity", "code", "message"]);
     }
 
+    /// Each field's text here is the name that users see.
+    #[test]
+    fn every_documented_field_has_its_name() {
+        let body = b"Vseverity\0Ccode\0Mmessage\0Ddetail\0Hhint\0Pposition\0pinternalPosition\0\
+            qinternalQuery\0Wwhere\0sschema\0ttable\0ccolumn\0ddataType\0nconstraint\0Ffile\0Lline\0Rroutine\0\0";
+        let fields = Fields::parse(body).unwrap();
+        assert_eq!(fields.iter().count(), 17);
+        for (name, text) in fields.iter() {
+            assert_eq!(name.as_bytes(), text);
+        }
+    }
+
     #[test]
     fn the_translated_severity_stands_in_where_it_is_the_only_one() {
         let fields = Fields::parse(b"SFEHLER\0\0").unwrap();

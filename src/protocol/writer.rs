@@ -94,3 +94,28 @@ fn end(buffer: &mut Vec<u8>, at: usize, tag: Option<u8>) -> Result<(), TooLong> 
 pub(crate) fn decimal(number: impl itoa::Integer) -> String {
     itoa::Buffer::new().format(number).into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    /// PostgreSQL's own limit; memory that nobody touches stands in for the body.
+    #[test]
+    fn the_longest_message_goes_and_one_byte_more_does_not() {
+        for (tag, before) in [(None, 1), (Some(b'Q'), 2)] {
+            let write = |length: usize| {
+                let mut buffer = vec![7];
+                let result = message(&mut buffer, tag, |body| {
+                    *body.buffer = vec![0; before + length]
+                });
+                (result, buffer)
+            };
+            let (result, buffer) = write(0x3fff_fffe);
+            assert_eq!(result, Ok(()));
+            assert_eq!(buffer[before..][..4], [0x3f, 0xff, 0xff, 0xfe]);
+            let (result, buffer) = write(0x3fff_ffff);
+            assert_eq!((result, buffer.len()), (Err(TooLong), 1));
+        }
+    }
+}

@@ -110,6 +110,26 @@ fn trailing_extensions_are_ignored_but_signed() {
     assert_eq!(last(format!("{SERVER_FINAL},x=later")), Ok(()));
 }
 
+/// RFC 5802 section 5.1: an attribute of the protocol at the end is misplaced, or repeated.
+#[test]
+fn names_of_the_protocol_are_no_extensions() {
+    for name in b'!'..=b'~' {
+        let name = char::from(name);
+        let result = last(format!("{SERVER_FINAL},{name}=1"));
+        if "ancrsipve".contains(name) || !name.is_ascii_alphabetic() {
+            assert_eq!(
+                result.unwrap_err().reason().code,
+                "SCRAM_MALFORMED",
+                "{name}"
+            );
+        } else if name == 'm' {
+            assert_eq!(result, Err(ScramError::MandatoryExtension));
+        } else {
+            assert_eq!(result, Ok(()), "{name}");
+        }
+    }
+}
+
 /// Expected values: Python's hashlib.
 #[test]
 fn salted_passwords() {

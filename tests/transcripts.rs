@@ -12,7 +12,7 @@
 
 #[path = "transcripts/command.rs"]
 mod command;
-#[path = "transcripts/trace.rs"]
+#[path = "transcripts/trace/mod.rs"]
 mod trace;
 #[path = "transcripts/transcript.rs"]
 mod transcript;
@@ -102,11 +102,11 @@ fn every_backend_message_occurs() {
         .into_iter()
         .flat_map(|transcript| transcript.backend_messages)
         .collect();
-    let missing: Vec<&str> = trace::backend_messages()
+    let missing: Vec<&str> = trace::layout::backend_messages()
         .filter(|name| !seen.contains(*name))
         .collect();
     assert!(missing.is_empty(), "no transcript has {missing:?}");
-    assert_eq!(trace::backend_messages().count(), 28);
+    assert_eq!(trace::layout::backend_messages().count(), 28);
 }
 
 #[test]

@@ -3,7 +3,10 @@
 //! Each becomes one call of `Connection`, and for the wasm runner one call of `CoreConnection` with its arguments as
 //! JSON: the two columns of [`Command::run`] and [`Command::to_json`] must say the same.
 
-#![allow(dead_code, reason = "transcripts.rs and properties.rs each use a part")]
+#![allow(
+    dead_code,
+    reason = "the tests transcripts and properties each use a part"
+)]
 
 use crate::trace::Tokens;
 use pgz_edge::boundary::{batch, copy, form, login, protocol, rows as row_format};

@@ -283,7 +283,7 @@ function withoutSettings(chunk) {
   return Buffer.concat(kept);
 }
 
-/** As trace.rs writes it; bytes that are no ASCII stay text inside "…" only. */
+/** As trace/print.rs writes it; bytes that are no ASCII stay text inside "…" only. */
 function quoted(value, mark = '"') {
   const escape = (character) => `\\x${character.codePointAt(0).toString(16).padStart(2, "0")}`;
   const text = typeof value === "string" ? value : value.toString("latin1");

@@ -4,7 +4,10 @@
 //! (docs/architecture.md), notes all that comes out, and can write the file anew from what came out. Judges nothing:
 //! the runners do.
 
-#![allow(dead_code, reason = "transcripts.rs and properties.rs each use a part")]
+#![allow(
+    dead_code,
+    reason = "the tests transcripts and properties each use a part"
+)]
 
 use crate::command::{self, Command};
 use crate::trace::{self, Printer};

@@ -1,0 +1,54 @@
+//! What must hold for any bytes, any session and any split. Each test begins with its invariant as a sentence.
+//!
+//! `PROPERTY_TIMES=100 cargo test --release --test properties` runs a hundred times as many cases. Here is what the
+//! subjects share: how many cases, and how bytes are cut.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic
+)]
+
+mod caps;
+#[path = "../transcripts/command.rs"]
+mod command;
+mod conversations;
+mod messages;
+mod sessions;
+#[path = "../transcripts/trace/mod.rs"]
+mod trace;
+#[path = "../transcripts/transcript.rs"]
+mod transcript;
+mod values;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+fn cases(count: u32) -> ProptestConfig {
+    let times: u32 = std::env::var("PROPERTY_TIMES").map_or(1, |times| times.parse().unwrap());
+    // No file of past failures: what was found becomes a transcript.
+    ProptestConfig {
+        cases: count * times,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+/// Where a stream is cut, as the sizes of the pieces, repeated for ever.
+fn cuts() -> impl Strategy<Value = Vec<usize>> {
+    vec(prop_oneof![1..4_usize, 1..30_usize, 1..600_usize], 1..8)
+}
+
+fn cut_at(sizes: &[usize], total: usize) -> Vec<bool> {
+    let mut cuts = vec![false; total + 1];
+    let mut at = 0;
+    for size in sizes.iter().cycle() {
+        at += size;
+        if at > total {
+            return cuts;
+        }
+        cuts[at] = true;
+    }
+    cuts
+}

@@ -1,0 +1,52 @@
+//! The transcripts as material: whole sessions, and every message of a server in them.
+
+use crate::command::Command;
+use crate::transcript::{self, Action, Step, Transcript};
+use std::sync::LazyLock;
+
+/// Sessions that may be cut anywhere.
+pub static SESSIONS: LazyLock<Vec<Transcript>> = LazyLock::new(|| {
+    let asks_tls = |step: &Step| matches!(step.action, Action::Call(_, Command::RequestTls));
+    let all = transcript::all().into_iter();
+    all.filter(|transcript| !transcript.whole && !transcript.steps.iter().any(asks_tls))
+        .collect()
+});
+
+/// Every message of a server in them.
+pub static MESSAGES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
+    let mut messages: Vec<_> = SESSIONS
+        .iter()
+        .flat_map(|session| &session.steps)
+        .flat_map(fed)
+        .flat_map(frames)
+        .collect();
+    messages.sort();
+    messages.dedup();
+    messages
+});
+
+/// The server's bytes of a step.
+pub fn fed(step: &Step) -> Option<&[u8]> {
+    if let Action::Feed(bytes) = &step.action {
+        Some(bytes)
+    } else {
+        None
+    }
+}
+
+/// Whole messages, and what remains behind them.
+pub fn frames(mut bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut frames = vec![];
+    while !bytes.is_empty() {
+        let length = bytes
+            .get(1..5)
+            .map_or(0, |length| i32::from_be_bytes(length.try_into().unwrap()));
+        let end = usize::try_from(length)
+            .ok()
+            .filter(|length| (4..bytes.len()).contains(length))
+            .map_or(bytes.len(), |length| length + 1);
+        frames.push(bytes[..end].to_vec());
+        bytes = &bytes[end..];
+    }
+    frames
+}

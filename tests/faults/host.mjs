@@ -14,7 +14,8 @@ import { pathToFileURL } from "node:url";
 
 import { certificates } from "../servers/certificates.mjs";
 import { ByteProxy } from "../support/byte-proxy.mjs";
-import { password, Plan, user } from "../support/scripted-server.mjs";
+import { password, user } from "../support/scripted-login.mjs";
+import { Plan } from "../support/scripted-server.mjs";
 import { scenarios } from "./scenarios.mjs";
 
 export async function startFaultHost() {

@@ -7,7 +7,7 @@
 // spelled with `raw`, which believes any length.
 import { createHash } from "node:crypto";
 
-import { authenticate, greet, password, user } from "../support/scripted-server.mjs";
+import { authenticate, greet, password, user } from "../support/scripted-login.mjs";
 import * as wire from "../support/wire.mjs";
 
 const text = (...parts) => Buffer.from(parts.join(""), "latin1");

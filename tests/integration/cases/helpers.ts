@@ -58,6 +58,14 @@ export async function readSome(
 
 export const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
+/** The pieces, one after a pause each. */
+export async function* slowly<T>(...pieces: T[]) {
+  for (const piece of pieces) {
+    await pause(1);
+    yield piece;
+  }
+}
+
 /** Waits until the server says so; fails behind `ms` with what it said last. */
 export async function eventually(what: string, ms: number, holds: () => Promise<boolean>): Promise<void> {
   // Counted in pauses, not by a clock: workerd's clock stands still while a request computes.

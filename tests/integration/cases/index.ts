@@ -5,18 +5,21 @@ import { cancel } from "./cancel.ts";
 import { caps } from "./caps.ts";
 import { connecting } from "./connecting.ts";
 import { copy } from "./copy.ts";
+import { copyRows } from "./copy-rows.ts";
 import { cursor } from "./cursor.ts";
 import { formats } from "./formats.ts";
 import { listen } from "./listen.ts";
 import { observer } from "./observer.ts";
 import { parameters } from "./parameters.ts";
 import { query } from "./query.ts";
+import { retries } from "./retries.ts";
 import { rows } from "./rows.ts";
 import { seeds } from "./seeds.ts";
 import { statements } from "./statements.ts";
-import { transactions } from "./transactions.ts";
 import { stream } from "./stream.ts";
 import { together } from "./together.ts";
+import { transactionEnds } from "./transaction-ends.ts";
+import { transactions } from "./transactions.ts";
 import { types } from "./types.ts";
 import { usage } from "./usage.ts";
 
@@ -35,8 +38,11 @@ export const cases: Case[] = [
   ...statements,
   ...cursor,
   ...transactions,
+  ...transactionEnds,
+  ...retries,
   ...batch,
   ...copy,
+  ...copyRows,
   ...listen,
   ...seeds,
   ...parameters,

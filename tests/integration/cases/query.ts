@@ -1,6 +1,6 @@
 // query, exec, sql: what comes back for what goes in.
 import type { Case } from "../context.ts";
-import { withClient } from "./helpers.ts";
+import { withClient, withSchema } from "./helpers.ts";
 
 export const query: Case[] = [
   {
@@ -293,6 +293,57 @@ export const query: Case[] = [
         await client.exec("deallocate all");
         t.assert.deepEqual((await client.query("select 1 as deallocated")).rows, [{ deallocated: 1 }]);
         t.assert.deepEqual((await client.query("select 1 as deallocated")).rows, [{ deallocated: 1 }]);
+      }),
+  },
+  {
+    name: "rows are inserted, changed and found by the helpers of sql",
+    run: (t) =>
+      withSchema(t, async (client, schema) => {
+        const { sql } = t.pgz;
+        const table = sql.identifier(schema, "people");
+        await client.exec(sql`create table ${table} (id int4, "na""me" text, meta jsonb, tags text[])`);
+        const people = [
+          { id: 1, 'na"me': "Ann", meta: sql.json("text"), tags: ["a", 'b"c'] },
+          { id: 2, 'na"me': null, meta: { a: [1] }, tags: [] },
+        ];
+        t.assert.equal((await client.exec(sql`insert into ${table} ${sql.values(people)}`)).rowCount, 2);
+        t.assert.equal(
+          (
+            await client.exec(
+              sql`insert into ${table} (id, meta) ${sql.values([
+                [3, sql.json(null)],
+                [4, sql`default`],
+              ])}`,
+            )
+          ).rowCount,
+          2,
+        );
+        await client.exec(
+          sql`update ${table} set ${sql.set({ 'na"me': "Bob", tags: sql`array['x']` })} where id in ${sql.in([2, 7])}`,
+        );
+        const wanted = [sql`id < ${4}`, sql`"na""me" is not null`];
+        const { rows } = await client.query(
+          sql`select * from ${table} where ${sql.join(wanted, sql` and `)} order by id ${[sql`limit ${10}`, sql` offset ${0}`]}`,
+        );
+        t.assert.deepEqual(rows, [
+          { id: 1, 'na"me': "Ann", meta: "text", tags: ["a", 'b"c'] },
+          { id: 2, 'na"me': "Bob", meta: { a: [1] }, tags: ["x"] },
+        ]);
+        t.assert.deepEqual(
+          (await client.query(sql`select id, meta::text as meta from ${table} where id > 2 order by id`)).rows,
+          [
+            { id: 3, meta: "null" },
+            { id: 4, meta: null },
+          ],
+        );
+        t.assert.deepEqual(
+          (
+            await client.query(
+              sql`select ${sql.json("é")}::json as j, ${[sql.json("a"), sql.json({ b: 1 })]}::jsonb[] as js`,
+            )
+          ).rows,
+          [{ j: "é", js: ["a", { b: 1 }] }],
+        );
       }),
   },
 ];

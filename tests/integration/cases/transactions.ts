@@ -1,25 +1,15 @@
-// transaction(): BEGIN with the first statement, COMMIT and ROLLBACK told as they were, savepoints, retries, and who
-// may call what meanwhile.
-import type { Client, PgzError } from "../../../js/index.ts";
-import type { Case, Context } from "../context.ts";
-import { eventually, newMark, pause, running, text, withClient, withSchema } from "./helpers.ts";
-
-const count = async (client: Client, table: string) =>
-  Number((await client.query<{ n: number }>(`select count(*)::int4 as n from ${table}`)).rows[0]?.n);
-
-/** A table of one int column that is unique, in a schema of the case's own. */
-async function withTable(t: Context, work: (client: Client, table: string) => Promise<void>): Promise<void> {
-  await withSchema(t, async (client, schema) => {
-    await client.exec(`create table ${schema}.numbers (n int4 unique deferrable initially deferred)`);
-    await work(client, `${schema}.numbers`);
-  });
-}
+// transaction(): BEGIN with the first statement, COMMIT and ROLLBACK told as they were, savepoints, and who may call what
+// meanwhile.
+import type { Client } from "../../../js/index.ts";
+import type { Case } from "../context.ts";
+import { pause, text, withClient } from "./helpers.ts";
+import { count, withNumbers } from "./tables.ts";
 
 export const transactions: Case[] = [
   {
     name: "a transaction commits what its callback did and gives what it returned",
     run: (t) =>
-      withTable(t, async (client, table) => {
+      withNumbers(t, async (client, table) => {
         const result = await client.transaction(async (tx) => {
           await tx.exec(`insert into ${table} values (1)`);
           const { rows } = await tx.query(`insert into ${table} values (2) returning n`);
@@ -91,7 +81,7 @@ export const transactions: Case[] = [
   {
     name: "an error that leaves the callback rolls back, and is what the transaction rejects with",
     run: (t) =>
-      withTable(t, async (client, table) => {
+      withNumbers(t, async (client, table) => {
         const mine = new Error("mine");
         const failed = async (tx: { exec(sql: string): Promise<unknown> }) => {
           await tx.exec(`insert into ${table} values (1)`);
@@ -129,7 +119,7 @@ export const transactions: Case[] = [
   {
     name: "COMMIT that fails is told: deferred constraints, and errors that the callback swallowed",
     run: (t) =>
-      withTable(t, async (client, table) => {
+      withNumbers(t, async (client, table) => {
         await t.assert.rejects(
           client.transaction((tx) => tx.exec(`insert into ${table} values (1), (1)`)),
           { code: "23505" },
@@ -157,7 +147,7 @@ export const transactions: Case[] = [
   {
     name: "a transaction inside is a savepoint: its failure leaves the outer one as it was",
     run: (t) =>
-      withTable(t, async (client, table) => {
+      withNumbers(t, async (client, table) => {
         await client.transaction(async (tx) => {
           const error = await t.assert.rejects(
             tx.transaction(async (inner) => {
@@ -191,7 +181,7 @@ export const transactions: Case[] = [
   {
     name: "whoever calls the wrong one is told at once, and nothing hangs",
     run: (t) =>
-      withTable(t, async (client, table) => {
+      withNumbers(t, async (client, table) => {
         let kept: Parameters<Parameters<Client["transaction"]>[0]>[0] | undefined;
         await client.transaction(async (tx) => {
           kept = tx;
@@ -259,311 +249,6 @@ export const transactions: Case[] = [
         await Promise.all([first, second]);
         await client.query("select 1");
         t.assert.deepEqual(order, ["call", "transaction"]);
-      }),
-  },
-  {
-    name: "conflicts are tried again where it is asked for, all of the callback, and the observer hears of it",
-    run: (t) =>
-      withTable(t, async (client, table) => {
-        await client.exec(`insert into ${table} values (0)`);
-        const attempts: number[] = [];
-        const retries: unknown[] = [];
-        const raise = (code: string) => `do $$ begin raise exception 'conflict' using errcode = '${code}'; end $$`;
-        await withClient(
-          t,
-          async (other) => {
-            const result = await other.transaction(
-              async (tx) => {
-                attempts.push(attempts.length);
-                await tx.exec(`update ${table} set n = n + 1`);
-                if (attempts.length < 3) await tx.exec(raise(attempts.length === 1 ? "40001" : "40P01"));
-                return attempts.length;
-              },
-              { isolation: "repeatable read", retry: true },
-            );
-            t.assert.equal(result, 3);
-            await t.assert.rejects(
-              other.transaction((tx) => tx.exec(raise("40001"))),
-              { code: "40001", retryable: true },
-            );
-            await t.assert.rejects(
-              other.transaction((tx) => tx.exec(raise("40001")), { retry: 2 }),
-              { code: "40001" },
-            );
-            await t.assert.rejects(
-              other.transaction((tx) => tx.exec(raise("23505")), { retry: true }),
-              { code: "23505" },
-            );
-          },
-          { observer: { onRetry: ({ attempt, error }) => retries.push([attempt, error.code]) } },
-        );
-        t.assert.deepEqual(retries, [
-          [1, "40001"],
-          [2, "40P01"],
-          [1, "40001"],
-        ]);
-        t.assert.deepEqual((await client.query(`select n from ${table}`)).rows, [{ n: 1 }]);
-      }),
-  },
-  {
-    name: "a real write conflict at COMMIT is tried again",
-    run: (t) =>
-      withTable(t, async (client, table) => {
-        await client.exec(`insert into ${table} values (10), (20)`);
-        let runs = 0;
-        await withClient(t, async (other) => {
-          const sum = (tx: { query<Row>(sql: string): Promise<{ rows: Row[] }> }) =>
-            tx.query<{ n: number }>(`select sum(n)::int4 as n from ${table}`);
-          await client.transaction(
-            async (tx) => {
-              runs++;
-              const { rows } = await sum(tx);
-              if (runs === 1) {
-                await other.transaction(
-                  async (tx2) => {
-                    const { rows } = await sum(tx2);
-                    await tx2.exec(`insert into ${table} values (${rows[0]!.n + 1})`);
-                  },
-                  { isolation: "serializable" },
-                );
-              }
-              await tx.exec(`insert into ${table} values (${rows[0]!.n + 2})`);
-            },
-            { isolation: "serializable", retry: 5 },
-          );
-        });
-        t.assert.equal(runs, 2);
-        t.assert.equal(await count(client, table), 4);
-      }),
-  },
-  {
-    name: "a signal or the timeout ends a transaction at once: its query is cancelled, it is rolled back, the client goes on",
-    run: (t) =>
-      withTable(t, async (client, table) => {
-        for (const how of ["signal", "timeout", "between"] as const) {
-          const mark = newMark(t);
-          const giveUp = new AbortController();
-          const insert = async (tx: { exec(sql: string): Promise<unknown> }) => {
-            await tx.exec(`insert into ${table} values (1)`);
-            if (how === "between") await new Promise(() => {});
-            await tx.exec(`select pg_sleep(30) /* ${mark} */`);
-          };
-          const run = client.transaction(insert, how === "timeout" ? { timeout: 200 } : { signal: giveUp.signal });
-          if (how !== "timeout") void pause(200).then(() => giveUp.abort());
-          await t.assert.rejects(run, how === "timeout" ? { code: "QUERY_TIMEOUT" } : { name: "AbortError" });
-          await eventually("the query is gone", 2000, async () => (await running(t, mark)) === 0);
-          await eventually("the client is free", 2000, () =>
-            client.query("select 1").then(
-              () => true,
-              () => false,
-            ),
-          );
-          t.assert.equal(await count(client, table), 0);
-        }
-      }),
-  },
-  {
-    name: "a connection that goes ends the transaction with it",
-    ownServer: true,
-    run: (t) =>
-      withTable(t, async (_, table) => {
-        const client = await t.pgz.connect(t.options);
-        const lost = await client
-          .transaction(async (tx) => {
-            await tx.exec(`insert into ${table} values (1)`);
-            const [row] = (await tx.query<{ pid: number }>("select pg_backend_pid() as pid")).rows;
-            await t.side(`select pg_terminate_backend(${row!.pid})`);
-            await tx.transaction((inner) => inner.query("select 1"));
-          })
-          .then(
-            () => "committed",
-            (error: PgzError) => error.code,
-          );
-        t.assert.equal(/^(57P01|CONNECTION_LOST)$/.test(lost), true, lost);
-        await t.assert.rejects(
-          client.transaction((tx) => tx.query("select 1")),
-          { code: "CONNECTION_LOST" },
-        );
-        await client.close();
-      }),
-  },
-  {
-    name: "what was lost or never begun is not committed, though the callback heard nothing of it",
-    ownServer: true,
-    run: async (t) => {
-      const client = await t.pgz.connect(t.options);
-      const lost = client.transaction(
-        async (tx) => void (await tx.query("select pg_terminate_backend(pg_backend_pid())").catch(() => {})),
-      );
-      const code = await lost.then(
-        () => "committed",
-        (error: PgzError) => error.code,
-      );
-      t.assert.equal(/^(57P01|CONNECTION_LOST)$/.test(code), true, code);
-      await client.close();
-      await withTable(t, async (client, table) => {
-        // A transaction of the session's own.
-        await client.exec("begin");
-        await client.exec(`insert into ${table} values (1)`);
-        await t.assert.rejects(
-          client.transaction((tx) => tx.exec(`insert into ${table} values (2)`)),
-          { code: "TRANSACTION_OPEN" },
-        );
-        await client.exec("commit");
-        t.assert.equal(await count(client, table), 1);
-        // Options that cannot be: nothing is left behind.
-        for (const options of [{ signal: new AbortController() }, { timeout: 2 ** 31 }, { timeout: "1" }])
-          await t.assert.rejects(
-            client.transaction(() => 1, options as never),
-            { code: "INVALID_OPTION" },
-          );
-        // Aborted before it was its turn.
-        await t.assert.rejects(
-          client.transaction(() => 1, { signal: AbortSignal.abort() }),
-          { name: "AbortError", retryable: true },
-        );
-        await t.assert.rejects(
-          client.transaction((tx) => tx.query("select pg_sleep(30)"), { timeout: 100 }),
-          { code: "QUERY_TIMEOUT", retryable: false },
-        );
-        await client.transaction((tx) => tx.exec(`insert into ${table} values (3)`));
-        t.assert.equal(await count(client, table), 2);
-      });
-    },
-  },
-  {
-    name: "a transaction that is ended while it waits to try again is over at once, and so is its turn",
-    run: (t) =>
-      withClient(t, async (client) => {
-        const giveUp = new AbortController();
-        let runs = 0;
-        const run = client.transaction(
-          (tx) => (runs++, tx.exec("do $$ begin raise exception 'conflict' using errcode = '40001'; end $$")),
-          { retry: 1_000, signal: giveUp.signal },
-        );
-        void pause(300).then(() => giveUp.abort());
-        await t.assert.rejects(run, { name: "AbortError" });
-        const before = runs;
-        t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
-        await pause(1_200);
-        t.assert.equal(runs, before);
-      }),
-  },
-  {
-    name: "close() and a lost connection end a transaction whose callback waits for something else",
-    ownServer: true,
-    run: async (t) => {
-      for (const how of ["close", "lost"]) {
-        const client = await t.pgz.connect(t.options);
-        const [row] = (await client.query<{ pid: number }>("select pg_backend_pid() as pid")).rows;
-        const stuck = client.transaction(async (tx) => {
-          await tx.query("select 1");
-          for await (const batch of tx.cursor("select 1 as a", 1)) t.assert.equal(batch.length, 1);
-          const more = tx.query("select pg_sleep(30)").catch(() => {});
-          await (how === "lost" ? more : undefined);
-          await new Promise(() => {});
-        });
-        const settled = stuck.then(
-          () => "committed",
-          (error: PgzError) => error.code,
-        );
-        await pause(100);
-        if (how === "close") await client.close();
-        else await t.side(`select pg_terminate_backend(${row!.pid})`);
-        const code = await Promise.race([settled, pause(3000).then(() => "nothing")]);
-        t.assert.equal(/^(CLIENT_CLOSED|57P01|CONNECTION_LOST)$/.test(code), true, `${how}: ${code}`);
-        await client.close();
-      }
-    },
-  },
-  {
-    name: "rows are inserted, changed and found by the helpers of sql",
-    run: (t) =>
-      withSchema(t, async (client, schema) => {
-        const { sql } = t.pgz;
-        const table = sql.identifier(schema, "people");
-        await client.exec(sql`create table ${table} (id int4, "na""me" text, meta jsonb, tags text[])`);
-        const people = [
-          { id: 1, 'na"me': "Ann", meta: sql.json("text"), tags: ["a", 'b"c'] },
-          { id: 2, 'na"me': null, meta: { a: [1] }, tags: [] },
-        ];
-        t.assert.equal((await client.exec(sql`insert into ${table} ${sql.values(people)}`)).rowCount, 2);
-        t.assert.equal(
-          (
-            await client.exec(
-              sql`insert into ${table} (id, meta) ${sql.values([
-                [3, sql.json(null)],
-                [4, sql`default`],
-              ])}`,
-            )
-          ).rowCount,
-          2,
-        );
-        await client.exec(
-          sql`update ${table} set ${sql.set({ 'na"me': "Bob", tags: sql`array['x']` })} where id in ${sql.in([2, 7])}`,
-        );
-        const wanted = [sql`id < ${4}`, sql`"na""me" is not null`];
-        const { rows } = await client.query(
-          sql`select * from ${table} where ${sql.join(wanted, sql` and `)} order by id ${[sql`limit ${10}`, sql` offset ${0}`]}`,
-        );
-        t.assert.deepEqual(rows, [
-          { id: 1, 'na"me': "Ann", meta: "text", tags: ["a", 'b"c'] },
-          { id: 2, 'na"me': "Bob", meta: { a: [1] }, tags: ["x"] },
-        ]);
-        t.assert.deepEqual(
-          (await client.query(sql`select id, meta::text as meta from ${table} where id > 2 order by id`)).rows,
-          [
-            { id: 3, meta: "null" },
-            { id: 4, meta: null },
-          ],
-        );
-        t.assert.deepEqual(
-          (
-            await client.query(
-              sql`select ${sql.json("é")}::json as j, ${[sql.json("a"), sql.json({ b: 1 })]}::jsonb[] as js`,
-            )
-          ).rows,
-          [{ j: "é", js: ["a", { b: 1 }] }],
-        );
-      }),
-  },
-  {
-    name: "a single statement that lost a conflict runs again when it is asked to, and a CALL, a DO or one inside a transaction never",
-    run: (t) =>
-      withSchema(t, async (plain, schema) => {
-        await plain.simple(`create sequence ${schema}.tries;
-          create function ${schema}.twice(code text) returns int4 language plpgsql as $$ begin
-            if nextval('${schema}.tries') % 3 <> 0 then raise exception 'conflict' using errcode = code; end if; return 7; end $$;
-          create procedure ${schema}.never() language plpgsql as $$ begin perform nextval('${schema}.tries'); raise exception 'conflict' using errcode = '40001'; end $$`);
-        const tries = async () =>
-          Number((await plain.query<{ n: string }>(`select last_value as n from ${schema}.tries`)).rows[0]?.n);
-        const again = async (n: number) => void (await plain.exec(`select setval('${schema}.tries', ${n})`));
-        const retries: number[] = [];
-        await withClient(
-          t,
-          async (client) => {
-            const { sql } = t.pgz;
-            const call = (code: string) => sql`select ${sql.unsafe(`${schema}.twice`)}(${code}) as n`;
-            await again(3);
-            t.assert.deepEqual((await client.query(call("40001"))).rows, [{ n: 7 }]);
-            t.assert.equal(await tries(), 6);
-            t.assert.equal(await text(await client.stream(call("40P01"))), '{"n":7}\n');
-            t.assert.deepEqual(retries, [1, 2, 1, 2]);
-            await t.assert.rejects(client.query(call("40002")), { code: "40002" });
-            await t.assert.rejects(
-              client.transaction((tx) => tx.query(call("40001"))),
-              { code: "40001" },
-            );
-            t.assert.equal(await tries(), 11);
-            await t.assert.rejects(client.exec(`/* a comment */ call ${schema}.never()`), { code: "40001" });
-            await t.assert.rejects(client.exec(`do $$ begin call ${schema}.never(); end $$`), { code: "40001" });
-            t.assert.equal(await tries(), 13);
-            await again(3);
-            await t.assert.rejects(plain.query(call("40001")), { code: "40001", retryable: true });
-            t.assert.equal(await tries(), 4);
-          },
-          { retryOnSerialization: true, observer: { onRetry: ({ attempt }) => void retries.push(attempt) } },
-        );
       }),
   },
 ];

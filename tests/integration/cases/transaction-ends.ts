@@ -1,0 +1,130 @@
+// A transaction that does not come to its end: abort, timeout, a lost connection, close().
+import type { PgzError } from "../../../js/index.ts";
+import type { Case } from "../context.ts";
+import { eventually, newMark, pause, running } from "./helpers.ts";
+import { count, withNumbers } from "./tables.ts";
+
+export const transactionEnds: Case[] = [
+  {
+    name: "a signal or the timeout ends a transaction at once: its query is cancelled, it is rolled back, the client goes on",
+    run: (t) =>
+      withNumbers(t, async (client, table) => {
+        for (const how of ["signal", "timeout", "between"] as const) {
+          const mark = newMark(t);
+          const giveUp = new AbortController();
+          const insert = async (tx: { exec(sql: string): Promise<unknown> }) => {
+            await tx.exec(`insert into ${table} values (1)`);
+            if (how === "between") await new Promise(() => {});
+            await tx.exec(`select pg_sleep(30) /* ${mark} */`);
+          };
+          const run = client.transaction(insert, how === "timeout" ? { timeout: 200 } : { signal: giveUp.signal });
+          if (how !== "timeout") void pause(200).then(() => giveUp.abort());
+          await t.assert.rejects(run, how === "timeout" ? { code: "QUERY_TIMEOUT" } : { name: "AbortError" });
+          await eventually("the query is gone", 2000, async () => (await running(t, mark)) === 0);
+          await eventually("the client is free", 2000, () =>
+            client.query("select 1").then(
+              () => true,
+              () => false,
+            ),
+          );
+          t.assert.equal(await count(client, table), 0);
+        }
+      }),
+  },
+  {
+    name: "a connection that goes ends the transaction with it",
+    ownServer: true,
+    run: (t) =>
+      withNumbers(t, async (_, table) => {
+        const client = await t.pgz.connect(t.options);
+        const lost = await client
+          .transaction(async (tx) => {
+            await tx.exec(`insert into ${table} values (1)`);
+            const [row] = (await tx.query<{ pid: number }>("select pg_backend_pid() as pid")).rows;
+            await t.side(`select pg_terminate_backend(${row!.pid})`);
+            await tx.transaction((inner) => inner.query("select 1"));
+          })
+          .then(
+            () => "committed",
+            (error: PgzError) => error.code,
+          );
+        t.assert.equal(/^(57P01|CONNECTION_LOST)$/.test(lost), true, lost);
+        await t.assert.rejects(
+          client.transaction((tx) => tx.query("select 1")),
+          { code: "CONNECTION_LOST" },
+        );
+        await client.close();
+      }),
+  },
+  {
+    name: "what was lost or never begun is not committed, though the callback heard nothing of it",
+    ownServer: true,
+    run: async (t) => {
+      const client = await t.pgz.connect(t.options);
+      const lost = client.transaction(
+        async (tx) => void (await tx.query("select pg_terminate_backend(pg_backend_pid())").catch(() => {})),
+      );
+      const code = await lost.then(
+        () => "committed",
+        (error: PgzError) => error.code,
+      );
+      t.assert.equal(/^(57P01|CONNECTION_LOST)$/.test(code), true, code);
+      await client.close();
+      await withNumbers(t, async (client, table) => {
+        // A transaction of the session's own.
+        await client.exec("begin");
+        await client.exec(`insert into ${table} values (1)`);
+        await t.assert.rejects(
+          client.transaction((tx) => tx.exec(`insert into ${table} values (2)`)),
+          { code: "TRANSACTION_OPEN" },
+        );
+        await client.exec("commit");
+        t.assert.equal(await count(client, table), 1);
+        // Options that cannot be: nothing is left behind.
+        for (const options of [{ signal: new AbortController() }, { timeout: 2 ** 31 }, { timeout: "1" }])
+          await t.assert.rejects(
+            client.transaction(() => 1, options as never),
+            { code: "INVALID_OPTION" },
+          );
+        // Aborted before it was its turn.
+        await t.assert.rejects(
+          client.transaction(() => 1, { signal: AbortSignal.abort() }),
+          { name: "AbortError", retryable: true },
+        );
+        await t.assert.rejects(
+          client.transaction((tx) => tx.query("select pg_sleep(30)"), { timeout: 100 }),
+          { code: "QUERY_TIMEOUT", retryable: false },
+        );
+        await client.transaction((tx) => tx.exec(`insert into ${table} values (3)`));
+        t.assert.equal(await count(client, table), 2);
+      });
+    },
+  },
+  {
+    name: "close() and a lost connection end a transaction whose callback waits for something else",
+    ownServer: true,
+    run: async (t) => {
+      for (const how of ["close", "lost"]) {
+        const client = await t.pgz.connect(t.options);
+        const [row] = (await client.query<{ pid: number }>("select pg_backend_pid() as pid")).rows;
+        const stuck = client.transaction(async (tx) => {
+          await tx.query("select 1");
+          for await (const batch of tx.cursor("select 1 as a", 1)) t.assert.equal(batch.length, 1);
+          const more = tx.query("select pg_sleep(30)").catch(() => {});
+          await (how === "lost" ? more : undefined);
+          await new Promise(() => {});
+        });
+        const settled = stuck.then(
+          () => "committed",
+          (error: PgzError) => error.code,
+        );
+        await pause(100);
+        if (how === "close") await client.close();
+        else await t.side(`select pg_terminate_backend(${row!.pid})`);
+        const code = await Promise.race([settled, pause(3000).then(() => "nothing")]);
+        t.assert.equal(/^(CLIENT_CLOSED|57P01|CONNECTION_LOST)$/.test(code), true, `${how}: ${code}`);
+        await client.close();
+      }
+    },
+  },
+];

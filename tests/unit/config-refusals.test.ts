@@ -1,0 +1,175 @@
+// Options that are refused: by the right code, naming the option and what it may be.
+import { expect, test } from "vitest";
+import type { Options } from "../../js/config/options.ts";
+import { of, refused, URL_ } from "./config-input.ts";
+
+test.each([
+  "",
+  "localhost",
+  "mysql://ada@h/d",
+  "host=localhost user=ada",
+  "postgres:ada@h",
+  "postgres://ada:p@ss@h/d",
+  "postgres://ada:p/w@h/d",
+  "postgres://ada@[::1/d",
+  "postgres://ada:100%@h/d",
+  "postgres://ada:%zz@h",
+  "postgres://ada@h/%ff",
+  "postgres://ada@h/d?application_name=a@b",
+])("INVALID_URL: %j", (url) => expect(refused(url).code).toBe("INVALID_URL"));
+
+test.each([null, undefined, 5, true, () => 1, new Date()])("INVALID_URL: %s is no input", (input) =>
+  expect(refused(input).code).toBe("INVALID_URL"),
+);
+
+test.each(["Require", "verify_full", "true", "", "disabled", 1, true, {}])("INVALID_SSLMODE: %j", (sslmode) => {
+  expect(refused({ user: "a", sslmode })).toMatchObject({
+    code: "INVALID_SSLMODE",
+    message: expect.stringContaining("verify-full"),
+  });
+  if (typeof sslmode === "string" && sslmode !== "")
+    expect(refused(`postgres://a@h/d?sslmode=${sslmode}`).code).toBe("INVALID_SSLMODE");
+});
+
+test.each([
+  [{ hosts: "h" }, '"hosts"', '"host"'],
+  [{ sslMode: "require" }, '"sslMode"', '"sslmode"'],
+  [{ ssl: true }, '"ssl"', '"sslmode"'],
+  [{ statementCache: 5 }, '"statementCache"', '"statementCacheSize"'],
+  [{ toString: 1 }, '"toString"', '"'],
+  [{ application_name: "x" }, '"application_name"', '"applicationName"'],
+])("UNKNOWN_OPTION: %j names it and the nearest", (option, name, nearest) => {
+  const error = refused({ user: "a", ...option });
+  expect(error.code).toBe("UNKNOWN_OPTION");
+  expect(error.message).toContain(`option ${name}`);
+  expect(error.message).toContain(nearest);
+  expect(refused(URL_, option).code).toBe("UNKNOWN_OPTION");
+});
+
+test.each([
+  ["target_session_attrs=any", "target_session_attrs", ""],
+  ["ssl_mode=require", "ssl_mode", "sslmode"],
+  ["application-name=x", "", "application_name"],
+  ["applicationName=x", "applicationName", "application_name"],
+  ["sslrootcert=/root.crt", "sslrootcert", '"ca"'],
+  ["sslkey=k", "sslkey", '"key"'],
+  ["__proto__=x", "__proto__", ""],
+])("UNKNOWN_OPTION: URL parameter %s", (parameter, name, advice) => {
+  const error = refused(`${URL_}?${parameter}`);
+  expect(error.code).toBe("UNKNOWN_OPTION");
+  expect(error.message).toContain(name);
+  expect(error.message).toContain(advice);
+});
+
+test.each<[keyof Options, unknown[]]>([
+  ["host", [5, "", "a b", "a,b", "/tmp", "a@b", "a\0b"]],
+  ["port", [0, 65_536, 1.5, NaN, "5432", -1]],
+  ["database", ["", 5, "a\0b"]],
+  ["user", ["", 5, "x\0user\0admin"]],
+  ["password", [5, "a\0b", {}]],
+  ["applicationName", [5, "x\0user\0admin"]],
+  [
+    "startup",
+    [
+      5,
+      "a",
+      { a: 1 },
+      { a: "x\0y" },
+      { "a\0b": "x" },
+      { "": "x" },
+      { user: "x" },
+      { DATABASE: "x" },
+      { replication: "true" },
+      { client_encoding: "LATIN1" },
+      { "_pq_.x": "1" },
+    ],
+  ],
+  ["options", [5, "-c a=b\0user\0admin"]],
+  ["sslnegotiation", ["Direct", "", 1]],
+  ["servername", ["", 5]],
+  ["ca", ["", "/etc/ca.pem", 5]],
+  [
+    "requireAuth",
+    [
+      "",
+      "scram",
+      "scram-sha-256,",
+      "md5,!none",
+      "!md5,none",
+      "!md5,xnone",
+      "gss",
+      "sspi",
+      "oauth",
+      "!none,!password,!md5,!scram-sha-256",
+      5,
+      "__proto__",
+    ],
+  ],
+  ["allowCleartextPassword", ["true", 1]],
+  ["channelBinding", ["tls-unique", true]],
+  ["scramMaxIterations", [0, 1.5, "4096", 1e9]],
+  ["connectTimeout", [0, -1, 1.5, Infinity, 2 ** 31, "10"]],
+  ["timeout", [-1, 0.5, 2 ** 31, NaN, Infinity]],
+  ["maxRows", [-1, 0.5, Infinity, "10"]],
+  ["maxBytes", [-1, 0.5, Infinity, 10n]],
+  ["maxMessageBytes", [0, 1_000, 2 ** 30 + 1]],
+  ["flushBytes", [0, -1, 2 ** 31]],
+  ["flushInterval", [-1, Infinity]],
+  ["statementCacheSize", [-1, 65_536, 1.5]],
+  ["prepare", ["always", true]],
+  ["retryOnSerialization", [0, 1.5, "yes"]],
+  ["earlyQuery", ["yes", 1]],
+  ["keepAlive", [-1, true]],
+  ["readBuffer", [0, 2 ** 30]],
+  ["maxProtocolVersion", [3, "3.1", "2.0"]],
+  ["localLink", ["yes", 0]],
+  ["connect", [{}, "net"]],
+  ["signal", [{}, true]],
+  ["observer", [5, () => {}, { onNotice: 1 }, { onQueryEnd: "x" }]],
+  ["slowQueryThreshold", [-1, 1.5, "1"]],
+])("INVALID_OPTION: %s", (name, values) => {
+  for (const value of values) {
+    const error = refused({ user: "a", [name]: value });
+    expect([error.code, error.message], String(value)).toEqual([
+      "INVALID_OPTION",
+      expect.stringContaining(`"${name}"`),
+    ]);
+  }
+});
+
+test.each([
+  "port=abc",
+  "port=1:2",
+  "port=99999",
+  "port=+5",
+  "connect_timeout=0",
+  "connect_timeout=-1",
+  "connect_timeout=x",
+  "connect_timeout=",
+  "user=a%00b",
+  "application_name=%00",
+  "host=a,b",
+  "max_protocol_version=2",
+])("INVALID_OPTION: URL parameter %s", (parameter) =>
+  expect(refused(`postgres://ada@h/d?${parameter}`).code).toBe("INVALID_OPTION"),
+);
+
+test("a user must be named", () =>
+  expect(refused("postgres://localhost/app")).toMatchObject({
+    code: "INVALID_OPTION",
+    message: expect.stringContaining('"user"'),
+  }));
+
+test("options that contradict each other", () => {
+  const PEM = "-----BEGIN CERTIFICATE-----\nx";
+  expect(refused({ user: "a", cert: PEM }).code).toBe("INVALID_OPTION");
+  expect(refused({ user: "a", key: PEM }).code).toBe("INVALID_OPTION");
+  for (const sslmode of ["disable", "allow", "prefer"])
+    expect(refused({ user: "a", sslmode, sslnegotiation: "direct" }).code).toBe("INVALID_OPTION");
+  expect(of({ user: "a", sslmode: "require", sslnegotiation: "direct", cert: PEM, key: PEM }).key()).toBe(PEM);
+});
+
+test("channel binding cannot be required, anywhere, instead of being dropped silently", () => {
+  expect(refused({ user: "a", channelBinding: "require" }).code).toBe("CHANNEL_BINDING_UNSUPPORTED");
+  expect(refused(`${URL_}?sslmode=require&channel_binding=require`).code).toBe("CHANNEL_BINDING_UNSUPPORTED");
+});

@@ -1,0 +1,122 @@
+// What options decide about TLS and authentication: never weaker than libpq's modes.
+import { expect, test } from "vitest";
+import { allowedMethods, allowsEarlyQuery } from "../../js/config/authentication.ts";
+import type { Options } from "../../js/config/options.ts";
+import { deservesNextAttempt, tlsPlan } from "../../js/config/tls.ts";
+import { ConnectionError, fromErrorResponse } from "../../js/util/errors.ts";
+import { of } from "./config-input.ts";
+
+const node: Parameters<typeof tlsPlan>[1] = {
+  name: "Node",
+  capabilities: { canSkipVerification: true, canUseCustomCa: true, canAlpn: true, canClientCertificate: true },
+};
+const workers: Parameters<typeof tlsPlan>[1] = { name: "Cloudflare Workers" };
+const plan = (options: Options, runtime: typeof node) => {
+  const { attempts, verify } = tlsPlan(of({ user: "a", host: "h", ...options }), runtime);
+  return `${attempts.map((encrypt) => (encrypt ? "TLS" : "plain")).join(", ")}; ${verify}`;
+};
+const ca = "-----BEGIN CERTIFICATE-----\nx";
+
+test.each<[Options, string, string]>([
+  [{ sslmode: "disable" }, "plain; none", "plain; none"],
+  [{ sslmode: "allow" }, "plain, TLS; none", "plain, TLS; full"],
+  [{ sslmode: "prefer" }, "TLS, plain; none", "TLS; full"],
+  [{}, "TLS, plain; none", "TLS; full"],
+  [{ sslmode: "require" }, "TLS; none", "TLS; full"],
+  [{ sslmode: "verify-ca" }, "TLS; ca", "TLS; full"],
+  [{ sslmode: "verify-full" }, "TLS; full", "TLS; full"],
+  [{ sslmode: "verify-full", servername: "h" }, "TLS; full", "TLS; full"],
+])("the TLS plan of %j in Node, and on Workers", (options, inNode, onWorkers) => {
+  expect([plan(options, node), plan(options, workers)]).toEqual([inNode, onWorkers]);
+});
+
+test.each<[Options, string, string]>([
+  [{ sslmode: "require", ca }, "TLS; ca", "ca"],
+  [{ sslmode: "prefer", ca }, "TLS, plain; ca", "ca"],
+  [{ sslmode: "verify-full", ca }, "TLS; full", "ca"],
+  [{ sslmode: "verify-full", cert: ca, key: ca }, "TLS; full", "cert"],
+  [{ sslmode: "require", sslnegotiation: "direct" }, "TLS; none", "sslnegotiation"],
+  [{ sslmode: "verify-full", sslnegotiation: "direct" }, "TLS; full", "sslnegotiation"],
+  [{ sslmode: "require", servername: "other" }, "TLS; none", "servername"],
+])("%j works in Node, and is an error on Workers", (options, inNode, named) => {
+  expect(plan(options, node)).toBe(inNode);
+  expect(() => plan(options, workers)).toThrow(
+    expect.objectContaining({
+      code: "UNSUPPORTED_ON_RUNTIME",
+      message: expect.stringMatching(`Cloudflare Workers.*"${named}"`),
+    }),
+  );
+});
+
+test("what asks for TLS does not matter where there is none", () =>
+  expect(plan({ sslmode: "disable", ca }, workers)).toBe("plain; none"));
+
+test("never weaker: no mode on any runtime verifies less than libpq's, or goes plain where libpq does not", () => {
+  const strength = { none: 0, ca: 1, full: 2 };
+  const least = { disable: 0, allow: 0, prefer: 0, require: 0, "verify-ca": 1, "verify-full": 2 };
+  for (const runtime of [
+    node,
+    workers,
+    { ...node, capabilities: { ...node.capabilities, canSkipVerification: false } },
+    { ...workers, capabilities: { canSkipVerification: true } },
+  ]) {
+    for (const [sslmode, verified] of Object.entries(least)) {
+      const { attempts, verify } = tlsPlan(of({ user: "a", sslmode: sslmode as never }), runtime);
+      expect(strength[verify]).toBeGreaterThanOrEqual(verified);
+      if (/^(require|verify)/.test(sslmode)) expect(attempts.every(Boolean)).toBe(true);
+    }
+  }
+});
+
+test("the next attempt is for failed handshakes and missing pg_hba.conf lines only", () => {
+  expect(deservesNextAttempt(new ConnectionError("TLS_FAILED", "x", { stage: "tls" }))).toBe(true);
+  expect(deservesNextAttempt(fromErrorResponse({ code: "28000" }, true))).toBe(true);
+  for (const code of ["28P01", "57P03", "53300", "3D000", "128000", "280001"])
+    expect(deservesNextAttempt(fromErrorResponse({ code }, true))).toBe(false);
+  expect(deservesNextAttempt(new ConnectionError("CONNECT_FAILED", "x", { stage: "tcp" }))).toBe(false);
+  expect(deservesNextAttempt(new Error("28000"))).toBe(false);
+});
+
+test("which authentication methods are allowed", () => {
+  const bits = (options: Options, encrypted: boolean, verify: "none" | "ca" | "full" = "full") =>
+    allowedMethods(of({ user: "a", ...options }), verify, encrypted);
+  expect(bits({}, true)).toBe(1 | 2 | 4 | 8);
+  expect(bits({}, false)).toBe(1 | 4 | 8 | 16);
+  expect(bits({ localLink: true }, false)).toBe(15);
+  expect(bits({ allowCleartextPassword: true }, false)).toBe(15);
+  expect(bits({ requireAuth: "scram-sha-256" }, true)).toBe(8);
+  expect(bits({ requireAuth: "gss, md5 ,none" }, true)).toBe(1 | 4);
+  expect(bits({ requireAuth: "!md5,!password" }, true)).toBe(1 | 8);
+  expect(bits({ requireAuth: "password" }, true)).toBe(2);
+  expect(bits({ requireAuth: "password" }, false)).toBe(16);
+  expect(bits({ requireAuth: "!none, !gss" }, true)).toBe(2 | 4 | 8);
+  expect(bits({ requireAuth: " !none,!sspi,!oauth" }, true)).toBe(2 | 4 | 8);
+});
+
+test("a cleartext password goes over verified TLS, a local link, or where it was asked for by its name", () => {
+  const unverified = (options: Options) => allowedMethods(of({ user: "a", ...options }), "none", true);
+  expect(unverified({})).toBe(1 | 4 | 8 | 256);
+  expect(unverified({ requireAuth: "!md5" })).toBe(1 | 8 | 256);
+  expect(unverified({ requireAuth: "password" })).toBe(2);
+  expect(unverified({ requireAuth: "scram-sha-256,password" })).toBe(2 | 8);
+  expect(unverified({ requireAuth: "scram-sha-256, password " })).toBe(2 | 8);
+  expect(unverified({ requireAuth: "scram-sha-256" })).toBe(8);
+  expect(unverified({ allowCleartextPassword: true })).toBe(15);
+  expect(unverified({ localLink: true })).toBe(15);
+  expect(allowedMethods(of({ user: "a" }), "ca", true)).toBe(15);
+});
+
+test("an early query goes by itself only to a server that is known", () => {
+  const early = (options: Options, verify: "none" | "ca" | "full", encrypted: boolean) =>
+    allowsEarlyQuery(of({ user: "a", ...options }), verify, encrypted);
+  expect(early({}, "full", true)).toBe(true);
+  expect([early({}, "none", true), early({}, "ca", true), early({}, "full", false), early({}, "none", false)]).toEqual([
+    false,
+    false,
+    false,
+    false,
+  ]);
+  expect(early({ localLink: true }, "none", false)).toBe(true);
+  expect(early({ earlyQuery: true }, "none", false)).toBe(true);
+  expect(early({ earlyQuery: false, localLink: true }, "full", true)).toBe(false);
+});

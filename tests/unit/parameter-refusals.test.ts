@@ -1,0 +1,169 @@
+// Every refusal of a value comes before a byte is sent, says which parameter and what to pass, and repeats no value.
+import { expect, test } from "vitest";
+import { one, refused, temporal, why } from "./parameter-blocks.ts";
+
+test.each<[type: number, values: unknown[], expected: string]>([
+  [
+    1082,
+    [
+      temporal("PlainDateTime", "2024-02-29T12:00:00"),
+      temporal("Instant", "2024-02-29T12:00:00Z"),
+      temporal("PlainTime", "12:00"),
+    ],
+    "Temporal.PlainDate",
+  ],
+  [
+    1083,
+    [new Date(), temporal("PlainDateTime", "2024-02-29T12:00:00"), temporal("Instant", "2024-02-29T12:00:00Z"), 5],
+    "Temporal.PlainTime",
+  ],
+  [
+    1114,
+    [
+      temporal("Instant", "2024-02-29T12:00:00Z"),
+      temporal("ZonedDateTime", "2024-02-29T12:00:00+01:00[Europe/Paris]"),
+      5,
+    ],
+    "Temporal.PlainDateTime",
+  ],
+  [
+    1184,
+    [temporal("PlainDateTime", "2024-02-29T12:00:00"), temporal("PlainDate", "2024-02-29"), { toString: () => "now" }],
+    "Temporal.Instant",
+  ],
+  [1186, [5, {}, new Date(), temporal("PlainTime", "12:00")], "Temporal.Duration"],
+  [25, [temporal("PlainDate", "2024-02-29")], "pass text"],
+  [
+    3904,
+    [
+      {},
+      { lower: 1 },
+      { lower: 1, uper: 2 },
+      { lower: undefined, upper: 2 },
+      { lower: 1, upper: 2, bounds: "[[" },
+      { lower: 1, upper: 2, bounds: "" },
+      5,
+      [1, 2],
+      { empty: 1 },
+    ],
+    "{ lower, upper }",
+  ],
+  [
+    3904,
+    [
+      { lower: 1.5, upper: 2 },
+      { lower: [], upper: 2 },
+    ],
+    "whole number",
+  ],
+  [3912, [{ lower: new Date(NaN), upper: null }], "valid Date"],
+  [3908, [{ lower: "\0", upper: null }], "NUL"],
+  [4451, [{ lower: 1, upper: 2 }, 5], "array of ranges"],
+  [4451, [[null], [5], [[]]], "{ lower, upper }"],
+])("type %i refuses with advice (%#)", (type, values, expected) => {
+  for (const value of values) {
+    expect(why(type, value)).toMatch(/^INVALID_PARAMETER/);
+    if (value !== undefined) expect(why(type, value)).toContain(expected);
+  }
+});
+
+test.each<[type: number, value: unknown]>([
+  [1082, new Date("-004713-11-23T23:59:59Z")],
+  [1184, new Date("-004713-11-23T23:59:59Z")],
+  [1114, new Date(-8.64e15)],
+  [1082, temporal("PlainDate", "-004713-11-23")],
+  [1082, temporal("PlainDate", "-271821-04-19")],
+  [1185, [new Date(-8.64e15)]],
+  [3912, { lower: temporal("PlainDate", "-004714-12-31"), upper: null }],
+  [3904, { lower: 2 ** 31, upper: null }],
+])("PARAMETER_OUT_OF_RANGE before 4714-11-24 BC, and in a range (%#)", (type, value) =>
+  expect(why(type, value)).toMatch(/^PARAMETER_OUT_OF_RANGE/),
+);
+
+test.each([
+  [21, 32768, "int2 holds -32768 to 32767"],
+  [21, "-32769", "int2 holds"],
+  [23, 2147483648, "int4 holds -2147483648 to 2147483647"],
+  [23, -2147483649n, "int4 holds"],
+  [23, "99999999999999999999", "int4 holds"],
+  [26, -1, "oid holds 0 to 4294967295"],
+  [26, 4294967296, "oid holds"],
+  [20, 2n ** 63n, "int8 holds -9223372036854775808 to 9223372036854775807"],
+  [20, "9223372036854775808", "int8 holds"],
+  [20, "1".repeat(1_000_000), "int8 holds"],
+  [20, 2 ** 53, "beyond 2^53"],
+  [20, 1e300, "int8 holds"],
+  [700, 1e39, "float4 holds"],
+  [700, 1e-50, "float4 holds"],
+])("PARAMETER_OUT_OF_RANGE: type %i", (type, value, text) => {
+  expect(why(type, value)).toMatch(/^PARAMETER_OUT_OF_RANGE: Parameter \$1 \((int2|int4|oid|int8|float4)\)/);
+  expect(why(type, value)).toContain(text);
+});
+
+test("every number next to a bound is decided right", () => {
+  for (const [type, bits] of [
+    [21, 16n],
+    [23, 32n],
+    [20, 64n],
+  ] as const) {
+    const max = 2n ** (bits - 1n) - 1n;
+    for (const value of [max, -max - 1n])
+      expect(one(type, value)).toBe(
+        `binary:${BigInt.asUintN(Number(bits), value)
+          .toString(16)
+          .padStart(Number(bits) / 4, "0")}`,
+      );
+    for (const value of [max + 1n, -max - 2n]) {
+      expect(why(type, value)).toContain("PARAMETER_OUT_OF_RANGE");
+      expect(why(type, String(value))).toContain("PARAMETER_OUT_OF_RANGE");
+    }
+  }
+});
+
+test.each<[type: number, values: unknown[]]>([
+  [16, [1, 0, new Date(), {}, Symbol("x")]],
+  [23, [1.5, NaN, Infinity, "", " ", "abc", "1.0", "0x10", "1e3", "1_000", true, {}, [], new Date(), () => 1]],
+  [20, ["12 3", "--1", 1.5, true]],
+  [700, [{}, new Date(), new Uint8Array(1)]],
+  [17, [5, true, {}, new Date(), [1, 2]]],
+  [25, [{}, new Date(), new Uint8Array(1), new ArrayBuffer(1), Symbol("x"), () => 1, ["a"]]],
+  [1082, [5, 0n, true, {}, new Date(NaN)]],
+  [1184, [5, new Date(NaN), []]],
+  [114, [new Uint8Array(1), Symbol("x"), () => 1, { a: 1n }]],
+  [2950, [new Uint8Array(16), {}]],
+  [99_999, [{}, new Date(), new Uint8Array(1), new Map()]],
+])("INVALID_PARAMETER: type %i", (type, values) => {
+  for (const value of [undefined, ...values])
+    expect(why(type, value), String(value)).toMatch(/^INVALID_PARAMETER: Parameter \$1 /);
+});
+
+test("the reasons say which parameter, and what to pass", () => {
+  expect(refused([1, undefined], [23, 23])).toContain(
+    "Parameter $2 (int4) does not accept a value of type Undefined: pass null for NULL",
+  );
+  expect(refused([{}], [99_999])).toContain("jsonb");
+  expect(refused(["a", "b\0"], [25, 25])).toContain("Parameter $2 (text)");
+});
+
+test("no reason repeats a value", () => {
+  for (const type of [16, 17, 20, 23, 25, 114, 700, 1082, 99_999]) {
+    for (const value of [
+      "Zq7\0",
+      "Zq7\ud800",
+      {
+        toString: () => "Zq7",
+        toJSON: () => {
+          throw new Error("boom");
+        },
+      },
+    ])
+      expect(why(type, value)).not.toContain("Zq7");
+  }
+});
+
+test.each(["a\0b", "\ud800", "\udc00\ud800", "a\ud83d", "x".repeat(5_000) + "\udfff"])(
+  "text with NUL or half a surrogate pair is refused (%#)",
+  (text) => {
+    for (const type of [25, 1043, 99_999, 114]) expect(why(type, text)).toMatch(/^INVALID_PARAMETER/);
+  },
+);

@@ -415,6 +415,64 @@ mod tests {
         assert!(deframer.frames(length).next_frame().unwrap().is_some());
     }
 
+    /// Each chunk ends within a message, so that the buffer is never empty between two.
+    #[test]
+    fn what_is_read_makes_room_for_what_comes() {
+        let message = b"D\0\0\0\x07abc";
+        let stream = message.repeat(10_000);
+        let mut deframer = Deframer::default();
+        let mut count = 0;
+        for chunk in stream.chunks(1001) {
+            feed(&mut deframer, chunk);
+            let mut frames = deframer.frames(100);
+            while let Some(frame) = frames.next_frame().unwrap() {
+                assert_eq!(frame.body, b"abc");
+                count += 1;
+            }
+            let unread = frames.unread();
+            deframer.leave(unread, 0);
+            assert_eq!(unread, deframer.unread());
+            assert!(deframer.buffer.capacity() <= 4 * 1001);
+        }
+        assert_eq!((count, deframer.unread()), (10_000, 0));
+    }
+
+    /// A message that comes in many pieces is not copied with each of them.
+    #[test]
+    fn the_buffer_grows_seldom() {
+        let mut deframer = Deframer::default();
+        feed(&mut deframer, b"D\0\x50\0\x04");
+        let mut capacities = vec![];
+        for _ in 0..80 {
+            feed(&mut deframer, &[0; 1 << 16]);
+            capacities.push(deframer.buffer.capacity());
+        }
+        capacities.dedup();
+        assert!(capacities.len() <= 9, "{capacities:?}");
+    }
+
+    #[test]
+    fn another_limit_holds_for_the_next_message() {
+        let stream = b"Z\0\0\0\x05ID\0\0\0\x07abcD\0\0\0\x07abc";
+        let mut deframer = Deframer::default();
+        feed(&mut deframer, stream);
+        let mut frames = deframer.frames(1);
+        assert!(frames.next_frame().unwrap().is_some());
+        assert!(frames.next_frame().is_err());
+        frames.set_limit(3);
+        assert!(frames.next_frame().unwrap().is_some());
+        frames.set_limit(2);
+        assert!(frames.next_frame().is_err());
+    }
+
+    #[test]
+    fn nothing_is_left_of_what_is_cleared() {
+        let mut deframer = Deframer::default();
+        feed(&mut deframer, b"Z\0\0\0\x05ID\0\0");
+        deframer.clear();
+        assert_eq!((deframer.unread(), deframer.buffer.capacity()), (0, 0));
+    }
+
     #[test]
     fn room_that_is_not_to_be_had_is_none() {
         let mut deframer = Deframer::default();
@@ -433,5 +491,28 @@ mod tests {
         assert!(deframer.frames(8 << 20).next_frame().unwrap().is_some());
         deframer.leave(0, 0);
         assert!(deframer.buffer.capacity() <= KEEP);
+    }
+    #[test]
+    fn what_waits_behind_a_huge_message_stays() {
+        let length = 2 * KEEP;
+        let mut deframer = Deframer::default();
+        feed(&mut deframer, b"D");
+        feed(&mut deframer, &(length as u32 + 4).to_be_bytes());
+        feed(&mut deframer, &vec![0; length]);
+        feed(&mut deframer, b"Z\0\0\0\x05");
+        let mut frames = deframer.frames(length);
+        assert!(frames.next_frame().unwrap().is_some());
+        let unread = frames.unread();
+        deframer.leave(unread, 0);
+        feed(&mut deframer, b"I");
+        let mut frames = deframer.frames(100);
+        let frame = frames.next_frame().unwrap();
+        assert_eq!(
+            frame,
+            Some(Frame {
+                tag: b'Z',
+                body: b"I"
+            })
+        );
     }
 }

@@ -232,14 +232,6 @@ mod tests {
     }
 
     #[test]
-    fn a_message_over_the_limit_leaves_the_buffer_as_it_was() {
-        let mut buffer = alloc::vec![7];
-        let huge = alloc::vec![b'x'; super::super::writer::MAX_MESSAGE_LENGTH];
-        assert_eq!(query(&mut buffer, &huge), Err(TooLong));
-        assert_eq!(buffer, [7]);
-    }
-
-    #[test]
     fn cancel_request_has_the_length_of_its_key() {
         let mut buffer = Vec::new();
         cancel_request(&mut buffer, 7, &[1, 2, 3, 4]).unwrap();

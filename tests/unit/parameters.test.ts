@@ -1,8 +1,8 @@
 // The middle of a Bind message as a whole: its layout, its bounds, and a buffer that is used again. What a value becomes
 // is in parameter-values.test.ts, what is refused in parameter-refusals.test.ts.
 import { expect, test } from "vitest";
-import { appendParameters, binaryWriter, Block, encodeParameters } from "../../js/values/parameters.ts";
-import { decode, one, refused, show } from "./parameter-blocks.ts";
+import { appendParameters, binaryWriter, Block, encodeParameters, goesInBinary } from "../../js/values/parameters.ts";
+import { decode, one, refused, show, why } from "./parameter-blocks.ts";
 
 test("the block's layout", () => {
   const block = encodeParameters([5, "é", null, true], [23, 25, 23, 16]);
@@ -64,6 +64,16 @@ test("a writer names what it is told to, and NULL is NULL", () => {
   );
   expect(block.length).toBe(4);
   expect(binaryWriter(600)).toBeUndefined();
+});
+
+// Parse declares it then: the server must not read those bytes as a value of another type.
+test("a type goes in binary when a value of it does, and only then", () => {
+  const values = [true, 1, 1n, "1", Uint8Array.of(1), [1], new Date(0), null];
+  for (const type of [16, 17, 20, 21, 23, 25, 26, 114, 700, 701, 1007, 1043, 1082, 1184, 1700, 2950, 3802, 99_999]) {
+    const accepted = values.filter((value) => why(type, value) === "accepted");
+    const binary = accepted.some((value) => one(type, value).startsWith("binary:"));
+    expect(goesInBinary(type), String(type)).toBe(binary);
+  }
 });
 
 test("another number of values than parameters is an error that says both", () => {

@@ -249,10 +249,10 @@ function table(one) {
     "",
     `| | ${shapes.join(" | ")} |`,
     `|---|${shapes.map(() => "---|").join("")}`,
-    ...names.map(
-      (library) =>
-        `| ${library} | ${shapes.map((shape) => (cell(library, shape) ? figure(cell(library, shape)) : "")).join(" | ")} |`,
-    ),
+    ...names.map((library) => {
+      const cells = shapes.map((shape) => cell(library, shape)).map((one) => (one ? figure(one) : ""));
+      return `| ${library} | ${cells.join(" | ")} |`;
+    }),
     "",
   ];
 }
@@ -296,17 +296,17 @@ function lost() {
   return [
     "## What we lose",
     "",
-    "Each comparison is with the best peer on the same runtime; on Node also with the best native one. pgz-edge is better in",
-    `${all.length - worse.length - same} of ${all.length}, equal within ${SAME * 100} % in ${same}, and worse in ${worse.length}. These are the worse ones, largest gap first:`,
+    "Each comparison is with the best peer on the same runtime; on Node also with the best native one. " +
+      "pgz-edge is better in",
+    `${all.length - worse.length - same} of ${all.length}, equal within ${SAME * 100} % in ${same}, ` +
+      `and worse in ${worse.length}. These are the worse ones, largest gap first:`,
     "",
     "| scenario | shape | pgz-edge | best peer | ratio (1 is equal) |",
     "|---|---|---|---|---|",
-    ...worse.map(({ title, shape, ours, best, ratio, unit }) =>
-      `| ${title} | ${shape} | ${nameOf(ours)}: ${number(ours.median)} ${unit} | ${nameOf(best)}: ${number(best.median)} ${unit} | ${ratio.toFixed(2)} |`.replaceAll(
-        "  ",
-        " ",
-      ),
-    ),
+    ...worse.map(({ title, shape, ours, best, ratio, unit }) => {
+      const said = (one) => `${nameOf(one)}: ${number(one.median)} ${unit}`;
+      return `| ${title} | ${shape} | ${said(ours)} | ${said(best)} | ${ratio.toFixed(2)} |`.replaceAll("  ", " ");
+    }),
     "",
   ];
 }
@@ -342,14 +342,19 @@ function origin() {
       const found = results(name);
       if (!found) return `| \`make bench CASE=${name}\` | not measured yet | | | |`;
       const { date, machine, versions: made } = found;
-      return `| \`make bench CASE=${name}\` | ${date.slice(0, 10)} | ${made.commit} | ${machine.cores} cores of ${machine.cpu}, ${machine.memory} | ${machine.load_before}, ${machine.load_after} |`;
+      const [cores, load] = [
+        `${machine.cores} cores of ${machine.cpu}, ${machine.memory}`,
+        `${machine.load_before}, ${machine.load_after}`,
+      ];
+      return `| \`make bench CASE=${name}\` | ${date.slice(0, 10)} | ${made.commit} | ${cores} | ${load} |`;
     }),
     "",
     "| versions | |",
     "|---|---|",
     ...Object.entries(versions).map(([name, version]) => `| ${name} | ${version} |`),
     "",
-    "- The machine is shared, and its medians move by a third between runs. Compare within one table, not across tables.",
+    "- The machine is shared, and its medians move by a third between runs. " +
+      "Compare within one table, not across tables.",
     "- Each library runs in its own process, in random order, pinned to a CPU.",
     "- A run with wrong rows, bytes or stored content ends the benchmark. So does a peer that cannot run.",
     "- Round trips, bytes and writes are counted through a proxy, in runs that are not timed.",

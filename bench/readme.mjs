@@ -37,8 +37,8 @@ function costs() {
       );
       return found.length === 0 ? undefined : Math.min(...found.map(({ median }) => median));
     });
-  const line = (what, values, unit) =>
-    `| ${what} | ${values.map((value) => (value === undefined ? "not measured" : `${value.toFixed(0)}${unit}`)).join(" | ")} |`;
+  const figure = (value, unit) => (value === undefined ? "not measured" : `${value.toFixed(0)}${unit}`);
+  const line = (what, values, unit) => `| ${what} | ${values.map((value) => figure(value, unit)).join(" | ")} |`;
   const first = { ...query, rows: query.rows.filter(({ config }) => config.execution === "first") };
   const streamed = { shape: "mixed_5col", metric: "cpu_ms" };
   const peak = memory.rows.find(
@@ -66,7 +66,8 @@ function costs() {
       "",
     ),
     "",
-    `It adds ${bundleKb} kB (gzip) to a Worker. Streaming ${peak.config.rows.toLocaleString("en")} rows takes Node ${peak.median.toFixed(0)} MiB above idle.`,
+    `It adds ${bundleKb} kB (gzip) to a Worker. ` +
+      `Streaming ${peak.config.rows.toLocaleString("en")} rows takes Node ${peak.median.toFixed(0)} MiB above idle.`,
   ].join("\n");
 }
 
@@ -75,19 +76,24 @@ function numbers() {
   const shapes = [...new Set(onNode.map(({ shape }) => shape))];
   const libraries = [...new Set(onNode.filter(({ metric }) => metric === "cpu_ms").map(({ library }) => library))];
   const rows = stream.rows.find(({ metric }) => metric === "cpu_ms").config.rows.toLocaleString("en");
+  const ratios = shapes.map((shape) => cell(shape, "pgz-edge", "wall_ratio_to_drain"));
   const pairs = stream.rows.find(({ metric }) => metric === "wall_ratio_to_drain").config.rows.toLocaleString("en");
   return [
-    `Process CPU in milliseconds for ${rows} rows to NDJSON bytes on Node: median (min-max) of one interleaved run. \`drain\``,
-    "is a bare socket that drops the same binary rows. It reads each piece as it comes, where the driver waits a millisecond",
+    `Process CPU in milliseconds for ${rows} rows to NDJSON bytes on Node: ` +
+      `median (min-max) of one interleaved run. \`drain\``,
+    "is a bare socket that drops the same binary rows. It reads each piece as it comes, " +
+      "where the driver waits a millisecond",
     "to gather small pieces.",
     "",
     `| | ${shapes.join(" | ")} |`,
     `|---|${shapes.map(() => "---|").join("")}`,
     ...libraries.map((library) => `| ${library} | ${shapes.map((shape) => cell(shape, library)).join(" | ")} |`),
-    `| wall time against \`drain\`, ${pairs} rows | ${shapes.map((shape) => cell(shape, "pgz-edge", "wall_ratio_to_drain")).join(" | ")} |`,
+    `| wall time against \`drain\`, ${pairs} rows | ${ratios.join(" | ")} |`,
     "",
-    `Made by \`make bench CASE=stream\` on ${date.slice(0, 10)}, ${machine.cores} cores of ${machine.cpu}, load ${machine.load_before} before and ${machine.load_after} after.`,
-    `Node ${versions.node}, PostgreSQL ${versions.postgresql}, postgres.js ${versions["postgres.js"]}, pg ${versions.pg},`,
+    `Made by \`make bench CASE=stream\` on ${date.slice(0, 10)}, ${machine.cores} cores of ${machine.cpu}, ` +
+      `load ${machine.load_before} before and ${machine.load_after} after.`,
+    `Node ${versions.node}, PostgreSQL ${versions.postgresql}, ` +
+      `postgres.js ${versions["postgres.js"]}, pg ${versions.pg},`,
     `pg-query-stream ${versions["pg-query-stream"]}, pg-copy-streams ${versions["pg-copy-streams"]}.`,
     `A Worker carries ${bundleKb} kB of wasm and JavaScript, minified and gzipped (\`bench/results/size.json\`).`,
   ].join("\n");

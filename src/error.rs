@@ -100,7 +100,8 @@ impl From<FrameError> for Failure {
             FrameError::TooLarge { tag, length } => Failure::about(
                 &Reason {
                     code: "MESSAGE_TOO_LARGE",
-                    message: "the server sent a message longer than maxMessageBytes; select less per row, or raise maxMessageBytes",
+                    message: "the server sent a message longer than maxMessageBytes; \
+                        select less per row, or raise maxMessageBytes",
                 },
                 &[&letter(tag), " of ", &decimal(length), " bytes"],
             ),
@@ -128,7 +129,8 @@ impl From<DecodeError> for Failure {
             DecodeError::UnknownAuthentication(kind) => Failure::about(
                 &Reason {
                     code: "AUTH_METHOD_UNSUPPORTED",
-                    message: "the server asks for an authentication method that this driver does not have; let pg_hba.conf ask for scram-sha-256",
+                    message: "the server asks for an authentication method that this driver does not have; \
+                        let pg_hba.conf ask for scram-sha-256",
                 },
                 &["request ", &decimal(kind)],
             ),

@@ -17,7 +17,8 @@ const WIDTH: usize = 120;
 #[test]
 fn names_of_numbers_in_typescript() {
     let head = format!(
-        "The numbers that cross the boundary. tests/boundary.rs writes this file from src/boundary.rs: change that one, then run `{WRITE}`."
+        "The numbers that cross the boundary. tests/boundary.rs writes this file from src/boundary.rs: \
+            change that one, then run `{WRITE}`."
     );
     let mut text = wrap(&head, "// ", "// ");
     for group in GROUPS {
@@ -28,7 +29,8 @@ fn names_of_numbers_in_typescript() {
             text += &format!("export const {} = {value};\n", number.name);
         }
     }
-    text += "\n// Formats of encoded output by their names: how the core calls them, what HTTP calls them, and whether a result that\n\
+    text += "\n// Formats of encoded output by their names: how the core calls them, what HTTP calls them, \
+             and whether a result that\n\
              // a cap has cut can say so.\nexport const FORMATS = {\n";
     for format in RowFormat::ALL {
         let facts = format.facts();
@@ -100,9 +102,9 @@ fn no_two_numbers_share_a_name_and_no_two_bits_overlap() {
 fn the_page_of_the_boundary() {
     let mut page = "# The boundary\n\n".to_owned();
     let introduction = format!(
-        "Every call and every number that crosses between JavaScript and the wasm. tests/boundary.rs writes this page from the comments in \
-         `src/wasm/lib.rs` and `src/boundary.rs`: change those, then run `{WRITE}`. How the calls play together is in \
-         [architecture.md](architecture.md)."
+        "Every call and every number that crosses between JavaScript and the wasm. tests/boundary.rs writes this \
+         page from the comments in `src/wasm/lib.rs` and `src/boundary.rs`: change those, then run `{WRITE}`. \
+         How the calls play together is in [architecture.md](architecture.md)."
     );
     page += &wrap(&introduction, "", "");
     page += "\n## Calls\n\nOne `CoreConnection` is one connection.\n\n";

@@ -209,17 +209,20 @@ fn quote_numbers(json: &str) -> String {
 /// pg_type of PostgreSQL 18 without arrays and without pseudo-types that no column has.
 #[rustfmt::skip]
 const BUILT_IN: &[(&str, u32)] = &[
-    ("bool", 16), ("bytea", 17), ("char", 18), ("name", 19), ("int8", 20), ("int2", 21), ("int2vector", 22), ("int4", 23), ("regproc", 24), ("text", 25),
-    ("oid", 26), ("tid", 27), ("xid", 28), ("cid", 29), ("oidvector", 30), ("json", 114), ("xml", 142), ("pg_node_tree", 194), ("point", 600), ("lseg", 601),
-    ("path", 602), ("box", 603), ("polygon", 604), ("line", 628), ("cidr", 650), ("float4", 700), ("float8", 701), ("unknown", 705), ("circle", 718),
-    ("macaddr8", 774), ("money", 790), ("macaddr", 829), ("inet", 869), ("aclitem", 1033), ("bpchar", 1042), ("varchar", 1043), ("date", 1082),
-    ("time", 1083), ("timestamp", 1114), ("timestamptz", 1184), ("interval", 1186), ("timetz", 1266), ("bit", 1560), ("varbit", 1562), ("numeric", 1700),
-    ("refcursor", 1790), ("regprocedure", 2202), ("regoper", 2203), ("regoperator", 2204), ("regclass", 2205), ("regtype", 2206), ("record", 2249),
-    ("cstring", 2275), ("anyarray", 2277), ("void", 2278), ("uuid", 2950), ("txid_snapshot", 2970), ("pg_lsn", 3220), ("tsvector", 3614), ("tsquery", 3615),
-    ("gtsvector", 3642), ("regconfig", 3734), ("regdictionary", 3769), ("jsonb", 3802), ("int4range", 3904), ("numrange", 3906), ("tsrange", 3908),
-    ("tstzrange", 3910), ("daterange", 3912), ("int8range", 3926), ("jsonpath", 4072), ("regnamespace", 4089), ("regrole", 4096), ("regcollation", 4191),
-    ("int4multirange", 4451), ("nummultirange", 4532), ("tsmultirange", 4533), ("tstzmultirange", 4534), ("datemultirange", 4535),
-    ("int8multirange", 4536), ("pg_snapshot", 5038), ("xid8", 5069),
+    ("bool", 16), ("bytea", 17), ("char", 18), ("name", 19), ("int8", 20), ("int2", 21), ("int2vector", 22),
+    ("int4", 23), ("regproc", 24), ("text", 25), ("oid", 26), ("tid", 27), ("xid", 28), ("cid", 29), ("oidvector", 30),
+    ("json", 114), ("xml", 142), ("pg_node_tree", 194), ("point", 600), ("lseg", 601), ("path", 602), ("box", 603),
+    ("polygon", 604), ("line", 628), ("cidr", 650), ("float4", 700), ("float8", 701), ("unknown", 705), ("circle", 718),
+    ("macaddr8", 774), ("money", 790), ("macaddr", 829), ("inet", 869), ("aclitem", 1033), ("bpchar", 1042),
+    ("varchar", 1043), ("date", 1082), ("time", 1083), ("timestamp", 1114), ("timestamptz", 1184), ("interval", 1186),
+    ("timetz", 1266), ("bit", 1560), ("varbit", 1562), ("numeric", 1700), ("refcursor", 1790), ("regprocedure", 2202),
+    ("regoper", 2203), ("regoperator", 2204), ("regclass", 2205), ("regtype", 2206), ("record", 2249),
+    ("cstring", 2275), ("anyarray", 2277), ("void", 2278), ("uuid", 2950), ("txid_snapshot", 2970), ("pg_lsn", 3220),
+    ("tsvector", 3614), ("tsquery", 3615), ("gtsvector", 3642), ("regconfig", 3734), ("regdictionary", 3769),
+    ("jsonb", 3802), ("int4range", 3904), ("numrange", 3906), ("tsrange", 3908), ("tstzrange", 3910),
+    ("daterange", 3912), ("int8range", 3926), ("jsonpath", 4072), ("regnamespace", 4089), ("regrole", 4096),
+    ("regcollation", 4191), ("int4multirange", 4451), ("nummultirange", 4532), ("tsmultirange", 4533),
+    ("tstzmultirange", 4534), ("datemultirange", 4535), ("int8multirange", 4536), ("pg_snapshot", 5038), ("xid8", 5069),
 ];
 
 /// docs/types.md says of every built-in type in which form it travels, and of no other.

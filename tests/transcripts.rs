@@ -138,7 +138,13 @@ fn steps_for_the_wasm_runner() {
         .iter()
         .map(|transcript| {
             let name = transcript.path.file_stem().unwrap().to_str().unwrap();
-            json!({ "name": name, "whole": transcript.whole, "steps": steps(transcript), "rows": transcript.rows, "events": transcript.events })
+            json!({
+                "name": name,
+                "whole": transcript.whole,
+                "steps": steps(transcript),
+                "rows": transcript.rows,
+                "events": transcript.events,
+            })
         })
         .collect();
     let file = env::var_os("TRANSCRIPT_STEPS").map_or(

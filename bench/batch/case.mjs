@@ -7,7 +7,8 @@
 // NDJSON. Peak memory and bytes on the wire come from runs of their own, in fresh processes that are not timed. Inserts
 // need tables: a server that is not ours (DATABASE_URL) is left as it is, and refused.
 //
-//   ROWS executions per trial, TRIALS, PIN=one|split          how much, where          SHAPES RUNTIMES          which, separated by commas
+//   ROWS executions per trial, TRIALS, PIN=one|split          how much, where
+//   SHAPES RUNTIMES                                       which, separated by commas
 import { createHash } from "node:crypto";
 import pg from "pg";
 import { countingProxy } from "../lib/counting-proxy.mjs";
@@ -118,12 +119,14 @@ class Tables {
     await this.client.query(`truncate ${table}`);
     const got = await ask(request);
     const { rows } = await this.client.query(
-      `select count(*)::int as rows, md5(string_agg(t::text, E'\\n' order by t::text collate "C")) as md5 from ${table} t`,
+      `select count(*)::int as rows, md5(string_agg(t::text, E'\\n' order by t::text collate "C")) as md5
+       from ${table} t`,
     );
     const wanted = this.#wanted(table, count);
     if (rows[0].rows !== count || rows[0].md5 !== wanted)
       throw new Error(
-        `${key}, ${request.shape}: the table has ${rows[0].rows} rows with md5 ${rows[0].md5}, instead of ${count} with ${wanted}`,
+        `${key}, ${request.shape}: the table has ${rows[0].rows} rows with md5 ${rows[0].md5}, ` +
+          `instead of ${count} with ${wanted}`,
       );
     return got;
   }

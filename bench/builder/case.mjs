@@ -63,7 +63,8 @@ function check(name, shape, { text, values }, expected) {
   const plain = text.replaceAll('"', "").toLowerCase();
   if (plain !== expected.text || JSON.stringify(values) !== JSON.stringify(expected.values)) {
     throw new Error(
-      `${name}, ${shape}: ${text} with ${JSON.stringify(values)} instead of ${expected.text} with ${JSON.stringify(expected.values)}`,
+      `${name}, ${shape}: ${text} with ${JSON.stringify(values)} ` +
+        `instead of ${expected.text} with ${JSON.stringify(expected.values)}`,
     );
   }
 }

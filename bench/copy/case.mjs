@@ -8,7 +8,8 @@
 // number of bytes each time, and the same hash in all libraries. Tables are made, so a server that is not ours
 // (DATABASE_URL) is left as it is, and refused.
 //
-//   ROWS of 16 columns (five times as many of 3, twice as many typed ones), TRIALS, PIN=one|split          how much, where          SHAPES          which
+//   ROWS of 16 columns (five times as many of 3, twice as many typed ones), TRIALS, PIN=one|split     how much, where
+//   SHAPES                                                                                            which
 import { createHash } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -137,15 +138,14 @@ class Store {
     for (let from = 0; from < rows.length; from += 5_000) {
       const some = columnsOf(from);
       const arrays = columns.map((_, index) => some.map((row) => row[index]));
-      await this.client.query(
-        `insert into bench_out_${name} (${columns}) select * from unnest(${types.map((type, index) => `$${index + 1}::${type}[]`)})`,
-        arrays,
-      );
+      const lists = types.map((type, index) => `$${index + 1}::${type}[]`);
+      await this.client.query(`insert into bench_out_${name} (${columns}) select * from unnest(${lists})`, arrays);
     }
     const {
       rows: [{ md5 }],
     } = await this.client.query(
-      `select md5(string_agg(concat_ws('${separator}', ${columns}) || E'\\n', '' order by place)) as md5 from bench_out_${name}`,
+      `select md5(string_agg(concat_ws('${separator}', ${columns}) || E'\\n', '' order by place)) as md5
+       from bench_out_${name}`,
     );
     if (md5 !== createHash("md5").update(text).digest("hex"))
       throw new Error(`bench_out_${name} is not what it should be`);
@@ -171,7 +171,8 @@ class Store {
     const truth = this.truth[table];
     if (rows !== truth.rows || hash !== truth.hash)
       throw new Error(
-        `${key}, ${request.shape}: the table has ${rows} rows with hash ${hash} instead of ${truth.rows} with ${truth.hash}`,
+        `${key}, ${request.shape}: the table has ${rows} rows with hash ${hash} ` +
+          `instead of ${truth.rows} with ${truth.hash}`,
       );
     return got;
   }

@@ -86,7 +86,9 @@ async function inNode({ url, shape, sql, truth, trials }) {
     result.rows.push({ ...row, metric: "peak_rss_above_idle_mib", unit: "MiB", ...above });
     const growth = summary(samples.map(({ peak, peakOfTenth }) => peak - peakOfTenth));
     result.rows.push({ ...row, metric: "peak_rss_growth_mib", unit: "MiB", ...growth });
-    const text = `${shape}: ${form} of ${truth.rows} rows in Node peaks ${above.median.toFixed(1)} MiB above idle, ${growth.median.toFixed(1)} above the peak of a tenth of them`;
+    const text =
+      `${shape}: ${form} of ${truth.rows} rows in Node peaks ${above.median.toFixed(1)} MiB above idle, ` +
+      `${growth.median.toFixed(1)} above the peak of a tenth of them`;
     console.log(form === "drain" ? text : `${text} (to reach: ${MOST_ABOVE_IDLE})`);
     if (form !== "drain" && above.median > MOST_ABOVE_IDLE)
       result.failures.push(`${text}, to reach ${MOST_ABOVE_IDLE}`);
@@ -127,7 +129,8 @@ async function inWorkerd({ url, shape, sql, truth, trials }) {
     peak("peak_heap_mib", ({ heap }) => heap);
     peak("peak_wasm_mib", ({ wasm }) => wasm);
     const { median } = summary(samples.map(({ total }) => total));
-    const text = `${shape}: ${form} of ${truth.rows} rows in workerd holds ${median.toFixed(1)} MiB of heap and wasm memory`;
+    const text =
+      `${shape}: ${form} of ${truth.rows} rows in workerd ` + `holds ${median.toFixed(1)} MiB of heap and wasm memory`;
     console.log(`${text} (to reach: ${MOST_IN_ISOLATE}; ${samples[0].samples} samples)`);
     if (median >= MOST_IN_ISOLATE) result.failures.push(`${text}, to reach ${MOST_IN_ISOLATE}`);
   }

@@ -9,7 +9,8 @@
 //
 // Each process runs a shape some thousand times before its trials: V8 makes good code of it only by then.
 //
-//   ROWS executions per trial, TRIALS, WARM          how much          SHAPES RUNTIMES          which, separated by commas
+//   ROWS executions per trial, TRIALS, WARM          how much
+//   SHAPES RUNTIMES                            which, separated by commas
 import { countingProxy } from "../lib/counting-proxy.mjs";
 import { cargoProgram, command, wantedRuntimes } from "../lib/runtimes.mjs";
 import { compareSpeed, interleaved, resultRows } from "../lib/trials.mjs";

@@ -2,7 +2,8 @@
 // loopback carries them, so what is measured is the client: rows per second of wall time and its CPU, for pgz-edge, its
 // peers on Node, pgx in Go, and a drain.
 //
-//   ROWS per answer, TIMES answers per trial, TRIALS          how much          SHAPES          which, separated by commas
+//   ROWS per answer, TIMES answers per trial, TRIALS          how much
+//   SHAPES                                                which, separated by commas
 import { serverTruth } from "../lib/content.mjs";
 import { command, pgx } from "../lib/runtimes.mjs";
 import { wantedShapes } from "../lib/shapes.mjs";
@@ -87,7 +88,8 @@ function targets(samples, shape) {
   const wall = (key) => median(samples.get(key).map(({ wall }) => wall));
   const ratio = wall("pgx") / wall("pgz-edge");
   console.log(
-    `${shape}: the ceiling of pgz-edge is ${ratio.toFixed(2)} of that of pgx hand-tuned (to reach: 1), ${(wall("drain") / wall("pgz-edge")).toFixed(2)} of that of the drain`,
+    `${shape}: the ceiling of pgz-edge is ${ratio.toFixed(2)} of that of pgx hand-tuned (to reach: 1), ` +
+      `${(wall("drain") / wall("pgz-edge")).toFixed(2)} of that of the drain`,
   );
   return ratio < 1 ? [`${shape}: the replay ceiling is ${ratio.toFixed(2)} of that of pgx hand-tuned, to reach 1`] : [];
 }

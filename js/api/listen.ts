@@ -162,7 +162,8 @@ export class Listener implements AsyncIterable<Notification> {
       if (!sessionPooling && (connection.processId ?? 0) > LARGEST_PROCESS_ID) {
         throw new UsageError(
           "LISTEN_BEHIND_POOLER",
-          'The server seems to be a pooler, which may lose notifications: connect to the server itself, or set option "sessionPooling".',
+          "The server seems to be a pooler, which may lose notifications: " +
+            'connect to the server itself, or set option "sessionPooling".',
         );
       }
       connection.listener = {

@@ -237,7 +237,8 @@ export class Transaction extends Calls {
     if (hasBegun ? (await this.#statement("COMMIT")) === "COMMIT" : !transaction.beginFailed) return;
     throw new PgzError(
       "TRANSACTION_ROLLED_BACK",
-      "A statement had failed, so COMMIT rolled back: let its error leave the callback, or run it in a nested transaction.",
+      "A statement had failed, so COMMIT rolled back: " +
+        "let its error leave the callback, or run it in a nested transaction.",
     );
   }
 

@@ -20,7 +20,8 @@ async function digest(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
     return hex(await runtime().md5!(bytes));
   } catch (cause) {
     const message =
-      "The server asks for MD5, which this runtime lacks: set the password again with password_encryption = scram-sha-256, or give installRuntime() an `md5`.";
+      "The server asks for MD5, which this runtime lacks: " +
+      "set the password again with password_encryption = scram-sha-256, or give installRuntime() an `md5`.";
     throw new AuthenticationError("AUTH_METHOD_UNSUPPORTED", message, { cause });
   }
 }

@@ -113,6 +113,8 @@ function freeze(columns: readonly object[]): void {
 }
 
 function shapeChanged({ typeOid }: EventOf<"shapeChanged">): ProtocolError {
-  const what = `The columns of this query, or the types in them, are not those that were learned (type ${typeOid}): run it again, or cast the column to text.`;
+  const what =
+    `The columns of this query, or the types in them, are not those that were learned (type ${typeOid}): ` +
+    "run it again, or cast the column to text.";
   return new ProtocolError("SHAPE_CHANGED", what);
 }

@@ -29,16 +29,21 @@ const NOTHING = /[\xad\u034f\u1806\u180b-\u180d\u200c\u200d\u2060\ufe00-\ufe0f\u
 const PROHIBITED = new RegExp(
   // eslint-disable-next-line no-misleading-character-class -- each stands for itself
   "[\\p{C}\\p{Zl}\\p{Zp}\\u0340\\u0341\\u2ff0-\\u2ffb\\ufffc\\ufffd" +
-    "\\u0234-\\u024f\\u02ef-\\u02ff\\u0350-\\u035f\\u0510-\\u052f\\u0600-\\u060b\\u060d-\\u061a\\u061c-\\u061e\\u063b-\\u063f\\u0656-\\u065f\\u06ee\\u06ef\\u074d-\\u077f\\u07c0-\\u0900\\u1380-\\u1399\\u18aa-\\u1dff" +
-    "\\u2090-\\u209c\\u20b2-\\u20c1\\u23cf-\\u23ff\\u268a-\\u2700\\u27bf-\\u27cf\\u2b00-\\u2e5d\\u31b8-\\u31ef\\u3244-\\u3250\\u4db6-\\u4dff\\u9fa6-\\u9fff" +
-    "\\ua4d0-\\uabff\\ud7b0-\\ud7ff\\ufbb2-\\ufbd2\\ufd40-\\ufd4f\\ufe10-\\ufe1f\\ufe24-\\ufe2f\\u{10000}-\\u{102ff}\\u{1034b}-\\u{103ff}\\u{1044e}-\\u{1cfff}\\u{1d200}-\\u{1d3ff}\\u{1d800}-\\u{1ffff}" +
+    "\\u0234-\\u024f\\u02ef-\\u02ff\\u0350-\\u035f\\u0510-\\u052f" +
+    "\\u0600-\\u060b\\u060d-\\u061a\\u061c-\\u061e\\u063b-\\u063f\\u0656-\\u065f" +
+    "\\u06ee\\u06ef\\u074d-\\u077f\\u07c0-\\u0900\\u1380-\\u1399\\u18aa-\\u1dff" +
+    "\\u2090-\\u209c\\u20b2-\\u20c1\\u23cf-\\u23ff\\u268a-\\u2700\\u27bf-\\u27cf\\u2b00-\\u2e5d" +
+    "\\u31b8-\\u31ef\\u3244-\\u3250\\u4db6-\\u4dff\\u9fa6-\\u9fff" +
+    "\\ua4d0-\\uabff\\ud7b0-\\ud7ff\\ufbb2-\\ufbd2\\ufd40-\\ufd4f\\ufe10-\\ufe1f\\ufe24-\\ufe2f" +
+    "\\u{10000}-\\u{102ff}\\u{1034b}-\\u{103ff}\\u{1044e}-\\u{1cfff}\\u{1d200}-\\u{1d3ff}\\u{1d800}-\\u{1ffff}" +
     "\\u{2a6d7}-\\u{2f7ff}\\u{2fa1e}-\\u{10ffff}]",
   "u",
 );
 
 /** RFC 3454 D.1, characters written from right to left: all of four scripts but their marks and a few signs. */
 const RIGHT_TO_LEFT =
-  "(?![\\p{M}\\p{Nd}\\u066a-\\u066c\\u06de\\u06e9\\ufb29])[\\p{sc=Hebr}\\p{sc=Arab}\\p{sc=Syrc}\\p{sc=Thaa}\\u061b\\u061f\\u0640]";
+  "(?![\\p{M}\\p{Nd}\\u066a-\\u066c\\u06de\\u06e9\\ufb29])" +
+  "[\\p{sc=Hebr}\\p{sc=Arab}\\p{sc=Syrc}\\p{sc=Thaa}\\u061b\\u061f\\u0640]";
 
 /**
  * RFC 3454 section 6: with one such character the first and the last must be such, and none may be written from left to

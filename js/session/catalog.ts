@@ -137,7 +137,8 @@ export function catalogOf(server: string): Catalog {
  */
 function namesSql(names: readonly string[]): string {
   const list = JSON.stringify(names).replaceAll("$", "\\u0024");
-  return `select pg_catalog.json_object_agg(name, pg_catalog.to_regtype(name)::pg_catalog.oid::bigint) from pg_catalog.json_array_elements_text($$${list}$$) as name`;
+  return `select pg_catalog.json_object_agg(name, pg_catalog.to_regtype(name)::pg_catalog.oid::bigint)
+  from pg_catalog.json_array_elements_text($$${list}$$) as name`;
 }
 
 function isRecord({ typeOid }: Column): boolean {
@@ -165,11 +166,13 @@ function definition([oid, how, name, parts, names]: Row): Definition | undefined
  */
 function sql(oids: readonly number[], all: boolean): string {
   const everything = all
-    ? `union (select unnest(array[oid, typarray]) from pg_catalog.pg_type where oid >= ${FIRST_OF_A_DATABASE} and typelem = 0
+    ? `union (select unnest(array[oid, typarray]) from pg_catalog.pg_type
+       where oid >= ${FIRST_OF_A_DATABASE} and typelem = 0
        and typrelid not in (select oid from pg_catalog.pg_class where relkind <> 'c') limit ${MOST_TYPES})`
     : "";
   const attributes = (what: string) =>
-    `array(select ${what} from pg_catalog.pg_attribute where attrelid = typrelid and attnum > 0 and not attisdropped order by attnum)`;
+    `array(select ${what} from pg_catalog.pg_attribute
+      where attrelid = typrelid and attnum > 0 and not attisdropped order by attnum)`;
   const parts = `case typtype
     when 'd' then array[typbasetype]
     when 'r' then (select array[rngsubtype] from ranges where rngtypid = t.oid)
@@ -177,14 +180,17 @@ function sql(oids: readonly number[], all: boolean): string {
     when 'c' then ${attributes("atttypid")}
     else array[typelem] end`;
   return `with recursive ranges as (
-    select rngtypid, rngsubtype, (pg_catalog.to_json(r)->>'rngmultitypid')::pg_catalog.oid as multirange from pg_catalog.pg_range r
+    select rngtypid, rngsubtype, (pg_catalog.to_json(r)->>'rngmultitypid')::pg_catalog.oid as multirange
+    from pg_catalog.pg_range r
   ), reached(oid) as (
     select unnest(array[${oids.join()}]::pg_catalog.oid[]) ${everything} union
-    select part from reached join pg_catalog.pg_type t using (oid) cross join lateral unnest(${parts}) as part where part >= ${FIRST_OF_A_DATABASE}
+    select part from reached join pg_catalog.pg_type t using (oid) cross join lateral unnest(${parts}) as part
+    where part >= ${FIRST_OF_A_DATABASE}
   )
   select pg_catalog.json_agg(pg_catalog.json_build_array(t.oid::bigint,
     case when typcategory = 'A' and typelem <> 0 and typlen = -1 then 'A' when typtype <> 'b' then typtype::text else (
-      select extname from pg_catalog.pg_depend join pg_catalog.pg_extension e on e.oid = refobjid where classid = 1247 and objid = t.oid and deptype = 'e') end,
+      select extname from pg_catalog.pg_depend join pg_catalog.pg_extension e on e.oid = refobjid
+      where classid = 1247 and objid = t.oid and deptype = 'e') end,
     typname, (${parts})::bigint[], ${attributes("attname")}))
   from (select oid from reached limit ${MOST_TYPES}) as first join pg_catalog.pg_type t using (oid)`;
 }

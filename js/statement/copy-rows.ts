@@ -1,6 +1,7 @@
 // Rows of JavaScript values as the data of COPY: binary where all columns have a binary form here, else text.
 //
-//   binary: "PGCOPY\n\xff\r\n\0" · int32 flags · int32 length of an extension · rows · int16 -1     a row: int16 columns · values as in Bind
+//   binary: "PGCOPY\n\xff\r\n\0" · int32 flags · int32 length of an extension · rows · int16 -1
+//   a row:  int16 columns · values as in Bind
 //   text:   values between tabs, a row per line; \N is NULL; \n \r \t \\ escaped
 //
 // Knows both formats. Must not know how data travel.

@@ -207,11 +207,8 @@ function named({ what = "Parameter $", index, type }: Where): string {
 }
 
 export function wrong(where: Where, value: unknown, advice: string, facts?: Facts): never {
-  return fail(
-    "INVALID_PARAMETER",
-    `${named(where)} does not accept a value of type ${tagOf(value)}: ${value === undefined ? "pass null for NULL" : advice}.`,
-    facts,
-  );
+  const what = value === undefined ? "pass null for NULL" : advice;
+  return fail("INVALID_PARAMETER", `${named(where)} does not accept a value of type ${tagOf(value)}: ${what}.`, facts);
 }
 
 /** `Undefined`, `Array`, `Temporal.Instant`. */

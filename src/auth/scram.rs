@@ -268,27 +268,35 @@ impl ScramError {
             },
             ScramError::Malformed { .. } => &Reason {
                 code: "SCRAM_MALFORMED",
-                message: "The server sent a SCRAM message that breaks RFC 5802. Check that host and port lead to PostgreSQL, and a pooler in between.",
+                message: "The server sent a SCRAM message that breaks RFC 5802. \
+                    Check that host and port lead to PostgreSQL, and a pooler in between.",
             },
             ScramError::MandatoryExtension => &Reason {
                 code: "SCRAM_MANDATORY_EXTENSION",
-                message: "The server demands a SCRAM extension that this driver does not know. Turn it off in the server or pooler.",
+                message: "The server demands a SCRAM extension that this driver does not know. \
+                    Turn it off in the server or pooler.",
             },
             ScramError::NonceMismatch => &Reason {
                 code: "SCRAM_NONCE_MISMATCH",
-                message: "The server's SCRAM nonce does not continue ours: its message belongs to another login, or is replayed. Do not trust this connection; check what stands between client and server.",
+                message: "The server's SCRAM nonce does not continue ours: \
+                    its message belongs to another login, or is replayed. \
+                    Do not trust this connection; check what stands between client and server.",
             },
             ScramError::IterationsOutOfRange { .. } => &Reason {
                 code: "SCRAM_ITERATIONS_OUT_OF_RANGE",
-                message: "The server asks for more SCRAM iterations than are allowed, or for none. If you trust the server, raise the limit, or lower scram_iterations there and set the password again.",
+                message: "The server asks for more SCRAM iterations than are allowed, or for none. \
+                    If you trust the server, raise the limit, or \
+                    lower scram_iterations there and set the password again.",
             },
             ScramError::ServerError { .. } => &Reason {
                 code: "SCRAM_SERVER_ERROR",
-                message: "The server refused the SCRAM login. Check user name and password; the server's log says more.",
+                message: "The server refused the SCRAM login. Check user name and password; \
+                    the server's log says more.",
             },
             ScramError::ServerSignatureMismatch => &Reason {
                 code: "SCRAM_SERVER_SIGNATURE_MISMATCH",
-                message: "The server could not prove that it knows this password: it may be an impostor. Do not trust this connection; check host, TLS and what stands between client and server.",
+                message: "The server could not prove that it knows this password: it may be an impostor. \
+                    Do not trust this connection; check host, TLS and what stands between client and server.",
             },
         }
     }

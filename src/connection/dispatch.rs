@@ -98,7 +98,8 @@ impl State {
             }
             b'E' => Err(Failure::new(&Reason {
                 code: "TLS_REFUSED",
-                message: "the server answered SSLRequest with an error (not shown: nothing proves who wrote it); is it a PostgreSQL server?",
+                message: "the server answered SSLRequest with an error (not shown: nothing proves who wrote it); \
+                    is it a PostgreSQL server?",
             })),
             _ => Err(Failure::new(NOT_POSTGRESQL)),
         }

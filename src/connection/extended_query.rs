@@ -3,8 +3,10 @@
 //! ```text
 //! describe:  [Close …]  Parse n            Describe S n                         Sync
 //!   answer:  [CloseComplete …] ParseComplete  ParameterDescription  RowDescription | NoData   ReadyForQuery
-//! execute:   [Close …] [prelude] [Parse n]  Bind "" n    Describe P ""     Execute ""     Sync
-//!   answer:  [CloseComplete …] [its] [ParseComplete] BindComplete  RowDescription | NoData  DataRow …  CommandComplete  ReadyForQuery
+//! execute:   [Close …]         [prelude]  [Parse n]        Bind "" n     Describe P ""
+//!   answer:  [CloseComplete …] [its]      [ParseComplete]  BindComplete  RowDescription | NoData
+//!                                                          Execute ""                 Sync
+//!                                                          DataRow … CommandComplete  ReadyForQuery
 //! ```
 //! The prelude is a statement that must have run before, such as BEGIN: where it fails the server skips the rest.
 //!

@@ -316,17 +316,20 @@ impl Startup {
             if cleartext && self.options & login::CLEARTEXT_WANTS_TLS != 0 {
                 &Reason {
                     code: "AUTH_CLEARTEXT_REFUSED",
-                    message: "the server asks for the password in clear over a connection that is not encrypted; use sslmode=verify-full, or set allowCleartextPassword",
+                    message: "the server asks for the password in clear over a connection that is not encrypted; \
+                        use sslmode=verify-full, or set allowCleartextPassword",
                 }
             } else if cleartext && self.options & login::CLEARTEXT_WANTS_VERIFIED_TLS != 0 {
                 &Reason {
                     code: "AUTH_CLEARTEXT_REFUSED",
-                    message: "the server asks for the password in clear over TLS that does not verify its certificate; use sslmode=verify-full, or set requireAuth to password",
+                    message: "the server asks for the password in clear over TLS that does not verify its certificate; \
+                        use sslmode=verify-full, or set requireAuth to password",
                 }
             } else {
                 &Reason {
                     code: "AUTH_METHOD_REFUSED",
-                    message: "the server asks for an authentication method that requireAuth does not list; correct pg_hba.conf or requireAuth",
+                    message: "the server asks for an authentication method that requireAuth does not list; \
+                        correct pg_hba.conf or requireAuth",
                 }
             },
         ))
@@ -351,5 +354,6 @@ const UNPROVEN: Reason = Reason {
 };
 
 const MD5_NOTICE: Fields<'static> = Fields::of(
-    b"VWARNING\0C01P01\0Mthe server asked for MD5, which PostgreSQL is giving up; set the password anew with password_encryption = scram-sha-256\0\0",
+    b"VWARNING\0C01P01\0Mthe server asked for MD5, which PostgreSQL is giving up; \
+        set the password anew with password_encryption = scram-sha-256\0\0",
 );

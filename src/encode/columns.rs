@@ -10,7 +10,7 @@
 //!          Int, Bool   i32 value, i32 1 for NULL         Float   f64; NULL is the NaN with 1 in its low word
 //!          Text        i32 UTF-16 units (-1 NULL), i32 bytes
 //! text     the texts of these rows, one behind the other
-//! json     [v,v,…]: the values of all columns of kind Json, row by row, NULL as null; nothing when there is no such column
+//! json     [v,v,…]: the values of all columns of kind Json, row by row, NULL as null; nothing without such a column
 //! tail     u32 rows, u32 bytes of text, u32 bytes of json
 //! ```
 //! While rows come, text and json grow in buffers of their own; [`Blocks::seal`] puts them together.

@@ -45,7 +45,11 @@ fn formats() {
             RowFormat::Ndjson => ("{\"id\":1,\"n m\":\"x\"}\n{\"id\":2,\"n m\":null}\n", "", "{}\n{}\n"),
             RowFormat::Arrays => ("[1,\"x\"]\n[2,null]\n", "", "[]\n[]\n"),
             RowFormat::Json => ("[{\"id\":1,\"n m\":\"x\"},{\"id\":2,\"n m\":null}]", "[]", "[{},{}]"),
-            RowFormat::Columnar => ("{\"columns\":[\"id\",\"n m\"],\"rows\":[[1,\"x\"],[2,null]]}", "{\"columns\":[\"id\",\"n m\"],\"rows\":[]}", "{\"columns\":[],\"rows\":[[],[]]}"),
+            RowFormat::Columnar => (
+                "{\"columns\":[\"id\",\"n m\"],\"rows\":[[1,\"x\"],[2,null]]}",
+                "{\"columns\":[\"id\",\"n m\"],\"rows\":[]}",
+                "{\"columns\":[],\"rows\":[[],[]]}",
+            ),
             RowFormat::Toon => ("[?]{id,\"n m\"}\n1,\"x\"\n2,null\n", "[?]{id,\"n m\"}\n", "[?]{}\n\n\n"),
             RowFormat::Csv => ("id,n m\r\n1,x\r\n2,\r\n", "id,n m\r\n", "\r\n\r\n"),
             // Slots: src/encode/columns/tests.rs.
@@ -205,9 +209,21 @@ fn numbers_and_dates_are_no_formulas() {
 #[rustfmt::skip]
 fn a_mark_where_rows_are_missing() {
     for (format, some, none) in [
-        (RowFormat::Ndjson, "{\"$truncated\":{\"limit\":\"rows\",\"value\":9,\"rows\":1}}\n", "{\"$truncated\":{\"limit\":\"rows\",\"value\":9,\"rows\":0}}\n"),
-        (RowFormat::Json, ",{\"$truncated\":{\"limit\":\"rows\",\"value\":9,\"rows\":1}}]", "[{\"$truncated\":{\"limit\":\"rows\",\"value\":9,\"rows\":0}}]"),
-        (RowFormat::Columnar, "],\"$truncated\":{\"limit\":\"rows\",\"value\":9,\"rows\":1}}", "{\"columns\":[\"a\"],\"rows\":[],\"$truncated\":{\"limit\":\"rows\",\"value\":9,\"rows\":0}}"),
+        (
+            RowFormat::Ndjson,
+            "{\"$truncated\":{\"limit\":\"rows\",\"value\":9,\"rows\":1}}\n",
+            "{\"$truncated\":{\"limit\":\"rows\",\"value\":9,\"rows\":0}}\n",
+        ),
+        (
+            RowFormat::Json,
+            ",{\"$truncated\":{\"limit\":\"rows\",\"value\":9,\"rows\":1}}]",
+            "[{\"$truncated\":{\"limit\":\"rows\",\"value\":9,\"rows\":0}}]",
+        ),
+        (
+            RowFormat::Columnar,
+            "],\"$truncated\":{\"limit\":\"rows\",\"value\":9,\"rows\":1}}",
+            "{\"columns\":[\"a\"],\"rows\":[],\"$truncated\":{\"limit\":\"rows\",\"value\":9,\"rows\":0}}",
+        ),
     ] {
         let plan = plan(&[("a", oid::INT4)], format);
         for (rows, expected) in [(1, some), (0, none)] {
@@ -352,7 +368,9 @@ proptest! {
     }
 
     #[test]
-    fn any_body_gives_a_line_or_an_error(noise: Vec<u8>, count in 0..4_u16, lengths in prop::collection::vec(-2..9_i32, 0..4)) {
+    fn any_body_gives_a_line_or_an_error(
+        noise: Vec<u8>, count in 0..4_u16, lengths in prop::collection::vec(-2..9_i32, 0..4),
+    ) {
         let plan = plan(&[("a", oid::INT4), ("b", oid::TEXT), ("c", oid::NUMERIC)], RowFormat::Ndjson);
         let mut shaped = count.to_be_bytes().to_vec();
         for length in lengths {

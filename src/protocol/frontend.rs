@@ -12,7 +12,8 @@ const SSL_REQUEST_CODE: u32 = (1234 << 16) | 5679;
 /// What Bind and Parse of a statement end with, which its caller has encoded once:
 ///
 /// ```text
-/// int16 number · int16 format code of each column of the result        query · int16 number · int32 type of each parameter
+/// Bind    int16 number · int16 format code of each column of the result
+/// Parse   query · int16 number · int32 type of each parameter
 /// ```
 /// A code for each column, not the short form of one for all: when the number of columns has changed the server then
 /// says so.

@@ -246,13 +246,15 @@ mod tests {
         #[test]
         fn as_the_arithmetic_says(unscaled in proptest::prelude::any::<u64>(), zeros in 0..12_u32, negative: bool) {
             // unscaled / 10000^zeros, all digits shown.
-            let groups: Vec<u16> = (0..5).rev().map(|power| (unscaled / 10_000_u64.pow(power) % 10_000) as u16).collect();
+            let group = |power| (unscaled / 10_000_u64.pow(power) % 10_000) as u16;
+            let groups: Vec<u16> = (0..5).rev().map(group).collect();
             let sign = if negative { NEGATIVE } else { POSITIVE };
             let value = json(NUMERIC, numeric(4 - zeros as i16, sign, 4 * zeros as u16, &groups));
             let digits: String = value.chars().filter(char::is_ascii_digit).collect();
             proptest::prop_assert_eq!(digits.trim_start_matches('0').parse::<u64>().unwrap_or(0), unscaled);
             proptest::prop_assert!(is_json_number(value.as_bytes()));
-            proptest::prop_assert_eq!(value.split_once('.').map_or(0, |(_, fraction)| fraction.len()), 4 * zeros as usize);
+            let scale = value.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+            proptest::prop_assert_eq!(scale, 4 * zeros as usize);
         }
     }
 }

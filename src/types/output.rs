@@ -316,7 +316,8 @@ impl Short<'_> {
     }
 }
 
-/// `put_short!(out, |short| …)` appends a value of at most 64 bytes, whatever it is. No function, because its closure could not
+/// `put_short!(out, |short| …)` appends a value of at most 64 bytes, whatever it is. No function, because its closure
+/// could not
 macro_rules! put_short {
     ($out:expr, |$short:ident| $write:expr) => {
         if let Some(mut room) = $out.short() {

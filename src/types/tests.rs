@@ -7,10 +7,10 @@ use proptest::prelude::*;
 
 #[rustfmt::skip]
 const SCALARS: [u32; 45] = [
-    oid::BOOL, oid::INT2, oid::INT4, oid::INT8, oid::OID, oid::FLOAT4, oid::FLOAT8, oid::NUMERIC, oid::TEXT, oid::VARCHAR, oid::BPCHAR,
-    oid::NAME, oid::UNKNOWN, oid::CHAR, oid::BYTEA, oid::UUID, oid::DATE, oid::TIME, oid::TIMETZ, oid::TIMESTAMP, oid::TIMESTAMPTZ,
-    oid::INTERVAL, oid::JSON, oid::JSONB, oid::REFCURSOR, oid::CSTRING, oid::HSTORE, oid::VECTOR, 27, 28, 29, 600, 601, 602, 603, 604, 628, 650, 718, 774,
-    829, 869, 1560, 1562, 3220,
+    oid::BOOL, oid::INT2, oid::INT4, oid::INT8, oid::OID, oid::FLOAT4, oid::FLOAT8, oid::NUMERIC, oid::TEXT,
+    oid::VARCHAR, oid::BPCHAR, oid::NAME, oid::UNKNOWN, oid::CHAR, oid::BYTEA, oid::UUID, oid::DATE, oid::TIME,
+    oid::TIMETZ, oid::TIMESTAMP, oid::TIMESTAMPTZ, oid::INTERVAL, oid::JSON, oid::JSONB, oid::REFCURSOR, oid::CSTRING,
+    oid::HSTORE, oid::VECTOR, 27, 28, 29, 600, 601, 602, 603, 604, 628, 650, 718, 774, 829, 869, 1560, 1562, 3220,
 ];
 /// Scalars whose OID says nothing else: xid8, jsonpath; and what is made of others.
 const OTHERS: [u32; 16] = [
@@ -181,10 +181,13 @@ proptest! {
 
     /// Every element is written as it is alone, and one bad element makes the array bad.
     #[test]
-    fn an_array_is_its_elements(elements in prop::collection::vec(prop_oneof![plausible(), prop::collection::vec(any::<u8>(), 0..17)], 1..6)) {
+    fn an_array_is_its_elements(
+        elements in prop::collection::vec(prop_oneof![plausible(), prop::collection::vec(any::<u8>(), 0..17)], 1..6)
+    ) {
         for (array_oid, element_oid) in arrays() {
             for strings in [Strings::NONE, Strings::ALL] {
-                let alone: Result<Vec<_>, _> = elements.iter().map(|element| encoded(element_oid, 1, strings, element)).collect();
+                let alone = elements.iter().map(|element| encoded(element_oid, 1, strings, element));
+                let alone: Result<Vec<_>, _> = alone.collect();
                 let together = encoded(array_oid, 1, strings, &array_of(element_oid, &elements));
                 match alone {
                     Ok(alone) => prop_assert_eq!(together.unwrap(), [b"[", &alone.join(&b","[..])[..], b"]"].concat()),

@@ -30,7 +30,8 @@ export async function startDemo() {
   /** What the Worker's role runs at this moment: one line per busy backend. */
   const busy = async () => {
     const text =
-      "select query, state, coalesce(wait_event, '') as waiting from pg_stat_activity where usename = $1 and state <> 'idle' order by query";
+      "select query, state, coalesce(wait_event, '') as waiting " +
+      "from pg_stat_activity where usename = $1 and state <> 'idle' order by query";
     return (await admin.query<{ query: string; state: string; waiting: string }>(text, [sample.role])).rows;
   };
 

@@ -17,7 +17,8 @@ const candidates = [
 ];
 const executablePath = candidates.find((file) => file !== undefined && existsSync(file));
 const flags =
-  "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync";
+  "--no-sandbox --disable-gpu --disable-quic --no-first-run " +
+  "--disable-background-networking --disable-component-update --disable-sync";
 
 let demo: Awaited<ReturnType<typeof startDemo>>;
 let browser: BrowserContext | undefined;
@@ -71,7 +72,8 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     // A lock in the middle of the result holds the stream there until we have looked.
     await demo.admin.query("select pg_advisory_lock(42)");
     await run(
-      "select *, case when id = 9000100000 then pg_advisory_xact_lock(42) is null end as locked from (select * from events order by id) e",
+      "select *, case when id = 9000100000 then pg_advisory_xact_lock(42) is null end as locked " +
+        "from (select * from events order by id) e",
     );
     await page.waitForFunction(
       () => Number(document.getElementById("row-count")?.textContent.replaceAll(",", "")) > 99_000,
@@ -85,7 +87,8 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     await ends("done");
     expect(await count()).toBe(eventRows);
     const bytes = await demo.admin.query<{ bytes: string }>(
-      "select sum(octet_length(row_to_json(e)::text) + length(',\"locked\":') + case id when 9000100000 then 5 else 4 end + 1) as bytes from events e",
+      "select sum(octet_length(row_to_json(e)::text) + length(',\"locked\":') + " +
+        "case id when 9000100000 then 5 else 4 end + 1) as bytes from events e",
     );
     expect(Number((await text("byte-count")).replaceAll(",", ""))).toBe(Number(bytes.rows[0]?.bytes));
     expect(await text("first-byte")).toMatch(/^\d+ ms$/);
@@ -108,7 +111,8 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     async (format, beginning) => {
       await page.locator("#format").selectOption(format);
       await run(
-        "select n, E'a,\"]}\\r\\n' || n as t, array[n] as list, '{\"k\": [1]}'::jsonb as meta from generate_series(1, 20000) n",
+        "select n, E'a,\"]}\\r\\n' || n as t, array[n] as list, '{\"k\": [1]}'::jsonb as meta " +
+          "from generate_series(1, 20000) n",
       );
       await ends("done");
       expect(await count()).toBe(20_000);
@@ -122,7 +126,8 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
 
   test("values keep every digit, NULL is told from text, columns keep their order", async () => {
     await run(
-      `select 9007199254740993 as b, 0.10000000000000000001 as a, null as "2", 'null' as "1", 1 as b, '{"k": [1, "}"]}'::jsonb as j`,
+      `select 9007199254740993 as b, 0.10000000000000000001 as a, null as "2", 'null' as "1", 1 as b,
+       '{"k": [1, "}"]}'::jsonb as j`,
     );
     await ends("done");
     expect(await page.locator("#columns th").allInnerTexts()).toEqual(["#", "b", "a", "2", "1", "b", "j"]);

@@ -111,7 +111,9 @@ export const badServerCases: BadServerCase[] = [
     ...silent,
     tls: true,
     staysOpenOn: {
-      deno: "close() of a Deno.TlsConn whose handshake has no answer leaves the TCP socket open until the peer ends it (Deno 2.9.6, tried with close, closeWrite, dispose, a pending read)",
+      deno:
+        "close() of a Deno.TlsConn whose handshake has no answer leaves the TCP socket open until the peer ends it " +
+        "(Deno 2.9.6, tried with close, closeWrite, dispose, a pending read)",
     },
   }),
   atConnect("silence after SASLContinue", "CONNECT_TIMEOUT", silent),

@@ -176,7 +176,8 @@ export const flightCases: Case[] = [
       const client = await connect(options);
       const texts: string[] = [];
       for (let i = 0; i < 4; i++) {
-        const query = sql`select ${7}::int4 as i, ${1.5}::numeric as n, ${"é"}::text as t, now()::date - now()::date as d, array[1, null, 3] as a`;
+        const query = sql`select ${7}::int4 as i, ${1.5}::numeric as n, ${"é"}::text as t,
+      now()::date - now()::date as d, array[1, null, 3] as a`;
         texts.push((await lines(await client.stream(query))).text);
       }
       await client.close();

@@ -2,7 +2,8 @@
 // loopback, so that a test in any runtime, workerd too, orders its faults the same way.
 //
 //   POST /plans    [{ scenario, cut, tls, … }, …]            -> [{ id, port }, …]
-//   POST /reports  [id, …]                                   -> [[connection, …], …]   when the driver has closed its sockets, or after 2 s
+//   POST /reports  [id, …]                                   -> [[connection, …], …]
+//                                                               when the driver has closed its sockets, or after 2 s
 //   POST /proxies  { target: { host, port }, segment, … }    -> { id, port }
 //   POST /proxies/report | /proxies/close  { id }            -> { connections }
 //   GET  /         -> { user, password, scenarios: [name, …] }

@@ -115,7 +115,8 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
         const before = failures[i - 1];
         if (before && step < before.step)
           wrong.push(
-            `cut by ${how} after ${after} ${unit}s failed in ${order[step]}, the cut before that in ${order[before.step]}`,
+            `cut by ${how} after ${after} ${unit}s failed in ${order[step]}, ` +
+              `the cut before that in ${order[before.step]}`,
           );
       }
       return { wrong, cut: [...cut].sort((a, b) => a - b), longest: Math.round(furthest) };
@@ -152,7 +153,8 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
         const offsets = range(sessionBytes);
         const { wrong, cut, longest } = await cutAll("byte", how, offsets, false);
         console.log(
-          `[faults] ${label}: cut by ${how} at ${cut.length} byte offsets, 0 to ${cut.at(-1)}, of a session of ${sessionBytes} bytes; longest ${longest} ms`,
+          `[faults] ${label}: cut by ${how} at ${cut.length} byte offsets, 0 to ${cut.at(-1)}, ` +
+            `of a session of ${sessionBytes} bytes; longest ${longest} ms`,
         );
         expect(wrong.slice(0, 10), `${wrong.length} of ${sessionBytes} offsets`).toEqual([]);
         expect(cut).toEqual(offsets);
@@ -166,7 +168,8 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
         const within = await cutAll("half-record", how, offsets, true);
         const wrong = [...before.wrong, ...between.wrong, ...within.wrong];
         console.log(
-          `[faults] ${label}: cut by ${how} behind ${between.cut.length} and within ${within.cut.length} TLS records of a session of ${sessionRecords}; longest ${Math.max(between.longest, within.longest)} ms`,
+          `[faults] ${label}: cut by ${how} behind ${between.cut.length} and within ${within.cut.length} TLS records ` +
+            `of a session of ${sessionRecords}; longest ${Math.max(between.longest, within.longest)} ms`,
         );
         expect(wrong.slice(0, 10), `${wrong.length} of ${2 * sessionRecords + 2} cuts`).toEqual([]);
         expect(between.cut).toEqual(offsets);

@@ -36,7 +36,8 @@ export const wireCases: Case[] = [
       const { connect, sql } = t.pgz;
       const client = await connect(options);
       const direct = await connect(t.options);
-      const query = sql`select i, repeat('ü' || chr(10) || i, i % 40) as t, i / 7.0 as n, case when i % 3 = 0 then null else i::float8 end as f
+      const query = sql`select i, repeat('ü' || chr(10) || i, i % 40) as t, i / 7.0 as n,
+      case when i % 3 = 0 then null else i::float8 end as f
                         from generate_series(1, ${segment * 60}::int4) as i`;
       const [dribbled, whole] = await Promise.all([
         lines(await client.stream(query)),
@@ -58,7 +59,8 @@ export const wireCases: Case[] = [
       const { proxy, options } = await through(t, { segment: 3 });
       const client = await t.pgz.connect(options);
       const results = await client.simple(
-        "select 1 as a; ; create temp table segmented (n int4); select n, 'é' as t from generate_series(1, 20) n; select 2 as b where false",
+        "select 1 as a; ; create temp table segmented (n int4); " +
+          "select n, 'é' as t from generate_series(1, 20) n; select 2 as b where false",
       );
       t.assert.deepEqual(
         results.map(({ command, rows }) => [command, rows.length]),

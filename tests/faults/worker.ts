@@ -1,5 +1,5 @@
 // The fault jobs inside a Worker: one session per request, because a socket belongs to its request.
-//   POST / job -> outcome        POST /case { name, server, tls, servers } -> { error }        GET /uncaught -> [text, …]
+//   POST / job -> outcome     POST /case { name, server, tls, servers } -> { error }     GET /uncaught -> [text, …]
 import * as packaged from "pgz-edge";
 import { context, type Server, type TestServers } from "../integration/context.ts";
 import { runJob, watchUncaught, type Job } from "./jobs.ts";

@@ -33,7 +33,9 @@ const quoted = (text: string) => `'${text.replaceAll("'", "''")}'`;
 async function sent(server: string, type: string, send: string, texts: string[]): Promise<(string | null)[]> {
   const rows = await ask(
     server,
-    `set standard_conforming_strings = on; set TimeZone = 'America/St_Johns'; select encode(${send}(v::${type}), 'hex') from unnest(array[${texts.map(quoted).join()}]::text[]) with ordinality as u(v, n) order by n`,
+    `set standard_conforming_strings = on; set TimeZone = 'America/St_Johns';
+    select encode(${send}(v::${type}), 'hex')
+    from unnest(array[${texts.map(quoted).join()}]::text[]) with ordinality as u(v, n) order by n`,
   );
   return rows.map(([hex]) => hex ?? null);
 }
@@ -42,7 +44,8 @@ async function sent(server: string, type: string, send: string, texts: string[])
 function isValid(major: number, type: string): string {
   if (major >= 16) return `select pg_input_is_valid(v, '${type}')::text`;
   return `create or replace function pg_temp.is_valid(v text) returns text language plpgsql as
-    $$ begin perform v::${type}; return 'true'; exception when others then return 'false'; end $$; select pg_temp.is_valid(v)`;
+    $$ begin perform v::${type}; return 'true'; exception when others then return 'false'; end $$;
+    select pg_temp.is_valid(v)`;
 }
 
 /**
@@ -295,7 +298,8 @@ describe.each(servers.map(({ name, major }) => ({ name, major })))("PostgreSQL $
       const some = fc.sample(spoil, 2_000).filter((text) => !/^[A-Z]/.test(written(oid, text)) && !left.test(text));
       const valid = await ask(
         name,
-        `${isValid(major, type)} from unnest(array[${some.map(quoted).join()}]::text[]) with ordinality as u(v, n) order by n`,
+        `${isValid(major, type)}
+        from unnest(array[${some.map(quoted).join()}]::text[]) with ordinality as u(v, n) order by n`,
       );
       expect(some.filter((_, index) => valid[index]![0] !== "true")).toEqual([]);
       const expected = await sent(name, type, send, some);

@@ -12,7 +12,8 @@ test("bench/ndjson/drain.mjs logs in and drains rows, again and again", () => {
     import { open } from ${JSON.stringify(new URL("../../bench/ndjson/drain.mjs", import.meta.url).href)};
     const { run, backend } = await open(${JSON.stringify(url)});
     let bytes = 0;
-    for (let time = 0; time < 3; time++) await run("select n, 'x' as x from generate_series(1, 1000) n", (chunk) => void (bytes += chunk.length));
+    for (let time = 0; time < 3; time++) 
+    await run("select n, 'x' as x from generate_series(1, 1000) n", (chunk) => void (bytes += chunk.length));
     console.log(JSON.stringify({ backend, bytes }));
     process.exit();`;
   const root = fileURLToPath(new URL("../../", import.meta.url));

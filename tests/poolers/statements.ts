@@ -71,7 +71,8 @@ const kinds: Kind[] = [
       const list = [number, index, random(1000)];
       const document = { tenant: number, index, word: `w${random(1000)}` };
       const { rows } = await caller.query(
-        sql`select ${list}::int4[] as list, ${document}::jsonb as document, ${schema}::text as schema where ${index}::int4 = ${q} and exists (table ${items})`,
+        sql`select ${list}::int4[] as list, ${document}::jsonb as document, ${schema}::text as schema
+          where ${index}::int4 = ${q} and exists (table ${items})`,
       );
       assert.deepEqual(rows, [{ list, document, schema }]);
     }),
@@ -106,7 +107,8 @@ const kinds: Kind[] = [
   (index, { sql, items, q }) =>
     streaming(async (caller, { number, random }) => {
       const times = 1 + random(5);
-      const query = sql`select id, tenant, label, mood from ${items}, generate_series(1, ${times}) where id > ${q} order by id, generate_series`;
+      const query = sql`select id, tenant, label, mood from ${items}, generate_series(1, ${times})
+        where id > ${q} order by id, generate_series`;
       const text = await new Response(await caller.stream(query)).text();
       assert.equal(text, lines(itemsOf(number, index + 1, 200).flatMap((row) => Array<typeof row>(times).fill(row))));
     }),

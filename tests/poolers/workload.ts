@@ -71,10 +71,14 @@ export function createTenant(load: Load, number: number, lanes: number): string 
   return `
     create schema ${schema};
     create type ${schema}.mood as enum ('calm', 'tenant ${number}');
-    create table ${schema}.items (id int4 primary key, tenant int4 not null, label text not null, mood ${schema}.mood not null);
-    insert into ${schema}.items select id, ${number}, 'item ' || id || ' of ${number}', (enum_range(null::${schema}.mood))[1 + id % 2] from generate_series(1, 200) id;
-    create table ${schema}.counters (lane int4, statement int4, n int4 not null default 0, primary key (lane, statement));
-    insert into ${schema}.counters select lane, statement from generate_series(0, ${lanes - 1}) lane, generate_series(0, 49) statement;
+    create table ${schema}.items (id int4 primary key, tenant int4 not null,
+      label text not null, mood ${schema}.mood not null);
+    insert into ${schema}.items select id, ${number}, 'item ' || id || ' of ${number}',
+      (enum_range(null::${schema}.mood))[1 + id % 2] from generate_series(1, 200) id;
+    create table ${schema}.counters
+      (lane int4, statement int4, n int4 not null default 0, primary key (lane, statement));
+    insert into ${schema}.counters select lane, statement
+      from generate_series(0, ${lanes - 1}) lane, generate_series(0, 49) statement;
     create table ${schema}.ledger (lane int4, note text, unique (lane, note));
     create table ${schema}.bulk (lane int4, id int4, label text);`;
 }

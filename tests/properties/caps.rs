@@ -170,8 +170,10 @@ proptest! {
     /// would cross the cap, whole rows are all that goes out, and they are those before it.
     #[test]
     fn caps_do_not_depend_on_the_chunks(
-        lengths in lengths(), form in NDJSON..=COLUMNS, row_cap in 0..5_u64, bytes in prop_oneof![Just(0), 0..500_u64, 0..90_000_u64],
-        field_bytes in prop_oneof![Just(0), 1..500_u64, 1..60_000_u64], most in prop_oneof![Just(1 << 30), 0..60_000_usize], sizes in vec(1..30_000_usize, 1..9),
+        lengths in lengths(), form in NDJSON..=COLUMNS, row_cap in 0..5_u64,
+        bytes in prop_oneof![Just(0), 0..500_u64, 0..90_000_u64],
+        field_bytes in prop_oneof![Just(0), 1..500_u64, 1..60_000_u64],
+        most in prop_oneof![Just(1 << 30), 0..60_000_usize], sizes in vec(1..30_000_usize, 1..9),
     ) {
         let rows = data_rows(&lengths);
         let caps = Caps { rows: row_cap, bytes, field_bytes, ..Caps::default() };
@@ -195,18 +197,21 @@ proptest! {
             }
             longest
         };
+        let uncapped = |rows: &[Vec<u8>]| result(rows, form, Caps::default(), most, &[usize::MAX >> 1]).0;
         let within = |count: usize| {
             (row_cap == 0 || count as u64 <= row_cap)
                 && (field_bytes == 0 || rows[..count].iter().all(|row| field_of(row) <= field_bytes))
-                && (bytes == 0 || count == 0 || result(&rows[..count], form, Caps::default(), most, &[usize::MAX >> 1]).0.len() as u64 <= bytes)
+                && (bytes == 0 || count == 0 || uncapped(&rows[..count]).len() as u64 <= bytes)
         };
         let passed = (0..=rows.len()).rev().find(|count| within(*count)).unwrap();
-        prop_assert_eq!(events.contains("\"limit\""), passed < rows.len(), "{} of {} rows fit: {}", passed, rows.len(), events);
+        let is_capped = events.contains("\"limit\"");
+        prop_assert_eq!(is_capped, passed < rows.len(), "{} of {} rows fit: {}", passed, rows.len(), events);
         if passed == rows.len() {
-            prop_assert!(whole == result(&rows, form, Caps::default(), most, &[usize::MAX >> 1]).0);
+            prop_assert!(whole == uncapped(&rows));
         } else {
-            let (next, _) = result(&rows[..passed], form, Caps::default(), most, &[usize::MAX >> 1]);
-            prop_assert!(passed == 0 || next.starts_with(&whole) && next.len() - whole.len() <= 2, "{} of {} bytes", whole.len(), next.len());
+            let next = uncapped(&rows[..passed]);
+            let is_next = passed == 0 || next.starts_with(&whole) && next.len() - whole.len() <= 2;
+            prop_assert!(is_next, "{} of {} bytes", whole.len(), next.len());
         }
     }
 }

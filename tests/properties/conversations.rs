@@ -178,7 +178,8 @@ proptest! {
             if let Edit::Ask(line) = edit {
                 session.steps.push(call(line));
             }
-            session.steps.push(feed(&messages.iter().map(|at| MESSAGES[at.index(MESSAGES.len())].clone()).collect::<Vec<_>>()));
+            let messages = messages.iter().map(|at| MESSAGES[at.index(MESSAGES.len())].clone());
+            session.steps.push(feed(&messages.collect::<Vec<_>>()));
         }
         let whole = session.replay(|_| false);
         is_sound(&session, &whole);

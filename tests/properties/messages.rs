@@ -109,7 +109,9 @@ proptest! {
 
     /// A message of a real server is decoded; with one byte changed, cut off or put in, it is decoded or refused.
     #[test]
-    fn spoiled_messages_are_refused_or_decoded(at in any::<Index>(), place in any::<Index>(), byte in any::<u8>(), how in 0..4) {
+    fn spoiled_messages_are_refused_or_decoded(
+        at in any::<Index>(), place in any::<Index>(), byte in any::<u8>(), how in 0..4,
+    ) {
         let mut message = MESSAGES[at.index(MESSAGES.len())].clone();
         if message.len() < 6 {
             return Ok(());

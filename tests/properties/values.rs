@@ -20,7 +20,8 @@ thread_local! {
     /// of them.
     static DEFINED: Types = Types::new(
         &[
-            20000, 0, 20, 0, 20001, 0, 25, 0, 20002, 4, 2, 0, 20003, 1, 20002, 0, 20004, 2, 25, 0, 20005, 3, 20004, 0, 20006, 4, 4, 2,
+            20000, 0, 20, 0, 20001, 0, 25, 0, 20002, 4, 2, 0, 20003, 1, 20002, 0,
+            20004, 2, 25, 0, 20005, 3, 20004, 0, 20006, 4, 4, 2,
         ],
         &[20000, 0, 1, 20001, 1, 3, 20003, 0, 1, 20004, 1, 2, 20005, 2, 3, 2249, 3, 4],
         "a\"\nb",
@@ -74,7 +75,9 @@ proptest! {
     /// Any bytes are a value of their type or refused, in both forms and both formats; a value is one JSON value on one
     /// line. (What is json already passes as the server wrote it.)
     #[test]
-    fn value_decoders_are_total(at in any::<Index>(), bytes in value(), format_code in 0..2_i16, objects in any::<bool>()) {
+    fn value_decoders_are_total(
+        at in any::<Index>(), bytes in value(), format_code in 0..2_i16, objects in any::<bool>(),
+    ) {
         let type_oid = TYPES[at.index(TYPES.len())];
         let form = if objects { Strings::ALL } else { Strings::NONE };
         let encoder = DEFINED.with(|types| Encoder::with_types(type_oid, format_code, form, types)).unwrap();
@@ -92,11 +95,15 @@ proptest! {
 
     /// Any row body is one whole line or refused.
     #[test]
-    fn rows_are_whole_lines(columns in vec(any::<Index>(), 0..4), fields in vec(prop::option::of(value()), 0..4), tail in vec(any::<u8>(), 0..2), ndjson in any::<bool>()) {
+    fn rows_are_whole_lines(
+        columns in vec(any::<Index>(), 0..4), fields in vec(prop::option::of(value()), 0..4),
+        tail in vec(any::<u8>(), 0..2), ndjson in any::<bool>(),
+    ) {
         let types: Vec<u32> = columns.iter().map(|at| TYPES[at.index(TYPES.len())]).collect();
-        let columns = types.iter().map(|type_oid| ColumnDescription { name: b"a\"b", type_oid: *type_oid, format_code: 1 });
+        let column = |type_oid: &u32| ColumnDescription { name: b"a\"b", type_oid: *type_oid, format_code: 1 };
+        let columns: Vec<_> = types.iter().map(column).collect();
         let form = if ndjson { RowFormat::Ndjson } else { RowFormat::Arrays };
-        let plan = DEFINED.with(|types| Plan::with_types(&columns.clone().collect::<Vec<_>>(), form.into(), types)).unwrap();
+        let plan = DEFINED.with(|types| Plan::with_types(&columns, form.into(), types)).unwrap();
         let mut body = (fields.len() as u16).to_be_bytes().to_vec();
         for field in &fields {
             body.extend(field.as_ref().map_or(-1, |value| value.len() as i32).to_be_bytes());

@@ -304,7 +304,8 @@ async function record({ file, title, prose, major = 18, settings = false, run },
   const session = new Session(server, socket, !settings);
   await run(session);
   socket.destroy();
-  const version = `Recorded from PostgreSQL ${major} by record.mjs${settings ? "" : ", without the settings that the server reports at the start"}.`;
+  const without = settings ? "" : ", without the settings that the server reports at the start";
+  const version = `Recorded from PostgreSQL ${major} by record.mjs${without}.`;
   writeFileSync(
     path.join(here, `${file}.md`),
     `# ${title}\n\n${wrapped(prose)}\n${version}\n\n\`\`\`trace\n${session.lines.join("\n")}\n\`\`\`\n`,

@@ -48,7 +48,8 @@ export const scenarios = [
     file: "scram-external-key",
     title: "SCRAM-SHA-256 with the key derived outside",
     prose:
-      "The core stops at a `keyDerivation` event, and the caller (WebCrypto in the driver) hands in the salted password.",
+      "The core stops at a `keyDerivation` event, " +
+      "and the caller (WebCrypto in the driver) hands in the salted password.",
     run: (s) =>
       login(s, { user: "app", secret: "app-secret", allowed: SCRAM, before: () => s.externalKeyDerivation() }),
   },
@@ -63,7 +64,8 @@ export const scenarios = [
     file: "scram-early-query",
     title: "A query right after SASLResponse",
     prose:
-      "The caller asked for a query before the session was ready and allowed it to leave early. It follows SASLResponse in the same write, which saves a round trip.",
+      "The caller asked for a query before the session was ready and allowed it to leave early. " +
+      "It follows SASLResponse in the same write, which saves a round trip.",
     run: async (s) => {
       await login(s, {
         user: "app",
@@ -90,7 +92,8 @@ export const scenarios = [
     file: "trust-refused",
     title: "No authentication where it is not allowed",
     prose:
-      "The caller wants SCRAM. A server that sends AuthenticationOk without a challenge has not proved who it is, so the connection ends.",
+      "The caller wants SCRAM. A server that sends AuthenticationOk without a challenge has not proved who it is, " +
+      "so the connection ends.",
     run: (s) => login(s, { secret: "app-secret", allowed: SCRAM }),
   },
   {
@@ -142,7 +145,8 @@ export const scenarios = [
     file: "describe",
     title: "Learning a statement's types",
     prose:
-      "Parse, Describe, Sync. First a statement with parameters and columns, then one that returns no rows, then one with an error.",
+      "Parse, Describe, Sync. First a statement with parameters and columns, then one that returns no rows, " +
+      "then one with an error.",
     run: async (s) => {
       await login(s);
       await s.simpleQuery("create temporary table item (id int8, label varchar(20), price numeric(10,2))");
@@ -200,7 +204,8 @@ export const scenarios = [
     file: "named-statement",
     title: "The same shape three times",
     prose:
-      "First unnamed, then parsed under a name, then only bound: the third flight has no Parse. The rows are identical.",
+      "First unnamed, then parsed under a name, then only bound: the third flight has no Parse. " +
+      "The rows are identical.",
     run: async (s) => {
       await login(s);
       for (let n = 0; n < 3; n++)
@@ -216,7 +221,8 @@ export const scenarios = [
     file: "statement-eviction",
     title: "One shape more than the cache holds",
     prose:
-      "The cache has room for one name. The second shape's name pushes out the first one: the same flight begins with its Close. The first shape is then parsed again.",
+      "The cache has room for one name. The second shape's name pushes out the first one: " +
+      "the same flight begins with its Close. The first shape is then parsed again.",
     run: async (s) => {
       await login(s, { settings: [1 << 20, "t", 1] });
       for (const shape of [1, 1, 1, 2, 2, 2, 1]) await s.execute(shape, `select ${shape} as shape`, { formats: [1] });
@@ -250,7 +256,8 @@ export const scenarios = [
     file: "error-parse",
     title: "A statement that does not parse",
     prose:
-      "The server skips to Sync. The second use asked for a name, but the statement does not exist, so the third use parses again.",
+      "The server skips to Sync. The second use asked for a name, but the statement does not exist, " +
+      "so the third use parses again.",
     run: async (s) => {
       await login(s);
       for (let n = 0; n < 3; n++) await s.execute(1, "selec 1", { formats: [] });
@@ -302,7 +309,8 @@ export const scenarios = [
     file: "pipeline",
     title: "Three operations at once",
     prose:
-      "Each flight ends in Sync, so the error of the second does not affect the third. The answers come in the order of the calls.",
+      "Each flight ends in Sync, so the error of the second does not affect the third. " +
+      "The answers come in the order of the calls.",
     run: async (s) => {
       await login(s);
       await s.together(() => {
@@ -327,7 +335,8 @@ export const scenarios = [
     file: "no-rows",
     title: "Statements without rows",
     prose:
-      "NoData for a statement that cannot return rows, RowDescription for one that happens to return none, and a table without columns.",
+      "NoData for a statement that cannot return rows, RowDescription for one that happens to return none, " +
+      "and a table without columns.",
     run: async (s) => {
       await login(s);
       await s.execute(1, "create temporary table empty (id int)");
@@ -341,7 +350,8 @@ export const scenarios = [
     file: "cursor",
     title: "A portal that is suspended",
     prose:
-      "Three rows at a time inside a transaction. Each flight ends in Sync, and the portal stays. The last Execute returns the remaining rows. The caps count over all flights.",
+      "Three rows at a time inside a transaction. Each flight ends in Sync, and the portal stays. " +
+      "The last Execute returns the remaining rows. The caps count over all flights.",
     run: async (s) => {
       await login(s);
       await s.together(() => {
@@ -357,7 +367,8 @@ export const scenarios = [
     file: "cursor-closed",
     title: "A portal that is closed early",
     prose:
-      "After Close the portal is gone, and its remaining rows cannot be fetched. A cap that is passed in the second flight counts the rows of the first.",
+      "After Close the portal is gone, and its remaining rows cannot be fetched. " +
+      "A cap that is passed in the second flight counts the rows of the first.",
     run: async (s) => {
       await login(s);
       await s.simpleQuery("begin");
@@ -385,7 +396,8 @@ export const scenarios = [
     file: "notification",
     title: "Notifications",
     prose:
-      "One from the session itself, with the answer to the statement that sent it, and one from another session while this one is idle.",
+      "One from the session itself, with the answer to the statement that sent it, " +
+      "and one from another session while this one is idle.",
     run: async (s) => {
       await login(s);
       await s.execute(1, "listen news");
@@ -409,7 +421,8 @@ export const scenarios = [
     file: "copy-in-refused",
     title: "COPY FROM STDIN without data",
     prose:
-      "The core answers CopyFail. In the extended protocol it also sends a new Sync, because the server has swallowed the one after Execute.",
+      "The core answers CopyFail. In the extended protocol it also sends a new Sync, " +
+      "because the server has swallowed the one after Execute.",
     run: async (s) => {
       await login(s);
       await s.simpleQuery("create temporary table target (id int)");
@@ -444,7 +457,8 @@ export const scenarios = [
     file: "limit-rows",
     title: "A cap on rows",
     prose:
-      "Two rows pass. The third is not passed on; the rest is read and dropped, and the session goes on. Exactly as many rows as the cap are not an error.",
+      "Two rows pass. The third is not passed on; the rest is read and dropped, and the session goes on. " +
+      "Exactly as many rows as the cap are not an error.",
     run: async (s) => {
       await login(s);
       await s.execute(1, "select n from generate_series(1, 5) n", { formats: [1], rows: 2 });
@@ -465,7 +479,8 @@ export const scenarios = [
     file: "limit-truncate",
     title: "A cap that truncates the output and marks it",
     prose:
-      "The third row is not passed on, and the last line says so. The rest is read and dropped, and the session goes on.",
+      "The third row is not passed on, and the last line says so. " +
+      "The rest is read and dropped, and the session goes on.",
     run: async (s) => {
       await login(s);
       await s.execute(1, "select n from generate_series(1, 5) n", { formats: [1], rows: 2, truncate: true });

@@ -1,5 +1,5 @@
-// The middle of a Bind message as a whole: its layout, its bounds, and a buffer that is used again. What a value becomes
-// is in parameter-values.test.ts, what is refused in parameter-refusals.test.ts.
+// The middle of a Bind message as a whole: its layout, its bounds, and a buffer that is used again. What a value
+// becomes is in parameter-values.test.ts, what is refused in parameter-refusals.test.ts.
 import { expect, test } from "vitest";
 import { appendParameters, binaryWriter, Block, encodeParameters, goesInBinary } from "../../js/values/parameters.ts";
 import { decode, one, refused, show, why } from "./parameter-blocks.ts";

@@ -1,6 +1,6 @@
 // A Worker of the tests in workerd, in a process of its own.
 //
-//   const worker = await startWorker({ entry, options });   // { url, stop, pid } (of its process; workerd is a child of that)
+//   const worker = await startWorker({ entry, options });   // { url, stop, pid } (its process; workerd is a child)
 //
 // `entry` is a TypeScript file, bundled here; `options` go to Miniflare. `which` picks the workerd (scripts/node);
 // without it PGZ_TEST_WORKERD does, which tests/run.mjs sets for a suite. workerd takes the test CA from

@@ -176,7 +176,8 @@ proptest! {
                 let decoded = values(&batch);
                 prop_assert_eq!(decoded.len(), count);
                 for row in &decoded {
-                    prop_assert!(row.len() == expected.len() && row.iter().zip(&expected).all(|(a, b)| same(a, b)), "{row:?} {expected:?}");
+                    let all_same = row.iter().zip(&expected).all(|(a, b)| same(a, b));
+                    prop_assert!(row.len() == expected.len() && all_same, "{row:?} {expected:?}");
                 }
             }
         }

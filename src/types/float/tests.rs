@@ -88,7 +88,8 @@ proptest::proptest! {
         }
         let number = f32::from_bits(bits as u32);
         if number.is_finite() {
-            proptest::prop_assert_eq!(json(FLOAT4, number.to_be_bytes()).parse::<f32>().unwrap().to_bits(), number.to_bits());
+            let read: f32 = json(FLOAT4, number.to_be_bytes()).parse().unwrap();
+            proptest::prop_assert_eq!(read.to_bits(), number.to_bits());
         }
     }
 

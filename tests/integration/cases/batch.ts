@@ -366,7 +366,8 @@ export const batch: Case[] = [
       await eventually("it runs", 5_000, async () => (await running(t, mark)) > 0);
       await pause(10);
       await t.side(
-        `select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and query like '%${mark}%'`,
+        `select pg_terminate_backend(pid) from pg_stat_activity
+             where pid <> pg_backend_pid() and query like '%${mark}%'`,
       );
       const error = (await rejected) as unknown as PostgresError;
       t.assert.equal(error.severity, "FATAL");

@@ -142,7 +142,8 @@ export const cancel: Case[] = [
       const settled = t.assert.rejects(client.query(`select /* ${mark} */ pg_sleep(30)`), { code: "57P01" });
       await started(t, mark);
       await t.side(
-        `select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and query like '%${mark}%'`,
+        `select pg_terminate_backend(pid) from pg_stat_activity
+             where pid <> pg_backend_pid() and query like '%${mark}%'`,
       );
       await settled;
       const error = await t.assert.rejects(client.query("select 1"));

@@ -9,7 +9,9 @@ export const copyRows: Case[] = [
     run: (t) =>
       withSchema(t, async (client, schema) => {
         const { sql } = t.pgz;
-        await client.simple(`create type ${schema}.mood as enum ('sad', 'happy'); create table ${schema}.wide (b bool, i2 int2, i4 int4, i8 int8, f float8, m numeric, s text, d date, ts timestamptz, u uuid, by bytea, j jsonb, a int4[], mood ${schema}.mood);
+        await client.simple(`create type ${schema}.mood as enum ('sad', 'happy');
+          create table ${schema}.wide (b bool, i2 int2, i4 int4, i8 int8, f float8, m numeric, s text, d date,
+            ts timestamptz, u uuid, by bytea, j jsonb, a int4[], mood ${schema}.mood);
           create table ${schema}.other (n int4, r int4range, i interval, net inet, ta text[])`);
         const wide = sql.identifier(schema, "wide");
         const columns = ["b", "i2", "i4", "i8", "f", "m", "s", "d", "ts", "u", "by", "j", "a", "mood"];
@@ -117,7 +119,9 @@ export const copyRows: Case[] = [
     run: (t) =>
       withClient(t, async (client) => {
         const query =
-          "select n, n::int8 as big, n / 7.0 as m, 't' || n as t, now()::date - n as d, array[n, null] as a, jsonb_build_object('n', n) as j, row(n, 'x') as r from generate_series(1, 3000) n -- all\n; ";
+          "select n, n::int8 as big, n / 7.0 as m, 't' || n as t, " +
+          "now()::date - n as d, array[n, null] as a, jsonb_build_object('n', n) as j, row(n, 'x') as r " +
+          "from generate_series(1, 3000) n -- all\n; ";
         const collect = async (rows: AsyncIterable<unknown>) => {
           const all = [];
           for await (const row of rows) all.push(row);

@@ -82,12 +82,14 @@ export const copy: Case[] = [
         await client.copyFrom(`copy ${table} from stdin`, lines.join("").replaceAll("row", "again"));
         const [row] = (
           await client.query<{ n: number; sum: string }>(
-            `select count(*)::int4 as n, md5(string_agg(t, '|' order by n, t)) as sum from ${table} where t like 'row%'`,
+            `select count(*)::int4 as n, md5(string_agg(t, '|' order by n, t)) as sum
+             from ${table} where t like 'row%'`,
           )
         ).rows;
         const [expected] = (
           await client.query<{ sum: string }>(
-            `select md5(string_agg('row ' || n || ' ' || repeat('é', n % 100), '|' order by n)) as sum from generate_series(0, 39999) n`,
+            `select md5(string_agg('row ' || n || ' ' || repeat('é', n % 100), '|' order by n)) as sum
+             from generate_series(0, 39999) n`,
           )
         ).rows;
         t.assert.deepEqual(row, { n: 40_000, sum: expected?.sum ?? "" });
@@ -118,7 +120,8 @@ export const copy: Case[] = [
           }
           const [row] = (
             await client.query<{ n: number }>(
-              `select count(*)::int4 as n from ${table} where t ~ '^x{0,3}${character}+$' and length(ltrim(t, 'x')) = 40000`,
+              `select count(*)::int4 as n from ${table}
+               where t ~ '^x{0,3}${character}+$' and length(ltrim(t, 'x')) = 40000`,
             )
           ).rows;
           t.assert.equal(row?.n, 8, character);

@@ -240,8 +240,10 @@ export const cursor: Case[] = [
       withClient(t, async (client) => {
         const notices: unknown[] = [];
         await client.simple(`create temp table lazy (n int4);
-          create function pg_temp.sleepy() returns trigger language plpgsql as $$ begin perform pg_sleep(30); return null; end $$;
-          create constraint trigger sleeps after insert on lazy deferrable initially deferred for each row execute function pg_temp.sleepy()`);
+          create function pg_temp.sleepy() returns trigger language plpgsql
+            as $$ begin perform pg_sleep(30); return null; end $$;
+          create constraint trigger sleeps after insert on lazy deferrable initially deferred
+            for each row execute function pg_temp.sleepy()`);
         const insert = client.cursor("insert into lazy values (1) returning n", 10, {
           timeout: 300,
           observer: { onNotice: (notice) => void notices.push(notice) },

@@ -8,8 +8,11 @@ const ROWS = 20_000;
 /**
  * Values that every format has to escape somewhere: quotes, commas, line breaks, backslashes, NULL and the empty text.
  */
-const TRICKY = `select g::int4 as id, case g % 5 when 0 then null when 1 then '' when 2 then 'a,"b"' when 3 then E'two\\r\\nlines' else 'back\\slash' end as "n m",
-  g::int8 * 1000000007 as big, array[g, null] as list, jsonb_build_object('k', g) as meta, g % 2 = 0 as flag, date '2024-02-28' + g % 3 as day
+const TRICKY = `select g::int4 as id,
+  case g % 5 when 0 then null when 1 then '' when 2 then 'a,"b"'
+    when 3 then E'two\\r\\nlines' else 'back\\slash' end as "n m",
+  g::int8 * 1000000007 as big, array[g, null] as list, jsonb_build_object('k', g) as meta, g % 2 = 0 as flag,
+  date '2024-02-28' + g % 3 as day
   from generate_series(1, ${ROWS}) g`;
 const TWO = "select * from (values (1, 'n1'), (2, 'n2')) t (id, \"n m\")";
 
@@ -155,7 +158,8 @@ export const formats: Case[] = [
     name: "json with white space in front: one cell, whatever it holds",
     run: (t) =>
       withClient(t, async (client) => {
-        const sql = `select ' {"a":1,"b":2}'::json as a, ' "s"'::json as b, '"s,"'::jsonb as c, E'[1,\\n2]'::json as d, '7'::json as e`;
+        const sql = `select ' {"a":1,"b":2}'::json as a, ' "s"'::json as b, '"s,"'::jsonb as c,
+          E'[1,\\n2]'::json as d, '7'::json as e`;
         t.assert.equal(
           await text(await client.stream(sql, { format: "csv", header: false })),
           '" {""a"":1,""b"":2}"," ""s""","""s,""","[1,2]",7\r\n',
@@ -203,7 +207,8 @@ export const formats: Case[] = [
           '[2]{id,"n m"}:\n  1,n1\n  2,n2',
         );
         const values =
-          "select 0.10::numeric as a, 1e21::float8 as b, '{\"k\": [1]}'::jsonb as c, null as d, 'true' as e, 9007199254740993 as f";
+          "select 0.10::numeric as a, 1e21::float8 as b, '{\"k\": [1]}'::jsonb as c, null as d, " +
+          "'true' as e, 9007199254740993 as f";
         t.assert.equal(
           new TextDecoder().decode(await client.json(values, { format: "toon", toon })),
           '[1]{a,b,c,d,e,f}:\n  0.1,1e+21,"{\\"k\\": [1]}",null,"true",9007199254740993',
@@ -310,7 +315,8 @@ export const formats: Case[] = [
         await t.assert.rejects(client.query(sql, { duplicates: "error" }), { code: "DUPLICATE_COLUMN" });
         // What was wrong with the names once need not be for ever.
         await client.simple(
-          "create temp table one_id (id int4); create temp table other_id (id int4); insert into one_id values (1); insert into other_id values (2)",
+          "create temp table one_id (id int4); create temp table other_id (id int4); " +
+            "insert into one_id values (1); insert into other_id values (2)",
         );
         const both = () => client.query("select * from one_id, other_id", { duplicates: "error" });
         for (let time = 0; time < 3; time++) await t.assert.rejects(both(), { code: "DUPLICATE_COLUMN" });

@@ -79,7 +79,8 @@ export async function eventually(what: string, ms: number, holds: () => Promise<
 /** How many sessions run a statement that contains `mark` now. */
 export async function running(t: Context, mark: string): Promise<number> {
   const [row] = await t.side(
-    `select count(*) from pg_stat_activity where state = 'active' and pid <> pg_backend_pid() and query like '%${mark}%'`,
+    `select count(*) from pg_stat_activity
+     where state = 'active' and pid <> pg_backend_pid() and query like '%${mark}%'`,
   );
   return Number(row?.[0]);
 }
@@ -87,7 +88,8 @@ export async function running(t: Context, mark: string): Promise<number> {
 /** What the session that runs `mark` waits for, such as "ClientWrite". */
 export async function waitEvent(t: Context, mark: string): Promise<string | null> {
   const [row] = await t.side(
-    `select wait_event from pg_stat_activity where state = 'active' and pid <> pg_backend_pid() and query like '%${mark}%'`,
+    `select wait_event from pg_stat_activity
+     where state = 'active' and pid <> pg_backend_pid() and query like '%${mark}%'`,
   );
   return row?.[0] ?? null;
 }

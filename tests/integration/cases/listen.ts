@@ -45,7 +45,8 @@ export const listen: Case[] = [
           async () =>
             (
               await t.side(
-                `select 1 from pg_stat_activity where query like '%${channel.replaceAll('"', '""')}%' and query like 'LISTEN%'`,
+                `select 1 from pg_stat_activity
+         where query like '%${channel.replaceAll('"', '""')}%' and query like 'LISTEN%'`,
               )
             ).length === 0,
         );
@@ -60,7 +61,8 @@ export const listen: Case[] = [
         const channel = newChannel(t);
         const lost: string[] = [];
         const listener = await client.listen(channel, { onReconnect: ({ code }) => void lost.push(code) });
-        const killed = `select pg_terminate_backend(pid) from pg_stat_activity where query like 'LISTEN%${channel.replaceAll('"', '""')}%'`;
+        const killed = `select pg_terminate_backend(pid) from pg_stat_activity
+          where query like 'LISTEN%${channel.replaceAll('"', '""')}%'`;
         const iterator = listener[Symbol.asyncIterator]();
         for (let time = 1; time <= 2; time++) {
           t.assert.equal((await t.side(killed)).length, 1);
@@ -103,7 +105,8 @@ export const listen: Case[] = [
         const prepared = () =>
           client
             .query<{ n: number }>(
-              "select count(*)::int4 as n from pg_prepared_statements where statement like '%prepared by hand%' and statement not like '%pg_prepared_statements%'",
+              "select count(*)::int4 as n from pg_prepared_statements " +
+                "where statement like '%prepared by hand%' and statement not like '%pg_prepared_statements%'",
             )
             .then(({ rows }) => rows[0]?.n);
         const statement = await client.prepare<{ n: number }>("select $1::int4 + $2 as n /* prepared by hand */");

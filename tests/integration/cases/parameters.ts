@@ -273,7 +273,8 @@ export const parameters: Case[] = [
             `${type} ${literal}`,
           );
           const { rows } = await client.query(
-            `select v::text as given, '${literal.replaceAll("'", "''")}'::${type}::text as wanted from p${index} where v is not null`,
+            `select v::text as given, '${literal.replaceAll("'", "''")}'::${type}::text as wanted
+             from p${index} where v is not null`,
           );
           for (const { given, wanted } of rows) t.assert.equal(given, wanted, `${type} ${literal}`);
           t.assert.equal(rows.length, stored - 1, type);
@@ -290,8 +291,10 @@ export const parameters: Case[] = [
         await client.exec(sql`create domain ${at("small")} as int4 check (value < 10)`);
         await client.exec(sql`create type ${at("pair")} as (a int4, b text, c timestamptz)`);
         const { rows } =
-          await client.query(sql`select (${1}, ${'x"),('}, ${noon})::${at("pair")} = row(1, 'x"),(', '2024-02-29 12:30:00.5+00')::${at("pair")} as made, ${"(1,x,)"}::${at("pair")}::text as given,
-          ${["(1,x,)", null]}::${at("pair")}[]::text as several, ${"happy"}::${at("mood")}::text as mood, ${["sad", null]}::${at("mood")}[]::text as moods, ${7}::${at("small")}::int4 as small`);
+          await client.query(sql`select (${1}, ${'x"),('}, ${noon})::${at("pair")} = row(1, 'x"),(', '2024-02-29 12:30:00.5+00')::${at("pair")} as made,
+          ${"(1,x,)"}::${at("pair")}::text as given,
+          ${["(1,x,)", null]}::${at("pair")}[]::text as several, ${"happy"}::${at("mood")}::text as mood,
+          ${["sad", null]}::${at("mood")}[]::text as moods, ${7}::${at("small")}::int4 as small`);
         t.assert.deepEqual(rows, [
           { made: true, given: "(1,x,)", several: '{"(1,x,)",NULL}', mood: "happy", moods: "{sad,NULL}", small: 7 },
         ]);

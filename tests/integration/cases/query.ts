@@ -35,9 +35,11 @@ export const query: Case[] = [
     run: (t) =>
       withClient(t, async (client) => {
         const { rows } =
-          await client.query(`select true as b, 1::int2 as i2, 9007199254740993::int8 as i8, 4294967295::oid as o, 1.5::float8 as f,
-          'NaN'::float8 as nan, '-Infinity'::float4 as inf, 12345678901234567890.10::numeric as n, '\\x00ff'::bytea as by, '{"a":[1,null]}'::jsonb as j,
-          date '2024-02-29' as d, timestamptz '2024-01-02 03:04:05.123456+02' as ts, array[1,null,3] as ai, array[9007199254740993] as a8, uuid '550e8400-e29b-41d4-a716-446655440000' as u,
+          await client.query(`select true as b, 1::int2 as i2, 9007199254740993::int8 as i8, 4294967295::oid as o,
+          1.5::float8 as f, 'NaN'::float8 as nan, '-Infinity'::float4 as inf, 12345678901234567890.10::numeric as n,
+          '\\x00ff'::bytea as by, '{"a":[1,null]}'::jsonb as j,
+          date '2024-02-29' as d, timestamptz '2024-01-02 03:04:05.123456+02' as ts, array[1,null,3] as ai,
+          array[9007199254740993] as a8, uuid '550e8400-e29b-41d4-a716-446655440000' as u,
           interval '1 day -1 hour' as iv, int4range(1,5) as r`);
         t.assert.deepEqual(rows, [
           {
@@ -68,8 +70,11 @@ export const query: Case[] = [
       withClient(t, async (client) => {
         const { sql } = t.pgz;
         const { rows } =
-          await client.query(sql`select ${true}::bool as b, ${-32768}::int2 as i2, ${2147483647}::int4 as i4, ${9007199254740993n}::int8 as i8, ${"1.50"}::numeric as n,
-          ${0.1}::float8 as f, ${new Uint8Array([1, 2])}::bytea as by, ${{ a: 1 }}::jsonb as j, ${new Date(0)}::timestamptz as ts, ${[1, null, 3]}::int4[] as ai, ${["a,b", 'q"', null]}::text[] as at, ${null}::text as nul`);
+          await client.query(sql`select ${true}::bool as b, ${-32768}::int2 as i2, ${2147483647}::int4 as i4,
+          ${9007199254740993n}::int8 as i8, ${"1.50"}::numeric as n,
+          ${0.1}::float8 as f, ${new Uint8Array([1, 2])}::bytea as by, ${{ a: 1 }}::jsonb as j,
+          ${new Date(0)}::timestamptz as ts, ${[1, null, 3]}::int4[] as ai, ${["a,b", 'q"', null]}::text[] as at,
+          ${null}::text as nul`);
         t.assert.deepEqual(rows, [
           {
             b: true,
@@ -136,8 +141,8 @@ export const query: Case[] = [
         const results: string[] = [];
         for (let run = 0; run < 4; run++) {
           const { rows } = await client.query(
-            t.pgz
-              .sql`select ${1}::int8 as a, now() > '2000-01-01' as b, 1.10::numeric as c, '{1,2}'::int2[] as d, '<a/>'::text as e /* same */`,
+            t.pgz.sql`select ${1}::int8 as a, now() > '2000-01-01' as b, 1.10::numeric as c, '{1,2}'::int2[] as d,
+                '<a/>'::text as e /* same */`,
           );
           results.push(JSON.stringify(rows));
         }
@@ -197,7 +202,8 @@ export const query: Case[] = [
         t,
         async (client) => {
           const { rows } = await client.query(
-            "select current_setting('application_name') as a, current_setting('search_path') as s, current_setting('timezone') as z",
+            "select current_setting('application_name') as a, current_setting('search_path') as s, " +
+              "current_setting('timezone') as z",
           );
           t.assert.deepEqual(rows, [{ a: "cases", s: "pg_catalog", z: "Asia/Tokyo" }]);
         },

@@ -103,8 +103,11 @@ export const retries: Case[] = [
       withSchema(t, async (plain, schema) => {
         await plain.simple(`create sequence ${schema}.tries;
           create function ${schema}.twice(code text) returns int4 language plpgsql as $$ begin
-            if nextval('${schema}.tries') % 3 <> 0 then raise exception 'conflict' using errcode = code; end if; return 7; end $$;
-          create procedure ${schema}.never() language plpgsql as $$ begin perform nextval('${schema}.tries'); raise exception 'conflict' using errcode = '40001'; end $$`);
+            if nextval('${schema}.tries') % 3 <> 0 then raise exception 'conflict' using errcode = code; end if;
+            return 7; end $$;
+          create procedure ${schema}.never() language plpgsql
+            as $$ begin perform nextval('${schema}.tries');
+            raise exception 'conflict' using errcode = '40001'; end $$`);
         const tries = async () =>
           Number((await plain.query<{ n: string }>(`select last_value as n from ${schema}.tries`)).rows[0]?.n);
         const again = async (n: number) => void (await plain.exec(`select setval('${schema}.tries', ${n})`));

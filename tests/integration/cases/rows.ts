@@ -161,8 +161,11 @@ export const rows: Case[] = [
       withClient(
         t,
         async (client) => {
-          const sql = `select 9007199254740993::int8 as i, array[1.5, 'NaN']::numeric[] as n, '2024-02-29 12:00+02'::timestamptz as z, '{infinity,2024-02-29}'::date[] as d,
-            '\\x0041'::bytea as b, '{"a": 1.10}'::json as j, array['{"a": 2.20}']::jsonb[] as js, '550e8400-e29b-41d4-a716-446655440000'::uuid as u, null::uuid as none, 1.5::float4 as f, 4294967295::oid as o`;
+          const sql = `select 9007199254740993::int8 as i, array[1.5, 'NaN']::numeric[] as n,
+            '2024-02-29 12:00+02'::timestamptz as z, '{infinity,2024-02-29}'::date[] as d,
+            '\\x0041'::bytea as b, '{"a": 1.10}'::json as j, array['{"a": 2.20}']::jsonb[] as js,
+            '550e8400-e29b-41d4-a716-446655440000'::uuid as u, null::uuid as none, 1.5::float4 as f,
+            4294967295::oid as o`;
           const { rows: first } = await client.query(sql);
           const u = "550e8400-e29b-41d4-a716-446655440000".toUpperCase();
           const common = { u, none: null, f: 1.5, o: 4294967295 };
@@ -230,7 +233,8 @@ export const rows: Case[] = [
     name: "parsers by the name of a type of the database, in every way to get objects",
     run: (t) =>
       withSchema(t, async (client, schema) => {
-        const sql = `select 'sad'::${schema}."Mood" as m, array['sad']::${schema}."Mood"[] as ms, (1, 'sad')::${schema}.pair as p`;
+        const sql = `select 'sad'::${schema}."Mood" as m, array['sad']::${schema}."Mood"[] as ms,
+          (1, 'sad')::${schema}.pair as p`;
         await client.exec(`create type ${schema}."Mood" as enum ('sad', 'it''s $ok$ \\')`);
         await client.exec(`create type ${schema}.pair as (a int, b ${schema}."Mood")`);
         const types = {

@@ -54,9 +54,10 @@ export const seeds: Case[] = [
     run: (t) =>
       withClient(t, async (client) => {
         const { sql } = t.pgz;
-        const { rows } =
-          await client.query(sql`select 'v'::varchar as v, 'b'::char(3) as b, interval '1 day' as i, time '01:02:03' as t, inet '10.0.0.1' as n, ${[10, 20, 30]}::int4[] as a,
-          '{{1,2},{3,4}}'::int4[] as m, '{}'::int4[] as e, array[1,null]::int4[] as h, 9007199254740993::int8 as l, 12345678901234567890.12345::numeric as d, 'infinity'::timestamptz as f,
+        const { rows } = await client.query(sql`select 'v'::varchar as v, 'b'::char(3) as b, interval '1 day' as i,
+          time '01:02:03' as t, inet '10.0.0.1' as n, ${[10, 20, 30]}::int4[] as a,
+          '{{1,2},{3,4}}'::int4[] as m, '{}'::int4[] as e, array[1,null]::int4[] as h, 9007199254740993::int8 as l,
+          12345678901234567890.12345::numeric as d, 'infinity'::timestamptz as f,
           'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11'::uuid as u, null::varchar as z`);
         t.assert.deepEqual(rows, [
           {

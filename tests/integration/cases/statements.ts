@@ -35,7 +35,8 @@ export const statements: Case[] = [
           [{ i: 1 }, { i: 2 }, { i: 3 }],
         );
         const moved = await client.query(
-          "with gone as (delete from listed where b is null returning a) insert into listed select a + 10, 'moved' from gone returning a, b",
+          "with gone as (delete from listed where b is null returning a) " +
+            "insert into listed select a + 10, 'moved' from gone returning a, b",
         );
         t.assert.deepEqual([moved.rows, moved.command, moved.rowCount], [[{ a: 12, b: "moved" }], "INSERT", 1]);
       }),
@@ -116,9 +117,10 @@ export const statements: Case[] = [
     name: "simple gives one result for each statement",
     run: (t) =>
       withClient(t, async (client) => {
-        const results =
-          await client.simple(`create temp table several (a int4, b text); insert into several values (1, 'x'), (2, 'y');;
-          select * from several order by a; select 'é' as t; /* nothing */; select 1 as x where false; update several set a = 3 where a = 2 returning *`);
+        const results = await client.simple(`create temp table several (a int4, b text);
+          insert into several values (1, 'x'), (2, 'y');;
+          select * from several order by a; select 'é' as t; /* nothing */; select 1 as x where false;
+          update several set a = 3 where a = 2 returning *`);
         t.assert.deepEqual(
           results.map(({ command, rowCount, rows, fields }) => [
             command,
@@ -167,8 +169,10 @@ export const statements: Case[] = [
     name: "simple gives the values that query gives, where PostgreSQL's text allows it",
     run: (t) =>
       withClient(t, async (client) => {
-        const select = `select true as b, 1::int2 as i2, 9007199254740993::int8 as i8, 4294967295::oid as o, 1.5::float8 as f, 'NaN'::float8 as nan, '-Infinity'::float4 as inf,
-          12345678901234567890.10::numeric as n, '\\x00ff'::bytea as by, '{"a":[1,null]}'::jsonb as j, date '2024-02-29' as d, uuid '550e8400-e29b-41d4-a716-446655440000' as u,
+        const select = `select true as b, 1::int2 as i2, 9007199254740993::int8 as i8, 4294967295::oid as o,
+          1.5::float8 as f, 'NaN'::float8 as nan, '-Infinity'::float4 as inf,
+          12345678901234567890.10::numeric as n, '\\x00ff'::bytea as by, '{"a":[1,null]}'::jsonb as j,
+          date '2024-02-29' as d, uuid '550e8400-e29b-41d4-a716-446655440000' as u,
           'text' as t, null::int4 as nothing`;
         const [simple] = await client.simple(select);
         const query = await client.query(select);

@@ -3,7 +3,8 @@ import type { Case } from "../context.ts";
 import { eventually, newMark, pause, readSome, series, text, waitEvent, withClient } from "./helpers.ts";
 
 const ROWS = 20_000;
-const MIXED = `select g::int4 as id, 'name-' || g as name, g / 3.0::float8 as score, g % 2 = 0 as flag, jsonb_build_object('k', g) as meta, 'q"\\\n' as "odd ""name"""
+const MIXED = `select g::int4 as id, 'name-' || g as name, g / 3.0::float8 as score, g % 2 = 0 as flag,
+  jsonb_build_object('k', g) as meta, 'q"\\\n' as "odd ""name"""
   from generate_series(1, ${ROWS}) g`;
 
 export const stream: Case[] = [
@@ -166,7 +167,8 @@ export const stream: Case[] = [
     run: (t) =>
       withClient(t, async (client) => {
         const body = await client.stream(
-          "select g, repeat('x', 9000) as pad, pg_sleep(case when g > 1 then 0.15 else 0 end) from generate_series(1, 8) g",
+          "select g, repeat('x', 9000) as pad, pg_sleep(case when g > 1 then 0.15 else 0 end) " +
+            "from generate_series(1, 8) g",
         );
         // 9,000 bytes a row: the server itself gathers 8 KiB before it sends.
         const { reader, text: first } = await readSome(body);
@@ -185,7 +187,8 @@ export const stream: Case[] = [
         async (client) => {
           const { reader, text: first } = await readSome(
             await client.stream(
-              "select g, repeat('x', 9000) as pad, pg_sleep(case when g > 1 then 0.15 else 0 end) from generate_series(1, 8) g",
+              "select g, repeat('x', 9000) as pad, pg_sleep(case when g > 1 then 0.15 else 0 end) " +
+                "from generate_series(1, 8) g",
             ),
           );
           t.assert(first.split("\n").length < 6, "the first rows came before the last were made");

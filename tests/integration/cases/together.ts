@@ -201,7 +201,8 @@ export const together: Case[] = [
       const settled = Promise.allSettled(calls);
       await eventually("the server runs the first", 3000, async () => (await running(t, mark)) === 1);
       await t.side(
-        `select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and query like '%${mark}%'`,
+        `select pg_terminate_backend(pid) from pg_stat_activity
+             where pid <> pg_backend_pid() and query like '%${mark}%'`,
       );
       for (const lost of await settled) {
         const { code, retryable } = (lost as PromiseRejectedResult).reason as { code: string; retryable: boolean };

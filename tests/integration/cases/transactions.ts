@@ -1,5 +1,5 @@
-// transaction(): BEGIN with the first statement, COMMIT and ROLLBACK told as they were, savepoints, and who may call what
-// meanwhile.
+// transaction(): BEGIN with the first statement, COMMIT and ROLLBACK told as they were, savepoints, and who may call
+// what meanwhile.
 import type { Client } from "../../../js/index.ts";
 import type { Case } from "../context.ts";
 import { pause, text, withClient } from "./helpers.ts";
@@ -37,7 +37,8 @@ export const transactions: Case[] = [
         const inside = "select now() <> statement_timestamp() as later";
         const level = { isolation: "serializable", readOnly: true, deferrable: false } as const;
         const shown =
-          "select current_setting('transaction_isolation') as i, current_setting('transaction_read_only') as r, current_setting('transaction_deferrable') as d";
+          "select current_setting('transaction_isolation') as i, " +
+          "current_setting('transaction_read_only') as r, current_setting('transaction_deferrable') as d";
         t.assert.deepEqual(await client.transaction(async (tx) => (await tx.query(shown)).rows, level), [
           { i: "serializable", r: "on", d: "off" },
         ]);

@@ -157,7 +157,8 @@ export const types: Case[] = [
         t.assert.equal(
           await lines(
             client,
-            `select E'{"a":\\r\\n1}\\n'::json as j, array[E'[\\n]'::json] as a, row(E'\\n1'::json) as r, 4294967295::oid as o`,
+            `select E'{"a":\\r\\n1}\\n'::json as j, array[E'[\\n]'::json] as a, row(E'\\n1'::json) as r,
+              4294967295::oid as o`,
           ),
           '{"j":{"a":1},"a":[[]],"r":{"f1":1},"o":4294967295}\n',
         );
@@ -181,10 +182,13 @@ export const types: Case[] = [
         ])
           await client.exec(ddl);
         const part = `row(5, array['sad']::${s}.mood[], 'q"')::${s}.part`;
-        const whole = `row(${part}, array[null, ${part}], timestamptz '2024-01-01 12:00+02', tstzrange('2024-01-01 00:00+00', null), array[1,2])::${s}.whole`;
+        const whole = `row(${part}, array[null, ${part}], timestamptz '2024-01-01 12:00+02',
+          tstzrange('2024-01-01 00:00+00', null), array[1,2])::${s}.whole`;
         await client.exec(`insert into ${s}.rows values (1, ${whole}), (2, null)`);
-        const sql = `select 'sad'::${s}.mood as m, array['sad', 'ok, "fine"']::${s}.mood[] as ms, 1::${s}.id as d, array[1, null]::${s}.id[] as ds, ${whole} as w,
-          array[${whole}] as ws, r as r, array_agg(r) over () as rs, row(1, 'sad'::${s}.mood, ${part}) as anonymous, ${s}.floats(1.5, 'Infinity') as f, array[${s}.floats(1, 2)] as fs,
+        const sql = `select 'sad'::${s}.mood as m, array['sad', 'ok, "fine"']::${s}.mood[] as ms, 1::${s}.id as d,
+          array[1, null]::${s}.id[] as ds, ${whole} as w,
+          array[${whole}] as ws, r as r, array_agg(r) over () as rs, row(1, 'sad'::${s}.mood, ${part}) as anonymous,
+          ${s}.floats(1.5, 'Infinity') as f, array[${s}.floats(1, 2)] as fs,
           ${s}.texts('a b', 'c"\\') as t, ${s}.floats_multi as fm, array[null, 'sad']::${s}.mood[] as n
           from ${s}.rows r, lateral (select array[${s}.floats(1, 2)]::text as floats_multi) as "${s}" order by r.n`;
         const query = sql.replace(`${s}.floats_multi`, `"${s}".floats_multi`);
@@ -205,7 +209,8 @@ export const types: Case[] = [
         await t
           .side(`create extension if not exists ${name}`)
           .catch(() => t.side(`create extension if not exists ${name}`));
-      const sql = `select 'a=>1,b=>NULL'::hstore as h, array['"q\\""=>"x y"', '']::hstore[] as hs, 'CiTeXt'::citext as c, array['A']::citext[] as cs, 'a.b'::ltree as l,
+      const sql = `select 'a=>1,b=>NULL'::hstore as h, array['"q\\""=>"x y"', '']::hstore[] as hs,
+        'CiTeXt'::citext as c, array['A']::citext[] as cs, 'a.b'::ltree as l,
         array['a.b']::ltree[] as ls, '*.a'::lquery as q, array['a & b']::ltxtquery[] as x`;
       const wanted = await expected(t, sql);
       await withClient(t, async (client) => t.assert.equal(await lines(client, sql), wanted));

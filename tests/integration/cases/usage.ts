@@ -62,10 +62,11 @@ export const usage: Case[] = [
     name: "65,535 parameters pass, one more is refused",
     run: (t) =>
       withClient(t, async (client) => {
-        const many = (count: number) => ({
-          text: `select count(*)::int4 as n from (values ${Array.from({ length: count }, (_, i) => `($${i + 1}::int4)`).join(",")}) v`,
-          values: Array.from({ length: count }, (_, i) => i),
-        });
+        const many = (count: number) => {
+          const values = Array.from({ length: count }, (_, i) => i);
+          const list = values.map((i) => `($${i + 1}::int4)`);
+          return { text: `select count(*)::int4 as n from (values ${list.join(",")}) v`, values };
+        };
         await t.assert.rejects(client.query(many(65_536)), { code: "TOO_MANY_PARAMETERS" });
         t.assert.deepEqual((await client.query(many(65_535))).rows, [{ n: 65_535 }]);
         await sound(t, client);
@@ -113,7 +114,8 @@ export const usage: Case[] = [
       withClient(t, async (client) => {
         await client.exec("listen here");
         await client.exec(
-          "do $$ begin raise notice 'one'; raise warning 'two'; perform pg_notify('here', 'payload'); set timezone to 'UTC'; end $$",
+          "do $$ begin raise notice 'one'; raise warning 'two'; perform pg_notify('here', 'payload'); " +
+            "set timezone to 'UTC'; end $$",
         );
         await sound(t, client);
       }),

@@ -19,6 +19,9 @@ import { AbortError, UsageError, type Facts, type PgzError } from "../util/error
 import { Observation } from "../util/observer.ts";
 import { CALL_OPTIONS, type CallOptions } from "./options.ts";
 
+/** What a call says of its turn: `leaving` aborts when its consumer goes. */
+type TurnOptions = CallOptions & { closeWhenDone?: boolean | undefined; leaving?: AbortSignal };
+
 /** What a client counts, its transactions' calls included. */
 export interface Counters {
   queries: number;
@@ -121,7 +124,7 @@ export abstract class Queue {
   /** One call's turn: behind those before it, on the connection, until the connection is free again. */
   protected run<T>(
     text: string,
-    options: CallOptions & { closeWhenDone?: boolean | undefined; leaving?: AbortSignal },
+    options: TurnOptions,
     body: (call: Call<T>, session: Session) => Promise<void>,
     way: Way = "alone",
   ): Promise<T> {
@@ -133,7 +136,7 @@ export abstract class Queue {
   /** The same for calls of our own, which nothing refuses. */
   protected queue<T>(
     text: string,
-    options: CallOptions & { closeWhenDone?: boolean | undefined; leaving?: AbortSignal },
+    options: TurnOptions,
     body: (call: Call<T>, session: Session) => Promise<void>,
     way: Way = "alone",
   ): Promise<T> {

@@ -351,7 +351,7 @@ impl Batch {
         let bound = matches!(self.step, Step::PortalColumns | Step::Rows | Step::Ready);
         self.failed(fields.get(b'C'), &mut context.statements);
         self.tell(&mut context.events);
-        context.events.push(Event::Error { bound, fields });
+        context.events.error(bound, fields);
     }
 
     /// The first item's statement.

@@ -297,10 +297,7 @@ impl State {
             }
             // An idle session that is ended by the administrator says so before it goes.
             (None, BackendMessage::ErrorResponse { fields }) => {
-                context.events.push(Event::Error {
-                    bound: false,
-                    fields,
-                });
+                context.events.error(false, fields);
                 Ok(Progress::Continue)
             }
             (None, _) => Err(Failure::unexpected("an idle connection", tag)),

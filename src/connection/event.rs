@@ -260,6 +260,11 @@ impl Events {
         }
     }
 
+    /// ErrorResponse. `bound`: as of [`Event::Error`].
+    pub fn error(&mut self, bound: bool, fields: Fields<'_>) {
+        self.push(Event::Error { bound, fields });
+    }
+
     /// CommandComplete or EmptyQueryResponse has come, which is told by [`complete`](Self::complete).
     pub fn note_command(&mut self, command_tag: &[u8]) {
         let CommandTag { words, row_count } = CommandTag::parse(command_tag);

@@ -291,10 +291,7 @@ impl ExtendedQuery {
     /// The server skips to the Sync, over what is left of the Closes and of the prelude too.
     fn failed(&mut self, fields: Fields<'_>, context: &mut Context) -> Step {
         self.blame(fields.get(b'C'), &mut context.statements);
-        context.events.push(Event::Error {
-            bound: self.is_bound(),
-            fields,
-        });
+        context.events.error(self.is_bound(), fields);
         self.ahead = Ahead::default();
         self.sink.discard = true;
         Step::Ready

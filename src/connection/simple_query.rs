@@ -129,10 +129,7 @@ impl SimpleQuery {
         use BackendMessage as M;
         self.step = match (self.step, message) {
             (_, M::ErrorResponse { fields }) => {
-                context.events.push(Event::Error {
-                    bound: true,
-                    fields,
-                });
+                context.events.error(true, fields);
                 Step::Ready
             }
             (Step::First | Step::Next, M::RowDescription { columns }) => {

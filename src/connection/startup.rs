@@ -135,10 +135,7 @@ impl Startup {
         use BackendMessage as M;
         self.step = match (self.step, message) {
             (_, M::ErrorResponse { fields }) => {
-                context.events.push(Event::Error {
-                    bound: false,
-                    fields,
-                });
+                context.events.error(false, fields);
                 return Ok(Progress::Closed);
             }
             (Step::Ready, M::ReadyForQuery { status }) => {

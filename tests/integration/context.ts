@@ -2,27 +2,13 @@
 // each server, plain and under TLS; so it uses web standards, `t.pgz`, `t.side` and `t.faults`, and nothing of a
 // runtime.
 import type * as pgz from "../../js/index.ts";
+import type { ServerDescriptor } from "../servers/index.mjs";
 import { assert } from "./assert.ts";
 
 export type Runtime = "node" | "deno" | "bun" | "workerd";
 
-/** A real server: a descriptor of tests/servers/index.mjs plus the CA's text. */
-export interface Server {
-  /** "18", "15", "pgbouncer", or "url-<major>" for the one of DATABASE_URL. */
-  name: string;
-  major: number;
-  /** Started by us: it has the roles of tests/servers/postgres.mjs and may be treated badly. */
-  own: boolean;
-  /** Offers TLS with a certificate that `caPem` signs. */
-  tls: boolean;
-  host: string;
-  port: number;
-  database: string;
-  user: string;
-  password: string;
-  url: string;
-  superuserUrl: string;
-  caFile?: string;
+/** A real server, with the CA's text. */
+export interface Server extends ServerDescriptor {
   caPem?: string;
 }
 

@@ -1,8 +1,10 @@
 export interface ServerDescriptor {
-  /** "18", "15", "pgbouncer", or "url-<major>" for the server of DATABASE_URL. */
+  /** "18", "15", "pgbouncer", or "url-<major>" for the one of DATABASE_URL. */
   name: string;
   major: number;
+  /** Started by us: it has the roles of tests/servers/postgres.mjs and may be treated badly. */
   own: boolean;
+  /** Offers TLS with a certificate that the CA of `caFile` signs. */
   tls: boolean;
   host: string;
   port: number;

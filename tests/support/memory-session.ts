@@ -132,6 +132,17 @@ export async function letInKnowing(): Promise<Session> {
   return session;
 }
 
+/** A session whose first stream has begun with so many rows, and who reads that. */
+export async function openStream(
+  count: number,
+): Promise<{ session: Session; reader: ReadableStreamDefaultReader<Uint8Array> }> {
+  const opening = client.stream("select n");
+  const session = await letIn();
+  await learn(session);
+  session.send(begun(), rows(0, count));
+  return { session, reader: (await opening).getReader() };
+}
+
 export function pause(milliseconds: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }

@@ -10,6 +10,7 @@ import {
   learn,
   letIn,
   newClient,
+  openStream,
   pause,
   rows,
   useMemoryServer,
@@ -19,11 +20,7 @@ import * as wire from "../support/wire.mjs";
 useMemoryServer();
 
 test("a consumer that stops stops the reads", async () => {
-  const opening = client.stream("select n");
-  const session = await letIn();
-  await learn(session);
-  session.send(begun(), rows(0, 20_000));
-  const reader = (await opening).getReader();
+  const { session, reader } = await openStream(20_000);
   for (let chunk = 1; chunk < 10; chunk++) session.send(rows(chunk * 20_000, (chunk + 1) * 20_000));
   await pause(20);
   const { reads } = session.peer;
@@ -86,11 +83,7 @@ test("an error behind CommandComplete, as of a deferred constraint, rejects too"
 });
 
 test("an error after the first row errors the stream, behind whole rows", async () => {
-  const opening = client.stream("select n");
-  const session = await letIn();
-  await learn(session);
-  session.send(begun(), rows(0, 3));
-  const reader = (await opening).getReader();
+  const { session, reader } = await openStream(3);
   expect(new TextDecoder().decode((await reader.read()).value)).toBe('{"n":0}\n{"n":1}\n{"n":2}\n');
   session.send(rows(3, 4), division(), wire.readyForQuery());
   await expect(reader.read()).rejects.toMatchObject({ code: "22012", committed: true });
@@ -98,11 +91,7 @@ test("an error after the first row errors the stream, behind whole rows", async 
 
 test("the first rows do not wait for flushInterval, the later ones do", async () => {
   newClient({ flushInterval: 60_000 });
-  const opening = client.stream("select n");
-  const session = await letIn();
-  await learn(session);
-  session.send(begun(), rows(0, 1));
-  const reader = (await opening).getReader();
+  const { session, reader } = await openStream(1);
   expect(new TextDecoder().decode((await reader.read()).value)).toBe('{"n":0}\n');
   session.send(rows(1, 2));
   const later = reader.read();
@@ -113,11 +102,7 @@ test("the first rows do not wait for flushInterval, the later ones do", async ()
 });
 
 test("rows that trickle do not wait for flushBytes", async () => {
-  const opening = client.stream("select n");
-  const session = await letIn();
-  await learn(session);
-  session.send(begun(), rows(0, 1));
-  const reader = (await opening).getReader();
+  const { session, reader } = await openStream(1);
   await reader.read();
   session.send(rows(1, 2));
   const from = performance.now();
@@ -128,11 +113,7 @@ test("rows that trickle do not wait for flushBytes", async () => {
 });
 
 test("a few boundary calls per chunk, and no byte copied but in and out", async () => {
-  const opening = client.stream("select n");
-  const session = await letIn();
-  await learn(session);
-  session.send(begun(), rows(0, 1));
-  const reader = (await opening).getReader();
+  const { session, reader } = await openStream(1);
   await reader.read();
   const before = client.stats();
   const chunk = rows(0, 4000);

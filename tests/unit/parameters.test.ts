@@ -125,6 +125,16 @@ test.each<[type: number, value: unknown, hex: string]>([
   }
 });
 
+test("calls share memory, after a refused one too, and what a large one needed is given back", () => {
+  const memory = () => encodeParameters([1], [23]).buffer;
+  const shared = memory();
+  expect(memory()).toBe(shared);
+  expect(refused([1.5], [23])).toContain("INVALID_PARAMETER");
+  expect(memory()).toBe(shared);
+  expect(encodeParameters(["x".repeat(1 << 20)], [25]).buffer.byteLength).toBeGreaterThan(1 << 20);
+  expect(memory().byteLength).toBeLessThan(1 << 16);
+});
+
 test("what a call returned stays as it is until the next, which a value's own code may make meanwhile", () => {
   const inner = { toJSON: () => Buffer.from(encodeParameters(["b".repeat(5_000)], [25])).length };
   const encoded = encodeParameters(["a".repeat(10), inner], [25, 114]);

@@ -466,6 +466,15 @@ mod tests {
     }
 
     #[test]
+    fn no_more_is_received_than_there_was_room_for() {
+        let mut deframer = Deframer::default();
+        deframer.input(3).copy_from_slice(b"abc");
+        deframer.received(100);
+        assert_eq!(deframer.unread_bytes(), b"abc");
+        assert_eq!(deframer.unread(), 3);
+    }
+
+    #[test]
     fn nothing_is_left_of_what_is_cleared() {
         let mut deframer = Deframer::default();
         feed(&mut deframer, b"Z\0\0\0\x05ID\0\0");

@@ -237,6 +237,7 @@ fn a_row_description_has_the_columns_it_counts() {
         assert_malformed(b'T', &row_description(count, &[0, 1]));
     }
     assert_malformed(b'T', &row_description(-1, &[]));
+    assert_malformed(b'T', &row_description(-1, &[0; 0xffff]));
     assert_eq!(
         parse(b'T', &row_description(0, &[])),
         Ok(Message::RowDescription {

@@ -163,6 +163,7 @@ fn server_signature_is_verified() {
         "v=AAAA",
         "v=3HO6Qt1M4MKJrmlKaoOqLAI0/0TV0HZe7J9H3MBtSOg",
         "V=3HO6Qt1M4MKJrmlKaoOqLAI0/0TV0HZe7J9H3MBtSOg=",
+        "v:3HO6Qt1M4MKJrmlKaoOqLAI0/0TV0HZe7J9H3MBtSOg=",
         SERVER_FIRST,
     ] {
         assert_eq!(

@@ -84,6 +84,9 @@ fn server_first_message_must_follow_the_grammar() {
         format!(",{r},{s},{i}"),
         format!(" {r},{s},{i}"),
         format!("R={NONCE}xyz,{s},{i}"),
+        format!("r:{NONCE}xyz,{s},{i}"),
+        format!("{r},s:c2FsdA==,{i}"),
+        format!("{r},{s},i:4096"),
         format!("{r},{s},{i}\0"),
         format!("{r},{s},{i}\n"),
     ];
@@ -213,6 +216,7 @@ fn server_errors_are_told_and_made_printable() {
     assert_eq!(first("e=unknown-user"), Err(error("unknown-user")));
     assert_eq!(last("e="), Err(error("")));
     assert_eq!(last(b"e=\x1b[31m\xff\0\n"), Err(error("?[31m???")));
+    assert_eq!(last(b"e=a b~\x7f"), Err(error("a b~?")));
     assert_eq!(
         last(format!("e={}", "x".repeat(101))),
         Err(error(&"x".repeat(100)))

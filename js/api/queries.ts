@@ -141,7 +141,8 @@ export abstract class Queries extends Queue {
 
   /**
    * Runs the statements of one text by the simple query protocol and gives a result for each. There are no parameters,
-   * and the limits count over all statements. Arrays, times and intervals stay the server's text (docs/types.md).
+   * and the limits count over all statements. Values are those of `query`, with three exceptions: docs/types.md,
+   * "Without the extended protocol".
    *
    * The statements are one transaction unless the text says otherwise. An error rolls back the statements before it;
    * the error's `completed` lists their commands.
@@ -163,13 +164,17 @@ export abstract class Queries extends Queue {
     return this.run(
       query.text,
       options,
-      async (call: Call<QueryResult<Row>[]>, { connection, catalog, transaction }) => {
+      async (call: Call<QueryResult<Row>[]>, { connection, catalog, statements, transaction }) => {
         if (!(await learnNames(call, connection, catalog, form.policy)) || !(await transaction.begun(call))) return;
         call.onFailure = (error) => Object.assign(error, { completed: results.map(({ command }) => command) });
         const conversation = { rows: rows.sink, severalResults: true, on: { complete } };
         const operation = call.operate(
           connection,
-          (handle) => handle.simple_query(query.text, COPY_NONE, form.form, form.limits),
+          (handle) => {
+            // Its columns come with the rows, too late to ask.
+            statements.define(handle, catalog.definitions());
+            return handle.simple_query(query.text, COPY_NONE, form.form, form.limits);
+          },
           conversation,
         );
         await operation.done;

@@ -90,8 +90,8 @@ export class Catalog {
     return /^\d+$/.test(name) ? Number(name) : this.#named.get(name);
   }
 
-  /** All that these columns are made of, parts first. A record may hold anything. */
-  definitions(columns: readonly Column[]): Definition[] {
+  /** All that these columns are made of, parts first. A record may hold anything, and so may columns yet to come. */
+  definitions(columns?: readonly Column[]): Definition[] {
     const found = new Set<Definition>();
     const add = (oid: number) => {
       const type = this.#types.get(oid);
@@ -99,8 +99,8 @@ export class Catalog {
       found.add(type);
       type.parts.forEach(add);
     };
-    for (const { typeOid } of columns) add(typeOid);
-    if (columns.some(isRecord)) for (const oid of this.#types.keys()) add(oid);
+    columns?.forEach(({ typeOid }) => add(typeOid));
+    if (!columns || columns.some(isRecord)) for (const oid of this.#types.keys()) add(oid);
     return [...found];
   }
 

@@ -44,13 +44,14 @@ export function converter(
   policy: ValuePolicy,
   isJson: boolean,
 ): ((value: unknown) => unknown) | undefined {
-  const { typeOid, formatCode } = column;
+  const { typeOid } = column;
   const parser = policy.parsers?.byOid.get(typeOid);
-  if (parser) return (value) => parser(value, column);
+  // The same values from the server's text, which have no slot of their own, as from binary.
+  if (parser) return (value) => parser(isJson && typeOid === FLOAT8 ? Number(value) : value, column);
   const element = elements[typeOid];
-  // An array in the server's text, `{1,2}`, is not what values are made from.
-  const convert = element && !formatCode ? undefined : ofElement(element ?? typeOid, policy, isJson);
-  return convert && ((value) => each(value, convert));
+  const convert = ofElement(element ?? typeOid, policy, isJson);
+  // The simple protocol leaves an array as the server's text, `{01/02/2024}`, where it cannot be read.
+  return convert && ((value) => (element && !Array.isArray(value) ? value : each(value, convert)));
 }
 
 function ofElement(
@@ -68,11 +69,9 @@ function ofElement(
     case INT8:
       return int8 === "bigint" ? BigInt : undefined;
     case BYTEA:
-      // Under bytea_output escape no text of the simple protocol begins so: it stays what it is.
       return bytea === "hex"
         ? undefined
-        : (text: string) =>
-            !text.startsWith("\\x") ? text : bytea === "base64" ? base64(fromHex(text)) : fromHex(text);
+        : (text: string) => (bytea === "base64" ? base64(fromHex(text)) : fromHex(text));
     case DATE:
     case TIMESTAMP:
     case TIMESTAMPTZ:

@@ -122,6 +122,8 @@ pub struct RowSink {
     pub raw: bool,
     /// Rows come in CopyData, not in DataRow.
     pub is_copied: bool,
+    /// Values that cannot be read from their text are strings of it.
+    pub keeps_unread: bool,
     caps: Caps,
     row_count: u64,
     byte_count: u64,

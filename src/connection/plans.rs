@@ -146,7 +146,12 @@ impl Context {
             format_code: column.format_code.max(format_code),
         });
         match Plan::with_types(&columns.collect::<Vec<_>>(), form, &self.types) {
-            Ok(plan) => Some(sink.plan.insert(Rc::new(plan))),
+            Ok(mut plan) => {
+                if sink.keeps_unread {
+                    plan.keep_unread();
+                }
+                Some(sink.plan.insert(Rc::new(plan)))
+            }
             Err(UnknownBinary { type_oid }) => {
                 sink.discard = true;
                 self.events.push(Event::ShapeChanged { type_oid });

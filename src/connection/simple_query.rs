@@ -3,7 +3,8 @@
 //! ```text
 //! Query ─> ( [RowDescription DataRow …] CommandComplete | EmptyQueryResponse )+  ReadyForQuery
 //! ```
-//! All values come in text format. COPY travels this way too, where the call is for it:
+//! All values come in text format; where a session's settings have one in a form that is not read here, it stays the
+//! server's text. COPY travels this way too, where the call is for it:
 //!
 //! ```text
 //! COPY FROM STDIN ─> CopyInResponse      CopyData … CopyDone | CopyFail ─>   CommandComplete | ErrorResponse
@@ -86,6 +87,8 @@ impl SimpleQuery {
         mut sink: RowSink,
         flight: &mut Vec<u8>,
     ) -> Result<Self, TooLong> {
+        // Users may have set any DateStyle.
+        sink.keeps_unread = true;
         sink.raw = copy == Copy::Out;
         sink.is_copied = matches!(copy, Copy::Out | Copy::Rows);
         frontend::query(flight, sql)?;

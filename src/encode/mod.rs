@@ -214,6 +214,13 @@ impl Plan {
         })
     }
 
+    /// Text that cannot be read becomes a string of it: see [`Encoder::keep_unread`].
+    pub fn keep_unread(&mut self) {
+        for column in &mut self.columns {
+            column.encoder.keep_unread();
+        }
+    }
+
     /// What [`Plan::finish`] writes behind the last row.
     pub fn tail(&self) -> &'static [u8] {
         self.facts.tail

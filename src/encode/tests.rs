@@ -191,7 +191,8 @@ fn numbers_and_dates_are_no_formulas() {
             ),
             (oid::INT8, 0, b"-1", "-1\r\n"),
             (oid::NUMERIC, 0, b"-1.50", "-1.50\r\n"),
-            (oid::INTERVAL, 0, b"-1 day", "-1 day\r\n"),
+            (oid::INTERVAL, 0, b"-1 days", "P-1D\r\n"),
+            (oid::DATE, 0, b"-infinity", "-infinity\r\n"),
             (oid::MONEY, 0, b"-$1.00", "-$1.00\r\n"),
         ] {
             let column = ColumnDescription {

@@ -1,6 +1,7 @@
 //! bool: one byte, 0 or 1 (text form `f` or `t`).
 
 use super::output::Writer;
+use super::rare::put;
 use super::{Outcome, WRONG_LENGTH};
 
 /// Appends the binary form.
@@ -16,12 +17,13 @@ pub(super) fn append(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
 }
 
 /// Appends the text form.
-pub(super) fn append_text(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
+pub(super) fn append_text(out: &mut Writer<'_>, value: &[u8]) -> Option<()> {
     match value {
-        b"t" => append(out, &[1]),
-        b"f" => append(out, &[0]),
-        _ => Err("bool is neither t nor f"),
+        b"t" => put(out, "true"),
+        b"f" => put(out, "false"),
+        _ => return None,
     }
+    Some(())
 }
 
 #[cfg(test)]

@@ -3,12 +3,13 @@
 //! An [`Encoder`] is made once for a column and asked for each of its values: the types that most rows hold are a
 //! `match` away, inlined into the loop over a row; all others are behind a call, so that the loop stays small.
 
+use super::catalog::Kind;
 use super::layout::{Layout, Text};
 use super::nested::Nest;
 use super::output::{Target, Writer};
 use super::scalar::Scalar;
 use super::{InvalidValue, Strings, Types, UNKNOWN_TYPE, UnknownBinary, oid};
-use super::{boolean, float, integer, json, text};
+use super::{boolean, float, integer, json, json_string, text};
 
 /// How a value becomes a cell of CSV.
 pub(crate) enum Cell<'a> {
@@ -42,6 +43,7 @@ pub struct Encoder {
     layout: Layout,
     types: Types,
     strings: Strings,
+    keeps_unread: bool,
 }
 
 impl Encoder {
@@ -63,7 +65,7 @@ impl Encoder {
         types: &Types,
     ) -> Result<Encoder, UnknownBinary> {
         let layout = match format_code {
-            0 => Layout::of_text(type_oid, strings),
+            0 => Layout::of_text(type_oid, types),
             1 => Layout::of_binary(type_oid, strings, types).ok_or(UnknownBinary { type_oid })?,
             _ => return Err(UnknownBinary { type_oid }),
         };
@@ -72,7 +74,16 @@ impl Encoder {
             layout,
             types: types.clone(),
             strings,
+            keeps_unread: false,
         })
+    }
+
+    /// A text that cannot be read becomes a string of that text, not an error: for sessions in which anybody may set
+    /// another DateStyle. Of numbers and bytea all is read, so for them nothing changes, nor for the binary form.
+    pub fn keep_unread(&mut self) {
+        self.keeps_unread = matches!(self.layout, Layout::Text(_))
+            && !self.is_number()
+            && self.scalar() != Some(Scalar::Bytea);
     }
 
     /// Appends one value that is not NULL. On an error `out` may end in a part of it.
@@ -114,24 +125,10 @@ impl Encoder {
     /// Whether a value can hold text that a user chose. What numbers, dates and the like look like is the server's.
     pub(crate) fn can_hold_text(&self) -> bool {
         use Scalar as S;
-        let scalar = match self.layout {
-            Layout::Binary(scalar) | Layout::QuotedBinary(scalar) => Some(scalar),
-            Layout::Array { .. } | Layout::Nested => None,
-            Layout::Text(_) | Layout::QuotedText(_) if self.type_oid == oid::MONEY => return false,
-            Layout::Text(_) | Layout::QuotedText(_) => Scalar::from_oid(self.type_oid),
-        };
-        !matches!(
-            scalar,
+        let is_of_server = matches!(
+            self.scalar(),
             Some(
-                S::Bool
-                    | S::Int2
-                    | S::Int4
-                    | S::Int8
-                    | S::Oid
-                    | S::Float4
-                    | S::Float8
-                    | S::Numeric
-                    | S::Uuid
+                S::Uuid
                     | S::Date
                     | S::Time
                     | S::Timetz
@@ -139,7 +136,26 @@ impl Encoder {
                     | S::Timestamptz
                     | S::Interval
             )
+        );
+        !(is_of_server || self.is_number() || self.type_oid == oid::MONEY)
+    }
+
+    /// Whether it is one for PostgreSQL, or a bool.
+    fn is_number(&self) -> bool {
+        use Scalar as S;
+        matches!(
+            self.scalar(),
+            Some(
+                S::Bool | S::Int2 | S::Int4 | S::Int8 | S::Oid | S::Float4 | S::Float8 | S::Numeric
+            )
         )
+    }
+
+    fn scalar(&self) -> Option<Scalar> {
+        match self.types.kind(self.type_oid) {
+            Some(Kind::Scalar(scalar)) => Some(scalar),
+            _ => None,
+        }
     }
 
     /// How short the output of a value may be, in every format.
@@ -166,7 +182,7 @@ impl Encoder {
         value: &[u8],
         out: &mut Writer<'_>,
     ) -> Result<(), InvalidValue> {
-        if let Layout::Nested = self.layout {
+        if let Layout::Nested | Layout::Text(Text::Read) = self.layout {
             return self.append_nested(value, out);
         }
         self.layout
@@ -177,18 +193,28 @@ impl Encoder {
             })
     }
 
+    /// What is made of others, or read from text.
     #[inline(never)]
     fn append_nested(&self, value: &[u8], out: &mut Writer<'_>) -> Result<(), InvalidValue> {
         let nest = Nest::new(&self.types, self.strings);
-        nest.append(self.type_oid, value, out, 0)
-            .map_err(|reason| InvalidValue {
-                type_oid: if reason == UNKNOWN_TYPE {
-                    nest.unknown.get()
-                } else {
-                    self.type_oid
-                },
-                reason,
-            })
+        let start = out.position();
+        let outcome = match self.layout {
+            Layout::Text(_) => nest.append_text(self.type_oid, value, out),
+            _ => nest.append(self.type_oid, value, out, 0),
+        };
+        if outcome.is_err() && self.keeps_unread {
+            out.truncate(start);
+            json_string::append(out, value);
+            return Ok(());
+        }
+        outcome.map_err(|reason| InvalidValue {
+            type_oid: if reason == UNKNOWN_TYPE {
+                nest.unknown.get()
+            } else {
+                self.type_oid
+            },
+            reason,
+        })
     }
 
     /// As [`Encoder::encode`]; `readable` begins with `value` and may go on behind it, as a row does behind a field.
@@ -206,7 +232,9 @@ impl Encoder {
             Layout::Binary(Scalar::Jsonb) => json::append_jsonb(out, value, readable),
             Layout::Binary(Scalar::Float8) => float::append_float8(out, value),
             Layout::Binary(scalar) => out.lend(|out| scalar.append(value, out)),
-            Layout::Nested => return out.lend(|out| self.append_nested(value, out)),
+            Layout::Nested | Layout::Text(Text::Read) => {
+                return out.lend(|out| self.append_nested(value, out));
+            }
             layout => out.lend(|out| layout.append(value, out)),
         };
         outcome.map_err(|reason| InvalidValue {

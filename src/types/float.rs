@@ -7,7 +7,7 @@
 //! for that reason (float8), and `8.5e9` as `8.4999997e+09` (float4).
 
 use super::output::{Short, Writer, put_short};
-use super::{Outcome, WRONG_LENGTH, digits, numeric};
+use super::{Outcome, WRONG_LENGTH, digits};
 
 /// What the formatting must know of a binary format.
 struct Layout {
@@ -55,11 +55,6 @@ pub(super) fn append_float4(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
         }
     });
     Ok(())
-}
-
-/// Appends the text form of either; the server has made it already.
-pub(super) fn append_text(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
-    numeric::append_text(out, value)
 }
 
 /// A number from 1e-4 up to 1e15, where the shortest digits need no approximation: all products fit 128 bits.

@@ -1,5 +1,6 @@
 //! int2, int4, int8 (signed, big-endian) and oid (unsigned, big-endian) as bare decimal numbers.
 
+use super::numeric::Number;
 use super::output::{Writer, put_short};
 use super::{Outcome, WRONG_LENGTH, digits};
 
@@ -48,15 +49,8 @@ pub(super) fn append_oid(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
 }
 
 /// Appends the text form of any of them.
-pub(super) fn append_text(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
-    let unsigned = value.strip_prefix(b"-").unwrap_or(value);
-    match unsigned {
-        [b'0'] | [b'1'..=b'9', ..] if unsigned.iter().all(u8::is_ascii_digit) => {
-            out.put_slice(value);
-            Ok(())
-        }
-        _ => Err("not a decimal integer"),
-    }
+pub(super) fn append_text(out: &mut Writer<'_>, value: &[u8]) -> Option<()> {
+    (Number::of(value) == Number::Integer).then(|| out.put_slice(value))
 }
 
 #[cfg(test)]

@@ -4,9 +4,10 @@
 
 use super::catalog::Kind;
 use super::output::Writer;
-use super::scalar::{Scalar, quoted};
+use super::rare::Rare;
+use super::scalar::Scalar;
 use super::{Outcome, Strings, Types, UNKNOWN_TYPE};
-use super::{array, boolean, float, integer, json, numeric, oid, text};
+use super::{array, json, text};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Layout {
@@ -21,18 +22,17 @@ pub(super) enum Layout {
     /// All that is made of other types.
     Nested,
     Text(Text),
-    QuotedText(Text),
 }
 
 /// What can be said of a value in the server's text form.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Text {
-    Bool,
-    Integer,
-    Float,
-    Numeric,
-    Json,
+    /// It passes as it is, as a string.
     String,
+    /// It is JSON.
+    Json,
+    /// What `from_text.rs` makes of it.
+    Read,
 }
 
 impl Layout {
@@ -54,20 +54,21 @@ impl Layout {
         })
     }
 
-    pub(super) fn of_text(type_oid: u32, strings: Strings) -> Layout {
-        let text = match type_oid {
-            oid::BOOL => Text::Bool,
-            oid::INT2 | oid::INT4 | oid::INT8 | oid::OID => Text::Integer,
-            oid::FLOAT4 | oid::FLOAT8 => Text::Float,
-            oid::NUMERIC => Text::Numeric,
-            oid::JSON | oid::JSONB => Text::Json,
+    pub(super) fn of_text(type_oid: u32, types: &Types) -> Layout {
+        use Scalar as S;
+        let is_record = |type_oid| matches!(types.kind(type_oid), Some(Kind::Composite(None)));
+        let text = match types.kind(type_oid) {
+            Some(Kind::Scalar(S::Json | S::Jsonb)) => Text::Json,
+            Some(Kind::Scalar(S::Rare(Rare::Hstore))) => Text::Read,
+            Some(Kind::Scalar(S::Text | S::Char | S::Uuid | S::Time | S::Timetz | S::Rare(_))) => {
+                Text::String
+            }
+            Some(Kind::Composite(None)) => Text::String,
+            Some(Kind::Array(element)) if is_record(element) => Text::String,
+            _ if types.has_binary_encoder(type_oid) => Text::Read,
             _ => Text::String,
         };
-        if Scalar::from_oid(type_oid).is_some_and(|scalar| strings.quote(scalar)) {
-            Layout::QuotedText(text)
-        } else {
-            Layout::Text(text)
-        }
+        Layout::Text(text)
     }
 
     #[inline(never)]
@@ -90,22 +91,9 @@ impl Layout {
                 }
             }),
             // Never: the encoder has seen to it.
-            Layout::Nested => Err(UNKNOWN_TYPE),
-            Layout::Text(text) => text.append(value, out),
-            Layout::QuotedText(text) => quoted(out, |out| text.append(value, out)),
-        }
-    }
-}
-
-impl Text {
-    fn append(self, value: &[u8], out: &mut Writer<'_>) -> Outcome {
-        match self {
-            Text::Bool => boolean::append_text(out, value),
-            Text::Integer => integer::append_text(out, value),
-            Text::Float => float::append_text(out, value),
-            Text::Numeric => numeric::append_text(out, value),
-            Text::Json => json::append(out, value),
-            Text::String => text::append(out, value),
+            Layout::Nested | Layout::Text(Text::Read) => Err(UNKNOWN_TYPE),
+            Layout::Text(Text::String) => text::append(out, value),
+            Layout::Text(Text::Json) => json::append(out, value),
         }
     }
 }

@@ -2,12 +2,14 @@
 //!
 //! The result is, byte for byte, the server's `to_json` in a session with TimeZone UTC, IntervalStyle iso_8601,
 //! DateStyle ISO, bytea_output hex and extra_float_digits 1, whatever the session's settings are: we ask for the binary
-//! strings, which knows no settings. Differences: oid is a bare unsigned number, CR and LF between the tokens of a json
-//! value are dropped, and an anonymous record has no names (docs/types.md).
+//! form, which knows no settings. From text comes the same, under the settings that `from_text.rs` names. Differences:
+//! oid is a bare unsigned number, CR and LF between the tokens of a json value are dropped, and an anonymous record has
+//! no names (docs/types.md).
 //!
 //! ```text
 //! encoder.rs   an Encoder for each column
 //!     layout.rs    binary or text, strings or numbers ──> catalog.rs (which type is made of which), nested.rs
+//!                                                         from_text.rs (all that text alone does not say)
 //!         scalar.rs    OID -> built-in type -> family
 //!             integer.rs, float.rs, datetime.rs …   one file per family
 //! ```
@@ -22,6 +24,7 @@ mod datetime;
 mod digits;
 mod encoder;
 mod float;
+mod from_text;
 mod geometry;
 mod integer;
 mod interval;

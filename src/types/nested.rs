@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use core::cell::Cell;
 
 /// Deeper than any type that people make, shallower than the stack.
-const MAX_DEPTH: u32 = 64;
+pub(super) const MAX_DEPTH: u32 = 64;
 
 /// Flags of a range.
 const EMPTY: u8 = 0x01;
@@ -28,8 +28,8 @@ const UPPER_INFINITE: u8 = 0x10;
 
 /// What holds at every depth of one value.
 pub(super) struct Nest<'a> {
-    types: &'a Types,
-    strings: Strings,
+    pub types: &'a Types,
+    pub strings: Strings,
     /// Behind [`UNKNOWN_TYPE`]: which one.
     pub unknown: Cell<u32>,
 }
@@ -151,22 +151,37 @@ impl<'a> Nest<'a> {
         }
         push(text, if has(LOWER_INCLUSIVE) { b'[' } else { b'(' });
         if !has(LOWER_INFINITE) {
-            append_bound(subtype, field(&mut rest)?.ok_or(WRONG_LENGTH)?, text)?;
+            append_bound(
+                subtype,
+                field(&mut rest)?.ok_or(WRONG_LENGTH)?,
+                Scalar::append,
+                text,
+            )?;
         }
         push(text, b',');
         if !has(UPPER_INFINITE) {
-            append_bound(subtype, field(&mut rest)?.ok_or(WRONG_LENGTH)?, text)?;
+            append_bound(
+                subtype,
+                field(&mut rest)?.ok_or(WRONG_LENGTH)?,
+                Scalar::append,
+                text,
+            )?;
         }
         push(text, if has(UPPER_INCLUSIVE) { b']' } else { b')' });
         ended(rest)
     }
 }
 
-/// Appends a bound, made of its JSON, as `range_out` quotes it.
+/// Appends a bound as `range_out` quotes it, made of the JSON that `append` makes of it.
 #[inline(never)]
-fn append_bound(subtype: Scalar, value: &[u8], text: &mut Vec<u8>) -> Outcome {
+pub(super) fn append_bound(
+    subtype: Scalar,
+    value: &[u8],
+    append: fn(Scalar, &[u8], &mut Writer<'_>) -> Outcome,
+    text: &mut Vec<u8>,
+) -> Outcome {
     let mut json = Vec::new();
-    json.write(|out| subtype.append(value, out))?;
+    json.write(|out| append(subtype, value, out))?;
     let is_text = subtype == Scalar::Text;
     let is_moment = matches!(subtype, Scalar::Timestamp | Scalar::Timestamptz);
     let body = match json.as_slice() {
@@ -207,7 +222,7 @@ fn append_bound(subtype: Scalar, value: &[u8], text: &mut Vec<u8>) -> Outcome {
 }
 
 #[inline(never)]
-fn push(text: &mut Vec<u8>, byte: u8) {
+pub(super) fn push(text: &mut Vec<u8>, byte: u8) {
     text.push(byte);
 }
 

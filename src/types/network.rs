@@ -8,8 +8,8 @@
 //! what looks like an IPv4 address inside it ends in dots.
 
 use super::output::Writer;
-use super::rare::{append_number, hexadecimal, put};
-use super::{Outcome, WRONG_LENGTH, digits};
+use super::rare::{append_hex, append_number, hexadecimal, put};
+use super::{Outcome, WRONG_LENGTH};
 
 /// Appends an inet, or a cidr, which always shows its number of bits.
 pub(super) fn append(out: &mut Writer<'_>, is_cidr: bool, value: &[u8]) -> Outcome {
@@ -87,8 +87,7 @@ pub(super) fn append_hardware(out: &mut Writer<'_>, length: usize, value: &[u8])
     let mut before = "\"";
     for byte in value {
         put(out, before);
-        let [high, low, ..] = digits::hex([*byte, 0, 0, 0]);
-        out.put_slice(&[high, low]);
+        append_hex(out, *byte);
         before = ":";
     }
     put(out, "\"");

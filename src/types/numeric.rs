@@ -6,7 +6,7 @@
 //! ```
 
 use super::output::Writer;
-use super::{Outcome, WRONG_LENGTH, digits};
+use super::{Outcome, WRONG_LENGTH, digits, json_string};
 
 const POSITIVE: u16 = 0x0000;
 const NEGATIVE: u16 = 0x4000;
@@ -45,19 +45,14 @@ pub(super) fn append(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     )
 }
 
-/// Appends the text form, which is already what we want.
-#[inline(always)]
-pub(super) fn append_text(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
+/// Appends the text form, which is already what we want; of a float too.
+pub(super) fn append_text(out: &mut Writer<'_>, value: &[u8]) -> Option<()> {
     match value {
-        b"NaN" => append_special(out, b"\"NaN\""),
-        b"Infinity" => append_special(out, b"\"Infinity\""),
-        b"-Infinity" => append_special(out, b"\"-Infinity\""),
-        _ if is_json_number(value) => {
-            out.put_slice(value);
-            Ok(())
-        }
-        _ => Err("not a number"),
+        b"NaN" | b"Infinity" | b"-Infinity" => json_string::append(out, value),
+        _ if Number::of(value) != Number::None => out.put_slice(value),
+        _ => return None,
     }
+    Some(())
 }
 
 /// Appends what is quoted in every form.
@@ -122,29 +117,51 @@ fn next(groups: &mut &[[u8; 2]]) -> Result<u32, &'static str> {
     }
 }
 
-/// The grammar of RFC 8259, section 6.
-pub(super) fn is_json_number(text: &[u8]) -> bool {
-    fn digits(text: &[u8]) -> Option<&[u8]> {
-        let count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        if count == 0 { None } else { text.get(count..) }
-    }
-    fn rest(text: &[u8]) -> Option<&[u8]> {
-        let text = match text.strip_prefix(b"-").unwrap_or(text) {
-            [b'0', rest @ ..] => rest,
-            integer => digits(integer)?,
-        };
-        let text = match text {
-            [b'.', fraction @ ..] => digits(fraction)?,
-            _ => text,
-        };
-        match text {
-            [b'e' | b'E', b'+' | b'-', exponent @ ..] | [b'e' | b'E', exponent @ ..] => {
-                digits(exponent)
-            }
-            _ => Some(text),
+/// What a text is by the grammar of RFC 8259, section 6.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Number {
+    Integer,
+    /// With a fraction or an exponent.
+    Decimal,
+    None,
+}
+
+impl Number {
+    #[inline(never)]
+    pub(super) fn of(text: &[u8]) -> Number {
+        /// What has been read last.
+        enum Part {
+            Start,
+            Sign,
+            Zero,
+            Whole,
+            Point,
+            Fraction,
+            E,
+            ExponentSign,
+            Exponent,
+        }
+        use Part as P;
+        let mut part = P::Start;
+        for byte in text {
+            part = match (part, byte) {
+                (P::Start, b'-') => P::Sign,
+                (P::Start | P::Sign, b'0') => P::Zero,
+                (P::Start | P::Sign | P::Whole, b'0'..=b'9') => P::Whole,
+                (P::Zero | P::Whole, b'.') => P::Point,
+                (P::Point | P::Fraction, b'0'..=b'9') => P::Fraction,
+                (P::Zero | P::Whole | P::Fraction, b'e' | b'E') => P::E,
+                (P::E, b'+' | b'-') => P::ExponentSign,
+                (P::E | P::ExponentSign | P::Exponent, b'0'..=b'9') => P::Exponent,
+                _ => return Number::None,
+            };
+        }
+        match part {
+            P::Zero | P::Whole => Number::Integer,
+            P::Fraction | P::Exponent => Number::Decimal,
+            _ => Number::None,
         }
     }
-    rest(text).is_some_and(<[u8]>::is_empty)
 }
 
 #[cfg(test)]
@@ -252,7 +269,7 @@ mod tests {
             let value = json(NUMERIC, numeric(4 - zeros as i16, sign, 4 * zeros as u16, &groups));
             let digits: String = value.chars().filter(char::is_ascii_digit).collect();
             proptest::prop_assert_eq!(digits.trim_start_matches('0').parse::<u64>().unwrap_or(0), unscaled);
-            proptest::prop_assert!(is_json_number(value.as_bytes()));
+            proptest::prop_assert!(Number::of(value.as_bytes()) != Number::None);
             let scale = value.split_once('.').map_or(0, |(_, fraction)| fraction.len());
             proptest::prop_assert_eq!(scale, 4 * zeros as usize);
         }

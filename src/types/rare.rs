@@ -89,6 +89,12 @@ pub(super) fn append_number(out: &mut Writer<'_>, number: u64) {
     put_short!(out, |out| digits::append_u64(out, number));
 }
 
+/// Appends a byte as two hexadecimal digits.
+#[inline(never)]
+pub(super) fn append_hex(out: &mut Writer<'_>, byte: u8) {
+    out.put_block(&digits::hex([byte, 0, 0, 0]), 2);
+}
+
 /// Appends a hexadecimal number without leading zeros; `letter` is its `a`.
 #[inline(never)]
 pub(super) fn hexadecimal(out: &mut Writer<'_>, number: u32, letter: u8) {

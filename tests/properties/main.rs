@@ -16,6 +16,7 @@ mod command;
 mod conversations;
 mod messages;
 mod sessions;
+mod texts;
 #[path = "../transcripts/trace/mod.rs"]
 mod trace;
 #[path = "../transcripts/transcript.rs"]

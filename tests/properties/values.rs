@@ -9,7 +9,7 @@ use proptest::sample::Index;
 use std::sync::LazyLock;
 
 /// OIDs of all types with a decoder of their own.
-static TYPES: LazyLock<Vec<u32>> = LazyLock::new(|| {
+pub(crate) static TYPES: LazyLock<Vec<u32>> = LazyLock::new(|| {
     let all = (1..7000).chain(20_000..20_010);
     all.filter(|oid| DEFINED.with(|types| types.has_binary_encoder(*oid)))
         .collect()
@@ -18,7 +18,7 @@ static TYPES: LazyLock<Vec<u32>> = LazyLock::new(|| {
 thread_local! {
     /// A domain over int8, an enum, their composite and its array, a range and its multirange, and a composite of all
     /// of them.
-    static DEFINED: Types = Types::new(
+    pub(crate) static DEFINED: Types = Types::new(
         &[
             20000, 0, 20, 0, 20001, 0, 25, 0, 20002, 4, 2, 0, 20003, 1, 20002, 0,
             20004, 2, 25, 0, 20005, 3, 20004, 0, 20006, 4, 4, 2,
@@ -29,7 +29,7 @@ thread_local! {
 }
 
 /// Whether what the server calls json stands in a value as it is.
-fn passes_json_on(type_oid: u32) -> bool {
+pub(crate) fn passes_json_on(type_oid: u32) -> bool {
     [
         oid::JSON,
         oid::JSONB,

@@ -85,9 +85,11 @@ test("any column name is an own property", () => {
 });
 
 test.each([700, 701, 1021, 1022])("floats that JSON has no number for (%i)", (type) => {
-  expect(one(type, "NaN")).toBeNaN();
-  expect(one(type, "Infinity")).toBe(Infinity);
-  expect(one(type, "-Infinity")).toBe(-Infinity);
+  // An array that is a text is one that the simple protocol could not read.
+  const scalar = type < 1000;
+  expect(one(type, "NaN")).toEqual(scalar ? NaN : "NaN");
+  expect(one(type, "Infinity")).toBe(scalar ? Infinity : "Infinity");
+  expect(one(type, "-Infinity")).toBe(scalar ? -Infinity : "-Infinity");
   expect(one(type, 1.5)).toBe(1.5);
   expect(one(type, null)).toBeNull();
   expect(

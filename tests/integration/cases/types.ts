@@ -19,6 +19,9 @@ const ODD = {
   extra_float_digits: "-15",
 };
 
+/** As odd as text may be to be read. */
+const TEXT_ODD = { ...ODD, IntervalStyle: "postgres", DateStyle: "ISO, DMY", extra_float_digits: "3" };
+
 /** One expression per type and per kind of edge. */
 const VALUES = (major: number) => [
   "true",
@@ -151,6 +154,30 @@ export const types: Case[] = [
     },
   },
   {
+    name: "simple gives what query gives, of all types, whatever the settings that are read",
+    run: (t) =>
+      withClient(t, async (client) => {
+        // A record's text does not say what is in it.
+        const values = VALUES(t.server.major).filter((value) => !value.includes("row("));
+        const sql = `select ${values.map((value, index) => `${value} as c${index}`).join()}`;
+        for (const some of [{}, { ...CANONICAL, TimeZone: "Asia/Kolkata" }, TEXT_ODD]) {
+          if (Object.keys(some).length) await settings(client, some);
+          for (const options of [{}, { int8: "bigint", numeric: "number", dates: "date", json: "text" }] as const) {
+            const { rows } = await client.query(sql, options);
+            t.assert.deepEqual((await client.simple(sql, options))[0]?.rows, rows);
+          }
+        }
+        // Parsers are given the same too.
+        const types = Object.fromEntries(
+          [16, 20, 701, 1007, 1700, 1184].map((oid) => [oid, (value: unknown) => [value]]),
+        );
+        const parsed =
+          "select true as b, 7::int8 as i, 'NaN'::float8 as f, array[1] as a, 1.5 as n, timestamptz '2024-01-01 00:00Z' as t";
+        const { rows } = await client.query(parsed, { types });
+        t.assert.deepEqual((await client.simple(parsed, { types }))[0]?.rows, rows);
+      }),
+  },
+  {
     name: "a json value with line ends in it is one line, and oid a number",
     run: (t) =>
       withClient(t, async (client) => {
@@ -185,9 +212,10 @@ export const types: Case[] = [
         const whole = `row(${part}, array[null, ${part}], timestamptz '2024-01-01 12:00+02',
           tstzrange('2024-01-01 00:00+00', null), array[1,2])::${s}.whole`;
         await client.exec(`insert into ${s}.rows values (1, ${whole}), (2, null)`);
+        const anonymous = `row(1, 'sad'::${s}.mood, ${part}) as anonymous,`;
         const sql = `select 'sad'::${s}.mood as m, array['sad', 'ok, "fine"']::${s}.mood[] as ms, 1::${s}.id as d,
           array[1, null]::${s}.id[] as ds, ${whole} as w,
-          array[${whole}] as ws, r as r, array_agg(r) over () as rs, row(1, 'sad'::${s}.mood, ${part}) as anonymous,
+          array[${whole}] as ws, r as r, array_agg(r) over () as rs, ${anonymous}
           ${s}.floats(1.5, 'Infinity') as f, array[${s}.floats(1, 2)] as fs,
           ${s}.texts('a b', 'c"\\') as t, ${s}.floats_multi as fm, array[null, 'sad']::${s}.mood[] as n
           from ${s}.rows r, lateral (select array[${s}.floats(1, 2)]::text as floats_multi) as "${s}" order by r.n`;
@@ -197,8 +225,16 @@ export const types: Case[] = [
         for (const which of ["first", "second", "third"]) t.assert.equal(await lines(client, query), wanted, which);
         // Another connection of the same isolate has to be told, but need not ask.
         await withClient(t, async (other) => t.assert.equal(await lines(other, query), wanted, "another connection"));
-        const { rows } = await client.query(`select array[1]::${s}.id[] as ds, ${part} as p`);
+        const small = `select array[1]::${s}.id[] as ds, ${part} as p`;
+        const { rows } = await client.query(small);
         t.assert.deepEqual(rows, [{ ds: ["1"], p: { x: "5", m: ["sad"], 'odd " name': 'q"' } }]);
+        // By the simple protocol too, once the catalog has been asked; on another connection of the isolate as well.
+        const named = query.replace(anonymous, "");
+        await withClient(t, async (other) => {
+          await settings(other, TEXT_ODD);
+          t.assert.deepEqual((await other.simple(small))[0]?.rows, rows);
+          t.assert.deepEqual((await other.simple(named))[0]?.rows, (await other.query(named)).rows);
+        });
       }),
   },
   {

@@ -1,0 +1,190 @@
+//! Values in the server's text form: any text is valid JSON on one line or refused, and not much longer than it was.
+
+use crate::cases;
+use crate::values::{DEFINED, TYPES, passes_json_on};
+use pgz_edge::types::{Encoder, Strings};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use std::fs;
+use std::path::Path;
+use std::sync::LazyLock;
+
+/// Types and texts of theirs: those of a server (tests/oracle), and some of the types of `DEFINED`.
+static TEXTS: LazyLock<Vec<(u32, String)>> = LazyLock::new(|| {
+    let mut texts: Vec<(u32, String)> = OWN
+        .iter()
+        .map(|(type_oid, text)| (*type_oid, (*text).to_owned()))
+        .collect();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle");
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "tsv") {
+            continue;
+        }
+        // Some of each: a value and its edges, arrays, under both settings.
+        for line in fs::read_to_string(path).unwrap().lines().step_by(7) {
+            let fields: Vec<&str> = line.split('\t').collect();
+            let type_oid = fields[1].parse().unwrap();
+            texts.extend(
+                fields[4..]
+                    .iter()
+                    .map(|text| (type_oid, (*text).to_owned())),
+            );
+        }
+    }
+    texts
+});
+
+const OWN: [(u32, &str); 6] = [
+    (20001, "sad"),
+    (20002, r#"(5,"a ""b\\,")"#),
+    (20003, r#"{"(5,\"a \"\"b\\\\\\\\,\")",NULL}"#),
+    (20004, r#"["a b","c""\\")"#),
+    (20005, r#"{["a b",),empty}"#),
+    (20006, r#"("{""(5,x)""}","[a,b)","{[a,b)}","(1,2)")"#),
+];
+
+/// Where, and what becomes of it.
+#[derive(Clone, Debug)]
+enum Edit {
+    Put(u8),
+    Insert(&'static str),
+    Remove,
+    Cut,
+    Repeat(usize),
+}
+
+fn edit() -> impl Strategy<Value = (Index, Edit)> {
+    let pieces = [
+        "\"",
+        "\\",
+        "{",
+        "}",
+        "(",
+        ")",
+        "[",
+        "]",
+        ",",
+        ";",
+        "=",
+        "=>",
+        " ",
+        "NULL",
+        "\"\"",
+        "-",
+        "+",
+        ":",
+        ".",
+        "0",
+        "9",
+        "99999999999",
+        "P",
+        "T",
+        " BC",
+        "infinity",
+        "\\x",
+        "\\000",
+        "\n",
+        "\u{1}",
+        "é",
+        "{{{{{{{",
+    ];
+    let edit = prop_oneof![
+        any::<u8>().prop_map(Edit::Put),
+        select(pieces.to_vec()).prop_map(Edit::Insert),
+        Just(Edit::Remove),
+        Just(Edit::Cut),
+        (1..20_usize).prop_map(Edit::Repeat),
+    ];
+    (any::<Index>(), edit)
+}
+
+fn spoilt(text: &str, edits: &[(Index, Edit)]) -> Vec<u8> {
+    let mut bytes = text.as_bytes().to_vec();
+    for (place, edit) in edits {
+        let at = place.index(bytes.len() + 1);
+        let end = (at + 1).min(bytes.len());
+        match edit {
+            Edit::Put(byte) => drop(bytes.splice(at..end, [*byte])),
+            Edit::Insert(piece) => drop(bytes.splice(at..at, piece.bytes())),
+            Edit::Remove => drop(bytes.drain(at..end)),
+            Edit::Cut => bytes.truncate(at),
+            Edit::Repeat(times) => {
+                let tail = bytes[at..].repeat(*times);
+                bytes.extend(tail);
+            }
+        }
+    }
+    bytes
+}
+
+/// What the text becomes, if it is read.
+fn read(type_oid: u32, text: &[u8], strings: Strings, keep: bool) -> Option<Vec<u8>> {
+    let encoder = DEFINED.with(|types| Encoder::with_types(type_oid, 0, strings, types));
+    let mut encoder = encoder.unwrap();
+    if keep {
+        encoder.keep_unread();
+    }
+    let mut out = Vec::new();
+    encoder.encode(text, &mut out).ok().map(|()| out)
+}
+
+fn check(type_oid: u32, text: &[u8], objects: bool) -> Result<(), TestCaseError> {
+    let strings = if objects { Strings::ALL } else { Strings::NONE };
+    let strict = read(type_oid, text, strings, false);
+    let kept = read(type_oid, text, strings, true);
+    if strict.is_some() {
+        prop_assert_eq!(&kept, &strict);
+    } else if let Some(kept) = &kept {
+        // All of it, and nothing in front.
+        let as_string = read(25, text, strings, false);
+        prop_assert_eq!(Some(kept), as_string.as_ref());
+    }
+    let Some(out) = strict else {
+        return Ok(());
+    };
+    // A byte may be six of JSON, a comma a field with its name.
+    prop_assert!(out.len() <= 20 * (text.len() + 1), "{} bytes", out.len());
+    if !passes_json_on(type_oid) {
+        prop_assert!(
+            !out.contains(&b'\n'),
+            "{} is more than a line",
+            out.escape_ascii()
+        );
+        if str::from_utf8(&out).is_ok() {
+            let parsed = serde_json::from_slice::<serde_json::Value>(&out);
+            let is_float_range = parsed
+                .as_ref()
+                .is_err_and(|error| error.to_string().contains("out of range"));
+            prop_assert!(
+                parsed.is_ok() || is_float_range,
+                "type {}: {}",
+                type_oid,
+                out.escape_ascii()
+            );
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(cases(60_000))]
+
+    /// A server's text, spoiled, is read or refused, also as a value of another type.
+    #[test]
+    fn spoilt_texts_are_refused_or_read(at in any::<Index>(), other in any::<Index>(), edits in vec(edit(), 0..4), objects in any::<bool>()) {
+        let (type_oid, text) = &TEXTS[at.index(TEXTS.len())];
+        let bytes = spoilt(text, &edits);
+        check(*type_oid, &bytes, objects)?;
+        check(TYPES[other.index(TYPES.len())], &bytes, objects)?;
+    }
+
+    /// Any bytes are read or refused.
+    #[test]
+    fn any_bytes_are_refused_or_read(at in any::<Index>(), bytes in vec(any::<u8>(), 0..40), pieces in vec(edit(), 0..12)) {
+        let type_oid = TYPES[at.index(TYPES.len())];
+        check(type_oid, &bytes, false)?;
+        check(type_oid, &spoilt("", &pieces), true)?;
+    }
+}

@@ -10,13 +10,14 @@ import { outputForm, valueForm, type Form, type RowOptions, type ValueForm } fro
 import { loopSink, RowQueue, Rows } from "../rows/rows.ts";
 import type { Call } from "../session/call.ts";
 import { learnNames } from "../session/catalog-questions.ts";
+import { isPlain } from "../session/first-run.ts";
 import type { Session } from "../session/session.ts";
 import { isStale } from "../statement/attempts.ts";
 import { runBatch } from "../statement/batch.ts";
 import type { BatchItem } from "../statement/batch-run.ts";
 import { isCopy } from "../statement/copy-statement.ts";
 import { Cursor } from "../statement/cursor.ts";
-import { execute, sharesWire } from "../statement/execute.ts";
+import { execute } from "../statement/execute.ts";
 import { sql, toQuery, type Query, type QueryInput } from "../statement/sql.ts";
 import { PgzError, UsageError } from "../util/errors.ts";
 import type { RowMode } from "../values/objects.ts";
@@ -51,20 +52,30 @@ export abstract class Queries extends Queue {
   async query<Row>(input: QueryInput | TemplateStringsArray, ...rest: unknown[]): Promise<QueryResult<Row>> {
     const query = toQuery(input, ...rest);
     const options = ((!Array.isArray(input) && rest[0]) || {}) as QueryOptions;
-    const [form, mode] = this.#values(options);
-    const rows = new Collector<Row>(form, mode);
+    const collect = this.collecting<Row>(query, options);
     return await this.run(
       query.text,
       options,
-      async (call: Call<QueryResult<Row>>, session) => {
-        const ended = await execute(call, session, query, form, () => rows.sink);
-        if (!ended) return;
-        const { rowCount, command, truncated } = ended;
-        const result = { rows: rows.take(), rowCount, command, fields: rows.fields };
-        call.succeed(truncated ? { ...result, truncated } : result);
-      },
+      async (call, session) => void (await collect(call, session)),
       wayOf(query),
     );
+  }
+
+  /** What runs a query and holds its rows; it resolves with whether that went well. */
+  protected collecting<Row>(
+    query: Query,
+    options: QueryOptions,
+  ): (call: Call<QueryResult<Row>>, session: Session) => Promise<boolean> {
+    const [form, mode] = this.#values(options);
+    const rows = new Collector<Row>(form, mode);
+    return async (call, session) => {
+      const ended = await execute(call, session, query, form, () => rows.sink);
+      if (!ended) return false;
+      const { rowCount, command, truncated } = ended;
+      const result = { rows: rows.take(), rowCount, command, fields: rows.fields };
+      call.succeed(truncated ? { ...result, truncated } : result);
+      return true;
+    };
   }
 
   /**
@@ -343,5 +354,5 @@ const NO_ROWS: RowSink = { rows: () => {} };
 
 /** How a statement whose result is collected uses the connection. */
 export function wayOf(query: Query): Way {
-  return sharesWire(query.text) ? "shared" : "alone";
+  return isPlain(query.text) ? "shared" : "alone";
 }

@@ -156,6 +156,7 @@ const table: {
   statementCacheSize: [whole(0, 65_535), 64],
   prepare: firstOf("auto", "named", "unnamed"),
   earlyQuery: firstOf("auto", true, false),
+  firstRun: firstOf("text", "describe"),
   pipelining: [whole(1, 1_000), 100],
   retryOnSerialization: [attempts, false],
   keepAlive: [milliseconds, 30_000],

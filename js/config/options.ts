@@ -109,6 +109,11 @@ export interface Options {
    */
   prepare?: "auto" | "named" | "unnamed" | undefined;
   /**
+   * What happens to a statement that the isolate does not know: it runs at once, with values and rows as text (`"text"`),
+   * or the server is asked for its types first, which is one more round trip (`"describe"`). Default `"text"`.
+   */
+  firstRun?: "text" | "describe" | undefined;
+  /**
    * Most calls of `query`, `exec` and `json` that are on the wire together: those that are made together leave together
    * and are answered in their order. 1: each waits for the one before it. Default 100.
    */

@@ -9,7 +9,16 @@ import type { RowDelivery } from "./row-delivery.ts";
 
 /** Events that are of the operation in front. */
 export type OperationEvent = EventOf<
-  "shape" | "columns" | "complete" | "suspended" | "items" | "switch" | "limit" | "copy" | "shapeChanged"
+  | "shape"
+  | "holdsEnough"
+  | "columns"
+  | "complete"
+  | "suspended"
+  | "items"
+  | "switch"
+  | "limit"
+  | "copy"
+  | "shapeChanged"
 >;
 
 /** What this needs of the connection. */
@@ -34,6 +43,8 @@ export class OperationEvents {
       case "shape":
         freeze(event.columns);
         return on?.shape?.(event);
+      case "holdsEnough":
+        return on?.holdsEnough?.();
       case "columns":
         return this.#columns(operation, event);
       case "complete":

@@ -34,6 +34,8 @@ export interface Handlers {
   shape?(event: EventOf<"shape">): void;
   /** The columns of a result; the rows' sink is told next. */
   columns?(event: EventOf<"columns">): void;
+  /** So many rows of a first run are held that no more are read before they are released. */
+  holdsEnough?(): void;
   /** The columns are not those that were learned. The operation fails for it. */
   shapeChanged?(event: EventOf<"shapeChanged">): void;
   /** One command is complete, of several perhaps. */
@@ -100,6 +102,8 @@ export class Operation {
   abandoned = false;
   /** Something of the statement may have run. */
   bound = false;
+  /** The check in front of a first run failed. */
+  checkFailed = false;
   /** The server says that a cancel ended it. */
   canceled = false;
   /** A CancelRequest for another operation of this connection may have hit it. */

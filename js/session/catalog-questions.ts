@@ -12,13 +12,32 @@ import type { Catalog } from "./catalog.ts";
  * Learns what these columns' types are made of; `false` when the call was over before. One flight, when nobody has
  * asked yet.
  */
-export async function learnTypes(
+export function learnTypes(
   call: AnyCall,
   connection: Connection,
   catalog: Catalog,
   columns: readonly Column[],
 ): Promise<boolean> {
-  const question = catalog.question(columns);
+  return askTypes(call, connection, catalog, columns, catalog.question(columns));
+}
+
+/** The same, also where somebody has asked. */
+export function learnTypesAnew(
+  call: AnyCall,
+  connection: Connection,
+  catalog: Catalog,
+  columns: readonly Column[],
+): Promise<boolean> {
+  return askTypes(call, connection, catalog, columns, catalog.questionAnew(columns));
+}
+
+async function askTypes(
+  call: AnyCall,
+  connection: Connection,
+  catalog: Catalog,
+  columns: readonly Column[],
+  question: string | undefined,
+): Promise<boolean> {
   if (question === undefined) return true;
   const error = await ask<never[] | null>(call, connection, question, (answer) => catalog.learn(columns, answer ?? []));
   if (call.finished) return false;

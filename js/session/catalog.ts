@@ -68,10 +68,22 @@ export class Catalog {
   learn(columns: readonly Column[], rows: readonly Row[]): void {
     for (const { typeOid } of columns)
       if (typeOid >= FIRST_OF_A_DATABASE && !this.#types.has(typeOid)) this.#types.set(typeOid, undefined);
-    for (const row of rows) this.#types.set(row[0], definition(row));
+    for (const row of rows) this.#learn(row[0], definition(row));
     this.#complete ||= columns.some(isRecord);
     // A type that is new here may be one that was dropped and made again.
     this.#named.clear();
+  }
+
+  /** What is as it was stays the same object, by which shapes know that it is. */
+  #learn(oid: number, found: Definition | undefined): void {
+    const known = this.#types.get(oid);
+    if (!known || JSON.stringify(known) !== JSON.stringify(found)) this.#types.set(oid, found);
+  }
+
+  /** The question about these columns, whatever is known of them; `undefined`: there is nothing to ask. */
+  questionAnew(columns: readonly Column[]): string | undefined {
+    const own = columns.map(({ typeOid }) => typeOid).filter((oid) => oid >= FIRST_OF_A_DATABASE);
+    return own.length ? sql(own, false) : undefined;
   }
 
   /** What must be asked before these names can be read as types; `undefined`: nothing. */

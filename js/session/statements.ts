@@ -17,6 +17,7 @@ import { define, type Definition } from "../wasm/type-definitions.ts";
 import type { AnyCall } from "./call.ts";
 import type { Catalog } from "./catalog.ts";
 import { learnTypes } from "./catalog-questions.ts";
+import { checkFailed, checkPassed, describeFirst, firstRunOf, isOfTypes, type FirstRun } from "./first-run.ts";
 import { encodedStatement, newShapeId, shapes, type LearnedShape, type Shape } from "./shapes.ts";
 import type { TransactionBlock } from "./transaction-block.ts";
 
@@ -45,6 +46,8 @@ export class Statements {
   readonly #run = new Map<number, readonly Column[] | undefined>();
   /** What the core has been told of the database's types. */
   readonly #types = new Map<number, Definition>();
+  /** Settings of the session, or the server, do not allow a first run as text. */
+  #describesFirst = false;
   /** For every operation that runs statements: what its answers teach. */
   readonly handlers: Handlers = {
     columns: ({ shape, columns }) => {
@@ -125,6 +128,35 @@ export class Statements {
     shapes.forget(this.#server, text);
   }
 
+  // -- first runs -----------------------------------------------------------------------------------------------------
+
+  /** How the statement may run though nobody has described it; `undefined`: it is to be described first. */
+  firstRun(text: string, values: readonly unknown[]): FirstRun | undefined {
+    return this.#describesFirst ? undefined : firstRunOf(this.#server, text, values);
+  }
+
+  /** The check of a first run failed, with this message. */
+  checkFailed(message: string): void {
+    if (isOfTypes(message) || this.#describesFirst) return;
+    this.#describesFirst = true;
+    checkFailed(this.#server);
+  }
+
+  checkPassed(): void {
+    checkPassed(this.#server);
+  }
+
+  /** The statement is never to run before it is described. */
+  describeFirst(text: string): void {
+    describeFirst(this.#server, text);
+  }
+
+  /** What the server has said of the statement, for all who run it; `undefined` while the catalog has to be asked. */
+  learnedNow(text: string, learned: LearnedShape, id: number): Shape | undefined {
+    if (this.#catalog.question(learned.columns) !== undefined) return undefined;
+    return shapes.put(this.#server, text, this.#withDefinitions(learned), id);
+  }
+
   // -- learning -------------------------------------------------------------------------------------------------------
 
   /** What the isolate knows, or what the server says now; `undefined` when the call was over before. */
@@ -184,6 +216,11 @@ export class Statements {
   async #withTypes(call: AnyCall, shape: LearnedShape): Promise<LearnedShape | undefined> {
     const { columns } = shape;
     if (!(await learnTypes(call, this.#connection, this.#catalog, columns))) return undefined;
+    return this.#withDefinitions(shape);
+  }
+
+  #withDefinitions(shape: LearnedShape): LearnedShape {
+    const { columns } = shape;
     const types = this.#catalog.definitions(columns);
     if (!types.length) return shape;
     const resultFormats = this.#connection.core.call((handle) => {

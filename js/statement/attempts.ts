@@ -55,6 +55,11 @@ function mayBeTheShape(error: unknown): boolean {
   return error instanceof PostgresError && /^(22|42|XX)/.test(error.code);
 }
 
+/** Whether the check of a first run may have failed for what it asks: not for a conflict, a cancel, a lack of memory. */
+export function mayLackCheck(error: PgzError): boolean {
+  return error instanceof PostgresError && !/^(40|53|55|57|58)/.test(error.code);
+}
+
 /** The server no longer has, or no longer accepts, what was prepared. */
 export function isStale(error: unknown): boolean {
   if (!(error instanceof PostgresError)) return false;

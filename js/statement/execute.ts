@@ -6,12 +6,16 @@ import type { Operation, RowSink } from "../connection/operation.ts";
 import type { Form } from "../rows/form.ts";
 import type { AnyCall } from "../session/call.ts";
 import { learnNames } from "../session/catalog-questions.ts";
+import type { FirstRun } from "../session/first-run.ts";
 import type { Session } from "../session/session.ts";
 import type { Shape } from "../session/shapes.ts";
 import type { RowRequest } from "../session/statements.ts";
 import { checkCount, encodeParameters } from "../values/parameters.ts";
-import { isStale, mayBeOutdated, Outdated, retryingConflicts, withCurrentShapes } from "./attempts.ts";
+import { isStale, mayLackCheck, mayBeOutdated, Outdated, retryingConflicts, withCurrentShapes } from "./attempts.ts";
+import { FirstExecution } from "./first-execution.ts";
+import type { PgzError } from "../util/errors.ts";
 import type { Query } from "./sql.ts";
+import { LIMIT_FETCH, LIMIT_FIELD_BYTES } from "../wasm/boundary.ts";
 
 /**
  * The ended operation, or `undefined` when the call was over before. `sink` gives a new one for each run: a second run
@@ -48,17 +52,6 @@ interface Failed {
 /** A CancelRequest for another call ended it. The server has rolled it back, and nobody has seen a row. */
 const HIT = Symbol("hit");
 
-/**
- * Statements that can neither end a transaction nor begin one. Others (CALL, DO, VACUUM, BEGIN …) have the wire for
- * themselves: what happens to a call beside them would depend on how far they came.
- */
-const SHARES_WIRE = /^(?:\s|--.*\n|\/\*[^]*?\*\/)*(?:select|insert|update|delete|merge|with|values|table)\b/i;
-
-/** Whether other calls may be on the wire together with this statement. */
-export function sharesWire(text: string): boolean {
-  return SHARES_WIRE.test(text);
-}
-
 class Execution {
   readonly #call: AnyCall;
   readonly #session: Session;
@@ -66,6 +59,8 @@ class Execution {
   readonly #form: RowRequest & Pick<Form, "policy">;
   readonly #sink: () => RowSink;
   #failed: Failed | undefined;
+  /** What its first run has taught, though it failed. */
+  #learned: Shape | undefined;
 
   constructor(
     call: AnyCall,
@@ -96,10 +91,13 @@ class Execution {
     const { text, values } = this.#query;
     const call = this.#call;
     checkCount(values);
-    const known = anew ? undefined : statements.known(text);
-    const shape = known ?? (await statements.learn(call, text));
     const { policy } = this.#form;
-    if (!shape || (policy?.parsers && !(await learnNames(call, connection, catalog, policy)))) return undefined;
+    if (policy?.parsers && !(await learnNames(call, connection, catalog, policy))) return undefined;
+    const known = anew ? this.#learned : statements.known(text);
+    const first = known || anew || !this.#mayRunFirst() ? undefined : statements.firstRun(text, values);
+    if (first) return this.#runFirst(first);
+    const shape = known ?? (await statements.learn(call, text));
+    if (!shape) return undefined;
     this.#checkChanged(shape);
 
     const attempt: Attempt = {
@@ -128,6 +126,50 @@ class Execution {
     }
     if (operation.error) return this.#failure(operation, attempt, anew);
     return call.finished ? undefined : operation;
+  }
+
+  /**
+   * Inside a transaction a type may have been made that nobody else sees, and a check that fails would end it. A cursor's
+   * portal is one that a later flight finds. As text a field is longer than it is in binary, or shorter, so that a cap
+   * on it would refuse other rows.
+   */
+  #mayRunFirst(): boolean {
+    const { config, transaction } = this.#session;
+    const { limits } = this.#form;
+    if (limits[LIMIT_FETCH] || limits[LIMIT_FIELD_BYTES]) return false;
+    return config.firstRun === "text" && transaction.status === "I";
+  }
+
+  /** One flight for a statement that nobody has described. */
+  async #runFirst(first: FirstRun): Promise<Operation | undefined | Outdated | typeof HIT> {
+    const { statements, transaction } = this.#session;
+    const call = this.#call;
+    const run = new FirstExecution(call, this.#session, first, this.#form, this.#sink());
+    const { operation } = run;
+    if (!transaction.isWaiting) call.said(first.text.length + first.parameters.length);
+    const ended = await run.ended();
+    const { error, exposed, canceled, committed } = operation;
+    if (call.finished) return undefined;
+    if (!error) return this.#releasedOrError(ended);
+    if (exposed && canceled && !committed && transaction.isNone) return HIT;
+    // Text that does not suit a parameter: the encoder, which knows its type, says what is wrong with the value.
+    const mayDescribe = operation.checkFailed
+      ? mayLackCheck(error)
+      : run.isDescribed && !operation.bound && (isStale(error) || this.#mayRefuseText(error));
+    if (!mayDescribe) throw error;
+    if (operation.checkFailed) statements.checkFailed(error.message);
+    this.#learned = run.shape;
+    return new Outdated(error, operation);
+  }
+
+  #mayRefuseText(error: PgzError): boolean {
+    return this.#query.values.length > 0 && mayBeOutdated(error, true);
+  }
+
+  /** Rows that had waited may fail when they are written. */
+  #releasedOrError(operation: Operation | undefined): Operation | undefined {
+    if (operation?.error) throw operation.error;
+    return operation;
   }
 
   /** What follows from an error: another attempt, or the end of the call with it. */

@@ -22,6 +22,7 @@ export type Code =
   | "STREAM_OPEN"
   | "CLIENT_CLOSED"
   | "COPY_NEEDS_COPY_CALL"
+  | "RECORD_NEEDS_DESCRIBE"
   | "COPY_IN_BATCH"
   | "COPY_SOURCE_FAILED"
   | "LISTEN_BEHIND_POOLER"
@@ -120,6 +121,11 @@ export class PgzError extends Error {
   declare readonly completed?: readonly string[];
   /** Set by `batch`: which item failed, and what became of the others. */
   declare readonly batch?: BatchFailure;
+  /**
+   * Set behind `tx.last`, whose COMMIT had left when this happened: what became of the transaction. `"unknown"`: the
+   * connection was lost before the server's answer.
+   */
+  declare readonly transaction?: "committed" | "rolled back" | "unknown";
   /** Set by `copyFromRows`: the number of the row that could not be encoded, from 0. */
   declare readonly row?: number;
 
@@ -143,8 +149,8 @@ export class PgzError extends Error {
 }
 
 /**
- * An argument or the order of calls is wrong. The statement was not sent, except with `DUPLICATE_COLUMN` and
- * `COPY_NEEDS_COPY_CALL`, which only the server's answer can show. The connection goes on.
+ * An argument or the order of calls is wrong. The statement was not sent, except with `DUPLICATE_COLUMN`,
+ * `COPY_NEEDS_COPY_CALL` and `RECORD_NEEDS_DESCRIBE`, which only the server's answer can show. The connection goes on.
  */
 export class UsageError extends PgzError {
   static {

@@ -67,7 +67,7 @@ export type Fields = Readonly<Record<string, string>>;
 export type JsonEvent =
   | { kind: "parameterStatus"; name: string; value: string }
   | { kind: "notice"; fields: Fields }
-  | { kind: "error"; bound: boolean; fields: Fields }
+  | { kind: "error"; bound: boolean; check: boolean; fields: Fields }
   | { kind: "shapeChanged"; typeOid: number }
   | { kind: "notification"; processId: number; channel: string; payload: string }
   | { kind: "backendKeyData"; processId: number }
@@ -77,6 +77,7 @@ export type JsonEvent =
   | { kind: "md5"; salt: number }
   | { kind: "shape"; parameterTypes: number[]; columns: Column[]; resultFormats: number[] }
   | { kind: "columns"; shape: number; columns: Column[] }
+  | { kind: "holdsEnough" }
   | { kind: "suspended" }
   | { kind: "items"; commands: string[]; items: number[] }
   | { kind: "switch"; statement: number }
@@ -150,6 +151,19 @@ export interface CoreConnection {
   result_format(typeOid: number): number;
   /** `statement`: as `encodedStatement` makes it; `parameters`: the middle of Bind. */
   execute(shapeId: number, statement: Uint8Array, parameters: Uint8Array, rowForm: number, limits: Limits): number;
+  /** `parameters`: the middle of Bind, of text alone; `check`: a statement, of which `sql` is the parameter or none. */
+  first_run(
+    shapeId: number,
+    sql: string,
+    parameters: Uint8Array,
+    check: string,
+    checksTypes: boolean,
+    rowForm: number,
+    limits: Limits,
+  ): number;
+  hold(): void;
+  release(shapeId: number): number;
+  drop_held(shapeId: number): void;
   fetch(): number;
   close_portal(): number;
   /** `copy`: COPY_NONE or the COPY that it may be. */

@@ -14,7 +14,10 @@ export const MORE = 0x8;
 export const BUSY = 0x10;
 /** Nothing more will come from this connection. The reason was an event. */
 export const CLOSED = 0x20;
-/** At least `flushBytes` of rows wait. With MORE: the rows go to their consumer before `receive(0)`. */
+/**
+ * At least `flushBytes` of rows wait, or a first run holds enough. With MORE: the rows go to their consumer before
+ * `receive(0)`, which waits until the consumer wants more.
+ */
 export const ROWS_FULL = 0x40;
 
 // Bits that only `receive` returns, beside those: what the last message that it read has ended. Events that wait came

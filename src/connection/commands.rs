@@ -5,6 +5,7 @@
 
 use super::batch::Batch;
 use super::extended_query::{ExtendedQuery, Request};
+use super::first_run::{self, FirstRun};
 use super::limits::{Caps, RowSink};
 use super::simple_query::{Copy, SimpleQuery};
 use super::statements::Statements;
@@ -14,6 +15,21 @@ use crate::encode::{RowForm, Types};
 use crate::protocol::frontend::{self, Statement};
 use crate::protocol::writer::TooLong;
 use alloc::vec::Vec;
+
+/// What the caller says of a first run.
+#[derive(Debug, Clone, Copy)]
+pub struct FirstRequest<'a> {
+    /// The caller's number for it, by which it asks for rows that are held.
+    pub shape: u32,
+    /// Its text.
+    pub query: &'a str,
+    /// The middle of Bind: values as text.
+    pub parameters: &'a [u8],
+    /// A statement that fails where text would not mean what binary does.
+    pub check: &'a str,
+    /// The check has a parameter, the query's text.
+    pub checks_types: bool,
+}
 
 /// Whether a batch ends with these items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +99,57 @@ impl Connection {
             ExtendedQuery::execute(&request, RowSink::new(format, caps), flight, statements)
                 .map(Operation::Extended)
         });
+    }
+
+    /// Runs a statement that nobody has described, with values and rows as text: a `shape` event comes before its rows.
+    pub fn first_run(&mut self, request: &FirstRequest<'_>, format: Option<RowForm>, caps: Caps) {
+        let prelude = core::mem::take(&mut self.state.prelude);
+        let request = first_run::Request {
+            shape: request.shape,
+            query: request.query.as_bytes(),
+            parameters: request.parameters,
+            check: request.check.as_bytes(),
+            checks_types: request.checks_types,
+            prelude: &prelude,
+        };
+        self.operate(|flight, statements| {
+            FirstRun::new(&request, RowSink::new(format, caps), flight, statements)
+                .map(Operation::FirstRun)
+        });
+    }
+
+    /// The rows of the first run that has just told its shape wait for [`release`](Self::release).
+    pub fn hold(&mut self) {
+        if let Some(Operation::FirstRun(operation)) = self.state.operations.front_mut() {
+            operation.hold();
+        }
+    }
+
+    /// The types of these rows are described as far as they can be. While their run goes on they and those that follow
+    /// are written; else that is an operation of its own, without a flight.
+    pub fn release(&mut self, shape: u32) {
+        let State {
+            operations,
+            context,
+            ..
+        } = &mut self.state;
+        if let Some(at) = context.held.iter().position(|held| held.shape == shape) {
+            operations.push_back(Operation::FirstRun(context.held.swap_remove(at)));
+        }
+        for operation in operations.iter_mut() {
+            if let Operation::FirstRun(operation) = operation
+                && operation.shape == shape
+            {
+                operation.release();
+            }
+        }
+        // They are next, perhaps: then `receive(0)` writes them.
+        context.events.parked = true;
+    }
+
+    /// Nobody wants the rows of this first run any more.
+    pub fn drop_held(&mut self, shape: u32) {
+        self.state.context.held.retain(|held| held.shape != shape);
     }
 
     /// Runs `sql` in front of the next [`execute`](Self::execute), in its flight: the server skips that where `sql`
@@ -210,6 +277,7 @@ impl Connection {
         self.state.context.rows.clear();
         if let Some(sink) = self.state.operations.front_mut().map(Operation::sink) {
             sink.discard = true;
+            sink.drop_held();
         }
     }
 

@@ -4,7 +4,9 @@
 
 use super::event::{Event, Text};
 use super::limits::{Arriving, MOST_ROW_BYTES, RowSink};
-use super::{Context, Operation, Phase, Progress, State, batch, extended_query, simple_query};
+use super::{
+    Context, Operation, Phase, Progress, State, batch, extended_query, first_run, simple_query,
+};
 use super::{EVENT_MESSAGE_LIMIT, STARTUP_MESSAGE_LIMIT};
 use crate::boundary::login;
 use crate::error::{Failure, NOT_POSTGRESQL, Reason};
@@ -116,6 +118,16 @@ impl State {
     /// Reads messages until they end, or an event or many rows park.
     pub(super) fn read(&mut self, frames: &mut Frames<'_>) -> Result<(), Failure> {
         while !self.context.events.parked && matches!(self.phase, Phase::Startup | Phase::Ready) {
+            if self.has_released() {
+                self.read_released()?;
+                continue;
+            }
+            if let Some(Operation::FirstRun(operation)) = self.operations.get_mut(0)
+                && operation.sink.holds_enough()
+            {
+                operation.tell_enough(&mut self.context.events);
+                break;
+            }
             // Rows that come together see to it themselves.
             if self.context.rows.byte_count() >= MOST_ROW_BYTES {
                 self.context.events.parked = true;
@@ -242,6 +254,36 @@ impl State {
         self.context.rows(body, behind, sink)
     }
 
+    /// Rows that a first run has held are next: they need no input.
+    pub(super) fn has_released(&self) -> bool {
+        matches!(self.operations.front(), Some(Operation::FirstRun(operation)) if operation.is_released())
+    }
+
+    /// So many rows are held that no more are read.
+    pub(super) fn holds_enough(&self) -> bool {
+        matches!(self.operations.front(), Some(Operation::FirstRun(operation)) if operation.sink.holds_enough())
+    }
+
+    /// Reads them as if they came now.
+    #[cold]
+    fn read_released(&mut self) -> Result<(), Failure> {
+        let Some(Operation::FirstRun(operation)) = self.operations.front_mut() else {
+            return Ok(());
+        };
+        let rows = operation.take_waiting(&mut self.context);
+        if operation.is_released() {
+            return Ok(());
+        }
+        let mut frames = Frames::of(&rows);
+        self.read(&mut frames)?;
+        if let Some(Operation::FirstRun(operation)) = self.operations.front_mut()
+            && operation.wrote(&rows, frames.unread(), &mut self.context)
+        {
+            self.operations.pop_front();
+        }
+        Ok(())
+    }
+
     /// COPY TO STDOUT is sending its data.
     fn copies_out(&self) -> bool {
         self.phase == Phase::Ready
@@ -295,6 +337,9 @@ impl State {
             (Some(Operation::Batch(operation)), message) => {
                 operation.receive(tag, message, context)
             }
+            (Some(Operation::FirstRun(operation)), message) => {
+                operation.receive(tag, message, context)
+            }
             // An idle session that is ended by the administrator says so before it goes.
             (None, BackendMessage::ErrorResponse { fields }) => {
                 context.events.error(false, fields);
@@ -309,8 +354,10 @@ impl State {
             self.phase = Phase::Ready;
             self.startup.forget();
             self.release_pending();
-        } else {
-            self.operations.pop_front();
+        } else if let Some(Operation::FirstRun(operation)) = self.operations.pop_front()
+            && operation.sink.holds()
+        {
+            self.context.held.push(operation);
         }
     }
 }
@@ -358,6 +405,7 @@ impl Operation {
             Operation::Extended(operation) => &mut operation.sink,
             Operation::Simple(operation) => &mut operation.sink,
             Operation::Batch(operation) => &mut operation.sink,
+            Operation::FirstRun(operation) => &mut operation.sink,
         }
     }
 
@@ -373,6 +421,9 @@ impl Operation {
             }
             Operation::Batch(operation) => {
                 (operation.step == batch::Step::Rows).then_some(&mut operation.sink)
+            }
+            Operation::FirstRun(operation) => {
+                (operation.step == first_run::Step::Rows).then_some(&mut operation.sink)
             }
         }
     }

@@ -56,6 +56,8 @@ pub(super) enum Event<'a> {
         shape: u32,
         columns: RowDescription<'a>,
     },
+    /// So many rows are held until their types are known that no more are read before.
+    HoldsEnough,
     /// PortalSuspended: there may be more.
     Suspended,
     /// What became of items of a batch, in their order: outcomes.rs says how.
@@ -69,8 +71,12 @@ pub(super) enum Event<'a> {
     /// holds a type that is not described. The rows are dropped.
     ShapeChanged { type_oid: u32 },
     /// ErrorResponse. `bound`: the statement may have run: the error came behind BindComplete (or the protocol does not
-    /// tell).
-    Error { bound: bool, fields: Fields<'a> },
+    /// tell). `check`: it is that of the check in a first run.
+    Error {
+        bound: bool,
+        check: bool,
+        fields: Fields<'a>,
+    },
     /// A cap was reached; the rest of the result is dropped.
     Limit {
         limit: &'static str,
@@ -232,6 +238,8 @@ pub(super) struct Events {
     pub parked: bool,
     /// Bits of [`ended`]. What they tell of came behind the events that wait.
     ended: u32,
+    /// The bit of the last ReadyForQuery.
+    last_ready: u32,
     command: Command,
 }
 
@@ -262,7 +270,11 @@ impl Events {
 
     /// ErrorResponse. `bound`: as of [`Event::Error`].
     pub fn error(&mut self, bound: bool, fields: Fields<'_>) {
-        self.push(Event::Error { bound, fields });
+        self.push(Event::Error {
+            bound,
+            check: false,
+            fields,
+        });
     }
 
     /// CommandComplete or EmptyQueryResponse has come, which is told by [`complete`](Self::complete).
@@ -286,12 +298,18 @@ impl Events {
 
     /// ReadyForQuery.
     pub fn ready(&mut self, status: TransactionStatus) {
-        self.parked = true;
-        self.ended |= match status {
+        self.last_ready = match status {
             TransactionStatus::Idle => ended::READY_IDLE,
             TransactionStatus::InTransaction => ended::READY_IN_TRANSACTION,
             TransactionStatus::Failed => ended::READY_FAILED,
         };
+        self.ready_again();
+    }
+
+    /// The end of an operation for which the server has nothing to say.
+    pub fn ready_again(&mut self) {
+        self.parked = true;
+        self.ended |= self.last_ready;
     }
 
     /// The caller has seen what has ended, and wants more.

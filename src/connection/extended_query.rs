@@ -351,6 +351,11 @@ impl Ahead {
         closes: 1,
         prelude: 0,
     };
+    /// A prelude.
+    pub const PRELUDE: Ahead = Ahead {
+        closes: 0,
+        prelude: 3,
+    };
 
     /// Writes Closes for what the cache has pushed out, and the prelude: a statement without parameters, whose rows
     /// nobody wants; empty: none.

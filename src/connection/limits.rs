@@ -9,13 +9,17 @@
 use super::early::{Crossed, Examination, LONG_ROW};
 use crate::encode::columns::{Blocks, Mark};
 use crate::encode::{Output, Plan, RowError, RowForm};
-use crate::protocol::frame::{Bodies, Frames, Part};
+use crate::protocol::frame::{Bodies, Frame, Frames, Part};
 use crate::types::output::Target;
 use alloc::rc::Rc;
+use alloc::vec::Vec;
 
 /// Rows that wait before more messages are read: a numeric of ten bytes may be a text of 131,072, so one chunk could
 /// fill the memory.
 pub const MOST_ROW_BYTES: usize = 4 << 20;
+
+/// Bytes of rows that a first run holds while the types of their columns are not known. Then nothing more is read.
+pub const MOST_HELD_BYTES: usize = 256 << 10;
 
 /// Above this an empty buffer is given back.
 const KEEP: usize = 4 << 20;
@@ -124,6 +128,8 @@ pub struct RowSink {
     pub is_copied: bool,
     /// Values that cannot be read from their text are strings of it.
     pub keeps_unread: bool,
+    /// Whole DataRow messages, of rows that wait until somebody can say how they are read.
+    held: Option<Vec<u8>>,
     caps: Caps,
     row_count: u64,
     byte_count: u64,
@@ -157,6 +163,33 @@ impl RowSink {
     /// Whether a row may be refused for its bytes before all of it is there.
     pub fn caps_bytes(&self) -> bool {
         self.caps.bytes != 0 || self.caps.field_bytes != 0
+    }
+
+    /// Rows are kept as they come from now on.
+    pub fn hold(&mut self) {
+        self.held = Some(Vec::new());
+    }
+
+    /// Whether rows are kept as they come.
+    pub fn holds(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// No more of them are to be read.
+    pub fn holds_enough(&self) -> bool {
+        self.held
+            .as_ref()
+            .is_some_and(|held| held.len() >= MOST_HELD_BYTES)
+    }
+
+    /// Those that were kept. Rows go their way from now on.
+    pub fn take_held(&mut self) -> Vec<u8> {
+        self.held.take().unwrap_or_default()
+    }
+
+    /// Nobody wants those that were kept, nor others.
+    pub fn drop_held(&mut self) {
+        self.held = None;
     }
 
     /// Rows of one Execute; 0: all.
@@ -282,6 +315,12 @@ impl RowSink {
         behind: &mut Frames<'a>,
         rows: &mut Rows,
     ) -> Option<Limit> {
+        if let Some(held) = &mut self.held {
+            // It is counted when it is written.
+            self.row_count = self.row_count.saturating_sub(1);
+            Frame { tag: b'D', body }.append_to(held);
+            return None;
+        }
         if !self.raw {
             return None;
         }
@@ -329,6 +368,7 @@ impl RowSink {
             }
             Some(_) => None,
             None if self.raw => self.examine_raw(part.length),
+            None if self.holds() => None,
             None => {
                 self.row_count = row_count;
                 return Arriving::Unwanted;

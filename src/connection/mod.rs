@@ -17,6 +17,7 @@ mod dispatch;
 mod early;
 mod event;
 mod extended_query;
+mod first_run;
 pub mod limits;
 mod outcomes;
 mod plans;
@@ -38,10 +39,11 @@ use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 use batch::Batch;
-pub use commands::BatchEnd;
+pub use commands::{BatchEnd, FirstRequest};
 use dispatch::unencrypted_bytes;
 use event::{CopyDirection, Event, Events};
 use extended_query::ExtendedQuery;
+use first_run::FirstRun;
 use limits::{MOST_ROW_BYTES, RowSink, Rows};
 use plans::Plans;
 pub use settings::{Login, Settings};
@@ -96,6 +98,7 @@ enum Operation {
     Extended(ExtendedQuery),
     Simple(SimpleQuery),
     Batch(Batch),
+    FirstRun(FirstRun),
 }
 
 /// What a conversation may touch.
@@ -110,6 +113,8 @@ struct Context {
     rows: Rows,
     /// Of the portal that was suspended last, for its further rows.
     suspended: RowSink,
+    /// First runs that are over but for the rows that they hold.
+    held: Vec<FirstRun>,
     /// Body of the RowDescription that was asked for last; empty for none.
     described: Vec<u8>,
 }
@@ -202,6 +207,7 @@ impl Connection {
                     cancel_request: Vec::new(),
                     rows: Rows::default(),
                     suspended: RowSink::default(),
+                    held: Vec::new(),
                     described: Vec::new(),
                 },
             },
@@ -329,13 +335,13 @@ impl Connection {
             | bit(state.context.rows.byte_count() > 0, status::ROWS)
             | bit(!events.is_empty(), status::EVENT)
             | bit(
-                events.parked && !closed && self.deframer.unread() > 0,
+                events.parked && !closed && (self.deframer.unread() > 0 || state.has_released()),
                 status::MORE,
             )
             | bit(state.busy(), status::BUSY)
             | bit(closed, status::CLOSED)
             | bit(
-                state.context.rows.byte_count() >= state.flush_bytes,
+                state.context.rows.byte_count() >= state.flush_bytes || state.holds_enough(),
                 status::ROWS_FULL,
             )
     }

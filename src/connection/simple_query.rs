@@ -90,7 +90,6 @@ impl SimpleQuery {
         // Users may have set any DateStyle.
         sink.keeps_unread = true;
         sink.raw = copy == Copy::Out;
-        sink.is_copied = matches!(copy, Copy::Out | Copy::Rows);
         frontend::query(flight, sql)?;
         Ok(SimpleQuery {
             step: Step::First,
@@ -136,6 +135,7 @@ impl SimpleQuery {
                 Step::Ready
             }
             (Step::First | Step::Next, M::RowDescription { columns }) => {
+                self.sink.is_copied = false;
                 if context.plan(0, columns, &mut self.sink).is_some() {
                     context.events.push(Event::Columns { shape: 0, columns });
                 }
@@ -168,6 +168,7 @@ impl SimpleQuery {
                 Step::CopyIn
             }
             (Step::First | Step::Next, M::CopyOutResponse) => {
+                self.sink.is_copied = true;
                 if self.copy != Copy::Rows || context.plan_copy(&mut self.sink).is_some() {
                     context.events.push(Event::Copy {
                         direction: CopyDirection::Out,

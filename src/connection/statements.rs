@@ -76,6 +76,13 @@ impl Statements {
         self.number(shape, self.at_first_use)
     }
 
+    /// Notes a use that had its own way to refer to the statement.
+    pub fn note_use(&mut self, shape: u32) {
+        if !self.at_first_use {
+            self.number(shape, false);
+        }
+    }
+
     /// The same for one that gets its name at once, beside as many others that must not be pushed out by it.
     pub fn touch_beside(&mut self, shape: u32, others: usize) -> Use {
         if others >= self.capacity && !self.named.iter().any(|entry| entry.shape == shape) {
@@ -123,7 +130,8 @@ impl Statements {
         number
     }
 
-    fn new_number(&mut self) -> u32 {
+    /// For what is named and closed in one flight, too.
+    pub(super) fn new_number(&mut self) -> u32 {
         self.counter = self.counter.wrapping_add(1);
         self.counter
     }
@@ -154,6 +162,11 @@ impl Statements {
         if let Some(entry) = self.take(shape) {
             self.closing.push(entry.number);
         }
+    }
+
+    /// Closes the statement of this number with the next flight.
+    pub(super) fn close(&mut self, number: u32) {
+        self.closing.push(number);
     }
 
     /// The Parse of `shape` failed: there is no such statement.

@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use pgz_edge::boundary::{form, limits};
 use pgz_edge::connection::limits::Caps;
 use pgz_edge::connection::simple_query::Copy;
-use pgz_edge::connection::{BatchEnd, Connection, Login, Settings};
+use pgz_edge::connection::{BatchEnd, Connection, FirstRequest, Login, Settings};
 use pgz_edge::encode::{RowForm, Types};
 use wasm_bindgen::prelude::*;
 
@@ -230,6 +230,54 @@ impl CoreConnection {
             caps(limits),
         );
         self.inner.status()
+    }
+
+    /// Operation: [Close …] Parse, the check, Describe, Bind, Execute, Close, Sync: the first run of a statement that
+    /// nobody has described, with values and rows as text. Its `shape` event comes before its rows.
+    /// - `shape`: JavaScript's number for it, for `release`.
+    /// - `parameters`: as of `execute`, without format codes.
+    /// - `check`: a statement that fails where text would not mean what binary does; nothing has run then. Where
+    ///   `checks_types` says so, it has one parameter: the text of `sql`.
+    /// - `row_form`, `limits`: as of `execute`.
+    #[allow(clippy::too_many_arguments)]
+    pub fn first_run(
+        &mut self,
+        shape: u32,
+        sql: &str,
+        parameters: &[u8],
+        check: &str,
+        checks_types: bool,
+        row_form: u32,
+        limits: &[f64],
+    ) -> u32 {
+        let request = FirstRequest {
+            shape,
+            query: sql,
+            parameters,
+            check,
+            checks_types,
+        };
+        self.inner
+            .first_run(&request, RowForm::from_code(row_form), caps(limits));
+        self.inner.status()
+    }
+
+    /// At the `shape` event of a first run: its rows wait in the core for `release`. When they are many, a `holdsEnough`
+    /// event says that no more are read.
+    pub fn hold(&mut self) {
+        self.inner.hold();
+    }
+
+    /// The types of these rows are described, as far as they can be. While their run goes on it goes on with them; else
+    /// it is an operation of its own, without a flight.
+    pub fn release(&mut self, shape: u32) -> u32 {
+        self.inner.release(shape);
+        self.inner.status()
+    }
+
+    /// Nobody wants the rows that wait for `release`.
+    pub fn drop_held(&mut self, shape: u32) {
+        self.inner.drop_held(shape);
     }
 
     /// Puts Parse, Bind, Execute of `sql`, a statement without parameters or rows, in front of the next `execute`, in

@@ -37,6 +37,10 @@ fn edit() -> impl Strategy<Value = (Index, Index, Edit)> {
         "batch_end",
         "batch_undo",
         "forget 1",
+        "first_run 9 \"select 9\" \"select 1 where false\" ndjson rows 1",
+        "hold",
+        "release 9",
+        "drop_held 9",
         "prove 'kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk'",
         "prove 'md5kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk'",
         "terminate",
@@ -113,6 +117,8 @@ fn is_sound(session: &Transcript, outcome: &Outcome) {
                 _,
                 Command::Describe { .. }
                     | Command::Execute(_)
+                    | Command::FirstRun(_)
+                    | Command::Release(_)
                     | Command::Fetch
                     | Command::ClosePortal
                     | Command::SimpleQuery { .. }

@@ -9,6 +9,7 @@ export const backendKeyData: (processId: number, key: Uint8Array) => Buffer;
 export const readyForQuery: (status?: "I" | "T" | "E") => Buffer;
 export const parseComplete: () => Buffer;
 export const bindComplete: () => Buffer;
+export const closeComplete: () => Buffer;
 export const noData: () => Buffer;
 export const commandComplete: (tag: string) => Buffer;
 export const errorResponse: (fields: Record<string, string>) => Buffer;

@@ -12,7 +12,7 @@ use crate::trace::Tokens;
 use pgz_edge::boundary::{batch, copy, form, login, protocol, rows as row_format};
 use pgz_edge::connection::limits::Caps;
 use pgz_edge::connection::simple_query::Copy;
-use pgz_edge::connection::{BatchEnd, Connection, Login, Settings};
+use pgz_edge::connection::{BatchEnd, Connection, FirstRequest, Login, Settings};
 use pgz_edge::encode::{RowForm, RowFormat};
 use serde_json::{Value, json};
 
@@ -49,6 +49,10 @@ pub enum Command {
         items: Vec<u8>,
         end: u32,
     },
+    FirstRun(FirstRun),
+    Hold,
+    Release(u32),
+    DropHeld(u32),
     Prelude(String),
     Fetch,
     ClosePortal,
@@ -78,6 +82,17 @@ pub struct Execute {
     pub statement: Vec<u8>,
     pub parameters: Vec<u8>,
     pub rows: Rows,
+}
+
+/// The arguments of `first_run`.
+#[derive(Debug, Clone)]
+pub struct FirstRun {
+    shape: u32,
+    sql: String,
+    parameters: Vec<u8>,
+    check: String,
+    checks_types: bool,
+    rows: Rows,
 }
 
 /// What is to become of the rows.
@@ -132,6 +147,10 @@ fn command(tokens: &mut Tokens<'_>) -> Result<Command, String> {
             },
         },
         "execute" => Command::Execute(execute(tokens)?),
+        "first_run" => Command::FirstRun(first_run(tokens)?),
+        "hold" => Command::Hold,
+        "release" => Command::Release(tokens.number()?),
+        "drop_held" => Command::DropHeld(tokens.number()?),
         "simple_query" => {
             let sql = text(tokens)?;
             let mut copy = copy::NONE;
@@ -251,6 +270,30 @@ fn execute(tokens: &mut Tokens<'_>) -> Result<Execute, String> {
         shape,
         statement: statement(&sql, &types, &formats),
         parameters: block(&codes, &values),
+        rows,
+    })
+}
+
+fn first_run(tokens: &mut Tokens<'_>) -> Result<FirstRun, String> {
+    let (shape, sql, check) = (tokens.number()?, text(tokens)?, text(tokens)?);
+    let (mut checks_types, mut codes, mut values) = (false, vec![], vec![]);
+    let mut rows = Rows {
+        format: row_format::NDJSON,
+        ..Rows::default()
+    };
+    while tokens.more() {
+        match tokens.word()?.as_str() {
+            "checks_types" => checks_types = true,
+            word if parameter(word, tokens, &mut codes, &mut values)? => {}
+            word => row_option(word, tokens, &mut rows)?,
+        }
+    }
+    Ok(FirstRun {
+        shape,
+        sql,
+        parameters: block(&codes, &values),
+        check,
+        checks_types,
         rows,
     })
 }
@@ -401,6 +444,26 @@ impl Command {
                     rows.caps,
                 );
             }
+            Command::FirstRun(FirstRun {
+                shape,
+                sql,
+                parameters,
+                check,
+                checks_types,
+                rows,
+            }) => {
+                let request = FirstRequest {
+                    shape: *shape,
+                    query: sql,
+                    parameters,
+                    check,
+                    checks_types: *checks_types,
+                };
+                connection.first_run(&request, rows.form(), rows.caps);
+            }
+            Command::Hold => connection.hold(),
+            Command::Release(shape) => connection.release(*shape),
+            Command::DropHeld(shape) => connection.drop_held(*shape),
             Command::SimpleQuery { sql, copy, rows } => {
                 connection.simple_query(sql, Copy::from_code(*copy), rows.form(), rows.caps);
             }
@@ -471,6 +534,29 @@ impl Command {
                 "execute",
                 json!([shape, statement, parameters, rows.format, rows.caps()]),
             ),
+            Command::FirstRun(FirstRun {
+                shape,
+                sql,
+                parameters,
+                check,
+                checks_types,
+                rows,
+            }) => {
+                let caps = rows.caps();
+                let arguments = json!([
+                    shape,
+                    sql,
+                    parameters,
+                    check,
+                    checks_types,
+                    rows.format,
+                    caps
+                ]);
+                ("first_run", arguments)
+            }
+            Command::Hold => ("hold", json!([])),
+            Command::Release(shape) => ("release", json!([shape])),
+            Command::DropHeld(shape) => ("drop_held", json!([shape])),
             Command::SimpleQuery { sql, copy, rows } => {
                 ("simple_query", json!([sql, copy, rows.format, rows.caps()]))
             }

@@ -36,6 +36,9 @@ export const events = {
   columns: [
     {"kind":"columns","shape":7,"columns":[{"name":"id","tableOid":16384,"columnAttributeNumber":1,"typeOid":23,"typeSize":4,"typeModifier":-1,"formatCode":1},{"name":"name","tableOid":0,"columnAttributeNumber":0,"typeOid":25,"typeSize":-1,"typeModifier":-1,"formatCode":0}]},
   ],
+  holdsEnough: [
+    {"kind":"holdsEnough"},
+  ],
   suspended: [
     {"kind":"suspended"},
   ],
@@ -49,7 +52,7 @@ export const events = {
     {"kind":"shapeChanged","typeOid":16384},
   ],
   error: [
-    {"kind":"error","bound":true,"fields":{"severity":"ERROR","code":"22012","message":"division by zero"}},
+    {"kind":"error","bound":true,"check":false,"fields":{"severity":"ERROR","code":"22012","message":"division by zero"}},
   ],
   limit: [
     {"kind":"limit","limit":"rows","value":1,"observed":9007199254740992,"truncated":false},

@@ -37,6 +37,7 @@ test("the defaults", async () => {
     statementCacheSize: 64,
     prepare: "auto",
     earlyQuery: "auto",
+    firstRun: "text",
     pipelining: 100,
     retryOnSerialization: false,
     keepAlive: 30_000,

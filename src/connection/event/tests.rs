@@ -33,6 +33,7 @@ fn kind(event: &Event<'_>) -> &'static str {
         Event::Notification { .. } => "notification",
         Event::Shape { .. } => "shape",
         Event::Columns { .. } => "columns",
+        Event::HoldsEnough => "holdsEnough",
         Event::Suspended => "suspended",
         Event::Items { .. } => "items",
         Event::Switch { .. } => "switch",
@@ -98,12 +99,14 @@ fn samples(take: &mut dyn FnMut(Event<'_>)) {
         result_formats: ResultFormats(RowDescription::NONE),
     });
     take(Event::Columns { shape: 7, columns });
+    take(Event::HoldsEnough);
     take(Event::Suspended);
     take(outcomes.event());
     take(Event::Switch { statement: 1 });
     take(Event::ShapeChanged { type_oid: 16_384 });
     take(Event::Error {
         bound: true,
+        check: false,
         fields,
     });
     for (limit, truncated) in [("rows", false), ("bytes", true), ("fieldBytes", false)] {

@@ -84,6 +84,17 @@ pub(super) fn state(connection: &Connection) -> String {
             };
             format!("batch {:?}{before}", operation.step)
         }
+        (Phase::Ready, Some(Operation::FirstRun(operation))) => {
+            let step = operation.step;
+            let held = step == first_run::Step::Rows && operation.sink.holds();
+            let what = match (operation.ahead.prelude, operation.check.prelude) {
+                (1.., _) => format!(" behind {} of a prelude", operation.ahead.prelude),
+                (_, left) if step == first_run::Step::Check => format!(", {left} to come"),
+                _ if held => " that are held".to_string(),
+                _ => String::new(),
+            };
+            format!("first run {step:?}{what}")
+        }
         (Phase::Closed, _) => "closed".to_string(),
     }
 }
@@ -268,6 +279,47 @@ fn beginning(messages: &[&str]) -> Connection {
     after(connection, messages)
 }
 
+fn running_first(messages: &[&str]) -> Connection {
+    let mut connection = idle();
+    run_first(&mut connection);
+    after(connection, messages)
+}
+
+fn run_first(connection: &mut Connection) {
+    let request = FirstRequest {
+        shape: 1,
+        query: "select n",
+        parameters: &[0, 0, 0, 0],
+        check: "select 1 where false",
+        checks_types: true,
+    };
+    let ndjson = Some(crate::encode::RowFormat::Ndjson.into());
+    connection.first_run(&request, ndjson, Caps::default());
+}
+
+fn running_first_behind_prelude(messages: &[&str]) -> Connection {
+    let mut connection = idle();
+    connection.prelude("BEGIN");
+    run_first(&mut connection);
+    after(connection, messages)
+}
+
+/// The statement is described.
+fn first_described(columns: &str, holds: bool, messages: &[&str]) -> Connection {
+    const CHECKED: [&str; 5] = [
+        "ParseComplete",
+        "ParseComplete",
+        "BindComplete",
+        "CommandComplete",
+        "ParameterDescription",
+    ];
+    let mut connection = after(running_first(&CHECKED), &[columns]);
+    if holds {
+        connection.hold();
+    }
+    after(connection, messages)
+}
+
 /// The way into a state.
 pub(super) fn reach(name: &str) -> Connection {
     const BOUND: [&str; 2] = ["ParseComplete", "BindComplete"];
@@ -309,6 +361,38 @@ pub(super) fn reach(name: &str) -> Connection {
         "extended CopyIn" => after(executing(&BOUND), &["NoData", "CopyInResponse"]),
         "extended CopyOut" => after(executing(&BOUND), &["NoData", "CopyOutResponse"]),
         "extended Ready" => after(executing(&BOUND), &["NoData", "CommandComplete"]),
+        "first run Parse behind 3 of a prelude" => running_first_behind_prelude(&[]),
+        "first run Parse behind 2 of a prelude" => running_first_behind_prelude(&["ParseComplete"]),
+        "first run Parse behind 1 of a prelude" => running_first_behind_prelude(&BOUND),
+        "first run Parse" => running_first(&[]),
+        "first run Check, 3 to come" => running_first(&["ParseComplete"]),
+        "first run Check, 2 to come" => running_first(&["ParseComplete", "ParseComplete"]),
+        "first run Check, 1 to come" => after(running_first(&["ParseComplete"]), &BOUND),
+        "first run Parameters" => after(
+            running_first(&["ParseComplete"]),
+            &["ParseComplete", "BindComplete", "CommandComplete"],
+        ),
+        "first run Columns" => after(
+            running_first(&["ParseComplete"]),
+            &[
+                "ParseComplete",
+                "BindComplete",
+                "CommandComplete",
+                "ParameterDescription",
+            ],
+        ),
+        "first run Bind" => first_described("RowDescription", false, &[]),
+        "first run Rows" => first_described("RowDescription", false, &["BindComplete"]),
+        "first run Rows that are held" => {
+            first_described("RowDescription", true, &["BindComplete"])
+        }
+        "first run NoRows" => first_described("NoData", false, &["BindComplete"]),
+        "first run Close" => first_described("NoData", false, &["BindComplete", "CommandComplete"]),
+        "first run Ready" => first_described(
+            "NoData",
+            false,
+            &["BindComplete", "CommandComplete", "CloseComplete"],
+        ),
         "simple First" => querying(&[]),
         "simple Next" => querying(&["CommandComplete"]),
         "simple Rows" => querying(&["RowDescription"]),

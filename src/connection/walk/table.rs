@@ -269,6 +269,112 @@ pub(super) const WALK: &[(&str, Moves)] = &[
         &[("ErrorResponse", "."), ("ReadyForQuery", "idle")],
     ),
     (
+        "first run Parse behind 3 of a prelude",
+        &[
+            ("ErrorResponse", "first run Ready"),
+            ("ParseComplete", "first run Parse behind 2 of a prelude"),
+        ],
+    ),
+    (
+        "first run Parse behind 2 of a prelude",
+        &[
+            ("ErrorResponse", "first run Ready"),
+            ("BindComplete", "first run Parse behind 1 of a prelude"),
+        ],
+    ),
+    (
+        "first run Parse behind 1 of a prelude",
+        &[
+            ("ErrorResponse", "first run Ready"),
+            ("CommandComplete", "first run Parse"),
+        ],
+    ),
+    (
+        "first run Parse",
+        &[
+            ("ErrorResponse", "first run Ready"),
+            ("ParseComplete", "first run Check, 3 to come"),
+        ],
+    ),
+    (
+        "first run Check, 3 to come",
+        &[
+            ("ErrorResponse", "first run Ready"),
+            ("ParseComplete", "first run Check, 2 to come"),
+        ],
+    ),
+    (
+        "first run Check, 2 to come",
+        &[
+            ("ErrorResponse", "first run Ready"),
+            ("BindComplete", "first run Check, 1 to come"),
+        ],
+    ),
+    (
+        "first run Check, 1 to come",
+        &[
+            ("ErrorResponse", "first run Ready"),
+            ("CommandComplete", "first run Parameters"),
+        ],
+    ),
+    (
+        "first run Parameters",
+        &[
+            ("ErrorResponse", "first run Ready"),
+            ("ParameterDescription", "first run Columns"),
+        ],
+    ),
+    (
+        "first run Columns",
+        &[
+            ("ErrorResponse", "first run Ready"),
+            ("RowDescription", "first run Bind"),
+            ("NoData", "first run Bind"),
+        ],
+    ),
+    (
+        "first run Bind",
+        &[
+            ("ErrorResponse", "first run Ready"),
+            ("BindComplete", "first run Rows"),
+        ],
+    ),
+    (
+        "first run Rows",
+        &[
+            ("ErrorResponse", "first run Ready"),
+            ("DataRow", "."),
+            ("CommandComplete", "first run Close"),
+        ],
+    ),
+    (
+        "first run Rows that are held",
+        &[
+            ("ErrorResponse", "first run Ready"),
+            ("DataRow", "."),
+            ("CommandComplete", "first run Close"),
+        ],
+    ),
+    (
+        "first run NoRows",
+        &[
+            ("ErrorResponse", "first run Ready"),
+            ("CommandComplete", "first run Close"),
+            ("EmptyQueryResponse", "first run Close"),
+        ],
+    ),
+    (
+        "first run Close",
+        &[
+            ("ErrorResponse", "first run Ready"),
+            ("CloseComplete", "first run Ready"),
+        ],
+    ),
+    (
+        "first run Ready",
+        &[("ErrorResponse", "."), ("ReadyForQuery", "idle")],
+    ),
+    (
         "simple First",
         &[
             ("ErrorResponse", "simple Ready"),

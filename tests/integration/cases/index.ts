@@ -7,6 +7,7 @@ import { connecting } from "./connecting.ts";
 import { copy } from "./copy.ts";
 import { copyRows } from "./copy-rows.ts";
 import { cursor } from "./cursor.ts";
+import { firstRuns } from "./first-runs.ts";
 import { formats } from "./formats.ts";
 import { listen } from "./listen.ts";
 import { observer } from "./observer.ts";
@@ -33,6 +34,7 @@ export const cases: Case[] = [
   ...together,
   ...caps,
   ...types,
+  ...firstRuns,
   ...usage,
   ...observer,
   ...statements,

@@ -1,0 +1,120 @@
+// Whether a statement that nobody has described may run at once, with values and rows as text, and the check that goes
+// in front of it.
+//
+// The text of dates, intervals and floats depends on settings that anybody may change, behind a pooler strangers too,
+// and the server does not report all of them. What a text means as a parameter depends on the parameter's type, which
+// nobody knows yet. So the server itself looks, in the same flight and before anything runs: where one of them is not
+// as it must be, the check fails, the server skips the rest, and the statement is described first.
+//
+// Nothing is set, since settings change what a statement means: `now()::text`, `'1 day'::text`. Knows settings, types
+// and SQL. Must not know how a statement runs.
+import { MOST_SERVERS } from "../util/limits.ts";
+import { firstParameters, type TypeRule } from "../values/first-parameters.ts";
+
+/** Statements that can neither begin nor end a transaction; they neither mind a snapshot that was taken before. */
+const PLAIN = /^(?:\s|--.*\n|\/\*[^]*?\*\/)*(?:select|insert|update|delete|merge|with|values|table)\b/i;
+
+/**
+ * SQL that shows an anonymous record, whose text does not say of which types it is: `row(…)`, or a parenthesis around
+ * several values right behind SELECT or RETURNING.
+ */
+const SHOWS_RECORD = /\b(?:row\s*\(|record\b)|\b(?:select|returning)\s*\((?!\s*(?:select|with|values)\b)[^()]*,/i;
+
+/**
+ * What the text of values depends on, as it must not be. Timestamps with any zone can be read, and bytea in either form.
+ * Before version 12 floats had fewer digits than they need.
+ */
+const BAD_SETTINGS = `pg_catalog.current_setting('extra_float_digits')::pg_catalog.int4 < 1
+ or pg_catalog.current_setting('server_version_num')::pg_catalog.int4 < 120000
+ or pg_catalog.current_setting('DateStyle') not like 'ISO%'
+ or pg_catalog.current_setting('IntervalStyle') not in ('postgres', 'iso_8601')`;
+
+/**
+ * No number, so the cast fails, and the server's log says why. With a constant alone it would fail when it is planned,
+ * rows or none.
+ */
+const FAIL = "(why || ', server ' || pg_catalog.current_setting('server_version'))::pg_catalog.int4";
+
+/** In the message of a check that failed for a type of a parameter: another statement may pass. */
+const TYPES = "pgz-edge: types";
+
+export interface Check {
+  /** Returns no rows. Fails where the statement has to be described first. */
+  readonly sql: string;
+  /** It looks at parameters, of the statement whose text is its own parameter. */
+  readonly looksAtTypes: boolean;
+}
+
+/** A statement as it leaves the first time. */
+export interface FirstRun {
+  readonly text: string;
+  readonly parameters: Uint8Array;
+  readonly check: Check;
+}
+
+/** Whether other calls may be on the wire together with this statement: what it does to them does not depend on it. */
+export function isPlain(text: string): boolean {
+  return PLAIN.test(text);
+}
+
+/** `undefined`: the statement is to be described first. */
+export function firstRunOf(server: string, text: string, values: readonly unknown[]): FirstRun | undefined {
+  if (failures.get(server) === ENOUGH || records.has(keyOf(server, text))) return undefined;
+  if (!isPlain(text) || SHOWS_RECORD.test(text)) return undefined;
+  const first = firstParameters(values);
+  return first && { text, parameters: first.parameters, check: checkOf(first.rules) };
+}
+
+/** Whether a check failed for a parameter's type, which says nothing of other statements. */
+export function isOfTypes(message: string): boolean {
+  return message.includes(TYPES);
+}
+
+/** The settings of one more session are not as they must be, or the server does not know what the check asks. */
+export function checkFailed(server: string): void {
+  if (failures.size >= MOST_SERVERS) failures.clear();
+  failures.set(server, (failures.get(server) ?? 0) + 1);
+}
+
+/** A check has passed. */
+export function checkPassed(server: string): void {
+  failures.delete(server);
+}
+
+/** What this statement returns cannot be read as text. */
+export function describeFirst(server: string, text: string): void {
+  if (records.size >= MOST_SERVERS) records.clear();
+  records.add(keyOf(server, text));
+}
+
+function keyOf(server: string, text: string): string {
+  return `${server}\0${text}`;
+}
+
+/**
+ * Sessions whose check failed since the last one that passed. One may have settings of its own; after two it is the
+ * server, or all who use it, and no further session tries.
+ */
+const failures = new Map<string, number>();
+const ENOUGH = 2;
+/** Statements that return anonymous records. */
+const records = new Set<string>();
+
+/** For tests: as in an isolate that has met no server. */
+export function forgetServers(): void {
+  failures.clear();
+  records.clear();
+}
+
+/** The statement is found by its text and not by its name, which a pooler may change. */
+function checkOf(rules: readonly TypeRule[]): Check {
+  const settings = `select 'pgz-edge: settings' as why where ${BAD_SETTINGS}`;
+  if (!rules.length) return { sql: `select ${FAIL} from (${settings}) as bad`, looksAtTypes: false };
+  const types = `select '${TYPES}' where not coalesce((select pg_catalog.bool_and(${rules.map(holds).join(" and ")})
+ from pg_catalog.pg_prepared_statements where statement = $1), false)`;
+  return { sql: `select ${FAIL} from (${settings} union all ${types}) as bad`, looksAtTypes: true };
+}
+
+function holds({ parameter, isOneOf, types }: TypeRule): string {
+  return `parameter_types[${parameter}]::pg_catalog.oid ${isOneOf ? "" : "not "}in (${types.join()})`;
+}

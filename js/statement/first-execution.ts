@@ -1,0 +1,213 @@
+// The first run of a statement that the isolate does not know: what its one flight teaches, and rows that wait until
+// the catalog has said what their columns' types are made of.
+//
+//   shape ──> all types known ──────────────────────────────> rows go to the sink as they come
+//        └──> the core holds the rows ──> the run is over ──> the catalog is asked, in one more flight ──> release
+//                                   └──> they are too many ─> a connection of its own asks meanwhile ───> release
+//
+// Knows the order of flights and who asks the catalog. Must not know which statements may run this way (first-run.ts),
+// nor what a failure leads to (execute.ts).
+import { openConnection } from "../connection/startup.ts";
+import type { Connection } from "../connection/connection.ts";
+import type { Operation, RowSink } from "../connection/operation.ts";
+import type { AnyCall } from "../session/call.ts";
+import { learnNames, learnTypesAnew } from "../session/catalog-questions.ts";
+import type { FirstRun } from "../session/first-run.ts";
+import type { Session } from "../session/session.ts";
+import { newShapeId, type LearnedShape, type Shape } from "../session/shapes.ts";
+import type { RowRequest } from "../session/statements.ts";
+import type { Form } from "../rows/form.ts";
+import { UsageError, type PgzError } from "../util/errors.ts";
+import { FIRST_OF_A_DATABASE, RECORD, RECORD_ARRAY } from "../values/oid.ts";
+import { ROWS_NONE, TYPE_COMPOSITE, type Column, type CoreConnection } from "../wasm/boundary.ts";
+import type { Definition } from "../wasm/type-definitions.ts";
+
+export class FirstExecution {
+  readonly #call: AnyCall;
+  readonly #session: Session;
+  readonly #run: FirstRun;
+  readonly #request: RowRequest & Pick<Form, "policy">;
+  readonly #sink: RowSink;
+  readonly #id = newShapeId();
+  readonly #operation: Operation;
+  #learned: LearnedShape | undefined;
+  #shape: Shape | undefined;
+  #isHeld = false;
+  /** Its rows cannot be read. It runs to its end, so that what the error says of it is true. */
+  #refused: UsageError | undefined;
+  /** Until another connection has asked the catalog. Never rejects. */
+  #asking: Promise<void> | undefined;
+
+  /** Puts it on the wire, behind BEGIN where that waits. */
+  constructor(
+    call: AnyCall,
+    session: Session,
+    run: FirstRun,
+    request: RowRequest & Pick<Form, "policy">,
+    sink: RowSink,
+  ) {
+    this.#call = call;
+    this.#session = session;
+    this.#run = run;
+    this.#request = request;
+    this.#sink = sink;
+    this.#operation = session.transaction.flight((begin) => this.#operate(begin));
+  }
+
+  /** What the statement turned out to be, as far as that is known for good. */
+  get shape(): Shape | undefined {
+    return this.#shape;
+  }
+
+  /** The server had parsed the statement and described it. */
+  get isDescribed(): boolean {
+    return this.#learned !== undefined;
+  }
+
+  /** What was sent. */
+  get operation(): Operation {
+    return this.#operation;
+  }
+
+  /**
+   * Resolves with the operation that had the rows, when it is over; with `undefined` when the call was over before.
+   * Rejects when the connection is lost.
+   */
+  async ended(): Promise<Operation | undefined> {
+    const operation = this.#operation;
+    await overOrTruncated(operation);
+    if (operation.error) return operation;
+    if (this.#refused) throw this.#refused;
+    if (!this.#isHeld) return operation;
+    const { connection, statements } = this.#session;
+    try {
+      if (this.#call.finished || !(await this.#learnTypes(this.#call, connection))) return undefined;
+      const release = (handle: CoreConnection) => this.#release(handle);
+      const released = this.#call.operate(connection, release, { rows: this.#sink, on: statements.handlers });
+      await overOrTruncated(released);
+      return released;
+    } finally {
+      connection.tell((handle) => handle.drop_held(this.#id));
+    }
+  }
+
+  #operate(begin: string | undefined): Operation {
+    const { text, parameters, check } = this.#run;
+    const { form, limits } = this.#request;
+    const sink = this.#sink;
+    const command = (handle: CoreConnection) => {
+      if (begin) handle.prelude(begin);
+      return handle.first_run(this.#id, text, parameters, check.sql, check.looksAtTypes, form, limits);
+    };
+    return this.#call.operate(this.#session.connection, command, {
+      rows: { ...sink, full: () => this.#asking ?? sink.full?.() },
+      on: {
+        ...this.#session.statements.handlers,
+        shape: (learned) => this.#take(learned),
+        holdsEnough: () => void (this.#asking = this.#askElsewhere()),
+      },
+    });
+  }
+
+  // -- what it teaches ------------------------------------------------------------------------------------------------
+
+  /** Before the first row: the rows are read with what is known now, held, or refused. */
+  #take(learned: LearnedShape): void {
+    this.#learned = learned;
+    const { connection, statements } = this.#session;
+    statements.checkPassed();
+    const record = learned.columns.find(isRecord);
+    if (record) {
+      statements.describeFirst(this.#run.text);
+      this.#refused = recordAsText(record);
+      return connection.tell((handle) => handle.discard());
+    }
+    const shape = (this.#shape = statements.learnedNow(this.#run.text, learned, this.#id));
+    const wantsRows = this.#request.form !== ROWS_NONE;
+    // The text of a composite does not say what it is made of, and that may have changed since somebody asked.
+    if (shape && !(wantsRows && shape.types.some(isComposite)))
+      return connection.tell((handle) => statements.define(handle, shape.types));
+    if (!wantsRows || !learned.columns.some((column) => this.#needsCatalog(column))) return;
+    this.#isHeld = true;
+    connection.tell((handle) => handle.hold());
+  }
+
+  /**
+   * Of a fixed size are enums and the like, whose text is their value; what is made of other types is not. A parser by
+   * the name of a type may be one of a new type of that name.
+   */
+  #needsCatalog({ typeOid, typeSize }: Column): boolean {
+    return typeOid >= FIRST_OF_A_DATABASE && (typeSize < 0 || this.#request.policy?.parsers !== undefined);
+  }
+
+  /** `false` when the call was over before. */
+  async #learnTypes(call: AnyCall, connection: Connection): Promise<boolean> {
+    const { catalog, statements } = this.#session;
+    const learned = this.#learned!;
+    if (!(await learnTypesAnew(call, connection, catalog, learned.columns))) return false;
+    if (!(await learnNames(call, connection, catalog, this.#request.policy))) return false;
+    this.#shape = statements.learnedNow(this.#run.text, learned, this.#id);
+    return true;
+  }
+
+  #release(handle: CoreConnection): number {
+    this.#session.statements.define(handle, this.#shape?.types ?? []);
+    return handle.release(this.#id);
+  }
+
+  /**
+   * This connection is busy with rows that nobody can read yet, so another one asks. What is made by a transaction that
+   * is not over it does not see, but a first run never stands behind such a statement.
+   */
+  async #askElsewhere(): Promise<void> {
+    const { connection, config } = this.#session;
+    const operation = this.#operation;
+    const giveUp = new AbortController();
+    void this.#call.promise.catch(() => giveUp.abort(new UsageError("CLIENT_CLOSED", "The call is over.")));
+    try {
+      const other = await openConnection(config, giveUp);
+      await this.#learnTypes(asking(this.#call), other).finally(() => other.close());
+    } catch (error) {
+      return connection.interrupt(operation, error as PgzError);
+    }
+    if (operation.isOver) return;
+    this.#isHeld = false;
+    connection.command((handle) => this.#release(handle));
+  }
+}
+
+/** Cut off by a limit, the output is whole whatever becomes of the connection. */
+async function overOrTruncated(operation: Operation): Promise<void> {
+  try {
+    await operation.done;
+  } catch (lost) {
+    if (!operation.truncated) throw lost;
+  }
+}
+
+/** Asks in the name of a call, whose own operation goes on. */
+function asking(call: AnyCall): AnyCall {
+  return {
+    get finished() {
+      return call.finished;
+    },
+    promise: call.promise,
+    operate: (connection, command, conversation) => connection.operate(command, conversation),
+    said: () => {},
+  };
+}
+
+function isComposite({ code }: Definition): boolean {
+  return code === TYPE_COMPOSITE;
+}
+
+function isRecord({ typeOid }: Column): boolean {
+  return typeOid === RECORD || typeOid === RECORD_ARRAY;
+}
+
+function recordAsText({ name }: Column): UsageError {
+  return new UsageError(
+    "RECORD_NEEDS_DESCRIBE",
+    `The column "${name}" is an anonymous record, which cannot be read the first time a statement runs. The statement has run. Call describe() first, or cast the record to a type or to text.`,
+  );
+}

@@ -1,0 +1,108 @@
+// Values of a statement that nobody has described yet: as text, with what must hold of a parameter's type so that the
+// server makes of the text what it would make of the value's own form.
+//
+// Knows which values have such a text, and for which types the encoder (parameters.ts) would do something else. Must
+// not know connections, or how a type is asked for.
+import { bytesOf, hex, isBytes } from "../util/bytes.ts";
+import { isText, jsonTextOf } from "../util/text.ts";
+import { Block } from "./block.ts";
+import { BOOL, BYTEA, DATE, FLOAT4, INT2, INT4, INT8, INTERVAL, OID, TIME, TIMESTAMP, TIMESTAMPTZ } from "./oid.ts";
+
+/** For which types of a parameter a text stands for its value. */
+export interface TypeRule {
+  /** The parameter's number, from 1. */
+  readonly parameter: number;
+  /** It must be one of these, or must not be. */
+  readonly isOneOf: boolean;
+  readonly types: readonly number[];
+}
+
+export interface FirstParameters {
+  /** The middle of Bind: all text. */
+  readonly parameters: Uint8Array;
+  /** Where every type would do there is none. */
+  readonly rules: readonly TypeRule[];
+}
+
+/** A value as text; `undefined`: it has none that the server would read as the encoder does. */
+type First = { readonly text: string; readonly isOneOf?: boolean; readonly types?: readonly number[] } | undefined;
+
+/** Bytes of a value above which its hexadecimal digits cost more than a round trip. */
+const LONGEST_BYTES = 16 << 10;
+
+const INTEGERS = [INT2, INT4, INT8, OID];
+/** The encoder refuses a number for these, and the server reads its digits as something. */
+const NOT_OF_NUMBERS = [BOOL, BYTEA, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVAL];
+
+/** `undefined`: one of the values wants the types to be known first. */
+export function firstParameters(values: readonly unknown[]): FirstParameters | undefined {
+  const block = new Block();
+  const rules: TypeRule[] = [];
+  const start = block.reserve(4);
+  block.view.setUint16(start, 0);
+  block.view.setUint16(start + 2, values.length);
+  for (const [index, value] of values.entries()) {
+    if (value === null) {
+      block.null();
+      continue;
+    }
+    const first = firstText(value);
+    if (!first || !isText(first.text)) return undefined;
+    if (!block.ascii(first.text)) block.text(first.text);
+    const { isOneOf = false, types } = first;
+    if (types) rules.push({ parameter: index + 1, isOneOf, types });
+  }
+  return { parameters: block.bytes.subarray(0, block.length), rules };
+}
+
+function firstText(value: unknown): First {
+  switch (typeof value) {
+    case "string":
+      return ofText(value);
+    case "number":
+      return ofNumber(value);
+    case "bigint":
+      return { text: String(value), types: value < 0 ? [...NOT_OF_NUMBERS, OID] : NOT_OF_NUMBERS };
+    case "boolean":
+      return { text: String(value), types: [BYTEA] };
+    case "object":
+      return ofObject(value as object);
+    default:
+      return undefined;
+  }
+}
+
+/**
+ * Text goes as it is, but for integers: there the encoder takes decimal digits only, and a server perhaps 0x1F, 1_000 or
+ * an octal 010.
+ */
+function ofText(text: string): First {
+  const isPlain = !/^\s*[-+]?\d\w*\s*$/.test(text) || /^(0|[1-9]\d*)$/.test(text);
+  return isPlain ? { text } : { text, types: INTEGERS };
+}
+
+/** -0 has another text than its value; a whole number beyond 2^53 is one that the encoder refuses for integers. */
+function ofNumber(value: number): First {
+  const isWhole = Number.isInteger(value);
+  if (!Number.isFinite(value) || Object.is(value, -0) || (isWhole && !Number.isSafeInteger(value))) return undefined;
+  const types = [...NOT_OF_NUMBERS];
+  if (value < 0) types.push(OID);
+  // Rounded to float4 from its digits it may differ from what it is rounded to from its bits.
+  if (!isWhole) types.push(FLOAT4);
+  return { text: String(value), types };
+}
+
+function ofObject(value: object): First {
+  const made = jsonTextOf(value);
+  if (made !== undefined) return { text: made, types: [...INTEGERS, BYTEA] };
+  if (isBytes(value)) {
+    const bytes = bytesOf(value);
+    return bytes.length > LONGEST_BYTES ? undefined : { text: `\\x${hex(bytes)}`, isOneOf: true, types: [BYTEA] };
+  }
+  // Other years are written in another way (text-values.ts).
+  const year = value instanceof Date ? value.getUTCFullYear() : NaN;
+  if (year >= 1 && year <= 9999)
+    return { text: (value as Date).toISOString(), isOneOf: true, types: [DATE, TIMESTAMP, TIMESTAMPTZ] };
+  // An array may be an array, a JSON array or a composite, an object even more.
+  return undefined;
+}

@@ -1,0 +1,323 @@
+//! The first run of a statement that nobody has described yet: one flight, with values and rows as text.
+//!
+//! ```text
+//! [Close …] [prelude]  Parse n   Parse "" Bind "" Execute ""                   Describe S n           Bind "" n     …
+//!   answer:  [theirs]  ParseComplete   ParseComplete BindComplete CommandComplete   ParameterDescription   …
+//!
+//! …  Execute ""   Close S n   Sync
+//!   answer:  RowDescription | NoData   BindComplete   DataRow …   CommandComplete   CloseComplete   ReadyForQuery
+//! ```
+//! Behind Parse stands a check: a statement that fails where text would not mean what binary means (which settings and
+//! parameter types those are, JavaScript knows). The server then skips the rest, so nothing has run.
+//!
+//! A column may be of a type that only the catalog knows, which is asked when this flight is over. Its rows are held
+//! until then, as they came. When they become too many, nothing more is read: the caller has to find out another way.
+
+use super::event::{Event, Events, ResultFormats};
+use super::extended_query::Ahead;
+use super::limits::RowSink;
+use super::statements::Statements;
+use super::{Context, Progress};
+use crate::error::Failure;
+use crate::protocol::backend::{
+    BackendMessage, ParameterDescription, RowDescription, TransactionStatus,
+};
+use crate::protocol::fields::Fields;
+use crate::protocol::frontend;
+use crate::protocol::writer::TooLong;
+use alloc::vec::Vec;
+
+/// No shape is kept for it: its columns are read as text once only.
+const NO_SHAPE: u32 = 0;
+
+/// The answer that is awaited next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    Parse,
+    /// All three of the check's.
+    Check,
+    Parameters,
+    Columns,
+    Bind,
+    Rows,
+    /// The same for a statement that returns none.
+    NoRows,
+    Close,
+    Ready,
+}
+
+/// What a first run asks for.
+pub(super) struct Request<'a> {
+    /// The caller's number, by which it asks for rows that are held.
+    pub shape: u32,
+    pub query: &'a [u8],
+    /// The middle of Bind, of text alone.
+    pub parameters: &'a [u8],
+    /// A statement without rows, whose parameter, if `checks_types` says that it has one, is the query's text.
+    pub check: &'a [u8],
+    pub checks_types: bool,
+    /// A statement without parameters in front of it all; empty: none.
+    pub prelude: &'a [u8],
+}
+
+/// One operation.
+pub(super) struct FirstRun {
+    pub step: Step,
+    pub ahead: Ahead,
+    /// What is left of the check's answers.
+    pub check: Ahead,
+    /// The caller's number.
+    pub shape: u32,
+    /// The statement's name.
+    number: u32,
+    /// The body of ParameterDescription.
+    parameter_types: Vec<u8>,
+    /// The body of RowDescription; `None`: it returns no rows.
+    columns: Option<Vec<u8>>,
+    /// Of CommandComplete, when it has come.
+    command_tag: Option<Vec<u8>>,
+    /// That it holds enough.
+    has_told: bool,
+    /// ReadyForQuery has come.
+    is_over: bool,
+    /// Whole messages, of rows that were held and are released.
+    waiting: Option<Vec<u8>>,
+    pub sink: RowSink,
+}
+
+impl FirstRun {
+    /// Writes the flight.
+    pub fn new(
+        request: &Request<'_>,
+        sink: RowSink,
+        flight: &mut Vec<u8>,
+        statements: &mut Statements,
+    ) -> Result<Self, TooLong> {
+        let ahead = Ahead::write(flight, statements, request.prelude)?;
+        statements.note_use(request.shape);
+        let number = statements.new_number();
+        let name = statements.name(number);
+        frontend::parse_untyped(flight, &name, request.query)?;
+        write_check(request, flight)?;
+        frontend::describe_statement(flight, &name)?;
+        frontend::bind(flight, b"", &name, request.parameters, &[0; 2])?;
+        frontend::execute(flight, b"", 0)?;
+        frontend::close_statement(flight, &name)?;
+        frontend::sync(flight)?;
+        Ok(FirstRun {
+            step: Step::Parse,
+            ahead,
+            check: Ahead::PRELUDE,
+            shape: request.shape,
+            number,
+            parameter_types: Vec::new(),
+            columns: None,
+            command_tag: None,
+            has_told: false,
+            is_over: false,
+            waiting: None,
+            sink,
+        })
+    }
+
+    pub fn receive(
+        &mut self,
+        tag: u8,
+        message: BackendMessage<'_>,
+        context: &mut Context,
+    ) -> Result<Progress, Failure> {
+        use BackendMessage as M;
+        if self.ahead.answered_by(&message) {
+            return Ok(Progress::Continue);
+        }
+        self.step = match message {
+            M::ErrorResponse { fields } => self.failed(fields, context),
+            _ if !self.ahead.is_over() => return Err(Failure::unexpected("first run", tag)),
+            M::ReadyForQuery { status } if self.step == Step::Ready => {
+                self.ended(status, context);
+                return Ok(Progress::Done);
+            }
+            message => self.next(tag, message, context)?,
+        };
+        Ok(Progress::Continue)
+    }
+
+    fn next(
+        &mut self,
+        tag: u8,
+        message: BackendMessage<'_>,
+        context: &mut Context,
+    ) -> Result<Step, Failure> {
+        use BackendMessage as M;
+        Ok(match (self.step, message) {
+            (Step::Parse, M::ParseComplete) => Step::Check,
+            (Step::Check, message) if self.check.answered_by(&message) => {
+                if self.check.is_over() {
+                    Step::Parameters
+                } else {
+                    Step::Check
+                }
+            }
+            (Step::Parameters, M::ParameterDescription { parameters }) => {
+                self.parameter_types = parameters.oids.to_vec();
+                Step::Columns
+            }
+            (Step::Columns, M::RowDescription { columns }) => {
+                self.columns = Some(columns.body().to_vec());
+                self.shape(columns, context)
+            }
+            (Step::Columns, M::NoData) => self.shape(RowDescription::NONE, context),
+            (Step::Bind, M::BindComplete) => self.bound(context),
+            (Step::Rows | Step::NoRows, M::CommandComplete { command_tag }) => {
+                self.command_tag = Some(command_tag.to_vec());
+                Step::Close
+            }
+            (Step::NoRows, M::EmptyQueryResponse) => {
+                self.command_tag = Some(Vec::new());
+                Step::Close
+            }
+            (Step::Close, M::CloseComplete) => Step::Ready,
+            _ => return Err(Failure::unexpected("first run", tag)),
+        })
+    }
+
+    /// What the statement takes and returns. The caller may describe types, or have the rows held, before more is read.
+    fn shape(&mut self, columns: RowDescription<'_>, context: &mut Context) -> Step {
+        context.events.push(Event::Shape {
+            parameter_types: ParameterDescription {
+                oids: &self.parameter_types,
+            },
+            columns,
+            result_formats: ResultFormats(columns),
+        });
+        Step::Bind
+    }
+
+    /// The rows are to wait.
+    pub fn hold(&mut self) {
+        if self.step == Step::Bind {
+            self.sink.hold();
+        }
+    }
+
+    /// The types of its columns are described, as far as they can be: what was held is read next.
+    pub fn release(&mut self) {
+        if self.sink.holds() {
+            self.waiting = Some(self.sink.take_held());
+            self.step = Step::Rows;
+        }
+    }
+
+    /// Rows that were held are next, before any message.
+    pub fn is_released(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    /// Those rows, once the caller has been told of their columns.
+    pub fn take_waiting(&mut self, context: &mut Context) -> Vec<u8> {
+        if self.sink.plan.is_none() {
+            self.plan(context);
+        }
+        if context.events.parked {
+            return Vec::new();
+        }
+        self.waiting.take().unwrap_or_default()
+    }
+
+    /// Of those rows the last `rest` bytes could not be written yet. Whether the run is over with them.
+    pub fn wrote(&mut self, rows: &[u8], rest: usize, context: &mut Context) -> bool {
+        let written = rows.len().saturating_sub(rest);
+        self.waiting = rows
+            .get(written..)
+            .filter(|rest| !rest.is_empty())
+            .map(Vec::from);
+        if self.waiting.is_some() || !self.is_over {
+            return false;
+        }
+        self.complete(context);
+        context.events.ready_again();
+        true
+    }
+
+    /// No more rows are read. Says so once.
+    pub fn tell_enough(&mut self, events: &mut Events) {
+        events.parked = true;
+        if !self.has_told {
+            self.has_told = true;
+            events.push(Event::HoldsEnough);
+        }
+    }
+
+    /// Rows come next, if it returns any.
+    fn bound(&mut self, context: &mut Context) -> Step {
+        if !self.sink.holds() {
+            self.plan(context);
+        }
+        match self.columns {
+            Some(_) => Step::Rows,
+            None => Step::NoRows,
+        }
+    }
+
+    /// Readies the sink for the columns, of which the caller is told.
+    fn plan(&mut self, context: &mut Context) {
+        let described = self.columns.as_deref();
+        let described = described.and_then(|columns| RowDescription::parse(columns).ok());
+        let columns = described.unwrap_or(RowDescription::NONE);
+        if context.plan(NO_SHAPE, columns, &mut self.sink).is_some() && described.is_some() {
+            context.events.push(Event::Columns {
+                shape: NO_SHAPE,
+                columns,
+            });
+        }
+    }
+
+    fn complete(&mut self, context: &mut Context) {
+        if let Some(command_tag) = self.command_tag.take() {
+            self.sink.finish(&mut context.rows);
+            context.events.note_command(&command_tag);
+            context.events.complete();
+        }
+    }
+
+    /// ReadyForQuery. What is held is not over with it.
+    fn ended(&mut self, status: TransactionStatus, context: &mut Context) {
+        self.is_over = true;
+        if !self.sink.holds() {
+            self.complete(context);
+        }
+        context.events.ready(status);
+    }
+
+    /// The server skips to the Sync, over the Close too.
+    fn failed(&mut self, fields: Fields<'_>, context: &mut Context) -> Step {
+        context.events.push(Event::Error {
+            bound: matches!(
+                self.step,
+                Step::Rows | Step::NoRows | Step::Close | Step::Ready
+            ),
+            check: self.step == Step::Check,
+            fields,
+        });
+        if !matches!(self.step, Step::Parse | Step::Ready) {
+            context.statements.close(self.number);
+        }
+        self.ahead = Ahead::default();
+        self.command_tag = None;
+        self.sink.drop_held();
+        self.sink.discard = true;
+        Step::Ready
+    }
+}
+
+/// Writes the check with its one value, if it takes any.
+fn write_check(request: &Request<'_>, flight: &mut Vec<u8>) -> Result<(), TooLong> {
+    let mut parameters = Vec::from([0; 4]);
+    if request.checks_types {
+        let length = u32::try_from(request.query.len()).map_err(|_| TooLong)?;
+        parameters = [&[0, 0, 0, 1], &length.to_be_bytes()[..], request.query].concat();
+    }
+    frontend::parse_untyped(flight, b"", request.check)?;
+    frontend::bind(flight, b"", b"", &parameters, &[0; 2])?;
+    frontend::execute(flight, b"", 0)
+}

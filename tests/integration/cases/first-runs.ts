@@ -1,0 +1,273 @@
+// Statements that nobody has described: they run in one flight, as text, and nobody can tell by what comes of it.
+import type { Client, StreamOptions } from "../../../js/index.ts";
+import type { Case, Context } from "../context.ts";
+import { eventually, newMark, pause, running, text, withClient, withSchema } from "./helpers.ts";
+
+/** How many flights `work` took. */
+async function flights(client: Client, work: () => Promise<unknown>): Promise<number> {
+  const { flights } = client.stats();
+  await work();
+  return client.stats().flights - flights;
+}
+
+/** A value of each kind of type, under names that say which. */
+const VALUES = `true as bool, 7::int2 as int2, -1 as int4, 9007199254740993 as int8, 4000000000::oid as oid, 1.10 as numeric,
+  'NaN'::numeric as nan, 0.1::float4 as float4, 1e21::float8 as float8, '-Infinity'::float8 as infinite, e'é"\\n\\\\'::text as text,
+  'x'::"char" as char, '\\x00ff5c'::bytea as bytea, 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid as uuid,
+  '{"b": [1, 2.50]}'::jsonb as jsonb, e'{"a":\\n 1}'::json as json, '0044-03-15 BC'::date as date, '24:00'::time as time,
+  '03:04:05.6-05:30'::timetz as timetz, '2024-01-02 03:04:05.678'::timestamp as timestamp, 'infinity'::timestamp as never,
+  '2024-06-02 03:04:05+02'::timestamptz as timestamptz, '1 year 2 mons -3 days 04:05:06.7'::interval as interval,
+  '-00:00:01'::interval as backwards, '(1,2.5)'::point as point, '10.0.0.0/8'::cidr as cidr, b'101'::varbit as varbit,
+  '{{1,NULL},{3,4}}'::int4[] as ints, array['a"b\\c', 'NULL', '', null, '{,}'] as texts, '[2:3]={5,6}'::int8[] as bigs,
+  array['2024-01-02 03:04+00'::timestamptz] as moments, array['\\x01'::bytea] as bytes, '{}'::text[] as none,
+  int4range(1, 5) as range, tstzrange('2024-01-02 03:04+02', null) as span, '{[1,2),[5,)}'::int8multirange as ranges,
+  '1 2'::int2vector as vector, array['{"a": "x,y"}'::jsonb] as jsons, '$1.50'::money as money, 'pg_class'::regclass as class,
+  'a & b'::tsquery as search, null::int4 as nothing, '(0,1)'::tid as tid, 'a=>1'::text as plain`;
+
+/** All that `query` makes of it as one text, bytes and bigints too. */
+const shown = (value: unknown) =>
+  JSON.stringify(value, (_, each: unknown) =>
+    typeof each === "bigint" ? `${each}n` : each instanceof Uint8Array ? [...each] : each,
+  );
+
+/** The same statement as one that has never been run: comments make another text. */
+const fresh = (t: Context, query: string) => `${query} /* ${newMark(t)} */`;
+
+export const firstRuns: Case[] = [
+  {
+    name: "a statement that nobody knows takes one flight, and gives what it gives when it is known",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const once = fresh(t, `select ${VALUES}`);
+        const results: string[] = [];
+        const run = async () => void results.push(shown((await client.query(once)).rows));
+        for (let time = 0; time < 3; time++) t.assert.equal(await flights(client, run), 1, `run ${time}`);
+        t.assert.equal(results[0], results[1]);
+        t.assert.equal(results[1], results[2]);
+        for (const options of [
+          { dates: "date", int8: "bigint" },
+          { bytea: "base64", numeric: "number" },
+        ] as const) {
+          const query = fresh(t, `select ${VALUES}`);
+          const first = await client.query(query, options);
+          t.assert.equal(shown(first.rows), shown((await client.query(query, options)).rows));
+        }
+      }),
+  },
+  {
+    name: "the same bytes in every format, of a stream, a Response and one piece",
+    run: (t) =>
+      withClient(t, async (client) => {
+        for (const format of ["ndjson", "json", "columnar", "toon", "csv"] as const)
+          for (const more of [{}, { int8: "string", numeric: "string" }] as StreamOptions[]) {
+            const options = { format, ...more };
+            const query = fresh(
+              t,
+              `select ${VALUES} union all select ${VALUES}`.replaceAll("'{\"b\": [1, 2.50]}'::jsonb", "null"),
+            );
+            const piece = async () => new TextDecoder().decode(await client.json(query, options));
+            const first = await piece();
+            const known = await piece();
+            t.assert.equal(first, known, format);
+            t.assert.equal(await text(await client.stream(fresh(t, query), options)), known, format);
+            t.assert.equal(await (await client.respond(fresh(t, query), options)).text(), known, format);
+          }
+        const rows: unknown[] = [];
+        for await (const row of client.rows(fresh(t, `select ${VALUES}`))) rows.push(row);
+        t.assert.equal(shown(rows), shown((await client.query(`select ${VALUES}`)).rows));
+      }),
+  },
+  {
+    name: "settings of the session change no value: text that depends on them is not asked for",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const wanted = shown((await client.query(fresh(t, `select ${VALUES}`), { timeout: 9_000 })).rows);
+        // These can be read whatever they are; the others are described first.
+        for (const [set, count] of [
+          ["set timezone to 'America/St_Johns'", 1],
+          ["set bytea_output to escape", 1],
+          ["set intervalstyle to iso_8601", 1],
+        ] as const)
+          await withClient(t, async (other) => {
+            await other.simple(set);
+            const query = fresh(t, `select ${VALUES}`);
+            const run = async () => t.assert.equal(shown((await other.query(query)).rows), wanted, set);
+            t.assert.equal(await flights(other, run), count, set);
+          });
+        for (const set of [
+          "set datestyle to german",
+          "set datestyle to sql, dmy",
+          "set intervalstyle to sql_standard",
+          "set extra_float_digits to 0",
+        ])
+          // An application name of its own is a server of its own: others go on without a question.
+          await withClient(
+            t,
+            async (other) => {
+              await other.simple(set);
+              for (const count of [3, 2]) {
+                const query = fresh(t, `select ${VALUES}`);
+                const run = async () => t.assert.equal(shown((await other.query(query)).rows), wanted, set);
+                t.assert.equal(await flights(other, run), count, set);
+              }
+            },
+            { applicationName: newMark(t).slice(0, 60) },
+          );
+      }),
+  },
+  {
+    name: "types of the database: an enum at once, what is made of others when the catalog was asked, in one flight more",
+    run: (t) =>
+      withSchema(t, async (client, s) => {
+        await client.simple(`create type ${s}.mood as enum ('sad', 'ok'); create domain ${s}.whole as int4;
+          create type ${s}.pair as (a ${s}.whole, "b c" ${s}.mood); create table ${s}.pairs (id int4, p ${s}.pair, m ${s}.mood);
+          insert into ${s}.pairs values (1, row(5, 'ok'), 'sad'), (2, null, null)`);
+        const once = async (query: string, count: number, wanted: unknown) => {
+          const run = async () => t.assert.deepEqual((await client.query(query)).rows, wanted);
+          t.assert.equal(await flights(client, run), count, query);
+        };
+        await once(`select m, 5::${s}.whole as w from ${s}.pairs`, 1, [
+          { m: "sad", w: 5 },
+          { m: null, w: 5 },
+        ]);
+        const pair = { a: 5, "b c": "ok" };
+        await once(`select p from ${s}.pairs order by id`, 2, [{ p: pair }, { p: null }]);
+        await once(`select p from ${s}.pairs order by id`, 1, [{ p: pair }, { p: null }]);
+        await once(`select array_agg(p order by id) as ps from ${s}.pairs`, 2, [{ ps: [pair, null] }]);
+        await once(`select pairs from ${s}.pairs where id = 1`, 2, [{ pairs: { id: 1, p: pair, m: "sad" } }]);
+        await once(`select p from ${s}.pairs where false`, 2, []);
+        // What a composite is made of its text does not say: the catalog is asked for each new statement.
+        const value = `select '(5,ok)'::${s}.changing as c`;
+        await client.simple(`create type ${s}.changing as (a ${s}.whole, b text)`);
+        await once(value, 2, [{ c: { a: 5, b: "ok" } }]);
+        await client.simple(`alter type ${s}.changing alter attribute a type text`);
+        await once(`${value} -- again`, 2, [{ c: { a: "5", b: "ok" } }]);
+        // Rows that wait come behind those of calls that were made later, which do not wait for them.
+        const [held, beside] = await Promise.all([
+          client.json(`select array[p] as held from ${s}.pairs where id = 1`),
+          client.query("select 1 as n"),
+        ]);
+        t.assert.equal(new TextDecoder().decode(held), '[{"held":[{"a":5,"b c":"ok"}]}]');
+        t.assert.deepEqual(beside.rows, [{ n: 1 }]);
+      }),
+  },
+  {
+    name: "more rows of an unknown type than the core holds wait for another connection that asks, and memory stays flat",
+    run: (t) =>
+      withSchema(t, async (client, s) => {
+        const fill = (name: string, count: number) =>
+          client.simple(`create table ${s}.${name} (id int4, name text);
+            insert into ${s}.${name} select n, repeat('x', 100) from generate_series(1, ${count}) n`);
+        await fill("wide", 20_000);
+        const bytes = (await text(await client.stream(`select wide from ${s}.wide`))).length;
+        const ids = Array.from({ length: 20_000 }, (_, at) => String(at + 1)).join("").length;
+        t.assert.equal(bytes, 20_000 * (`{"wide":{"id":,"name":""}}\n`.length + 100) + ids);
+        await fill("wider", 200_000);
+        let count = 0;
+        for await (const batch of client
+          .rows<{ w: { id: number } }>(`select wider as w from ${s}.wider order by id`)
+          .batches(1_000)) {
+          t.assert.equal(batch[0]?.w.id, count + 1);
+          count += batch.length;
+          if (count > 50_000) break;
+        }
+        t.assert.deepEqual((await client.query("select 1 as n")).rows, [{ n: 1 }]);
+      }),
+  },
+  {
+    name: "a statement runs once, whatever has to be asked for it",
+    run: (t) =>
+      withSchema(t, async (client, s) => {
+        await client.simple(
+          `create type ${s}.pair as (a int4, b text); create sequence ${s}.runs; create table ${s}.log (n int8)`,
+        );
+        const insert = (rest: string) => `insert into ${s}.log values (nextval('${s}.runs')) returning ${rest}`;
+        await client.query(insert(`row(n, 'x')::${s}.pair as p`));
+        await t.assert.rejects(client.query(insert("(select r from (select n, 'x' as b) as r) as anonymous")), {
+          name: "UsageError",
+          code: "RECORD_NEEDS_DESCRIBE",
+          retryable: false,
+        });
+        await t.assert.rejects(client.query({ text: insert("$1::uuid"), values: ["no"] }), { code: "22P02" });
+        await t.assert.rejects(client.query({ text: insert("$1::date"), values: [20_240_101] }), {
+          code: "INVALID_PARAMETER",
+        });
+        await t.assert.rejects(client.query(insert("1 / (n - n)")), { code: "22012" });
+        t.assert.deepEqual((await client.query(`select n from ${s}.log`)).rows, [{ n: "1" }, { n: "2" }]);
+        t.assert.deepEqual((await client.query(`select last_value from ${s}.runs`)).rows, [{ last_value: "3" }]);
+      }),
+  },
+  {
+    name: "an anonymous record is described first where the text shows it, and refused once where it does not",
+    run: (t) =>
+      withClient(t, async (client) => {
+        t.assert.deepEqual((await client.query(fresh(t, "select row(1, 'x') as r"))).rows, [{ r: { f1: 1, f2: "x" } }]);
+        t.assert.deepEqual((await client.query(fresh(t, "select (1, 'x') as r"))).rows, [{ r: { f1: 1, f2: "x" } }]);
+        const hidden = fresh(t, "select r from (select 1 as a, 'x' as b) as r");
+        await t.assert.rejects(client.query(hidden), { code: "RECORD_NEEDS_DESCRIBE" });
+        t.assert.deepEqual((await client.query(hidden)).rows, [{ r: { f1: 1, f2: "x" } }]);
+        await withClient(
+          t,
+          async (other) => {
+            const query = fresh(t, "select r from (select 1 as a, 'x' as b) as r");
+            t.assert.deepEqual((await other.query(query)).rows, [{ r: { f1: 1, f2: "x" } }]);
+          },
+          { firstRun: "describe" },
+        );
+      }),
+  },
+  {
+    name: "the first statement of a transaction runs with BEGIN, later ones see what the transaction has made",
+    run: (t) =>
+      withSchema(t, async (client, s) => {
+        for (const isolation of ["read committed", "serializable"] as const)
+          await client.transaction(
+            async (tx) => {
+              const first = async () =>
+                t.assert.deepEqual((await tx.query(fresh(t, "select 1 as n"))).rows, [{ n: 1 }]);
+              t.assert.equal(await flights(client, first), 1);
+              t.assert.deepEqual((await tx.query("show transaction_isolation")).rows, [
+                { transaction_isolation: isolation },
+              ]);
+              const made = `${s}.made_${isolation.length}`;
+              await tx.exec(`create type ${made} as (a int4)`);
+              t.assert.deepEqual((await tx.query(`select row(1)::${made} as m`)).rows, [{ m: { a: 1 } }]);
+            },
+            { isolation },
+          );
+        await t.assert.rejects(
+          client.transaction((tx) => tx.query(fresh(t, "select nothing"))),
+          { code: "42703" },
+        );
+        await t.assert.rejects(
+          client.transaction((tx) => tx.query({ text: fresh(t, "select $1::int2"), values: [70_000] })),
+          { code: "PARAMETER_OUT_OF_RANGE" },
+        );
+        t.assert.deepEqual((await client.query("select 1 as n")).rows, [{ n: 1 }]);
+      }),
+  },
+  {
+    name: "an abort, a deadline and a cap end a first run as any other",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const mark = newMark(t);
+        const abort = new AbortController();
+        const aborted = client.query(`select pg_sleep(30) /* ${mark} */`, { signal: abort.signal });
+        await pause(100);
+        abort.abort();
+        await t.assert.rejects(aborted, { code: "ABORTED", retryable: false });
+        await eventually("the statement is gone", 2_000, async () => (await running(t, mark)) === 0);
+        await t.assert.rejects(client.query(fresh(t, "select pg_sleep(30)"), { timeout: 100 }), {
+          code: "QUERY_TIMEOUT",
+        });
+        const many = () => fresh(t, "select n from generate_series(1, 100000) n");
+        await t.assert.rejects(client.query(many(), { maxRows: 10 }), { limit: "rows", observed: 11 });
+        await t.assert.rejects(client.query(many(), { maxBytes: 1_000 }), { limit: "bytes" });
+        const { rows, truncated } = await client.query(many(), { maxRows: 3, onLimit: "truncate" });
+        t.assert.deepEqual([rows.length, truncated?.limit], [3, "rows"]);
+        const left = await client.stream(many());
+        await left.cancel();
+        t.assert.deepEqual((await client.query("select 1 as n")).rows, [{ n: 1 }]);
+      }),
+  },
+];

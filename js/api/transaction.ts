@@ -12,10 +12,14 @@ import { callOption } from "../config/config.ts";
 import type { Config } from "../config/options.ts";
 import { attempts, checkOptions, namesOf, oneOf } from "../config/rules.ts";
 import { Call } from "../session/call.ts";
+import type { Operation } from "../connection/operation.ts";
 import type { Session } from "../session/session.ts";
 import { plainly } from "../session/transaction-block.ts";
 import { attemptsOf, isConflict, pauseAfter } from "../statement/attempts.ts";
+import { toQuery, type QueryInput } from "../statement/sql.ts";
 import { PgzError, UsageError } from "../util/errors.ts";
+import type { QueryOptions, QueryResult } from "./options.ts";
+import { wayOf } from "./queries.ts";
 import type { Counters } from "./queue.ts";
 import { connectionLost } from "../sockets/contract.ts";
 
@@ -141,14 +145,65 @@ export class Transaction extends Calls {
   /** Settles when the last one is over, and what it had abandoned. */
   #inner: Promise<void> | undefined;
   #savepoints = 0;
+  /** A savepoint's: it cannot commit. */
+  readonly #isInner: boolean;
+  /** Its last statement has been made. */
+  #hasLast = false;
+  /** COMMIT that left with the last statement. */
+  #ending: Operation | undefined;
 
   /** @internal */
-  constructor(config: Config, counters: Counters, session: Session) {
+  constructor(config: Config, counters: Counters, session: Session, isInner = false) {
     super(config, counters);
     this.#session = session;
+    this.#isInner = isInner;
     const { signal } = this.#leaving;
     this.#aborted = new Promise((_, reject) => onAbort(signal, () => reject(signal.reason as Error)));
     this.#aborted.catch(() => {});
+  }
+
+  /**
+   * The last statement, as {@link query}: COMMIT leaves with it, so that both take one round trip. Resolves with its
+   * rows; the transaction resolves when the server has committed. Afterwards no call can be made.
+   *
+   * If the statement fails, COMMIT rolls back. What we refuse of its rows (a cap, an abort, a value that cannot be
+   * decoded) may come too late for that: the error's `transaction` says what became of it.
+   *
+   * @example
+   * await client.transaction(async (tx) => {
+   *   await tx.exec(sql`update accounts set balance = balance - ${100} where id = ${1}`);
+   *   await tx.last(sql`update accounts set balance = balance + ${100} where id = ${2}`);
+   * });
+   */
+  async last<Row = Record<string, unknown>>(input: QueryInput, options: QueryOptions = {}): Promise<QueryResult<Row>> {
+    if (this.#isInner)
+      throw new UsageError(
+        "TRANSACTION_OPEN",
+        "last() would commit the outer transaction: call query(), or its last().",
+      );
+    const query = toQuery(input);
+    const collect = this.collecting<Row>(query, options);
+    const result = this.run(
+      query.text,
+      options,
+      async (call: Call<QueryResult<Row>>, session) => {
+        const { onSaid } = call;
+        const commit = () => (this.#ending ??= session.connection.operate(plainly("COMMIT")));
+        call.onSaid = (bytes) => {
+          commit();
+          onSaid?.(bytes);
+        };
+        try {
+          // Behind BEGIN in its own flight nothing was sent yet.
+          if (await collect(call, session)) commit();
+        } finally {
+          await this.#ending?.done.catch(() => {});
+        }
+      },
+      wayOf(query),
+    );
+    this.#hasLast = true;
+    return await result;
   }
 
   /**
@@ -169,7 +224,7 @@ export class Transaction extends Calls {
   async #nest<T>(work: (transaction: Transaction) => T | Promise<T>): Promise<T> {
     this.#nested = true;
     const savepoint = `pgz_${++this.#savepoints}`;
-    const inner = new Transaction(this.config, this.counters, this.#session);
+    const inner = new Transaction(this.config, this.counters, this.#session, true);
     inner.#savepoints = this.#savepoints;
     const { signal } = this.#leaving;
     const stop = onAbort(signal, () => inner.abort(signal.reason));
@@ -202,6 +257,7 @@ export class Transaction extends Calls {
     } catch (error) {
       await this.#quiet();
       await this.#session.transaction.rollBack();
+      if (this.#ending && error instanceof PgzError) Object.assign(error, { transaction: outcomeOf(this.#ending) });
       throw error;
     }
   }
@@ -217,7 +273,7 @@ export class Transaction extends Calls {
   async #callback<T>(work: (transaction: Transaction) => T | Promise<T>): Promise<T> {
     try {
       const result = await Promise.race([(async () => work(this))(), this.#aborted]);
-      const open = this.refused() ?? this.unfinished();
+      const open = (this.#hasLast ? undefined : this.refused()) ?? this.unfinished();
       if (open) throw open;
       this.#finished = true;
       await this.turn?.end();
@@ -231,15 +287,20 @@ export class Transaction extends Calls {
   }
 
   async #commit(): Promise<void> {
-    const { transaction } = await this.connected();
-    const hasBegun = !transaction.isWaiting;
-    transaction.withdraw();
-    if (hasBegun ? (await this.#statement("COMMIT")) === "COMMIT" : !transaction.beginFailed) return;
+    if (this.#ending ? await hasCommitted(this.#ending) : await this.#commits()) return;
     throw new PgzError(
       "TRANSACTION_ROLLED_BACK",
       "A statement had failed, so COMMIT rolled back: " +
         "let its error leave the callback, or run it in a nested transaction.",
     );
+  }
+
+  /** COMMIT, unless BEGIN has never left. Whether that is what the server did. */
+  async #commits(): Promise<boolean> {
+    const { transaction } = this.connected();
+    const hasBegun = !transaction.isWaiting;
+    transaction.withdraw();
+    return hasBegun ? (await this.#statement("COMMIT")) === "COMMIT" : !transaction.beginFailed;
   }
 
   /** Resolves when nothing of it runs any more, and no cancel is under way. */
@@ -268,7 +329,7 @@ export class Transaction extends Calls {
   protected override refused(): UsageError | undefined {
     if (this.#nested)
       return new UsageError("TRANSACTION_OPEN", "A nested transaction is open: use its methods, or wait for its end.");
-    return this.#finished ? ended() : undefined;
+    return this.#finished || this.#hasLast ? ended() : undefined;
   }
 
   protected override connected(): Session {
@@ -283,9 +344,21 @@ export class Transaction extends Calls {
   }
 }
 
+async function hasCommitted(ending: Operation): Promise<boolean> {
+  await ending.done;
+  if (ending.error) throw ending.error;
+  return ending.command === "COMMIT";
+}
+
+/** What became of a transaction, as far as the server has said it. */
+function outcomeOf({ command, ended, error }: Operation): PgzError["transaction"] {
+  if (!ended || (!command && !error)) return "unknown";
+  return command === "COMMIT" ? "committed" : "rolled back";
+}
+
 function ended(): UsageError {
   return new UsageError(
     "TRANSACTION_FINISHED",
-    "The transaction is over: its callback has returned, or it was ended in SQL.",
+    "The transaction is over: its callback has returned, last() was called, or it was ended in SQL.",
   );
 }

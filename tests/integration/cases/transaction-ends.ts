@@ -1,10 +1,76 @@
 // A transaction that does not come to its end: abort, timeout, a lost connection, close().
-import type { PgzError } from "../../../js/index.ts";
+import type { PgzError, Transaction } from "../../../js/index.ts";
 import type { Case } from "../context.ts";
-import { eventually, newMark, pause, running } from "./helpers.ts";
+import { eventually, newMark, pause, running, withSchema } from "./helpers.ts";
 import { count, withNumbers } from "./tables.ts";
 
 export const transactionEnds: Case[] = [
+  {
+    name: "COMMIT leaves with the last statement, and does what COMMIT does",
+    run: (t) =>
+      withSchema(t, async (client, s) => {
+        const { sql } = t.pgz;
+        const table = sql.identifier(s, "t");
+        await client.exec(sql`create table ${table} (n int4 primary key deferrable initially deferred)`);
+        const add = (n: unknown) => sql`insert into ${table} values (${n}) returning n`;
+        const stored = async () =>
+          (await client.query(sql`select n from ${table} order by n`, { rowMode: "array" })).rows.flat();
+        await client.query(add(0));
+        const { flights } = client.stats();
+        const rows = await client.transaction(async (tx) => {
+          await tx.query(add(1));
+          await tx.query(add(2));
+          return (await tx.last(add(3))).rows;
+        });
+        t.assert.equal(client.stats().flights - flights, 3);
+        t.assert.deepEqual(rows, [{ n: 3 }]);
+        await client.transaction((tx) => tx.last(add(4)));
+        // Its COMMIT waits for the calls beside it.
+        await client.transaction((tx) => Promise.all([tx.query(add(5)), tx.query(add(6)), tx.last(add(7))]));
+        t.assert.deepEqual(await stored(), [0, 1, 2, 3, 4, 5, 6, 7]);
+        const rejects = async (
+          facts: Record<string, unknown>,
+          last: (tx: Transaction) => Promise<unknown>,
+          wanted: number[] = [],
+        ) => {
+          const before = await stored();
+          const transaction = client.transaction(async (tx) => {
+            await tx.query(add(90 + before.length));
+            return last(tx);
+          });
+          await t.assert.rejects(transaction, facts);
+          t.assert.deepEqual(await stored(), [...before, ...wanted]);
+        };
+        const byZero = sql`select 1 / ${0}::int4`;
+        await rejects({ code: "22012", transaction: "rolled back" }, (tx) => tx.last(byZero));
+        await rejects({ code: "TRANSACTION_ROLLED_BACK", transaction: "rolled back" }, (tx) =>
+          tx.last(byZero).catch(() => {}),
+        );
+        await rejects({ code: "23505", transaction: "rolled back" }, (tx) => tx.last(add(1)));
+        await rejects({ code: "INVALID_PARAMETER" }, (tx) => tx.last(add("x")));
+        await rejects({ code: "TRANSACTION_OPEN" }, (tx) => tx.transaction((inner) => inner.last(add(8))));
+        const many = "select n from generate_series(1, 100) n";
+        const cap = { code: "RESPONSE_TOO_LARGE", transaction: "committed", retryable: false };
+        await rejects(cap, (tx) => tx.last(many, { maxRows: 2 }), [98]);
+        const late = { code: "TRANSACTION_FINISHED", transaction: "committed" };
+        await rejects(late, (tx) => tx.last(many).then(() => tx.query(many)), [99]);
+      }),
+  },
+  {
+    name: "an abort during the last statement says what became of the transaction",
+    run: (t) =>
+      withSchema(t, async (client, s) => {
+        await client.exec(`create table ${s}.t (n int4)`);
+        const abort = new AbortController();
+        const transaction = client.transaction(async (tx) => {
+          await tx.exec(`insert into ${s}.t values (1)`);
+          setTimeout(() => abort.abort(), 100);
+          await tx.last("select pg_sleep(10)", { signal: abort.signal });
+        });
+        await t.assert.rejects(transaction, { code: "ABORTED", transaction: "rolled back", retryable: false });
+        t.assert.deepEqual((await client.query(`select count(*)::int4 as n from ${s}.t`)).rows, [{ n: 0 }]);
+      }),
+  },
   {
     name: "a signal or the timeout ends a transaction at once: its query is cancelled, it is rolled back, the client goes on",
     run: (t) =>

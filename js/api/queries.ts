@@ -248,8 +248,8 @@ export abstract class Queries extends Queue {
   /**
    * Sends many statements at once and waits once. Gives a result for each, in order (docs/batches.md).
    *
-   * All statements are described before the first one runs, so none can use a table that another creates. If any value
-   * cannot be encoded, nothing is sent. The error of an atomic batch has a `batch` ({@link BatchFailure}).
+   * Statements are looked up before they run, so none can use a table that another creates. If any value cannot be
+   * encoded, nothing has happened. The error of an atomic batch has a `batch` ({@link BatchFailure}).
    *
    * @example
    * const [user, orders] = await client.batch([

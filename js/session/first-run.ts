@@ -49,6 +49,7 @@ export interface Check {
 export interface FirstRun {
   readonly text: string;
   readonly parameters: Uint8Array;
+  readonly hasValues: boolean;
   readonly check: Check;
 }
 
@@ -62,7 +63,7 @@ export function firstRunOf(server: string, text: string, values: readonly unknow
   if (failures.get(server) === ENOUGH || records.has(keyOf(server, text))) return undefined;
   if (!isPlain(text) || SHOWS_RECORD.test(text)) return undefined;
   const first = firstParameters(values);
-  return first && { text, parameters: first.parameters, check: checkOf(first.rules) };
+  return first && { text, parameters: first.parameters, hasValues: values.length > 0, check: checkOf(first.rules) };
 }
 
 /** Whether a check failed for a parameter's type, which says nothing of other statements. */

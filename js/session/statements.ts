@@ -76,7 +76,7 @@ export class Statements {
   /** Puts an execution on the wire, behind BEGIN where that waits. */
   execute(
     call: AnyCall,
-    transaction: TransactionBlock,
+    transaction: Pick<TransactionBlock, "flight">,
     { shape, parameters }: BoundStatement,
     { form, limits }: RowRequest,
     rows: RowSink,

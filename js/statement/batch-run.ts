@@ -20,6 +20,15 @@ export interface BatchItem<Row> {
   readonly bytes?: Uint8Array<ArrayBuffer>;
 }
 
+export type Settled<Row> = PromiseSettledResult<BatchItem<Row>>;
+
+/** How all of it is asked for. */
+export interface BatchPlan {
+  readonly atomic: boolean;
+  readonly form: ValueForm;
+  readonly mode: RowMode;
+}
+
 interface Ended {
   readonly command: string;
   readonly rowCount: number | null;
@@ -53,11 +62,7 @@ export class BatchRun<Row> {
   readonly #pieces: Uint8Array[] = [];
 
   /** `learning`: what answers teach of statements. */
-  constructor(
-    encoded: EncodedBatch,
-    { atomic, form, mode }: { readonly atomic: boolean; readonly form: ValueForm; readonly mode: RowMode },
-    learning: Handlers,
-  ) {
+  constructor(encoded: EncodedBatch, { atomic, form, mode }: BatchPlan, learning: Handlers) {
     this.#encoded = encoded;
     this.#atomic = atomic;
     this.#form = form;

@@ -3,26 +3,17 @@
 //
 // Knows shapes, the core's batch and which failures leave nothing behind. Must not know options, sockets or streams.
 import type { Operation } from "../connection/operation.ts";
-import type { ValueForm } from "../rows/form.ts";
 import type { Call } from "../session/call.ts";
 import { learnNames } from "../session/catalog-questions.ts";
 import type { Session } from "../session/session.ts";
 import type { Shape } from "../session/shapes.ts";
 import { PgzError, type BatchFailure } from "../util/errors.ts";
-import type { RowMode } from "../values/objects.ts";
 import { BATCH_CONTINUES, BATCH_ENDS, BATCH_IS_UNDONE } from "../wasm/boundary.ts";
 import { mayBeOutdated, Outdated, withCurrentShapes } from "./attempts.ts";
 import { encodeBatch, type EncodedBatch } from "./batch-encoding.ts";
-import { BatchRun, type BatchItem } from "./batch-run.ts";
+import { BatchRun, type BatchPlan, type Settled } from "./batch-run.ts";
+import { FirstBatch, firstItems } from "./first-batch.ts";
 import type { Query } from "./sql.ts";
-
-export interface BatchPlan {
-  readonly atomic: boolean;
-  readonly form: ValueForm;
-  readonly mode: RowMode;
-}
-
-export type Settled<Row> = PromiseSettledResult<BatchItem<Row>>;
 
 /** Settles the call with one result per query, in their order. Rejects with what it is to reject with. */
 export async function runBatch<Row>(
@@ -62,6 +53,9 @@ class Batch<Row> {
     const { connection, catalog, transaction } = this.#session;
     const { atomic, form } = this.#plan;
     const call = this.#call;
+    if (!anew && !(await learnNames(call, connection, catalog, form.policy))) return undefined;
+    const first = anew ? undefined : this.#firstItems();
+    if (first) return new FirstBatch(call, this.#session, this.#plan, first).run();
     if (!atomic && !(await transaction.begun(call))) return undefined;
     const known = anew ? new Map<string, Shape>() : this.#known();
     const shapes = await this.#shapes(known);
@@ -79,6 +73,15 @@ class Batch<Row> {
     if (call.finished) return undefined; // a value's toJSON may abort
     if (!encoded.order.length) return this.#settled;
     return this.#execute(encoded, known, anew);
+  }
+
+  /** A value that cannot be encoded is the described batch's to tell of. */
+  #firstItems(): ReturnType<typeof firstItems> {
+    try {
+      return firstItems(this.#session, this.#queries, this.#plan);
+    } catch {
+      return undefined;
+    }
   }
 
   /** The shapes of the waiting items' statements, as far as the isolate knows them. */

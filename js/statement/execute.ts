@@ -11,9 +11,8 @@ import type { Session } from "../session/session.ts";
 import type { Shape } from "../session/shapes.ts";
 import type { RowRequest } from "../session/statements.ts";
 import { checkCount, encodeParameters } from "../values/parameters.ts";
-import { isStale, mayLackCheck, mayBeOutdated, Outdated, retryingConflicts, withCurrentShapes } from "./attempts.ts";
+import { isStale, mayBeOutdated, Outdated, retryingConflicts, withCurrentShapes } from "./attempts.ts";
 import { FirstExecution } from "./first-execution.ts";
-import type { PgzError } from "../util/errors.ts";
 import type { Query } from "./sql.ts";
 import { LIMIT_FETCH, LIMIT_FIELD_BYTES } from "../wasm/boundary.ts";
 
@@ -152,18 +151,10 @@ class Execution {
     if (call.finished) return undefined;
     if (!error) return this.#releasedOrError(ended);
     if (exposed && canceled && !committed && transaction.isNone) return HIT;
-    // Text that does not suit a parameter: the encoder, which knows its type, says what is wrong with the value.
-    const mayDescribe = operation.checkFailed
-      ? mayLackCheck(error)
-      : run.isDescribed && !operation.bound && (isStale(error) || this.#mayRefuseText(error));
-    if (!mayDescribe) throw error;
+    if (!run.mayBeDescribed) throw error;
     if (operation.checkFailed) statements.checkFailed(error.message);
     this.#learned = run.shape;
     return new Outdated(error, operation);
-  }
-
-  #mayRefuseText(error: PgzError): boolean {
-    return this.#query.values.length > 0 && mayBeOutdated(error, true);
   }
 
   /** Rows that had waited may fail when they are written. */

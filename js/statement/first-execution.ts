@@ -14,10 +14,12 @@ import type { AnyCall } from "../session/call.ts";
 import { learnNames, learnTypesAnew } from "../session/catalog-questions.ts";
 import type { FirstRun } from "../session/first-run.ts";
 import type { Session } from "../session/session.ts";
+import type { TransactionBlock } from "../session/transaction-block.ts";
 import { newShapeId, type LearnedShape, type Shape } from "../session/shapes.ts";
 import type { RowRequest } from "../session/statements.ts";
 import type { Form } from "../rows/form.ts";
 import { UsageError, type PgzError } from "../util/errors.ts";
+import { isStale, mayBeOutdated, mayLackCheck } from "./attempts.ts";
 import { FIRST_OF_A_DATABASE, RECORD, RECORD_ARRAY } from "../values/oid.ts";
 import { ROWS_NONE, TYPE_COMPOSITE, type Column, type CoreConnection } from "../wasm/boundary.ts";
 import type { Definition } from "../wasm/type-definitions.ts";
@@ -45,13 +47,14 @@ export class FirstExecution {
     run: FirstRun,
     request: RowRequest & Pick<Form, "policy">,
     sink: RowSink,
+    transaction: Pick<TransactionBlock, "flight"> = session.transaction,
   ) {
     this.#call = call;
     this.#session = session;
     this.#run = run;
     this.#request = request;
     this.#sink = sink;
-    this.#operation = session.transaction.flight((begin) => this.#operate(begin));
+    this.#operation = transaction.flight((begin) => this.#operate(begin));
   }
 
   /** What the statement turned out to be, as far as that is known for good. */
@@ -59,9 +62,14 @@ export class FirstExecution {
     return this.#shape;
   }
 
-  /** The server had parsed the statement and described it. */
-  get isDescribed(): boolean {
-    return this.#learned !== undefined;
+  /** Nothing of it ran, and described first it may go well. */
+  get mayBeDescribed(): boolean {
+    const { error, bound, checkFailed } = this.#operation;
+    if (!error) return false;
+    if (checkFailed) return mayLackCheck(error);
+    // Text that does not suit a parameter: the encoder, which knows its type, says what is wrong with the value.
+    const mayRefuseText = this.#run.hasValues && mayBeOutdated(error, true);
+    return this.#learned !== undefined && !bound && (isStale(error) || mayRefuseText);
   }
 
   /** What was sent. */

@@ -247,6 +247,73 @@ export const firstRuns: Case[] = [
       }),
   },
   {
+    name: "an atomic batch of statements that nobody knows takes one flight, and ends as one that is known",
+    run: (t) =>
+      withSchema(t, async (client, s) => {
+        await client.simple(`create table ${s}.b (n int4 primary key deferrable initially deferred, check (n < 100));
+          create type ${s}.pair as (a int4)`);
+        const add = (value: unknown) => ({
+          text: fresh(t, `insert into ${s}.b values ($1) returning n`),
+          values: [value],
+        });
+        const stored = async () =>
+          (await client.query(`select n from ${s}.b order by n`, { rowMode: "array" })).rows.flat();
+        const five = [1, 2, 3, 4, 5].map((n) => fresh(t, `select ${n} as n`));
+        for (const time of ["first", "second"]) {
+          const run = async () => {
+            const results = await client.batch(five);
+            t.assert.deepEqual(
+              results.map(({ rows, rowCount, command }) => [rows, rowCount, command]),
+              [1, 2, 3, 4, 5].map((n) => [[{ n }], 1, "SELECT"]),
+            );
+          };
+          t.assert.equal(await flights(client, run), 1, time);
+        }
+        // Known ones among them too, and where nobody wants rows.
+        const mixed = async () => {
+          const [known, , added] = await client.batch([five[0]!, add(1), add(2)]);
+          t.assert.deepEqual([known?.rows, added?.rows], [[{ n: 1 }], [{ n: 2 }]]);
+        };
+        t.assert.equal(await flights(client, mixed), 1);
+        const counted = async () =>
+          t.assert.deepEqual(await client.batch([add(3), add(4)], { results: "count" }), [
+            { command: "INSERT", rowCount: 1 },
+            { command: "INSERT", rowCount: 1 },
+          ]);
+        t.assert.equal(await flights(client, counted), 1);
+        const rejects = async (queries: Parameters<Client["batch"]>[0], facts: Record<string, unknown>) => {
+          const before = await stored();
+          await t.assert.rejects(client.batch(queries), facts);
+          t.assert.deepEqual(await stored(), before);
+          t.assert.equal(client.stats().transactionStatus, "I");
+        };
+        const second = { index: 1, rolledBack: [0], skipped: [2] };
+        await rejects([add(5), fresh(t, "select 1 / 0"), add(6)], { code: "22012", batch: second });
+        await rejects([add(5), add(500), add(6)], { code: "23514", batch: second });
+        await rejects([add(5), "select from where", add(6)], { code: "42601", batch: second });
+        const atEnd = { index: undefined, rolledBack: [0, 1], skipped: [] };
+        await rejects([add(5), add(1)], { code: "23505", batch: atEnd });
+        await rejects([add(5), add("x")], { code: "INVALID_PARAMETER" });
+        await rejects([add(5), { text: fresh(t, "select $1::int2"), values: [70_000] }], {
+          code: "PARAMETER_OUT_OF_RANGE",
+        });
+        const [, own] = await client.batch([add(5), `select '(1)'::${s}.pair as p`]);
+        t.assert.deepEqual(own?.rows, [{ p: { a: 1 } }]);
+        const abort = new AbortController();
+        setTimeout(() => abort.abort(), 100);
+        const slow = client.batch([add(6), fresh(t, "select pg_sleep(10)"), add(7)], { signal: abort.signal });
+        await t.assert.rejects(slow, { code: "ABORTED", retryable: false });
+        t.assert.deepEqual(await stored(), [1, 2, 3, 4, 5]);
+        const record = fresh(t, "select r from (select 1 as a) as r");
+        await t.assert.rejects(client.batch([add(8), record]), {
+          code: "RECORD_NEEDS_DESCRIBE",
+          transaction: "committed",
+          batch: { index: 1, rolledBack: [], skipped: [] },
+        });
+        t.assert.deepEqual(await stored(), [1, 2, 3, 4, 5, 8]);
+      }),
+  },
+  {
     name: "an abort, a deadline and a cap end a first run as any other",
     run: (t) =>
       withClient(t, async (client) => {

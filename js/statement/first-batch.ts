@@ -1,0 +1,135 @@
+// An atomic batch with statements that nobody has described, in one flight:
+//
+//   BEGIN item Sync   SAVEPOINT item Sync   …   COMMIT
+//
+// SAVEPOINT is refused outside of a transaction: where BEGIN was not reached (a cancel), nothing behind it may run by
+// itself. Knows the order of these and what their ends mean for the batch. Must not know how one item runs as text
+// (first-execution.ts), nor batches of described statements (batch.ts).
+import type { Operation } from "../connection/operation.ts";
+import { Collector } from "../rows/collect.ts";
+import type { Call } from "../session/call.ts";
+import type { FirstRun } from "../session/first-run.ts";
+import type { Session } from "../session/session.ts";
+import type { BoundStatement } from "../session/statements.ts";
+import { plainly, type TransactionBlock } from "../session/transaction-block.ts";
+import type { PgzError } from "../util/errors.ts";
+import { encodeParameters } from "../values/parameters.ts";
+import { ROWS_COLUMNS, ROWS_FORMAT, ROWS_NONE } from "../wasm/boundary.ts";
+import { mayBeOutdated, Outdated } from "./attempts.ts";
+import type { BatchItem, BatchPlan, Settled } from "./batch-run.ts";
+import { FirstExecution } from "./first-execution.ts";
+import type { Query } from "./sql.ts";
+
+/** Each item brings messages and a savepoint of its own, so many are better described first. */
+const MOST_ITEMS = 25;
+
+/** How an item travels: as text, or as what is known of it says. */
+type Item = { readonly first: FirstRun } | { readonly bound: BoundStatement };
+
+/** `undefined`: the batch is to be described first, or all of it is known. */
+export function firstItems(session: Session, queries: readonly Query[], plan: BatchPlan): Item[] | undefined {
+  const { config, statements, transaction } = session;
+  const { atomic, form } = plan;
+  const isForItems = form.form === ROWS_NONE || (form.form & ROWS_FORMAT) === ROWS_COLUMNS;
+  if (!atomic || config.firstRun !== "text" || !transaction.isNone || !isForItems || form.limits.length)
+    return undefined;
+  if (queries.length > MOST_ITEMS || queries.every(({ text }) => statements.known(text))) return undefined;
+  const items: Item[] = [];
+  for (const { text, values } of queries) {
+    const shape = statements.known(text);
+    const first = shape ? undefined : statements.firstRun(text, values);
+    if (first) items.push({ first });
+    else if (shape)
+      items.push({ bound: { shape, parameters: encodeParameters(values, shape.parameterTypes).slice() } });
+    else return undefined;
+  }
+  return items;
+}
+
+/** One item on the wire. */
+interface Sent<Row> {
+  readonly operation: Operation;
+  /** Nothing of it ran, and described first it may go well. */
+  readonly mayBeDescribed: () => boolean;
+  /** The operation that had the rows. */
+  readonly ended: Promise<Operation | undefined>;
+  readonly rows: Collector<Row>;
+}
+
+export class FirstBatch<Row> {
+  readonly #call: Call<Settled<Row>[]>;
+  readonly #session: Session;
+  readonly #plan: BatchPlan;
+  readonly #items: readonly Item[];
+
+  constructor(call: Call<Settled<Row>[]>, session: Session, plan: BatchPlan, items: readonly Item[]) {
+    this.#call = call;
+    this.#session = session;
+    this.#plan = plan;
+    this.#items = items;
+  }
+
+  /** `undefined` when the call was over before. Rejects with what it is to reject with, whose `batch` says the rest. */
+  async run(): Promise<Settled<Row>[] | Outdated | undefined> {
+    const call = this.#call;
+    const { connection, statements } = this.#session;
+    const sent = this.#items.map((item, at) => this.#send(item, at));
+    const commit = call.operate(connection, plainly("COMMIT"));
+    call.promise.catch(() => sent.forEach(({ operation }) => connection.abandon(operation)));
+    const outcomes = await Promise.allSettled(sent.map(({ ended }) => ended));
+    await commit.done;
+    if (call.finished) return undefined;
+
+    const failures = outcomes.map((outcome) =>
+      outcome.status === "rejected" ? (outcome.reason as PgzError) : outcome.value?.error,
+    );
+    const index = failures.findIndex((failure) => failure !== undefined);
+    const commands = sent.map(({ operation }) => operation.command);
+    const error = failures[index] ?? commit.error;
+    if (!error) return outcomes.map((outcome, at) => this.#settled(outcome, sent[at]!));
+    const failed = sent[index];
+    if (failed && commit.command !== "COMMIT" && failed.mayBeDescribed()) {
+      if (failed.operation.checkFailed) statements.checkFailed(error.message);
+      return new Outdated(error);
+    }
+    throw failedAt(error, index, commands.length, commit);
+  }
+
+  #send(item: Item, at: number): Sent<Row> {
+    const { form, mode } = this.#plan;
+    const call = this.#call;
+    const session = this.#session;
+    const rows = new Collector<Row>(form, mode);
+    const prelude = at ? `SAVEPOINT pgz_${at}` : "BEGIN";
+    const block: Pick<TransactionBlock, "flight"> = { flight: (operate) => operate(prelude) };
+    if ("first" in item) {
+      const run = new FirstExecution(call, session, item.first, form, rows.sink, block);
+      const mayBeDescribed = () => run.mayBeDescribed;
+      return { operation: run.operation, mayBeDescribed, ended: run.ended(), rows };
+    }
+    const operation = session.statements.execute(call, block, item.bound, form, rows.sink);
+    const mayBeDescribed = () => !operation.bound && mayBeOutdated(operation.error, true);
+    return { operation, mayBeDescribed, ended: operation.done.then(() => operation), rows };
+  }
+
+  #settled(outcome: PromiseSettledResult<Operation | undefined>, { rows }: Sent<Row>): Settled<Row> {
+    const { command, rowCount } = (outcome as PromiseFulfilledResult<Operation>).value;
+    const value: BatchItem<Row> =
+      this.#plan.form.form === ROWS_NONE
+        ? { command, rowCount }
+        : { rows: rows.take(), rowCount, command, fields: rows.fields };
+    return { status: "fulfilled", value };
+  }
+}
+
+/** Says what the failure of an item did to the others, or that it came too late to do anything. */
+function failedAt(error: PgzError, index: number, count: number, commit: Operation): PgzError {
+  const all = [...Array(count).keys()];
+  if (commit.command === "COMMIT")
+    return Object.assign(error, { transaction: "committed", batch: { index, rolledBack: [], skipped: [] } });
+  const batch =
+    index < 0
+      ? { index: undefined, rolledBack: all, skipped: [] }
+      : { index, rolledBack: all.slice(0, index), skipped: all.slice(index + 1) };
+  return Object.assign(error, { batch });
+}

@@ -7,22 +7,22 @@
 //
 // Knows the order of flights and who asks the catalog. Must not know which statements may run this way (first-run.ts),
 // nor what a failure leads to (execute.ts).
-import { openConnection } from "../connection/startup.ts";
 import type { Connection } from "../connection/connection.ts";
 import type { Operation, RowSink } from "../connection/operation.ts";
+import { openConnection } from "../connection/startup.ts";
+import type { Form } from "../rows/form.ts";
 import type { AnyCall } from "../session/call.ts";
 import { learnNames, learnTypesAnew } from "../session/catalog-questions.ts";
 import type { FirstRun } from "../session/first-run.ts";
 import type { Session } from "../session/session.ts";
-import type { TransactionBlock } from "../session/transaction-block.ts";
 import { newShapeId, type LearnedShape, type Shape } from "../session/shapes.ts";
 import type { RowRequest } from "../session/statements.ts";
-import type { Form } from "../rows/form.ts";
+import type { TransactionBlock } from "../session/transaction-block.ts";
 import { UsageError, type PgzError } from "../util/errors.ts";
-import { isStale, mayBeOutdated, mayLackCheck } from "./attempts.ts";
 import { FIRST_OF_A_DATABASE, RECORD, RECORD_ARRAY } from "../values/oid.ts";
 import { ROWS_NONE, TYPE_COMPOSITE, type Column, type CoreConnection } from "../wasm/boundary.ts";
 import type { Definition } from "../wasm/type-definitions.ts";
+import { isStale, mayBeOutdated, mayLackCheck } from "./attempts.ts";
 
 export class FirstExecution {
   readonly #call: AnyCall;
@@ -148,12 +148,16 @@ export class FirstExecution {
     return typeOid >= FIRST_OF_A_DATABASE && (typeSize < 0 || this.#request.policy?.parsers !== undefined);
   }
 
-  /** `false` when the call was over before. */
+  /** `false` when the call was over before. The statement has run, so no failure of this makes it safe to run again. */
   async #learnTypes(call: AnyCall, connection: Connection): Promise<boolean> {
     const { catalog, statements } = this.#session;
     const learned = this.#learned!;
-    if (!(await learnTypesAnew(call, connection, catalog, learned.columns))) return false;
-    if (!(await learnNames(call, connection, catalog, this.#request.policy))) return false;
+    try {
+      if (!(await learnTypesAnew(call, connection, catalog, learned.columns))) return false;
+      if (!(await learnNames(call, connection, catalog, this.#request.policy))) return false;
+    } catch (error) {
+      throw Object.assign(error as PgzError, { retryable: false });
+    }
     this.#shape = statements.learnedNow(this.#run.text, learned, this.#id);
     return true;
   }
@@ -176,7 +180,7 @@ export class FirstExecution {
       const other = await openConnection(config, giveUp);
       await this.#learnTypes(asking(this.#call), other).finally(() => other.close());
     } catch (error) {
-      return connection.interrupt(operation, error as PgzError);
+      return connection.interrupt(operation, Object.assign(error as PgzError, { retryable: false }));
     }
     if (operation.isOver) return;
     this.#isHeld = false;

@@ -155,6 +155,32 @@ test("rows of an unknown type wait for the catalog; an enum does not", async () 
   await again;
 });
 
+test("a catalog that cannot be asked fails the call, whose statement has run", async () => {
+  const call = client.query("select c");
+  const session = await letInFirst();
+  session.send(checked([composite]), wire.bindComplete(), texts("(1)"), over(1));
+  expect(await session.flight()).toEqual(["Query"]);
+  // By itself a conflict, which is safe to try again.
+  session.send(failed("40001"));
+  await expect(call).rejects.toMatchObject({ code: "40001", retryable: false });
+  const next = client.exec("select n");
+  expect(await session.flight()).toEqual(firstFlight);
+  session.send(checked(), wire.bindComplete(), texts("1"), over(1));
+  expect(await next).toMatchObject({ rowCount: 1 });
+});
+
+test("rows that are too many wait for another connection, whose failure is the call's", async () => {
+  const many = (count: number) => Buffer.concat(Array(count).fill(texts(`(${"x".repeat(1000)})`)));
+  const failing = client.query("select c");
+  const session = await letInFirst();
+  session.send(checked([composite]), wire.bindComplete(), many(300));
+  const other = await letIn();
+  expect(await other.flight()).toEqual(["Query"]);
+  other.send(failed("40001"));
+  await expect(failing).rejects.toMatchObject({ code: "40001", retryable: false });
+  expect(await other.flight()).toEqual(["Terminate"]);
+});
+
 test("rows that wait are dropped with their call", async () => {
   const abort = new AbortController();
   const call = client.query("select c", { signal: abort.signal });

@@ -18,7 +18,7 @@ import type { Session } from "../session/session.ts";
 import { newShapeId, type LearnedShape, type Shape } from "../session/shapes.ts";
 import type { RowRequest } from "../session/statements.ts";
 import type { TransactionBlock } from "../session/transaction-block.ts";
-import { UsageError, type PgzError } from "../util/errors.ts";
+import { TimeoutError, UsageError, type PgzError } from "../util/errors.ts";
 import { FIRST_OF_A_DATABASE, RECORD, RECORD_ARRAY } from "../values/oid.ts";
 import { ROWS_NONE, TYPE_COMPOSITE, type Column, type CoreConnection } from "../wasm/boundary.ts";
 import type { Definition } from "../wasm/type-definitions.ts";
@@ -178,7 +178,14 @@ export class FirstExecution {
     void this.#call.promise.catch(() => giveUp.abort(new UsageError("CLIENT_CLOSED", "The call is over.")));
     try {
       const other = await openConnection(config, giveUp);
-      await this.#learnTypes(asking(this.#call), other).finally(() => other.close());
+      // A pooler may give it a server connection only when this one is free, which waits for it.
+      const timer = setTimeout(() => other.destroy(noAnswer(config.connectTimeout)), config.connectTimeout);
+      try {
+        await this.#learnTypes(asking(this.#call), other);
+      } finally {
+        clearTimeout(timer);
+        await other.close();
+      }
     } catch (error) {
       return connection.interrupt(operation, Object.assign(error as PgzError, { retryable: false }));
     }
@@ -207,6 +214,13 @@ function asking(call: AnyCall): AnyCall {
     operate: (connection, command, conversation) => connection.operate(command, conversation),
     said: () => {},
   };
+}
+
+function noAnswer(milliseconds: number): TimeoutError {
+  return new TimeoutError(
+    "CONNECT_TIMEOUT",
+    `A second connection could not ask for the types of this result within ${milliseconds} ms (connectTimeout). The statement may have run. Call describe() first.`,
+  );
 }
 
 function isComposite({ code }: Definition): boolean {

@@ -181,6 +181,16 @@ test("rows that are too many wait for another connection, whose failure is the c
   expect(await other.flight()).toEqual(["Terminate"]);
 });
 
+test("a pooler that has no server connection for it is not waited for longer than connecting may take", async () => {
+  newClient({ firstRun: "text", connectTimeout: 100 });
+  const call = client.query("select c");
+  const session = await letInFirst();
+  session.send(checked([composite]), wire.bindComplete(), ...Array(300).fill(texts(`(${"x".repeat(1000)})`)));
+  const other = await letIn();
+  expect(await other.flight()).toEqual(["Query"]);
+  await expect(call).rejects.toMatchObject({ name: "TimeoutError", code: "CONNECT_TIMEOUT", retryable: false });
+});
+
 test("rows that wait are dropped with their call", async () => {
   const abort = new AbortController();
   const call = client.query("select c", { signal: abort.signal });

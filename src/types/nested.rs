@@ -11,7 +11,7 @@
 
 use super::catalog::{Attribute, Kind, Types};
 use super::output::{Target, Writer};
-use super::rare::{append_number, ended, field, fixed, put};
+use super::rare::{append_number, bare, ended, field, fixed, put};
 use super::{Outcome, Scalar, Strings, UNKNOWN_TYPE, WRONG_LENGTH, array, json_string};
 use alloc::vec::Vec;
 use core::cell::Cell;
@@ -62,12 +62,7 @@ impl<'a> Nest<'a> {
             Some(Kind::Composite(attributes)) => {
                 self.append_record(type_oid, attributes, value, out, depth.saturating_add(1))
             }
-            Some(Kind::Range(subtype)) => {
-                let mut text = Vec::new();
-                self.range_text(subtype, value, &mut text)?;
-                json_string::append(out, &text);
-                Ok(())
-            }
+            Some(Kind::Range(subtype)) => self.append_range(subtype, value, out),
             Some(Kind::Multirange(range)) => self.append_multirange(range, value, out),
             None => self.refuse(type_oid),
         }
@@ -118,59 +113,202 @@ impl<'a> Nest<'a> {
         ended(rest)
     }
 
-    fn append_multirange(&self, range: u32, value: &[u8], out: &mut Writer<'_>) -> Outcome {
-        let Some(Kind::Range(subtype)) = self.types.kind(range) else {
-            return self.refuse(range);
-        };
-        let mut rest = value;
-        let mut text = Vec::from(*b"{");
-        for index in 0..u32::from_be_bytes(fixed(&mut rest)?) {
-            if index != 0 {
-                push(&mut text, b',');
-            }
-            let range = field(&mut rest)?.ok_or(WRONG_LENGTH)?;
-            self.range_text(subtype, range, &mut text)?;
-        }
-        push(&mut text, b'}');
-        json_string::append(out, &text);
-        ended(rest)
-    }
-
-    fn range_text(&self, subtype_oid: u32, value: &[u8], text: &mut Vec<u8>) -> Outcome {
+    fn append_range(&self, subtype_oid: u32, value: &[u8], out: &mut Writer<'_>) -> Outcome {
         let Some(subtype) = self.types.subtype(subtype_oid) else {
             return self.refuse(subtype_oid);
         };
+        if is_plain(subtype) {
+            put(out, "\"");
+            append_plain_range(subtype, value, out)?;
+            put(out, "\"");
+            return Ok(());
+        }
+        let mut text = Vec::new();
+        range_text(subtype, value, &mut text)?;
+        json_string::append(out, &text);
+        Ok(())
+    }
+
+    fn append_multirange(&self, range: u32, value: &[u8], out: &mut Writer<'_>) -> Outcome {
+        let Some(Kind::Range(subtype_oid)) = self.types.kind(range) else {
+            return self.refuse(range);
+        };
+        let Some(subtype) = self.types.subtype(subtype_oid) else {
+            return self.refuse(subtype_oid);
+        };
+        if is_plain(subtype) {
+            put(out, "\"{");
+            for_each_range(value, |index, range| {
+                put(out, if index == 0 { "" } else { "," });
+                append_plain_range(subtype, range, out)
+            })?;
+            put(out, "}\"");
+            return Ok(());
+        }
+        let mut text = Vec::from(*b"{");
+        for_each_range(value, |index, range| {
+            if index != 0 {
+                push(&mut text, b',');
+            }
+            range_text(subtype, range, &mut text)
+        })?;
+        push(&mut text, b'}');
+        json_string::append(out, &text);
+        Ok(())
+    }
+}
+
+fn for_each_range(value: &[u8], mut append: impl FnMut(u32, &[u8]) -> Outcome) -> Outcome {
+    let mut rest = value;
+    for index in 0..u32::from_be_bytes(fixed(&mut rest)?) {
+        append(index, field(&mut rest)?.ok_or(WRONG_LENGTH)?)?;
+    }
+    ended(rest)
+}
+
+/// A range that is not empty. `None`: there is no such bound.
+struct Bounds<'a> {
+    flags: u8,
+    lower: Option<&'a [u8]>,
+    upper: Option<&'a [u8]>,
+}
+
+impl<'a> Bounds<'a> {
+    /// `None`: the range is empty.
+    fn parse(value: &'a [u8]) -> Result<Option<Bounds<'a>>, &'static str> {
         let (&flags, mut rest) = value.split_first().ok_or(WRONG_LENGTH)?;
-        let has = |flag: u8| flags & flag != 0;
         if flags >= 0x20 {
             return Err("unknown flags of a range");
         }
-        if has(EMPTY) {
-            text.extend_from_slice(b"empty");
-            return ended(rest);
+        if flags & EMPTY != 0 {
+            ended(rest)?;
+            return Ok(None);
         }
-        push(text, if has(LOWER_INCLUSIVE) { b'[' } else { b'(' });
-        if !has(LOWER_INFINITE) {
-            append_bound(
-                subtype,
-                field(&mut rest)?.ok_or(WRONG_LENGTH)?,
-                Scalar::append,
-                text,
-            )?;
+        let mut bound = |infinite: u8| match flags & infinite {
+            0 => Ok::<_, &'static str>(Some(field(&mut rest)?.ok_or(WRONG_LENGTH)?)),
+            _ => Ok(None),
+        };
+        let (lower, upper) = (bound(LOWER_INFINITE)?, bound(UPPER_INFINITE)?);
+        ended(rest)?;
+        Ok(Some(Bounds {
+            flags,
+            lower,
+            upper,
+        }))
+    }
+
+    fn opening(&self) -> &'static str {
+        if self.flags & LOWER_INCLUSIVE != 0 {
+            "["
+        } else {
+            "("
         }
-        push(text, b',');
-        if !has(UPPER_INFINITE) {
-            append_bound(
-                subtype,
-                field(&mut rest)?.ok_or(WRONG_LENGTH)?,
-                Scalar::append,
-                text,
-            )?;
+    }
+
+    fn closing(&self) -> &'static str {
+        if self.flags & UPPER_INCLUSIVE != 0 {
+            "]"
+        } else {
+            ")"
         }
-        push(text, if has(UPPER_INCLUSIVE) { b']' } else { b')' });
-        ended(rest)
     }
 }
+
+/// The server's text of a range.
+fn range_text(subtype: Scalar, value: &[u8], text: &mut Vec<u8>) -> Outcome {
+    let Some(bounds) = Bounds::parse(value)? else {
+        text.extend_from_slice(b"empty");
+        return Ok(());
+    };
+    text.extend_from_slice(bounds.opening().as_bytes());
+    if let Some(lower) = bounds.lower {
+        append_bound(subtype, lower, Scalar::append, text)?;
+    }
+    push(text, b',');
+    if let Some(upper) = bounds.upper {
+        append_bound(subtype, upper, Scalar::append, text)?;
+    }
+    text.extend_from_slice(bounds.closing().as_bytes());
+    Ok(())
+}
+
+// -- ranges of numbers and times, without a text of their own -------------------------------------------------------
+
+/// Whether the text of such a bound holds nothing that JSON escapes.
+fn is_plain(subtype: Scalar) -> bool {
+    use Scalar as S;
+    matches!(
+        subtype,
+        S::Int2 | S::Int4 | S::Int8 | S::Numeric | S::Float4 | S::Float8
+    ) || is_day(subtype)
+}
+
+/// Has a space in its text, perhaps, and then quotes around it.
+fn is_day(subtype: Scalar) -> bool {
+    matches!(
+        subtype,
+        Scalar::Date | Scalar::Timestamp | Scalar::Timestamptz
+    )
+}
+
+/// Appends the server's text of a range as it stands in a JSON string.
+fn append_plain_range(subtype: Scalar, value: &[u8], out: &mut Writer<'_>) -> Outcome {
+    let Some(bounds) = Bounds::parse(value)? else {
+        put(out, "empty");
+        return Ok(());
+    };
+    put(out, bounds.opening());
+    if let Some(lower) = bounds.lower {
+        append_plain_bound(subtype, lower, out)?;
+    }
+    put(out, ",");
+    if let Some(upper) = bounds.upper {
+        append_plain_bound(subtype, upper, out)?;
+    }
+    put(out, bounds.closing());
+    Ok(())
+}
+
+/// JSON has `2024-01-02T00:00:00+00:00 BC` where the server's text has `"2024-01-02 00:00:00+00 BC"`.
+fn append_plain_bound(subtype: Scalar, value: &[u8], out: &mut Writer<'_>) -> Outcome {
+    let start = out.position();
+    bare(out, subtype, value)?;
+    if !is_day(subtype) {
+        return Ok(());
+    }
+    let json = out.written_since(start);
+    let mut copy = [0; LONGEST_DAY];
+    let Some(text) = copy.get_mut(..json.len()) else {
+        return Err(WRONG_LENGTH);
+    };
+    text.copy_from_slice(json);
+    let at = |byte: u8| text.iter().position(|found| *found == byte);
+    let (separator, era) = (at(b'T'), at(b' '));
+    if separator.is_none() && era.is_none() {
+        return Ok(());
+    }
+    out.truncate(start);
+    put(out, "\\\"");
+    let (day, rest) = text.split_at(separator.unwrap_or(0));
+    if let [b'T', time @ ..] = rest {
+        out.put_slice(day);
+        put(out, " ");
+        let zone = time.iter().position(|byte| *byte == b'+');
+        let (clock, zone) = time.split_at(zone.unwrap_or(time.len()));
+        out.put_slice(clock);
+        if let [b'+', b'0', b'0', b':', b'0', b'0', era @ ..] = zone {
+            put(out, "+00");
+            out.put_slice(era);
+        }
+    } else {
+        out.put_slice(rest);
+    }
+    put(out, "\\\"");
+    Ok(())
+}
+
+/// More than `"294276-12-31T23:59:59.999999+00:00 BC"`.
+const LONGEST_DAY: usize = 48;
 
 /// Appends a bound as `range_out` quotes it, made of the JSON that `append` makes of it.
 #[inline(never)]

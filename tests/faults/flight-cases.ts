@@ -199,6 +199,77 @@ export const flightCases: Case[] = [
     },
   },
   {
+    name: "each shape of the latency benchmark takes so many flights, neither more nor fewer",
+    only: "plain",
+    ownServer: true,
+    async run(t) {
+      const { proxy, options } = await through(t);
+      const { createClient, sql } = t.pgz;
+      const five = (rank: string) =>
+        [1, 2, 3, 4, 5].map((n) => sql.unsafe(`select ${n} as n, '${rank}' as t /* counted */`));
+      const together = (client: Pick<Transaction, "query">) =>
+        Promise.all(five("together").map((query) => client.query<{ n: number }>(query)));
+      const numbers = (results: { rows: object[] }[]) => results.flatMap(({ rows }) => rows as { n: number }[]);
+      // A proxy may get the port of one before; in this database that one has taught nothing.
+      const open = () => createClient({ ...options, database: "postgres", earlyQuery: true });
+      const connection = async () => (await proxy.report()).at(-1) as ProxyReport;
+      const flights: Record<string, number> = {};
+      /** What `work` adds to the flights of the newest connection. */
+      const count = async (name: string, wanted: number[], work: () => Promise<{ rows: object[] }[]>) => {
+        const before = (await connection()).flights.length;
+        const rows = numbers(await work());
+        t.assert.deepEqual(
+          rows.map(({ n }) => n),
+          wanted,
+          name,
+        );
+        flights[name] = (await connection()).flights.length - before;
+      };
+      for (const name of ["connect_new", "connect again", "connect_known"]) {
+        const client = open();
+        t.assert.deepEqual((await client.query(sql`select ${1}::int4 as n`)).rows, [{ n: 1 }]);
+        flights[name] = (await connection()).flights.length;
+        await client.close();
+      }
+      const client = open();
+      await client.query(sql`select ${1}::int4 as n`);
+      await count("new_5", [1, 2, 3, 4, 5], () => together(client));
+      await together(client);
+      await count("known_5", [1, 2, 3, 4, 5], () => together(client));
+      await count("batch_new_5", [1, 2, 3, 4, 5], () => client.batch(five("batch")));
+      await client.batch(five("batch"));
+      await count("batch_known_5", [1, 2, 3, 4, 5], () => client.batch(five("batch")));
+      const [first, second, third] = five("together");
+      await count("transaction_3", [1, 2, 3], () =>
+        client.transaction(async (tx) => [
+          await tx.query<object>(first!),
+          await tx.query<object>(second!),
+          await tx.last<object>(third!),
+        ]),
+      );
+      await count("transaction_3 without tx.last", [1, 2, 3], () =>
+        client.transaction(async (tx) => [
+          await tx.query<object>(first!),
+          await tx.query<object>(second!),
+          await tx.query<object>(third!),
+        ]),
+      );
+      await client.close();
+      await proxy.close();
+      t.assert.deepEqual(flights, {
+        connect_new: 3,
+        "connect again": 2,
+        connect_known: 2,
+        new_5: 1,
+        known_5: 1,
+        batch_new_5: 1,
+        batch_known_5: 1,
+        transaction_3: 3, // BEGIN goes with the first, COMMIT with the last
+        "transaction_3 without tx.last": 4,
+      });
+    },
+  },
+  {
     name: "the third run of a shape on a connection sends no Parse, and gives the same bytes",
     only: "plain",
     async run(t) {

@@ -14,8 +14,66 @@ const FLOORS = ["drain", "bare"];
 /** On a shared machine a ratio this close to 1 means no difference. */
 const SAME = 0.05;
 
-/** `less`: whether smaller figures are better; without it nothing is compared. `where` selects rows of the case. */
+/** Rows of CASE=latency at one distance. */
+const away = (milliseconds) => (row) => row.config.round_trip_ms === milliseconds;
+
+/**
+ * `less`: whether smaller figures are better; without it nothing is compared. `where` selects rows of the case.
+ * `about`: what to know before one reads the tables.
+ */
 const scenarios = [
+  {
+    title: "Round trips",
+    about: [
+      "What a user waits for when the database is far. A proxy delays by half a round trip on each way, limits no",
+      "bandwidth, and makes TCP's connect take the round trip that it takes over a distance. PostgreSQL asks for",
+      "SCRAM, the link is plain TCP, and pgz-edge runs with `earlyQuery: true`, which it does by itself over verified",
+      "TLS.",
+      "",
+      "- `connect_new`: connect, log in, one statement, where nothing is known of server and statement. Each trial has",
+      "  a port of its own, to a client a server of its own. The process is warm: what a cold isolate needs to",
+      "  load and compile is not in here.",
+      "- `connect_known`: the same where an earlier connection of the process has met server and statement.",
+      "- `new_5`, `known_5`: five statements in `Promise.all` on an open connection, new to it or known.",
+      "- `batch_new_5`, `batch_known_5`: the same five in `client.batch`. Of the peers pgx has such a call; it cannot",
+      "  run calls made together on one connection.",
+      "- `transaction_3`: BEGIN, three known statements, each awaited, COMMIT. pgz-edge sends the third with",
+      "  `tx.last`, which takes COMMIT along; without it COMMIT is a flight more.",
+      "- `scope`, a tenant's settings in front of a statement, is not built and not measured.",
+      "",
+      "A flight begins when the client speaks behind an answer that has reached it. TCP's round trip is no flight, but",
+      "it is in the wall time. `pg pipeline` is pg with `pipeline: true`. postgres.js runs with `fetch_types: false`,",
+      "which spares it a query at login. The clock of workerd has whole milliseconds, too few to measure without a",
+      "delay. A first run of pgz-edge carries a check of the session, some 700 bytes a statement",
+      "([decision 0016](decisions/0016-the-first-run-of-a-statement.md)).",
+    ],
+    tables: [
+      { title: "Flights, counted", case: "latency", metric: "flights", less: true },
+      {
+        title: "Wall time in round trips of 50 ms",
+        case: "latency",
+        metric: "round_trips",
+        less: true,
+        where: away(50),
+      },
+      {
+        title: "Wall time in round trips of 5 ms",
+        case: "latency",
+        metric: "round_trips",
+        less: true,
+        where: away(5),
+      },
+      {
+        title: "Wall time without a delay",
+        case: "latency",
+        metric: "wall_ms",
+        less: true,
+        where: (row) => away(0)(row) && row.runtime !== "workerd",
+      },
+      { title: "Socket writes of a trial", case: "latency", metric: "writes", less: true },
+      { title: "Bytes of a trial, both ways", case: "latency", metric: "wire_bytes", less: true },
+    ],
+  },
   {
     seed: "000, pgz",
     tables: [
@@ -228,8 +286,11 @@ function number(value) {
   return size >= 100 ? value.toFixed(0) : size >= 10 ? value.toFixed(1) : value.toFixed(2);
 }
 
-const figure = ({ median, min, max, trials }) =>
-  trials > 1 ? `${number(median)} (${number(min)}-${number(max)})` : number(median);
+/** Counts stay whole; what is the same in each trial has no spread to show. */
+function figure({ median, min, max }) {
+  const said = [median, min, max].every((value) => Number.isInteger(value) && value < 100) ? String : number;
+  return min < max ? `${said(median)} (${said(min)}-${said(max)})` : said(median);
+}
 const nameOf = ({ library, runtime }) => `${library} on ${runtime}`;
 const isOurs = (name) => name.startsWith("pgz-edge");
 const unique = (values) => [...new Set(values)];
@@ -365,12 +426,17 @@ function origin() {
 const text = [
   "# Benchmarks",
   "",
-  "Every scenario of the five seed systems, pgz-edge beside its peers. `node bench/docs.mjs` writes this page from",
-  "`bench/results`: do not edit it by hand.",
+  "Round trips, then every scenario of the five seed systems, pgz-edge beside its peers. `node bench/docs.mjs` writes",
+  "this page from `bench/results`: do not edit it by hand.",
   "",
   ...lost(),
   ...beforeAndAfter(),
-  ...scenarios.flatMap(({ seed, tables }) => [`## Seed ${seed}`, "", ...tables.flatMap(table)]),
+  ...scenarios.flatMap(({ seed, title = `Seed ${seed}`, about = [], tables }) => [
+    `## ${title}`,
+    "",
+    ...(about.length > 0 ? [...about, ""] : []),
+    ...tables.flatMap(table),
+  ]),
   ...origin(),
   "",
 ].join("\n");

@@ -9,6 +9,7 @@ const stream = read("stream");
 const query = read("query");
 const batch = read("batch");
 const memory = read("memory");
+const latency = read("latency");
 const size = read("size");
 const bundleKb = (size.workerd_gzip_bytes / 1000).toFixed(1);
 const onNode = stream.rows.filter(({ runtime, config }) => runtime === "node" && !config.format);
@@ -39,7 +40,6 @@ function costs() {
     });
   const figure = (value, unit) => (value === undefined ? "not measured" : `${value.toFixed(0)}${unit}`);
   const line = (what, values, unit) => `| ${what} | ${values.map((value) => figure(value, unit)).join(" | ")} |`;
-  const first = { ...query, rows: query.rows.filter(({ config }) => config.execution === "first") };
   const streamed = { shape: "mixed_5col", metric: "cpu_ms" };
   const peak = memory.rows.find(
     ({ library, runtime, metric }) =>
@@ -60,15 +60,26 @@ function costs() {
       best(batch, { shape: "rows", metric: "cpu_ms", runtime: "node" }),
       " ms",
     ),
-    line(
-      "round trips of a statement's first run in an isolate",
-      best(first, { shape: "select_arg", metric: "round_trips", runtime: "node" }),
-      "",
-    ),
+    flights("round trips from an open socket to the first row, nothing known (`earlyQuery` on)", "connect_new"),
+    flights("round trips of five new statements in `Promise.all`", "new_5"),
     "",
     `It adds ${bundleKb} kB (gzip) to a Worker. ` +
       `Streaming ${peak.config.rows.toLocaleString("en")} rows takes Node ${peak.median.toFixed(0)} MiB above idle.`,
   ].join("\n");
+}
+
+/** Flights on Node, in which runtimes do not differ. What an option of pg changes is said beside it. */
+function flights(what, shape) {
+  const of = (library) => {
+    const row = latency.rows.find(
+      (one) => one.library === library && one.runtime === "node" && one.shape === shape && one.metric === "flights",
+    );
+    if (!row) throw new Error(`latency.json has no flights of ${library} for ${shape}`);
+    return row.median;
+  };
+  const [plain, pipelined] = [of("pg"), of("pg pipeline")];
+  const pg = plain === pipelined ? plain : `${plain}, or ${pipelined} with \`pipeline: true\``;
+  return `| ${what} | ${of("pgz-edge")} | ${of("postgres.js")} | ${pg} |`;
 }
 
 function numbers() {

@@ -1,7 +1,8 @@
-// A workerd with one library's Worker, in a process of its own: `host.mjs <{ library, bindings, inspectorPort }>`. Says
-// its address and workerd's pid when asked.
+// A workerd with one library's Worker, in a process of its own: `host.mjs <options>`, with `{ library, bindings,
+// inspectorPort, folder }`; that folder of bench/ has the Workers. Says its address and workerd's pid when asked.
 import { build } from "esbuild";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { builtinModules } from "node:module";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import process from "node:process";
@@ -9,15 +10,21 @@ import { fileURLToPath } from "node:url";
 import { Miniflare } from "miniflare";
 import { serve } from "../lib/child.mjs";
 
-const { library, bindings, inspectorPort } = JSON.parse(process.argv[2]);
+const { library, bindings, inspectorPort, folder: workers = "workerd" } = JSON.parse(process.argv[2]);
 const at = (name) => fileURLToPath(new URL(name, import.meta.url));
-const postgresJs = library.startsWith("postgres.js");
+const worker = library.split(" ")[0].replace(".", "-");
+
+/** What CommonJS requires of Node: esbuild leaves it to a `require` that a module in workerd has to make. */
+const commonJs = {
+  external: ["cloudflare:*", "node:*", ...builtinModules],
+  banner: { js: 'import { createRequire } from "node:module"; const require = createRequire("file:///worker.js");' },
+};
 
 const folder = mkdtempSync(path.join(tmpdir(), "pgz-edge-bench-"));
 process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
 const scriptPath = path.join(folder, "worker.js");
 await build({
-  entryPoints: [at(postgresJs ? "postgres-js.mjs" : "pgz-edge.mjs")],
+  entryPoints: [at(`../${workers}/${worker}.mjs`)],
   outfile: scriptPath,
   bundle: true,
   format: "esm",
@@ -26,6 +33,7 @@ await build({
   external: ["cloudflare:*", "node:*"],
   loader: { ".wasm": "copy" },
   logLevel: "warning",
+  ...(worker === "pg" ? commonJs : {}),
 });
 const miniflare = new Miniflare({
   host: "127.0.0.1",
@@ -36,7 +44,7 @@ const miniflare = new Miniflare({
   modulesRoot: folder,
   modulesRules: [{ type: "CompiledWasm", include: ["**/*.wasm"] }],
   compatibilityDate: "2026-04-01",
-  compatibilityFlags: postgresJs ? ["nodejs_compat"] : [],
+  compatibilityFlags: worker === "pgz-edge" ? [] : ["nodejs_compat"],
   bindings: { CURSOR: library.endsWith("cursor"), ...bindings },
 });
 const address = (await miniflare.ready).href;

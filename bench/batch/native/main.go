@@ -1,5 +1,6 @@
-// pgx and lib/pq as the native peers of CASE=batch and CASE=copy: `native <library> <url>`, with library `pgx` or `lib-pq`. It answers lines of JSON
-// on stdin, as bench/batch/child.mjs and bench/copy/child.mjs do, with the same shapes and facts.
+// pgx and lib/pq as the native peers of CASE=batch and CASE=copy: `native <library> <url>`, with library `pgx` or
+// `lib-pq`. It answers lines of JSON on stdin, as bench/batch/child.mjs and bench/copy/child.mjs do, with the same
+// shapes and facts. `native latency <url>` is pgx in CASE=latency, where each trial has a URL of its own.
 package main
 
 import (
@@ -21,6 +22,9 @@ type request struct {
 	Times int `json:"times"`
 	// Of CASE=copy: the file with the bytes to send.
 	File string `json:"file"`
+	// Of CASE=latency: where to connect, and where to say that the measured part begins and ends.
+	URL  string `json:"url"`
+	Mark string `json:"mark"`
 }
 
 type reply map[string]any
@@ -30,10 +34,14 @@ type shape func(asked request) (work func() (reply, error), err error)
 
 func main() {
 	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: native <pgx|lib-pq> <url>")
+		fmt.Fprintln(os.Stderr, "usage: native <pgx|lib-pq|latency> <url>")
 		os.Exit(2)
 	}
-	open := map[string]func(context.Context, string) (map[string]shape, error){"pgx": openPgx, "lib-pq": openPq}[os.Args[1]]
+	open := map[string]func(context.Context, string) (map[string]shape, error){
+		"pgx":     openPgx,
+		"lib-pq":  openPq,
+		"latency": openLatency,
+	}[os.Args[1]]
 	shapes, err := open(context.Background(), os.Args[2])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -93,9 +101,15 @@ func timed(work func() (reply, error)) (reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	result["wall_ms"] = float64(time.Since(start).Nanoseconds()) / 1e6
-	result["cpu_ms"] = float64((cpuTime() - cpu).Nanoseconds()) / 1e6
+	if _, own := result["wall_ms"]; !own {
+		result["wall_ms"] = milliseconds(time.Since(start))
+	}
+	result["cpu_ms"] = milliseconds(cpuTime() - cpu)
 	return result, nil
+}
+
+func milliseconds(duration time.Duration) float64 {
+	return float64(duration.Nanoseconds()) / 1e6
 }
 
 func cpuTime() time.Duration {

@@ -1,0 +1,200 @@
+// CASE=latency: what a user waits for. Each shape of shapes.mjs at round trips of 0, 5 and 50 ms, through a proxy that
+// delays: wall time in round trips, and the flights, writes and bytes that went over the wire.
+//
+// Each trial has a proxy of its own. To the client its port is a server that it has never seen, so `connect_new` knows
+// nothing although the process is warm; what a cold isolate pays to start is not in these figures. PostgreSQL asks for
+// SCRAM. What is prepared is not delayed.
+//
+// Shapes and distances are interleaved too, in random order, behind a round that warms up: a machine that is busy for
+// ten seconds then spoils no shape of its own. At 50 ms some contestants run at the same time: they wait more than they
+// work.
+//
+//   TRIALS           how many          SHAPES RUNTIMES          which, separated by commas
+import { createServer } from "node:http";
+import { delayingProxy } from "../lib/delaying-proxy.mjs";
+import { cargoProgram, command, goProgram, wantedRuntimes } from "../lib/runtimes.mjs";
+import { shuffled, summary } from "../lib/statistics.mjs";
+import { pin, SERVER_CPU, start } from "../lib/worker.mjs";
+import { post, startWorkerd } from "../workerd/contestant.mjs";
+import { shapes } from "./shapes.mjs";
+
+const libraries = {
+  node: ["pgz-edge", "postgres.js", "pg", "pg pipeline"],
+  deno: ["pgz-edge", "postgres.js", "pg"],
+  bun: ["pgz-edge", "postgres.js", "pg", "bun.sql"],
+  workerd: ["pgz-edge", "postgres.js", "pg"],
+  native: ["tokio-postgres", "pgx"],
+};
+const native = {
+  "tokio-postgres": () => cargoProgram("query/tokio", "latency"),
+  pgx: () => [...goProgram("batch/native", "native"), "latency", "each trial has its own"],
+};
+const child = new URL("child.mjs", import.meta.url);
+
+/** Milliseconds there and back, and how many contestants run at the same time. */
+const distances = [
+  { roundTrip: 0, lanes: 1 },
+  { roundTrip: 5, lanes: 1 },
+  { roundTrip: 50, lanes: 4 },
+];
+/** The flights that ours is to take, and how much longer than flights and TCP it may last at 50 ms. */
+const LIMITS = {
+  connect_new: 3,
+  connect_known: 2,
+  new_5: 1,
+  known_5: 1,
+  batch_new_5: 1,
+  batch_known_5: 1,
+  transaction_3: 3,
+};
+const SLACK = 0.4;
+/** What a client that closed says last is not of the trial behind it. */
+const SETTLE = 5;
+
+export async function run({ server, option }) {
+  const trials = Number(option("TRIALS") ?? 5);
+  const wanted = option("SHAPES")?.split(",") ?? Object.keys(shapes);
+  const runtimes = wantedRuntimes(option, Object.keys(libraries));
+  const url = `${server.appUrl.split("?")[0]}?sslmode=disable`;
+
+  if (server.own) pin(server.pid, SERVER_CPU); // backends inherit it
+  const marks = await startMarks();
+  const contestants = [];
+  const result = { rows: [], failures: [] };
+  try {
+    for (const runtime of runtimes)
+      for (const library of libraries[runtime]) contestants.push(await begin(library, runtime));
+    const groups = wanted.flatMap((shape) => distances.map((distance) => group(contestants, shape, distance)));
+    for (const one of groups) if (one.distance.roundTrip === 0) await round(one, { url, marks, keep: false });
+    for (let trial = 0; trial < trials; trial++)
+      for (const one of shuffled(groups)) await round(one, { url, marks, keep: true });
+    for (const { shape, distance, members } of groups)
+      for (const { contestant, samples } of members) {
+        result.rows.push(...figures(contestant, shape, distance, samples));
+        if (contestant.library === "pgz-edge") result.failures.push(...targets(contestant, shape, distance, samples));
+      }
+    return result;
+  } finally {
+    await Promise.all(contestants.map((one) => one.stop()));
+    marks.close();
+  }
+}
+
+async function begin(library, runtime) {
+  const key = `${library} on ${runtime}`;
+  const program = () => (runtime === "native" ? native[library]() : command(runtime, child, library));
+  const one = runtime === "workerd" ? await worker(library, key) : start(key, program());
+  return { ...one, key, library, runtime, shapes: (await one.ask({ hello: true })).shapes };
+}
+
+async function worker(library, key) {
+  const { address, stop } = await startWorkerd(library, key, "", { folder: "latency/workerd" });
+  const ask = async (request) => {
+    const { chunks } = await post(address, request, true);
+    const reply = JSON.parse(Buffer.concat(chunks).toString());
+    if (reply.error) throw new Error(`${key}, ${request.shape}: ${reply.error}`);
+    return reply;
+  };
+  return { ask, stop };
+}
+
+/** One shape at one distance: the contestants that have a way for it, with their samples. */
+function group(contestants, shape, distance) {
+  const able = contestants.filter(({ shapes }) => shapes.includes(shape));
+  return { shape, distance, members: able.map((contestant) => ({ contestant, samples: [] })) };
+}
+
+/** A trial of each member. */
+async function round({ shape, distance: { roundTrip, lanes }, members }, { url, marks, keep }) {
+  const waiting = shuffled(members);
+  const lane = async () => {
+    for (let one = waiting.pop(); one; one = waiting.pop()) {
+      const sample = await once(one.contestant, shape, roundTrip, { url, marks });
+      if (keep) one.samples.push(sample);
+    }
+  };
+  await Promise.all(Array.from({ length: lanes }, lane));
+}
+
+async function once({ ask }, shape, roundTrip, { url, marks }) {
+  const proxy = await delayingProxy(url);
+  let counted;
+  const mark = marks.add({
+    async begin() {
+      await new Promise((resolve) => setTimeout(resolve, SETTLE));
+      proxy.take();
+      proxy.delay(roundTrip);
+    },
+    end() {
+      counted = proxy.take();
+      proxy.delay(0);
+    },
+  });
+  try {
+    const { wall_ms } = await ask({ shape, url: proxy.url, mark: mark.url });
+    return { wall_ms, ...counted };
+  } finally {
+    mark.remove();
+    proxy.close();
+  }
+}
+
+/** Where a trial says that its measured part begins or ends: `POST <url>/begin`, `POST <url>/end`. */
+async function startMarks() {
+  const trials = new Map();
+  const server = createServer(async (request, response) => {
+    const [, id, what] = request.url.split("/");
+    const mark = trials.get(id)?.[what];
+    await mark?.();
+    response.writeHead(mark ? 200 : 404).end();
+  });
+  await new Promise((resolve, reject) => server.once("error", reject).listen(0, "127.0.0.1", resolve));
+  let next = 0;
+  return {
+    add(handlers) {
+      const id = String(next++);
+      trials.set(id, handlers);
+      return { url: `http://127.0.0.1:${server.address().port}/${id}`, remove: () => trials.delete(id) };
+    },
+    close() {
+      server.close();
+      server.closeAllConnections();
+    },
+  };
+}
+
+/** Counts do not depend on the distance, and are those of the longest. */
+function figures({ library, runtime }, shape, { roundTrip }, samples) {
+  const row = (metric, unit, value) => ({
+    shape,
+    library,
+    runtime,
+    config: { round_trip_ms: roundTrip },
+    metric,
+    unit,
+    ...summary(samples.map(value)),
+  });
+  const wall = row("wall_ms", "ms", ({ wall_ms }) => wall_ms);
+  if (roundTrip === 0) return [wall];
+  const trips = row("round_trips", "", ({ wall_ms }) => wall_ms / roundTrip);
+  if (roundTrip !== distances.at(-1).roundTrip) return [wall, trips];
+  return [
+    wall,
+    trips,
+    row("flights", "", ({ flights }) => flights),
+    row("writes", "", ({ writes }) => writes),
+    row("wire_bytes", "B", ({ wire_bytes }) => wire_bytes),
+  ];
+}
+
+function targets({ key }, shape, { roundTrip }, samples) {
+  const { median: flights, min, max } = summary(samples.map((one) => one.flights));
+  const at = `${shape}, ${key}, ${roundTrip} ms`;
+  if (min !== max) return [`${at}: ${min} to ${max} flights, which are to be the same each time`];
+  if (roundTrip !== distances.at(-1).roundTrip) return [];
+  const failures = flights > LIMITS[shape] ? [`${at}: ${flights} flights, to reach ${LIMITS[shape]}`] : [];
+  const trips = summary(samples.map(({ wall_ms }) => wall_ms / roundTrip)).median;
+  const most = flights + (shape.startsWith("connect") ? 1 : 0) + SLACK;
+  if (trips > most) failures.push(`${at}: ${trips.toFixed(2)} round trips of wall time, to reach ${most}`);
+  return failures;
+}

@@ -1,0 +1,93 @@
+// One library each as shapes.mjs wants it, made of the library's module: `{ sql, open }`, and in `shapes` what it has a
+// way for. This file imports nothing, because bundlers and runtimes name the modules differently.
+//
+// Rows come as plain objects. Each library is told what makes it fastest: postgres.js not to ask for array types at
+// login, pg to pipeline, ours to send the first statement with the login although the link is not TLS.
+const everywhere = ["connect_new", "connect_known", "new_5", "known_5", "transaction_3"];
+const batches = ["batch_new_5", "batch_known_5"];
+const plain = (rows) => rows.map((row) => ({ ...row }));
+
+export function pgzEdge({ createClient, sql }) {
+  const rowsOf = (calls) => async (query) => (await calls.query(query)).rows;
+  return {
+    shapes: [...everywhere, ...batches],
+    sql,
+    async open(url) {
+      const client = createClient(url, { earlyQuery: true });
+      return {
+        query: rowsOf(client),
+        batch: async (queries) => (await client.batch(queries)).flatMap(({ rows }) => rows),
+        transaction: (work) =>
+          client.transaction((tx) => work(rowsOf(tx), async (query) => (await tx.last(query)).rows)),
+        close: () => client.close(),
+      };
+    },
+  };
+}
+
+export function postgresJs({ default: postgres }) {
+  return {
+    shapes: everywhere,
+    sql: lateTag,
+    async open(url) {
+      const pool = postgres(url, { max: 1, fetch_types: false, onnotice: () => {} });
+      return {
+        query: async (statement) => plain(await statement(pool)),
+        transaction: (work) => pool.begin((tx) => work(...twice(async (statement) => plain(await statement(tx))))),
+        close: () => pool.end(),
+      };
+    },
+  };
+}
+
+export const pg = (module) => pgOf(module, {});
+export const pgPipeline = (module) => pgOf(module, { pipeline: true });
+
+export function bunSql() {
+  return {
+    shapes: everywhere,
+    sql: lateTag,
+    async open(url) {
+      const pool = new globalThis.Bun.SQL(url, { max: 1 });
+      return {
+        query: async (statement) => plain(await statement(pool)),
+        transaction: (work) => pool.begin((tx) => work(...twice(async (statement) => plain(await statement(tx))))),
+        close: () => pool.close(),
+      };
+    },
+  };
+}
+
+/** The peers' COMMIT is a call of its own: their last query is as the others. */
+const twice = (query) => [query, query];
+
+/** For libraries whose tag sends: the statement waits for the connection that it is for. */
+function lateTag(strings, ...values) {
+  return (sql) => sql(strings, ...values);
+}
+
+/** Each statement has a name, as users are told to give it: otherwise pg sends its text each time. */
+function pgOf({ default: { Client } }, options) {
+  return {
+    shapes: everywhere,
+    sql(strings, ...values) {
+      const text = strings.reduce((before, part, index) => `${before}$${index}${part}`);
+      return { name: text, text, values };
+    },
+    async open(url) {
+      const client = new Client({ connectionString: url, ...options });
+      await client.connect();
+      const query = async (statement) => plain((await client.query(statement)).rows);
+      return {
+        query,
+        async transaction(work) {
+          await client.query("BEGIN");
+          const result = await work(...twice(query));
+          await client.query("COMMIT");
+          return result;
+        },
+        close: () => client.end(),
+      };
+    },
+  };
+}

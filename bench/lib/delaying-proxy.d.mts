@@ -1,0 +1,8 @@
+export interface DelayingProxy {
+  url: string;
+  delay(roundTrip: number): void;
+  take(): { flights: number; writes: number; wire_bytes: number };
+  close(): void;
+}
+
+export function delayingProxy(url: string): Promise<DelayingProxy>;

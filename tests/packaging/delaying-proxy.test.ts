@@ -1,0 +1,79 @@
+// The proxy that CASE=latency measures through makes a distance, and no more: it takes a round trip to connect and one
+// for each answer, keeps the order, and does not slow down what is large.
+import { once } from "node:events";
+import { connect, createServer, type AddressInfo, type Socket } from "node:net";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { delayingProxy, type DelayingProxy } from "../../bench/lib/delaying-proxy.mjs";
+
+const ROUND_TRIP = 60;
+const LARGE = 4 << 20;
+const echo = createServer({ allowHalfOpen: true }, (socket) => socket.pipe(socket));
+let proxy: DelayingProxy;
+let client: Socket;
+
+beforeEach(async () => {
+  await once(echo.listen(0, "127.0.0.1"), "listening");
+  proxy = await delayingProxy(`tcp://127.0.0.1:${(echo.address() as AddressInfo).port}`);
+});
+
+afterEach(() => {
+  client.destroy();
+  proxy.close();
+  echo.close();
+});
+
+const open = () => (client = connect({ host: "127.0.0.1", port: Number(new URL(proxy.url).port) }));
+
+/** What comes back until there is as much as was sent. */
+async function answer(...pieces: Buffer[]): Promise<Buffer> {
+  const wanted = pieces.reduce((sum, { length }) => sum + length, 0);
+  for (const piece of pieces) client.write(piece);
+  const got: Buffer[] = [];
+  for (let length = 0; length < wanted; length += got.at(-1)!.length)
+    got.push(((await once(client, "data")) as [Buffer])[0]);
+  return Buffer.concat(got);
+}
+
+async function timed<T>(work: () => Promise<T>): Promise<{ result: T; trips: number }> {
+  const start = performance.now();
+  const result = await work();
+  return { result, trips: (performance.now() - start) / ROUND_TRIP };
+}
+
+test("connecting takes a round trip, and so does each answer", async () => {
+  proxy.delay(ROUND_TRIP);
+  open();
+  const first = await timed(() => answer(Buffer.from("one")));
+  expect(first.result.toString()).toBe("one");
+  expect(first.trips).toBeGreaterThanOrEqual(2);
+  const second = await timed(() => answer(Buffer.from("two")));
+  expect(second.trips).toBeGreaterThanOrEqual(1);
+  expect(second.trips).toBeLessThan(2);
+  expect(proxy.take()).toEqual({ flights: 2, writes: 2, wire_bytes: 12 });
+  expect(proxy.take()).toEqual({ flights: 0, writes: 0, wire_bytes: 0 });
+});
+
+test("what is large arrives in order, as late as what is small", async () => {
+  open();
+  await answer(Buffer.from("open"));
+  proxy.delay(ROUND_TRIP);
+  proxy.take();
+  const large = Buffer.alloc(
+    LARGE,
+    Uint8Array.from({ length: 251 }, (_, index) => index),
+  );
+  const { result, trips } = await timed(() => answer(large));
+  expect(result.equals(large)).toBe(true);
+  expect(trips).toBeGreaterThanOrEqual(1);
+  expect(trips).toBeLessThan(20); // a delay for each of its 64 pieces would be more than 60
+  expect(proxy.take().flights).toBe(1);
+});
+
+test("the end of one way does not overtake the bytes of the other", async () => {
+  proxy.delay(ROUND_TRIP);
+  client = connect({ host: "127.0.0.1", port: Number(new URL(proxy.url).port), allowHalfOpen: true });
+  client.end("last words");
+  const got: Buffer[] = [];
+  for await (const piece of client) got.push(piece as Buffer);
+  expect(Buffer.concat(got).toString()).toBe("last words");
+});

@@ -38,6 +38,11 @@ const FAIL = "(why || ', server ' || pg_catalog.current_setting('server_version'
 /** In the message of a check that failed for a type of a parameter: another statement may pass. */
 const TYPES = "pgz-edge: types";
 
+/** Parameters whose types are looked at: a check grows with their number, and soon costs more than a round trip. */
+const MOST_RULES = 200;
+/** Characters of a statement that travels twice, so that its parameters' types are found. */
+const LONGEST_LOOKED_UP = 16 << 10;
+
 export interface Check {
   /** Returns no rows. Fails where the statement has to be described first. */
   readonly sql: string;
@@ -63,6 +68,7 @@ export function firstRunOf(server: string, text: string, values: readonly unknow
   if (failures.get(server) === ENOUGH || records.has(keyOf(server, text))) return undefined;
   if (!isPlain(text) || SHOWS_RECORD.test(text)) return undefined;
   const first = firstParameters(values);
+  if (first?.rules.length && (first.rules.length > MOST_RULES || text.length > LONGEST_LOOKED_UP)) return undefined;
   return first && { text, parameters: first.parameters, hasValues: values.length > 0, check: checkOf(first.rules) };
 }
 
@@ -111,11 +117,27 @@ export function forgetServers(): void {
 function checkOf(rules: readonly TypeRule[]): Check {
   const settings = `select 'pgz-edge: settings' as why where ${BAD_SETTINGS}`;
   if (!rules.length) return { sql: `select ${FAIL} from (${settings}) as bad`, looksAtTypes: false };
-  const types = `select '${TYPES}' where not coalesce((select pg_catalog.bool_and(${rules.map(holds).join(" and ")})
+  const types = `select '${TYPES}' where not coalesce((select pg_catalog.bool_and(${alike(rules).map(hold).join(" and ")})
  from pg_catalog.pg_prepared_statements where statement = $1), false)`;
   return { sql: `select ${FAIL} from (${settings} union all ${types}) as bad`, looksAtTypes: true };
 }
 
-function holds({ parameter, isOneOf, types }: TypeRule): string {
-  return `parameter_types[${parameter}]::pg_catalog.oid ${isOneOf ? "" : "not "}in (${types.join()})`;
+/** Of most statements all parameters have one rule. */
+function alike(rules: readonly TypeRule[]): TypeRule[][] {
+  const groups = new Map<string, TypeRule[]>();
+  for (const rule of rules) {
+    const key = `${rule.isOneOf} ${rule.types.join()}`;
+    const group = groups.get(key);
+    if (group) group.push(rule);
+    else groups.set(key, [rule]);
+  }
+  return [...groups.values()];
+}
+
+function hold(group: readonly TypeRule[]): string {
+  const [{ isOneOf, types }] = group as [TypeRule];
+  const numbers = group.map(({ parameter }) => parameter).join();
+  const type = "parameter_types[p]::pg_catalog.oid";
+  const each = `pg_catalog.bool_and(${type} ${isOneOf ? "" : "not "}in (${types.join()}))`;
+  return `(select ${each} from pg_catalog.unnest(array[${numbers}]) as p)`;
 }

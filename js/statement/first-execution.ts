@@ -67,9 +67,10 @@ export class FirstExecution {
     const { error, bound, checkFailed } = this.#operation;
     if (!error) return false;
     if (checkFailed) return mayLackCheck(error);
-    // Text that does not suit a parameter: the encoder, which knows its type, says what is wrong with the value.
+    if (this.#learned === undefined || bound) return false;
+    // Text that does not suit a parameter, or another number of values (08P01): the encoder says what is wrong with them.
     const mayRefuseText = this.#run.hasValues && mayBeOutdated(error, true);
-    return this.#learned !== undefined && !bound && (isStale(error) || mayRefuseText);
+    return isStale(error) || mayRefuseText || error.code === "08P01";
   }
 
   /** What was sent. */

@@ -36,6 +36,8 @@ const NOT_OF_NUMBERS = [BOOL, BYTEA, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, INTERVA
 
 /** `undefined`: one of the values wants the types to be known first. */
 export function firstParameters(values: readonly unknown[]): FirstParameters | undefined {
+  // More than Bind can count: who encodes them says so.
+  if (values.length > 0xffff) return undefined;
   const block = new Block();
   const rules: TypeRule[] = [];
   const start = block.reserve(4);

@@ -275,6 +275,16 @@ test("what may run first: plain statements that show no anonymous record", () =>
   expect(isPlain("selection")).toBe(false);
 });
 
+test("a statement with very many numbers, or a very long one, is described first", () => {
+  const numbers = (count: number) => firstRunOf("s", "select 1", Array(count).fill(7));
+  expect(numbers(200)!.check.sql.length).toBeLessThan(2_000);
+  expect(numbers(201)).toBeUndefined();
+  expect(firstRunOf("s", "select 1", Array(65_536).fill("text"))).toBeUndefined();
+  const long = `select 1 -- ${"x".repeat(1 << 14)}`;
+  expect(firstRunOf("s", long, [7])).toBeUndefined();
+  expect(firstRunOf("s", long, ["seven"])).toBeDefined();
+});
+
 test("two sessions that fail say it of their server, until one passes; a bounded number of servers is remembered", () => {
   checkFailed("s");
   expect(firstRunOf("s", "select 1", [])).toBeDefined();

@@ -192,6 +192,11 @@ export const firstRuns: Case[] = [
         await t.assert.rejects(client.query({ text: insert("$1::date"), values: [20_240_101] }), {
           code: "INVALID_PARAMETER",
         });
+        for (const values of [[], [1, 2]])
+          await t.assert.rejects(client.query({ text: insert("$1::int4"), values }), {
+            name: "UsageError",
+            code: "INVALID_QUERY",
+          });
         await t.assert.rejects(client.query(insert("1 / (n - n)")), { code: "22012" });
         t.assert.deepEqual((await client.query(`select n from ${s}.log`)).rows, [{ n: "1" }, { n: "2" }]);
         t.assert.deepEqual((await client.query(`select last_value from ${s}.runs`)).rows, [{ last_value: "3" }]);

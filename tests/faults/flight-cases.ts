@@ -6,7 +6,7 @@
 import type { Transaction } from "../../js/index.ts";
 import type { Case } from "../integration/context.ts";
 import type { Flight, ProxyReport } from "./control.ts";
-import { lines, through } from "./proxied.ts";
+import { lines, through, withNewDatabase } from "./proxied.ts";
 
 const loggedIn = ({ flights }: ProxyReport): Flight[] =>
   flights.filter(({ messages }) =>
@@ -33,14 +33,15 @@ export const flightCases: Case[] = [
         t.assert.deepEqual(rows, [{ n, t: "x" }]);
         await client.close();
       };
-      await once(1, { earlyQuery: false });
-      await once(1, { earlyQuery: false });
-      await once(1, { earlyQuery: true });
-      await once(2, { earlyQuery: true });
+      await withNewDatabase(t, {}, async (first) => {
+        await once(1, { ...first, earlyQuery: false });
+        await once(1, { ...first, earlyQuery: false });
+        await once(1, { ...first, earlyQuery: true });
+        await once(2, { ...first, earlyQuery: true });
+      });
       // Another database is another server: its logins may be asked for something else.
-      const other = { database: "postgres", earlyQuery: true };
-      await once(1, other);
-      await once(1, { ...other, database: "template1", requireAuth: "scram-sha-256" });
+      for (const more of [{}, { requireAuth: "scram-sha-256" }])
+        await withNewDatabase(t, { earlyQuery: true, ...more }, (other) => once(1, other));
       const connections = await proxy.close();
       t.assert.deepEqual(
         connections.map(({ flightsToFirstRow }) => flightsToFirstRow),
@@ -210,8 +211,6 @@ export const flightCases: Case[] = [
       const together = (client: Pick<Transaction, "query">) =>
         Promise.all(five("together").map((query) => client.query<{ n: number }>(query)));
       const numbers = (results: { rows: object[] }[]) => results.flatMap(({ rows }) => rows as { n: number }[]);
-      // A proxy may get the port of one before; in this database that one has taught nothing.
-      const open = () => createClient({ ...options, database: "postgres", earlyQuery: true });
       const connection = async () => (await proxy.report()).at(-1) as ProxyReport;
       const flights: Record<string, number> = {};
       /** What `work` adds to the flights of the newest connection. */
@@ -225,36 +224,39 @@ export const flightCases: Case[] = [
         );
         flights[name] = (await connection()).flights.length - before;
       };
-      for (const name of ["connect_new", "connect again", "connect_known"]) {
+      await withNewDatabase(t, { ...options, earlyQuery: true }, async (known) => {
+        const open = () => createClient(known);
+        for (const name of ["connect_new", "connect again", "connect_known"]) {
+          const client = open();
+          t.assert.deepEqual((await client.query(sql`select ${1}::int4 as n`)).rows, [{ n: 1 }]);
+          flights[name] = (await connection()).flights.length;
+          await client.close();
+        }
         const client = open();
-        t.assert.deepEqual((await client.query(sql`select ${1}::int4 as n`)).rows, [{ n: 1 }]);
-        flights[name] = (await connection()).flights.length;
+        await client.query(sql`select ${1}::int4 as n`);
+        await count("new_5", [1, 2, 3, 4, 5], () => together(client));
+        await together(client);
+        await count("known_5", [1, 2, 3, 4, 5], () => together(client));
+        await count("batch_new_5", [1, 2, 3, 4, 5], () => client.batch(five("batch")));
+        await client.batch(five("batch"));
+        await count("batch_known_5", [1, 2, 3, 4, 5], () => client.batch(five("batch")));
+        const [first, second, third] = five("together");
+        await count("transaction_3", [1, 2, 3], () =>
+          client.transaction(async (tx) => [
+            await tx.query<object>(first!),
+            await tx.query<object>(second!),
+            await tx.last<object>(third!),
+          ]),
+        );
+        await count("transaction_3 without tx.last", [1, 2, 3], () =>
+          client.transaction(async (tx) => [
+            await tx.query<object>(first!),
+            await tx.query<object>(second!),
+            await tx.query<object>(third!),
+          ]),
+        );
         await client.close();
-      }
-      const client = open();
-      await client.query(sql`select ${1}::int4 as n`);
-      await count("new_5", [1, 2, 3, 4, 5], () => together(client));
-      await together(client);
-      await count("known_5", [1, 2, 3, 4, 5], () => together(client));
-      await count("batch_new_5", [1, 2, 3, 4, 5], () => client.batch(five("batch")));
-      await client.batch(five("batch"));
-      await count("batch_known_5", [1, 2, 3, 4, 5], () => client.batch(five("batch")));
-      const [first, second, third] = five("together");
-      await count("transaction_3", [1, 2, 3], () =>
-        client.transaction(async (tx) => [
-          await tx.query<object>(first!),
-          await tx.query<object>(second!),
-          await tx.last<object>(third!),
-        ]),
-      );
-      await count("transaction_3 without tx.last", [1, 2, 3], () =>
-        client.transaction(async (tx) => [
-          await tx.query<object>(first!),
-          await tx.query<object>(second!),
-          await tx.query<object>(third!),
-        ]),
-      );
-      await client.close();
+      });
       await proxy.close();
       t.assert.deepEqual(flights, {
         connect_new: 3,

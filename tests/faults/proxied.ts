@@ -10,6 +10,25 @@ export async function through(t: Context, options: ProxyOptions = {}) {
   return { proxy, options: { ...t.options, host: proxy.host, port: proxy.port } };
 }
 
+/**
+ * Options with a database that no client of this process has met. A port comes again, and then it is a server whose
+ * login and statements are known.
+ */
+export async function withNewDatabase<Options extends object>(
+  t: Context,
+  options: Options,
+  work: (options: Options & { database: string }) => Promise<void>,
+): Promise<void> {
+  const database = `flights_${Math.random().toString(36).slice(2)}`;
+  // Sessions of other tests in template1 would stand in the way.
+  await t.side(`create database ${database} template template0`);
+  try {
+    await work({ ...options, database });
+  } finally {
+    await t.side(`drop database ${database} with (force)`);
+  }
+}
+
 /** All that a stream gives, and how it ends. */
 export async function lines(stream: ReadableStream<Uint8Array>): Promise<{ text: string; error: unknown }> {
   const decoder = new TextDecoder();

@@ -11,7 +11,7 @@
 import { MOST_SERVERS } from "../util/limits.ts";
 import { firstParameters, type TypeRule } from "../values/first-parameters.ts";
 
-/** Statements that can neither begin nor end a transaction; they neither mind a snapshot that was taken before. */
+/** Statements that can neither begin nor end a transaction, and that run as well behind a snapshot. */
 const PLAIN = /^(?:\s|--.*\n|\/\*[^]*?\*\/)*(?:select|insert|update|delete|merge|with|values|table)\b/i;
 
 /**
@@ -38,7 +38,7 @@ const FAIL = "(why || ', server ' || pg_catalog.current_setting('server_version'
 /** In the message of a check that failed for a type of a parameter: another statement may pass. */
 const TYPES = "pgz-edge: types";
 
-/** Parameters whose types are looked at: a check grows with their number, and soon costs more than a round trip. */
+/** Parameters whose types are looked at. The check grows with their number. */
 const MOST_RULES = 200;
 /** Characters of a statement that travels twice, so that its parameters' types are found. */
 const LONGEST_LOOKED_UP = 16 << 10;
@@ -107,17 +107,12 @@ const ENOUGH = 2;
 /** Statements that return anonymous records. */
 const records = new Set<string>();
 
-/** For tests: as in an isolate that has met no server. */
-export function forgetServers(): void {
-  failures.clear();
-  records.clear();
-}
-
 /** The statement is found by its text and not by its name, which a pooler may change. */
 function checkOf(rules: readonly TypeRule[]): Check {
   const settings = `select 'pgz-edge: settings' as why where ${BAD_SETTINGS}`;
   if (!rules.length) return { sql: `select ${FAIL} from (${settings}) as bad`, looksAtTypes: false };
-  const types = `select '${TYPES}' where not coalesce((select pg_catalog.bool_and(${alike(rules).map(hold).join(" and ")})
+  const all = alike(rules).map(hold).join(" and ");
+  const types = `select '${TYPES}' where not coalesce((select pg_catalog.bool_and(${all})
  from pg_catalog.pg_prepared_statements where statement = $1), false)`;
   return { sql: `select ${FAIL} from (${settings} union all ${types}) as bad`, looksAtTypes: true };
 }

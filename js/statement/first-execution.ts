@@ -68,7 +68,7 @@ export class FirstExecution {
     if (!error) return false;
     if (checkFailed) return mayLackCheck(error);
     if (this.#learned === undefined || bound) return false;
-    // Text that does not suit a parameter, or another number of values (08P01): the encoder says what is wrong with them.
+    // Text that does not suit a parameter, or another number of values (08P01): the encoder says what is wrong.
     const mayRefuseText = this.#run.hasValues && mayBeOutdated(error, true);
     return isStale(error) || mayRefuseText || error.code === "08P01";
   }
@@ -220,7 +220,8 @@ function asking(call: AnyCall): AnyCall {
 function noAnswer(milliseconds: number): TimeoutError {
   return new TimeoutError(
     "CONNECT_TIMEOUT",
-    `A second connection could not ask for the types of this result within ${milliseconds} ms (connectTimeout). The statement may have run. Call describe() first.`,
+    `A second connection could not ask for the types of this result within ${milliseconds} ms (connectTimeout). ` +
+      "The statement may have run. Call describe() first.",
   );
 }
 
@@ -235,6 +236,7 @@ function isRecord({ typeOid }: Column): boolean {
 function recordAsText({ name }: Column): UsageError {
   return new UsageError(
     "RECORD_NEEDS_DESCRIBE",
-    `The column "${name}" is an anonymous record, which cannot be read the first time a statement runs. The statement has run. Call describe() first, or cast the record to a type or to text.`,
+    `The column "${name}" is an anonymous record, which cannot be read the first time a statement runs. ` +
+      "The statement has run. Call describe() first, or cast the record to a type or to text.",
   );
 }

@@ -27,7 +27,7 @@ export interface FirstParameters {
 /** A value as text; `undefined`: it has none that the server would read as the encoder does. */
 type First = { readonly text: string; readonly isOneOf?: boolean; readonly types?: readonly number[] } | undefined;
 
-/** Bytes of a value above which its hexadecimal digits cost more than a round trip. */
+/** Bytes of a value whose hexadecimal digits, twice as many, travel rather than a question. */
 const LONGEST_BYTES = 16 << 10;
 
 const INTEGERS = [INT2, INT4, INT8, OID];

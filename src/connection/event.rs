@@ -268,6 +268,17 @@ impl Events {
         }
     }
 
+    /// What a statement takes and returns; `parameter_types`: the body of ParameterDescription.
+    pub fn shape(&mut self, parameter_types: &[u8], columns: RowDescription<'_>) {
+        self.push(Event::Shape {
+            parameter_types: ParameterDescription {
+                oids: parameter_types,
+            },
+            columns,
+            result_formats: ResultFormats(columns),
+        });
+    }
+
     /// ErrorResponse. `bound`: as of [`Event::Error`].
     pub fn error(&mut self, bound: bool, fields: Fields<'_>) {
         self.push(Event::Error {

@@ -26,14 +26,12 @@
 //! An ErrorResponse may stand anywhere; the server then skips to the Sync. Even behind CommandComplete: a deferred
 //! constraint fails when Sync commits.
 
-use super::event::{CopyDirection, Event, ResultFormats};
+use super::event::{CopyDirection, Event};
 use super::limits::RowSink;
 use super::statements::{Statements, Use};
 use super::{Context, Progress};
 use crate::error::Failure;
-use crate::protocol::backend::{
-    BackendMessage, ParameterDescription, RowDescription, TransactionStatus,
-};
+use crate::protocol::backend::{BackendMessage, RowDescription, TransactionStatus};
 use crate::protocol::fields::Fields;
 use crate::protocol::frontend::{self, Statement};
 use crate::protocol::writer::TooLong;
@@ -247,13 +245,7 @@ impl ExtendedQuery {
     fn shape(&mut self, columns: Option<RowDescription<'_>>, context: &mut Context) -> Step {
         context.described = columns.map_or(Vec::new(), |columns| columns.body().to_vec());
         let columns = columns.unwrap_or(RowDescription::NONE);
-        context.events.push(Event::Shape {
-            parameter_types: ParameterDescription {
-                oids: &self.parameter_types,
-            },
-            columns,
-            result_formats: ResultFormats(columns),
-        });
+        context.events.shape(&self.parameter_types, columns);
         Step::Ready
     }
 
@@ -336,6 +328,17 @@ fn drop_copy_out(context: &mut Context) -> Step {
     Step::CopyOut
 }
 
+/// Parse, Bind, Execute of a statement whose rows nobody wants; `parameters`: the middle of Bind.
+pub(super) fn write_prelude(
+    flight: &mut Vec<u8>,
+    sql: &[u8],
+    parameters: &[u8],
+) -> Result<(), TooLong> {
+    frontend::parse_untyped(flight, b"", sql)?;
+    frontend::bind(flight, b"", b"", parameters, &[0; 2])?;
+    frontend::execute(flight, b"", 0)
+}
+
 /// What stands in front of an execution in its flight, and is answered first: Closes, then perhaps a prelude.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ahead {
@@ -373,9 +376,7 @@ impl Ahead {
             prelude: 0,
         };
         if !prelude.is_empty() {
-            frontend::parse_untyped(flight, b"", prelude)?;
-            frontend::bind(flight, b"", b"", &[0; 4], &[0; 2])?;
-            frontend::execute(flight, b"", 0)?;
+            write_prelude(flight, prelude, &[0; 4])?;
             ahead.prelude = 3;
         }
         Ok(ahead)

@@ -13,15 +13,13 @@
 //! A column may be of a type that only the catalog knows, which is asked when this flight is over. Its rows are held
 //! until then, as they came. When they become too many, nothing more is read: the caller has to find out another way.
 
-use super::event::{Event, Events, ResultFormats};
-use super::extended_query::Ahead;
+use super::event::{Event, Events};
+use super::extended_query::{Ahead, write_prelude};
 use super::limits::RowSink;
 use super::statements::Statements;
 use super::{Context, Progress};
 use crate::error::Failure;
-use crate::protocol::backend::{
-    BackendMessage, ParameterDescription, RowDescription, TransactionStatus,
-};
+use crate::protocol::backend::{BackendMessage, RowDescription, TransactionStatus};
 use crate::protocol::fields::Fields;
 use crate::protocol::frontend;
 use crate::protocol::writer::TooLong;
@@ -183,13 +181,7 @@ impl FirstRun {
 
     /// What the statement takes and returns. The caller may describe types, or have the rows held, before more is read.
     fn shape(&mut self, columns: RowDescription<'_>, context: &mut Context) -> Step {
-        context.events.push(Event::Shape {
-            parameter_types: ParameterDescription {
-                oids: &self.parameter_types,
-            },
-            columns,
-            result_formats: ResultFormats(columns),
-        });
+        context.events.shape(&self.parameter_types, columns);
         Step::Bind
     }
 
@@ -317,7 +309,5 @@ fn write_check(request: &Request<'_>, flight: &mut Vec<u8>) -> Result<(), TooLon
         let length = u32::try_from(request.query.len()).map_err(|_| TooLong)?;
         parameters = [&[0, 0, 0, 1], &length.to_be_bytes()[..], request.query].concat();
     }
-    frontend::parse_untyped(flight, b"", request.check)?;
-    frontend::bind(flight, b"", b"", &parameters, &[0; 2])?;
-    frontend::execute(flight, b"", 0)
+    write_prelude(flight, request.check, &parameters)
 }

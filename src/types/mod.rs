@@ -36,6 +36,7 @@ mod network;
 mod numeric;
 pub mod oid;
 pub mod output;
+mod range;
 mod rare;
 mod scalar;
 mod text;

@@ -122,7 +122,7 @@ export abstract class Calls extends Queries {
     return this.run(`copy ${into} (${list}) from stdin`, options, async (call: Call<ExecResult>, session) => {
       const shape = await session.statements.learn(call, `select ${list} from ${into}`);
       if (!shape) return;
-      const writer = new RowWriter(shape.columns, columns, shape.types);
+      const writer = new RowWriter(shape.columns, columns, shape.types, session.connection.integerDatetimes);
       const ended = await copyIn(
         call,
         session,

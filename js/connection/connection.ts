@@ -51,6 +51,8 @@ export class Connection {
   listener: NotificationListener | undefined;
   /** What the server reports of its settings. */
   readonly parameters = new Map<string, string>();
+  /** Times are integers in binary. As every PostgreSQL from 10 on reports; told by the first ReadyForQuery. */
+  integerDatetimes = true;
   /** CancelRequests sent, writes to the socket, and those of them that were the first behind an answer. */
   readonly counters = { cancels: 0, writes: 0, flights: 0 };
   #closed: PgzError | undefined;
@@ -360,7 +362,7 @@ export class Connection {
       case "ready":
         return this.#ready(event, operation);
       case "failure":
-        return this.destroy(fromFailure(event, { committed: operation?.committed }));
+        return this.destroy(fromFailure(event, { committed: operation?.committed, cause: operation?.error }));
       case "tls":
         return; // of a socket that is not a session yet
     }
@@ -393,6 +395,7 @@ export class Connection {
   /** ReadyForQuery: what still waits in the core is this operation's. */
   #ready({ status }: EventOf<"ready">, operation: Operation | undefined): void {
     this.#transactionStatus = status;
+    if (!this.#established) this.#readTimes();
     this.#established = true;
     if (!operation) return;
     this.#delivery.stopTimer();
@@ -402,6 +405,12 @@ export class Connection {
     operation.end();
     const next = this.#inflight[0];
     if (next) this.#comesFirst(next);
+  }
+
+  /** A server that does not report it as `on` may write times as seconds, a float8. */
+  #readTimes(): void {
+    this.integerDatetimes = this.parameters.get("integer_datetimes") === "on";
+    if (!this.integerDatetimes) this.tell((handle) => handle.float_times());
   }
 
   #comesFirst(operation: Operation): void {

@@ -63,6 +63,14 @@ export function isPlain(text: string): boolean {
   return PLAIN.test(text);
 }
 
+/**
+ * Whether the check would fail for the version that the server reports. Older than any that is still maintained are
+ * mostly servers that only speak the protocol, and some of them run on behind an error, over the check too.
+ */
+export function isOld(version: string | undefined): boolean {
+  return version !== undefined && !(parseInt(version) >= 12);
+}
+
 /** `undefined`: the statement is to be described first. */
 export function firstRunOf(server: string, text: string, values: readonly unknown[]): FirstRun | undefined {
   if (failures.get(server) === ENOUGH || records.has(keyOf(server, text))) return undefined;

@@ -9,6 +9,7 @@ import type { Config } from "../config/options.ts";
 import { MOST_SERVERS } from "../util/limits.ts";
 import type { Column } from "../wasm/boundary.ts";
 import { encoder } from "../util/bytes.ts";
+import { FIRST_OF_A_DATABASE, RECORD, RECORD_ARRAY } from "../values/oid.ts";
 import { goesInBinary } from "../values/parameters.ts";
 import type { Definition } from "../wasm/type-definitions.ts";
 
@@ -58,6 +59,8 @@ export class ShapeCache {
   readonly #limit: number;
   readonly #maxCharacters: number;
   #characters = 0;
+  /** Types that a server cannot write in binary, though we could read it. */
+  readonly #asText = new Map<string, Set<number>>();
   /** The one that was asked for last, unless one has been removed or put since. */
   #last: Shape | undefined;
   #lastServer = "";
@@ -86,11 +89,16 @@ export class ShapeCache {
 
   /** The shape to use: a new one, or the one that is there when two calls learned the same thing. */
   put(server: string, sql: string, learned: LearnedShape, id = newShapeId()): Shape {
+    const key = keyOf(server, sql);
+    const asText = this.#asText.get(server);
+    const resultFormats = learned.resultFormats.map((format, at) =>
+      asText?.has(learned.columns[at]!.typeOid) ? 0 : format,
+    );
     const known = this.get(server, sql);
-    if (known && same(known, learned)) return known;
+    if (known && same(known, { ...learned, resultFormats })) return known;
     this.forget(server, sql);
     this.#last = undefined;
-    const { parameterTypes, resultFormats, columns, types = [] } = learned;
+    const { parameterTypes, columns, types = [] } = learned;
     // Elsewhere a statement of that number has other types.
     const shape = Object.freeze({
       id: known ? newShapeId() : id,
@@ -100,7 +108,6 @@ export class ShapeCache {
       columns,
       types,
     });
-    const key = keyOf(server, sql);
     this.#shapes.set(key, shape);
     this.#characters += key.length;
     for (const oldest of this.#shapes.keys()) {
@@ -113,6 +120,35 @@ export class ShapeCache {
   /** The shape turned out to be out of date (or the server forgot it): the next call learns it anew. */
   forget(server: string, sql: string): void {
     this.#remove(keyOf(server, sql));
+  }
+
+  /**
+   * The server has no binary form of something in these rows, and does not say in a way that all servers share which
+   * type it is: one of the database's own, else one of no fixed size, else any. They are asked for as text from now on.
+   * `false`: there is none, or it is an anonymous record, whose text does not say what it holds.
+   */
+  refuseBinary(server: string, shape: Shape): boolean {
+    const { columns, resultFormats } = shape;
+    const binary = columns.filter((_, at) => resultFormats[at]);
+    const [refused] = [
+      binary.filter(({ typeOid }) => typeOid >= FIRST_OF_A_DATABASE),
+      binary.filter(({ typeSize }) => typeSize < 0),
+      binary,
+    ].filter(({ length }) => length);
+    if (!refused || binary.some(isRecord)) return false;
+    let asText = this.#asText.get(server);
+    if (!asText) {
+      if (this.#asText.size >= MOST_SERVERS) this.#asText.clear();
+      this.#asText.set(server, (asText = new Set()));
+    }
+    if (asText.size >= this.#limit) asText.clear();
+    for (const { typeOid } of refused) asText.add(typeOid);
+    this.put(server, shape.sql, {
+      ...shape,
+      parameterTypes: [...shape.parameterTypes],
+      resultFormats: [...resultFormats],
+    });
+    return true;
   }
 
   #remove(key: string): void {
@@ -133,6 +169,10 @@ export function newShapeId(): number {
 function keyOf(server: string, sql: string): string {
   // JSON text holds no NUL, so the two parts cannot be confused.
   return `${server}\0${sql}`;
+}
+
+function isRecord({ typeOid }: Column): boolean {
+  return typeOid === RECORD || typeOid === RECORD_ARRAY;
 }
 
 function same(shape: Shape, learned: LearnedShape): boolean {

@@ -17,7 +17,7 @@ import { define, type Definition } from "../wasm/type-definitions.ts";
 import type { AnyCall } from "./call.ts";
 import type { Catalog } from "./catalog.ts";
 import { learnTypes } from "./catalog-questions.ts";
-import { checkFailed, checkPassed, describeFirst, firstRunOf, isOfTypes, type FirstRun } from "./first-run.ts";
+import { checkFailed, checkPassed, describeFirst, firstRunOf, isOfTypes, isOld, type FirstRun } from "./first-run.ts";
 import { encodedStatement, newShapeId, shapes, type LearnedShape, type Shape } from "./shapes.ts";
 import type { TransactionBlock } from "./transaction-block.ts";
 
@@ -62,9 +62,14 @@ export class Statements {
     this.#catalog = catalog;
   }
 
+  /** What the isolate learns here holds where times are alike in binary. */
+  get #learnedOf(): string {
+    return this.#connection.integerDatetimes ? this.#server : `${this.#server} float times`;
+  }
+
   /** What the isolate knows of the statement, unless a type that it returns has turned out to be another by now. */
   known(text: string): Shape | undefined {
-    const shape = shapes.get(this.#server, text);
+    const shape = shapes.get(this.#learnedOf, text);
     return shape?.types.length && !this.#catalog.knows(shape.types) ? undefined : shape;
   }
 
@@ -125,14 +130,20 @@ export class Statements {
 
   /** What the isolate knows of the statement is out of date: the next call learns it anew. */
   forgetShape(text: string): void {
-    shapes.forget(this.#server, text);
+    shapes.forget(this.#learnedOf, text);
+  }
+
+  /** The server has no binary form of something that it returns. Whether it is asked for otherwise from now on. */
+  refuseBinary(shape: Shape): boolean {
+    return shapes.refuseBinary(this.#learnedOf, shape);
   }
 
   // -- first runs -----------------------------------------------------------------------------------------------------
 
   /** How the statement may run though nobody has described it; `undefined`: it is to be described first. */
   firstRun(text: string, values: readonly unknown[]): FirstRun | undefined {
-    return this.#describesFirst ? undefined : firstRunOf(this.#server, text, values);
+    if (this.#describesFirst || isOld(this.#connection.parameters.get("server_version"))) return undefined;
+    return firstRunOf(this.#server, text, values);
   }
 
   /** The check of a first run failed, with this message. */
@@ -154,7 +165,7 @@ export class Statements {
   /** What the server has said of the statement, for all who run it; `undefined` while the catalog has to be asked. */
   learnedNow(text: string, learned: LearnedShape, id: number): Shape | undefined {
     if (this.#catalog.question(learned.columns) !== undefined) return undefined;
-    return shapes.put(this.#server, text, this.#withDefinitions(learned), id);
+    return shapes.put(this.#learnedOf, text, this.#withDefinitions(learned), id);
   }
 
   // -- learning -------------------------------------------------------------------------------------------------------
@@ -187,7 +198,7 @@ export class Statements {
       if (call.finished) return undefined;
       const found = operation.error ?? (await this.#withTypes(call, answer.shape!));
       if (!found) return undefined;
-      const shape = found instanceof PgzError ? found : shapes.put(this.#server, text, found, id);
+      const shape = found instanceof PgzError ? found : shapes.put(this.#learnedOf, text, found, id);
       // It is prepared under the name of another shape.
       if (named && !(shape instanceof PgzError) && shape.id !== id)
         this.#connection.tell((handle) => handle.forget(id));

@@ -71,6 +71,15 @@ export function isStale(error: unknown): boolean {
   return code === "26000" || code === "42P05";
 }
 
+/**
+ * The server cannot write something in binary that was asked for so: types without a send function, and servers that
+ * only speak the protocol.
+ */
+export function refusesBinary(error: unknown): boolean {
+  if (!(error instanceof PostgresError) || error.code.startsWith("P0")) return false;
+  return error.routine === "getTypeBinaryOutputInfo" || /binary (output|format)/i.test(error.message);
+}
+
 // -- conflicts -------------------------------------------------------------------------------------------------------
 
 /** Milliseconds between two attempts, and as much again at random. */

@@ -9,7 +9,7 @@ import type { Session } from "../session/session.ts";
 import type { Shape } from "../session/shapes.ts";
 import { PgzError, type BatchFailure } from "../util/errors.ts";
 import { BATCH_CONTINUES, BATCH_ENDS, BATCH_IS_UNDONE } from "../wasm/boundary.ts";
-import { mayBeOutdated, Outdated, withCurrentShapes } from "./attempts.ts";
+import { mayBeOutdated, Outdated, refusesBinary, withCurrentShapes } from "./attempts.ts";
 import { encodeBatch, type EncodedBatch } from "./batch-encoding.ts";
 import { BatchRun, type BatchPlan, type Settled } from "./batch-run.ts";
 import { FirstBatch, firstItems } from "./first-batch.ts";
@@ -142,11 +142,15 @@ class Batch<Row> {
     this.#hasRun = true;
     const { error } = await this.#send(encoded, run);
     if (error?.code === "SHAPE_CHANGED") for (const { sql } of encoded.statements) statements.forgetShape(sql);
+    const refused = [...encoded.numbers.keys()].filter(
+      (at) => refusesBinary(run.failure(at)) && statements.refuseBinary(encoded.statements[encoded.numbers[at]!]!),
+    );
     if (this.#call.finished) return undefined;
 
-    const outdated = run.unbound.filter((at) =>
-      mayBeOutdated(run.failure(at), known.has(this.#queries[encoded.order[at]!]!.text)),
-    );
+    const outdated = [
+      ...refused,
+      ...run.unbound.filter((at) => mayBeOutdated(run.failure(at), known.has(this.#queries[encoded.order[at]!]!.text))),
+    ];
     const from = wasOutside && !anew ? run.repeatableFrom(outdated[0]) : undefined;
     if (from === undefined) {
       this.#forget(encoded, outdated);

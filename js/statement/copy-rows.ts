@@ -35,8 +35,11 @@ export class RowWriter {
   /** Of the row before: the next one is mostly alike. */
   #wasPlain = true;
 
-  /** `names`: the columns' in rows that are objects. `types`: what the database's own are made of. */
-  constructor(columns: readonly Column[], names: readonly string[], types: readonly Definition[]) {
+  /**
+   * `names`: the columns' in rows that are objects. `types`: what the database's own are made of. `binary`: times are
+   * what PostgreSQL's are in binary.
+   */
+  constructor(columns: readonly Column[], names: readonly string[], types: readonly Definition[], binary: boolean) {
     // An enum's binary form is its label, as text's.
     const forms = columns.map(
       ({ typeOid }) => types.find(({ oid, code }) => oid === typeOid && code === TYPE_SAME)?.of ?? typeOid,
@@ -44,7 +47,7 @@ export class RowWriter {
     this.#names = names;
     this.#where = columns.map(({ typeOid }, index): Where => ({ index, type: typeOid, what: "Column " }));
     this.#writers = forms.map(binaryWriter);
-    this.#isBinary = this.#writers.every(Boolean);
+    this.#isBinary = binary && this.#writers.every(Boolean);
     this.#takesTexts = forms.every(takesText);
     this.format = this.#isBinary ? "binary" : "text";
   }

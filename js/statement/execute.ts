@@ -6,12 +6,12 @@ import type { Operation, RowSink } from "../connection/operation.ts";
 import type { Form } from "../rows/form.ts";
 import type { AnyCall } from "../session/call.ts";
 import { learnNames } from "../session/catalog-questions.ts";
-import type { FirstRun } from "../session/first-run.ts";
+import { isPlain, type FirstRun } from "../session/first-run.ts";
 import type { Session } from "../session/session.ts";
 import type { Shape } from "../session/shapes.ts";
 import type { RowRequest } from "../session/statements.ts";
 import { checkCount, encodeParameters } from "../values/parameters.ts";
-import { isStale, mayBeOutdated, Outdated, retryingConflicts, withCurrentShapes } from "./attempts.ts";
+import { isStale, mayBeOutdated, Outdated, refusesBinary, retryingConflicts, withCurrentShapes } from "./attempts.ts";
 import { FirstExecution } from "./first-execution.ts";
 import type { Query } from "./sql.ts";
 import { LIMIT_FETCH, LIMIT_FIELD_BYTES } from "../wasm/boundary.ts";
@@ -48,8 +48,11 @@ interface Failed {
   readonly error: unknown;
 }
 
-/** A CancelRequest for another call ended it. The server has rolled it back, and nobody has seen a row. */
-const HIT = Symbol("hit");
+/**
+ * The server has rolled it back, nobody has seen a row, and it is not the statement's fault: a CancelRequest for another
+ * call ended it, or its rows have no binary form.
+ */
+const AGAIN = Symbol("again");
 
 class Execution {
   readonly #call: AnyCall;
@@ -78,14 +81,14 @@ class Execution {
   async run(): Promise<Operation | undefined> {
     for (;;) {
       const ended = await withCurrentShapes(this.#session, (anew) => this.#attempt(anew));
-      if (ended !== HIT) return ended;
+      if (ended !== AGAIN) return ended;
       // The server signals a cancel twice, to the backend and to its process group: the second one may still come.
       await this.#session.connection.stopping;
       if (this.#call.finished) return undefined;
     }
   }
 
-  async #attempt(anew: boolean): Promise<Operation | undefined | Outdated | typeof HIT> {
+  async #attempt(anew: boolean): Promise<Operation | undefined | Outdated | typeof AGAIN> {
     const { connection, catalog, statements, transaction } = this.#session;
     const { text, values } = this.#query;
     const call = this.#call;
@@ -140,7 +143,7 @@ class Execution {
   }
 
   /** One flight for a statement that nobody has described. */
-  async #runFirst(first: FirstRun): Promise<Operation | undefined | Outdated | typeof HIT> {
+  async #runFirst(first: FirstRun): Promise<Operation | undefined | Outdated | typeof AGAIN> {
     const { statements, transaction } = this.#session;
     const call = this.#call;
     const run = new FirstExecution(call, this.#session, first, this.#form, this.#sink());
@@ -150,7 +153,7 @@ class Execution {
     const { error, exposed, canceled, committed } = operation;
     if (call.finished) return undefined;
     if (!error) return this.#releasedOrError(ended);
-    if (exposed && canceled && !committed && transaction.isNone) return HIT;
+    if (exposed && canceled && !committed && transaction.isNone) return AGAIN;
     if (!run.mayBeDescribed) throw error;
     if (operation.checkFailed) statements.checkFailed(error.message);
     this.#learned = run.shape;
@@ -168,12 +171,13 @@ class Execution {
     operation: Operation,
     { shape, wasKnown, hadRun, wasOutside }: Attempt,
     anew: boolean,
-  ): Outdated | undefined | typeof HIT {
+  ): Outdated | undefined | typeof AGAIN {
     const { statements, transaction } = this.#session;
     const { error, bound, exposed, canceled, committed } = operation;
     if (error!.code === "SHAPE_CHANGED") statements.forgetShape(shape.sql);
+    const asText = refusesBinary(error) && statements.refuseBinary(shape);
     if (this.#call.finished) return undefined;
-    if (exposed && canceled && !committed && transaction.isNone) return HIT;
+    if (((exposed && canceled) || (asText && isPlain(shape.sql))) && !committed && transaction.isNone) return AGAIN;
     // Behind BindComplete something may have run, and been committed (DO and CALL can); before it nothing has.
     if (bound || anew || !mayBeOutdated(error, wasKnown)) throw error!;
     statements.forget(shape);

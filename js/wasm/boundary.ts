@@ -147,6 +147,8 @@ export interface CoreConnection {
   describe(sql: string, shapeId: number): number;
   /** All types of the database that it is to know: src/types/catalog.rs says how. */
   define_types(types: Uint32Array, attributes: Uint32Array, names: string): void;
+  /** Times may be floats in binary: from now on it asks for text and refuses binary where that shows. */
+  float_times(): void;
   /** 1: can be read in binary. */
   result_format(typeOid: number): number;
   /** `statement`: as `encodedStatement` makes it; `parameters`: the middle of Bind. */

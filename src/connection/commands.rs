@@ -66,7 +66,15 @@ impl Connection {
     /// Describes the database's own types; those of before are gone.
     pub fn define_types(&mut self, types: Types) {
         let context = &mut self.state.context;
-        context.types = types;
+        context.types = types.with_float_times(context.types.float_times());
+        context.plans.clear();
+    }
+
+    /// The server has not reported `integer_datetimes` as `on`, as every PostgreSQL from 10 on does: it may write times
+    /// as seconds, a float8. From now on text is asked for where that would show, and binary refused.
+    pub fn float_times(&mut self) {
+        let context = &mut self.state.context;
+        context.types = core::mem::take(&mut context.types).with_float_times(true);
         context.plans.clear();
     }
 

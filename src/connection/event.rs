@@ -11,7 +11,7 @@ use crate::error::Failure;
 use crate::protocol::backend::{self, ParameterDescription, RowDescription, TransactionStatus};
 use crate::protocol::command_tag::CommandTag;
 use crate::protocol::fields::Fields;
-use crate::types;
+use crate::types::Types;
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Serialize, Serializer};
@@ -187,15 +187,20 @@ impl Serialize for RowDescription<'_> {
     }
 }
 
-/// For each of these columns the format to ask for.
+/// For each of these columns the format to ask for, as long as nothing is known of a database's own types.
 #[derive(Clone, Copy)]
-pub(super) struct ResultFormats<'a>(pub RowDescription<'a>);
+pub(super) struct ResultFormats<'a> {
+    pub columns: RowDescription<'a>,
+    /// Of [`Types::float_times`].
+    pub float_times: bool,
+}
 
 impl Serialize for ResultFormats<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let columns = self.0.iter();
+        let built_in = Types::default().with_float_times(self.float_times);
+        let columns = self.columns.iter();
         serializer.collect_seq(
-            columns.map(|column| u32::from(types::has_binary_encoder(column.type_oid))),
+            columns.map(|column| u32::from(built_in.has_binary_encoder(column.type_oid))),
         )
     }
 }
@@ -268,14 +273,23 @@ impl Events {
         }
     }
 
-    /// What a statement takes and returns; `parameter_types`: the body of ParameterDescription.
-    pub fn shape(&mut self, parameter_types: &[u8], columns: RowDescription<'_>) {
+    /// What a statement takes and returns; `parameter_types`: the body of ParameterDescription; `float_times`: of
+    /// [`Types`].
+    pub fn shape(
+        &mut self,
+        parameter_types: &[u8],
+        columns: RowDescription<'_>,
+        float_times: bool,
+    ) {
         self.push(Event::Shape {
             parameter_types: ParameterDescription {
                 oids: parameter_types,
             },
             columns,
-            result_formats: ResultFormats(columns),
+            result_formats: ResultFormats {
+                columns,
+                float_times,
+            },
         });
     }
 

@@ -245,7 +245,10 @@ impl ExtendedQuery {
     fn shape(&mut self, columns: Option<RowDescription<'_>>, context: &mut Context) -> Step {
         context.described = columns.map_or(Vec::new(), |columns| columns.body().to_vec());
         let columns = columns.unwrap_or(RowDescription::NONE);
-        context.events.shape(&self.parameter_types, columns);
+        let float_times = context.types.float_times();
+        context
+            .events
+            .shape(&self.parameter_types, columns, float_times);
         Step::Ready
     }
 

@@ -181,7 +181,10 @@ impl FirstRun {
 
     /// What the statement takes and returns. The caller may describe types, or have the rows held, before more is read.
     fn shape(&mut self, columns: RowDescription<'_>, context: &mut Context) -> Step {
-        context.events.shape(&self.parameter_types, columns);
+        let float_times = context.types.float_times();
+        context
+            .events
+            .shape(&self.parameter_types, columns, float_times);
         Step::Bind
     }
 

@@ -33,9 +33,12 @@ pub(super) enum Kind<'a> {
 /// Type, start and end of its name in `names`.
 pub(super) type Attribute = [u32; 3];
 
-/// What is known of a database's own types. Cheap to clone.
+/// What is known of a database's own types, and of how the server writes times. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Types(Option<Rc<Tables>>);
+pub struct Types {
+    tables: Option<Rc<Tables>>,
+    float_times: bool,
+}
 
 #[derive(Debug)]
 struct Tables {
@@ -57,17 +60,35 @@ impl Types {
     /// The words are numbers of [`codes`]. An attribute is its type's OID and where its name starts and ends in
     /// `names`.
     pub fn new(types: &[u32], attributes: &[u32], names: &str) -> Types {
-        Types(Some(Rc::new(Tables {
-            types: types.to_vec(),
-            attributes: attributes.to_vec(),
-            names: names.as_bytes().to_vec(),
-        })))
+        Types {
+            tables: Some(Rc::new(Tables {
+                types: types.to_vec(),
+                attributes: attributes.to_vec(),
+                names: names.as_bytes().to_vec(),
+            })),
+            float_times: false,
+        }
+    }
+
+    /// The same types on a server whose times are seconds as float8 in binary, or may be. Text is asked for there, except
+    /// of what is the same everywhere: bool, integers, and floats, whose text may lack digits.
+    #[must_use]
+    pub fn with_float_times(self, float_times: bool) -> Types {
+        Types {
+            float_times,
+            ..self
+        }
+    }
+
+    /// Whether binary times are not to be trusted.
+    pub fn float_times(&self) -> bool {
+        self.float_times
     }
 
     /// Of an attribute.
     pub(super) fn name(&self, &[_, start, end]: &Attribute) -> &[u8] {
         let name = self
-            .0
+            .tables
             .as_ref()
             .and_then(|tables| tables.names.get(start as usize..end as usize));
         name.unwrap_or_default()
@@ -75,23 +96,46 @@ impl Types {
 
     /// Whether Bind should ask for the binary form of a type: we can read it, and all that it is made of.
     pub fn has_binary_encoder(&self, type_oid: u32) -> bool {
-        self.is_readable(type_oid, MAX_DEPTH, &mut { MOST_PARTS })
+        if !self.float_times {
+            return self.is_readable(type_oid);
+        }
+        match self.kind(type_oid) {
+            Some(Kind::Scalar(scalar)) => scalar.is_same_everywhere(),
+            _ => self.is_made_of(type_oid, no_time) && !self.is_made_of(type_oid, no_float),
+        }
+    }
+
+    /// Whether there is a decoder for it and all that it is made of.
+    pub(super) fn is_readable(&self, type_oid: u32) -> bool {
+        self.is_made_of(type_oid, |_| true)
+    }
+
+    /// Neither form of it can be trusted: the binary one for its times, the text for the digits of its floats.
+    pub(super) fn is_ambiguous(&self, type_oid: u32) -> bool {
+        self.float_times
+            && !self.is_made_of(type_oid, no_time)
+            && !self.is_made_of(type_oid, no_float)
+    }
+
+    /// Whether it can be read, and is made of scalars that fit alone.
+    fn is_made_of(&self, type_oid: u32, fits: fn(Scalar) -> bool) -> bool {
+        self.walk(type_oid, fits, MAX_DEPTH, &mut { MOST_PARTS })
     }
 
     /// `false` ends the walk, so `parts` bounds it.
-    fn is_readable(&self, type_oid: u32, depth: u32, parts: &mut u32) -> bool {
+    fn walk(&self, type_oid: u32, fits: fn(Scalar) -> bool, depth: u32, parts: &mut u32) -> bool {
         let (Some(depth), Some(others)) = (depth.checked_sub(1), parts.checked_sub(1)) else {
             return false;
         };
         *parts = others;
         match self.kind(type_oid) {
-            Some(Kind::Scalar(_)) => true,
-            Some(Kind::Range(of)) => self.subtype(of).is_some(),
-            Some(Kind::Array(of) | Kind::Multirange(of)) => self.is_readable(of, depth, parts),
+            Some(Kind::Scalar(scalar)) => fits(scalar),
+            Some(Kind::Range(of)) => self.subtype(of).is_some_and(fits),
+            Some(Kind::Array(of) | Kind::Multirange(of)) => self.walk(of, fits, depth, parts),
             Some(Kind::Composite(attributes)) => attributes
                 .unwrap_or_default()
                 .iter()
-                .all(|[type_oid, ..]| self.is_readable(*type_oid, depth, parts)),
+                .all(|[type_oid, ..]| self.walk(*type_oid, fits, depth, parts)),
             None => false,
         }
     }
@@ -117,7 +161,7 @@ impl Types {
             if let Some(kind) = built_in(type_oid) {
                 return Some(kind);
             }
-            let tables = self.0.as_deref()?;
+            let tables = self.tables.as_deref()?;
             let (types, _) = tables.types.as_chunks::<4>();
             let at = types.binary_search_by_key(&type_oid, |[known, ..]| *known);
             let [_, code, of, first] = *types.get(at.ok()?)?;
@@ -139,6 +183,17 @@ impl Types {
         }
         None
     }
+}
+
+fn no_time(scalar: Scalar) -> bool {
+    !matches!(
+        scalar,
+        Scalar::Time | Scalar::Timetz | Scalar::Timestamp | Scalar::Timestamptz | Scalar::Interval
+    )
+}
+
+fn no_float(scalar: Scalar) -> bool {
+    !matches!(scalar, Scalar::Float4 | Scalar::Float8)
 }
 
 fn built_in(type_oid: u32) -> Option<Kind<'static>> {

@@ -37,6 +37,9 @@ pub(super) enum Text {
 
 impl Layout {
     pub(super) fn of_binary(type_oid: u32, strings: Strings, types: &Types) -> Option<Layout> {
+        if types.float_times() && !types.has_binary_encoder(type_oid) {
+            return None;
+        }
         Some(match types.kind(type_oid)? {
             Kind::Scalar(scalar) if strings.quote(scalar) => Layout::QuotedBinary(scalar),
             Kind::Scalar(scalar) => Layout::Binary(scalar),
@@ -49,7 +52,7 @@ impl Layout {
                     quoted: strings.quote(element) || (strings.json && element.is_json()),
                 }
             }
-            _ if types.has_binary_encoder(type_oid) => Layout::Nested,
+            _ if types.is_readable(type_oid) => Layout::Nested,
             _ => return None,
         })
     }
@@ -65,7 +68,8 @@ impl Layout {
             }
             Some(Kind::Composite(None)) => Text::String,
             Some(Kind::Array(element)) if is_record(element) => Text::String,
-            _ if types.has_binary_encoder(type_oid) => Text::Read,
+            _ if types.is_ambiguous(type_oid) => Text::String,
+            _ if types.is_readable(type_oid) => Text::Read,
             _ => Text::String,
         };
         Layout::Text(text)

@@ -66,6 +66,15 @@ impl Scalar {
         })
     }
 
+    /// Every server that has ever spoken the protocol writes it in binary alike.
+    pub(super) fn is_same_everywhere(self) -> bool {
+        use Scalar as S;
+        matches!(
+            self,
+            S::Bool | S::Int2 | S::Int4 | S::Int8 | S::Oid | S::Float4 | S::Float8
+        )
+    }
+
     pub(super) fn is_json(self) -> bool {
         matches!(self, Scalar::Json | Scalar::Jsonb)
     }

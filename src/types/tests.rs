@@ -92,6 +92,67 @@ fn binary_is_asked_for_where_it_can_be_read() {
     }
 }
 
+/// Where times may be floats, what holds one is asked for as text, and so is all that is the same in both forms; floats
+/// are not, whose text may lack digits.
+#[test]
+fn float_times_are_asked_for_as_text() {
+    // 20000 holds a float, 20001 a time, 20002 both; 20003 is an array of the last.
+    let types = Types::new(
+        &[
+            20000, 4, 1, 0, 20001, 4, 1, 1, 20002, 4, 2, 0, 20003, 1, 20002, 0,
+        ],
+        &[701, 0, 1, 1184, 1, 2],
+        "ft",
+    );
+    let float_times = types.clone().with_float_times(true);
+    let fixed = [
+        oid::BOOL,
+        oid::INT2,
+        oid::INT4,
+        oid::INT8,
+        oid::OID,
+        oid::FLOAT4,
+        oid::FLOAT8,
+    ];
+    for type_oid in (0..10_000).chain(20_000..20_004) {
+        let is_array_of_floats = [1021, 1022].contains(&type_oid);
+        let binary = fixed.contains(&type_oid) || is_array_of_floats || type_oid == 20000;
+        assert_eq!(
+            float_times.has_binary_encoder(type_oid),
+            binary,
+            "{type_oid}"
+        );
+        assert_eq!(
+            Encoder::with_types(type_oid, 1, Strings::NONE, &float_times).is_ok(),
+            binary,
+            "{type_oid}"
+        );
+    }
+    let read = |type_oid, text: &str, types: &Types| {
+        let mut out = Vec::new();
+        let encoder = Encoder::with_types(type_oid, 0, Strings::NONE, types).unwrap();
+        encoder.encode(text.as_bytes(), &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let time = "2024-01-02 03:04:05+00";
+    let json = "\"2024-01-02T03:04:05+00:00\"";
+    assert_eq!(read(1184, time, &float_times), json);
+    assert_eq!(
+        read(20001, &std::format!("(\"{time}\")"), &float_times),
+        std::format!("{{\"t\":{json}}}")
+    );
+    // Neither form can be trusted: it is the server's text.
+    let both = std::format!("(0.1,\"{time}\")");
+    assert_eq!(
+        read(20002, &both, &float_times),
+        std::format!("\"(0.1,\\\"{time}\\\")\"")
+    );
+    assert_eq!(
+        read(20002, &both, &types),
+        std::format!("{{\"f\":0.1,\"t\":{json}}}")
+    );
+}
+
 #[test]
 fn objects_get_big_numbers_as_strings() {
     assert_eq!(

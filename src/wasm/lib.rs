@@ -193,6 +193,12 @@ impl CoreConnection {
             .define_types(Types::new(types, attributes, names));
     }
 
+    /// The server has not reported `integer_datetimes` as `on`: text is asked for instead of binary where that may show.
+    /// No operation.
+    pub fn float_times(&mut self) {
+        self.inner.float_times();
+    }
+
     /// 1 where the core can read the type in binary, as described. For shapes with types of the database; the `shape`
     /// event answers for the built-in ones.
     pub fn result_format(&self, type_oid: u32) -> u32 {

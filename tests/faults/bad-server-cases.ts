@@ -83,6 +83,10 @@ const whileIdle = (scenario: string, code: string): BadServerCase =>
   });
 
 export const badServerCases: BadServerCase[] = [
+  // tests/integration/cases/types.ts looks at times
+  fine("integer_datetimes off"),
+  fine("integer_datetimes not reported"),
+
   fine("ok"),
   fine("ok", { with: "TLS", tls: true }),
   atConnect("ok", "28P01", { with: "wrong password", options: { password: "wrong" }, name: "AuthenticationError" }),

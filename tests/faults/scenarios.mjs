@@ -94,6 +94,12 @@ const noticesEverywhere = {
 export const scenarios = {
   ok: {},
 
+  // A server that writes times as floats, or may
+  "integer_datetimes off": {
+    reports: (all) => all.map(([name, value]) => [name, name === "integer_datetimes" ? "off" : value]),
+  },
+  "integer_datetimes not reported": { reports: (all) => all.filter(([name]) => name !== "integer_datetimes") },
+
   // No PostgreSQL at all
   "fin on accept": {
     accept: async (io) => {

@@ -120,7 +120,8 @@ export async function accepted(): Promise<Session> {
 export async function letIn(): Promise<Session> {
   const session = await accepted();
   expect(await session.flight()).toEqual(["StartupMessage"]);
-  session.send(wire.authenticationOk(), wire.backendKeyData(7, wire.int32(9)), wire.readyForQuery());
+  session.send(wire.authenticationOk(), wire.parameterStatus("integer_datetimes", "on"));
+  session.send(wire.backendKeyData(7, wire.int32(9)), wire.readyForQuery());
   return session;
 }
 

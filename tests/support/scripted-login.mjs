@@ -93,7 +93,8 @@ export async function authenticate(io, change = {}) {
 /** ParameterStatus, BackendKeyData, ReadyForQuery. */
 export async function greet(io, keyLength = 4) {
   if (io.scenario.negotiate) await io.send(io.scenario.negotiate());
-  await io.send(...parameterStatuses.map(([name, value]) => wire.parameterStatus(name, value)));
+  const reported = io.scenario.reports?.(parameterStatuses) ?? parameterStatuses;
+  await io.send(...reported.map(([name, value]) => wire.parameterStatus(name, value)));
   const processId = 4711;
   const secret = randomBytes(keyLength);
   io.key = Buffer.concat([wire.int32(processId), secret]);

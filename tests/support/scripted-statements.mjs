@@ -4,6 +4,8 @@
 // }` (until a cancel).
 const INT4 = 23;
 const TEXT = 25;
+const FLOAT8 = 701;
+const TIMESTAMPTZ = 1184;
 
 const encoders = {
   [INT4]: (value, format) => {
@@ -13,10 +15,21 @@ const encoders = {
     return b;
   },
   [TEXT]: (value) => Buffer.from(value),
+  // Its text has as many digits as a session asks for that says nothing of extra_float_digits.
+  [FLOAT8]: (value, format) => (format === 0 ? Buffer.from(String(+value.toPrecision(15))) : float8(value)),
+  // In binary seconds since 2000, as of a server without integer_datetimes.
+  [TIMESTAMPTZ]: (value, format) =>
+    format === 0 ? Buffer.from(value) : float8((Date.parse(value) - Date.UTC(2000, 0)) / 1000),
+};
+const float8 = (value) => {
+  const b = Buffer.alloc(8);
+  b.writeDoubleBE(value);
+  return b;
 };
 const decoders = {
   [INT4]: (value, format) => (format === 0 ? Number(value.toString()) : value.readInt32BE(0)),
   [TEXT]: (value) => value.toString(),
+  [TIMESTAMPTZ]: (value, format) => (format === 0 ? value.toString() : "binary"),
 };
 const columns = (definition) =>
   Object.entries(definition).map(([name, oid]) => ({ name, oid, size: oid === INT4 ? 4 : -1 }));
@@ -37,6 +50,11 @@ const catalogue = {
     parameterTypes: [],
     columns: columns({ id: INT4, body: TEXT }),
     run: () => ({ rows: Array.from({ length: 5 }, (_, i) => [i + 1, i === 3 ? null : `line ${i + 1}\nof five`]) }),
+  },
+  "select at, share, $1::timestamptz::text as given from scripted_times": {
+    parameterTypes: [TIMESTAMPTZ],
+    columns: columns({ at: TIMESTAMPTZ, share: FLOAT8, given: TEXT }),
+    run: ([given]) => ({ rows: [["2024-01-02 03:04:05.6+00", 0.1 + 0.2, given]] }),
   },
   "select 1 / 0 as boom": {
     parameterTypes: [],

@@ -1,6 +1,6 @@
 // The first run of a statement over sockets in memory: what its flight holds, and what each way of failing leads to.
 import { beforeEach, expect, test } from "vitest";
-import { checkFailed, checkPassed, firstRunOf, isPlain } from "../../js/session/first-run.ts";
+import { checkFailed, checkPassed, firstRunOf, isOld, isPlain } from "../../js/session/first-run.ts";
 import { sql } from "../../js/statement/sql.ts";
 import { begun, client, ended, execution, int4, letIn, newClient, useMemoryServer } from "../support/memory-session.ts";
 import type { Session } from "../support/memory-session.ts";
@@ -295,4 +295,9 @@ test("two sessions that fail say it of their server, until one passes; a bounded
   for (let server = 0; server < 20_000; server++) for (const _ of "12") checkFailed(`s${server}`);
   expect(firstRunOf("s19999", "select 1", [])).toBeUndefined();
   expect(firstRunOf("s0", "select 1", [])).toBeDefined();
+});
+
+test("a server that reports an older version than the check wants is not asked", () => {
+  expect(["8.2.23", "11.3", "9.3.duckdb", "H2"].map(isOld)).toEqual([true, true, true, true]);
+  expect(["12.0", "15.18 (Debian 15.18-0)", "18beta1", "19rc1", undefined].map(isOld)).toEqual(Array(5).fill(false));
 });

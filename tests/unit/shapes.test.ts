@@ -98,6 +98,37 @@ test("long texts are bounded by their length, and forgotten ones give it back", 
   expect(cache.size).toBe(4);
 });
 
+test("a type that the server cannot write in binary is asked for as text, by every statement of that server", () => {
+  const cache = new ShapeCache();
+  const types = [23, 25, 20001, 20002].map((typeOid) => ({ typeOid, typeSize: typeOid === 23 ? 4 : -1 }));
+  const all = (oids: readonly number[]) => ({
+    parameterTypes: [],
+    resultFormats: oids.map(() => 1),
+    columns: types
+      .filter(({ typeOid }) => oids.includes(typeOid))
+      .map((type) => ({ name: "a", tableOid: 0, columnAttributeNumber: 0, typeModifier: -1, formatCode: 1, ...type })),
+  });
+  const formats = (server: string, sql: string) => [...cache.get(server, sql)!.resultFormats];
+  const refuse = () => cache.refuseBinary("server", cache.get("server", "select 1")!);
+  const first = cache.put("server", "select 1", all([23, 25, 20001, 20002]));
+  // Types of the database first, then all that is of no fixed size, then all.
+  expect(refuse()).toBe(true);
+  expect(formats("server", "select 1")).toEqual([1, 1, 0, 0]);
+  expect(cache.get("server", "select 1")!.id).not.toBe(first.id);
+  cache.put("server", "select 2", all([20002]));
+  cache.put("other", "select 2", all([20002]));
+  expect([formats("server", "select 2"), formats("other", "select 2")]).toEqual([[0], [1]]);
+  expect([refuse(), formats("server", "select 1")]).toEqual([true, [1, 0, 0, 0]]);
+  expect([refuse(), formats("server", "select 1")]).toEqual([true, [0, 0, 0, 0]]);
+  expect(refuse()).toBe(false);
+  // It stays so when it is learned anew.
+  cache.forget("server", "select 1");
+  cache.put("server", "select 1", all([23, 25, 20001, 20002]));
+  expect(formats("server", "select 1")).toEqual([0, 0, 0, 0]);
+  const record = cache.put("other", "select 3", learned(2249));
+  expect(cache.refuseBinary("other", record)).toBe(false);
+});
+
 test("forget makes the next call learn anew", () => {
   const cache = new ShapeCache();
   const first = cache.put("server", "select 1", learned(23));

@@ -91,12 +91,18 @@ fn samples(take: &mut dyn FnMut(Event<'_>)) {
             oids: &[0, 0, 0, 23],
         },
         columns,
-        result_formats: ResultFormats(columns),
+        result_formats: ResultFormats {
+            columns,
+            float_times: false,
+        },
     });
     take(Event::Shape {
         parameter_types: ParameterDescription { oids: &[] },
         columns: RowDescription::NONE,
-        result_formats: ResultFormats(RowDescription::NONE),
+        result_formats: ResultFormats {
+            columns: RowDescription::NONE,
+            float_times: false,
+        },
     });
     take(Event::Columns { shape: 7, columns });
     take(Event::HoldsEnough);

@@ -2,7 +2,8 @@
 // whatever the settings of ours; built-in types first, then those of a database.
 import type { Client } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
-import { withClient, withSchema } from "./helpers.ts";
+import { FaultHost } from "../../faults/control.ts";
+import { text, withClient, withSchema } from "./helpers.ts";
 
 const CANONICAL = {
   TimeZone: "UTC",
@@ -292,6 +293,74 @@ export const types: Case[] = [
       }),
   },
   {
+    name: "times of a server without integer_datetimes come as text, and go as text",
+    only: "plain",
+    run: async (t) => {
+      const host = new FaultHost(t.faults);
+      const { user, password } = await host.info();
+      const scenarios = ["integer_datetimes off", "integer_datetimes not reported"];
+      for (const { port } of await host.plans(scenarios.map((scenario) => ({ scenario })))) {
+        const options = { host: "127.0.0.1", port, user, password, database: "app", sslmode: "disable" } as const;
+        const client = await t.pgz.connect(options);
+        const at = new Date("2024-05-06T07:08:09Z");
+        const query = t.pgz.sql`select at, share, ${at}::timestamptz::text as given from scripted_times`;
+        const row = { at: "2024-01-02T03:04:05.6+00:00", share: 0.1 + 0.2, given: "2024-05-06T07:08:09.000Z" };
+        for (const run of ["described", "known"]) t.assert.deepEqual((await client.query(query)).rows, [row], run);
+        const items = await client.batch([query, query]);
+        t.assert.deepEqual(
+          items.map(({ rows }) => rows),
+          [[row], [row]],
+        );
+        t.assert.equal(await text(await client.stream(query)), `${JSON.stringify(row)}\n`);
+        await client.close();
+      }
+    },
+  },
+  {
+    name: "what the server cannot write in binary is asked for as text from then on",
+    ownServer: true,
+    run: async (t) => {
+      // A type that is known by its name, without its send function, in a database of its own.
+      const database = `sendless_${t.runtime}_${Math.random().toString(36).slice(2)}`;
+      const { username: user, password } = new URL(t.server.superuserUrl);
+      const options = { ...t.options, database, user, password };
+      await t.side(`create database ${database}`);
+      try {
+        const client = await t.pgz.connect(options);
+        try {
+          await client.exec("create extension citext");
+          await client.exec("alter type citext set (send = none)");
+          await client.exec("create table notes (id int, note citext, at timestamptz, size float8)");
+          await client.exec("insert into notes values (1, 'Hé \"', '2024-01-02 03:04:05.6+00', 0.1)");
+          const row = { id: 1, note: 'Hé "', size: 0.1 };
+          const all = "select id, note, size from notes";
+          for (const run of ["first", "second", "third"])
+            t.assert.deepEqual((await client.query(all)).rows, [row], run);
+          const notes = "select array_agg(note) as notes from notes";
+          await client.describe(notes);
+          for (const run of ["described", "again"])
+            t.assert.deepEqual((await client.query(notes)).rows, [{ notes: [row.note] }], run);
+          const wheres = [1, 2, 3].map((one) => `select note from notes where id <> -${one}`);
+          for (const run of ["first", "second", "third"])
+            t.assert.deepEqual(
+              (await client.batch(wheres)).map(({ rows }) => rows),
+              wheres.map(() => [{ note: row.note }]),
+              run,
+            );
+          // A type of which nothing has been refused yet: the transaction fails, the next one knows it.
+          await client.exec("create type pair as (id int, note citext)");
+          const within = () => client.transaction((tx) => tx.query("select row(id, note)::pair as p from notes"));
+          await t.assert.rejects(within(), { code: "42883" });
+          t.assert.deepEqual((await within()).rows, [{ p: { id: row.id, note: row.note } }]);
+        } finally {
+          await client.close();
+        }
+      } finally {
+        await t.side(`drop database ${database}`);
+      }
+    },
+  },
+  {
     name: "what has no binary form that can be read stays the server's text, and says so inside a record",
     ownServer: true,
     run: (t) =>
@@ -301,6 +370,10 @@ export const types: Case[] = [
           await lines(client, `select row(1, 2)::${s}.priced as p, array[row(1, 2)::${s}.priced] as ps`),
           '{"p":"(1,$2.00)","ps":"{\\"(1,$2.00)\\"}"}\n',
         );
+        const aclitem = "select row(makeaclitem(10, 10, 'SELECT', false)) as r";
+        await t.assert.rejects(client.query(aclitem), { code: "42883", routine: "getTypeBinaryOutputInfo" });
+        // Not learned: its text would be another result.
+        await t.assert.rejects(client.query(aclitem), { code: "42883", routine: "getTypeBinaryOutputInfo" });
         await t.assert.rejects(lines(client, "select row(1, 2::money) as r"), { code: "SHAPE_CHANGED" });
         t.assert.equal(await lines(client, "select row(1, 2::money)::text as r"), '{"r":"(1,$2.00)"}\n');
       }),

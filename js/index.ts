@@ -51,6 +51,8 @@ export type {
 } from "./util/observer.ts";
 export type { ConnectOptions, Connector, Socket, TlsOptions } from "./sockets/contract.ts";
 export type { Prepared } from "./api/prepared.ts";
+export type { Scope } from "./api/scope.ts";
+export type { ScopeOptions } from "./session/scope-settings.ts";
 export type { Query, QueryInput, Sql } from "./statement/sql.ts";
 export type { JsonText } from "./util/text.ts";
 export type { Isolation, Transaction, TransactionOptions } from "./api/transaction.ts";

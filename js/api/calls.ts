@@ -13,7 +13,7 @@ import { copyIn, copyOut, copyRows, leave, sendSource, type CopySource, type Cop
 import { RowWriter, type CopyRow } from "../statement/copy-rows.ts";
 import { copyText } from "../statement/copy-statement.ts";
 import { execute } from "../statement/execute.ts";
-import { plainText, sql, toQuery, type QueryInput } from "../statement/sql.ts";
+import { plainText, sql, type QueryInput } from "../statement/sql.ts";
 import { joined } from "../util/bytes.ts";
 import { UsageError, type PgzError } from "../util/errors.ts";
 import type {
@@ -32,7 +32,7 @@ import { checkGzip, compressed, feed, responseInit } from "./streams.ts";
 export abstract class Calls extends Queries {
   /** All rows as bytes, in one piece: a JSON array unless `format` says otherwise. */
   async json(input: QueryInput, options: JsonOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
-    const query = toQuery(input);
+    const query = this.asQuery(input);
     const form = outputForm(this.config, { format: "json", ...options });
     const { sink, rest } = outputOf(form);
     let pieces: Uint8Array[] = [];
@@ -195,7 +195,7 @@ export abstract class Calls extends Queries {
     options: StreamOptions,
     channel?: ByteChannel,
   ): Promise<ReadableStream<Uint8Array>> {
-    const query = toQuery(input);
+    const query = this.asQuery(input);
     checkGzip(options);
     const delivery = options.gzip ? "blocks" : "prompt";
     return this.run(

@@ -18,6 +18,7 @@ import type { BatchItem } from "../statement/batch-run.ts";
 import { isCopy } from "../statement/copy-statement.ts";
 import { Cursor } from "../statement/cursor.ts";
 import { execute } from "../statement/execute.ts";
+import { checkInScope, notInScope } from "../statement/scoped-statement.ts";
 import { sql, toQuery, type Query, type QueryInput } from "../statement/sql.ts";
 import { PgzError, UsageError } from "../util/errors.ts";
 import type { RowMode } from "../values/objects.ts";
@@ -50,7 +51,7 @@ export abstract class Queries extends Queue {
   query<Row = Record<string, unknown>>(query: QueryInput, options?: QueryOptions): Promise<QueryResult<Row>>;
   query<Row = Record<string, unknown>>(query: TemplateStringsArray, ...values: unknown[]): Promise<QueryResult<Row>>;
   async query<Row>(input: QueryInput | TemplateStringsArray, ...rest: unknown[]): Promise<QueryResult<Row>> {
-    const query = toQuery(input, ...rest);
+    const query = this.asQuery(input, ...rest);
     const options = ((!Array.isArray(input) && rest[0]) || {}) as QueryOptions;
     const collect = this.collecting<Row>(query, options);
     return await this.run(
@@ -92,7 +93,7 @@ export abstract class Queries extends Queue {
   rows<Row = Record<string, unknown>>(query: QueryInput, options?: QueryOptions): Rows<Row>;
   rows<Row = Record<string, unknown>>(query: TemplateStringsArray, ...values: unknown[]): Rows<Row>;
   rows<Row>(input: QueryInput | TemplateStringsArray, ...rest: unknown[]): Rows<Row> {
-    const query = toQuery(input, ...rest);
+    const query = this.asQuery(input, ...rest);
     const options = ((!Array.isArray(input) && rest[0]) || {}) as QueryOptions;
     return this.loop<Row>(query.text, options, (call, session, _, form, sink) =>
       execute(call, session, query, form, () => sink),
@@ -137,7 +138,7 @@ export abstract class Queries extends Queue {
 
   /** Runs a statement for its effect. Rows that it returns are counted and dropped. */
   async exec(input: QueryInput, options: CallOptions & Pick<RowOptions, "maxRows"> = {}): Promise<ExecResult> {
-    const query = toQuery(input);
+    const query = this.asQuery(input);
     const counted: Form = { ...valueForm(this.config, { ...options, onLimit: "error" }), form: ROWS_NONE };
     return await this.run(
       query.text,
@@ -162,7 +163,9 @@ export abstract class Queries extends Queue {
     text: QueryInput,
     options: SimpleOptions = {},
   ): Promise<QueryResult<Row>[]> {
-    const query = toQuery(text);
+    if (this.isScoped)
+      throw notInScope("simple() cannot run in a scope, whose settings its text could end: use query or batch.");
+    const query = this.asQuery(text);
     if (query.values.length)
       throw new UsageError("INVALID_QUERY", "The simple query protocol has no parameters: use query.");
     const [form, mode] = this.#values({ ...options, onLimit: "error" });
@@ -211,7 +214,7 @@ export abstract class Queries extends Queue {
     size: number,
     options: SimpleOptions = {},
   ): AsyncGenerator<Row[], void, undefined> {
-    const query = toQuery(input);
+    const query = this.asQuery(input);
     if (!Number.isInteger(size) || size < 1 || size > 0x7fffffff)
       throw new UsageError("INVALID_OPTION", "A cursor's size must be a whole number from 1 to 2147483647.");
     const [form, mode] = this.#values({ ...options, onLimit: "error" });
@@ -278,7 +281,7 @@ export abstract class Queries extends Queue {
     if (!Array.isArray(queries)) throw new UsageError("INVALID_QUERY", "batch needs an array of queries.");
     const { atomic = true, results = "rows" } = options;
     oneOf(true, false)(atomic, "atomic");
-    const items = queries.map((query: QueryInput) => toQuery(query));
+    const items = queries.map((query: QueryInput) => this.asQuery(query));
     if (items.some(({ text }) => isCopy(text)))
       throw new UsageError("COPY_NEEDS_COPY_CALL", "COPY with data cannot be part of a batch: use copyFrom or copyTo.");
     const [values, mode] = this.#values({ ...options, onLimit: "error" });
@@ -301,7 +304,7 @@ export abstract class Queries extends Queue {
    * `statementCacheSize`. When other statements push it out, the next run parses it again.
    */
   async prepare<Row = Record<string, unknown>>(input: QueryInput, options: CallOptions = {}): Promise<Prepared<Row>> {
-    const { text, values } = toQuery(input);
+    const { text, values } = this.asQuery(input);
     if (values.length)
       throw new UsageError(
         "INVALID_QUERY",
@@ -330,7 +333,7 @@ export abstract class Queries extends Queue {
    * trip.
    */
   async describe(input: QueryInput, options: CallOptions = {}): Promise<Description> {
-    const { text } = toQuery(input);
+    const { text } = this.asQuery(input);
     return this.run(text, options, async (call: Call<Description>, session) => {
       const shape = await session.statements.shape(call, text);
       if (shape) call.succeed({ parameterTypes: [...shape.parameterTypes], fields: shape.columns });
@@ -338,6 +341,18 @@ export abstract class Queries extends Queue {
   }
 
   // -- calls ----------------------------------------------------------------------------------------------------------
+
+  /** Settings hold for each call until its transaction ends. @internal */
+  protected get isScoped(): boolean {
+    return false;
+  }
+
+  /** What the user gave, if it may run here. @internal */
+  protected asQuery(input: QueryInput | TemplateStringsArray, ...rest: unknown[]): Query {
+    const query = toQuery(input, ...rest);
+    if (this.isScoped) checkInScope(query.text);
+    return query;
+  }
 
   /** How the call's rows become JavaScript values. */
   #values(options: QueryOptions): [form: ValueForm, mode: RowMode] {

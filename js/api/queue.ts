@@ -19,6 +19,14 @@ import { AbortError, UsageError, type Facts, type PgzError } from "../util/error
 import { Observation } from "../util/observer.ts";
 import { CALL_OPTIONS, type CallOptions } from "./options.ts";
 
+/** What a queue is given: SQL for the observer, options, what runs, and how it uses the connection. */
+export type CallArguments<T> = [
+  text: string,
+  options: TurnOptions,
+  body: (call: Call<T>, session: Session) => Promise<void>,
+  way?: Way,
+];
+
 /** What a call says of its turn: `leaving` aborts when its consumer goes. */
 type TurnOptions = CallOptions & { closeWhenDone?: boolean | undefined; leaving?: AbortSignal };
 
@@ -122,24 +130,14 @@ export abstract class Queue {
   protected abstract close(): Promise<void>;
 
   /** One call's turn: behind those before it, on the connection, until the connection is free again. */
-  protected run<T>(
-    text: string,
-    options: TurnOptions,
-    body: (call: Call<T>, session: Session) => Promise<void>,
-    way: Way = "alone",
-  ): Promise<T> {
+  protected run<T>(...call: CallArguments<T>): Promise<T> {
     const refused = this.refused() ?? this.unfinished();
     if (refused) throw refused;
-    return this.queue(text, options, body, way);
+    return this.queue(...call);
   }
 
   /** The same for calls of our own, which nothing refuses. */
-  protected queue<T>(
-    text: string,
-    options: TurnOptions,
-    body: (call: Call<T>, session: Session) => Promise<void>,
-    way: Way = "alone",
-  ): Promise<T> {
+  protected queue<T>(...[text, options, body, way = "alone"]: CallArguments<T>): Promise<T> {
     const { config, counters } = this;
     checkOptions(options, CALL_OPTIONS);
     const signal = options.signal && callOption(config, options, "signal");

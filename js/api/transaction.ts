@@ -16,7 +16,7 @@ import type { Operation } from "../connection/operation.ts";
 import type { Session } from "../session/session.ts";
 import { plainly } from "../session/transaction-block.ts";
 import { attemptsOf, isConflict, pauseAfter } from "../statement/attempts.ts";
-import { toQuery, type QueryInput } from "../statement/sql.ts";
+import type { QueryInput } from "../statement/sql.ts";
 import { PgzError, UsageError } from "../util/errors.ts";
 import type { QueryOptions, QueryResult } from "./options.ts";
 import { wayOf } from "./queries.ts";
@@ -181,7 +181,7 @@ export class Transaction extends Calls {
         "TRANSACTION_OPEN",
         "last() would commit the outer transaction: call query(), or its last().",
       );
-    const query = toQuery(input);
+    const query = this.asQuery(input);
     const collect = this.collecting<Row>(query, options);
     const result = this.run(
       query.text,
@@ -312,8 +312,8 @@ export class Transaction extends Calls {
   /** A statement of our own; its command tag. */
   #statement(text: string): Promise<string> {
     return this.queue<string>(text, {}, async (call, { connection, transaction }) => {
-      const operation = transaction.flight((begin) =>
-        call.operate(connection, plainly(begin === undefined ? text : `${begin}; ${text}`)),
+      const operation = transaction.flight((preludes) =>
+        call.operate(connection, plainly([...preludes, text].join("; "))),
       );
       await operation.done;
       if (operation.error) throw operation.error;
@@ -322,6 +322,10 @@ export class Transaction extends Calls {
   }
 
   // -- for calls ------------------------------------------------------------------------------------------------------
+
+  protected override get isScoped(): boolean {
+    return this.#session.isScoped;
+  }
 
   /** `stop` ends them. */
   protected override readonly signal = undefined;

@@ -379,13 +379,13 @@ export class Connection {
     emit(observer, "onNotice", { ...fields, queryId });
   }
 
-  #error({ fields, bound, check }: EventOf<"error">, operation: Operation | undefined): void {
+  #error({ fields, bound, part }: EventOf<"error">, operation: Operation | undefined): void {
     const error = fromErrorResponse(fields, !this.#established, { committed: operation?.committed });
     if (operation) {
       const { on } = operation.conversation;
+      operation.failedBefore = part === "statement" ? undefined : part;
       operation.bound = bound || (operation.bound && !on?.items);
       if (!operation.truncated && !on?.error?.(error)) operation.error ??= error;
-      operation.checkFailed ||= check;
       operation.canceled ||= error.code === "57014";
     }
     // The server goes after these, and after any error of a startup.

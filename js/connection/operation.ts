@@ -102,8 +102,8 @@ export class Operation {
   abandoned = false;
   /** Something of the statement may have run. */
   bound = false;
-  /** The check in front of a first run failed. */
-  checkFailed = false;
+  /** What failed in front of a statement, none of which has run: for a prelude, knowing the statement is no help. */
+  failedBefore: "prelude" | "check" | undefined;
   /** The server says that a cancel ended it. */
   canceled = false;
   /** A CancelRequest for another operation of this connection may have hit it. */

@@ -1,12 +1,14 @@
 // One session on a server: a connection together with what holds for as long as it lasts. What a call is given to run
-// on.
+// on. Those of scopes stand beside the client's own, on the same connection.
 //
 // Each part owns its state (docs/decisions/0013); this file only holds them together.
 import type { Config } from "../config/options.ts";
 import type { Connection } from "../connection/connection.ts";
 import { catalogOf, type Catalog } from "./catalog.ts";
-import { serverKey } from "./shapes.ts";
+import type { ScopeSettings } from "./scope-settings.ts";
+import { scopedKey, serverKey } from "./shapes.ts";
 import { Statements } from "./statements.ts";
+import { Told } from "./told.ts";
 import { TransactionBlock } from "./transaction-block.ts";
 
 export class Session {
@@ -15,13 +17,27 @@ export class Session {
   readonly catalog: Catalog;
   readonly statements: Statements;
   readonly transaction: TransactionBlock;
+  /** Settings of a scope hold for what it runs. */
+  readonly isScoped: boolean;
+  readonly #told: Told;
 
-  constructor(connection: Connection) {
+  constructor(connection: Connection, scope?: ScopeSettings, told = new Told()) {
     const server = serverKey(connection.config);
     this.connection = connection;
     this.catalog = catalogOf(server);
-    this.statements = new Statements(connection, server, this.catalog);
-    this.transaction = new TransactionBlock(connection);
+    this.transaction = new TransactionBlock(connection, scope?.statement);
+    this.statements = new Statements(connection, scopedKey(server, scope?.meaning ?? ""), {
+      catalog: this.catalog,
+      told,
+      block: this.transaction,
+    });
+    this.isScoped = scope !== undefined;
+    this.#told = told;
+  }
+
+  /** The session of a scope, on the same connection. */
+  scoped(scope: ScopeSettings): Session {
+    return new Session(this.connection, scope, this.#told);
   }
 
   get config(): Config {

@@ -36,14 +36,23 @@ export interface Shape {
 export function serverKey(config: Config): string {
   let key = keys.get(config);
   if (key === undefined) {
-    const long = JSON.stringify([config.host, config.port, startupParameters(config)]);
-    // Part of what every statement is looked up by, so it is short.
-    key = shortened.get(long);
-    if (key === undefined) {
-      if (shortened.size >= MOST_SERVERS) shortened.clear();
-      shortened.set(long, (key = String(++lastKey)));
-    }
+    key = short(JSON.stringify([config.host, config.port, startupParameters(config)]));
     keys.set(config, key);
+  }
+  return key;
+}
+
+/** The same with settings that decide what an SQL text means; `meaning` is empty where none do. */
+export function scopedKey(server: string, meaning: string): string {
+  return meaning === "" ? server : short(`${server} ${meaning}`);
+}
+
+/** Part of what every statement is looked up by. */
+function short(long: string): string {
+  let key = shortened.get(long);
+  if (key === undefined) {
+    if (shortened.size >= MOST_SERVERS) shortened.clear();
+    shortened.set(long, (key = String(++lastKey)));
   }
   return key;
 }

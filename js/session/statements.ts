@@ -13,16 +13,14 @@ import type { Connection } from "../connection/connection.ts";
 import type { Handlers, Operation, RowSink } from "../connection/operation.ts";
 import { PgzError } from "../util/errors.ts";
 import { COLUMNS_KNOWN, type Column, type CoreConnection, type Limits } from "../wasm/boundary.ts";
-import { define, type Definition } from "../wasm/type-definitions.ts";
+import type { Definition } from "../wasm/type-definitions.ts";
 import type { AnyCall } from "./call.ts";
 import type { Catalog } from "./catalog.ts";
 import { learnTypes } from "./catalog-questions.ts";
 import { checkFailed, checkPassed, describeFirst, firstRunOf, isOfTypes, isOld, type FirstRun } from "./first-run.ts";
 import { encodedStatement, newShapeId, shapes, type LearnedShape, type Shape } from "./shapes.ts";
-import type { TransactionBlock } from "./transaction-block.ts";
-
-/** Most statements of which a connection remembers that they have run. */
-const MOST_REMEMBERED = 1_000;
+import type { Told } from "./told.ts";
+import { putInFront, type TransactionBlock } from "./transaction-block.ts";
 
 /** How rows are asked for. */
 export interface RowRequest {
@@ -38,28 +36,36 @@ export interface BoundStatement {
   readonly parameters: Uint8Array;
 }
 
+/** What statements need of their session. */
+interface Parts {
+  readonly catalog: Catalog;
+  readonly told: Told;
+  readonly block: Pick<TransactionBlock, "settings">;
+}
+
 export class Statements {
   readonly #connection: Connection;
   readonly #server: string;
   readonly #catalog: Catalog;
-  /** By the ids of shapes that have run here: their columns as the core has them, where it has told. */
-  readonly #run = new Map<number, readonly Column[] | undefined>();
-  /** What the core has been told of the database's types. */
-  readonly #types = new Map<number, Definition>();
+  readonly #told: Told;
+  readonly #block: Pick<TransactionBlock, "settings">;
   /** Settings of the session, or the server, do not allow a first run as text. */
   #describesFirst = false;
   /** For every operation that runs statements: what its answers teach. */
   readonly handlers: Handlers = {
     columns: ({ shape, columns }) => {
-      if (shape) this.#run.set(shape, columns);
+      if (shape) this.#told.learnColumns(shape, columns);
     },
     shapeChanged: ({ typeOid }) => this.#catalog.forget(typeOid),
   };
 
-  constructor(connection: Connection, server: string, catalog: Catalog) {
+  /** `server`: everything that decides what a text means. */
+  constructor(connection: Connection, server: string, parts: Parts) {
     this.#connection = connection;
     this.#server = server;
-    this.#catalog = catalog;
+    this.#catalog = parts.catalog;
+    this.#told = parts.told;
+    this.#block = parts.block;
   }
 
   /** What the isolate learns here holds where times are alike in binary. */
@@ -74,11 +80,11 @@ export class Statements {
   }
 
   /** Whether it has run here, so that the server may have it under a name. */
-  hasRun({ id }: Shape): boolean {
-    return this.#run.has(id);
+  hasRun(shape: Shape): boolean {
+    return this.#told.hasRun(shape);
   }
 
-  /** Puts an execution on the wire, behind BEGIN where that waits. */
+  /** Puts an execution on the wire, behind BEGIN where that waits, and behind settings. */
   execute(
     call: AnyCall,
     transaction: Pick<TransactionBlock, "flight">,
@@ -87,10 +93,10 @@ export class Statements {
     rows: RowSink,
   ): Operation {
     const told = this.#tellColumns(shape, rows);
-    this.#remember(shape);
-    return transaction.flight((begin) => {
+    this.#told.remember(shape);
+    return transaction.flight((preludes) => {
       const command = (handle: CoreConnection) => {
-        if (begin) handle.prelude(begin);
+        putInFront(handle, preludes);
         this.define(handle, shape.types);
         return handle.execute(
           shape.id,
@@ -105,7 +111,7 @@ export class Statements {
         on: this.handlers,
         // An operation before this one may have been told of others.
         comesFirst: () => {
-          const columns = this.#run.get(shape.id);
+          const columns = this.#told.columns(shape);
           if (told && columns && told !== columns) rows.columns?.(columns);
         },
       });
@@ -114,13 +120,13 @@ export class Statements {
 
   /** Puts a statement of a batch where its items find it. */
   addToBatch(handle: CoreConnection, shape: Shape): void {
-    this.#remember(shape);
+    this.#told.remember(shape);
     handle.batch_statement(shape.id, encodedStatement(shape));
   }
 
   /** Tells the core of types that it does not know yet. */
   define(handle: CoreConnection, types: readonly Definition[]): void {
-    if (types.length) define(handle, this.#types, types);
+    this.#told.define(handle, types);
   }
 
   /** The shape's prepared statement is not to be used again. */
@@ -213,7 +219,11 @@ export class Statements {
     if (named) this.#connection.tell((handle) => handle.forget(id));
     const answer: { shape?: LearnedShape } = {};
     // Many at once: their answers may fill what lies between us before all of them have left, hence duplex.
-    const operation = call.operate(this.#connection, (handle) => handle.describe(text, named ? id : 0), {
+    const command = (handle: CoreConnection) => {
+      putInFront(handle, this.#block.settings);
+      return handle.describe(text, named ? id : 0);
+    };
+    const operation = call.operate(this.#connection, command, {
       duplex: true,
       on: { shape: (event) => void (answer.shape = event) },
     });
@@ -247,19 +257,13 @@ export class Statements {
    * Tells the sink the columns that the core has; `undefined` where there are none, or where the sink refuses them:
    * they may have changed since.
    */
-  #tellColumns({ id }: Shape, rows: RowSink): readonly Column[] | undefined {
-    const columns = this.#run.get(id);
+  #tellColumns(shape: Shape, rows: RowSink): readonly Column[] | undefined {
+    const columns = this.#told.columns(shape);
     try {
       if (columns) rows.columns?.(columns);
       return columns;
     } catch {
       return undefined;
     }
-  }
-
-  #remember({ id }: Shape): void {
-    if (this.#run.has(id)) return;
-    if (this.#run.size > MOST_REMEMBERED) this.#run.clear();
-    this.#run.set(id, undefined);
   }
 }

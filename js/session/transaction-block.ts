@@ -1,8 +1,9 @@
 // The transaction that a session is in, and BEGIN that waits for the next flight.
 //
 // BEGIN travels in front of the first statement, in its flight and before its Sync: where BEGIN fails the server skips
-// the statement too. Knows the order of BEGIN, flights and ROLLBACK. Must not know who wants the transaction, nor what
-// runs in it.
+// the statement too. So do the settings of a scope, which end with the transaction: in front of each flight, or behind
+// BEGIN and then no more. Knows the order of BEGIN, settings, flights and ROLLBACK. Must not know who wants the
+// transaction, nor what runs in it.
 import type { Connection } from "../connection/connection.ts";
 import type { Operation } from "../connection/operation.ts";
 import { connectionLost } from "../sockets/contract.ts";
@@ -14,16 +15,32 @@ export function plainly(text: string): (handle: CoreConnection) => number {
   return (handle) => handle.simple_query(text, COPY_NONE, ROWS_NONE, NO_LIMITS);
 }
 
+/** Puts statements in front of the next one, in its flight. */
+export function putInFront(handle: CoreConnection, preludes: readonly string[]): void {
+  for (const prelude of preludes) handle.prelude(prelude);
+}
+
+const NONE: readonly string[] = [];
+
 export class TransactionBlock {
   readonly #connection: Connection;
+  /** What each transaction begins with, those of single flights too. */
+  readonly #settings: readonly string[];
   /** BEGIN, which leaves with the next flight. */
   #waiting: string | undefined;
   /** The last flight that BEGIN left with, until it has arrived well: what its sink holds must not outlive the call. */
   #carried: { readonly begin: string; readonly operation: Operation } | undefined;
   #beginFailed = false;
 
-  constructor(connection: Connection) {
+  /** `settings`: a statement that makes a scope's settings hold until the transaction ends. */
+  constructor(connection: Connection, settings?: string) {
     this.#connection = connection;
+    this.#settings = settings === undefined ? NONE : [settings];
+  }
+
+  /** What goes in front of a flight that begins no transaction: within one the settings hold. */
+  get settings(): readonly string[] {
+    return this.status === "I" ? this.#settings : NONE;
   }
 
   /** As of the last ReadyForQuery: `I` outside a transaction, `T` inside, `E` inside one that failed. */
@@ -59,10 +76,10 @@ export class TransactionBlock {
     this.#carried = undefined;
   }
 
-  /** A flight, which `operate` makes with BEGIN in front when it is given one. */
-  flight(operate: (begin: string | undefined) => Operation): Operation {
+  /** A flight, which `operate` makes with these statements in front: BEGIN where it waits, and settings. */
+  flight(operate: (preludes: readonly string[]) => Operation): Operation {
     const begin = this.#waiting;
-    const operation = operate(begin);
+    const operation = operate(begin === undefined ? this.settings : [begin, ...this.#settings]);
     if (begin !== undefined) {
       this.#carried = { begin, operation };
       operation.done.then(
@@ -86,7 +103,7 @@ export class TransactionBlock {
    */
   async begun(call: AnyCall): Promise<boolean> {
     if (this.#waiting === undefined) return !call.finished;
-    const operation = this.flight((begin) => call.operate(this.#connection, plainly(begin!)));
+    const operation = this.flight((preludes) => call.operate(this.#connection, plainly(preludes.join("; "))));
     await operation.done;
     if (call.finished) return false;
     if (operation.error) throw operation.error;

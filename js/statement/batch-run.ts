@@ -52,6 +52,8 @@ export class BatchRun<Row> {
   readonly #outputs: number[] = [];
   /** Items that failed before they were bound, so that nothing of them ran. */
   readonly #unbound = new Set<number>();
+  /** Those of them that failed in front of their statement: to know it better is no help. */
+  readonly #failedBefore = new Set<number>();
   /** What the first item of a statement failed with before it was bound. */
   readonly #unparsed = new Map<number | undefined, PgzError>();
   readonly #fields: (readonly Column[])[] = [];
@@ -90,9 +92,9 @@ export class BatchRun<Row> {
     return this.#failure ? this.#ends.length - 1 : this.#ends.length;
   }
 
-  /** Items of which nothing ran, by their places. */
+  /** Items of which nothing ran, by their places, and not for what failed in front of them. */
   get unbound(): number[] {
-    return [...this.#unbound];
+    return [...this.#unbound].filter((at) => !this.#failedBefore.has(at));
   }
 
   /** What the item at this place failed with. */
@@ -116,6 +118,7 @@ export class BatchRun<Row> {
     const at = this.#ends.length;
     const number = this.#encoded.numbers[at];
     let reason;
+    if (this.operation!.failedBefore) this.#failedBefore.add(at);
     if (!this.operation!.bound) {
       this.#unbound.add(at);
       // Nothing of it has run.

@@ -7,6 +7,7 @@ import type { Call } from "../session/call.ts";
 import { learnNames } from "../session/catalog-questions.ts";
 import type { Session } from "../session/session.ts";
 import type { Shape } from "../session/shapes.ts";
+import { putInFront } from "../session/transaction-block.ts";
 import { PgzError, type BatchFailure } from "../util/errors.ts";
 import { BATCH_CONTINUES, BATCH_ENDS, BATCH_IS_UNDONE } from "../wasm/boundary.ts";
 import { mayBeOutdated, Outdated, refusesBinary, withCurrentShapes } from "./attempts.ts";
@@ -180,11 +181,11 @@ class Batch<Row> {
     const call = this.#call;
     const known = this.#session.statements;
     const last = windows.length - 1;
-    const operation = (run.operation = transaction.flight((begin) =>
+    const operation = (run.operation = transaction.flight((preludes) =>
       call.operate(
         connection,
         (handle) => {
-          if (begin) handle.prelude(begin);
+          putInFront(handle, preludes);
           known.define(
             handle,
             statements.flatMap((shape) => shape.types),

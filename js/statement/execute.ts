@@ -155,7 +155,7 @@ class Execution {
     if (!error) return this.#releasedOrError(ended);
     if (exposed && canceled && !committed && transaction.isNone) return AGAIN;
     if (!run.mayBeDescribed) throw error;
-    if (operation.checkFailed) statements.checkFailed(error.message);
+    if (operation.failedBefore) statements.checkFailed(error.message);
     this.#learned = run.shape;
     return new Outdated(error, operation);
   }
@@ -173,13 +173,13 @@ class Execution {
     anew: boolean,
   ): Outdated | undefined | typeof AGAIN {
     const { statements, transaction } = this.#session;
-    const { error, bound, exposed, canceled, committed } = operation;
+    const { error, bound, failedBefore, exposed, canceled, committed } = operation;
     if (error!.code === "SHAPE_CHANGED") statements.forgetShape(shape.sql);
     const asText = refusesBinary(error) && statements.refuseBinary(shape);
     if (this.#call.finished) return undefined;
     if (((exposed && canceled) || (asText && isPlain(shape.sql))) && !committed && transaction.isNone) return AGAIN;
     // Behind BindComplete something may have run, and been committed (DO and CALL can); before it nothing has.
-    if (bound || anew || !mayBeOutdated(error, wasKnown)) throw error!;
+    if (bound || failedBefore || anew || !mayBeOutdated(error, wasKnown)) throw error!;
     statements.forget(shape);
     if (wasOutside) return this.#outdated({ shape, hadRun, error }, operation);
     // The transaction has failed with it. The next one is to know better.

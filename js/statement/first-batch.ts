@@ -89,7 +89,7 @@ export class FirstBatch<Row> {
     if (!error) return outcomes.map((outcome, at) => this.#settled(outcome, sent[at]!));
     const failed = sent[index];
     if (failed && commit.command !== "COMMIT" && failed.mayBeDescribed()) {
-      if (failed.operation.checkFailed) statements.checkFailed(error.message);
+      if (failed.operation.failedBefore) statements.checkFailed(error.message);
       return new Outdated(error);
     }
     throw failedAt(error, index, commands.length, commit);
@@ -100,15 +100,15 @@ export class FirstBatch<Row> {
     const call = this.#call;
     const session = this.#session;
     const rows = new Collector<Row>(form, mode);
-    const prelude = at ? `SAVEPOINT pgz_${at}` : "BEGIN";
-    const block: Pick<TransactionBlock, "flight"> = { flight: (operate) => operate(prelude) };
+    const preludes = at ? [`SAVEPOINT pgz_${at}`] : ["BEGIN", ...session.transaction.settings];
+    const block: Pick<TransactionBlock, "flight"> = { flight: (operate) => operate(preludes) };
     if ("first" in item) {
       const run = new FirstExecution(call, session, item.first, form, rows.sink, block);
       const mayBeDescribed = () => run.mayBeDescribed;
       return { operation: run.operation, mayBeDescribed, ended: run.ended(), rows };
     }
     const operation = session.statements.execute(call, block, item.bound, form, rows.sink);
-    const mayBeDescribed = () => !operation.bound && mayBeOutdated(operation.error, true);
+    const mayBeDescribed = () => !operation.bound && !operation.failedBefore && mayBeOutdated(operation.error, true);
     return { operation, mayBeDescribed, ended: operation.done.then(() => operation), rows };
   }
 

@@ -17,7 +17,7 @@ import type { FirstRun } from "../session/first-run.ts";
 import type { Session } from "../session/session.ts";
 import { newShapeId, type LearnedShape, type Shape } from "../session/shapes.ts";
 import type { RowRequest } from "../session/statements.ts";
-import type { TransactionBlock } from "../session/transaction-block.ts";
+import { putInFront, type TransactionBlock } from "../session/transaction-block.ts";
 import { TimeoutError, UsageError, type PgzError } from "../util/errors.ts";
 import { FIRST_OF_A_DATABASE, RECORD, RECORD_ARRAY } from "../values/oid.ts";
 import { ROWS_NONE, TYPE_COMPOSITE, type Column, type CoreConnection } from "../wasm/boundary.ts";
@@ -40,7 +40,7 @@ export class FirstExecution {
   /** Until another connection has asked the catalog. Never rejects. */
   #asking: Promise<void> | undefined;
 
-  /** Puts it on the wire, behind BEGIN where that waits. */
+  /** Puts it on the wire, behind BEGIN where that waits, and behind settings. */
   constructor(
     call: AnyCall,
     session: Session,
@@ -54,7 +54,7 @@ export class FirstExecution {
     this.#run = run;
     this.#request = request;
     this.#sink = sink;
-    this.#operation = transaction.flight((begin) => this.#operate(begin));
+    this.#operation = transaction.flight((preludes) => this.#operate(preludes));
   }
 
   /** What the statement turned out to be, as far as that is known for good. */
@@ -64,9 +64,9 @@ export class FirstExecution {
 
   /** Nothing of it ran, and described first it may go well. */
   get mayBeDescribed(): boolean {
-    const { error, bound, checkFailed } = this.#operation;
-    if (!error) return false;
-    if (checkFailed) return mayLackCheck(error);
+    const { error, bound, failedBefore } = this.#operation;
+    if (!error || failedBefore === "prelude") return false;
+    if (failedBefore) return mayLackCheck(error);
     if (this.#learned === undefined || bound) return false;
     // Text that does not suit a parameter, or another number of values (08P01): the encoder says what is wrong.
     const mayRefuseText = this.#run.hasValues && mayBeOutdated(error, true);
@@ -100,12 +100,12 @@ export class FirstExecution {
     }
   }
 
-  #operate(begin: string | undefined): Operation {
+  #operate(preludes: readonly string[]): Operation {
     const { text, parameters, check } = this.#run;
     const { form, limits } = this.#request;
     const sink = this.#sink;
     const command = (handle: CoreConnection) => {
-      if (begin) handle.prelude(begin);
+      putInFront(handle, preludes);
       return handle.first_run(this.#id, text, parameters, check.sql, check.looksAtTypes, form, limits);
     };
     return this.#call.operate(this.#session.connection, command, {

@@ -67,7 +67,7 @@ export type Fields = Readonly<Record<string, string>>;
 export type JsonEvent =
   | { kind: "parameterStatus"; name: string; value: string }
   | { kind: "notice"; fields: Fields }
-  | { kind: "error"; bound: boolean; check: boolean; fields: Fields }
+  | { kind: "error"; bound: boolean; part: "prelude" | "check" | "statement"; fields: Fields }
   | { kind: "shapeChanged"; typeOid: number }
   | { kind: "notification"; processId: number; channel: string; payload: string }
   | { kind: "backendKeyData"; processId: number }
@@ -135,7 +135,10 @@ export interface CoreConnection {
   row_count(): number;
   /** Its name, as the tag says it. */
   command(): string;
-  /** Runs `sql` in front of the next `execute`, in its flight. */
+  /**
+   * Runs `sql` in front of the next `describe`, `execute`, `first_run` or `batch`, in its flight, behind earlier
+   * preludes.
+   */
   prelude(sql: string): void;
   take_output(): Uint8Array;
   rows_pointer(): number;

@@ -1,8 +1,8 @@
 //! A batch: many executions in one pipeline, of statements that are parsed once.
 //!
 //! ```text
-//! item:      [Close …] [prelude] [Parse n]  Bind "" n  [Describe P ""]  Execute ""
-//!   answer:  [CloseComplete …] [its] [ParseComplete] BindComplete [RowDescription | NoData] DataRow … CommandComplete
+//! item:      [Close …] [prelude …] [Parse n]  Bind "" n  [Describe P ""]  Execute ""
+//!   answer:  [CloseComplete …] [its]   [ParseComplete] BindComplete [RowDescription | NoData] DataRow … CommandComplete
 //!
 //! atomic:    item item … item Sync             an error undoes what was before it, and the server skips the rest
 //! isolated:  item Sync  item Sync  … item Sync   each stands alone
@@ -11,7 +11,7 @@
 //! Sync is written by [`Batch::end`]. What became of the items is told by one event for all of them, or whenever
 //! another event or other columns come: an event per item would cost more than the item.
 
-use super::event::{Event, Events};
+use super::event::{Event, Events, Part};
 use super::extended_query::Ahead;
 use super::limits::RowSink;
 use super::outcomes::Outcomes;
@@ -43,7 +43,7 @@ pub(super) enum Step {
 /// What may still be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Writing {
-    /// The first item, with Closes and a prelude in front.
+    /// The first item, with Closes and preludes in front.
     First,
     Items,
     /// Behind an error of an atomic batch: nothing but the last Sync.
@@ -111,6 +111,8 @@ pub(super) struct Batch {
     pub step: Step,
     /// A Sync behind each item.
     isolated: bool,
+    /// In front of each item that is isolated, else of the first: what they do may end at a Sync.
+    preludes: Vec<Vec<u8>>,
     writing: Writing,
     statements: Vec<Statement>,
     /// The statement that the server's unnamed one is.
@@ -126,10 +128,11 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    pub fn new(isolated: bool, sink: RowSink) -> Self {
+    pub fn new(isolated: bool, preludes: Vec<Vec<u8>>, sink: RowSink) -> Self {
         Batch {
             step: Step::Idle,
             isolated,
+            preludes,
             writing: Writing::First,
             statements: Vec::new(),
             unnamed: None,
@@ -170,16 +173,13 @@ impl Batch {
     }
 
     /// Writes executions: `items` is, for each, the number of its statement and the length of what follows (both int32,
-    /// big-endian), then the middle of Bind. What is not of that form is ours, and dropped. `prelude` counts only in
-    /// front of the batch's first item.
+    /// big-endian), then the middle of Bind. What is not of that form is ours, and dropped.
     pub fn add(
         &mut self,
         mut items: &[u8],
-        prelude: &[u8],
         flight: &mut Vec<u8>,
         statements: &mut Statements,
     ) -> Result<(), TooLong> {
-        let mut prelude = prelude;
         while let Some((statement, rest)) = items.split_first_chunk()
             && let Some((length, rest)) = rest.split_first_chunk()
             && let Some((parameters, rest)) =
@@ -187,9 +187,8 @@ impl Batch {
         {
             let statement = u32::from_be_bytes(*statement) as usize;
             if matches!(self.writing, Writing::First | Writing::Items) {
-                self.item(statement, parameters, prelude, flight, statements)?;
+                self.item(statement, parameters, flight, statements)?;
             }
-            prelude = &[];
             items = rest;
         }
         Ok(())
@@ -199,7 +198,6 @@ impl Batch {
         &mut self,
         number: usize,
         parameters: &[u8],
-        prelude: &[u8],
         flight: &mut Vec<u8>,
         statements: &mut Statements,
     ) -> Result<(), TooLong> {
@@ -212,7 +210,8 @@ impl Batch {
         }
         // Later the batch itself may use what somebody has given up meanwhile.
         let ahead = match self.writing {
-            Writing::First => Ahead::write(flight, statements, prelude)?,
+            Writing::First => Ahead::write(flight, statements, &self.preludes)?,
+            _ if self.isolated => Ahead::write_preludes(flight, &self.preludes)?,
             _ => Ahead::default(),
         };
         self.writing = Writing::Items;
@@ -272,10 +271,10 @@ impl Batch {
 
     /// What must come before the first item's own answers, for the walk over all states.
     #[cfg(test)]
-    pub fn awaits(&self) -> (usize, u32) {
+    pub fn awaits(&self) -> (usize, usize) {
         self.items
             .front()
-            .map_or((0, 0), |item| (item.ahead.closes, item.ahead.prelude))
+            .map_or((0, 0), |item| (item.ahead.closes, item.ahead.preludes))
     }
 
     #[cfg(test)]
@@ -294,11 +293,14 @@ impl Batch {
             self.error(fields, context);
             return Ok(Progress::Continue);
         }
-        if let Some(item) = self.items.front_mut() {
+        // At Ready the first item is the next one, whose answers come behind ReadyForQuery.
+        if self.step != Step::Ready
+            && let Some(item) = self.items.front_mut()
+        {
             if item.ahead.answered_by(&message) {
                 return Ok(Progress::Continue);
             }
-            if !item.ahead.is_over() && self.step != Step::Ready {
+            if !item.ahead.is_over() {
                 return Err(Failure::unexpected("batch", tag));
             }
         }
@@ -349,9 +351,15 @@ impl Batch {
 
     fn error(&mut self, fields: Fields<'_>, context: &mut Context) {
         let bound = matches!(self.step, Step::PortalColumns | Step::Rows | Step::Ready);
+        let is_ahead = self.step != Step::Ready
+            && self.items.front().is_some_and(|item| !item.ahead.is_over());
         self.failed(fields.get(b'C'), &mut context.statements);
         self.tell(&mut context.events);
-        context.events.error(bound, fields);
+        if is_ahead {
+            context.events.error_before(Part::Prelude, fields);
+        } else {
+            context.events.error(bound, fields);
+        }
     }
 
     /// The first item's statement.

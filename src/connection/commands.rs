@@ -57,8 +57,9 @@ impl Connection {
     /// Learns the parameter types and columns of `sql`: a `shape` event. `shape`, where it is not 0: the statement
     /// stays prepared for it.
     pub fn describe(&mut self, sql: &str, shape: u32) {
+        let preludes = core::mem::take(&mut self.state.preludes);
         self.operate(|flight, statements| {
-            ExtendedQuery::describe(sql.as_bytes(), shape, flight, statements)
+            ExtendedQuery::describe(sql.as_bytes(), shape, &preludes, flight, statements)
                 .map(Operation::Extended)
         });
     }
@@ -95,9 +96,9 @@ impl Connection {
         columns_known: bool,
         caps: Caps,
     ) {
-        let prelude = core::mem::take(&mut self.state.prelude);
+        let preludes = core::mem::take(&mut self.state.preludes);
         let request = Request {
-            prelude: &prelude,
+            preludes: &preludes,
             shape,
             statement: Statement::new(statement),
             parameters,
@@ -111,14 +112,14 @@ impl Connection {
 
     /// Runs a statement that nobody has described, with values and rows as text: a `shape` event comes before its rows.
     pub fn first_run(&mut self, request: &FirstRequest<'_>, format: Option<RowForm>, caps: Caps) {
-        let prelude = core::mem::take(&mut self.state.prelude);
+        let preludes = core::mem::take(&mut self.state.preludes);
         let request = first_run::Request {
             shape: request.shape,
             query: request.query.as_bytes(),
             parameters: request.parameters,
             check: request.check.as_bytes(),
             checks_types: request.checks_types,
-            prelude: &prelude,
+            preludes: &preludes,
         };
         self.operate(|flight, statements| {
             FirstRun::new(&request, RowSink::new(format, caps), flight, statements)
@@ -160,10 +161,10 @@ impl Connection {
         self.state.context.held.retain(|held| held.shape != shape);
     }
 
-    /// Runs `sql` in front of the next [`execute`](Self::execute), in its flight: the server skips that where `sql`
-    /// fails.
+    /// Runs `sql`, a statement without parameters or rows, in front of the next statement, in its flight and behind
+    /// earlier preludes: the server skips what follows where `sql` fails. In a batch of isolated items in front of each.
     pub fn prelude(&mut self, sql: &str) {
-        self.state.prelude = sql.as_bytes().to_vec();
+        self.state.preludes.push(sql.as_bytes().to_vec());
     }
 
     /// More rows of the portal that was left by [`execute`](Self::execute) with [`Caps::fetch`], when that operation is
@@ -226,11 +227,10 @@ impl Connection {
 
     /// Begins a batch, whose statements and items follow. `isolated`: each item in a transaction of its own.
     pub fn batch(&mut self, isolated: bool, format: Option<RowForm>, caps: Caps) {
+        let preludes = core::mem::take(&mut self.state.preludes);
         self.operate(|_, _| {
-            Ok(Operation::Batch(Batch::new(
-                isolated,
-                RowSink::new(format, caps),
-            )))
+            let sink = RowSink::new(format, caps);
+            Ok(Operation::Batch(Batch::new(isolated, preludes, sink)))
         });
     }
 
@@ -258,14 +258,12 @@ impl Connection {
             operations,
             context,
             pending,
-            prelude,
             ..
         } = &mut self.state;
         let Some(Operation::Batch(batch)) = operations.back_mut() else {
             return;
         };
-        let prelude = core::mem::take(prelude);
-        let mut written = batch.add(items, &prelude, pending, &mut context.statements);
+        let mut written = batch.add(items, pending, &mut context.statements);
         if end != BatchEnd::No && written.is_ok() {
             written = batch.end(end == BatchEnd::Undo, pending);
         }

@@ -71,10 +71,10 @@ pub(super) enum Event<'a> {
     /// holds a type that is not described. The rows are dropped.
     ShapeChanged { type_oid: u32 },
     /// ErrorResponse. `bound`: the statement may have run: the error came behind BindComplete (or the protocol does not
-    /// tell). `check`: it is that of the check in a first run.
+    /// tell). Of any other `part` the server has skipped the statement.
     Error {
         bound: bool,
-        check: bool,
+        part: Part,
         fields: Fields<'a>,
     },
     /// A cap was reached; the rest of the result is dropped.
@@ -92,6 +92,16 @@ pub(super) enum Event<'a> {
         message: &'static str,
         detail: &'a str,
     },
+}
+
+/// What of a flight an error is of.
+#[derive(Clone, Copy, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Part {
+    Prelude,
+    /// In front of a first run.
+    Check,
+    Statement,
 }
 
 /// Where the data of a COPY go, as the server sees it.
@@ -297,7 +307,16 @@ impl Events {
     pub fn error(&mut self, bound: bool, fields: Fields<'_>) {
         self.push(Event::Error {
             bound,
-            check: false,
+            part: Part::Statement,
+            fields,
+        });
+    }
+
+    /// ErrorResponse of what stands in front of the statement, none of which has run.
+    pub fn error_before(&mut self, part: Part, fields: Fields<'_>) {
+        self.push(Event::Error {
+            bound: false,
+            part,
             fields,
         });
     }

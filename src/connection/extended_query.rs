@@ -1,14 +1,14 @@
 //! The extended query protocol: one statement, described or executed, as one flight that ends in Sync.
 //!
 //! ```text
-//! describe:  [Close …]  Parse n            Describe S n                         Sync
-//!   answer:  [CloseComplete …] ParseComplete  ParameterDescription  RowDescription | NoData   ReadyForQuery
-//! execute:   [Close …]         [prelude]  [Parse n]        Bind "" n     Describe P ""
-//!   answer:  [CloseComplete …] [its]      [ParseComplete]  BindComplete  RowDescription | NoData
+//! describe:  [Close …]         [prelude …]  Parse n        Describe S n                              Sync
+//!   answer:  [CloseComplete …] [its]        ParseComplete  ParameterDescription  RowDescription | NoData   ReadyForQuery
+//! execute:   [Close …]         [prelude …]  [Parse n]        Bind "" n     Describe P ""
+//!   answer:  [CloseComplete …] [its]        [ParseComplete]  BindComplete  RowDescription | NoData
 //!                                                          Execute ""                 Sync
 //!                                                          DataRow … CommandComplete  ReadyForQuery
 //! ```
-//! The prelude is a statement that must have run before, such as BEGIN: where it fails the server skips the rest.
+//! A prelude is a statement that must have run before, such as BEGIN: where it fails the server skips the rest.
 //!
 //! ```text
 //! prelude:   Parse ""  Bind "" ""  Execute ""
@@ -26,7 +26,7 @@
 //! An ErrorResponse may stand anywhere; the server then skips to the Sync. Even behind CommandComplete: a deferred
 //! constraint fails when Sync commits.
 
-use super::event::{CopyDirection, Event};
+use super::event::{CopyDirection, Event, Part};
 use super::limits::RowSink;
 use super::statements::{Statements, Use};
 use super::{Context, Progress};
@@ -59,8 +59,8 @@ pub(super) struct Request<'a> {
     pub shape: u32,
     pub statement: Statement<'a>,
     pub parameters: &'a [u8],
-    /// A statement without parameters in front of it; empty: none.
-    pub prelude: &'a [u8],
+    /// Statements without parameters or rows in front of it.
+    pub preludes: &'a [Vec<u8>],
     /// The caller has kept the columns that it was told of last for this shape.
     pub columns_known: bool,
 }
@@ -85,6 +85,7 @@ impl ExtendedQuery {
     pub fn describe(
         sql: &[u8],
         shape: u32,
+        preludes: &[Vec<u8>],
         flight: &mut Vec<u8>,
         statements: &mut Statements,
     ) -> Result<Self, TooLong> {
@@ -92,7 +93,7 @@ impl ExtendedQuery {
             0 => Use::UNNAMED,
             shape => statements.touch_beside(shape, 0),
         };
-        let ahead = Ahead::write(flight, statements, &[])?;
+        let ahead = Ahead::write(flight, statements, preludes)?;
         let name = statements.name(reference.number);
         let mut step = Step::Parameters;
         if reference.parse {
@@ -117,7 +118,7 @@ impl ExtendedQuery {
         statements: &mut Statements,
     ) -> Result<Self, TooLong> {
         let reference = statements.touch(request.shape);
-        let ahead = Ahead::write(flight, statements, request.prelude)?;
+        let ahead = Ahead::write(flight, statements, request.preludes)?;
         let name = statements.name(reference.number);
         let mut step = Step::Bind;
         if reference.parse {
@@ -283,10 +284,14 @@ impl ExtendedQuery {
         context.events.ready(status);
     }
 
-    /// The server skips to the Sync, over what is left of the Closes and of the prelude too.
+    /// The server skips to the Sync, over what is left of the Closes and of the preludes too.
     fn failed(&mut self, fields: Fields<'_>, context: &mut Context) -> Step {
         self.blame(fields.get(b'C'), &mut context.statements);
-        context.events.error(self.is_bound(), fields);
+        if self.ahead.is_over() {
+            context.events.error(self.is_bound(), fields);
+        } else {
+            context.events.error_before(Part::Prelude, fields);
+        }
         self.ahead = Ahead::default();
         self.sink.discard = true;
         Step::Ready
@@ -332,7 +337,7 @@ fn drop_copy_out(context: &mut Context) -> Step {
 }
 
 /// Parse, Bind, Execute of a statement whose rows nobody wants; `parameters`: the middle of Bind.
-pub(super) fn write_prelude(
+pub(super) fn write_unseen(
     flight: &mut Vec<u8>,
     sql: &[u8],
     parameters: &[u8],
@@ -342,57 +347,67 @@ pub(super) fn write_prelude(
     frontend::execute(flight, b"", 0)
 }
 
-/// What stands in front of an execution in its flight, and is answered first: Closes, then perhaps a prelude.
+/// What stands in front of a statement in its flight, and is answered first: Closes, then preludes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ahead {
     /// CloseComplete messages still to come.
     pub closes: usize,
-    /// Behind those, of a prelude: ParseComplete, BindComplete, CommandComplete.
-    pub prelude: u32,
+    /// Messages behind those, [`ANSWERS`] for each prelude.
+    pub preludes: usize,
 }
+
+/// What answers a prelude: ParseComplete, BindComplete, CommandComplete.
+const ANSWERS: usize = 3;
 
 impl Ahead {
     /// One Close.
     const CLOSE: Ahead = Ahead {
         closes: 1,
-        prelude: 0,
+        preludes: 0,
     };
-    /// A prelude.
+    /// One prelude.
     pub const PRELUDE: Ahead = Ahead {
         closes: 0,
-        prelude: 3,
+        preludes: ANSWERS,
     };
 
-    /// Writes Closes for what the cache has pushed out, and the prelude: a statement without parameters, whose rows
-    /// nobody wants; empty: none.
+    /// Writes Closes for what the cache has pushed out, then the preludes.
     pub fn write(
         flight: &mut Vec<u8>,
         statements: &mut Statements,
-        prelude: &[u8],
+        preludes: &[Vec<u8>],
     ) -> Result<Self, TooLong> {
         let closing = statements.take_closing();
         for number in &closing {
             frontend::close_statement(flight, &statements.name(*number))?;
         }
-        let mut ahead = Ahead {
+        Ok(Ahead {
             closes: closing.len(),
-            prelude: 0,
-        };
-        if !prelude.is_empty() {
-            write_prelude(flight, prelude, &[0; 4])?;
-            ahead.prelude = 3;
+            ..Self::write_preludes(flight, preludes)?
+        })
+    }
+
+    /// Writes statements without parameters, whose rows nobody wants.
+    pub fn write_preludes(flight: &mut Vec<u8>, preludes: &[Vec<u8>]) -> Result<Self, TooLong> {
+        for sql in preludes {
+            write_unseen(flight, sql, &[0; 4])?;
         }
-        Ok(ahead)
+        Ok(Ahead {
+            closes: 0,
+            preludes: ANSWERS * preludes.len(),
+        })
     }
 
     /// Whether this is the answer that comes next.
     pub fn answered_by(&mut self, message: &BackendMessage<'_>) -> bool {
         use BackendMessage as M;
-        match (self.closes, self.prelude, message) {
-            (1.., _, M::CloseComplete) => self.closes = self.closes.saturating_sub(1),
-            (0, 3, M::ParseComplete)
-            | (0, 2, M::BindComplete)
-            | (0, 1, M::CommandComplete { .. }) => self.prelude = self.prelude.saturating_sub(1),
+        let Ahead { closes, preludes } = self;
+        match (*closes, *preludes % ANSWERS, message) {
+            (1.., _, M::CloseComplete) => *closes = closes.saturating_sub(1),
+            (0, 0, M::ParseComplete) if *preludes > 0 => *preludes = preludes.saturating_sub(1),
+            (0, 2, M::BindComplete) | (0, 1, M::CommandComplete { .. }) => {
+                *preludes = preludes.saturating_sub(1);
+            }
             _ => return false,
         }
         true

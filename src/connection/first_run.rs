@@ -13,8 +13,8 @@
 //! A column may be of a type that only the catalog knows, which is asked when this flight is over. Its rows are held
 //! until then, as they came. When they become too many, nothing more is read: the caller has to find out another way.
 
-use super::event::{Event, Events};
-use super::extended_query::{Ahead, write_prelude};
+use super::event::{Event, Events, Part};
+use super::extended_query::{Ahead, write_unseen};
 use super::limits::RowSink;
 use super::statements::Statements;
 use super::{Context, Progress};
@@ -55,7 +55,7 @@ pub(super) struct Request<'a> {
     pub check: &'a [u8],
     pub checks_types: bool,
     /// A statement without parameters in front of it all; empty: none.
-    pub prelude: &'a [u8],
+    pub preludes: &'a [Vec<u8>],
 }
 
 /// One operation.
@@ -91,7 +91,7 @@ impl FirstRun {
         flight: &mut Vec<u8>,
         statements: &mut Statements,
     ) -> Result<Self, TooLong> {
-        let ahead = Ahead::write(flight, statements, request.prelude)?;
+        let ahead = Ahead::write(flight, statements, request.preludes)?;
         statements.note_use(request.shape);
         let number = statements.new_number();
         let name = statements.name(number);
@@ -286,14 +286,17 @@ impl FirstRun {
 
     /// The server skips to the Sync, over the Close too.
     fn failed(&mut self, fields: Fields<'_>, context: &mut Context) -> Step {
-        context.events.push(Event::Error {
-            bound: matches!(
-                self.step,
-                Step::Rows | Step::NoRows | Step::Close | Step::Ready
-            ),
-            check: self.step == Step::Check,
-            fields,
-        });
+        let is_bound = matches!(
+            self.step,
+            Step::Rows | Step::NoRows | Step::Close | Step::Ready
+        );
+        if !self.ahead.is_over() {
+            context.events.error_before(Part::Prelude, fields);
+        } else if self.step == Step::Check {
+            context.events.error_before(Part::Check, fields);
+        } else {
+            context.events.error(is_bound, fields);
+        }
         if !matches!(self.step, Step::Parse | Step::Ready) {
             context.statements.close(self.number);
         }
@@ -312,5 +315,5 @@ fn write_check(request: &Request<'_>, flight: &mut Vec<u8>) -> Result<(), TooLon
         let length = u32::try_from(request.query.len()).map_err(|_| TooLong)?;
         parameters = [&[0, 0, 0, 1], &length.to_be_bytes()[..], request.query].concat();
     }
-    write_prelude(flight, request.check, &parameters)
+    write_unseen(flight, request.check, &parameters)
 }

@@ -77,8 +77,8 @@ struct State {
     /// A message that makes sense has come: the peer is a PostgreSQL server.
     heard: bool,
     flush_bytes: usize,
-    /// What runs in front of the next statement.
-    prelude: Vec<u8>,
+    /// What runs in front of the next statement, in this order.
+    preludes: Vec<Vec<u8>>,
     /// Flights asked for before the server has let us in.
     pending: Vec<u8>,
     operations: VecDeque<Operation>,
@@ -195,7 +195,7 @@ impl Connection {
                 max_message_bytes: settings.max_message_bytes,
                 heard: false,
                 flush_bytes: usize::MAX,
-                prelude: Vec::new(),
+                preludes: Vec::new(),
                 pending: Vec::new(),
                 operations: VecDeque::new(),
                 context: Context {

@@ -286,8 +286,9 @@ impl CoreConnection {
         self.inner.drop_held(shape);
     }
 
-    /// Puts Parse, Bind, Execute of `sql`, a statement without parameters or rows, in front of the next `execute`, in
-    /// its flight. Where `sql` fails, the server skips the rest.
+    /// Puts Parse, Bind, Execute of `sql`, a statement without parameters or rows, in front of the next `describe`,
+    /// `execute`, `first_run` or `batch`, in its flight and behind earlier preludes. Where `sql` fails, the server skips
+    /// the rest. In a batch of isolated items it stands in front of each.
     pub fn prelude(&mut self, sql: &str) {
         self.inner.prelude(sql);
     }

@@ -255,6 +255,20 @@ export const flightCases: Case[] = [
             await tx.query<object>(third!),
           ]),
         );
+        const scope = client.scope({ settings: { "app.tenant": 1, search_path: "pg_catalog" } });
+        const tenant = sql`select current_setting('app.tenant')::int4 as n`;
+        await count("scope, new", [1], async () => [await scope.query<object>(tenant)]);
+        await scope.query(tenant);
+        await count("scope", [1], async () => [await scope.query<object>(tenant)]);
+        await count("scope, five", [1, 2, 3, 4, 5], () => together(scope));
+        await count("scope, batch", [1, 2, 3, 4, 5], () => scope.batch(five("scoped")));
+        await count("scope, transaction_3", [1, 2, 3], () =>
+          scope.transaction(async (tx) => [
+            await tx.query<object>(first!),
+            await tx.query<object>(second!),
+            await tx.last<object>(third!),
+          ]),
+        );
         await client.close();
       });
       await proxy.close();
@@ -268,6 +282,11 @@ export const flightCases: Case[] = [
         batch_known_5: 1,
         transaction_3: 3, // BEGIN goes with the first, COMMIT with the last
         "transaction_3 without tx.last": 4,
+        "scope, new": 1,
+        scope: 1,
+        "scope, five": 1,
+        "scope, batch": 1,
+        "scope, transaction_3": 3,
       });
     },
   },

@@ -40,6 +40,7 @@ test("there are examples of every page that is about calls", () => {
       "docs/copy.md",
       "docs/listen.md",
       "docs/queries.md",
+      "docs/scopes.md",
       "docs/transactions.md",
     ]),
   );

@@ -2,6 +2,8 @@
 // checks what it got and that the client goes on.
 import type * as pgz from "../../js/index.ts";
 import { assert } from "../integration/assert.ts";
+import { expectCode } from "./expect-code.ts";
+import { scopeJobs } from "./scope-jobs.ts";
 import { writeJobs } from "./write-jobs.ts";
 import type { Job, Statement, Tenant } from "./workload.ts";
 
@@ -205,6 +207,7 @@ export function jobs(reading: readonly Statement[]): Job[] {
         assert.deepEqual([parameterTypes, fields.map(({ name }) => name)], [[23], ["id", "label"]]);
       },
     },
+    ...scopeJobs,
     ...writeJobs,
   ];
 }
@@ -225,16 +228,6 @@ async function notes(caller: pgz.Client | pgz.Transaction, { lane, schema, sql }
     sql`select count(*)::int4 as n from ${sql.identifier(schema, "ledger")} where lane = ${lane}`,
   );
   return rows[0]?.n;
-}
-
-/** Anything else is a failure of the job, as it was thrown. */
-async function expectCode(code: string, work: Promise<unknown>): Promise<void> {
-  const error = await work.then(
-    () => undefined,
-    (reason: unknown) => reason as { code?: string },
-  );
-  if (error && error.code !== code) throw error;
-  assert.equal(error?.code, code);
 }
 
 async function drain(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<void> {

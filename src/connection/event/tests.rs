@@ -112,7 +112,7 @@ fn samples(take: &mut dyn FnMut(Event<'_>)) {
     take(Event::ShapeChanged { type_oid: 16_384 });
     take(Event::Error {
         bound: true,
-        check: false,
+        part: Part::Statement,
         fields,
     });
     for (limit, truncated) in [("rows", false), ("bytes", true), ("fieldBytes", false)] {

@@ -49,8 +49,8 @@ pub(super) fn state(connection: &Connection) -> String {
                 operation.step,
                 if operation.ahead.closes > 0 {
                     " behind Close".to_string()
-                } else if operation.ahead.prelude > 0 {
-                    format!(" behind {} of a prelude", operation.ahead.prelude)
+                } else if operation.ahead.preludes > 0 {
+                    format!(" behind {} of a prelude", operation.ahead.preludes)
                 } else if operation.step == extended_query::Step::Rows
                     && operation.sink.maximum_rows() != 0
                 {
@@ -76,6 +76,9 @@ pub(super) fn state(connection: &Connection) -> String {
         }
         (Phase::Ready, Some(Operation::Batch(operation))) => {
             let before = match operation.awaits() {
+                (_, 1..) if operation.step == batch::Step::Ready => {
+                    " with more to come and its prelude".to_string()
+                }
                 _ if operation.step == batch::Step::Ready && operation.has_items() => {
                     " with more to come".to_string()
                 }
@@ -87,8 +90,8 @@ pub(super) fn state(connection: &Connection) -> String {
         (Phase::Ready, Some(Operation::FirstRun(operation))) => {
             let step = operation.step;
             let held = step == first_run::Step::Rows && operation.sink.holds();
-            let what = match (operation.ahead.prelude, operation.check.prelude) {
-                (1.., _) => format!(" behind {} of a prelude", operation.ahead.prelude),
+            let what = match (operation.ahead.preludes, operation.check.preludes) {
+                (1.., _) => format!(" behind {} of a prelude", operation.ahead.preludes),
                 (_, left) if step == first_run::Step::Check => format!(", {left} to come"),
                 _ if held => " that are held".to_string(),
                 _ => String::new(),
@@ -227,6 +230,8 @@ fn copying(data: &[&[u8]], messages: &[&str]) -> Connection {
 /// An item of the batch's first statement.
 const ITEM: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0];
 
+const SETTINGS: &str = "select where pg_catalog.set_config('app.tenant','1',true) is null";
+
 fn batching(connection: Connection, isolated: bool, items: usize, messages: &[&str]) -> Connection {
     let mut connection = connection;
     let ndjson = Some(crate::encode::RowFormat::Ndjson.into());
@@ -277,6 +282,31 @@ fn beginning(messages: &[&str]) -> Connection {
     connection.prelude("BEGIN");
     execute(&mut connection);
     after(connection, messages)
+}
+
+fn beginning_with_settings(messages: &[&str]) -> Connection {
+    let mut connection = idle();
+    connection.prelude("BEGIN");
+    connection.prelude(SETTINGS);
+    execute(&mut connection);
+    after(connection, messages)
+}
+
+fn describing_with_settings(messages: &[&str]) -> Connection {
+    let mut connection = idle();
+    connection.prelude(SETTINGS);
+    connection.describe("select n", 0);
+    after(connection, messages)
+}
+
+/// Behind the first of two items.
+fn batching_with_settings(messages: &[&str]) -> Connection {
+    const PRELUDE: [&str; 3] = ["ParseComplete", "BindComplete", "CommandComplete"];
+    const ITEM: [&str; 4] = ["ParseComplete", "BindComplete", "NoData", "CommandComplete"];
+    let mut connection = idle();
+    connection.prelude(SETTINGS);
+    let connection = batching(connection, true, 2, &PRELUDE);
+    after(after(connection, &ITEM), messages)
 }
 
 fn running_first(messages: &[&str]) -> Connection {
@@ -348,6 +378,14 @@ pub(super) fn reach(name: &str) -> Connection {
         "extended Parameters" => describing(&["ParseComplete"]),
         "extended Columns" => describing(&["ParseComplete", "ParameterDescription"]),
         "extended Parse behind Close" => closing(),
+        "extended Parse behind 6 of a prelude" => beginning_with_settings(&[]),
+        "extended Parse behind 5 of a prelude" => beginning_with_settings(&["ParseComplete"]),
+        "extended Parse behind 4 of a prelude" => beginning_with_settings(&BOUND),
+        "extended DescribeParse behind 3 of a prelude" => describing_with_settings(&[]),
+        "extended DescribeParse behind 2 of a prelude" => {
+            describing_with_settings(&["ParseComplete"])
+        }
+        "extended DescribeParse behind 1 of a prelude" => describing_with_settings(&BOUND),
         "extended Parse behind 3 of a prelude" => beginning(&[]),
         "extended Parse behind 2 of a prelude" => beginning(&["ParseComplete"]),
         "extended Parse behind 1 of a prelude" => beginning(&["ParseComplete", "BindComplete"]),
@@ -421,6 +459,16 @@ pub(super) fn reach(name: &str) -> Connection {
             batching(idle(), true, 2, &BOUND),
             &["NoData", "CommandComplete"],
         ),
+        "batch Ready with more to come and its prelude" => batching_with_settings(&[]),
+        "batch Bind behind 0 Close and 3 of a prelude" => {
+            batching_with_settings(&["ReadyForQuery"])
+        }
+        "batch Bind behind 0 Close and 2 of a prelude" => {
+            batching_with_settings(&["ReadyForQuery", "ParseComplete"])
+        }
+        "batch Bind behind 0 Close and 1 of a prelude" => {
+            batching_with_settings(&["ReadyForQuery", "ParseComplete", "BindComplete"])
+        }
         other => panic!("no way leads to {other}"),
     };
     assert_eq!(state(&connection), name);

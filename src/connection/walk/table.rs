@@ -178,6 +178,54 @@ pub(super) const WALK: &[(&str, Moves)] = &[
         ],
     ),
     (
+        "extended Parse behind 6 of a prelude",
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("ParseComplete", "extended Parse behind 5 of a prelude"),
+        ],
+    ),
+    (
+        "extended Parse behind 5 of a prelude",
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("BindComplete", "extended Parse behind 4 of a prelude"),
+        ],
+    ),
+    (
+        "extended Parse behind 4 of a prelude",
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("CommandComplete", "extended Parse behind 3 of a prelude"),
+        ],
+    ),
+    (
+        "extended DescribeParse behind 3 of a prelude",
+        &[
+            ("ErrorResponse", "extended Ready"),
+            (
+                "ParseComplete",
+                "extended DescribeParse behind 2 of a prelude",
+            ),
+        ],
+    ),
+    (
+        "extended DescribeParse behind 2 of a prelude",
+        &[
+            ("ErrorResponse", "extended Ready"),
+            (
+                "BindComplete",
+                "extended DescribeParse behind 1 of a prelude",
+            ),
+        ],
+    ),
+    (
+        "extended DescribeParse behind 1 of a prelude",
+        &[
+            ("ErrorResponse", "extended Ready"),
+            ("CommandComplete", "extended DescribeParse"),
+        ],
+    ),
+    (
         "extended Parse behind 3 of a prelude",
         &[
             ("ErrorResponse", "extended Ready"),
@@ -521,5 +569,42 @@ pub(super) const WALK: &[(&str, Moves)] = &[
     (
         "batch Ready with more to come",
         &[("ErrorResponse", "."), ("ReadyForQuery", "batch Bind")],
+    ),
+    (
+        "batch Ready with more to come and its prelude",
+        &[
+            ("ErrorResponse", "."),
+            (
+                "ReadyForQuery",
+                "batch Bind behind 0 Close and 3 of a prelude",
+            ),
+        ],
+    ),
+    (
+        "batch Bind behind 0 Close and 3 of a prelude",
+        &[
+            ("ErrorResponse", "batch Ready"),
+            (
+                "ParseComplete",
+                "batch Bind behind 0 Close and 2 of a prelude",
+            ),
+        ],
+    ),
+    (
+        "batch Bind behind 0 Close and 2 of a prelude",
+        &[
+            ("ErrorResponse", "batch Ready"),
+            (
+                "BindComplete",
+                "batch Bind behind 0 Close and 1 of a prelude",
+            ),
+        ],
+    ),
+    (
+        "batch Bind behind 0 Close and 1 of a prelude",
+        &[
+            ("ErrorResponse", "batch Ready"),
+            ("CommandComplete", "batch Bind"),
+        ],
     ),
 ];

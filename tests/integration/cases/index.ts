@@ -15,6 +15,7 @@ import { parameters } from "./parameters.ts";
 import { query } from "./query.ts";
 import { retries } from "./retries.ts";
 import { rows } from "./rows.ts";
+import { scopes } from "./scopes.ts";
 import { seeds } from "./seeds.ts";
 import { statements } from "./statements.ts";
 import { stream } from "./stream.ts";
@@ -42,6 +43,7 @@ export const cases: Case[] = [
   ...transactions,
   ...transactionEnds,
   ...retries,
+  ...scopes,
   ...batch,
   ...copy,
   ...copyRows,

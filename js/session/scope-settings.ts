@@ -1,0 +1,80 @@
+// The settings of a scope: the statement that makes them hold, and which of them decide what SQL means.
+//
+// set_config(name, value, true) holds until the transaction ends, and everything up to a Sync is one. So the settings
+// travel in front of a statement in its flight, and nothing of them is left behind its Sync, whatever happens between.
+//
+// Knows settings of PostgreSQL and how text is written in SQL. Must not know what runs behind them.
+import { checkOptions, invalid, namesOf, rule } from "../config/rules.ts";
+import { UsageError } from "../util/errors.ts";
+import { isText } from "../util/text.ts";
+
+/** In what context a scope's calls run. At least one of both. */
+export interface ScopeOptions {
+  /**
+   * Settings for each of its calls, such as `{ "app.tenant": 7 }` or `{ search_path: "tenant_7" }`. A name with a dot
+   * is your own, which policies read with `current_setting('app.tenant')`.
+   */
+  readonly settings?: Readonly<Record<string, string | number | bigint | boolean>> | undefined;
+  /** The role that its calls run as. The login's role must be a member of it. Set behind the settings. */
+  readonly role?: string | undefined;
+}
+
+export interface ScopeSettings {
+  /** Sets all of it until the transaction ends. Takes no parameters and returns no rows. */
+  readonly statement: string;
+  /** What decides what a statement means: equal where the same text takes and returns the same types. */
+  readonly meaning: string;
+}
+
+const SCOPE_OPTIONS = namesOf<ScopeOptions>({ settings: true, role: true });
+const roleName = rule("a role's name, not empty and without NUL", (value) => value && isText(value));
+/** What the option `role` says, and what the core cannot do without. */
+const RESERVED = /^(role|client_encoding|)$/i;
+
+export function scopeSettings(options: ScopeOptions): ScopeSettings {
+  if (typeof options !== "object" || options === null)
+    return invalid("settings", "given, or role: scope({ settings })");
+  checkOptions(options, SCOPE_OPTIONS);
+  const { settings = {}, role } = options;
+  if (typeof settings !== "object" || settings === null) return invalid("settings", "an object of names and values");
+  const entries = Object.entries(settings).map(([name, value]) => [checkName(name), textOf(name, value)] as const);
+  if (role !== undefined) entries.push(["role", roleName(role, "role")]);
+  if (!entries.length) return invalid("settings", "given, or role: a scope without both would be the client itself");
+  return { statement: statementOf(entries), meaning: meaningOf(entries) };
+}
+
+function checkName(name: string): string {
+  if (isText(name) && !RESERVED.test(name)) return name;
+  const instead = /^role$/i.test(name) ? 'use option "role"' : "client_encoding is always UTF8";
+  throw new UsageError("INVALID_OPTION", `Option "settings" has a name that cannot be set: ${instead}.`);
+}
+
+/** A tenant that is undefined must not be none. */
+function textOf(name: string, value: unknown): string {
+  const isPlain = isText(value) || ["number", "bigint", "boolean"].includes(typeof value);
+  if (isPlain) return String(value);
+  throw new UsageError(
+    "INVALID_OPTION",
+    `Option "settings" must give "${name}" as text without NUL, a number or a boolean.`,
+  );
+}
+
+/** Each of these is evaluated, in this order, because no value is null. */
+function statementOf(entries: readonly (readonly [string, string])[]): string {
+  const set = entries.map(([name, value]) => `pg_catalog.set_config(${literal(name)},${literal(value)},true) is null`);
+  return `select where ${set.join(" or ")}`;
+}
+
+/** Right whatever standard_conforming_strings says. */
+function literal(text: string): string {
+  return `E'${text.replace(/['\\]/g, "$&$&")}'`;
+}
+
+/**
+ * The server reads a name by search_path and role, a literal such as '1/2/2026'::date by DateStyle, one of timestamptz
+ * by TimeZone, and keeps in a prepared statement what it has read. It does not know what a name with a dot is for.
+ */
+function meaningOf(entries: readonly (readonly [string, string])[]): string {
+  const own = entries.filter(([name]) => !name.includes("."));
+  return own.length ? JSON.stringify(own.map(([name, value]) => [name.toLowerCase(), value]).sort()) : "";
+}

@@ -22,6 +22,8 @@ pub(super) enum Kind<'a> {
     Scalar(Scalar),
     /// The element.
     Array(u32),
+    /// int2vector and oidvector, by their element: in binary an array, in text none.
+    Vector(u32),
     /// The subtype.
     Range(u32),
     /// The range.
@@ -131,13 +133,32 @@ impl Types {
         match self.kind(type_oid) {
             Some(Kind::Scalar(scalar)) => fits(scalar),
             Some(Kind::Range(of)) => self.subtype(of).is_some_and(fits),
-            Some(Kind::Array(of) | Kind::Multirange(of)) => self.walk(of, fits, depth, parts),
+            Some(Kind::Array(of) | Kind::Vector(of) | Kind::Multirange(of)) => {
+                self.walk(of, fits, depth, parts)
+            }
             Some(Kind::Composite(attributes)) => attributes
                 .unwrap_or_default()
                 .iter()
                 .all(|[type_oid, ..]| self.walk(*type_oid, fits, depth, parts)),
             None => false,
         }
+    }
+
+    /// Whether its text, or that of a part, is another under other settings or after an `ALTER TYPE`. Only of a type that
+    /// [`Types::has_binary_encoder`]: its description ends.
+    pub(super) fn has_other_texts(&self, type_oid: u32) -> bool {
+        let mut type_oid = type_oid;
+        for _ in 0..MAX_DEPTH {
+            match self.kind(type_oid) {
+                Some(Kind::Array(of) | Kind::Range(of) | Kind::Multirange(of)) => type_oid = of,
+                Some(Kind::Composite(_)) => return true,
+                Some(Kind::Scalar(
+                    Scalar::Date | Scalar::Timestamp | Scalar::Timestamptz | Scalar::Interval,
+                )) => return true,
+                _ => return false,
+            }
+        }
+        false
     }
 
     /// The subtype of a range, if its text form can be told from its JSON.
@@ -201,7 +222,10 @@ fn built_in(type_oid: u32) -> Option<Kind<'static>> {
         return Some(Kind::Scalar(scalar));
     }
     if let Some(element) = pair(oid::ARRAYS, type_oid) {
-        return Some(Kind::Array(element));
+        return Some(match type_oid {
+            oid::INT2VECTOR | oid::OIDVECTOR => Kind::Vector(element),
+            _ => Kind::Array(element),
+        });
     }
     if let Some(subtype) = pair(oid::RANGES, type_oid) {
         return Some(Kind::Range(subtype));

@@ -79,11 +79,11 @@ impl Encoder {
     }
 
     /// A text that cannot be read becomes a string of that text, not an error: for sessions in which anybody may set
-    /// another DateStyle. Of numbers and bytea all is read, so for them nothing changes, nor for the binary form.
+    /// another DateStyle, and where nobody asks the catalog what a composite is made of by now. Other types have the
+    /// same text in every session, so for them nothing changes, nor for the binary form.
     pub fn keep_unread(&mut self) {
-        self.keeps_unread = matches!(self.layout, Layout::Text(_))
-            && !self.is_number()
-            && self.scalar() != Some(Scalar::Bytea);
+        self.keeps_unread =
+            matches!(self.layout, Layout::Text(_)) && self.types.has_other_texts(self.type_oid);
     }
 
     /// Appends one value that is not NULL. On an error `out` may end in a part of it.
@@ -110,6 +110,12 @@ impl Encoder {
                 ),
                 _,
             ) => Cell::Plain,
+            // Dates may be kept as they are.
+            (Layout::Text(Text::Read), _)
+                if let Some(S::Uuid | S::Time | S::Timetz) = self.scalar() =>
+            {
+                Cell::Plain
+            }
             (
                 Layout::Array {
                     element: S::Bool | S::Int2 | S::Int4 | S::Int8 | S::Oid,

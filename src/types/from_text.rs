@@ -2,19 +2,30 @@
 //!
 //! Text comes where nobody asked for binary (the simple query protocol) or could (a statement that is not known yet).
 //! It depends on settings of the session. Read here are: DateStyle ISO in any order, any TimeZone, IntervalStyle
-//! postgres or iso_8601, extra_float_digits of 1 or more, both of bytea_output. All else is refused, as is what is no
-//! value of its type. An anonymous record does not say in its text what it is made of: it stays the text, as a string.
+//! postgres or iso_8601, extra_float_digits of 1 or more, both of bytea_output. All else is refused, as is what no
+//! output function of the server writes: bytes that were changed on their way are an error, not another value. An
+//! anonymous record does not say in its text what it is made of: it stays the text, as a string.
 //!
 //! ```text
-//! scanner.rs   characters: numbers, quotes and backslashes
-//! bytes.rs     bytea
-//! times.rs     dates and intervals
-//! nested.rs    what is made of other types; hstore
+//! scanner.rs      characters and digits
+//! quotes.rs       values between quotes
+//! numbers.rs      integers, numeric, floats
+//! bytes.rs        bytea
+//! times.rs        dates and times; intervals.rs
+//! forms.rs        types of few forms: uuid, addresses, bit strings, …; geometry.rs
+//! arrays.rs       arrays; nested.rs: what else is made of other types
 //! ```
-//! What looks alike in text and in JSON passes as it is: numbers are checked first, strings need no check.
+//! Any text is a text, and a json is the server's, as in binary: these are not looked at. Neither are types of which the
+//! text is all that is known here (xml, tsvector, names of objects).
 
+mod arrays;
 mod bytes;
+pub(super) mod forms;
+mod geometry;
+mod intervals;
 mod nested;
+mod numbers;
+mod quotes;
 mod scanner;
 mod times;
 
@@ -23,9 +34,9 @@ use super::nested::{MAX_DEPTH, Nest};
 use super::output::Writer;
 use super::rare::Rare;
 use super::scalar::Scalar;
-use super::{Outcome, UNKNOWN_TYPE, boolean, integer, json, json_string, numeric};
+use super::{Outcome, UNKNOWN_TYPE, boolean, json, json_string};
 
-const NOT_READ: &str = "not in a text form that is read here";
+pub(super) const NOT_READ: &str = "not in a text form that is read here";
 
 impl Nest<'_> {
     /// As [`Nest::append`], from text.
@@ -59,13 +70,15 @@ impl Nest<'_> {
                 Some(())
             }
             Some(Kind::Scalar(scalar)) => append_scalar(scalar, text, out).ok(),
+            Some(Kind::Vector(element)) => arrays::append_vector(element, text, out),
             Some(Kind::Array(element)) => self.read_array(element, text, out, depth),
             Some(Kind::Composite(Some(attributes))) => {
                 self.read_record(type_oid, attributes, text, out, depth.saturating_add(1))
             }
-            Some(Kind::Range(subtype)) => self.read_ranges(subtype, text, out),
-            Some(Kind::Multirange(range)) => self.read(range, text, out, depth.saturating_add(1)),
+            Some(Kind::Range(subtype)) => self.read_range(subtype, text, out),
+            Some(Kind::Multirange(range)) => self.read_multirange(range, text, out),
             Some(Kind::Composite(None)) => {
+                nested::count_fields(text)?;
                 json_string::append(out, text);
                 Some(())
             }
@@ -79,35 +92,59 @@ fn append_scalar(scalar: Scalar, text: &[u8], out: &mut Writer<'_>) -> Outcome {
     use Scalar as S;
     match scalar {
         S::Bool => boolean::append_text(out, text),
-        S::Int2 | S::Int4 | S::Int8 | S::Oid => integer::append_text(out, text),
-        S::Float4 | S::Float8 | S::Numeric => numeric::append_text(out, text),
+        S::Int2 => numbers::append_integer(out, text, i16::MIN.into()..=i16::MAX.into()),
+        S::Int4 => numbers::append_integer(out, text, i32::MIN.into()..=i32::MAX.into()),
+        S::Int8 => numbers::append_integer(out, text, i64::MIN..=i64::MAX),
+        S::Oid => numbers::append_integer(out, text, 0..=u32::MAX.into()),
+        S::Float4 => numbers::append_float(out, text, numbers::FLOAT4),
+        S::Float8 => numbers::append_float(out, text, numbers::FLOAT8),
+        S::Numeric => numbers::append_numeric(out, text),
         S::Json | S::Jsonb => return json::append(out, text),
         S::Bytea => bytes::append(out, text),
-        S::Date | S::Timestamp | S::Timestamptz | S::Interval
-            if times::is_written(text, scalar) =>
-        {
-            json_string::append(out, text);
-            Some(())
+        S::Date | S::Time | S::Timetz | S::Timestamp | S::Timestamptz => {
+            times::append(scalar, text, out)
         }
-        S::Interval => {
-            let interval = times::interval(text).ok_or(NOT_READ)?;
-            return scalar.append(&interval, out);
-        }
-        S::Date | S::Timestamp | S::Timestamptz => {
-            let moment = times::moment(text, scalar).ok_or(NOT_READ)?.to_be_bytes();
-            let binary = match moment.last_chunk::<4>() {
-                Some(days) if scalar == S::Date => &days[..],
-                _ => &moment[..],
-            };
-            return scalar.append(binary, out);
-        }
-        S::Rare(Rare::Hstore) => nested::append_hstore(out, text),
-        S::Text | S::Char | S::Uuid | S::Time | S::Timetz | S::Rare(_) => {
+        S::Interval => intervals::append(out, text),
+        S::Uuid => forms::append_hex(scalar, 16, out, text),
+        S::Char => forms::append_char(out, text),
+        S::Rare(rare) => append_rare(scalar, rare, text, out),
+        S::Text => {
             json_string::append(out, text);
             Some(())
         }
     }
     .ok_or(NOT_READ)
+}
+
+fn append_rare(scalar: Scalar, rare: Rare, text: &[u8], out: &mut Writer<'_>) -> Option<()> {
+    match rare {
+        Rare::Geometry(geometry) => geometry::append(out, geometry, text),
+        Rare::Inet | Rare::Cidr => forms::append_address(rare, out, text),
+        Rare::Macaddr => forms::append_hex(scalar, 6, out, text),
+        Rare::Macaddr8 => forms::append_hex(scalar, 8, out, text),
+        Rare::Bits => forms::append_bits(out, text),
+        Rare::Lsn => forms::append_lsn(out, text),
+        Rare::Xid => forms::append_unsigned(out, text, u32::MAX.into()),
+        Rare::Xid8 => forms::append_unsigned(out, text, u64::MAX),
+        Rare::Tid => forms::append_tid(out, text),
+        Rare::Hstore => nested::append_hstore(out, text),
+        Rare::Vector => geometry::append_vector(out, text),
+        Rare::Versioned => {
+            json_string::append(out, text);
+            Some(())
+        }
+    }
+}
+
+/// Appends the binary value, of which `text` must be the text.
+#[inline(never)]
+fn append_same(scalar: Scalar, binary: &[u8], out: &mut Writer<'_>, text: &[u8]) -> Option<()> {
+    let start = out.position();
+    scalar.append(binary, out).ok()?;
+    match out.written_since(start) {
+        [b'"', written @ .., b'"'] if written == text => Some(()),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

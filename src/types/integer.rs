@@ -1,6 +1,5 @@
 //! int2, int4, int8 (signed, big-endian) and oid (unsigned, big-endian) as bare decimal numbers.
 
-use super::numeric::Number;
 use super::output::{Writer, put_short};
 use super::{Outcome, WRONG_LENGTH, digits};
 
@@ -48,15 +47,10 @@ pub(super) fn append_oid(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     Ok(())
 }
 
-/// Appends the text form of any of them.
-pub(super) fn append_text(out: &mut Writer<'_>, value: &[u8]) -> Option<()> {
-    (Number::of(value) == Number::Integer).then(|| out.put_slice(value))
-}
-
 #[cfg(test)]
 mod tests {
     use crate::types::oid::{INT2, INT4, INT8, OID};
-    use crate::types::tests::{json, refused, text_json, text_refused};
+    use crate::types::tests::{json, refused};
 
     #[test]
     fn extremes() {
@@ -74,18 +68,6 @@ mod tests {
             for other in (0..12).filter(|other| *other != length) {
                 refused(type_oid, &[0; 12][..other]);
             }
-        }
-    }
-
-    #[test]
-    fn text_form_must_be_a_number() {
-        assert_eq!(
-            text_json(INT8, "-9223372036854775808"),
-            "-9223372036854775808"
-        );
-        assert_eq!(text_json(INT4, "0"), "0");
-        for text in ["", "-", "1.5", "01", "1e5", "NaN", "+1", " 1", "1 "] {
-            text_refused(INT4, text);
         }
     }
 }

@@ -3,6 +3,7 @@
 //! It is chosen once for a column, by its type, its format code and which numbers the caller wants as strings.
 
 use super::catalog::Kind;
+use super::from_text::{NOT_READ, forms};
 use super::output::Writer;
 use super::rare::Rare;
 use super::scalar::Scalar;
@@ -33,6 +34,8 @@ pub(super) enum Text {
     Json,
     /// What `from_text.rs` makes of it.
     Read,
+    /// As `String`, if it has the form of its type.
+    Checked(fn(&[u8]) -> bool),
 }
 
 impl Layout {
@@ -43,7 +46,7 @@ impl Layout {
         Some(match types.kind(type_oid)? {
             Kind::Scalar(scalar) if strings.quote(scalar) => Layout::QuotedBinary(scalar),
             Kind::Scalar(scalar) => Layout::Binary(scalar),
-            Kind::Array(element_oid)
+            Kind::Array(element_oid) | Kind::Vector(element_oid)
                 if let Some(Kind::Scalar(element)) = types.kind(element_oid) =>
             {
                 Layout::Array {
@@ -62,12 +65,9 @@ impl Layout {
         let is_record = |type_oid| matches!(types.kind(type_oid), Some(Kind::Composite(None)));
         let text = match types.kind(type_oid) {
             Some(Kind::Scalar(S::Json | S::Jsonb)) => Text::Json,
-            Some(Kind::Scalar(S::Rare(Rare::Hstore))) => Text::Read,
-            Some(Kind::Scalar(S::Text | S::Char | S::Uuid | S::Time | S::Timetz | S::Rare(_))) => {
-                Text::String
-            }
-            Some(Kind::Composite(None)) => Text::String,
+            Some(Kind::Scalar(S::Text | S::Rare(Rare::Versioned))) => Text::String,
             Some(Kind::Array(element)) if is_record(element) => Text::String,
+            None if let Some(is_form) = forms::of_text_only(type_oid) => Text::Checked(is_form),
             _ if types.is_ambiguous(type_oid) => Text::String,
             _ if types.is_readable(type_oid) => Text::Read,
             _ => Text::String,
@@ -97,6 +97,12 @@ impl Layout {
             // Never: the encoder has seen to it.
             Layout::Nested | Layout::Text(Text::Read) => Err(UNKNOWN_TYPE),
             Layout::Text(Text::String) => text::append(out, value),
+            Layout::Text(Text::Checked(is_form)) => {
+                if !is_form(value) {
+                    return Err(NOT_READ);
+                }
+                text::append(out, value)
+            }
             Layout::Text(Text::Json) => json::append(out, value),
         }
     }

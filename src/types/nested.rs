@@ -46,9 +46,11 @@ impl<'a> Nest<'a> {
         }
         match self.types.kind(type_oid) {
             Some(Kind::Scalar(scalar)) => scalar.append_as(value, self.strings, out),
-            Some(Kind::Array(element)) => array::append_rare(out, value, element, |out, value| {
-                self.append(element, value, out, depth.saturating_add(1))
-            }),
+            Some(Kind::Array(element) | Kind::Vector(element)) => {
+                array::append_rare(out, value, element, |out, value| {
+                    self.append(element, value, out, depth.saturating_add(1))
+                })
+            }
             Some(Kind::Composite(attributes)) => {
                 self.append_record(type_oid, attributes, value, out, depth.saturating_add(1))
             }

@@ -75,10 +75,12 @@ pub const RECORD: u32 = 2249;
 pub const CSTRING: u32 = 2275;
 pub const UUID: u32 = 2950;
 pub const UUID_ARRAY: u32 = 2951;
+pub const TXID_SNAPSHOT: u32 = 2970;
 pub const PG_LSN: u32 = 3220;
 pub const JSONB: u32 = 3802;
 pub const JSONB_ARRAY: u32 = 3807;
 pub const JSONPATH: u32 = 4072;
+pub const PG_SNAPSHOT: u32 = 5038;
 pub const XID8: u32 = 5069;
 /// hstore has another OID in every database; no server's type has this one.
 pub const HSTORE: u32 = layouts::HSTORE;

@@ -18,8 +18,10 @@ pub(super) enum Rare {
     /// bit and varbit.
     Bits,
     Lsn,
-    /// xid and cid, xid8: strings in `to_json`.
-    Unsigned,
+    /// xid and cid, strings in `to_json`.
+    Xid,
+    /// The same, of eight bytes.
+    Xid8,
     Tid,
     /// jsonpath, ltree, lquery, ltxtquery: text behind a version.
     Versioned,
@@ -43,7 +45,8 @@ impl Rare {
             oid::MACADDR => Rare::Macaddr,
             oid::BIT | oid::VARBIT => Rare::Bits,
             oid::PG_LSN => Rare::Lsn,
-            oid::XID | oid::CID | oid::XID8 => Rare::Unsigned,
+            oid::XID | oid::CID => Rare::Xid,
+            oid::XID8 => Rare::Xid8,
             oid::TID => Rare::Tid,
             oid::JSONPATH => Rare::Versioned,
             oid::HSTORE => Rare::Hstore,
@@ -62,7 +65,14 @@ impl Rare {
             Rare::Macaddr8 => network::append_hardware(out, 8, value),
             Rare::Bits => append_bits(out, value),
             Rare::Lsn => append_lsn(out, value),
-            Rare::Unsigned => append_unsigned(out, value),
+            Rare::Xid => {
+                let bytes = value.try_into().map_err(|_| WRONG_LENGTH)?;
+                append_unsigned(out, u32::from_be_bytes(bytes).into())
+            }
+            Rare::Xid8 => {
+                let bytes = value.try_into().map_err(|_| WRONG_LENGTH)?;
+                append_unsigned(out, u64::from_be_bytes(bytes))
+            }
             Rare::Tid => append_tid(out, value),
             Rare::Versioned => match value {
                 [1, text @ ..] => {
@@ -154,12 +164,7 @@ fn append_lsn(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
     Ok(())
 }
 
-fn append_unsigned(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
-    let number = match (value.try_into(), value.try_into()) {
-        (Ok(narrow), _) => u32::from_be_bytes(narrow).into(),
-        (_, Ok(wide)) => u64::from_be_bytes(wide),
-        _ => return Err(WRONG_LENGTH),
-    };
+fn append_unsigned(out: &mut Writer<'_>, number: u64) -> Outcome {
     put(out, "\"");
     append_number(out, number);
     put(out, "\"");
@@ -273,6 +278,8 @@ mod tests {
             "\"16/B374D848\""
         );
         refused(28, &[0; 5]);
+        refused(28, &[0; 8]);
+        refused(5069, &[0; 4]);
         refused(27, &[0; 7]);
         refused(3220, &[0; 4]);
     }

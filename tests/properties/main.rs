@@ -14,6 +14,7 @@ mod caps;
 #[path = "../transcripts/command.rs"]
 mod command;
 mod conversations;
+mod forms;
 mod messages;
 mod sessions;
 mod texts;

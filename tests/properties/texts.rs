@@ -1,6 +1,8 @@
-//! Values in the server's text form: any text is valid JSON on one line or refused, and not much longer than it was.
+//! Values in the server's text form: any text is refused, or becomes the JSON of some value of its type: valid, on one
+//! line, not much longer than it was, and of a form that values of the type have.
 
 use crate::cases;
+use crate::forms::is_value;
 use crate::values::{DEFINED, TYPES, passes_json_on};
 use pgz_edge::types::{Encoder, Strings};
 use proptest::collection::vec;
@@ -41,7 +43,7 @@ const OWN: [(u32, &str); 6] = [
     (20002, r#"(5,"a ""b\\,")"#),
     (20003, r#"{"(5,\"a \"\"b\\\\\\\\,\")",NULL}"#),
     (20004, r#"["a b","c""\\")"#),
-    (20005, r#"{["a b",),empty}"#),
+    (20005, r#"{["a b",),(,"")}"#),
     (20006, r#"("{""(5,x)""}","[a,b)","{[a,b)}","(1,2)")"#),
 ];
 
@@ -164,6 +166,15 @@ fn check(type_oid: u32, text: &[u8], objects: bool) -> Result<(), TestCaseError>
                 out.escape_ascii()
             );
         }
+    }
+    if let Ok(json) = str::from_utf8(&out) {
+        prop_assert!(
+            is_value(type_oid, json),
+            "type {}: {} from {}",
+            type_oid,
+            json,
+            text.escape_ascii()
+        );
     }
     Ok(())
 }

@@ -1,14 +1,10 @@
 //! What is left of a text that is read from its front.
 //!
-//! Knows characters only: digits, and the quotes and backslashes that `array_out`, `record_out`, `range_out` and
-//! `hstore_out` put around a value. A method that does not find what it is for says so and is not used again.
+//! Knows characters and digits only; values between quotes are quotes.rs's. A method that does not find what it is for
+//! says so and is not used again.
 
-use crate::memory;
-use crate::types::nested::push;
-use alloc::vec::Vec;
-
-/// As many as any number here may have.
-const MOST_DIGITS: usize = 10;
+/// As many digits of a second's fraction as the server has.
+const MICROSECOND_DIGITS: usize = 6;
 
 #[derive(Clone, Copy)]
 pub(super) struct Scanner<'a>(pub &'a [u8]);
@@ -33,88 +29,91 @@ impl<'a> Scanner<'a> {
         Some(*byte)
     }
 
-    /// Whether it is a minus. A plus may stand there too.
-    pub(super) fn sign(&mut self) -> bool {
-        let is_minus = self.eat(b"-").is_some();
-        if !is_minus {
-            self.eat(b"+");
-        }
-        is_minus
+    /// Whether a minus comes next.
+    pub(super) fn minus(&mut self) -> bool {
+        self.eat(b"-").is_some()
     }
 
-    /// A number, and of how many digits.
+    /// What comes before the first byte that `is_end`, or before the end.
+    pub(super) fn until(&mut self, is_end: impl Fn(u8) -> bool) -> &'a [u8] {
+        let length = self.0.iter().position(|byte| is_end(*byte));
+        let (run, rest) = self
+            .0
+            .split_at_checked(length.unwrap_or(self.0.len()))
+            .unwrap_or_default();
+        self.0 = rest;
+        run
+    }
+
+    /// The digits that come next, maybe none.
     #[inline(never)]
-    pub(super) fn number(&mut self) -> Option<(u32, usize)> {
-        let (mut number, mut length) = (0_u64, 0_usize);
-        while let Some((digit @ b'0'..=b'9', rest)) = self.0.split_first() {
-            number = number.wrapping_mul(10).wrapping_add(u64::from(digit & 15));
-            length = length.wrapping_add(1);
-            self.0 = rest;
+    pub(super) fn digits(&mut self) -> &'a [u8] {
+        self.until(|byte| !byte.is_ascii_digit())
+    }
+
+    /// A number without a sign. The server writes no zeros in front.
+    #[inline(never)]
+    pub(super) fn unsigned(&mut self) -> Option<u64> {
+        match self.digits() {
+            [] | [b'0', _, ..] => None,
+            digits => value(digits),
         }
-        let number = u32::try_from(number).ok()?;
-        (1..=MOST_DIGITS)
-            .contains(&length)
-            .then_some((number, length))
+    }
+
+    /// A number that may have a minus, except zero.
+    pub(super) fn signed(&mut self) -> Option<i64> {
+        let is_minus = self.minus();
+        let number = self.unsigned()?;
+        if is_minus && number == 0 {
+            return None;
+        }
+        with_sign(is_minus, number)
     }
 
     /// A number of two digits.
     #[inline(never)]
     pub(super) fn two(&mut self) -> Option<u32> {
-        match self.number()? {
-            (number, 2) => Some(number),
-            _ => None,
-        }
+        let &[tens, ones] = self.digits() else {
+            return None;
+        };
+        Some(
+            u32::from(tens & 15)
+                .wrapping_mul(10)
+                .wrapping_add((ones & 15).into()),
+        )
+    }
+
+    /// A number of two digits, below 60.
+    pub(super) fn sixtieth(&mut self) -> Option<u32> {
+        self.two().filter(|number| *number < 60)
     }
 
     /// Behind seconds: their microseconds, of one to six digits; 0 if none come.
-    pub(super) fn fraction(&mut self) -> Option<i64> {
+    pub(super) fn fraction(&mut self) -> Option<u64> {
         if self.eat(b".").is_none() {
             return Some(0);
         }
-        let (mut number, length) = self.number()?;
-        for _ in length..6 {
-            number = number.wrapping_mul(10);
+        let digits = self.digits();
+        let missing = MICROSECOND_DIGITS.checked_sub(digits.len())?;
+        if digits.is_empty() {
+            return None;
         }
-        (length <= 6).then_some(number.into())
-    }
-
-    /// What stands up to one of `ends`, which comes next then, or up to the end. Inside quotes, and behind a backslash,
-    /// is no end; nothing where quotes have none.
-    #[inline(never)]
-    pub(super) fn raw(&mut self, ends: [u8; 2]) -> Option<&'a [u8]> {
-        let [end, other] = ends;
-        let (mut is_inside, mut is_escaped) = (false, false);
-        let length = self.0.iter().position(|byte| {
-            let is_free = !is_escaped;
-            is_escaped = is_free && *byte == b'\\';
-            // One that is doubled leaves the quotes and enters them again.
-            is_inside ^= is_free && *byte == b'"';
-            is_free && !is_inside && (*byte == end || *byte == other)
-        });
-        let (raw, rest) = self.0.split_at_checked(length.unwrap_or(self.0.len()))?;
-        self.0 = rest;
-        (!is_inside).then_some(raw)
+        Some((0..missing).fold(value(digits)?, |number, _| number.wrapping_mul(10)))
     }
 }
 
-/// The value that [`Scanner::raw`] stands for; nothing where there is no memory for it.
-#[inline(never)]
-pub(super) fn unescaped(raw: &[u8]) -> Option<Vec<u8>> {
-    let mut value = Vec::new();
-    if !memory::reserve(&mut value, raw.len()) {
-        return None;
+/// Of decimal digits.
+pub(super) fn value(digits: &[u8]) -> Option<u64> {
+    digits.iter().try_fold(0_u64, |number, digit| {
+        number.checked_mul(10)?.checked_add(u64::from(digit & 15))
+    })
+}
+
+/// With -2^63, of which there is no positive number.
+pub(super) fn with_sign(is_minus: bool, number: u64) -> Option<i64> {
+    if is_minus {
+        0_i64.checked_sub_unsigned(number)
+    } else {
+        i64::try_from(number).ok()
     }
-    let (mut rest, mut is_inside) = (Scanner(raw), false);
-    while let Some(mut byte) = rest.next() {
-        match byte {
-            b'"' if !is_inside || rest.eat(b"\"").is_none() => {
-                is_inside = !is_inside;
-                continue;
-            }
-            b'\\' => byte = rest.next()?,
-            _ => {}
-        }
-        push(&mut value, byte);
-    }
-    Some(value)
 }

@@ -1,49 +1,73 @@
-//! date, timestamp, timestamptz and interval: from the server's text to their binary form, which the families of
-//! `datetime.rs` and `interval.rs` write. An interval in iso_8601 is written as it is.
+//! date, time, timetz, timestamp and timestamptz: from the server's text to their binary form, which the family of
+//! `datetime.rs` writes.
 //!
 //! ```text
 //! date         2024-02-29   0044-03-15 BC   infinity
+//! time         03:04:05.678, an offset behind it in a timetz
 //! timestamp    2024-01-02 03:04:05.678, an offset behind it in a timestamptz: +02, -03:30, +00:19:32; then BC
-//! interval     -1 years -2 mons +3 days -04:05:06.7      IntervalStyle postgres
-//!              P-1Y-2M3DT-4H-5M-6.7S                     iso_8601
 //! ```
-//! Other styles do not begin so: `01/02/2024`, `Thu Feb 01`, `@ 1 day`, `1-2`. What does not exist (February 30) would
-//! come out as another day, so it is not read.
+//! Other styles do not begin so: `01/02/2024`, `Thu Feb 01`. What does not exist (February 30) would come out as
+//! another day, so it is not read.
 //!
 //! Sums of dates are exact because years are bounded first; what is beyond a type's range its family refuses.
 
-use super::scanner::Scanner;
+use super::scanner::{Scanner, value, with_sign};
+use crate::types::json_string;
+use crate::types::output::Writer;
 use crate::types::scalar::Scalar;
 
 const SECOND: i64 = 1_000_000;
-const HOUR: i64 = 3600 * SECOND;
 const SECONDS_PER_DAY: i64 = 86_400;
 
 /// The last that a date can hold, and a timestamp.
-const LAST_YEAR_OF_DATES: u32 = 5_874_897;
-const LAST_YEAR_OF_TIMESTAMPS: u32 = 294_276;
+const LAST_YEAR_OF_DATES: u64 = 5_874_897;
+const LAST_YEAR_OF_TIMESTAMPS: u64 = 294_276;
 /// The first is 4714 BC.
-const YEARS_BEFORE_CHRIST: u32 = 4714;
+const YEARS_BEFORE_CHRIST: u64 = 4714;
 
-/// The most hours of an interval.
-const MOST_HOURS: i64 = 2_562_047_788;
+/// Hours of an offset: `SET TIME ZONE` takes as many.
+const MOST_OFFSET_HOURS: u64 = 167;
 
-/// Whether it is written as it is: an infinity, or an interval in iso_8601.
-pub(super) fn is_written(text: &[u8], scalar: Scalar) -> bool {
-    text.strip_prefix(b"-").unwrap_or(text) == b"infinity"
-        || (scalar == Scalar::Interval && text.first() == Some(&b'P'))
+pub(super) fn append(scalar: Scalar, text: &[u8], out: &mut Writer<'_>) -> Option<()> {
+    use Scalar as S;
+    let mut rest = Scanner(text);
+    let appended = match scalar {
+        S::Date | S::Timestamp | S::Timestamptz if is_infinity(text) => {
+            json_string::append(out, text);
+            Ok(())
+        }
+        S::Date => {
+            let days = Date::read(&mut rest)?.days(rest, LAST_YEAR_OF_DATES)?;
+            scalar.append(&i32::try_from(days).ok()?.to_be_bytes(), out)
+        }
+        S::Time => {
+            let time = clock(&mut rest)?.to_be_bytes();
+            rest.end()?;
+            scalar.append(&time, out)
+        }
+        S::Timetz => {
+            let time = u128::from(clock(&mut rest)? as u64);
+            // The binary form counts westwards.
+            let west = i32::try_from(-offset(&mut rest)?).ok()?;
+            rest.end()?;
+            let [_, _, _, _, binary @ ..] = (time << 32 | u128::from(west as u32)).to_be_bytes();
+            scalar.append(&binary, out)
+        }
+        _ => scalar.append(&moment(rest, scalar)?.to_be_bytes(), out),
+    };
+    appended.ok()
 }
 
-/// Days since 2000-01-01 of a date; microseconds of the others, in UTC.
-pub(super) fn moment(text: &[u8], scalar: Scalar) -> Option<i64> {
-    let mut text = Scanner(text);
+fn is_infinity(text: &[u8]) -> bool {
+    matches!(text, b"infinity" | b"-infinity")
+}
+
+/// Microseconds since 2000-01-01, in UTC.
+fn moment(mut text: Scanner<'_>, scalar: Scalar) -> Option<i64> {
     let date = Date::read(&mut text)?;
-    if scalar == Scalar::Date {
-        return date.days(text, LAST_YEAR_OF_DATES);
-    }
     text.eat(b" ")?;
-    let hours = text.two().filter(|hours| *hours < 24)?;
-    let time = clock(hours.into(), &mut text)?;
+    // The end of a day is the start of the next one here, and written so.
+    let time = clock(&mut text).filter(|time| *time < SECONDS_PER_DAY * SECOND)?;
     let offset = match scalar {
         Scalar::Timestamptz => offset(&mut text)?,
         _ => 0,
@@ -55,24 +79,29 @@ pub(super) fn moment(text: &[u8], scalar: Scalar) -> Option<i64> {
 
 /// As it is written; the era comes at the end of the value.
 struct Date {
-    year: u32,
+    year: u64,
     month: u32,
     day: u32,
 }
 
 impl Date {
     fn read(text: &mut Scanner<'_>) -> Option<Date> {
-        let (year, digits) = text.number()?;
+        let digits = text.digits();
+        // Zeros stand only in front of years below 1000.
+        let year = match digits {
+            [_, _, _, _] | [b'1'..=b'9', _, _, _, _, ..] => value(digits)?,
+            _ => return None,
+        };
         text.eat(b"-")?;
         let month = text.two()?;
         text.eat(b"-")?;
         let day = text.two()?;
-        (digits >= 4).then_some(Date { year, month, day })
+        Some(Date { year, month, day })
     }
 
     /// Days since 2000-01-01. `end`: what stands behind the rest of the value.
     #[inline(never)]
-    fn days(self, end: Scanner<'_>, last_year: u32) -> Option<i64> {
+    fn days(self, end: Scanner<'_>, last_year: u64) -> Option<i64> {
         /// Whole cycles of 400 years, so that the first year is none below zero.
         const CYCLES: u32 = 12;
         const DAYS_PER_CYCLE: u32 = 146_097;
@@ -87,9 +116,9 @@ impl Date {
             return None;
         }
         let year = if is_before_christ {
-            (CYCLES * 400 + 1).wrapping_sub(self.year)
+            (CYCLES * 400 + 1).wrapping_sub(self.year as u32)
         } else {
-            self.year.wrapping_add(CYCLES * 400)
+            (self.year as u32).wrapping_add(CYCLES * 400)
         };
         let first = first_of_month(year, self.month);
         let next = first_of_month(year, self.month.wrapping_add(1));
@@ -112,81 +141,43 @@ fn first_of_month(year: u32, month: u32) -> u32 {
         .wrapping_add(month.wrapping_mul(153).wrapping_add(2) / 5)
 }
 
-/// Microseconds of so many hours, and of `:04:05.678` that comes next.
+/// `03:04:05.678` in microseconds, up to 24:59:59: what is beyond 24:00:00 the family refuses.
+fn clock(text: &mut Scanner<'_>) -> Option<i64> {
+    let hours = text.two().filter(|hours| *hours <= 24)?;
+    let seconds = i64::from(hours).wrapping_mul(3600);
+    seconds
+        .wrapping_add(minutes_and_seconds(text)?.into())
+        .wrapping_mul(SECOND)
+        .checked_add_unsigned(text.fraction()?)
+}
+
+/// `:04:05` in seconds.
 #[inline(never)]
-fn clock(hours: i64, text: &mut Scanner<'_>) -> Option<i64> {
-    let mut sum = hours;
-    for _ in 0..2 {
-        text.eat(b":")?;
-        let number = text.two().filter(|number| *number < 60)?;
-        sum = sum.wrapping_mul(60).wrapping_add(number.into());
-    }
-    Some(sum.wrapping_mul(SECOND).wrapping_add(text.fraction()?))
+pub(super) fn minutes_and_seconds(text: &mut Scanner<'_>) -> Option<u32> {
+    text.eat(b":")?;
+    let minutes = text.sixtieth()?;
+    text.eat(b":")?;
+    Some(minutes.wrapping_mul(60).wrapping_add(text.sixtieth()?))
 }
 
-/// Seconds of the local time from UTC.
+/// Seconds of the local time from UTC, to the east.
 fn offset(text: &mut Scanner<'_>) -> Option<i64> {
-    let (b'+' | b'-', _) = text.0.split_first()? else {
-        return None;
+    let is_west = match text.next()? {
+        b'+' => false,
+        b'-' => true,
+        _ => return None,
     };
-    let is_west = text.sign();
-    let (mut offset, mut unit) = (0_u32, 3600);
-    while unit > 0 {
-        offset = offset.wrapping_add(text.two()?.wrapping_mul(unit));
-        unit = text.eat(b":").map_or(0, |()| unit / 60);
+    let hours = match text.digits() {
+        digits @ ([_, _] | [b'1'..=b'9', _, _]) => value(digits)?,
+        _ => return None,
+    };
+    let mut offset = hours.wrapping_mul(3600);
+    let mut unit = 60_u32;
+    while unit > 0 && text.eat(b":").is_some() {
+        offset = offset.wrapping_add(text.sixtieth()?.wrapping_mul(unit).into());
+        unit /= 60;
     }
-    Some(signed(is_west, offset.into()))
-}
-
-fn signed(is_minus: bool, number: i64) -> i64 {
-    if is_minus {
-        number.wrapping_neg()
-    } else {
-        number
-    }
-}
-
-/// Of IntervalStyle postgres: int64 microseconds, int32 days, int32 months.
-pub(super) fn interval(text: &[u8]) -> Option<[u8; 16]> {
-    let mut text = Scanner(text);
-    let (mut months, mut days, mut time) = (0, 0, 0);
-    // How many units, from the greatest on, may not come any more.
-    let mut past = 0;
-    loop {
-        let is_minus = text.sign();
-        let (number, _) = text.number()?;
-        let number = signed(is_minus, number.into());
-        let unit = if text.eat(b" year").is_some() {
-            months = number.wrapping_mul(12);
-            1
-        } else if text.eat(b" mon").is_some() {
-            months = number.wrapping_add(months);
-            2
-        } else if text.eat(b" day").is_some() {
-            days = number;
-            3
-        } else {
-            let rest = clock(0, &mut text)?;
-            if !(-MOST_HOURS..=MOST_HOURS).contains(&number) {
-                return None;
-            }
-            let hours = number.wrapping_mul(HOUR);
-            time = hours.checked_add(signed(is_minus, rest))?;
-            4
-        };
-        if unit <= past {
-            return None;
-        }
-        past = unit;
-        if unit < 4 {
-            text.eat(b"s");
-        }
-        if text.0.is_empty() {
-            break;
-        }
-        text.eat(b" ")?;
-    }
-    let (days, months) = (i32::try_from(days).ok()?, i32::try_from(months).ok()?);
-    let rest = u64::from(days as u32) << 32 | u64::from(months as u32);
-    Some((u128::from(time as u64) << 64 | u128::from(rest)).to_be_bytes())
+    // There is no -00.
+    let exists = hours <= MOST_OFFSET_HOURS && !(is_west && offset == 0);
+    with_sign(is_west, offset).filter(|_| exists)
 }

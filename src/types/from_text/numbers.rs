@@ -1,0 +1,156 @@
+//! Numbers: as the server writes them, which is as JSON has them, but for NaN and the infinities.
+//!
+//! ```text
+//! int2 … int8, oid    -7                     within the type's range
+//! numeric             -12.340   NaN          no exponent; digits up to numeric's own limits
+//! float4, float8      -0.5   1e+21   NaN     of a magnitude that the type has
+//! ```
+//! The digits of a float pass as they are: how many there are depends on `extra_float_digits`.
+
+use super::scanner::{Scanner, value};
+use crate::types::json_string;
+use crate::types::output::Writer;
+use core::ops::RangeInclusive;
+
+/// The most digits of a numeric in front of the point, and behind it.
+const MOST_WHOLE: usize = 131_072;
+const MOST_FRACTION: usize = 16_383;
+
+/// Exponent of ten and digit of a number's first digit that is not zero: (-4, 7) of 0.00075.
+type Magnitude = (i64, u8);
+
+/// Of the floats of a type. No closer, because fewer digits are rounded: the greatest float8 is 1.7976931348623157e+308,
+/// and 2e+308 under `extra_float_digits = -15`.
+#[derive(Clone, Copy)]
+pub(super) struct Magnitudes {
+    least: Magnitude,
+    most: Magnitude,
+}
+
+pub(super) const FLOAT4: Magnitudes = Magnitudes {
+    least: (-45, 1),
+    most: (38, 3),
+};
+pub(super) const FLOAT8: Magnitudes = Magnitudes {
+    least: (-324, 4),
+    most: (308, 2),
+};
+
+/// An integer of a type with this range.
+pub(super) fn append_integer(
+    out: &mut Writer<'_>,
+    text: &[u8],
+    range: RangeInclusive<i64>,
+) -> Option<()> {
+    let mut rest = Scanner(text);
+    let number = rest.signed()?;
+    rest.end()?;
+    range.contains(&number).then(|| out.put_slice(text))
+}
+
+pub(super) fn append_numeric(out: &mut Writer<'_>, text: &[u8]) -> Option<()> {
+    if append_special(out, text).is_some() {
+        return Some(());
+    }
+    let decimal = Decimal::read(text)?;
+    let fits = decimal.whole.len() <= MOST_WHOLE && decimal.fraction.len() <= MOST_FRACTION;
+    let is_negative_zero = decimal.is_negative && decimal.magnitude().is_none();
+    (decimal.exponent.is_none() && fits && !is_negative_zero).then(|| out.put_slice(text))
+}
+
+pub(super) fn append_float(
+    out: &mut Writer<'_>,
+    text: &[u8],
+    magnitudes: Magnitudes,
+) -> Option<()> {
+    append_special(out, text).or_else(|| {
+        check_finite(text, magnitudes)?;
+        out.put_slice(text);
+        Some(())
+    })
+}
+
+/// Whether it is a float of any kind, for a value that has floats in its text.
+pub(super) fn check_float(text: &[u8], magnitudes: Magnitudes) -> Option<()> {
+    if is_special(text) {
+        return Some(());
+    }
+    check_finite(text, magnitudes)
+}
+
+pub(super) fn check_finite(text: &[u8], magnitudes: Magnitudes) -> Option<()> {
+    match Decimal::read(text)?.magnitude() {
+        None => Some(()),
+        Some(magnitude) => (magnitudes.least..=magnitudes.most)
+            .contains(&magnitude)
+            .then_some(()),
+    }
+}
+
+fn is_special(text: &[u8]) -> bool {
+    matches!(text, b"NaN" | b"Infinity" | b"-Infinity")
+}
+
+/// Strings in JSON, which has no such numbers.
+fn append_special(out: &mut Writer<'_>, text: &[u8]) -> Option<()> {
+    is_special(text).then(|| json_string::append(out, text))
+}
+
+/// A number by the grammar of JSON (RFC 8259, section 6).
+struct Decimal<'a> {
+    is_negative: bool,
+    whole: &'a [u8],
+    fraction: &'a [u8],
+    exponent: Option<i64>,
+}
+
+impl<'a> Decimal<'a> {
+    fn read(text: &'a [u8]) -> Option<Decimal<'a>> {
+        let mut rest = Scanner(text);
+        let is_negative = rest.minus();
+        let whole = rest.digits();
+        if let [] | [b'0', _, ..] = whole {
+            return None;
+        }
+        let mut fraction: &[u8] = &[];
+        if rest.eat(b".").is_some() {
+            fraction = rest.digits();
+            fraction.first()?;
+        }
+        let exponent = match rest.next() {
+            None => None,
+            Some(b'e' | b'E') => Some(exponent(&mut rest)?),
+            Some(_) => return None,
+        };
+        rest.end()?;
+        Some(Decimal {
+            is_negative,
+            whole,
+            fraction,
+            exponent,
+        })
+    }
+
+    /// Nothing of zero.
+    fn magnitude(&self) -> Option<Magnitude> {
+        let mut digits = self.whole.iter().chain(self.fraction).enumerate();
+        let (zeros, digit) = digits.find(|(_, digit)| **digit != b'0')?;
+        let of_first = (self.whole.len() as i64).wrapping_sub(1);
+        let exponent = of_first
+            .wrapping_sub(zeros as i64)
+            .wrapping_add(self.exponent.unwrap_or(0));
+        Some((exponent, digit & 15))
+    }
+}
+
+/// Behind its letter.
+fn exponent(rest: &mut Scanner<'_>) -> Option<i64> {
+    let is_minus = rest.minus();
+    if !is_minus {
+        rest.eat(b"+");
+    }
+    let digits = rest.digits();
+    digits.first()?;
+    let exponent = i64::from(u32::try_from(value(digits)?).ok()?);
+    Some(if is_minus { -exponent } else { exponent })
+}

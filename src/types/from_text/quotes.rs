@@ -1,0 +1,137 @@
+//! Values inside of other values: between quotes where `array_out`, `record_out`, `range_out` or `hstore_out` must, bare
+//! where they need not.
+//!
+//! ```text
+//! array, hstore       "a\"b\\c"     a backslash in front
+//! composite, range    "a""b\\c"     twice
+//! ```
+//! Anything else with a quote or a backslash the server does not write, so it is not read: no lone backslash, no quote
+//! in the middle of a bare value.
+
+use super::scanner::Scanner;
+use crate::memory;
+use crate::types::nested::push;
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+
+/// How the quotes and backslashes of a value are written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Quotes {
+    /// With a backslash in front.
+    Escaped,
+    /// Twice.
+    Doubled,
+}
+
+/// What a bare value does not hold, beside blanks.
+#[derive(Clone, Copy)]
+pub(super) struct Syntax {
+    pub quotes: Quotes,
+    pub special: &'static [u8],
+}
+
+/// Of an array.
+pub(super) const ARRAY: Syntax = Syntax {
+    quotes: Quotes::Escaped,
+    special: b"\"\\{},",
+};
+/// Of an array of boxes.
+pub(super) const BOXES: Syntax = Syntax {
+    quotes: Quotes::Escaped,
+    special: b"\"\\{};",
+};
+/// Of a composite.
+pub(super) const RECORD: Syntax = Syntax {
+    quotes: Quotes::Doubled,
+    special: b"\"\\(),",
+};
+/// Of a range.
+pub(super) const RANGE: Syntax = Syntax {
+    quotes: Quotes::Doubled,
+    special: b"\"\\()[],",
+};
+
+/// A value as it is written, without the quotes around it.
+#[derive(Clone, Copy)]
+pub(super) struct Value<'a> {
+    raw: &'a [u8],
+    is_quoted: bool,
+    has_escapes: bool,
+}
+
+impl<'a> Value<'a> {
+    /// The value, if it stands there without quotes.
+    pub(super) fn bare(&self) -> Option<&'a [u8]> {
+        (!self.is_quoted).then_some(self.raw)
+    }
+
+    /// The value itself. A copy only where something in it was escaped; nothing where there is no memory for that.
+    #[inline(never)]
+    pub(super) fn text(&self) -> Option<Cow<'a, [u8]>> {
+        if self.has_escapes {
+            unescaped(self.raw).map(Cow::Owned)
+        } else {
+            Some(Cow::Borrowed(self.raw))
+        }
+    }
+}
+
+impl<'a> Scanner<'a> {
+    /// The value that comes next, an empty one too. Behind it stands something that only a quoted one holds.
+    #[inline(never)]
+    pub(super) fn value(&mut self, syntax: Syntax) -> Option<Value<'a>> {
+        if self.0.first() == Some(&b'"') {
+            return self.quoted(syntax.quotes);
+        }
+        let is_blank = |byte: u8| matches!(byte, b' ' | 9..=13);
+        let raw = self.until(|byte| is_blank(byte) || syntax.special.contains(&byte));
+        Some(Value {
+            raw,
+            is_quoted: false,
+            has_escapes: false,
+        })
+    }
+
+    /// The value between the quotes that come next.
+    #[inline(never)]
+    pub(super) fn quoted(&mut self, quotes: Quotes) -> Option<Value<'a>> {
+        self.eat(b"\"")?;
+        let start = self.0;
+        let mut has_escapes = false;
+        loop {
+            self.until(|byte| matches!(byte, b'"' | b'\\'));
+            let raw = start.get(..start.len().checked_sub(self.0.len())?)?;
+            match (self.next()?, self.0.first()) {
+                (b'\\', Some(b'\\')) => {}
+                (b'\\', Some(b'"')) if quotes == Quotes::Escaped => {}
+                (b'"', Some(b'"')) if quotes == Quotes::Doubled => {}
+                (b'"', _) => {
+                    return Some(Value {
+                        raw,
+                        is_quoted: true,
+                        has_escapes,
+                    });
+                }
+                _ => return None,
+            }
+            has_escapes = true;
+            self.next();
+        }
+    }
+}
+
+/// Without the first of the two bytes that an escaped one is.
+fn unescaped(raw: &[u8]) -> Option<Vec<u8>> {
+    let mut value = Vec::new();
+    if !memory::reserve(&mut value, raw.len()) {
+        return None;
+    }
+    let mut bytes = raw.iter();
+    while let Some(mut byte) = bytes.next() {
+        if matches!(byte, b'"' | b'\\') {
+            byte = bytes.next()?;
+        }
+        push(&mut value, *byte);
+    }
+    Some(value)
+}

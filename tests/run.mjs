@@ -28,7 +28,10 @@ const suites = {
       runVitest(
         "node",
         [process.execPath],
-        ["tests/unit", ...everywhere, "tests/packaging", "tests/demo", "tests/memory", "tests/poolers"],
+        [
+          ...["tests/unit", ...everywhere, "tests/packaging", "tests/demo", "tests/memory"],
+          ...["tests/poolers", "tests/other-servers"],
+        ],
       ),
   },
   // What differs between Nodes differs on any server: these two see the newest one only.

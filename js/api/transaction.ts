@@ -300,7 +300,7 @@ export class Transaction extends Calls {
     const { transaction } = this.connected();
     const hasBegun = !transaction.isWaiting;
     transaction.withdraw();
-    return hasBegun ? (await this.#statement("COMMIT")) === "COMMIT" : !transaction.beginFailed;
+    return hasBegun ? isCommit(await this.#statement("COMMIT")) : !transaction.beginFailed;
   }
 
   /** Resolves when nothing of it runs any more, and no cancel is under way. */
@@ -351,13 +351,18 @@ export class Transaction extends Calls {
 async function hasCommitted(ending: Operation): Promise<boolean> {
   await ending.done;
   if (ending.error) throw ending.error;
-  return ending.command === "COMMIT";
+  return isCommit(ending.command);
+}
+
+/** COMMIT of a transaction that has failed answers ROLLBACK. (H2 answers a COMMIT with UPDATE 0.) */
+function isCommit(command: string): boolean {
+  return command !== "ROLLBACK";
 }
 
 /** What became of a transaction, as far as the server has said it. */
 function outcomeOf({ command, ended, error }: Operation): PgzError["transaction"] {
   if (!ended || (!command && !error)) return "unknown";
-  return command === "COMMIT" ? "committed" : "rolled back";
+  return error || !isCommit(command) ? "rolled back" : "committed";
 }
 
 function ended(): UsageError {

@@ -354,6 +354,8 @@ pub(super) struct Ahead {
     pub closes: usize,
     /// Messages behind those, [`ANSWERS`] for each prelude.
     pub preludes: usize,
+    /// The next prelude is BEGIN, and nothing else may have run in its place. (QuestDB runs a statement behind it twice.)
+    pub begins: bool,
 }
 
 /// What answers a prelude: ParseComplete, BindComplete, CommandComplete.
@@ -364,11 +366,13 @@ impl Ahead {
     const CLOSE: Ahead = Ahead {
         closes: 1,
         preludes: 0,
+        begins: false,
     };
     /// One prelude.
     pub const PRELUDE: Ahead = Ahead {
         closes: 0,
         preludes: ANSWERS,
+        begins: false,
     };
 
     /// Writes Closes for what the cache has pushed out, then the preludes.
@@ -395,18 +399,27 @@ impl Ahead {
         Ok(Ahead {
             closes: 0,
             preludes: ANSWERS * preludes.len(),
+            begins: preludes
+                .first()
+                .is_some_and(|first| first.starts_with(b"BEGIN")),
         })
     }
 
     /// Whether this is the answer that comes next.
     pub fn answered_by(&mut self, message: &BackendMessage<'_>) -> bool {
         use BackendMessage as M;
-        let Ahead { closes, preludes } = self;
+        let Ahead {
+            closes,
+            preludes,
+            begins,
+        } = self;
         match (*closes, *preludes % ANSWERS, message) {
             (1.., _, M::CloseComplete) => *closes = closes.saturating_sub(1),
             (0, 0, M::ParseComplete) if *preludes > 0 => *preludes = preludes.saturating_sub(1),
-            (0, 2, M::BindComplete) | (0, 1, M::CommandComplete { .. }) => {
+            (0, 2, M::BindComplete) => *preludes = preludes.saturating_sub(1),
+            (0, 1, M::CommandComplete { command_tag }) if !*begins || *command_tag == b"BEGIN" => {
                 *preludes = preludes.saturating_sub(1);
+                *begins = false;
             }
             _ => return false,
         }

@@ -6,12 +6,11 @@
 // ignore_startup_parameters is what PgBouncer's manual recommends for other drivers; ours sends nothing that it would
 // refuse.
 import { chmodSync, copyFileSync, existsSync, writeFileSync } from "node:fs";
-import { connect } from "node:net";
 import path from "node:path";
 import { certificates } from "./certificates.mjs";
 import { give, identity, scratch } from "./home.mjs";
 import { app, superuser, tail } from "./postgres.mjs";
-import { freePort, pause, supervise } from "./supervise.mjs";
+import { freePort, listens, pause, supervise } from "./supervise.mjs";
 
 const program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer", "/usr/local/bin/pgbouncer"].find((file) =>
   existsSync(file),
@@ -79,11 +78,4 @@ ${settings}
     },
     stop: process.stop,
   };
-}
-
-function listens(port) {
-  return new Promise((resolve) => {
-    const socket = connect(port, "127.0.0.1", () => resolve(true) ?? socket.destroy());
-    socket.once("error", () => resolve(false));
-  });
 }

@@ -6,7 +6,7 @@
 // would stay.
 import { spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
-import { createServer } from "node:net";
+import { connect, createServer } from "node:net";
 
 const script = `
 signal=$1 folder=$2; shift 2
@@ -58,6 +58,14 @@ export function freePort() {
       const { port } = server.address();
       server.close(() => resolve(port));
     });
+  });
+}
+
+/** Whether something takes connections there. */
+export function listens(port) {
+  return new Promise((resolve) => {
+    const socket = connect(port, "127.0.0.1", () => resolve(true) ?? socket.destroy());
+    socket.once("error", () => resolve(false));
   });
 }
 

@@ -257,7 +257,7 @@ fn batching_behind_close() -> Connection {
 
 fn batching_behind_prelude(messages: &[&str]) -> Connection {
     let mut connection = idle();
-    connection.prelude("BEGIN");
+    connection.prelude("SAVEPOINT a");
     batching(connection, false, 1, messages)
 }
 
@@ -279,14 +279,14 @@ fn closing() -> Connection {
 
 fn beginning(messages: &[&str]) -> Connection {
     let mut connection = idle();
-    connection.prelude("BEGIN");
+    connection.prelude("SAVEPOINT a");
     execute(&mut connection);
     after(connection, messages)
 }
 
 fn beginning_with_settings(messages: &[&str]) -> Connection {
     let mut connection = idle();
-    connection.prelude("BEGIN");
+    connection.prelude("SAVEPOINT a");
     connection.prelude(SETTINGS);
     execute(&mut connection);
     after(connection, messages)
@@ -329,7 +329,7 @@ fn run_first(connection: &mut Connection) {
 
 fn running_first_behind_prelude(messages: &[&str]) -> Connection {
     let mut connection = idle();
-    connection.prelude("BEGIN");
+    connection.prelude("SAVEPOINT a");
     run_first(&mut connection);
     after(connection, messages)
 }

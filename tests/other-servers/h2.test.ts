@@ -1,0 +1,4 @@
+import { h2 } from "./servers.ts";
+import { suite } from "./suite.ts";
+
+suite(h2);

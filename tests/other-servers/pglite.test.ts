@@ -1,0 +1,4 @@
+import { pglite } from "./servers.ts";
+import { suite } from "./suite.ts";
+
+suite(pglite);

@@ -1,0 +1,4 @@
+import { questDb } from "./servers.ts";
+import { suite } from "./suite.ts";
+
+suite(questDb);

@@ -1,0 +1,43 @@
+// What the starters of servers that are no PostgreSQL share: h2.mjs, questdb.mjs, pglite.mjs.
+//
+// They run as ourselves, on a loopback port of their own, in a folder that is thrown away; the jars are those that
+// scripts/setup has brought to .cache/jars. A server has started when its log says so.
+import { spawnSync } from "node:child_process";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { cache, scratch } from "./home.mjs";
+import { tail } from "./postgres.mjs";
+import { freePort, pause, supervise } from "./supervise.mjs";
+
+/** Java starts twice as fast without its second compiler, and these servers do not live long. */
+const JAVA = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx256m"];
+
+/** The command that runs `main` of the jar with that name. */
+export function java(name, main, ...parameters) {
+  const folder = path.join(cache, "jars");
+  const jar = existsSync(folder) ? readdirSync(folder).find((file) => file.startsWith(`${name}-`)) : undefined;
+  if (jar === undefined) throw new Error(`${name}.jar is not there: scripts/setup brings it`);
+  if (spawnSync("java", ["-version"]).status !== 0)
+    throw new Error("java is not installed: scripts/setup does that, or apt-get install default-jre-headless");
+  return [...JAVA, "-cp", path.join(folder, jar), main, ...parameters];
+}
+
+/**
+ * Starts what `command(port)` says. `account`: `{ user, password, database }`; `ready`: what it writes to its log when it
+ * takes connections. Gives `{ name, options, stop }`, with the options to connect with.
+ */
+export async function startOther({ name, prepare, log, account, command, ready }) {
+  // They start slowly enough for somebody else to take the port meanwhile.
+  for (let attempt = 1; ; attempt++) {
+    const folder = scratch(name.toLowerCase());
+    const port = await freePort();
+    prepare?.(folder, port);
+    writeFileSync(log, "");
+    const process = await supervise({ command: command(folder, port), signal: "TERM", folder, log });
+    for (const deadline = Date.now() + 30_000; !process.ended && Date.now() < deadline; await pause(50))
+      if (ready.test(readFileSync(log, "utf8")))
+        return { name, options: { host: "127.0.0.1", port, sslmode: "disable", ...account }, stop: process.stop };
+    await process.stop();
+    if (attempt === 3) throw new Error(`${name} did not start\n${tail(log)}`);
+  }
+}

@@ -1,0 +1,3 @@
+import type { OtherServer } from "./others.mjs";
+
+export function startQuestDb(options: { log: string }): Promise<OtherServer>;

@@ -18,7 +18,13 @@ import { asyncDispose } from "../util/dispose.ts";
 import { Turn } from "./queue.ts";
 import { Scope } from "./scope.ts";
 import { scopeSettings, type ScopeOptions } from "../session/scope-settings.ts";
-import { beginStatement, runTransaction, type Transaction, type TransactionOptions } from "./transaction.ts";
+import {
+  beginStatement,
+  runTransaction,
+  type Running,
+  type Transaction,
+  type TransactionOptions,
+} from "./transaction.ts";
 import { within } from "../util/within.ts";
 
 /** A client's state, and its counters since it was made. */
@@ -56,8 +62,10 @@ export class Client extends Calls {
   #giveUp: AbortController | undefined;
   #closing: Promise<void> | undefined;
   #closed: PgzError | undefined;
-  /** A transaction runs, or waits for its turn. */
-  #transaction = false;
+  /** Transactions that run or wait for their turn. */
+  #transactions = 0;
+  /** The one whose callback runs. */
+  #running: Running | undefined;
 
   /** @internal Use {@link createClient} or {@link connect}. */
   constructor(config: Config) {
@@ -71,6 +79,9 @@ export class Client extends Calls {
    * Resolves with what `work` returned, once the server has committed. Rejects with what `work` threw, or with the
    * error of COMMIT. Meanwhile the client's own calls reject with `TRANSACTION_OPEN`, because they would wait for
    * themselves: use `work`'s argument.
+   *
+   * Transactions of one client run one after the other. One that is made inside another's callback would wait for
+   * itself: it rejects with `TRANSACTION_OPEN` when that one has run nothing for 3 s. Use `tx.transaction`.
    *
    * @example
    * const balance = await client.transaction(async (tx) => {
@@ -113,9 +124,9 @@ export class Client extends Calls {
     sessionOf: (session: Session) => Session,
   ): Promise<T> {
     const begin = beginStatement(this.config, options);
-    const refused = this.refused() ?? this.unfinished();
+    const refused = this.#ended() ?? this.unfinished();
     if (refused) throw refused;
-    this.#transaction = true;
+    this.#transactions++;
     const { config, counters, turn: before } = this;
     const connect = async () => sessionOf(await this.connected());
     const turn = (this.turn = new Turn());
@@ -124,8 +135,13 @@ export class Client extends Calls {
       counters,
       begin,
       turn: before?.end(),
+      front: this.#running,
       connect,
-      settled: () => void (this.#transaction = false),
+      begins: (running) => void (this.#running = running),
+      settled: () => {
+        this.#transactions--;
+        if (this.#running?.call.finished) this.#running = undefined;
+      },
     });
     void released.then(() => this.passed(turn));
     return result;
@@ -202,13 +218,17 @@ export class Client extends Calls {
   }
 
   protected override refused(): UsageError | undefined {
-    if (this.#closing)
-      return new UsageError("CLIENT_CLOSED", "The client is closed: make a new one.", { retryable: true });
-    if (!this.#transaction) return undefined;
+    const ended = this.#ended();
+    if (ended || !this.#transactions) return ended;
     return new UsageError(
       "TRANSACTION_OPEN",
       "A transaction of this client is open: use its methods, wait for its end, or use another client.",
     );
+  }
+
+  #ended(): UsageError | undefined {
+    if (!this.#closing) return undefined;
+    return new UsageError("CLIENT_CLOSED", "The client is closed: make a new one.", { retryable: true });
   }
 
   // -- the connection -------------------------------------------------------------------------------------------------
@@ -216,7 +236,7 @@ export class Client extends Calls {
   #state(): ClientStats["state"] {
     if (this.#closing || this.#closed || this.#session?.connection.closed) return "closed";
     if (!this.#session) return this.#opening ? "connecting" : "new";
-    return this.counters.running || this.#transaction ? "busy" : "idle";
+    return this.counters.running || this.#transactions ? "busy" : "idle";
   }
 
   protected override connected(): Session | Promise<Session> {

@@ -102,7 +102,7 @@ export abstract class Queue {
   /** Of the call or transaction that was made last; `undefined`: none is on the connection. @internal */
   protected turn: Turn | undefined;
   /** Those that wait or run, in no order. A Set of mostly one would grow and shrink with each call. */
-  readonly #calls: Pick<Call<never>, "interrupt" | "place">[] = [];
+  readonly #calls: Pick<Call<never>, "finished" | "interrupt" | "place">[] = [];
   /** Why all calls end, those to come too. */
   #stopped: ((facts: Facts) => PgzError) | undefined;
   /** The stream that its consumer has to finish before another call can run. */
@@ -227,6 +227,11 @@ export abstract class Queue {
   protected passed(turn: Turn): void {
     if (this.turn === turn) this.turn = undefined;
     turn.pass();
+  }
+
+  /** A call waits or runs that ends by itself: no consumer has to finish it. */
+  protected get isBusy(): boolean {
+    return this.#calls.some((call) => call !== this.#stream);
   }
 
   /** Ends all calls, those to come too. */

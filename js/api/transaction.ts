@@ -21,6 +21,8 @@ import { PgzError, UsageError } from "../util/errors.ts";
 import type { QueryOptions, QueryResult } from "./options.ts";
 import { wayOf } from "./queries.ts";
 import type { Counters } from "./queue.ts";
+import { LONGEST_IDLE } from "../util/limits.ts";
+import { within } from "../util/within.ts";
 import { connectionLost } from "../sockets/contract.ts";
 
 /** The isolation levels by PostgreSQL's names. */
@@ -88,7 +90,11 @@ interface Client {
   readonly begin: string;
   /** Resolves when it is the transaction's turn. */
   readonly turn: Promise<void> | undefined;
+  /** The transaction in whose time this one was made: it may be inside of that one's callback. */
+  readonly front: Running | undefined;
   readonly connect: () => Promise<Session>;
+  /** It is this one's turn. */
+  readonly begins: (running: Running) => void;
   /** The transaction has come to its result, whatever the connection still has to clean up. */
   readonly settled: () => void;
 }
@@ -99,13 +105,16 @@ export function runTransaction<T>(
   options: TransactionOptions,
   client: Client,
 ): { result: Promise<T>; released: Promise<void> } {
-  const { config, counters, begin, turn, connect, settled } = client;
+  const { config, counters, begin, turn, front, connect, begins, settled } = client;
   const call = new Call<T>(options.timeout ?? 0, settled);
   call.heed(options.signal, config.signal);
   const most = attemptsOf(options.retry);
   const run = async () => {
+    if (front) void endWaitFor(front, call);
     await turn;
     if (call.finished) return;
+    const running = new Running(call, counters);
+    begins(running);
     const session = await connect();
     const { connection } = session;
     if (session.transaction.status !== "I")
@@ -115,6 +124,7 @@ export function runTransaction<T>(
       );
     for (let attempt = 1; !call.finished; attempt++) {
       const transaction = new Transaction(config, counters, session);
+      running.transaction = transaction;
       call.onFailure = (error) => transaction.abort(error);
       // Also while the callback waits for something else.
       const unhearLoss = connection.onClosed((error) => transaction.abort(error));
@@ -133,6 +143,47 @@ export function runTransaction<T>(
   return { result: call.promise, released: run().catch((error: unknown) => call.fail(error)) };
 }
 
+/** A transaction whose turn it is, in all its attempts. */
+export class Running {
+  readonly call: Pick<Call<unknown>, "finished" | "promise">;
+  /** Of the attempt that runs. */
+  transaction: Transaction | undefined;
+  readonly #counters: Counters;
+
+  constructor(call: Pick<Call<unknown>, "finished" | "promise">, counters: Counters) {
+    this.call = call;
+    this.#counters = counters;
+  }
+
+  /** How many calls it had made when the last of them ended; `undefined`: it waits for the server. */
+  get idleBehind(): number | undefined {
+    return this.transaction?.isBusy ? undefined : this.#counters.queries;
+  }
+}
+
+/**
+ * Fails a transaction that was made in the time of another, when that one runs nothing any more: perhaps it was made
+ * inside of its callback, and then each would wait for the other. Nothing tells it from one that was made beside:
+ * AsyncLocalStorage would, but needs a flag in workerd, and until Node 24 slows down each promise of the process.
+ */
+async function endWaitFor<T>(front: Running, call: Call<T>): Promise<void> {
+  const over = Promise.race([front.call.promise, call.promise]).catch(() => {});
+  for (;;) {
+    const idle = front.idleBehind;
+    await within(LONGEST_IDLE, over);
+    if (call.finished || front.call.finished) return;
+    if (idle !== undefined && front.idleBehind === idle) break;
+  }
+  call.fail(
+    new UsageError(
+      "TRANSACTION_OPEN",
+      `The transaction in front has run nothing for ${LONGEST_IDLE} ms: if it waits for this one, ` +
+        "call tx.transaction() inside its callback; else let it end, or use another client.",
+      { retryable: true },
+    ),
+  );
+}
+
 /** The argument of a transaction's callback: a client's calls inside the transaction, which run in their order. */
 export class Transaction extends Calls {
   readonly #session: Session;
@@ -142,6 +193,8 @@ export class Transaction extends Calls {
   #finished = false;
   /** A transaction inside this one runs. */
   #nested = false;
+  /** The last of those. */
+  #innermost: Transaction | undefined;
   /** Settles when the last one is over, and what it had abandoned. */
   #inner: Promise<void> | undefined;
   #savepoints = 0;
@@ -226,6 +279,7 @@ export class Transaction extends Calls {
     const savepoint = `pgz_${++this.#savepoints}`;
     const inner = new Transaction(this.config, this.counters, this.#session, true);
     inner.#savepoints = this.#savepoints;
+    this.#innermost = inner;
     const { signal } = this.#leaving;
     const stop = onAbort(signal, () => inner.abort(signal.reason));
     try {
@@ -260,6 +314,11 @@ export class Transaction extends Calls {
       if (this.#ending && error instanceof PgzError) Object.assign(error, { transaction: outcomeOf(this.#ending) });
       throw error;
     }
+  }
+
+  /** Something of it runs that ends by itself. @internal */
+  override get isBusy(): boolean {
+    return super.isBusy || this.#innermost?.isBusy === true;
   }
 
   /** Ends it from outside. @internal */

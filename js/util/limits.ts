@@ -48,6 +48,11 @@ export const CANCEL_NEXT = 20,
   CANCEL_AGAIN = 300;
 /** Milliseconds for Terminate to leave. `close()` promises less than a second in all. */
 export const TERMINATE_DEADLINE = 400;
+/**
+ * Milliseconds for which a transaction in front may run nothing. It may be that it waits for the one behind it, which
+ * nothing else tells.
+ */
+export const LONGEST_IDLE = 3_000;
 /** Settings that are remembered; a server reports some twenty. */
 export const MOST_PARAMETERS = 100;
 

@@ -180,6 +180,69 @@ export const transactions: Case[] = [
       }),
   },
   {
+    name: "transactions that are made together run one after the other, whatever becomes of those before",
+    run: (t) =>
+      withNumbers(t, async (client, table) => {
+        const order: number[] = [];
+        const work = (n: number) =>
+          client.transaction(async (tx) => {
+            order.push(n);
+            const { rows } = await tx.query<{ n: number }>(`select count(*)::int4 as n from ${table}`);
+            await tx.exec(`insert into ${table} values (${n})`);
+            if (n % 10 === 3) throw new Error("back");
+            if (n % 10 === 7) await tx.query("select 1 / 0");
+            return rows[0]!.n;
+          });
+        const settled = await Promise.allSettled(Array.from({ length: 200 }, (_, n) => work(n)));
+        t.assert.deepEqual(
+          order,
+          settled.map((_, n) => n),
+        );
+        let inserted = 0;
+        for (const [n, one] of settled.entries()) {
+          const isBack = n % 10 === 3 || n % 10 === 7;
+          t.assert.equal(one.status, isBack ? "rejected" : "fulfilled", String(n));
+          if (one.status === "fulfilled") t.assert.equal(one.value, inserted++, String(n));
+        }
+        t.assert.equal(await count(client, table), 160);
+        t.assert.equal(client.stats().state, "idle");
+
+        // One that is aborted while it waits never begins; those behind it do.
+        const controller = new AbortController();
+        const first = client.transaction((tx) => tx.query("select pg_sleep(0.2)"));
+        const aborted = client.transaction((tx) => tx.query("select 1"), { signal: controller.signal });
+        const last = client.transaction((tx) => tx.query("select 2 as n"));
+        await t.assert.rejects(client.query("select 3"), { code: "TRANSACTION_OPEN" });
+        controller.abort();
+        await t.assert.rejects(aborted, { name: "AbortError", retryable: true });
+        await first;
+        t.assert.deepEqual((await last).rows, [{ n: 2 }]);
+      }),
+  },
+  {
+    name: "a transaction of the client inside another's callback is refused when each waits for the other",
+    only: "plain",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const refused = { name: "UsageError", code: "TRANSACTION_OPEN", retryable: true };
+        const behind = client.transaction(async (tx) => {
+          await tx.query("select 1");
+          // Behind `later`, which was made before this one began and is not refused.
+          await t.assert.rejects(
+            client.transaction(() => 1),
+            refused,
+          );
+          // A statement may take as long as it wants: what waits beside it is not refused.
+          const beside = client.transaction((other) => other.query("select 3 as n"));
+          await tx.query("select pg_sleep(3.5)");
+          return { beside };
+        });
+        const later = client.transaction((tx) => tx.query("select 2 as n"));
+        const { beside } = await behind;
+        t.assert.deepEqual([(await later).rows, (await beside).rows], [[{ n: 2 }], [{ n: 3 }]]);
+      }),
+  },
+  {
     name: "whoever calls the wrong one is told at once, and nothing hangs",
     run: (t) =>
       withNumbers(t, async (client, table) => {
@@ -187,10 +250,6 @@ export const transactions: Case[] = [
         await client.transaction(async (tx) => {
           kept = tx;
           await t.assert.rejects(client.query("select 1"), { name: "UsageError", code: "TRANSACTION_OPEN" });
-          await t.assert.rejects(
-            client.transaction(() => 1),
-            { code: "TRANSACTION_OPEN" },
-          );
           await tx.transaction(async () => {
             await t.assert.rejects(tx.query("select 1"), { code: "TRANSACTION_OPEN" });
             await t.assert.rejects(

@@ -144,8 +144,7 @@ impl Types {
         }
     }
 
-    /// Whether its text, or that of a part, is another under other settings or after an `ALTER TYPE`. Only of a type that
-    /// [`Types::has_binary_encoder`]: its description ends.
+    /// Whether its text, or that of a part, is another under other settings or after an `ALTER TYPE`.
     pub(super) fn has_other_texts(&self, type_oid: u32) -> bool {
         let mut type_oid = type_oid;
         for _ in 0..MAX_DEPTH {

@@ -33,7 +33,7 @@ use super::catalog::Kind;
 use super::nested::{MAX_DEPTH, Nest};
 use super::output::Writer;
 use super::rare::Rare;
-use super::scalar::Scalar;
+use super::scalar::{Scalar, quoted};
 use super::{Outcome, UNKNOWN_TYPE, boolean, json, json_string};
 
 pub(super) const NOT_READ: &str = "not in a text form that is read here";
@@ -62,12 +62,7 @@ impl Nest<'_> {
         }
         match self.types.kind(type_oid) {
             Some(Kind::Scalar(scalar)) if self.strings.quote(scalar) => {
-                // Once to see whether it is a number.
-                let start = out.position();
-                append_scalar(scalar, text, out).ok()?;
-                out.truncate(start);
-                json_string::append(out, text);
-                Some(())
+                quoted(out, |out| append_scalar(scalar, text, out)).ok()
             }
             Some(Kind::Scalar(scalar)) => append_scalar(scalar, text, out).ok(),
             Some(Kind::Vector(element)) => arrays::append_vector(element, text, out),

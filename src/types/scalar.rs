@@ -130,7 +130,10 @@ fn lent(
 }
 
 /// Puts what `append` writes between quotes, unless it is a string already (NaN and the infinities).
-fn quoted(out: &mut Writer<'_>, append: impl FnOnce(&mut Writer<'_>) -> Outcome) -> Outcome {
+pub(super) fn quoted(
+    out: &mut Writer<'_>,
+    append: impl FnOnce(&mut Writer<'_>) -> Outcome,
+) -> Outcome {
     let start = out.position();
     out.put(b"\"");
     append(out)?;

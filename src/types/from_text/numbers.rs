@@ -2,10 +2,11 @@
 //!
 //! ```text
 //! int2 … int8, oid    -7                     within the type's range
-//! numeric             -12.340   NaN          no exponent; digits up to numeric's own limits
+//! numeric             -12.340   NaN          digits up to numeric's own limits
 //! float4, float8      -0.5   1e+21   NaN     of a magnitude that the type has
 //! ```
-//! The digits of a float pass as they are: how many there are depends on `extra_float_digits`.
+//! The digits of a float pass as they are: how many there are depends on `extra_float_digits`. PostgreSQL writes no
+//! numeric with an exponent; CockroachDB does (`1E+4`, `0E-19`), and not in binary, so it goes.
 
 use super::scanner::{Scanner, value};
 use crate::types::json_string;
@@ -13,8 +14,8 @@ use crate::types::output::Writer;
 use core::ops::RangeInclusive;
 
 /// The most digits of a numeric in front of the point, and behind it.
-const MOST_WHOLE: usize = 131_072;
-const MOST_FRACTION: usize = 16_383;
+const MOST_WHOLE: i64 = 131_072;
+const MOST_SCALE: i64 = 16_383;
 
 /// Exponent of ten and digit of a number's first digit that is not zero: (-4, 7) of 0.00075.
 type Magnitude = (i64, u8);
@@ -52,10 +53,7 @@ pub(super) fn append_numeric(out: &mut Writer<'_>, text: &[u8]) -> Option<()> {
     if append_special(out, text).is_some() {
         return Some(());
     }
-    let decimal = Decimal::read(text)?;
-    let fits = decimal.whole.len() <= MOST_WHOLE && decimal.fraction.len() <= MOST_FRACTION;
-    let is_negative_zero = decimal.is_negative && decimal.magnitude().is_none();
-    (decimal.exponent.is_none() && fits && !is_negative_zero).then(|| out.put_slice(text))
+    Decimal::read(text)?.append_positional(out)
 }
 
 pub(super) fn append_float(
@@ -129,6 +127,37 @@ impl<'a> Decimal<'a> {
             fraction,
             exponent,
         })
+    }
+
+    /// Without an exponent, with as many digits behind the point as it stands for.
+    fn append_positional(&self, out: &mut Writer<'_>) -> Option<()> {
+        let exponent = self.exponent.unwrap_or(0);
+        let scale = (self.fraction.len() as i64).wrapping_sub(exponent);
+        let whole = (self.whole.len() as i64).wrapping_add(exponent);
+        if scale > MOST_SCALE || whole > MOST_WHOLE {
+            return None;
+        }
+        if self.is_negative {
+            out.put(b"-");
+        }
+        let mut digits = self.whole.iter().chain(self.fraction).copied();
+        let mut is_leading = true;
+        // Places in front of the point, the last one always, then those behind it.
+        for place in (-scale.max(0)..whole.max(1)).rev() {
+            let digit = if place < whole {
+                digits.next().unwrap_or(b'0')
+            } else {
+                b'0'
+            };
+            if place == -1 {
+                out.put(b".");
+            }
+            is_leading &= digit == b'0' && place > 0;
+            if !is_leading {
+                out.put(&[digit]);
+            }
+        }
+        Some(())
     }
 
     /// Nothing of zero.

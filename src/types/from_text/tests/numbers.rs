@@ -79,7 +79,7 @@ const NO_NUMBERS: &[&str] = &[
 ];
 
 #[test]
-fn numerics_have_no_exponent() {
+fn numerics() {
     all_read(
         NUMERIC,
         &["0", "0.00", "10", "-1.50", "100000000000000000000", "-0.01"],
@@ -88,7 +88,41 @@ fn numerics_have_no_exponent() {
         assert_eq!(text_json(NUMERIC, text), format!("\"{text}\""));
     }
     all_refused(NUMERIC, NO_NUMBERS);
-    all_refused(NUMERIC, &["1e5", "1E+05", "-1.5e-07", "-0", "-0.00"]);
+}
+
+/// As the same number is written from binary.
+#[test]
+fn numerics_lose_their_exponent() {
+    for (text, expected) in [
+        ("1E+4", "10000"),
+        ("-1.5e3", "-1500"),
+        ("1.2345E+2", "123.45"),
+        ("1.23E+2", "123"),
+        ("1E+0", "1"),
+        ("1E-1", "0.1"),
+        ("-12.5E-4", "-0.00125"),
+        ("123E-2", "1.23"),
+        ("123E-3", "0.123"),
+        ("0E-3", "0.000"),
+        ("0E+3", "0"),
+        ("0.5E+1", "5"),
+        ("0.05E+1", "0.5"),
+        ("0.005E+1", "0.05"),
+        ("10E-1", "1.0"),
+    ] {
+        assert_eq!(text_json(NUMERIC, text), expected, "{text}");
+    }
+    all_refused(
+        NUMERIC,
+        &[
+            "1E+131072",
+            "0E+4294967295",
+            "1E-16384",
+            "0.1E-16383",
+            "1E-4294967295",
+            "1E+4294967296",
+        ],
+    );
 }
 
 /// As many digits as a numeric can have.
@@ -97,6 +131,14 @@ fn numerics_end() {
     let zeros = |count| "0".repeat(count);
     let longest = format!("1{}.{}", zeros(131_071), zeros(16_383));
     all_read(NUMERIC, &[&longest]);
+    assert_eq!(
+        text_json(NUMERIC, "1E+131071"),
+        format!("1{}", zeros(131_071))
+    );
+    assert_eq!(
+        text_json(NUMERIC, "1E-16383"),
+        format!("0.{}1", zeros(16_382))
+    );
     all_refused(
         NUMERIC,
         &[
@@ -199,5 +241,7 @@ fn quoted_numbers_are_checked_too() {
     assert_eq!(quoted(INT8, "-7").as_deref(), Some("\"-7\""));
     assert_eq!(quoted(NUMERIC, "NaN").as_deref(), Some("\"NaN\""));
     assert_eq!(quoted(INT8, "9223372036854775808"), None);
-    assert_eq!(quoted(NUMERIC, "1e5"), None);
+    assert_eq!(quoted(NUMERIC, "-0.50").as_deref(), Some("\"-0.50\""));
+    assert_eq!(quoted(NUMERIC, "1E+2").as_deref(), Some("\"100\""));
+    assert_eq!(quoted(NUMERIC, "1x"), None);
 }

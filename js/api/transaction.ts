@@ -17,7 +17,7 @@ import type { Session } from "../session/session.ts";
 import { plainly } from "../session/transaction-block.ts";
 import { attemptsOf, isConflict, pauseAfter } from "../statement/attempts.ts";
 import type { QueryInput } from "../statement/sql.ts";
-import { PgzError, UsageError } from "../util/errors.ts";
+import { isFatal, PgzError, PostgresError, rolledBack, UsageError } from "../util/errors.ts";
 import type { QueryOptions, QueryResult } from "./options.ts";
 import { wayOf } from "./queries.ts";
 import type { Counters } from "./queue.ts";
@@ -347,11 +347,7 @@ export class Transaction extends Calls {
 
   async #commit(): Promise<void> {
     if (this.#ending ? await hasCommitted(this.#ending) : await this.#commits()) return;
-    throw new PgzError(
-      "TRANSACTION_ROLLED_BACK",
-      "A statement had failed, so COMMIT rolled back: " +
-        "let its error leave the callback, or run it in a nested transaction.",
-    );
+    throw rolledBack();
   }
 
   /** COMMIT, unless BEGIN has never left. Whether that is what the server did. */
@@ -418,10 +414,11 @@ function isCommit(command: string): boolean {
   return command !== "ROLLBACK";
 }
 
-/** What became of a transaction, as far as the server has said it. */
+/** What became of a transaction, as far as the server has said it. Behind FATAL, a pooler's too, COMMIT may have run. */
 function outcomeOf({ command, ended, error }: Operation): PgzError["transaction"] {
-  if (!ended || (!command && !error)) return "unknown";
-  return error || !isCommit(command) ? "rolled back" : "committed";
+  if (ended && command) return isCommit(command) ? "committed" : "rolled back";
+  const isRefused = error instanceof PostgresError && !isFatal(error);
+  return ended && isRefused ? "rolled back" : "unknown";
 }
 
 function ended(): UsageError {

@@ -7,7 +7,7 @@
 import type { Config } from "../config/options.ts";
 import { connectionLost, reasonOf, tlsFailed } from "../sockets/contract.ts";
 import { runtime } from "../sockets/runtime.ts";
-import { fromErrorResponse, fromFailure, PgzError, UsageError } from "../util/errors.ts";
+import { fromErrorResponse, fromFailure, isFatal, PgzError, UsageError } from "../util/errors.ts";
 import { CANCEL_DEADLINE, MOST_PARAMETERS, TERMINATE_DEADLINE } from "../util/limits.ts";
 import { emit } from "../util/observer.ts";
 import { within } from "../util/within.ts";
@@ -389,7 +389,7 @@ export class Connection {
       operation.canceled ||= error.code === "57014";
     }
     // The server goes after these, and after any error of a startup.
-    if (!this.#established || /^(FATAL|PANIC)$/.test(fields.severity ?? "")) this.destroy(error);
+    if (!this.#established || isFatal(fields)) this.destroy(error);
   }
 
   /** ReadyForQuery: what still waits in the core is this operation's. */

@@ -12,7 +12,7 @@ import type { FirstRun } from "../session/first-run.ts";
 import type { Session } from "../session/session.ts";
 import type { BoundStatement } from "../session/statements.ts";
 import { plainly, type TransactionBlock } from "../session/transaction-block.ts";
-import type { PgzError } from "../util/errors.ts";
+import { rolledBack, type PgzError } from "../util/errors.ts";
 import { encodeParameters } from "../values/parameters.ts";
 import { ROWS_COLUMNS, ROWS_FORMAT, ROWS_NONE } from "../wasm/boundary.ts";
 import { mayBeOutdated, Outdated } from "./attempts.ts";
@@ -85,7 +85,7 @@ export class FirstBatch<Row> {
     );
     const index = failures.findIndex((failure) => failure !== undefined);
     const commands = sent.map(({ operation }) => operation.command);
-    const error = failures[index] ?? commit.error;
+    const error = failures[index] ?? commit.error ?? (commit.command === "ROLLBACK" ? rolledBack() : undefined);
     if (!error) return outcomes.map((outcome, at) => this.#settled(outcome, sent[at]!));
     const failed = sent[index];
     if (failed && commit.command !== "COMMIT" && failed.mayBeDescribed()) {

@@ -340,6 +340,20 @@ export class PostgresError extends PgzError implements ErrorFields {
   }
 }
 
+/** The server goes after such an error. */
+export function isFatal({ severity = "" }: ErrorFields): boolean {
+  return /^(FATAL|PANIC)$/.test(severity);
+}
+
+/** COMMIT did something else. */
+export function rolledBack(): PgzError {
+  return new PgzError(
+    "TRANSACTION_ROLLED_BACK",
+    "A statement had failed, so COMMIT rolled back: " +
+      "let its error leave the callback, or run it in a nested transaction.",
+  );
+}
+
 /** A `failure` event of the core (docs/architecture.md, Events). */
 export interface Failure {
   readonly code: string;

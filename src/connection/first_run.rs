@@ -68,6 +68,8 @@ pub(super) struct FirstRun {
     pub shape: u32,
     /// The statement's name.
     number: u32,
+    /// Values of its parameters.
+    value_count: usize,
     /// The body of ParameterDescription.
     parameter_types: Vec<u8>,
     /// The body of RowDescription; `None`: it returns no rows.
@@ -108,6 +110,7 @@ impl FirstRun {
             check: Ahead::PRELUDE,
             shape: request.shape,
             number,
+            value_count: value_count(request.parameters),
             parameter_types: Vec::new(),
             columns: None,
             command_tag: None,
@@ -165,7 +168,7 @@ impl FirstRun {
                 self.shape(columns, context)
             }
             (Step::Columns, M::NoData) => self.shape(RowDescription::NONE, context),
-            (Step::Bind, M::BindComplete) => self.bound(context),
+            (Step::Bind, M::BindComplete) if self.has_all_values() => self.bound(context),
             (Step::Rows | Step::NoRows, M::CommandComplete { command_tag }) => {
                 self.command_tag = Some(command_tag.to_vec());
                 Step::Close
@@ -243,6 +246,11 @@ impl FirstRun {
         }
     }
 
+    /// Bind succeeds only with a value for each parameter. What was described would be another statement's.
+    fn has_all_values(&self) -> bool {
+        self.parameter_types.len() / size_of::<u32>() == self.value_count
+    }
+
     /// Rows come next, if it returns any.
     fn bound(&mut self, context: &mut Context) -> Step {
         if !self.sink.holds() {
@@ -305,6 +313,14 @@ impl FirstRun {
         self.sink.drop_held();
         self.sink.discard = true;
         Step::Ready
+    }
+}
+
+/// Of the middle of Bind, which begins with the number of format codes: none, as all are text.
+fn value_count(parameters: &[u8]) -> usize {
+    match parameters {
+        [0, 0, high, low, ..] => usize::from(u16::from_be_bytes([*high, *low])),
+        _ => 0,
     }
 }
 

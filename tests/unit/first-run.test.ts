@@ -242,6 +242,50 @@ test("BEGIN goes in front, and where the check fails once more in front of what 
   ]);
 });
 
+test.each([[], [23, 23]])("a statement of other parameters than were bound is another statement", async (...types) => {
+  const call = client.query(sql`select ${7}::int4 as n`);
+  const session = await letInFirst();
+  session.send(checked([int4], types), wire.bindComplete(), texts("7"), over(1));
+  await expect(call).rejects.toMatchObject({ name: "ProtocolError", code: "UNEXPECTED_MESSAGE", retryable: false });
+});
+
+test("a batch whose COMMIT rolls back has not happened, though each of its items went well", async () => {
+  const call = client.batch(["select n", "select m"]);
+  const session = await letIn();
+  const prelude = ["Parse", "Bind", "Execute"];
+  for (const _ of "12") expect(await session.flight()).toEqual([...prelude, ...firstFlight]);
+  expect(await session.flight()).toEqual(["Query"]);
+  for (const tag of ["BEGIN", "SAVEPOINT"]) {
+    session.send(wire.parseComplete(), wire.bindComplete(), wire.commandComplete(tag));
+    session.send(checked(), wire.bindComplete(), texts("1"), over(1, "T"));
+  }
+  session.send(wire.commandComplete("ROLLBACK"), wire.readyForQuery());
+  await expect(call).rejects.toMatchObject({ code: "TRANSACTION_ROLLED_BACK", batch: { rolledBack: [0, 1] } });
+});
+
+test("FATAL in COMMIT, which a pooler may have said, leaves open whether it committed", async () => {
+  const transaction = client.transaction(async (tx) => {
+    await tx.exec("delete from t");
+    await tx.last("delete from u");
+  });
+  const session = await letIn();
+  await session.flight();
+  session.send(wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN"));
+  session.send(checked(), wire.bindComplete(), over(0, "T"));
+  expect(await session.flight()).toEqual(described);
+  session.send(
+    wire.parseComplete(),
+    wire.parameterDescription([]),
+    wire.rowDescription([int4]),
+    wire.readyForQuery("T"),
+  );
+  expect(await session.flight()).toEqual(execution);
+  expect(await session.flight()).toEqual(["Query"]);
+  session.send(begun(), wire.commandComplete("SELECT 0"), wire.readyForQuery("T"));
+  session.send(wire.errorResponse({ S: "FATAL", V: "FATAL", C: "08P01", M: "server conn crashed?" }));
+  await expect(transaction).rejects.toMatchObject({ code: "08P01", transaction: "unknown", retryable: false });
+});
+
 test("a lost connection in a first run leaves open whether it has run", async () => {
   const call = client.exec("insert into t values (1)");
   const session = await letInFirst();

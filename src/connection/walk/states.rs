@@ -319,7 +319,7 @@ fn run_first(connection: &mut Connection) {
     let request = FirstRequest {
         shape: 1,
         query: "select n",
-        parameters: &[0, 0, 0, 0],
+        parameters: &[0, 0, 0, 1, 0, 0, 0, 1, b'7'],
         check: "select 1 where false",
         checks_types: true,
     };

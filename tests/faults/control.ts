@@ -5,6 +5,8 @@ export interface Fault {
   /** Ends the first connection behind so many bytes (or TLS records, or in the middle of the next record). */
   cut?: { unit: "byte" | "record" | "half-record"; after: number; how: "fin" | "rst" };
   tls?: boolean;
+  /** Lets everybody in, so that sessions whose login does not matter are short. */
+  trust?: boolean;
   /** Never closes the socket of a CancelRequest. */
   holdCancel?: boolean;
   /** Reads CancelRequests and does nothing. */
@@ -16,6 +18,9 @@ export interface ConnectionReport {
   kind: "main" | "cancel" | "none";
   sent: number;
   records: number;
+  /** Up to the first ReadyForQuery. */
+  loginBytes: number;
+  loginRecords: number;
   /** Up to Terminate. */
   sessionBytes: number;
   sessionRecords: number;

@@ -17,7 +17,7 @@ import { certificates } from "../servers/certificates.mjs";
 import { ByteProxy } from "../support/byte-proxy.mjs";
 import { password, user } from "../support/scripted-login.mjs";
 import { Plan } from "../support/scripted-server.mjs";
-import { scenarios } from "./scenarios.mjs";
+import { scenarios } from "./bad-servers/index.mjs";
 
 export async function startFaultHost() {
   const { server: files } = certificates();

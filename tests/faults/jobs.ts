@@ -18,17 +18,42 @@ export interface Target {
   ca?: string;
 }
 
+/**
+ * What a session does until it is cut.
+ *
+ * - `described`: every statement is described first; calls together, then a batch.
+ * - `text`: first runs, alone and together, one whose rows wait for the catalog; then the same known.
+ * - `early`: a first run that leaves with the login.
+ * - `batch`: an atomic one of new statements, then of known ones.
+ * - `transaction`: BEGIN in front of a first run, COMMIT behind the last statement.
+ */
+export const SCRIPTS = ["described", "text", "early", "batch", "transaction"] as const;
+export type Script = (typeof SCRIPTS)[number];
+
 export interface CutJob {
   kind: "cut";
   target: Target;
+  script: Script;
 }
+
+/** How a statement is asked: `together` between two others, `begin` and `last` in a transaction. */
+export const WAYS = ["described", "text", "described stream", "stream", "together", "batch", "begin", "last"] as const;
+export type Way = (typeof WAYS)[number];
+
+const STATEMENTS = {
+  rows: "select n, label from scripted_rows where n > $1",
+  stream: "select id, body from scripted_stream",
+  pairs: "select pair from scripted_pairs",
+  "many pairs": "select pair from scripted_many_pairs",
+};
+export type Statement = keyof typeof STATEMENTS;
 
 export interface BadServerJob {
   kind: "bad server";
   target: Target;
   options: Record<string, unknown>;
-  /** How the statement is run: all rows at once, or as a stream. */
-  by: "query" | "stream";
+  way: Way;
+  of: Statement;
   /** Milliseconds between connecting and the statement, for servers that misbehave while nobody asks. */
   idle: number;
   /** Run on the first client after the failure. */
@@ -55,6 +80,7 @@ export interface Settled {
   text: string;
   ms: number;
   retryable?: boolean;
+  transaction?: string;
 }
 
 export interface Outcome {
@@ -80,7 +106,7 @@ export function runJob(driver: Driver, job: Job): Promise<Outcome> {
   const session = new Session(driver, job.target);
   switch (job.kind) {
     case "cut":
-      return session.cut();
+      return session.cut(job.script);
     case "bad server":
       return session.badServer(job);
     case "cancel":
@@ -93,6 +119,7 @@ const allRows = [
   { n: 2, label: null },
   { n: 3, label: 'three "quoted"' },
 ];
+const allPairs = [{ pair: { a: 1, b: "one" } }, { pair: null }, { pair: { a: 3, b: "three, four" } }];
 export const allLines = [1, 2, 3, 4, 5]
   .map((id) => `${JSON.stringify({ id, body: id === 4 ? null : `line ${id}\nof five` })}\n`)
   .join("");
@@ -109,39 +136,148 @@ class Session {
   }
 
   /** The whole script against a server that ends the connection somewhere in it. */
-  async cut(): Promise<Outcome> {
-    const { sql } = this.#driver;
-    const client = await this.#step("connect", this.#driver.connect(this.#target));
+  async cut(script: Script): Promise<Outcome> {
+    const client = await this.#connected(script);
     if (client) {
-      await this.#query("query", client, sql`select n, label from scripted_rows where n > ${0}`, allRows);
-      await this.#stream("stream", client, sql`select id, body from scripted_stream`, allLines);
-      await this.#step("error", client.query(sql`select 1 / 0 as boom`), "22012");
-      await this.#together(client);
-      await this.#query("query again", client, sql`select ${"Grüße"}::text as echo`, [{ echo: "Grüße" }]);
+      const steps = {
+        described: this.#described,
+        text: this.#text,
+        early: this.#rows,
+        batch: this.#batches,
+        transaction: this.#transactions,
+      };
+      await steps[script].call(this, client);
       await this.#step("close", client.close());
     }
     this.#outcome.ms = performance.now() - this.#from;
     return this.#next();
   }
 
+  async #connected(script: Script): Promise<pgz.Client | undefined> {
+    const { connect, createClient } = this.#driver;
+    if (script === "early") return createClient({ ...this.#target, requireAuth: "scram-sha-256", earlyQuery: true });
+    return this.#step("connect", connect({ ...this.#target, firstRun: script === "described" ? "describe" : "text" }));
+  }
+
+  async #described(client: pgz.Client): Promise<void> {
+    await this.#rows(client);
+    await this.#stream("stream", client, STATEMENTS.stream, allLines);
+    await this.#step("error", client.query("select 1 / 0 as boom"), "22012");
+    await this.#together("together", client);
+    await this.#batch("batch", client);
+  }
+
+  async #text(client: pgz.Client): Promise<void> {
+    await this.#rows(client);
+    await this.#stream("stream", client, STATEMENTS.stream, allLines);
+    await this.#together("together", client);
+    await this.#query("pairs", client, STATEMENTS.pairs, allPairs);
+    await this.#query("pairs, known", client, STATEMENTS.pairs, allPairs);
+    await this.#together("together, known", client);
+  }
+
+  #rows(client: pgz.Client): Promise<void> {
+    return this.#query("query", client, this.#statement("rows"), allRows);
+  }
+
+  async #batches(client: pgz.Client): Promise<void> {
+    await this.#batch("batch", client);
+    await this.#batch("batch, known", client);
+  }
+
+  async #batch(name: string, client: pgz.Client): Promise<void> {
+    const results = await this.#step(
+      name,
+      client.batch([this.#echo(`${name} 1`), this.#statement("rows"), this.#echo(`${name} 2`)]),
+    );
+    this.#compare(
+      name,
+      results?.map(({ rows }) => rows),
+      [[{ echo: `${name} 1` }], allRows, [{ echo: `${name} 2` }]],
+    );
+  }
+
+  async #transactions(client: pgz.Client): Promise<void> {
+    await this.#transaction("transaction", client);
+    await this.#transaction("transaction, known", client);
+  }
+
+  async #transaction(name: string, client: pgz.Client): Promise<void> {
+    const results = await this.#step(
+      name,
+      client.transaction(async (tx) => [
+        await tx.query(this.#echo(`${name} 1`)),
+        ...(await Promise.all([tx.query(this.#echo(`${name} 2`)), tx.last(this.#statement("rows"))])),
+      ]),
+    );
+    this.#compare(
+      name,
+      results?.map(({ rows }) => rows),
+      [[{ echo: `${name} 1` }], [{ echo: `${name} 2` }], allRows],
+    );
+  }
+
   /** One statement against a server that does one thing wrong. */
-  async badServer({ options, by, idle, again, deadline }: BadServerJob): Promise<Outcome> {
-    const { sql } = this.#driver;
-    const client = await this.#step("connect", this.#driver.connect(this.#with(options)), "", deadline);
+  async badServer({ options, way, of, idle, again, deadline }: BadServerJob): Promise<Outcome> {
+    const firstRun = way.startsWith("described") ? "describe" : "text";
+    const connecting = this.#driver.connect(this.#with({ firstRun, ...options }));
+    const client = await this.#step("connect", connecting, "", deadline);
     if (client) {
       if (idle > 0) {
         await new Promise((resolve) => setTimeout(resolve, idle));
         this.#outcome.state = client.stats().state;
       }
-      if (by === "query") await this.#query("query", client, sql`select n, label from scripted_rows where n > ${0}`);
-      else await this.#stream("stream", client, sql`select id, body from scripted_stream`);
+      await this.#ask(client, way, of);
       this.#outcome.ms = performance.now() - this.#from - idle;
-      if (again) await this.#query("again", client, sql`select 42 as answer`, [{ answer: 42 }]);
+      if (again) await this.#query("again", client, "select 42 as answer", [{ answer: 42 }]);
       await this.#step("close", client.close());
     } else {
       this.#outcome.ms = performance.now() - this.#from;
     }
     return this.#next();
+  }
+
+  /** The step "query", whatever else there is. */
+  async #ask(client: pgz.Client, way: Way, of: Statement): Promise<void> {
+    const query = this.#statement(of);
+    switch (way) {
+      case "described":
+      case "text":
+        return this.#query("query", client, query);
+      case "described stream":
+      case "stream":
+        return this.#stream("query", client, STATEMENTS.stream);
+      case "together":
+        return this.#besides(client, query);
+      case "batch": {
+        const results = await this.#step("query", client.batch([this.#echo("1"), query, this.#echo("2")]));
+        return this.#show("query", results?.[1]?.rows);
+      }
+      case "begin":
+      case "last": {
+        const results = await this.#step(
+          "query",
+          client.transaction(async (tx) => {
+            if (way === "last") await tx.query(this.#echo("before"));
+            return way === "last" ? tx.last(query) : tx.query(query);
+          }),
+        );
+        return this.#show("query", results?.rows);
+      }
+    }
+  }
+
+  /** Between two calls that are on the wire with it, the first of which must not suffer. */
+  async #besides(client: pgz.Client, query: pgz.Query): Promise<void> {
+    const calls = [
+      client.query(this.#echo("before")),
+      client.query(query),
+      client.query(this.#echo("behind")),
+    ] as const;
+    for (const call of calls) call.catch(() => {});
+    this.#compare("before", (await this.#step("before", calls[0]))?.rows, [{ echo: "before" }]);
+    this.#show("query", (await this.#step("query", calls[1]))?.rows);
+    this.#compare("behind", (await this.#step("behind", calls[2]))?.rows, [{ echo: "behind" }]);
   }
 
   /** A statement that never ends, and how it is given up. */
@@ -163,7 +299,7 @@ class Session {
     if (closing) await this.#step("close", closing);
     else {
       // A server that ignores the cancel has 2 s, then the connection is given up.
-      await this.#query("again", client, sql`select 42 as answer`, [{ answer: 42 }], DEADLINE + 500);
+      await this.#query("again", client, "select 42 as answer", [{ answer: 42 }], DEADLINE + 500);
       await this.#step("close", client.close());
     }
     return this.#next();
@@ -181,7 +317,7 @@ class Session {
   async #next(): Promise<Outcome> {
     const { failed } = this.#outcome;
     const client = this.#driver.createClient(this.#target);
-    await this.#query("next", client, this.#driver.sql`select 42 as answer`, [{ answer: 42 }]);
+    await this.#query("next", client, "select 42 as answer", [{ answer: 42 }]);
     await this.#step("next close", client.close());
     if (this.#outcome.failed !== failed)
       this.#problem(`the next connection failed: ${JSON.stringify(this.#outcome.steps)}`);
@@ -190,33 +326,47 @@ class Session {
     return this.#outcome;
   }
 
+  #statement(name: Statement): pgz.Query {
+    return { text: STATEMENTS[name], values: name === "rows" ? [0] : [] };
+  }
+
+  #echo(text: string): pgz.Query {
+    return this.#driver.sql`select ${text}::text as echo`;
+  }
+
   async #query(
     name: string,
     client: pgz.Client,
-    query: pgz.Query,
+    query: pgz.QueryInput,
     wanted?: unknown,
     deadline = DEADLINE,
   ): Promise<void> {
     const result = await this.#step(name, client.query(query), "", deadline);
-    if (result && wanted !== undefined && JSON.stringify(result.rows) !== JSON.stringify(wanted))
-      this.#problem(`${name}: wrong rows ${JSON.stringify(result.rows)}`);
-    if (result && wanted === undefined) this.#settled(name).text = JSON.stringify(result.rows);
+    if (wanted !== undefined) this.#compare(name, result?.rows, wanted);
+    else this.#show(name, result?.rows);
+  }
+
+  #compare(name: string, found: unknown, wanted: unknown): void {
+    const text = JSON.stringify(found);
+    if (found !== undefined && text !== JSON.stringify(wanted)) this.#problem(`${name}: wrong rows ${text}`);
+  }
+
+  #show(name: string, rows: unknown): void {
+    if (rows !== undefined) this.#settled(name).text = JSON.stringify(rows);
   }
 
   /** Calls that are on the wire together, one of which fails. */
-  async #together(client: pgz.Client): Promise<void> {
-    const { sql } = this.#driver;
-    const echo = (text: string) => client.query(sql`select ${text}::text as echo`);
-    const [first, failing, last] = [echo("first"), client.query(sql`select 1 / 0 as boom`), echo("last")];
+  async #together(name: string, client: pgz.Client): Promise<void> {
+    const echo = (text: string) => client.query(this.#echo(text));
+    const [first, failing, last] = [echo(`${name} 1`), client.query("select 1 / 0 as boom"), echo(`${name} 2`)];
     for (const call of [first, failing, last]) call.catch(() => {});
-    await this.#step("together", first);
-    await this.#step("together, failing", failing, "22012");
-    const result = await this.#step("together, last", last);
-    if (result && JSON.stringify(result.rows) !== '[{"echo":"last"}]') this.#problem("together: wrong rows");
+    this.#compare(name, (await this.#step(name, first))?.rows, [{ echo: `${name} 1` }]);
+    await this.#step(`${name}: failing`, failing, "22012");
+    this.#compare(name, (await this.#step(`${name}: last`, last))?.rows, [{ echo: `${name} 2` }]);
   }
 
   /** Whole lines, and a clean end only behind the last one. */
-  async #stream(name: string, client: pgz.Client, query: pgz.Query, wanted?: string): Promise<void> {
+  async #stream(name: string, client: pgz.Client, query: pgz.QueryInput, wanted?: string): Promise<void> {
     const stream = await this.#step(name, client.stream(query, { format: "ndjson" }));
     if (!stream) return;
     const decoder = new TextDecoder();
@@ -276,6 +426,7 @@ class Session {
     settled.code = error.code || "(empty)";
     settled.name = error.name;
     settled.retryable = error.retryable;
+    if (error.transaction !== undefined) settled.transaction = error.transaction;
     const { password } = this.#target;
     if (all.includes(password) || all.includes(btoa(password)))
       this.#problem(`${name}: the error shows the password: ${all}`);

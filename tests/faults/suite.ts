@@ -4,9 +4,10 @@
 // Runs in the test's process; the driver runs wherever `run` brings a job: here (Node, Deno, Bun), or in workerd.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
-import { badServerCases } from "./bad-server-cases.ts";
+import { waysOf } from "./bad-servers/case.ts";
+import { badServerCases } from "./bad-servers/cases.ts";
 import { FaultHost, type ConnectionReport, type Fault } from "./control.ts";
-import type { Job, Outcome, Target } from "./jobs.ts";
+import { SCRIPTS, type Job, type Outcome, type Script, type Settled, type Target } from "./jobs.ts";
 
 export interface FaultSuite {
   /** For the printed lines: "node", "workerd 2026-04-26". */
@@ -23,17 +24,8 @@ export interface FaultSuite {
 /** Sessions at a time. A TLS handshake is work, and 2 s are for the driver, not for the queue before it. */
 const AT_ONCE = { plain: 16, tls: 6 };
 const LIMIT = 2000;
-const order = [
-  "connect",
-  "query",
-  "stream",
-  "error",
-  "together",
-  "together, failing",
-  "together, last",
-  "query again",
-  "close",
-];
+/** Sessions whose reports are asked for together. */
+const REPORTS_AT_ONCE = 64;
 const CUT_CODES = /^(CONNECTION_LOST|CONNECT_FAILED|TLS_FAILED)$/;
 
 export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): void {
@@ -63,12 +55,17 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
     const { user, password } = await host.info();
     identity = { user, password };
     // The wasm is compiled at the first connection: the clock of the tests below is for servers.
-    await play({}, (to) => ({ kind: "cut", target: to }));
+    await play({}, (to) => ({ kind: "cut", target: to, script: "described" }));
   });
 
   describe("a session cut", () => {
-    const length = async (tls: boolean): Promise<ConnectionReport> => {
-      const { outcome, report } = await play({ tls }, (to) => ({ kind: "cut", target: to }));
+    /** The login is cut in the scripts that begin with all of it; the others begin behind a short one. */
+    const hasLogin = (script: Script) => script === "described" || script === "early";
+
+    /** A whole session, and the steps of its script. */
+    const whole = async (script: Script, tls: boolean) => {
+      const fault = { tls, trust: !hasLogin(script) };
+      const { outcome, report } = await play(fault, (to) => ({ kind: "cut", target: to, script }));
       expect(outcome).toMatchObject({ problem: "", failed: "" });
       const [session, next, ...others] = report;
       expect(others).toEqual([]);
@@ -78,66 +75,97 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
         expect(connection?.closedByDriver).toMatch(tls ? /^(fin|rst)$/ : /^fin$/);
       if (!session) throw new Error("no session");
       expect(session.names.at(-1)).toBe("Terminate");
-      return session;
+      const { loginBytes, loginRecords, sessionBytes, sessionRecords } = session;
+      const [login, end] = tls ? [loginRecords, sessionRecords] : [loginBytes, sessionBytes];
+      return { from: hasLogin(script) ? 0 : login, end, steps: Object.keys(outcome.steps) };
     };
+
+    interface Cut {
+      script: Script;
+      unit: "byte" | "record" | "half-record";
+      how: "fin" | "rst";
+      tls: boolean;
+      /** Of its script, in their order. */
+      steps: string[];
+    }
+    interface Played {
+      after: number;
+      id: number;
+      outcome: Outcome;
+    }
 
     /**
      * Cuts at each offset, some sessions at a time, and gives the offsets that were really cut, with what went wrong.
      */
-    const cutAll = async (
-      unit: "byte" | "record" | "half-record",
-      how: "fin" | "rst",
-      offsets: number[],
-      tls: boolean,
-    ) => {
+    const cutAll = async (cut: Cut, offsets: number[]) => {
+      const { script, unit, how, tls, steps } = cut;
       const wrong: string[] = [];
-      const cut = new Set<number>();
-      let furthest = 0;
-      const plans = await host.plans(offsets.map((after) => ({ tls, cut: { unit, after, how } })));
+      const done: number[] = [];
+      let longest = 0;
+      const faults = offsets.map((after) => ({ tls, trust: !hasLogin(script), cut: { unit, after, how } }));
+      const plans = await host.plans(faults);
       const waiting = offsets.map((after, i) => ({ after, ...item(plans, i) }));
       const failures: { after: number; step: number }[] = [];
+      const played: Played[] = [];
+      const judgeAll = async (some: Played[]) => {
+        const reports = await host.reports(some.map(({ id }) => id));
+        for (const [i, { after, outcome }] of some.entries()) {
+          const report = item(reports, i);
+          const found = judge(outcome, report, cut, after);
+          if (found) wrong.push(`${script} cut by ${how} after ${after} ${unit}s: ${found}`);
+          if (report[0]?.cut) done.push(after);
+          longest = Math.max(longest, Math.round(outcome.total));
+          failures.push({ after, step: steps.indexOf(outcome.failed) });
+        }
+      };
       const worker = async () => {
         for (let next = waiting.shift(); next; next = waiting.shift()) {
-          const { after } = next;
-          const outcome = await run({ kind: "cut", target: target(next, tls) });
-          const report = only(await host.reports([next.id]));
-          const found = judge(outcome, report, unit, after);
-          if (found) wrong.push(`cut by ${how} after ${after} ${unit}s: ${found}`);
-          if (report[0]?.cut) cut.add(after);
-          furthest = Math.max(furthest, outcome.total);
-          failures.push({ after, step: order.indexOf(outcome.failed) });
+          const outcome = await run({ kind: "cut", target: target(next, tls), script });
+          played.push({ after: next.after, id: next.id, outcome });
+          if (played.length >= REPORTS_AT_ONCE) await judgeAll(played.splice(0));
         }
       };
       await Promise.all(Array.from({ length: tls ? AT_ONCE.tls : AT_ONCE.plain }, worker));
+      await judgeAll(played);
       failures.sort((a, b) => a.after - b.after);
-      // The later the cut, the later the step that meets it: says that the cuts are where they claim to be.
+      // The later the cut, the later the step that meets it: says that the cuts are where they claim to be. A reset
+      // takes back what was not read yet, of calls together that of another one.
+      const group = (step: number) => (how === "rst" ? steps[step]?.split(":")[0] : steps[step]) ?? "";
       for (const [i, { after, step }] of failures.entries()) {
         const before = failures[i - 1];
-        if (before && step < before.step)
+        if (before && step < before.step && group(step) !== group(before.step))
           wrong.push(
-            `cut by ${how} after ${after} ${unit}s failed in ${order[step]}, ` +
-              `the cut before that in ${order[before.step]}`,
+            `${script} cut by ${how} after ${after} ${unit}s failed in ${steps[step]}, ` +
+              `the cut before that in ${steps[before.step]}`,
           );
       }
-      return { wrong, cut: [...cut].sort((a, b) => a - b), longest: Math.round(furthest) };
+      return { wrong, cut: done.sort((a, b) => a - b), longest };
     };
 
-    const judge = (outcome: Outcome, report: ConnectionReport[], unit: string, after: number): string | undefined => {
+    const judge = (
+      outcome: Outcome,
+      report: ConnectionReport[],
+      { unit, tls, steps }: Cut,
+      after: number,
+    ): string | undefined => {
       const [first, next, ...others] = report;
       if (outcome.problem) return outcome.problem;
       if (!first?.cut || (unit === "byte" ? first.sent : first.records) !== after)
         return `the server cut elsewhere: ${JSON.stringify({ ...first, received: "" })}`;
       if (outcome.failed === "") return "nothing failed";
       if (outcome.total > LIMIT) {
-        const steps = Object.entries(outcome.steps).map(([name, { ms }]) => `${name} ${Math.round(ms)}`);
-        return `took ${Math.round(outcome.total)} ms: ${steps.join(", ")}`;
+        const times = Object.entries(outcome.steps).map(([name, { ms }]) => `${name} ${Math.round(ms)}`);
+        return `took ${Math.round(outcome.total)} ms: ${times.join(", ")}`;
       }
-      for (const [name, { code, text, retryable }] of Object.entries(outcome.steps)) {
-        if (code === "TLS_FAILED" && !retryable) return `${name}: a network that failed is not retryable: ${text}`;
-        const late = order.indexOf(name) >= order.indexOf(outcome.failed);
+      for (const [name, settled] of Object.entries(outcome.steps)) {
+        const { code, text, retryable } = settled;
+        const late = steps.indexOf(name) >= steps.indexOf(outcome.failed);
         if (name === "close" || name.startsWith("next")) {
           if (code !== "") return `${name}: ${text}`;
         } else if (late && !CUT_CODES.test(code)) return `${name}: ${code || "worked on a dead connection"} ${text}`;
+        if (code === "TLS_FAILED" && !retryable) return `${name}: a network that failed is not retryable: ${text}`;
+        const lie = tls ? "" : lieOf(name, settled, first);
+        if (lie) return `${name}: ${lie}: ${text}`;
       }
       if (others.length > 0) return `the driver made ${report.length} connections`;
       if (first.closedByDriver === "open") return "the driver left its socket open";
@@ -146,35 +174,57 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
       return undefined;
     };
 
-    for (const how of ["fin", "rst"] as const) {
-      test(`by ${how} at every byte`, { timeout: 300_000 }, async () => {
-        const { sessionBytes } = await length(false);
-        expect((await length(false)).sessionBytes, "the session is not the same length each time").toBe(sessionBytes);
-        const offsets = range(sessionBytes);
-        const { wrong, cut, longest } = await cutAll("byte", how, offsets, false);
-        console.log(
-          `[faults] ${label}: cut by ${how} at ${cut.length} byte offsets, 0 to ${cut.at(-1)}, ` +
-            `of a session of ${sessionBytes} bytes; longest ${longest} ms`,
-        );
-        expect(wrong.slice(0, 10), `${wrong.length} of ${sessionBytes} offsets`).toEqual([]);
-        expect(cut).toEqual(offsets);
-      });
+    /** What an error says, against what the server has seen in plain text. */
+    const lieOf = (name: string, { code, retryable, transaction }: Settled, { received }: ConnectionReport) => {
+      const mark = { query: "scripted_rows", stream: "scripted_stream", pairs: "scripted_pairs" }[name] ?? `${name} 1`;
+      if (retryable && received.includes(mark)) return "retryable, though the server has seen it";
+      if (!name.startsWith("transaction") || code === "") return undefined;
+      // Behind CommandComplete of COMMIT, which the cut may have let through, it has committed.
+      const commits = received.split("COMMIT\0").length - 1 > (name === "transaction" ? 0 : 1);
+      const known = commits ? /^(unknown|committed)$/ : /^(undefined|unknown)$/;
+      return known.test(String(transaction))
+        ? undefined
+        : `COMMIT ${commits ? "left" : "stayed"}, and it is ${transaction}`;
+    };
 
-      test(`by ${how} at every TLS record`, { timeout: 300_000 }, async () => {
-        const { sessionRecords } = await length(true);
-        const offsets = range(sessionRecords);
-        const before = await cutAll("byte", how, [0, 1], true);
-        const between = await cutAll("record", how, offsets, true);
-        const within = await cutAll("half-record", how, offsets, true);
-        const wrong = [...before.wrong, ...between.wrong, ...within.wrong];
-        console.log(
-          `[faults] ${label}: cut by ${how} behind ${between.cut.length} and within ${within.cut.length} TLS records ` +
-            `of a session of ${sessionRecords}; longest ${Math.max(between.longest, within.longest)} ms`,
-        );
-        expect(wrong.slice(0, 10), `${wrong.length} of ${2 * sessionRecords + 2} cuts`).toEqual([]);
-        expect(between.cut).toEqual(offsets);
-        expect(within.cut).toEqual(offsets);
-      });
+    // FIN and RST differ in how the socket ends, not in what came before: by RST only one script is cut at every byte,
+    // the others at every fourth, and under TLS they are cut behind records by FIN and within records by RST.
+    for (const how of ["fin", "rst"] as const) {
+      for (const script of SCRIPTS) {
+        const each = how === "fin" || script === "described" ? 1 : 4;
+        test(`by ${how} at every ${each === 1 ? "" : "fourth "}byte: ${script}`, { timeout: 300_000 }, async () => {
+          const { from, end, steps } = await whole(script, false);
+          expect(await whole(script, false), "the session is not the same each time").toEqual({ from, end, steps });
+          const offsets = range(from, end).filter((after) => after % each === 0);
+          const { wrong, cut, longest } = await cutAll({ script, unit: "byte", how, tls: false, steps }, offsets);
+          console.log(
+            `[faults] ${label}: ${script} cut by ${how} at ${cut.length} byte offsets, ${from} to ${cut.at(-1)}, ` +
+              `of a session of ${end} bytes; longest ${longest} ms`,
+          );
+          expect(wrong.slice(0, 10), `${wrong.length} of ${offsets.length} offsets`).toEqual([]);
+          expect(cut).toEqual(offsets);
+        });
+
+        test(`by ${how} at every TLS record: ${script}`, { timeout: 300_000 }, async () => {
+          const { from, end, steps } = await whole(script, true);
+          const offsets = range(from, end);
+          const begin = from === 0 ? [0, 1] : [];
+          // Ends between records are those of a server, ends within one those of a network.
+          const units = (["record", "half-record"] as const).filter(
+            (unit) => script === "described" || unit === (how === "fin" ? "record" : "half-record"),
+          );
+          const cut = { script, how, tls: true, steps };
+          const found = [{ offsets: begin, ...(await cutAll({ ...cut, unit: "byte" }, begin)) }];
+          for (const unit of units) found.push({ offsets, ...(await cutAll({ ...cut, unit }, offsets)) });
+          const wrong = found.flatMap((each) => each.wrong);
+          console.log(
+            `[faults] ${label}: ${script} cut by ${how} behind or within (${units.join()}) each of the TLS records ` +
+              `${from} to ${end - 1}; longest ${Math.max(...found.map(({ longest }) => longest))} ms`,
+          );
+          expect(wrong.slice(0, 10), `${wrong.length} cuts`).toEqual([]);
+          for (const { offsets, cut } of found) expect(cut).toEqual(offsets);
+        });
+      }
     }
   });
 
@@ -184,15 +234,25 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
       expect([...new Set(badServerCases.map(({ scenario }) => scenario))].sort()).toEqual([...scenarios].sort());
     });
 
-    for (const row of badServerCases) {
-      const { scenario, options = {}, idle = 0, by = "query", tls = false, again, within = 100 } = row;
-      test(row.with === undefined ? scenario : `${scenario} (${row.with})`, async () => {
+    for (const { name, way, row } of badServerCases.flatMap(waysOf)) {
+      const {
+        scenario,
+        options = {},
+        idle = 0,
+        of = "rows",
+        tls = false,
+        again,
+        within = 100,
+        retryable = false,
+      } = row;
+      test(name, async () => {
         const attempt = () =>
           play({ scenario, tls }, (to) => ({
             kind: "bad server",
             target: to,
             options: wireable(options),
-            by,
+            way,
+            of,
             idle,
             again: again !== undefined,
             deadline: Math.max(LIMIT, within),
@@ -209,7 +269,11 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
           typeof row.code === "string" ? new RegExp(`^${escaped(row.code)}$`) : row.code,
         );
         if (row.name !== undefined) expect(seen?.name, shown).toBe(row.name);
+        if (row.at === "query" && idle === 0) expect(seen?.retryable, shown).toBe(retryable);
         if (again !== undefined && row.at !== "connect") expect(steps["again"]?.code, shown).toBe(again);
+        // What was never sent is safe to send again.
+        if (again && row.at === "query") expect(steps["again"]?.retryable, shown).toBe(true);
+        if (way === "together") expect(neighbours(steps), shown).toEqual(again ? lostBehind : unharmed);
         expect(outcome.ms, `milliseconds to the failure: ${shown}`).toBeLessThan(within);
         const found = report[0] && row.check?.(outcome, report[0], label);
         expect(found || "").toBe("");
@@ -220,6 +284,14 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
         }
       });
     }
+
+    /** Of the calls on the wire beside the one under test the first is over before it, and the last may have run. */
+    const neighbours = ({ before, behind }: Outcome["steps"]) => ({
+      before: before?.code,
+      behind: behind?.code === "" ? "" : { name: behind?.name, retryable: behind?.retryable },
+    });
+    const unharmed = { before: "", behind: "" };
+    const lostBehind = { before: "", behind: { name: expect.any(String) as string, retryable: false } };
   });
 
   describe("a cancel", () => {
@@ -310,7 +382,7 @@ function wireable(options: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(options).map(([name, value]) => [name, value ?? null]));
 }
 
-const range = (n: number) => Array.from({ length: n }, (_, i) => i);
+const range = (from: number, end: number) => Array.from({ length: end - from }, (_, i) => from + i);
 const escaped = (text: string) => text.replace(/[()]/g, "\\$&");
 
 function item<T>(list: T[], i: number): T {

@@ -47,7 +47,26 @@ export const wireCases: Case[] = [
       t.assert.equal(dribbled.text, whole.text);
       t.assert.equal(dribbled.text.split("\n").length, segment * 60 + 1);
       await t.assert.rejects(client.query(sql`select 1 / ${0}::int4`), { code: "22012" });
-      t.assert.deepEqual((await client.query(sql`select ${"x"}::text as t`)).rows, [{ t: "x" }]);
+      // New statements, and then the same known: together, and in a batch.
+      const queries = ["x", "ü"].map((text) => sql`select ${text}::text as t, 'segmented' as s`);
+      for (let time = 0; time < 2; time++) {
+        const together = await Promise.all(
+          [...queries, sql`select ${time}::int4 as n`].map((each) => client.query(each)),
+        );
+        const batch = await client.batch([sql`select ${time}::int2 as n`, ...queries]);
+        const expected = [
+          { t: "x", s: "segmented" },
+          { t: "ü", s: "segmented" },
+        ];
+        t.assert.deepEqual(
+          together.flatMap(({ rows }) => rows),
+          [...expected, { n: time }],
+        );
+        t.assert.deepEqual(
+          batch.flatMap(({ rows }) => rows),
+          [{ n: time }, ...expected],
+        );
+      }
       await client.close();
       await direct.close();
       await proxy.close();

@@ -2,8 +2,9 @@
 // (scripted-session.mjs) done properly, and then, on the first connection of a plan, exactly one thing wrong: a cut
 // after so many bytes, or a scenario of `../faults/scenarios.mjs`.
 //
-// Each plan is a port of its own. The first connection meets the fault, every later one the honest server, so that "the
-// next connection works" is tested against the same address, with whatever the driver remembers of it. What was
+// Each plan is a port of its own. The first connection meets the fault (the second too, where the scenario has a
+// `second`), every later one the honest server, so that "the next connection works" is tested against the same address,
+// with whatever the driver remembers of it. What was
 // received and sent is reported per connection. Knows nothing of the driver; runs in Node, on loopback only.
 import { createServer } from "node:net";
 import { Duplex } from "node:stream";
@@ -15,14 +16,22 @@ import * as wire from "./wire.mjs";
 const LEFT_OPEN_AFTER = 2000;
 const RECEIVED_KEPT = 1 << 16;
 
-/** One port with its fault. `fault`: `{ scenario, cut, tls, holdCancel, ignoreCancel }`, see `Connection`. */
+/** One port with its fault. `fault`: `{ scenario, cut, tls, trust, holdCancel, ignoreCancel }`, see `Connection`. */
 export class Plan {
   connections = [];
   #sockets = new Set();
   #server;
 
   constructor(fault, { certificate, scenarios }) {
-    this.fault = { cut: null, tls: false, holdCancel: false, ignoreCancel: false, scenario: "ok", ...fault };
+    this.fault = {
+      cut: null,
+      tls: false,
+      trust: false,
+      holdCancel: false,
+      ignoreCancel: false,
+      scenario: "ok",
+      ...fault,
+    };
     this.certificate = certificate;
     this.scenario = scenarios[this.fault.scenario];
     if (!this.scenario) throw new Error(`no scenario is called ${this.fault.scenario}`);
@@ -32,8 +41,8 @@ export class Plan {
     this.#server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
       this.#sockets.add(socket);
       socket.once("close", () => this.#sockets.delete(socket));
-      const first = this.connections.length === 0;
-      const connection = new Connection(socket, this, first ? this.scenario : {}, first ? this.fault.cut : null);
+      const scenario = [this.scenario, this.scenario.second][this.connections.length] ?? {};
+      const connection = new Connection(socket, this, scenario, this.connections.length ? null : this.fault.cut);
       this.connections.push(connection);
       connection.run();
     });
@@ -77,6 +86,8 @@ export class Connection {
       kind: "none",
       sent: 0,
       records: 0,
+      loginBytes: 0,
+      loginRecords: 0,
       sessionBytes: 0,
       sessionRecords: 0,
       cut: false,

@@ -1,6 +1,7 @@
 // What the scripted server says on a connection, from the first message to Terminate. `io` is the connection that it
-// speaks on (scripted-server.mjs); a scenario may replace single steps.
-import { authenticate, greet } from "./scripted-login.mjs";
+// speaks on (scripted-server.mjs); a scenario may replace single steps, and answers to messages by what these are about:
+// its `statement`, `check` (of that statement), `transaction` and `catalog` are the roles of scripted-statements.mjs.
+import { authenticate, greet, trust } from "./scripted-login.mjs";
 import { find } from "./scripted-statements.mjs";
 import * as wire from "./wire.mjs";
 
@@ -12,8 +13,11 @@ export async function converse(io) {
   io.report.kind = "main";
   io.report.version = first.version;
   io.report.startup = wire.startupParameters(first.body);
-  if (!(await (io.scenario.authenticate ?? authenticate)(io))) return;
+  const login = io.scenario.authenticate ?? (io.plan.fault.trust ? trust : authenticate);
+  if (!(await login(io))) return;
   await (io.scenario.greet ?? greet)(io);
+  io.report.loginBytes = io.report.sent;
+  io.report.loginRecords = io.report.records;
   await queries(io);
 }
 
@@ -40,7 +44,7 @@ async function cancelRequest(io, { body }) {
 
 /** Simple and extended query until Terminate. Answers leave at Sync, Flush and Query, as a server's do. */
 async function queries(io) {
-  const session = { statements: new Map(), portals: new Map(), failed: false, honest: false, thereupon: null };
+  const session = new Session();
   let answers = [];
   for (let message = await io.next(); message; message = await io.next()) {
     if (message.name === "Terminate") {
@@ -49,11 +53,9 @@ async function queries(io) {
       return io.close();
     }
     if (session.failed && message.name !== "Sync") continue;
+    const role = session.roleOf(message);
     const honest = await answer(io, session, message);
-    // The scenario is for one statement: the one that is asked afterwards finds an honest server.
-    if (message.name === "Parse" && message.body.includes("select 42 as answer")) session.honest = true;
-    const changed = (!session.honest && (await io.scenario.answer?.(io, message, honest, session))) || honest;
-    answers.push(...changed);
+    answers.push(...((await io.scenario[role]?.(io, message, honest, session)) || honest));
     const { thereupon } = session;
     if (!thereupon && message.name !== "Sync" && message.name !== "Flush" && message.name !== "Query") continue;
     await io.send(...answers);
@@ -63,19 +65,59 @@ async function queries(io) {
   }
 }
 
+/** What the server remembers between two messages. */
+class Session {
+  statements = new Map();
+  portals = new Map();
+  /** Messages are skipped until Sync. */
+  failed = false;
+  /** Of the transaction, as ReadyForQuery tells it. */
+  status = "I";
+  /** What a scenario does when the answers have left. */
+  thereupon = null;
+  /** Of the statement that the last message was about: Sync is about the same. */
+  #role = "other";
+  /** Of the statement that was parsed last, which a check behind it is for. */
+  #parsed = "other";
+
+  /** Before the message is answered: Close forgets what it is about. */
+  roleOf({ name, body }) {
+    const role = this.#statementOf(name, new wire.BodyReader(body))?.role ?? this.#role;
+    if (name === "Parse" && role !== "check") this.#parsed = role;
+    this.#role = role === "check" && this.#parsed !== "statement" ? "other" : role;
+    return this.#role;
+  }
+
+  #statementOf(name, reader) {
+    if (name === "Query") return find(reader.cstring());
+    if (name === "Parse") return (reader.cstring(), find(reader.cstring()));
+    if (name === "Bind") return (reader.cstring(), this.statements.get(reader.cstring()));
+    if (name === "Execute") return this.portals.get(reader.cstring())?.statement;
+    if (name !== "Describe" && name !== "Close") return undefined;
+    const isStatement = String.fromCharCode(reader.byte()) === "S";
+    const target = reader.cstring();
+    return isStatement ? this.statements.get(target) : this.portals.get(target)?.statement;
+  }
+
+  /** ErrorResponse, and what it does to the session. */
+  fail(fields) {
+    this.failed = true;
+    if (this.status === "T") this.status = "E";
+    return [wire.errorResponse({ S: "ERROR", V: "ERROR", ...fields })];
+  }
+}
+
 /** What an honest server replies to one message. */
 async function answer(io, session, { name, body }) {
   const reader = new wire.BodyReader(body);
   const { statements, portals } = session;
-  const fail = (code, text) => {
-    session.failed = true;
-    return [wire.errorResponse({ S: "ERROR", V: "ERROR", C: code, M: text })];
-  };
+  const fail = (C, M) => session.fail({ C, M });
   switch (name) {
     case "Parse": {
       const [statementName, sql] = [reader.cstring(), reader.cstring()];
       const statement = find(sql);
       if (!statement) return fail("42601", `the scripted server does not know this statement: ${sql}`);
+      if (session.status === "E" && !statement.ends) return fail("25P02", "current transaction is aborted");
       if (statementName !== "" && statements.has(statementName))
         return fail("42P05", `prepared statement "${statementName}" already exists`);
       statements.set(statementName, statement);
@@ -115,20 +157,13 @@ async function answer(io, session, { name, body }) {
       return [wire.closeComplete()];
     }
     case "Query": {
-      const statement = find(reader.cstring());
-      if (!statement) session.failed = true;
-      const replies = statement
-        ? [
-            wire.rowDescription(statement.columns),
-            ...(await execute(io, session, { statement, formats: [], values: [] })),
-          ]
-        : fail("42601", "the scripted server does not know this statement");
+      const replies = await simpleQuery(io, session, find(reader.cstring()));
       session.failed = false;
-      return [...replies, wire.readyForQuery()];
+      return [...replies, wire.readyForQuery(session.status)];
     }
     case "Sync":
       session.failed = false;
-      return [wire.readyForQuery()];
+      return [wire.readyForQuery(session.status)];
     case "Flush":
       return [];
     case "PasswordMessage":
@@ -142,19 +177,20 @@ async function answer(io, session, { name, body }) {
   }
 }
 
+async function simpleQuery(io, session, statement) {
+  if (!statement) return session.fail({ C: "42601", M: "the scripted server does not know this statement" });
+  if (session.status === "E" && !statement.ends)
+    return session.fail({ C: "25P02", M: "current transaction is aborted" });
+  const description = statement.columns.length > 0 ? [wire.rowDescription(statement.columns)] : [];
+  return [...description, ...(await execute(io, session, { statement, formats: [], values: [] }))];
+}
+
 async function execute(io, session, { statement, formats, values }) {
-  const { rows, error, hangs, tag } = statement.run(values);
+  const { rows, error, hangs, tag } = statement.run(values, session);
   const replies = rows.map((row) => wire.dataRow(row.map((value, i) => statement.encode(i, formats[i] ?? 0, value))));
   if (hangs) {
     await io.cancellation();
-    session.failed = true;
-    return [wire.errorResponse({ S: "ERROR", V: "ERROR", C: "57014", M: "canceling statement due to user request" })];
+    return session.fail({ C: "57014", M: "canceling statement due to user request" });
   }
-  if (error) session.failed = true;
-  return [
-    ...replies,
-    error
-      ? wire.errorResponse({ S: "ERROR", V: "ERROR", ...error })
-      : wire.commandComplete(tag ?? `SELECT ${rows.length}`),
-  ];
+  return [...replies, ...(error ? session.fail(error) : [wire.commandComplete(tag ?? `SELECT ${rows.length}`)])];
 }

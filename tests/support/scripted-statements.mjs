@@ -1,25 +1,39 @@
 // The statements that the scripted server can run: what they take, what they give, in text and in binary.
 //
-// `run(parameters)` gives `{ rows }`, `{ rows, error }` (the error comes after these rows) or `{ rows: [], hangs: true
-// }` (until a cancel).
+// `run(parameters, session)` gives `{ rows }`, `{ rows, error }` (the error comes after these rows) or `{ rows: [],
+// hangs: true }` (until a cancel). A statement's `role` says who may misbehave in it: `statement` is under test, `other`
+// stands beside it, `check` goes in front of a first run, `transaction` is BEGIN and its kin, `catalog` asks for types.
+import { int32 } from "./wire.mjs";
+
 const INT4 = 23;
 const TEXT = 25;
 const FLOAT8 = 701;
 const TIMESTAMPTZ = 1184;
+const JSON_ = 114;
+/** A composite type of the database, `(a int4, b text)`. */
+const PAIR = 16_400;
 
 const encoders = {
-  [INT4]: (value, format) => {
-    if (format === 0) return Buffer.from(String(value));
-    const b = Buffer.alloc(4);
-    b.writeInt32BE(value);
-    return b;
-  },
+  [INT4]: (value, format) => (format === 0 ? Buffer.from(String(value)) : int32(value)),
   [TEXT]: (value) => Buffer.from(value),
   // Its text has as many digits as a session asks for that says nothing of extra_float_digits.
   [FLOAT8]: (value, format) => (format === 0 ? Buffer.from(String(+value.toPrecision(15))) : float8(value)),
   // In binary seconds since 2000, as of a server without integer_datetimes.
   [TIMESTAMPTZ]: (value, format) =>
     format === 0 ? Buffer.from(value) : float8((Date.parse(value) - Date.UTC(2000, 0)) / 1000),
+  [JSON_]: (value) => Buffer.from(value),
+  [PAIR]: ([a, b], format) =>
+    format === 0
+      ? Buffer.from(`(${a},"${b}")`)
+      : Buffer.concat([
+          int32(2),
+          int32(INT4),
+          int32(4),
+          int32(a),
+          int32(TEXT),
+          int32(Buffer.byteLength(b)),
+          Buffer.from(b),
+        ]),
 };
 const float8 = (value) => {
   const b = Buffer.alloc(8);
@@ -34,8 +48,11 @@ const decoders = {
 const columns = (definition) =>
   Object.entries(definition).map(([name, oid]) => ({ name, oid, size: oid === INT4 ? 4 : -1 }));
 
+const divisionByZero = { C: "22012", M: "division by zero", F: "int.c", L: "846", R: "int4div" };
+
 const catalogue = {
   "select n, label from scripted_rows where n > $1": {
+    role: "statement",
     parameterTypes: [INT4],
     columns: columns({ n: INT4, label: TEXT }),
     run: ([after]) => ({
@@ -47,53 +64,102 @@ const catalogue = {
     }),
   },
   "select id, body from scripted_stream": {
-    parameterTypes: [],
+    role: "statement",
     columns: columns({ id: INT4, body: TEXT }),
     run: () => ({ rows: Array.from({ length: 5 }, (_, i) => [i + 1, i === 3 ? null : `line ${i + 1}\nof five`]) }),
   },
   "select at, share, $1::timestamptz::text as given from scripted_times": {
+    role: "statement",
     parameterTypes: [TIMESTAMPTZ],
     columns: columns({ at: TIMESTAMPTZ, share: FLOAT8, given: TEXT }),
     run: ([given]) => ({ rows: [["2024-01-02 03:04:05.6+00", 0.1 + 0.2, given]] }),
   },
+  "select pair from scripted_pairs": {
+    role: "statement",
+    columns: columns({ pair: PAIR }),
+    run: () => ({ rows: [[[1, "one"]], [null], [[3, "three, four"]]] }),
+  },
+  "select pair from scripted_many_pairs": {
+    role: "statement",
+    columns: columns({ pair: PAIR }),
+    run: () => ({ rows: Array.from({ length: 400 }, (_, i) => [[i, "x".repeat(1000)]]) }),
+  },
   "select 1 / 0 as boom": {
-    parameterTypes: [],
     columns: columns({ boom: INT4 }),
-    run: () => ({ rows: [], error: { C: "22012", M: "division by zero", F: "int.c", L: "846", R: "int4div" } }),
+    run: () => ({ rows: [], error: divisionByZero }),
   },
   "select 6 / (3 - n) as share from scripted_rows": {
-    parameterTypes: [],
     columns: columns({ share: INT4 }),
-    run: () => ({ rows: [[3], [6]], error: { C: "22012", M: "division by zero" } }),
+    run: () => ({ rows: [[3], [6]], error: divisionByZero }),
   },
   "select $1::text as echo": {
     parameterTypes: [TEXT],
     columns: columns({ echo: TEXT }),
     run: ([text]) => ({ rows: [[text]] }),
   },
-  "select 42 as answer": { parameterTypes: [], columns: columns({ answer: INT4 }), run: () => ({ rows: [[42]] }) },
-  "select pg_sleep(60)": {
-    parameterTypes: [],
-    columns: columns({ pg_sleep: TEXT }),
-    run: () => ({ rows: [], hangs: true }),
-  },
+  "select 42 as answer": { columns: columns({ answer: INT4 }), run: () => ({ rows: [[42]] }) },
+  "select pg_sleep(60)": { columns: columns({ pg_sleep: TEXT }), run: () => ({ rows: [], hangs: true }) },
 };
 
+/** A first run's: no rows, and it passes where a parameter is the text of a statement that is there. */
+function check(sql) {
+  const looksAtTypes = sql.includes("where statement = $1");
+  const failed = {
+    C: "22P02",
+    M: 'invalid input syntax for type integer: "pgz-edge: types, server 18.4 (scripted)"',
+  };
+  return {
+    role: "check",
+    parameterTypes: looksAtTypes ? [TEXT] : [],
+    columns: columns({ int4: INT4 }),
+    run: ([text], { statements }) => {
+      const isThere = !looksAtTypes || [...statements.values()].some((each) => each.sql === text);
+      return { rows: [], ...(isThere ? {} : { error: failed }) };
+    },
+  };
+}
+
+/** What the catalog says of PAIR. */
+const question = {
+  role: "catalog",
+  columns: columns({ json_agg: JSON_ }),
+  run: () => ({ rows: [[JSON.stringify([[PAIR, "c", "pair", [INT4, TEXT], ["a", "b"]]])]] }),
+};
+
+/** BEGIN, SAVEPOINT, COMMIT, ROLLBACK: the session's `status` is the transaction's, as ReadyForQuery tells it. */
+function transaction(verb) {
+  const run = (_values, session) => {
+    const { status } = session;
+    if (verb === "SAVEPOINT" && status === "I")
+      return { rows: [], error: { C: "25P01", M: "SAVEPOINT can only be used in transaction blocks" } };
+    if (verb === "BEGIN") session.status = "T";
+    if (verb === "COMMIT" || verb === "ROLLBACK") session.status = "I";
+    return { rows: [], tag: verb === "COMMIT" && status === "E" ? "ROLLBACK" : verb };
+  };
+  return { role: "transaction", columns: [], run, ends: verb === "COMMIT" || verb === "ROLLBACK" };
+}
+
 /** The statement of this text, with white space as it comes, or undefined. */
-export function find(sql) {
+export function find(text) {
+  const sql = text
+    .replace(/\s+/g, " ")
+    .replace(/;?\s*$/, "")
+    .trim();
+  const verb = /^(BEGIN|SAVEPOINT|COMMIT|ROLLBACK)\b/.exec(sql)?.[1];
   const found =
-    catalogue[
-      sql
-        .replace(/\s+/g, " ")
-        .replace(/;?\s*$/, "")
-        .trim()
-    ];
-  return (
-    found && {
-      ...found,
-      run: (parameters) =>
-        found.run(parameters.map(({ value, oid, format }) => (value === null ? null : decoders[oid](value, format)))),
-      encode: (i, format, value) => (value === null ? null : encoders[found.columns[i].oid](value, format)),
-    }
-  );
+    catalogue[sql] ??
+    (verb && transaction(verb)) ??
+    (sql.startsWith("select (why") ? check(sql) : undefined) ??
+    (/^with recursive ranges .* pg_catalog\.json_agg/.test(sql) ? question : undefined);
+  if (!found) return undefined;
+  const statement = { role: "other", parameterTypes: [], ends: false, ...found, sql: text };
+  return {
+    ...statement,
+    run: (parameters, session) => found.run(parameters.map(decoded), session),
+    encode: (i, format, value) => (value === null ? null : encoders[statement.columns[i].oid](value, format)),
+  };
+}
+
+function decoded({ value, oid, format }) {
+  return value === null ? null : decoders[oid](value, format);
 }

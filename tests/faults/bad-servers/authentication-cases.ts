@@ -1,0 +1,71 @@
+// What the driver must make of the bad servers of authentication.mjs.
+import { atConnect, fine, noPassword, noProof, onlyNonce, unexpected, type BadServerCase } from "./case.ts";
+
+export const authenticationCases: BadServerCase[] = [
+  atConnect("request 99", "AUTH_METHOD_UNSUPPORTED", { name: "AuthenticationError" }), // uncaught in pg
+  atConnect("empty request", /^(NOT_POSTGRESQL|PROTOCOL_VIOLATION)$/),
+  atConnect("request cut short", /^(NOT_POSTGRESQL|PROTOCOL_VIOLATION)$/),
+  atConnect("KerberosV5", "AUTH_METHOD_UNSUPPORTED"),
+  atConnect("GSS", "AUTH_METHOD_UNSUPPORTED"),
+  atConnect("SSPI", "AUTH_METHOD_UNSUPPORTED"),
+  atConnect("cleartext", "AUTH_CLEARTEXT_REFUSED", { check: noPassword }), // sent by pg, postgres.js, psql and pgx
+  fine("cleartext", { with: "TLS", tls: true }),
+  fine("cleartext", { with: "allowCleartextPassword", options: { allowCleartextPassword: true } }),
+  atConnect("cleartext", "AUTH_METHOD_REFUSED", {
+    with: "TLS, requireAuth",
+    tls: true,
+    options: { requireAuth: "scram-sha-256" },
+    check: onlyNonce,
+  }),
+  atConnect("cleartext after the SCRAM challenge", unexpected, {
+    options: { allowCleartextPassword: true },
+    check: ({ steps }, { received }) =>
+      received.includes("correct horse") && `the password went out: ${steps["connect"]?.code}`,
+  }),
+  fine("MD5"),
+  atConnect("MD5", "AUTH_METHOD_REFUSED", {
+    with: "requireAuth",
+    options: { requireAuth: "scram-sha-256" },
+    check: onlyNonce,
+  }),
+  atConnect("MD5 without a salt", /^(NOT_POSTGRESQL|PROTOCOL_VIOLATION)$/, { check: noPassword }),
+  fine("trust"),
+  atConnect("trust", "AUTH_METHOD_REFUSED", { with: "requireAuth", options: { requireAuth: "scram-sha-256" } }),
+  atConnect("no known mechanism", "AUTH_METHOD_UNSUPPORTED"),
+  atConnect("only SCRAM-SHA-256-PLUS", "AUTH_METHOD_UNSUPPORTED"),
+  atConnect("no mechanism", "AUTH_METHOD_UNSUPPORTED"),
+  atConnect("mechanism list without end", /^(NOT_POSTGRESQL|PROTOCOL_VIOLATION)$/, {
+    options: { connectTimeout: 300 },
+  }),
+  fine("PLUS offered in plain"),
+  // Accepted by pg, postgres.js and libpq: a server that never proves that it knows the password.
+  atConnect("AuthenticationOk after SASLInitialResponse", "SCRAM_SERVER_SIGNATURE_MISMATCH", { check: noProof }),
+  atConnect("AuthenticationOk without SASLFinal", "SCRAM_SERVER_SIGNATURE_MISMATCH"),
+  atConnect("SASLFinal after SASLInitialResponse", unexpected, { check: noProof }),
+  atConnect("SASLContinue twice", unexpected),
+  atConnect("ReadyForQuery without authentication", /^(UNEXPECTED_MESSAGE|NOT_POSTGRESQL)$/),
+  atConnect("DataRow without authentication", /^(UNEXPECTED_MESSAGE|NOT_POSTGRESQL)$/),
+  atConnect("SCRAM server signature wrong", "SCRAM_SERVER_SIGNATURE_MISMATCH", { name: "AuthenticationError" }),
+  atConnect("SCRAM server signature short", /^SCRAM_(SERVER_SIGNATURE_MISMATCH|MALFORMED)$/),
+  atConnect("SCRAM server signature empty", /^SCRAM_(SERVER_SIGNATURE_MISMATCH|MALFORMED)$/),
+  atConnect("SCRAM server signature missing", "SCRAM_MALFORMED"),
+  atConnect("SCRAM server signature no base64", /^SCRAM_(SERVER_SIGNATURE_MISMATCH|MALFORMED)$/),
+  atConnect("SCRAM server error", "SCRAM_SERVER_ERROR"),
+  atConnect("SCRAM nonce foreign", "SCRAM_NONCE_MISMATCH", { check: noProof }), // not checked by postgres.js
+  atConnect("SCRAM nonce cut", "SCRAM_NONCE_MISMATCH", { check: noProof }),
+  atConnect("SCRAM nonce not continued", "SCRAM_NONCE_MISMATCH", { check: noProof }),
+  atConnect("SCRAM nonce missing", "SCRAM_MALFORMED", { check: noProof }),
+  atConnect("SCRAM nonce of 100 kB", /^(SCRAM_MALFORMED|PROTOCOL_VIOLATION)$/, { check: noProof }),
+  atConnect("SCRAM salt missing", "SCRAM_MALFORMED", { check: noProof }),
+  atConnect("SCRAM salt empty", "SCRAM_MALFORMED", { check: noProof }),
+  atConnect("SCRAM salt no base64", "SCRAM_MALFORMED", { check: noProof }),
+  atConnect("SCRAM iterations missing", "SCRAM_MALFORMED", { check: noProof }),
+  atConnect("SCRAM iterations 0", "SCRAM_ITERATIONS_OUT_OF_RANGE", { check: noProof }),
+  atConnect("SCRAM iterations -1", /^SCRAM_(ITERATIONS_OUT_OF_RANGE|MALFORMED)$/, { check: noProof }),
+  atConnect("SCRAM iterations 2e9", "SCRAM_ITERATIONS_OUT_OF_RANGE", { check: noProof }), // CVE-2026-42198
+  atConnect("SCRAM iterations 1e30", "SCRAM_ITERATIONS_OUT_OF_RANGE", { check: noProof }),
+  atConnect("SCRAM iterations 100001", "SCRAM_ITERATIONS_OUT_OF_RANGE", { check: noProof }),
+  atConnect("SCRAM iterations a word", "SCRAM_MALFORMED", { check: noProof }),
+  atConnect("SCRAM mandatory extension", "SCRAM_MANDATORY_EXTENSION", { check: noProof }),
+  fine("SCRAM optional extension"),
+];

@@ -1,0 +1,137 @@
+// What the driver must make of the bad servers of connecting.mjs.
+import { WAYS } from "../jobs.ts";
+import {
+  atConnect,
+  fine,
+  lost,
+  nonsense,
+  noPassword,
+  protocol,
+  rejected,
+  silent,
+  inQuery,
+  unexpected,
+  type BadServerCase,
+} from "./case.ts";
+
+/**
+ * The session ends while nothing is asked. The client notices at once, and sends nothing of the next call; but in
+ * workerd, where an idle socket is not read, the next call notices, and its bytes have left by then. `code`: why the
+ * session ended.
+ */
+const whileIdle = (scenario: string, code: string): BadServerCase =>
+  inQuery(scenario, new RegExp(`^(${code}|${rejected})$`), {
+    ...lost,
+    idle: 100,
+    check({ state, steps: { query } }, _report, label) {
+      const noticed = !label.startsWith("workerd");
+      if (state !== (noticed ? "closed" : "idle")) return `the client says ${state}`;
+      if (noticed && query?.code !== rejected) return `the call failed with ${query?.code}`;
+      if (query?.retryable !== noticed) return `retryable is ${query?.retryable}`;
+      return noticed && !query.text.includes(`code=${code}`) && `the error does not say why: ${query.text}`;
+    },
+  });
+
+export const connectingCases: BadServerCase[] = [
+  // tests/integration/cases/types.ts looks at times
+  fine("integer_datetimes off"),
+  fine("integer_datetimes not reported"),
+
+  fine("ok"),
+  fine("ok", { with: "TLS", tls: true }),
+  atConnect("ok", "28P01", { with: "wrong password", options: { password: "wrong" }, name: "AuthenticationError" }),
+  atConnect("ok", "28P01", { with: "wrong user", options: { user: "nobody" }, name: "AuthenticationError" }),
+  atConnect("ok", "PASSWORD_MISSING", {
+    with: "no password",
+    options: { password: undefined },
+    name: "AuthenticationError",
+  }),
+
+  // No PostgreSQL at all
+  atConnect("fin on accept", /^(CONNECTION_LOST|CONNECT_FAILED)$/, { name: "ConnectionError" }),
+  atConnect("rst on accept", /^(CONNECTION_LOST|CONNECT_FAILED)$/, { name: "ConnectionError" }),
+  atConnect("http server that closes", nonsense, { name: "ProtocolError" }),
+  atConnect("http server that waits", nonsense),
+  atConnect("http server that waits", nonsense, { with: "TLS asked for", tls: true }),
+  atConnect("ssh banner", nonsense),
+  // 'S' with more behind it
+  atConnect("ssh banner", /^(NOT_POSTGRESQL|PROTOCOL_VIOLATION)$/, { with: "TLS asked for", tls: true }),
+  atConnect("mysql greeting", nonsense),
+  atConnect("garbage", nonsense),
+  atConnect("zero bytes", nonsense),
+  atConnect("silence", "CONNECT_TIMEOUT", silent),
+  atConnect("silence", "CONNECT_TIMEOUT", { ...silent, with: "TLS asked for", tls: true }),
+  atConnect("silence after SSL S", "CONNECT_TIMEOUT", {
+    ...silent,
+    tls: true,
+    staysOpenOn: {
+      deno:
+        "close() of a Deno.TlsConn whose handshake has no answer leaves the TCP socket open until the peer ends it " +
+        "(Deno 2.9.6, tried with close, closeWrite, dispose, a pending read)",
+    },
+  }),
+  atConnect("silence after SASLContinue", "CONNECT_TIMEOUT", silent),
+  atConnect("silence before ReadyForQuery", "CONNECT_TIMEOUT", silent),
+  atConnect("one notice every 50 ms", "CONNECT_TIMEOUT", silent), // the deadline is over all, not per message
+
+  // Frames
+  atConnect("length 0", nonsense),
+  atConnect("length 3", nonsense),
+  atConnect("length -1", nonsense),
+  atConnect("length 0x7fffffff", nonsense),
+
+  // ErrorResponse
+  atConnect("error without final NUL", /^(NOT_POSTGRESQL|PROTOCOL_VIOLATION)$/), // pg spins for ever
+  atConnect("error without field terminator", /^(NOT_POSTGRESQL|PROTOCOL_VIOLATION)$/),
+  atConnect("error without SQLSTATE", "(empty)", { name: "PostgresError" }), // PgBouncer crashed
+  atConnect("error without any field", /^(\(empty\)|NOT_POSTGRESQL|PROTOCOL_VIOLATION)$/),
+  atConnect("error with an empty body", /^(\(empty\)|NOT_POSTGRESQL|PROTOCOL_VIOLATION)$/),
+  atConnect("error 53300", "53300", { name: "PostgresError" }),
+  atConnect("error 3D000", "3D000", { name: "PostgresError" }),
+  whileIdle("error while idle, then FIN", "57P01"),
+
+  // SSLRequest
+  atConnect("S with stuffed bytes", protocol, { tls: true, check: noPassword }), // CVE-2021-23222
+  atConnect("E to SSLRequest", "TLS_REFUSED", {
+    // CVE-2024-10977
+    tls: true,
+    check: ({ steps }) =>
+      steps["connect"]?.text.includes("man in the middle") && "the error shows text of whoever answered SSLRequest",
+  }),
+  atConnect("N to SSLRequest", "TLS_REFUSED", { tls: true, check: noPassword }),
+  fine("N to SSLRequest", { with: "sslmode=prefer", tls: true, options: { sslmode: "prefer", ca: undefined } }),
+  atConnect("N with stuffed bytes", protocol, { tls: true, check: noPassword }),
+  atConnect("X to SSLRequest", nonsense, { tls: true }),
+  atConnect("S, then no TLS", /^(TLS_FAILED|PROTOCOL_VIOLATION)$/, { tls: true, check: noPassword }),
+
+  // After authentication
+  fine("ParameterStatus flood", { within: 5000 }), // 200,000 of them: libpq hangs
+  fine("notices everywhere", { ways: WAYS }),
+  fine("notices before authentication"),
+  fine("NegotiateProtocolVersion 3.0", {
+    options: { maxProtocolVersion: "3.2" },
+    check: (_outcome, { version }) => version !== 0x30002 && `StartupMessage said ${version}`,
+  }),
+  atConnect("NegotiateProtocolVersion 3.9", /^(PROTOCOL_VIOLATION|NOT_POSTGRESQL)$/, {
+    options: { connectTimeout: 300 },
+  }),
+  atConnect("NegotiateProtocolVersion 4.0", /^(PROTOCOL_VIOLATION|NOT_POSTGRESQL)$/, {
+    options: { connectTimeout: 300 },
+  }),
+  atConnect("NegotiateProtocolVersion with a negative count", /^(PROTOCOL_VIOLATION|NOT_POSTGRESQL)$/, {
+    options: { connectTimeout: 300 },
+  }),
+  atConnect("NegotiateProtocolVersion with an option not asked for", /^(PROTOCOL_VIOLATION|NOT_POSTGRESQL)$/, {
+    options: { connectTimeout: 300 },
+  }),
+  fine("cancel key of 256 bytes", { options: { maxProtocolVersion: "3.2" } }),
+  fine("cancel key of 32 bytes", { options: { maxProtocolVersion: "3.2" } }),
+  atConnect("cancel key of 257 bytes", protocol, { options: { maxProtocolVersion: "3.2" } }),
+  atConnect("cancel key of 0 bytes", protocol, { options: { maxProtocolVersion: "3.2" } }),
+  // In the same segment as the greeting it may end the connection before connect() has told that there is one.
+  { scenario: "ReadyForQuery twice at once", code: /^(UNEXPECTED_MESSAGE|CONNECTION_LOST)$/, at: "anywhere", idle: 50 },
+  whileIdle("ReadyForQuery while idle", unexpected),
+  whileIdle("DataRow while idle", unexpected),
+  whileIdle("FIN while idle", rejected),
+  whileIdle("RST while idle", rejected),
+];

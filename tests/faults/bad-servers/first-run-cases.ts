@@ -1,0 +1,158 @@
+// What the driver must make of the bad servers of first-runs.mjs.
+import { fine, inQuery, lost, protocol, rejected, unexpected, type BadServerCase } from "./case.ts";
+
+/** Between two others: what holds for one alone holds there too, and no neighbour may suffer. */
+const alike = { ways: ["together"] } as const;
+const ends = { ...lost, ...alike };
+const survives = { again: "", ...alike };
+
+const steps = [
+  "ParseComplete",
+  "the check's ParseComplete",
+  "the check's BindComplete",
+  "the check's CommandComplete",
+  "ParameterDescription",
+  "BindComplete",
+  "the first row",
+  "CloseComplete",
+];
+/** Where nothing has run, the statement is described and runs: behind the check's error, and behind that of Bind. */
+const runsAgain = (step: string) => step.startsWith("the check's") || step === "BindComplete";
+
+const scriptedRows = JSON.stringify([
+  { n: 1, label: "one" },
+  { n: 2, label: null },
+  { n: 3, label: 'three "quoted"' },
+]);
+const withRows = {
+  check: ({ steps: { query } }: Parameters<NonNullable<BadServerCase["check"]>>[0]) =>
+    query?.text !== scriptedRows && `rows ${query?.text}`,
+};
+
+const values: BadServerCase[] = [
+  ...[
+    "bool maybe",
+    "int4 abc",
+    "int4 without a digit",
+    "float8 1.5.5",
+    "numeric 1,5",
+    "date infinity-ish",
+    "date of month 13",
+    "timestamp without time",
+    "timestamptz with a zone's name",
+    "interval of apples",
+    "bytea of half a byte",
+    "int4[] that does not end",
+    "int4[] with too many ends",
+    "int4[] of uneven depth",
+    "int4[] of words",
+    "int4range without an end",
+    "int2 of 40000",
+    "int4 of 2^31",
+    "int8 of 2^63",
+    "time 25 o'clock",
+    "uuid cut short",
+    "point of one number",
+  ].map((name) => inQuery(`a text that is no value: ${name}`, "INVALID_VALUE", { ...lost, name: "ProtocolError" })),
+  // Found by JSON.parse, when the result is over.
+  ...["json cut short", "jsonb cut short"].map((name) =>
+    inQuery(`a text that is no value: ${name}`, "INVALID_VALUE", { again: "", name: "ProtocolError" }),
+  ),
+  // As in binary.
+  fine("a text that is no value: text that is no UTF-8", {
+    check: ({ steps: { query } }) =>
+      query?.text !== JSON.stringify([{ n: "\ufffd\ufffd", label: "seven" }]) && `rows ${query?.text}`,
+  }),
+];
+
+const pairs = { of: "pairs" } as const;
+const pairsAsText = JSON.stringify([{ pair: '(1,"one")' }, { pair: null }, { pair: '(3,"three, four")' }]);
+const withText: Pick<BadServerCase, "check"> = {
+  check: ({ steps: { query } }) => query?.text !== pairsAsText && `rows ${query?.text}`,
+};
+
+/** The rest is read and dropped. The driver's own deadlines for what it asks of another connection are short here. */
+const many = { of: "many pairs", within: 1000, options: { connectTimeout: 300 }, again: "" } as const;
+
+export const firstRunCases: BadServerCase[] = [
+  // The check
+  fine("the check fails for settings", { ...alike, ...withRows }),
+  fine("the check fails for types", { ...alike, ...withRows }),
+  fine("the check fails, and the words are another's", { ...alike, ...withRows }),
+  fine("the check fails without SQLSTATE", { ...alike, ...withRows }),
+  inQuery("the check lacks memory", "53200", { ...survives, name: "PostgresError" }),
+  inQuery("the check is cancelled", "57014", { ...survives, name: "PostgresError" }),
+  inQuery("the check meets a conflict", "40001", { ...survives, name: "PostgresError", retryable: true }),
+  inQuery("the check returns a row", unexpected, ends),
+  inQuery("the check has a RowDescription", unexpected, ends),
+  inQuery("the check has NoData", unexpected, ends),
+  inQuery("the check is empty", unexpected, ends),
+  inQuery("the check is suspended", unexpected, ends),
+  inQuery("the check's ParseComplete missing", unexpected, ends),
+  inQuery("the check's BindComplete missing", unexpected, ends),
+  inQuery("the check's CommandComplete missing", unexpected, ends),
+  inQuery("the check's CommandComplete twice", unexpected, ends),
+
+  // The order of messages
+  ...steps.map((step) =>
+    runsAgain(step)
+      ? fine(`an error in place of ${step}`, { ...alike, ...withRows })
+      : inQuery(`an error in place of ${step}`, "22012", { ...survives, name: "PostgresError" }),
+  ),
+  ...steps.map((step) => inQuery(`FATAL in place of ${step}`, "57P01", { ...ends, name: "PostgresError" })),
+  ...steps.map((step) => inQuery(`ReadyForQuery in place of ${step}`, unexpected, ends)),
+  inQuery("an error behind ParameterDescription", "22012", survives),
+  inQuery("an error behind the rows", "22012", survives),
+  inQuery("an error behind CloseComplete", "22012", survives),
+  inQuery("DataRow before BindComplete", unexpected, ends),
+  inQuery("RowDescription twice", unexpected, ends),
+  inQuery("RowDescription of the portal too", unexpected, ends),
+  inQuery("RowDescription before ParameterDescription", unexpected, ends),
+  inQuery("ParameterDescription alone", unexpected, ends),
+  inQuery("ParameterDescription missing", unexpected, ends),
+  inQuery("NoData, and then rows", unexpected, ends),
+  inQuery("CloseComplete missing", unexpected, ends),
+  inQuery("CloseComplete twice", unexpected, ends),
+  inQuery("CloseComplete before CommandComplete", unexpected, ends),
+  inQuery("EmptyQueryResponse behind rows", unexpected, ends),
+
+  // What the description says
+  inQuery("ParameterDescription with more parameters", unexpected, lost),
+  inQuery("ParameterDescription with fewer parameters", unexpected, lost),
+  inQuery("RowDescription with binary formats", "INVALID_VALUE", lost),
+  inQuery("rows in binary though text was asked", "INVALID_VALUE", lost),
+  ...values,
+
+  // Rows that wait for the catalog
+  inQuery("FIN in a row that waits", rejected, { ...pairs, ...ends }),
+  inQuery("RST in a row that waits", rejected, { ...pairs, ...ends }),
+  inQuery("an error behind rows that wait", "22012", { ...pairs, ...survives }),
+  inQuery("a row that waits has a field past its end", protocol, { ...pairs, ...lost }),
+  inQuery("a row that waits is no composite", "INVALID_VALUE", { ...pairs, ...lost }),
+  inQuery("a row that waits has more attributes", "SHAPE_CHANGED", { ...pairs, ...survives }),
+  inQuery("FIN in the catalog's answer", rejected, { ...pairs, ...lost }),
+  inQuery("RST in the catalog's answer", rejected, { ...pairs, ...lost }),
+  inQuery("the catalog is locked", "55P03", { ...pairs, ...survives }),
+  fine("the catalog is not there", { ...pairs, ...alike, ...withText }),
+  fine("the catalog's answer is no JSON", { ...pairs, ...alike, ...withText }),
+  fine("the catalog says nothing", { ...pairs, ...alike, ...withText }),
+  inQuery("the catalog says another thing", "SHAPE_CHANGED", { ...pairs, ...survives }),
+
+  // More of them than the core holds: another connection asks
+  inQuery("the second connection is refused", /^(CONNECTION_LOST|CONNECT_FAILED)$/, many),
+  inQuery("the second connection is one too many", "53300", { ...many, name: "PostgresError" }),
+  inQuery("the second connection is silent", "CONNECT_TIMEOUT", { ...many, name: "TimeoutError" }),
+  inQuery("the second connection is no PostgreSQL", "NOT_POSTGRESQL", { ...many, name: "ProtocolError" }),
+  inQuery("the second connection is cut by FIN", rejected, many),
+  inQuery("the second connection is cut by RST", rejected, many),
+  inQuery("the second connection finds a locked catalog", "55P03", many),
+  fine("the second connection finds no catalog", {
+    ...many,
+    check: ({ steps: { query } }) => !query?.text.startsWith('[{"pair":"(0,') && `rows ${query?.text.slice(0, 100)}`,
+  }),
+  inQuery("FIN in rows that a second connection has asked for", rejected, { ...many, ...lost }),
+  inQuery("RST in rows that a second connection has asked for", rejected, { ...many, ...lost }),
+  // The first one is not read meanwhile.
+  inQuery("FIN while the second connection asks", "CONNECT_TIMEOUT", { ...many, ...lost, name: "TimeoutError" }),
+  inQuery("RST while the second connection asks", /^(CONNECT_TIMEOUT|CONNECTION_LOST)$/, { ...many, ...lost }),
+];

@@ -1,0 +1,259 @@
+// Bad servers that only a first run can meet: its check, text that is no value, rows that wait for the catalog, and the
+// second connection that asks for them.
+//
+//   Parse n   check: Parse Bind Execute   Describe n   Bind   Execute   Close n   Sync
+import * as wire from "../../support/wire.mjs";
+import {
+  checkFails,
+  divisionByZero,
+  fatal,
+  failing,
+  failingAtTheEnd,
+  instead,
+  on,
+  onExecute,
+  parameterDescription,
+  row,
+  rowDescription,
+  shutdown,
+  text,
+  thereupon,
+  together,
+} from "./parts.mjs";
+
+const INT4 = 23;
+const nothing = () => [];
+const twice = (honest) => [...honest, ...honest];
+const ready = () => [wire.readyForQuery()];
+const inFront = (message) => (honest) => [message, ...honest];
+
+/** The steps of a first run, in their order, as errors and ReadyForQuery may meet them. */
+const STEPS = {
+  ParseComplete: ["Parse", "statement"],
+  "the check's ParseComplete": ["Parse", "check"],
+  "the check's BindComplete": ["Bind", "check"],
+  "the check's CommandComplete": ["Execute", "check"],
+  ParameterDescription: ["Describe", "statement"],
+  BindComplete: ["Bind", "statement"],
+  "the first row": ["Execute", "statement"],
+  CloseComplete: ["Close", "statement"],
+};
+const atEachStep = (what, make) =>
+  Object.fromEntries(Object.entries(STEPS).map(([step, [name, role]]) => [`${what} ${step}`, make(name, role)]));
+
+/** The first column is of another type, and its one value is this text. */
+const valueOf = (oid, value) =>
+  together(
+    rowDescription(() =>
+      wire.rowDescription([
+        { name: "n", oid },
+        { name: "label", oid: 25 },
+      ]),
+    ),
+    onExecute(() => [wire.dataRow([text(value), text("seven")]), wire.commandComplete("SELECT 1")]),
+  );
+
+/** Behind the last row that the server sends of its own, half a row. */
+const inRow = (end) =>
+  onExecute((honest, io, _message, session) =>
+    thereupon(session, [honest[0], honest[1].subarray(0, 3)], () => io[end]()),
+  );
+
+const badValues = Object.fromEntries(
+  Object.entries({
+    "bool maybe": [16, "maybe"],
+    "int2 of 40000": [21, "40000"],
+    "int4 abc": [INT4, "abc"],
+    "int4 without a digit": [INT4, ""],
+    "int4 of 2^31": [INT4, "2147483648"],
+    "int8 of 2^63": [20, "9223372036854775808"],
+    "float8 1.5.5": [701, "1.5.5"],
+    "numeric 1,5": [1700, "1,5"],
+    "date infinity-ish": [1082, "infinity-ish"],
+    "date of month 13": [1082, "2024-13-01"],
+    "timestamp without time": [1114, "2024-01-01"],
+    "timestamptz with a zone's name": [1184, "2024-01-01 00:00:00 Mars"],
+    "time 25 o'clock": [1083, "later"],
+    "interval of apples": [1186, "3 apples"],
+    "uuid cut short": [2950, "00000000-0000-0000-0000-00000000000"],
+    "bytea of half a byte": [17, "\\x0"],
+    "int4[] that does not end": [1007, "{1,2"],
+    "int4[] with too many ends": [1007, "{1,2}}"],
+    "int4[] of uneven depth": [1007, "{{1,2},3}"],
+    "int4[] of words": [1007, "{one}"],
+    "int4range without an end": [3904, "[1,2"],
+    "point of one number": [600, "(1)"],
+    "text that is no UTF-8": [25, "\xff\xfe"],
+    "json cut short": [114, '{"a":'],
+    "jsonb cut short": [3802, '{"a":'],
+  }).map(([name, [oid, value]]) => [`a text that is no value: ${name}`, valueOf(oid, value)]),
+);
+
+/** The second connection, which asks for types, is refused, cut or answered wrongly. */
+const second = (scenario) => ({ second: scenario });
+const catalogAnswers = (json) =>
+  on(
+    "Query",
+    () => [
+      wire.rowDescription([{ name: "json_agg", oid: 114 }]),
+      wire.dataRow([text(json)]),
+      wire.commandComplete("SELECT 1"),
+      wire.readyForQuery(),
+    ],
+    "catalog",
+  );
+const catalogFails = (C) =>
+  on(
+    "Query",
+    () => [wire.errorResponse({ S: "ERROR", V: "ERROR", C, M: "no such catalog" }), wire.readyForQuery()],
+    "catalog",
+  );
+const catalogEnds = (end) =>
+  on(
+    "Query",
+    (honest, io, _message, session) => thereupon(session, [honest[0], honest[1].subarray(0, 20)], () => io[end]()),
+    "catalog",
+  );
+
+export const firstRuns = {
+  // The check
+  "the check fails for settings": checkFails("pgz-edge: settings, server 18.4"),
+  "the check fails for types": checkFails("pgz-edge: types, server 18.4"),
+  "the check fails, and the words are another's": failing("Execute", "check", {
+    C: "XX000",
+    M: "no such setting",
+  }),
+  "the check fails without SQLSTATE": on(
+    "Execute",
+    (_honest, _io, _message, session) => {
+      session.fail({});
+      return [wire.errorResponse({ S: "ERROR", M: "no code" })];
+    },
+    "check",
+  ),
+  "the check lacks memory": failing("Execute", "check", { C: "53200", M: "out of memory" }),
+  "the check is cancelled": failing("Execute", "check", { C: "57014", M: "canceling statement due to user request" }),
+  "the check meets a conflict": failing("Execute", "check", { C: "40001", M: "could not serialize access" }),
+  "the check returns a row": onExecute(inFront(wire.dataRow([wire.int32(1)])), "check"),
+  "the check has a RowDescription": onExecute(
+    inFront(wire.rowDescription([{ name: "int4", oid: INT4, size: 4 }])),
+    "check",
+  ),
+  "the check has NoData": onExecute(inFront(wire.noData()), "check"),
+  "the check is empty": onExecute(() => [wire.emptyQueryResponse()], "check"),
+  "the check is suspended": onExecute(() => [wire.message("s")], "check"),
+  "the check's ParseComplete missing": on("Parse", nothing, "check"),
+  "the check's BindComplete missing": on("Bind", nothing, "check"),
+  "the check's CommandComplete missing": onExecute(nothing, "check"),
+  "the check's CommandComplete twice": onExecute(twice, "check"),
+
+  // The order of messages
+  ...atEachStep("an error in place of", (name, role) => failing(name, role)),
+  ...atEachStep("FATAL in place of", (name, role) =>
+    on(name, (_honest, io, _message, session) => thereupon(session, [shutdown()], () => io.close()), role),
+  ),
+  ...atEachStep("ReadyForQuery in place of", (name, role) => on(name, ready, role)),
+  "an error behind ParameterDescription": on("Describe", ([first], _io, _message, session) => [
+    first,
+    ...session.fail(divisionByZero),
+  ]),
+  "an error behind the rows": failingAtTheEnd,
+  "an error behind CloseComplete": on("Close", (honest, _io, _message, session) => [
+    ...honest,
+    ...session.fail(divisionByZero),
+  ]),
+  "DataRow before BindComplete": on("Bind", inFront(wire.dataRow([text("7"), text("seven")]))),
+  "RowDescription twice": on("Describe", ([parameters, columns]) => [parameters, columns, columns]),
+  "RowDescription of the portal too": on("Bind", (honest) => [
+    ...honest,
+    wire.rowDescription([
+      { name: "n", oid: INT4 },
+      { name: "label", oid: 25 },
+    ]),
+  ]),
+  "RowDescription before ParameterDescription": on("Describe", ([parameters, columns]) => [columns, parameters]),
+  "ParameterDescription alone": on("Describe", ([parameters]) => [parameters]),
+  "ParameterDescription missing": on("Describe", ([, columns]) => [columns]),
+  "NoData, and then rows": on("Describe", ([parameters]) => [parameters, wire.noData()]),
+  "CloseComplete missing": on("Close", nothing),
+  "CloseComplete twice": on("Close", twice),
+  "CloseComplete before CommandComplete": onExecute((honest) => [
+    ...honest.slice(0, -1),
+    wire.closeComplete(),
+    ...honest.slice(-1),
+  ]),
+  "EmptyQueryResponse behind rows": onExecute((honest) => [...honest.slice(0, -1), wire.emptyQueryResponse()]),
+
+  // What the description says
+  "ParameterDescription with more parameters": parameterDescription(wire.parameterDescription([INT4, INT4])),
+  "ParameterDescription with fewer parameters": parameterDescription(wire.parameterDescription([])),
+  "RowDescription with binary formats": rowDescription((honest) => wire.message("T", binaryFormats(honest))),
+  "rows in binary though text was asked": onExecute(() => [
+    wire.dataRow([wire.int32(7), text("seven")]),
+    wire.commandComplete("SELECT 1"),
+  ]),
+  ...badValues,
+
+  // Rows that wait for the catalog
+  "FIN in a row that waits": inRow("close"),
+  "RST in a row that waits": inRow("reset"),
+  "an error behind rows that wait": failingAtTheEnd,
+  "a row that waits has a field past its end": onExecute((honest) => [
+    row(wire.int16(1), wire.int32(1000), text("short")),
+    ...honest.slice(-1),
+  ]),
+  "a row that waits is no composite": onExecute((honest) => [wire.dataRow([text("(1")]), ...honest.slice(-1)]),
+  "a row that waits has more attributes": onExecute((honest) => [wire.dataRow([text("(1,2,3)")]), ...honest.slice(-1)]),
+  "FIN in the catalog's answer": catalogEnds("close"),
+  "RST in the catalog's answer": catalogEnds("reset"),
+  "the catalog is not there": catalogFails("42P01"),
+  "the catalog is locked": catalogFails("55P03"),
+  "the catalog's answer is no JSON": catalogAnswers("what"),
+  "the catalog says another thing": catalogAnswers('[[16400,"c","pair",[23],["a"]]]'),
+  "the catalog says nothing": catalogAnswers("null"),
+
+  // More of them than the core holds: another connection asks
+  "the second connection is refused": second({ accept: (io) => io.reset() }),
+  "the second connection is one too many": second({
+    authenticate: async (io) => {
+      await io.send(fatal("53300", "sorry, too many clients already"));
+      io.close();
+      return false;
+    },
+  }),
+  "the second connection is silent": second({ accept: (io) => io.hang() }),
+  "the second connection is no PostgreSQL": second(instead(text("HTTP/1.1 400 Bad Request\r\n\r\n"))),
+  "the second connection is cut by FIN": second(catalogEnds("close")),
+  "the second connection is cut by RST": second(catalogEnds("reset")),
+  "the second connection finds no catalog": second(catalogFails("42P01")),
+  "the second connection finds a locked catalog": second(catalogFails("55P03")),
+  "FIN in rows that a second connection has asked for": { statement: firstIsCut("close") },
+  "RST in rows that a second connection has asked for": { statement: firstIsCut("reset") },
+  "FIN while the second connection asks": { statement: firstIsCut("close"), second: silentCatalog() },
+  "RST while the second connection asks": { statement: firstIsCut("reset"), second: silentCatalog() },
+};
+
+/** The same columns, of which each is said to be binary. */
+function binaryFormats(honest) {
+  const body = Buffer.from(honest.subarray(5));
+  for (let at = 2, column = body.readInt16BE(0); column > 0; column--) {
+    at = body.indexOf(0, at) + 1 + 18;
+    body.writeInt16BE(1, at - 2);
+  }
+  return body;
+}
+
+/** All rows are sent and then nothing: the driver reads a part of them, and asks elsewhere. */
+function firstIsCut(end) {
+  return onExecute((honest, io, _message, session) =>
+    thereupon(session, honest.slice(0, -1), async () => {
+      await io.seconds(0.05);
+      io[end]();
+    }),
+  ).statement;
+}
+
+/** It never answers. */
+function silentCatalog() {
+  return on("Query", (_honest, io, _message, session) => thereupon(session, [], () => io.hang()), "catalog");
+}

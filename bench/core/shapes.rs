@@ -192,6 +192,10 @@ pub fn scan_shapes(count: i32) -> Vec<Shape> {
             "escape_scan quotes",
             "one \"quoted\" word in each 48 letters of this text",
         ),
+        one(
+            "escape_scan json",
+            "{\"id\":17,\"name\":\"a b\",\"list\":[\"x\",\"y\"],\"note\":null}",
+        ),
         one("escape_scan dense", "\"\\\n"),
     ]
 }

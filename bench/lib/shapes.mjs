@@ -1,4 +1,5 @@
 // The read shapes of pgz's own benchmark, so that figures can be laid beside its table. `rows` is the only parameter.
+// dense_escapes is ours: text of which every third character is escaped in JSON.
 // pgz reads numeric from a table; here the same values are computed, so that each number of rows is a query of its own.
 
 const tenInts = Array.from({ length: 10 }, (_, index) => (index ? `g+${index}` : "g")).join(",");
@@ -14,6 +15,8 @@ export const shapes = {
   array_int: (rows) => `SELECT g::int4 AS id, ARRAY[${tenInts}]::int4[] AS arr FROM generate_series(1, ${rows}) g`,
   numeric: (rows) =>
     `SELECT g::int4 AS id, (g * 123457::int8 / 10000::numeric)::numeric(18,4) AS price, (g * 123457::int8 % 10000000 / 1000000::numeric)::numeric(10,6) AS rate FROM generate_series(1, ${rows}) g`,
+  dense_escapes: (rows) =>
+    `SELECT g::int4 AS id, repeat('"key":"C:\\dir\\f",', 4)||g AS text FROM generate_series(1, ${rows}) g`,
 };
 
 /** Those of `SHAPES=a,b`, or all; an unknown one is an error. */

@@ -75,4 +75,4 @@ export function compareSpeed(samples, shape, ours, peer, peers, value, wanted) {
 const part = (share) => (share < 0.75 ? `1/${(1 / share).toFixed(1).replace(".0", "")}` : share.toFixed(2));
 
 /** Ours may need this share of the cheaper form of postgres.js and of pg, when rows become NDJSON. */
-export const ndjsonShare = (shape) => (shape === "mixed_5col" ? 1 / 7 : 1 / 8);
+export const ndjsonShare = (shape) => ({ mixed_5col: 1 / 7, dense_escapes: 1 / 4 })[shape] ?? 1 / 8;

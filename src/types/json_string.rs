@@ -2,7 +2,8 @@
 //! bytes below 0x20 as `\u00xx` (lower-case hexadecimal); everything else, 0x7f and all of UTF-8 included, as it is.
 //!
 //! Works on blocks of 16 bytes: one look at a block says which of its bytes need an escape (mostly none), and the block
-//! goes out as a whole. Knows nothing of types; what the bytes mean is the caller's business.
+//! goes out as a whole, or as the runs between its escapes. Knows nothing of types; what the bytes mean is the caller's
+//! business.
 
 use super::output::{BLOCK, Writer, padded, put_short};
 
@@ -42,17 +43,23 @@ pub(crate) fn append(out: &mut Writer<'_>, value: &[u8]) {
             if mask == 0 {
                 out.put(block);
                 rest = behind;
-            } else {
-                // On with the byte behind the escape, wherever that is: cheaper than going through the block byte by
-                // byte.
-                let clean = mask.trailing_zeros() as usize;
-                out.put_block(block, clean);
-                let Some((&byte, behind)) = rest.get(clean..).and_then(<[u8]>::split_first) else {
-                    break;
-                };
-                append_escape(out, byte);
-                rest = behind;
+                continue;
             }
+            if let Some(window) = rest.first_chunk()
+                && has_letters(block, mask)
+            {
+                append_letters(out, window, mask);
+                rest = behind;
+                continue;
+            }
+            // On with the byte behind the escape, wherever that is: cheaper than going through the block byte by byte.
+            let clean = mask.trailing_zeros() as usize;
+            out.put_block(block, clean);
+            let Some((&byte, behind)) = rest.get(clean..).and_then(<[u8]>::split_first) else {
+                break;
+            };
+            append_escape(out, byte);
+            rest = behind;
         }
         let block = padded(rest);
         let mask = escape_mask(&block) & !(u32::MAX << rest.len());
@@ -64,6 +71,71 @@ pub(crate) fn append(out: &mut Writer<'_>, value: &[u8]) {
         out.put(b"\"");
     });
 }
+
+/// Places of a mask, the first one first.
+#[inline(always)]
+fn places_of(mask: u32) -> impl Iterator<Item = usize> {
+    core::iter::successors(Some(mask), |mask| Some(mask & mask.wrapping_sub(1)))
+        .take_while(|mask| *mask != 0)
+        .map(|mask| mask.trailing_zeros() as usize)
+}
+
+/// No escape of the block is one by number, so that it takes two bytes for one at most.
+#[inline(always)]
+fn has_letters(block: &[u8; BLOCK], mask: u32) -> bool {
+    places_of(mask).all(|place| letter(byte_at(block, place)) != b'u')
+}
+
+/// Appends the first block of the window, whose escapes `mask` has: run, escape, run, escape …
+#[inline(always)]
+fn append_letters(out: &mut Writer<'_>, window: &[u8; 2 * BLOCK], mask: u32) {
+    put_short!(out, |out| {
+        let mut start = 0;
+        for place in places_of(mask) {
+            out.put_block(block_at(window, start), place.wrapping_sub(start));
+            out.put(&[b'\\', letter(byte_at(window, place))]);
+            start = place.wrapping_add(1);
+        }
+        out.put_block(block_at(window, start), BLOCK.wrapping_sub(start));
+    });
+}
+
+/// `place` is one of a block's: the remainder changes nothing, and spares a check.
+#[inline(always)]
+fn byte_at<const N: usize>(bytes: &[u8; N], place: usize) -> u8 {
+    bytes.get(place % BLOCK).copied().unwrap_or_default()
+}
+
+/// The block that begins at `start`, which is a place of the first one, or right behind it.
+#[inline(always)]
+fn block_at(window: &[u8; 2 * BLOCK], start: usize) -> &[u8; BLOCK] {
+    let block = window.get(start..).and_then(<[u8]>::first_chunk);
+    block.unwrap_or(&[0; BLOCK])
+}
+
+#[inline(always)]
+fn letter(byte: u8) -> u8 {
+    LETTERS.get(usize::from(byte)).copied().unwrap_or_default()
+}
+
+/// By byte: the letter behind the backslash, `u` for an escape by number, 0 for a byte that stands for itself.
+#[expect(clippy::indexing_slicing, reason = "runs in the compiler")]
+const LETTERS: [u8; 256] = {
+    let mut letters = [0; 256];
+    let mut byte = 0;
+    while byte < 0x20 {
+        letters[byte] = b'u';
+        byte += 1;
+    }
+    letters[0x08] = b'b';
+    letters[0x0c] = b'f';
+    letters[b'\n' as usize] = b'n';
+    letters[b'\r' as usize] = b'r';
+    letters[b'\t' as usize] = b't';
+    letters[b'"' as usize] = b'"';
+    letters[b'\\' as usize] = b'\\';
+    letters
+};
 
 /// Appends a block of which at least one byte is to be escaped: bit i of `mask` is byte i.
 #[inline(always)]
@@ -79,33 +151,25 @@ fn append_masked(out: &mut Writer<'_>, block: &[u8], mask: u32) {
 
 #[inline(always)]
 fn append_escape(out: &mut Writer<'_>, byte: u8) {
-    let letter = match byte {
-        b'"' | b'\\' => byte,
-        0x08 => b'b',
-        0x0c => b'f',
-        b'\n' => b'n',
-        b'\r' => b'r',
-        b'\t' => b't',
-        _ => {
-            let digit = |nibble: u8| {
-                if nibble < 10 {
-                    b'0' + nibble
-                } else {
-                    b'a' + nibble - 10
-                }
-            };
-            out.put(&[
-                b'\\',
-                b'u',
-                b'0',
-                b'0',
-                digit(byte >> 4),
-                digit(byte & 0x0f),
-            ]);
-            return;
+    let letter = letter(byte);
+    if letter != b'u' {
+        return out.put(&[b'\\', letter]);
+    }
+    let digit = |nibble: u8| {
+        if nibble < 10 {
+            b'0' + nibble
+        } else {
+            b'a' + nibble - 10
         }
     };
-    out.put(&[b'\\', letter]);
+    out.put(&[
+        b'\\',
+        b'u',
+        b'0',
+        b'0',
+        digit(byte >> 4),
+        digit(byte & 0x0f),
+    ]);
 }
 
 /// Which bytes of the block need an escape: bit i is byte i.
@@ -193,7 +257,35 @@ mod tests {
         }
     }
 
+    /// One byte after the other.
+    fn plainly(value: &[u8]) -> Vec<u8> {
+        let mut text = alloc::vec![b'"'];
+        for &byte in value {
+            match byte {
+                b'"' | b'\\' => text.extend([b'\\', byte]),
+                0x08 => text.extend(b"\\b"),
+                0x0c => text.extend(b"\\f"),
+                b'\n' => text.extend(b"\\n"),
+                b'\r' => text.extend(b"\\r"),
+                b'\t' => text.extend(b"\\t"),
+                0..0x20 => text.extend(format!("\\u{byte:04x}").bytes()),
+                _ => text.push(byte),
+            }
+        }
+        text.push(b'"');
+        text
+    }
+
     proptest! {
+        /// Blocks of which many bytes are escaped, by letter and by number, beside such with none.
+        #[test]
+        fn dense_or_not(value in proptest::collection::vec(
+            prop_oneof![8 => Just(b'x'), 4 => Just(b'"'), 2 => Just(b'\\'), 1 => Just(b'\n'), 1 => any::<u8>()],
+            0..200,
+        )) {
+            prop_assert_eq!(escaped(&value), plainly(&value));
+        }
+
         #[test]
         fn parses_back(value in any::<String>(), repeat in 1..20_usize) {
             let value = value.repeat(repeat);

@@ -67,10 +67,13 @@ export class FirstExecution {
     const { error, bound, failedBefore } = this.#operation;
     if (!error || failedBefore === "prelude") return false;
     if (failedBefore) return mayLackCheck(error);
-    if (this.#learned === undefined || bound) return false;
+    if (bound) return false;
+    // Before it is described too: a pooler may have given it a statement of the same text that somebody else prepared.
+    if (isStale(error)) return true;
+    if (this.#learned === undefined) return false;
     // Text that does not suit a parameter, or another number of values (08P01): the encoder says what is wrong.
     const mayRefuseText = this.#run.hasValues && mayBeOutdated(error, true);
-    return isStale(error) || mayRefuseText || error.code === "08P01";
+    return mayRefuseText || error.code === "08P01";
   }
 
   /** What was sent. */

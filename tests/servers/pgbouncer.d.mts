@@ -5,4 +5,5 @@ export function startPgBouncer(options: {
   log: string;
   poolSize?: number;
   settings?: string;
+  newer?: boolean;
 }): Promise<{ descriptor: ServerDescriptor; stop(): Promise<unknown> }>;

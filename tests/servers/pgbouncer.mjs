@@ -1,4 +1,4 @@
-// Starts PgBouncer (Debian's package; its system service is not used) in transaction mode in front of one of our
+// Starts PgBouncer (Debian's package, whose system service is not used, or a newer one) in transaction mode in front of one of our
 // servers. Logs in with the roles' plain passwords from its own user list and offers TLS with the same certificate. Its
 // pool is small, so that clients share and change server connections all the time. It refuses to run as root and is
 // started as the servers are: as another user then.
@@ -8,22 +8,28 @@
 import { chmodSync, copyFileSync, existsSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { certificates } from "./certificates.mjs";
-import { give, identity, scratch } from "./home.mjs";
+import { cache, give, identity, scratch } from "./home.mjs";
 import { app, superuser, tail } from "./postgres.mjs";
 import { freePort, listens, pause, supervise } from "./supervise.mjs";
 
-const program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer", "/usr/local/bin/pgbouncer"].find((file) =>
-  existsSync(file),
-);
+const programs = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer", "/usr/local/bin/pgbouncer"];
+/** A newer one, which scripts/setup builds from Debian's source. */
+const NEWER = path.join(cache, "pgbouncer-1.24.1");
 
 /**
  * A descriptor like the server's, named `pgbouncer`. `poolSize`: server connections for each user; `settings`: more
- * lines of `[pgbouncer]`.
+ * lines of `[pgbouncer]`; `newer`: 1.24.1 and not the system's.
  */
-export async function startPgBouncer({ server, log, poolSize = 4, settings = "" }) {
-  if (program === undefined)
-    throw new Error("PgBouncer is not installed: scripts/setup does that, or apt-get install pgbouncer");
+export async function startPgBouncer({ server, log, poolSize = 4, settings = "", newer = false }) {
+  const installed = (newer ? [NEWER] : programs).find((file) => existsSync(file));
+  if (installed === undefined)
+    throw new Error(`PgBouncer${newer ? " 1.24.1" : ""} is not there: scripts/setup brings it`);
   const folder = scratch("pgbouncer");
+  // Its user may not look into our cache.
+  const program = path.join(folder, "pgbouncer");
+  copyFileSync(installed, program);
+  chmodSync(program, 0o755);
+  give(program);
   const port = await freePort();
   const { server: own, ca } = certificates();
   const file = (name, text) => {

@@ -1,0 +1,102 @@
+// The tenants of tenants.test.ts behind PgBouncer 1.24, which tracks prepared statements: it gives all clients that
+// prepare the same text one statement of the server, whatever they call it. docs/poolers.md says what follows from that.
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Client, Options } from "../../js/index.ts";
+import { logFile, type ServerDescriptor } from "../servers/index.mjs";
+import { startPgBouncer } from "../servers/pgbouncer.mjs";
+import { direct, driver, plain, seed, TENANTS, withTenants } from "./pooled.ts";
+import { connectRecognised, runLane, stepsOf, sum, type Load } from "./workload.ts";
+
+type Pooler = Awaited<ReturnType<typeof startPgBouncer>>;
+let four: Pooler;
+let one: Pooler;
+
+beforeAll(async () => {
+  const start = (name: string, poolSize: number) =>
+    startPgBouncer({ server: direct as ServerDescriptor, log: logFile(name), poolSize, newer: true });
+  four = await start("pgbouncer-newer", 4);
+  one = await start("pgbouncer-newer-one", 1);
+});
+afterAll(() => Promise.all([four?.stop(), one?.stop()]));
+
+/**
+ * Its answer to the Close of a first run may come in the middle of a CommandComplete that reaches it in two pieces, so
+ * statements are described first. Named ones are shared by text: two schemas cannot have the same text with other types.
+ */
+const modes: { name: string; options: Options; without?: RegExp }[] = [
+  { name: 'firstRun: "describe"', options: { firstRun: "describe" } },
+  {
+    name: 'firstRun: "describe", prepare: "named", without scopes',
+    options: { firstRun: "describe", prepare: "named" },
+    without: /scope/,
+  },
+];
+
+test.each(modes)("20 tenants with 50 statements each, $name", { timeout: 90_000 }, async ({ options, without }) => {
+  const load: Load = {
+    prefix: `newer_${options.prepare ?? "auto"}`,
+    seed,
+    repeat: 3,
+    jobs: 1,
+    ...(without && { without }),
+  };
+  console.log(`PGZ_SEED=${seed}`);
+  const connect = () =>
+    connectRecognised((observer) => driver.connect(plain(four.descriptor), { ...options, observer }));
+  const lanes = Array.from({ length: TENANTS }, (_, number) => number);
+  const outcome = await withTenants(load, 1, async () =>
+    sum(await Promise.all(lanes.map((number) => runLane(driver, connect, load, number, 0)))),
+  );
+  expect(outcome, `PGZ_SEED=${seed}`).toEqual({ done: TENANTS * stepsOf(load), wrong: [], failed: [] });
+});
+
+/** The same text in two schemas, in which it returns an int4 and a text. */
+async function schemas(options: Options, work: (client: Client) => Promise<void>): Promise<void> {
+  const admin = await driver.connect(plain(direct));
+  const client = await driver.connect(plain(one.descriptor), options);
+  try {
+    await admin.simple(`
+      create schema newer_a; create table newer_a.things as select 1 as thing;
+      create schema newer_b; create table newer_b.things as select 'b'::text as thing;`);
+    await work(client);
+  } finally {
+    await client.close();
+    await admin.simple("drop schema if exists newer_a, newer_b cascade");
+    await admin.close();
+  }
+}
+
+const things = (client: Client, schema: string) =>
+  client.scope({ settings: { search_path: schema } }).query("select thing from things");
+
+test("scopes of schemas in which a statement returns other types are right without names", () =>
+  schemas({}, async (client) => {
+    for (const run of ["first", "second", "third"]) {
+      expect((await things(client, "newer_a")).rows, run).toEqual([{ thing: 1 }]);
+      expect((await things(client, "newer_b")).rows, run).toEqual([{ thing: "b" }]);
+    }
+  }));
+
+test('with prepare: "named" they are an error, never another row', () =>
+  schemas({ prepare: "named" }, async (client) => {
+    const seen = new Set<string>();
+    for (let run = 0; run < 4; run++)
+      for (const [schema, thing] of [
+        ["newer_a", 1],
+        ["newer_b", "b"],
+      ] as const) {
+        const rows = await things(client, schema).then(
+          (result) => result.rows,
+          ({ code }: { code: string }) => code,
+        );
+        if (typeof rows === "string") seen.add(rows);
+        else expect(rows).toEqual([{ thing }]);
+      }
+    expect([...seen]).toEqual(["0A000"]);
+  }));
+
+test("it speaks protocol 3.2", async () => {
+  const client = await driver.connect(plain(one.descriptor), { maxProtocolVersion: "3.2" });
+  expect((await client.query("select 1 as n")).rows).toEqual([{ n: 1 }]);
+  await client.close();
+});

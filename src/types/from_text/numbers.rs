@@ -53,7 +53,16 @@ pub(super) fn append_numeric(out: &mut Writer<'_>, text: &[u8]) -> Option<()> {
     if append_special(out, text).is_some() {
         return Some(());
     }
-    Decimal::read(text)?.append_positional(out)
+    let decimal = Decimal::read(text)?;
+    let (whole, scale) = decimal.places();
+    if whole > MOST_WHOLE || scale > MOST_SCALE {
+        return None;
+    }
+    match decimal.exponent {
+        None => out.put_slice(text),
+        Some(_) => decimal.append_positional(out),
+    }
+    Some(())
 }
 
 pub(super) fn append_float(
@@ -129,14 +138,17 @@ impl<'a> Decimal<'a> {
         })
     }
 
-    /// Without an exponent, with as many digits behind the point as it stands for.
-    fn append_positional(&self, out: &mut Writer<'_>) -> Option<()> {
+    /// Digits in front of the point and behind it, less than none too, when the exponent has moved it.
+    fn places(&self) -> (i64, i64) {
         let exponent = self.exponent.unwrap_or(0);
-        let scale = (self.fraction.len() as i64).wrapping_sub(exponent);
         let whole = (self.whole.len() as i64).wrapping_add(exponent);
-        if scale > MOST_SCALE || whole > MOST_WHOLE {
-            return None;
-        }
+        let scale = (self.fraction.len() as i64).wrapping_sub(exponent);
+        (whole, scale)
+    }
+
+    /// Without an exponent, with as many digits behind the point as it stands for.
+    fn append_positional(&self, out: &mut Writer<'_>) {
+        let (whole, scale) = self.places();
         if self.is_negative {
             out.put(b"-");
         }
@@ -157,7 +169,6 @@ impl<'a> Decimal<'a> {
                 out.put(&[digit]);
             }
         }
-        Some(())
     }
 
     /// Nothing of zero.

@@ -79,7 +79,11 @@ fn arrays() {
     );
     text_refused(oid::INT4_ARRAY, &"{".repeat(100_000));
     text_refused(oid::TEXT_ARRAY, "{\"\\a\"}");
-    text_refused(oid::TEXT_ARRAY, "{a;b}}");
+    // These stand between quotes where they are texts.
+    all_refused(
+        oid::TEXT_ARRAY,
+        &["{a;b}}", "{,}", "{a,}", "{,a}", "{null}", "{a,Null}"],
+    );
     text_refused(1020, "{(3,4),(1,2),(3,4),(1,2)}");
 }
 

@@ -5,8 +5,9 @@
 // SAVEPOINT is refused outside of a transaction: where BEGIN was not reached (a cancel), nothing behind it may run by
 // itself. Knows the order of these and what their ends mean for the batch. Must not know how one item runs as text
 // (first-execution.ts), nor batches of described statements (batch.ts).
-import type { Operation } from "../connection/operation.ts";
+import type { Operation, RowSink } from "../connection/operation.ts";
 import { Collector } from "../rows/collect.ts";
+import { checkNames } from "../rows/form.ts";
 import type { Call } from "../session/call.ts";
 import type { FirstRun } from "../session/first-run.ts";
 import type { Session } from "../session/session.ts";
@@ -14,7 +15,8 @@ import type { BoundStatement } from "../session/statements.ts";
 import { plainly, type TransactionBlock } from "../session/transaction-block.ts";
 import { rolledBack, type PgzError } from "../util/errors.ts";
 import { encodeParameters } from "../values/parameters.ts";
-import { ROWS_COLUMNS, ROWS_FORMAT, ROWS_NONE } from "../wasm/boundary.ts";
+import { joined } from "../util/bytes.ts";
+import { ROWS_COLUMNS, ROWS_FORMAT, ROWS_NONE, type Column } from "../wasm/boundary.ts";
 import { mayBeOutdated, Outdated } from "./attempts.ts";
 import type { BatchItem, BatchPlan, Settled } from "./batch-run.ts";
 import { FirstExecution } from "./first-execution.ts";
@@ -30,9 +32,7 @@ type Item = { readonly first: FirstRun } | { readonly bound: BoundStatement };
 export function firstItems(session: Session, queries: readonly Query[], plan: BatchPlan): Item[] | undefined {
   const { config, statements, transaction } = session;
   const { atomic, form } = plan;
-  const isForItems = form.form === ROWS_NONE || (form.form & ROWS_FORMAT) === ROWS_COLUMNS;
-  if (!atomic || config.firstRun !== "text" || !transaction.isNone || !isForItems || form.limits.length)
-    return undefined;
+  if (!atomic || config.firstRun !== "text" || !transaction.isNone || form.limits.length) return undefined;
   if (queries.length > MOST_ITEMS || queries.every(({ text }) => statements.known(text))) return undefined;
   const items: Item[] = [];
   for (const { text, values } of queries) {
@@ -53,7 +53,31 @@ interface Sent<Row> {
   readonly mayBeDescribed: () => boolean;
   /** The operation that had the rows. */
   readonly ended: Promise<Operation | undefined>;
-  readonly rows: Collector<Row>;
+  readonly output: Output<Row>;
+}
+
+/** Where an item's rows go, and what it has of them in the end. */
+interface Output<Row> {
+  readonly sink: RowSink;
+  take(): Pick<BatchItem<Row>, "rows" | "bytes" | "fields">;
+}
+
+function outputOf<Row>({ form, mode }: BatchPlan): Output<Row> {
+  if (form.form === ROWS_NONE) return { sink: { rows: () => {} }, take: () => ({}) };
+  if ((form.form & ROWS_FORMAT) === ROWS_COLUMNS) {
+    const rows = new Collector<Row>(form, mode);
+    return { sink: rows.sink, take: () => ({ rows: rows.take(), fields: rows.fields }) };
+  }
+  const pieces: Uint8Array[] = [];
+  let fields: readonly Column[] = [];
+  const sink: RowSink = {
+    columns: (columns) => {
+      if (form.unique) checkNames(columns);
+      fields = columns;
+    },
+    rows: (view) => void pieces.push(view.slice()),
+  };
+  return { sink, take: () => ({ bytes: joined(pieces), fields }) };
 }
 
 export class FirstBatch<Row> {
@@ -96,29 +120,25 @@ export class FirstBatch<Row> {
   }
 
   #send(item: Item, at: number): Sent<Row> {
-    const { form, mode } = this.#plan;
+    const { form } = this.#plan;
     const call = this.#call;
     const session = this.#session;
-    const rows = new Collector<Row>(form, mode);
+    const output = outputOf<Row>(this.#plan);
     const preludes = at ? [`SAVEPOINT pgz_${at}`] : ["BEGIN", ...session.transaction.settings];
     const block: Pick<TransactionBlock, "flight"> = { flight: (operate) => operate(preludes) };
     if ("first" in item) {
-      const run = new FirstExecution(call, session, item.first, form, rows.sink, block);
+      const run = new FirstExecution(call, session, item.first, form, output.sink, block);
       const mayBeDescribed = () => run.mayBeDescribed;
-      return { operation: run.operation, mayBeDescribed, ended: run.ended(), rows };
+      return { operation: run.operation, mayBeDescribed, ended: run.ended(), output };
     }
-    const operation = session.statements.execute(call, block, item.bound, form, rows.sink);
+    const operation = session.statements.execute(call, block, item.bound, form, output.sink);
     const mayBeDescribed = () => !operation.bound && !operation.failedBefore && mayBeOutdated(operation.error, true);
-    return { operation, mayBeDescribed, ended: operation.done.then(() => operation), rows };
+    return { operation, mayBeDescribed, ended: operation.done.then(() => operation), output };
   }
 
-  #settled(outcome: PromiseSettledResult<Operation | undefined>, { rows }: Sent<Row>): Settled<Row> {
+  #settled(outcome: PromiseSettledResult<Operation | undefined>, { output }: Sent<Row>): Settled<Row> {
     const { command, rowCount } = (outcome as PromiseFulfilledResult<Operation>).value;
-    const value: BatchItem<Row> =
-      this.#plan.form.form === ROWS_NONE
-        ? { command, rowCount }
-        : { rows: rows.take(), rowCount, command, fields: rows.fields };
-    return { status: "fulfilled", value };
+    return { status: "fulfilled", value: { command, rowCount, ...output.take() } };
   }
 }
 

@@ -286,6 +286,19 @@ export const firstRuns: Case[] = [
             { command: "INSERT", rowCount: 1 },
           ]);
         t.assert.equal(await flights(client, counted), 1);
+        const pair = fresh(t, `select '(7)'::${s}.pair as p`);
+        const inLines = async () => {
+          const lines = await client.batch([fresh(t, "select 'ä' as t from generate_series(1, 2)"), pair, five[0]!], {
+            results: "ndjson",
+          });
+          const texts = lines.map(({ bytes }) => new TextDecoder().decode(bytes));
+          t.assert.deepEqual(texts, ['{"t":"ä"}\n{"t":"ä"}\n', '{"p":{"a":7}}\n', '{"n":1}\n']);
+          t.assert.deepEqual(
+            lines.map(({ fields }) => fields.map(({ name }) => name)),
+            [["t"], ["p"], ["n"]],
+          );
+        };
+        t.assert.equal(await flights(client, inLines), 2, "the second asks the catalog");
         const rejects = async (queries: Parameters<Client["batch"]>[0], facts: Record<string, unknown>) => {
           const before = await stored();
           await t.assert.rejects(client.batch(queries), facts);

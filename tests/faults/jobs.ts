@@ -7,6 +7,8 @@
 import type * as pgz from "../../js/index.ts";
 
 type Driver = typeof pgz;
+/** Who makes a session's calls. */
+type Caller = Pick<pgz.Client, "query" | "batch" | "transaction">;
 
 export interface Target {
   host: string;
@@ -26,8 +28,9 @@ export interface Target {
  * - `early`: a first run that leaves with the login.
  * - `batch`: an atomic one of new statements, then of known ones.
  * - `transaction`: BEGIN in front of a first run, COMMIT behind the last statement.
+ * - `scope`: settings in front of a first run, of a known statement, of batches and a transaction.
  */
-export const SCRIPTS = ["described", "text", "early", "batch", "transaction"] as const;
+export const SCRIPTS = ["described", "text", "early", "batch", "transaction", "scope"] as const;
 export type Script = (typeof SCRIPTS)[number];
 
 export interface CutJob {
@@ -145,6 +148,7 @@ class Session {
         early: this.#rows,
         batch: this.#batches,
         transaction: this.#transactions,
+        scope: this.#scoped,
       };
       await steps[script].call(this, client);
       await this.#step("close", client.close());
@@ -176,7 +180,7 @@ class Session {
     await this.#together("together, known", client);
   }
 
-  #rows(client: pgz.Client): Promise<void> {
+  #rows(client: Caller): Promise<void> {
     return this.#query("query", client, this.#statement("rows"), allRows);
   }
 
@@ -185,7 +189,7 @@ class Session {
     await this.#batch("batch, known", client);
   }
 
-  async #batch(name: string, client: pgz.Client): Promise<void> {
+  async #batch(name: string, client: Caller): Promise<void> {
     const results = await this.#step(
       name,
       client.batch([this.#echo(`${name} 1`), this.#statement("rows"), this.#echo(`${name} 2`)]),
@@ -202,7 +206,7 @@ class Session {
     await this.#transaction("transaction, known", client);
   }
 
-  async #transaction(name: string, client: pgz.Client): Promise<void> {
+  async #transaction(name: string, client: Caller): Promise<void> {
     const results = await this.#step(
       name,
       client.transaction(async (tx) => [
@@ -215,6 +219,20 @@ class Session {
       results?.map(({ rows }) => rows),
       [[{ echo: `${name} 1` }], [{ echo: `${name} 2` }], allRows],
     );
+  }
+
+  async #scoped(client: pgz.Client): Promise<void> {
+    const scope = client.scope({ settings: { "app.tenant": 7 } });
+    await this.#rows(scope);
+    await this.#together("together", scope);
+    await this.#batch("batch", scope);
+    const isolated = await this.#step("isolated", scope.batch([this.#echo("1"), this.#echo("2")], { atomic: false }));
+    this.#compare(
+      "isolated",
+      isolated?.map((item) => (item.status === "fulfilled" ? item.value.rows : item.reason)),
+      [[{ echo: "1" }], [{ echo: "2" }]],
+    );
+    await this.#transaction("transaction", scope);
   }
 
   /** One statement against a server that does one thing wrong. */
@@ -336,7 +354,7 @@ class Session {
 
   async #query(
     name: string,
-    client: pgz.Client,
+    client: Caller,
     query: pgz.QueryInput,
     wanted?: unknown,
     deadline = DEADLINE,
@@ -356,7 +374,7 @@ class Session {
   }
 
   /** Calls that are on the wire together, one of which fails. */
-  async #together(name: string, client: pgz.Client): Promise<void> {
+  async #together(name: string, client: Caller): Promise<void> {
     const echo = (text: string) => client.query(this.#echo(text));
     const [first, failing, last] = [echo(`${name} 1`), client.query("select 1 / 0 as boom"), echo(`${name} 2`)];
     for (const call of [first, failing, last]) call.catch(() => {});

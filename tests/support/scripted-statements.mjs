@@ -2,7 +2,8 @@
 //
 // `run(parameters, session)` gives `{ rows }`, `{ rows, error }` (the error comes after these rows) or `{ rows: [],
 // hangs: true }` (until a cancel). A statement's `role` says who may misbehave in it: `statement` is under test, `other`
-// stands beside it, `check` goes in front of a first run, `transaction` is BEGIN and its kin, `catalog` asks for types.
+// stands beside it, `check` goes in front of a first run, `settings` in front of each statement of a scope, `transaction` is BEGIN and
+// its kin, `catalog` asks for types.
 import { int32 } from "./wire.mjs";
 
 const INT4 = 23;
@@ -119,6 +120,9 @@ function check(sql) {
   };
 }
 
+/** A scope's: nobody here reads them. */
+const settings = { role: "settings", columns: [], run: () => ({ rows: [] }) };
+
 /** What the catalog says of PAIR. */
 const question = {
   role: "catalog",
@@ -150,6 +154,7 @@ export function find(text) {
     catalogue[sql] ??
     (verb && transaction(verb)) ??
     (sql.startsWith("select (why") ? check(sql) : undefined) ??
+    (sql.startsWith("select where pg_catalog.set_config(") ? settings : undefined) ??
     (/^with recursive ranges .* pg_catalog\.json_agg/.test(sql) ? question : undefined);
   if (!found) return undefined;
   const statement = { role: "other", parameterTypes: [], ends: false, ...found, sql: text };

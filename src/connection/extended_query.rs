@@ -391,6 +391,14 @@ impl Ahead {
         })
     }
 
+    /// The same with one more Close in front.
+    pub fn behind_close(self) -> Self {
+        Ahead {
+            closes: self.closes.saturating_add(1),
+            ..self
+        }
+    }
+
     /// Writes statements without parameters, whose rows nobody wants.
     pub fn write_preludes(flight: &mut Vec<u8>, preludes: &[Vec<u8>]) -> Result<Self, TooLong> {
         for sql in preludes {

@@ -1,11 +1,9 @@
 //! The first run of a statement that nobody has described yet: one flight, with values and rows as text.
 //!
 //! ```text
-//! [Close …] [prelude]  Parse n   Parse "" Bind "" Execute ""                   Describe S n           Bind "" n     …
-//!   answer:  [theirs]  ParseComplete   ParseComplete BindComplete CommandComplete   ParameterDescription   …
-//!
-//! …  Execute ""   Close S n   Sync
-//!   answer:  RowDescription | NoData   BindComplete   DataRow …   CommandComplete   CloseComplete   ReadyForQuery
+//! Close S n  [Close …] [prelude …]  Parse n   Parse "" Bind "" Execute ""   Describe S n   Bind "" n   Execute ""   Sync
+//!   answer:  CloseComplete … [theirs]   ParseComplete   ParseComplete BindComplete CommandComplete
+//!            ParameterDescription   RowDescription | NoData   BindComplete   DataRow …   CommandComplete   ReadyForQuery
 //! ```
 //! Behind Parse stands a check: a statement that fails where text would not mean what binary means (which settings and
 //! parameter types those are, JavaScript knows). The server then skips the rest, so nothing has run.
@@ -25,6 +23,12 @@ use crate::protocol::frontend;
 use crate::protocol::writer::TooLong;
 use alloc::vec::Vec;
 
+/// The statement's name, since the unnamed statement is the check's. All clients have the same one, and Close stands in
+/// front: behind a pooler at most one such statement is left on a server connection, whoever runs there next. Behind
+/// its run it would be closed too late for PgBouncer (1.21 to 1.25), which answers Close itself, and does so in the
+/// middle of a CommandComplete that reached it in two pieces.
+const NAME: &[u8] = b"pgz_first_run";
+
 /// No shape is kept for it: its columns are read as text once only.
 const NO_SHAPE: u32 = 0;
 
@@ -40,7 +44,6 @@ pub(super) enum Step {
     Rows,
     /// The same for a statement that returns none.
     NoRows,
-    Close,
     Ready,
 }
 
@@ -66,8 +69,6 @@ pub(super) struct FirstRun {
     pub check: Ahead,
     /// The caller's number.
     pub shape: u32,
-    /// The statement's name.
-    number: u32,
     /// Values of its parameters.
     value_count: usize,
     /// The body of ParameterDescription.
@@ -93,23 +94,20 @@ impl FirstRun {
         flight: &mut Vec<u8>,
         statements: &mut Statements,
     ) -> Result<Self, TooLong> {
-        let ahead = Ahead::write(flight, statements, request.preludes)?;
+        frontend::close_statement(flight, NAME)?;
+        let ahead = Ahead::write(flight, statements, request.preludes)?.behind_close();
         statements.note_use(request.shape);
-        let number = statements.new_number();
-        let name = statements.name(number);
-        frontend::parse_untyped(flight, &name, request.query)?;
+        frontend::parse_untyped(flight, NAME, request.query)?;
         write_check(request, flight)?;
-        frontend::describe_statement(flight, &name)?;
-        frontend::bind(flight, b"", &name, request.parameters, &[0; 2])?;
+        frontend::describe_statement(flight, NAME)?;
+        frontend::bind(flight, b"", NAME, request.parameters, &[0; 2])?;
         frontend::execute(flight, b"", 0)?;
-        frontend::close_statement(flight, &name)?;
         frontend::sync(flight)?;
         Ok(FirstRun {
             step: Step::Parse,
             ahead,
             check: Ahead::PRELUDE,
             shape: request.shape,
-            number,
             value_count: value_count(request.parameters),
             parameter_types: Vec::new(),
             columns: None,
@@ -171,13 +169,12 @@ impl FirstRun {
             (Step::Bind, M::BindComplete) if self.has_all_values() => self.bound(context),
             (Step::Rows | Step::NoRows, M::CommandComplete { command_tag }) => {
                 self.command_tag = Some(command_tag.to_vec());
-                Step::Close
+                Step::Ready
             }
             (Step::NoRows, M::EmptyQueryResponse) => {
                 self.command_tag = Some(Vec::new());
-                Step::Close
+                Step::Ready
             }
-            (Step::Close, M::CloseComplete) => Step::Ready,
             _ => return Err(Failure::unexpected("first run", tag)),
         })
     }
@@ -292,21 +289,15 @@ impl FirstRun {
         context.events.ready(status);
     }
 
-    /// The server skips to the Sync, over the Close too.
+    /// The server skips to the Sync.
     fn failed(&mut self, fields: Fields<'_>, context: &mut Context) -> Step {
-        let is_bound = matches!(
-            self.step,
-            Step::Rows | Step::NoRows | Step::Close | Step::Ready
-        );
+        let is_bound = matches!(self.step, Step::Rows | Step::NoRows | Step::Ready);
         if !self.ahead.is_over() {
             context.events.error_before(Part::Prelude, fields);
         } else if self.step == Step::Check {
             context.events.error_before(Part::Check, fields);
         } else {
             context.events.error(is_bound, fields);
-        }
-        if !matches!(self.step, Step::Parse | Step::Ready) {
-            context.statements.close(self.number);
         }
         self.ahead = Ahead::default();
         self.command_tag = None;

@@ -130,8 +130,7 @@ impl Statements {
         number
     }
 
-    /// For what is named and closed in one flight, too.
-    pub(super) fn new_number(&mut self) -> u32 {
+    fn new_number(&mut self) -> u32 {
         self.counter = self.counter.wrapping_add(1);
         self.counter
     }
@@ -162,11 +161,6 @@ impl Statements {
         if let Some(entry) = self.take(shape) {
             self.closing.push(entry.number);
         }
-    }
-
-    /// Closes the statement of this number with the next flight.
-    pub(super) fn close(&mut self, number: u32) {
-        self.closing.push(number);
     }
 
     /// The Parse of `shape` failed: there is no such statement.

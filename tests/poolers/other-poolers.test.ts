@@ -19,17 +19,10 @@ beforeAll(async () => {
 });
 afterAll(() => Promise.all([four?.stop(), one?.stop()]));
 
-/**
- * Its answer to the Close of a first run may come in the middle of a CommandComplete that reaches it in two pieces, so
- * statements are described first. Named ones are shared by text: two schemas cannot have the same text with other types.
- */
+/** Named statements are shared by text: two schemas cannot have the same text with other types. */
 const modes: { name: string; options: Options; without?: RegExp }[] = [
-  { name: 'firstRun: "describe"', options: { firstRun: "describe" } },
-  {
-    name: 'firstRun: "describe", prepare: "named", without scopes',
-    options: { firstRun: "describe", prepare: "named" },
-    without: /scope/,
-  },
+  { name: "default options", options: {} },
+  { name: 'prepare: "named", without scopes', options: { prepare: "named" }, without: /scope/ },
 ];
 
 test.each(modes)("20 tenants with 50 statements each, $name", { timeout: 90_000 }, async ({ options, without }) => {
@@ -94,6 +87,26 @@ test('with prepare: "named" they are an error, never another row', () =>
       }
     expect([...seen]).toEqual(["0A000"]);
   }));
+
+/**
+ * It answers Close itself, and in the middle of a CommandComplete that reaches it in two pieces. Behind a first run's
+ * Close one in a thousand of these was lost: results that end near the end of its buffer of 4,096 bytes.
+ */
+test("first runs keep their answers in order", { timeout: 60_000 }, async () => {
+  const { sql, connect } = driver;
+  const lane = async (number: number) => {
+    const client = await connect(plain(four.descriptor));
+    for (let run = 0; run < 1_000; run++) {
+      const length = 4096 * (1 + (run % 2)) - (run % 400);
+      const { rows } = await client.query(
+        sql`select ${sql.unsafe(`/* ${number} ${run} */`)} repeat('x', ${length}) as x`,
+      );
+      expect(rows).toEqual([{ x: "x".repeat(length) }]);
+    }
+    await client.close();
+  };
+  await Promise.all([1, 2, 3, 4, 5, 6, 7, 8].map(lane));
+});
 
 test("it speaks protocol 3.2", async () => {
   const client = await driver.connect(plain(one.descriptor), { maxProtocolVersion: "3.2" });

@@ -46,14 +46,16 @@ async function cancelRequest(io, { body }) {
 async function queries(io) {
   const session = new Session();
   let answers = [];
-  for (let message = await io.next(); message; message = await io.next()) {
+  for (let message = await io.next(), upcoming; message; message = upcoming ?? (await io.next())) {
     if (message.name === "Terminate") {
       io.report.sessionBytes = io.report.sent;
       io.report.sessionRecords = io.report.records;
       return io.close();
     }
+    // A first run begins with Close of the one before it, which is about what comes next.
+    upcoming = beginsFirstRun(message) ? await io.next() : undefined;
     if (session.failed && message.name !== "Sync") continue;
-    const role = session.roleOf(message);
+    const role = session.roleOf(upcoming ?? message);
     const honest = await answer(io, session, message);
     answers.push(...((await io.scenario[role]?.(io, message, honest, session)) || honest));
     const { thereupon } = session;
@@ -63,6 +65,10 @@ async function queries(io) {
     session.thereupon = null;
     await thereupon?.();
   }
+}
+
+function beginsFirstRun({ name, body }) {
+  return name === "Close" && new wire.BodyReader(body.subarray(1)).cstring() === "pgz_first_run";
 }
 
 /** What the server remembers between two messages. */

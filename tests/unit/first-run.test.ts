@@ -9,14 +9,19 @@ import * as wire from "../support/wire.mjs";
 useMemoryServer();
 beforeEach(() => newClient({ firstRun: "text" }));
 
-const firstFlight = ["Parse", "Parse", "Bind", "Execute", "Describe", "Bind", "Execute", "Close", "Sync"];
+const firstFlight = ["Close", "Parse", "Parse", "Bind", "Execute", "Describe", "Bind", "Execute", "Sync"];
 const described = ["Parse", "Describe", "Sync"];
 const composite = { name: "c", oid: 99_999, size: -1 };
 const mood = { name: "m", oid: 99_998, size: 4 };
 
-/** The answers up to the description, of a statement with these columns. */
-function checked(columns = [int4], parameters: number[] = []): Buffer {
+/** With BEGIN or the like in front. */
+const behindPrelude = ["Close", "Parse", "Bind", "Execute", ...firstFlight.slice(1)];
+
+/** The answers up to the description, of a statement with these columns; `prelude`: the tag of what stands in front. */
+function checked(columns = [int4], parameters: number[] = [], prelude?: string): Buffer {
   return Buffer.concat([
+    wire.closeComplete(),
+    ...(prelude ? [wire.parseComplete(), wire.bindComplete(), wire.commandComplete(prelude)] : []),
     wire.parseComplete(),
     wire.parseComplete(),
     wire.bindComplete(),
@@ -32,11 +37,7 @@ function texts(...values: (string | null)[]): Buffer {
 
 /** What stands behind the rows. */
 function over(count: number, status = "I"): Buffer {
-  return Buffer.concat([
-    wire.commandComplete(`SELECT ${count}`),
-    wire.closeComplete(),
-    wire.readyForQuery(status as "I"),
-  ]);
+  return Buffer.concat([wire.commandComplete(`SELECT ${count}`), wire.readyForQuery(status as "I")]);
 }
 
 function failed(code: string, message = "no"): Buffer {
@@ -63,10 +64,9 @@ test("one flight, and from the second run on all is binary", async () => {
 test("a session whose check fails describes this statement first, and all others from then on", async () => {
   const first = client.query("select n");
   const session = await letInFirst();
-  session.send(wire.parseComplete(), failed("22P02", 'invalid input: "pgz-edge: settings"'));
-  // What was parsed is closed.
-  expect(await session.flight()).toEqual(["Close", ...described]);
-  session.send(wire.closeComplete(), wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([int4]));
+  session.send(wire.closeComplete(), wire.parseComplete(), failed("22P02", 'invalid input: "pgz-edge: settings"'));
+  expect(await session.flight()).toEqual(described);
+  session.send(wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([int4]));
   session.send(wire.readyForQuery());
   expect(await session.flight()).toEqual(execution);
   session.send(begun(), ended(0));
@@ -82,9 +82,9 @@ test("a session whose check fails describes this statement first, and all others
 test("a check that fails for the type of a parameter says nothing of other statements", async () => {
   const first = client.query(sql`select ${1}::date`);
   const session = await letInFirst();
-  session.send(wire.parseComplete(), failed("22P02", 'invalid input: "pgz-edge: types"'));
-  expect(await session.flight()).toEqual(["Close", ...described]);
-  session.send(wire.closeComplete(), wire.parseComplete(), wire.parameterDescription([1082]));
+  session.send(wire.closeComplete(), wire.parseComplete(), failed("22P02", 'invalid input: "pgz-edge: types"'));
+  expect(await session.flight()).toEqual(described);
+  session.send(wire.parseComplete(), wire.parameterDescription([1082]));
   session.send(wire.rowDescription([int4]), wire.readyForQuery());
   await expect(first).rejects.toMatchObject({ name: "UsageError", code: "INVALID_PARAMETER" });
   const second = client.query("select n");
@@ -96,7 +96,7 @@ test("a check that fails for the type of a parameter says nothing of other state
 test.each(["57014", "53200", "40001"])("a check that fails with %s is that error", async (code) => {
   const first = client.query("select n");
   const session = await letInFirst();
-  session.send(wire.parseComplete(), failed(code));
+  session.send(wire.closeComplete(), wire.parseComplete(), failed(code));
   await expect(first).rejects.toMatchObject({ name: "PostgresError", code });
 });
 
@@ -218,13 +218,19 @@ test("BEGIN goes in front, and where the check fails once more in front of what 
   const transaction = client.transaction(async (tx) => void (await tx.exec("delete from t")));
   const session = await letIn();
   sent.push(await session.flight());
-  session.send(wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN"), wire.parseComplete());
+  session.send(
+    wire.closeComplete(),
+    wire.parseComplete(),
+    wire.bindComplete(),
+    wire.commandComplete("BEGIN"),
+    wire.parseComplete(),
+  );
   session.send(wire.errorResponse({ S: "ERROR", V: "ERROR", C: "42704", M: "no such setting" }));
   session.send(wire.readyForQuery("E"));
   sent.push(await session.flight());
   session.send(wire.commandComplete("ROLLBACK"), wire.readyForQuery());
   sent.push(await session.flight());
-  session.send(wire.closeComplete(), wire.parseComplete(), wire.parameterDescription([]), wire.noData());
+  session.send(wire.parseComplete(), wire.parameterDescription([]), wire.noData());
   session.send(wire.readyForQuery());
   sent.push(await session.flight());
   const prelude = [wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN")];
@@ -233,13 +239,7 @@ test("BEGIN goes in front, and where the check fails once more in front of what 
   sent.push(await session.flight());
   session.send(wire.commandComplete("COMMIT"), wire.readyForQuery());
   await transaction;
-  expect(sent).toEqual([
-    ["Parse", "Bind", "Execute", ...firstFlight],
-    ["Query"],
-    ["Close", ...described],
-    ["Parse", "Bind", "Execute", ...execution],
-    ["Query"],
-  ]);
+  expect(sent).toEqual([behindPrelude, ["Query"], described, ["Parse", "Bind", "Execute", ...execution], ["Query"]]);
 });
 
 test.each([[], [23, 23]])("a statement of other parameters than were bound is another statement", async (...types) => {
@@ -252,12 +252,10 @@ test.each([[], [23, 23]])("a statement of other parameters than were bound is an
 test("a batch whose COMMIT rolls back has not happened, though each of its items went well", async () => {
   const call = client.batch(["select n", "select m"]);
   const session = await letIn();
-  const prelude = ["Parse", "Bind", "Execute"];
-  for (const _ of "12") expect(await session.flight()).toEqual([...prelude, ...firstFlight]);
+  for (const _ of "12") expect(await session.flight()).toEqual(behindPrelude);
   expect(await session.flight()).toEqual(["Query"]);
   for (const tag of ["BEGIN", "SAVEPOINT"]) {
-    session.send(wire.parseComplete(), wire.bindComplete(), wire.commandComplete(tag));
-    session.send(checked(), wire.bindComplete(), texts("1"), over(1, "T"));
+    session.send(checked([int4], [], tag), wire.bindComplete(), texts("1"), over(1, "T"));
   }
   session.send(wire.commandComplete("ROLLBACK"), wire.readyForQuery());
   await expect(call).rejects.toMatchObject({ code: "TRANSACTION_ROLLED_BACK", batch: { rolledBack: [0, 1] } });
@@ -270,8 +268,7 @@ test("FATAL in COMMIT, which a pooler may have said, leaves open whether it comm
   });
   const session = await letIn();
   await session.flight();
-  session.send(wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN"));
-  session.send(checked(), wire.bindComplete(), over(0, "T"));
+  session.send(checked([int4], [], "BEGIN"), wire.bindComplete(), over(0, "T"));
   expect(await session.flight()).toEqual(described);
   session.send(
     wire.parseComplete(),
@@ -289,7 +286,7 @@ test("FATAL in COMMIT, which a pooler may have said, leaves open whether it comm
 test("a lost connection in a first run leaves open whether it has run", async () => {
   const call = client.exec("insert into t values (1)");
   const session = await letInFirst();
-  session.send(wire.parseComplete());
+  session.send(wire.closeComplete(), wire.parseComplete());
   session.peer.end();
   await expect(call).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: false });
 });

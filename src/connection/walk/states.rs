@@ -91,6 +91,7 @@ pub(super) fn state(connection: &Connection) -> String {
             let step = operation.step;
             let held = step == first_run::Step::Rows && operation.sink.holds();
             let what = match (operation.ahead.preludes, operation.check.preludes) {
+                (0, _) if operation.ahead.closes > 0 => " behind Close".to_string(),
                 (1.., _) => format!(" behind {} of a prelude", operation.ahead.preludes),
                 (_, left) if step == first_run::Step::Check => format!(", {left} to come"),
                 _ if held => " that are held".to_string(),
@@ -312,6 +313,7 @@ fn batching_with_settings(messages: &[&str]) -> Connection {
 fn running_first(messages: &[&str]) -> Connection {
     let mut connection = idle();
     run_first(&mut connection);
+    feed(&mut connection, &bytes("CloseComplete"));
     after(connection, messages)
 }
 
@@ -331,6 +333,7 @@ fn running_first_behind_prelude(messages: &[&str]) -> Connection {
     let mut connection = idle();
     connection.prelude("SAVEPOINT a");
     run_first(&mut connection);
+    feed(&mut connection, &bytes("CloseComplete"));
     after(connection, messages)
 }
 
@@ -399,6 +402,11 @@ pub(super) fn reach(name: &str) -> Connection {
         "extended CopyIn" => after(executing(&BOUND), &["NoData", "CopyInResponse"]),
         "extended CopyOut" => after(executing(&BOUND), &["NoData", "CopyOutResponse"]),
         "extended Ready" => after(executing(&BOUND), &["NoData", "CommandComplete"]),
+        "first run Parse behind Close" => {
+            let mut connection = idle();
+            run_first(&mut connection);
+            connection
+        }
         "first run Parse behind 3 of a prelude" => running_first_behind_prelude(&[]),
         "first run Parse behind 2 of a prelude" => running_first_behind_prelude(&["ParseComplete"]),
         "first run Parse behind 1 of a prelude" => running_first_behind_prelude(&BOUND),
@@ -425,12 +433,7 @@ pub(super) fn reach(name: &str) -> Connection {
             first_described("RowDescription", true, &["BindComplete"])
         }
         "first run NoRows" => first_described("NoData", false, &["BindComplete"]),
-        "first run Close" => first_described("NoData", false, &["BindComplete", "CommandComplete"]),
-        "first run Ready" => first_described(
-            "NoData",
-            false,
-            &["BindComplete", "CommandComplete", "CloseComplete"],
-        ),
+        "first run Ready" => first_described("NoData", false, &["BindComplete", "CommandComplete"]),
         "simple First" => querying(&[]),
         "simple Next" => querying(&["CommandComplete"]),
         "simple Rows" => querying(&["RowDescription"]),

@@ -317,6 +317,13 @@ pub(super) const WALK: &[(&str, Moves)] = &[
         &[("ErrorResponse", "."), ("ReadyForQuery", "idle")],
     ),
     (
+        "first run Parse behind Close",
+        &[
+            ("ErrorResponse", "first run Ready"),
+            ("CloseComplete", "first run Parse"),
+        ],
+    ),
+    (
         "first run Parse behind 3 of a prelude",
         &[
             ("ErrorResponse", "first run Ready"),
@@ -392,7 +399,7 @@ pub(super) const WALK: &[(&str, Moves)] = &[
         &[
             ("ErrorResponse", "first run Ready"),
             ("DataRow", "."),
-            ("CommandComplete", "first run Close"),
+            ("CommandComplete", "first run Ready"),
         ],
     ),
     (
@@ -400,22 +407,15 @@ pub(super) const WALK: &[(&str, Moves)] = &[
         &[
             ("ErrorResponse", "first run Ready"),
             ("DataRow", "."),
-            ("CommandComplete", "first run Close"),
+            ("CommandComplete", "first run Ready"),
         ],
     ),
     (
         "first run NoRows",
         &[
             ("ErrorResponse", "first run Ready"),
-            ("CommandComplete", "first run Close"),
-            ("EmptyQueryResponse", "first run Close"),
-        ],
-    ),
-    (
-        "first run Close",
-        &[
-            ("ErrorResponse", "first run Ready"),
-            ("CloseComplete", "first run Ready"),
+            ("CommandComplete", "first run Ready"),
+            ("EmptyQueryResponse", "first run Ready"),
         ],
     ),
     (

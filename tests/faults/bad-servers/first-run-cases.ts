@@ -7,6 +7,7 @@ const ends = { ...lost, ...alike };
 const survives = { again: "", ...alike };
 
 const steps = [
+  "CloseComplete",
   "ParseComplete",
   "the check's ParseComplete",
   "the check's BindComplete",
@@ -14,7 +15,6 @@ const steps = [
   "ParameterDescription",
   "BindComplete",
   "the first row",
-  "CloseComplete",
 ];
 /** Where nothing has run, the statement is described and runs: behind the check's error, and behind that of Bind. */
 const runsAgain = (step: string) => step.startsWith("the check's") || step === "BindComplete";

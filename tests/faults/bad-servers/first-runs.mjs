@@ -1,7 +1,7 @@
 // Bad servers that only a first run can meet: its check, text that is no value, rows that wait for the catalog, and the
 // second connection that asks for them.
 //
-//   Parse n   check: Parse Bind Execute   Describe n   Bind   Execute   Close n   Sync
+//   Close n   Parse n   check: Parse Bind Execute   Describe n   Bind   Execute   Sync
 import * as wire from "../../support/wire.mjs";
 import {
   checkFails,
@@ -29,6 +29,7 @@ const inFront = (message) => (honest) => [message, ...honest];
 
 /** The steps of a first run, in their order, as errors and ReadyForQuery may meet them. */
 const STEPS = {
+  CloseComplete: ["Close", "statement"],
   ParseComplete: ["Parse", "statement"],
   "the check's ParseComplete": ["Parse", "check"],
   "the check's BindComplete": ["Bind", "check"],
@@ -36,7 +37,6 @@ const STEPS = {
   ParameterDescription: ["Describe", "statement"],
   BindComplete: ["Bind", "statement"],
   "the first row": ["Execute", "statement"],
-  CloseComplete: ["Close", "statement"],
 };
 const atEachStep = (what, make) =>
   Object.fromEntries(Object.entries(STEPS).map(([step, [name, role]]) => [`${what} ${step}`, make(name, role)]));

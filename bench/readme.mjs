@@ -62,6 +62,7 @@ function costs() {
     ),
     flights("round trips from an open socket to the first row, nothing known (`earlyQuery` on)", "connect_new"),
     flights("round trips of five new statements in `Promise.all`", "new_5"),
+    flights("round trips of a tenant's query behind its setting, which ends with it", "scope"),
     "",
     `It adds ${bundleKb} kB (gzip) to a Worker. ` +
       `Streaming ${peak.config.rows.toLocaleString("en")} rows takes Node ${peak.median.toFixed(0)} MiB above idle.`,

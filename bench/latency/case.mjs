@@ -46,6 +46,7 @@ const LIMITS = {
   batch_new_5: 1,
   batch_known_5: 1,
   transaction_3: 3,
+  scope: 1,
 };
 const SLACK = 0.4;
 /** What a client that closed says last is not of the trial behind it. */

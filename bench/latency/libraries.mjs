@@ -3,7 +3,7 @@
 //
 // Rows come as plain objects. Each library is told what makes it fastest: postgres.js not to ask for array types at
 // login, pg to pipeline, ours to send the first statement with the login although the link is not TLS.
-const everywhere = ["connect_new", "connect_known", "new_5", "known_5", "transaction_3"];
+const everywhere = ["connect_new", "connect_known", "new_5", "known_5", "transaction_3", "scope"];
 const batches = ["batch_new_5", "batch_known_5"];
 const plain = (rows) => rows.map((row) => ({ ...row }));
 
@@ -19,6 +19,7 @@ export function pgzEdge({ createClient, sql }) {
         batch: async (queries) => (await client.batch(queries)).flatMap(({ rows }) => rows),
         transaction: (work) =>
           client.transaction((tx) => work(rowsOf(tx), async (query) => (await tx.last(query)).rows)),
+        scope: async (tenant, query) => (await client.scope({ settings: { "app.tenant": tenant } }).query(query)).rows,
         close: () => client.close(),
       };
     },
@@ -34,6 +35,7 @@ export function postgresJs({ default: postgres }) {
       return {
         query: async (statement) => plain(await statement(pool)),
         transaction: (work) => pool.begin((tx) => work(...twice(async (statement) => plain(await statement(tx))))),
+        scope: (tenant, statement) => inBegin(pool, tenant, statement),
         close: () => pool.end(),
       };
     },
@@ -52,6 +54,7 @@ export function bunSql() {
       return {
         query: async (statement) => plain(await statement(pool)),
         transaction: (work) => pool.begin((tx) => work(...twice(async (statement) => plain(await statement(tx))))),
+        scope: (tenant, statement) => inBegin(pool, tenant, statement),
         close: () => pool.close(),
       };
     },
@@ -60,6 +63,15 @@ export function bunSql() {
 
 /** The peers' COMMIT is a call of its own: their last query is as the others. */
 const twice = (query) => [query, query];
+
+/** Both make a transaction of it, in which queries given as an array travel together. */
+async function inBegin(pool, tenant, statement) {
+  const [, rows] = await pool.begin((tx) => [
+    tx`select set_config('app.tenant', ${String(tenant)}, true)`,
+    statement(tx),
+  ]);
+  return plain(rows);
+}
 
 /** For libraries whose tag sends: the statement waits for the connection that it is for. */
 function lateTag(strings, ...values) {
@@ -85,6 +97,12 @@ function pgOf({ default: { Client } }, options) {
           const result = await work(...twice(query));
           await client.query("COMMIT");
           return result;
+        },
+        /** Made together: one flight each, or one for all where pg pipelines. A query that fails is rolled back by COMMIT. */
+        async scope(tenant, statement) {
+          const set = { text: "select set_config('app.tenant', $1, true)", values: [String(tenant)] };
+          const calls = ["BEGIN", { name: set.text, ...set }, statement, "COMMIT"].map((one) => client.query(one));
+          return plain((await Promise.all(calls))[2].rows);
         },
         close: () => client.end(),
       };

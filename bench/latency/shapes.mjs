@@ -13,6 +13,9 @@ const five = [
   (sql, n) => sql`select ${n}::int4 as n, 'fourth' as t`,
   (sql, n) => sql`select ${n}::int4 as n, 'fifth' as t`,
 ];
+const tenant = 7;
+const tenantRow = [{ n: 7, t: "7" }];
+const ofTenant = (sql, n) => sql`select ${n}::int4 as n, current_setting('app.tenant') as t`;
 const names = ["first", "second", "third", "fourth", "fifth"];
 const firstRow = [{ n: 7, t: "single" }];
 const rows = (count) => names.slice(0, count).map((t, n) => ({ n, t }));
@@ -20,9 +23,9 @@ const rows = (count) => names.slice(0, count).map((t, n) => ({ n, t }));
 const UNTIL_KNOWN = 3;
 
 /**
- * Shape -> what it does on a library's `{ sql, open }`. `open(url)` gives `{ query, batch, transaction, close }`, whose
- * connection may begin with the first query. `transaction` gives its work `(query, last)`, where `last` may send COMMIT
- * along.
+ * Shape -> what it does on a library's `{ sql, open }`. `open(url)` gives `{ query, batch, transaction, scope, close }`,
+ * whose connection may begin with the first query. `transaction` gives its work `(query, last)`, where `last` may send
+ * COMMIT along. `scope` runs a query for which a tenant's setting holds, and for nothing behind it.
  */
 export const shapes = {
   async connect_new({ sql, open }, url, measured) {
@@ -55,6 +58,11 @@ export const shapes = {
         const [first, second, third] = five.slice(0, 3).map((statement, n) => statement(sql, n));
         return [...(await query(first)), ...(await query(second)), ...(await last(third))];
       }),
+  })),
+
+  scope: onConnection(UNTIL_KNOWN, ({ sql }, { scope }) => ({
+    expected: tenantRow,
+    work: () => scope(tenant, ofTenant(sql, 7)),
   })),
 };
 

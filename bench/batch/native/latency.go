@@ -43,6 +43,7 @@ func openLatency(ctx context.Context, _ string) (map[string]shape, error) {
 		"batch_new_5":   onConnection(0, fiveRows, sendBatch),
 		"batch_known_5": onConnection(1, fiveRows, sendBatch),
 		"transaction_3": onConnection(1, fiveRows[:3], inTransaction),
+		"scope":         onConnection(1, []latencyRow{{7, "7"}}, ofTenant),
 	}
 	shapes := map[string]shape{}
 	for name, trial := range trials {
@@ -139,6 +140,30 @@ func inTransaction(ctx context.Context, conn *pgx.Conn) ([]latencyRow, error) {
 		found = append(found, some...)
 	}
 	return found, transaction.Commit(ctx)
+}
+
+// A batch of its own flight: BEGIN, the setting, the statement, COMMIT.
+func ofTenant(ctx context.Context, conn *pgx.Conn) ([]latencyRow, error) {
+	batch := &pgx.Batch{}
+	batch.Queue("begin")
+	batch.Queue("select set_config('app.tenant', $1, true)", "7")
+	batch.Queue("select $1::int4 as n, current_setting('app.tenant') as t", 7)
+	batch.Queue("commit")
+	results := conn.SendBatch(ctx, batch)
+	for range 2 {
+		if _, err := results.Exec(); err != nil {
+			return nil, err
+		}
+	}
+	rows, err := results.Query()
+	if err != nil {
+		return nil, err
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[latencyRow])
+	if err != nil {
+		return nil, err
+	}
+	return found, results.Close()
 }
 
 type querier interface {

@@ -117,11 +117,17 @@ impl Peer {
             select: client.prepare("SELECT 1 as x").await?,
             select_arg: client.prepare("SELECT $1::int4 as x").await?,
             select_args: client
-                .prepare("SELECT $1::int4 as a, $2::text as b, $3::timestamptz as c, \
-                    $4::int4 as d, $5::bool as e, $6::bytea as f, $7::jsonb as g")
+                .prepare(
+                    "SELECT $1::int4 as a, $2::text as b, $3::timestamptz as c, \
+                    $4::int4 as d, $5::bool as e, $6::bytea as f, $7::jsonb as g",
+                )
                 .await?,
-            select_where: client.prepare("select * from pg_catalog.pg_type where typname = $1").await?,
-            singles: client.prepare("SELECT id, name FROM harbors LIMIT $1").await?,
+            select_where: client
+                .prepare("select * from pg_catalog.pg_type where typname = $1")
+                .await?,
+            singles: client
+                .prepare("SELECT id, name FROM harbors LIMIT $1")
+                .await?,
             bytes: (0..32).map(|index| index * 8).collect(),
             json: json!({ "a": [1, 2.5, null], "b": { "c": "x" } }),
             client,

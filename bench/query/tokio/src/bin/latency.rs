@@ -8,18 +8,19 @@ use std::io::{BufRead, Read, Write, stdin, stdout};
 use std::net::TcpStream;
 use std::time::Instant;
 
-use futures_util::future::try_join_all;
+use futures_util::future::{try_join, try_join_all};
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, NoTls, Row, Statement, ToStatement};
 
-const SHAPES: [&str; 5] = [
+const SHAPES: [&str; 6] = [
     "connect_new",
     "connect_known",
     "new_5",
     "known_5",
     "transaction_3",
+    "scope",
 ];
 const SINGLE: &str = "select $1::int4 as n, 'single' as t";
 const FIVE: [&str; 5] = [
@@ -29,6 +30,8 @@ const FIVE: [&str; 5] = [
     "select $1::int4 as n, 'fourth' as t",
     "select $1::int4 as n, 'fifth' as t",
 ];
+const SET_TENANT: &str = "select set_config('app.tenant', $1, true)";
+const OF_TENANT: &str = "select $1::int4 as n, current_setting('app.tenant') as t";
 const NAMES: [&str; 5] = ["first", "second", "third", "fourth", "fifth"];
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -107,6 +110,12 @@ async fn on_connection(client: &mut Client, shape: &str, mark: &str) -> Result<V
     if shape == "new_5" {
         return Ok(measured(mark, together(client, &FIVE)).await?.0);
     }
+    if shape == "scope" {
+        let set = client.prepare(SET_TENANT).await?;
+        let select = client.prepare(OF_TENANT).await?;
+        let work = of_tenant(client, &set, &select);
+        return Ok(measured(mark, work).await?.0);
+    }
     let statements: Vec<Statement> =
         try_join_all(FIVE.iter().map(|text| client.prepare(text))).await?;
     if shape == "known_5" {
@@ -124,6 +133,18 @@ async fn on_connection(client: &mut Client, shape: &str, mark: &str) -> Result<V
     })
     .await?;
     Ok(measured)
+}
+
+/// Made together they leave together; COMMIT is a call of its own.
+async fn of_tenant(client: &mut Client, set: &Statement, select: &Statement) -> Result<()> {
+    let transaction = client.transaction().await?;
+    let (_, row) = try_join(
+        transaction.query_one(set, &[&"7"]),
+        transaction.query_one(select, &[&7]),
+    )
+    .await?;
+    transaction.commit().await?;
+    check(&[row], &[(7, "7")])
 }
 
 async fn together<T: ?Sized + ToStatement>(client: &Client, statements: &[&T]) -> Result<()> {

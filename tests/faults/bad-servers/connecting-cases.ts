@@ -22,7 +22,7 @@ import {
 const whileIdle = (scenario: string, code: string): BadServerCase =>
   inQuery(scenario, new RegExp(`^(${code}|${rejected})$`), {
     ...lost,
-    idle: 100,
+    idle: 500,
     check({ state, steps: { query } }, _report, label) {
       const noticed = !label.startsWith("workerd");
       if (state !== (noticed ? "closed" : "idle")) return `the client says ${state}`;

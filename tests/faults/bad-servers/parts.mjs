@@ -37,12 +37,12 @@ export const afterStartup = (...messages) => ({
 
 export const scram = (change) => ({ authenticate: (io) => authenticate(io, change) });
 
-/** Something that comes behind the greeting, in a segment of its own. */
+/** Something that comes behind the greeting, when also a busy client has read that. */
 export function whileIdle(happens) {
   return {
     greet: async (io) => {
       await greet(io);
-      await io.seconds(0.02);
+      await io.seconds(0.2);
       await happens(io);
     },
   };

@@ -89,8 +89,8 @@ test('with prepare: "named" they are an error, never another row', () =>
   }));
 
 /**
- * It answers Close itself, and in the middle of a CommandComplete that reaches it in two pieces. Behind a first run's
- * Close one in a thousand of these was lost: results that end near the end of its buffer of 4,096 bytes.
+ * It answers Close itself, also in the middle of a CommandComplete that reaches it in two pieces: at the end of results
+ * that end near the end of its buffer of 4,096 bytes. With Close behind each first run some of these were lost.
  */
 test("first runs keep their answers in order", { timeout: 60_000 }, async () => {
   const { sql, connect } = driver;

@@ -2,8 +2,8 @@
 //
 // `run(parameters, session)` gives `{ rows }`, `{ rows, error }` (the error comes after these rows) or `{ rows: [],
 // hangs: true }` (until a cancel). A statement's `role` says who may misbehave in it: `statement` is under test, `other`
-// stands beside it, `check` goes in front of a first run, `settings` in front of each statement of a scope, `transaction` is BEGIN and
-// its kin, `catalog` asks for types.
+// stands beside it, `check` goes in front of a first run, `settings` in front of each statement of a scope,
+// `transaction` is BEGIN and its kin, `catalog` asks for types.
 import { int32 } from "./wire.mjs";
 
 const INT4 = 23;

@@ -180,7 +180,8 @@ function keyOf(server: string, sql: string): string {
   return `${server}\0${sql}`;
 }
 
-function isRecord({ typeOid }: Column): boolean {
+/** Anonymous: only binary says what it holds. */
+export function isRecord({ typeOid }: Column): boolean {
   return typeOid === RECORD || typeOid === RECORD_ARRAY;
 }
 

@@ -15,11 +15,11 @@ import type { AnyCall } from "../session/call.ts";
 import { learnNames, learnTypesAnew } from "../session/catalog-questions.ts";
 import type { FirstRun } from "../session/first-run.ts";
 import type { Session } from "../session/session.ts";
-import { newShapeId, type LearnedShape, type Shape } from "../session/shapes.ts";
+import { isRecord, newShapeId, type LearnedShape, type Shape } from "../session/shapes.ts";
 import type { RowRequest } from "../session/statements.ts";
 import { putInFront, type TransactionBlock } from "../session/transaction-block.ts";
 import { TimeoutError, UsageError, type PgzError } from "../util/errors.ts";
-import { FIRST_OF_A_DATABASE, RECORD, RECORD_ARRAY } from "../values/oid.ts";
+import { FIRST_OF_A_DATABASE } from "../values/oid.ts";
 import { ROWS_NONE, TYPE_COMPOSITE, type Column, type CoreConnection } from "../wasm/boundary.ts";
 import type { Definition } from "../wasm/type-definitions.ts";
 import { isStale, mayBeOutdated, mayLackCheck } from "./attempts.ts";
@@ -230,10 +230,6 @@ function noAnswer(milliseconds: number): TimeoutError {
 
 function isComposite({ code }: Definition): boolean {
   return code === TYPE_COMPOSITE;
-}
-
-function isRecord({ typeOid }: Column): boolean {
-  return typeOid === RECORD || typeOid === RECORD_ARRAY;
 }
 
 function recordAsText({ name }: Column): UsageError {

@@ -41,6 +41,7 @@ export type { BatchFailure, Code, ErrorFields, LimitName, Stage } from "./util/e
 export type { Listener, ListenOptions, Notification } from "./api/listen.ts";
 export type {
   ConnectEvent,
+  DisconnectEvent,
   Notice,
   Observer,
   ParameterChange,

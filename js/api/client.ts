@@ -1,15 +1,16 @@
-// The public client: one connection, made at the first call; again at the next call when that failed, never again once
-// it stood.
+// The public client: one connection, made at the first call, and again at the next call when it could not be made or
+// was lost.
 //
-// Knows how a client begins and ends, and whose turn it is between its own calls and its transactions. Must not know
-// sockets, wasm or messages. A client never reconnects: what it knows of its session (transactions, settings) would
-// silently be gone. One that is broken rejects each call at once; make a new one.
+// Knows how a client begins, comes back and ends, and whose turn it is between its own calls and its transactions. Must
+// not know sockets, wasm or messages.
 import { Calls } from "./calls.ts";
+import { Home } from "./home.ts";
 import { resolveConfig } from "../config/config.ts";
 import type { Config, ConnectInput, Options } from "../config/options.ts";
 import type { BoundaryStats } from "../wasm/boundary.ts";
 import { Session } from "../session/session.ts";
 import { runtime } from "../sockets/runtime.ts";
+import type { Connection } from "../connection/connection.ts";
 import { openConnection } from "../connection/startup.ts";
 import { UsageError, type PgzError } from "../util/errors.ts";
 import { Listener, type ListenOptions } from "./listen.ts";
@@ -29,8 +30,11 @@ import { within } from "../util/within.ts";
 
 /** A client's state, and its counters since it was made. */
 export interface ClientStats extends BoundaryStats {
-  /** `new`: the next call will connect. `busy`: a call or transaction runs or waits. `closed`: make a new client. */
-  readonly state: "new" | "connecting" | "idle" | "busy" | "closed";
+  /**
+   * `new`: the next call will connect. `lost`: the connection is gone, and the next call connects again. `busy`: a call
+   * or transaction runs or waits. `closed`: make a new client.
+   */
+  readonly state: "new" | "connecting" | "idle" | "busy" | "lost" | "closed";
   /** The session's: `I` outside a transaction, `T` inside one, `E` inside one that failed. */
   readonly transactionStatus: string;
   /** Calls made, including those that wait or run. */
@@ -53,12 +57,15 @@ export interface ClientStats extends BoundaryStats {
  * A client: one connection, whose calls run in the order in which they are made. {@link createClient} and
  * {@link connect} make it.
  *
- * It never reconnects, because the state of its session would be lost silently. When its connection is lost, make a new
- * one.
+ * When its connection is lost, the calls on it reject, and the next call connects again. What was set on the session
+ * (`SET`, temporary tables, advisory locks) is gone then; `onDisconnect` of the observer tells.
  */
 export class Client extends Calls {
+  readonly #home = new Home("client");
   #opening: Promise<Session> | undefined;
   #session: Session | undefined;
+  /** Of the connections before this one. */
+  #lost: Traffic = { ...NO_TRAFFIC };
   #giveUp: AbortController | undefined;
   #closing: Promise<void> | undefined;
   #closed: PgzError | undefined;
@@ -124,7 +131,7 @@ export class Client extends Calls {
     sessionOf: (session: Session) => Session,
   ): Promise<T> {
     const begin = beginStatement(this.config, options);
-    const refused = this.#ended() ?? this.unfinished();
+    const refused = this.#ended() ?? this.#home.refused() ?? this.unfinished();
     if (refused) throw refused;
     this.#transactions++;
     const { config, counters, turn: before } = this;
@@ -165,23 +172,9 @@ export class Client extends Calls {
 
   /** The client's state and counters, including those of the WebAssembly boundary. */
   stats(): ClientStats {
-    const {
-      core,
-      counters: sent = { cancels: 0, writes: 0, flights: 0 },
-      transactionStatus = "I",
-    } = this.#session?.connection ?? {};
     const { running: _, ...own } = this.counters;
-    const counters = {
-      boundaryCalls: 0,
-      copiedBytes: 0,
-      receivedBytes: 0,
-      receivedChunks: 0,
-      ...core?.stats,
-      ...own,
-      ...sent,
-      transactionStatus,
-    };
-    return { ...counters, state: this.#state() };
+    const transactionStatus = this.#session?.connection.transactionStatus ?? "I";
+    return { ...trafficOf(this.#session, this.#lost), ...own, transactionStatus, state: this.#state() };
   }
 
   /**
@@ -206,6 +199,7 @@ export class Client extends Calls {
 
   /** @internal Connects now. */
   async open(): Promise<this> {
+    this.#home.refused(); // it is this one's
     const { connection } = await this.connected();
     await connection.startup.done;
     return this;
@@ -218,7 +212,7 @@ export class Client extends Calls {
   }
 
   protected override refused(): UsageError | undefined {
-    const ended = this.#ended();
+    const ended = this.#ended() ?? this.#home.refused();
     if (ended || !this.#transactions) return ended;
     return new UsageError(
       "TRANSACTION_OPEN",
@@ -234,9 +228,14 @@ export class Client extends Calls {
   // -- the connection -------------------------------------------------------------------------------------------------
 
   #state(): ClientStats["state"] {
-    if (this.#closing || this.#closed || this.#session?.connection.closed) return "closed";
+    if (this.#closing || this.#closed) return "closed";
     if (!this.#session) return this.#opening ? "connecting" : "new";
+    if (this.#session.connection.closed) return "lost";
     return this.counters.running || this.#transactions ? "busy" : "idle";
+  }
+
+  protected override get comesBack(): boolean {
+    return true;
   }
 
   protected override connected(): Session | Promise<Session> {
@@ -246,13 +245,14 @@ export class Client extends Calls {
 
   async #connected(): Promise<Session> {
     if (this.#closed) throw this.#closed;
+    if (this.#session?.connection.closed && this.#session.connection.established) this.#forget();
     const session = await (this.#opening ??= this.#open());
     if (this.#closed) throw this.#closed;
     const { closed, established } = session.connection;
     if (!closed) return session;
     // What ended a startup says more than that it ended.
     if (!established) throw closed;
-    throw connectionLost("before this call; make a new client", { retryable: true, cause: closed });
+    throw connectionLost("as soon as it was made", { retryable: true, cause: closed });
   }
 
   async #open(): Promise<Session> {
@@ -271,12 +271,14 @@ export class Client extends Calls {
 
   /** It could not connect. Calls that wait already share the error; the first one behind them tries again. */
   #again(): void {
-    const forget = () => {
-      this.#opening = undefined;
-      this.#session = undefined;
-    };
-    if (this.turn) void this.turn.end().then(forget);
-    else forget();
+    if (this.turn) void this.turn.end().then(() => this.#forget());
+    else this.#forget();
+  }
+
+  #forget(): void {
+    this.#lost = trafficOf(this.#session, this.#lost);
+    this.#opening = undefined;
+    this.#session = undefined;
   }
 
   async #close(): Promise<void> {
@@ -285,6 +287,26 @@ export class Client extends Calls {
     this.#giveUp?.abort(this.#closed);
     await this.#session?.connection.close();
   }
+}
+
+/** What is counted of a connection. */
+type Traffic = BoundaryStats & Connection["counters"];
+
+const NO_TRAFFIC: Traffic = {
+  boundaryCalls: 0,
+  copiedBytes: 0,
+  receivedBytes: 0,
+  receivedChunks: 0,
+  cancels: 0,
+  writes: 0,
+  flights: 0,
+};
+
+/** Of the session's connection, and of those before it. */
+function trafficOf(session: Session | undefined, before: Traffic): Traffic {
+  const now: Traffic = { ...NO_TRAFFIC, ...session?.connection.core.stats, ...session?.connection.counters };
+  const sums = Object.entries(before).map(([name, count]) => [name, count + now[name as keyof Traffic]]);
+  return Object.fromEntries(sums) as unknown as Traffic;
 }
 
 /** What running calls get before `close()` ends them. */

@@ -12,14 +12,7 @@ import { openConnection } from "../connection/startup.ts";
 import { plainly } from "../session/transaction-block.ts";
 import { asyncDispose } from "../util/dispose.ts";
 import { AbortError, UsageError, type PgzError } from "../util/errors.ts";
-import {
-  FIRST_PAUSE,
-  HEARTBEAT,
-  HEARTBEAT_DEADLINE,
-  LARGEST_PROCESS_ID,
-  LONGEST_PAUSE,
-  MOST_NOTIFICATIONS,
-} from "../util/limits.ts";
+import { FIRST_PAUSE, HEARTBEAT, HEARTBEAT_DEADLINE, LONGEST_PAUSE, MOST_NOTIFICATIONS } from "../util/limits.ts";
 import { connectionLost } from "../sockets/contract.ts";
 import { sql } from "../statement/sql.ts";
 import { within } from "../util/within.ts";
@@ -159,7 +152,7 @@ export class Listener implements AsyncIterable<Notification> {
     try {
       connection = this.#connection = await openConnection(config, giveUp);
       await connection.startup.done;
-      if (!sessionPooling && (connection.processId ?? 0) > LARGEST_PROCESS_ID) {
+      if (!sessionPooling && connection.isPooled) {
         throw new UsageError(
           "LISTEN_BEHIND_POOLER",
           "The server seems to be a pooler, which may lose notifications: " +

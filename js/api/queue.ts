@@ -94,6 +94,14 @@ export type Way = "alone" | "shared" | "stream";
 /** Bytes of parameters after which the next call waits until what was said has left. */
 const MOST_SAID = PIECE;
 
+/**
+ * The server has ended the session before it began with what it was asked: it can be asked again on another one.
+ * `error` is the connection's own end, not that of a statement.
+ */
+function isUntouched(error: unknown, { connection }: Session): boolean {
+  return connection.established && error === connection.closed && (error as PgzError).retryable;
+}
+
 export abstract class Queue {
   /** @internal */
   protected readonly config: Config;
@@ -124,6 +132,11 @@ export abstract class Queue {
   protected abstract refused(): UsageError | undefined;
   /** @internal */
   protected abstract connected(): Session | Promise<Session>;
+  /** `connected` connects again when a connection was lost. @internal */
+  protected get comesBack(): boolean {
+    return false;
+  }
+
   /** Ends all calls. @internal */
   protected abstract readonly signal: AbortSignal | undefined;
   /** Behind a call with `closeWhenDone`. @internal */
@@ -182,17 +195,18 @@ export abstract class Queue {
       const ahead = isShared ? before?.said() : before?.end();
       if (ahead) await ahead;
       if (call.finished) return;
-      let session = this.connected();
-      if (session instanceof Promise) session = await session;
-      // A cancel that is under way would meet this call.
-      while (session.connection.stopping) {
-        await session.connection.stopping;
-        session = await this.connected();
-      }
+      const first = this.#ready();
+      const session = first instanceof Promise ? await first : first;
       if (call.finished) return;
       call.observation?.begin();
       if (isShared) call.onSaid = (bytes) => this.#say(turn, bytes, session);
-      await body(call, session);
+      try {
+        await body(call, session);
+      } catch (error) {
+        if (!this.comesBack || call.hasCommitted || !isUntouched(error, session)) throw error;
+        const next = await this.#ready();
+        if (!call.finished) await body(call, next);
+      }
     } catch (error) {
       call.fail(error);
     } finally {
@@ -201,6 +215,21 @@ export abstract class Queue {
       if (isShared && before) await before.end();
       this.passed(turn);
       if (turn.hasSaid) this.#leave();
+    }
+  }
+
+  /** The session, when nothing on it is being stopped: a cancel that is under way would meet the call. */
+  #ready(): Session | Promise<Session> {
+    const session = this.connected();
+    return session instanceof Promise || session.connection.stopping ? this.#unstopped(session) : session;
+  }
+
+  async #unstopped(connected: Session | Promise<Session>): Promise<Session> {
+    for (;;) {
+      const { stopping } = (await connected).connection;
+      if (!stopping) return connected;
+      await stopping;
+      connected = this.connected();
     }
   }
 

@@ -8,7 +8,7 @@ import type { Config } from "../config/options.ts";
 import { connectionLost, reasonOf, tlsFailed } from "../sockets/contract.ts";
 import { runtime } from "../sockets/runtime.ts";
 import { fromErrorResponse, fromFailure, isFatal, PgzError, UsageError } from "../util/errors.ts";
-import { CANCEL_DEADLINE, MOST_PARAMETERS, TERMINATE_DEADLINE } from "../util/limits.ts";
+import { CANCEL_DEADLINE, LARGEST_PROCESS_ID, MOST_PARAMETERS, TERMINATE_DEADLINE } from "../util/limits.ts";
 import { emit } from "../util/observer.ts";
 import { within } from "../util/within.ts";
 import {
@@ -104,6 +104,11 @@ export class Connection {
   /** As of the last ReadyForQuery: `I` outside a transaction, `T` inside, `E` inside one that failed. */
   get transactionStatus(): string {
     return this.#transactionStatus;
+  }
+
+  /** By its process id, which no server's own sessions have: a pooler, whose order of answers proves nothing. */
+  get isPooled(): boolean {
+    return (this.#processId ?? 0) > LARGEST_PROCESS_ID;
   }
 
   get processId(): number | undefined {
@@ -213,12 +218,18 @@ export class Connection {
   destroy(error: PgzError): void {
     if (this.#closed) return;
     this.#closed = error;
+    if (this.#established && !this.#leaving) this.#tellLoss(error);
     this.#delivery.stopTimer();
     this.#outbox.close();
     this.core.free(error);
     void this.#link.socket.close();
     for (const operation of this.#inflight.splice(0)) operation.end(error);
     for (const listener of this.#closeListeners) listener(error);
+  }
+
+  #tellLoss(error: PgzError): void {
+    const { host, port, database, user, observer } = this.config;
+    emit(observer, "onDisconnect", { host, port, database, user, processId: this.#processId, error });
   }
 
   /** Ends it politely: Terminate, and a CancelRequest for what still runs. Never rejects, within half a second. */
@@ -379,8 +390,13 @@ export class Connection {
     emit(observer, "onNotice", { ...fields, queryId });
   }
 
-  #error({ fields, bound, part }: EventOf<"error">, operation: Operation | undefined): void {
-    const error = fromErrorResponse(fields, !this.#established, { committed: operation?.committed });
+  #error({ fields, bound, answered, part }: EventOf<"error">, operation: Operation | undefined): void {
+    const error = fromErrorResponse(fields, {
+      isStartup: !this.#established,
+      // A backend answers Parse or Bind before it runs anything, and its last words stand behind its answers.
+      isUntouched: !bound && !answered && !this.isPooled,
+      committed: operation?.committed,
+    });
     if (operation) {
       const { on } = operation.conversation;
       operation.failedBefore = part === "statement" ? undefined : part;

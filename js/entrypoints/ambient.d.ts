@@ -26,4 +26,9 @@ declare module "cloudflare:sockets" {
   ): Socket;
 }
 
+declare class WebSocketPair {
+  readonly 0: WebSocket;
+  readonly 1: WebSocket;
+}
+
 declare class IdentityTransformStream extends TransformStream<Uint8Array, Uint8Array> {}

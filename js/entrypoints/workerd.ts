@@ -3,7 +3,7 @@ export * from "../index.ts";
 import { waitUntil } from "cloudflare:workers";
 import wasm from "../../pkg/pgz_edge_bg.wasm";
 import { installRuntime } from "../sockets/runtime.ts";
-import { connect, keepAlive, md5 } from "../sockets/cloudflare.ts";
+import { connect, inRequest, keepAlive, md5 } from "../sockets/cloudflare.ts";
 
 const background = keepAlive(waitUntil);
 installRuntime({
@@ -11,6 +11,7 @@ installRuntime({
   module: () => wasm,
   connect,
   background,
+  inRequest,
   responseBody: () => new IdentityTransformStream(),
   md5,
 });

@@ -38,6 +38,8 @@ export class Call<T> {
    * happened.
    */
   delivered = false;
+  /** Some of its statements have committed, so it cannot be made again as a whole. */
+  hasCommitted = false;
   /** In its queue's list. */
   place = 0;
   /** Of the operations before this one. */
@@ -111,7 +113,10 @@ export class Call<T> {
     if (this.finished) return;
     this.finished = true;
     // Where the error was made nothing was known of earlier rows.
-    if (this.delivered && error instanceof PgzError) Object.assign(error, { committed: true, retryable: false });
+    if (error instanceof PgzError) {
+      if (this.hasCommitted) Object.assign(error, { retryable: false });
+      if (this.delivered) Object.assign(error, { committed: true, retryable: false });
+    }
     this.#reject(error);
     this.onFailure?.(error as PgzError);
     this.#finish(error as PgzError);

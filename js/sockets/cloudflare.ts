@@ -23,6 +23,22 @@ export function keepAlive(waitUntil: (work: Promise<unknown>) => void): (work: P
   };
 }
 
+/**
+ * Whether the code that asks runs in the request that this was called in (or in the same Durable Object). Nothing says
+ * so, and the streams of sockets only reject, or never settle; but the state of a WebSocket can be read nowhere else.
+ * This one is never opened.
+ */
+export function inRequest(): () => boolean {
+  const [socket] = Object.values(new WebSocketPair());
+  return () => {
+    try {
+      return socket!.readyState >= 0;
+    } catch {
+      return false;
+    }
+  };
+}
+
 export const connect: Connector = async ({ host, port, tls, signal, readBuffer }) => {
   // startTls() exists only for sockets opened with "starttls".
   const raw = openSocket(

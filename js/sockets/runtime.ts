@@ -40,6 +40,11 @@ export interface Runtime {
    * rejects.
    */
   background(work: Promise<unknown>): void;
+  /**
+   * Gives a function that tells whether it is called in the request in which this was called, if sockets belong to
+   * requests. Default: they do not.
+   */
+  readonly inRequest?: () => () => boolean;
   /** Default: none. */
   readonly capabilities?: Capabilities;
   /** Makes the body of `respond`. Default: a plain ReadableStream. */

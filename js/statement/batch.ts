@@ -161,6 +161,7 @@ class Batch<Row> {
     }
     run.settle(this.#settled);
     for (const shape of encoded.statements) statements.forget(shape);
+    if (!this.#plan.atomic && from > 0) this.#call.hasCommitted = true;
     this.#waiting = encoded.order.slice(from);
     return new Outdated(run.failure(outdated[0]!), run.operation);
   }

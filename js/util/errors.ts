@@ -21,6 +21,7 @@ export type Code =
   | "INVALID_QUERY"
   | "STREAM_OPEN"
   | "CLIENT_CLOSED"
+  | "OTHER_REQUEST"
   | "COPY_NEEDS_COPY_CALL"
   | "NOT_IN_SCOPE"
   | "RECORD_NEEDS_DESCRIBE"
@@ -371,24 +372,31 @@ export function fromFailure(failure: Failure, facts?: Facts): PgzError {
   return new ProtocolError(code as Code, text, facts);
 }
 
+/** When an ErrorResponse came. */
+interface Circumstances {
+  /** Before the first ReadyForQuery, where no statement can have run. */
+  readonly isStartup?: boolean;
+  /** The server has not begun with what it was asked. */
+  readonly isUntouched?: boolean;
+  readonly committed?: boolean | undefined;
+}
+
 /**
- * The error for an `error` event.
- *
- * `startup`: it came before the first ReadyForQuery, where no statement can have run. A wrong user or password is then
- * an {@link AuthenticationError}; a server that is full or starting (classes 53 and 57P) is retryable, as is a
- * transaction that the server has rolled back whole (40001, 40P01), and what a session was asked that had ended for
- * want of work (57P05).
+ * The error for an `error` event. A wrong user or password at startup is an {@link AuthenticationError}. These are
+ * retryable: a server that is full or starting; a transaction that the server has rolled back whole (40001, 40P01); what
+ * a session was asked that had ended for want of work (57P05), or that the server ended (57P) before it began with it.
  */
 export function fromErrorResponse(
   fields: ErrorFields,
-  startup = false,
-  facts?: Facts,
+  { isStartup = false, isUntouched = false, committed }: Circumstances = {},
 ): PostgresError | AuthenticationError {
   const code = fields.code ?? "";
-  const retryable = (startup ? /^(53|57P)/ : /^(40001|40P01|57P05)$/).test(code);
-  const error = new PostgresError(fields, { retryable, ...facts });
-  if (!startup || !code.startsWith("28")) return error;
-  return new AuthenticationError(code, error.message, { ...facts, cause: error });
+  const retryable =
+    (isStartup ? /^(53|57P)/ : /^(40001|40P01|57P05)$/).test(code) ||
+    (isUntouched && isFatal(fields) && code.startsWith("57P"));
+  const error = new PostgresError(fields, { retryable, committed });
+  if (!isStartup || !code.startsWith("28")) return error;
+  return new AuthenticationError(code, error.message, { committed, cause: error });
 }
 
 /** Names a class where a minifier cannot, and makes `instanceof` know it across copies of the package. */

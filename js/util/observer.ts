@@ -18,6 +18,17 @@ export interface ConnectEvent {
   readonly error?: PgzError | undefined;
 }
 
+/** A connection was lost that had been made. */
+export interface DisconnectEvent {
+  readonly host: string;
+  readonly port: number;
+  readonly database: string;
+  readonly user: string;
+  readonly processId?: number | undefined;
+  /** What ended it. */
+  readonly error: PgzError;
+}
+
 /** A call was made. It may wait for its turn. */
 export interface QueryStart {
   /** The same for all events of one call, and unique in the isolate. */
@@ -81,6 +92,8 @@ export interface Retry {
 export interface Observer {
   /** Connecting succeeded or failed, after all attempts of an `sslmode`. */
   onConnect?(event: ConnectEvent): void;
+  /** A connection was lost; one that you close is not. A client connects again with its next call. */
+  onDisconnect?(event: DisconnectEvent): void;
   /** A call was made; it may wait for its turn. */
   onQueryStart?(event: QueryStart): void;
   /** A call is over, whatever happened. Called exactly once per start. */

@@ -67,7 +67,7 @@ export type Fields = Readonly<Record<string, string>>;
 export type JsonEvent =
   | { kind: "parameterStatus"; name: string; value: string }
   | { kind: "notice"; fields: Fields }
-  | { kind: "error"; bound: boolean; part: "prelude" | "check" | "statement"; fields: Fields }
+  | { kind: "error"; bound: boolean; answered: boolean; part: "prelude" | "check" | "statement"; fields: Fields }
   | { kind: "shapeChanged"; typeOid: number }
   | { kind: "notification"; processId: number; channel: string; payload: string }
   | { kind: "backendKeyData"; processId: number }

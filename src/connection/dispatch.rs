@@ -232,6 +232,7 @@ impl State {
         }
         let progress = self.dispatch(frame.tag, message)?;
         self.heard = true;
+        self.context.events.answered = matches!(progress, Progress::Continue) && self.busy();
         match progress {
             Progress::Continue => self.release_pending(),
             Progress::Closed => self.phase = Phase::Closed,

@@ -71,9 +71,11 @@ pub(super) enum Event<'a> {
     /// holds a type that is not described. The rows are dropped.
     ShapeChanged { type_oid: u32 },
     /// ErrorResponse. `bound`: the statement may have run: the error came behind BindComplete (or the protocol does not
-    /// tell). Of any other `part` the server has skipped the statement.
+    /// tell). `answered`: it was not the first answer to its operation. Of any other `part` the server has skipped the
+    /// statement.
     Error {
         bound: bool,
+        answered: bool,
         part: Part,
         fields: Fields<'a>,
     },
@@ -251,6 +253,8 @@ pub(super) struct Events {
     waiting: String,
     /// Something about the current operation waits: no further message is read before the caller has seen it.
     pub parked: bool,
+    /// The current operation has had an answer.
+    pub answered: bool,
     /// Bits of [`ended`]. What they tell of came behind the events that wait.
     ended: u32,
     /// The bit of the last ReadyForQuery.
@@ -307,6 +311,7 @@ impl Events {
     pub fn error(&mut self, bound: bool, fields: Fields<'_>) {
         self.push(Event::Error {
             bound,
+            answered: self.answered,
             part: Part::Statement,
             fields,
         });
@@ -316,6 +321,7 @@ impl Events {
     pub fn error_before(&mut self, part: Part, fields: Fields<'_>) {
         self.push(Event::Error {
             bound: false,
+            answered: self.answered,
             part,
             fields,
         });

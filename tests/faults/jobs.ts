@@ -76,6 +76,8 @@ export type Job = CutJob | BadServerJob | CancelJob;
 
 /** What became of one promise. */
 export interface Settled {
+  /** The code that the script expects of an honest server. */
+  wanted: string;
   /** "" for a value, else the error's code ("(empty)" when that is ""), or "pending", or "untyped". */
   code: string;
   /** The error's class. */
@@ -404,7 +406,7 @@ class Session {
   }
 
   #settled(name: string): Settled {
-    return this.#outcome.steps[name] ?? { code: "missing", name: "", text: "", ms: 0 };
+    return this.#outcome.steps[name] ?? { wanted: "", code: "missing", name: "", text: "", ms: 0 };
   }
 
   /** Waits for one promise. `wanted`: the code that the script expects of an honest server. */
@@ -420,7 +422,7 @@ class Session {
       late,
     ]);
     clearTimeout(timer);
-    const settled: Settled = { code: "", name: "", text: "", ms: performance.now() - from };
+    const settled: Settled = { wanted, code: "", name: "", text: "", ms: performance.now() - from };
     this.#outcome.steps[name] = settled;
     if (found === "late") {
       promise.catch(() => {});

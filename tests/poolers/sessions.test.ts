@@ -278,7 +278,7 @@ test("who waits too long for a server connection gets PgBouncer's error, and a d
         code: "08P01",
         message: "query_wait_timeout",
       });
-      expect(patient.stats().state).toBe("closed");
+      expect(patient.stats().state).toBe("lost");
     }),
   );
 });
@@ -295,7 +295,7 @@ test("a PgBouncer that goes away is a lost connection", async () => {
   await new Promise((resolve) => setTimeout(resolve, 50));
   await third.stop();
   await lost;
-  await expect(idle.query("select 1")).rejects.toMatchObject({ name: "ConnectionError", code: "CONNECTION_LOST" });
+  await expect(idle.query("select 1")).rejects.toMatchObject({ name: "ConnectionError", code: "CONNECT_FAILED" });
 });
 
 test("a call whose deadline passes while it waits for a server connection ends in time, and the next one settles", async () => {

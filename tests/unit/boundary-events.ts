@@ -52,7 +52,7 @@ export const events = {
     {"kind":"shapeChanged","typeOid":16384},
   ],
   error: [
-    {"kind":"error","bound":true,"part":"statement","fields":{"severity":"ERROR","code":"22012","message":"division by zero"}},
+    {"kind":"error","bound":true,"answered":true,"part":"statement","fields":{"severity":"ERROR","code":"22012","message":"division by zero"}},
   ],
   limit: [
     {"kind":"limit","limit":"rows","value":1,"observed":9007199254740992,"truncated":false},

@@ -21,8 +21,15 @@ import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
 
+/** A call of a statement that is known, on a session that has just begun. */
+async function answered(query: Promise<{ rows: unknown[] }>, session: Session): Promise<void> {
+  await session.flight();
+  session.send(begun(), rows(7, 8), ended(1));
+  expect((await query).rows).toEqual([{ n: 7 }]);
+}
+
 test.each(["end", "reset"] as const)(
-  "a connection that ends (%s) rejects the call, and the later ones at once",
+  "a connection that ends (%s) rejects the calls on it, and the next one connects again",
   async (how) => {
     const query = client.query("select n");
     const queued = client.query("select n");
@@ -38,7 +45,8 @@ test.each(["end", "reset"] as const)(
     });
     // It was on the wire behind the other.
     await expect(queued).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: false });
-    await expect(client.query("select n")).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: true });
+    expect(client.stats().state).toBe("lost");
+    await answered(client.query("select n"), await letIn());
   },
 );
 
@@ -54,20 +62,15 @@ describe("while nothing is asked", () => {
   };
 
   test.each(Object.keys(ends) as (keyof typeof ends)[])(
-    "%s closes the client, and no byte of the next call leaves",
+    "%s is noticed, and the next call connects again",
     async (how) => {
       const session = await idle({ readsWhileIdle: true });
       expect(client.stats().state).toBe("idle");
-      const { writes } = client.stats();
       ends[how](session);
       await pause(5);
-      expect(client.stats().state).toBe("closed");
-      await expect(client.query("select n")).rejects.toMatchObject({
-        code: "CONNECTION_LOST",
-        retryable: true,
-        cause: { code: how === "a FATAL error" ? "57P01" : "CONNECTION_LOST" },
-      });
-      expect(client.stats().writes).toBe(writes);
+      expect(client.stats().state).toBe("lost");
+      await answered(client.query("select n"), await letIn());
+      expect(client.stats()).toMatchObject({ state: "idle", errors: 0 });
     },
   );
 
@@ -91,7 +94,7 @@ describe("while nothing is asked", () => {
     expect(client.stats().state).toBe("idle");
     expect(session.peer.reads).toBe(reads);
     await expect(client.query("select n")).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: false });
-    expect(client.stats().state).toBe("closed");
+    expect(client.stats().state).toBe("lost");
   });
 
   test("a transaction between two statements hears of it", async () => {
@@ -129,9 +132,53 @@ test("a FATAL error ends the connection", async () => {
   const query = client.query("select n");
   const session = await letIn();
   await learn(session);
-  session.send(shutdown());
-  await expect(query).rejects.toMatchObject({ name: "PostgresError", code: "57P01" });
+  session.send(begun(), shutdown());
+  await expect(query).rejects.toMatchObject({ name: "PostgresError", code: "57P01", retryable: false });
   expect(await session.flight()).toEqual(["end"]);
+});
+
+describe("a session that ends in place of the first answer", () => {
+  const queries = () => [client.query("select n"), client.query("select n")];
+
+  test("has not begun: the calls on it run once more, in their order", async () => {
+    const session = await letInKnowing();
+    const [first, second] = queries();
+    await session.flight();
+    session.send(shutdown());
+    const next = await letIn();
+    await next.flight();
+    next.send(begun(), rows(1, 2), ended(1), begun(), rows(2, 3), ended(1));
+    expect((await first!).rows).toEqual([{ n: 1 }]);
+    expect((await second!).rows).toEqual([{ n: 2 }]);
+    expect(client.stats().errors).toBe(0);
+  });
+
+  test("rejects when the second session does so too", async () => {
+    const session = await letInKnowing();
+    const query = client.query("select n");
+    await session.flight();
+    session.send(shutdown());
+    const next = await letIn();
+    await next.flight();
+    next.send(shutdown());
+    await expect(query).rejects.toMatchObject({ code: "57P01", retryable: true });
+    expect(client.stats().state).toBe("lost");
+  });
+
+  test("may have run it where a pooler stands between, or the simple protocol does not tell", async () => {
+    const simple = await letInKnowing();
+    const call = client.simple("select 1");
+    await simple.flight();
+    simple.send(shutdown());
+    await expect(call).rejects.toMatchObject({ code: "57P01", retryable: false });
+    const query = client.query("select n");
+    const pooled = await accepted();
+    await pooled.flight();
+    pooled.send(wire.authenticationOk(), wire.backendKeyData(0x7fffffff, wire.int32(9)), wire.readyForQuery());
+    await pooled.flight();
+    pooled.send(shutdown());
+    await expect(query).rejects.toMatchObject({ code: "57P01", retryable: false });
+  });
 });
 
 const transactions = {

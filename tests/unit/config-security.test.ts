@@ -70,9 +70,9 @@ test("never weaker: no mode on any runtime verifies less than libpq's, or goes p
 
 test("the next attempt is for failed handshakes and missing pg_hba.conf lines only", () => {
   expect(deservesNextAttempt(new ConnectionError("TLS_FAILED", "x", { stage: "tls" }))).toBe(true);
-  expect(deservesNextAttempt(fromErrorResponse({ code: "28000" }, true))).toBe(true);
+  expect(deservesNextAttempt(fromErrorResponse({ code: "28000" }, { isStartup: true }))).toBe(true);
   for (const code of ["28P01", "57P03", "53300", "3D000", "128000", "280001"])
-    expect(deservesNextAttempt(fromErrorResponse({ code }, true))).toBe(false);
+    expect(deservesNextAttempt(fromErrorResponse({ code }, { isStartup: true }))).toBe(false);
   expect(deservesNextAttempt(new ConnectionError("CONNECT_FAILED", "x", { stage: "tcp" }))).toBe(false);
   expect(deservesNextAttempt(new Error("28000"))).toBe(false);
 });

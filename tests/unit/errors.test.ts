@@ -89,7 +89,7 @@ test("nothing is retryable once rows are in use", () => {
   expect(
     new ConnectionError("CONNECTION_LOST", "text", { stage: "session", retryable: true, committed: true }),
   ).toMatchObject({ retryable: false, committed: true });
-  expect(fromErrorResponse({ code: "40001", message: "conflict" }, false, { committed: true })).toMatchObject({
+  expect(fromErrorResponse({ code: "40001", message: "conflict" }, { committed: true })).toMatchObject({
     retryable: false,
     committed: true,
   });
@@ -145,7 +145,11 @@ test("PostgresError has every field that the server sent, by the manual's name",
 
 test("an ErrorResponse without SQLSTATE or message is still one", () => {
   expect(fromErrorResponse({})).toMatchObject({ code: "", message: "", name: "PostgresError", retryable: false });
-  expect(fromErrorResponse({}, true)).toMatchObject({ code: "", name: "PostgresError", retryable: false });
+  expect(fromErrorResponse({}, { isStartup: true })).toMatchObject({
+    code: "",
+    name: "PostgresError",
+    retryable: false,
+  });
 });
 
 test.each([
@@ -185,14 +189,14 @@ test("isIntegrityViolation is all of class 23", () => {
 });
 
 test.each(["28P01", "28000"])("%s during startup is an AuthenticationError around the server's", (code) => {
-  const error = fromErrorResponse({ code, message: "no" }, true);
+  const error = fromErrorResponse({ code, message: "no" }, { isStartup: true });
   expect(error).toMatchObject({ name: "AuthenticationError", code, message: "no", retryable: false });
   expect(error.cause).toMatchObject({ name: "PostgresError", code });
   expect(fromErrorResponse({ code, message: "no" }).name).toBe("PostgresError");
 });
 
 test("what the server says before any statement can have run is retryable when it may pass", () => {
-  const at = (code: string, startup: boolean) => fromErrorResponse({ code }, startup).retryable;
+  const at = (code: string, isStartup: boolean) => fromErrorResponse({ code }, { isStartup }).retryable;
   for (const code of ["57P03", "53300", "57P01"]) expect([at(code, true), at(code, false)]).toEqual([true, false]);
   for (const code of ["40001", "40P01", "57P05"]) expect([at(code, false)]).toEqual([true]);
   for (const code of ["3D000", "42601", "23505", "40003", "28P01", "22053", "2257P"])

@@ -112,6 +112,7 @@ fn samples(take: &mut dyn FnMut(Event<'_>)) {
     take(Event::ShapeChanged { type_oid: 16_384 });
     take(Event::Error {
         bound: true,
+        answered: true,
         part: Part::Statement,
         fields,
     });

@@ -26,8 +26,8 @@ export interface BadServerCase {
   otherwise?: Partial<Record<Way, Partial<BadServerCase>>>;
   /** What the error of a query says. Default false. */
   retryable?: boolean;
-  /** What a second statement on the same client gives; unset: not tried. */
-  again?: string;
+  /** Where a second statement of the same client works; unset: not tried. */
+  again?: "same connection" | "new connection";
   /** Milliseconds to the failure. Default 100. */
   within?: number;
   /** Runtimes that cannot close the socket, with the reason; everywhere else one that stays open is a failure. */
@@ -53,7 +53,7 @@ export const fine = (scenario: string, extra: Extra = {}): BadServerCase => ({
   scenario,
   code: "",
   at: "nowhere",
-  again: "",
+  again: "same connection",
   ...extra,
 });
 
@@ -70,7 +70,7 @@ export const rejected = "CONNECTION_LOST";
 export const nonsense = "NOT_POSTGRESQL";
 export const protocol = "PROTOCOL_VIOLATION";
 export const unexpected = "UNEXPECTED_MESSAGE";
-export const lost = { again: rejected };
+export const lost = { again: "new connection" } as const;
 
 /** First runs of one statement. */
 export const firstRuns = ["text", "stream", "together", "batch", "begin"] as const;

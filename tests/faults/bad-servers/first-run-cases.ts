@@ -4,7 +4,7 @@ import { fine, inQuery, lost, protocol, rejected, unexpected, type BadServerCase
 /** Between two others: what holds for one alone holds there too, and no neighbour may suffer. */
 const alike = { ways: ["together"] } as const;
 const ends = { ...lost, ...alike };
-const survives = { again: "", ...alike };
+const survives = { again: "same connection", ...alike } as const;
 
 const steps = [
   "CloseComplete",
@@ -56,7 +56,7 @@ const values: BadServerCase[] = [
   ].map((name) => inQuery(`a text that is no value: ${name}`, "INVALID_VALUE", { ...lost, name: "ProtocolError" })),
   // Found by JSON.parse, when the result is over.
   ...["json cut short", "jsonb cut short"].map((name) =>
-    inQuery(`a text that is no value: ${name}`, "INVALID_VALUE", { again: "", name: "ProtocolError" }),
+    inQuery(`a text that is no value: ${name}`, "INVALID_VALUE", { again: "same connection", name: "ProtocolError" }),
   ),
   // As in binary.
   fine("a text that is no value: text that is no UTF-8", {
@@ -72,7 +72,7 @@ const withText: Pick<BadServerCase, "check"> = {
 };
 
 /** The rest is read and dropped. The driver's own deadlines for what it asks of another connection are short here. */
-const many = { of: "many pairs", within: 1000, options: { connectTimeout: 300 }, again: "" } as const;
+const many = { of: "many pairs", within: 1000, options: { connectTimeout: 300 }, again: "same connection" } as const;
 
 export const firstRunCases: BadServerCase[] = [
   // The check
@@ -99,7 +99,12 @@ export const firstRunCases: BadServerCase[] = [
       ? fine(`an error in place of ${step}`, { ...alike, ...withRows })
       : inQuery(`an error in place of ${step}`, "22012", { ...survives, name: "PostgresError" }),
   ),
-  ...steps.map((step) => inQuery(`FATAL in place of ${step}`, "57P01", { ...ends, name: "PostgresError" })),
+  // In place of the first answer it ends a session that had not begun with it: the calls run again on another one.
+  ...steps.map((step) =>
+    step === "CloseComplete"
+      ? fine(`FATAL in place of ${step}`, { ...ends, ...withRows })
+      : inQuery(`FATAL in place of ${step}`, "57P01", { ...ends, name: "PostgresError" }),
+  ),
   ...steps.map((step) => inQuery(`ReadyForQuery in place of ${step}`, unexpected, ends)),
   inQuery("an error behind ParameterDescription", "22012", survives),
   inQuery("an error behind the rows", "22012", survives),

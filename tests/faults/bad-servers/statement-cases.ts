@@ -5,7 +5,7 @@ import { fine, firstRuns, inQuery, lost, protocol, unexpected, type BadServerCas
 /** The first run stands between two others. */
 const ways = ["described", "together"] as const;
 const mortal = { ...lost, ways };
-const survived = { again: "", ways };
+const survived = { again: "same connection", ways } as const;
 /** Of each kind some are asked in every way. */
 const everywhere = { ...lost, ways: WAYS };
 
@@ -72,7 +72,7 @@ export const statementCases: BadServerCase[] = [
   inQuery("PortalSuspended", unexpected, mortal),
   // A first run is of no COPY.
   ...["CopyInResponse", "CopyOutResponse"].flatMap((scenario) => [
-    inQuery(scenario, "COPY_NEEDS_COPY_CALL", { ways: ["described"], again: "", name: "UsageError" }),
+    inQuery(scenario, "COPY_NEEDS_COPY_CALL", { ways: ["described"], again: "same connection", name: "UsageError" }),
     inQuery(scenario, unexpected, { ...lost, ways: firstRuns }),
   ]),
   inQuery("CopyBothResponse", /^(UNEXPECTED_MESSAGE|PROTOCOL_VIOLATION)$/, mortal),

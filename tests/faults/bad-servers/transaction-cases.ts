@@ -4,7 +4,7 @@ import type { PgzError } from "../../../js/index.ts";
 import { inQuery, lost, rejected, unexpected, type BadServerCase } from "./case.ts";
 
 const ways = ["begin", "last", "batch"] as const;
-const survives = { ways, again: "" };
+const survives = { ways, again: "same connection" } as const;
 const ends = { ways, ...lost };
 const lastIs = (transaction: PgzError["transaction"]): Pick<BadServerCase, "otherwise"> => ({
   otherwise: {

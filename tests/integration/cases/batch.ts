@@ -371,7 +371,7 @@ export const batch: Case[] = [
       );
       const error = (await rejected) as unknown as PostgresError;
       t.assert.equal(error.severity, "FATAL");
-      await t.assert.rejects(client.batch(["select 1"]), { code: "CONNECTION_LOST" });
+      t.assert.deepEqual((await client.batch(["select 1 as n"]))[0]?.rows, [{ n: 1 }]);
       await client.close();
     },
   },

@@ -115,10 +115,7 @@ export const transactionEnds: Case[] = [
             (error: PgzError) => error.code,
           );
         t.assert.equal(/^(57P01|CONNECTION_LOST)$/.test(lost), true, lost);
-        await t.assert.rejects(
-          client.transaction((tx) => tx.query("select 1")),
-          { code: "CONNECTION_LOST" },
-        );
+        t.assert.deepEqual((await client.transaction((tx) => tx.query("select 1 as n"))).rows, [{ n: 1 }]);
         await client.close();
       }),
   },

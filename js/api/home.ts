@@ -1,0 +1,28 @@
+// The request that a client or pool belongs to. On Workers a socket works only in the request that made it, and a
+// promise of another request may never settle: so a call from elsewhere has to be refused before it waits for anything.
+//
+// Knows whose request it is. Must not know connections or calls.
+import { runtime } from "../sockets/runtime.ts";
+import { UsageError } from "../util/errors.ts";
+
+export class Home {
+  readonly #what: string;
+  #isHere: (() => boolean) | undefined;
+
+  /** `what` belongs to a request: "client" or "pool". */
+  constructor(what: string) {
+    this.#what = what;
+  }
+
+  /** Why it cannot be used here. The first request that asks is the one that it belongs to. */
+  refused(): UsageError | undefined {
+    this.#isHere ??= runtime().inRequest?.() ?? (() => true);
+    if (this.#isHere()) return undefined;
+    const what = this.#what;
+    return new UsageError(
+      "OTHER_REQUEST",
+      `This ${what} belongs to another request, whose sockets cannot be used here: make a ${what} in each request, ` +
+        "or keep it in a Durable Object.",
+    );
+  }
+}

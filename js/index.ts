@@ -29,7 +29,7 @@ export type {
   SimpleOptions,
   StreamOptions,
 } from "./api/options.ts";
-export type { ConnectInput, Options, Password, SslMode } from "./config/options.ts";
+export type { ConnectInput, Options, Password, SslMode, TargetSessionAttrs } from "./config/options.ts";
 export type { BoundaryStats, Column } from "./wasm/boundary.ts";
 export type { Parser } from "./values/converters.ts";
 export type { CopyProgress, CopySource } from "./statement/copy.ts";
@@ -37,7 +37,7 @@ export type { CopyRow } from "./statement/copy-rows.ts";
 export type { Format, FormatOptions, RowOptions } from "./rows/form.ts";
 export type { Truncation } from "./connection/operation.ts";
 export type { Rows } from "./rows/rows.ts";
-export type { BatchFailure, Code, ErrorFields, LimitName, Stage } from "./util/errors.ts";
+export type { BatchFailure, Code, ErrorFields, HostFailure, LimitName, Stage } from "./util/errors.ts";
 export type { Listener, ListenOptions, Notification } from "./api/listen.ts";
 export type {
   ConnectEvent,

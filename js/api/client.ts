@@ -4,12 +4,11 @@
 // Knows how a client begins, comes back and ends, and whose turn it is between its own calls and its transactions. Must
 // not know sockets, wasm or messages.
 import { Calls } from "./calls.ts";
+import { configured } from "./configured.ts";
 import { Home } from "./home.ts";
-import { resolveConfig } from "../config/config.ts";
 import type { Config, ConnectInput, Options } from "../config/options.ts";
 import type { BoundaryStats } from "../wasm/boundary.ts";
 import { Session } from "../session/session.ts";
-import { runtime } from "../sockets/runtime.ts";
 import type { Connection } from "../connection/connection.ts";
 import { openConnection } from "../connection/startup.ts";
 import { UsageError, type PgzError } from "../util/errors.ts";
@@ -322,7 +321,7 @@ const CLOSE_GRACE = 400;
  * const db = createClient(env.HYPERDRIVE);
  */
 export function createClient(config: ConnectInput, options?: Options): Client {
-  return new Client(resolveConfig(config, { isWorkerd: runtime().name === "workerd" }, options));
+  return new Client(configured(config, options));
 }
 
 /**

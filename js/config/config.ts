@@ -1,7 +1,7 @@
-// From what a user passes (URL, binding, options) to one frozen, complete and checked Config: where options come from,
-// the rule and the default of each, and the rules between them.
+// From what a user passes (connection string, binding, options) to one frozen, complete and checked Config: where
+// options come from, the rule and the default of each, and the rules between them.
 //
-// Must not know sockets, wasm, clocks, the environment (no PG* variable is ever read).
+// Must not know sockets, wasm, clocks, or a runtime's environment: whoever calls says where PG* variables are read.
 //
 // Secrets: the password lives in a closure, and no error repeats a value.
 
@@ -10,26 +10,29 @@ import { UsageError } from "../util/errors.ts";
 import { isObserver } from "../util/observer.ts";
 import { isText } from "../util/text.ts";
 import { requiredMethods } from "./authentication.ts";
-import type { Config, ConnectInput, Options } from "./options.ts";
+import { invalidUrl, readConnectionString } from "./connection-string.ts";
+import { addresses, addressRule, hostRule, isLocal, portRule } from "./hosts.ts";
+import type { Config, ConnectInput, Options, Server } from "./options.ts";
+import { readEnvironment, readParameters, type Environment, type Reading } from "./parameters.ts";
 import { anyText, attempts, flag, invalid, oneOf, rule, someText, unknown, whole, type Rule } from "./rules.ts";
-import { invalidUrl, readUrl } from "./url.ts";
 
 /** What `resolveConfig` must know of the runtime. */
 export interface Defaults {
   /** Workers have 128 MB in all: the message bound is smaller there. */
   readonly isWorkerd?: boolean | undefined;
+  /** Where PG* variables are read, unless option `environment` says otherwise. */
+  readonly environment?: Environment | undefined;
 }
 
 /**
- * The complete configuration. Later sources win: defaults, URL, the object's own options, `overrides`.
+ * The complete configuration. Later sources win: defaults, PG* variables, connection string, the object's own options,
+ * `overrides`.
  *
  * @throws UsageError `INVALID_URL`, `INVALID_OPTION`, `UNKNOWN_OPTION`, `INVALID_SSLMODE`,
  * `CHANNEL_BINDING_UNSUPPORTED`
  */
 export function resolveConfig(input: ConnectInput, runtime: Defaults = {}, overrides: Options = {}): Config {
-  const given = new Map<string, unknown>();
-  read(input, given);
-  readObject(overrides, given);
+  const { given, notices } = readAll(input, runtime, overrides);
   const all: Record<string, unknown> = {};
   for (const [name, [rule, fallback]] of Object.entries(table)) {
     const value =
@@ -37,11 +40,17 @@ export function resolveConfig(input: ConnectInput, runtime: Defaults = {}, overr
       (typeof fallback === "function" ? (fallback as Fallback)(all as unknown as Config, runtime) : fallback);
     all[name] = value === undefined ? undefined : rule(value, name);
   }
-  const { password, key } = all as Options;
-  all.startup = Object.entries(all.startup as object);
-  all.password = async () => (typeof password === "function" ? passwordText(await password(), "password") : password);
-  all.key = () => key;
-  const config = Object.freeze(all) as unknown as Config;
+  const { password, key, environment: _, ...shown } = all as Options;
+  const hosts = serversIn(all as Options);
+  const config = Object.freeze({
+    ...shown,
+    ...hosts[0],
+    hosts,
+    notices,
+    startup: Object.entries(shown.startup!),
+    password: async () => (typeof password === "function" ? passwordText(await password(), "password") : password),
+    key: () => key,
+  }) as unknown as Config;
   checkTogether(config, key);
   return config;
 }
@@ -63,23 +72,59 @@ export function startupParameters(config: Config): (readonly [name: string, valu
 
 // -- reading ---------------------------------------------------------------------------------------------------------
 
-function read(input: unknown, given: Map<string, unknown>): void {
+function readAll(input: unknown, runtime: Defaults, overrides: Options): Reading {
+  const reading: Reading = { given: new Map(), notices: [] };
+  const { given } = reading;
+  const environment = environmentOf(input, runtime, overrides);
+  if (environment) readEnvironment(environment, reading);
+  read(input, reading);
+  readObject(overrides, given);
+  return reading;
+}
+
+/** What says where defaults are read has to be known before them. */
+function environmentOf(input: unknown, runtime: Defaults, overrides: Options): Environment | undefined {
+  const chosen = overrides.environment ?? (isPlainObject(input) ? (input as Options).environment : undefined);
+  if (chosen === undefined || chosen === null) return runtime.environment;
+  const variables = table.environment[0](chosen, "environment");
+  if (variables === false) return undefined;
+  return (name) => {
+    const value = Object.hasOwn(variables, name) ? variables[name] : undefined;
+    return typeof value === "string" ? value : undefined;
+  };
+}
+
+function read(input: unknown, reading: Reading): void {
   const { connectionString, href } = Object(input) as { connectionString?: unknown; href?: unknown };
-  // Only plain objects are asked for options: a Hyperdrive binding's `connect` is not the option of that name.
-  const prototype: unknown = Object.getPrototypeOf(Object(input));
-  const isPlain = input && !(prototype && Object.getPrototypeOf(prototype));
-  const url = typeof input === "string" ? input : (connectionString ?? (isPlain ? undefined : href));
-  if (typeof url === "string") readUrl(url, given);
+  const isPlain = isPlainObject(input);
+  const text = typeof input === "string" ? input : (connectionString ?? (isPlain ? undefined : href));
+  if (typeof text === "string") readParameters(readConnectionString(text), reading);
   else if (!isPlain) throw invalidUrl("Pass a URL, options, or a binding with a connectionString");
-  if (isPlain) readObject(input, given);
+  if (isPlain) readObject(input as object, reading.given);
+}
+
+/** Only plain objects are asked for options: a Hyperdrive binding's `connect` is not the option of that name. */
+function isPlainObject(input: unknown): boolean {
+  const prototype: unknown = Object.getPrototypeOf(Object(input));
+  return Boolean(input) && !(prototype && Object.getPrototypeOf(prototype));
 }
 
 function readObject(input: object, given: Map<string, unknown>): void {
   for (const [name, value] of Object.entries(input)) {
     if (name === "connectionString" || value === undefined) continue;
     if (!optionNames.includes(name)) throw unknown(`option "${name}"`, name, optionNames);
-    given.set(name, value);
+    // Settings add up: a string's `schema` is one.
+    const both = name === "startup" && isStartup(value) && isStartup(given.get(name));
+    given.set(name, both ? { ...(given.get(name) as object), ...(value as object) } : value);
   }
+}
+
+/** What follows from a host alone is said for each. */
+function serversIn({ host, hostaddr, port, localLink, sslmode }: Options): Server[] {
+  return addresses(host, hostaddr, port).map((address) => {
+    const local = localLink ?? isLocal(address.host);
+    return { ...address, localLink: local, sslmode: sslmode ?? (local ? "disable" : "prefer") };
+  });
 }
 
 // -- each option -----------------------------------------------------------------------------------------------------
@@ -100,8 +145,14 @@ const firstOf = (...values: (string | boolean)[]) => [oneOf(...values), values[0
 const table: {
   readonly [K in keyof Options]-?: readonly [rule: Rule, fallback?: Fallback | string | number | boolean | object];
 } = {
-  host: [rule("one host name or address", (value) => isText(value) && /^[^\0-\x20,/@\x7f]+$/.test(value)), "localhost"],
-  port: [whole(1, 65_535), 5432],
+  host: [hostRule],
+  hostaddr: [addressRule],
+  port: [portRule],
+  targetSessionAttrs: firstOf("any", "read-write", "read-only", "primary", "standby", "prefer-standby"),
+  loadBalanceHosts: firstOf("disable", "random"),
+  environment: [
+    rule("an object or false", (value) => value === false || (typeof value === "object" && value !== null)),
+  ],
   // The default is refused: there has to be one.
   user: [someText, ""],
   database: [someText, ({ user }) => user],
@@ -112,11 +163,9 @@ const table: {
     {},
   ],
   options: [anyText, ""],
-  localLink: [flag, ({ host }) => host.endsWith(".hyperdrive.local")],
-  sslmode: [
-    oneOf("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
-    ({ localLink }) => (localLink ? "disable" : "prefer"),
-  ],
+  // Their defaults follow from the host.
+  localLink: [flag],
+  sslmode: [oneOf("disable", "allow", "prefer", "require", "verify-ca", "verify-full")],
   sslnegotiation: firstOf("postgres", "direct"),
   servername: [someText],
   ca: [pem],
@@ -212,7 +261,7 @@ function isStartup(value: unknown): boolean {
 function checkTogether(config: Config, key: string | undefined): void {
   if ((config.cert === undefined) !== (key === undefined)) invalid("key", `given together with "cert"`);
   // As libpq: direct TLS cannot fall back, so a mode that may do without TLS contradicts it.
-  if (config.sslnegotiation === "direct" && !/^(require|verify-)/.test(config.sslmode))
+  if (config.sslnegotiation === "direct" && !config.hosts.every(({ sslmode }) => /^(require|verify-)/.test(sslmode)))
     invalid("sslnegotiation", '"postgres" unless sslmode is "require" or stronger');
   if (config.channelBinding === "require") {
     throw new UsageError(

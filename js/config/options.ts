@@ -9,6 +9,9 @@ import type { Parser } from "../values/converters.ts";
 /** libpq's six modes. `docs/options.md` says what each becomes on each runtime. */
 export type SslMode = "disable" | "allow" | "prefer" | "require" | "verify-ca" | "verify-full";
 
+/** libpq's target_session_attrs. */
+export type TargetSessionAttrs = "any" | "read-write" | "read-only" | "primary" | "standby" | "prefer-standby";
+
 /** A password, or a function that is called for one at each new connection, for tokens that expire. */
 export type Password = string | (() => string | Promise<string>);
 
@@ -17,10 +20,27 @@ export type Password = string | (() => string | Promise<string>);
  * `docs/options.md` has the reason for each default, and what differs per runtime.
  */
 export interface Options {
-  /** Name or address of the server. Default `"localhost"`. */
+  /**
+   * Name or address of the server, or the absolute path of the folder with its Unix socket. Several, with commas
+   * between, are tried in their order. Default `"localhost"`.
+   */
   host?: string | undefined;
-  /** TCP port, 1 to 65,535. Default 5432. */
-  port?: number | undefined;
+  /** The IP address of the host, with commas between for several: it is connected to without asking DNS. */
+  hostaddr?: string | undefined;
+  /** Port, 1 to 65,535, for all hosts; or as text one for each, with commas between. Default 5432. */
+  port?: number | string | undefined;
+  /**
+   * Which of the hosts are wanted, by what the server says of itself behind the login. Another one is left, and the next
+   * is tried. Default `"any"`.
+   */
+  targetSessionAttrs?: TargetSessionAttrs | undefined;
+  /** In which order the hosts are tried: as they stand (`"disable"`) or `"random"`. Default `"disable"`. */
+  loadBalanceHosts?: "disable" | "random" | undefined;
+  /**
+   * Where libpq's variables (`PGHOST` and so on) are read: defaults for what is given nowhere else. An object, or
+   * `false` for none. Default: the process's environment on Node, Bun and Deno (where it may be read), none on Workers.
+   */
+  environment?: Readonly<Record<string, unknown>> | false | undefined;
   /** Name of the database. Default: the user's name, as in libpq. */
   database?: string | undefined;
   /** The role to log in as. Required, here or in the URL, because an edge runtime has no login name to use instead. */
@@ -150,21 +170,35 @@ export interface Options {
   signal?: AbortSignal | undefined;
 }
 
-/** Options with an optional URL. The options win over the URL. */
+/** Options with an optional connection string. The options win over it. */
 export type ConfigObject = Options & { readonly connectionString?: string | undefined };
 
-/** A URL, options, or anything with a `connectionString`, such as a Hyperdrive binding. */
+/** A connection string, options, or anything with a `connectionString`, such as a Hyperdrive binding. */
 export type ConnectInput = string | ConfigObject | { readonly href: string } | { readonly connectionString: string };
 
-type Secret = "password" | "key";
+/** One of the servers that are tried, with the options that follow from its host. */
+export interface Server {
+  readonly host: string;
+  readonly port: number;
+  /** Where to connect instead of looking the host's name up. */
+  readonly hostaddr: string | undefined;
+  readonly localLink: boolean;
+  readonly sslmode: SslMode;
+}
+
+type Secret = "password" | "key" | "environment";
 type Optional =
   "int8" | "numeric" | "types" | "servername" | "ca" | "cert" | "requireAuth" | "connect" | "observer" | "signal";
 
 /** Every option resolved; frozen. Holds no secret that JSON, `console.log` or a spread could show. */
 export type Config = Readonly<
-  { [K in Exclude<keyof Options, Secret | Optional | "startup">]-?: Exclude<Options[K], undefined> } & {
+  { [K in Exclude<keyof Options, Secret | Optional | keyof Server | "startup">]-?: Exclude<Options[K], undefined> } & {
     [K in Optional]: Exclude<Options[K], undefined> | undefined;
   } & {
+    /** All servers, in the order in which they were given. `host` and so on are the first one's. */
+    hosts: readonly Server[];
+    /** What was asked for and is ignored, with the reason; the observer is told once. */
+    notices: readonly string[];
     startup: readonly (readonly [name: string, value: string])[];
     /**
      * Asks anew each time; `undefined` without a password. Rejects with `UsageError` when the function gives no usable
@@ -173,5 +207,5 @@ export type Config = Readonly<
     password: () => Promise<string | undefined>;
     /** The client certificate's private key. */
     key: () => string | undefined;
-  }
+  } & Server
 >;

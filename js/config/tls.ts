@@ -5,6 +5,7 @@
 
 import type { Runtime } from "../sockets/runtime.ts";
 import { PgzError, UsageError } from "../util/errors.ts";
+import { isUnixSocket } from "./hosts.ts";
 import type { Config } from "./options.ts";
 
 export interface TlsPlan {
@@ -29,15 +30,16 @@ export function tlsPlan(
   config: Config,
   { name, capabilities: can = {} }: Pick<Runtime, "name" | "capabilities">,
 ): TlsPlan {
-  const { sslmode, ca, cert, host, servername = host } = config;
-  if (sslmode === "disable") return { attempts: [false], verify: "none" };
+  const { sslmode, ca, cert, host, hostaddr = host, servername = host } = config;
+  // As in libpq a Unix socket is plain whatever the mode.
+  if (sslmode === "disable" || isUnixSocket(host)) return { attempts: [false], verify: "none" };
 
   const unsupported = {
     ca: ca && !can.canUseCustomCa,
     cert: cert && !can.canClientCertificate,
     sslnegotiation: config.sslnegotiation === "direct" && !can.canAlpn,
-    // Where certificates can be chosen, so can the name that they must have.
-    servername: servername !== host && !can.canUseCustomCa,
+    // Where certificates can be chosen, so can the name that they must have. Elsewhere it is what was connected to.
+    servername: servername !== hostaddr && !can.canUseCustomCa,
   };
   for (const [option, refused] of Object.entries(unsupported)) {
     if (refused) throw new UsageError("UNSUPPORTED_ON_RUNTIME", `${name} does not support option "${option}".`);

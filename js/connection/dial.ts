@@ -2,6 +2,7 @@
 //
 // Knows the socket contract and SSLRequest (through the core). Must not know authentication or queries.
 import { onAbort } from "../util/abort.ts";
+import { socketPath } from "../config/hosts.ts";
 import type { Config } from "../config/options.ts";
 import type { TlsPlan } from "../config/tls.ts";
 import { ConnectionError, fromFailure } from "../util/errors.ts";
@@ -33,6 +34,7 @@ export async function dial(target: Target, core: Core, signal: AbortSignal): Pro
   const {
     host,
     port,
+    hostaddr,
     readBuffer,
     keepAlive,
     sslmode,
@@ -46,7 +48,7 @@ export async function dial(target: Target, core: Core, signal: AbortSignal): Pro
     ? { negotiation: direct ? "direct" : "request", verify, servername, ca, cert, key: config.key() }
     : null;
   let socket = await unlessAborted(
-    connect({ host: address ?? host, port, tls, readBuffer, keepAlive, signal }),
+    connect({ host: address ?? hostaddr ?? host, port, path: socketPath(config), tls, readBuffer, keepAlive, signal }),
     signal,
     close,
   );

@@ -1,10 +1,21 @@
-// From a configuration to a session: the attempts of the TLS plan, who we are, and the deadline over all of it.
+// From a configuration to a session: the hosts in their order, the attempts of the TLS plan, who we are, and the
+// deadline of each host.
 //
 // Knows the configuration and what the core must be told before StartupMessage. Must not know queries or their callers.
 import { onAbort } from "../util/abort.ts";
-import type { Config } from "../config/options.ts";
-import { deservesNextAttempt, tlsPlan } from "../config/tls.ts";
-import { AbortError, TimeoutError, type PgzError } from "../util/errors.ts";
+import { checkReach, serversOf } from "../config/hosts.ts";
+import type { Config, TargetSessionAttrs } from "../config/options.ts";
+import { deservesNextAttempt, tlsPlan, type TlsPlan } from "../config/tls.ts";
+import {
+  AbortError,
+  ConnectionError,
+  noHost,
+  PostgresError,
+  ProtocolError,
+  TimeoutError,
+  type HostFailure,
+  type PgzError,
+} from "../util/errors.ts";
 import type { Core } from "../wasm/boundary.ts";
 import { base64 } from "../util/bytes.ts";
 import { Connection } from "./connection.ts";
@@ -14,6 +25,7 @@ import { Login, WrongGuess } from "./login.ts";
 import { createCore } from "../wasm/module.ts";
 import { runtime } from "../sockets/runtime.ts";
 import { saslprep } from "./saslprep.ts";
+import { checkSession } from "./session-attrs.ts";
 
 /**
  * A connection that takes operations: behind ReadyForQuery, or right behind StartupMessage where an early query is
@@ -21,8 +33,107 @@ import { saslprep } from "./saslprep.ts";
  * what went wrong.
  */
 export async function openConnection(config: Config, giveUp: AbortController): Promise<Connection> {
-  const { signal, connectTimeout, observer, host, port, database, user } = config;
+  const { signal } = config;
+  tellOfNotices(config);
+  const stop = onAbort(signal, () => giveUp.abort(new AbortError(signal?.reason, { retryable: true })));
+  try {
+    const connection = await firstSuitable(config, giveUp.signal);
+    // An observer may have aborted it when it heard that it stood.
+    if (giveUp.signal.aborted) {
+      connection.destroy(giveUp.signal.reason as PgzError);
+      throw giveUp.signal.reason;
+    }
+    connection.startup.done.then(stop, stop);
+    return connection;
+  } catch (error) {
+    stop();
+    throw error;
+  }
+}
+
+const told = new WeakSet<Config>();
+
+function tellOfNotices(config: Config): void {
+  if (told.has(config)) return;
+  told.add(config);
+  for (const message of config.notices) emit(config.observer, "onNotice", { severity: "NOTICE", message });
+}
+
+// -- which host ------------------------------------------------------------------------------------------------------
+
+interface Candidate {
+  readonly config: Config;
+  readonly plan: TlsPlan;
+}
+
+/** The first host, in their order, that can be reached and is what `targetSessionAttrs` says. */
+async function firstSuitable(config: Config, signal: AbortSignal): Promise<Connection> {
+  // Before anything is sent: what one host's options need and this runtime lacks.
+  const candidates = inOrder(config).map((server): Candidate => {
+    checkReach(server, runtime());
+    return { config: server, plan: tlsPlan(server, runtime()) };
+  });
+  let failures: HostFailure[] = [];
+  for (const wanted of passes(config)) {
+    failures = [];
+    for (const candidate of candidates) {
+      const { host, port } = candidate.config;
+      // A query must not run on a server that is left for another one.
+      const mayLeave = candidate !== candidates.at(-1) || wanted !== "any";
+      try {
+        return await openHost(candidate, wanted, mayLeave, signal);
+      } catch (error) {
+        if (signal.aborted || !deservesNextHost(error)) throw error;
+        failures.push({ host, port, error: error as PgzError });
+      }
+    }
+  }
+  throw candidates.length === 1 ? failures[0]!.error : noHost(failures);
+}
+
+/** What is wanted of a server, each time of all hosts. Of one host alone nothing can be preferred. */
+function passes({ targetSessionAttrs, hosts }: Config): TargetSessionAttrs[] {
+  if (targetSessionAttrs !== "prefer-standby") return [targetSessionAttrs];
+  return hosts.length === 1 ? ["any"] : ["standby", "any"];
+}
+
+function inOrder(config: Config): Config[] {
+  const servers = [...serversOf(config)];
+  if (config.loadBalanceHosts === "disable") return servers;
+  // Fisher and Yates
+  for (let at = servers.length - 1; at > 0; at--) {
+    const other = Math.floor(Math.random() * (at + 1));
+    [servers[at], servers[other]] = [servers[other]!, servers[at]!];
+  }
+  return servers;
+}
+
+/**
+ * The host cannot be reached, cannot take a session now, or is not what was asked for. A wrong password or database
+ * would be wrong everywhere, and as in libpq ends the attempts.
+ */
+function deservesNextHost(error: unknown): boolean {
+  return (
+    error instanceof ConnectionError ||
+    error instanceof TimeoutError ||
+    error instanceof ProtocolError ||
+    (error instanceof PostgresError && error.retryable)
+  );
+}
+
+// -- one host --------------------------------------------------------------------------------------------------------
+
+/** Within `connectTimeout`, which is each host's own. `mayLeave`: another attempt may follow this one. */
+async function openHost(
+  { config, plan }: Candidate,
+  wanted: TargetSessionAttrs,
+  mayLeave: boolean,
+  signal: AbortSignal,
+): Promise<Connection> {
+  const { connectTimeout, observer, host, port, database, user } = config;
   const started = performance.now();
+  const giveUp = new AbortController();
+  const stop = onAbort(signal, () => giveUp.abort(signal.reason));
   const timer = setTimeout(() => {
     giveUp.abort(
       new TimeoutError("CONNECT_TIMEOUT", `Connecting took longer than ${connectTimeout} ms (connectTimeout).`, {
@@ -30,7 +141,6 @@ export async function openConnection(config: Config, giveUp: AbortController): P
       }),
     );
   }, connectTimeout);
-  const stop = onAbort(signal, () => giveUp.abort(new AbortError(signal?.reason, { retryable: true })));
   const done = (processId?: number, error?: PgzError) => {
     clearTimeout(timer);
     stop();
@@ -45,7 +155,8 @@ export async function openConnection(config: Config, giveUp: AbortController): P
     });
   };
   try {
-    const connection = await attempts(config, giveUp.signal);
+    const connection = await attempts(config, plan, mayLeave, giveUp.signal);
+    if (wanted !== "any") await suits(connection, wanted, giveUp.signal);
     connection.startup.done
       .catch((error: PgzError) => error)
       .then((error) => done(connection.processId, error as PgzError | undefined));
@@ -56,19 +167,33 @@ export async function openConnection(config: Config, giveUp: AbortController): P
   }
 }
 
-async function attempts(config: Config, signal: AbortSignal): Promise<Connection> {
-  const { attempts, verify } = tlsPlan(config, runtime());
+/** Or the connection is closed again. */
+async function suits(connection: Connection, wanted: TargetSessionAttrs, signal: AbortSignal): Promise<void> {
+  try {
+    await unlessAborted(checkSession(connection, wanted), signal);
+  } catch (error) {
+    runtime().background(connection.close());
+    throw error;
+  }
+}
+
+async function attempts(
+  config: Config,
+  { attempts, verify }: TlsPlan,
+  mayLeave: boolean,
+  signal: AbortSignal,
+): Promise<Connection> {
   for (let index = 0; ; index++) {
     const last = index === attempts.length - 1;
     try {
-      return await open({ config, encrypt: attempts[index]!, verify }, last, signal);
+      return await open({ config, encrypt: attempts[index]!, verify }, mayLeave || !last, signal);
     } catch (error) {
       if (last || signal.aborted || !deservesNextAttempt(error)) throw error;
     }
   }
 }
 
-async function open(target: Target, last: boolean, signal: AbortSignal): Promise<Connection> {
+async function open(target: Target, mayRepeat: boolean, signal: AbortSignal): Promise<Connection> {
   const { config } = target;
   const password = await unlessAborted(config.password(), signal);
   const prepared = password === undefined ? undefined : saslprep(password);
@@ -76,7 +201,7 @@ async function open(target: Target, last: boolean, signal: AbortSignal): Promise
   let link: Link | undefined;
   try {
     link = await dial(target, core, signal);
-    const login = new Login(link, prepared, !last);
+    const login = new Login(link, prepared, mayRepeat);
     const connection = new Connection(link, core, config, login.start, login);
     const { done } = connection.startup;
     const stop = onAbort(signal, () => connection.destroy(signal.reason as PgzError));
@@ -86,7 +211,7 @@ async function open(target: Target, last: boolean, signal: AbortSignal): Promise
   } catch (error) {
     core.free();
     void link?.socket.close();
-    if (error instanceof WrongGuess) return open(target, last, signal);
+    if (error instanceof WrongGuess) return open(target, mayRepeat, signal);
     throw error;
   }
 }

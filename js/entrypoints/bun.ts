@@ -2,6 +2,6 @@
 export * from "../index.ts";
 import wasm from "../../pkg/pgz_edge_bg.wasm";
 import { installRuntime } from "../sockets/runtime.ts";
-import { capabilities, connect, md5 } from "../sockets/node.ts";
+import { capabilities, connect, environment, md5 } from "../sockets/node.ts";
 
-installRuntime({ name: "bun", module: () => wasm, connect, background: () => {}, capabilities, md5 });
+installRuntime({ name: "bun", module: () => wasm, connect, background: () => {}, environment, capabilities, md5 });

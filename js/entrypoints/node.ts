@@ -3,6 +3,15 @@ export * from "../index.ts";
 import wasm from "../../pkg/pgz_edge_bg.wasm";
 import { installRuntime } from "../sockets/runtime.ts";
 import { gzip } from "../sockets/node-gzip.ts";
-import { capabilities, connect, md5 } from "../sockets/node.ts";
+import { capabilities, connect, environment, md5 } from "../sockets/node.ts";
 
-installRuntime({ name: "node", module: () => wasm, connect, background: () => {}, capabilities, gzip, md5 });
+installRuntime({
+  name: "node",
+  module: () => wasm,
+  connect,
+  background: () => {},
+  environment,
+  capabilities,
+  gzip,
+  md5,
+});

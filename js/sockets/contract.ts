@@ -28,6 +28,8 @@ export interface TlsOptions {
 export interface ConnectOptions {
   readonly host: string;
   readonly port: number;
+  /** A Unix socket, instead of host and port. */
+  readonly path?: string | undefined;
   /** `null`: TLS will not be used on this socket. */
   readonly tls: TlsOptions | null;
   /** Bytes of one read, if the runtime lets one choose. */

@@ -36,7 +36,16 @@ interface DenoNet {
   ): Promise<Conn & { handshake(): Promise<{ alpnProtocol: string | null }> }>;
 }
 
-const deno = (globalThis as unknown as { Deno: DenoNet }).Deno;
+interface DenoEnvironment {
+  readonly env: { get(name: string): string | undefined };
+  readonly permissions: { querySync(permission: { name: "env"; variable: string }): { state: string } };
+}
+
+const deno = (globalThis as unknown as { Deno: DenoNet & DenoEnvironment }).Deno;
+
+/** A variable that may be read already: asking for permission would stop the program until somebody answers. */
+export const environment = (name: string): string | undefined =>
+  deno.permissions.querySync({ name: "env", variable: name }).state === "granted" ? deno.env.get(name) : undefined;
 
 export const capabilities: Capabilities = node.capabilities;
 export const md5 = node.md5;

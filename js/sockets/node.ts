@@ -4,6 +4,7 @@
 // of 'data' events in Node), where TLS may come 'data' with pause and resume. Must not know PostgreSQL.
 import { createHash } from "node:crypto";
 import * as net from "node:net";
+import process from "node:process";
 import * as tls from "node:tls";
 import type { Capabilities } from "./runtime.ts";
 import {
@@ -24,15 +25,18 @@ export const capabilities: Capabilities = {
   canUseCustomCa: true,
   canAlpn: true,
   canClientCertificate: true,
+  canUseUnixSockets: true,
 };
 
+/** A variable of the process. */
+export const environment = (name: string): string | undefined => process.env[name];
+
 export const connect: Connector = async (options) => {
-  const { host, port, signal, tls: security, readBuffer, keepAlive } = options;
+  const { host, port, path, signal, tls: security, readBuffer, keepAlive } = options;
   const inbox = new Inbox(true);
   // Half open: a server that said why it goes is heard also when our next write comes too late.
   const raw = net.connect({
-    host,
-    port,
+    ...(path === undefined ? { host, port } : { path }),
     allowHalfOpen: true,
     ...(!security && { onread: twoBuffers(inbox, readBuffer) }),
   });

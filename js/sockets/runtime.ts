@@ -6,7 +6,7 @@ import { UsageError } from "../util/errors.ts";
 import type { Connector } from "./contract.ts";
 
 /**
- * What TLS on this runtime supports besides links verified with the runtime's own certificates. What is missing is
+ * What sockets of this runtime support besides TLS verified with the runtime's own certificates. What is missing is
  * refused before a byte is sent. Each default is false.
  */
 export interface Capabilities {
@@ -18,6 +18,8 @@ export interface Capabilities {
   readonly canAlpn?: boolean;
   /** The options `cert` and `key`. */
   readonly canClientCertificate?: boolean;
+  /** Unix sockets: the connector takes `path`. */
+  readonly canUseUnixSockets?: boolean;
 }
 
 /** A response body with back-pressure, for runtimes with a faster one than a plain ReadableStream. */
@@ -45,6 +47,8 @@ export interface Runtime {
    * requests. Default: they do not.
    */
   readonly inRequest?: () => () => boolean;
+  /** The value of an environment variable, where the runtime has them and may read this one without asking anybody. */
+  readonly environment?: (name: string) => string | undefined;
   /** Default: none. */
   readonly capabilities?: Capabilities;
   /** Makes the body of `respond`. Default: a plain ReadableStream. */

@@ -39,6 +39,7 @@ export type Code =
   | "CONNECTION_LOST"
   | "TLS_REFUSED"
   | "TLS_FAILED"
+  | "TARGET_SESSION_ATTRS"
   | "CORE_TRAPPED"
   // TimeoutError, AbortError, ResponseTooLargeError
   | "CONNECT_TIMEOUT"
@@ -195,10 +196,34 @@ export class ConnectionError extends PgzError {
     mark(this, "ConnectionError");
   }
   readonly stage: Stage;
+  /** Of several hosts, none of which could be used: what went wrong with each, in the order of the attempts. */
+  declare readonly hosts?: readonly HostFailure[];
   constructor(code: Code, message: string, facts: Facts & { readonly stage: Stage }) {
     super(code, message, facts);
     this.stage = facts.stage;
   }
+}
+
+/** What went wrong with one host. */
+export interface HostFailure {
+  readonly host: string;
+  readonly port: number;
+  readonly error: PgzError;
+}
+
+/** None of several hosts could be used. `stage` is how far the last one came. */
+export function noHost(hosts: readonly HostFailure[]): ConnectionError {
+  const last = hosts[hosts.length - 1]?.error;
+  const error = new ConnectionError(
+    "CONNECT_FAILED",
+    `None of the hosts could be used. ${hosts.map(({ host, port, error }) => `${host}:${port}: ${error.message}`).join(" ")}`,
+    {
+      stage: last instanceof ConnectionError ? last.stage : "session",
+      retryable: hosts.some(({ error: { retryable } }) => retryable),
+      cause: last,
+    },
+  );
+  return Object.assign(error, { hosts });
 }
 
 /** A deadline passed: `connectTimeout` (`CONNECT_TIMEOUT`) or `timeout` (`QUERY_TIMEOUT`). */

@@ -5,7 +5,7 @@
 // what is watched. No event holds a parameter's value, a password or a URL. Must not know connections or calls.
 import type { ErrorFields, PgzError } from "./errors.ts";
 
-/** A connection attempt is over. */
+/** A connection attempt to one host is over. */
 export interface ConnectEvent {
   readonly host: string;
   readonly port: number;
@@ -90,7 +90,7 @@ export interface Retry {
  * const observer = { onQueryEnd: ({ text, durationMs, error }) => console.log(text, durationMs, error?.code) };
  */
 export interface Observer {
-  /** Connecting succeeded or failed, after all attempts of an `sslmode`. */
+  /** Connecting to a host succeeded or failed, after all attempts of an `sslmode`. Of several hosts, each that was tried. */
   onConnect?(event: ConnectEvent): void;
   /** A connection was lost; one that you close is not. A client connects again with its next call. */
   onDisconnect?(event: DisconnectEvent): void;
@@ -102,7 +102,7 @@ export interface Observer {
    * A call has run for `slowQueryThreshold` and still runs. Called at most once, at the latest right before its end.
    */
   onSlowQuery?(event: SlowQuery): void;
-  /** The server sent a NoticeResponse. */
+  /** The server sent a NoticeResponse; or a parameter of the connection string is ignored. */
   onNotice?(event: Notice): void;
   /** A setting that the server reports changed after startup. */
   onParameterChange?(event: ParameterChange): void;

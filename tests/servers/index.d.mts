@@ -15,6 +15,8 @@ export interface ServerDescriptor {
   appUrl: string;
   superuserUrl: string;
   caFile?: string;
+  /** Has its Unix socket. */
+  socketFolder?: string;
   log?: string;
   pid?: number;
 }

@@ -22,7 +22,6 @@ const docker = (name) => path.join(root, "docker", name);
 
 const settings = {
   listen_addresses: host,
-  unix_socket_directories: "",
   max_connections: "200",
   timezone: "UTC",
   fsync: "off",
@@ -44,7 +43,10 @@ export async function startPostgres({ major, log }) {
   await initialise(native, folder, data);
 
   const port = await freePort();
-  const options = Object.entries({ ...settings, port }).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
+  const options = Object.entries({ ...settings, port, unix_socket_directories: folder }).flatMap(([name, value]) => [
+    "-c",
+    `${name}=${value}`,
+  ]);
   const command = [path.join(native, "bin", "postgres"), "-D", data, ...options];
   const process = await supervise({ command, signal: "INT", folder, log, identity, env: { LC_ALL: "C.UTF-8" } });
   try {
@@ -68,6 +70,7 @@ export async function startPostgres({ major, log }) {
       appUrl: url(app),
       superuserUrl: url(superuser),
       caFile: certificates().ca,
+      socketFolder: folder,
       log,
       pid: process.pid,
     },

@@ -7,7 +7,9 @@ test.each([
   "",
   "localhost",
   "mysql://ada@h/d",
-  "host=localhost user=ada",
+  "localhost user=ada",
+  "host=localhost user='ada",
+  "host=localhost user",
   "postgres:ada@h",
   "postgres://ada:p@ss@h/d",
   "postgres://ada:p/w@h/d",
@@ -47,12 +49,18 @@ test.each([
 });
 
 test.each([
-  ["target_session_attrs=any", "target_session_attrs", ""],
+  ["target_session=any", "target_session", '"target_session_attrs"'],
   ["ssl_mode=require", "ssl_mode", "sslmode"],
   ["application-name=x", "", "application_name"],
   ["applicationName=x", "applicationName", "application_name"],
   ["sslrootcert=/root.crt", "sslrootcert", '"ca"'],
   ["sslkey=k", "sslkey", '"key"'],
+  ["service=prod", "service", "service files"],
+  ["ssl=false", "ssl", "sslmode"],
+  ["gssencmode=require", "gssencmode", "TLS"],
+  ["replication=database", "replication", ""],
+  ["sslcrl=/crl", "sslcrl", "revocation"],
+  ["requirepeer=postgres", "requirepeer", "folder"],
   ["__proto__=x", "__proto__", ""],
 ])("UNKNOWN_OPTION: URL parameter %s", (parameter, name, advice) => {
   const error = refused(`${URL_}?${parameter}`);
@@ -62,8 +70,12 @@ test.each([
 });
 
 test.each<[keyof Options, unknown[]]>([
-  ["host", [5, "", "a b", "a,b", "/tmp", "a@b", "a\0b"]],
-  ["port", [0, 65_536, 1.5, NaN, "5432", -1]],
+  ["host", [5, "", "a b", "a,,b", "a,", "a,b c", "tmp/x", "a@b", "a\0b", "/a\0b"]],
+  ["hostaddr", [5, "a b", "/tmp", "a\0b"]],
+  ["port", [0, 65_536, 1.5, NaN, "0", "65536", "1.5", "+5", "5432 ", "1,0", "1,x", -1, {}]],
+  ["targetSessionAttrs", ["master", "", true]],
+  ["loadBalanceHosts", ["enable", true]],
+  ["environment", [true, "PGHOST=h", 5]],
   ["database", ["", 5, "a\0b"]],
   ["user", ["", 5, "x\0user\0admin"]],
   ["password", [5, "a\0b", {}]],
@@ -148,7 +160,14 @@ test.each([
   "connect_timeout=",
   "user=a%00b",
   "application_name=%00",
-  "host=a,b",
+  "host=a,,b",
+  "port=1,2",
+  "host=a,b&port=1,2,3",
+  "host=a,b&hostaddr=1.1.1.1",
+  "target_session_attrs=master",
+  "load_balance_hosts=round-robin",
+  "keepalives=yes",
+  "keepalives_idle=x",
   "max_protocol_version=2",
 ])("INVALID_OPTION: URL parameter %s", (parameter) =>
   expect(refused(`postgres://ada@h/d?${parameter}`).code).toBe("INVALID_OPTION"),

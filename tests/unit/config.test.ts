@@ -9,7 +9,12 @@ test("the defaults", async () => {
   const { password, key, ...config } = of({ user: "ada" });
   expect(config).toEqual({
     host: "localhost",
+    hostaddr: undefined,
     port: 5432,
+    hosts: [{ host: "localhost", hostaddr: undefined, port: 5432, localLink: false, sslmode: "prefer" }],
+    targetSessionAttrs: "any",
+    loadBalanceHosts: "disable",
+    notices: [],
     user: "ada",
     database: "ada",
     applicationName: "pgz-edge",

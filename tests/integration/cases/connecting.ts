@@ -178,6 +178,93 @@ export const connecting: Case[] = [
     },
   },
   {
+    name: "the next host is taken where one refuses, and a cancel goes to the one that was taken",
+    async run(t) {
+      const { host, port } = t.options;
+      const tried: unknown[] = [];
+      const options: Options = {
+        ...t.options,
+        host: `${host},${host}`,
+        port: `1,${port}`,
+        observer: { onConnect: ({ port, error }) => void tried.push([port, error?.code]) },
+      };
+      await withClient(
+        t,
+        async (client) => {
+          await t.assert.rejects(client.query("select pg_sleep(30)", { timeout: 200 }), { code: "QUERY_TIMEOUT" });
+          t.assert.deepEqual((await client.query("select 1 as n")).rows, [{ n: 1 }]);
+        },
+        options,
+      );
+      t.assert.deepEqual(tried, [
+        [1, "CONNECT_FAILED"],
+        [port, undefined],
+      ]);
+      const { user, password, database } = t.options;
+      const client = await t.pgz.connect(
+        `postgres://${user}:${password}@${host}:1,${host}:${port}/${database}?target_session_attrs=primary`,
+        { ...(t.options.ca !== undefined && { ca: t.options.ca }), sslmode: t.options.sslmode },
+      );
+      t.assert.deepEqual((await client.query("select 1 as n")).rows, [{ n: 1 }]);
+      await client.close();
+      const error = await refused(t, { ...options, port: "1,2" }, { code: "CONNECT_FAILED", retryable: true });
+      t.assert.deepEqual(
+        (error["hosts"] as { port: number }[]).map(({ port }) => port),
+        [1, 2],
+      );
+    },
+  },
+  {
+    name: "target_session_attrs is asked of a real server",
+    ownServer: true,
+    async run(t) {
+      const takes = (targetSessionAttrs: Options["targetSessionAttrs"], options = "") =>
+        withClient(t, async (client) => t.assert.equal((await client.query("select 1")).rowCount, 1), {
+          targetSessionAttrs,
+          options,
+        });
+      const readOnly = "-c default_transaction_read_only=on";
+      for (const wanted of ["any", "primary", "read-write", "prefer-standby"] as const) await takes(wanted);
+      await takes("read-only", readOnly);
+      await takes("primary", readOnly);
+      for (const [targetSessionAttrs, options] of [
+        ["standby", ""],
+        ["read-only", ""],
+        ["read-write", readOnly],
+      ] as const)
+        await refused(
+          t,
+          { ...t.options, targetSessionAttrs, options },
+          { code: "TARGET_SESSION_ATTRS", retryable: true },
+        );
+    },
+  },
+  {
+    name: "a Unix socket is plain whatever sslmode says; on Workers there is none",
+    ownServer: true,
+    only: "plain",
+    async run(t) {
+      const { port, database, user, password } = t.options;
+      const host = t.server.socketFolder!;
+      const options = { host, port, database, user, password, sslmode: "require" as const };
+      if (t.runtime === "workerd") return void (await refused(t, options, { code: "UNSUPPORTED_ON_RUNTIME" }));
+      for (const input of [
+        options,
+        `postgres://${user}@${encodeURIComponent(host)}:${port}/${database}`,
+        `postgres://${user}@/${database}?host=${host}&port=${port}`,
+        `host='${host}' port=${port} user=${user} dbname=${database}`,
+      ]) {
+        const client = await t.pgz.connect(input);
+        const { rows } = await client.query("select inet_client_addr() as a, repeat('x', 300000) as t");
+        t.assert.deepEqual(rows, [{ a: null, t: "x".repeat(300_000) }]);
+        await t.assert.rejects(client.query("select pg_sleep(30)", { timeout: 200 }), { code: "QUERY_TIMEOUT" });
+        t.assert.deepEqual((await client.query("select 1 as n")).rows, [{ n: 1 }]);
+        await client.close();
+      }
+      await refused(t, { ...options, host: "/nowhere" }, { code: "CONNECT_FAILED", retryable: true });
+    },
+  },
+  {
     name: "MD5 works, and requireAuth forbids it",
     ownServer: true,
     async run(t) {

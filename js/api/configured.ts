@@ -1,0 +1,12 @@
+// A configuration for this runtime: its bounds, and its environment for what nobody has given.
+//
+// Knows the runtime and the configuration. Must not know connections.
+import { resolveConfig } from "../config/config.ts";
+import type { Config, ConnectInput, Options } from "../config/options.ts";
+import { runtime } from "../sockets/runtime.ts";
+
+/** @throws UsageError as `resolveConfig` */
+export function configured(input: ConnectInput, options?: Options): Config {
+  const { name, environment } = runtime();
+  return resolveConfig(input, { isWorkerd: name === "workerd", environment }, options);
+}

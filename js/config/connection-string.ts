@@ -1,0 +1,94 @@
+// A connection string taken apart as libpq does it: a URL, or keywords and values. What comes out are parameters by
+// libpq's names with their values.
+//
+// Knows the two forms. Must not know which parameters there are, or what they mean (parameters.ts).
+//
+// No error repeats anything of the text, because a badly encoded password can end up in any part of it.
+
+import { UsageError } from "../util/errors.ts";
+
+/** A parameter's name and value. Where a name comes twice, the later one counts. */
+export type Pair = readonly [parameter: string, value: string];
+
+export interface ConnectionString {
+  readonly pairs: readonly Pair[];
+  /**
+   * An error may repeat a parameter's name: none is the rest of a password behind a character that is not escaped.
+   */
+  readonly mayName: boolean;
+}
+
+/** @throws UsageError `INVALID_URL` */
+export function readConnectionString(text: string): ConnectionString {
+  const mayName = !/password\s*=/.test(text);
+  if (/^\s*postgres(ql)?:\/\//i.test(text)) return { pairs: readUrl(text.trim()), mayName };
+  if (text.includes("=") && !/^\s*[\w+.-]+:\/\//.test(text)) return { pairs: readKeywords(text), mayName };
+  throw invalidUrl(FORM);
+}
+
+const FORM = "Its form is postgres://user:password@host:port/database?sslmode=require";
+
+export function invalidUrl(why: string): UsageError {
+  return new UsageError(
+    "INVALID_URL",
+    `The URL cannot be read. ${why}; percent-encode @ : / ? # % in user and password.`,
+  );
+}
+
+// -- URL -------------------------------------------------------------------------------------------------------------
+
+// user:password @ host or [IPv6] : port , host : port … / database ? parameters. As in libpq the first @ before any /
+// ends the user information; a later @ means a password that is not percent-encoded, of which a part would be taken for
+// a host or a parameter.
+const HOST = String.raw`(?:\[[^[\]@/]+\]|[^:/?[\]@,]*)(?::[^/?@,]*)?`;
+const URL_FORM = new RegExp(
+  String.raw`^postgres(?:ql)?://(?:([^:@/]*)(?::([^@/]*))?@)?(${HOST}(?:,${HOST})*)(?:/([^?@]*))?(?:\?([^@]*))?$`,
+  "i",
+);
+
+function readUrl(text: string): Pair[] {
+  const [matched, user = "", password, list = "", database = "", query = ""] = URL_FORM.exec(text) ?? [];
+  if (matched === undefined) throw invalidUrl(FORM);
+  const addresses = list.split(",").map((address) => /^(?:\[(.*)\]|([^:]*))(?::(.*))?$/.exec(address)!);
+  const hosts = addresses.map(([, ipv6, name = ""]) => decode(ipv6 ?? name)).join();
+  const ports = addresses.map(([, , , port = ""]) => decode(port)).join();
+  const pairs: Pair[] = [
+    ["user", decode(user)],
+    ["host", hosts],
+    // Of several hosts without a port each has the default.
+    ["port", /^,*$/.test(ports) ? "" : ports],
+    ["dbname", decode(database)],
+  ];
+  if (password !== undefined) pairs.push(["password", decode(password)]);
+  for (const pair of query.split("&")) {
+    const [parameter = "", ...values] = pair.split("=");
+    if (pair) pairs.push([decode(parameter), decode(values.join("="))]);
+  }
+  // An empty part of the URL says nothing, and must not hide a parameter.
+  return pairs.filter(([parameter, value], at) => at > 3 || value !== "" || parameter === "password");
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    // No cause: it may quote the text.
+    throw invalidUrl("Write % itself as %25");
+  }
+}
+
+// -- keywords and values ---------------------------------------------------------------------------------------------
+
+// name = value, name = 'value with blanks'; a backslash makes the next character one of the value.
+const PAIR = /[ \t-\r]*([^= \t-\r]+)[ \t-\r]*=[ \t-\r]*(?:'((?:[^'\\]|\\.)*)'|(?!')((?:[^\\ \t-\r]|\\.|\\$)*))/sy;
+
+function readKeywords(text: string): Pair[] {
+  const pairs: Pair[] = [];
+  const rest = text.replace(/[ \t-\r]+$/, "");
+  for (PAIR.lastIndex = 0; PAIR.lastIndex < rest.length;) {
+    const [matched, name = "", quoted, bare = ""] = PAIR.exec(rest) ?? [];
+    if (matched === undefined) throw invalidUrl("Its form is host=… user=… password='with \\' and blanks'");
+    pairs.push([name, (quoted ?? bare).replace(/\\(.?)/gs, "$1")]);
+  }
+  return pairs;
+}

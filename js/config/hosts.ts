@@ -1,0 +1,88 @@
+// The servers that one configuration names: lists of hosts and ports as libpq's, and the configuration of each server.
+//
+// Knows which host goes with which port, and what follows from a host alone. Must not know sockets, or which server is
+// tried when (js/connection/startup.ts).
+
+import type { Runtime } from "../sockets/runtime.ts";
+import { UsageError } from "../util/errors.ts";
+import { isText } from "../util/text.ts";
+import type { Config, Server } from "./options.ts";
+import { invalid, rule } from "./rules.ts";
+
+const isPort = (port: unknown) => Number.isInteger(port) && (port as number) >= 1 && (port as number) <= 65_535;
+const list = (value: unknown) => String(value).split(",");
+
+export const hostRule = rule(
+  "names or addresses, or absolute paths of folders with Unix sockets; several with commas between",
+  (value) => isText(value) && list(value).every((host) => /^(\/[^\0]*|[^\0-\x20,/@\x7f]+)$/.test(host)),
+);
+export const portRule = rule(
+  "a whole number from 1 to 65535, or several as text with commas between",
+  (value) =>
+    isPort(value) ||
+    (typeof value === "string" && list(value).every((port) => port === "" || (/^\d+$/.test(port) && isPort(+port)))),
+);
+export const addressRule = rule(
+  "IP addresses, with commas between, one for each host",
+  (value) => isText(value) && list(value).every((address) => /^[\w.:%]*$/.test(address)),
+);
+
+/**
+ * Each host with its port and address. As in libpq one port is every host's, and an empty one the default.
+ */
+export function addresses(
+  host: string | undefined,
+  hostaddr: string | undefined,
+  port: number | string | undefined,
+): Pick<Server, "host" | "port" | "hostaddr">[] {
+  const hostaddrs = hostaddr === undefined ? [] : list(hostaddr);
+  const hosts = host === undefined ? (hostaddr === undefined ? ["localhost"] : hostaddrs) : list(host);
+  const ports = list(port ?? "");
+  if (ports.length > 1 && ports.length !== hosts.length) invalid("port", `one, or as many as hosts (${hosts.length})`);
+  if (hostaddrs.length && hostaddrs.length !== hosts.length) invalid("hostaddr", `as many as hosts (${hosts.length})`);
+  return hosts.map((name, at) => ({
+    host: name,
+    port: Number(ports[ports.length === 1 ? 0 : at]) || 5432,
+    hostaddr: hostaddrs[at] || undefined,
+  }));
+}
+
+/** A folder with the server's socket, as libpq knows it from a name: by its path. */
+export function isUnixSocket(host: string): boolean {
+  return host.startsWith("/");
+}
+
+/** The path of the server's socket, where it has one. */
+export function socketPath({ host, port }: Config): string | undefined {
+  return isUnixSocket(host) ? `${host}/.s.PGSQL.${port}` : undefined;
+}
+
+/** The link never leaves the runtime or the machine. */
+export function isLocal(host: string): boolean {
+  return host.endsWith(".hyperdrive.local") || isUnixSocket(host);
+}
+
+const perServer = new WeakMap<Config, readonly Config[]>();
+
+/**
+ * One configuration for each server, in the order in which they were given. Whatever is learned of a server is kept by
+ * its own host and port: two hosts of one list may be two databases, where a text means other types.
+ */
+export function serversOf(config: Config): readonly Config[] {
+  let servers = perServer.get(config);
+  if (!servers) {
+    const { hosts } = config;
+    servers = hosts.length === 1 ? [config] : hosts.map((server) => Object.freeze({ ...config, ...server }));
+    perServer.set(config, servers);
+  }
+  return servers;
+}
+
+/** @throws UsageError `UNSUPPORTED_ON_RUNTIME`, before anything is sent */
+export function checkReach(
+  { host, connect }: Config,
+  { name, capabilities: can = {} }: Pick<Runtime, "name" | "capabilities">,
+): void {
+  if (isUnixSocket(host) && !connect && !can.canUseUnixSockets)
+    throw new UsageError("UNSUPPORTED_ON_RUNTIME", `${name} has no Unix sockets: name a host or an address.`);
+}

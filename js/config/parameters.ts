@@ -1,0 +1,209 @@
+// All of libpq's connection parameters by name, and those that providers and other tools write into their strings: which
+// option each one is, or why it is ignored or refused. And libpq's environment variables.
+//
+// Knows names (those of PostgreSQL 18). Must not know the forms of strings, defaults, or what an option's value must be.
+// A value that would be silently weaker or go elsewhere is refused; one that changes nothing is ignored, and said.
+
+import { UsageError } from "../util/errors.ts";
+import type { ConnectionString } from "./connection-string.ts";
+import type { Options } from "./options.ts";
+import { unknown } from "./rules.ts";
+
+/** Where parameters come from and where they go. */
+export interface Reading {
+  /** Options so far. */
+  readonly given: Map<string, unknown>;
+  /** What is ignored, for the observer. No value is repeated. */
+  readonly notices: string[];
+}
+
+/** What becomes of a parameter; `by value`: one of its values is done or harmless, another one is not. */
+export type Fate = "done" | "ignored" | "refused" | "by value";
+type Take = (value: string, reading: Reading, what: string) => unknown;
+type Parameter = readonly [fate: Fate, take: Take];
+
+const done = (option: keyof Options, convert: (value: string) => unknown = (value) => value): Parameter => [
+  "done",
+  (value, { given }) => given.set(option, convert(value)),
+];
+const ignored = (why: string): Parameter => [
+  "ignored",
+  (_, { notices }, what) => notices.push(`${what} is ignored: ${why}.`),
+];
+const refused = (instead: string): Parameter => ["refused", (_, _reading, what) => refuse(what, instead)];
+/** These values change nothing. */
+const unless = (harmless: RegExp, [, take]: Parameter): Parameter => [
+  "by value",
+  (value, reading, what) => harmless.test(value) || take(value, reading, what),
+];
+const file = (option: keyof Options) => refused(`it names a file; pass its text as option "${option}"`);
+
+function refuse(what: string, instead: string): never {
+  throw new UsageError("UNKNOWN_OPTION", `${what} is not supported: ${instead}.`);
+}
+
+const seconds = (value: string) => (/^\d+$/.test(value) ? Number(value) * 1_000 : NaN);
+const setting = (name: string, convert = (value: string) => value): Parameter => [
+  "done",
+  (value, { given }) => given.set("startup", { ...Object(given.get("startup")), [name]: convert(value) }),
+];
+const NO_SOCKET_OPTION = ignored("the runtime's sockets have no such option");
+const NO_GSSAPI = ignored("GSSAPI is not used");
+const NO_OAUTH = refused('where the server takes a token as password, pass a function as option "password"');
+const KEYS = refused("pass the password itself");
+const POOL = ignored("a client has one connection, and a pool has options of its own");
+
+/** In the order in which they are read, whatever their order in the string: what depends on another stands behind it. */
+const parameters = new Map<string, Parameter>(
+  Object.entries({
+    host: done("host"),
+    hostaddr: done("hostaddr"),
+    port: done("port"),
+    dbname: done("database"),
+    user: done("user"),
+    password: done("password"),
+    passfile: ignored("password files are not read"),
+    service: refused("service files are not read; write its parameters here"),
+    application_name: done("applicationName"),
+    fallback_application_name: [
+      "done",
+      (value, { given }) => given.has("applicationName") || given.set("applicationName", value),
+    ],
+    options: done("options"),
+    client_encoding: unless(/^(utf-?8|unicode|auto)$/i, ignored("text is always sent as UTF-8")),
+    connect_timeout: done("connectTimeout", seconds),
+    target_session_attrs: done("targetSessionAttrs"),
+    load_balance_hosts: done("loadBalanceHosts"),
+    channel_binding: done("channelBinding"),
+    require_auth: done("requireAuth"),
+    max_protocol_version: done("maxProtocolVersion", (value) => (value === "latest" ? "3.2" : value)),
+    min_protocol_version: unless(/^3\.0$/, refused("use max_protocol_version=3.2")),
+    keepalives_idle: ["done", (value, { given }) => value === "0" || given.set("keepAlive", seconds(value))],
+    keepalives: ["done", (value, { given }) => value === "1" || given.set("keepAlive", value === "0" ? 0 : NaN)],
+    keepalives_interval: NO_SOCKET_OPTION,
+    keepalives_count: NO_SOCKET_OPTION,
+    tcp_user_timeout: unless(/^0$/, NO_SOCKET_OPTION),
+    sslmode: done("sslmode"),
+    ssl: [
+      "by value",
+      // As in libpq: JDBC's word.
+      (value, { given }, what) =>
+        value === "true" ? given.has("sslmode") || given.set("sslmode", "require") : refuse(what, "use sslmode"),
+    ],
+    sslnegotiation: done("sslnegotiation"),
+    sslrootcert: [
+      "by value",
+      (value, reading, what) =>
+        // libpq's word for the runtime's own certificates, and the default here. libpq refuses a weaker mode beside it:
+        // whoever names certificates to trust wants them to be checked.
+        value === "system" ? reading.given.set("sslmode", "verify-full") : file("ca")[1](value, reading, what),
+    ],
+    sslcert: file("cert"),
+    sslkey: file("key"),
+    sslpassword: refused('pass option "key" without a passphrase'),
+    sslcertmode: unless(/^(allow|disable)$/, refused('option "cert" decides')),
+    sslcrl: refused("revocation lists are not checked"),
+    sslcrldir: refused("revocation lists are not checked"),
+    sslsni: unless(/^1$/, refused("the name is always sent")),
+    sslcompression: unless(/^0$/, ignored("TLS does not compress")),
+    ssl_min_protocol_version: unless(/^TLSv1(\.[12])?$/, refused("set it in the server (ssl_min_protocol_version)")),
+    ssl_max_protocol_version: unless(/^TLSv1\.3$/, refused("set it in the server (ssl_max_protocol_version)")),
+    sslkeylogfile: ignored("keys are never written"),
+    requirepeer: refused("use a folder in which only the server's user can write"),
+    gssencmode: unless(/^(disable|prefer)$/, refused("use TLS (sslmode)")),
+    krbsrvname: NO_GSSAPI,
+    gsslib: NO_GSSAPI,
+    gssdelegation: NO_GSSAPI,
+    scram_client_key: KEYS,
+    scram_server_key: KEYS,
+    oauth_issuer: NO_OAUTH,
+    oauth_client_id: NO_OAUTH,
+    oauth_client_secret: NO_OAUTH,
+    oauth_scope: NO_OAUTH,
+    replication: unless(/^(false|off|no|0)$/i, refused("use a client made for replication")),
+    // Prisma's
+    schema: setting("search_path", (value) => `"${value.replaceAll('"', '""')}"`),
+    pgbouncer: unless(
+      /^false$/,
+      done("prepare", () => "unnamed"),
+    ),
+    statement_cache_size: done("statementCacheSize", Number),
+    socket_timeout: done("timeout", seconds),
+    sslaccept: [
+      "by value",
+      (value, { given }) =>
+        value === "accept_invalid_certs" || given.get("sslmode") === "disable" || given.set("sslmode", "verify-full"),
+    ],
+    sslidentity: file("key"),
+    connection_limit: POOL,
+    pool_timeout: POOL,
+    max_connection_lifetime: POOL,
+    max_idle_connection_lifetime: POOL,
+    // Of Supabase in Vercel, and of node-postgres
+    supa: ignored("it means nothing to a driver"),
+    uselibpqcompat: unless(/^true$/, ignored("the modes are always libpq's")),
+  } satisfies Record<string, Parameter>),
+);
+
+/** What becomes of each parameter, for the documentation's test. */
+export function fates(): [parameter: string, fate: Fate][] {
+  return [...parameters].map(([parameter, [fate]]) => [parameter, fate]);
+}
+
+/** @throws UsageError `UNKNOWN_OPTION` */
+export function readParameters({ pairs, mayName }: ConnectionString, reading: Reading): void {
+  const values = new Map(pairs);
+  for (const name of values.keys()) {
+    if (parameters.has(name)) continue;
+    const shown = mayName && /^[a-z_]{1,40}$/i.test(name) ? ` "${name}"` : "";
+    throw unknown(`URL parameter${shown}`, name, [...parameters.keys()]);
+  }
+  read(values, reading, (name) => `Parameter "${name}"`);
+}
+
+function read(values: ReadonlyMap<string, string>, reading: Reading, what: (name: string) => string): void {
+  for (const [name, [, take]] of parameters) {
+    const value = values.get(name);
+    // As in libpq an empty value is the default; but an empty password is text like any other.
+    if (value === undefined || (value === "" && !/^(password|connect_timeout)$/.test(name))) continue;
+    take(value, reading, what(name));
+  }
+}
+
+// -- environment -----------------------------------------------------------------------------------------------------
+
+/** libpq's variables, by parameter. Most have the parameter's name. */
+export const variables: ReadonlyMap<string, string> = new Map([
+  ...[
+    "host hostaddr port user password passfile service options client_encoding target_session_attrs load_balance_hosts",
+    "channel_binding require_auth max_protocol_version min_protocol_version sslmode sslnegotiation sslrootcert sslcert",
+    "sslkey sslcertmode sslcrl sslcrldir sslsni sslcompression ssl_min_protocol_version ssl_max_protocol_version",
+    "requirepeer gssencmode krbsrvname gsslib gssdelegation",
+  ]
+    .join(" ")
+    .split(" ")
+    .map((name) => [name, `PG${name.replaceAll("_", "").toUpperCase()}`] as const),
+  ["dbname", "PGDATABASE"],
+  ["application_name", "PGAPPNAME"],
+  ["connect_timeout", "PGCONNECT_TIMEOUT"],
+]);
+
+/** Settings of the session that libpq takes from the environment. */
+const settings = { PGTZ: "TimeZone", PGDATESTYLE: "DateStyle", PGGEQO: "geqo" };
+
+/** Gives a variable's value. */
+export type Environment = (name: string) => string | undefined;
+
+/** libpq's variables: defaults for what nobody has given. An empty one says nothing. */
+export function readEnvironment(environment: Environment, reading: Reading): void {
+  const values = new Map<string, string>();
+  for (const [parameter, variable] of variables) {
+    const value = environment(variable);
+    if (value) values.set(parameter, value);
+  }
+  read(values, reading, (name) => `Environment variable ${variables.get(name)}`);
+  for (const [variable, name] of Object.entries(settings)) {
+    const value = environment(variable);
+    if (value) setting(name)[1](value, reading, variable);
+  }
+}

@@ -1,0 +1,52 @@
+// libpq's target_session_attrs: whether a server is what was asked for.
+//
+// Knows what servers report of themselves (from PostgreSQL 14 on), and what older ones are asked. Must not know which
+// hosts there are, or which one is next.
+import type { TargetSessionAttrs } from "../config/options.ts";
+import { ConnectionError } from "../util/errors.ts";
+import { COPY_NONE, NO_LIMITS, ROWS_ARRAYS } from "../wasm/boundary.ts";
+import type { Connection } from "./connection.ts";
+
+/** Behind ReadyForQuery. Rejects where the server is another one than was asked for, or does not say. */
+export async function checkSession(connection: Connection, wanted: TargetSessionAttrs): Promise<void> {
+  if (wanted === "any") return;
+  const isAboutWrites = wanted.startsWith("read");
+  const { is, cause } = await (isAboutWrites ? isReadOnly(connection) : isStandby(connection));
+  if (is === (wanted === "read-only" || wanted.endsWith("standby"))) return;
+  const found = isAboutWrites ? (is ? "read-only" : "read-write") : is ? "a standby" : "a primary";
+  throw new ConnectionError(
+    "TARGET_SESSION_ATTRS",
+    `The server ${is === undefined ? "does not say what it is" : `is ${found}`}, and target_session_attrs is ${wanted}.`,
+    { stage: "session", retryable: true, cause },
+  );
+}
+
+/** `undefined`: the server does not say. */
+interface Answer {
+  readonly is: boolean | undefined;
+  readonly cause?: unknown;
+}
+
+async function isReadOnly(connection: Connection): Promise<Answer> {
+  const { parameters } = connection;
+  const [standby, readOnly] = [parameters.get("in_hot_standby"), parameters.get("default_transaction_read_only")];
+  if (standby === undefined || readOnly === undefined) return ask(connection, "SHOW transaction_read_only");
+  return { is: standby === "on" || readOnly === "on" };
+}
+
+async function isStandby(connection: Connection): Promise<Answer> {
+  const standby = connection.parameters.get("in_hot_standby");
+  if (standby === undefined) return ask(connection, "SELECT pg_catalog.pg_is_in_recovery()");
+  return { is: standby === "on" };
+}
+
+async function ask(connection: Connection, question: string): Promise<Answer> {
+  let text = "";
+  const rows = { rows: (view: Uint8Array) => void (text += new TextDecoder().decode(view)) };
+  const asking = connection.operate((handle) => handle.simple_query(question, COPY_NONE, ROWS_ARRAYS, NO_LIMITS), {
+    rows,
+  });
+  await asking.done;
+  const [, answer] = /^\["?(on|true|off|false)"?\]/.exec(text) ?? [];
+  return { is: answer === undefined ? undefined : /on|true/.test(answer), cause: asking.error };
+}

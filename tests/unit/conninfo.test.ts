@@ -1,0 +1,63 @@
+// Connection strings, compared with what libpq itself makes of them (tests/libpq/record.py asks it), and libpq's list of
+// parameters and environment variables.
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { readConnectionString } from "../../js/config/connection-string.ts";
+import { fates, readParameters, variables } from "../../js/config/parameters.ts";
+import { PgzError } from "../../js/util/errors.ts";
+
+const { parameters, cases } = JSON.parse(readFileSync(new URL("../libpq/conninfo.json", import.meta.url), "utf8")) as {
+  parameters: Record<string, string | null>;
+  cases: [text: string, found: Record<string, string> | null][];
+};
+
+/** By libpq's names, as PQconninfoParse has it; `null`: refused. */
+function read(text: string): Record<string, string> | null {
+  try {
+    const found = readConnectionString(text);
+    // Names that libpq does not have are refused when their meaning is read.
+    readParameters(found, { given: new Map(), notices: [] });
+    return Object.fromEntries(found.pairs.filter(([, value]) => value !== ""));
+  } catch (error) {
+    expect(error).toBeInstanceOf(PgzError);
+    return null;
+  }
+}
+
+/** Where we differ, and why. */
+const different: Record<string, Record<string, string> | null> = {
+  // An empty text is no connection string here: options are given otherwise.
+  "": null,
+  // Kept until options are checked: none may contain NUL.
+  "postgres://u@h/%00": { user: "u", host: "h", dbname: "\0" },
+  // The rest of a password that is not percent-encoded could be taken for a host, and be shown: refused.
+  "postgres://u:p@ss@h/d": null,
+  "postgres://u:p/w@h/d": null,
+  // JDBC's word, kept until its meaning is read.
+  "postgres://u@h/d?ssl=true": { user: "u", host: "h", dbname: "d", ssl: "true" },
+  // More lenient: `=` in a value is one of its characters, a name without `=` has no value, `&` may stand twice.
+  "postgres://u@h/d?sslmode=a=b": { user: "u", host: "h", dbname: "d", sslmode: "a=b" },
+  "postgres://u@h/d?sslmode": { user: "u", host: "h", dbname: "d" },
+  "postgres://u@h/d?&sslmode=require": { user: "u", host: "h", dbname: "d", sslmode: "require" },
+};
+
+test.each(cases)("%j means what libpq says", (text, found) => {
+  const expected = text in different ? different[text] : found && withoutEmpty(found);
+  expect(read(text)).toEqual(expected);
+});
+
+function withoutEmpty(found: Record<string, string>): Record<string, string> {
+  return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== "" && !/^,+$/.test(value)));
+}
+
+test("each difference is one", () => {
+  const recorded = new Map(cases);
+  for (const [text, ours] of Object.entries(different)) expect(recorded.get(text), text).not.toEqual(ours);
+});
+
+test("all of libpq's parameters are known, and all of their variables", () => {
+  const known = fates().map(([name]) => name);
+  expect(Object.keys(parameters).filter((name) => !known.includes(name))).toEqual([]);
+  const named = Object.entries(parameters).flatMap(([name, variable]) => (variable ? [[name, variable] as const] : []));
+  expect(new Map([...variables].sort())).toEqual(new Map(named.sort()));
+});

@@ -1,0 +1,297 @@
+// Several hosts over sockets in memory: which one is taken, what is sent to one that is left, and what is said of each.
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { createClient, type Client } from "../../js/api/client.ts";
+import type { Options, TargetSessionAttrs } from "../../js/config/options.ts";
+import { serverKey } from "../../js/session/shapes.ts";
+import { serversOf } from "../../js/config/hosts.ts";
+import { connectFailed, type ConnectOptions } from "../../js/sockets/contract.ts";
+import { installRuntime, runtime } from "../../js/sockets/runtime.ts";
+import { memoryPair } from "../../js/sockets/memory.ts";
+import { ConnectionError } from "../../js/util/errors.ts";
+import type { ConnectEvent } from "../../js/util/observer.ts";
+import { of } from "./config-input.ts";
+import { install, Session } from "../support/memory-session.ts";
+import * as wire from "../support/wire.mjs";
+
+/** What a host does: refuses the connection, never answers, or logs in and says this of itself. */
+type Behaviour = "refuses" | "silent" | { reports?: Record<string, string>; error?: string; answers?: string };
+const PRIMARY = { reports: { in_hot_standby: "off", default_transaction_read_only: "off" } };
+const STANDBY = { reports: { in_hot_standby: "on", default_transaction_read_only: "off" } };
+const READ_ONLY = { reports: { in_hot_standby: "off", default_transaction_read_only: "on" } };
+
+let hosts: Record<string, Behaviour>;
+/** "host:port message message …" for each connection that was made. */
+let seen: string[];
+let connected: ConnectEvent[];
+/** Hosts that `onDisconnect` named: one that is left was never made. */
+let lost: string[];
+let client: Client | undefined;
+
+beforeEach(() => {
+  [hosts, seen, connected, lost] = [{}, [], [], []];
+  install(async ({ host, port, path, signal }: ConnectOptions) => {
+    const name = path ?? `${host}:${port}`;
+    const behaviour = hosts[name] ?? "refuses";
+    if (behaviour === "refuses") throw connectFailed("tcp", "connect ECONNREFUSED");
+    const { socket, peer } = memoryPair({ readsWhileIdle: true });
+    if (behaviour === "silent") signal.addEventListener("abort", () => void socket.close());
+    void serve(name, new Session(peer), behaviour);
+    return socket;
+  });
+});
+afterEach(() => client?.close());
+
+async function serve(name: string, session: Session, behaviour: Exclude<Behaviour, "refuses">): Promise<void> {
+  const at = seen.push(name) - 1;
+  const next = async () => {
+    const names = await session.flight();
+    seen[at] += ` ${names.join(" ")}`;
+    return names.at(-1);
+  };
+  await next();
+  if (behaviour === "silent") return;
+  const { reports = {}, error, answers } = behaviour;
+  if (error) return session.send(wire.errorResponse({ S: "FATAL", V: "FATAL", C: error, M: `no (${error})` }));
+  session.send(
+    wire.authenticationOk(),
+    ...Object.entries(reports).map(([key, value]) => wire.parameterStatus(key, value)),
+  );
+  session.send(wire.parameterStatus("integer_datetimes", "on"), wire.backendKeyData(7, wire.int32(9)));
+  session.send(wire.readyForQuery());
+  while ((await next()) === "Query") {
+    const said =
+      answers === undefined
+        ? [wire.errorResponse({ S: "ERROR", V: "ERROR", C: "42883", M: "no such function" })]
+        : [
+            wire.rowDescription([
+              answers.length > 1 ? { name: "x", oid: 25, size: -1 } : { name: "x", oid: 16, size: 1 },
+            ]),
+            wire.dataRow([Buffer.from(answers)]),
+            wire.commandComplete("SELECT 1"),
+          ];
+    session.send(...said, wire.readyForQuery());
+  }
+}
+
+function open(options: Options): Promise<Client> {
+  client = createClient({
+    user: "u",
+    sslmode: "disable",
+    observer: {
+      onConnect: (event) => void connected.push(event),
+      onDisconnect: ({ host }) => void lost.push(host),
+    },
+    ...options,
+  });
+  return client.open();
+}
+
+const first = (name: string) => seen.map((text) => text.split(" ")[0]).includes(name);
+const tried = () => seen.map((text) => text.split(" ")[0]);
+
+test("the next host is tried when one refuses, is silent, or is not ready; each is told of", async () => {
+  hosts = { "b:1": "silent", "c:1": { error: "57P03" }, "d:1": { error: "53300" }, "e:1": {}, "f:1": {} };
+  await open({ host: "a,b,c,d,e,f", port: 1, connectTimeout: 50 });
+  expect(tried()).toEqual(["b:1", "c:1", "d:1", "e:1"]);
+  expect(connected.map(({ host, error }) => [host, error?.code])).toEqual([
+    ["a", "CONNECT_FAILED"],
+    ["b", "CONNECT_TIMEOUT"],
+    ["c", "57P03"],
+    ["d", "53300"],
+    ["e", undefined],
+  ]);
+});
+
+test.each(["28P01", "28000", "3D000", "42501"])("%s ends the attempts: it would be so everywhere", async (code) => {
+  hosts = { "a:1": { error: code }, "b:1": {} };
+  await expect(open({ host: "a,b", port: 1 })).rejects.toMatchObject({ code });
+  expect(tried()).toEqual(["a:1"]);
+});
+
+test("when all fail, the error says of each host what went wrong", async () => {
+  hosts = { "b:2": { error: "57P03" } };
+  const error = await open({ host: "a,b", port: "1,2", password: "s3cret" }).catch((thrown: unknown) => thrown);
+  expect(error).toBeInstanceOf(ConnectionError);
+  expect(error).toMatchObject({
+    code: "CONNECT_FAILED",
+    retryable: true,
+    stage: "session",
+    message: "None of the hosts could be used. a:1: Could not connect: connect ECONNREFUSED. b:2: no (57P03)",
+    hosts: [
+      { host: "a", port: 1, error: { code: "CONNECT_FAILED" } },
+      { host: "b", port: 2, error: { code: "57P03" } },
+    ],
+  });
+});
+
+test("one host alone gives its own error", async () => {
+  await expect(open({ host: "a", port: 1 })).rejects.toMatchObject({ code: "CONNECT_FAILED", stage: "tcp" });
+  hosts = { "a:1": STANDBY };
+  await expect(open({ host: "a", port: 1, targetSessionAttrs: "primary" })).rejects.toMatchObject({
+    code: "TARGET_SESSION_ATTRS",
+    retryable: true,
+    message: "The server is a standby, and target_session_attrs is primary.",
+  });
+  expect(seen).toEqual(["a:1 StartupMessage Terminate"]);
+});
+
+test.each<[TargetSessionAttrs, string]>([
+  ["any", "p"],
+  ["primary", "p"],
+  ["read-write", "p"],
+  ["standby", "s"],
+  ["prefer-standby", "s"],
+  ["read-only", "s"],
+])("target_session_attrs=%s takes %s, whatever stands in front", async (targetSessionAttrs, wanted) => {
+  hosts = { "p:1": PRIMARY, "s:1": STANDBY };
+  for (const host of ["p,s", "s,p"]) {
+    seen = [];
+    await open({ host, port: 1, targetSessionAttrs });
+    expect(tried().at(-1)).toBe(targetSessionAttrs === "any" ? `${host[0]}:1` : `${wanted}:1`);
+    // Nothing but the login and its end was sent to the other one.
+    for (const text of seen.slice(0, -1)) expect(text).toMatch(/^\w:1 StartupMessage Terminate$/);
+    await client!.close();
+  }
+});
+
+test("a primary whose transactions are read-only by default is read-only", async () => {
+  hosts = { "a:1": READ_ONLY, "b:1": PRIMARY };
+  await open({ host: "a,b", port: 1, targetSessionAttrs: "read-write" });
+  expect(tried()).toEqual(["a:1", "b:1"]);
+  await client!.close();
+  seen = [];
+  await open({ host: "a,b", port: 1, targetSessionAttrs: "primary" });
+  expect(tried()).toEqual(["a:1"]);
+  await client!.close();
+  await open({ host: "b,a", port: 1, targetSessionAttrs: "read-only" });
+  expect(tried().at(-1)).toBe("a:1");
+});
+
+test("prefer-standby takes a primary where there is no standby, in a second pass; a single host at once", async () => {
+  hosts = { "a:1": PRIMARY, "c:1": PRIMARY };
+  await open({ host: "a,b,c", port: 1, targetSessionAttrs: "prefer-standby" });
+  expect(tried()).toEqual(["a:1", "c:1", "a:1"]);
+  await client!.close();
+  seen = [];
+  await open({ host: "a", port: 1, targetSessionAttrs: "prefer-standby" });
+  expect(seen).toEqual(["a:1 StartupMessage"]);
+});
+
+test.each<[TargetSessionAttrs, string, boolean]>([
+  ["primary", "f", true],
+  ["primary", "t", false],
+  ["standby", "t", true],
+  ["standby", "f", false],
+  ["read-write", "off", true],
+  ["read-write", "on", false],
+  ["read-only", "on", true],
+  ["read-only", "off", false],
+])("a server that does not report it is asked: %s, %s", async (targetSessionAttrs, answers, suits) => {
+  hosts = { "a:1": { answers } };
+  const opening = open({ host: "a", port: 1, targetSessionAttrs });
+  if (suits) await opening;
+  else await expect(opening).rejects.toMatchObject({ code: "TARGET_SESSION_ATTRS" });
+  expect(seen[0]).toMatch(/^a:1 StartupMessage Query/);
+});
+
+test("one that does not answer the question is left, and the reason kept", async () => {
+  hosts = { "a:1": {}, "b:1": PRIMARY };
+  await open({ host: "a,b", port: 1, targetSessionAttrs: "primary" });
+  expect(connected[0]!.error).toMatchObject({ code: "TARGET_SESSION_ATTRS", cause: { code: "42883" } });
+});
+
+test("a question that is never answered counts to the host's deadline", async () => {
+  hosts = { "a:1": { answers: "t" }, "b:1": PRIMARY };
+  vi.spyOn(Session.prototype, "send").mockImplementation(function (this: Session, ...messages: Uint8Array[]) {
+    const text = Buffer.concat(messages);
+    if (!text.includes("SELECT 1")) this.peer.send(text);
+  });
+  try {
+    await open({ host: "a,b", port: 1, targetSessionAttrs: "primary", connectTimeout: 50 });
+    expect(connected.map(({ error }) => error?.code)).toEqual(["CONNECT_TIMEOUT", undefined]);
+    expect(lost).toEqual([]);
+  } finally {
+    vi.restoreAllMocks();
+  }
+});
+
+test("an early query leaves only for the last host, and never before the server said what it is", async () => {
+  hosts = { "a:1": { error: "57P03" }, "b:1": PRIMARY };
+  const run = async (options: Options) => {
+    seen = [];
+    client = createClient({
+      user: "u",
+      port: 1,
+      sslmode: "disable",
+      earlyQuery: true,
+      firstRun: "describe",
+      ...options,
+    });
+    client.query("select 1").catch(() => {});
+    await vi.waitFor(() => expect(seen.at(-1)).toContain("Sync"));
+    await client.close();
+    return seen;
+  };
+  expect((await run({ host: "a,b" }))[0]).toBe("a:1 StartupMessage");
+  hosts = { "a:1": STANDBY, "b:1": PRIMARY };
+  const [refused, taken] = await run({ host: "a,b", targetSessionAttrs: "primary" });
+  expect(refused).toBe("a:1 StartupMessage Terminate");
+  expect(taken).toMatch(/^b:1 StartupMessage Parse/);
+});
+
+test("load_balance_hosts=random begins anywhere, and each connect anew", async () => {
+  for (const name of "abcd") hosts[`${name}:1`] = {};
+  const begun = new Set<string>();
+  for (let time = 0; time < 60; time++) {
+    await open({ host: "a,b,c,d", port: 1, loadBalanceHosts: "random" });
+    begun.add(tried().at(-1)!);
+    await client!.close();
+  }
+  expect([...begun].sort()).toEqual(["a:1", "b:1", "c:1", "d:1"]);
+  seen = [];
+  await open({ host: "a,b,c,d", port: 1 });
+  expect(first("a:1")).toBe(true);
+});
+
+test("an abort ends all attempts", async () => {
+  hosts = { "a:1": "silent", "b:1": {} };
+  const controller = new AbortController();
+  setTimeout(() => controller.abort("enough"), 20);
+  await expect(open({ host: "a,b", port: 1, signal: controller.signal })).rejects.toMatchObject({ code: "ABORTED" });
+  expect(tried()).toEqual(["a:1"]);
+});
+
+test("two hosts share nothing that was learned of a server", () => {
+  const config = of({ user: "u", host: "a,b", port: "1,2" });
+  const [a, b] = serversOf(config);
+  expect(serversOf(config)[1]).toBe(b);
+  expect(serverKey(a!)).not.toBe(serverKey(b!));
+  expect(serverKey(a!)).toBe(serverKey(of({ user: "u", host: "a", port: 1 })));
+});
+
+test("a Unix socket is named by its folder and port, and refused where there are none", async () => {
+  hosts = { "/run/pg/.s.PGSQL.6000": PRIMARY };
+  // The memory runtime says that it has none.
+  await expect(open({ host: "/run/pg", port: 6_000 })).rejects.toMatchObject({ code: "UNSUPPORTED_ON_RUNTIME" });
+  expect(seen).toEqual([]);
+});
+
+test("a client's defaults come from the runtime's environment", async () => {
+  hosts = { "a:1": PRIMARY };
+  const variables: Record<string, string> = { PGHOST: "a", PGPORT: "1", PGUSER: "u" };
+  installRuntime({ ...runtime(), environment: (name) => variables[name] });
+  client = createClient({ sslmode: "disable" });
+  await client.open();
+  expect(tried()).toEqual(["a:1"]);
+  expect(() => createClient({ environment: false })).toThrow('"user"');
+});
+
+test("what is ignored in a string is told once", async () => {
+  hosts = { "a:1": PRIMARY };
+  const notices: unknown[] = [];
+  client = createClient("postgres://u@a:1/d?sslmode=disable&tcp_user_timeout=9", {
+    observer: { onNotice: (notice) => void notices.push(notice) },
+  });
+  await client.open();
+  expect(notices).toEqual([{ severity: "NOTICE", message: expect.stringContaining('"tcp_user_timeout" is ignored') }]);
+});

@@ -172,8 +172,9 @@ export abstract class Calls extends Queries {
     // The runtime's own channel is the fastest body (workerd), and the only one that tells the old workerd's Worker
     // that its client has left; a reader in JavaScript would get it in other pieces and with untyped errors, so
     // `stream` does without.
-    const body = await this.#openStream(input, form, options, runtime().responseBody?.());
-    return new Response(options.gzip ? compressed(body) : body, init);
+    const channel = runtime().responseBody?.();
+    if (!options.gzip) return new Response(await this.#openStream(input, form, options, channel), init);
+    return new Response(compressed(await this.#openStream(input, form, options), channel), init);
   }
 
   /**

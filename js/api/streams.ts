@@ -61,11 +61,30 @@ export function checkGzip({ gzip = false }: StreamOptions): void {
   }
 }
 
-export function compressed(stream: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
-  return (
+/** `channel`: the runtime's own bytes, into which a body goes there. */
+export function compressed(stream: ReadableStream<Uint8Array>, channel?: ByteChannel): ReadableStream<Uint8Array> {
+  const bytes =
     runtime().gzip?.(stream) ??
-    stream.pipeThrough(new CompressionStream("gzip") as unknown as TransformStream<Uint8Array, Uint8Array>)
-  );
+    stream.pipeThrough(new CompressionStream("gzip") as unknown as TransformStream<Uint8Array, Uint8Array>);
+  return channel ? carried(bytes, channel) : bytes;
+}
+
+/** The same bytes in the runtime's own stream. Not by pipeTo, which workerd does not tell that the reader has left. */
+function carried(bytes: ReadableStream<Uint8Array>, { readable, writable }: ByteChannel): ReadableStream<Uint8Array> {
+  const reader = bytes.getReader();
+  const writer = writable.getWriter();
+  const leave = (reason: unknown) => reader.cancel(reason).catch(() => {});
+  const carry = async () => {
+    try {
+      for (let step; !(step = await reader.read()).done;) await writer.write(step.value);
+      await writer.close();
+    } catch (error) {
+      await Promise.allSettled([leave(error), writer.abort(error)]);
+    }
+  };
+  writer.closed.catch(leave);
+  runtime().background(carry());
+  return readable;
 }
 
 // -- Response --------------------------------------------------------------------------------------------------------

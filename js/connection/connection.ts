@@ -49,6 +49,8 @@ export class Connection {
   readonly startup: Operation;
   /** Who wants notifications. */
   listener: NotificationListener | undefined;
+  /** Who hears of each command that is complete. */
+  hears: ((command: string) => void) | undefined;
   /** What the server reports of its settings. */
   readonly parameters = new Map<string, string>();
   /** Times are integers in binary. As every PostgreSQL from 10 on reports; told by the first ReadyForQuery. */

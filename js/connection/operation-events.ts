@@ -23,6 +23,7 @@ export type OperationEvent = EventOf<
 
 /** What this needs of the connection. */
 interface Carrier {
+  readonly hears: ((command: string) => void) | undefined;
   abandon(operation: Operation): void;
   interrupt(operation: Operation, error: PgzError, cancel?: boolean): void;
 }
@@ -84,6 +85,7 @@ export class OperationEvents {
   #complete(operation: Operation, { command, rowCount }: EventOf<"complete">): void {
     operation.command = command;
     operation.count(rowCount);
+    this.#connection.hears?.(command);
     const { on, severalResults } = operation.conversation;
     if (!on?.complete || operation.isOver) return;
     if (severalResults) this.#delivery.deliver(operation);
@@ -91,7 +93,10 @@ export class OperationEvents {
   }
 
   #items(operation: Operation, outcomes: readonly ItemOutcome[]): void {
-    for (const { rowCount } of outcomes) operation.count(rowCount);
+    for (const { command, rowCount } of outcomes) {
+      operation.count(rowCount);
+      if (command !== null) this.#connection.hears?.(command);
+    }
     operation.conversation.on?.items?.(outcomes);
   }
 

@@ -1,7 +1,17 @@
 // Bun, over its node:net and node:tls.
 export * from "../index.ts";
 import wasm from "../../pkg/pgz_edge_bg.wasm";
+import { gzip } from "../sockets/gzip.ts";
 import { installRuntime } from "../sockets/runtime.ts";
 import { capabilities, connect, environment, md5 } from "../sockets/node.ts";
 
-installRuntime({ name: "bun", module: () => wasm, connect, background: () => {}, environment, capabilities, md5 });
+installRuntime({
+  name: "bun",
+  module: () => wasm,
+  connect,
+  background: () => {},
+  environment,
+  capabilities,
+  gzip,
+  md5,
+});

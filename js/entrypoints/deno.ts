@@ -1,7 +1,17 @@
 // Deno, no permission beyond --allow-net.
 export * from "../index.ts";
 import wasm from "../../pkg/pgz_edge_bg.wasm";
+import { gzip } from "../sockets/gzip.ts";
 import { installRuntime } from "../sockets/runtime.ts";
 import { capabilities, connect, environment, md5 } from "../sockets/deno.ts";
 
-installRuntime({ name: "deno", module: () => wasm, connect, background: () => {}, environment, capabilities, md5 });
+installRuntime({
+  name: "deno",
+  module: () => wasm,
+  connect,
+  background: () => {},
+  environment,
+  capabilities,
+  gzip,
+  md5,
+});

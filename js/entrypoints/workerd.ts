@@ -2,6 +2,7 @@
 export * from "../index.ts";
 import { waitUntil } from "cloudflare:workers";
 import wasm from "../../pkg/pgz_edge_bg.wasm";
+import { gzip } from "../sockets/gzip.ts";
 import { installRuntime } from "../sockets/runtime.ts";
 import { connect, inRequest, keepAlive, md5 } from "../sockets/cloudflare.ts";
 
@@ -13,5 +14,6 @@ installRuntime({
   background,
   inRequest,
   responseBody: () => new IdentityTransformStream(),
+  gzip,
   md5,
 });

@@ -136,8 +136,8 @@ export class Rows<Row> implements AsyncIterable<Row> {
     return {
       next() {
         if (!waiting && at < batch.length) return Promise.resolve({ done: false, value: batch[at++]! });
-        waiting++;
-        const result = turn.then(more).finally(() => waiting--);
+        // The first one at once: the call takes its place among those that are made now.
+        const result = (waiting++ ? turn.then(more) : more()).finally(() => waiting--);
         turn = result.catch(() => {});
         return result;
       },

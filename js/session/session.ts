@@ -5,6 +5,7 @@
 import type { Config } from "../config/options.ts";
 import type { Connection } from "../connection/connection.ts";
 import { catalogOf, type Catalog } from "./catalog.ts";
+import { SchemaChanges } from "./schema-changes.ts";
 import type { ScopeSettings } from "./scope-settings.ts";
 import { scopedKey, serverKey } from "./shapes.ts";
 import { Statements } from "./statements.ts";
@@ -20,8 +21,14 @@ export class Session {
   /** Settings of a scope hold for what it runs. */
   readonly isScoped: boolean;
   readonly #told: Told;
+  readonly #changes: SchemaChanges;
 
-  constructor(connection: Connection, scope?: ScopeSettings, told = new Told()) {
+  constructor(
+    connection: Connection,
+    scope?: ScopeSettings,
+    told = new Told(),
+    changes = new SchemaChanges(connection, serverKey(connection.config), told),
+  ) {
     const server = serverKey(connection.config);
     this.connection = connection;
     this.catalog = catalogOf(server);
@@ -29,15 +36,17 @@ export class Session {
     this.statements = new Statements(connection, scopedKey(server, scope?.meaning ?? ""), {
       catalog: this.catalog,
       told,
+      changes,
       block: this.transaction,
     });
     this.isScoped = scope !== undefined;
     this.#told = told;
+    this.#changes = changes;
   }
 
   /** The session of a scope, on the same connection. */
   scoped(scope: ScopeSettings): Session {
-    return new Session(this.connection, scope, this.#told);
+    return new Session(this.connection, scope, this.#told, this.#changes);
   }
 
   get config(): Config {

@@ -57,6 +57,20 @@ function short(long: string): string {
   return key;
 }
 
+/** How often the schema is known to have changed: what was learned before that is looked up no more. */
+export function epochOf(server: string): number {
+  return epochs.get(server) ?? 0;
+}
+
+/** Statements of this server may mean something else from now on, on all connections to it. */
+export function schemaChanged(server: string): void {
+  if (epochs.size >= MOST_SERVERS) epochs.clear();
+  // Never a number that another change has had.
+  epochs.set(server, ++lastEpoch);
+}
+
+const epochs = new Map<string, number>();
+let lastEpoch = 0;
 const keys = new WeakMap<Config, string>();
 const shortened = new Map<string, string>();
 let lastKey = 0;

@@ -18,6 +18,7 @@ import type { AnyCall } from "./call.ts";
 import type { Catalog } from "./catalog.ts";
 import { learnTypes } from "./catalog-questions.ts";
 import { checkFailed, checkPassed, describeFirst, firstRunOf, isOfTypes, isOld, type FirstRun } from "./first-run.ts";
+import type { SchemaChanges } from "./schema-changes.ts";
 import { encodedStatement, newShapeId, shapes, type LearnedShape, type Shape } from "./shapes.ts";
 import type { Told } from "./told.ts";
 import { putInFront, type TransactionBlock } from "./transaction-block.ts";
@@ -40,6 +41,7 @@ export interface BoundStatement {
 interface Parts {
   readonly catalog: Catalog;
   readonly told: Told;
+  readonly changes: SchemaChanges;
   readonly block: Pick<TransactionBlock, "settings">;
 }
 
@@ -48,6 +50,7 @@ export class Statements {
   readonly #server: string;
   readonly #catalog: Catalog;
   readonly #told: Told;
+  readonly #changes: SchemaChanges;
   readonly #block: Pick<TransactionBlock, "settings">;
   /** Settings of the session, or the server, do not allow a first run as text. */
   #describesFirst = false;
@@ -65,12 +68,16 @@ export class Statements {
     this.#server = server;
     this.#catalog = parts.catalog;
     this.#told = parts.told;
+    this.#changes = parts.changes;
     this.#block = parts.block;
   }
 
-  /** What the isolate learns here holds where times are alike in binary. */
+  /** What the isolate learns here holds where times are alike in binary, and until the schema changes. */
   get #learnedOf(): string {
-    return this.#connection.integerDatetimes ? this.#server : `${this.#server} float times`;
+    const change = this.#changes.key;
+    const { integerDatetimes } = this.#connection;
+    if (integerDatetimes && !change) return this.#server;
+    return `${this.#server} ${change}${integerDatetimes ? "" : " float times"}`;
   }
 
   /** What the isolate knows of the statement, unless a type that it returns has turned out to be another by now. */
@@ -216,7 +223,10 @@ export class Statements {
   #describe(call: AnyCall, text: string, named: boolean) {
     const id = this.known(text)?.id ?? newShapeId();
     // A statement that is there already would tell of what was, not of what is.
-    if (named) this.#connection.tell((handle) => handle.forget(id));
+    if (named) {
+      this.#connection.tell((handle) => handle.forget(id));
+      this.#told.remember({ id });
+    }
     const answer: { shape?: LearnedShape } = {};
     // Many at once: their answers may fill what lies between us before all of them have left, hence duplex.
     const command = (handle: CoreConnection) => {

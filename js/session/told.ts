@@ -18,11 +18,18 @@ export class Told {
     return this.#columns.has(id);
   }
 
-  /** It runs now. */
-  remember({ id }: Shape): void {
+  /** It runs now, or is prepared. */
+  remember({ id }: Pick<Shape, "id">): void {
     if (this.#columns.has(id)) return;
     if (this.#columns.size > MOST_REMEMBERED) this.#columns.clear();
     this.#columns.set(id, undefined);
+  }
+
+  /** Nothing has run here: the ids of what had. */
+  forgetAll(): number[] {
+    const ids = [...this.#columns.keys()];
+    this.#columns.clear();
+    return ids;
   }
 
   columns({ id }: Shape): readonly Column[] | undefined {

@@ -53,7 +53,7 @@ export interface Runtime {
   readonly capabilities?: Capabilities;
   /** Makes the body of `respond`. Default: a plain ReadableStream. */
   readonly responseBody?: () => ByteChannel;
-  /** Replaces CompressionStream, if the runtime's cannot be left safely. */
+  /** Replaces a pipe through CompressionStream, where the runtime's cannot be left. */
   readonly gzip?: (stream: ReadableStream<Uint8Array>) => ReadableStream<Uint8Array>;
   /**
    * Computes MD5, for servers that still ask for it. Without it such servers are refused (`AUTH_METHOD_UNSUPPORTED`).

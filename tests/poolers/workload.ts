@@ -6,6 +6,7 @@
 // wrong result.
 import type * as pgz from "../../js/index.ts";
 import { assert, AssertionError } from "../integration/assert.ts";
+import { generator } from "../support/random.ts";
 import { jobs } from "./jobs.ts";
 import { statements } from "./statements.ts";
 
@@ -183,17 +184,6 @@ export function sum(outcomes: readonly Outcome[]): Outcome {
     done: outcomes.reduce((all, { done }) => all + done, 0),
     wrong: outcomes.flatMap(({ wrong }) => wrong),
     failed: outcomes.flatMap(({ failed }) => failed),
-  };
-}
-
-/** A small generator of numbers: the same for the same seed everywhere (xorshift, 32 bits). */
-function generator(seed: number): (below: number) => number {
-  let state = (Math.imul(seed, 2654435761) ^ 0x9e3779b9) | 1;
-  return (below) => {
-    state ^= state << 13;
-    state ^= state >>> 17;
-    state ^= state << 5;
-    return (state >>> 0) % below;
   };
 }
 

@@ -46,7 +46,7 @@ export async function supervise({ command, signal, folder, log, identity, env = 
     shell.once("error", reject);
     shell.stdout.once("data", (line) => resolve(Number.parseInt(line, 10)));
   });
-  for (const handle of [shell, shell.stdin, shell.stdout]) handle.unref();
+  for (const handle of [shell, shell.stdin, shell.stdout]) handle.unref?.(); // Bun's pipes have none
   return server;
 }
 

@@ -1,7 +1,7 @@
 // batch(): many statements in one pipeline, as one transaction or each for itself, and what is told when one fails.
 import type { BatchFailure, Client, PgzError, PostgresError } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
-import { eventually, newMark, pause, running, withClient, withSchema } from "./helpers.ts";
+import { eventually, newMark, pause, running, unseen, withClient, withSchema } from "./helpers.ts";
 
 const decoder = new TextDecoder();
 
@@ -283,12 +283,12 @@ export const batch: Case[] = [
         const { sql } = t.pgz;
         const insert = sql`insert into ${sql.unsafe(table)} (n) values (${7}) returning *`;
         t.assert.deepEqual((await client.batch([insert]))[0]?.rows, [{ n: 7, t: null }]);
-        await client.simple(`delete from ${table}; alter table ${table} alter n type int8, add more text default 'm'`);
+        await unseen(client, `delete from ${table}; alter table ${table} alter n type int8, add more text default 'm'`);
         t.assert.deepEqual(
           (await client.batch([`select count(*)::int4 as c from ${table}`, insert])).map(({ rows }) => rows),
           [[{ c: 0 }], [{ n: "7", t: null, more: "m" }]] as never,
         );
-        await client.simple(`delete from ${table}; alter table ${table} drop more`);
+        await unseen(client, `delete from ${table}; alter table ${table} drop more`);
         const settled = await client.batch([insert], { atomic: false });
         t.assert.deepEqual(
           settled.map((item) => (item.status === "fulfilled" ? item.value.rows : item.reason)),
@@ -307,11 +307,11 @@ export const batch: Case[] = [
             item.status === "fulfilled" ? "" : (item.reason as PgzError).retryable,
           );
         t.assert.deepEqual(await codes(), ["", ""]);
-        await client.exec(`alter table ${table} add more text`);
+        await unseen(client, `alter table ${table} add more text`);
         // What stands behind it has run.
         t.assert.deepEqual(await codes(), [true, ""]);
         t.assert.deepEqual(await codes(), ["", ""]);
-        await client.exec(`alter table ${table} drop more`);
+        await unseen(client, `alter table ${table} drop more`);
         const inside = () =>
           client.transaction(async (tx) => {
             await tx.exec(`lock table ${table} in share mode`);
@@ -414,7 +414,7 @@ export const batch: Case[] = [
         await client.exec(`insert into ${table} values (1, 'x')`);
         const all = `select * from ${table} order by 1`;
         for (let time = 0; time < 3; time++) t.assert.deepEqual((await client.query(all)).rows, [{ n: 1, t: "x" }]);
-        await client.exec(`alter table ${table} rename n to renamed`);
+        await unseen(client, `alter table ${table} rename n to renamed`);
         t.assert.deepEqual(
           (await client.batch([all])).map(({ rows }) => rows),
           [[{ renamed: 1, t: "x" }]],
@@ -423,13 +423,13 @@ export const batch: Case[] = [
           t.assert.deepEqual((await client.query(all)).rows, [{ renamed: 1, t: "x" }]);
         const insert = (value: unknown) => sql`insert into ${sql.unsafe(table)} (renamed) values (${value})`;
         await client.batch([insert(2)]);
-        await client.exec(`alter table ${table} alter renamed type text`);
+        await unseen(client, `alter table ${table} alter renamed type text`);
         await client.batch([insert("abc")]);
         t.assert.deepEqual((await client.prepare(`insert into ${table} (renamed) values ($1)`)).parameterTypes, [25]);
         const first = await client.prepare(all);
-        await client.exec(`alter table ${table} add more int4`);
+        await unseen(client, `alter table ${table} add more int4`);
         t.assert.deepEqual([first.fields.length, (await client.prepare(all)).fields.length], [2, 3]);
-        await client.exec(`alter table ${table} alter more type tsvector using null`);
+        await unseen(client, `alter table ${table} alter more type tsvector using null`);
         await client.batch([all]).catch((error: PgzError) => t.assert.equal(error.code, "SHAPE_CHANGED"));
         t.assert.equal((await client.batch([all]))[0]?.rows.length, 3);
       }),
@@ -453,7 +453,7 @@ export const batch: Case[] = [
         const { sql } = t.pgz;
         const query = `select n from ${table}`;
         await client.batch([query]);
-        await client.simple(`alter table ${table} rename n to other`);
+        await unseen(client, `alter table ${table} rename n to other`);
         const other = await t.pgz.connect(t.options);
         const settled = await other.batch([query, "select 1 as n", query], { atomic: false });
         t.assert.deepEqual(

@@ -2,7 +2,7 @@
 // limit ends each.
 import type { Format } from "../../../js/index.ts";
 import type { Case } from "../context.ts";
-import { eventually, newMark, pause, running, series, text, withClient } from "./helpers.ts";
+import { eventually, newMark, pause, running, series, text, unseen, withClient } from "./helpers.ts";
 
 const ROWS = 20_000;
 /**
@@ -320,7 +320,7 @@ export const formats: Case[] = [
         );
         const both = () => client.query("select * from one_id, other_id", { duplicates: "error" });
         for (let time = 0; time < 3; time++) await t.assert.rejects(both(), { code: "DUPLICATE_COLUMN" });
-        await client.simple("alter table other_id rename id to other");
+        await unseen(client, "alter table other_id rename id to other");
         for (let time = 0; time < 3; time++) t.assert.deepEqual((await both()).rows, [{ id: 1, other: 2 }]);
         t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
       }),
@@ -380,6 +380,24 @@ export const formats: Case[] = [
         });
       }
     },
+  },
+  {
+    // workerd tells of it later: its own streams carry the bytes there.
+    name: "a compressed stream that was left is in nobody's way",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const many = `select md5(g::text) as a from ${series(100_000, "g")}`;
+        for (const chunks of [0, 1, 2]) {
+          for (const call of ["stream", "respond"] as const) {
+            const given = await client[call](many, { gzip: true });
+            const reader = (given instanceof Response ? given.body! : given).getReader();
+            for (let at = 0; at < chunks; at++) await reader.read();
+            await reader.cancel();
+            if (t.runtime === "workerd" && call === "respond") await pause(30);
+            t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }], `${call}, ${chunks} chunks`);
+          }
+        }
+      }),
   },
   {
     name: "content types",

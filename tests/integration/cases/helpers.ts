@@ -30,6 +30,15 @@ export async function withSchema(t: Context, work: (client: Client, schema: stri
   });
 }
 
+/** Runs a statement so that its client does not see what it does: in a function, as another session's DDL would be. */
+export async function unseen(client: Client, text: string): Promise<void> {
+  const body = "'begin execute $1; end'";
+  await client.simple(
+    `create or replace function pg_temp.unseen(text) returns void language plpgsql as ${body};
+     select pg_temp.unseen('${text.replaceAll("'", "''")}')`,
+  );
+}
+
 /**
  * So many rows with the numbers from 1, each made when it is asked for. A generate_series in FROM writes them all to
  * disk first.

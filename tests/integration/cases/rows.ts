@@ -34,6 +34,23 @@ export const rows: Case[] = [
       }),
   },
   {
+    name: "a loop takes its place when it starts, among the calls that are made then",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const loop = client.rows("select 1 as a")[Symbol.asyncIterator]();
+        const first = loop.next();
+        await t.assert.rejects(client.query("select 2 as a"), { code: "STREAM_OPEN" });
+        t.assert.deepEqual(
+          [await first, await loop.next()],
+          [
+            { done: false, value: { a: 1 } },
+            { done: true, value: undefined },
+          ],
+        );
+        t.assert.deepEqual((await client.query("select 2 as a")).rows, [{ a: 2 }]);
+      }),
+  },
+  {
     name: "batches have exactly n rows, the last one fewer",
     run: (t) =>
       withClient(t, async (client) => {

@@ -1,6 +1,6 @@
 // Statements that are no plain SELECT, several statements at once, and what describe tells.
 import type { Case } from "../context.ts";
-import { withClient } from "./helpers.ts";
+import { withClient, withSchema } from "./helpers.ts";
 
 export const statements: Case[] = [
   {
@@ -324,5 +324,100 @@ export const statements: Case[] = [
         await t.assert.rejects(client.describe("select * from no_such_table"), { code: "42P01" });
         t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
       }),
+  },
+  {
+    name: "DDL of one's own does not end the transaction that used its table before",
+    run: (t) =>
+      withSchema(t, async (client, schema) => {
+        const all = `select * from ${schema}.t`;
+        const columns = async (of: Pick<typeof client, "query">, text = all) => {
+          const { fields } = await of.query(text);
+          return fields.map(({ name }) => name).join();
+        };
+        const alter = (what: string) => `alter table ${schema}.t ${what}`;
+        await client.simple(`create table ${schema}.t (a int4); insert into ${schema}.t values (1)`);
+        for (let n = 0; n < 3; n++) t.assert.equal(await columns(client), "a");
+        await client.transaction(async (tx) => {
+          t.assert.equal(await columns(tx), "a");
+          await tx.exec(alter("add column b text"));
+          t.assert.equal(await columns(tx), "a,b");
+          const inner = tx.transaction(async (nested) => {
+            await nested.exec(alter("add column c text"));
+            t.assert.equal(await columns(nested), "a,b,c");
+            throw new Error("mine");
+          });
+          await t.assert.rejects(inner, { message: "mine" });
+          t.assert.equal(await columns(tx), "a,b");
+          const [, batched] = await tx.batch([alter("drop column b"), "select 1"]);
+          t.assert.equal(batched?.rowCount, 1);
+          t.assert.equal(await columns(tx), "a");
+          await tx.exec(alter("add column d int8"));
+        });
+        // Nobody has looked since.
+        await client.transaction(async (tx) => t.assert.equal(await columns(tx), "a,d"));
+        const undone = client.transaction(async (tx) => {
+          await tx.exec(alter("alter column d type text"));
+          t.assert.equal(await columns(tx), "a,d");
+          throw new Error("mine");
+        });
+        await t.assert.rejects(undone, { message: "mine" });
+        await client.transaction(async (tx) => t.assert.equal(await columns(tx), "a,d"));
+        await client.exec(alter("drop column d"));
+        // Another client of the isolate knows it too.
+        await withClient(t, (other) =>
+          other.transaction(async (tx) => {
+            await tx.query("select 1");
+            t.assert.equal(await columns(tx), "a");
+          }),
+        );
+        await client.exec(`do $$begin alter table ${schema}.t add column e int4; end$$`);
+        await client.transaction(async (tx) => {
+          await tx.query("select 1");
+          t.assert.equal(await columns(tx), "a,e");
+        });
+      }),
+  },
+  {
+    name: "a type that is dropped and made again by one's own DDL is another one",
+    run: (t) =>
+      withSchema(t, async (client, schema) => {
+        const query = t.pgz.sql`select ${"x"}::${t.pgz.sql.identifier(schema, "mood")} as mood`;
+        await client.exec(`create type ${schema}.mood as enum ('x')`);
+        for (let n = 0; n < 3; n++) t.assert.deepEqual((await client.query(query)).rows, [{ mood: "x" }]);
+        await client.transaction(async (tx) => {
+          t.assert.deepEqual((await tx.query(query)).rows, [{ mood: "x" }]);
+          await tx.exec(`drop type ${schema}.mood`);
+          await tx.exec(`create type ${schema}.mood as enum ('y', 'x')`);
+          for (let n = 0; n < 3; n++) t.assert.deepEqual((await tx.query(query)).rows, [{ mood: "x" }]);
+        });
+        t.assert.deepEqual((await client.query(query)).rows, [{ mood: "x" }]);
+      }),
+  },
+  {
+    name: "DEALLOCATE ALL and DISCARD inside a transaction do not end it",
+    run: (t) =>
+      withClient(
+        t,
+        async (client) => {
+          const one = (of: Pick<typeof client, "query">) => of.query(t.pgz.sql`select ${1}::int4 as n`);
+          for (let n = 0; n < 3; n++) await one(client);
+          await client.transaction(async (tx) => {
+            await one(tx);
+            for (const text of ["deallocate all", "discard plans", "deallocate prepare all"]) {
+              await tx.exec(text);
+              t.assert.deepEqual((await one(tx)).rows, [{ n: 1 }]);
+            }
+            const prepared = await tx.prepare<{ m: number }>("select $1::int4 as m");
+            await tx.exec("deallocate all");
+            t.assert.deepEqual((await prepared.query([2])).rows, [{ m: 2 }]);
+          });
+          await client.exec("discard all");
+          await client.transaction(async (tx) => {
+            await tx.query("select 1");
+            t.assert.deepEqual((await one(tx)).rows, [{ n: 1 }]);
+          });
+        },
+        { prepare: "named" },
+      ),
   },
 ];

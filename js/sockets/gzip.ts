@@ -1,6 +1,7 @@
-// gzip on Node, whose CompressionStream must not be cancelled: one that is, while data wait in it, throws in a tick of
-// its own (`Controller is already closed`, nodejs/node#64529), where nobody can catch it, and the process ends. A
-// client that leaves its response does just that.
+// gzip, since no runtime's CompressionStream may be left. Node's, while data wait in it, throws in a tick of its own
+// (`Controller is already closed`, nodejs/node#64529), where nobody can catch it, and the process ends. Bun's and
+// Deno's tell the source milliseconds later, and meanwhile the client's next call is refused (`STREAM_OPEN`). workerd's
+// never tells, and the query goes on. A client that leaves its response does just that.
 //
 // So it is read to its end, which comes soon when nothing goes in any more. Not by pipeThrough with a signal: that
 // first waits for what has been written, and so for a reader that has left. Knows web streams only.

@@ -1,0 +1,18 @@
+// Random sessions on this runtime (Node, Deno or Bun, whichever runs vitest). workerd's turn is in
+// tests/workerd/random.test.ts.
+import { watchUncaught } from "../faults/jobs.ts";
+import { runtime, testServers } from "../integration/servers.ts";
+import { placeOf } from "./place.ts";
+import { runSession } from "./session.ts";
+import { randomSuite } from "./suite.ts";
+
+const driver = (await import(`../../dist/${runtime}.js`)) as typeof import("../../js/index.ts");
+const uncaught = watchUncaught();
+
+randomSuite({
+  label: runtime,
+  servers: testServers(),
+  poolers: runtime === "node",
+  run: (task) => runSession(placeOf(runtime, driver, task), task.seed),
+  uncaught: () => Promise.resolve(uncaught),
+});

@@ -1,0 +1,81 @@
+// Random sessions by hand, against servers of their own:
+//
+//   node tests/random/run.mjs                    sessions for a minute, the first seed by the clock
+//   MINUTES=60 node tests/random/run.mjs         an hour of it
+//   SEED=7 node tests/random/run.mjs             one session, and its script
+//   bun tests/random/run.mjs, deno run -A tests/random/run.mjs
+//   POOLED=1 …                                   behind PgBouncer 1.18
+//
+// AT_ONCE=4 sessions run beside each other. A session that has a fault prints its script and its seed. The last line
+// counts.
+import { mkdirSync } from "node:fs";
+import path from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { build } from "esbuild";
+import { startServers } from "../servers/index.mjs";
+import { startSidecar } from "../servers/sidecar.mjs";
+
+const runtime = globalThis.Deno ? "deno" : process.versions.bun ? "bun" : "node";
+const here = path.dirname(fileURLToPath(import.meta.url));
+const root = path.join(here, "../..");
+const { env } = process;
+const one = env.SEED === undefined ? undefined : Number(env.SEED);
+const minutes = Number(env.MINUTES ?? 1);
+const atOnce = one === undefined ? Number(env.AT_ONCE ?? 4) : 1;
+
+const outfile = path.join(root, ".cache/random", `${runtime}-${process.pid}.mjs`);
+mkdirSync(path.dirname(outfile), { recursive: true });
+const entryPoints = [path.join(here, "session.ts")];
+await build({ entryPoints, outfile, bundle: true, format: "esm", target: "es2022", logLevel: "warning" });
+const { runSession } = await import(pathToFileURL(outfile).href);
+const driver = await import(`../../dist/${runtime}.js`);
+
+const uncaught = [];
+for (const event of ["unhandledRejection", "uncaughtException"])
+  process.on(event, (error) => {
+    uncaught.push(error);
+    console.log(event, error);
+  });
+
+const { servers, pgbouncer, stop } = await startServers({ majors: [18], pgbouncer: env.POOLED !== undefined });
+const [server] = servers;
+const side = await startSidecar([server]);
+const place = {
+  driver,
+  options: { connectionString: (pgbouncer ?? server).url, sslmode: "disable" },
+  name: `${runtime}_${process.pid}`,
+  isPooled: pgbouncer !== undefined,
+  hasOwnBody: false,
+  gzip: typeof CompressionStream === "function",
+  async side(sql) {
+    const body = JSON.stringify({ server: server.name, sql });
+    const { rows, error } = await (await fetch(`${side.url}/sql`, { method: "POST", body })).json();
+    if (rows === undefined) throw new Error(`side connection: ${error}`);
+    return rows;
+  },
+};
+
+const first = one ?? (Date.now() % 1_000_000) * 1_000;
+const until = performance.now() + minutes * 60_000;
+const counts = { sessions: 0, calls: 0, disturbed: 0, faults: 0 };
+let next = first;
+const worker = async () => {
+  while (one === undefined ? performance.now() < until : next === first) {
+    const report = await runSession(place, next++);
+    counts.sessions++;
+    counts.calls += report.calls;
+    counts.disturbed += report.disturbed;
+    counts.faults += report.faults.length;
+    if (one === undefined && !report.faults.length) continue;
+    console.log(`SEED=${report.seed}\n${report.script.join("\n")}`);
+    for (const fault of report.faults) console.log(`FAULT of seed ${report.seed}: ${fault}`);
+  }
+};
+await Promise.all(Array.from({ length: atOnce }, worker));
+await side.stop();
+await stop();
+console.log(
+  `${runtime}: ${counts.sessions} sessions from seed ${first}, ${counts.calls} calls, ${counts.disturbed} disturbed, ` +
+    `${counts.faults} faults, ${uncaught.length} uncaught`,
+);
+process.exit(counts.faults + uncaught.length ? 1 : 0);

@@ -1,0 +1,68 @@
+// The random sessions of a test run, written once for all runtimes: some by fixed seeds, some by the date, so that each
+// day tries others and a run of the same day can be repeated.
+import { afterAll, expect, test } from "vitest";
+import { registrations, type Server, type TestServers } from "../integration/context.ts";
+import type { Report } from "./session.ts";
+
+/** Where a session runs, as JSON. */
+export interface Task {
+  seed: number;
+  server: Server;
+  tls: boolean;
+  servers: TestServers;
+  isPooled: boolean;
+}
+
+interface Suite {
+  label: string;
+  servers: TestServers;
+  /** Behind PgBouncer, too. */
+  poolers: boolean;
+  run(task: Task): Promise<Report>;
+  uncaught(): Promise<string[]>;
+}
+
+/** Sessions of each kind; a hundred take some six seconds. */
+const FIXED = 60;
+const OF_THE_DAY = 30;
+const AT_ONCE = 3;
+
+export function randomSuite({ label, servers, poolers, run, uncaught }: Suite): void {
+  const day = Math.floor(Date.now() / 86_400_000);
+  const seeds = [
+    ...Array.from({ length: FIXED }, (_, at) => at + 1),
+    ...Array.from({ length: OF_THE_DAY }, (_, at) => day * 1_000 + at),
+  ];
+  // Of the newest server, the plain one and the one under TLS.
+  const places = registrations([{ name: "random sessions", run: () => Promise.resolve() }], servers)
+    .filter(({ server }) => server.own && server.name === servers.servers.find(({ own }) => own)!.name)
+    .map(({ name, server, tls }) => ({ name, server, tls, isPooled: false }));
+  if (poolers && servers.pgbouncer)
+    places.push({ name: "random sessions [PgBouncer]", server: servers.pgbouncer, tls: false, isPooled: true });
+
+  places.forEach(({ name, ...place }, of) => {
+    test(name, { timeout: 120_000 }, async () => {
+      const counts = { calls: 0, disturbed: 0 };
+      const faults: string[] = [];
+      const waiting = seeds.map((seed) => seed + of * 1_000_000);
+      const worker = async () => {
+        for (let seed = waiting.shift(); seed !== undefined; seed = waiting.shift()) {
+          const report = await run({ ...place, seed, servers });
+          counts.calls += report.calls;
+          counts.disturbed += report.disturbed;
+          if (report.faults.length)
+            faults.push(`SEED=${seed}\n${report.script.join("\n")}\n${report.faults.join("\n")}`);
+        }
+      };
+      await Promise.all(Array.from({ length: AT_ONCE }, worker));
+      console.log(
+        `[random] ${label}, ${name}: ${seeds.length} sessions, ${counts.calls} calls, ${counts.disturbed} disturbed`,
+      );
+      expect(faults.slice(0, 3).join("\n\n")).toBe("");
+    });
+  });
+
+  afterAll(async () => {
+    expect(await uncaught()).toEqual([]);
+  });
+}

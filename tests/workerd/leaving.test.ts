@@ -1,0 +1,49 @@
+// A client that leaves a response in the middle: its query ends on the server, compressed or not.
+import http from "node:http";
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { context } from "../integration/context.ts";
+import { testServers } from "../integration/servers.ts";
+import { startWorker, type Worker } from "./host.mjs";
+
+const servers = testServers();
+const [server] = servers.servers;
+let worker: Worker;
+beforeAll(async () => {
+  worker = await startWorker({
+    entry: fileURLToPath(new URL("fixture/leaving.ts", import.meta.url)),
+    options: { bindings: { URL: `${server!.url.split("?")[0]}?sslmode=disable` } },
+  });
+});
+afterAll(() => worker?.stop());
+
+/** Reads 300 kB of the response and hangs up. */
+function leave(path: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const request = http.get(new URL(path, worker.url), (response) => {
+      let bytes = 0;
+      response.on("error", () => {});
+      response.on("data", (chunk: Uint8Array) => {
+        bytes += chunk.length;
+        if (bytes < 300_000) return;
+        request.destroy();
+        resolve();
+      });
+      response.on("end", () => reject(new Error(`the response ended after ${bytes} bytes`)));
+    });
+    request.on("error", () => {});
+  });
+}
+
+test.each(["", "gzip"])("a response that is left ends its query on the server %s", async (gzip) => {
+  const { side } = context("node", undefined as never, { server: server!, tls: false }, servers);
+  const mark = `left_${gzip}_${Math.random().toString(36).slice(2)}`;
+  const running = async () => {
+    const look = `select count(*) from pg_stat_activity where query like '%${mark}%' and pid <> pg_backend_pid()`;
+    return Number((await side(look))[0]?.[0]);
+  };
+  await leave(`/?${gzip ? "gzip=1&" : ""}mark=${mark}`);
+  const from = performance.now();
+  while ((await running()) && performance.now() - from < 3_000) await new Promise((resolve) => setTimeout(resolve, 20));
+  expect(await running()).toBe(0);
+});

@@ -9,6 +9,7 @@ import tseslint from "typescript-eslint";
  */
 export const rooms = [
   "entrypoints",
+  "pool",
   "api",
   "statement",
   "session",

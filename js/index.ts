@@ -13,6 +13,10 @@ export {
 } from "./util/errors.ts";
 export { Client, connect, createClient } from "./api/client.ts";
 export type { ClientStats } from "./api/client.ts";
+export { createPool, Pool } from "./pool/pool.ts";
+export { Lease } from "./pool/lease.ts";
+export type { AcquireOptions, PoolEvent, PoolStats } from "./pool/pool.ts";
+export type { PoolHooks, PoolInput, PoolOptions } from "./pool/options.ts";
 export type {
   BatchOptions,
   BatchResult,
@@ -40,13 +44,16 @@ export type { Rows } from "./rows/rows.ts";
 export type { BatchFailure, Code, ErrorFields, HostFailure, LimitName, Stage } from "./util/errors.ts";
 export type { Listener, ListenOptions, Notification } from "./api/listen.ts";
 export type {
+  AcquireEvent,
   ConnectEvent,
   DisconnectEvent,
+  LeaseLeak,
   Notice,
   Observer,
   ParameterChange,
   QueryEnd,
   QueryStart,
+  ReleaseEvent,
   Retry,
   SlowQuery,
 } from "./util/observer.ts";

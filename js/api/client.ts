@@ -1,9 +1,7 @@
 // The public client: one connection, made at the first call, and again at the next call when it could not be made or
 // was lost.
 //
-// Knows how a client begins, comes back and ends, and whose turn it is between its own calls and its transactions. Must
-// not know sockets, wasm or messages.
-import { Calls } from "./calls.ts";
+// Knows how a client begins, comes back and ends. Must not know sockets, wasm or messages.
 import { configured } from "./configured.ts";
 import { Home } from "./home.ts";
 import type { Config, ConnectInput, Options } from "../config/options.ts";
@@ -14,17 +12,7 @@ import { openConnection } from "../connection/startup.ts";
 import { UsageError, type PgzError } from "../util/errors.ts";
 import { Listener, type ListenOptions } from "./listen.ts";
 import { connectionLost } from "../sockets/contract.ts";
-import { asyncDispose } from "../util/dispose.ts";
-import { Turn } from "./queue.ts";
-import { Scope } from "./scope.ts";
-import { scopeSettings, type ScopeOptions } from "../session/scope-settings.ts";
-import {
-  beginStatement,
-  runTransaction,
-  type Running,
-  type Transaction,
-  type TransactionOptions,
-} from "./transaction.ts";
+import { OneConnection } from "./one-connection.ts";
 import { within } from "../util/within.ts";
 
 /** A client's state, and its counters since it was made. */
@@ -59,7 +47,7 @@ export interface ClientStats extends BoundaryStats {
  * When its connection is lost, the calls on it reject, and the next call connects again. What was set on the session
  * (`SET`, temporary tables, advisory locks) is gone then; `onDisconnect` of the observer tells.
  */
-export class Client extends Calls {
+export class Client extends OneConnection {
   readonly #home = new Home("client");
   #opening: Promise<Session> | undefined;
   #session: Session | undefined;
@@ -68,89 +56,10 @@ export class Client extends Calls {
   #giveUp: AbortController | undefined;
   #closing: Promise<void> | undefined;
   #closed: PgzError | undefined;
-  /** Transactions that run or wait for their turn. */
-  #transactions = 0;
-  /** The one whose callback runs. */
-  #running: Running | undefined;
 
   /** @internal Use {@link createClient} or {@link connect}. */
   constructor(config: Config) {
     super(config, { queries: 0, errors: 0, rows: 0, bytes: 0, running: 0 });
-  }
-
-  /**
-   * Runs `work` inside one transaction (docs/transactions.md). BEGIN is sent with the first statement, COMMIT when
-   * `work` has returned, ROLLBACK when it throws.
-   *
-   * Resolves with what `work` returned, once the server has committed. Rejects with what `work` threw, or with the
-   * error of COMMIT. Meanwhile the client's own calls reject with `TRANSACTION_OPEN`, because they would wait for
-   * themselves: use `work`'s argument.
-   *
-   * Transactions of one client run one after the other. One that is made inside another's callback would wait for
-   * itself: it rejects with `TRANSACTION_OPEN` when that one has run nothing for 3 s. Use `tx.transaction`.
-   *
-   * @example
-   * const balance = await client.transaction(async (tx) => {
-   *   await tx.exec(sql`update accounts set balance = balance - ${100} where id = ${1}`);
-   *   const { rows } = await tx.query<{ balance: string }>(sql`select balance from accounts where id = ${1}`);
-   *   return rows[0]?.balance;
-   * }, { isolation: "serializable", retry: true });
-   */
-  async transaction<T>(
-    work: (transaction: Transaction) => T | Promise<T>,
-    options: TransactionOptions = {},
-  ): Promise<T> {
-    return this.#begin(work, options, (session) => session);
-  }
-
-  /**
-   * The client's calls with settings and a role of their own, for row-level security and a schema per tenant
-   * (docs/scopes.md). They hold for one call, also when it fails, and travel with it: a call still takes one round trip.
-   *
-   * Making a scope costs nothing: make one per request. Its transactions, streams and batches are as the client's.
-   * `simple`, COPY outside a transaction, and statements that end a transaction or outlive it reject with
-   * `NOT_IN_SCOPE`.
-   *
-   * @example
-   * const tenant = db.scope({ settings: { "app.tenant": 7 }, role: "app_user" });
-   * const { rows } = await tenant.query(sql`select * from orders where state = ${"open"}`);
-   */
-  scope(options: ScopeOptions): Scope {
-    return new Scope(this.config, this.counters, scopeSettings(options), {
-      run: (...call) => this.run(...call),
-      transaction: (...transaction) => this.#begin(...transaction),
-      close: () => this.close(),
-    });
-  }
-
-  /** `sessionOf`: the one to run it on, given the client's. */
-  async #begin<T>(
-    work: (transaction: Transaction) => T | Promise<T>,
-    options: TransactionOptions,
-    sessionOf: (session: Session) => Session,
-  ): Promise<T> {
-    const begin = beginStatement(this.config, options);
-    const refused = this.#ended() ?? this.#home.refused() ?? this.unfinished();
-    if (refused) throw refused;
-    this.#transactions++;
-    const { config, counters, turn: before } = this;
-    const connect = async () => sessionOf(await this.connected());
-    const turn = (this.turn = new Turn());
-    const { result, released } = runTransaction(work, options, {
-      config,
-      counters,
-      begin,
-      turn: before?.end(),
-      front: this.#running,
-      connect,
-      begins: (running) => void (this.#running = running),
-      settled: () => {
-        this.#transactions--;
-        if (this.#running?.call.finished) this.#running = undefined;
-      },
-    });
-    void released.then(() => this.passed(turn));
-    return result;
   }
 
   /**
@@ -192,7 +101,7 @@ export class Client extends Calls {
     return (this.#closing ??= this.#close());
   }
 
-  [asyncDispose](): Promise<void> {
+  [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
 
@@ -210,17 +119,8 @@ export class Client extends Calls {
     return this.config.signal;
   }
 
-  protected override refused(): UsageError | undefined {
-    const ended = this.#ended() ?? this.#home.refused();
-    if (ended || !this.#transactions) return ended;
-    return new UsageError(
-      "TRANSACTION_OPEN",
-      "A transaction of this client is open: use its methods, wait for its end, or use another client.",
-    );
-  }
-
-  #ended(): UsageError | undefined {
-    if (!this.#closing) return undefined;
+  protected override ended(): UsageError | undefined {
+    if (!this.#closing) return this.#home.refused();
     return new UsageError("CLIENT_CLOSED", "The client is closed: make a new one.", { retryable: true });
   }
 
@@ -230,7 +130,7 @@ export class Client extends Calls {
     if (this.#closing || this.#closed) return "closed";
     if (!this.#session) return this.#opening ? "connecting" : "new";
     if (this.#session.connection.closed) return "lost";
-    return this.counters.running || this.#transactions ? "busy" : "idle";
+    return this.counters.running || this.isInTransaction ? "busy" : "idle";
   }
 
   protected override get comesBack(): boolean {
@@ -270,7 +170,8 @@ export class Client extends Calls {
 
   /** It could not connect. Calls that wait already share the error; the first one behind them tries again. */
   #again(): void {
-    if (this.turn) void this.turn.end().then(() => this.#forget());
+    const end = this.line.end();
+    if (end) void end.then(() => this.#forget());
     else this.#forget();
   }
 
@@ -281,7 +182,8 @@ export class Client extends Calls {
   }
 
   async #close(): Promise<void> {
-    if (this.turn) await within(CLOSE_GRACE, this.turn.end());
+    const end = this.line.end();
+    if (end) await within(CLOSE_GRACE, end);
     this.#closed = new UsageError("CLIENT_CLOSED", "The client is closed: make a new one.", { retryable: true });
     this.#giveUp?.abort(this.#closed);
     await this.#session?.connection.close();

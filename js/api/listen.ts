@@ -10,7 +10,6 @@ import type { Operation } from "../connection/operation.ts";
 import { runtime } from "../sockets/runtime.ts";
 import { openConnection } from "../connection/startup.ts";
 import { plainly } from "../session/transaction-block.ts";
-import { asyncDispose } from "../util/dispose.ts";
 import { AbortError, UsageError, type PgzError } from "../util/errors.ts";
 import { FIRST_PAUSE, HEARTBEAT, HEARTBEAT_DEADLINE, LONGEST_PAUSE, MOST_NOTIFICATIONS } from "../util/limits.ts";
 import { connectionLost } from "../sockets/contract.ts";
@@ -83,7 +82,7 @@ export class Listener implements AsyncIterable<Notification> {
     await this.#connection?.close();
   }
 
-  [asyncDispose](): Promise<void> {
+  [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
 

@@ -121,14 +121,14 @@ export interface Description {
   readonly fields: readonly Column[];
 }
 
-/** The names of all of them. What one means is checked where it is used; `leaving` is ours. */
+/** The names of all of them. What one means is checked where it is used; `leaving` and `texts` are ours. */
 export const CALL_OPTIONS = namesOf<
   QueryOptions &
     JsonOptions &
     RespondOptions &
     BatchOptions &
     CopyFromOptions &
-    CopyToOptions & { leaving: AbortSignal }
+    CopyToOptions & { leaving: AbortSignal; texts: readonly string[] }
 >({
   signal: true,
   timeout: true,
@@ -158,4 +158,5 @@ export const CALL_OPTIONS = namesOf<
   results: true,
   onProgress: true,
   leaving: true,
+  texts: true,
 });

@@ -2,7 +2,6 @@
 //
 // Knows its text and what the server has said of it. Must not know how it runs: it makes queries, which any call takes.
 import type { CallOptions, ExecResult, QueryOptions, QueryResult, Description } from "./options.ts";
-import { dispose } from "../util/dispose.ts";
 import { UsageError } from "../util/errors.ts";
 import { defined, type Query } from "../statement/sql.ts";
 
@@ -65,7 +64,7 @@ export class Prepared<Row = Record<string, unknown>> implements Description {
     this.#closed = true;
   }
 
-  [dispose](): void {
+  [Symbol.dispose](): void {
     this.close();
   }
 }

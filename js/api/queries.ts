@@ -37,7 +37,8 @@ import type {
   SimpleOptions,
 } from "./options.ts";
 import { Prepared } from "./prepared.ts";
-import { Queue, type Way } from "./queue.ts";
+import type { Way } from "./line.ts";
+import { Queue } from "./queue.ts";
 
 /** The calls of a `Client` and a `Transaction` that give values or counts. */
 export abstract class Queries extends Queue {
@@ -293,8 +294,11 @@ export abstract class Queries extends Queue {
     const form = output[oneOf("rows", "count", "ndjson")(results, "results") as keyof typeof output];
     if (!items.length) return [];
     const text = `/* batch of ${items.length} */ ${items[0]!.text}`;
-    const settled = await this.run(text, options, (call: Call<PromiseSettledResult<BatchItem<unknown>>[]>, session) =>
-      runBatch(call, session, items, { atomic, form, mode }),
+    const settled = await this.run(
+      text,
+      { ...options, texts: items.map((item) => item.text) },
+      (call: Call<PromiseSettledResult<BatchItem<unknown>>[]>, session) =>
+        runBatch(call, session, items, { atomic, form, mode }),
     );
     return atomic ? settled.map((item) => (item as PromiseFulfilledResult<unknown>).value) : settled;
   }

@@ -35,8 +35,8 @@ interface Client {
 export class Scope extends Calls {
   readonly #client: Client;
   readonly #settings: ScopeSettings;
-  /** The client's session, and ours beside it. */
-  #sessions: readonly [Session, Session] | undefined;
+  /** Ours, beside each of the client's: a pool has several. */
+  readonly #sessions = new WeakMap<Session, Session>();
 
   /** @internal Use `client.scope()`. */
   constructor(config: Config, counters: Counters, settings: ScopeSettings, client: Client) {
@@ -86,8 +86,11 @@ export class Scope extends Calls {
         "TRANSACTION_OPEN",
         "A transaction begun in SQL is open: end it first, or use scope.transaction() instead of BEGIN.",
       );
-    if (this.#sessions?.[0] !== session) this.#sessions = [session, session.scoped(this.#settings)];
-    return this.#sessions[1];
+    const known = this.#sessions.get(session);
+    if (known) return known;
+    const scoped = session.scoped(this.#settings);
+    this.#sessions.set(session, scoped);
+    return scoped;
   }
 
   protected override close(): Promise<void> {

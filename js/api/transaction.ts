@@ -17,7 +17,7 @@ import type { Session } from "../session/session.ts";
 import { plainly } from "../session/transaction-block.ts";
 import { attemptsOf, isConflict, pauseAfter } from "../statement/attempts.ts";
 import type { QueryInput } from "../statement/sql.ts";
-import { isFatal, PgzError, PostgresError, rolledBack, UsageError } from "../util/errors.ts";
+import { AbortError, isFatal, PgzError, PostgresError, rolledBack, UsageError } from "../util/errors.ts";
 import type { QueryOptions, QueryResult } from "./options.ts";
 import { wayOf } from "./queries.ts";
 import type { Counters } from "./queue.ts";
@@ -83,6 +83,9 @@ export function beginStatement(config: Config, options: TransactionOptions): str
   return words.join(" ");
 }
 
+/** What of a transaction's call decides whether it still wants a connection. */
+type AnyTransaction = Pick<Call<unknown>, "finished" | "fail" | "onFailure" | "operation">;
+
 /** What a transaction needs of its client. */
 interface Client {
   readonly config: Config;
@@ -92,7 +95,8 @@ interface Client {
   readonly turn: Promise<void> | undefined;
   /** The transaction in whose time this one was made: it may be inside of that one's callback. */
   readonly front: Running | undefined;
-  readonly connect: () => Promise<Session>;
+  /** `undefined`: the call was over before. */
+  readonly connect: (call: AnyTransaction) => Promise<Session | undefined>;
   /** It is this one's turn. */
   readonly begins: (running: Running) => void;
   /** The transaction has come to its result, whatever the connection still has to clean up. */
@@ -115,7 +119,8 @@ export function runTransaction<T>(
     if (call.finished) return;
     const running = new Running(call, counters);
     begins(running);
-    const session = await connect();
+    const session = await connect(call);
+    if (!session) return;
     const { connection } = session;
     if (session.transaction.status !== "I")
       throw new UsageError(
@@ -145,12 +150,12 @@ export function runTransaction<T>(
 
 /** A transaction whose turn it is, in all its attempts. */
 export class Running {
-  readonly call: Pick<Call<unknown>, "finished" | "promise">;
+  readonly call: Pick<Call<unknown>, "finished" | "promise" | "interrupt">;
   /** Of the attempt that runs. */
   transaction: Transaction | undefined;
   readonly #counters: Counters;
 
-  constructor(call: Pick<Call<unknown>, "finished" | "promise">, counters: Counters) {
+  constructor(call: Running["call"], counters: Counters) {
     this.call = call;
     this.#counters = counters;
   }
@@ -325,7 +330,7 @@ export class Transaction extends Calls {
   abort(reason: unknown): void {
     this.#leaving.abort(reason);
     // Calls on a connection that is gone fail by themselves, COMMIT too, with what ended it.
-    if (!this.#session.connection.closed) this.stop(this.#leaving.signal.reason);
+    if (!this.#session.connection.closed) this.stop((facts) => new AbortError(this.#leaving.signal.reason, facts));
   }
 
   /** From the first call to the last one, those that nobody awaited too. */
@@ -335,7 +340,7 @@ export class Transaction extends Calls {
       const open = (this.#hasLast ? undefined : this.refused()) ?? this.unfinished();
       if (open) throw open;
       this.#finished = true;
-      await this.turn?.end();
+      await this.line.end();
       return result;
     } catch (error) {
       this.abort(error);
@@ -361,7 +366,7 @@ export class Transaction extends Calls {
   /** Resolves when nothing of it runs any more, and no cancel is under way. */
   async #quiet(): Promise<void> {
     await this.#inner;
-    await this.turn?.end();
+    await this.line.end();
   }
 
   /** A statement of our own; its command tag. */

@@ -156,6 +156,11 @@ export class Connection {
     });
   }
 
+  /** Something is asked of the server that it has not answered. */
+  get isBusy(): boolean {
+    return this.#inflight.length > 0;
+  }
+
   /** Resolves when all that was said has left. Never rejects. */
   get written(): Promise<void> {
     return this.#outbox.writing ?? Promise.resolve();

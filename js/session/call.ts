@@ -40,6 +40,8 @@ export class Call<T> {
   delivered = false;
   /** Some of its statements have committed, so it cannot be made again as a whole. */
   hasCommitted = false;
+  /** The SQL that runs for it, of a batch all of them. */
+  texts: readonly string[] = [];
   /** In its queue's list. */
   place = 0;
   /** Of the operations before this one. */

@@ -20,6 +20,8 @@ export class Session {
   readonly transaction: TransactionBlock;
   /** Settings of a scope hold for what it runs. */
   readonly isScoped: boolean;
+  /** Notes what may outlive a call, where the session has other users later. */
+  leftovers: { note(text: string): void } | undefined;
   readonly #told: Told;
   readonly #changes: SchemaChanges;
 
@@ -46,7 +48,9 @@ export class Session {
 
   /** The session of a scope, on the same connection. */
   scoped(scope: ScopeSettings): Session {
-    return new Session(this.connection, scope, this.#told, this.#changes);
+    const session = new Session(this.connection, scope, this.#told, this.#changes);
+    session.leftovers = this.leftovers;
+    return session;
   }
 
   get config(): Config {

@@ -22,6 +22,8 @@ export type Code =
   | "STREAM_OPEN"
   | "CLIENT_CLOSED"
   | "OTHER_REQUEST"
+  | "POOL_CLOSED"
+  | "LEASE_RELEASED"
   | "COPY_NEEDS_COPY_CALL"
   | "NOT_IN_SCOPE"
   | "RECORD_NEEDS_DESCRIBE"
@@ -44,6 +46,8 @@ export type Code =
   // TimeoutError, AbortError, ResponseTooLargeError
   | "CONNECT_TIMEOUT"
   | "QUERY_TIMEOUT"
+  | "ACQUIRE_TIMEOUT"
+  | "HOOK_TIMEOUT"
   | "ABORTED"
   | "RESPONSE_TOO_LARGE"
   // ProtocolError
@@ -231,7 +235,11 @@ export class TimeoutError extends PgzError {
   static {
     mark(this, "TimeoutError");
   }
-  constructor(code: "CONNECT_TIMEOUT" | "QUERY_TIMEOUT", message: string, facts?: Facts) {
+  constructor(
+    code: "CONNECT_TIMEOUT" | "QUERY_TIMEOUT" | "ACQUIRE_TIMEOUT" | "HOOK_TIMEOUT",
+    message: string,
+    facts?: Facts,
+  ) {
     super(code, message, facts);
   }
 }

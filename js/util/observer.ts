@@ -29,6 +29,25 @@ export interface DisconnectEvent {
   readonly error: PgzError;
 }
 
+/** A pool gave a connection to a call, a transaction or a lease. */
+export interface AcquireEvent {
+  /** Milliseconds that it was waited for. */
+  readonly waitMs: number;
+}
+
+/** It came back. */
+export interface ReleaseEvent {
+  /** Milliseconds that it was in use. */
+  readonly useMs: number;
+}
+
+/** A lease has not been released for `leakThreshold`, or nothing refers to it any more. */
+export interface LeaseLeak {
+  readonly heldMs: number;
+  /** Where it was acquired. */
+  readonly stack: string;
+}
+
 /** A call was made. It may wait for its turn. */
 export interface QueryStart {
   /** The same for all events of one call, and unique in the isolate. */
@@ -94,6 +113,12 @@ export interface Observer {
   onConnect?(event: ConnectEvent): void;
   /** A connection was lost; one that you close is not. A client connects again with its next call. */
   onDisconnect?(event: DisconnectEvent): void;
+  /** A pool gave a connection. */
+  onAcquire?(event: AcquireEvent): void;
+  /** A connection came back to its pool. */
+  onRelease?(event: ReleaseEvent): void;
+  /** A lease was not released in time, or lost; without this method a warning is printed. Called once per lease. */
+  onLeaseLeak?(event: LeaseLeak): void;
   /** A call was made; it may wait for its turn. */
   onQueryStart?(event: QueryStart): void;
   /** A call is over, whatever happened. Called exactly once per start. */

@@ -1,5 +1,5 @@
 // Runs the examples of the docs that say "ts run", each in a schema of its own. An example gets `client` and `db`, one
-// client for both, and what it imports; its `connect` goes to the test server whatever URL it names. A Worker's `fetch`
+// client for both, and what it imports; its `connect` and `createPool` go to the test server whatever URL it names. A Worker's `fetch`
 // is called once.
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
@@ -39,6 +39,7 @@ test("there are examples of every page that is about calls", () => {
       "docs/batches.md",
       "docs/copy.md",
       "docs/listen.md",
+      "docs/pool.md",
       "docs/queries.md",
       "docs/scopes.md",
       "docs/transactions.md",
@@ -64,7 +65,7 @@ test.each(examples)("$name runs", async ({ name, code }) => {
     await client.simple(`drop schema if exists ${schema} cascade; create schema ${schema}; ${TABLES}`);
     const body = code.replace(/^import .* from "pgz-edge";.*$/gm, "").replace("export default", "return");
     const { code: plain } = await transform(
-      `async (client, db, pgz, console) => { const { sql, connect, createClient, PostgresError } = pgz; { ${body} } }`,
+      `async (client, db, pgz, console) => { const { sql, connect, createClient, createPool, PostgresError } = pgz; { ${body} } }`,
       { loader: "ts", target: "es2022" },
     );
     const logged: unknown[] = [];
@@ -74,7 +75,11 @@ test.each(examples)("$name runs", async ({ name, code }) => {
     const worker = await run(
       client,
       client,
-      { ...pgz, connect: () => pgz.connect(options) },
+      {
+        ...pgz,
+        connect: () => pgz.connect(options),
+        createPool: (_: unknown, own: object) => pgz.createPool(options, own),
+      },
       { log: (...values: unknown[]) => void logged.push(...values) },
     );
     if (worker !== undefined) {

@@ -12,6 +12,7 @@ import { formats } from "./formats.ts";
 import { listen } from "./listen.ts";
 import { observer } from "./observer.ts";
 import { parameters } from "./parameters.ts";
+import { pools } from "./pools.ts";
 import { query } from "./query.ts";
 import { retries } from "./retries.ts";
 import { rows } from "./rows.ts";
@@ -50,4 +51,5 @@ export const cases: Case[] = [
   ...listen,
   ...seeds,
   ...parameters,
+  ...pools,
 ];

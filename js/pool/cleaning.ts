@@ -1,0 +1,59 @@
+// Making a connection fit for the next borrower: nothing runs, no transaction is open, and what was set is reset.
+//
+// Knows SQL that undoes things, and deadlines. Must not know who had the connection, or who gets it.
+import { connectionLost } from "../sockets/contract.ts";
+import { plainly } from "../session/transaction-block.ts";
+import type { Connection } from "../connection/connection.ts";
+import type { PoolConfig } from "./options.ts";
+import type { Member } from "./member.ts";
+
+/**
+ * DISCARD ALL without what would cost the driver its prepared statements (DEALLOCATE ALL, DISCARD PLANS). Settings go
+ * back to those of the startup; RESET ALL does not reset the role.
+ */
+const RESET = `set session authorization default; reset role; reset all; close all; unlisten *;
+select pg_catalog.pg_advisory_unlock_all(); discard temp; discard sequences`;
+
+/** Milliseconds for a reset, and for a sign of life. */
+const RESET_DEADLINE = 5_000,
+  PING_DEADLINE = 2_000;
+
+/** Leaves the connection clean, or closed. Never rejects. `restore` makes the settings that each one begins with. */
+export async function clean(
+  member: Member,
+  { reset }: Pick<PoolConfig, "reset">,
+  restore: (member: Member) => Promise<unknown>,
+): Promise<void> {
+  const { connection, session, leftovers } = member;
+  await connection.stopping;
+  if (connection.closed) return;
+  if (connection.isBusy) return connection.destroy(connectionLost("it was given back while a call was running"));
+  await session.transaction.rollBack();
+  const { change } = leftovers;
+  leftovers.change = "none";
+  if (connection.closed || reset === "never" || (reset === "auto" && change === "none")) return;
+  if (change === "ends") return void (await connection.close());
+  if (!(await answers(connection, RESET, RESET_DEADLINE))) return void (await connection.close());
+  await restore(member);
+  leftovers.change = "none";
+}
+
+/** A sign of life, in time; one that gives none is closed. Never rejects. */
+export async function ping(connection: Connection): Promise<void> {
+  if (!(await answers(connection, "", PING_DEADLINE))) connection.destroy(connectionLost("it gave no sign of life"));
+}
+
+/** Whether it ran without an error, in time; a connection that does not answer goes. */
+async function answers(connection: Connection, text: string, deadline: number): Promise<boolean> {
+  if (connection.closed) return false;
+  const operation = connection.operate(plainly(text));
+  const late = setTimeout(() => connection.destroy(connectionLost("it did not answer")), deadline);
+  try {
+    await operation.done;
+    return operation.error === undefined;
+  } catch {
+    return false;
+  } finally {
+    clearTimeout(late);
+  }
+}

@@ -1,0 +1,41 @@
+// First in, first out, for who may also leave from the middle. Each step is O(1) on average, however many there are: a
+// Set would do, but finding its first member again behind each deletion walks over those that are gone.
+
+export class Fifo<T extends object> {
+  /** `undefined` for who has left. */
+  #items: (T | undefined)[] = [];
+  #first = 0;
+  readonly #places = new Map<T, number>();
+
+  get size(): number {
+    return this.#places.size;
+  }
+
+  get first(): T | undefined {
+    while (this.#first < this.#items.length && !this.#items[this.#first]) this.#first++;
+    return this.#items[this.#first];
+  }
+
+  add(item: T): void {
+    if (this.#first > 64 && this.#first * 2 > this.#items.length) this.#compact();
+    this.#places.set(item, this.#items.push(item) - 1);
+  }
+
+  /** Whether it was there. */
+  delete(item: T): boolean {
+    const at = this.#places.get(item);
+    if (at === undefined) return false;
+    this.#places.delete(item);
+    this.#items[at] = undefined;
+    if (this.#places.size) return true;
+    this.#items = [];
+    this.#first = 0;
+    return true;
+  }
+
+  #compact(): void {
+    this.#items = this.#items.filter(Boolean);
+    this.#first = 0;
+    this.#items.forEach((item, at) => this.#places.set(item!, at));
+  }
+}

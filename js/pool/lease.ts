@@ -1,0 +1,94 @@
+// A connection of a pool in one borrower's hands: every call of a client, until it is given back.
+//
+// Knows its own end. Must not know who else waits, or how a connection is cleaned (slots.ts, cleaning.ts).
+import { OneConnection } from "../api/one-connection.ts";
+import type { Counters } from "../api/queue.ts";
+import type { Config } from "../config/options.ts";
+import type { Session } from "../session/session.ts";
+import { connectionLost } from "../sockets/contract.ts";
+import { UsageError, type Facts } from "../util/errors.ts";
+import type { Member } from "./member.ts";
+
+/**
+ * One connection for several calls: `pool.acquire()` gives it. Its calls run in the order in which they are made, as a
+ * client's do.
+ *
+ * Give it back with `release()`, or let `await using` do so.
+ *
+ * @example
+ * await using lease = await pool.acquire();
+ * await lease.exec("create temporary table picked (id int)");
+ * await lease.copyFromRows("picked", ["id"], ids.map((id) => [id]));
+ * const { rows } = await lease.query("select * from items join picked using (id)");
+ */
+export class Lease extends OneConnection {
+  readonly #member: Member;
+  readonly #giveBack: (isDoomed: boolean) => Promise<void> | undefined;
+  #releasing: Promise<void> | undefined;
+
+  /** @internal Use `pool.acquire()`. */
+  constructor(
+    config: Config,
+    counters: Counters,
+    member: Member,
+    giveBack: (isDoomed: boolean) => Promise<void> | undefined,
+  ) {
+    super(config, counters);
+    this.#member = member;
+    this.#giveBack = giveBack;
+  }
+
+  /** The process id of the session, as `pg_stat_activity` shows it. */
+  get processId(): number | undefined {
+    return this.#member.connection.processId;
+  }
+
+  /** A setting that the server reports, as {@link Client.parameterStatus}. */
+  parameterStatus(name: string): string | undefined {
+    return this.#member.connection.parameters.get(name);
+  }
+
+  /**
+   * Gives the connection back, or ends it with `destroy`. Calls that still run are cancelled; an open transaction is
+   * rolled back. Resolves when the connection can be used again. It never rejects, and may be called again.
+   */
+  release({ destroy = false }: { readonly destroy?: boolean | undefined } = {}): Promise<void> {
+    return (this.#releasing ??= this.#release(destroy));
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.release();
+  }
+
+  async #release(isDoomed: boolean): Promise<void> {
+    this.stop(released);
+    const over = this.line.end();
+    if (over) await over;
+    await this.#giveBack(isDoomed);
+  }
+
+  // -- for calls ------------------------------------------------------------------------------------------------------
+
+  protected override get signal(): AbortSignal | undefined {
+    return this.config.signal;
+  }
+
+  protected override ended(): UsageError | undefined {
+    return this.#releasing && released();
+  }
+
+  protected override connected(): Session {
+    const { connection, session } = this.#member;
+    if (connection.closed) throw connectionLost("acquire another", { retryable: true, cause: connection.closed });
+    return session;
+  }
+
+  /** Behind a stream with `closeWhenDone`. */
+  protected override close(): Promise<void> {
+    return this.release();
+  }
+}
+
+function released(facts?: Facts): UsageError {
+  return new UsageError("LEASE_RELEASED", "The lease was released: acquire another.", facts);
+}

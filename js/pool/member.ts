@@ -1,0 +1,75 @@
+// One connection of a pool: its session, who has it, and since when.
+//
+// A record, and the few questions that it answers itself. Who changes it is slots.ts. Must not know waiters or options.
+import { Line } from "../api/line.ts";
+import type { Connection } from "../connection/connection.ts";
+import type { Call } from "../session/call.ts";
+import { Session } from "../session/session.ts";
+import { Leftovers } from "./leftovers.ts";
+
+/**
+ * Where a member is:
+ *
+ *   idle <──> lent        a call or a lease has it; several calls may, where they share
+ *    │ ^       │
+ *    v │       v
+ *   busy       busy       being cleaned, or asked whether it lives: nobody has it, and nobody may
+ *    └──> leaving <──┘    it counts until its connection is closed
+ */
+export type Place = "idle" | "lent" | "busy" | "leaving";
+
+export class Member {
+  readonly connection: Connection;
+  readonly session: Session;
+  readonly leftovers = new Leftovers();
+  /** Turns of the pool's calls on it. */
+  readonly line: Line;
+  /** Of the pool, when it was made: `reset()` begins another. */
+  readonly generation: number;
+  readonly expiresAt: number;
+  place: Place = "busy";
+  /** Calls that share it, or one lease. */
+  borrowers = 0;
+  /** The call that has it. */
+  call: Pick<Call<unknown>, "finished" | "operation"> | undefined;
+  /** What has it wants it for itself. */
+  isAlone = false;
+  /** When it came to its place. */
+  since: number;
+  /** When it last gave a sign of life. */
+  heard: number;
+  /** The process was stopped meanwhile: its server may be gone, and nobody has told. */
+  isSuspect = false;
+  /** It is not given again, whatever its state. */
+  isDoomed = false;
+  /** Settles when it is closed and counts no more. */
+  ending: Promise<void> | undefined;
+
+  constructor(connection: Connection, sharing: number, generation: number, now: number, expiresAt: number) {
+    this.connection = connection;
+    this.session = new Session(connection);
+    this.session.leftovers = this.leftovers;
+    this.line = new Line(sharing);
+    this.generation = generation;
+    this.expiresAt = expiresAt;
+    this.since = this.heard = now;
+  }
+
+  /** Its call is over: it comes back before anything else happens, unless something is being stopped on it. */
+  get isReturning(): boolean {
+    const { call } = this;
+    return this.place === "lent" && call?.finished === true && !call.operation?.cleanup;
+  }
+
+  /** Nothing of the last borrower is left that is known of. */
+  get isClean(): boolean {
+    const { connection, session } = this;
+    return (
+      !connection.closed &&
+      !connection.isBusy &&
+      !connection.stopping &&
+      session.transaction.isNone &&
+      this.leftovers.change === "none"
+    );
+  }
+}

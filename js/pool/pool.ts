@@ -1,0 +1,434 @@
+// The public pool: every call of a client, each on a connection of its own until it ends.
+//
+// Knows how a call, a transaction or a lease gets a connection and gives it back. Must not know who comes first
+// (slots.ts), SQL that cleans (cleaning.ts), sockets or messages.
+import { Calls } from "../api/calls.ts";
+import { configured } from "../api/configured.ts";
+import { Home } from "../api/home.ts";
+import type { Way } from "../api/line.ts";
+import { Listener, type ListenOptions } from "../api/listen.ts";
+import { isUntouched, type Body } from "../api/queue.ts";
+import { Scope } from "../api/scope.ts";
+import { beginStatement, runTransaction, type Transaction, type TransactionOptions } from "../api/transaction.ts";
+import type { Config, Options } from "../config/options.ts";
+import { checkOptions, namesOf } from "../config/rules.ts";
+import type { Call } from "../session/call.ts";
+import { scopeSettings, type ScopeOptions } from "../session/scope-settings.ts";
+import type { Session } from "../session/session.ts";
+import { runtime } from "../sockets/runtime.ts";
+import { onAbort } from "../util/abort.ts";
+import { AbortError, TimeoutError, UsageError, type PgzError } from "../util/errors.ts";
+import { emit } from "../util/observer.ts";
+import { within } from "../util/within.ts";
+import type { Lease } from "./lease.ts";
+import { Loans } from "./loans.ts";
+import type { Member } from "./member.ts";
+import { splitOptions, type PoolConfig, type PoolInput, type PoolOptions } from "./options.ts";
+import { Slots, type Counts, type Keeper, type Waiter } from "./slots.ts";
+import { Upkeep } from "./upkeep.ts";
+
+/** A pool's state, and its counters since it was made. */
+export interface PoolStats extends Counts {
+  /** `draining`: no call is taken, those that were made run. */
+  readonly state: "open" | "draining" | "closed";
+  /** Connections, at most. */
+  readonly max: number;
+  /** Connections: idle, in use, being made, being cleaned or closed. */
+  readonly total: number;
+  readonly idle: number;
+  /** In use by calls, transactions and leases. */
+  readonly acquired: number;
+  readonly connecting: number;
+  /** Calls, transactions and `acquire()`s that wait for a connection. */
+  readonly waiting: number;
+  /** As of a client: calls made, those that failed, their rows and bytes. */
+  readonly queries: number;
+  readonly errors: number;
+  readonly rows: number;
+  readonly bytes: number;
+}
+
+/** Options of `acquire`. */
+export interface AcquireOptions {
+  /** When it aborts, the waiting ends with an `AbortError`. */
+  readonly signal?: AbortSignal | undefined;
+  /** When it aborts, the lease is taken back as `release()` does: `request.signal` for a lease of a request. */
+  readonly until?: AbortSignal | undefined;
+}
+
+const ACQUIRE_OPTIONS = namesOf<AcquireOptions>({ signal: true, until: true });
+
+/** What `pool.on` tells of. */
+export type PoolEvent = "connect" | "acquire" | "release" | "remove";
+
+/** Attempts of a call whose connection says goodbye, or did not let it in, before it began. */
+const MOST_ATTEMPTS = 3;
+/** Milliseconds that calls get when the pool closes. */
+const CLOSE_TIMEOUT = 5_000;
+
+/**
+ * A pool of connections: {@link createPool} makes it. It has every call of a client. Each takes a connection for itself
+ * until it ends, a stream until its last byte, so calls that are made together run together.
+ */
+export class Pool extends Calls {
+  /** What a platform that suspends idle instances asks for (Vercel's `attachDatabasePool`). */
+  readonly options: { readonly max: number; readonly min: number; readonly idleTimeoutMillis: number };
+  readonly #pool: PoolConfig;
+  readonly #slots: Slots;
+  readonly #home = new Home("pool");
+  readonly #upkeep: Upkeep;
+  readonly #loans: Loans;
+  readonly #listeners = new Map<PoolEvent, Set<() => void>>();
+  #draining: UsageError | undefined;
+  #closing: Promise<void> | undefined;
+
+  /** @internal Use {@link createPool}. */
+  constructor(config: Config, pool: PoolConfig, configWith: (given: Options) => Config) {
+    super(config, { queries: 0, errors: 0, rows: 0, bytes: 0, running: 0 });
+    const { counters } = this;
+    const { max, min, idleTimeout, leakThreshold } = pool;
+    this.#pool = pool;
+    this.options = Object.freeze({ max, min, idleTimeoutMillis: idleTimeout });
+    const upkeep = new Upkeep({ config, counters, pool, configWith, tell: (event) => this.#tell(event) });
+    const loans = new Loans(config, counters, leakThreshold);
+    const keeper: Keeper = {
+      open: (generation) => upkeep.open(generation),
+      close: (member) => upkeep.close(member),
+      clean: (member) => upkeep.clean(member),
+      check: (member) => upkeep.check(member),
+      look: (now) => loans.look(now),
+      late: () => this.#late(),
+      isTransient: (error) => upkeep.isTransient(error),
+    };
+    this.#upkeep = upkeep;
+    this.#loans = loans;
+    this.#slots = new Slots(pool, keeper, runtime().name !== "workerd");
+    this.#slots.fill();
+  }
+
+  // -- leases ---------------------------------------------------------------------------------------------------------
+
+  /**
+   * A connection for several calls, when one is free. Rejects with `ACQUIRE_TIMEOUT`, with why connecting failed, or
+   * with an `AbortError`.
+   *
+   * A lease that is not released is told of after `leakThreshold`, and taken back when nothing refers to it any more.
+   *
+   * @example
+   * await using lease = await pool.acquire({ until: request.signal });
+   */
+  async acquire(options: AcquireOptions = {}): Promise<Lease> {
+    checkOptions(options, ACQUIRE_OPTIONS);
+    const refused = this.refused();
+    if (refused) throw refused;
+    const trace = new Error("acquired here");
+    const since = performance.now();
+    const member = await this.#borrow(since, options.signal);
+    return this.#loans.lend(member, trace, options.until, (back) => this.#giveBack(back));
+  }
+
+  // -- transactions, scopes, notifications ----------------------------------------------------------------------------
+
+  /**
+   * Runs `work` inside one transaction, on a connection of its own (docs/transactions.md): as {@link
+   * Client.transaction}, but transactions of a pool run beside each other and beside other calls.
+   *
+   * A call of the pool itself inside of `work` is outside of the transaction: use `work`'s argument.
+   */
+  async transaction<T>(
+    work: (transaction: Transaction) => T | Promise<T>,
+    options: TransactionOptions = {},
+  ): Promise<T> {
+    return this.#begin(work, options, (session) => session);
+  }
+
+  /** The pool's calls with settings and a role of their own, as {@link Client.scope} (docs/scopes.md). */
+  scope(options: ScopeOptions): Scope {
+    return new Scope(this.config, this.counters, scopeSettings(options), {
+      run: (...call) => this.run(...call),
+      transaction: (...transaction) => this.#begin(...transaction),
+      close: () => this.close(),
+    });
+  }
+
+  async #begin<T>(
+    work: (transaction: Transaction) => T | Promise<T>,
+    options: TransactionOptions,
+    sessionOf: (session: Session) => Session,
+  ): Promise<T> {
+    const { config, counters } = this;
+    const begin = beginStatement(config, options);
+    const refused = this.refused();
+    if (refused) throw refused;
+    let member: Member | undefined;
+    const { result, released } = runTransaction(work, options, {
+      config,
+      counters,
+      begin,
+      turn: undefined,
+      front: undefined,
+      connect: async (call) => {
+        member = await this.#borrowFor(call, true);
+        if (!member) return undefined;
+        member.call = call;
+        return sessionOf(member.session);
+      },
+      begins: () => {},
+      settled: () => {},
+    });
+    void released.then(() => member && this.#giveBack(member));
+    return result;
+  }
+
+  /** Listens on a connection of its own, which is none of the pool's: as {@link Client.listen} (docs/listen.md). */
+  async listen(channel: string, options: ListenOptions = {}): Promise<Listener> {
+    const refused = this.refused();
+    if (refused) throw refused;
+    const listener = new Listener(this.config, channel, options);
+    await listener.ready;
+    return listener;
+  }
+
+  // -- the pool itself ------------------------------------------------------------------------------------------------
+
+  /** The pool's state and counters. */
+  stats(): PoolStats {
+    const { max, total, idle, lent: acquired, connecting, waiting, counts } = this.#slots;
+    const { running: _, ...calls } = this.counters;
+    const state = this.#closing ? "closed" : this.#draining ? "draining" : "open";
+    return { state, max, total, idle, acquired, connecting, waiting, ...counts, ...calls };
+  }
+
+  /** Allows more connections, or fewer: idle ones end at once, others when they come back. */
+  resize(max: number): void {
+    if (!Number.isInteger(max) || max < 1)
+      throw new UsageError("INVALID_OPTION", "The size of a pool must be a whole number from 1.");
+    this.#slots.resize(max);
+  }
+
+  /**
+   * Gives none of today's connections any more, as behind a failover: idle ones end now, those in use when they come
+   * back.
+   */
+  reset(): void {
+    this.#slots.renew();
+  }
+
+  /** Resolves when nothing runs or waits. Rejects with an `AbortError` when the signal aborts first. */
+  async waitIdle(signal?: AbortSignal): Promise<void> {
+    const slots = this.#slots;
+    try {
+      await slots.until(() => !slots.waiting && !slots.lent, signal);
+    } catch (reason) {
+      throw new AbortError(reason);
+    }
+  }
+
+  /**
+   * Takes no more calls, lets those finish that run or wait, and closes. Rejects with an `AbortError` when the signal
+   * aborts first: then `close()` ends what still runs.
+   */
+  async drain(signal?: AbortSignal): Promise<void> {
+    this.#draining ??= closed("The pool is draining: make another.");
+    await this.waitIdle(signal);
+    await this.close();
+  }
+
+  /**
+   * Ends the pool. Who waits rejects with `POOL_CLOSED`; what runs may finish within `timeout` milliseconds, by default
+   * 5,000, then it is cancelled. It never rejects, takes a second longer at most, and may be called again.
+   */
+  override close({ timeout = CLOSE_TIMEOUT }: { readonly timeout?: number | undefined } = {}): Promise<void> {
+    return (this.#closing ??= this.#close(timeout));
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #close(timeout: number): Promise<void> {
+    this.#draining = closed("The pool is closed: make another.");
+    this.#slots.close(this.#draining);
+    this.#upkeep.abortConnects(this.#draining);
+    const empty = this.#slots.until(() => this.#slots.total === 0);
+    await within(timeout, empty);
+    if (!this.#slots.total) return;
+    this.stop((facts) => closed("The pool was closed under this call.", facts));
+    await this.#slots.endAll();
+  }
+
+  /** Calls `listener` at each such event. */
+  on(event: PoolEvent, listener: () => void): this {
+    const listeners = this.#listeners.get(event) ?? new Set();
+    this.#listeners.set(event, listeners.add(listener));
+    return this;
+  }
+
+  /** Ends what `on` began. */
+  off(event: PoolEvent, listener: () => void): this {
+    this.#listeners.get(event)?.delete(listener);
+    return this;
+  }
+
+  #tell(event: PoolEvent): void {
+    const listeners = this.#listeners.get(event);
+    if (!listeners) return;
+    for (const listener of listeners) {
+      try {
+        listener();
+      } catch {
+        // Whoever watches must not break what is watched.
+      }
+    }
+  }
+
+  // -- for calls ------------------------------------------------------------------------------------------------------
+
+  protected override get signal(): AbortSignal | undefined {
+    return this.config.signal;
+  }
+
+  protected override refused(): UsageError | undefined {
+    return this.#draining ?? this.#home.refused();
+  }
+
+  /** Streams of a pool stand in nobody's way. */
+  protected override unfinished(): undefined {}
+
+  protected override connected(): never {
+    throw new Error("a pool has no connection of its own");
+  }
+
+  protected override async perform<T>(call: Call<T>, way: Way, body: Body<T>): Promise<void> {
+    const isAlone = way !== "shared";
+    for (let attempt = 1; !call.finished; attempt++) {
+      const member = this.#atOnce(isAlone) ?? (await this.#borrowFor(call, isAlone));
+      if (!member) return;
+      member.call = call;
+      let isUnheard = false;
+      const work = async (session: Session) => {
+        try {
+          await body(call, session);
+        } catch (error) {
+          if (call.hasCommitted || attempt === MOST_ATTEMPTS || !mayRunAgain(error, session)) throw error;
+          isUnheard = true;
+        }
+      };
+      await member.line.run(call, way, () => member.session, work);
+      void this.#giveBack(member);
+      if (!isUnheard) return;
+    }
+  }
+
+  // -- connections ----------------------------------------------------------------------------------------------------
+
+  #atOnce(isAlone: boolean): Member | undefined {
+    if (this.#pool.beforeAcquire) return undefined;
+    const member = this.#slots.take(isAlone);
+    if (member) this.#acquired(0);
+    return member;
+  }
+
+  /** For a call, which fails when there is none; `undefined` then, and when it was over before. */
+  async #borrowFor(call: Pick<Call<unknown>, "finished" | "fail" | "onFailure">, isAlone: boolean) {
+    const since = performance.now();
+    const giveUp = new AbortController();
+    call.onFailure = () => giveUp.abort();
+    try {
+      const member = await this.#borrow(since, giveUp.signal, isAlone);
+      if (!call.finished) return member;
+      void this.#giveBack(member);
+    } catch (error) {
+      call.fail(error);
+    } finally {
+      call.onFailure = undefined;
+    }
+    return undefined;
+  }
+
+  /** One that `beforeAcquire` agrees to. */
+  async #borrow(since: number, signal: AbortSignal | undefined, isAlone = true): Promise<Member> {
+    for (;;) {
+      const member = this.#slots.take(isAlone) ?? (await this.#wait({ since, isAlone }, signal));
+      if (await this.#upkeep.agrees(member, "beforeAcquire")) {
+        this.#acquired(performance.now() - since);
+        return member;
+      }
+      member.isDoomed = true;
+      void this.#slots.giveBack(member);
+    }
+  }
+
+  #wait(waiter: Pick<Waiter, "since" | "isAlone">, signal: AbortSignal | undefined): Promise<Member> {
+    return new Promise((resolve, reject) => {
+      const waiting: Waiter = {
+        ...waiter,
+        take: (member) => {
+          stop();
+          resolve(member);
+        },
+        fail: (error) => {
+          stop();
+          reject(error);
+        },
+      };
+      const stop = onAbort(signal, () => {
+        this.#slots.leave(waiting);
+        reject(new AbortError(signal?.reason, { retryable: true }));
+      });
+      if (!signal?.aborted) this.#slots.wait(waiting);
+    });
+  }
+
+  #acquired(waitMs: number): void {
+    const { observer } = this.config;
+    if (observer) emit(observer, "onAcquire", { waitMs });
+    this.#tell("acquire");
+  }
+
+  #giveBack(member: Member): Promise<void> | undefined {
+    const { observer } = this.config;
+    if (observer) emit(observer, "onRelease", { useMs: performance.now() - member.since });
+    const cleaning = this.#slots.giveBack(member);
+    this.#tell("release");
+    if (cleaning) runtime().background(cleaning);
+    return cleaning;
+  }
+
+  #late(): TimeoutError {
+    const { acquireTimeout } = this.#pool;
+    const { max, total, idle, acquired, connecting, waiting } = this.stats();
+    return new TimeoutError(
+      "ACQUIRE_TIMEOUT",
+      `No connection was free within ${acquireTimeout} ms (acquireTimeout): ${acquired} of ${max} in use, ` +
+        `${idle} idle, ${connecting} connecting, ${total} in all, ${waiting} waiting.`,
+      { retryable: true },
+    );
+  }
+}
+
+/** Nothing of the call has run, and another connection may do better. */
+function mayRunAgain(error: unknown, session: Session): boolean {
+  const { connection } = session;
+  if (isUntouched(error, session)) return true;
+  return !connection.established && error === connection.closed && (error as PgzError).retryable;
+}
+
+function closed(message: string, facts = {}): UsageError {
+  return new UsageError("POOL_CLOSED", message, { retryable: true, ...facts });
+}
+
+/**
+ * Makes a pool, which connects when it has to. `options` are those of a client and the pool's own (docs/pool.md).
+ *
+ * @throws UsageError as {@link createClient}
+ * @example
+ * await using pool = createPool("postgres://user:password@localhost/app", { max: 20 });
+ * const [users, orders] = await Promise.all([pool.query("select * from users"), pool.query("select * from orders")]);
+ */
+export function createPool(target: PoolInput, options: PoolOptions = {}): Pool {
+  const isWorkerd = runtime().name === "workerd";
+  const { pool, input, overrides } = splitOptions(target, options, isWorkerd);
+  const config = (given: Options = {}) => configured(input, { ...overrides, ...given });
+  return new Pool(config(), pool, config);
+}

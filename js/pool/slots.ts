@@ -1,0 +1,465 @@
+// The places of a pool: who has a connection, who waits for one, when another is made. Waiters are served first in,
+// first out; of idle connections the one that came back last goes out first, so that those that are not needed grow
+// old.
+//
+// Knows counting, order and time. Must not know SQL, calls, or how a connection is made, cleaned or asked
+// (`Keeper`). Nothing here runs a user's code.
+//
+//   open + connecting <= max, always: what is being closed counts until it is closed.
+import type { PgzError } from "../util/errors.ts";
+import { Fifo } from "./fifo.ts";
+import type { Member } from "./member.ts";
+import type { PoolConfig } from "./options.ts";
+
+/** Who waits for a connection. One of the two is called, once. */
+export interface Waiter {
+  readonly since: number;
+  /** Nothing else is to be on its connection. */
+  readonly isAlone: boolean;
+  take(member: Member): void;
+  fail(error: PgzError): void;
+}
+
+/** What is done with connections, by who knows them. */
+export interface Keeper {
+  /** Connects. Rejects with why not. */
+  open(generation: number): Promise<Member>;
+  /** Ends it. Never rejects; must settle. */
+  close(member: Member): Promise<void>;
+  /** Leaves it clean or closed. Never rejects; must settle. `undefined`: there is nothing to do. */
+  clean(member: Member): Promise<void> | undefined;
+  /** Leaves it alive or closed. Never rejects; must settle. */
+  check(member: Member): Promise<void>;
+  /** Looks at what takes long, once in a while. */
+  look(now: number): void;
+  /** Why a waiter has waited long enough. */
+  late(): PgzError;
+  /** Whether a connect that failed so may do better soon. */
+  isTransient(error: unknown): boolean;
+}
+
+/** Counters since the pool was made. Times are in milliseconds. */
+export interface Counts {
+  /** Times that a connection was given. */
+  acquires: number;
+  /** What they waited together. */
+  acquireMs: number;
+  /** Those that had to wait, and what they waited. */
+  emptyAcquires: number;
+  emptyAcquireMs: number;
+  /** Who gave up, or was given up, before there was a connection. */
+  canceledAcquires: number;
+  /** Those of them whose `acquireTimeout` had passed. */
+  acquireTimeouts: number;
+  connects: number;
+  failedConnects: number;
+  /** Ended because of `maxLifetime`, and of `idleTimeout`. */
+  lifetimeCloses: number;
+  idleCloses: number;
+}
+
+/** Milliseconds between two connects that fail: twice as many each time, up to here, and as much again at random. */
+const FIRST_PAUSE = 100,
+  LONGEST_PAUSE = 5_000;
+/** Between two looks at idle connections; and how late such a look is when the process was stopped. */
+const TICK = 1_000,
+  FROZEN = 2_000;
+
+export class Slots {
+  readonly counts: Counts = {
+    acquires: 0,
+    acquireMs: 0,
+    emptyAcquires: 0,
+    emptyAcquireMs: 0,
+    canceledAcquires: 0,
+    acquireTimeouts: 0,
+    connects: 0,
+    failedConnects: 0,
+    lifetimeCloses: 0,
+    idleCloses: 0,
+  };
+  max: number;
+  readonly #config: PoolConfig;
+  readonly #keeper: Keeper;
+  /** Whether a timer may look after idle connections. */
+  readonly #ticks: boolean;
+  readonly #members = new Set<Member>();
+  /** The last one goes out first. */
+  readonly #idle: Member[] = [];
+  /** In the order in which they came, which is the order in which their time is over. */
+  readonly #waiters = new Fifo<Waiter>();
+  #connecting = 0;
+  /** Of the members, those that are being closed. */
+  #leaving = 0;
+  #generation = 0;
+  /** Connects that have failed since one did not. */
+  #failures = 0;
+  #pause: ReturnType<typeof setTimeout> | undefined;
+  #patience: ReturnType<typeof setTimeout> | undefined;
+  #tick: ReturnType<typeof setTimeout> | undefined;
+  #lastTick = 0;
+  /** No more is made. */
+  #closed: PgzError | undefined;
+  #changed: (() => void)[] = [];
+
+  constructor(config: PoolConfig, keeper: Keeper, ticks: boolean) {
+    this.#config = config;
+    this.#keeper = keeper;
+    this.#ticks = ticks;
+    this.max = config.max;
+  }
+
+  get total(): number {
+    return this.#members.size + this.#connecting;
+  }
+
+  get #staying(): number {
+    return this.total - this.#leaving;
+  }
+
+  get idle(): number {
+    return this.#idle.length;
+  }
+
+  get connecting(): number {
+    return this.#connecting;
+  }
+
+  get waiting(): number {
+    return this.#waiters.size;
+  }
+
+  /** Those that a call or a lease has. */
+  get lent(): number {
+    let count = 0;
+    for (const { place } of this.#members) if (place === "lent") count++;
+    return count;
+  }
+
+  // -- giving ---------------------------------------------------------------------------------------------------------
+
+  /** A connection that can be had at once. */
+  take(isAlone: boolean): Member | undefined {
+    if (this.#waiters.size || this.#closed) return undefined;
+    const now = performance.now();
+    if (this.#ticks && this.#tick !== undefined && now - this.#lastTick > TICK + FROZEN) this.#suspectAll();
+    const member = this.#fresh(now) ?? (isAlone ? undefined : this.#shareable());
+    if (!member) return undefined;
+    this.#lend(member, isAlone, now, now);
+    return member;
+  }
+
+  /** Waits for one. `leave` takes it back. */
+  wait(waiter: Waiter): void {
+    if (this.#closed) return waiter.fail(this.#closed);
+    this.#waiters.add(waiter);
+    this.#setPatience();
+    this.#serve();
+  }
+
+  /** It does not want a connection any more. What is being made for it is somebody else's. */
+  leave(waiter: Waiter): void {
+    if (!this.#waiters.delete(waiter)) return;
+    this.counts.canceledAcquires++;
+    this.#tell();
+  }
+
+  /** One borrower is done with it. The last one brings it back, when it is clean: what is returned waits for that. */
+  giveBack(member: Member): Promise<void> | undefined {
+    member.borrowers--;
+    member.isAlone = false;
+    if (member.borrowers || member.ending) return undefined;
+    member.place = "busy";
+    const cleaning = member.isDoomed ? undefined : this.#keeper.clean(member);
+    if (cleaning) return cleaning.then(() => this.#back(member));
+    this.#back(member);
+    return undefined;
+  }
+
+  /** Settles when `isSo` holds, or rejects with the signal's reason. It is asked whenever a connection or a waiter has gone. */
+  async until(isSo: () => boolean, signal?: AbortSignal): Promise<void> {
+    while (!isSo()) {
+      signal?.throwIfAborted();
+      const changed = new Promise<void>((resolve) => this.#changed.push(resolve));
+      const stop = () => this.#tell();
+      signal?.addEventListener("abort", stop, { once: true });
+      await changed;
+      signal?.removeEventListener("abort", stop);
+    }
+  }
+
+  // -- policy ---------------------------------------------------------------------------------------------------------
+
+  /** Makes those that are always there. */
+  fill(): void {
+    for (let missing = this.#config.min - this.total; missing > 0; missing--) this.#connect();
+  }
+
+  resize(max: number): void {
+    this.max = max;
+    while (this.#staying > max && this.#idle.length) void this.#end(this.#idle.shift()!);
+    this.#serve();
+  }
+
+  /** None of today's connections is given again. */
+  renew(): void {
+    this.#generation++;
+    this.#failures = 0;
+    for (const member of this.#idle.splice(0)) void this.#end(member);
+    this.#serve();
+  }
+
+  /** No connection is given any more, and none comes back. Waiters fail with it. */
+  close(error: PgzError): void {
+    this.#closed ??= error;
+    clearTimeout(this.#pause);
+    clearTimeout(this.#tick);
+    this.#pause = this.#tick = undefined;
+    for (const member of this.#idle.splice(0)) void this.#end(member);
+    this.#failAll(error);
+  }
+
+  /** Ends those that are lent, too. */
+  endAll(): Promise<unknown> {
+    return Promise.all([...this.#members].map((member) => this.#end(member)));
+  }
+
+  // -- within ---------------------------------------------------------------------------------------------------------
+
+  #lend(member: Member, isAlone: boolean, since: number, now: number): void {
+    const { counts } = this;
+    counts.acquires++;
+    counts.acquireMs += now - since;
+    member.borrowers++;
+    member.isAlone = isAlone;
+    member.call = undefined;
+    member.place = "lent";
+    member.since = now;
+  }
+
+  /** An idle one that may be used. */
+  #fresh(now: number): Member | undefined {
+    const idle = this.#idle;
+    for (let member = idle.at(-1); member && !member.isSuspect; member = idle.at(-1)) {
+      idle.pop();
+      if (now < member.expiresAt && (this.#ticks || !this.#isIdleTooLong(member, now))) return member;
+      this.#endOld(member, now);
+    }
+    return undefined;
+  }
+
+  /** One whose calls share it, where no other can be made. */
+  #shareable(): Member | undefined {
+    const { sharing } = this.#config;
+    if (sharing === 1 || this.total < this.max) return undefined;
+    let least: Member | undefined;
+    for (const member of this.#members) {
+      if (member.place !== "lent" || member.isAlone || member.isDoomed || member.borrowers >= sharing) continue;
+      if (!least || member.borrowers < least.borrowers) least = member;
+    }
+    return least;
+  }
+
+  /** It is clean, or closed. */
+  #back(member: Member): void {
+    if (!this.#members.has(member)) return this.#tell();
+    const now = performance.now();
+    if (member.connection.closed) return this.#remove(member);
+    member.place = "idle";
+    member.since = member.heard = now;
+    member.isSuspect = false;
+    const isOver = this.#staying > this.max || member.generation !== this.#generation;
+    if (this.#closed || member.isDoomed || isOver) return void this.#end(member);
+    if (now >= member.expiresAt) return this.#endOld(member, now);
+    this.#idle.push(member);
+    this.#startTicks();
+    this.#serve();
+    this.#tell();
+  }
+
+  /** Gives what there is to who waits, and makes more. */
+  #serve(): void {
+    const now = performance.now();
+    for (let waiter = this.#waiters.first; waiter; waiter = this.#waiters.first) {
+      const member = this.#fresh(now) ?? (waiter.isAlone ? undefined : this.#shareable());
+      if (!member) break;
+      this.#waiters.delete(waiter);
+      this.counts.emptyAcquires++;
+      this.counts.emptyAcquireMs += now - waiter.since;
+      this.#lend(member, waiter.isAlone, waiter.since, now);
+      waiter.take(member);
+    }
+    if (this.#waiters.size) this.#checkSuspects();
+    while (this.#isShort()) this.#connect();
+  }
+
+  /** Those who wait are more than the connections that are on their way to them. */
+  #isShort(): boolean {
+    const { maxConnecting } = this.#config;
+    if (this.#closed || this.#pause !== undefined || this.total >= this.max) return false;
+    if (this.#connecting >= maxConnecting) return false;
+    let coming = this.#connecting;
+    for (const member of this.#members) if (member.isReturning) coming++;
+    return this.#waiters.size > coming;
+  }
+
+  #connect(): void {
+    this.#connecting++;
+    const opened = (member: Member) => {
+      this.#connecting--;
+      this.#members.add(member);
+      member.connection.onClosed(() => this.#isLost(member));
+      // Its first call may be on the wire before the server has let us in.
+      member.connection.startup.done.then(
+        () => {
+          this.counts.connects++;
+          this.#failures = 0;
+        },
+        (error: PgzError) => this.#failed(error),
+      );
+      this.#back(member);
+    };
+    const failed = (error: PgzError) => {
+      this.#connecting--;
+      this.#failed(error);
+    };
+    this.#keeper.open(this.#generation).then(opened, failed);
+  }
+
+  /** Who waits goes on waiting where it may help, and a connect is tried again behind a pause. */
+  #failed(error: PgzError): void {
+    this.counts.failedConnects++;
+    this.#tell();
+    if (this.#closed) return;
+    if (!this.#keeper.isTransient(error)) return this.#failAll(error);
+    if (this.#pause !== undefined) return;
+    const pause = Math.min(FIRST_PAUSE * 2 ** this.#failures++, LONGEST_PAUSE) * (1 + Math.random());
+    this.#pause = setTimeout(() => {
+      this.#pause = undefined;
+      this.fill();
+      this.#serve();
+    }, pause);
+  }
+
+  #failAll(error: PgzError): void {
+    for (let waiter = this.#waiters.first; waiter; waiter = this.#waiters.first) {
+      this.#waiters.delete(waiter);
+      this.counts.canceledAcquires++;
+      waiter.fail(error);
+    }
+    this.#tell();
+  }
+
+  /** The next who has waited long enough is the first in the queue. */
+  #setPatience(): void {
+    const { acquireTimeout } = this.#config;
+    if (!acquireTimeout || this.#patience !== undefined) return;
+    const { first } = this.#waiters;
+    if (!first) return;
+    const left = Math.max(0, first.since + acquireTimeout - performance.now());
+    this.#patience = setTimeout(() => {
+      this.#patience = undefined;
+      const now = performance.now();
+      for (let waiter = this.#waiters.first; waiter; waiter = this.#waiters.first) {
+        if (waiter.since + acquireTimeout > now + 1) break;
+        this.counts.acquireTimeouts++;
+        const error = this.#keeper.late();
+        this.leave(waiter);
+        waiter.fail(error);
+      }
+      this.#setPatience();
+    }, left);
+  }
+
+  // -- ends -----------------------------------------------------------------------------------------------------------
+
+  #endOld(member: Member, now: number): void {
+    if (now >= member.expiresAt) this.counts.lifetimeCloses++;
+    else this.counts.idleCloses++;
+    void this.#end(member);
+  }
+
+  #end(member: Member): Promise<void> {
+    if (member.ending) return member.ending;
+    member.isDoomed = true;
+    member.place = "leaving";
+    this.#leaving++;
+    return (member.ending = this.#keeper.close(member).then(() => {
+      this.#leaving--;
+      this.#remove(member);
+    }));
+  }
+
+  /** The connection is over. One that is lent comes back by its borrower. */
+  #isLost(member: Member): void {
+    const at = this.#idle.indexOf(member);
+    if (at >= 0) this.#idle.splice(at, 1);
+    if (member.place === "idle") this.#remove(member);
+  }
+
+  #remove(member: Member): void {
+    if (!this.#members.delete(member)) return;
+    this.#tell();
+    if (this.#closed) return;
+    if (this.#pause === undefined) this.fill();
+    this.#serve();
+  }
+
+  #tell(): void {
+    for (const changed of this.#changed.splice(0)) changed();
+  }
+
+  // -- time -----------------------------------------------------------------------------------------------------------
+
+  #isIdleTooLong({ since }: Member, now: number): boolean {
+    const { idleTimeout } = this.#config;
+    return idleTimeout > 0 && now - since >= idleTimeout;
+  }
+
+  #startTicks(): void {
+    if (!this.#ticks || this.#tick !== undefined || this.#closed) return;
+    this.#lastTick = performance.now();
+    this.#tick = setTimeout(() => this.#look(), TICK);
+  }
+
+  /** At idle connections, the oldest first. They hold the process, so the timer may, too. */
+  #look(): void {
+    this.#tick = undefined;
+    const now = performance.now();
+    if (now - this.#lastTick > TICK + FROZEN) this.#suspectAll();
+    const { min, healthCheckInterval } = this.#config;
+    for (const member of [...this.#idle]) {
+      const isTooMany = this.#isIdleTooLong(member, now) && this.total > min;
+      if (isTooMany || now >= member.expiresAt) {
+        this.#idle.splice(this.#idle.indexOf(member), 1);
+        this.#endOld(member, now);
+      } else if (healthCheckInterval && now - member.heard >= healthCheckInterval) {
+        this.#check(member);
+      }
+    }
+    this.#keeper.look(now);
+    if (this.#members.size) this.#startTicks();
+  }
+
+  /** The process was stopped: connections may have ended meanwhile, and the socket has not told yet. */
+  #suspectAll(): void {
+    for (const member of this.#idle) member.isSuspect = true;
+    this.#lastTick = performance.now();
+  }
+
+  #checkSuspects(): void {
+    for (const member of this.#idle.filter(({ isSuspect }) => isSuspect)) this.#check(member);
+  }
+
+  /** Asks an idle one whether it lives. */
+  #check(member: Member): void {
+    this.#idle.splice(this.#idle.indexOf(member), 1);
+    member.place = "busy";
+    const { since } = member;
+    void this.#keeper.check(member).then(() => {
+      this.#back(member);
+      // A sign of life is no use.
+      if (member.place === "idle") member.since = since;
+    });
+  }
+}

@@ -1,0 +1,135 @@
+// What is done with a pool's connections, and with whom: making, cleaning, asking, ending them, and the user's hooks
+// around that.
+//
+// Knows one connection at a time. Must not know who waits for it, or how many there are (slots.ts).
+import type { Counters } from "../api/queue.ts";
+import type { Config, Options } from "../config/options.ts";
+import { openConnection } from "../connection/startup.ts";
+import { PgzError, PostgresError } from "../util/errors.ts";
+import { clean, ping } from "./cleaning.ts";
+import { runHook } from "./hooks.ts";
+import { Lease } from "./lease.ts";
+import { Member } from "./member.ts";
+import type { PoolConfig, PoolHooks } from "./options.ts";
+import type { Keeper } from "./slots.ts";
+
+/** What of a pool this needs. */
+interface Pool {
+  readonly config: Config;
+  readonly counters: Counters;
+  readonly pool: PoolConfig;
+  /** The configuration with other options. */
+  readonly configWith: (given: Options) => Config;
+  readonly tell: (event: "connect" | "remove") => void;
+}
+
+export class Upkeep implements Pick<Keeper, "open" | "close" | "clean" | "check" | "isTransient"> {
+  readonly #config: Config;
+  readonly #counters: Counters;
+  readonly #pool: PoolConfig;
+  readonly #configWith: Pool["configWith"];
+  readonly #tell: Pool["tell"];
+  readonly #connects = new Set<AbortController>();
+  #hasConnected = false;
+
+  constructor({ config, counters, pool, configWith, tell }: Pool) {
+    this.#config = config;
+    this.#counters = counters;
+    this.#pool = pool;
+    this.#configWith = configWith;
+    this.#tell = tell;
+  }
+
+  async open(generation: number): Promise<Member> {
+    const { beforeConnect, afterConnect, maxLifetime, sharing } = this.#pool;
+    const given = beforeConnect && (await runHook("beforeConnect", beforeConnect));
+    const giveUp = new AbortController();
+    this.#connects.add(giveUp);
+    try {
+      const connection = await openConnection(given ? this.#configWith(given) : this.#config, giveUp);
+      connection.startup.done.then(
+        () => (this.#hasConnected = true),
+        () => {},
+      );
+      const now = performance.now();
+      // Less up to a tenth, so that they do not all end at once.
+      const lifetime = maxLifetime ? maxLifetime * (1 - Math.random() / 10) : Infinity;
+      const member = new Member(connection, sharing, generation, now, now + lifetime);
+      if (afterConnect) await this.#prepare(member, afterConnect);
+      this.#tell("connect");
+      return member;
+    } finally {
+      this.#connects.delete(giveUp);
+    }
+  }
+
+  /** Connects that are under way fail with it. */
+  abortConnects(error: PgzError): void {
+    for (const connect of this.#connects) connect.abort(error);
+  }
+
+  /** A pool that has never connected tells at once that nobody is there: that is a mistake in its configuration. */
+  isTransient(error: unknown): boolean {
+    if (!(error instanceof PgzError) || !error.retryable) return false;
+    return error instanceof PostgresError || this.#hasConnected;
+  }
+
+  async close(member: Member): Promise<void> {
+    if (!member.connection.closed) await this.agrees(member, "beforeClose");
+    await member.connection.close();
+    this.#tell("remove");
+  }
+
+  check({ connection }: Member): Promise<void> {
+    return ping(connection);
+  }
+
+  clean(member: Member): Promise<void> | undefined {
+    const { reset, afterRelease } = this.#pool;
+    if (reset !== "always" && !afterRelease && member.isClean) return undefined;
+    return this.#cleaned(member);
+  }
+
+  async #cleaned(member: Member): Promise<void> {
+    const { afterConnect } = this.#pool;
+    await clean(member, this.#pool, async () => {
+      // It has closed the connection where it fails.
+      if (afterConnect) await this.#prepare(member, afterConnect).catch(() => {});
+    });
+    if (member.connection.closed || (await this.agrees(member, "afterRelease"))) return;
+    member.isDoomed = true;
+  }
+
+  /** Settings that each borrower finds. */
+  async #prepare(member: Member, afterConnect: (lease: Lease) => unknown): Promise<void> {
+    const { connection, leftovers } = member;
+    try {
+      await connection.startup.done;
+      await this.#run(member, "afterConnect", afterConnect);
+      leftovers.change = "none";
+    } catch (error) {
+      await connection.close();
+      throw error;
+    }
+  }
+
+  /** A hook that says `false`, or throws, does not agree. */
+  async agrees(member: Member, name: keyof Omit<PoolHooks, "beforeConnect">): Promise<boolean> {
+    const hook = this.#pool[name];
+    if (!hook) return true;
+    return this.#run(member, name, hook).then(
+      (said) => said !== false && !member.connection.closed,
+      () => false,
+    );
+  }
+
+  /** Runs a hook with the connection, whose calls end with it. */
+  async #run(member: Member, name: string, hook: (lease: Lease) => unknown): Promise<unknown> {
+    const lease = new Lease(this.#config, this.#counters, member, () => undefined);
+    try {
+      return await runHook(name, () => hook(lease));
+    } finally {
+      await lease.release();
+    }
+  }
+}

@@ -1,0 +1,357 @@
+// Pools: who gets which connection, what the next borrower finds, and what becomes of those that wait.
+import type { Lease, Pool, PoolOptions, PgzError } from "../../../js/index.ts";
+import type { Case, Context } from "../context.ts";
+import { eventually, newMark, pause, running, series, text } from "./helpers.ts";
+
+async function withPool<T>(t: Context, work: (pool: Pool) => Promise<T>, options: PoolOptions = {}): Promise<T> {
+  const pool = t.pgz.createPool({ ...t.options, ...options });
+  try {
+    return await work(pool);
+  } finally {
+    await pool.close({ timeout: 0 });
+    t.assert.equal(pool.stats().total, 0, "connections behind close()");
+  }
+}
+
+const pidOf = async (calls: Pick<Pool, "query">) =>
+  (await calls.query<{ pid: number }>("select pg_backend_pid() as pid")).rows[0]!.pid;
+
+/** Sessions of the pool that the server has. */
+const sessions = async (t: Context, name: string) =>
+  Number((await t.side(`select count(*) from pg_stat_activity where application_name = '${name}'`))[0]![0]);
+
+/** What a borrower leaves, and how the next one would see it. */
+const LEFT: [how: string, seen: string, clean: string][] = [
+  ["set timezone = 'Asia/Tokyo'", "show timezone", "UTC"],
+  ["set search_path = pg_temp", "select current_setting('search_path') = 'pg_temp'", "f"],
+  ["select set_config('app.tenant', '7', false)", "select coalesce(current_setting('app.tenant', true), '')", ""],
+  ["set role pg_monitor", "select current_user = 'pg_monitor'", "f"],
+  ["create temporary table left_over (n int)", "select to_regclass('left_over') is null", "t"],
+  ["select 1 as n into temporary left_over", "select to_regclass('left_over') is null", "t"],
+  ["select pg_advisory_lock(271)", "select count(*) from pg_locks where locktype = 'advisory' and objid = 271", "0"],
+  ["listen left_over", "select count(*) from pg_listening_channels()", "0"],
+  ["prepare left_over as select 1", "select count(*) from pg_prepared_statements where name = 'left_over'", "0"],
+  [
+    "do $$ begin perform set_config('app.tenant', '8', false); end $$",
+    "select current_setting('app.tenant', true)",
+    "",
+  ],
+];
+
+export const pools: Case[] = [
+  {
+    name: "calls of a pool run beside each other, never on more than max connections",
+    run: (t) =>
+      withPool(
+        t,
+        async (pool) => {
+          const name = `pool_${t.runtime}_${Math.random().toString(36).slice(2)}`;
+          const many = t.pgz.createPool({ ...t.options, max: 3, applicationName: name });
+          const results = await Promise.all(
+            Array.from({ length: 60 }, async (_, n) => {
+              const { rows } = await many.query<{ n: number; pid: number }>(
+                t.pgz.sql`select ${n}::int4 as n, pg_backend_pid() as pid, pg_sleep(0.005)`,
+              );
+              return rows[0]!;
+            }),
+          );
+          results.forEach(({ n }, at) => t.assert.equal(n, at));
+          t.assert.equal(new Set(results.map(({ pid }) => pid)).size, 3);
+          t.assert.equal(await sessions(t, name), 3);
+          const { max, total, acquires, waiting } = many.stats();
+          t.assert.deepEqual({ max, total, acquires, waiting }, { max: 3, total: 3, acquires: 60, waiting: 0 });
+          await many.close();
+          await eventually("they are gone", 2_000, async () => (await sessions(t, name)) === 0);
+          // One call makes one connection, and the next takes it.
+          t.assert.equal(await pidOf(pool), await pidOf(pool));
+          t.assert.equal(pool.stats().total, 1);
+        },
+        { max: 3 },
+      ),
+  },
+  {
+    name: "every call of a client is a call of a pool, and gives its connection back",
+    run: (t) =>
+      withPool(
+        t,
+        async (pool) => {
+          const { sql } = t.pgz;
+          const three = `select i from ${series(3, "i")}`;
+          t.assert.deepEqual((await pool.query(sql`select ${1}::int4 as n`)).rows, [{ n: 1 }]);
+          t.assert.equal((await pool.exec(three)).rowCount, 3);
+          t.assert.equal(await text(await pool.stream(three)), '{"i":1}\n{"i":2}\n{"i":3}\n');
+          t.assert.equal(await (await pool.respond(three, { format: "json" })).text(), '[{"i":1},{"i":2},{"i":3}]');
+          t.assert.equal(new TextDecoder().decode(await pool.json("select 1 as n")), '[{"n":1}]');
+          t.assert.equal((await pool.batch([three, three])).length, 2);
+          t.assert.equal((await pool.simple("select 1; select 2")).length, 2);
+          t.assert.equal((await pool.describe(three)).fields.length, 1);
+          const seen: unknown[] = [];
+          for await (const row of pool.rows(three)) seen.push(row);
+          for await (const rows of pool.cursor(three, 2)) seen.push(...rows);
+          for await (const row of pool.copyToRows(three)) seen.push(row);
+          t.assert.equal(seen.length, 9);
+          t.assert.equal(await text(await pool.copyTo(`copy (${three}) to stdout`)), "1\n2\n3\n");
+          const byId = await pool.prepare("select $1::int4 as n");
+          t.assert.deepEqual((await byId.query([4])).rows, [{ n: 4 }]);
+          const scope = pool.scope({ settings: { "app.tenant": 7 } });
+          const tenant = "select current_setting('app.tenant', true) as it";
+          t.assert.deepEqual((await scope.query(tenant)).rows, [{ it: "7" }]);
+          t.assert.deepEqual(await scope.transaction(async (tx) => (await tx.query(tenant)).rows), [{ it: "7" }]);
+          t.assert.equal((await pool.query<{ it: string }>(tenant)).rows[0]!.it || "", "");
+          await pool.transaction(async (tx) => {
+            await tx.exec("create temporary table loaded (n int4) on commit drop");
+            t.assert.equal((await tx.copyFrom("copy loaded from stdin", "1\n2\n")).rowCount, 2);
+            t.assert.equal((await tx.copyFromRows("loaded", ["n"], [[3]])).rowCount, 1);
+          });
+          await pool.waitIdle();
+          const { acquired, waiting, errors } = pool.stats();
+          t.assert.deepEqual({ acquired, waiting, errors }, { acquired: 0, waiting: 0, errors: 0 });
+        },
+        { max: 1, acquireTimeout: 2_000 },
+      ),
+  },
+  {
+    name: "nothing that a borrower sets reaches the next one",
+    ownServer: true,
+    run: (t) =>
+      withPool(
+        t,
+        async (pool) => {
+          await t.side(`grant pg_monitor to ${t.options.user}`);
+          for (const [how, seen, clean] of LEFT) {
+            const ways: ((text: string) => Promise<unknown>)[] = [
+              (text) => pool.exec(text),
+              (text) => pool.batch(["select 1", text]),
+              (text) => pool.transaction((tx) => tx.exec(text)),
+              (text) => pool.simple(`select 1; ${text}`),
+              async (text) => {
+                const lease = await pool.acquire();
+                await lease.exec(text);
+                await lease.release();
+              },
+            ];
+            for (const way of ways) {
+              await way(how);
+              const [row] = (await pool.query<[unknown]>(seen, { rowMode: "array" })).rows;
+              const value = row![0];
+              t.assert.equal(value === true ? "t" : value === false ? "f" : String(value ?? ""), clean, how);
+            }
+          }
+        },
+        { max: 1, startup: { timezone: "UTC" } },
+      ),
+  },
+  {
+    name: "an open or failed transaction, a stream that is left, a call that is aborted: the next borrower is clean",
+    run: (t) =>
+      withPool(
+        t,
+        async (pool) => {
+          const left: ((lease: Lease) => Promise<unknown>)[] = [
+            (lease) => lease.exec("begin"),
+            (lease) => lease.simple("begin; select 1 / 0").catch(() => {}),
+            async (lease) => void (await lease.stream(`select repeat('x', 1000) from ${series(1e6, "i")}`)),
+            async (lease) => void lease.query("select pg_sleep(20)").catch(() => {}),
+            async (lease) => void lease.transaction(() => new Promise(() => {})).catch(() => {}),
+            async (lease) =>
+              void lease
+                .cursor(`select i from ${series(1e6, "i")}`, 10)
+                .next()
+                .catch(() => {}),
+          ];
+          for (const leave of left) {
+            const lease = await pool.acquire();
+            await leave(lease);
+            await pause(20);
+            const from = Date.now();
+            await lease.release();
+            t.assert(Date.now() - from < 2_500, "released in time");
+            await t.assert.rejects(lease.query("select 1"), { code: "LEASE_RELEASED" });
+            t.assert.equal((await pool.query<{ n: number }>("select 1 as n")).rows[0]!.n, 1);
+            t.assert.equal((await pool.simple("select pg_current_xact_id_if_assigned() is null as it")).length, 1);
+          }
+          t.assert.equal(pool.stats().total, 1);
+        },
+        { max: 1 },
+      ),
+  },
+  {
+    name: "who waits for too long learns how the pool stands; who gives up loses nothing",
+    run: (t) =>
+      withPool(
+        t,
+        async (pool) => {
+          const lease = await pool.acquire();
+          const error = await t.assert.rejects(pool.query("select 1"), { code: "ACQUIRE_TIMEOUT", retryable: true });
+          t.assert.match(error.message, /1 of 1 in use/);
+          await t.assert.rejects(pool.acquire({ signal: AbortSignal.timeout(20) }), { code: "ABORTED" });
+          await t.assert.rejects(pool.query("select 1", { timeout: 20 }), { code: "QUERY_TIMEOUT", retryable: true });
+          await t.assert.rejects(
+            pool.transaction((tx) => tx.query("select 1"), { timeout: 20 }),
+            {
+              code: "QUERY_TIMEOUT",
+            },
+          );
+          const order: number[] = [];
+          const calls = [1, 2, 3].map((n) => pool.exec("select 1").then(() => order.push(n)));
+          await lease.release();
+          await Promise.all(calls);
+          t.assert.deepEqual(order, [1, 2, 3]);
+          const { canceledAcquires, acquireTimeouts, waiting, total } = pool.stats();
+          const wanted = { canceledAcquires: 4, acquireTimeouts: 1, waiting: 0, total: 1 };
+          t.assert.deepEqual({ canceledAcquires, acquireTimeouts, waiting, total }, wanted);
+        },
+        { max: 1, acquireTimeout: 100 },
+      ),
+  },
+  {
+    name: "an error of SQL keeps a connection, one that ends the session is replaced",
+    ownServer: true,
+    run: (t) =>
+      withPool(
+        t,
+        async (pool) => {
+          const pid = await pidOf(pool);
+          await t.assert.rejects(pool.query("select 1 / 0"), { code: "22012" });
+          await t.assert.rejects(
+            pool.transaction((tx) => tx.query("select nothing")),
+            { code: "42703" },
+          );
+          t.assert.equal(await pidOf(pool), pid);
+          // While idle, and while lent.
+          await t.side(`select pg_terminate_backend(${pid})`);
+          await pause(50);
+          const second = await pidOf(pool);
+          t.assert(second !== pid, "another session");
+          const lease = await pool.acquire();
+          await t.side(`select pg_terminate_backend(${second})`);
+          await pause(50);
+          const error = (await t.assert.rejects(lease.query("select 1"))) as unknown as PgzError;
+          t.assert(error.retryable, String(error));
+          await lease.release();
+          t.assert((await pidOf(pool)) !== second, "another session");
+          t.assert.equal(pool.stats().total, 1);
+        },
+        { max: 1 },
+      ),
+  },
+  {
+    name: "hooks: their settings stay, what they refuse is replaced, and what they throw leaks nothing",
+    run: (t) => {
+      const calls: string[] = [];
+      let refuses = 0;
+      let fails = 1;
+      return withPool(
+        t,
+        async (pool) => {
+          await t.assert.rejects(pool.query("select 1"), { message: "not today" });
+          t.assert.equal(pool.stats().total, 0);
+          const show = async () => (await pool.query<{ it: string }>("select current_setting('app.it') as it")).rows;
+          t.assert.deepEqual(await show(), [{ it: "set" }]);
+          await pool.exec("set app.it = 'changed'");
+          t.assert.deepEqual(await show(), [{ it: "set" }]);
+          const pid = await pidOf(pool);
+          refuses = 2;
+          t.assert((await pidOf(pool)) !== pid, "another session");
+          t.assert.equal(pool.stats().total, 1);
+          t.assert.deepEqual(
+            [...new Set(calls)],
+            ["beforeConnect", "afterConnect", "beforeAcquire", "afterRelease", "beforeClose"],
+          );
+        },
+        {
+          max: 1,
+          beforeConnect: () => {
+            calls.push("beforeConnect");
+            return { applicationName: "hooked" };
+          },
+          afterConnect: async (lease) => {
+            calls.push("afterConnect");
+            await lease.exec("set app.it = 'set'");
+            if (fails-- > 0) throw new Error("not today");
+          },
+          beforeAcquire: async (lease) => {
+            calls.push("beforeAcquire");
+            t.assert.deepEqual((await lease.query("show application_name")).rows, [{ application_name: "hooked" }]);
+            return refuses-- <= 0;
+          },
+          afterRelease: () => void calls.push("afterRelease"),
+          beforeClose: () => {
+            calls.push("beforeClose");
+            throw new Error("nobody hears of it");
+          },
+        },
+      );
+    },
+  },
+  {
+    name: "lifetime, resize, reset, drain and close end connections, never work in flight",
+    ownServer: true,
+    run: async (t) => {
+      const pool = t.pgz.createPool({ ...t.options, max: 4, maxLifetime: 300 });
+      const pid = await pidOf(pool);
+      const slow = await pool.query<{ pid: number }>("select pg_backend_pid() as pid, pg_sleep(0.5)");
+      t.assert.equal(slow.rows[0]!.pid, pid);
+      t.assert((await pidOf(pool)) !== pid, "another session");
+      t.assert(pool.stats().lifetimeCloses >= 1, "counted");
+      pool.reset();
+      const all = () => Promise.all(Array.from({ length: 12 }, () => pool.exec("select pg_sleep(0.01)")));
+      await all();
+      t.assert.equal(pool.stats().total, 4);
+      pool.resize(2);
+      await all();
+      await eventually("two are left", 2_000, () => Promise.resolve(pool.stats().total === 2));
+      const running = pool.query<{ n: number }>("select 1 as n, pg_sleep(0.1)");
+      const waiting = Array.from({ length: 5 }, () => pool.exec("select 1"));
+      const drained = pool.drain();
+      await t.assert.rejects(pool.query("select 1"), { code: "POOL_CLOSED" });
+      await Promise.all([running, ...waiting]);
+      await drained;
+      await pool.close();
+      t.assert.equal(pool.stats().state, "closed");
+      t.assert.equal(pool.stats().total, 0);
+    },
+  },
+  {
+    name: "close() gives what runs its time, then ends it on the server too",
+    async run(t) {
+      const pool = t.pgz.createPool({ ...t.options, max: 2 });
+      const mark = newMark(t);
+      const endless = t.assert.rejects(pool.query(`select /* ${mark} */ pg_sleep(30)`), { code: "POOL_CLOSED" });
+      const lease = await pool.acquire();
+      const waiting = t.assert.rejects(pool.query("select 1"), { code: "POOL_CLOSED" });
+      await eventually("it runs", 2_000, async () => (await running(t, mark)) === 1);
+      const from = Date.now();
+      await pool.close({ timeout: 100 });
+      t.assert(Date.now() - from < 1_500, "in time");
+      await Promise.all([endless, waiting]);
+      await t.assert.rejects(lease.query("select 1"));
+      await lease.release();
+      await eventually("it is gone", 2_000, async () => (await running(t, mark)) === 0);
+    },
+  },
+  {
+    name: "a server without a free place is asked again, in pauses, until acquireTimeout",
+    ownServer: true,
+    async run(t) {
+      const role = `crowded_${t.runtime}_${Math.random().toString(36).slice(2)}`;
+      await t.side(`create role ${role} login password 'crowd' connection limit 1`);
+      const attempts: (string | undefined)[] = [];
+      const pool = t.pgz.createPool({
+        ...t.options,
+        user: role,
+        password: "crowd",
+        max: 4,
+        acquireTimeout: 4_000,
+        observer: { onConnect: ({ error }) => void attempts.push(error?.code) },
+      });
+      // One place is enough for all of them, one after the other.
+      const all = await Promise.all(Array.from({ length: 40 }, () => pool.exec("select pg_sleep(0.01)")));
+      t.assert.equal(all.length, 40);
+      t.assert.equal(attempts.filter((code) => code === undefined).length, 1);
+      t.assert(attempts.length < 20, `${attempts.length} connects in half a second`);
+      await pool.close();
+      await t.side(`drop role ${role}`);
+    },
+  },
+];

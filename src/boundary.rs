@@ -126,6 +126,10 @@ numbers! {
         SCRAM_FIRST = 0x200;
         /// PasswordMessage with the password in clear leaves with StartupMessage.
         CLEARTEXT_FIRST = 0x400;
+        /// With `SCRAM_FIRST`: for SCRAM-SHA-256-PLUS. Needs `channel_binding`.
+        SCRAM_PLUS_FIRST = 0x800;
+        /// Nothing but SCRAM-SHA-256-PLUS lets anybody in.
+        CHANNEL_BINDING_REQUIRED = 0x1000;
     }
 
     /// Row formats: the low byte of a row form.

@@ -46,7 +46,7 @@ async function load(pkg) {
 /** One connection that has been let in. */
 function connection(CoreConnection, memory, cacheSize) {
   const core = new CoreConnection(1 << 30, "", cacheSize);
-  core.start(VERSION_3_0, "user\0bench\0", undefined, "", AUTH_TRUST, 100_000, CHUNK);
+  core.start(VERSION_3_0, "user\0bench\0", undefined, "", AUTH_TRUST, 100_000, CHUNK, new Uint8Array());
   const feed = (bytes, take) => {
     for (let at = 0; at < bytes.length; at += CHUNK) {
       const chunk = bytes.subarray(at, at + CHUNK);

@@ -10,6 +10,8 @@ const { AUTH_CLEARTEXT, AUTH_MD5, AUTH_SCRAM_SHA_256, AUTH_TRUST, VERSION_3_0 } 
 const { MORE, OUTPUT, READY_FAILED, READY_IDLE, READY_IN_TRANSACTION, ROWS, ROWS_NONE } = numbers;
 const READY = READY_FAILED | READY_IDLE | READY_IN_TRANSACTION;
 const METHODS = AUTH_TRUST | AUTH_CLEARTEXT | AUTH_MD5 | AUTH_SCRAM_SHA_256;
+/** Without channel binding. */
+const UNBOUND = new Uint8Array();
 
 export async function open(url) {
   const { memory } = initSync({ module: readFileSync(new URL("../../pkg/pgz_edge_bg.wasm", import.meta.url)) });
@@ -62,7 +64,7 @@ export async function open(url) {
     });
   await conversation(() =>
     socket.once("connect", () =>
-      step(core.start(VERSION_3_0, parameters, decodeURIComponent(password), nonce, METHODS, 100_000, 65536)),
+      step(core.start(VERSION_3_0, parameters, decodeURIComponent(password), nonce, METHODS, 100_000, 65536, UNBOUND)),
     ),
   );
   const backend = events.find(({ kind }) => kind === "backendKeyData").processId;

@@ -217,8 +217,7 @@ const CLOSE_GRACE = 400;
  * Makes a client that connects with its first call. That call's query can then leave with the last message of
  * authentication, which saves a round trip.
  *
- * @throws UsageError `INVALID_URL`, `INVALID_OPTION`, `UNKNOWN_OPTION`, `INVALID_SSLMODE`,
- * `CHANNEL_BINDING_UNSUPPORTED`
+ * @throws UsageError `INVALID_URL`, `INVALID_OPTION`, `UNKNOWN_OPTION`, `INVALID_SSLMODE`
  * @example
  * const db = createClient(env.HYPERDRIVE);
  */

@@ -6,7 +6,6 @@
 // Secrets: the password lives in a closure, and no error repeats a value.
 
 import { LONGEST_TIMER } from "../util/limits.ts";
-import { UsageError } from "../util/errors.ts";
 import { isObserver } from "../util/observer.ts";
 import { isText } from "../util/text.ts";
 import { requiredMethods } from "./authentication.ts";
@@ -29,7 +28,6 @@ export interface Defaults {
  * `overrides`.
  *
  * @throws UsageError `INVALID_URL`, `INVALID_OPTION`, `UNKNOWN_OPTION`, `INVALID_SSLMODE`,
- * `CHANNEL_BINDING_UNSUPPORTED`
  */
 export function resolveConfig(input: ConnectInput, runtime: Defaults = {}, overrides: Options = {}): Config {
   const { given, notices } = readAll(input, runtime, overrides);
@@ -263,10 +261,4 @@ function checkTogether(config: Config, key: string | undefined): void {
   // As libpq: direct TLS cannot fall back, so a mode that may do without TLS contradicts it.
   if (config.sslnegotiation === "direct" && !config.hosts.every(({ sslmode }) => /^(require|verify-)/.test(sslmode)))
     invalid("sslnegotiation", '"postgres" unless sslmode is "require" or stronger');
-  if (config.channelBinding === "require") {
-    throw new UsageError(
-      "CHANNEL_BINDING_UNSUPPORTED",
-      'Option "channelBinding" cannot be "require" on any runtime: use sslmode=verify-full.',
-    );
-  }
 }

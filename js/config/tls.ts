@@ -3,7 +3,7 @@
 // Knows sslmode as libpq does, and what each runtime's sockets can do about certificates. Must not know sockets
 // themselves, or the core.
 
-import type { Runtime } from "../sockets/runtime.ts";
+import type { Capabilities, Runtime } from "../sockets/runtime.ts";
 import { PgzError, UsageError } from "../util/errors.ts";
 import { isUnixSocket } from "./hosts.ts";
 import type { Config } from "./options.ts";
@@ -31,6 +31,8 @@ export function tlsPlan(
   { name, capabilities: can = {} }: Pick<Runtime, "name" | "capabilities">,
 ): TlsPlan {
   const { sslmode, ca, cert, host, hostaddr = host, servername = host } = config;
+  const isBound = config.channelBinding === "require";
+  if (isBound) checkBinding(config, name, can);
   // As in libpq a Unix socket is plain whatever the mode.
   if (sslmode === "disable" || isUnixSocket(host)) return { attempts: [false], verify: "none" };
 
@@ -45,12 +47,32 @@ export function tlsPlan(
     if (refused) throw new UsageError("UNSUPPORTED_ON_RUNTIME", `${name} does not support option "${option}".`);
   }
 
-  const attempts =
-    sslmode === "allow" ? [false, true] : sslmode === "prefer" && can.canSkipVerification ? [true, false] : [true];
+  const attempts = isBound
+    ? [true]
+    : sslmode === "allow"
+      ? [false, true]
+      : sslmode === "prefer" && can.canSkipVerification
+        ? [true, false]
+        : [true];
   // As libpq: whoever names certificates to trust gets the chain checked in the weak modes too.
   const verify =
     sslmode === "verify-full" || !can.canSkipVerification ? "full" : sslmode === "verify-ca" || ca ? "ca" : "none";
   return { attempts, verify };
+}
+
+/** Without TLS, or without its certificate, there is nothing to bind a login to. */
+function checkBinding({ sslmode, host }: Config, name: string, can: Capabilities): void {
+  const missing =
+    sslmode === "disable" || isUnixSocket(host)
+      ? "without TLS: use sslmode=require, or"
+      : can.canShowCertificate
+        ? undefined
+        : `on ${name}, whose sockets do not show the server's certificate:`;
+  if (missing === undefined) return;
+  throw new UsageError(
+    "CHANNEL_BINDING_UNSUPPORTED",
+    `Option "channelBinding" cannot be "require" ${missing} set channel_binding=prefer.`,
+  );
 }
 
 /**

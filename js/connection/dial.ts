@@ -45,7 +45,15 @@ export async function dial(target: Target, core: Core, signal: AbortSignal): Pro
   } = config;
   const direct = config.sslnegotiation === "direct";
   const tls: TlsOptions | null = encrypt
-    ? { negotiation: direct ? "direct" : "request", verify, servername, ca, cert, key: config.key() }
+    ? {
+        negotiation: direct ? "direct" : "request",
+        verify,
+        servername,
+        ca,
+        cert,
+        key: config.key(),
+        showCertificate: config.channelBinding === "require",
+      }
     : null;
   let socket = await unlessAborted(
     connect({ host: address ?? hostaddr ?? host, port, path: socketPath(config), tls, readBuffer, keepAlive, signal }),

@@ -8,6 +8,7 @@ import { base64 } from "../util/bytes.ts";
 import { PgzError } from "../util/errors.ts";
 import { WEBCRYPTO_ITERATIONS } from "../util/limits.ts";
 import {
+  CHANNEL_BINDING_REQUIRED,
   EARLY_QUERY,
   EXTERNAL_KEY_DERIVATION,
   NAME_FIRST_USE,
@@ -30,6 +31,7 @@ export class Login implements LoginHandlers {
   readonly #config: Config;
   readonly #server: string;
   readonly #guess: number;
+  readonly #binding: Uint8Array;
   /** After SASLprep. */
   readonly #password: string | undefined;
   readonly #methods: number;
@@ -38,11 +40,20 @@ export class Login implements LoginHandlers {
   #isRight!: () => void;
   readonly #right = new Promise<void>((resolve) => (this.#isRight = resolve));
 
-  /** `mayRepeat`: another attempt may follow this one, and could not repeat a query. */
-  constructor({ config, verify, encrypted }: Link, password: string | undefined, mayRepeat: boolean) {
+  /**
+   * `binding`: the hash of the server's certificate, empty without one. `mayRepeat`: another attempt may follow this one,
+   * and could not repeat a query.
+   */
+  constructor(
+    { config, verify, encrypted }: Link,
+    password: string | undefined,
+    binding: Uint8Array,
+    mayRepeat: boolean,
+  ) {
     this.#config = config;
+    this.#binding = binding;
     this.#server = serverOf(config, encrypted);
-    this.#guess = password === undefined ? 0 : guessFor(config, verify, encrypted);
+    this.#guess = password === undefined ? 0 : guessFor(config, verify, encrypted, binding.length > 0);
     this.#password = password;
     this.#methods = allowedMethods(config, verify, encrypted);
     this.#isEarly = !mayRepeat && allowsEarlyQuery(config, verify, encrypted);
@@ -57,6 +68,7 @@ export class Login implements LoginHandlers {
       this.#guess |
       (external ? EXTERNAL_KEY_DERIVATION : 0) |
       (this.#isEarly ? EARLY_QUERY : 0) |
+      (this.#config.channelBinding === "require" ? CHANNEL_BINDING_REQUIRED : 0) |
       (prepare === "named" ? NAME_FIRST_USE : 0);
     return handle.start(
       maxProtocolVersion === "3.2" ? VERSION_3_2 : VERSION_3_0,
@@ -66,6 +78,7 @@ export class Login implements LoginHandlers {
       options,
       scramMaxIterations,
       flushBytes,
+      this.#binding,
     );
   };
 
@@ -86,7 +99,7 @@ export class Login implements LoginHandlers {
    * derived, so that it leaves with SASLResponse.
    */
   #firstCall(): Promise<void> | undefined {
-    if (!this.#isEarly || this.#guess !== SCRAM_FIRST) return undefined;
+    if (!this.#isEarly || !(this.#guess & SCRAM_FIRST)) return undefined;
     return new Promise((resolve) => setTimeout(resolve));
   }
 
@@ -100,14 +113,14 @@ export class Login implements LoginHandlers {
     if (!this.#isEarly) return ended;
     // Whoever runs a query behind it is told what went wrong.
     ended.catch(() => {});
-    if (this.#guess === SCRAM_FIRST) await Promise.race([this.#right, ended]);
+    if (this.#guess & SCRAM_FIRST) await Promise.race([this.#right, ended]);
   }
 
   async #learn(done: Promise<void>): Promise<void> {
     try {
       await done;
     } catch (error) {
-      if (this.#guess !== SCRAM_FIRST || this.#offered) throw error;
+      if (!(this.#guess & SCRAM_FIRST) || this.#offered) throw error;
       remember(this.#server, []);
       // 08P01: some read the answer before they have asked.
       const isWrong = error instanceof PgzError && /^(AUTH_GUESS_WRONG|08P01)$/.test(error.code);

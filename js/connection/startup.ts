@@ -18,6 +18,7 @@ import {
 } from "../util/errors.ts";
 import type { Core } from "../wasm/boundary.ts";
 import { base64 } from "../util/bytes.ts";
+import { channelBinding } from "./channel-binding.ts";
 import { Connection } from "./connection.ts";
 import { emit } from "../util/observer.ts";
 import { dial, unlessAborted, type Link, type Target } from "./dial.ts";
@@ -201,7 +202,7 @@ async function open(target: Target, mayRepeat: boolean, signal: AbortSignal): Pr
   let link: Link | undefined;
   try {
     link = await dial(target, core, signal);
-    const login = new Login(link, prepared, mayRepeat);
+    const login = new Login(link, prepared, await unlessAborted(channelBinding(link), signal), mayRepeat);
     const connection = new Connection(link, core, config, login.start, login);
     const { done } = connection.startup;
     const stop = onAbort(signal, () => connection.destroy(signal.reason as PgzError));

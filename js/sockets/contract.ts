@@ -22,6 +22,8 @@ export interface TlsOptions {
   readonly cert?: string | undefined;
   /** The private key (PEM) of `cert`. */
   readonly key?: string | undefined;
+  /** The login must be bound to the server's certificate: the socket has to show it. */
+  readonly showCertificate?: boolean | undefined;
 }
 
 /** What a {@link Connector} gets. */
@@ -44,6 +46,8 @@ export interface ConnectOptions {
 export interface Socket {
   /** The address that was connected to, if the runtime reports it: a CancelRequest must reach the same server. */
   readonly address?: string | undefined;
+  /** Behind TLS: the server's certificate (DER), if the runtime shows it. SCRAM-SHA-256-PLUS needs it. */
+  readonly certificate?: Uint8Array | undefined;
   /**
    * Whether a read may stay pending while nothing is asked of the server, so that the end of an idle connection is
    * noticed at once. Leave it out where that is not allowed, as on Workers, where a read belongs to its request.
@@ -78,11 +82,11 @@ export function tlsFailed(reason: string, cause?: unknown, retryable = isOfNetwo
 }
 
 /**
- * Codes of Node and Bun, class names of Deno, and sentences of workerd, whose newest says no more than "internal error"
+ * Codes of Node and Bun (also of a write to a socket that has just gone), class names of Deno, and sentences of workerd, whose newest says no more than "internal error"
  * of a cut. All else is a certificate or TLS itself.
  */
 const NETWORK =
-  /^(E(CONN[A-Z]+|NOTCONN|PIPE|TIMEDOUT|NETUNREACH|HOSTUNREACH)|Connection(Reset|Aborted)|NotConnected|BrokenPipe|UnexpectedEof|TimedOut|Network connection lost\.|internal error; reference = \w+)$/;
+  /^(E(CONN[A-Z]+|NOTCONN|PIPE|TIMEDOUT|NETUNREACH|HOSTUNREACH)|ERR_STREAM_DESTROYED|Connection(Reset|Aborted)|NotConnected|BrokenPipe|UnexpectedEof|TimedOut|Network connection lost\.|internal error; reference = \w+)$/;
 
 function isOfNetwork(cause: unknown): boolean {
   const { code, name, message } = Object(cause) as { code?: unknown; name?: unknown; message?: unknown };

@@ -5,6 +5,7 @@
 import { createHash } from "node:crypto";
 import * as net from "node:net";
 import process from "node:process";
+import type { Duplex } from "node:stream";
 import * as tls from "node:tls";
 import type { Capabilities } from "./runtime.ts";
 import {
@@ -25,6 +26,7 @@ export const capabilities: Capabilities = {
   canUseCustomCa: true,
   canAlpn: true,
   canClientCertificate: true,
+  canShowCertificate: true,
   canUseUnixSockets: true,
 };
 
@@ -61,15 +63,19 @@ class NodeSocket implements Socket {
   readonly #inbox: Inbox;
   readonly #options: ConnectOptions;
 
-  constructor(raw: net.Socket, inbox: Inbox, options: ConnectOptions) {
+  constructor(raw: net.Socket, inbox: Inbox, options: ConnectOptions, source?: Source) {
     this.#raw = raw;
     this.#inbox = inbox;
     this.#options = options;
-    this.address = raw.remoteAddress;
-    inbox.resume = () => raw.resume();
+    this.address = source ? source.address : raw.remoteAddress;
+    inbox.resume = () => (source ? source.release() : raw.resume());
     raw.on("end", () => inbox.end(null));
     raw.on("error", (cause: NodeJS.ErrnoException) => inbox.end(connectionLost(reasonOf(cause), { cause })));
     raw.on("close", () => inbox.end(connectionLost("the socket was closed")));
+  }
+
+  get certificate(): Uint8Array | undefined {
+    return this.#raw instanceof tls.TLSSocket ? this.#raw.getPeerX509Certificate()?.raw : undefined;
   }
 
   read(): Promise<Uint8Array | null> {
@@ -83,28 +89,9 @@ class NodeSocket implements Socket {
     });
   }
 
-  async startTls(servername: string): Promise<Socket> {
-    const { tls: security, signal, host } = this.#options;
-    if (!security) throw tlsFailed("the socket was opened without TLS options");
-    const inbox = new Inbox(false); // a record has 16 KiB at most, however many wait
+  startTls(servername: string): Promise<Socket> {
     this.#raw.removeAllListeners("data");
-    let secured;
-    try {
-      secured = tls.connect({ ...tlsOptions(security, servername || host), socket: this.#raw });
-    } catch (cause) {
-      this.#raw.destroy();
-      throw tlsFailed("ca, cert or key cannot be read", cause); // OpenSSL's own text may quote them
-    }
-    flowing(secured, inbox);
-    await settled(secured, "secureConnect", signal, (cause) => tlsFailed(reasonOf(cause), cause));
-    // Without ALPN another protocol's server could be made to answer ("ALPACA"); PostgreSQL 17 always selects it.
-    if (security.negotiation === "direct" && secured.alpnProtocol !== "postgresql") {
-      secured.destroy();
-      throw tlsFailed(
-        "the server did not select ALPN protocol postgresql; sslnegotiation=direct needs PostgreSQL 17 or newer",
-      );
-    }
-    return new NodeSocket(secured, inbox, this.#options);
+    return secure(this.#raw, servername, this.#options);
   }
 
   close(): Promise<void> {
@@ -112,6 +99,42 @@ class NodeSocket implements Socket {
     this.#raw.destroy();
     return Promise.resolve();
   }
+}
+
+/** A stream below TLS whose bytes come only while they are let. */
+export interface Source extends Duplex {
+  readonly address: string | undefined;
+  hold(): void;
+  release(): void;
+}
+
+/** TLS over a stream. `source`: the same, where pausing TLS does not stop its bytes. */
+export async function secure(
+  raw: Duplex,
+  servername: string,
+  options: ConnectOptions,
+  source?: Source,
+): Promise<Socket> {
+  const { tls: security, signal, host } = options;
+  if (!security) throw tlsFailed("the socket was opened without TLS options");
+  const inbox = new Inbox(false); // a record has 16 KiB at most, however many wait
+  let secured: tls.TLSSocket;
+  try {
+    secured = tls.connect({ ...tlsOptions(security, servername || host), socket: raw });
+  } catch (cause) {
+    raw.destroy();
+    throw tlsFailed("ca, cert or key cannot be read", cause); // OpenSSL's own text may quote them
+  }
+  flowing(secured, inbox, source && (() => source.hold()));
+  await settled(secured, "secureConnect", signal, (cause) => tlsFailed(reasonOf(cause), cause));
+  // Without ALPN another protocol's server could be made to answer ("ALPACA"); PostgreSQL 17 always selects it.
+  if (security.negotiation === "direct" && secured.alpnProtocol !== "postgresql") {
+    secured.destroy();
+    throw tlsFailed(
+      "the server did not select ALPN protocol postgresql; sslnegotiation=direct needs PostgreSQL 17 or newer",
+    );
+  }
+  return new NodeSocket(secured, inbox, options, source);
 }
 
 /**
@@ -128,8 +151,8 @@ function twoBuffers(inbox: Inbox, size: number): net.OnReadOpts {
 }
 
 /** TLS ignores `onread`, and Deno cannot upgrade a socket that was opened with it. */
-function flowing(socket: net.Socket, inbox: Inbox): void {
-  socket.on("data", (chunk: Uint8Array) => void (inbox.push(chunk) || socket.pause()));
+function flowing(socket: net.Socket, inbox: Inbox, hold: () => void = () => socket.pause()): void {
+  socket.on("data", (chunk: Uint8Array) => void (inbox.push(chunk) || hold()));
 }
 
 function tlsOptions({ verify, negotiation, ca, cert, key }: TlsOptions, servername: string): tls.ConnectionOptions {

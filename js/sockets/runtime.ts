@@ -18,6 +18,8 @@ export interface Capabilities {
   readonly canAlpn?: boolean;
   /** The options `cert` and `key`. */
   readonly canClientCertificate?: boolean;
+  /** The server's certificate: `certificate` of a socket behind TLS. */
+  readonly canShowCertificate?: boolean;
   /** Unix sockets: the connector takes `path`. */
   readonly canUseUnixSockets?: boolean;
 }

@@ -125,6 +125,7 @@ export interface CoreConnection {
     options: number,
     maxIterations: number,
     flushBytes: number,
+    channelBinding: Uint8Array,
   ): number;
   prove(answer: Uint8Array): number;
   /** Where `n` bytes may be put; 0: there is no memory for them, and the connection has failed. */

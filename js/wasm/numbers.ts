@@ -62,6 +62,10 @@ export const NAME_FIRST_USE = 0x80;
 export const SCRAM_FIRST = 0x200;
 /** PasswordMessage with the password in clear leaves with StartupMessage. */
 export const CLEARTEXT_FIRST = 0x400;
+/** With `SCRAM_FIRST`: for SCRAM-SHA-256-PLUS. Needs `channel_binding`. */
+export const SCRAM_PLUS_FIRST = 0x800;
+/** Nothing but SCRAM-SHA-256-PLUS lets anybody in. */
+export const CHANNEL_BINDING_REQUIRED = 0x1000;
 
 // Row formats: the low byte of a row form.
 /** Rows are counted, not encoded. */

@@ -1,9 +1,9 @@
-//! SCRAM-SHA-256 (RFC 5802, RFC 7677) as the frontend speaks it, without channel binding.
+//! SCRAM-SHA-256 (RFC 5802, RFC 7677) as the frontend speaks it, with channel binding and without.
 //!
 //! ```text
-//!  client-first-message   n,,n=,r=<our nonce>                         SASLInitialResponse
+//!  client-first-message   <gs2 header>n=,r=<our nonce>                SASLInitialResponse
 //!  server-first-message   r=<our nonce><theirs>,s=<salt>,i=<count>    AuthenticationSASLContinue
-//!  client-final-message   c=biws,r=<both nonces>,p=<proof>            SASLResponse
+//!  client-final-message   c=<binding>,r=<both nonces>,p=<proof>       SASLResponse
 //!  server-final-message   v=<signature>  or  e=<error>                AuthenticationSASLFinal
 //! ```
 //!
@@ -36,8 +36,47 @@ const MAX_SERVER_MESSAGE: usize = 2048;
 /// characters (18 bytes).
 const MIN_CLIENT_NONCE: usize = 16;
 
-/// `biws` is base64("n,,"), the gs2 header: the client does not support channel binding.
-const CLIENT_FINAL_BEGINNING: &[u8] = b"c=biws,r=";
+/// What client-first-message says of channel binding in its gs2 header (RFC 5802 section 7). client-final-message repeats
+/// it in base64 under the proof, so that nobody in between can change it.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum ChannelBinding<'a> {
+    /// `n`: not supported here.
+    #[default]
+    Unsupported,
+    /// `y`: supported here, and the server seems not to. One that does then knows that somebody took
+    /// SCRAM-SHA-256-PLUS out of its list, and refuses.
+    NotOffered,
+    /// `p`: to TLS, by this hash of the server's certificate (tls-server-end-point, RFC 5929 section 4).
+    Certificate(&'a [u8]),
+}
+
+impl<'a> ChannelBinding<'a> {
+    /// `certificate`: its hash, empty without one; `offered`: the server has SCRAM-SHA-256-PLUS.
+    pub fn of(certificate: &'a [u8], offered: bool) -> Self {
+        match (certificate, offered) {
+            (b"", _) => ChannelBinding::Unsupported,
+            (_, false) => ChannelBinding::NotOffered,
+            (hash, true) => ChannelBinding::Certificate(hash),
+        }
+    }
+
+    fn gs2_header(self) -> &'static [u8] {
+        match self {
+            ChannelBinding::Unsupported => b"n,,",
+            ChannelBinding::NotOffered => b"y,,",
+            ChannelBinding::Certificate(_) => b"p=tls-server-end-point,,",
+        }
+    }
+
+    /// `c=` with the header and the channel's data.
+    fn client_final_beginning(self) -> String {
+        let data = match self {
+            ChannelBinding::Certificate(hash) => hash,
+            ChannelBinding::Unsupported | ChannelBinding::NotOffered => b"",
+        };
+        "c=".to_owned() + &Base64::encode_string(&concat(&[self.gs2_header(), data])) + ",r="
+    }
+}
 
 /// What server-first-message asks for: derive [`salted_password`] with these, here or outside.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -184,12 +223,16 @@ impl Scram {
     }
 
     /// Returns client-final-message, with the proof that we know the password. `salted_password` is
-    /// not kept.
+    /// not kept. `binding`: as in client-first-message.
     ///
     /// Raises `OutOfOrder`.
-    pub fn client_final_message(&mut self, salted_password: &[u8]) -> Result<Vec<u8>, ScramError> {
+    pub fn client_final_message(
+        &mut self,
+        binding: ChannelBinding<'_>,
+        salted_password: &[u8],
+    ) -> Result<Vec<u8>, ScramError> {
         self.take(Step::SaltedPassword)?;
-        let mut message = concat(&[CLIENT_FINAL_BEGINNING, &self.nonce]);
+        let mut message = concat(&[binding.client_final_beginning().as_bytes(), &self.nonce]);
         self.append(&[b",", &message]);
         let auth_message = mem::take(&mut self.auth_message);
 
@@ -248,9 +291,9 @@ impl Scram {
         }
     }
 
-    /// `n,,n=,r=<nonce>`: what an exchange begins with.
-    pub fn client_first_message(&self) -> Vec<u8> {
-        concat(&[b"n,,", &self.auth_message])
+    /// What an exchange begins with.
+    pub fn client_first_message(&self, binding: ChannelBinding<'_>) -> Vec<u8> {
+        concat(&[binding.gs2_header(), &self.auth_message])
     }
 }
 

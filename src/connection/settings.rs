@@ -42,6 +42,8 @@ pub struct Login<'a> {
     pub max_iterations: u32,
     /// From how many waiting row bytes on the status says ROWS_FULL.
     pub flush_bytes: usize,
+    /// The hash of the server's certificate for SCRAM-SHA-256-PLUS; empty where there is none.
+    pub channel_binding: &'a [u8],
 }
 
 impl Default for Login<'_> {
@@ -55,6 +57,7 @@ impl Default for Login<'_> {
             options: login::AUTH_TRUST,
             max_iterations: 100_000,
             flush_bytes: 1 << 16,
+            channel_binding: &[],
         }
     }
 }

@@ -22,7 +22,7 @@
 
 use super::event::{Event, Mechanisms, Text};
 use super::{Context, Login, Progress};
-use crate::auth::scram::{Scram, salted_password};
+use crate::auth::scram::{ChannelBinding, Scram, salted_password};
 use crate::boundary::{login, protocol};
 use crate::error::{Failure, Reason};
 use crate::protocol::backend::BackendMessage;
@@ -48,13 +48,14 @@ pub(super) enum Step {
 enum Guess {
     #[default]
     None,
-    /// SASLInitialResponse for SCRAM-SHA-256.
+    /// SASLInitialResponse.
     Scram,
     /// PasswordMessage with the password in clear.
     Cleartext,
 }
 
 const SCRAM_SHA_256: &[u8] = b"SCRAM-SHA-256";
+const SCRAM_SHA_256_PLUS: &[u8] = b"SCRAM-SHA-256-PLUS";
 
 /// The conversation, and who logs in how.
 #[derive(Default)]
@@ -67,6 +68,10 @@ pub(super) struct Startup {
     pub options: u32,
     max_iterations: u32,
     scram: Scram,
+    /// The hash of the server's certificate; empty without one.
+    certificate: Vec<u8>,
+    /// SCRAM-SHA-256-PLUS was chosen.
+    is_bound: bool,
 }
 
 impl Startup {
@@ -79,6 +84,8 @@ impl Startup {
             options: login.options,
             max_iterations: login.max_iterations,
             scram: Scram::new(login.nonce),
+            certificate: login.channel_binding.to_vec(),
+            is_bound: false,
         }
     }
 
@@ -90,8 +97,8 @@ impl Startup {
         };
         if self.options & login::SCRAM_FIRST != 0 {
             self.guess = Guess::Scram;
-            let data = self.scram.client_first_message();
-            return frontend::sasl_initial_response(output, SCRAM_SHA_256, &data);
+            self.is_bound = self.options & login::SCRAM_PLUS_FIRST != 0;
+            return self.sasl_initial_response(output);
         }
         if self.options & login::CLEARTEXT_FIRST != 0 {
             self.guess = Guess::Cleartext;
@@ -251,25 +258,57 @@ impl Startup {
     }
 
     fn sasl(&mut self, mechanisms: &[u8], context: &mut Context) -> Result<Step, Failure> {
-        if !mechanisms
-            .split(|byte| *byte == 0)
-            .any(|mechanism| mechanism == SCRAM_SHA_256)
-        {
-            return Err(Failure::new(&Reason {
-                code: "AUTH_METHOD_UNSUPPORTED",
-                message: "the server offers no SASL mechanism that this driver has; it needs SCRAM-SHA-256",
-            }));
+        let offers = |wanted| {
+            mechanisms
+                .split(|byte| *byte == 0)
+                .any(|mechanism| mechanism == wanted)
+        };
+        let is_bound = !self.certificate.is_empty() && offers(SCRAM_SHA_256_PLUS);
+        if !is_bound {
+            self.unbound()?;
+            if !offers(SCRAM_SHA_256) {
+                return Err(Failure::new(&Reason {
+                    code: "AUTH_METHOD_UNSUPPORTED",
+                    message: "the server offers no SASL mechanism that this driver has; it needs SCRAM-SHA-256",
+                }));
+            }
         }
         let is_answered = self.asked(login::AUTH_SCRAM_SHA_256, Guess::Scram)?;
+        if is_answered && is_bound != self.is_bound {
+            return Err(Failure::new(&WRONG_GUESS));
+        }
+        self.is_bound = is_bound;
         context.events.push(Event::Sasl {
             mechanisms: Mechanisms(mechanisms),
         });
         if !is_answered {
             self.password()?;
-            let data = self.scram.client_first_message();
-            frontend::sasl_initial_response(&mut context.output, SCRAM_SHA_256, &data)?;
+            self.sasl_initial_response(&mut context.output)?;
         }
         Ok(Step::SaslContinue)
+    }
+
+    fn sasl_initial_response(&self, output: &mut Vec<u8>) -> Result<(), TooLong> {
+        let mechanism = if self.is_bound {
+            SCRAM_SHA_256_PLUS
+        } else {
+            SCRAM_SHA_256
+        };
+        let binding = ChannelBinding::of(&self.certificate, self.is_bound);
+        let data = self.scram.client_first_message(binding);
+        frontend::sasl_initial_response(output, mechanism, &data)
+    }
+
+    /// The server would let us in without channel binding.
+    fn unbound(&self) -> Result<(), Failure> {
+        if self.options & login::CHANNEL_BINDING_REQUIRED == 0 {
+            return Ok(());
+        }
+        Err(Failure::new(&Reason {
+            code: "AUTH_CHANNEL_BINDING_MISSING",
+            message: "channel binding is required and the server does not ask for SCRAM-SHA-256-PLUS: check what stands \
+                between client and server, or set channel_binding=prefer",
+        }))
     }
 
     fn challenge(&mut self, data: &[u8], context: &mut Context) -> Result<Step, Failure> {
@@ -286,7 +325,8 @@ impl Startup {
     }
 
     fn respond(&mut self, salted_password: &[u8], context: &mut Context) -> Result<Step, Failure> {
-        let message = self.scram.client_final_message(salted_password)?;
+        let binding = ChannelBinding::of(&self.certificate, self.is_bound);
+        let message = self.scram.client_final_message(binding, salted_password)?;
         frontend::sasl_response(&mut context.output, &message)?;
         Ok(Step::SaslFinal)
     }
@@ -295,16 +335,16 @@ impl Startup {
     fn asked(&self, method: u32, guess: Guess) -> Result<bool, Failure> {
         self.allow(method)?;
         if self.guess != Guess::None && self.guess != guess {
-            return Err(Failure::new(&Reason {
-                code: "AUTH_GUESS_WRONG",
-                message: "the server asks for another authentication method than before",
-            }));
+            return Err(Failure::new(&WRONG_GUESS));
         }
         Ok(self.guess != Guess::None)
     }
 
     #[inline(never)]
     fn allow(&self, method: u32) -> Result<(), Failure> {
+        if method != login::AUTH_SCRAM_SHA_256 {
+            self.unbound()?;
+        }
         if self.options & method != 0 {
             return Ok(());
         }
@@ -343,6 +383,11 @@ impl Startup {
         }
     }
 }
+
+const WRONG_GUESS: Reason = Reason {
+    code: "AUTH_GUESS_WRONG",
+    message: "the server asks for another authentication method than before",
+};
 
 const UNPROVEN: Reason = Reason {
     code: "SCRAM_SERVER_SIGNATURE_MISMATCH",

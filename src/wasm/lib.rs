@@ -96,6 +96,7 @@ impl CoreConnection {
     /// - `options`: bits, see below.
     /// - `max_iterations`: the most rounds of PBKDF2 that a server may ask for.
     /// - `flush_bytes`: from this many waiting row bytes on the status says ROWS_FULL.
+    /// - `channel_binding`: the hash of the server's certificate (tls-server-end-point); empty without one.
     #[allow(clippy::too_many_arguments)]
     pub fn start(
         &mut self,
@@ -106,6 +107,7 @@ impl CoreConnection {
         options: u32,
         max_iterations: u32,
         flush_bytes: u32,
+        channel_binding: &[u8],
     ) -> u32 {
         self.inner.start(&Login {
             protocol_version,
@@ -115,6 +117,7 @@ impl CoreConnection {
             options,
             max_iterations,
             flush_bytes: flush_bytes as usize,
+            channel_binding,
         });
         self.inner.status()
     }

@@ -33,13 +33,13 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
   let identity: { user: string; password: string };
   // A database of its own per plan: ports are used again, and what the driver knows of a shape would shorten the
   // session.
-  const target = ({ id, port }: { id: number; port: number }, tls = false): Target => ({
+  const target = ({ id, port }: { id: number; port: number }, tls = false, sslmode?: "require"): Target => ({
     host: "127.0.0.1",
     port,
     database: `scripted_${id}`,
     ...identity,
-    sslmode: tls ? "verify-full" : "disable",
-    ...(tls && ca !== undefined ? { ca } : {}),
+    sslmode: sslmode ?? (tls ? "verify-full" : "disable"),
+    ...(tls && !sslmode && ca !== undefined ? { ca } : {}),
   });
   /** One plan, one job, one report. */
   const play = async (
@@ -85,6 +85,8 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
       unit: "byte" | "record" | "half-record";
       how: "fin" | "rst";
       tls: boolean;
+      /** Instead of verify-full. */
+      sslmode?: "require";
       /** Of its script, in their order. */
       steps: string[];
     }
@@ -98,7 +100,7 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
      * Cuts at each offset, some sessions at a time, and gives the offsets that were really cut, with what went wrong.
      */
     const cutAll = async (cut: Cut, offsets: number[]) => {
-      const { script, unit, how, tls, steps } = cut;
+      const { script, unit, how, tls, sslmode, steps } = cut;
       const wrong: string[] = [];
       const done: number[] = [];
       let longest = 0;
@@ -120,7 +122,7 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
       };
       const worker = async () => {
         for (let next = waiting.shift(); next; next = waiting.shift()) {
-          const outcome = await run({ kind: "cut", target: target(next, tls), script });
+          const outcome = await run({ kind: "cut", target: target(next, tls, sslmode), script });
           played.push({ after: next.after, id: next.id, outcome });
           if (played.length >= REPORTS_AT_ONCE) await judgeAll(played.splice(0));
         }
@@ -237,6 +239,26 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
         });
       }
     }
+
+    // Deno reads such a link by other means.
+    test("by rst within every TLS record of a link that is not verified", { timeout: 300_000 }, async () => {
+      const { from, end, steps } = await whole("described", true);
+      const offsets = range(from, end);
+      const cut = {
+        script: "described",
+        unit: "half-record",
+        how: "rst",
+        tls: true,
+        sslmode: "require",
+        steps,
+      } as const;
+      const { wrong, cut: done, longest } = await cutAll(cut, offsets);
+      console.log(
+        `[faults] ${label}: unverified, cut by rst within TLS records ${from} to ${end - 1}; longest ${longest} ms`,
+      );
+      expect(wrong.slice(0, 10), `${wrong.length} cuts`).toEqual([]);
+      expect(done).toEqual(offsets);
+    });
   });
 
   describe("a bad server:", () => {

@@ -72,6 +72,7 @@ pub struct Start {
     options: u32,
     max_iterations: u32,
     flush_bytes: u32,
+    channel_binding: Vec<u8>,
 }
 
 /// The arguments of `execute`.
@@ -230,6 +231,7 @@ fn start(tokens: &mut Tokens<'_>) -> Result<Start, String> {
         options: login::AUTH_TRUST,
         max_iterations: 100_000,
         flush_bytes: 1 << 16,
+        channel_binding: vec![],
     };
     while tokens.peek() == Some('"') {
         start.parameters += &(text(tokens)? + "\0");
@@ -243,6 +245,9 @@ fn start(tokens: &mut Tokens<'_>) -> Result<Start, String> {
             "external_key_derivation" => start.options |= login::EXTERNAL_KEY_DERIVATION,
             "early_query" => start.options |= login::EARLY_QUERY,
             "scram_first" => start.options |= login::SCRAM_FIRST,
+            "scram_plus_first" => start.options |= login::SCRAM_FIRST | login::SCRAM_PLUS_FIRST,
+            "channel_binding_required" => start.options |= login::CHANNEL_BINDING_REQUIRED,
+            "channel_binding" => start.channel_binding = text(tokens)?.into_bytes(),
             "cleartext_first" => start.options |= login::CLEARTEXT_FIRST,
             other => return Err(format!("no option is named {other}")),
         }
@@ -426,6 +431,7 @@ impl Command {
                 options: start.options,
                 max_iterations: start.max_iterations,
                 flush_bytes: start.flush_bytes as usize,
+                channel_binding: &start.channel_binding,
             }),
             Command::Prove(answer) => connection.prove(answer),
             Command::Describe { sql, shape } => connection.describe(sql, *shape),
@@ -511,6 +517,7 @@ impl Command {
                 options,
                 max_iterations,
                 flush_bytes,
+                channel_binding,
             }) => (
                 "start",
                 json!([
@@ -520,7 +527,8 @@ impl Command {
                     nonce,
                     options,
                     max_iterations,
-                    flush_bytes
+                    flush_bytes,
+                    channel_binding
                 ]),
             ),
             Command::Prove(answer) => ("prove", json!([answer])),

@@ -98,7 +98,16 @@ class Session {
     const options = [...this.#options.values()].reduce((bits, bit) => bits | bit, allowed);
     const parameters = this.#parameters.map((each) => `${each}\0`).join("");
     this.#call(words.join(" "), (core) =>
-      core.start(VERSION_3_0 + Number(version.slice(2)), parameters, text, NONCE, options, iterations, 1 << 16),
+      core.start(
+        VERSION_3_0 + Number(version.slice(2)),
+        parameters,
+        text,
+        NONCE,
+        options,
+        iterations,
+        1 << 16,
+        new Uint8Array(),
+      ),
     );
     this.#waits = false;
     this.#queued();

@@ -187,8 +187,3 @@ test("options that contradict each other", () => {
     expect(refused({ user: "a", sslmode, sslnegotiation: "direct" }).code).toBe("INVALID_OPTION");
   expect(of({ user: "a", sslmode: "require", sslnegotiation: "direct", cert: PEM, key: PEM }).key()).toBe(PEM);
 });
-
-test("channel binding cannot be required, anywhere, instead of being dropped silently", () => {
-  expect(refused({ user: "a", channelBinding: "require" }).code).toBe("CHANNEL_BINDING_UNSUPPORTED");
-  expect(refused(`${URL_}?sslmode=require&channel_binding=require`).code).toBe("CHANNEL_BINDING_UNSUPPORTED");
-});

@@ -8,7 +8,13 @@ import { of } from "./config-input.ts";
 
 const node: Parameters<typeof tlsPlan>[1] = {
   name: "Node",
-  capabilities: { canSkipVerification: true, canUseCustomCa: true, canAlpn: true, canClientCertificate: true },
+  capabilities: {
+    canSkipVerification: true,
+    canUseCustomCa: true,
+    canAlpn: true,
+    canClientCertificate: true,
+    canShowCertificate: true,
+  },
 };
 const workers: Parameters<typeof tlsPlan>[1] = { name: "Cloudflare Workers" };
 const plan = (options: Options, runtime: typeof node) => {
@@ -46,6 +52,22 @@ test.each<[Options, string, string]>([
       message: expect.stringMatching(`Cloudflare Workers.*"${named}"`),
     }),
   );
+});
+
+test("channel binding that is required never goes without TLS, and is refused where no certificate is shown", () => {
+  const channelBinding = "require";
+  for (const sslmode of ["allow", "prefer", "require"] as const)
+    expect(plan({ channelBinding, sslmode }, node)).toBe("TLS; none");
+  expect(plan({ channelBinding, sslmode: "verify-full" }, node)).toBe("TLS; full");
+  for (const [options, runtime, words] of [
+    [{ sslmode: "verify-full" }, workers, /Cloudflare Workers.*set channel_binding=prefer\.$/],
+    [{ sslmode: "disable" }, node, /without TLS.*channel_binding=prefer/],
+    [{ host: "/tmp" }, node, /without TLS/],
+  ] as [Options, typeof node, RegExp][]) {
+    expect(() => plan({ channelBinding, ...options }, runtime)).toThrow(
+      expect.objectContaining({ code: "CHANNEL_BINDING_UNSUPPORTED", message: expect.stringMatching(words) }),
+    );
+  }
 });
 
 test("what asks for TLS does not matter where there is none", () =>

@@ -4,7 +4,7 @@ import { resolveConfig } from "../../js/config/config.ts";
 import type { Options } from "../../js/config/options.ts";
 import { guessFor, remember, serverOf } from "../../js/connection/guess.ts";
 import { MOST_SERVERS } from "../../js/util/limits.ts";
-import { CLEARTEXT_FIRST, SCRAM_FIRST } from "../../js/wasm/boundary.ts";
+import { CLEARTEXT_FIRST, SCRAM_FIRST, SCRAM_PLUS_FIRST } from "../../js/wasm/boundary.ts";
 
 const of = (options: Options = {}) => resolveConfig({ host: "h", user: "ada", ...options });
 const SCRAM = ["SCRAM-SHA-256-PLUS", "SCRAM-SHA-256"];
@@ -45,6 +45,18 @@ test.each<[string, Options, boolean]>([
   remember(serverOf(config, false), ["SCRAM-SHA-256-PLUS"]);
   expect(guessFor(config, "none", false)).toBe(0);
   remember(serverOf(config, false), []);
+});
+
+test("SCRAM-SHA-256-PLUS is guessed with a certificate to bind to, of a server that offered it or is not known", () => {
+  const config = of({ port: 6, requireAuth: "scram-sha-256" });
+  const guess = () => [guessFor(config, "none", true, true), guessFor(config, "none", true, false)];
+  expect(guess()).toEqual([SCRAM_FIRST | SCRAM_PLUS_FIRST, SCRAM_FIRST]);
+  remember(serverOf(config, true), ["SCRAM-SHA-256"]);
+  expect(guess()).toEqual([SCRAM_FIRST, SCRAM_FIRST]);
+  remember(serverOf(config, true), ["SCRAM-SHA-256-PLUS"]);
+  expect(guess()).toEqual([SCRAM_FIRST | SCRAM_PLUS_FIRST, 0]);
+  remember(serverOf(config, true), []);
+  expect(guess()).toEqual([0, 0]);
 });
 
 test("a bounded number of servers is remembered", () => {

@@ -31,7 +31,9 @@ fn awaiting_final() -> Scram {
     scram
         .server_first_message(SERVER_FIRST.as_bytes(), MAX)
         .unwrap();
-    scram.client_final_message(&SALTED).unwrap();
+    scram
+        .client_final_message(ChannelBinding::Unsupported, &SALTED)
+        .unwrap();
     scram
 }
 

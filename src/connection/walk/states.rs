@@ -111,6 +111,7 @@ pub(super) const LOGIN: Login<'_> = Login {
     options: 15,
     max_iterations: 4096,
     flush_bytes: 1 << 16,
+    channel_binding: &[],
 };
 
 /// A connection that has sent StartupMessage and has heard a first word, so that what follows is judged as a PostgreSQL

@@ -169,7 +169,6 @@ export const connecting: Case[] = [
         [{ ...t.options, maxRows: -1 }, "INVALID_OPTION", /maxRows/],
         [{ ...t.options, user: "a\0b" }, "INVALID_OPTION", /user/],
         [{ ...t.options, startup: { "x\0y": "1" } }, "INVALID_OPTION", /startup/],
-        [{ ...t.options, channelBinding: "require" }, "CHANNEL_BINDING_UNSUPPORTED", /hannel/],
       ] as const) {
         const error = await refused(t, config, { code });
         t.assert(error instanceof t.pgz.UsageError, `${code} is a UsageError`);
@@ -262,6 +261,39 @@ export const connecting: Case[] = [
         await client.close();
       }
       await refused(t, { ...options, host: "/nowhere" }, { code: "CONNECT_FAILED", retryable: true });
+    },
+  },
+  {
+    name: "a login is bound to the server's certificate where the runtime shows it, and only SCRAM is",
+    ownServer: true,
+    async run(t) {
+      const bound = { ...t.options, channelBinding: "require" as const };
+      if (t.runtime === "workerd" || !t.tls) {
+        const error = await refused(t, bound, { code: "CHANNEL_BINDING_UNSUPPORTED" });
+        return t.assert.match(error.message, /set channel_binding=prefer\.$/);
+      }
+      const { host, port, user, password, database } = t.options;
+      for (const input of [
+        bound,
+        bound, // as a guess
+        { ...bound, requireAuth: "scram-sha-256" },
+        { ...bound, sslmode: "prefer" as const, ca: undefined },
+        { ...bound, scramMaxIterations: 1_000_000 }, // the core derives the key
+        `postgres://${user}:${password}@${host}:${port}/${database}?sslmode=require&channel_binding=require`,
+      ]) {
+        const client = await t.pgz.connect(input);
+        t.assert.deepEqual((await client.query("select repeat('x', 300000) as t")).rows, [{ t: "x".repeat(300_000) }]);
+        await client.close();
+      }
+      for (const role of ["app_md5", "app_clear", "app_trust"])
+        await refused(
+          t,
+          { ...bound, user: role, password: `${role}-secret` },
+          { code: "AUTH_CHANNEL_BINDING_MISSING", name: "AuthenticationError", retryable: false },
+        );
+      await withClient(t, async (client) => t.assert.equal((await client.query("select 1")).rowCount, 1), {
+        channelBinding: "disable",
+      });
     },
   },
   {

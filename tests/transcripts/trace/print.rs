@@ -78,7 +78,7 @@ impl Printer {
             10 => "SASLInitialResponse",
             11 => "SASLResponse",
             // A guess, in front of the question.
-            0 if body.starts_with(b"SCRAM-SHA-256\0") => "SASLInitialResponse",
+            0 if body.starts_with(b"SCRAM-SHA-256") => "SASLInitialResponse",
             _ => "PasswordMessage",
         };
         MESSAGES.iter().find(|layout| {

@@ -16,7 +16,9 @@ fn conversation(mut scram: Scram, server_first: &str, proof: &str, verifier: &st
     assert_eq!(challenge.iterations, 4096);
     let salted = salted_password(b"pencil", &challenge.salt, challenge.iterations);
     assert_eq!(salted, SALTED);
-    let message = scram.client_final_message(&salted).unwrap();
+    let message = scram
+        .client_final_message(ChannelBinding::Unsupported, &salted)
+        .unwrap();
     let expected = format!("c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p={proof}");
     assert_eq!(message, expected.as_bytes());
     assert_eq!(
@@ -33,7 +35,7 @@ fn conversation(mut scram: Scram, server_first: &str, proof: &str, verifier: &st
 fn rfc_7677_example() {
     let scram = Scram::with_user_name(b"user", NONCE.as_bytes());
     assert_eq!(
-        scram.client_first_message(),
+        scram.client_first_message(ChannelBinding::Unsupported),
         b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
     );
     let proof = "dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";
@@ -50,7 +52,7 @@ fn rfc_7677_example() {
 fn empty_user_name() {
     let scram = Scram::new(NONCE);
     assert_eq!(
-        scram.client_first_message(),
+        scram.client_first_message(ChannelBinding::Unsupported),
         b"n,,n=,r=rOprNGfwEbeRWgbNEkqO"
     );
     conversation(
@@ -59,6 +61,49 @@ fn empty_user_name() {
         "qvT2SWdEH5Q06albL+hjSYuUhCG7VndFyzIb7CK4n9k=",
         &SERVER_FINAL[2..],
     );
+}
+
+/// Expected values: Python's hashlib and hmac.
+#[test]
+fn channel_binding_is_under_the_proof() {
+    let hash: Vec<u8> = (0..32).collect();
+    let cases = [
+        (
+            ChannelBinding::of(&[], true),
+            "n,,",
+            "biws",
+            "qvT2SWdEH5Q06albL+hjSYuUhCG7VndFyzIb7CK4n9k=",
+            "3HO6Qt1M4MKJrmlKaoOqLAI0/0TV0HZe7J9H3MBtSOg=",
+        ),
+        (
+            ChannelBinding::of(&hash, false),
+            "y,,",
+            "eSws",
+            "VpuC5DGQa5ro9tXE9MnKs69NH1nxnuregZZcclqIGfM=",
+            "FOmOj9BpTGwvnzwBtWQjBaPmVxT9I8IeHBOhcIPu3us=",
+        ),
+        (
+            ChannelBinding::of(&hash, true),
+            "p=tls-server-end-point,,",
+            "cD10bHMtc2VydmVyLWVuZC1wb2ludCwsAAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
+            "Q8h71kjaoMzNI7dPksDrhRE/5mTUObF0fUHVIgBOWQg=",
+            "ykwoqH8mLqO5AQCeuwwf6lsj9f8zyJZT/CcvAbN4Ssc=",
+        ),
+    ];
+    for (binding, header, repeated, proof, signature) in cases {
+        let mut scram = Scram::new(NONCE);
+        let first = format!("{header}n=,r={NONCE}");
+        assert_eq!(scram.client_first_message(binding), first.as_bytes());
+        scram
+            .server_first_message(SERVER_FIRST.as_bytes(), MAX)
+            .unwrap();
+        let last = scram.client_final_message(binding, &SALTED).unwrap();
+        let expected =
+            format!("c={repeated},r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p={proof}");
+        assert_eq!(last, expected.as_bytes());
+        let signature = format!("v={signature}");
+        assert_eq!(scram.server_final_message(signature.as_bytes()), Ok(()));
+    }
 }
 
 /// Expected values: Python's hashlib and hmac. The signed text is the server's message with its
@@ -194,7 +239,11 @@ fn steps_out_of_order_end_the_exchange() {
                 .server_first_message(SERVER_FIRST.as_bytes(), MAX)
                 .map(|_| ())
         },
-        |scram| scram.client_final_message(&SALTED).map(|_| ()),
+        |scram| {
+            scram
+                .client_final_message(ChannelBinding::Unsupported, &SALTED)
+                .map(|_| ())
+        },
         |scram| scram.server_final_message(SERVER_FINAL.as_bytes()),
     ];
     for done in 0..=steps.len() {

@@ -59,7 +59,7 @@ proptest! {
         let challenge = scram.server_first_message(server_first.as_bytes(), MAX).unwrap();
         prop_assert_eq!(&challenge.salt, &salt);
         let salted = salted_password(&password, &challenge.salt, challenge.iterations);
-        let client_final = String::from_utf8(scram.client_final_message(&salted).unwrap()).unwrap();
+        let client_final = String::from_utf8(scram.client_final_message(ChannelBinding::Unsupported, &salted).unwrap()).unwrap();
         let (without_proof, proof) = client_final.split_once(",p=").unwrap();
         let auth_message = format!("n=,r={client_nonce},{server_first},{without_proof}");
 

@@ -104,14 +104,18 @@ export class FirstExecution {
   }
 
   #operate(preludes: readonly string[]): Operation {
-    const { text, parameters, check } = this.#run;
+    const { parameters, check } = this.#run;
+    const { connection } = this.#session;
+    // An early query leaves before BackendKeyData tells.
+    const mayBePooled = connection.isPooled || connection.processId === undefined;
+    const text = mayBePooled ? nobodyElses(this.#run.text) : this.#run.text;
     const { form, limits } = this.#request;
     const sink = this.#sink;
     const command = (handle: CoreConnection) => {
       putInFront(handle, preludes);
       return handle.first_run(this.#id, text, parameters, check.sql, check.looksAtTypes, form, limits);
     };
-    return this.#call.operate(this.#session.connection, command, {
+    return this.#call.operate(connection, command, {
       rows: { ...sink, full: () => this.#asking ?? sink.full?.() },
       on: {
         ...this.#session.statements.handlers,
@@ -238,4 +242,12 @@ function recordAsText({ name }: Column): UsageError {
     `The column "${name}" is an anonymous record, which cannot be read the first time a statement runs. ` +
       "The statement has run. Call describe() first, or cast the record to a type or to text.",
   );
+}
+
+/**
+ * PgBouncer from 1.21 on gives all clients that name the same text one statement of the server, whose literals were read
+ * when somebody parsed it: 'today' of another day, a timestamptz of another TimeZone (docs/decisions/0020).
+ */
+function nobodyElses(text: string): string {
+  return `${text}\n/* ${Math.random().toString(36).slice(2)} */`;
 }

@@ -108,6 +108,35 @@ test("first runs keep their answers in order", { timeout: 60_000 }, async () => 
   await Promise.all([1, 2, 3, 4, 5, 6, 7, 8].map(lane));
 });
 
+/**
+ * A literal means what it meant when its statement was parsed, and it gives all clients one statement of a text. What
+ * `meanings` gives is of a client that comes behind another one, in another time zone, and knows nothing of the statement.
+ */
+async function meanings(options: Options): Promise<{ utc: string; age: number }> {
+  const q = `/* ${JSON.stringify(options)} */`;
+  const text = `select ('2026-01-01'::timestamptz at time zone 'UTC')::text as utc,
+    extract(epoch from clock_timestamp() - 'now'::timestamptz)::int4 as age ${q}`;
+  const run = async (TimeZone: string) => {
+    const client = await driver.connect({ ...plain(one.descriptor), startup: { TimeZone } }, options);
+    try {
+      return (await client.query<{ utc: string; age: number }>(text)).rows[0]!;
+    } finally {
+      await client.close();
+    }
+  };
+  await run("UTC");
+  await new Promise((resolve) => setTimeout(resolve, 1_600));
+  return run("Asia/Tokyo");
+}
+
+test("a literal of a first run is not what it was to somebody else", async () => {
+  expect(await meanings({})).toEqual({ utc: "2025-12-31 15:00:00", age: 0 });
+});
+
+test('with prepare: "named" it is, which is why "auto" names nothing', async () => {
+  expect(await meanings({ prepare: "named", firstRun: "describe" })).toMatchObject({ utc: "2026-01-01 00:00:00" });
+});
+
 test("it speaks protocol 3.2", async () => {
   const client = await driver.connect(plain(one.descriptor), { maxProtocolVersion: "3.2" });
   expect((await client.query("select 1 as n")).rows).toEqual([{ n: 1 }]);

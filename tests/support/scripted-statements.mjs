@@ -143,9 +143,10 @@ function transaction(verb) {
   return { role: "transaction", columns: [], run, ends: verb === "COMMIT" || verb === "ROLLBACK" };
 }
 
-/** The statement of this text, with white space as it comes, or undefined. */
+/** The statement of this text, with white space as it comes, or undefined. A first run's may end in a comment. */
 export function find(text) {
   const sql = text
+    .replace(/\n\/\* \w+ \*\/$/, "")
     .replace(/\s+/g, " ")
     .replace(/;?\s*$/, "")
     .trim();

@@ -14,7 +14,7 @@ import { attempts, checkOptions, namesOf, oneOf } from "../config/rules.ts";
 import { Call } from "../session/call.ts";
 import type { Operation } from "../connection/operation.ts";
 import type { Session } from "../session/session.ts";
-import { plainly } from "../session/transaction-block.ts";
+import { commit, plainly } from "../session/transaction-block.ts";
 import { attemptsOf, isConflict, pauseAfter } from "../statement/attempts.ts";
 import type { QueryInput } from "../statement/sql.ts";
 import { AbortError, isFatal, PgzError, PostgresError, rolledBack, UsageError } from "../util/errors.ts";
@@ -246,14 +246,14 @@ export class Transaction extends Calls {
       options,
       async (call: Call<QueryResult<Row>>, session) => {
         const { onSaid } = call;
-        const commit = () => (this.#ending ??= session.connection.operate(plainly("COMMIT")));
+        const end = () => (this.#ending ??= session.connection.operate(commit));
         call.onSaid = (bytes) => {
-          commit();
+          end();
           onSaid?.(bytes);
         };
         try {
           // Behind BEGIN in its own flight nothing was sent yet.
-          if (await collect(call, session)) commit();
+          if (await collect(call, session)) end();
         } finally {
           await this.#ending?.done.catch(() => {});
         }

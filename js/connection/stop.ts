@@ -5,7 +5,7 @@
 // why the operation is to stop.
 import { connectionLost } from "../sockets/contract.ts";
 import type { PgzError } from "../util/errors.ts";
-import { CANCEL_AGAIN, CANCEL_DEADLINE, CANCEL_NEXT } from "../util/limits.ts";
+import { CANCEL_AGAIN, CANCEL_DEADLINE, CANCEL_END, CANCEL_NEXT } from "../util/limits.ts";
 import { within } from "../util/within.ts";
 import { sendCancelRequest } from "./cancel.ts";
 import type { Target } from "./dial.ts";
@@ -31,15 +31,25 @@ export async function stop(
   cancel: boolean,
 ): Promise<void> {
   const giveUp = new AbortController();
-  const timer = setTimeout(() => {
-    connection.destroy(connectionLost("it was not ready in time after a cancelled call"));
+  const waitNoLonger = () => {
+    // A cancel that is what ended the operation meets no other one.
+    if (!operation.ended || !operation.canceled)
+      connection.destroy(connectionLost("it was not ready in time after a cancelled call"));
     giveUp.abort();
-  }, CANCEL_DEADLINE);
+  };
+  let timer = setTimeout(waitNoLonger, CANCEL_DEADLINE);
   const isOver = () => operation.ended || connection.closed !== undefined;
   let sent = false;
   // Once the operation has ended no cancel may be sent; one that was sent is waited for, else it could meet the next
   // call.
-  const ended = operation.done.catch(() => {}).then(() => sent || giveUp.abort());
+  const ended = operation.done
+    .catch(() => {})
+    .then(() => {
+      if (!sent) return giveUp.abort();
+      if (operation.canceled) return;
+      clearTimeout(timer);
+      timer = setTimeout(waitNoLonger, CANCEL_END);
+    });
   const key = (): Uint8Array | undefined => {
     if (isOver()) return undefined;
     sent = true;

@@ -7,6 +7,7 @@
 import type { Connection } from "../connection/connection.ts";
 import type { Operation } from "../connection/operation.ts";
 import { connectionLost } from "../sockets/contract.ts";
+import { encoder } from "../util/bytes.ts";
 import { NO_LIMITS, ROWS_NONE, COPY_NONE, type CoreConnection } from "../wasm/boundary.ts";
 import type { AnyCall } from "./call.ts";
 
@@ -14,6 +15,18 @@ import type { AnyCall } from "./call.ts";
 export function plainly(text: string): (handle: CoreConnection) => number {
   return (handle) => handle.simple_query(text, COPY_NONE, ROWS_NONE, NO_LIMITS);
 }
+
+/**
+ * COMMIT behind statements that may still fail. It is no Query, as {@link plainly} makes one: pgpool-II ends a session in
+ * which a Query comes before the answers of a flight that fails (docs/decisions/0019).
+ */
+export function commit(handle: CoreConnection): number {
+  return handle.execute(0, COMMIT, NO_PARAMETERS, ROWS_NONE, NO_LIMITS);
+}
+
+/** No format codes, the text, no types, as `encodedStatement` writes it. */
+const COMMIT = encoder.encode("\0\0COMMIT\0\0\0");
+const NO_PARAMETERS = new Uint8Array(4);
 
 /** Puts statements in front of the next one, in its flight. */
 export function putInFront(handle: CoreConnection, preludes: readonly string[]): void {

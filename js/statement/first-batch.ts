@@ -12,7 +12,7 @@ import type { Call } from "../session/call.ts";
 import type { FirstRun } from "../session/first-run.ts";
 import type { Session } from "../session/session.ts";
 import type { BoundStatement } from "../session/statements.ts";
-import { plainly, type TransactionBlock } from "../session/transaction-block.ts";
+import { commit, type TransactionBlock } from "../session/transaction-block.ts";
 import { rolledBack, type PgzError } from "../util/errors.ts";
 import { encodeParameters } from "../values/parameters.ts";
 import { joined } from "../util/bytes.ts";
@@ -98,10 +98,10 @@ export class FirstBatch<Row> {
     const call = this.#call;
     const { connection, statements } = this.#session;
     const sent = this.#items.map((item, at) => this.#send(item, at));
-    const commit = call.operate(connection, plainly("COMMIT"));
+    const ending = call.operate(connection, commit);
     call.promise.catch(() => sent.forEach(({ operation }) => connection.abandon(operation)));
     const outcomes = await Promise.allSettled(sent.map(({ ended }) => ended));
-    await commit.done;
+    await ending.done;
     if (call.finished) return undefined;
 
     const failures = outcomes.map((outcome) =>
@@ -109,14 +109,14 @@ export class FirstBatch<Row> {
     );
     const index = failures.findIndex((failure) => failure !== undefined);
     const commands = sent.map(({ operation }) => operation.command);
-    const error = failures[index] ?? commit.error ?? (commit.command === "ROLLBACK" ? rolledBack() : undefined);
+    const error = failures[index] ?? ending.error ?? (ending.command === "ROLLBACK" ? rolledBack() : undefined);
     if (!error) return outcomes.map((outcome, at) => this.#settled(outcome, sent[at]!));
     const failed = sent[index];
-    if (failed && commit.command !== "COMMIT" && failed.mayBeDescribed()) {
+    if (failed && ending.command !== "COMMIT" && failed.mayBeDescribed()) {
       if (failed.operation.failedBefore) statements.checkFailed(error.message);
       return new Outdated(error);
     }
-    throw failedAt(error, index, commands.length, commit);
+    throw failedAt(error, index, commands.length, ending);
   }
 
   #send(item: Item, at: number): Sent<Row> {
@@ -143,9 +143,9 @@ export class FirstBatch<Row> {
 }
 
 /** Says what the failure of an item did to the others, or that it came too late to do anything. */
-function failedAt(error: PgzError, index: number, count: number, commit: Operation): PgzError {
+function failedAt(error: PgzError, index: number, count: number, ending: Operation): PgzError {
   const all = [...Array(count).keys()];
-  if (commit.command === "COMMIT")
+  if (ending.command === "COMMIT")
     return Object.assign(error, { transaction: "committed", batch: { index, rolledBack: [], skipped: [] } });
   const batch =
     index < 0

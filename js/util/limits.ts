@@ -36,10 +36,12 @@ export const LONGEST_WAY = 64,
   LONGEST_KEY = 1_000;
 
 /**
- * Milliseconds from an abort to the next ReadyForQuery, and to the end of the cancel socket; after that the connection
- * is in doubt.
+ * Milliseconds from an abort to the next ReadyForQuery, and from a ReadyForQuery that came without the cancel's help to
+ * the end of its socket; after that the connection is in doubt. pgpool-II passes a CancelRequest on to one server a
+ * second, and closes the socket behind the last: two servers are what this is for.
  */
-export const CANCEL_DEADLINE = 2_000;
+export const CANCEL_DEADLINE = 2_000,
+  CANCEL_END = 3_000;
 /**
  * Milliseconds before CancelRequest is sent again: where each stops one transaction of several, and where one should
  * do.

@@ -155,7 +155,7 @@ export interface CoreConnection {
   float_times(): void;
   /** 1: can be read in binary. */
   result_format(typeOid: number): number;
-  /** `statement`: as `encodedStatement` makes it; `parameters`: the middle of Bind. */
+  /** `statement`: as `encodedStatement` makes it; `parameters`: the middle of Bind; `shapeId` 0: it is not kept. */
   execute(shapeId: number, statement: Uint8Array, parameters: Uint8Array, rowForm: number, limits: Limits): number;
   /** `parameters`: the middle of Bind, of text alone; `check`: a statement, of which `sql` is the parameter or none. */
   first_run(

@@ -85,7 +85,7 @@ impl Connection {
     }
 
     /// Runs a statement, given as [`Statement`] reads it. `shape`: the caller's number for it, equal only for equal SQL
-    /// and types; `parameters`: the middle of Bind; `format`: `None` counts rows without encoding them.
+    /// and types, 0 for one that is not kept; `parameters`: the middle of Bind; `format`: `None` counts rows without encoding them.
     /// `columns_known`: the columns of the last `columns` event for the shape hold until another comes.
     pub fn execute(
         &mut self,

@@ -56,6 +56,7 @@ pub(super) enum Step {
 
 /// What an execution asks for.
 pub(super) struct Request<'a> {
+    /// 0: it never gets a name.
     pub shape: u32,
     pub statement: Statement<'a>,
     pub parameters: &'a [u8],
@@ -117,7 +118,10 @@ impl ExtendedQuery {
         flight: &mut Vec<u8>,
         statements: &mut Statements,
     ) -> Result<Self, TooLong> {
-        let reference = statements.touch(request.shape);
+        let reference = match request.shape {
+            0 => Use::UNNAMED,
+            shape => statements.touch(shape),
+        };
         let ahead = Ahead::write(flight, statements, request.preludes)?;
         let name = statements.name(reference.number);
         let mut step = Step::Bind;
@@ -269,9 +273,14 @@ impl ExtendedQuery {
         Step::Ready
     }
 
+    /// A COMMIT that travels behind others has no shape: whether it has committed is told at once, since ReadyForQuery
+    /// may never come.
     fn completed(&mut self, command_tag: &[u8], context: &mut Context) -> Step {
         context.events.note_command(command_tag);
-        self.complete = true;
+        if self.shape == 0 {
+            context.events.complete();
+        }
+        self.complete = self.shape != 0;
         Step::Ready
     }
 

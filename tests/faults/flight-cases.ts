@@ -391,7 +391,7 @@ export const flightCases: Case[] = [
         "Query",
         // A call behind a BEGIN that failed would run by itself, so COMMIT waits.
         "Parse Bind Execute Bind Describe Execute Sync",
-        "Query",
+        "Parse Bind Describe Execute Sync",
         "Terminate",
       ]);
       t.assert.equal(flights[1]?.messages.includes("Flush"), false);

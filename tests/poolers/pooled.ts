@@ -18,13 +18,19 @@ export const direct: Server = servers.find(({ own }) => own)!;
 
 export const driver = (await import("../../dist/node.js" as string)) as typeof pgz;
 
-export const plain = (server: Server): pgz.Options & { connectionString: string } => ({
+export const plain = (server: Pick<Server, "url">): pgz.Options & { connectionString: string } => ({
   connectionString: server.url,
   sslmode: "disable",
 });
 
-export async function withTenants<T>(load: Load, lanes: number, work: () => Promise<T>): Promise<T> {
-  const admin = await driver.connect(plain(direct));
+/** `server`: where the tables are made. */
+export async function withTenants<T>(
+  load: Load,
+  lanes: number,
+  work: () => Promise<T>,
+  server: Pick<Server, "url"> = direct,
+): Promise<T> {
+  const admin = await driver.connect(plain(server));
   const numbers = Array.from({ length: TENANTS }, (_, number) => number);
   try {
     await admin.simple(numbers.map((number) => createTenant(load, number, lanes)).join("\n"));

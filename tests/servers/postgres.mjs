@@ -35,30 +35,41 @@ const settings = {
 
 /** One running server of that major version: the descriptor of index.mjs. */
 export async function startPostgres({ major, log }) {
+  const cluster = await newCluster(major);
+  return run(cluster, { log, prepare });
+}
+
+/** A cluster that has never run: `{ major, native, folder, data }`, its files in `data`. */
+export async function newCluster(major) {
   if (packages[major] === undefined)
     throw new Error(`no npm package is set up for PostgreSQL ${major}; there are ${Object.keys(packages)}`);
   const native = nativeFolder(packages[major]);
   const folder = scratch(`pg${major}`);
   const data = path.join(folder, "data");
   await initialise(native, folder, data);
+  return { major, native, folder, data };
+}
 
+/**
+ * Starts the server of a cluster: the descriptor of index.mjs. `extra`: more settings; `prepare(process, port)` resolves
+ * when it takes connections.
+ */
+export async function run({ major, native, folder, data }, { name = String(major), log, extra = {}, prepare }) {
   const port = await freePort();
-  const options = Object.entries({ ...settings, port, unix_socket_directories: folder }).flatMap(([name, value]) => [
-    "-c",
-    `${name}=${value}`,
-  ]);
+  const all = { ...settings, ...extra, port, unix_socket_directories: folder };
+  const options = Object.entries(all).flatMap(([key, value]) => ["-c", `${key}=${value}`]);
   const command = [path.join(native, "bin", "postgres"), "-D", data, ...options];
   const process = await supervise({ command, signal: "INT", folder, log, identity, env: { LC_ALL: "C.UTF-8" } });
   try {
     await prepare(process, port);
   } catch (error) {
     await process.stop();
-    throw new Error(`PostgreSQL ${major} did not start: ${error.message}\n${tail(log)}`, { cause: error });
+    throw new Error(`PostgreSQL ${name} did not start: ${error.message}\n${tail(log)}`, { cause: error });
   }
   const url = ({ user, password }) => `postgres://${user}:${password}@${host}:${port}/app`;
   return {
     descriptor: {
-      name: String(major),
+      name,
       major,
       own: true,
       tls: true,
@@ -109,13 +120,13 @@ async function initialise(native, folder, data) {
   }
 }
 
-async function prepare(process, port) {
+export async function prepare(process, port) {
   await withClient(process, port, "postgres", (client) => client.query("create database app"));
   await withClient(process, port, "app", (client) => client.query(readFileSync(docker("init/10-roles.sql"), "utf8")));
 }
 
-/** The first connection, tried again until the server takes it. */
-async function withClient(process, port, database, use) {
+/** A connection as the superuser, tried again until the server takes it. */
+export async function withClient(process, port, database, use) {
   for (const deadline = Date.now() + 20_000; ; await pause(20)) {
     const client = new pg.Client({ host, port, database, ssl: false, ...superuser }); // said, or PGSSLMODE decides
     client.on("error", () => {});

@@ -1,9 +1,19 @@
 // Bad servers that begin and end transactions: BEGIN and SAVEPOINT in front of a first run, COMMIT behind the last
 // statement.
 import * as wire from "../../support/wire.mjs";
-import { failing, on, onExecute, shutdown, thereupon } from "./parts.mjs";
+import { failing, onExecute, shutdown, thereupon } from "./parts.mjs";
 
-const onCommit = (reply) => on("Query", reply, "transaction");
+/** COMMIT, as a Query or behind a statement, without the ReadyForQuery behind it. */
+const onCommit = (reply) => ({
+  transaction: (io, message, honest, session) => {
+    if (message.name === "Execute" && session.portals.get("").statement.sql === "COMMIT")
+      return reply(honest, io, message, session);
+    if (message.name !== "Query") return honest;
+    const replies = reply(honest.slice(0, -1), io, message, session);
+    session.failed = false;
+    return session.thereupon ? replies : [...replies, wire.readyForQuery(session.status)];
+  },
+});
 const commitEnds = (end) => onCommit((_honest, io, _message, session) => thereupon(session, [], () => io[end]()));
 const inFront = (message) => (honest) => [message, ...honest];
 
@@ -15,17 +25,14 @@ export const transactions = {
     session.status = "I";
     return honest;
   }, "transaction"),
-  "COMMIT fails": onCommit(() => [
-    wire.errorResponse({ S: "ERROR", V: "ERROR", C: "23505", M: "duplicate key" }),
-    wire.readyForQuery(),
-  ]),
-  "COMMIT rolls back": onCommit(() => [wire.commandComplete("ROLLBACK"), wire.readyForQuery()]),
+  "COMMIT fails": onCommit((_honest, _io, _message, session) => session.fail({ C: "23505", M: "duplicate key" })),
+  "COMMIT rolls back": onCommit(() => [wire.commandComplete("ROLLBACK")]),
   "COMMIT returns a row": onCommit(inFront(wire.dataRow([wire.int32(1)]))),
-  "COMMIT is followed by ReadyForQuery alone": onCommit(() => [wire.readyForQuery()]),
+  "COMMIT is followed by ReadyForQuery alone": onCommit(() => []),
   "FATAL in COMMIT": onCommit((_honest, io, _message, session) => thereupon(session, [shutdown()], () => io.close())),
   "FIN in COMMIT": commitEnds("close"),
   "RST in COMMIT": commitEnds("reset"),
-  "FIN between COMMIT and ReadyForQuery": onCommit(([complete], io, _message, session) =>
-    thereupon(session, [complete], () => io.close()),
+  "FIN between COMMIT and ReadyForQuery": onCommit((honest, io, _message, session) =>
+    thereupon(session, honest, () => io.close()),
   ),
 };

@@ -1,0 +1,87 @@
+// Starts pgpool-II (Debian's package, whose system service is not used) over a primary and a standby.
+//
+// It is no pooler in transaction mode: each client has one of its processes, and a server connection at each of the two,
+// until it leaves. The settings are those of docs/poolers.md: a client named `pgz-edge` is led to the primary, any other
+// reads from either. Logs in with the roles' plain passwords of its own file. No TLS, and no failover.
+import { chmodSync, existsSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { give, identity, scratch } from "./home.mjs";
+import { app, superuser, tail } from "./postgres.mjs";
+import { freePort, listens, pause, supervise } from "./supervise.mjs";
+
+const programs = ["/usr/sbin/pgpool", "/usr/bin/pgpool", "/usr/local/bin/pgpool"];
+
+/** A descriptor like the server's, named `pgpool`. `settings`: more lines of its configuration. */
+export async function startPgpool({ primary, standby, log, settings = "" }) {
+  const installed = programs.find((file) => existsSync(file));
+  if (installed === undefined) throw new Error("pgpool-II is not there: scripts/setup brings it");
+  const folder = scratch("pgpool");
+  const [port, pcpPort] = [await freePort(), await freePort()];
+  const file = (name, text) => {
+    const target = path.join(folder, name);
+    writeFileSync(target, text);
+    chmodSync(target, 0o600);
+    give(target);
+    return target;
+  };
+  const users = [app, superuser];
+  const passwords = file("pool_passwd", users.map(({ user, password }) => `${user}:TEXT${password}\n`).join(""));
+  const access = file("pool_hba.conf", "host all all all scram-sha-256\n");
+  const configuration = file(
+    "pgpool.conf",
+    `
+backend_clustering_mode = 'streaming_replication'
+listen_addresses = '127.0.0.1'
+port = ${port}
+pcp_listen_addresses = ''
+pcp_port = ${pcpPort}
+socket_dir = '${folder}'
+pcp_socket_dir = '${folder}'
+pid_file_name = '${path.join(folder, "pgpool.pid")}'
+logdir = '${folder}'
+work_dir = '${folder}'
+${[primary, standby]
+  .map(
+    ({ port: at }, n) => `
+backend_hostname${n} = '127.0.0.1'
+backend_port${n} = ${at}
+backend_weight${n} = 1
+backend_flag${n} = 'DISALLOW_TO_FAILOVER'
+`,
+  )
+  .join("")}
+enable_pool_hba = on
+pool_passwd = '${passwords}'
+num_init_children = 64
+load_balance_mode = on
+app_name_redirect_preference_list = 'pgz-edge:primary'
+sr_check_user = '${superuser.user}'
+sr_check_password = '${superuser.password}'
+sr_check_database = 'postgres'
+${settings}
+`,
+  );
+  const command = [installed, "-n", "-f", configuration, "-a", access, "-F", file("pcp.conf", "")];
+  const process = await supervise({ command, signal: "INT", folder, log, identity });
+  for (const deadline = Date.now() + 20_000; !(await listens(port)); await pause(50)) {
+    if (!process.ended && Date.now() < deadline) continue;
+    await process.stop();
+    throw new Error(`pgpool-II did not start\n${tail(log)}`);
+  }
+  const url = ({ user, password }) => `postgres://${user}:${password}@127.0.0.1:${port}/app`;
+  return {
+    descriptor: {
+      ...primary,
+      name: "pgpool",
+      host: "127.0.0.1",
+      port,
+      tls: false,
+      url: url(app),
+      appUrl: url(app),
+      superuserUrl: url(superuser),
+      log,
+      pid: process.pid,
+    },
+    stop: process.stop,
+  };
+}

@@ -1,0 +1,86 @@
+// Starts a primary and a hot standby that streams from it, and fails over between them.
+//
+//   const pair = await startReplicated({ major: 18, log });
+//   await pair.crash();      // the primary is gone from one moment to the next
+//   await pair.promote();    // the standby takes writes
+//   await pair.stop();
+//
+// The npm packages have no pg_basebackup, so the standby is a copy of the cluster that was made before its first start.
+// A commit waits until the standby shows it (synchronous_commit=remote_apply): so reads there are never old, and a
+// failover loses nothing that was acknowledged. `promote` alone is a split brain; a manager such as Patroni ends the old
+// primary first, as `crash` does.
+import { execFileSync } from "node:child_process";
+import { appendFileSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { give, scratch } from "./home.mjs";
+import { newCluster, prepare, run, superuser, withClient } from "./postgres.mjs";
+import { pause } from "./supervise.mjs";
+
+/** Two descriptors as those of index.mjs, and what can be done to their servers. `log`: the name of a file. */
+export async function startReplicated({ major = 18, log, settings = {} }) {
+  const cluster = await newCluster(major);
+  appendFileSync(path.join(cluster.data, "pg_hba.conf"), "host replication all all scram-sha-256\n");
+  const copy = copyOf(cluster);
+  const running = [];
+  const start = async (from, role, ready) => {
+    const server = await run(from, {
+      name: `${major}-${role}`,
+      log: role === "primary" ? log : `${log}.${role}`,
+      extra: { synchronous_commit: "remote_apply", ...settings },
+      prepare: ready,
+    });
+    running.push(server);
+    return server;
+  };
+  const stop = async () => void (await Promise.all(running.splice(0).map((server) => server.stop())));
+  try {
+    const primary = await start(cluster, "primary", prepare);
+    follow(copy, primary.descriptor);
+    const standby = await start(copy, "standby", (process, port) => withClient(process, port, "postgres", () => {}));
+    await waitForCommits(primary.descriptor);
+    return {
+      primary: primary.descriptor,
+      standby: standby.descriptor,
+      crash: () => crash(primary),
+      promote: () => ask(standby.descriptor, "select pg_promote(true, 30)"),
+      stop,
+    };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** The same cluster again, owned by the servers' user as well. */
+function copyOf(cluster) {
+  const folder = scratch(`pg${cluster.major}-standby`);
+  execFileSync("cp", ["-a", cluster.data, folder]);
+  return { ...cluster, folder, data: path.join(folder, "data") };
+}
+
+/** Makes it a standby of that server. */
+function follow({ data }, { host, port }) {
+  const { user, password } = superuser;
+  const connection = `host=${host} port=${port} user=${user} password=${password} application_name=standby`;
+  appendFileSync(path.join(data, "postgresql.auto.conf"), `primary_conninfo = '${connection}'\n`);
+  const signal = path.join(data, "standby.signal");
+  writeFileSync(signal, "");
+  give(signal);
+}
+
+/** From now on commits wait for the standby, which streams. Only in the primary's own file: the standby is alone later. */
+async function waitForCommits(primary) {
+  await ask(primary, "alter system set synchronous_standby_names = 'standby'");
+  await ask(primary, "select pg_reload_conf()");
+  const streams = "select 1 from pg_stat_replication where sync_state = 'sync' and replay_lsn >= pg_current_wal_lsn()";
+  for (const deadline = Date.now() + 20_000; (await ask(primary, streams)).rowCount === 0; await pause(50))
+    if (Date.now() > deadline) throw new Error("the standby does not stream");
+}
+
+/** Ends the server at once, without a checkpoint and without a word to the standby. */
+async function crash({ descriptor, stop }) {
+  process.kill(descriptor.pid, "SIGQUIT");
+  await stop();
+}
+
+const ask = (server, text) => withClient({ ended: false }, server.port, "postgres", (client) => client.query(text));

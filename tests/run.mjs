@@ -29,7 +29,7 @@ const suites = {
         "node",
         [process.execPath],
         [
-          ...["tests/unit", ...everywhere, "tests/packaging", "tests/demo", "tests/memory"],
+          ...["tests/unit", ...everywhere, "tests/packaging", "tests/demo", "tests/memory", "tests/pool"],
           ...["tests/poolers", "tests/other-servers"],
         ],
       ),

@@ -9,6 +9,8 @@ import type * as pgz from "../../js/index.ts";
 type Driver = typeof pgz;
 /** Who makes a session's calls. */
 type Caller = Pick<pgz.Client, "query" | "batch" | "transaction">;
+/** A client, or a pool of one connection. */
+type Calls = pgz.Client | pgz.Pool;
 
 export interface Target {
   host: string;
@@ -29,8 +31,9 @@ export interface Target {
  * - `batch`: an atomic one of new statements, then of known ones.
  * - `transaction`: BEGIN in front of a first run, COMMIT behind the last statement.
  * - `scope`: settings in front of a first run, of a known statement, of batches and a transaction.
+ * - `pool`: a pool's calls, a lease, and a transaction.
  */
-export const SCRIPTS = ["described", "text", "early", "batch", "transaction", "scope"] as const;
+export const SCRIPTS = ["described", "text", "early", "batch", "transaction", "scope", "pool"] as const;
 export type Script = (typeof SCRIPTS)[number];
 
 export interface CutJob {
@@ -151,16 +154,18 @@ class Session {
         batch: this.#batches,
         transaction: this.#transactions,
         scope: this.#scoped,
+        pool: this.#pooled,
       };
-      await steps[script].call(this, client);
+      await (steps[script] as (client: Calls) => Promise<void>).call(this, client);
       await this.#step("close", client.close());
     }
     this.#outcome.ms = performance.now() - this.#from;
     return this.#next();
   }
 
-  async #connected(script: Script): Promise<pgz.Client | undefined> {
-    const { connect, createClient } = this.#driver;
+  async #connected(script: Script): Promise<Calls | undefined> {
+    const { connect, createClient, createPool } = this.#driver;
+    if (script === "pool") return createPool(this.#target, { max: 1 });
     if (script === "early") return createClient({ ...this.#target, requireAuth: "scram-sha-256", earlyQuery: true });
     return this.#step("connect", connect({ ...this.#target, firstRun: script === "described" ? "describe" : "text" }));
   }
@@ -235,6 +240,18 @@ class Session {
       [[{ echo: "1" }], [{ echo: "2" }]],
     );
     await this.#transaction("transaction", scope);
+  }
+
+  async #pooled(pool: pgz.Pool): Promise<void> {
+    await this.#rows(pool);
+    await this.#stream("stream", pool, STATEMENTS.stream, allLines);
+    await this.#transaction("transaction", pool);
+    const lease = await this.#step("acquire", pool.acquire());
+    if (lease) {
+      await this.#query("lease", lease, this.#echo("lease"), [{ echo: "lease" }]);
+      await this.#step("release", lease.release());
+    }
+    await this.#batch("batch", pool);
   }
 
   /** One statement against a server that does one thing wrong. */
@@ -386,7 +403,7 @@ class Session {
   }
 
   /** Whole lines, and a clean end only behind the last one. */
-  async #stream(name: string, client: pgz.Client, query: pgz.QueryInput, wanted?: string): Promise<void> {
+  async #stream(name: string, client: Calls, query: pgz.QueryInput, wanted?: string): Promise<void> {
     const stream = await this.#step(name, client.stream(query, { format: "ndjson" }));
     if (!stream) return;
     const decoder = new TextDecoder();

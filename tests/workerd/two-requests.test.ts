@@ -28,6 +28,21 @@ test("a client kept from another request rejects at once with a typed error", as
   expect(performance.now() - from).toBeLessThan(2000);
 });
 
+test("a pool of another request is refused in the same way, and in its own request works on", async () => {
+  expect(await get("/keep-pool")).toEqual({ rows: [{ a: 1 }] });
+  expect(await get("/use")).toMatchObject({ typed: true, code: "OTHER_REQUEST" });
+  expect(await get("/close")).toEqual({ closed: true });
+});
+
+test.each(["/hold", "/hold?pool"])("a request that still runs is not waited for (%s)", async (path) => {
+  const running = get(path);
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  const from = performance.now();
+  expect(await get("/use")).toMatchObject({ typed: true, code: "OTHER_REQUEST" });
+  expect(performance.now() - from).toBeLessThan(400);
+  expect(await running).toEqual({ rows: [{ a: 1, b: "" }] });
+});
+
 test("closing a client of another request settles", async () => {
   await get("/keep");
   expect(await get("/close")).toEqual({ closed: true });

@@ -1,0 +1,13 @@
+// A process that is stopped for a while: its pool's sessions end meanwhile. `node frozen-child.mjs <url>`.
+import { createPool } from "../../dist/node.js";
+
+const pool = createPool(process.argv[2], { max: 3 });
+const pid = async () => (await pool.query("select pg_backend_pid() as pid, pg_sleep(0.05)")).rows[0].pid;
+process.send({ pids: await Promise.all([pid(), pid(), pid()]) });
+// Its message is read in the turn of the event loop in which the ends of the sockets may not have been.
+process.once("message", async () => {
+  const outcomes = await Promise.allSettled(Array.from({ length: 9 }, pid));
+  const failed = outcomes.flatMap(({ reason }) => (reason ? [String(reason)] : []));
+  await pool.close();
+  process.send({ failed, total: pool.stats().total });
+});

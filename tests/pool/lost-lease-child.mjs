@@ -1,0 +1,30 @@
+// A lease that nobody releases, and that nothing refers to any more: `node --expose-gc lost-lease-child.mjs <url>`.
+import { createPool } from "../../dist/node.js";
+
+const told = [];
+const observer = { onLeaseLeak: ({ stack }) => void told.push(stack) };
+const pool = createPool(process.argv[2], { max: 1, leakThreshold: 1_500, observer });
+
+async function forgetful() {
+  const lease = await pool.acquire();
+  await lease.exec("begin");
+  await lease.exec("create temporary table of_a_lost_lease (n int)");
+}
+
+async function slow() {
+  const lease = await pool.acquire();
+  await new Promise((resolve) => setTimeout(resolve, 4_000));
+  await lease.release();
+}
+
+await forgetful();
+const waiting = pool.query("select to_regclass('of_a_lost_lease') is null as clean");
+for (let time = 0; time < 50 && pool.stats().waiting; time++) {
+  globalThis.gc();
+  await new Promise((resolve) => setTimeout(resolve, 20));
+}
+const { rows } = await waiting;
+const lost = told.splice(0);
+await slow();
+await pool.close();
+process.send({ rows, lost, slow: told });

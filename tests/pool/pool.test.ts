@@ -1,0 +1,132 @@
+// What a pool must survive besides its users' calls: a process that is stopped, leases that are forgotten, ten thousand
+// waiters, and everything at once.
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import type { Lease, Pool } from "../../js/index.ts";
+import { testServers } from "../integration/servers.ts";
+
+const { connect, createPool, PgzError } = (await import(
+  "../../dist/node.js" as string
+)) as typeof import("../../js/index.ts");
+const { url } = testServers().servers[0]!;
+const at = (name: string) => fileURLToPath(new URL(name, import.meta.url));
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** The next message of a child; rejects when it ends first. */
+async function message<T>(child: ReturnType<typeof fork>): Promise<T> {
+  const ended = once(child, "exit").then(([code]) => Promise.reject(new Error(`the child ended with ${code}`)));
+  const [first] = (await Promise.race([once(child, "message"), ended])) as [T];
+  return first;
+}
+
+test("a process that was stopped while its sessions ended has no call fail", { timeout: 60_000 }, async () => {
+  const child = fork(at("frozen-child.mjs"), [url], { execArgv: [] });
+  const { pids } = await message<{ pids: number[] }>(child);
+  expect(new Set(pids).size).toBe(3);
+  child.kill("SIGSTOP");
+  await using side = await connect(url);
+  for (const pid of pids) await side.query({ text: "select pg_terminate_backend($1)", values: [pid] });
+  await pause(6_000);
+  child.send("go on");
+  child.kill("SIGCONT");
+  expect(await message(child)).toEqual({ failed: [], total: 0 });
+});
+
+test("a lease that nobody has any more is taken back; one that is held is told of", { timeout: 60_000 }, async () => {
+  const child = fork(at("lost-lease-child.mjs"), [url], { execArgv: ["--expose-gc"] });
+  const { rows, lost, slow } = await message<{ rows: unknown; lost: string[]; slow: string[] }>(child);
+  expect(rows).toEqual([{ clean: true }]);
+  expect(lost).toEqual([expect.stringContaining("forgetful")]);
+  expect(slow).toEqual([expect.stringContaining("slow")]);
+});
+
+test("ten thousand waiters are served in their order by the connections that there may be", async () => {
+  await using pool = createPool(url, { max: 5 });
+  const before = process.memoryUsage().heapUsed;
+  const order: number[] = [];
+  const calls = Array.from({ length: 10_000 }, (_, n) => pool.exec("select 1").then(() => void order.push(n)));
+  expect(pool.stats().waiting).toBe(10_000);
+  const waiting = process.memoryUsage().heapUsed - before;
+  await Promise.all(calls);
+  console.log(`[pool] 10,000 waiters took ${Math.round(waiting / 1e4)} bytes each`);
+  // Five run beside each other, one of them perhaps on a slower connection.
+  order.forEach((n, place) => expect(Math.abs(n - place)).toBeLessThan(500));
+  expect(pool.stats()).toMatchObject({ connects: 5, total: 5, waiting: 0, acquires: 10_000 });
+});
+
+test("it is what attachDatabasePool asks for", async () => {
+  await using pool = createPool(url, { idleTimeout: 1_234 });
+  expect("on" in pool && "options" in pool && "idleTimeoutMillis" in pool.options).toBe(true);
+  expect(pool.options.idleTimeoutMillis).toBe(1_234);
+  let released = 0;
+  pool.on("release", () => released++);
+  await pool.query("select 1");
+  await pool.waitIdle();
+  expect(released).toBe(1);
+});
+
+test("whatever its users do at once, all settles, max holds, and the pool is whole in the end", async () => {
+  const pool = createPool(url, { max: 4, acquireTimeout: 300, applicationName: "stress" });
+  await using side = await connect(url);
+  const wrong: string[] = [];
+  let seed = 1;
+  const dice = (sides: number) => (seed = (seed * 48_271) % 0x7fffffff) % sides;
+  const expected = /^(ACQUIRE_TIMEOUT|ABORTED|QUERY_TIMEOUT|22012|57P01|57014|CONNECTION_LOST|LEASE_RELEASED|25P02)$/;
+  const same = (calls: Pool | Lease, n: number) =>
+    calls.query<{ n: number }>({ text: "select $1::int4 as n", values: [n] }).then(({ rows }) => {
+      if (rows[0]!.n !== n) wrong.push(`${rows[0]!.n} for ${n}`);
+    });
+  const acts: ((n: number) => Promise<unknown>)[] = [
+    (n) => same(pool, n),
+    (n) => same(pool, n),
+    () => pool.query("select 1 / 0"),
+    () => pool.query("select pg_sleep(1)", { timeout: 1 + dice(30) }),
+    () => pool.query("select pg_sleep(0.01)", { signal: AbortSignal.timeout(1 + dice(20)) }),
+    () => pool.acquire({ signal: AbortSignal.timeout(1 + dice(20)) }).then((lease) => lease.release()),
+    (n) => pool.transaction((tx) => tx.query({ text: "select $1::int4", values: [n] })),
+    () => pool.transaction((tx) => tx.query("select 1 / 0")),
+    async (n) => {
+      const lease = await pool.acquire();
+      try {
+        await lease.exec("begin");
+        await same(lease, n);
+      } finally {
+        await Promise.allSettled([lease.release(), same(lease, n)]);
+      }
+    },
+    async () => {
+      const reader = (await pool.stream("select generate_series(1, 100000) as i")).getReader();
+      await reader.read();
+      await reader.cancel();
+    },
+    () => pool.exec("set application_name = 'changed'"),
+    () => pool.query("select pg_terminate_backend(pg_backend_pid())"),
+    () =>
+      side.query("select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'stress' limit 1"),
+  ];
+  const most = { total: 0, settled: 0 };
+  await Promise.all(
+    Array.from({ length: 16 }, async () => {
+      for (let time = 0; time < 125; time++) {
+        await acts[dice(acts.length)]!(dice(1e6)).catch((error: unknown) => {
+          if (!(error instanceof PgzError && expected.test(error.code))) wrong.push(String(error));
+        });
+        most.settled++;
+        most.total = Math.max(most.total, pool.stats().total);
+      }
+    }),
+  );
+  console.log(`[pool] ${most.settled} acts of 16 users, ${pool.stats().connects} connects`);
+  expect(wrong).toEqual([]);
+  expect(most.total).toBe(4);
+  await pool.waitIdle();
+  const all = await Promise.all(Array.from({ length: 40 }, (_, n) => same(pool, n)));
+  expect(all).toHaveLength(40);
+  await pool.waitIdle();
+  expect(pool.stats()).toMatchObject({ acquired: 0, waiting: 0 });
+  expect(pool.stats().total).toBeLessThanOrEqual(4);
+  await pool.close();
+  expect(pool.stats().total).toBe(0);
+}, 60_000);

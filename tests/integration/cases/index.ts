@@ -18,6 +18,7 @@ import { retries } from "./retries.ts";
 import { rows } from "./rows.ts";
 import { scopes } from "./scopes.ts";
 import { seeds } from "./seeds.ts";
+import { security } from "./security.ts";
 import { statements } from "./statements.ts";
 import { stream } from "./stream.ts";
 import { together } from "./together.ts";
@@ -49,6 +50,7 @@ export const cases: Case[] = [
   ...copy,
   ...copyRows,
   ...listen,
+  ...security,
   ...seeds,
   ...parameters,
   ...pools,

@@ -1,6 +1,6 @@
 # The commands of the project; each only calls a script. `make demo ONCE=1`, `make test DATABASE_URL=…`, `make bench CASE=stream`:
 # variables given to make reach the scripts through the environment.
-.PHONY: demo test check mutants random bench setup build clean
+.PHONY: demo test check mutants fuzz random bench setup build clean
 
 demo:
 	@scripts/setup demo
@@ -17,6 +17,10 @@ check:
 # Which changes of the code does no test notice? `make mutants FILES="js/util/errors.ts src/protocol"`
 mutants:
 	@node tests/mutants/run.mjs $(FILES)
+
+# Other inputs for the properties, and random sessions, each for so long: `make fuzz MINUTES=60`.
+fuzz: build
+	@node tests/properties/fuzz.mjs & fuzz=$$!; node tests/random/run.mjs; random=$$?; wait $$fuzz && exit $$random
 
 # Random sessions: `make random MINUTES=60`, `make random SEED=7` with its script, POOLED=1 behind PgBouncer.
 random: build

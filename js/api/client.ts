@@ -19,7 +19,7 @@ import { within } from "../util/within.ts";
 export interface ClientStats extends BoundaryStats {
   /**
    * `new`: the next call will connect. `lost`: the connection is gone, and the next call connects again. `busy`: a call
-   * or transaction runs or waits. `closed`: make a new client.
+   * or transaction runs or waits, or the server has not ended yet what was aborted. `closed`: make a new client.
    */
   readonly state: "new" | "connecting" | "idle" | "busy" | "lost" | "closed";
   /** The session's: `I` outside a transaction, `T` inside one, `E` inside one that failed. */
@@ -130,7 +130,8 @@ export class Client extends OneConnection {
     if (this.#closing || this.#closed) return "closed";
     if (!this.#session) return this.#opening ? "connecting" : "new";
     if (this.#session.connection.closed) return "lost";
-    return this.counters.running || this.isInTransaction ? "busy" : "idle";
+    const isBusy = this.counters.running || this.isInTransaction || this.#session.connection.stopping;
+    return isBusy ? "busy" : "idle";
   }
 
   protected override get comesBack(): boolean {

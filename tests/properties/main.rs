@@ -1,7 +1,7 @@
 //! What must hold for any bytes, any session and any split. Each test begins with its invariant as a sentence.
 //!
-//! `PROPERTY_TIMES=100 cargo test --release --test properties` runs a hundred times as many cases. Here is what the
-//! subjects share: how many cases, and how bytes are cut.
+//! `PROPERTY_TIMES=100 cargo test --release --test properties` runs a hundred times as many cases, `make fuzz MINUTES=60`
+//! others for an hour, and counts them. Here is what the subjects share: how many cases, and how bytes are cut.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,6 +16,7 @@ mod command;
 mod conversations;
 mod forms;
 mod messages;
+mod scram;
 mod sessions;
 mod texts;
 #[path = "../transcripts/trace/mod.rs"]
@@ -26,9 +27,17 @@ mod values;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use std::io::{self, Write};
+use std::panic::Location;
+use std::path::Path;
 
+/// Says on stderr how many there are, past the harness, which would keep it to itself: `[cases] scram.rs 20000`.
+#[track_caller]
 fn cases(count: u32) -> ProptestConfig {
     let times: u32 = std::env::var("PROPERTY_TIMES").map_or(1, |times| times.parse().unwrap());
+    let subject = Path::new(Location::caller().file()).file_name().unwrap();
+    let line = format!("[cases] {} {}\n", subject.display(), count * times);
+    io::stderr().write_all(line.as_bytes()).unwrap();
     // No file of past failures: what was found becomes a transcript.
     ProptestConfig {
         cases: count * times,

@@ -303,7 +303,11 @@ class Session {
     if (!this.#faults.length) {
       const client = await this.#connected();
       const number = ++this.#world.number;
-      const { rows } = await client.query<{ n: number }>(this.#world.sql`select ${number}::int4 as n`);
+      // A client whose connection could not be freed in time after an abort has another one by now.
+      const { rows } = await client.query<{ n: number; pid: number }>(
+        this.#world.sql`select ${number}::int4 as n, pg_backend_pid() as pid`,
+      );
+      this.#processId = rows[0]?.pid ?? 0;
       if (rows[0]?.n !== number) this.#faults.push("the last query has another's row");
       const { state, transactionStatus } = client.stats();
       if (state !== "idle" || transactionStatus !== "I")

@@ -48,6 +48,31 @@ test("an abort settles at once, cancels on a second socket, and the next call wa
   expect((await next).rows).toEqual([{ n: 5 }]);
 });
 
+test("a client is busy until the server has ended what was aborted, or is given up", async () => {
+  const abort = new AbortController();
+  const query = client.query("select n", { signal: abort.signal });
+  const session = await letIn();
+  await learn(session);
+  abort.abort();
+  await expect(query).rejects.toMatchObject({ code: "ABORTED" });
+  expect(client.stats().state).toBe("busy");
+  const cancel = await accepted();
+  await cancel.flight();
+  session.send(wire.errorResponse({ S: "ERROR", V: "ERROR", C: "57014", M: "canceled" }), wire.readyForQuery());
+  cancel.peer.end();
+  await pause(10);
+  expect(client.stats().state).toBe("idle");
+
+  const silent = new AbortController();
+  const second = client.query("select n", { signal: silent.signal });
+  await session.flight();
+  silent.abort();
+  await expect(second).rejects.toMatchObject({ code: "ABORTED" });
+  expect(client.stats().state).toBe("busy");
+  await pause(2_100);
+  expect(client.stats().state).toBe("lost");
+});
+
 test("no cancel is sent once the operation has ended", async () => {
   let accept: (() => void) | undefined;
   const { connect } = server;

@@ -2,7 +2,7 @@
 //! often it is asked.
 
 use crate::cases;
-use pgz_edge::auth::scram::{Scram, salted_password};
+use pgz_edge::auth::scram::{ChannelBinding, Scram, salted_password};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -71,12 +71,12 @@ proptest! {
                 prop_assert!((1..=ITERATIONS).contains(&challenge.iterations));
                 prop_assert!(!challenge.salt.is_empty() && challenge.salt.len() <= first.len());
                 let salted = salted_password(b"a password that the server lacks", &challenge.salt, challenge.iterations);
-                let answer = scram.client_final_message(&salted).unwrap();
+                let answer = scram.client_final_message(ChannelBinding::Unsupported, &salted).unwrap();
                 // What goes back is theirs in part, and no more of it than came.
                 prop_assert!(answer.len() <= first.len() + 100);
                 prop_assert!(answer.starts_with(b"c=biws,r=rOprNGfwEbeRWgbNEkqO"));
             }
-            Err(_) => prop_assert!(scram.client_final_message(&[0; 32]).is_err()),
+            Err(_) => prop_assert!(scram.client_final_message(ChannelBinding::Unsupported, &[0; 32]).is_err()),
         }
         for last in lasts {
             prop_assert!(scram.server_final_message(&last).is_err());

@@ -316,7 +316,10 @@ export class Transaction extends Calls {
     } catch (error) {
       await this.#quiet();
       await this.#session.transaction.rollBack();
-      if (this.#ending && error instanceof PgzError) Object.assign(error, { transaction: outcomeOf(this.#ending) });
+      if (this.#ending && error instanceof PgzError) {
+        const transaction = outcomeOf(this.#ending);
+        Object.assign(error, { transaction, retryable: error.retryable && transaction === "rolled back" });
+      }
       throw error;
     }
   }

@@ -400,8 +400,9 @@ export class Connection {
   #error({ fields, bound, answered, part }: EventOf<"error">, operation: Operation | undefined): void {
     const error = fromErrorResponse(fields, {
       isStartup: !this.#established,
-      // A backend answers Parse or Bind before it runs anything, and its last words stand behind its answers.
-      isUntouched: !bound && !answered && !this.isPooled,
+      // A backend answers Parse or Bind before it runs anything, and its last words stand behind its answers. Where
+      // nothing is in flight they may stand behind a COMMIT that nobody has heard of yet.
+      isUntouched: operation !== undefined && !bound && !answered && !this.isPooled,
       committed: operation?.committed,
     });
     if (operation) {

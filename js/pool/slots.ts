@@ -176,7 +176,10 @@ export class Slots {
     return undefined;
   }
 
-  /** Settles when `isSo` holds, or rejects with the signal's reason. It is asked whenever a connection or a waiter has gone. */
+  /**
+   * Settles when `isSo` holds, or rejects with the signal's reason. It is asked whenever a connection or a waiter has
+   * gone.
+   */
   async until(isSo: () => boolean, signal?: AbortSignal): Promise<void> {
     while (!isSo()) {
       signal?.throwIfAborted();

@@ -166,7 +166,9 @@ class Session {
   async #connected(script: Script): Promise<Calls | undefined> {
     const { connect, createClient, createPool } = this.#driver;
     if (script === "pool") return createPool(this.#target, { max: 1 });
-    if (script === "early") return createClient({ ...this.#target, requireAuth: "scram-sha-256", earlyQuery: true });
+    // The guess has to be right, and the scripted server offers no SCRAM-SHA-256-PLUS.
+    const early = { requireAuth: "scram-sha-256", channelBinding: "disable", earlyQuery: true } as const;
+    if (script === "early") return createClient({ ...this.#target, ...early });
     return this.#step("connect", connect({ ...this.#target, firstRun: script === "described" ? "describe" : "text" }));
   }
 

@@ -25,12 +25,18 @@ export function suite({ name, start, dialect, fails }: Server): void {
       const options = { ...running.options, allowCleartextPassword: true, connectTimeout: 3_000 };
       const connect = (more: pgz.Options = {}) => driver.connect({ ...options, ...more });
       const use = async () => {
-        const client = await connect();
+        // The client comes back by itself, so the loss of its session has to be watched.
+        let lost: pgz.PgzError | undefined;
+        const client = await connect({ observer: { onDisconnect: ({ error }) => void (lost ??= error) } });
         try {
           await features[feature]!({ client, dialect, connect });
+        } catch (error) {
+          if (error instanceof driver.PgzError || error instanceof Silence || !lost) throw error;
         } finally {
           await client.close();
         }
+        if (lost)
+          throw new driver.ConnectionError("CONNECTION_LOST", "The session ended.", { stage: "session", cause: lost });
       };
       const outcome = await Promise.race([
         use().catch((error: unknown) => error),

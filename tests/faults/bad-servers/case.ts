@@ -61,7 +61,8 @@ export const noPassword = (_outcome: Outcome, { passwords }: ConnectionReport) =
   passwords.length > 0 && `the server got ${JSON.stringify(passwords)}`;
 /** A guess that SCRAM will be asked for says a nonce and nothing of the password. */
 export const onlyNonce = (_outcome: Outcome, { passwords }: ConnectionReport) =>
-  !/^(SCRAM-SHA-256\0[^]{4}n,,n=,r=[\w+/=]+)?$/.test(passwords.join()) && `the server got ${JSON.stringify(passwords)}`;
+  !/^(SCRAM-SHA-256(-PLUS)?\0[^]{4}(n|p=tls-server-end-point),,n=,r=[\w+/=]+)?$/.test(passwords.join()) &&
+  `the server got ${JSON.stringify(passwords)}`;
 export const noProof = (_outcome: Outcome, { passwords }: ConnectionReport) =>
   passwords.length > 1 && `the server got ${JSON.stringify(passwords)}`;
 

@@ -72,6 +72,8 @@ class NodeSocket implements Socket {
     raw.on("end", () => inbox.end(null));
     raw.on("error", (cause: NodeJS.ErrnoException) => inbox.end(connectionLost(reasonOf(cause), { cause })));
     raw.on("close", () => inbox.end(connectionLost("the socket was closed")));
+    // A reset right behind the handshake is told of before whoever waits for the handshake goes on.
+    if (raw.destroyed) inbox.end(connectionLost("the socket was closed"));
   }
 
   get certificate(): Uint8Array | undefined {

@@ -95,7 +95,9 @@ export function context(
     options: { host, port, database, user, password, sslmode: tls ? "verify-full" : "disable", ...ca },
     faults: faults ?? "",
     async side(sql) {
+      // A connection of its own: Bun takes one again that the other side is just closing.
       const response = await fetch(`${side}/sql`, {
+        headers: { connection: "close" },
         method: "POST",
         body: JSON.stringify({ server: server.name, sql }),
       });

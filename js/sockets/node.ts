@@ -86,6 +86,8 @@ class NodeSocket implements Socket {
 
   write(bytes: Uint8Array): Promise<void> {
     this.#inbox.sent();
+    // The other side has gone: nothing arrives any more, TLS never says so, and whoever reads hears why.
+    if (this.#inbox.isOver) return Promise.resolve();
     return new Promise((resolve, reject) => {
       this.#raw.write(bytes, (cause) => (cause ? reject(connectionLost(reasonOf(cause), { cause })) : resolve()));
     });
@@ -213,6 +215,11 @@ class Inbox {
     else this.#chunks.push(chunk);
     this.#paused = !reader || this.#gathers;
     return !this.#paused;
+  }
+
+  /** Nothing comes behind what waits. */
+  get isOver(): boolean {
+    return this.#end !== undefined;
   }
 
   end(error: Error | null): void {

@@ -79,6 +79,8 @@ pub(super) struct FirstRun {
     command_tag: Option<Vec<u8>>,
     /// That it holds enough.
     has_told: bool,
+    /// The sink has been readied for the columns of rows that were held.
+    is_planned: bool,
     /// ReadyForQuery has come.
     is_over: bool,
     /// Whole messages, of rows that were held and are released.
@@ -113,6 +115,7 @@ impl FirstRun {
             columns: None,
             command_tag: None,
             has_told: false,
+            is_planned: false,
             is_over: false,
             waiting: None,
             sink,
@@ -210,7 +213,9 @@ impl FirstRun {
 
     /// Those rows, once the caller has been told of their columns.
     pub fn take_waiting(&mut self, context: &mut Context) -> Vec<u8> {
-        if self.sink.plan.is_none() {
+        // Once: columns that cannot be read leave no plan, and their rows are dropped.
+        if !self.is_planned {
+            self.is_planned = true;
             self.plan(context);
         }
         if context.events.parked {

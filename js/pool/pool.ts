@@ -61,7 +61,7 @@ const ACQUIRE_OPTIONS = namesOf<AcquireOptions>({ signal: true, until: true });
 /** What `pool.on` tells of. */
 export type PoolEvent = "connect" | "acquire" | "release" | "remove";
 
-/** Attempts of a call whose connection says goodbye, or did not let it in, before it began. */
+/** Attempts of a call whose connection says goodbye before it began. */
 const MOST_ATTEMPTS = 3;
 /** Milliseconds that calls get when the pool closes. */
 const CLOSE_TIMEOUT = 5_000;
@@ -301,8 +301,9 @@ export class Pool extends Calls {
 
   protected override async perform<T>(call: Call<T>, way: Way, body: Body<T>): Promise<void> {
     const isAlone = way !== "shared";
-    for (let attempt = 1; !call.finished; attempt++) {
-      const member = this.#atOnce(isAlone) ?? (await this.#borrowFor(call, isAlone));
+    let since: number | undefined;
+    for (let attempts = 1; !call.finished;) {
+      const member = this.#atOnce(isAlone) ?? (await this.#borrowFor(call, isAlone, (since ??= performance.now())));
       if (!member) return;
       member.call = call;
       let isUnheard = false;
@@ -310,7 +311,9 @@ export class Pool extends Calls {
         try {
           await body(call, session);
         } catch (error) {
-          if (call.hasCommitted || attempt === MOST_ATTEMPTS || !mayRunAgain(error, session)) throw error;
+          if (call.hasCommitted || !mayRunAgain(error, session)) throw error;
+          // A server that lets nobody in is asked again until `acquireTimeout`, as by who waits.
+          if (session.connection.established && attempts++ === MOST_ATTEMPTS) throw error;
           isUnheard = true;
         }
       };
@@ -330,8 +333,11 @@ export class Pool extends Calls {
   }
 
   /** For a call, which fails when there is none; `undefined` then, and when it was over before. */
-  async #borrowFor(call: Pick<Call<unknown>, "finished" | "fail" | "onFailure">, isAlone: boolean) {
-    const since = performance.now();
+  async #borrowFor(
+    call: Pick<Call<unknown>, "finished" | "fail" | "onFailure">,
+    isAlone: boolean,
+    since = performance.now(),
+  ) {
     const giveUp = new AbortController();
     call.onFailure = () => giveUp.abort();
     try {

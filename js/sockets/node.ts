@@ -87,7 +87,8 @@ class NodeSocket implements Socket {
   write(bytes: Uint8Array): Promise<void> {
     this.#inbox.sent();
     // The other side has gone: nothing arrives any more, TLS never says so, and whoever reads hears why.
-    if (this.#inbox.isOver) return Promise.resolve();
+    const { over } = this.#inbox;
+    if (over !== undefined) return over ? Promise.reject(over) : Promise.resolve();
     return new Promise((resolve, reject) => {
       this.#raw.write(bytes, (cause) => (cause ? reject(connectionLost(reasonOf(cause), { cause })) : resolve()));
     });
@@ -217,9 +218,9 @@ class Inbox {
     return !this.#paused;
   }
 
-  /** Nothing comes behind what waits. */
-  get isOver(): boolean {
-    return this.#end !== undefined;
+  /** Nothing comes behind what waits: why, `null` at a clean end. */
+  get over(): Error | null | undefined {
+    return this.#end;
   }
 
   end(error: Error | null): void {

@@ -297,7 +297,7 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
         for (let tries = 1; tries < 3 && outcome.ms > within; tries++) ({ outcome, report } = await attempt());
 
         const { steps } = outcome;
-        const seen = steps[row.at === "nowhere" ? "query" : row.at === "anywhere" ? outcome.failed : row.at];
+        const seen = steps[row.at === "nowhere" ? "query" : row.at === "anywhere" ? outcome.failed || "query" : row.at];
         const shown = JSON.stringify(steps);
         expect(outcome.problem, shown).toBe("");
         expect(seen?.code ?? "missing", shown).toMatch(

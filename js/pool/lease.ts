@@ -1,6 +1,7 @@
 // A connection of a pool in one borrower's hands: every call of a client, until it is given back.
 //
 // Knows its own end. Must not know who else waits, or how a connection is cleaned (slots.ts, cleaning.ts).
+import { Home } from "../api/home.ts";
 import { OneConnection } from "../api/one-connection.ts";
 import type { Counters } from "../api/queue.ts";
 import type { Config } from "../config/options.ts";
@@ -22,6 +23,7 @@ import type { Member } from "./member.ts";
  * const { rows } = await lease.query("select * from items join picked using (id)");
  */
 export class Lease extends OneConnection {
+  readonly #home = new Home("lease");
   readonly #member: Member;
   readonly #giveBack: (isDoomed: boolean) => Promise<void> | undefined;
   #releasing: Promise<void> | undefined;
@@ -36,6 +38,7 @@ export class Lease extends OneConnection {
     super(config, counters);
     this.#member = member;
     this.#giveBack = giveBack;
+    this.#home.refused(); // it is this request's
   }
 
   /** The process id of the session, as `pg_stat_activity` shows it. */
@@ -74,7 +77,7 @@ export class Lease extends OneConnection {
   }
 
   protected override ended(): UsageError | undefined {
-    return this.#releasing && released();
+    return this.#releasing ? released() : this.#home.refused();
   }
 
   protected override connected(): Session {

@@ -12,8 +12,17 @@ const RESETTABLE = /^(set|reset|listen|do|call|create|select|with|declare|unlist
 /** Statements whose effect only the end of the session undoes, or a reset that would cost the driver its statements. */
 const LASTING = /^(prepare|deallocate|discard|load)$/i;
 /** What a SELECT and its like may call, and how a query makes a temporary table. */
-const FUNCTIONS =
-  /\b(set_config|pg_(?:try_)?advisory_lock(?:_shared)?|setseed|lo_open|dblink_connect\w*|setval|into\s+(?:local\s+|global\s+)?temp(?:orary)?)\b/i;
+const FUNCTIONS = new RegExp(
+  `\\b(${[
+    "set_config",
+    "pg_(?:try_)?advisory_lock(?:_shared)?",
+    "setseed",
+    "lo_open",
+    "dblink_connect\\w*",
+    "into\\s+(?:local\\s+|global\\s+)?temp(?:orary)?",
+  ].join("|")})\\b`,
+  "i",
+);
 const TEMPORARY = /\b(?:temp|temporary|pg_temp\w*)\b/i;
 /** `set local` and `set transaction` end with the transaction. */
 const LOCAL = /^(local|transaction|constraints)$/i;

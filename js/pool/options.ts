@@ -7,7 +7,7 @@ import { checkOptions, namesOf, oneOf, rule, whole } from "../config/rules.ts";
 import { LONGEST_TIMER } from "../util/limits.ts";
 import type { Lease } from "./lease.ts";
 
-/** What is done with a connection at points of its life. Each may be async; what it throws is not lost. */
+/** What is done with a connection at points of its life. Each may be async, and has 5 s. */
 export interface PoolHooks {
   /**
    * Before each connect: options of this one connection, such as a password that rotates. What it throws is what
@@ -53,7 +53,10 @@ export interface PoolOptions extends Options, PoolHooks {
    * an open transaction is rolled back. Default `"auto"`.
    */
   readonly reset?: "auto" | "always" | "never" | undefined;
-  /** For how long a lease may be held before `onLeaseLeak` is called, or a warning printed. 0: ever. Default 1 minute. */
+  /**
+   * For how long a lease may be held before `onLeaseLeak` is called, or a warning printed. 0: nobody is told. Default
+   * 1 minute.
+   */
   readonly leakThreshold?: number | undefined;
 }
 

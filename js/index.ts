@@ -45,12 +45,17 @@ export type { BatchFailure, Code, ErrorFields, HostFailure, LimitName, Stage } f
 export type { Listener, ListenOptions, Notification } from "./api/listen.ts";
 export type {
   AcquireEvent,
+  AcquireStart,
+  CallKind,
   ConnectEvent,
+  ConnectStart,
   DisconnectEvent,
+  Enter,
   LeaseLeak,
   Notice,
   Observer,
   ParameterChange,
+  Place,
   QueryEnd,
   QueryStart,
   ReleaseEvent,

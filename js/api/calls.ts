@@ -41,7 +41,7 @@ export abstract class Calls extends Queries {
       return sink({ rows: (view) => void pieces.push(view.slice()) });
     };
     return this.run(
-      query.text,
+      query,
       options,
       async (call: Call<Uint8Array<ArrayBuffer>>, session) => {
         if (await execute(call, session, query, form, run)) call.succeed(rest() ?? joined(pieces));
@@ -119,7 +119,8 @@ export abstract class Calls extends Queries {
     if (!Array.isArray(columns) || !columns.length)
       throw new UsageError("INVALID_QUERY", "copyFromRows needs at least one column name.");
     const list = sql.join(columns.map((name: string) => sql.identifier(name))).text;
-    return this.run(`copy ${into} (${list}) from stdin`, options, async (call: Call<ExecResult>, session) => {
+    const asked = { text: `copy ${into} (${list}) from stdin`, kind: "copy" as const };
+    return this.run(asked, options, async (call: Call<ExecResult>, session) => {
       const shape = await session.statements.learn(call, `select ${list} from ${into}`);
       if (!shape) return;
       const writer = new RowWriter(shape.columns, columns, shape.types, session.connection.integerDatetimes);
@@ -134,7 +135,7 @@ export abstract class Calls extends Queries {
   }
 
   #copyIn(text: string, options: CopyFromOptions, feed: Parameters<typeof copyIn>[3]): Promise<ExecResult> {
-    return this.run(text, options, async (call: Call<ExecResult>, session) => {
+    return this.run({ text, kind: "copy" }, options, async (call: Call<ExecResult>, session) => {
       const ended = await copyIn(call, session, text, feed);
       if (ended) call.succeed({ command: ended.command, rowCount: ended.rowCount });
     });
@@ -148,7 +149,7 @@ export abstract class Calls extends Queries {
     const copy = copyText(text);
     const { limits } = outputForm(this.config, { ...options, onLimit: "error" });
     return this.run(
-      copy,
+      { text: copy, kind: "copy" },
       options,
       (call: Call<ReadableStream<Uint8Array>>, session) =>
         feed(call, session, { run: (sink) => copyOut(call, session, copy, limits, sink) }),
@@ -161,7 +162,7 @@ export abstract class Calls extends Queries {
    * are many. The query has no parameters, and each column needs a binary form (docs/types.md).
    */
   copyToRows<Row = Record<string, unknown>>(query: QueryInput, options: SimpleOptions = {}): Rows<Row> {
-    return this.loop<Row>(plainText(query), { ...options, onLimit: "error" }, copyRows);
+    return this.loop<Row>({ text: plainText(query), kind: "copy" }, { ...options, onLimit: "error" }, copyRows);
   }
 
   // -- streams --------------------------------------------------------------------------------------------------------
@@ -200,7 +201,7 @@ export abstract class Calls extends Queries {
     checkGzip(options);
     const delivery = options.gzip ? "blocks" : "prompt";
     return this.run(
-      query.text,
+      query,
       options,
       (call: Call<ReadableStream<Uint8Array>>, session) => {
         const { sink, rest } = outputOf(form);

@@ -118,7 +118,7 @@ export class Line {
       const first = connected();
       const session = first instanceof Promise ? await first : first;
       if (call.finished) return;
-      call.observation?.begin();
+      call.observation?.begin(session.connection.config);
       if (isShared) call.onSaid = (bytes) => this.#say(turn, bytes, session);
       if (session.leftovers) for (const text of call.texts) session.leftovers.note(text);
       await work(session);

@@ -121,14 +121,14 @@ export interface Description {
   readonly fields: readonly Column[];
 }
 
-/** The names of all of them. What one means is checked where it is used; `leaving` and `texts` are ours. */
+/** The names of all of them. What one means is checked where it is used; `leaving` is ours. */
 export const CALL_OPTIONS = namesOf<
   QueryOptions &
     JsonOptions &
     RespondOptions &
     BatchOptions &
     CopyFromOptions &
-    CopyToOptions & { leaving: AbortSignal; texts: readonly string[] }
+    CopyToOptions & { leaving: AbortSignal }
 >({
   signal: true,
   timeout: true,
@@ -158,5 +158,4 @@ export const CALL_OPTIONS = namesOf<
   results: true,
   onProgress: true,
   leaving: true,
-  texts: true,
 });

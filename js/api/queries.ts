@@ -21,6 +21,7 @@ import { execute } from "../statement/execute.ts";
 import { checkInScope, notInScope } from "../statement/scoped-statement.ts";
 import { sql, toQuery, type Query, type QueryInput } from "../statement/sql.ts";
 import { PgzError, UsageError } from "../util/errors.ts";
+import type { Asked } from "../util/observer.ts";
 import type { RowMode } from "../values/objects.ts";
 import { COPY_NONE, ROWS_NONE } from "../wasm/boundary.ts";
 import type {
@@ -55,12 +56,7 @@ export abstract class Queries extends Queue {
     const query = this.asQuery(input, ...rest);
     const options = ((!Array.isArray(input) && rest[0]) || {}) as QueryOptions;
     const collect = this.collecting<Row>(query, options);
-    return await this.run(
-      query.text,
-      options,
-      async (call, session) => void (await collect(call, session)),
-      wayOf(query),
-    );
+    return await this.run(query, options, async (call, session) => void (await collect(call, session)), wayOf(query));
   }
 
   /** What runs a query and holds its rows; it resolves with whether that went well. */
@@ -96,14 +92,14 @@ export abstract class Queries extends Queue {
   rows<Row>(input: QueryInput | TemplateStringsArray, ...rest: unknown[]): Rows<Row> {
     const query = this.asQuery(input, ...rest);
     const options = ((!Array.isArray(input) && rest[0]) || {}) as QueryOptions;
-    return this.loop<Row>(query.text, options, (call, session, _, form, sink) =>
+    return this.loop<Row>(query, options, (call, session, _, form, sink) =>
       execute(call, session, query, form, () => sink),
     );
   }
 
   /** A run of `run` for each loop, which sends it the rows. */
   protected loop<Row>(
-    text: string,
+    asked: Asked,
     options: QueryOptions,
     run: (
       call: Call<void>,
@@ -119,10 +115,10 @@ export abstract class Queries extends Queue {
       const leaving = new AbortController();
       const sink = loopSink(rows, queue, form, mode);
       const running = this.run(
-        text,
+        asked,
         { ...options, leaving: leaving.signal },
         async (call: Call<void>, session) => {
-          const ended = await run(call, session, text, form, sink);
+          const ended = await run(call, session, asked.text, form, sink);
           if (!ended) return;
           ({ command: rows.command, rowCount: rows.rowCount, truncated: rows.truncated } = ended);
           call.succeed();
@@ -142,7 +138,7 @@ export abstract class Queries extends Queue {
     const query = this.asQuery(input);
     const counted: Form = { ...valueForm(this.config, { ...options, onLimit: "error" }), form: ROWS_NONE };
     return await this.run(
-      query.text,
+      query,
       options,
       async (call: Call<ExecResult>, session) => {
         const ended = await execute(call, session, query, counted, () => NO_ROWS);
@@ -177,7 +173,7 @@ export abstract class Queries extends Queue {
       rows.fields = [];
     };
     return this.run(
-      query.text,
+      query,
       options,
       async (call: Call<QueryResult<Row>[]>, { connection, catalog, statements, transaction }) => {
         if (!(await learnNames(call, connection, catalog, form.policy)) || !(await transaction.begun(call))) return;
@@ -235,7 +231,7 @@ export abstract class Queries extends Queue {
       call.hand(cursor);
       return cursor.closed;
     };
-    const cursor = await this.run(query.text, options, opening, "stream");
+    const cursor = await this.run(query, options, opening, "stream");
     try {
       let batch = await cursor.start(query, form, size);
       for (;;) {
@@ -295,8 +291,8 @@ export abstract class Queries extends Queue {
     if (!items.length) return [];
     const text = `/* batch of ${items.length} */ ${items[0]!.text}`;
     const settled = await this.run(
-      text,
-      { ...options, texts: items.map((item) => item.text) },
+      { text, texts: items.map((item) => item.text), kind: "batch" },
+      options,
       (call: Call<PromiseSettledResult<BatchItem<unknown>>[]>, session) =>
         runBatch(call, session, items, { atomic, form, mode }),
     );
@@ -314,7 +310,7 @@ export abstract class Queries extends Queue {
         "INVALID_QUERY",
         "prepare needs a text with $1, $2 …: pass the values to query() or exec().",
       );
-    return this.run(text, options, async (call: Call<Prepared<Row>>, { statements, transaction }) => {
+    return this.run({ text }, options, async (call: Call<Prepared<Row>>, { statements, transaction }) => {
       const prepare = async () => (await statements.prepare(call, [text]))?.[0];
       let shape = await prepare();
       // Its name was lost; the second time there is none.
@@ -338,7 +334,7 @@ export abstract class Queries extends Queue {
    */
   async describe(input: QueryInput, options: CallOptions = {}): Promise<Description> {
     const { text } = this.asQuery(input);
-    return this.run(text, options, async (call: Call<Description>, session) => {
+    return this.run({ text }, options, async (call: Call<Description>, session) => {
       const shape = await session.statements.shape(call, text);
       if (shape) call.succeed({ parameterTypes: [...shape.parameterTypes], fields: shape.columns });
     });

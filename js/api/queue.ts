@@ -7,23 +7,23 @@ import type { Config } from "../config/options.ts";
 import { checkOptions } from "../config/rules.ts";
 import { Call, type Outcome } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
+import { watched } from "../sockets/channels.ts";
 import { runtime } from "../sockets/runtime.ts";
 import { UsageError, type Facts, type PgzError } from "../util/errors.ts";
-import { Observation } from "../util/observer.ts";
+import { Observation, type Asked } from "../util/observer.ts";
 import { Line, type Way } from "./line.ts";
 import { CALL_OPTIONS, type CallOptions } from "./options.ts";
 
-/** What a queue is given: SQL for the observer, options, what runs, and how it uses the connection. */
-export type CallArguments<T> = [text: string, options: TurnOptions, body: Body<T>, way?: Way];
+/** What a queue is given: what is asked, options, what runs, and how it uses the connection. */
+export type CallArguments<T> = [asked: Asked, options: TurnOptions, body: Body<T>, way?: Way];
 
 /** What runs for a call on its session. */
 export type Body<T> = (call: Call<T>, session: Session) => Promise<void>;
 
-/** What a call says of its turn: `leaving` aborts when its consumer goes; `texts`: all of its SQL. */
+/** What a call says of its turn: `leaving` aborts when its consumer goes. */
 type TurnOptions = CallOptions & {
   closeWhenDone?: boolean | undefined;
   leaving?: AbortSignal;
-  texts?: readonly string[];
 };
 
 /** What a client counts, its transactions' calls included. */
@@ -87,13 +87,14 @@ export abstract class Queue {
   }
 
   /** The same for calls of our own, which nothing refuses. */
-  protected queue<T>(...[text, options, body, way = "alone"]: CallArguments<T>): Promise<T> {
+  protected queue<T>(...[asked, options, body, way = "alone"]: CallArguments<T>): Promise<T> {
     const { config, counters } = this;
     checkOptions(options, CALL_OPTIONS);
     const signal = options.signal && callOption(config, options, "signal");
     const timeout = callOption(config, options, "timeout");
-    const observer = callOption(config, options, "observer");
-    const observation = observer && new Observation(observer, text, callOption(config, options, "slowQueryThreshold"));
+    const observer = watched(asked.kind ?? "query", callOption(config, options, "observer"));
+    const observation =
+      observer && new Observation(observer, asked, config, callOption(config, options, "slowQueryThreshold"));
     counters.queries++;
     counters.running++;
     const ended = (outcome: Outcome) => {
@@ -107,11 +108,14 @@ export abstract class Queue {
     };
     const call = new Call<T>(timeout, ended, observation);
     call.place = this.#calls.push(call) - 1;
-    call.texts = options.texts ?? [text];
-    call.heed(signal, options.leaving, this.signal);
-    if (this.#stopped) call.interrupt(this.#stopped);
-    if (way === "stream") this.#stream = call;
-    const over = this.perform(call, way, body);
+    call.texts = asked.texts ?? [asked.text];
+    const begin = () => {
+      call.heed(signal, options.leaving, this.signal);
+      if (this.#stopped) call.interrupt(this.#stopped);
+      if (way === "stream") this.#stream = call;
+      return this.perform(call, way, body);
+    };
+    const over = observation ? observation.run(begin) : begin();
     // Whoever waits for a stream is not the handler that made it.
     if (way === "stream") runtime().background(options.closeWhenDone ? over.then(() => this.close()) : over);
     return call.promise;

@@ -73,10 +73,10 @@ export class Scope extends Calls {
   protected override readonly signal = undefined;
 
   /** The client's queue, with our session. */
-  protected override run<T>(...[text, options, body, way]: CallArguments<T>): Promise<T> {
-    if (isCopy(text)) throw copyNeedsTransaction();
+  protected override run<T>(...[asked, options, body, way]: CallArguments<T>): Promise<T> {
+    if (isCopy(asked.text)) throw copyNeedsTransaction();
     const scoped = (call: Call<T>, session: Session) => body(call, this.#sessionOf(session));
-    return this.#client.run(text, options, scoped, way);
+    return this.#client.run(asked, options, scoped, way);
   }
 
   /** Within a transaction the settings would hold to its end. */

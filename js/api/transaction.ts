@@ -242,7 +242,7 @@ export class Transaction extends Calls {
     const query = this.asQuery(input);
     const collect = this.collecting<Row>(query, options);
     const result = this.run(
-      query.text,
+      query,
       options,
       async (call: Call<QueryResult<Row>>, session) => {
         const { onSaid } = call;
@@ -374,7 +374,7 @@ export class Transaction extends Calls {
 
   /** A statement of our own; its command tag. */
   #statement(text: string): Promise<string> {
-    return this.queue<string>(text, {}, async (call, { connection, transaction }) => {
+    return this.queue<string>({ text }, {}, async (call, { connection, transaction }) => {
       const operation = transaction.flight((preludes) =>
         call.operate(connection, plainly([...preludes, text].join("; "))),
       );

@@ -211,6 +211,7 @@ const table: {
   maxProtocolVersion: firstOf("3.0", "3.2"),
   connect: [rule("a function", (value) => typeof value === "function")],
   observer: [rule("an object whose on… methods are functions", isObserver)],
+  observeParameters: [flag, false],
   slowQueryThreshold: [milliseconds, 0],
   signal: [rule("an AbortSignal", (value) => typeof (value as AbortSignal | null)?.addEventListener === "function")],
 };

@@ -164,6 +164,8 @@ export interface Options {
   connect?: Connector | undefined;
   /** Is called for connects, calls, notices and changed settings (docs/observer.md). */
   observer?: Observer | undefined;
+  /** Observers and tracing channels get the values of parameters too. Default false, since values are often secrets. */
+  observeParameters?: boolean | undefined;
   /** Milliseconds after which the observer's `onSlowQuery` is called. Default 0: never. */
   slowQueryThreshold?: number | undefined;
   /** When it aborts, connecting and every call end. On Workers: `request.signal`. */

@@ -20,10 +20,11 @@ import type { Core } from "../wasm/boundary.ts";
 import { base64 } from "../util/bytes.ts";
 import { channelBinding } from "./channel-binding.ts";
 import { Connection } from "./connection.ts";
-import { emit } from "../util/observer.ts";
+import { emit, inside, newEventId } from "../util/observer.ts";
 import { dial, unlessAborted, type Link, type Target } from "./dial.ts";
 import { Login, WrongGuess } from "./login.ts";
 import { createCore } from "../wasm/module.ts";
+import { watched } from "../sockets/channels.ts";
 import { runtime } from "../sockets/runtime.ts";
 import { saslprep } from "./saslprep.ts";
 import { checkSession } from "./session-attrs.ts";
@@ -131,8 +132,11 @@ async function openHost(
   mayLeave: boolean,
   signal: AbortSignal,
 ): Promise<Connection> {
-  const { connectTimeout, observer, host, port, database, user } = config;
+  const { connectTimeout, host, port, database, user } = config;
+  const observer = watched("connect", config.observer);
+  const start = { id: newEventId(), host, port, database, user };
   const started = performance.now();
+  const enter = emit(observer, "onConnectStart", start);
   const giveUp = new AbortController();
   const stop = onAbort(signal, () => giveUp.abort(signal.reason));
   const timer = setTimeout(() => {
@@ -145,18 +149,10 @@ async function openHost(
   const done = (processId?: number, error?: PgzError) => {
     clearTimeout(timer);
     stop();
-    emit(observer, "onConnect", {
-      host,
-      port,
-      database,
-      user,
-      durationMs: performance.now() - started,
-      processId,
-      error,
-    });
+    emit(observer, "onConnect", { ...start, durationMs: performance.now() - started, processId, error });
   };
   try {
-    const connection = await attempts(config, plan, mayLeave, giveUp.signal);
+    const connection = await inside(enter, () => attempts(config, plan, mayLeave, giveUp.signal));
     if (wanted !== "any") await suits(connection, wanted, giveUp.signal);
     connection.startup.done
       .catch((error: PgzError) => error)

@@ -15,10 +15,11 @@ import { checkOptions, namesOf } from "../config/rules.ts";
 import type { Call } from "../session/call.ts";
 import { scopeSettings, type ScopeOptions } from "../session/scope-settings.ts";
 import type { Session } from "../session/session.ts";
+import { watched } from "../sockets/channels.ts";
 import { runtime } from "../sockets/runtime.ts";
 import { onAbort } from "../util/abort.ts";
 import { AbortError, TimeoutError, UsageError, type PgzError } from "../util/errors.ts";
-import { emit } from "../util/observer.ts";
+import { emit, inside, newEventId, type Observer } from "../util/observer.ts";
 import { within } from "../util/within.ts";
 import type { Lease } from "./lease.ts";
 import { Loans } from "./loans.ts";
@@ -328,7 +329,10 @@ export class Pool extends Calls {
   #atOnce(isAlone: boolean): Member | undefined {
     if (this.#pool.beforeAcquire) return undefined;
     const member = this.#slots.take(isAlone);
-    if (member) this.#acquired(0);
+    if (!member) return undefined;
+    const observer = watched("acquire", this.config.observer);
+    if (observer) void this.#observed(observer, performance.now(), () => member);
+    this.#tell("acquire");
     return member;
   }
 
@@ -352,14 +356,19 @@ export class Pool extends Calls {
     return undefined;
   }
 
-  /** One that `beforeAcquire` agrees to. */
   async #borrow(since: number, signal: AbortSignal | undefined, isAlone = true): Promise<Member> {
+    const observer = watched("acquire", this.config.observer);
+    const find = () => this.#find(since, signal, isAlone);
+    const member = await (observer ? this.#observed(observer, since, find) : find());
+    this.#tell("acquire");
+    return member;
+  }
+
+  /** One that `beforeAcquire` agrees to. */
+  async #find(since: number, signal: AbortSignal | undefined, isAlone: boolean): Promise<Member> {
     for (;;) {
       const member = this.#slots.take(isAlone) ?? (await this.#wait({ since, isAlone }, signal));
-      if (await this.#upkeep.agrees(member, "beforeAcquire")) {
-        this.#acquired(performance.now() - since);
-        return member;
-      }
+      if (await this.#upkeep.agrees(member, "beforeAcquire")) return member;
       member.isDoomed = true;
       void this.#slots.giveBack(member);
     }
@@ -386,15 +395,26 @@ export class Pool extends Calls {
     });
   }
 
-  #acquired(waitMs: number): void {
-    const { observer } = this.config;
-    if (observer) emit(observer, "onAcquire", { waitMs });
-    this.#tell("acquire");
+  /** Tells the observer what becomes of it. */
+  async #observed(observer: Observer, since: number, find: () => Member | Promise<Member>): Promise<Member> {
+    const { host, port, database } = this.config;
+    const start = { id: newEventId(), host, port, database };
+    const ended = (error?: PgzError) =>
+      emit(observer, "onAcquire", { ...start, waitMs: performance.now() - since, error });
+    try {
+      const found = inside(emit(observer, "onAcquireStart", start), find);
+      const member = found instanceof Promise ? await found : found;
+      ended();
+      return member;
+    } catch (error) {
+      ended(error as PgzError);
+      throw error;
+    }
   }
 
   #giveBack(member: Member): Promise<void> | undefined {
-    const { observer } = this.config;
-    if (observer) emit(observer, "onRelease", { useMs: performance.now() - member.since });
+    const { observer, host, port, database } = this.config;
+    if (observer) emit(observer, "onRelease", { host, port, database, useMs: performance.now() - member.since });
     const cleaning = this.#slots.giveBack(member);
     this.#tell("release");
     if (cleaning) runtime().background(cleaning);

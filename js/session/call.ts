@@ -44,9 +44,10 @@ export class Call<T> {
   texts: readonly string[] = [];
   /** In its queue's list. */
   place = 0;
-  /** Of the operations before this one. */
+  /** Of the operations before this one; those that were not over when the next one was put on the wire. */
   #rows: number | null = null;
   #bytes = 0;
+  readonly #ahead: Operation[] = [];
   #connection: Connection | undefined;
   #resolve!: (value: T) => void;
   #reject!: (error: unknown) => void;
@@ -86,9 +87,8 @@ export class Call<T> {
     // Nobody would end it.
     if (this.finished) throw new Error("an operation of a call that is over");
     this.#connection = connection;
-    const { rows, bytes } = this.#outcome();
-    this.#rows = rows;
-    this.#bytes = bytes;
+    if (this.operation?.isOver) this.#count(this.operation);
+    else if (this.operation) this.#ahead.push(this.operation);
     this.operation = connection.operate(command, conversation, this);
     // A trap or a lost socket may have ended it already; the next await says so.
     return this.operation;
@@ -136,13 +136,13 @@ export class Call<T> {
     this.finished = true;
     clearTimeout(this.#timer);
     for (const stop of this.#stops) stop();
-    const { rows, bytes } = this.#outcome();
-    this.#ended({ rows, bytes, command: (!error && this.operation?.command) || "", error });
+    for (const operation of this.#ahead) this.#count(operation);
+    if (this.operation) this.#count(this.operation);
+    this.#ended({ rows: this.#rows, bytes: this.#bytes, command: (!error && this.operation?.command) || "", error });
   }
 
-  /** So far. */
-  #outcome(): { rows: number | null; bytes: number } {
-    const { rowCount = null, bytes = 0 } = this.operation ?? {};
-    return { rows: rowCount === null ? this.#rows : (this.#rows ?? 0) + rowCount, bytes: this.#bytes + bytes };
+  #count({ rowCount, bytes }: Operation): void {
+    if (rowCount !== null) this.#rows = (this.#rows ?? 0) + rowCount;
+    this.#bytes += bytes;
   }
 }

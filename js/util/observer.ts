@@ -5,12 +5,25 @@
 // what is watched. No event holds a parameter's value, a password or a URL. Must not know connections or calls.
 import type { ErrorFields, PgzError } from "./errors.ts";
 
-/** A connection attempt to one host is over. */
-export interface ConnectEvent {
+/** Which tracing channel tells of a call. */
+export type CallKind = "query" | "batch" | "copy";
+
+/** The server, and the database there. Of several hosts the first one, until it is known which of them it is. */
+export interface Place {
   readonly host: string;
   readonly port: number;
   readonly database: string;
+}
+
+/** A connection attempt to one host begins. */
+export interface ConnectStart extends Place {
+  /** The same for both events of one attempt, and unique in the isolate. */
+  readonly id: number;
   readonly user: string;
+}
+
+/** A connection attempt to one host is over. */
+export interface ConnectEvent extends ConnectStart {
   readonly durationMs: number;
   /** The process id of the session; `undefined` if the server did not send one. */
   readonly processId?: number | undefined;
@@ -29,14 +42,22 @@ export interface DisconnectEvent {
   readonly error: PgzError;
 }
 
-/** A pool gave a connection to a call, a transaction or a lease. */
-export interface AcquireEvent {
-  /** Milliseconds that it was waited for. */
-  readonly waitMs: number;
+/** A call, a transaction or a lease wants a connection of a pool. */
+export interface AcquireStart extends Place {
+  /** The same for both events of one acquisition, and unique in the isolate. */
+  readonly id: number;
 }
 
-/** It came back. */
-export interface ReleaseEvent {
+/** A pool gave it a connection, or did not. */
+export interface AcquireEvent extends AcquireStart {
+  /** Milliseconds that it was waited for. */
+  readonly waitMs: number;
+  /** Why there was none; `undefined` if there was. */
+  readonly error?: PgzError | undefined;
+}
+
+/** The connection came back. */
+export interface ReleaseEvent extends Place {
   /** Milliseconds that it was in use. */
   readonly useMs: number;
 }
@@ -49,11 +70,16 @@ export interface LeaseLeak {
 }
 
 /** A call was made. It may wait for its turn. */
-export interface QueryStart {
+export interface QueryStart extends Place {
   /** The same for all events of one call, and unique in the isolate. */
   readonly id: number;
-  /** The SQL as written, with `$1` for parameters. */
+  readonly kind: CallKind;
+  /** The SQL as written, with `$1` for parameters; of a batch the first statement's, behind a comment. */
   readonly text: string;
+  /** Of a batch the SQL of all items. */
+  readonly texts?: readonly string[] | undefined;
+  /** The values of `$1`, `$2` …, only with option `observeParameters`, and not of a batch. */
+  readonly parameters?: readonly unknown[] | undefined;
   /** `Date.now()` at the call. */
   readonly startedAt: number;
 }
@@ -102,25 +128,35 @@ export interface Retry {
 }
 
 /**
+ * Runs `work`, at once, in a context of its own, such as `(work) => storage.run(span, work)`. What is to be begun runs
+ * in it, once, whatever it does.
+ */
+export type Enter = (work: () => void) => void;
+
+/**
  * Your object with any of these methods (docs/observer.md). They are called synchronously: keep them short. What they
- * throw or reject with is dropped.
+ * throw or reject with is dropped. Those for a start may return a function in which what starts then runs.
  *
  * @example
  * const observer = { onQueryEnd: ({ text, durationMs, error }) => console.log(text, durationMs, error?.code) };
  */
 export interface Observer {
+  /** Connecting to a host begins. */
+  onConnectStart?(event: ConnectStart): void | Enter;
   /** Connecting to a host succeeded or failed, after all attempts of an `sslmode`. Of several hosts, each that was tried. */
   onConnect?(event: ConnectEvent): void;
   /** A connection was lost; one that you close is not. A client connects again with its next call. */
   onDisconnect?(event: DisconnectEvent): void;
-  /** A pool gave a connection. */
+  /** A connection of a pool is wanted. */
+  onAcquireStart?(event: AcquireStart): void | Enter;
+  /** A pool gave a connection, or failed to. */
   onAcquire?(event: AcquireEvent): void;
   /** A connection came back to its pool. */
   onRelease?(event: ReleaseEvent): void;
   /** A lease was not released in time, or lost; without this method a warning is printed. Called once per lease. */
   onLeaseLeak?(event: LeaseLeak): void;
   /** A call was made; it may wait for its turn. */
-  onQueryStart?(event: QueryStart): void;
+  onQueryStart?(event: QueryStart): void | Enter;
   /** A call is over, whatever happened. Called exactly once per start. */
   onQueryEnd?(event: QueryEnd): void;
   /**
@@ -144,28 +180,101 @@ export function isObserver(value: unknown): boolean {
   );
 }
 
+/** Tells the observer. What it returned, if that is a function: {@link inside} takes it. */
 export function emit<Name extends keyof Observer>(
   observer: Observer | undefined,
   name: Name,
   event: Parameters<NonNullable<Observer[Name]>>[0],
-): void {
+): Enter | undefined {
   try {
+    const method = observer?.[name] as ((event: unknown) => void | Promise<void> | Enter) | undefined;
+    const result = method?.call(observer, event);
+    if (typeof result === "function") return result;
     // An async method's rejection would be nobody's.
-    (observer?.[name] as ((event: unknown) => void | Promise<void>) | undefined)
-      ?.call(observer, event)
-      ?.catch(() => {});
+    result?.catch(() => {});
   } catch {
     // As promised.
   }
+  return undefined;
+}
+
+/** Runs `work` in the context that an observer gave, exactly once; what the observer does wrong is dropped. */
+export function inside<T>(enter: Enter | undefined, work: () => T): T {
+  if (!enter) return work();
+  let done: { result: T } | { error: unknown } | undefined;
+  const once = () => {
+    if (done) return;
+    try {
+      done = { result: work() };
+    } catch (error) {
+      done = { error };
+    }
+  };
+  try {
+    enter(once);
+  } catch {
+    // As promised.
+  }
+  once();
+  if ("error" in done!) throw done.error;
+  return done!.result;
+}
+
+const METHODS: { readonly [Name in keyof Required<Observer>]: true } = {
+  onConnectStart: true,
+  onConnect: true,
+  onDisconnect: true,
+  onAcquireStart: true,
+  onAcquire: true,
+  onRelease: true,
+  onLeaseLeak: true,
+  onQueryStart: true,
+  onQueryEnd: true,
+  onSlowQuery: true,
+  onNotice: true,
+  onParameterChange: true,
+  onRetry: true,
+};
+
+/** One observer that tells both. */
+export function together(first: Observer, second: Observer): Observer {
+  const both: Record<string, unknown> = {};
+  for (const name of Object.keys(METHODS) as (keyof Observer)[]) {
+    // A method has a meaning by being there: onLeaseLeak.
+    if (!first[name] && !second[name]) continue;
+    both[name] = (event: never): Enter | undefined => {
+      const outer = emit(first, name, event);
+      const inner = emit(second, name, event);
+      return outer && inner ? (work) => inside(outer, () => inside(inner, work)) : (outer ?? inner);
+    };
+  }
+  return both;
 }
 
 let lastId = 0;
 
+/** For the events of one thing. */
+export function newEventId(): number {
+  return ++lastId;
+}
+
+/** What a call asks for: one statement, or several. */
+export interface Asked {
+  /** The SQL, for observers. */
+  readonly text: string;
+  readonly values?: readonly unknown[] | undefined;
+  /** Default `"query"`. */
+  readonly kind?: CallKind | undefined;
+  /** The SQL of all statements, where there are several. */
+  readonly texts?: readonly string[] | undefined;
+}
+
 /** One call, as its observer sees it. */
 export class Observation {
-  readonly id = ++lastId;
+  readonly id = newEventId();
   readonly observer: Observer;
-  readonly #start: QueryStart;
+  readonly #enter: Enter | undefined;
+  #start: QueryStart;
   readonly #called = performance.now();
   /** Its turn. */
   #began: number | undefined;
@@ -173,16 +282,29 @@ export class Observation {
   readonly #threshold: number;
   #slow = false;
 
-  constructor(observer: Observer, text: string, threshold: number) {
+  constructor(
+    observer: Observer,
+    { text, texts, values, kind = "query" }: Asked,
+    { host, port, database, observeParameters }: Place & { readonly observeParameters: boolean },
+    threshold: number,
+  ) {
     this.observer = observer;
     this.#threshold = threshold;
-    this.#start = { id: this.id, text, startedAt: Date.now() };
-    emit(observer, "onQueryStart", this.#start);
+    const more = { ...(texts && { texts }), ...(observeParameters && values && { parameters: values }) };
+    this.#start = { id: this.id, kind, text, ...more, host, port, database, startedAt: Date.now() };
+    this.#enter = emit(observer, "onQueryStart", this.#start);
   }
 
-  /** It is the call's turn. */
-  begin(): void {
+  /** Begins the call, in the observer's context. */
+  run<T>(work: () => T): T {
+    return inside(this.#enter, work);
+  }
+
+  /** It is the call's turn, on a connection to this server. */
+  begin({ host, port }: Pick<Place, "host" | "port">): void {
+    this.#start = { ...this.#start, host, port };
     this.#began = performance.now();
+    clearTimeout(this.#timer); // of a connection that was lost before it began with the call
     if (this.#threshold) this.#timer = setTimeout(() => this.#tooSlow(), this.#threshold);
   }
 

@@ -138,6 +138,7 @@ test.each<[keyof Options, unknown[]]>([
   ["connect", [{}, "net"]],
   ["signal", [{}, true]],
   ["observer", [5, () => {}, { onNotice: 1 }, { onQueryEnd: "x" }]],
+  ["observeParameters", [1, "true"]],
   ["slowQueryThreshold", [-1, 1.5, "1"]],
 ])("INVALID_OPTION: %s", (name, values) => {
   for (const value of values) {

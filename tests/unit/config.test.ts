@@ -27,6 +27,7 @@ test("the defaults", async () => {
     scramMaxIterations: 100_000,
     connectTimeout: 10_000,
     timeout: 0,
+    observeParameters: false,
     slowQueryThreshold: 0,
     maxRows: 0,
     maxBytes: 0,

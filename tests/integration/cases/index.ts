@@ -3,6 +3,7 @@ import type { Case } from "../context.ts";
 import { batch } from "./batch.ts";
 import { cancel } from "./cancel.ts";
 import { caps } from "./caps.ts";
+import { channels } from "./channels.ts";
 import { connecting } from "./connecting.ts";
 import { copy } from "./copy.ts";
 import { copyRows } from "./copy-rows.ts";
@@ -40,6 +41,7 @@ export const cases: Case[] = [
   ...firstRuns,
   ...usage,
   ...observer,
+  ...channels,
   ...statements,
   ...cursor,
   ...transactions,

@@ -1,0 +1,136 @@
+// Tracing channels of `node:diagnostics_channel`, which tools subscribe to without being named to the driver:
+// `tracing:pgz-edge:query:start`, `…:end`, `…:asyncStart`, `…:asyncEnd`, `…:error`, and the same for `batch`, `copy`,
+// `connect` and `acquire`.
+//
+// Knows the events of an observer and what they are called in a message: the names that mysql2 uses. It is an observer
+// itself, so that there is one place where each event is made. Must not know calls or connections.
+//
+// The module is looked up and not imported: where there is none (Workers without nodejs_compat, browsers) there are no
+// channels.
+import { together, type CallKind, type Enter, type Observer, type Place } from "../util/observer.ts";
+
+type Kind = CallKind | "connect" | "acquire";
+
+/** As much as is used of one. */
+interface Channel {
+  /** In workerd a method, by its compatibility date. */
+  readonly hasSubscribers: boolean | (() => boolean);
+  publish(message: unknown): void;
+  runStores(message: unknown, work: () => void): void;
+}
+
+const PARTS = ["start", "end", "asyncStart", "asyncEnd", "error"] as const;
+
+type TracingChannel = Readonly<Record<(typeof PARTS)[number], Channel>> & {
+  /** Bun has none; workerd a method, by its compatibility date. */
+  readonly hasSubscribers?: boolean | (() => boolean);
+};
+
+/** The observer, and the channel of this kind where somebody subscribes to it. */
+export function watched(kind: Kind, observer: Observer | undefined): Observer | undefined {
+  const channel = (channels ??= open())[kind];
+  if (!channel || !hasSubscribers(channel)) return observer;
+  return observer ? withChannels(observer) : publisher;
+}
+
+let channels: { readonly [K in Kind]?: TracingChannel } | undefined;
+
+function open(): { readonly [K in Kind]?: TracingChannel } {
+  const { process } = globalThis as { process?: { getBuiltinModule?: (name: string) => unknown } };
+  const module = process?.getBuiltinModule?.("node:diagnostics_channel") as
+    { tracingChannel?: (name: string) => TracingChannel } | undefined;
+  const channel = module?.tracingChannel;
+  if (!channel) return {};
+  const named = (kind: Kind) => channel(`pgz-edge:${kind}`);
+  return {
+    query: named("query"),
+    batch: named("batch"),
+    copy: named("copy"),
+    connect: named("connect"),
+    acquire: named("acquire"),
+  };
+}
+
+function hasSubscribers(channel: TracingChannel): boolean {
+  const has = channel.hasSubscribers;
+  if (typeof has === "boolean") return has;
+  return PARTS.some((part) => {
+    const { hasSubscribers: has } = channel[part];
+    return typeof has === "function" ? has.call(channel[part]) : has;
+  });
+}
+
+const pairs = new WeakMap<Observer, Observer>();
+
+function withChannels(observer: Observer): Observer {
+  let pair = pairs.get(observer);
+  if (!pair) pairs.set(observer, (pair = together(observer, publisher)));
+  return pair;
+}
+
+// -- messages --------------------------------------------------------------------------------------------------------
+
+/** Something that has begun. */
+interface Open {
+  readonly channel: TracingChannel;
+  /** The same object in all messages of one call: what is known of its end is added to it. */
+  readonly message: Record<string, unknown>;
+  /** The part of it that runs at once is over, and `end` is published. */
+  hasReturned: boolean;
+  /** Its end, when that came before. */
+  settle?: () => void;
+}
+
+/** By the id of its events. */
+const opened = new Map<number, Open>();
+
+const publisher: Observer = {
+  onQueryStart: ({ id, kind, text, texts, parameters, ...place }) =>
+    start(kind, id, {
+      query: text,
+      ...(texts && { queries: texts }),
+      ...(parameters && { values: parameters }),
+      place,
+    }),
+  onQueryEnd: ({ id, rows, bytes, command, waitMs, durationMs, error, ...place }) =>
+    settle(id, { rows, bytes, command, waitMs, durationMs, place }, error),
+  onConnectStart: ({ id, user, ...place }) => start("connect", id, { user, place }),
+  onConnect: ({ id, durationMs, processId, error }) => settle(id, { durationMs, processId }, error),
+  onAcquireStart: ({ id, ...place }) => start("acquire", id, { place }),
+  onAcquire: ({ id, waitMs, error }) => settle(id, { waitMs }, error),
+};
+
+type Facts = Record<string, unknown> & { readonly place?: Place };
+
+function named({ place, ...facts }: Facts): Record<string, unknown> {
+  if (!place) return facts;
+  return { ...facts, database: place.database, serverAddress: place.host, serverPort: place.port };
+}
+
+function start(kind: Kind, id: number, facts: Facts): Enter {
+  const open: Open = { channel: channels![kind]!, message: named(facts), hasReturned: false };
+  opened.set(id, open);
+  const { channel, message } = open;
+  return (work) =>
+    channel.start.runStores(message, () => {
+      work();
+      open.hasReturned = true;
+      channel.end.publish(message);
+      open.settle?.();
+    });
+}
+
+function settle(id: number, facts: Facts, error: unknown): void {
+  const open = opened.get(id);
+  if (!open) return;
+  opened.delete(id);
+  const { channel, message } = open;
+  const publish = () => {
+    Object.assign(message, named(facts), error !== undefined && { error });
+    if (error !== undefined) channel.error.publish(message);
+    channel.asyncStart.publish(message);
+    channel.asyncEnd.publish(message);
+  };
+  if (open.hasReturned) publish();
+  else open.settle = publish;
+}

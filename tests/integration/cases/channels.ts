@@ -1,0 +1,212 @@
+// Tracing channels of node:diagnostics_channel, and contexts that an observer gives to what it watches. Where a runtime
+// has no such module (Workers without nodejs_compat; tests/workerd/channels.test.ts has it) calls go as ever.
+import type { AsyncLocalStorage } from "node:async_hooks";
+import type * as diagnostics from "node:diagnostics_channel";
+import type { Enter, Observer, Pool } from "../../../js/index.ts";
+import type { Case, Context } from "../context.ts";
+import { text, withClient } from "./helpers.ts";
+
+const KINDS = ["query", "batch", "copy", "connect", "acquire"] as const;
+const PARTS = ["start", "end", "asyncStart", "asyncEnd", "error"] as const;
+
+interface Message extends Record<string, unknown> {
+  kind: string;
+  parts: string[];
+}
+
+function builtin<Module>(name: string): Module | undefined {
+  const { process } = globalThis as { process?: { getBuiltinModule?: (name: string) => unknown } };
+  return process?.getBuiltinModule?.(name) as Module | undefined;
+}
+
+/** What is published meanwhile: the messages by the order of their starts, with the parts of each. */
+async function published(work: () => Promise<void>): Promise<Message[] | undefined> {
+  const module = builtin<typeof diagnostics>("node:diagnostics_channel");
+  const seen = new Map<object, Message>();
+  const subscribed = KINDS.map((kind) => {
+    const channel = module?.tracingChannel(`pgz-edge:${kind}`);
+    const note = (part: string) => (message: object) => {
+      const known = seen.get(message) ?? { kind, parts: [] };
+      known.parts.push(part);
+      seen.set(message, Object.assign(known, message));
+    };
+    const listeners = Object.fromEntries(PARTS.map((part) => [part, note(part)])) as never;
+    channel?.subscribe(listeners);
+    return () => channel?.unsubscribe(listeners);
+  });
+  try {
+    await work();
+  } finally {
+    for (const unsubscribe of subscribed) unsubscribe();
+  }
+  return module && [...seen.values()];
+}
+
+async function withPool(t: Context, options: object, work: (pool: Pool) => Promise<void>): Promise<void> {
+  await using pool = t.pgz.createPool({ ...t.options, max: 1, ...options });
+  await work(pool);
+}
+
+const WELL = ["start", "end", "asyncStart", "asyncEnd"];
+const BADLY = ["start", "end", "error", "asyncStart", "asyncEnd"];
+
+export const channels: Case[] = [
+  {
+    name: "tracing channels tell of calls, connects and acquisitions in the contract's order, without values",
+    async run(t) {
+      const { sql } = t.pgz;
+      const { host: serverAddress, port: serverPort, database } = t.options;
+      const messages = await published(async () => {
+        await withPool(t, {}, async (pool) => {
+          await pool.query(sql`select ${"secret value"}::text as t`);
+          await pool.batch([sql`select ${"secret value"}::text as t`, "select 2"]);
+          await text(await pool.copyTo("copy (select generate_series(1, 3)) to stdout"));
+          await t.assert.rejects(pool.query("select 1/0"), { code: "22012" });
+          await t.assert.rejects(pool.query("select 1", { signal: AbortSignal.abort() }), { code: "ABORTED" });
+        });
+        await t.assert.rejects(t.pgz.connect({ ...t.options, database: "no such database" }), { code: "3D000" });
+      });
+      if (!messages) return t.assert.equal(t.runtime, "workerd");
+      const brief = messages
+        .filter(({ kind }) => kind !== "acquire")
+        .map(({ kind, parts, query, rows, command, error }) => {
+          return [kind, parts, query, rows, command, (error as { code?: string } | undefined)?.code];
+        });
+      t.assert.deepEqual(brief, [
+        ["query", WELL, "select $1::text as t", 1, "SELECT", undefined],
+        ["connect", WELL, undefined, undefined, undefined, undefined],
+        ["batch", WELL, "/* batch of 2 */ select $1::text as t", 2, "COMMIT", undefined],
+        ["copy", WELL, "copy (select generate_series(1, 3)) to stdout", 3, "COPY", undefined],
+        ["query", BADLY, "select 1/0", null, "", "22012"],
+        ["query", BADLY, "select 1", null, "", "ABORTED"],
+        ["connect", BADLY, undefined, undefined, undefined, "3D000"],
+      ]);
+      const acquired = messages.filter(({ kind }) => kind === "acquire");
+      t.assert.deepEqual(
+        acquired.map(({ parts }) => parts),
+        [WELL, WELL, WELL, WELL],
+      );
+      for (const message of messages.slice(0, -1)) {
+        t.assert.deepEqual(
+          [message["serverAddress"], message["serverPort"], message["database"]],
+          [serverAddress, serverPort, database],
+        );
+      }
+      t.assert.deepEqual(messages[3]?.kind === "batch" && messages[3]["queries"], ["select $1::text as t", "select 2"]);
+      t.assert.equal(JSON.stringify(messages).includes("secret value"), false);
+      t.assert.equal(JSON.stringify(messages).includes(t.options.password), false);
+    },
+  },
+  {
+    name: "messages have the values of parameters where that is asked for, and nobody's where nobody subscribes",
+    async run(t) {
+      const { sql } = t.pgz;
+      await withClient(
+        t,
+        async (client) => {
+          const messages = await published(async () => {
+            await client.query(sql`select ${"shown"}::text as t`);
+            await client.batch([sql`select ${"not of a batch"}::text as t`]);
+          });
+          t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
+          if (!messages) return t.assert.equal(t.runtime, "workerd");
+          t.assert.deepEqual(
+            messages.map(({ kind, values }) => [kind, values]),
+            [
+              ["query", ["shown"]],
+              ["batch", undefined],
+            ],
+          );
+        },
+        { observeParameters: true },
+      );
+    },
+  },
+  {
+    name: "observer and channels hear of the same calls",
+    async run(t) {
+      const heard: string[] = [];
+      const observer: Observer = {
+        onQueryStart: ({ text }) => void heard.push(text),
+        onNotice: ({ message }) => void heard.push(message!),
+      };
+      await withClient(
+        t,
+        async (client) => {
+          const messages = await published(async () => {
+            await client.exec("do $$ begin raise notice 'one'; end $$");
+          });
+          t.assert.deepEqual(heard, ["do $$ begin raise notice 'one'; end $$", "one"]);
+          if (messages) t.assert.equal(messages[0]?.["query"], heard[0]);
+        },
+        { observer },
+      );
+    },
+  },
+  {
+    name: "a call runs in the context that its observer gives, through the queue of a pool, and its caller in its own",
+    async run(t) {
+      const hooks = builtin<{ AsyncLocalStorage: typeof AsyncLocalStorage }>("node:async_hooks");
+      if (!hooks) return t.assert.equal(t.runtime, "workerd");
+      const storage = new hooks.AsyncLocalStorage<string>();
+      const seen: string[] = [];
+      const observer: Observer = {
+        onQueryStart: ({ text }) => {
+          const parent = storage.getStore();
+          return (work) => storage.run(`${parent}/${text}`, work);
+        },
+        onAcquireStart: () => void seen.push(`acquire in ${storage.getStore()}`),
+        onConnectStart: () => void seen.push(`connect in ${storage.getStore()}`),
+      };
+      const types = { text: (value: string) => `${value} in ${storage.getStore()}` };
+      await withPool(t, { observer, types }, async (pool) => {
+        const ask = async (caller: string) => {
+          const { rows } = await pool.query<{ t: string }>(`select '${caller}'::text as t`);
+          t.assert.equal(storage.getStore(), caller);
+          return rows[0]!.t;
+        };
+        const answers = await Promise.all(["a", "b", "c"].map((caller) => storage.run(caller, () => ask(caller))));
+        t.assert.deepEqual(
+          answers.map((answer) => answer.split(" in ")[0]),
+          ["a", "b", "c"],
+        );
+      });
+      const inCall = (caller: string) => `in ${caller}/select '${caller}'::text as t`;
+      t.assert.deepEqual(seen.sort(), [
+        `acquire ${inCall("a")}`,
+        `acquire ${inCall("b")}`,
+        `acquire ${inCall("c")}`,
+        `connect ${inCall("a")}`,
+      ]);
+    },
+  },
+  {
+    name: "what an observer does with the work that it is to run in its context changes nothing",
+    async run(t) {
+      const wrong: Enter[] = [
+        () => {},
+        (work) => (work(), work()),
+        () => {
+          throw new Error("a bad observer");
+        },
+        (work) => {
+          work();
+          throw new Error("a bad observer");
+        },
+        (work) => setTimeout(work, 10),
+      ];
+      for (const enter of wrong) {
+        const observer: Observer = {
+          onQueryStart: () => enter,
+          onAcquireStart: () => enter,
+          onConnectStart: () => enter,
+        };
+        await withPool(t, { observer }, async (pool) => {
+          t.assert.deepEqual((await pool.query("select 1 as a")).rows, [{ a: 1 }]);
+          t.assert.equal((await pool.exec("select 1")).rowCount, 1);
+          t.assert.deepEqual([pool.stats().acquires, pool.stats().queries], [2, 2]);
+        });
+      }
+    },
+  },
+];

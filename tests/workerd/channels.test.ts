@@ -1,0 +1,27 @@
+// Tracing channels in workerd with nodejs_compat, which brings node:diagnostics_channel: the cases of
+// tests/integration/cases/channels.ts, by an old date and by one where `hasSubscribers` is no method.
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import { channels } from "../integration/cases/channels.ts";
+import { testServers } from "../integration/servers.ts";
+import { startWorker } from "./host.mjs";
+import type { Task } from "./fixture/worker.ts";
+
+const servers = testServers();
+const server = servers.servers[0]!;
+const entry = fileURLToPath(new URL("fixture/worker.ts", import.meta.url));
+const dates = process.env["PGZ_TEST_WORKERD"] === "node-20" ? ["2026-04-01"] : ["2026-04-01", "2026-06-01"];
+
+test.each(dates)("channels in workerd with nodejs_compat, compatibility date %s", async (compatibilityDate) => {
+  const options = { compatibilityFlags: ["nodejs_compat"], compatibilityDate };
+  const worker = await startWorker({ entry, caFile: server.caFile, options });
+  try {
+    for (const { name } of channels) {
+      const task: Task = { name, server, tls: false, servers };
+      const response = await fetch(worker.url, { method: "POST", body: JSON.stringify(task) });
+      expect(await response.json(), name).toEqual({ ok: true });
+    }
+  } finally {
+    await worker.stop();
+  }
+});

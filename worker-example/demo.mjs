@@ -1,6 +1,6 @@
 /**
  * `make demo`: starts PostgreSQL, loads 200,000 rows, starts the Worker in workerd, streams one query and prints its
- * figures, then serves the page until Ctrl-C.
+ * figures, listens through the Durable Object, then serves the page until Ctrl-C.
  *
  *   ONCE=1            ends after the figures
  *   DATABASE_URL=…    another server, which is left as it was; the role must be allowed to create databases and roles
@@ -9,6 +9,7 @@
  * It needs `make setup build`. Everything that is started here is stopped here, in reverse order, also on Ctrl-C.
  */
 import { createServer } from "node:net";
+import pg from "pg";
 import { startServers } from "../tests/servers/index.mjs";
 import { eventRows, sampleDatabase } from "./sample-data.mjs";
 import { serve } from "./serve.mjs";
@@ -82,6 +83,9 @@ async function demo() {
   console.log(`  MB/s        ${(figures.bytes / 1000 / figures.milliseconds).toFixed(1)}`);
   console.log(`  first byte  after ${figures.firstByte.toFixed(1)} ms`);
 
+  console.log("\nNOTIFY users   -- through the Durable Object, as server-sent events");
+  await listen(worker.url, sample.adminUrl);
+
   if (once) {
     await end();
     console.log(`\nDone in ${((performance.now() - started) / 1000).toFixed(1)} s.`);
@@ -129,6 +133,24 @@ async function measure(url) {
   figures.milliseconds = performance.now() - from;
   figures.firstLines = head.split("\n").slice(0, 3);
   return figures;
+}
+
+/** Hears one notification, and prints the events and how long it took. */
+async function listen(url, adminUrl) {
+  const response = await fetch(new URL("listen?channel=users", url), { signal: AbortSignal.timeout(10_000) });
+  // A Worker checks the certificate of a server that it connects to itself, Hyperdrive's local stand-in does not.
+  if (!response.ok) return console.log(`  ${(await response.json()).message}`);
+  const admin = new pg.Client({ connectionString: adminUrl });
+  await admin.connect();
+  let from;
+  for await (const event of response.body.pipeThrough(new TextDecoderStream())) {
+    console.log(`  ${event.trimEnd().replaceAll("\n", "\n  ")}`);
+    if (from !== undefined) break;
+    from = performance.now();
+    await admin.query("notify users, 'User 7 has changed'");
+  }
+  console.log(`\n  NOTIFY to event  ${(performance.now() - from).toFixed(1)} ms`);
+  await admin.end();
 }
 
 async function countRows(url) {

@@ -87,6 +87,8 @@ async function run({ script, databaseUrl, port, miniflare: file }) {
     compatibilityDate,
     compatibilityFlags,
     hyperdrives: { HYPERDRIVE: databaseUrl },
+    durableObjects: { DATABASE: { className: "Database", useSQLite: true } },
+    bindings: { DATABASE_URL: directUrl(databaseUrl) },
     handleRuntimeStdio: (stdout, stderr) => {
       stdout.pipe(process.stdout);
       // Shows what the Worker logs, but not workerd's own stack traces when the body of a failed query ends in an
@@ -96,6 +98,14 @@ async function run({ script, databaseUrl, port, miniflare: file }) {
   });
   const edge = await standIn(port, Number((await miniflare.ready).port));
   if (process.connected) process.send({ url: `http://127.0.0.1:${edge}/` });
+}
+
+/** For the Durable Object. Workers check certificates, and that of a server on this machine is its own. */
+function directUrl(databaseUrl) {
+  const url = new URL(databaseUrl);
+  const isHere = /^(localhost|127\.0\.0\.1)$/.test(url.hostname);
+  if (isHere && !url.searchParams.has("sslmode")) url.searchParams.set("sslmode", "disable");
+  return url.href;
 }
 
 /** Listens on `port` (0: any free one) in front of workerd's port, and returns its own port. */

@@ -2,7 +2,7 @@
 //
 // It reads while operations are in flight, and in between where the socket allows that (`readsWhileIdle`), so that it
 // notices at once when an idle connection ends. On Workers a read belongs to its request, so there no read may outlive
-// the last operation. Knows the socket contract, the core and its events. Must not know SQL, parameters, users'
+// the last operation; a Durable Object's may (`staysRead`). Knows the socket contract, the core and its events. Must not know SQL, parameters, users'
 // promises or how streams work.
 import type { Config } from "../config/options.ts";
 import { connectionLost, reasonOf, tlsFailed } from "../sockets/contract.ts";
@@ -51,6 +51,8 @@ export class Connection {
   listener: NotificationListener | undefined;
   /** Who hears of each command that is complete. */
   hears: ((command: string) => void) | undefined;
+  /** A read may stay pending while nothing is asked, also where sockets belong to requests: in a Durable Object. */
+  staysRead = false;
   /** What the server reports of its settings. */
   readonly parameters = new Map<string, string>();
   /** Times are integers in binary. As every PostgreSQL from 10 on reports; told by the first ReadyForQuery. */
@@ -292,6 +294,7 @@ export class Connection {
       this.#parked ||
       this.#inflight.length > 0 ||
       this.listener !== undefined ||
+      this.staysRead ||
       this.#link.socket.readsWhileIdle === true
     );
   }

@@ -43,7 +43,10 @@ export interface PoolOptions extends Options, PoolHooks {
   readonly maxLifetime?: number | undefined;
   /** For how long a call or `acquire()` waits for a connection; then `ACQUIRE_TIMEOUT`. 0: for ever. Default 30 s. */
   readonly acquireTimeout?: number | undefined;
-  /** How often an idle connection is asked for a sign of life. 0: never. Not on Workers. Default 30 s. */
+  /**
+   * How often an idle connection is asked for a sign of life. 0: never. Default 30 s, on Workers 0. Set it in a Durable
+   * Object, whose timers and reads outlive requests: then idle connections are looked after as they are elsewhere.
+   */
   readonly healthCheckInterval?: number | undefined;
   /** Connects at a time. Default 5. */
   readonly maxConnecting?: number | undefined;
@@ -89,7 +92,7 @@ const table = (isWorkerd: boolean) =>
     idleTimeout: [milliseconds, 300_000],
     maxLifetime: [milliseconds, isWorkerd ? 720_000 : 3_600_000],
     acquireTimeout: [milliseconds, 30_000],
-    healthCheckInterval: [milliseconds, 30_000],
+    healthCheckInterval: [milliseconds, isWorkerd ? 0 : 30_000],
     maxConnecting: [most, 5],
     reset: [oneOf("auto", "always", "never"), "auto"],
     leakThreshold: [milliseconds, 60_000],

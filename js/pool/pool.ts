@@ -103,7 +103,8 @@ export class Pool extends Calls {
     };
     this.#upkeep = upkeep;
     this.#loans = loans;
-    this.#slots = new Slots(pool, keeper, runtime().name !== "workerd");
+    const mayTick = runtime().name !== "workerd" || pool.healthCheckInterval > 0;
+    this.#slots = new Slots(pool, keeper, mayTick);
     this.#slots.fill();
   }
 
@@ -314,7 +315,11 @@ export class Pool extends Calls {
         } catch (error) {
           if (call.hasCommitted || !mayRunAgain(error, session)) throw error;
           // A server that lets nobody in is asked again until `acquireTimeout`, as by who waits.
-          if (session.connection.established && attempts++ === MOST_ATTEMPTS) throw error;
+          if (session.connection.established) {
+            if (attempts++ === MOST_ATTEMPTS) throw error;
+            // What ended it may have ended the others, and where idle ones are not read nobody has told.
+            this.#slots.suspectAll();
+          }
           isUnheard = true;
         }
       };

@@ -142,7 +142,7 @@ export class Slots {
   take(isAlone: boolean): Member | undefined {
     if (this.#waiters.size || this.#closed) return undefined;
     const now = performance.now();
-    if (this.#ticks && this.#tick !== undefined && now - this.#lastTick > TICK + FROZEN) this.#suspectAll();
+    if (this.#ticks && this.#tick !== undefined && now - this.#lastTick > TICK + FROZEN) this.suspectAll();
     const member = this.#fresh(now) ?? (isAlone ? undefined : this.#shareable());
     if (!member) return undefined;
     this.#lend(member, isAlone, now, now);
@@ -225,6 +225,15 @@ export class Slots {
   /** Ends those that are lent, too. */
   endAll(): Promise<unknown> {
     return Promise.all([...this.#members].map((member) => this.#end(member)));
+  }
+
+  /**
+   * Connections may have ended, and nobody has told yet: the process was stopped, or one was found so. Idle ones are
+   * asked for a sign of life before they are lent.
+   */
+  suspectAll(): void {
+    for (const member of this.#idle) member.isSuspect = true;
+    this.#lastTick = performance.now();
   }
 
   // -- within ---------------------------------------------------------------------------------------------------------
@@ -429,7 +438,7 @@ export class Slots {
   #look(): void {
     this.#tick = undefined;
     const now = performance.now();
-    if (now - this.#lastTick > TICK + FROZEN) this.#suspectAll();
+    if (now - this.#lastTick > TICK + FROZEN) this.suspectAll();
     const { min, healthCheckInterval } = this.#config;
     for (const member of [...this.#idle]) {
       const isTooMany = this.#isIdleTooLong(member, now) && this.total > min;
@@ -442,12 +451,6 @@ export class Slots {
     }
     this.#keeper.look(now);
     if (this.#members.size) this.#startTicks();
-  }
-
-  /** The process was stopped: connections may have ended meanwhile, and the socket has not told yet. */
-  #suspectAll(): void {
-    for (const member of this.#idle) member.isSuspect = true;
-    this.#lastTick = performance.now();
   }
 
   #checkSuspects(): void {

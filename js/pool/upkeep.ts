@@ -41,12 +41,13 @@ export class Upkeep implements Pick<Keeper, "open" | "close" | "clean" | "check"
   }
 
   async open(generation: number): Promise<Member> {
-    const { beforeConnect, afterConnect, maxLifetime, sharing } = this.#pool;
+    const { beforeConnect, afterConnect, maxLifetime, healthCheckInterval, sharing } = this.#pool;
     const given = beforeConnect && (await runHook("beforeConnect", beforeConnect));
     const giveUp = new AbortController();
     this.#connects.add(giveUp);
     try {
       const connection = await openConnection(given ? this.#configWith(given) : this.#config, giveUp);
+      connection.staysRead = healthCheckInterval > 0;
       connection.startup.done.then(
         () => (this.#hasConnected = true),
         () => {},

@@ -84,7 +84,11 @@ export const pause = (milliseconds: number) => new Promise((resolve) => setTimeo
 const useTightLimits = {
   name: "tight-limits",
   setup(build: import("esbuild").PluginBuild) {
-    const contents = `export const limits = ${JSON.stringify(tightLimits)}; export const maxQueryLength = 1000;`;
+    const contents = [
+      `export const limits = ${JSON.stringify(tightLimits)};`,
+      `export const listening = ${JSON.stringify({ channels: [], clients: 1, behind: 1_000, keepAlive: 1_000 })};`,
+      "export const maxQueryLength = 1000;",
+    ].join("\n");
     build.onLoad({ filter: /worker-example\/src\/limits\.ts$/ }, () => ({ contents, loader: "ts" }));
   },
 };

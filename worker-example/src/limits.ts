@@ -15,5 +15,17 @@ export const limits = {
   timeout: 60_000,
 };
 
+/** What listening may cost (fan-out.ts). */
+export const listening = {
+  /** A channel has no owner in PostgreSQL: whoever may connect may listen. So the Worker says which ones. */
+  channels: ["users"],
+  /** Clients at a time, of all channels. */
+  clients: 1_000,
+  /** Characters that wait for one client: a few hundred notifications. With all clients slow, 64 MB of a Worker's 128. */
+  behind: 32_768,
+  /** Milliseconds between two comments on a stream: proxies end one that is silent, often after a minute. */
+  keepAlive: 15_000,
+};
+
 /** Characters of SQL text. Typed text fits; a megabyte of text would only keep the parser busy. */
 export const maxQueryLength = 65_536;

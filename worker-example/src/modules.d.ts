@@ -3,3 +3,9 @@ declare module "*.html" {
   const text: string;
   export default text;
 }
+
+// As much of Durable Objects as is used here; `npx wrangler types` writes all of it.
+interface DurableObjectNamespace {
+  idFromName(name: string): unknown;
+  get(id: unknown): { fetch(request: Request): Promise<Response> };
+}

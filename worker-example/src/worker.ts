@@ -1,18 +1,22 @@
 /**
  * A Worker with a page where you type SQL and watch the rows arrive: `/` the page, `/query` the SQL endpoint behind it,
- * `/users` the handler that the README shows.
+ * `/users` the handler that the README shows. `/user` and `/listen` are those of a Durable Object (database.ts).
  *
  * `/query` runs what a stranger typed. Four things together keep that harmless: the connection's role may only read
  * (README.md), every query runs in a read-only transaction, `limits.ts` bounds its cost, and a cancelled request
  * cancels the query in PostgreSQL. A deployed Worker also needs authentication in front; README.md says why.
  */
 import { createClient, sql, type Client, type Format } from "pgz-edge";
+import type { DatabaseEnv } from "./database.ts";
 import { limits, maxQueryLength } from "./limits.ts";
 import page from "./page.html";
 import users from "./users.ts";
 
-interface Env {
+export { Database } from "./database.ts";
+
+interface Env extends DatabaseEnv {
   HYPERDRIVE: { connectionString: string };
+  DATABASE: DurableObjectNamespace;
 }
 
 /** What the page learns about a failure: no connection string, no host, no stack. */
@@ -32,8 +36,11 @@ export default {
         return runQuery(request, env);
       case "/users":
         return users.fetch(request, env).catch((error: unknown) => refuse(400, describe(error)));
+      case "/user":
+      case "/listen":
+        return askObject(request, env);
       default:
-        return refuse(404, { code: "NOT_FOUND", message: "There is /, /query and /users." });
+        return refuse(404, { code: "NOT_FOUND", message: "There is /, /query, /users, /user and /listen." });
     }
   },
 };
@@ -88,6 +95,11 @@ async function runQuery(request: Request, env: Env): Promise<Response> {
   }
 }
 
+/** One object for all: its pool is the one that everybody shares. A busier service would have one per tenant or region. */
+function askObject(request: Request, { DATABASE: objects }: Env): Response | Promise<Response> {
+  return isFromElsewhere(request) ? refuseElsewhere() : objects.get(objects.idFromName("shared")).fetch(request);
+}
+
 const formats: Readonly<Record<Format, true>> = { ndjson: true, json: true, columnar: true, toon: true, csv: true };
 
 function isFormat(name: unknown): name is Format {
@@ -96,10 +108,7 @@ function isFormat(name: unknown): name is Format {
 
 /** The SQL text and the format of a request: `?q=…&format=…`, or the same two as a JSON body. */
 async function readQuery(request: Request): Promise<{ text: string; format: Format } | Response> {
-  // Browsers say where a request comes from. Another site's page must not run queries with this visitor's access.
-  if (!["same-origin", "none", null].includes(request.headers.get("sec-fetch-site"))) {
-    return refuse(403, { code: "CROSS_SITE", message: "Queries are taken from this Worker's own page only." });
-  }
+  if (isFromElsewhere(request)) return refuseElsewhere();
   const fields = await readFields(request);
   if (fields instanceof Response) return fields;
   const { q: text, format = "ndjson" } = fields;
@@ -112,6 +121,15 @@ async function readQuery(request: Request): Promise<{ text: string; format: Form
   if (!isFormat(format))
     return refuse(400, { code: "UNKNOWN_FORMAT", message: `The format is one of ${Object.keys(formats).join(", ")}.` });
   return { text, format };
+}
+
+/** Browsers say where a request comes from. Another site's page must not run queries with this visitor's access. */
+function isFromElsewhere(request: Request): boolean {
+  return !["same-origin", "none", null].includes(request.headers.get("sec-fetch-site"));
+}
+
+function refuseElsewhere(): Response {
+  return refuse(403, { code: "CROSS_SITE", message: "Queries are taken from this Worker's own page only." });
 }
 
 async function readFields(request: Request): Promise<{ q?: unknown; format?: unknown } | Response> {

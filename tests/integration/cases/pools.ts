@@ -236,6 +236,22 @@ export const pools: Case[] = [
       ),
   },
   {
+    name: "a call works behind a restart that has ended more idle connections than a call tries",
+    run: (t) =>
+      withPool(
+        t,
+        async (pool) => {
+          const leases = await Promise.all(Array.from({ length: 5 }, () => pool.acquire()));
+          const pids = await Promise.all(leases.map(pidOf));
+          for (const lease of leases) await lease.release();
+          t.assert.equal(pool.stats().idle, 5);
+          await t.side(`select pg_terminate_backend(pid, 5000) from unnest('{${pids}}'::int4[]) pid`);
+          for (let n = 0; n < 3; n++) t.assert.equal(pids.includes(await pidOf(pool)), false);
+        },
+        { max: 5 },
+      ),
+  },
+  {
     name: "hooks: their settings stay, what they refuse is replaced, and what they throw leaks nothing",
     run: (t) => {
       const calls: string[] = [];

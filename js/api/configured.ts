@@ -6,7 +6,7 @@ import type { Config, ConnectInput, Options } from "../config/options.ts";
 import { runtime } from "../sockets/runtime.ts";
 
 /** @throws UsageError as `resolveConfig` */
-export function configured(input: ConnectInput, options?: Options): Config {
+export function configured(input: ConnectInput, options?: Options, isPool = false): Config {
   const { name, environment } = runtime();
-  return resolveConfig(input, { isWorkerd: name === "workerd", environment }, options);
+  return resolveConfig(input, { isWorkerd: name === "workerd", environment, isPool }, options);
 }

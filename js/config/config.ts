@@ -21,6 +21,8 @@ export interface Defaults {
   readonly isWorkerd?: boolean | undefined;
   /** Where PG* variables are read, unless option `environment` says otherwise. */
   readonly environment?: Environment | undefined;
+  /** A pool is made, which takes its options from the string too. */
+  readonly isPool?: boolean | undefined;
 }
 
 /**
@@ -30,7 +32,7 @@ export interface Defaults {
  * @throws UsageError `INVALID_URL`, `INVALID_OPTION`, `UNKNOWN_OPTION`, `INVALID_SSLMODE`,
  */
 export function resolveConfig(input: ConnectInput, runtime: Defaults = {}, overrides: Options = {}): Config {
-  const { given, notices } = readAll(input, runtime, overrides);
+  const { given, notices, pool } = readAll(input, runtime, overrides);
   const all: Record<string, unknown> = {};
   for (const [name, [rule, fallback]] of Object.entries(table)) {
     const value =
@@ -45,6 +47,7 @@ export function resolveConfig(input: ConnectInput, runtime: Defaults = {}, overr
     ...hosts[0],
     hosts,
     notices,
+    pool: Object.fromEntries(pool ?? []),
     startup: Object.entries(shown.startup!),
     password: async () => (typeof password === "function" ? passwordText(await password(), "password") : password),
     key: () => key,
@@ -71,7 +74,7 @@ export function startupParameters(config: Config): (readonly [name: string, valu
 // -- reading ---------------------------------------------------------------------------------------------------------
 
 function readAll(input: unknown, runtime: Defaults, overrides: Options): Reading {
-  const reading: Reading = { given: new Map(), notices: [] };
+  const reading: Reading = { given: new Map(), notices: [], pool: runtime.isPool ? new Map() : undefined };
   const { given } = reading;
   const environment = environmentOf(input, runtime, overrides);
   if (environment) readEnvironment(environment, reading);

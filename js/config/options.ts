@@ -201,6 +201,8 @@ export type Config = Readonly<
     hosts: readonly Server[];
     /** What was asked for and is ignored, with the reason; the observer is told once. */
     notices: readonly string[];
+    /** Options of a pool that stood in the connection string. */
+    pool: Readonly<Record<string, unknown>>;
     startup: readonly (readonly [name: string, value: string])[];
     /**
      * Asks anew each time; `undefined` without a password. Rejects with `UsageError` when the function gives no usable

@@ -15,10 +15,15 @@ export interface Reading {
   readonly given: Map<string, unknown>;
   /** What is ignored, for the observer. No value is repeated. */
   readonly notices: string[];
+  /** Options of a pool, where one is made. */
+  readonly pool?: Map<string, unknown> | undefined;
 }
 
-/** What becomes of a parameter; `by value`: one of its values is done or harmless, another one is not. */
-export type Fate = "done" | "ignored" | "refused" | "by value";
+/**
+ * What becomes of a parameter. `by value`: one of its values is done or harmless, another one is not. `pool`: done by a
+ * pool, ignored by a client.
+ */
+export type Fate = "done" | "ignored" | "refused" | "by value" | "pool";
 type Take = (value: string, reading: Reading, what: string) => unknown;
 type Parameter = readonly [fate: Fate, take: Take];
 
@@ -29,6 +34,12 @@ const done = (option: keyof Options, convert: (value: string) => unknown = (valu
 const ignored = (why: string): Parameter => [
   "ignored",
   (_, { notices }, what) => notices.push(`${what} is ignored: ${why}.`),
+];
+const ofPool = (option: string, convert: (value: string) => unknown): Parameter => [
+  "pool",
+  (value, reading, what) =>
+    reading.pool?.set(option, convert(value)) ??
+    ignored("a client has one connection; createPool takes it")[1](value, reading, what),
 ];
 const refused = (instead: string): Parameter => ["refused", (_, _reading, what) => refuse(what, instead)];
 /** These values change nothing. */
@@ -51,7 +62,6 @@ const NO_SOCKET_OPTION = ignored("the runtime's sockets have no such option");
 const NO_GSSAPI = ignored("GSSAPI is not used");
 const NO_OAUTH = refused('where the server takes a token as password, pass a function as option "password"');
 const KEYS = refused("pass the password itself");
-const POOL = ignored("a client has one connection, and a pool has options of its own");
 
 /** In the order in which they are read, whatever their order in the string: what depends on another stands behind it. */
 const parameters = new Map<string, Parameter>(
@@ -135,10 +145,10 @@ const parameters = new Map<string, Parameter>(
         value === "accept_invalid_certs" || given.get("sslmode") === "disable" || given.set("sslmode", "verify-full"),
     ],
     sslidentity: file("key"),
-    connection_limit: POOL,
-    pool_timeout: POOL,
-    max_connection_lifetime: POOL,
-    max_idle_connection_lifetime: POOL,
+    connection_limit: ofPool("max", Number),
+    pool_timeout: ofPool("acquireTimeout", seconds),
+    max_connection_lifetime: ofPool("maxLifetime", seconds),
+    max_idle_connection_lifetime: ofPool("idleTimeout", seconds),
     // Of Supabase in Vercel, and of node-postgres
     supa: ignored("it means nothing to a driver"),
     uselibpqcompat: unless(/^true$/, ignored("the modes are always libpq's")),

@@ -49,6 +49,8 @@ export class Connection {
   readonly startup: Operation;
   /** Who wants notifications. */
   listener: NotificationListener | undefined;
+  /** It has said that nothing can be written here (25006). */
+  refusedWrite = false;
   /** Who hears of each command that is complete. */
   hears: ((command: string) => void) | undefined;
   /** A read may stay pending while nothing is asked, also where sockets belong to requests: in a Durable Object. */
@@ -415,6 +417,7 @@ export class Connection {
       if (!operation.truncated && !on?.error?.(error)) operation.error ??= error;
       operation.canceled ||= error.code === "57014";
     }
+    this.refusedWrite ||= error.code === "25006";
     // The server goes after these, and after any error of a startup.
     if (!this.#established || isFatal(fields)) this.destroy(error);
   }

@@ -11,7 +11,9 @@ import type { Connection } from "./connection.ts";
 export async function checkSession(connection: Connection, wanted: TargetSessionAttrs): Promise<void> {
   if (wanted === "any") return;
   const isAboutWrites = wanted.startsWith("read");
-  const { is, cause } = await (isAboutWrites ? isReadOnly(connection) : isStandby(connection));
+  // What a pooler said of its server when the session began may be another server's.
+  const doubts = connection.refusedWrite;
+  const { is, cause } = await (isAboutWrites ? isReadOnly(connection, doubts) : isStandby(connection, doubts));
   if (is === (wanted === "read-only" || wanted.endsWith("standby"))) return;
   const found = isAboutWrites ? (is ? "read-only" : "read-write") : is ? "a standby" : "a primary";
   throw new ConnectionError(
@@ -27,16 +29,16 @@ interface Answer {
   readonly cause?: unknown;
 }
 
-async function isReadOnly(connection: Connection): Promise<Answer> {
+async function isReadOnly(connection: Connection, doubts: boolean): Promise<Answer> {
   const { parameters } = connection;
   const [standby, readOnly] = [parameters.get("in_hot_standby"), parameters.get("default_transaction_read_only")];
-  if (standby === undefined || readOnly === undefined) return ask(connection, "SHOW transaction_read_only");
+  if (standby === undefined || readOnly === undefined || doubts) return ask(connection, "SHOW transaction_read_only");
   return { is: standby === "on" || readOnly === "on" };
 }
 
-async function isStandby(connection: Connection): Promise<Answer> {
+async function isStandby(connection: Connection, doubts: boolean): Promise<Answer> {
   const standby = connection.parameters.get("in_hot_standby");
-  if (standby === undefined) return ask(connection, "SELECT pg_catalog.pg_is_in_recovery()");
+  if (standby === undefined || doubts) return ask(connection, "SELECT pg_catalog.pg_is_in_recovery()");
   return { is: standby === "on" };
 }
 

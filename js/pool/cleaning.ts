@@ -1,6 +1,7 @@
 // Making a connection fit for the next borrower: nothing runs, no transaction is open, and what was set is reset.
 //
 // Knows SQL that undoes things, and deadlines. Must not know who had the connection, or who gets it.
+import { checkSession } from "../connection/session-attrs.ts";
 import { connectionLost } from "../sockets/contract.ts";
 import { plainly } from "../session/transaction-block.ts";
 import type { Connection } from "../connection/connection.ts";
@@ -36,6 +37,21 @@ export async function clean(
   if (!(await answers(connection, RESET, RESET_DEADLINE))) return void (await connection.close());
   await restore(member);
   leftovers.change = "none";
+}
+
+/** Whether its server takes writes no more, as one that a failover has made a standby. Such a connection is closed. */
+export async function isDemoted({ connection }: Member): Promise<boolean> {
+  const late = setTimeout(() => connection.destroy(connectionLost("it did not answer")), PING_DEADLINE);
+  try {
+    await checkSession(connection, connection.config.targetSessionAttrs);
+    connection.refusedWrite = false;
+    return false;
+  } catch {
+    await connection.close();
+    return true;
+  } finally {
+    clearTimeout(late);
+  }
 }
 
 /** A sign of life, in time; one that gives none is closed. Never rejects. */

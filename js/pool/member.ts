@@ -61,6 +61,12 @@ export class Member {
     return this.place === "lent" && call?.finished === true && !call.operation?.cleanup;
   }
 
+  /** Its server was to take writes, and has refused one. */
+  get mayBeDemoted(): boolean {
+    const { refusedWrite, config } = this.connection;
+    return refusedWrite && /^(read-write|primary)$/.test(config.targetSessionAttrs);
+  }
+
   /** Nothing of the last borrower is left that is known of. */
   get isClean(): boolean {
     const { connection, session } = this;
@@ -68,6 +74,7 @@ export class Member {
       !connection.closed &&
       !connection.isBusy &&
       !connection.stopping &&
+      !this.mayBeDemoted &&
       session.transaction.isNone &&
       this.leftovers.change === "none"
     );

@@ -127,17 +127,20 @@ const KNOWN = [...poolOptionNames, ...optionNames, "connectionString"];
 export function splitOptions(
   input: PoolInput,
   options: PoolOptions,
-  isWorkerd: boolean,
-): { pool: PoolConfig; input: ConnectInput; overrides: Options } {
+): { given: object; input: ConnectInput; overrides: Options } {
   for (const given of [input, options]) if (isPlain(given)) checkOptions(given, KNOWN);
   const [fromInput, rest] = isPlain(input) ? split(input) : [{}, input];
   const [own, overrides] = split(options);
-  const given = { ...fromInput, ...own } as Record<string, unknown>;
+  return { given: { ...fromInput, ...own }, input: rest as ConnectInput, overrides };
+}
+
+/** The complete options of a pool. `sharing`: option `pipelining`, where it is given. */
+export function resolvePool(options: object, sharing: number | undefined, isWorkerd: boolean): PoolConfig {
+  const given = options as Record<string, unknown>;
   const all: Record<string, unknown> = {};
   for (const [name, [check, fallback]] of Object.entries(table(isWorkerd)) as [string, readonly [Check, unknown?]][])
     all[name] = given[name] === undefined ? fallback : check(given[name], name);
-  const { pipelining: sharing = 1 } = { ...(isPlain(rest) ? rest : {}), ...overrides } as Options;
-  return { pool: Object.freeze({ ...all, sharing }) as unknown as PoolConfig, input: rest as ConnectInput, overrides };
+  return Object.freeze({ ...all, sharing: sharing ?? 1 }) as unknown as PoolConfig;
 }
 
 type Check = (value: unknown, name: string) => unknown;

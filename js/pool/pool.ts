@@ -24,7 +24,7 @@ import { within } from "../util/within.ts";
 import type { Lease } from "./lease.ts";
 import { Loans } from "./loans.ts";
 import type { Member } from "./member.ts";
-import { splitOptions, type PoolConfig, type PoolInput, type PoolOptions } from "./options.ts";
+import { resolvePool, splitOptions, type PoolConfig, type PoolInput, type PoolOptions } from "./options.ts";
 import { Slots, type Counts, type Keeper, type Waiter } from "./slots.ts";
 import { Upkeep } from "./upkeep.ts";
 
@@ -90,7 +90,14 @@ export class Pool extends Calls {
     const { max, min, idleTimeout, leakThreshold } = pool;
     this.#pool = pool;
     this.options = Object.freeze({ max, min, idleTimeoutMillis: idleTimeout });
-    const upkeep = new Upkeep({ config, counters, pool, configWith, tell: (event) => this.#tell(event) });
+    const upkeep = new Upkeep({
+      config,
+      counters,
+      pool,
+      configWith,
+      tell: (event) => this.#tell(event),
+      demoted: ({ generation }) => this.#slots.renew(generation),
+    });
     const loans = new Loans(config, counters, leakThreshold);
     const keeper: Keeper = {
       open: (generation) => upkeep.open(generation),
@@ -459,7 +466,9 @@ function closed(message: string, facts = {}): UsageError {
  */
 export function createPool(target: PoolInput, options: PoolOptions = {}): Pool {
   const isWorkerd = runtime().name === "workerd";
-  const { pool, input, overrides } = splitOptions(target, options, isWorkerd);
-  const config = (given: Options = {}) => configured(input, { ...overrides, ...given });
-  return new Pool(config(), pool, config);
+  const { given, input, overrides } = splitOptions(target, options);
+  const configWith = (more: Options = {}) => configured(input, { ...overrides, ...more }, true);
+  const config = configWith();
+  const { pipelining } = { ...(Object(input) as Options), ...overrides };
+  return new Pool(config, resolvePool({ ...config.pool, ...given }, pipelining, isWorkerd), configWith);
 }

@@ -97,7 +97,7 @@ export class Slots {
   #pause: ReturnType<typeof setTimeout> | undefined;
   #patience: ReturnType<typeof setTimeout> | undefined;
   #tick: ReturnType<typeof setTimeout> | undefined;
-  #lastTick = 0;
+  #lastTick = { monotonic: 0, wall: 0 };
   /** No more is made. */
   #closed: PgzError | undefined;
   #changed: (() => void)[] = [];
@@ -141,8 +141,8 @@ export class Slots {
   /** A connection that can be had at once. */
   take(isAlone: boolean): Member | undefined {
     if (this.#waiters.size || this.#closed) return undefined;
+    if (this.#ticks && this.#tick !== undefined && this.#wasFrozen()) this.suspectAll();
     const now = performance.now();
-    if (this.#ticks && this.#tick !== undefined && now - this.#lastTick > TICK + FROZEN) this.suspectAll();
     const member = this.#fresh(now) ?? (isAlone ? undefined : this.#shareable());
     if (!member) return undefined;
     this.#lend(member, isAlone, now, now);
@@ -195,7 +195,8 @@ export class Slots {
 
   /** Makes those that are always there. */
   fill(): void {
-    for (let missing = this.#config.min - this.total; missing > 0; missing--) this.#connect();
+    const least = Math.min(this.#config.min, this.max);
+    for (let missing = least - this.total; missing > 0; missing--) this.#connect();
   }
 
   resize(max: number): void {
@@ -204,8 +205,9 @@ export class Slots {
     this.#serve();
   }
 
-  /** None of today's connections is given again. */
-  renew(): void {
+  /** None of today's connections is given again, if this is still their generation. */
+  renew(generation = this.#generation): void {
+    if (generation !== this.#generation) return;
     this.#generation++;
     this.#failures = 0;
     for (const member of this.#idle.splice(0)) void this.#end(member);
@@ -233,7 +235,7 @@ export class Slots {
    */
   suspectAll(): void {
     for (const member of this.#idle) member.isSuspect = true;
-    this.#lastTick = performance.now();
+    this.#lastTick = { monotonic: performance.now(), wall: Date.now() };
   }
 
   // -- within ---------------------------------------------------------------------------------------------------------
@@ -430,7 +432,7 @@ export class Slots {
 
   #startTicks(): void {
     if (!this.#ticks || this.#tick !== undefined || this.#closed) return;
-    this.#lastTick = performance.now();
+    this.#lastTick = { monotonic: performance.now(), wall: Date.now() };
     this.#tick = setTimeout(() => this.#look(), TICK);
   }
 
@@ -438,7 +440,7 @@ export class Slots {
   #look(): void {
     this.#tick = undefined;
     const now = performance.now();
-    if (now - this.#lastTick > TICK + FROZEN) this.suspectAll();
+    if (this.#wasFrozen()) this.suspectAll();
     const { min, healthCheckInterval } = this.#config;
     for (const member of [...this.#idle]) {
       const isTooMany = this.#isIdleTooLong(member, now) && this.total > min;
@@ -451,6 +453,12 @@ export class Slots {
     }
     this.#keeper.look(now);
     if (this.#members.size) this.#startTicks();
+  }
+
+  /** By either clock: the monotonic one stands still while a whole machine is suspended, the other one may be set. */
+  #wasFrozen(): boolean {
+    const { monotonic, wall } = this.#lastTick;
+    return Math.max(performance.now() - monotonic, Date.now() - wall) > TICK + FROZEN;
   }
 
   #checkSuspects(): void {

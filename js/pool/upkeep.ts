@@ -6,7 +6,7 @@ import type { Counters } from "../api/queue.ts";
 import type { Config, Options } from "../config/options.ts";
 import { openConnection } from "../connection/startup.ts";
 import { PgzError, PostgresError } from "../util/errors.ts";
-import { clean, ping } from "./cleaning.ts";
+import { clean, isDemoted, ping } from "./cleaning.ts";
 import { runHook } from "./hooks.ts";
 import { Lease } from "./lease.ts";
 import { Member } from "./member.ts";
@@ -21,6 +21,8 @@ interface Pool {
   /** The configuration with other options. */
   readonly configWith: (given: Options) => Config;
   readonly tell: (event: "connect" | "remove") => void;
+  /** This connection's server takes writes no more. */
+  readonly demoted: (member: Member) => void;
 }
 
 export class Upkeep implements Pick<Keeper, "open" | "close" | "clean" | "check" | "isTransient"> {
@@ -29,15 +31,17 @@ export class Upkeep implements Pick<Keeper, "open" | "close" | "clean" | "check"
   readonly #pool: PoolConfig;
   readonly #configWith: Pool["configWith"];
   readonly #tell: Pool["tell"];
+  readonly #demoted: Pool["demoted"];
   readonly #connects = new Set<AbortController>();
   #hasConnected = false;
 
-  constructor({ config, counters, pool, configWith, tell }: Pool) {
+  constructor({ config, counters, pool, configWith, tell, demoted }: Pool) {
     this.#config = config;
     this.#counters = counters;
     this.#pool = pool;
     this.#configWith = configWith;
     this.#tell = tell;
+    this.#demoted = demoted;
   }
 
   async open(generation: number): Promise<Member> {
@@ -97,6 +101,7 @@ export class Upkeep implements Pick<Keeper, "open" | "close" | "clean" | "check"
       // It has closed the connection where it fails.
       if (afterConnect) await this.#prepare(member, afterConnect).catch(() => {});
     });
+    if (member.mayBeDemoted && !member.connection.closed && (await isDemoted(member))) this.#demoted(member);
     if (member.connection.closed || (await this.agrees(member, "afterRelease"))) return;
     member.isDoomed = true;
   }

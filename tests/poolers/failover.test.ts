@@ -1,23 +1,18 @@
 // A pool over a primary and its standby, with several hosts and target_session_attrs: the primary dies in the middle of
-// writes and the standby is promoted, as Patroni does it. The commits are synchronous, so that what was acknowledged is
-// on the standby.
-import { afterAll, beforeAll, expect, test } from "vitest";
+// writes, or lives on and takes none any more, and the standby is promoted, as Patroni does it.
+import { afterEach, expect, test } from "vitest";
 import { logFile } from "../servers/index.mjs";
 import { startReplicated, type ReplicatedServers } from "../servers/replica.mjs";
 import { driver } from "./pooled.ts";
 
-let pair: ReplicatedServers;
-beforeAll(async () => {
-  pair = await startReplicated({ log: logFile("failover") });
-}, 60_000);
-afterAll(() => pair?.stop());
+let pair: ReplicatedServers | undefined;
+afterEach(() => pair?.stop());
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-test("writes of a pool survive a failover: what was acknowledged is there once", { timeout: 60_000 }, async () => {
-  const { primary, standby } = pair;
+function poolOver({ primary, standby }: ReplicatedServers, max: number) {
   const { database, user, password } = primary;
-  const pool = driver.createPool({
+  return driver.createPool({
     host: `${standby.host},${primary.host}`,
     port: `${standby.port},${primary.port}`,
     database,
@@ -27,8 +22,14 @@ test("writes of a pool survive a failover: what was acknowledged is there once",
     targetSessionAttrs: "read-write",
     connectTimeout: 2_000,
     timeout: 5_000,
-    max: 5,
+    max,
   });
+}
+
+// The commits are synchronous, so that what was acknowledged is on the standby.
+test("writes of a pool survive a failover: what was acknowledged is there once", { timeout: 120_000 }, async () => {
+  pair = await startReplicated({ log: logFile("failover") });
+  const pool = poolOver(pair, 5);
   await pool.exec("create table ledger (id int8 not null)");
   const acknowledged: number[] = [];
   const unknown: number[] = [];
@@ -76,3 +77,45 @@ test("writes of a pool survive a failover: what was acknowledged is there once",
   expect(pool.stats()).toMatchObject({ waiting: 0 });
   await pool.close();
 });
+
+test("a pool leaves a primary that takes no writes any more", { timeout: 120_000 }, async () => {
+  pair = await startReplicated({ log: logFile("switchover"), settings: { synchronous_commit: "local" } });
+  const pool = poolOver(pair, 3);
+  await pool.exec("create table ledger (id int8 not null)");
+  const pids = async () => {
+    const slow = () => pool.query<{ pid: number }>("select pg_backend_pid() as pid, pg_sleep(0.1)");
+    return (await Promise.all([slow(), slow(), slow()])).map(({ rows }) => rows[0]!.pid);
+  };
+  const before = await pids();
+  await using held = await pool.acquire();
+  await pair.retire();
+  for (let waited = 0; waited < 5_000 && (await settingOf(held)) !== "on"; waited += 20) await pause(20);
+  await expect(pool.exec("insert into ledger values (1)")).rejects.toMatchObject({ code: "25006" });
+  for (let waited = 0; waited < 5_000 && pool.stats().idle; waited += 20) await pause(20);
+  // Nobody takes writes now: who asks waits.
+  const waiting = pool.exec("insert into ledger values (2)");
+  await pause(300);
+  expect(pool.stats()).toMatchObject({ waiting: 1, idle: 0, acquired: 1 });
+  await pair.promote();
+  await waiting;
+  // A reader that had begun goes on, and its connection ends when it comes back.
+  expect(await settingOf(held)).toBe("on");
+  await held.release();
+  const now = await pids();
+  expect(now.filter((pid) => before.includes(pid))).toEqual([]);
+  const { rows } = await pool.query("select id, pg_is_in_recovery() as r from ledger");
+  expect(rows).toEqual([{ id: "2", r: false }]);
+  // A transaction that is to read only is its own business.
+  await expect(
+    pool.transaction((tx) => tx.exec("insert into ledger values (3)"), { readOnly: true }),
+  ).rejects.toMatchObject({ code: "25006" });
+  const { connects } = pool.stats();
+  await pids();
+  expect(pool.stats()).toMatchObject({ connects, total: 3 });
+  await pool.close();
+});
+
+async function settingOf(calls: Pick<InstanceType<typeof driver.Pool>, "query">): Promise<string> {
+  const { rows } = await calls.query<{ on: string }>("select current_setting('default_transaction_read_only') as on");
+  return rows[0]!.on;
+}

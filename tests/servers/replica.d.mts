@@ -6,6 +6,8 @@ export interface ReplicatedServers {
   standby: ServerDescriptor;
   /** Ends the primary from one moment to the next. */
   crash(): Promise<void>;
+  /** The primary lives on and takes no writes any more, in sessions that are open neither. */
+  retire(): Promise<void>;
   /** Makes the standby take writes; resolves when it does. */
   promote(): Promise<unknown>;
   stop(): Promise<void>;

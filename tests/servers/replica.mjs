@@ -2,6 +2,7 @@
 //
 //   const pair = await startReplicated({ major: 18, log });
 //   await pair.crash();      // the primary is gone from one moment to the next
+//   await pair.retire();     // or it lives on and takes no writes
 //   await pair.promote();    // the standby takes writes
 //   await pair.stop();
 //
@@ -42,6 +43,7 @@ export async function startReplicated({ major = 18, log, settings = {} }) {
       primary: primary.descriptor,
       standby: standby.descriptor,
       crash: () => crash(primary),
+      retire: () => retire(primary.descriptor),
       promote: () => ask(standby.descriptor, "select pg_promote(true, 30)"),
       stop,
     };
@@ -81,6 +83,12 @@ async function waitForCommits(primary) {
 async function crash({ descriptor, stop }) {
   process.kill(descriptor.pid, "SIGQUIT");
   await stop();
+}
+
+/** Sessions that are open take no writes either from now on. */
+async function retire(primary) {
+  await ask(primary, "alter system set default_transaction_read_only = on");
+  await ask(primary, "select pg_reload_conf()");
 }
 
 const ask = (server, text) => withClient({ ended: false }, server.port, "postgres", (client) => client.query(text));

@@ -5,7 +5,11 @@ import { expect, test } from "vitest";
 import { resolveConfig } from "../../js/config/config.ts";
 import type { Options } from "../../js/config/options.ts";
 import { fates, variables } from "../../js/config/parameters.ts";
+import { createPool } from "../../js/pool/pool.ts";
+import { useMemoryServer } from "../support/memory-session.ts";
 import { of, refused } from "./config-input.ts";
+
+useMemoryServer();
 
 // -- strings as they are handed out ----------------------------------------------------------------------------------
 
@@ -137,6 +141,19 @@ test("what is ignored is said, with its reason and without its value", () => {
   expect(notices.join(" ")).not.toMatch(/123|LATIN1|s3cret|7/);
 });
 
+test("a pool takes its options from the string, and options of its own win", () => {
+  const text =
+    "postgresql://u@h/d?connection_limit=5&pool_timeout=10&max_connection_lifetime=0&max_idle_connection_lifetime=60";
+  const { pool, notices } = resolveConfig(text, { isPool: true });
+  expect(pool).toEqual({ max: 5, acquireTimeout: 10_000, maxLifetime: 0, idleTimeout: 60_000 });
+  expect(notices).toEqual([]);
+  expect(createPool(text).options).toEqual({ max: 5, min: 0, idleTimeoutMillis: 60_000 });
+  expect(createPool(text, { max: 7 }).options.max).toBe(7);
+  expect(createPool({ connectionString: text, max: 8 }).options.max).toBe(8);
+  const wrong = () => createPool("postgresql://u@h/d?connection_limit=many");
+  expect(wrong).toThrow(expect.objectContaining({ code: "INVALID_OPTION", message: expect.stringContaining('"max"') }));
+});
+
 test("a string's schema and the option startup add up", () => {
   const config = of({ connectionString: "postgres://ada@h?schema=a", startup: { TimeZone: "UTC" } });
   expect(config.startup).toEqual([
@@ -238,7 +255,7 @@ test("docs/connecting.md says of each parameter its variable and what becomes of
     .split("\n")
     .flatMap((line) => {
       const [, name = "", variable = "", fate = ""] = line.split("|").map((cell) => cell.trim().replaceAll("`", ""));
-      return /^(done|ignored|refused|by value)\b/.test(fate) ? [[name, variable, fate.split(":")[0]]] : [];
+      return /^(done|ignored|refused|by value|pool)\b/.test(fate) ? [[name, variable, fate.split(":")[0]]] : [];
     });
   expect(rows.sort()).toEqual(
     fates()

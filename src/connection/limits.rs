@@ -122,7 +122,7 @@ pub struct RowSink {
     pub plan: Option<Rc<Plan>>,
     /// Rows are read and dropped.
     pub discard: bool,
-    /// Rows go out as they are: data of COPY.
+    /// Data of COPY go out as they are.
     pub raw: bool,
     /// Rows come in CopyData, not in DataRow.
     pub is_copied: bool,
@@ -321,7 +321,7 @@ impl RowSink {
             Frame { tag: b'D', body }.append_to(held);
             return None;
         }
-        if !self.raw {
+        if !self.takes_raw() {
             return None;
         }
         if let Some(crossed) = self.examine_raw(body.len()) {
@@ -341,6 +341,11 @@ impl RowSink {
             behind.resume(&others);
         }
         None
+    }
+
+    /// A `CopyData` goes out as it is. A DataRow does not, in the same operation either.
+    fn takes_raw(&self) -> bool {
+        self.raw && self.is_copied
     }
 
     fn put_raw(&mut self, body: &[u8], rows: &mut Rows) {
@@ -367,7 +372,7 @@ impl RowSink {
                 crossed
             }
             Some(_) => None,
-            None if self.raw => self.examine_raw(part.length),
+            None if self.takes_raw() => self.examine_raw(part.length),
             None if self.holds() => None,
             None => {
                 self.row_count = row_count;

@@ -1,6 +1,6 @@
 # The commands of the project; each only calls a script. `make demo ONCE=1`, `make test DATABASE_URL=…`, `make bench CASE=stream`:
 # variables given to make reach the scripts through the environment.
-.PHONY: demo test check mutants fuzz random bench setup build clean
+.PHONY: demo test check mutants fuzz random soak bench setup build clean
 
 demo:
 	@scripts/setup demo
@@ -25,6 +25,10 @@ fuzz: build
 # Random sessions: `make random MINUTES=60`, `make random SEED=7` with its script, POOLED=1 behind PgBouncer.
 random: build
 	@node tests/random/run.mjs
+
+# A pool under load and harm: `make soak MINUTES=60`.
+soak: build
+	@node --expose-gc tests/soak/run.mjs
 
 bench: build
 	@node bench/run.mjs $(CASE)

@@ -1,8 +1,9 @@
 // What a pool must survive besides its users' calls: a process that is stopped, leases that are forgotten, ten thousand
 // waiters, and everything at once.
-import { fork } from "node:child_process";
+import { execFile, fork } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import type { Lease, Pool } from "../../js/index.ts";
 import { testServers } from "../integration/servers.ts";
@@ -130,3 +131,11 @@ test("whatever its users do at once, all settles, max holds, and the pool is who
   await pool.close();
   expect(pool.stats().total).toBe(0);
 }, 60_000);
+
+test("mixed load through a gate that harms connections: all settles, nothing is lost or left", async () => {
+  const soak = [process.execPath, ["--expose-gc", at("../soak/run.mjs")]] as const;
+  const { stdout } = await promisify(execFile)(...soak, { env: { ...process.env, MINUTES: "0.2" } });
+  const last = stdout.trimEnd().split("\n").at(-1)!;
+  console.log(`[soak] ${last}`);
+  expect(last).toMatch(/^node: .* [1-9]\d* ledgers compared, .* 0 faults$/);
+}, 120_000);

@@ -9,7 +9,7 @@ import type { Ledger } from "./ledger.ts";
 import { text, values } from "./values.ts";
 
 /** What runs statements. */
-export type Caller = pgz.Client | pgz.Transaction | pgz.Scope;
+export type Caller = pgz.Client | pgz.Pool | pgz.Transaction | pgz.Scope;
 
 /** What a call is made with when it is disturbed. */
 export interface Disturbed {

@@ -9,7 +9,17 @@ export class Ledger {
   readonly #fates = new Map<number, Fate>();
   /** Numbers that are there all together or not at all. */
   readonly #groups: (readonly number[])[] = [];
-  #last = 0;
+  #last: number;
+
+  /** Its numbers are above `last`. */
+  constructor(last = 0) {
+    this.#last = last;
+  }
+
+  /** The last number that was taken. */
+  get last(): number {
+    return this.#last;
+  }
 
   /** Numbers that nobody else has. */
   take(count: number): number[] {

@@ -1,0 +1,216 @@
+// A pool under mixed load for a long time, while its connections are harmed and its backends are ended.
+//
+// What must hold:
+//   every call settles, with its right answer or with an error that a harmed connection explains
+//   what was acknowledged is stored once, what was refused is not stored, and a group is there whole or not at all
+//   nothing of one borrower is left for the next
+//   in the end the pool is whole, and nothing of it is left: no socket, no session, no memory
+//
+// The calls and the ledger are those of the random sessions (tests/random).
+import type * as pgz from "../../js/index.ts";
+import { AssertionError } from "../integration/assert.ts";
+import { callWhich, pause, type Disturbed, type Plan, type World } from "../random/calls.ts";
+import { Dice } from "../random/dice.ts";
+import { Ledger } from "../random/ledger.ts";
+import { transaction } from "../random/transactions.ts";
+
+export interface Soak {
+  readonly driver: typeof pgz;
+  readonly options: pgz.PoolOptions;
+  /** Runs SQL as superuser, from beside. */
+  side(sql: string): Promise<(string | null)[][]>;
+  readonly users: number;
+  readonly gzip: boolean;
+  readonly until: number;
+  readonly seed: number;
+}
+
+export interface Counts {
+  calls: number;
+  /** Calls that ended with an error, by its code. */
+  readonly errors: Record<string, number>;
+  /** Backends that were ended or cancelled. */
+  ended: number;
+  /** Chapters whose numbers were compared with what is stored. */
+  chapters: number;
+  readonly faults: string[];
+}
+
+/** Milliseconds in which a call must settle: silence lasts for 8 s, and a call waits for a connection for 10 s. */
+const DEADLINE = 45_000;
+/** Calls of a user between two looks at what is stored. */
+const CHAPTER = 40;
+const NAME = "soak";
+/** What a harmed connection explains. */
+const HARMED =
+  /^(57P01|57014|CONNECTION_LOST|CONNECT_FAILED|CONNECT_TIMEOUT|TLS_FAILED|QUERY_TIMEOUT|ACQUIRE_TIMEOUT)$/;
+
+export function start(soak: Soak): { pool: pgz.Pool; counts: Counts; done: Promise<void> } {
+  const counts: Counts = { calls: 0, errors: {}, ended: 0, chapters: 0, faults: [] };
+  const pool = soak.driver.createPool({
+    ...soak.options,
+    applicationName: NAME,
+    timeout: 5_000,
+    acquireTimeout: 10_000,
+  });
+  const run = async () => {
+    const users = Array.from({ length: soak.users }, (_, at) => new User(soak, pool, counts, at).run());
+    await Promise.all([...users, endBackends(soak, counts)]);
+    await pool.waitIdle();
+    const left = `select count(*) from pg_stat_activity where application_name = '${NAME}'`;
+    await pool.close();
+    for (let tries = 0; (await soak.side(left))[0]![0] !== "0"; tries++) {
+      if (tries > 100) return void counts.faults.push("sessions are left on the server");
+      await pause(100);
+    }
+  };
+  return { pool, counts, done: run() };
+}
+
+/** Ends and cancels backends of the pool, whatever they do. */
+async function endBackends({ side, until, seed }: Soak, counts: Counts): Promise<void> {
+  const dice = new Dice(seed);
+  while (performance.now() < until) {
+    await pause(dice.below(1_000));
+    const call = dice.pick(["pg_terminate_backend", "pg_cancel_backend"]);
+    await side(
+      `select ${call}(pid) from pg_stat_activity where application_name = '${NAME}' order by random() limit 1`,
+    );
+    counts.ended++;
+  }
+}
+
+class User {
+  readonly #soak: Soak;
+  readonly #pool: pgz.Pool;
+  readonly #counts: Counts;
+  readonly #schema: string;
+  readonly #dice: Dice;
+  #last = 0;
+
+  constructor(soak: Soak, pool: pgz.Pool, counts: Counts, at: number) {
+    this.#soak = soak;
+    this.#pool = pool;
+    this.#counts = counts;
+    this.#schema = `soak_${at}`;
+    this.#dice = new Dice(soak.seed + 1 + at);
+  }
+
+  async run(): Promise<void> {
+    const { side, until } = this.#soak;
+    const schema = this.#schema;
+    await side(
+      `drop schema if exists ${schema} cascade; create schema ${schema};
+       create table ${schema}.ledger (n int4); create table ${schema}.shape (a int4, b text);
+       insert into ${schema}.shape values (1, 'b');
+       create type ${schema}.mood as enum ('calm', 'glad', 'ü €');
+       grant all on schema ${schema} to public; grant all on all tables in schema ${schema} to public`,
+    );
+    while (performance.now() < until && !this.#counts.faults.length) await this.#chapter();
+    await side(`drop schema ${schema} cascade`);
+  }
+
+  async #chapter(): Promise<void> {
+    const { driver, gzip, side } = this.#soak;
+    const schema = this.#schema;
+    const ledger = new Ledger(this.#last);
+    const { sql } = driver;
+    const world: World = { schema, ledger, sql, gzip, hasOwnBody: false, columns: ["a", "b"], number: this.#last };
+    for (let call = 0; call < CHAPTER; call++) await this.#call(this.#plan(world), ledger);
+    // What was written before this chapter, and was in doubt, may have come late.
+    const found = await side(`select n, count(*) from ${schema}.ledger where n > ${this.#last} group by n`);
+    const wrong = ledger.compare(new Map(found.map(([n, times]) => [Number(n), Number(times)])));
+    this.#counts.faults.push(...wrong.map((text) => `${schema}: ${text}`));
+    this.#last = ledger.last;
+    await side(`delete from ${schema}.ledger where n <= ${this.#last}`);
+    this.#counts.chapters++;
+  }
+
+  #plan(world: World): Plan {
+    const dice = this.#dice;
+    // DDL and what is about one session have no place in a pool.
+    const fits = (plan: Plan) => plan.kind !== "quiet";
+    if (dice.oneIn(6)) return transaction(dice, world, fits);
+    if (dice.oneIn(12)) return dirty(dice, this.#pool);
+    return callWhich(fits, dice, world);
+  }
+
+  /** Never rejects: what is wrong is a fault. */
+  async #call(plan: Plan, ledger: Ledger): Promise<void> {
+    const dice = this.#dice;
+    const options: Disturbed = {};
+    let timer;
+    if (dice.oneIn(12)) {
+      const controller = new AbortController();
+      options.signal = controller.signal;
+      timer = setTimeout(() => controller.abort(), dice.below(15));
+    }
+    if (dice.oneIn(20)) options.timeout = 1 + dice.below(15);
+    for (const group of plan.groups ?? []) ledger.begin(group);
+    this.#counts.calls++;
+    const error = await within(
+      DEADLINE,
+      plan.run(this.#pool, options).then(
+        () => undefined,
+        (reason: unknown) => reason ?? new Error("rejected with nothing"),
+      ),
+    );
+    clearTimeout(timer);
+    this.#judge(plan, ledger, error, options.signal !== undefined);
+  }
+
+  #judge(plan: Plan, ledger: Ledger, error: unknown, mayAbort: boolean): void {
+    const { faults, errors } = this.#counts;
+    const numbers = plan.groups?.flat() ?? [];
+    if (error === undefined) {
+      if (plan.fails) faults.push(`${plan.says}: did not fail with ${plan.fails}`);
+      else if (!plan.settles) ledger.settle(numbers, "stored");
+      return;
+    }
+    const { code = "", retryable, severity, stack } = error as Record<string, string | undefined>;
+    errors[code] = (errors[code] ?? 0) + 1;
+    const isExplained = HARMED.test(code) || code === plan.fails || (mayAbort && code === "ABORTED");
+    if (error instanceof AssertionError || !isExplained) return void faults.push(`${plan.says}: ${code} ${stack}`);
+    if (retryable || (severity === "ERROR" && !plan.settles)) ledger.settle(numbers, "absent");
+  }
+}
+
+/** A lease that leaves what the next borrower must not find. */
+function dirty(dice: Dice, pool: pgz.Pool): Plan {
+  const what = dice.pick([
+    "select set_config('app.tenant', '7', false)",
+    "create temporary table left_over (n int4)",
+    "set timezone = 'Asia/Tokyo'",
+    "select pg_advisory_lock_shared(4711)",
+    "listen left_over",
+    "begin",
+  ]);
+  return {
+    says: `a lease leaves ${what}`,
+    async run() {
+      await using lease = await pool.acquire();
+      const { rows } = await lease.query(
+        `select nullif(current_setting('app.tenant', true), '') as tenant, to_regclass('pg_temp.left_over') as temporary,
+           nullif(current_setting('TimeZone'), 'Asia/Tokyo') is null as zone,
+           (select count(*)::int4 from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()) as locks,
+           (select count(*)::int4 from pg_listening_channels()) as channels`,
+      );
+      const clean = { tenant: null, temporary: null, zone: false, locks: 0, channels: 0 };
+      if (JSON.stringify(rows) !== JSON.stringify([clean]))
+        throw new AssertionError(`left over: ${JSON.stringify(rows)}`);
+      await lease.exec(what);
+    },
+  };
+}
+
+async function within<T>(ms: number, work: Promise<T>): Promise<T | Error> {
+  let timer;
+  const late = new Promise<Error>((resolve) => {
+    timer = setTimeout(() => resolve(new AssertionError(`not settled within ${ms} ms`)), ms);
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

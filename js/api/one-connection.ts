@@ -1,13 +1,10 @@
-// The calls of whoever has one connection for itself, a client or a lease of a pool: besides those of calls.ts its
-// transactions, and scopes.
+// The calls of whoever has one connection for itself, a client or a lease of a pool.
 //
 // Knows whose turn it is between its own calls and its transactions. Must not know how the connection is made, or when
 // it ends.
-import { scopeSettings, type ScopeOptions } from "../session/scope-settings.ts";
 import type { Session } from "../session/session.ts";
 import { UsageError, type Facts, type PgzError } from "../util/errors.ts";
-import { Calls } from "./calls.ts";
-import { Scope } from "./scope.ts";
+import { Transacting } from "./transacting.ts";
 import {
   beginStatement,
   runTransaction,
@@ -16,7 +13,7 @@ import {
   type TransactionOptions,
 } from "./transaction.ts";
 
-export abstract class OneConnection extends Calls {
+export abstract class OneConnection extends Transacting {
   /** Transactions that run or wait for their turn. */
   #transactions = 0;
   /** The one whose callback runs. */
@@ -25,53 +22,8 @@ export abstract class OneConnection extends Calls {
   /** Why nothing can run any more, or not from here. @internal */
   protected abstract ended(): UsageError | undefined;
 
-  /**
-   * Runs `work` inside one transaction (docs/transactions.md). BEGIN is sent with the first statement, COMMIT when
-   * `work` has returned, ROLLBACK when it throws.
-   *
-   * Resolves with what `work` returned, once the server has committed. Rejects with what `work` threw, or with the
-   * error of COMMIT. Meanwhile the client's own calls reject with `TRANSACTION_OPEN`, because they would wait for
-   * themselves: use `work`'s argument.
-   *
-   * Transactions of one client run one after the other. One that is made inside another's callback would wait for
-   * itself: it rejects with `TRANSACTION_OPEN` when that one has run nothing for 3 s. Use `tx.transaction`.
-   *
-   * @example
-   * const balance = await client.transaction(async (tx) => {
-   *   await tx.exec(sql`update accounts set balance = balance - ${100} where id = ${1}`);
-   *   const { rows } = await tx.query<{ balance: string }>(sql`select balance from accounts where id = ${1}`);
-   *   return rows[0]?.balance;
-   * }, { isolation: "serializable", retry: true });
-   */
-  async transaction<T>(
-    work: (transaction: Transaction) => T | Promise<T>,
-    options: TransactionOptions = {},
-  ): Promise<T> {
-    return this.#begin(work, options, (session) => session);
-  }
-
-  /**
-   * The client's calls with settings and a role of their own, for row-level security and a schema per tenant
-   * (docs/scopes.md). They hold for one call, also when it fails, and travel with it: a call still takes one round trip.
-   *
-   * Making a scope costs nothing: make one per request. Its transactions, streams and batches are as the client's.
-   * `simple`, COPY outside a transaction, and statements that end a transaction or outlive it reject with
-   * `NOT_IN_SCOPE`.
-   *
-   * @example
-   * const tenant = db.scope({ settings: { "app.tenant": 7 }, role: "app_user" });
-   * const { rows } = await tenant.query(sql`select * from orders where state = ${"open"}`);
-   */
-  scope(options: ScopeOptions): Scope {
-    return new Scope(this.config, this.counters, scopeSettings(options), {
-      run: (...call) => this.run(...call),
-      transaction: (...transaction) => this.#begin(...transaction),
-      close: () => this.close(),
-    });
-  }
-
-  /** `sessionOf`: the one to run it on, given the client's. */
-  async #begin<T>(
+  /** @internal */
+  protected override async begin<T>(
     work: (transaction: Transaction) => T | Promise<T>,
     options: TransactionOptions,
     sessionOf: (session: Session) => Session,

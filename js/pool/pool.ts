@@ -2,18 +2,16 @@
 //
 // Knows how a call, a transaction or a lease gets a connection and gives it back. Must not know who comes first
 // (slots.ts), SQL that cleans (cleaning.ts), sockets or messages.
-import { Calls } from "../api/calls.ts";
 import { configured } from "../api/configured.ts";
 import { Home } from "../api/home.ts";
 import type { Way } from "../api/line.ts";
 import { Listener, type ListenOptions } from "../api/listen.ts";
 import { isUntouched, type Body } from "../api/queue.ts";
-import { Scope } from "../api/scope.ts";
+import { Transacting } from "../api/transacting.ts";
 import { beginStatement, runTransaction, type Transaction, type TransactionOptions } from "../api/transaction.ts";
 import type { Config, Options } from "../config/options.ts";
 import { checkOptions, namesOf } from "../config/rules.ts";
 import type { Call } from "../session/call.ts";
-import { scopeSettings, type ScopeOptions } from "../session/scope-settings.ts";
 import type { Session } from "../session/session.ts";
 import { watched } from "../sockets/channels.ts";
 import { runtime } from "../sockets/runtime.ts";
@@ -71,7 +69,7 @@ const CLOSE_TIMEOUT = 5_000;
  * A pool of connections: {@link createPool} makes it. It has every call of a client. Each takes a connection for itself
  * until it ends, a stream until its last byte, so calls that are made together run together.
  */
-export class Pool extends Calls {
+export class Pool extends Transacting {
   /** What a platform that suspends idle instances asks for (Vercel's `attachDatabasePool`). */
   readonly options: { readonly max: number; readonly min: number; readonly idleTimeoutMillis: number };
   readonly #pool: PoolConfig;
@@ -136,31 +134,10 @@ export class Pool extends Calls {
     return this.#loans.lend(member, trace, options.until, (back) => this.#giveBack(back));
   }
 
-  // -- transactions, scopes, notifications ----------------------------------------------------------------------------
+  // -- transactions, notifications ------------------------------------------------------------------------------------
 
-  /**
-   * Runs `work` inside one transaction, on a connection of its own (docs/transactions.md): as {@link
-   * Client.transaction}, but transactions of a pool run beside each other and beside other calls.
-   *
-   * A call of the pool itself inside of `work` is outside of the transaction: use `work`'s argument.
-   */
-  async transaction<T>(
-    work: (transaction: Transaction) => T | Promise<T>,
-    options: TransactionOptions = {},
-  ): Promise<T> {
-    return this.#begin(work, options, (session) => session);
-  }
-
-  /** The pool's calls with settings and a role of their own, as {@link Client.scope} (docs/scopes.md). */
-  scope(options: ScopeOptions): Scope {
-    return new Scope(this.config, this.counters, scopeSettings(options), {
-      run: (...call) => this.run(...call),
-      transaction: (...transaction) => this.#begin(...transaction),
-      close: () => this.close(),
-    });
-  }
-
-  async #begin<T>(
+  /** @internal */
+  protected override async begin<T>(
     work: (transaction: Transaction) => T | Promise<T>,
     options: TransactionOptions,
     sessionOf: (session: Session) => Session,

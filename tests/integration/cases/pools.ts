@@ -201,7 +201,7 @@ export const pools: Case[] = [
           const wanted = { canceledAcquires: 4, acquireTimeouts: 1, waiting: 0, total: 1 };
           t.assert.deepEqual({ canceledAcquires, acquireTimeouts, waiting, total }, wanted);
         },
-        { max: 1, acquireTimeout: 100 },
+        { max: 1, acquireTimeout: 1_000 },
       ),
   },
   {

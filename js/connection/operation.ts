@@ -136,6 +136,11 @@ export class Operation {
     });
   }
 
+  /** It has failed, perhaps by a CancelRequest that was for another operation. */
+  get wasHitBesides(): boolean {
+    return this.exposed && this.canceled;
+  }
+
   /** Nobody wants rows of it any more. */
   get isOver(): boolean {
     return this.abandoned || this.error !== undefined;

@@ -90,6 +90,23 @@ async function ask<Answer>(
   question: string,
   take: (answer: Answer) => void,
 ): Promise<PgzError | undefined> {
+  for (;;) {
+    const error = await askOnce(call, connection, question, take);
+    if (error !== AGAIN) return error;
+    await connection.stopping;
+    if (call.finished) return undefined;
+  }
+}
+
+/** A CancelRequest for another call ended the question. */
+const AGAIN = Symbol("again");
+
+async function askOnce<Answer>(
+  call: AnyCall,
+  connection: Connection,
+  question: string,
+  take: (answer: Answer) => void,
+): Promise<PgzError | undefined | typeof AGAIN> {
   let text = "";
   const rows = { rows: (view: Uint8Array) => void (text += new TextDecoder().decode(view)) };
   const asking = call.operate(
@@ -100,6 +117,7 @@ async function ask<Answer>(
   await asking.done;
   // Not what the user asked: it counts for no observer.
   Object.assign(asking, { rowCount: null, bytes: 0, command: "" });
+  if (asking.wasHitBesides && !call.finished && connection.transactionStatus === "I") return AGAIN;
   if (asking.error || call.finished) return asking.error;
   try {
     take((JSON.parse(text) as [Answer])[0]);

@@ -45,6 +45,14 @@ interface Parts {
   readonly block: Pick<TransactionBlock, "settings">;
 }
 
+/** A question about a statement that is on its way. */
+interface Describing {
+  readonly text: string;
+  readonly id: number;
+  readonly operation: Operation;
+  readonly answer: { shape?: LearnedShape };
+}
+
 export class Statements {
   readonly #connection: Connection;
   readonly #server: string;
@@ -207,7 +215,8 @@ export class Statements {
     const learning = texts.map((text) => this.#describe(call, text, named));
     for (const { operation } of learning) await operation.done;
     const learned: (Shape | PgzError)[] = [];
-    for (const { text, id, operation, answer } of learning) {
+    for (const first of learning) {
+      const { text, id, operation, answer } = await this.#describedWhole(call, first, named);
       if (call.finished) return undefined;
       const found = operation.error ?? (await this.#withTypes(call, answer.shape!));
       if (!found) return undefined;
@@ -220,7 +229,19 @@ export class Statements {
     return learned;
   }
 
-  #describe(call: AnyCall, text: string, named: boolean) {
+  /** Once more while a CancelRequest for another call has ended it. */
+  async #describedWhole(call: AnyCall, first: Describing, named: boolean): Promise<Describing> {
+    let describing = first;
+    while (describing.operation.wasHitBesides && this.#connection.transactionStatus === "I") {
+      await this.#connection.stopping;
+      if (call.finished) return describing;
+      describing = this.#describe(call, describing.text, named);
+      await describing.operation.done;
+    }
+    return describing;
+  }
+
+  #describe(call: AnyCall, text: string, named: boolean): Describing {
     const id = this.known(text)?.id ?? newShapeId();
     // A statement that is there already would tell of what was, not of what is.
     if (named) {

@@ -150,10 +150,10 @@ class Execution {
     const { operation } = run;
     if (!transaction.isWaiting) call.said(first.text.length + first.parameters.length);
     const ended = await run.ended();
-    const { error, exposed, canceled, committed } = operation;
+    const { error, wasHitBesides, committed } = operation;
     if (call.finished) return undefined;
     if (!error) return this.#releasedOrError(ended);
-    if (exposed && canceled && !committed && transaction.isNone) return AGAIN;
+    if (wasHitBesides && !committed && transaction.isNone) return AGAIN;
     if (!run.mayBeDescribed) throw error;
     if (operation.failedBefore) statements.checkFailed(error.message);
     this.#learned = run.shape;
@@ -173,11 +173,11 @@ class Execution {
     anew: boolean,
   ): Outdated | undefined | typeof AGAIN {
     const { statements, transaction } = this.#session;
-    const { error, bound, failedBefore, exposed, canceled, committed } = operation;
+    const { error, bound, failedBefore, wasHitBesides, committed } = operation;
     if (error!.code === "SHAPE_CHANGED") statements.forgetShape(shape.sql);
     const asText = refusesBinary(error) && statements.refuseBinary(shape);
     if (this.#call.finished) return undefined;
-    if (((exposed && canceled) || (asText && isPlain(shape.sql))) && !committed && transaction.isNone) return AGAIN;
+    if ((wasHitBesides || (asText && isPlain(shape.sql))) && !committed && transaction.isNone) return AGAIN;
     // Behind BindComplete something may have run, and been committed (DO and CALL can); before it nothing has.
     if (bound || failedBefore || anew || !mayBeOutdated(error, wasKnown)) throw error!;
     statements.forget(shape);

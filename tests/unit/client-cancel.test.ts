@@ -73,6 +73,51 @@ test("a client is busy until the server has ended what was aborted, or is given 
   expect(client.stats().state).toBe("lost");
 });
 
+const canceled = () => wire.errorResponse({ S: "ERROR", V: "ERROR", C: "57014", M: "canceled" });
+
+test("a cancel that hits a describe of the next call makes it ask again", async () => {
+  const session = await letInKnowing();
+  const abort = new AbortController();
+  const aborted = client.query("select n", { signal: abort.signal });
+  const next = client.query("select m");
+  expect(await session.flight()).toEqual(execution);
+  expect(await session.flight()).toEqual(["Parse", "Describe", "Sync"]);
+  abort.abort();
+  await expect(aborted).rejects.toMatchObject({ code: "ABORTED" });
+  const cancel = await accepted();
+  await cancel.flight();
+  session.send(begun(), ended(0), canceled(), wire.readyForQuery());
+  cancel.peer.end();
+  await learn(session);
+  session.send(begun(), rows(5, 6), ended(1));
+  expect((await next).rows).toEqual([{ n: 5 }]);
+});
+
+test("a cancel that hits our own question to the catalog makes us ask again", async () => {
+  const session = await letInKnowing();
+  const abort = new AbortController();
+  const aborted = client.query("select n", { signal: abort.signal });
+  const asking = client.query("select mood");
+  expect(await session.flight()).toEqual(execution);
+  expect(await session.flight()).toEqual(["Parse", "Describe", "Sync"]);
+  abort.abort();
+  await expect(aborted).rejects.toMatchObject({ code: "ABORTED" });
+  const cancel = await accepted();
+  await cancel.flight();
+  const mood = wire.rowDescription([{ name: "n", oid: 20001, size: 4 }]);
+  session.send(begun(), ended(0));
+  session.send(wire.parseComplete(), wire.parameterDescription([]), mood, wire.readyForQuery());
+  expect(await session.flight()).toEqual(["Query"]);
+  session.send(canceled(), wire.readyForQuery());
+  cancel.peer.end();
+  expect(await session.flight()).toEqual(["Query"]);
+  const answer = [wire.rowDescription([{ name: "json", oid: 25 }]), wire.dataRow([Buffer.from("[]")])];
+  session.send(...answer, ended(1));
+  expect(await session.flight()).toEqual(execution);
+  session.send(wire.parseComplete(), wire.bindComplete(), mood, wire.dataRow([Buffer.from("glad")]), ended(1));
+  expect((await asking).rows).toEqual([{ n: "glad" }]);
+});
+
 test("no cancel is sent once the operation has ended", async () => {
   let accept: (() => void) | undefined;
   const { connect } = server;

@@ -30,7 +30,7 @@ export interface ClientStats extends BoundaryStats {
   readonly errors: number;
   /** Rows returned or changed by finished calls, as the command tags say. */
   readonly rows: number;
-  /** Bytes of encoded output of finished calls; for objects, of the JSON that they were made from. */
+  /** Bytes of encoded output of finished calls; for objects, of what they were made from. */
   readonly bytes: number;
   /** CancelRequests sent. */
   readonly cancels: number;

@@ -45,7 +45,7 @@ async function askTypes(
   // A server without such a catalog: its types stay text. A cancel, a timeout or a lock says nothing of it, and would
   // make them text for good.
   if (connection.transactionStatus === "E" || !/^(0A|42|XX|PROTOCOL)/.test(error.code)) throw error;
-  catalog.learn(columns, []);
+  catalog.learnNothing(columns);
   return true;
 }
 

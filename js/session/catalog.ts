@@ -52,6 +52,8 @@ export class Catalog {
   /** Met inside a value, where no description of columns tells of it. */
   readonly #met = new Set<number>();
   #complete = false;
+  /** Types that the database has not any more, until somebody has heard of it. */
+  readonly #gone = new Set<number>();
   /** Types by the name that a user gives them. */
   readonly #named = new Map<string, number>();
 
@@ -66,12 +68,22 @@ export class Catalog {
 
   /** Takes the answer to `question`. */
   learn(columns: readonly Column[], rows: readonly Row[]): void {
-    for (const { typeOid } of columns)
-      if (typeOid >= FIRST_OF_A_DATABASE && !this.#types.has(typeOid)) this.#types.set(typeOid, undefined);
+    const found = new Set(rows.map(([oid]) => oid));
+    for (const oid of this.#unknown(columns)) if (!found.has(oid)) this.#gone.add(oid);
+    this.learnNothing(columns);
     for (const row of rows) this.#learn(row[0], definition(row));
     this.#complete ||= columns.some(isRecord);
     // A type that is new here may be one that was dropped and made again.
     this.#named.clear();
+  }
+
+  /** There is no catalog that could be asked: these types stay text. */
+  learnNothing(columns: readonly Column[]): void {
+    for (const oid of this.#unknown(columns)) this.#types.set(oid, undefined);
+  }
+
+  #unknown(columns: readonly Column[]): number[] {
+    return columns.map(({ typeOid }) => typeOid).filter((oid) => oid >= FIRST_OF_A_DATABASE && !this.#types.has(oid));
   }
 
   /** What is as it was stays the same object, by which shapes know that it is. */
@@ -123,6 +135,14 @@ export class Catalog {
     this.#named.clear();
     this.#complete = false;
     this.#met.add(oid);
+  }
+
+  /**
+   * Whether a column has a type that the database did not have any more when it was asked, so that its statement returns
+   * another by now. `true` once for each.
+   */
+  isGone(columns: readonly Column[]): boolean {
+    return columns.map(({ typeOid }) => this.#gone.delete(typeOid)).includes(true);
   }
 
   /** Whether nothing has been forgotten since these were learned. */

@@ -215,10 +215,12 @@ export class Statements {
     const learning = texts.map((text) => this.#describe(call, text, named));
     for (const { operation } of learning) await operation.done;
     const learned: (Shape | PgzError)[] = [];
-    for (const first of learning) {
-      const { text, id, operation, answer } = await this.#describedWhole(call, first, named);
-      if (call.finished) return undefined;
-      const found = operation.error ?? (await this.#withTypes(call, answer.shape!));
+    for (const describing of learning) {
+      const { text, id } = describing;
+      let found = await this.#found(call, describing, named);
+      // Dropped, and perhaps made again, since the server has told of it.
+      if (found && !(found instanceof PgzError) && this.#catalog.isGone(found.columns))
+        found = await this.#found(call, this.#describe(call, text, named, id), named);
       if (!found) return undefined;
       const shape = found instanceof PgzError ? found : shapes.put(this.#learnedOf, text, found, id);
       // It is prepared under the name of another shape.
@@ -229,20 +231,18 @@ export class Statements {
     return learned;
   }
 
-  /** Once more while a CancelRequest for another call has ended it. */
-  async #describedWhole(call: AnyCall, first: Describing, named: boolean): Promise<Describing> {
-    let describing = first;
-    while (describing.operation.wasHitBesides && this.#connection.transactionStatus === "I") {
-      await this.#connection.stopping;
-      if (call.finished) return describing;
-      describing = this.#describe(call, describing.text, named);
-      await describing.operation.done;
-    }
-    return describing;
+  /** Its answer; once more while a CancelRequest for another call has ended it. `undefined`: the call is over. */
+  async #found(call: AnyCall, asked: Describing, named: boolean): Promise<LearnedShape | PgzError | undefined> {
+    const { text, id, operation, answer } = asked;
+    await operation.done;
+    if (call.finished) return undefined;
+    if (!operation.wasHitBesides || this.#connection.transactionStatus !== "I")
+      return operation.error ?? this.#withTypes(call, answer.shape!);
+    await this.#connection.stopping;
+    return call.finished ? undefined : this.#found(call, this.#describe(call, text, named, id), named);
   }
 
-  #describe(call: AnyCall, text: string, named: boolean): Describing {
-    const id = this.known(text)?.id ?? newShapeId();
+  #describe(call: AnyCall, text: string, named: boolean, id = this.known(text)?.id ?? newShapeId()): Describing {
     // A statement that is there already would tell of what was, not of what is.
     if (named) {
       this.#connection.tell((handle) => handle.forget(id));

@@ -92,7 +92,7 @@ export interface QueryEnd extends QueryStart {
   readonly waitMs: number;
   /** Rows returned or changed, as the command tags say; `null` if no tag came, as after an error. */
   readonly rows: number | null;
-  /** Bytes of encoded output; for objects, of the JSON that they were made from. */
+  /** Bytes of encoded output; for objects, of what they were made from. */
   readonly bytes: number;
   /** The words of the command tag; `""` for an empty query, and if the statement did not complete. */
   readonly command: string;

@@ -111,7 +111,10 @@ test("a cancel that hits our own question to the catalog makes us ask again", as
   session.send(canceled(), wire.readyForQuery());
   cancel.peer.end();
   expect(await session.flight()).toEqual(["Query"]);
-  const answer = [wire.rowDescription([{ name: "json", oid: 25 }]), wire.dataRow([Buffer.from("[]")])];
+  const answer = [
+    wire.rowDescription([{ name: "json", oid: 25 }]),
+    wire.dataRow([Buffer.from('[[20001,"e","mood",[0],[]]]')]),
+  ];
   session.send(...answer, ended(1));
   expect(await session.flight()).toEqual(execution);
   session.send(wire.parseComplete(), wire.bindComplete(), mood, wire.dataRow([Buffer.from("glad")]), ended(1));

@@ -5,6 +5,7 @@ import {
   begun,
   client,
   ended,
+  execution,
   learn,
   letIn,
   otherClient,
@@ -35,11 +36,18 @@ test.each([
   const session = await letIn();
   await session.flight();
   const own = { name: "n", oid: 16_400 };
-  session.send(wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([own]), wire.readyForQuery());
+  const described = [wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([own])];
+  session.send(...described, wire.readyForQuery());
   expect(await session.flight()).toEqual(["Query"]);
   const found = answer ? [wire.dataRow([Buffer.from(answer)])] : [];
   session.send(wire.rowDescription([{ name: "j", oid: 114 }]), ...found, ended(1));
-  await session.flight();
+  let flight = await session.flight();
+  // A type that the catalog has not may be one that was dropped since.
+  if (!flight.includes("Bind")) {
+    session.send(...described, wire.readyForQuery());
+    flight = await session.flight();
+  }
+  expect(flight).toEqual(execution);
   session.send(
     wire.parseComplete(),
     wire.bindComplete(),

@@ -3,7 +3,7 @@
 import type { Client } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
 import { FaultHost } from "../../faults/control.ts";
-import { text, unseen, withClient, withSchema } from "./helpers.ts";
+import { pause, text, unseen, withClient, withSchema } from "./helpers.ts";
 
 const CANONICAL = {
   TimeZone: "UTC",
@@ -271,6 +271,40 @@ export const types: Case[] = [
         // Other statements that return it have heard of it.
         t.assert.equal(await lines(client, other), '{"a":[{"a":1,"b":"x","c":null}]}\n');
       }),
+  },
+  {
+    // On its way a statement is described, the catalog is asked for its type, and it is run: the type may be another
+    // one at each step.
+    name: "a type that is dropped and made again meanwhile gives its own values or SHAPE_CHANGED, never text",
+    only: "plain",
+    run: async (t) => {
+      const { host, port } = t.options;
+      const proxy = await new FaultHost(t.faults).proxy({ host, port }, { delay: 12 });
+      for (let after = 0; after < 110; after += 10) {
+        await withSchema(t, async (side, s) => {
+          await side.exec(`create type ${s}.pair as (a int4, b int4)`);
+          const options = { ...t.options, host: proxy.host, port: proxy.port, applicationName: s };
+          const client = await t.pgz.connect({ ...options, firstRun: "describe" });
+          const pair = () => client.query(`select '(1,2)'::${s}.pair as p`);
+          const meanwhile = pair().then(
+            ({ rows }) => rows,
+            (error: { code: string }) => error.code,
+          );
+          await pause(after);
+          await side.simple(`drop type ${s}.pair; create type ${s}.pair as (b int4, a int4)`);
+          const got = JSON.stringify(await meanwhile);
+          const right = ['[{"p":{"a":1,"b":2}}]', '[{"p":{"b":1,"a":2}}]', '"SHAPE_CHANGED"'];
+          t.assert(right.includes(got), `after ${after} ms: ${got}`);
+          // Where it was changed behind the first call, the second one is told so.
+          const next = await pair().catch((error: { code: string }) =>
+            error.code === "SHAPE_CHANGED" ? pair() : undefined,
+          );
+          t.assert.deepEqual(next?.rows, [{ p: { b: 1, a: 2 } }]);
+          await client.close();
+        });
+      }
+      await proxy.close();
+    },
   },
   {
     name: "a catalog that could not be asked in time is asked again",

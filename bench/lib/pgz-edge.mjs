@@ -6,6 +6,11 @@ export async function connectPgz(url, options) {
   return connect(url, options);
 }
 
+export async function createPgzPool(url, options) {
+  const { createPool } = await import(`../../dist/${build}.js`);
+  return createPool(url, options);
+}
+
 export async function sqlTag() {
   return (await import(`../../dist/${build}.js`)).sql;
 }

@@ -49,7 +49,8 @@ export class Member {
     this.connection = connection;
     this.session = new Session(connection);
     this.session.leftovers = this.leftovers;
-    this.line = new Line(sharing);
+    // The last call is on its way out when the next one comes: that one need not wait for it.
+    this.line = new Line(Math.max(2, sharing));
     this.generation = generation;
     this.expiresAt = expiresAt;
     this.since = this.heard = now;

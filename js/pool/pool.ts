@@ -57,6 +57,9 @@ export interface AcquireOptions {
 
 const ACQUIRE_OPTIONS = namesOf<AcquireOptions>({ signal: true, until: true });
 
+/** How who waits is told to give up; it returns what ends that. */
+type Heed = (giveUp: (reason?: unknown) => void) => () => void;
+
 /** What `pool.on` tells of. */
 export type PoolEvent = "connect" | "acquire" | "release" | "remove";
 
@@ -130,7 +133,8 @@ export class Pool extends Transacting {
     if (refused) throw refused;
     const trace = new Error("acquired here");
     const since = performance.now();
-    const member = await this.#borrow(since, options.signal);
+    const { signal } = options;
+    const member = await this.#borrow(since, (giveUp) => onAbort(signal, () => giveUp(signal?.reason)));
     return this.#loans.lend(member, trace, options.until, (back) => this.#giveBack(back));
   }
 
@@ -293,6 +297,9 @@ export class Pool extends Transacting {
       if (!member) return;
       member.call = call;
       let isUnheard = false;
+      let isBack = false;
+      // Before its caller goes on, who may make the next call at once: it would find no connection, and wait.
+      if (!isAlone) call.onSuccess = () => (isBack = member.isClean) && void this.#giveBack(member);
       const work = async (session: Session) => {
         try {
           await body(call, session);
@@ -308,7 +315,7 @@ export class Pool extends Transacting {
         }
       };
       await member.line.run(call, way, () => member.session, work);
-      void this.#giveBack(member);
+      if (!isBack) void this.#giveBack(member);
       if (!isUnheard) return;
     }
   }
@@ -331,42 +338,45 @@ export class Pool extends Transacting {
     isAlone: boolean,
     since = performance.now(),
   ) {
-    const giveUp = new AbortController();
-    call.onFailure = () => giveUp.abort();
+    const heed: Heed = (giveUp) => {
+      if (call.finished) giveUp();
+      call.onFailure = giveUp;
+      return () => (call.onFailure = undefined);
+    };
     try {
-      const member = await this.#borrow(since, giveUp.signal, isAlone);
+      const member = await this.#borrow(since, heed, isAlone);
       if (!call.finished) return member;
       void this.#giveBack(member);
     } catch (error) {
       call.fail(error);
-    } finally {
-      call.onFailure = undefined;
     }
     return undefined;
   }
 
-  async #borrow(since: number, signal: AbortSignal | undefined, isAlone = true): Promise<Member> {
+  async #borrow(since: number, heed: Heed, isAlone = true): Promise<Member> {
     const observer = watched("acquire", this.config.observer);
-    const find = () => this.#find(since, signal, isAlone);
+    const find = () => this.#find(since, heed, isAlone);
     const member = await (observer ? this.#observed(observer, since, find) : find());
     this.#tell("acquire");
     return member;
   }
 
   /** One that `beforeAcquire` agrees to. */
-  async #find(since: number, signal: AbortSignal | undefined, isAlone: boolean): Promise<Member> {
+  async #find(since: number, heed: Heed, isAlone: boolean): Promise<Member> {
     for (;;) {
-      const member = this.#slots.take(isAlone) ?? (await this.#wait({ since, isAlone }, signal));
-      if (await this.#upkeep.agrees(member, "beforeAcquire")) return member;
+      const member = this.#slots.take(isAlone) ?? (await this.#wait(since, isAlone, heed));
+      if (!this.#pool.beforeAcquire || (await this.#upkeep.agrees(member, "beforeAcquire"))) return member;
       member.isDoomed = true;
       void this.#slots.giveBack(member);
     }
   }
 
-  #wait(waiter: Pick<Waiter, "since" | "isAlone">, signal: AbortSignal | undefined): Promise<Member> {
+  #wait(since: number, isAlone: boolean, heed: Heed): Promise<Member> {
     return new Promise((resolve, reject) => {
+      let hasLeft = false;
       const waiting: Waiter = {
-        ...waiter,
+        since,
+        isAlone,
         take: (member) => {
           stop();
           resolve(member);
@@ -376,11 +386,12 @@ export class Pool extends Transacting {
           reject(error);
         },
       };
-      const stop = onAbort(signal, () => {
+      const stop = heed((reason) => {
+        hasLeft = true;
         this.#slots.leave(waiting);
-        reject(new AbortError(signal?.reason, { retryable: true }));
+        reject(new AbortError(reason, { retryable: true }));
       });
-      if (!signal?.aborted) this.#slots.wait(waiting);
+      if (!hasLeft) this.#slots.wait(waiting);
     });
   }
 

@@ -28,6 +28,8 @@ export class Call<T> {
   operation: Operation | undefined;
   /** How a failure reaches what the user already holds, such as a stream. */
   onFailure: ((error: PgzError) => void) | undefined;
+  /** Is called once, when the call has succeeded, before its caller goes on. */
+  onSuccess: (() => void) | undefined;
   /** Is called once: all that the call has to say is on the wire, and it is so many bytes. */
   onSaid: ((bytes: number) => void) | undefined;
   readonly observation: Observation | undefined;
@@ -109,6 +111,7 @@ export class Call<T> {
     if (this.finished) return;
     this.#resolve(value);
     this.#finish();
+    this.onSuccess?.();
   }
 
   fail(error: unknown): void {

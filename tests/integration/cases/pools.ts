@@ -70,6 +70,25 @@ export const pools: Case[] = [
       ),
   },
   {
+    name: "who calls again behind an answer finds the connection free, and does not wait for it",
+    run: (t) =>
+      withPool(t, async (pool) => {
+        const both = (work: () => Promise<unknown>) => Promise.all([work(), work()]);
+        await both(() => pool.query("select pg_sleep(0.3)"));
+        const before = pool.stats();
+        await both(async () => {
+          for (let n = 0; n < 20; n++) {
+            await pool.query(t.pgz.sql`select ${n}::int4 as n`);
+            await pool.exec("select 1");
+            await pool.json("select 1 as n");
+          }
+        });
+        const { acquires, emptyAcquires } = pool.stats();
+        t.assert.equal(acquires - before.acquires, 120);
+        t.assert.equal(emptyAcquires - before.emptyAcquires, 0, "acquires that had to wait");
+      }),
+  },
+  {
     name: "every call of a client is a call of a pool, and gives its connection back",
     run: (t) =>
       withPool(

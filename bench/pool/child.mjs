@@ -1,0 +1,151 @@
+// One library of libraries.mjs as workers that share its pools: `child.mjs <library> <max> <direct> <pgbouncer>`. A
+// request runs one shape with so many workers for so long, and waits until all of them have come to an end. Rows and
+// bytes are checked as they come: what is wrong ends the benchmark, what fails is counted by its SQLSTATE.
+import process from "node:process";
+import { collect, runtimeVersion, serve, timed } from "../lib/child.mjs";
+import { libraries } from "./libraries.mjs";
+import { COPIES, COPY_IN, COPY_OUT, copied, INTENDED, WIDE, HASHES, windows } from "./shapes.mjs";
+
+const [library, max, direct, pgbouncer] = process.argv.slice(2);
+const open = (url, named) => libraries[library](url, { max: Number(max), named });
+const pools = { direct: await open(direct, true), pgbouncer: await open(pgbouncer, false) };
+const bytes = Buffer.from(copied);
+const work = { mixed: windows(false), mixed_dirty: windows(true) };
+
+/** Rows, bytes or counts that are not what they must be. */
+class Wrong extends Error {}
+
+const ways = {
+  async select_1({ select }, _, found) {
+    const rows = await select();
+    if (rows.length !== 1 || rows[0].x !== 1) throw new Wrong(`SELECT 1: ${JSON.stringify(rows)}`);
+    found.queries++;
+  },
+  mixed: (pool, index, found) => pool.borrow((on) => inWindow(on, work.mixed[index % work.mixed.length], found)),
+  async mixed_dirty(pool, index, found) {
+    const window = work.mixed_dirty[index % work.mixed_dirty.length];
+    const isCut = window.at(-1).steps.at(-1)[1] === 0;
+    try {
+      await pool.borrow((on) => inWindow(on, window, found));
+    } catch (error) {
+      if (!isCut || pool.codeOf(error) !== INTENDED) throw error;
+      found.cut++;
+      found.queries += 2; // it, and ROLLBACK
+      return false;
+    }
+    if (isCut) throw new Wrong("a division by zero has succeeded");
+  },
+  copy_out: (pool, _, found) =>
+    pool.borrow(async (on) => {
+      for (let copy = 0; copy < COPIES; copy++) {
+        const pieces = [];
+        await on.copyOut(COPY_OUT, (piece) => pieces.push(piece));
+        if (!Buffer.concat(pieces).equals(bytes)) throw new Wrong("COPY has given other bytes");
+        found.queries++;
+      }
+    }),
+  copy_in: (pool, _, found) =>
+    pool.borrow(async (on) => {
+      for (let copy = 0; copy < COPIES; copy++) {
+        await on.copyIn(COPY_IN, bytes); // the case looks into the table
+        found.queries++;
+      }
+    }),
+};
+
+async function inWindow(on, window, found) {
+  for (const { isTransaction, steps } of window) {
+    if (!isTransaction) {
+      await step(on, steps[0], found);
+      continue;
+    }
+    found.queries++;
+    await on.transaction(async (within) => {
+      for (const one of steps) await step(within, one, found);
+    });
+    found.queries++;
+  }
+}
+
+async function step(on, [text, n], found) {
+  const rows = await on.rows(text, n);
+  let sum = 0;
+  for (let at = 0; at < rows.length; at++) sum += rows[at].i;
+  const last = rows[n - 1];
+  const isRight =
+    rows.length === n &&
+    sum === (n * (n + 1)) / 2 &&
+    (text !== WIDE || (last.d === 2 * n && last.t === String(n))) &&
+    (text !== HASHES || last.m.length === 32);
+  if (!isRight) throw new Wrong(`text ${text} with ${n}: ${rows.length} rows, sum ${sum}, ${JSON.stringify(last)}`);
+  found.queries++;
+}
+
+async function perform(shape, pool, { workers, duration }) {
+  const found = { queries: 0, tasks: 0, failed: 0, cut: 0, errors: {} };
+  const latencies = [];
+  let next = 0;
+  const end = performance.now() + duration;
+  const worker = async () => {
+    for (let start = performance.now(); start < end; start = performance.now()) {
+      found.tasks++;
+      try {
+        if ((await ways[shape](pool, next++, found)) !== false) latencies.push(performance.now() - start);
+      } catch (error) {
+        if (error instanceof Wrong) throw error;
+        found.failed++;
+        const code = pool.codeOf(error);
+        found.errors[code] = (found.errors[code] ?? 0) + 1;
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: workers }, worker));
+  latencies.sort((a, b) => a - b);
+  const [p50, p95, p99] = [0.5, 0.95, 0.99].map((share) => latencies[Math.floor(latencies.length * share)]);
+  return { ...found, p50, p95, p99 };
+}
+
+async function pairs({ pair }, times) {
+  for (let time = 0; time < times; time++) await pair();
+  return {};
+}
+
+/** So many calls at once, of which all but `max` wait: bytes of each while they do, and what serving them takes. */
+async function waiters({ select, connections }, times) {
+  const heap = () => {
+    collect();
+    return process.memoryUsage().heapUsed;
+  };
+  const before = heap();
+  const results = Array.from({ length: times }, () => select());
+  const bytes = (heap() - before) / times;
+  const served = await timed(
+    async () => {
+      for (const result of results) {
+        const [{ x }] = await result;
+        if (x !== 1) throw new Wrong(`SELECT 1: ${x}`);
+      }
+      return {};
+    },
+    { clean: false },
+  );
+  results.length = 0;
+  return { ...served, bytes, left: (heap() - before) / times, connections: connections?.() };
+}
+
+/** What a library has a way for. */
+async function able() {
+  const { borrow, pair } = pools.direct;
+  const calls = ["select_1", "waiters_10000"];
+  if (!borrow) return calls;
+  const copies = await borrow((on) => Object.entries({ copy_out: on.copyOut, copy_in: on.copyIn }));
+  const copying = copies.filter(([, way]) => way).map(([shape]) => shape);
+  return [...calls, "mixed", "mixed_dirty", ...copying, ...(pair ? ["acquire_release"] : [])];
+}
+
+serve(async ({ hello, shape, through, times, ...how }) => {
+  if (hello) return { version: runtimeVersion(), shapes: await able() };
+  const pool = pools[through];
+  if (shape === "waiters_10000") return waiters(pool, times);
+  return timed(() => (shape === "acquire_release" ? pairs(pool, times) : perform(shape, pool, how)), { clean: false });
+});

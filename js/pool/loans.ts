@@ -11,8 +11,10 @@ import type { Member } from "./member.ts";
 
 interface Loan {
   readonly since: number;
-  /** Where it was acquired. */
-  readonly trace: Error;
+  /** Where it was acquired, if somebody is to be told. */
+  readonly trace: Error | undefined;
+  /** Until it is watched: most are given back before that, and watching costs more than all else. */
+  lease: Lease | undefined;
   isTold: boolean;
   giveBack(): Promise<void> | undefined;
 }
@@ -22,13 +24,16 @@ export class Loans {
   readonly #counters: Counters;
   /** Milliseconds; 0: nobody is told. */
   readonly #threshold: number;
+  /** `look` is called again and again. */
+  readonly #looks: boolean;
   readonly #loans = new Set<Loan>();
   readonly #lost: FinalizationRegistry<Loan> | undefined;
 
-  constructor(config: Config, counters: Counters, threshold: number) {
+  constructor(config: Config, counters: Counters, threshold: number, looks: boolean) {
     this.#config = config;
     this.#counters = counters;
     this.#threshold = threshold;
+    this.#looks = looks;
     // The old workerd has none.
     if (typeof FinalizationRegistry === "undefined") return;
     this.#lost = new FinalizationRegistry((loan) => {
@@ -40,7 +45,7 @@ export class Loans {
   /** `until`: it is taken back when this aborts. `giveBack` is called once. */
   lend(
     member: Member,
-    trace: Error,
+    trace: Error | undefined,
     until: AbortSignal | undefined,
     giveBack: (member: Member) => Promise<void> | undefined,
   ): Lease {
@@ -48,29 +53,38 @@ export class Loans {
     const back = (isDoomed = false) => {
       if (!this.#loans.delete(loan)) return undefined;
       stop();
-      this.#lost?.unregister(loan);
+      if (!loan.lease) this.#lost?.unregister(loan);
       member.isDoomed ||= isDoomed;
       return giveBack(member);
     };
-    const loan: Loan = { since: performance.now(), trace, isTold: false, giveBack: back };
     const lease = new Lease(this.#config, this.#counters, member, back);
+    const loan: Loan = { since: performance.now(), trace, lease, isTold: false, giveBack: back };
     this.#loans.add(loan);
-    this.#lost?.register(lease, loan, loan);
+    if (!this.#looks) this.#watch(loan);
     if (until) stop = onAbort(until, releaser(new WeakRef(lease)));
     return lease;
   }
 
-  /** Tells of those that are held for too long. */
+  /** Watches those that are still out, and tells of those that are held for too long. */
   look(now: number): void {
-    if (!this.#threshold) return;
-    for (const loan of this.#loans) if (now - loan.since >= this.#threshold) this.#tell(loan, now);
+    for (const loan of this.#loans) {
+      this.#watch(loan);
+      if (this.#threshold && now - loan.since >= this.#threshold) this.#tell(loan, now);
+    }
+  }
+
+  /** From now on it is taken back when nobody has it. */
+  #watch(loan: Loan): void {
+    if (!loan.lease) return;
+    this.#lost?.register(loan.lease, loan, loan);
+    loan.lease = undefined;
   }
 
   #tell(loan: Loan, now: number): void {
-    if (loan.isTold) return;
+    if (loan.isTold || !this.#threshold) return;
     loan.isTold = true;
     const { observer } = this.#config;
-    const event = { heldMs: now - loan.since, stack: loan.trace.stack ?? "" };
+    const event = { heldMs: now - loan.since, stack: loan.trace?.stack ?? "" };
     if (observer?.onLeaseLeak) emit(observer, "onLeaseLeak", event);
     // eslint-disable-next-line no-console -- what nobody watches has to be seen somewhere
     else console.warn(`pgz-edge: a lease has not been released for ${Math.round(event.heldMs)} ms; ${event.stack}`);

@@ -99,7 +99,8 @@ export class Pool extends Transacting {
       tell: (event) => this.#tell(event),
       demoted: ({ generation }) => this.#slots.renew(generation),
     });
-    const loans = new Loans(config, counters, leakThreshold);
+    const mayTick = runtime().name !== "workerd" || pool.healthCheckInterval > 0;
+    const loans = new Loans(config, counters, leakThreshold, mayTick);
     const keeper: Keeper = {
       open: (generation) => upkeep.open(generation),
       close: (member) => upkeep.close(member),
@@ -111,7 +112,6 @@ export class Pool extends Transacting {
     };
     this.#upkeep = upkeep;
     this.#loans = loans;
-    const mayTick = runtime().name !== "workerd" || pool.healthCheckInterval > 0;
     this.#slots = new Slots(pool, keeper, mayTick);
     this.#slots.fill();
   }
@@ -131,11 +131,11 @@ export class Pool extends Transacting {
     checkOptions(options, ACQUIRE_OPTIONS);
     const refused = this.refused();
     if (refused) throw refused;
-    const trace = new Error("acquired here");
-    const since = performance.now();
-    const { signal } = options;
-    const member = await this.#borrow(since, (giveUp) => onAbort(signal, () => giveUp(signal?.reason)));
-    return this.#loans.lend(member, trace, options.until, (back) => this.#giveBack(back));
+    const { signal, until } = options;
+    const trace = this.#pool.leakThreshold ? new Error("acquired here") : undefined;
+    const heed: Heed = (giveUp) => onAbort(signal, () => giveUp(signal?.reason));
+    const member = this.#atOnce(true) ?? (await this.#borrow(performance.now(), heed));
+    return this.#loans.lend(member, trace, until, (back) => this.#giveBack(back));
   }
 
   // -- transactions, notifications ------------------------------------------------------------------------------------
@@ -240,6 +240,7 @@ export class Pool extends Transacting {
     this.#draining = closed("The pool is closed: make another.");
     this.#slots.close(this.#draining);
     this.#upkeep.abortConnects(this.#draining);
+    this.#loans.look(performance.now());
     const empty = this.#slots.until(() => this.#slots.total === 0);
     await within(timeout, empty);
     if (!this.#slots.total) return;

@@ -89,7 +89,7 @@ export class Call<T> {
     // Nobody would end it.
     if (this.finished) throw new Error("an operation of a call that is over");
     this.#connection = connection;
-    if (this.operation?.isOver) this.#count(this.operation);
+    if (this.operation?.ended) this.#count(this.operation);
     else if (this.operation) this.#ahead.push(this.operation);
     this.operation = connection.operate(command, conversation, this);
     // A trap or a lost socket may have ended it already; the next await says so.

@@ -15,6 +15,7 @@ test("the defaults", async () => {
     targetSessionAttrs: "any",
     loadBalanceHosts: "disable",
     notices: [],
+    pool: {},
     user: "ada",
     database: "ada",
     applicationName: "pgz-edge",

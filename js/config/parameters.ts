@@ -1,7 +1,7 @@
-// All of libpq's connection parameters by name, and those that providers and other tools write into their strings: which
-// option each one is, or why it is ignored or refused. And libpq's environment variables.
+// All of libpq's connection parameters by name, and those that providers and other tools write into their strings:
+// which option each one is, or why it is ignored or refused. And libpq's environment variables.
 //
-// Knows names (those of PostgreSQL 18). Must not know the forms of strings, defaults, or what an option's value must be.
+// Knows names (those of PostgreSQL 18). Must not know the forms of strings, defaults, or what an option must be.
 // A value that would be silently weaker or go elsewhere is refused; one that changes nothing is ignored, and said.
 
 import { UsageError } from "../util/errors.ts";
@@ -63,7 +63,7 @@ const NO_GSSAPI = ignored("GSSAPI is not used");
 const NO_OAUTH = refused('where the server takes a token as password, pass a function as option "password"');
 const KEYS = refused("pass the password itself");
 
-/** In the order in which they are read, whatever their order in the string: what depends on another stands behind it. */
+/** In the order in which they are read, whatever the string's own: what depends on another stands behind it. */
 const parameters = new Map<string, Parameter>(
   Object.entries({
     host: done("host"),

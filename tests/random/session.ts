@@ -111,7 +111,7 @@ class Session {
          insert into ${schema}.shape values (1, 'b');
          create type ${schema}.mood as enum ('calm', 'glad', 'ü €');
          grant all on schema ${schema} to public; grant all on all tables in schema ${schema} to public;
-         ${this.#place.isPooled ? "" : ""}alter table ${schema}.shape owner to ${await this.#user()}`,
+         alter table ${schema}.shape owner to ${await this.#user()}`,
       );
       for (const [at, round] of rounds.entries()) {
         await this.#play(round, at);
@@ -133,7 +133,7 @@ class Session {
     };
   }
 
-  // -- from the dice ----------------------------------------------------------------------------------------------------
+  // -- from the dice --------------------------------------------------------------------------------------------------
 
   #round(): Round {
     const dice = this.#dice;
@@ -189,7 +189,7 @@ class Session {
     return `alter table ${schema}.shape add column ${added} ${this.#dice.pick(["int8", "jsonb"])}`;
   }
 
-  // -- running ----------------------------------------------------------------------------------------------------------
+  // -- running --------------------------------------------------------------------------------------------------------
 
   async #play({ entries, together, disturbance, before }: Round, at: number): Promise<void> {
     const client = await this.#connected();
@@ -199,7 +199,8 @@ class Session {
       // Inside a transaction it would be an error, since the server has no other way to tell.
       await client.query(`select * from ${this.#world.schema}.shape`);
     }
-    const what = `${together ? ", together" : ""}${disturbance ? `, ${disturbance.kind} after ${disturbance.after} ms` : ""}`;
+    const harm = disturbance ? `, ${disturbance.kind} after ${disturbance.after} ms` : "";
+    const what = `${together ? ", together" : ""}${harm}`;
     this.#script.push(`round ${at}${what}`);
     const beside = disturbance && this.#disturb(disturbance);
     if (disturbance) this.#disturbed++;
@@ -274,7 +275,7 @@ class Session {
     else if (severity === "ERROR" && !plan.settles) ledger.settle(numbers, "absent");
   }
 
-  // -- the connection ---------------------------------------------------------------------------------------------------
+  // -- the connection -------------------------------------------------------------------------------------------------
 
   async #connected(): Promise<pgz.Client> {
     if (this.#client) return this.#client;
@@ -332,8 +333,8 @@ class Session {
 
   /** No backend of this session writes any more. */
   async #serverIsGone(): Promise<void> {
-    const look = `select pid, state, query from pg_stat_activity where application_name = '${this.#options.applicationName}'
-      ${this.#place.isPooled ? "and state <> 'idle'" : ""}`;
+    const look = `select pid, state, query from pg_stat_activity
+      where application_name = '${this.#options.applicationName}' ${this.#place.isPooled ? "and state <> 'idle'" : ""}`;
     await this.#until(look, (rows) => rows.length === 0, "a backend is still there");
   }
 

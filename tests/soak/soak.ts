@@ -190,7 +190,8 @@ function dirty(dice: Dice, pool: pgz.Pool): Plan {
     async run() {
       await using lease = await pool.acquire();
       const { rows } = await lease.query(
-        `select nullif(current_setting('app.tenant', true), '') as tenant, to_regclass('pg_temp.left_over') as temporary,
+        `select nullif(current_setting('app.tenant', true), '') as tenant,
+           to_regclass('pg_temp.left_over') as temporary,
            nullif(current_setting('TimeZone'), 'Asia/Tokyo') is null as zone,
            (select count(*)::int4 from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()) as locks,
            (select count(*)::int4 from pg_listening_channels()) as channels`,

@@ -158,7 +158,7 @@ export class Pool extends Transacting {
       turn: undefined,
       front: undefined,
       connect: async (call) => {
-        member = await this.#borrowFor(call, true);
+        member = this.#atOnce(true) ?? (await this.#borrowFor(call, true));
         if (!member) return undefined;
         member.call = call;
         return sessionOf(member.session);

@@ -131,12 +131,12 @@ export class Listener implements AsyncIterable<Notification> {
         if (!lost || signal.aborted) throw error;
       });
       if (connection) {
-        const since = Date.now();
+        const since = performance.now();
         if (lost) options.onReconnect?.(lost);
         else ready();
         lost = await this.#ended(connection);
         // One that dies as soon as it listens must not be made again and again without a pause.
-        if (Date.now() - since > LONGEST_PAUSE) pause = FIRST_PAUSE;
+        if (performance.now() - since > LONGEST_PAUSE) pause = FIRST_PAUSE;
       }
       await within(pause * (1 + Math.random()), aborted);
       pause = Math.min(2 * pause, LONGEST_PAUSE);

@@ -128,7 +128,7 @@ class Copy implements CopyTarget {
   #isMine = false;
   #answered!: () => void;
   /** Since when the event loop had no turn. */
-  #turn = Date.now();
+  #turn = performance.now();
 
   /** `takes`: what the call is for, in words. */
   constructor(call: AnyCall, session: Session, kind: number, takes: string) {
@@ -206,9 +206,9 @@ class Copy implements CopyTarget {
     await this.orOver(connection.written);
     // A socket that takes everything at once never lets its errors, or a timer, have a turn (seen in Node: 320 MB
     // behind the server's refusal).
-    if (Date.now() - this.#turn > LONGEST_TURN) {
+    if (performance.now() - this.#turn > LONGEST_TURN) {
       await new Promise((resolve) => setTimeout(resolve));
-      this.#turn = Date.now();
+      this.#turn = performance.now();
     }
     return !this.over;
   }

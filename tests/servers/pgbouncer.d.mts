@@ -6,4 +6,5 @@ export function startPgBouncer(options: {
   poolSize?: number;
   settings?: string;
   newer?: boolean;
+  port?: number;
 }): Promise<{ descriptor: ServerDescriptor; stop(): Promise<unknown> }>;

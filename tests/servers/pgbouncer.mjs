@@ -18,9 +18,9 @@ const NEWER = path.join(cache, "pgbouncer-1.24.1");
 
 /**
  * A descriptor like the server's, named `pgbouncer`. `poolSize`: server connections for each user; `settings`: more
- * lines of `[pgbouncer]`; `newer`: 1.24.1 and not the system's.
+ * lines of `[pgbouncer]`; `newer`: 1.24.1 and not the system's; `port`: this one, of a PgBouncer that was stopped.
  */
-export async function startPgBouncer({ server, log, poolSize = 4, settings = "", newer = false }) {
+export async function startPgBouncer({ server, log, poolSize = 4, settings = "", newer = false, port }) {
   const installed = (newer ? [NEWER] : programs).find((file) => existsSync(file));
   if (installed === undefined)
     throw new Error(`PgBouncer${newer ? " 1.24.1" : ""} is not there: scripts/setup brings it`);
@@ -30,7 +30,7 @@ export async function startPgBouncer({ server, log, poolSize = 4, settings = "",
   copyFileSync(installed, program);
   chmodSync(program, 0o755);
   give(program);
-  const port = await freePort();
+  port ??= await freePort();
   const { server: own, ca } = certificates();
   const file = (name, text) => {
     const target = path.join(folder, name);

@@ -1,5 +1,6 @@
 // The node:net adapter against a real peer: pulling, buffers that are used again, and each way a connection can end.
 // tests/integration and tests/faults run it on Deno and Bun, and over TLS.
+import dns from "node:dns";
 import { once } from "node:events";
 import { createServer, type Server, type Socket as Peer } from "node:net";
 import { afterEach, expect, test } from "vitest";
@@ -106,4 +107,27 @@ test("an abort while connecting rejects with the signal's reason", async () => {
   const connecting = open(port, "nowhere.invalid", later.signal);
   later.abort(reason);
   await expect(connecting).rejects.toBe(reason);
+});
+
+/** Host names are looked up by this, for one test. */
+function lookUpBy(lookup: (callback: (error: Error | null, addresses: object[]) => void) => void): Disposable {
+  const real = dns.lookup;
+  const fake = (_host: string, _options: object, callback: Parameters<typeof lookup>[0]) => lookup(callback);
+  dns.lookup = fake as unknown as typeof real;
+  return { [Symbol.dispose]: () => void (dns.lookup = real) };
+}
+
+test("a name server that does not answer is given up at the signal, and an answer that comes later opens nothing", async () => {
+  const port = await listen(() => {});
+  let answer = () => {};
+  using _ = lookUpBy((callback) => (answer = () => callback(null, [{ address: "127.0.0.1", family: 4 }])));
+  const from = performance.now();
+  const late = new Error("too late");
+  const signal = new AbortController();
+  setTimeout(() => signal.abort(late), 100);
+  await expect(open(port, "slow.example", signal.signal)).rejects.toBe(late);
+  expect(performance.now() - from).toBeLessThan(1_000);
+  answer();
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  expect(peers).toEqual([]);
 });

@@ -19,7 +19,7 @@ while (!failed && performance.now() < until) {
   failed = status !== 0;
   if (failed) console.log(output);
   rounds++;
-  for (const [, subject, count] of output.matchAll(/^\[cases\] (\S+)\.rs (\d+)$/gm))
+  for (const [, subject, count] of output.matchAll(/\[cases\] (\S+)\.rs (\d+)$/gm))
     counts.set(subject, (counts.get(subject) ?? 0) + Number(count));
 }
 const all = [...counts.values()].reduce((sum, count) => sum + count, 0);

@@ -166,6 +166,11 @@ export interface Options {
   observer?: Observer | undefined;
   /** Observers and tracing channels get the values of parameters too. Default false, since values are often secrets. */
   observeParameters?: boolean | undefined;
+  /**
+   * What to say behind each statement that has no name, as an SQL comment: `() => ({ traceparent })`. It is called in
+   * the caller's async context. Default: nothing.
+   */
+  sqlComment?: (() => Readonly<Record<string, string | undefined>> | undefined) | undefined;
   /** Milliseconds after which the observer's `onSlowQuery` is called. Default 0: never. */
   slowQueryThreshold?: number | undefined;
   /** When it aborts, connecting and every call end. On Workers: `request.signal`. */
@@ -190,7 +195,17 @@ export interface Server {
 
 type Secret = "password" | "key" | "environment";
 type Optional =
-  "int8" | "numeric" | "types" | "servername" | "ca" | "cert" | "requireAuth" | "connect" | "observer" | "signal";
+  | "int8"
+  | "numeric"
+  | "types"
+  | "servername"
+  | "ca"
+  | "cert"
+  | "requireAuth"
+  | "connect"
+  | "observer"
+  | "signal"
+  | "sqlComment";
 
 /** Every option resolved; frozen. Holds no secret that JSON, `console.log` or a spread could show. */
 export type Config = Readonly<

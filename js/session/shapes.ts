@@ -228,8 +228,9 @@ export function encodedStatement(shape: Shape): Uint8Array {
 
 const statements = new WeakMap<Shape, Uint8Array>();
 
-function newStatement({ sql, parameterTypes, resultFormats }: Shape): Uint8Array {
-  const text = encoder.encode(sql);
+/** The same, made anew, with another text for the same statement. */
+export function newStatement({ sql, parameterTypes, resultFormats }: Shape, as = sql): Uint8Array {
+  const text = encoder.encode(as);
   const behind = 2 + 2 * resultFormats.length;
   const types = behind + text.length + 1;
   const bytes = new Uint8Array(types + 2 + 4 * parameterTypes.length);

@@ -19,7 +19,8 @@ import type { Catalog } from "./catalog.ts";
 import { learnTypes } from "./catalog-questions.ts";
 import { checkFailed, checkPassed, describeFirst, firstRunOf, isOfTypes, isOld, type FirstRun } from "./first-run.ts";
 import type { SchemaChanges } from "./schema-changes.ts";
-import { encodedStatement, newShapeId, shapes, type LearnedShape, type Shape } from "./shapes.ts";
+import { encodedStatement, newShapeId, newStatement, shapes, type LearnedShape, type Shape } from "./shapes.ts";
+import { commented } from "./sql-comment.ts";
 import type { Told } from "./told.ts";
 import { putInFront, type TransactionBlock } from "./transaction-block.ts";
 
@@ -113,13 +114,7 @@ export class Statements {
       const command = (handle: CoreConnection) => {
         putInFront(handle, preludes);
         this.define(handle, shape.types);
-        return handle.execute(
-          shape.id,
-          encodedStatement(shape),
-          parameters,
-          told ? form | COLUMNS_KNOWN : form,
-          limits,
-        );
+        return handle.execute(shape.id, this.#encoded(shape), parameters, told ? form | COLUMNS_KNOWN : form, limits);
       };
       return call.operate(this.#connection, command, {
         rows,
@@ -136,7 +131,14 @@ export class Statements {
   /** Puts a statement of a batch where its items find it. */
   addToBatch(handle: CoreConnection, shape: Shape): void {
     this.#told.remember(shape);
-    handle.batch_statement(shape.id, encodedStatement(shape));
+    handle.batch_statement(shape.id, this.#encoded(shape));
+  }
+
+  /** A name would keep the comment of its first run. */
+  #encoded(shape: Shape): Uint8Array {
+    const { config } = this.#connection;
+    const hasNames = config.prepare !== "unnamed" && config.statementCacheSize > 0;
+    return config.sqlComment && !hasNames ? newStatement(shape, commented(config, shape.sql)) : encodedStatement(shape);
   }
 
   /** Tells the core of types that it does not know yet. */

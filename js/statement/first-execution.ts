@@ -15,6 +15,7 @@ import type { AnyCall } from "../session/call.ts";
 import { learnNames, learnTypesAnew } from "../session/catalog-questions.ts";
 import type { FirstRun } from "../session/first-run.ts";
 import type { Session } from "../session/session.ts";
+import { commented } from "../session/sql-comment.ts";
 import { isRecord, newShapeId, type LearnedShape, type Shape } from "../session/shapes.ts";
 import type { RowRequest } from "../session/statements.ts";
 import { putInFront, type TransactionBlock } from "../session/transaction-block.ts";
@@ -108,7 +109,8 @@ export class FirstExecution {
     const { connection } = this.#session;
     // An early query leaves before BackendKeyData tells.
     const mayBePooled = connection.isPooled || connection.processId === undefined;
-    const text = mayBePooled ? nobodyElses(this.#run.text) : this.#run.text;
+    const said = commented(connection.config, this.#run.text);
+    const text = mayBePooled ? nobodyElses(said) : said;
     const { form, limits } = this.#request;
     const sink = this.#sink;
     const command = (handle: CoreConnection) => {

@@ -139,6 +139,7 @@ test.each<[keyof Options, unknown[]]>([
   ["signal", [{}, true]],
   ["observer", [5, () => {}, { onNotice: 1 }, { onQueryEnd: "x" }]],
   ["observeParameters", [1, "true"]],
+  ["sqlComment", ["x", {}]],
   ["slowQueryThreshold", [-1, 1.5, "1"]],
 ])("INVALID_OPTION: %s", (name, values) => {
   for (const value of values) {

@@ -304,4 +304,56 @@ export const observer: Case[] = [
       t.assert.equal(lazy.stats().state, "closed");
     },
   },
+  {
+    name: "sqlComment stands behind statements without a name, another each time, and behind no others",
+    async run(t) {
+      const { sql } = t.pgz;
+      let count = 0;
+      const options = { sqlComment: () => ({ call: String(++count) }) };
+      const asked = "select query from pg_stat_activity where pid = pg_backend_pid()";
+      await withClient(
+        t,
+        async (client) => {
+          const texts: string[] = [];
+          for (let run = 0; run < 3; run++)
+            texts.push((await client.query<{ query: string }>(`${asked} -- run`)).rows[0]!.query);
+          const [first] = await client.batch<{ query: string }>([asked, "select 2"]);
+          texts.push(first!.rows[0]!.query);
+          for (const text of texts.slice(0, 3)) t.assert.match(text, /-- run\n\/\*call='\d+'\*\/$/);
+          t.assert.match(texts[3]!, /\n\/\*call='\d+'\*\/$/);
+          t.assert.equal(new Set(texts).size, 4);
+          const { rows } = await client.query(sql`select ${7}::int4 as n, ${"x"}::text as t`);
+          t.assert.deepEqual(rows, [{ n: 7, t: "x" }]);
+        },
+        { ...options, prepare: "unnamed" },
+      );
+      await withClient(
+        t,
+        async (client) => {
+          for (let run = 0; run < 3; run++) await client.query("select 'named' as n");
+          const { rows } = await client.query<{ statement: string }>("select statement from pg_prepared_statements");
+          t.assert.equal(
+            rows.some(({ statement }) => statement.includes("call=") && statement.includes("named")),
+            false,
+          );
+          t.assert.equal(
+            rows.some(({ statement }) => statement === "select 'named' as n"),
+            true,
+          );
+        },
+        options,
+      );
+      await withClient(
+        t,
+        async (client) => {
+          t.assert.deepEqual((await client.query("select 1 as a -- one")).rows, [{ a: 1 }]);
+        },
+        {
+          sqlComment: () => {
+            throw new Error("no context");
+          },
+        },
+      );
+    },
+  },
 ];

@@ -1,0 +1,39 @@
+// What option sqlComment puts behind a text: one comment whatever it is given, or nothing.
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { commented } from "../../js/session/sql-comment.ts";
+
+const behind = (facts: unknown, text = "select 1") => commented({ sqlComment: () => facts as never }, text);
+
+test("names and values are written as sqlcommenter writes them, by their names", () => {
+  expect(behind({ traceparent: "00-ab-cd-01", route: "/a b?c='d'" })).toBe(
+    "select 1\n/*route='%2Fa%20b%3Fc%3D%27d%27',traceparent='00-ab-cd-01'*/",
+  );
+  expect(behind({ a: undefined, b: "2" })).toBe("select 1\n/*b='2'*/");
+});
+
+test("it stands on a line of its own, behind a comment that goes to the end of its line too", () => {
+  expect(behind({ a: "1" }, "select 1 -- one")).toBe("select 1 -- one\n/*a='1'*/");
+});
+
+test("no name and no value ends the comment, opens another, or ends a value", () => {
+  const any = fc.string({ unit: fc.constantFrom(..."*/'\\-\n\0ab%é😀".split("")) });
+  fc.assert(
+    fc.property(fc.dictionary(any, any), (facts) => {
+      const text = behind(facts);
+      if (text === "select 1") return;
+      expect(text).toMatch(/^select 1\n\/\*(?:[^*/'\s\0]|\*(?!\/))*(?:'(?:[^/'\s\0])*'(?:,[^/'\s\0]*)?)*\*\/$/);
+      expect(text.match(/\/\*|\*\//g)).toEqual(["/*", "*/"]);
+    }),
+  );
+});
+
+test("without an option, and with what cannot be said, the text stays as it is", () => {
+  expect(commented({ sqlComment: undefined }, "select 1")).toBe("select 1");
+  for (const facts of [undefined, null, {}, { a: undefined }, { a: "x".repeat(1_000) }, { a: "\ud800" }])
+    expect(behind(facts)).toBe("select 1");
+  const throws = () => {
+    throw new Error("no context");
+  };
+  expect(commented({ sqlComment: throws }, "select 1")).toBe("select 1");
+});

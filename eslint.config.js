@@ -9,6 +9,7 @@ import tseslint from "typescript-eslint";
  */
 export const rooms = [
   "entrypoints",
+  "adapters",
   "pool",
   "api",
   "statement",
@@ -29,7 +30,7 @@ const wasm = {
   message: "Only js/wasm and the entrypoints name the wasm.",
 };
 const packages = { regex: "^[^./](?!.*:)", message: "The driver has no dependencies." };
-const allBut = { regex: "^\\.(?!\\./index\\.ts$)", message: "Adapters use the public API only." };
+const allBut = { regex: "^\\.(?!/|\\./index\\.ts$)", message: "Adapters use the public API only." };
 
 const imports = (files, ...patterns) => ({
   files,

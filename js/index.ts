@@ -11,6 +11,7 @@ export {
   TimeoutError,
   UsageError,
 } from "./util/errors.ts";
+export { observers } from "./util/observer.ts";
 export { Client, connect, createClient } from "./api/client.ts";
 export type { ClientStats } from "./api/client.ts";
 export { createPool, Pool } from "./pool/pool.ts";

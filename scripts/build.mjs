@@ -103,7 +103,7 @@ async function bundle() {
     format: "esm",
     target: "es2022",
     platform: "neutral",
-    external: ["node:*", "cloudflare:*"],
+    external: ["node:*", "cloudflare:*", "@opentelemetry/api"],
     sourcemap: true,
     minifySyntax: true, // inlines constants across modules; names and lines stay readable
     logLevel: "warning",
@@ -113,6 +113,8 @@ async function bundle() {
     esbuild({ ...common, entryPoints: entries("workerd", "slim"), plugins: [wasmBeside] }),
     esbuild({ ...common, entryPoints: entries("node", "bun", "deno"), loader: { ".wasm": "binary" } }),
     esbuild({ ...common, entryPoints: ["js/sqlstates.ts"] }),
+    esbuild({ ...common, entryPoints: ["js/adapters/otel.ts"] }),
+    esbuild({ ...common, entryPoints: entries("otel-workers") }),
   ]);
   copyFileSync(at("pkg/pgz_edge_bg.wasm"), at("dist/pgz_edge_bg.wasm"));
 }

@@ -9,6 +9,8 @@ declare module "*.wasm" {
 
 declare module "cloudflare:workers" {
   export function waitUntil(work: Promise<unknown>): void;
+  /** Not in every version; js/adapters/native-tracing.ts has its type. */
+  export const tracing: unknown;
 }
 
 declare module "cloudflare:sockets" {

@@ -7,7 +7,7 @@
 //
 // The module is looked up and not imported: where there is none (Workers without nodejs_compat, browsers) there are no
 // channels.
-import { together, type CallKind, type Enter, type Observer, type Place } from "../util/observer.ts";
+import { observers, type CallKind, type Enter, type Observer, type Place } from "../util/observer.ts";
 
 type Kind = CallKind | "connect" | "acquire";
 
@@ -64,7 +64,7 @@ const pairs = new WeakMap<Observer, Observer>();
 
 function withChannels(observer: Observer): Observer {
   let pair = pairs.get(observer);
-  if (!pair) pairs.set(observer, (pair = together(observer, publisher)));
+  if (!pair) pairs.set(observer, (pair = observers(observer, publisher)));
   return pair;
 }
 

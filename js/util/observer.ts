@@ -236,8 +236,13 @@ const METHODS: { readonly [Name in keyof Required<Observer>]: true } = {
   onRetry: true,
 };
 
-/** One observer that tells both. */
-export function together(first: Observer, second: Observer): Observer {
+/**
+ * One observer that tells both.
+ *
+ * @example
+ * const db = createClient(url, { observer: observers(openTelemetry(), { onSlowQuery: console.warn }) });
+ */
+export function observers(first: Observer, second: Observer): Observer {
   const both: Record<string, unknown> = {};
   for (const name of Object.keys(METHODS) as (keyof Observer)[]) {
     // A method has a meaning by being there: onLeaseLeak.

@@ -9,6 +9,7 @@ import { expect, test } from "vitest";
 import { testServers } from "../integration/servers.ts";
 
 const pgz = (await import("../../dist/node.js" as string)) as typeof import("../../js/index.ts");
+const otel = (await import("../../dist/otel.js" as string)) as typeof import("../../js/adapters/otel.ts");
 const root = fileURLToPath(new URL("../../", import.meta.url));
 const pages = [
   "README.md",
@@ -39,6 +40,7 @@ test("there are examples of every page that is about calls", () => {
       "docs/batches.md",
       "docs/copy.md",
       "docs/listen.md",
+      "docs/observer.md",
       "docs/pool.md",
       "docs/queries.md",
       "docs/scopes.md",
@@ -63,9 +65,9 @@ test.each(examples)("$name runs", async ({ name, code }) => {
   const client = await pgz.connect(options);
   try {
     await client.simple(`drop schema if exists ${schema} cascade; create schema ${schema}; ${TABLES}`);
-    const body = code.replace(/^import .* from "pgz-edge";.*$/gm, "").replace("export default", "return");
+    const body = code.replace(/^import .* from "pgz-edge(\/otel)?";.*$/gm, "").replace("export default", "return");
     const { code: plain } = await transform(
-      `async (client, db, pgz, console) => { const { sql, connect, createClient, createPool, PostgresError } = pgz; { ${body} } }`,
+      `async (client, db, pgz, console) => { const { sql, connect, createClient, createPool, PostgresError, openTelemetry } = pgz; { ${body} } }`,
       { loader: "ts", target: "es2022" },
     );
     const logged: unknown[] = [];
@@ -77,7 +79,8 @@ test.each(examples)("$name runs", async ({ name, code }) => {
       client,
       {
         ...pgz,
-        connect: () => pgz.connect(options),
+        ...otel,
+        connect: (_: unknown, own: object) => pgz.connect({ ...options, ...own }),
         createPool: (_: unknown, own: object) => pgz.createPool(options, own),
       },
       { log: (...values: unknown[]) => void logged.push(...values) },

@@ -56,6 +56,16 @@ test("sizes are within their bounds", async () => {
     expect(Math.abs(found[name]! / bytes - 1), `${name}: run make bench, or node bench/size.mjs`).toBeLessThan(0.02);
 });
 
+test("telemetry is in no bundle that does not import it, and brings no driver of its own", () => {
+  const text = (name: string) => readFileSync(at(`../../dist/${name}.js`), "utf8");
+  for (const name of ["workerd", "node", "bun", "deno", "slim"])
+    expect(text(name), name).not.toMatch(/opentelemetry|db\.system\.name/);
+  for (const name of ["otel", "otel-workers"]) {
+    expect(text(name), name).toContain("db.system.name");
+    expect(text(name).length, name).toBeLessThan(20_000);
+  }
+});
+
 test("a Worker that imports no pool bundles none", async () => {
   const bundle = async (name: string) => {
     const { outputFiles } = await build({

@@ -2,6 +2,8 @@
 //
 //   const worker = await startWorker({ entry, options });   // { url, stop, pid } (its process; workerd is a child)
 //
+// `options.tail` is the script of a second Worker, which gets the traces of the first one, and is its binding TAIL.
+//
 // `entry` is a TypeScript file, bundled here; `options` go to Miniflare. `which` picks the workerd (scripts/node);
 // without it PGZ_TEST_WORKERD does, which tests/run.mjs sets for a suite. workerd takes the test CA from
 // NODE_EXTRA_CA_CERTS, which is read when a process starts; and miniflare's Hyperdrive proxy has no error handlers and
@@ -63,16 +65,26 @@ async function run({ scriptPath, options, miniflare: file }) {
     void end(1);
   });
   const { Miniflare } = await import(pathToFileURL(file).href);
-  miniflare = new Miniflare({
-    host: "127.0.0.1",
-    port: 0,
+  const { tail, ...others } = options;
+  const worker = {
     modules: true,
     scriptPath,
     modulesRoot: path.dirname(scriptPath),
     modulesRules: [{ type: "CompiledWasm", include: ["**/*.wasm"] }],
     compatibilityDate: "2026-04-01",
-    ...options,
-  });
+    ...others,
+  };
+  const workers = tail && [
+    { ...worker, name: "main", streamingTails: ["tail"], serviceBindings: { TAIL: "tail" } },
+    {
+      name: "tail",
+      modules: true,
+      script: tail,
+      compatibilityDate: "2026-06-01",
+      compatibilityFlags: ["experimental"],
+    },
+  ];
+  miniflare = new Miniflare({ host: "127.0.0.1", port: 0, ...(workers ? { workers } : worker) });
   const url = (await miniflare.ready).href;
   process.send({ url });
 }

@@ -70,12 +70,14 @@ export const channels: Case[] = [
       const brief = messages
         .filter(({ kind }) => kind !== "acquire")
         .map(({ kind, parts, query, rows, command, error }) => {
-          return [kind, parts, query, rows, command, (error as { code?: string } | undefined)?.code];
+          // A batch has a tag for each item, and none of its own.
+          const tag = kind === "batch" ? undefined : command;
+          return [kind, parts, query, rows, tag, (error as { code?: string } | undefined)?.code];
         });
       t.assert.deepEqual(brief, [
         ["query", WELL, "select $1::text as t", 1, "SELECT", undefined],
         ["connect", WELL, undefined, undefined, undefined, undefined],
-        ["batch", WELL, "/* batch of 2 */ select $1::text as t", 2, "COMMIT", undefined],
+        ["batch", WELL, "/* batch of 2 */ select $1::text as t", 2, undefined, undefined],
         ["copy", WELL, "copy (select generate_series(1, 3)) to stdout", 3, "COPY", undefined],
         ["query", BADLY, "select 1/0", null, "", "22012"],
         ["query", BADLY, "select 1", null, "", "ABORTED"],

@@ -1,0 +1,59 @@
+// Spans of the runtime itself, without an SDK: an observer over `tracing` of `cloudflare:workers`, with the attributes
+// that otel.ts writes.
+//
+// Knows as much of `tracing` as it uses. Must not import it: the entrypoint passes what the runtime has.
+import type { Observer } from "../index.ts";
+import { endOf, startOf, statusOf } from "./attributes.ts";
+
+/** A span of workerd. */
+interface NativeSpan {
+  setAttributes(attributes: Record<string, string | number | boolean>): void;
+  recordException(error: unknown): void;
+  setStatus(status: { code: "unset" | "ok" | "error"; message?: string }): void;
+  end(): void;
+}
+
+/** `tracing` of `cloudflare:workers`. Before 2026-06 it has `enterSpan` alone, whose spans end with a callback. */
+export interface NativeTracing {
+  startSpan?(name: string): NativeSpan;
+  withActiveSpan?<T>(span: NativeSpan, work: () => T): T;
+}
+
+/** Options of `workersTracing`. */
+export interface NativeTracingOptions {
+  /** Spans have the messages of the server's errors, which may quote data. Default false. */
+  readonly messages?: boolean | undefined;
+}
+
+/** Makes a span for each call where the runtime can; else it does nothing. */
+export function nativeTracing(
+  tracing: NativeTracing | undefined,
+  { messages = false }: NativeTracingOptions = {},
+): Observer {
+  if (!tracing?.startSpan) return {};
+  const open = new Map<number, NativeSpan>();
+  return {
+    onQueryStart(event) {
+      const { name, attributes } = startOf(event);
+      const span = tracing.startSpan!(name);
+      open.set(event.id, span);
+      span.setAttributes(attributes);
+      return (work) => (tracing.withActiveSpan ? tracing.withActiveSpan(span, work) : work());
+    },
+    onQueryEnd(event) {
+      const span = open.get(event.id);
+      if (!span) return;
+      open.delete(event.id);
+      try {
+        span.setAttributes(endOf(event));
+        const { error } = event;
+        if (!error) return;
+        const { isError, message } = statusOf(error, messages);
+        if (isError) span.setStatus({ code: "error", ...(message && { message }) });
+        if (isError && messages) span.recordException(error);
+      } finally {
+        span.end();
+      }
+    },
+  };
+}

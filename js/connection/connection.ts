@@ -8,7 +8,7 @@ import type { Config } from "../config/options.ts";
 import { connectionLost, reasonOf, tlsFailed } from "../sockets/contract.ts";
 import { runtime } from "../sockets/runtime.ts";
 import { fromErrorResponse, fromFailure, isFatal, PgzError, UsageError } from "../util/errors.ts";
-import { CANCEL_DEADLINE, LARGEST_PROCESS_ID, MOST_PARAMETERS, TERMINATE_DEADLINE } from "../util/limits.ts";
+import { CANCEL_DEADLINE, MOST_PARAMETERS, TERMINATE_DEADLINE } from "../util/limits.ts";
 import { emit } from "../util/observer.ts";
 import { within } from "../util/within.ts";
 import {
@@ -27,6 +27,7 @@ import type { Link } from "./dial.ts";
 import { Operation, type Conversation, type NotificationListener, type Owner } from "./operation.ts";
 import { OperationEvents } from "./operation-events.ts";
 import { Outbox } from "./outbox.ts";
+import { heedProcessId, isPooler } from "./poolers.ts";
 import { RowDelivery } from "./row-delivery.ts";
 import { stop } from "./stop.ts";
 
@@ -112,9 +113,9 @@ export class Connection {
     return this.#transactionStatus;
   }
 
-  /** By its process id, which no server's own sessions have: a pooler, whose order of answers proves nothing. */
+  /** The server is a pooler, whose order of answers proves nothing. */
   get isPooled(): boolean {
-    return (this.#processId ?? 0) > LARGEST_PROCESS_ID;
+    return isPooler(this.config);
   }
 
   get processId(): number | undefined {
@@ -374,6 +375,7 @@ export class Connection {
         return this.listener?.notify(event);
       case "backendKeyData":
         this.#processId = event.processId;
+        heedProcessId(this.config, event.processId);
         return;
       case "sasl":
         return this.#login.offers(event.mechanisms);

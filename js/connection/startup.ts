@@ -23,6 +23,7 @@ import { Connection } from "./connection.ts";
 import { emit, inside, newEventId } from "../util/observer.ts";
 import { dial, unlessAborted, type Link, type Target } from "./dial.ts";
 import { Login, WrongGuess } from "./login.ts";
+import { isPooler } from "./poolers.ts";
 import { createCore } from "../wasm/module.ts";
 import { watched } from "../sockets/channels.ts";
 import { runtime } from "../sockets/runtime.ts";
@@ -213,8 +214,10 @@ async function open(target: Target, mayRepeat: boolean, signal: AbortSignal): Pr
   }
 }
 
-function newCore({ maxMessageBytes, prepare, statementCacheSize }: Config): Core {
+function newCore(config: Config): Core {
+  const { maxMessageBytes, prepare, statementCacheSize } = config;
+  const hasNames = prepare === "named" || (prepare === "auto" && !isPooler(config));
   // So that two clients behind one pooler never share a statement's name.
   const statementPrefix = `p${base64(crypto.getRandomValues(new Uint8Array(6)))}_`;
-  return createCore(maxMessageBytes, statementPrefix, prepare === "unnamed" ? 0 : statementCacheSize);
+  return createCore(maxMessageBytes, statementPrefix, hasNames ? statementCacheSize : 0);
 }

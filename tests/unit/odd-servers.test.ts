@@ -111,3 +111,26 @@ test("a server that never answers LISTEN is given up", async () => {
     vi.useRealTimers();
   }
 });
+
+test("a session of a pooler whose process id looks genuine gets no names, once another one has shown it", async () => {
+  const options = { database: "pooled" };
+  const first = otherClient(options);
+  const seen = first.query("select n");
+  const session = await accepted();
+  await session.flight();
+  session.send(wire.authenticationOk(), wire.parameterStatus("integer_datetimes", "on"));
+  session.send(wire.backendKeyData(1 << 30, wire.int32(9)), wire.readyForQuery());
+  await learn(session);
+  session.send(begun(), ended(0));
+  await seen;
+  const second = otherClient(options);
+  let genuine;
+  for (let run = 0; run < 3; run++) {
+    const query = second.query("select n");
+    genuine ??= await letIn();
+    expect(await genuine.flight()).toEqual(execution);
+    genuine.send(begun(), ended(0));
+    await query;
+  }
+  await Promise.all([first.close(), second.close()]);
+});

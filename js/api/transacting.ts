@@ -23,9 +23,9 @@ export abstract class Transacting extends Calls {
    * error of COMMIT.
    *
    * Transactions of one client or lease run one after the other, and meanwhile its own calls reject with
-   * `TRANSACTION_OPEN`, because they would wait for themselves: use `work`'s argument. A transaction that is made inside
-   * another's callback would wait for itself: it rejects with `TRANSACTION_OPEN` when that one has run nothing for 3 s.
-   * Use `tx.transaction`.
+   * `TRANSACTION_OPEN`, because they would wait for themselves: use `work`'s argument. A transaction that is made
+   * inside another's callback would wait for itself: it rejects with `TRANSACTION_OPEN` when that one has run nothing
+   * for 3 s. Use `tx.transaction`.
    *
    * Transactions of a pool have a connection of their own each: they run beside each other, and a call of the pool
    * itself inside of `work` is outside of the transaction.

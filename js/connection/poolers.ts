@@ -1,5 +1,5 @@
-// Servers that are poolers, as far as this isolate has seen. A pooler's process ids are random, and one in 1,024 of them
-// looks genuine: what another session has shown holds for that one, too.
+// Servers that are poolers, as far as this isolate has seen. A pooler's process ids are random, and one in 1,024 looks
+// genuine: what another session has shown holds for that one, too.
 //
 // Knows process ids. Must not know what is done otherwise behind a pooler.
 import type { Config } from "../config/options.ts";

@@ -132,6 +132,7 @@ export class Pool extends Transacting {
     const refused = this.refused();
     if (refused) throw refused;
     const { signal, until } = options;
+    if (signal?.aborted) throw new AbortError(signal.reason, { retryable: true });
     const trace = this.#pool.leakThreshold ? new Error("acquired here") : undefined;
     const heed: Heed = (giveUp) => onAbort(signal, () => giveUp(signal?.reason));
     const member = this.#atOnce(true) ?? (await this.#borrow(performance.now(), heed));

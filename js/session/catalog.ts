@@ -138,8 +138,8 @@ export class Catalog {
   }
 
   /**
-   * Whether a column has a type that the database did not have any more when it was asked, so that its statement returns
-   * another by now. `true` once for each.
+   * Whether a column has a type that the database did not have any more when it was asked, so that its statement
+   * returns another by now. `true` once for each.
    */
   isGone(columns: readonly Column[]): boolean {
     return columns.map(({ typeOid }) => this.#gone.delete(typeOid)).includes(true);

@@ -370,7 +370,7 @@ function explains(
 }
 
 /** What `work` gives, or an error when it is late. */
-async function within<T>(ms: number, work: Promise<T>): Promise<T | Error> {
+export async function within<T>(ms: number, work: Promise<T>): Promise<T | Error> {
   let timer;
   const late = new Promise<Error>((resolve) => {
     timer = setTimeout(() => resolve(new AssertionError(`not settled within ${ms} ms`)), ms);

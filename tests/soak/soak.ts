@@ -12,6 +12,7 @@ import { AssertionError } from "../integration/assert.ts";
 import { callWhich, pause, type Disturbed, type Plan, type World } from "../random/calls.ts";
 import { Dice } from "../random/dice.ts";
 import { Ledger } from "../random/ledger.ts";
+import { within } from "../random/session.ts";
 import { transaction } from "../random/transactions.ts";
 
 export interface Soak {
@@ -202,16 +203,4 @@ function dirty(dice: Dice, pool: pgz.Pool): Plan {
       await lease.exec(what);
     },
   };
-}
-
-async function within<T>(ms: number, work: Promise<T>): Promise<T | Error> {
-  let timer;
-  const late = new Promise<Error>((resolve) => {
-    timer = setTimeout(() => resolve(new AssertionError(`not settled within ${ms} ms`)), ms);
-  });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

@@ -216,6 +216,8 @@ export const pools: Case[] = [
           await lease.release();
           await Promise.all(calls);
           t.assert.deepEqual(order, [1, 2, 3]);
+          // Also where one is free.
+          await t.assert.rejects(pool.acquire({ signal: AbortSignal.abort() }), { code: "ABORTED", retryable: true });
           const { canceledAcquires, acquireTimeouts, waiting, total } = pool.stats();
           const wanted = { canceledAcquires: 4, acquireTimeouts: 1, waiting: 0, total: 1 };
           t.assert.deepEqual({ canceledAcquires, acquireTimeouts, waiting, total }, wanted);

@@ -36,7 +36,7 @@ export interface OpenTelemetryOptions {
 
 /** What {@link openTelemetry} gives: option `observer` of a client or a pool. */
 export interface OpenTelemetry extends Observer {
-  /** Also measures how many connections the pool has, of which kind, and how many calls wait. Returns what ends that. */
+  /** Also measures a pool's connections by state, and how many calls wait. Call what it returns to end that. */
   watch(pool: Pick<Pool, "stats" | "options">, name: string): () => void;
 }
 

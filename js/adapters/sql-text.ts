@@ -97,7 +97,7 @@ function hidden({ kind, text }: Token): string {
 
 /** Words that begin a statement whose tables are named. */
 const VERBS = new Set(["SELECT", "INSERT", "UPDATE", "DELETE", "MERGE"]);
-/** Behind these, or at the beginning, INSERT, UPDATE, DELETE and MERGE are verbs; elsewhere they are parts of a clause. */
+/** Behind these, or at the beginning, INSERT, UPDATE, DELETE and MERGE are verbs; elsewhere parts of a clause. */
 const IN_FRONT = new Set(["(", ")", ";", "EXPLAIN", "ANALYZE", "VERBOSE"]);
 /** Behind these stands a table. */
 const TABLE_FOLLOWS = new Set(["FROM", "JOIN", "INTO", "USING"]);

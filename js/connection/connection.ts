@@ -2,8 +2,8 @@
 //
 // It reads while operations are in flight, and in between where the socket allows that (`readsWhileIdle`), so that it
 // notices at once when an idle connection ends. On Workers a read belongs to its request, so there no read may outlive
-// the last operation; a Durable Object's may (`staysRead`). Knows the socket contract, the core and its events. Must not
-// know SQL, parameters, users' promises or how streams work.
+// the last operation; a Durable Object's may (`staysRead`). Knows the socket contract, the core and its events. Must
+// not know SQL, parameters, users' promises or how streams work.
 import type { Config } from "../config/options.ts";
 import { connectionLost, reasonOf, tlsFailed } from "../sockets/contract.ts";
 import { runtime } from "../sockets/runtime.ts";

@@ -41,8 +41,8 @@ export class Login implements LoginHandlers {
   readonly #right = new Promise<void>((resolve) => (this.#isRight = resolve));
 
   /**
-   * `binding`: the hash of the server's certificate, empty without one. `mayRepeat`: another attempt may follow this one,
-   * and could not repeat a query.
+   * `binding`: the hash of the server's certificate, empty without one. `mayRepeat`: another attempt may follow this
+   * one, and could not repeat a query.
    */
   constructor(
     { config, verify, encrypted }: Link,

@@ -82,8 +82,8 @@ export function tlsFailed(reason: string, cause?: unknown, retryable = isOfNetwo
 }
 
 /**
- * Codes of Node and Bun (also of a write to a socket that has just gone), class names of Deno, and sentences of workerd, whose newest says no more than "internal error"
- * of a cut. All else is a certificate or TLS itself.
+ * Codes of Node and Bun (also of a write to a socket that has just gone), class names of Deno, and sentences of
+ * workerd, whose newest says no more than "internal error" of a cut. All else is a certificate or TLS itself.
  */
 const NETWORK =
   /^(E(CONN[A-Z]+|NOTCONN|PIPE|TIMEDOUT|NETUNREACH|HOSTUNREACH)|ERR_STREAM_DESTROYED|Connection(Reset|Aborted)|NotConnected|BrokenPipe|UnexpectedEof|TimedOut|Network connection lost\.|internal error; reference = \w+)$/;

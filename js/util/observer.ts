@@ -143,7 +143,7 @@ export type Enter = (work: () => void) => void;
 export interface Observer {
   /** Connecting to a host begins. */
   onConnectStart?(event: ConnectStart): void | Enter;
-  /** Connecting to a host succeeded or failed, after all attempts of an `sslmode`. Of several hosts, each that was tried. */
+  /** Connecting to a host succeeded or failed, after all attempts of an `sslmode`. Each host that was tried is told. */
   onConnect?(event: ConnectEvent): void;
   /** A connection was lost; one that you close is not. A client connects again with its next call. */
   onDisconnect?(event: DisconnectEvent): void;

@@ -9,9 +9,9 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { startServers } from "../servers/index.mjs";
+import { driver } from "../support/by-hand.mjs";
 
-const runtime = globalThis.Deno ? "deno" : process.versions.bun ? "bun" : "node";
-const { createClient, sql } = await import(`../../dist/${runtime}.js`);
+const { createClient, sql } = driver;
 const rounds = Number(process.env.ROUNDS ?? 10_000);
 const { servers, stop } = await startServers({ majors: [Number(process.env.MAJOR ?? 18)] });
 const [{ url, log }] = servers;

@@ -8,34 +8,17 @@
 //
 // AT_ONCE=4 sessions run beside each other. A session that has a fault prints its script and its seed. The last line
 // counts.
-import { mkdirSync } from "node:fs";
-import path from "node:path";
-import { fileURLToPath, pathToFileURL } from "node:url";
-import { build } from "esbuild";
 import { startServers } from "../servers/index.mjs";
 import { startSidecar } from "../servers/sidecar.mjs";
+import { bundled, driver, runtime, watchUncaught } from "../support/by-hand.mjs";
 
-const runtime = globalThis.Deno ? "deno" : process.versions.bun ? "bun" : "node";
-const here = path.dirname(fileURLToPath(import.meta.url));
-const root = path.join(here, "../..");
 const { env } = process;
 const one = env.SEED === undefined ? undefined : Number(env.SEED);
 const minutes = Number(env.MINUTES ?? 1);
 const atOnce = one === undefined ? Number(env.AT_ONCE ?? 4) : 1;
 
-const outfile = path.join(root, ".cache/random", `${runtime}-${process.pid}.mjs`);
-mkdirSync(path.dirname(outfile), { recursive: true });
-const entryPoints = [path.join(here, "session.ts")];
-await build({ entryPoints, outfile, bundle: true, format: "esm", target: "es2022", logLevel: "warning" });
-const { runSession } = await import(pathToFileURL(outfile).href);
-const driver = await import(`../../dist/${runtime}.js`);
-
-const uncaught = [];
-for (const event of ["unhandledRejection", "uncaughtException"])
-  process.on(event, (error) => {
-    uncaught.push(error);
-    console.log(event, error);
-  });
+const { runSession } = await bundled(import.meta.url, "session.ts");
+const uncaught = watchUncaught();
 
 const { servers, pgbouncer, stop } = await startServers({ majors: [18], pgbouncer: env.POOLED !== undefined });
 const [server] = servers;

@@ -7,39 +7,28 @@
 // not settle, or something is left.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync } from "node:fs";
-import path from "node:path";
-import { fileURLToPath, pathToFileURL } from "node:url";
-import { build } from "esbuild";
+import { fileURLToPath } from "node:url";
 import { startServers } from "../servers/index.mjs";
 import { startSidecar } from "../servers/sidecar.mjs";
+import { bundled, driver, runtime, watchUncaught } from "../support/by-hand.mjs";
 
-const runtime = globalThis.Deno ? "deno" : process.versions.bun ? "bun" : "node";
-const here = path.dirname(fileURLToPath(import.meta.url));
 const milliseconds = Number(process.env.MINUTES ?? 1) * 60_000;
 /** MiB that the heap may grow from a tenth of the time to the end. */
 const MOST_GROWN = 8;
 
-const outfile = path.join(here, "../../.cache/random", `soak-${runtime}-${process.pid}.mjs`);
-mkdirSync(path.dirname(outfile), { recursive: true });
-const entryPoints = [path.join(here, "soak.ts")];
-await build({ entryPoints, outfile, bundle: true, format: "esm", target: "es2022", logLevel: "warning" });
-const { start } = await import(pathToFileURL(outfile).href);
-const driver = await import(`../../dist/${runtime}.js`);
-
-const uncaught = [];
-for (const event of ["unhandledRejection", "uncaughtException"])
-  process.on(event, (error) => {
-    uncaught.push(error);
-    console.log(event, error);
-  });
+const { start } = await bundled(import.meta.url, "soak.ts");
+const uncaught = watchUncaught();
 
 const { servers, stop } = await startServers({ majors: [18] });
 const [server] = servers;
 const side = await startSidecar([server]);
-const gate = spawn(process.env.NODE ?? "node", [path.join(here, "gate.mjs"), server.host, server.port], {
-  stdio: ["ignore", "pipe", "inherit"],
-});
+const gate = spawn(
+  process.env.NODE ?? "node",
+  [fileURLToPath(new URL("gate.mjs", import.meta.url)), server.host, server.port],
+  {
+    stdio: ["ignore", "pipe", "inherit"],
+  },
+);
 const says = (async function* () {
   for await (const chunk of gate.stdout) yield String(chunk).trim();
 })();

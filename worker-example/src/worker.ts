@@ -95,7 +95,7 @@ async function runQuery(request: Request, env: Env): Promise<Response> {
   }
 }
 
-/** One object for all: its pool is the one that everybody shares. A busier service would have one per tenant or region. */
+/** One object for all: its pool is the one that everybody shares. A busier service has one per tenant or region. */
 function askObject(request: Request, { DATABASE: objects }: Env): Response | Promise<Response> {
   return isFromElsewhere(request) ? refuseElsewhere() : objects.get(objects.idFromName("shared")).fetch(request);
 }

@@ -8,6 +8,7 @@ import { outputForm, type Form } from "../rows/form.ts";
 import { outputOf } from "../rows/output.ts";
 import type { Rows } from "../rows/rows.ts";
 import type { Call } from "../session/call.ts";
+import type { Session } from "../session/session.ts";
 import { runtime, type ByteChannel } from "../sockets/runtime.ts";
 import { copyIn, copyOut, copyRows, leave, sendSource, type CopySource, type CopyTarget } from "../statement/copy.ts";
 import { RowWriter, type CopyRow } from "../statement/copy-rows.ts";
@@ -16,6 +17,8 @@ import { execute } from "../statement/execute.ts";
 import { plainText, sql, type QueryInput } from "../statement/sql.ts";
 import { joined } from "../util/bytes.ts";
 import { UsageError, type PgzError } from "../util/errors.ts";
+import type { Asked } from "../util/observer.ts";
+import { traced } from "../util/trace.ts";
 import type {
   CopyFromOptions,
   CopyToOptions,
@@ -26,6 +29,7 @@ import type {
   StreamOptions,
 } from "./options.ts";
 import { Queries, wayOf } from "./queries.ts";
+import type { Body } from "./queue.ts";
 import { checkGzip, compressed, feed, responseInit } from "./streams.ts";
 
 /** The calls that a `Client` and a `Transaction` share. Every call may reject with a `PgzError` (docs/errors.md). */
@@ -40,14 +44,10 @@ export abstract class Calls extends Queries {
       pieces = [];
       return sink({ rows: (view) => void pieces.push(view.slice()) });
     };
-    return this.run(
-      query,
-      options,
-      async (call: Call<Uint8Array<ArrayBuffer>>, session) => {
-        if (await execute(call, session, query, form, run)) call.succeed(rest() ?? joined(pieces));
-      },
-      wayOf(query),
-    );
+    const body = async (call: Call<Uint8Array<ArrayBuffer>>, session: Session) => {
+      if (await execute(call, session, query, form, run)) call.succeed(rest() ?? joined(pieces));
+    };
+    return await traced(this.run(query, options, body, wayOf(query)));
   }
 
   /**
@@ -119,8 +119,8 @@ export abstract class Calls extends Queries {
     if (!Array.isArray(columns) || !columns.length)
       throw new UsageError("INVALID_QUERY", "copyFromRows needs at least one column name.");
     const list = sql.join(columns.map((name: string) => sql.identifier(name))).text;
-    const asked = { text: `copy ${into} (${list}) from stdin`, kind: "copy" as const };
-    return this.run(asked, options, async (call: Call<ExecResult>, session) => {
+    const asked = { text: `copy ${into} (${list}) from stdin`, kind: "copy" as const, isRewritten: true };
+    const run = async (call: Call<ExecResult>, session: Session): Promise<void> => {
       const shape = await session.statements.learn(call, `select ${list} from ${into}`);
       if (!shape) return;
       const writer = new RowWriter(shape.columns, columns, shape.types, session.connection.integerDatetimes);
@@ -131,14 +131,16 @@ export abstract class Calls extends Queries {
         (target) => writer.send(target, rows, options.onProgress),
       );
       if (ended) call.succeed({ command: ended.command, rowCount: ended.rowCount });
-    });
+    };
+    return await traced(this.run(asked, options, run));
   }
 
-  #copyIn(text: string, options: CopyFromOptions, feed: Parameters<typeof copyIn>[3]): Promise<ExecResult> {
-    return this.run({ text, kind: "copy" }, options, async (call: Call<ExecResult>, session) => {
+  async #copyIn(text: string, options: CopyFromOptions, feed: Parameters<typeof copyIn>[3]): Promise<ExecResult> {
+    const run = async (call: Call<ExecResult>, session: Session) => {
       const ended = await copyIn(call, session, text, feed);
       if (ended) call.succeed({ command: ended.command, rowCount: ended.rowCount });
-    });
+    };
+    return await traced(this.run({ text, kind: "copy" }, options, run));
   }
 
   /**
@@ -148,12 +150,8 @@ export abstract class Calls extends Queries {
   async copyTo(text: QueryInput, options: CopyToOptions = {}): Promise<ReadableStream<Uint8Array>> {
     const copy = copyText(text);
     const { limits } = outputForm(this.config, { ...options, onLimit: "error" });
-    return this.run(
-      { text: copy, kind: "copy" },
-      options,
-      (call: Call<ReadableStream<Uint8Array>>, session) =>
-        feed(call, session, { run: (sink) => copyOut(call, session, copy, limits, sink) }),
-      "stream",
+    return await this.#streaming({ text: copy, kind: "copy" }, options, (call, session) =>
+      feed(call, session, { run: (sink) => copyOut(call, session, copy, limits, sink) }),
     );
   }
 
@@ -162,7 +160,11 @@ export abstract class Calls extends Queries {
    * are many. The query has no parameters, and each column needs a binary form (docs/types.md).
    */
   copyToRows<Row = Record<string, unknown>>(query: QueryInput, options: SimpleOptions = {}): Rows<Row> {
-    return this.loop<Row>({ text: plainText(query), kind: "copy" }, { ...options, onLimit: "error" }, copyRows);
+    return this.loop<Row>(
+      { text: plainText(query), kind: "copy", isRewritten: true },
+      { ...options, onLimit: "error" },
+      copyRows,
+    );
   }
 
   // -- streams --------------------------------------------------------------------------------------------------------
@@ -191,7 +193,7 @@ export abstract class Calls extends Queries {
     }
   }
 
-  #openStream(
+  async #openStream(
     input: QueryInput,
     form: Form,
     options: StreamOptions,
@@ -200,15 +202,23 @@ export abstract class Calls extends Queries {
     const query = this.asQuery(input);
     checkGzip(options);
     const delivery = options.gzip ? "blocks" : "prompt";
-    return this.run(
-      query,
-      options,
-      (call: Call<ReadableStream<Uint8Array>>, session) => {
-        const { sink, rest } = outputOf(form);
-        const run = (next: RowSink) => execute(call, session, query, form, () => sink({ ...next, delivery }));
-        return feed(call, session, { run, rest }, channel);
-      },
-      "stream",
-    );
+    return await this.#streaming(query, options, (call, session) => {
+      const { sink, rest } = outputOf(form);
+      const run = (next: RowSink) => execute(call, session, query, form, () => sink({ ...next, delivery }));
+      return feed(call, session, { run, rest }, channel);
+    });
+  }
+
+  async #streaming(
+    asked: Asked,
+    options: StreamOptions,
+    body: Body<ReadableStream<Uint8Array>>,
+  ): Promise<ReadableStream<Uint8Array>> {
+    let opened: Call<ReadableStream<Uint8Array>> | undefined;
+    const run: typeof body = (call, session) => body((opened = call), session);
+    const stream = await traced(this.run(asked, options, run, "stream"));
+    // It goes on, and may fail where nobody awaits this any more.
+    if (!opened!.finished) opened!.trace ??= new Error();
+    return stream;
   }
 }

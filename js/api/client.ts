@@ -13,6 +13,7 @@ import { UsageError, type PgzError } from "../util/errors.ts";
 import { Listener, type ListenOptions } from "./listen.ts";
 import { connectionLost } from "../sockets/contract.ts";
 import { OneConnection } from "./one-connection.ts";
+import { traced } from "../util/trace.ts";
 import { within } from "../util/within.ts";
 
 /** A client's state, and its counters since it was made. */
@@ -74,7 +75,7 @@ export class Client extends OneConnection {
    */
   async listen(channel: string, options: ListenOptions = {}): Promise<Listener> {
     const listener = new Listener(this.config, channel, options);
-    await listener.ready;
+    await traced(listener.ready);
     return listener;
   }
 
@@ -233,5 +234,5 @@ export function createClient(config: ConnectInput, options?: Options): Client {
  * await using db = await connect("postgres://user:password@localhost/app?sslmode=verify-full", { timeout: 5_000 });
  */
 export async function connect(config: ConnectInput, options?: Options): Promise<Client> {
-  return createClient(config, options).open();
+  return await traced(createClient(config, options).open());
 }

@@ -118,9 +118,10 @@ export class Line {
       const first = connected();
       const session = first instanceof Promise ? await first : first;
       if (call.finished) return;
-      call.observation?.begin(session.connection.config);
+      const { asked, observation } = call;
+      observation?.begin(session.connection.config);
       if (isShared) call.onSaid = (bytes) => this.#say(turn, bytes, session);
-      if (session.leftovers) for (const text of call.texts) session.leftovers.note(text);
+      if (session.leftovers && asked) for (const text of asked.texts ?? [asked.text]) session.leftovers.note(text);
       await work(session);
     } catch (error) {
       call.fail(error);

@@ -4,6 +4,7 @@
 // it ends.
 import type { Session } from "../session/session.ts";
 import { UsageError, type Facts, type PgzError } from "../util/errors.ts";
+import { traced } from "../util/trace.ts";
 import { Transacting } from "./transacting.ts";
 import {
   beginStatement,
@@ -50,7 +51,7 @@ export abstract class OneConnection extends Transacting {
       },
     });
     void released.then(() => line.pass(turn));
-    return result;
+    return await traced(result);
   }
 
   // -- for calls ------------------------------------------------------------------------------------------------------

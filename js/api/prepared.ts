@@ -49,13 +49,13 @@ export class Prepared<Row = Record<string, unknown>> implements Description {
   }
 
   /** Runs it and gives all rows. */
-  query(values: readonly unknown[] = [], options?: QueryOptions): Promise<QueryResult<Row>> {
-    return this.#owner.query<Row>(this.bind(...values), options);
+  async query(values: readonly unknown[] = [], options?: QueryOptions): Promise<QueryResult<Row>> {
+    return await this.#owner.query<Row>(this.bind(...values), options);
   }
 
   /** Runs it for its effect. */
-  exec(values: readonly unknown[] = [], options?: CallOptions): Promise<ExecResult> {
-    return this.#owner.exec(this.bind(...values), options);
+  async exec(values: readonly unknown[] = [], options?: CallOptions): Promise<ExecResult> {
+    return await this.#owner.exec(this.bind(...values), options);
   }
 
   /** Makes the server drop the statement with the next call. May be called again. */

@@ -22,6 +22,7 @@ import { checkInScope, notInScope } from "../statement/scoped-statement.ts";
 import { sql, toQuery, type Query, type QueryInput } from "../statement/sql.ts";
 import { PgzError, UsageError } from "../util/errors.ts";
 import type { Asked } from "../util/observer.ts";
+import { errorOf, here, traced } from "../util/trace.ts";
 import type { RowMode } from "../values/objects.ts";
 import { COPY_NONE, ROWS_NONE } from "../wasm/boundary.ts";
 import type {
@@ -56,7 +57,8 @@ export abstract class Queries extends Queue {
     const query = this.asQuery(input, ...rest);
     const options = ((!Array.isArray(input) && rest[0]) || {}) as QueryOptions;
     const collect = this.collecting<Row>(query, options);
-    return await this.run(query, options, async (call, session) => void (await collect(call, session)), wayOf(query));
+    const run = async (call: Call<QueryResult<Row>>, session: Session) => void (await collect(call, session));
+    return await traced(this.run(query, options, run, wayOf(query)));
   }
 
   /** What runs a query and holds its rows; it resolves with whether that went well. */
@@ -137,15 +139,11 @@ export abstract class Queries extends Queue {
   async exec(input: QueryInput, options: CallOptions & Pick<RowOptions, "maxRows"> = {}): Promise<ExecResult> {
     const query = this.asQuery(input);
     const counted: Form = { ...valueForm(this.config, { ...options, onLimit: "error" }), form: ROWS_NONE };
-    return await this.run(
-      query,
-      options,
-      async (call: Call<ExecResult>, session) => {
-        const ended = await execute(call, session, query, counted, () => NO_ROWS);
-        if (ended) call.succeed({ command: ended.command, rowCount: ended.rowCount });
-      },
-      wayOf(query),
-    );
+    const run = async (call: Call<ExecResult>, session: Session) => {
+      const ended = await execute(call, session, query, counted, () => NO_ROWS);
+      if (ended) call.succeed({ command: ended.command, rowCount: ended.rowCount });
+    };
+    return await traced(this.run(query, options, run, wayOf(query)));
   }
 
   /**
@@ -172,27 +170,27 @@ export abstract class Queries extends Queue {
       results.push({ rows: rows.take(), rowCount, command, fields: rows.fields });
       rows.fields = [];
     };
-    return this.run(
-      query,
-      options,
-      async (call: Call<QueryResult<Row>[]>, { connection, catalog, statements, transaction }) => {
-        if (!(await learnNames(call, connection, catalog, form.policy)) || !(await transaction.begun(call))) return;
-        call.onFailure = (error) => Object.assign(error, { completed: results.map(({ command }) => command) });
-        const conversation = { rows: rows.sink, severalResults: true, on: { complete } };
-        const operation = call.operate(
-          connection,
-          (handle) => {
-            // Its columns come with the rows, too late to ask.
-            statements.define(handle, catalog.definitions());
-            return handle.simple_query(query.text, COPY_NONE, form.form, form.limits);
-          },
-          conversation,
-        );
-        await operation.done;
-        if (operation.error) throw operation.error;
-        call.succeed(results);
-      },
-    );
+    const run = async (
+      call: Call<QueryResult<Row>[]>,
+      { connection, catalog, statements, transaction }: Session,
+    ): Promise<void> => {
+      if (!(await learnNames(call, connection, catalog, form.policy)) || !(await transaction.begun(call))) return;
+      call.onFailure = (error) => Object.assign(error, { completed: results.map(({ command }) => command) });
+      const conversation = { rows: rows.sink, severalResults: true, on: { complete } };
+      const operation = call.operate(
+        connection,
+        (handle) => {
+          // Its columns come with the rows, too late to ask.
+          statements.define(handle, catalog.definitions());
+          return handle.simple_query(query.text, COPY_NONE, form.form, form.limits);
+        },
+        conversation,
+      );
+      await operation.done;
+      if (operation.error) throw operation.error;
+      call.succeed(results);
+    };
+    return await traced(this.run(query, options, run));
   }
 
   /**
@@ -216,7 +214,10 @@ export abstract class Queries extends Queue {
       throw new UsageError("INVALID_OPTION", "A cursor's size must be a whole number from 1 to 2147483647.");
     const [form, mode] = this.#values({ ...options, onLimit: "error" });
     const rows = new Collector<Row>(form, mode);
-    return this.#batches(query, form, rows, size, options);
+    const batches = this.#batches(query, form, rows, size, options);
+    const next = batches.next.bind(batches);
+    // Of an async generator not every engine says who awaits it.
+    return Object.assign(batches, { next: () => traced(next()) });
   }
 
   async *#batches<Row>(
@@ -290,12 +291,13 @@ export abstract class Queries extends Queue {
     const form = output[oneOf("rows", "count", "ndjson")(results, "results") as keyof typeof output];
     if (!items.length) return [];
     const text = `/* batch of ${items.length} */ ${items[0]!.text}`;
-    const settled = await this.run(
-      { text, texts: items.map((item) => item.text), kind: "batch" },
-      options,
-      (call: Call<PromiseSettledResult<BatchItem<unknown>>[]>, session) =>
-        runBatch(call, session, items, { atomic, form, mode }),
-    );
+    const texts = items.map((item) => item.text);
+    const run = (call: Call<PromiseSettledResult<BatchItem<unknown>>[]>, session: Session) =>
+      runBatch(call, session, items, { atomic, form, mode });
+    const settled = await traced(this.run({ text, texts, kind: "batch" }, options, run));
+    settled.forEach((item, index) => {
+      if (item.status === "rejected") item.reason = here(errorOf(item.reason as PgzError, items[index]!));
+    });
     return atomic ? settled.map((item) => (item as PromiseFulfilledResult<unknown>).value) : settled;
   }
 
@@ -310,7 +312,7 @@ export abstract class Queries extends Queue {
         "INVALID_QUERY",
         "prepare needs a text with $1, $2 …: pass the values to query() or exec().",
       );
-    return this.run({ text }, options, async (call: Call<Prepared<Row>>, { statements, transaction }) => {
+    const run = async (call: Call<Prepared<Row>>, { statements, transaction }: Session): Promise<void> => {
       const prepare = async () => (await statements.prepare(call, [text]))?.[0];
       let shape = await prepare();
       // Its name was lost; the second time there is none.
@@ -320,12 +322,13 @@ export abstract class Queries extends Queue {
       const prepared = shape;
       const description = { parameterTypes: [...prepared.parameterTypes], fields: prepared.columns };
       call.succeed(new Prepared<Row>(text, description, this, () => statements.forget(prepared)));
-    });
+    };
+    return await traced(this.run({ text }, options, run));
   }
 
   /** Notifies all listeners of the channel when the transaction commits. The payload has at most 7,999 bytes. */
-  notify(channel: string, payload = "", options: CallOptions = {}): Promise<ExecResult> {
-    return this.exec(sql`select pg_catalog.pg_notify(${channel}, ${payload})`, options);
+  async notify(channel: string, payload = "", options: CallOptions = {}): Promise<ExecResult> {
+    return await this.exec(sql`select pg_catalog.pg_notify(${channel}, ${payload})`, options);
   }
 
   /**
@@ -334,10 +337,11 @@ export abstract class Queries extends Queue {
    */
   async describe(input: QueryInput, options: CallOptions = {}): Promise<Description> {
     const { text } = this.asQuery(input);
-    return this.run({ text }, options, async (call: Call<Description>, session) => {
+    const run = async (call: Call<Description>, session: Session) => {
       const shape = await session.statements.shape(call, text);
       if (shape) call.succeed({ parameterTypes: [...shape.parameterTypes], fields: shape.columns });
-    });
+    };
+    return await traced(this.run({ text }, options, run));
   }
 
   // -- calls ----------------------------------------------------------------------------------------------------------

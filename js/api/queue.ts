@@ -108,7 +108,11 @@ export abstract class Queue {
     };
     const call = new Call<T>(timeout, ended, observation);
     call.place = this.#calls.push(call) - 1;
-    call.texts = asked.texts ?? [asked.text];
+    call.asked = asked;
+    if (config.debug) {
+      call.isDebug = true;
+      call.trace = new Error();
+    }
     const begin = () => {
       call.heed(signal, options.leaving, this.signal);
       if (this.#stopped) call.interrupt(this.#stopped);

@@ -55,8 +55,11 @@ export class Scope extends Calls {
    *   await tx.last(sql`update accounts set balance = balance + ${100} where id = ${2}`);
    * });
    */
-  transaction<T>(work: (transaction: Transaction) => T | Promise<T>, options: TransactionOptions = {}): Promise<T> {
-    return this.#client.transaction(work, options, (session) => this.#sessionOf(session));
+  async transaction<T>(
+    work: (transaction: Transaction) => T | Promise<T>,
+    options: TransactionOptions = {},
+  ): Promise<T> {
+    return await this.#client.transaction(work, options, (session) => this.#sessionOf(session));
   }
 
   /** COPY travels by a protocol in front of which nothing can stand. */

@@ -41,7 +41,7 @@ export abstract class Transacting extends Calls {
     work: (transaction: Transaction) => T | Promise<T>,
     options: TransactionOptions = {},
   ): Promise<T> {
-    return this.begin(work, options, (session) => session);
+    return await this.begin(work, options, (session) => session);
   }
 
   /**

@@ -21,6 +21,7 @@ import type { QueryOptions, QueryResult } from "./options.ts";
 import { wayOf } from "./queries.ts";
 import type { Counters } from "./queue.ts";
 import { LONGEST_IDLE } from "../util/limits.ts";
+import { traced } from "../util/trace.ts";
 import { within } from "../util/within.ts";
 import { connectionLost } from "../sockets/contract.ts";
 
@@ -264,7 +265,7 @@ export class Transaction extends Calls {
       wayOf(query),
     );
     this.#hasLast = true;
-    return await result;
+    return await traced(result);
   }
 
   /**
@@ -279,7 +280,7 @@ export class Transaction extends Calls {
       () => {},
       () => {},
     );
-    return run;
+    return await traced(run);
   }
 
   async #nest<T>(work: (transaction: Transaction) => T | Promise<T>): Promise<T> {

@@ -215,6 +215,7 @@ const table: {
   connect: [rule("a function", (value) => typeof value === "function")],
   observer: [rule("an object whose on… methods are functions", isObserver)],
   observeParameters: [flag, false],
+  debug: [flag, false],
   sqlComment: [rule("a function", (value) => typeof value === "function")],
   slowQueryThreshold: [milliseconds, 0],
   signal: [rule("an AbortSignal", (value) => typeof (value as AbortSignal | null)?.addEventListener === "function")],

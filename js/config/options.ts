@@ -167,6 +167,11 @@ export interface Options {
   /** Observers and tracing channels get the values of parameters too. Default false, since values are often secrets. */
   observeParameters?: boolean | undefined;
   /**
+   * For looking for a mistake: errors have the call's `parameters`, and their stack is recorded at each call. Default
+   * false.
+   */
+  debug?: boolean | undefined;
+  /**
    * What to say behind each statement that has no name, as an SQL comment: `() => ({ traceparent })`. It is called in
    * the caller's async context. Default: nothing.
    */

@@ -18,6 +18,7 @@ import { runtime } from "../sockets/runtime.ts";
 import { onAbort } from "../util/abort.ts";
 import { AbortError, TimeoutError, UsageError, type PgzError } from "../util/errors.ts";
 import { emit, inside, newEventId, type Observer } from "../util/observer.ts";
+import { traced } from "../util/trace.ts";
 import { within } from "../util/within.ts";
 import type { Lease } from "./lease.ts";
 import { Loans } from "./loans.ts";
@@ -135,7 +136,7 @@ export class Pool extends Transacting {
     if (signal?.aborted) throw new AbortError(signal.reason, { retryable: true });
     const trace = this.#pool.leakThreshold ? new Error("acquired here") : undefined;
     const heed: Heed = (giveUp) => onAbort(signal, () => giveUp(signal?.reason));
-    const member = this.#atOnce(true) ?? (await this.#borrow(performance.now(), heed));
+    const member = this.#atOnce(true) ?? (await traced(this.#borrow(performance.now(), heed)));
     return this.#loans.lend(member, trace, until, (back) => this.#giveBack(back));
   }
 
@@ -168,7 +169,7 @@ export class Pool extends Transacting {
       settled: () => {},
     });
     void released.then(() => member && this.#giveBack(member));
-    return result;
+    return await traced(result);
   }
 
   /** Listens on a connection of its own, which is none of the pool's: as {@link Client.listen} (docs/listen.md). */
@@ -176,7 +177,7 @@ export class Pool extends Transacting {
     const refused = this.refused();
     if (refused) throw refused;
     const listener = new Listener(this.config, channel, options);
-    await listener.ready;
+    await traced(listener.ready);
     return listener;
   }
 

@@ -4,6 +4,7 @@
 // Knows iteration. Must not know the core or SQL: api/queries.ts starts a run of the query for each loop.
 import type { RowSink, Truncation } from "../connection/operation.ts";
 import { UsageError, type PgzError } from "../util/errors.ts";
+import { here } from "../util/trace.ts";
 import type { RowDecoder, RowMode } from "../values/objects.ts";
 import type { Column } from "../wasm/boundary.ts";
 import { decoderOf } from "./collect.ts";
@@ -122,24 +123,29 @@ export class Rows<Row> implements AsyncIterable<Row> {
     let batch: Row[] = [];
     let at = 0;
     /** Calls of next() that do not wait for each other take their turns. */
-    let turn: Promise<unknown> = Promise.resolve();
+    const turns: (() => void)[] = [];
     let waiting = 0;
     let left = false;
-    const more = async (): Promise<IteratorResult<Row, undefined>> => {
-      if (at >= batch.length) {
-        const { done, value } = await batches.next();
-        if (done || left) return { done: true, value: undefined };
-        [batch, at] = [value, 0];
+    const more = async (isBehind: boolean): Promise<IteratorResult<Row, undefined>> => {
+      if (isBehind) await new Promise<void>((resolve) => turns.push(resolve));
+      try {
+        if (at >= batch.length) {
+          const { done, value } = await batches.next();
+          if (done || left) return { done: true, value: undefined };
+          [batch, at] = [value, 0];
+        }
+        return { done: false, value: batch[at++]! };
+      } finally {
+        waiting--;
+        turns.shift()?.();
       }
-      return { done: false, value: batch[at++]! };
     };
     return {
       next() {
         if (!waiting && at < batch.length) return Promise.resolve({ done: false, value: batch[at++]! });
-        // The first one at once: the call takes its place among those that are made now.
-        const result = (waiting++ ? turn.then(more) : more()).finally(() => waiting--);
-        turn = result.catch(() => {});
-        return result;
+        // The first one at once: the call takes its place among those that are made now. Nothing else may wait for what
+        // is returned, or the engine does not say who awaits it.
+        return more(waiting++ > 0);
       },
       return() {
         left = true;
@@ -161,7 +167,7 @@ export class Rows<Row> implements AsyncIterable<Row> {
       } catch (error) {
         if (over) return { done: true, value: undefined };
         over = true;
-        throw error;
+        throw here(error);
       }
       over = true;
       return { done: true, value: undefined };

@@ -3,8 +3,9 @@
 //
 // Knows the connection only as something that runs and abandons operations. Must not know SQL or result formats.
 import { AbortError, PgzError, TimeoutError, type Facts } from "../util/errors.ts";
-import type { Observation } from "../util/observer.ts";
+import type { Asked, Observation } from "../util/observer.ts";
 import { onAbort } from "../util/abort.ts";
+import { errorOf } from "../util/trace.ts";
 import type { CoreConnection } from "../wasm/boundary.ts";
 import type { Connection } from "../connection/connection.ts";
 import type { Conversation, Operation } from "../connection/operation.ts";
@@ -42,8 +43,12 @@ export class Call<T> {
   delivered = false;
   /** Some of its statements have committed, so it cannot be made again as a whole. */
   hasCommitted = false;
-  /** The SQL that runs for it, of a batch all of them. */
-  texts: readonly string[] = [];
+  /** What it asks for; of a transaction nothing. */
+  asked: Asked | undefined;
+  /** Where it was made, if that is recorded. */
+  trace: Error | undefined;
+  /** Its error has its parameters. */
+  isDebug = false;
   /** In its queue's list. */
   place = 0;
   /** Of the operations before this one; those that were not over when the next one was put on the wire. */
@@ -114,9 +119,11 @@ export class Call<T> {
     this.onSuccess?.();
   }
 
-  fail(error: unknown): void {
+  fail(cause: unknown): void {
     if (this.finished) return;
     this.finished = true;
+    const { asked, isDebug, trace } = this;
+    const error = asked && cause instanceof PgzError ? errorOf(cause, asked, isDebug, trace) : cause;
     // Where the error was made nothing was known of earlier rows.
     if (error instanceof PgzError) {
       if (this.hasCommitted) Object.assign(error, { retryable: false });

@@ -45,7 +45,9 @@ export class RowWriter {
       ({ typeOid }) => types.find(({ oid, code }) => oid === typeOid && code === TYPE_SAME)?.of ?? typeOid,
     );
     this.#names = names;
-    this.#where = columns.map(({ typeOid }, index): Where => ({ index, type: typeOid, what: "Column " }));
+    this.#where = columns.map(({ typeOid }, index): Where => {
+      return { index, type: typeOid, name: () => `Row ${this.#count}, column "${names[index]}"` };
+    });
     this.#writers = forms.map(binaryWriter);
     this.#isBinary = binary && this.#writers.every(Boolean);
     this.#takesTexts = forms.every(takesText);

@@ -134,6 +134,15 @@ export class PgzError extends Error {
    * connection was lost before the server's answer.
    */
   declare readonly transaction?: "committed" | "rolled back" | "unknown";
+  /**
+   * The SQL of the call, shortened, if there was one; hidden where it may hold a password. Not enumerable, as the two
+   * below.
+   */
+  declare readonly query?: string;
+  /** The line that the server's `position` is in, and a mark below it. It is in `stack` too. */
+  declare readonly excerpt?: string;
+  /** The values of `$1`, `$2` …, only with option `debug`, and not of a batch. */
+  declare readonly parameters?: readonly unknown[];
   /** Set by `copyFromRows`: the number of the row that could not be encoded, from 0. */
   declare readonly row?: number;
 

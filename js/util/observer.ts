@@ -272,6 +272,8 @@ export interface Asked {
   readonly kind?: CallKind | undefined;
   /** The SQL of all statements, where there are several. */
   readonly texts?: readonly string[] | undefined;
+  /** The server is sent another text, so its positions are not in this one. */
+  readonly isRewritten?: boolean | undefined;
 }
 
 /** One call, as its observer sees it. */

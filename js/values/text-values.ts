@@ -25,12 +25,12 @@ import {
   TIMESTAMPTZ,
 } from "./oid.ts";
 
-/** What an error names: the parameter, or what `what` says, and its declared type. */
+/** What an error names: the parameter, or what `name` says, and its declared type. */
 export interface Where {
   readonly index: number;
   readonly type: number;
-  /** What stands before the number, such as `"Row 7, column "`. */
-  readonly what?: string;
+  /** What it is called, such as `Row 7, column "total"`. */
+  readonly name?: () => string;
 }
 
 export const integerRanges: Record<number, readonly [min: number | bigint, max: number | bigint]> = {
@@ -201,9 +201,9 @@ export function isJson(type: number): boolean {
   return type === JSON_ || type === JSONB;
 }
 
-function named({ what = "Parameter $", index, type }: Where): string {
+function named({ name = () => `Parameter $${index + 1}`, index, type }: Where): string {
   const element = names[elements[type]!];
-  return `${what}${index + 1} (${element ? `${element}[]` : (names[type] ?? `type OID ${type}`)})`;
+  return `${name()} (${element ? `${element}[]` : (names[type] ?? `type OID ${type}`)})`;
 }
 
 export function wrong(where: Where, value: unknown, advice: string, facts?: Facts): never {

@@ -29,6 +29,7 @@ test("the defaults", async () => {
     connectTimeout: 10_000,
     timeout: 0,
     observeParameters: false,
+    debug: false,
     slowQueryThreshold: 0,
     maxRows: 0,
     maxBytes: 0,

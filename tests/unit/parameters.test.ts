@@ -59,8 +59,8 @@ test("a writer names what it is told to, and NULL is NULL", () => {
   const write = binaryWriter(23)!;
   write(block, { index: 0, type: 23 }, null);
   expect(Buffer.from(block.bytes.subarray(0, block.length)).toString("hex")).toBe("ffffffff");
-  expect(() => write(block, { what: "Row 7, column ", index: 1, type: 23 }, 1.5)).toThrow(
-    "Row 7, column 2 (int4) does not accept a value of type Number",
+  expect(() => write(block, { name: () => 'Row 7, column "b"', index: 1, type: 23 }, 1.5)).toThrow(
+    'Row 7, column "b" (int4) does not accept a value of type Number',
   );
   expect(block.length).toBe(4);
   expect(binaryWriter(600)).toBeUndefined();

@@ -8,6 +8,7 @@ import { connecting } from "./connecting.ts";
 import { copy } from "./copy.ts";
 import { copyRows } from "./copy-rows.ts";
 import { cursor } from "./cursor.ts";
+import { errors } from "./errors.ts";
 import { firstRuns } from "./first-runs.ts";
 import { formats } from "./formats.ts";
 import { listen } from "./listen.ts";
@@ -40,6 +41,7 @@ export const cases: Case[] = [
   ...types,
   ...firstRuns,
   ...usage,
+  ...errors,
   ...observer,
   ...channels,
   ...statements,

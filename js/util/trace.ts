@@ -1,0 +1,76 @@
+// Where a call was made and what it asked, added to its error when it leaves the driver.
+//
+// An error is made where the server's answer is read, far from the caller: its own stack says nothing of him. To record
+// the stack at each call would cost 3 to 5 us (measured). So it is recorded when the call has failed, in the
+// continuation of its `await`: the engine then names who awaits it (V8 and JavaScriptCore do, at no cost before).
+//
+// Knows errors and the engine's stacks. Must not know calls.
+import { PgzError, PostgresError } from "./errors.ts";
+import type { Asked } from "./observer.ts";
+import { excerptOf, shownSql } from "./shown-sql.ts";
+
+/** Errors that are a call's already: what ends a connection ends all its calls with one error. */
+const taken = new WeakSet<PgzError>();
+const located = new WeakSet<PgzError>();
+
+/** The call's own error: this one, or a copy if it is another call's too. */
+export function errorOf(error: PgzError, asked: Asked, isDebug = false, trace?: Error): PgzError {
+  const own = taken.has(error) ? copyOf(error) : error;
+  taken.add(own);
+  const { batch } = own;
+  const text = asked.texts && batch ? asked.texts[batch.index ?? -1] : asked.text;
+  if (text !== undefined) describe(own, text, asked.isRewritten);
+  if (isDebug && asked.values) hide(own, "parameters", asked.values);
+  if (trace) located.add(withStack(own, trace.stack));
+  return own;
+}
+
+/** Not enumerable: no logger that writes errors as JSON has asked for it. */
+function hide(error: PgzError, name: "query" | "excerpt" | "parameters", value: unknown): void {
+  Object.defineProperty(error, name, { value, configurable: true, writable: true });
+}
+
+function describe(error: PgzError, text: string, isRewritten = false): void {
+  hide(error, "query", shownSql(text));
+  if (!(error instanceof PostgresError) || error.position === undefined || isRewritten) return;
+  const excerpt = excerptOf(text, error.position);
+  if (excerpt) hide(error, "excerpt", excerpt);
+}
+
+/** The promise's result, or its error with the stack of who awaits this. */
+export async function traced<T>(promise: Promise<T>): Promise<T> {
+  try {
+    return await promise;
+  } catch (error) {
+    throw here(error, traced);
+  }
+}
+
+/**
+ * The error with the stack of who awaits the function that calls this, unless it is known where it belongs. Frames down
+ * to `inside` are left out.
+ */
+export function here<T>(error: T, inside: (...values: never[]) => unknown = here): T {
+  if (!(error instanceof PgzError) || located.has(error)) return error;
+  located.add(error);
+  const holder: { stack?: unknown } = {};
+  Error.captureStackTrace?.(holder, inside);
+  return withStack(error, holder.stack);
+}
+
+/** The frames of `stack` behind what the error says. */
+function withStack<E extends PgzError>(error: E, stack: unknown): E {
+  // Somebody's Error.prepareStackTrace may give anything; a limit of 0 gives no frames, Safari's have no header.
+  const frames = typeof stack === "string" ? /\n {4}at [^]*/.exec(stack)?.[0] : undefined;
+  if (frames === undefined) return error;
+  const { name, message, excerpt } = error;
+  const value = `${name}: ${message}${excerpt ? `\n${excerpt}` : ""}${frames}`;
+  return Object.defineProperty(error, "stack", { value, configurable: true, writable: true });
+}
+
+/** Another error of the same class that says the same. */
+function copyOf<E extends PgzError>(error: E): E {
+  const copy = Reflect.construct(Error, [error.message], error.constructor) as E;
+  const { stack: _, ...own } = Object.getOwnPropertyDescriptors(error) as Record<string, PropertyDescriptor>;
+  return Object.defineProperties(copy, own);
+}

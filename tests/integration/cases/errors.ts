@@ -1,0 +1,202 @@
+// What an error tells of the call that it ended: the caller's own line, the SQL and the place in it, and no secrets.
+import type { Client, PgzError, Pool } from "../../../js/index.ts";
+import type { Case, Context } from "../context.ts";
+import { withClient } from "./helpers.ts";
+
+/** What the work throws, caught where nothing else of the stack is in between. */
+async function caught(work: () => Promise<unknown>): Promise<PgzError> {
+  try {
+    await work();
+  } catch (error) {
+    return error as PgzError;
+  }
+  throw new Error("expected an error");
+}
+
+const WRONG = "select no_such_column from pg_class";
+
+/** Every kind of call with SQL that fails, and what is wrong with it. Each runs in a function of its own name. */
+const calls: Record<string, (client: Client) => Promise<unknown>> = {
+  query: (client) => client.query(WRONG),
+  template: (client) => client.query`select no_such_column from pg_class`,
+  exec: (client) => client.exec(WRONG),
+  json: (client) => client.json(WRONG),
+  simple: (client) => client.simple(`select 1; ${WRONG}`),
+  describe: (client) => client.describe(WRONG),
+  prepare: (client) => client.prepare(WRONG),
+  stream: (client) => client.stream(WRONG),
+  respond: (client) => client.respond(WRONG),
+  batch: (client) => client.batch(["select 1", WRONG]),
+  copyTo: (client) => client.copyTo(`copy (${WRONG}) to stdout`),
+  rows: async (client) => {
+    for await (const _ of client.rows(WRONG));
+  },
+  batches: async (client) => {
+    for await (const _ of client.rows(WRONG).batches(10));
+  },
+  cursor: async (client) => {
+    for await (const _ of client.cursor(WRONG, 10));
+  },
+  item: async (client) => {
+    const [, item] = await client.batch(["select 1", WRONG], { atomic: false });
+    throw (item as PromiseRejectedResult).reason;
+  },
+  transaction: (client) =>
+    client.transaction(async function callback(tx) {
+      await tx.query(WRONG);
+    }),
+  scope: (client) => client.scope({ settings: { "app.tenant": 7 } }).query(WRONG),
+};
+
+async function callsOf(t: Context, client: Client): Promise<void> {
+  for (const [name, call] of Object.entries(calls)) {
+    const error = await caught(async function whereItIsCalled() {
+      await call(client);
+    });
+    t.assert(error instanceof t.pgz.PostgresError, `${name}: ${error.stack}`);
+    const line = name === "transaction" ? /callback/ : /whereItIsCalled/;
+    t.assert.match(error.stack ?? "", line, name);
+    t.assert.match(error.query ?? "", /select no_such_column/, name);
+    t.assert.match(error.excerpt ?? "", /^LINE 1: .*no_such_column from pg_class.*\n *\^$/, name);
+    const [first, mark] = error.excerpt!.split("\n") as [string, string];
+    t.assert.equal(first.indexOf("no_such_column"), mark.indexOf("^"), name);
+    t.assert((error.stack ?? "").includes(error.excerpt!), `${name}: the stack shows the place`);
+  }
+}
+
+export const errors: Case[] = [
+  {
+    name: "the stack of a failed call names who made it, and the place in the SQL",
+    run: (t) => withClient(t, (client) => callsOf(t, client)),
+  },
+  {
+    name: "a failed call of a pool and of a lease names who made it",
+    async run(t) {
+      const pool: Pool = t.pgz.createPool(t.options);
+      try {
+        const all = await caught(async function ofAPool() {
+          await Promise.all([pool.query("select 1"), pool.query(WRONG)]);
+        });
+        t.assert.match(all.stack ?? "", /ofAPool/);
+        const lease = await pool.acquire();
+        const one = await caught(async function ofALease() {
+          await lease.query(WRONG);
+        });
+        await lease.release();
+        t.assert.match(one.stack ?? "", /ofALease/);
+        t.assert.equal(one.query, WRONG);
+      } finally {
+        await pool.close();
+      }
+    },
+  },
+  {
+    name: "prepared statements, COMMIT and COPY name who made the call",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const prepared = await client.prepare("select 1 / $1::int4");
+        const divided = await caught(async function ofAPrepared() {
+          await prepared.query([0]);
+        });
+        t.assert.match(divided.stack ?? "", /ofAPrepared/);
+        t.assert.equal(divided.query, "select 1 / $1::int4");
+        t.assert.equal(divided.excerpt, undefined);
+        await client.exec("create temp table late (id int4 unique deferrable initially deferred)");
+        const late = await caught(async function ofACommit() {
+          await client.transaction((tx) => tx.exec("insert into late values (1), (1)"));
+        });
+        t.assert.equal(late.code, "23505");
+        t.assert.match(late.stack ?? "", /ofACommit/);
+        const copied = await caught(async function ofACopy() {
+          await client.copyFrom("copy late from stdin", "x\n");
+        });
+        t.assert.match(copied.stack ?? "", /ofACopy/);
+        t.assert.equal(copied.query, "copy late from stdin");
+        const row = await caught(async function ofRows() {
+          await client.copyFromRows("late", ["id"], [[1], ["x"]]);
+        });
+        t.assert.match(row.stack ?? "", /ofRows/);
+        t.assert.match(row.message, /^Row 1, column "id" \(int4\) /);
+        t.assert.equal(row.row, 1);
+        const value = await caught(async function ofAValue() {
+          await client.query(t.pgz.sql`select ${{}}::int4`);
+        });
+        t.assert.match(value.stack ?? "", /ofAValue/);
+        t.assert.equal(value.query, "select $1::int4");
+      }),
+  },
+  {
+    name: "a stream that fails later names who made it",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const error = await caught(async function ofAStream() {
+          const stream = await client.stream("select 1 / (50000 - n) from generate_series(1, 100000) as n");
+          await new Response(stream).arrayBuffer();
+        });
+        // What reads a Response may wrap what the stream failed with.
+        const own = error instanceof t.pgz.PgzError ? error : undefined;
+        if (own) t.assert.match(own.stack ?? "", /ofAStream/);
+        const direct = await caught(async function ofAReader() {
+          const reader = (
+            await client.stream("select 1 / (50000 - n) from generate_series(1, 100000) as n")
+          ).getReader();
+          for (;;) if ((await reader.read()).done) return;
+        });
+        t.assert.equal(direct.code, "22012");
+        t.assert.match(direct.stack ?? "", /ofAReader/);
+      }),
+  },
+  {
+    name: "what ends a connection ends each call with an error of its own",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const lost = Promise.allSettled([client.query("select pg_sleep(60)"), client.query("select 'behind'")]);
+        let pid: string | null | undefined;
+        while (!pid)
+          [[pid] = [undefined]] = await t.side(
+            "select pid from pg_stat_activity where query = 'select pg_sleep(60)' and state = 'active'",
+          );
+        await t.side(`select pg_terminate_backend(${pid})`);
+        const [first, second] = (await lost).map((one) => (one as PromiseRejectedResult).reason as PgzError);
+        t.assert(first !== second, "one error each");
+        t.assert.equal(first!.query, "select pg_sleep(60)");
+        t.assert.equal(second!.query, "select 'behind'");
+        t.assert(first instanceof t.pgz.PgzError && second instanceof t.pgz.PgzError, "of their class");
+        t.assert.equal(second!.code, first!.code);
+      }),
+  },
+  {
+    name: "parameters are shown with debug only, passwords never",
+    async run(t) {
+      const query = { text: "select 1 / $1::int4, $2::text", values: [0, "personal"] };
+      const failed = (client: Client) => caught(() => client.query(query));
+      const plain = await withClient(t, failed);
+      t.assert.equal(plain.parameters, undefined);
+      t.assert(!JSON.stringify(plain).includes("select"), "JSON has no SQL");
+      await withClient(
+        t,
+        async (client) => {
+          t.assert.deepEqual((await failed(client)).parameters, query.values);
+          // Nobody awaits it, so only the record of the call itself can tell.
+          const made = await new Promise<PgzError>(function executor(_, reject) {
+            client.query(WRONG).catch(reject);
+          }).catch((error: PgzError) => error);
+          t.assert.match(made.stack ?? "", /executor/);
+          for (const text of [
+            "create role nobody_1 password 'secret-1' nonsense",
+            "alter /* x */ user nobody_1 with encrypted password 'secret-1' nonsense",
+            "create user mapping for nobody_1 server none options (secret 'secret-1')",
+            "update no_such_table set password = 'secret-1'",
+          ]) {
+            const error = await caught(() => client.query(text));
+            t.assert(error instanceof t.pgz.PostgresError, text);
+            t.assert.equal(error.query, "(hidden: it may hold a password)");
+            t.assert.equal(error.excerpt, undefined);
+            t.assert(!error.stack?.includes("secret-1"), text);
+          }
+        },
+        { debug: true },
+      );
+    },
+  },
+];

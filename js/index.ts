@@ -14,6 +14,8 @@ export {
 export { observers } from "./util/observer.ts";
 export { Client, connect, createClient } from "./api/client.ts";
 export type { ClientStats } from "./api/client.ts";
+export { logIn } from "./api/handover.ts";
+export type { Handover } from "./api/handover.ts";
 export { createPool, Pool } from "./pool/pool.ts";
 export { Lease } from "./pool/lease.ts";
 export type { AcquireOptions, PoolEvent, PoolStats } from "./pool/pool.ts";

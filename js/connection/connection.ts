@@ -118,6 +118,11 @@ export class Connection {
     return isPooler(this.config);
   }
 
+  /** How its server is reached. */
+  get link(): Link {
+    return this.#link;
+  }
+
   get processId(): number | undefined {
     return this.#processId;
   }

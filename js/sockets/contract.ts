@@ -65,6 +65,8 @@ export interface Socket {
    * failed handshake shows only at the first write or read.
    */
   startTls(servername: string): Promise<Socket>;
+  /** `false`: the open socket does not keep the process alive. Leave it out where nothing does. */
+  hold?(isHeld: boolean): void;
   /** Closes the socket, whatever is under way. It never rejects, settles at once, and may be called again. */
   close(): Promise<void>;
 }

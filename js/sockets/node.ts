@@ -99,6 +99,11 @@ class NodeSocket implements Socket {
     return secure(this.#raw, servername, this.#options);
   }
 
+  hold(isHeld: boolean): void {
+    if (isHeld) this.#raw.ref();
+    else this.#raw.unref();
+  }
+
   close(): Promise<void> {
     // What was written and awaited is the kernel's already, so Terminate still goes out before the FIN.
     this.#raw.destroy();

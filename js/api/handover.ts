@@ -1,0 +1,165 @@
+// A login for somebody who then speaks the protocol alone, as pgz-edge/pg does: hosts, TLS, authentication and the
+// deadline are the driver's, the connection behind the first ReadyForQuery is the caller's.
+//
+// Knows where a message of the server ends, so that the core gets the login's bytes and no more. Must not know what is
+// said afterwards.
+import type { Options } from "../config/options.ts";
+import { sendCancelRequest } from "../connection/cancel.ts";
+import { openConnection } from "../connection/startup.ts";
+import type { Connector, Socket } from "../sockets/contract.ts";
+import { runtime } from "../sockets/runtime.ts";
+import { CANCEL_DEADLINE } from "../util/limits.ts";
+import { configured } from "./configured.ts";
+
+/** A connection that has logged in, in the hands of who asked for it. */
+export interface Handover {
+  /** Gives what the server sends behind the first ReadyForQuery. */
+  readonly socket: Socket;
+  /** The settings that the server has reported. */
+  readonly parameters: ReadonlyMap<string, string>;
+  /** The body of BackendKeyData: process ID and cancel key; empty where the server sent none. */
+  readonly backendKey: Uint8Array;
+  readonly encrypted: boolean;
+  /** Whether it can be used from here: on Workers a socket belongs to its request. */
+  isHome(): boolean;
+  /** Sends a CancelRequest to the same server, secured in the same way. Never rejects. */
+  cancel(): Promise<void>;
+}
+
+/**
+ * Connects and logs in. `signal` of the options ends that, and nothing later.
+ *
+ * @throws PgzError whatever `connect` rejects with
+ */
+export async function logIn(options: Options): Promise<Handover> {
+  const connector = options.connect ?? runtime().connect;
+  let ferry: Ferry | undefined;
+  const connect: Connector = async (where) => (ferry = new Ferry(await connector(where), (next) => (ferry = next)));
+  const config = configured({ ...options, connect, earlyQuery: false });
+  const isHome = runtime().inRequest?.() ?? (() => true);
+  const connection = await openConnection(config, new AbortController());
+  await connection.startup.done;
+  const request = connection.core.call((handle) => handle.cancel_request()).slice();
+  const { parameters, link } = connection;
+  const socket = ferry!.give();
+  void connection.close();
+  return {
+    socket,
+    parameters,
+    encrypted: link.encrypted,
+    backendKey: request.subarray(8),
+    isHome,
+    async cancel() {
+      await sendCancelRequest(link, () => request, AbortSignal.timeout(CANCEL_DEADLINE));
+    },
+  };
+}
+
+/** Type byte and int32 length. */
+const HEADER = 5;
+/** SSLRequest: int32 length, int32 code. */
+const SSL_REQUEST = [0, 0, 0, 8, 4, 210, 22, 47];
+const READY_FOR_QUERY = 90;
+
+/** The login's socket: passes on what comes up to the first ReadyForQuery, and keeps the rest for the next owner. */
+class Ferry implements Socket {
+  readonly #socket: Socket;
+  readonly #secured: (socket: Ferry) => void;
+  #given = false;
+  #isReady = false;
+  /** What came behind ReadyForQuery. */
+  #rest: Uint8Array | undefined;
+  /** Of the message that is under way: its header as far as it has come, and how much of its body is missing. */
+  #header: number[] = [];
+  #missing = 0;
+  /** Bytes that are no message: the answer to SSLRequest. */
+  #bare = 0;
+
+  constructor(socket: Socket, secured: (socket: Ferry) => void) {
+    this.#socket = socket;
+    this.#secured = secured;
+  }
+
+  get address(): string | undefined {
+    return this.#socket.address;
+  }
+
+  get certificate(): Uint8Array | undefined {
+    return this.#socket.certificate;
+  }
+
+  async read(): Promise<Uint8Array | null> {
+    if (this.#isReady) return new Promise(() => {}); // nothing more is the login's
+    const chunk = await this.#socket.read();
+    if (!chunk) return chunk;
+    const end = this.#endOfLogin(chunk);
+    if (end < chunk.length) this.#rest = chunk.slice(end);
+    return end < chunk.length ? chunk.subarray(0, end) : chunk;
+  }
+
+  write(bytes: Uint8Array): Promise<void> {
+    if (this.#given) return Promise.resolve(); // the login's Terminate
+    if (bytes.length === SSL_REQUEST.length && SSL_REQUEST.every((byte, at) => bytes[at] === byte)) this.#bare = 1;
+    return this.#socket.write(bytes);
+  }
+
+  async startTls(servername: string): Promise<Socket> {
+    const secured = new Ferry(await this.#socket.startTls(servername), this.#secured);
+    this.#secured(secured);
+    return secured;
+  }
+
+  close(): Promise<void> {
+    return this.#given ? Promise.resolve() : this.#socket.close();
+  }
+
+  /** From now on it is somebody else's. */
+  give(): Socket {
+    this.#given = true;
+    const socket = this.#socket;
+    let rest = this.#rest;
+    if (!rest) return socket;
+    return {
+      address: socket.address,
+      readsWhileIdle: socket.readsWhileIdle,
+      read() {
+        const first = rest;
+        rest = undefined;
+        return first ? Promise.resolve(first) : socket.read();
+      },
+      write: (bytes) => socket.write(bytes),
+      startTls: (servername) => socket.startTls(servername),
+      close: () => socket.close(),
+      hold: (isHeld) => socket.hold?.(isHeld),
+    };
+  }
+
+  /** Where in the chunk the login is over; its length while it goes on. */
+  #endOfLogin(chunk: Uint8Array): number {
+    let at = Math.min(this.#bare, chunk.length);
+    this.#bare -= at;
+    while (at < chunk.length) {
+      if (this.#header.length < HEADER) {
+        this.#header.push(chunk[at++]!);
+        if (this.#header.length === HEADER) this.#missing = bodyOf(this.#header);
+      } else {
+        const part = Math.min(this.#missing, chunk.length - at);
+        at += part;
+        this.#missing -= part;
+      }
+      if (this.#header.length < HEADER || this.#missing) continue;
+      const [type] = this.#header;
+      this.#header = [];
+      if (type !== READY_FOR_QUERY) continue;
+      this.#isReady = true;
+      return at;
+    }
+    return at;
+  }
+}
+
+/** A length that no message has is the core's to refuse. */
+function bodyOf(header: readonly number[]): number {
+  const length = header.slice(1).reduce((sum, byte) => sum * 256 + byte, 0);
+  return Math.max(0, length - 4);
+}

@@ -32,6 +32,16 @@ const wasm = {
 const packages = { regex: "^[^./](?!.*:)", message: "The driver has no dependencies." };
 const allBut = { regex: "^\\.(?!/|\\./index\\.ts$)", message: "Adapters use the public API only." };
 
+/** What stands in a folder of its own. pg's API is made of Node's emitters and buffers, which every runtime has. */
+const nodeButEvents = {
+  regex: "^(node:(?!events$|buffer$)|cloudflare:|bun)",
+  message: "Only node:events and node:buffer, which are part of pg's API.",
+};
+const allButDeeper = {
+  regex: "^\\.\\./(?!(\\.\\./)?index\\.ts$|[a-z-]+\\.ts$)",
+  message: "Adapters use the public API only.",
+};
+
 const imports = (files, ...patterns) => ({
   files,
   rules: { "@typescript-eslint/no-restricted-imports": ["error", { patterns }] },
@@ -73,7 +83,10 @@ export default tseslint.config(
     },
   },
   { files: ["js/**"], rules: { "no-console": "error", "no-eval": "error", "no-new-func": "error" } },
+  // CommonJS, as those who import it.
+  { files: ["alias/**"], rules: { "@typescript-eslint/no-require-imports": "off" } },
   imports(["js/*.ts"], runtimes, wasm, packages),
   ...rooms.map(room),
   imports(["js/adapters/**"], runtimes, allBut),
+  imports(["js/adapters/pg/**"], nodeButEvents, allButDeeper),
 );

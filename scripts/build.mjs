@@ -115,6 +115,7 @@ async function bundle() {
     esbuild({ ...common, entryPoints: ["js/sqlstates.ts"] }),
     esbuild({ ...common, entryPoints: ["js/adapters/otel.ts"] }),
     esbuild({ ...common, entryPoints: entries("otel-workers") }),
+    esbuild({ ...common, entryPoints: ["js/adapters/pg.ts"], plugins: [driverBeside] }),
   ]);
   copyFileSync(at("pkg/pgz_edge_bg.wasm"), at("dist/pgz_edge_bg.wasm"));
 }
@@ -123,6 +124,15 @@ const wasmBeside = {
   name: "wasm-beside",
   setup: ({ onResolve }) =>
     onResolve({ filter: /pgz_edge_bg\.wasm$/ }, () => ({ path: "./pgz_edge_bg.wasm", external: true })),
+};
+
+/** An adapter uses the driver that the application has: one copy, made for its runtime. */
+const driverBeside = {
+  name: "driver-beside",
+  setup: ({ onResolve }) =>
+    onResolve({ filter: /\/index\.ts$/ }, ({ path, importer }) =>
+      path === "../../index.ts" && importer.includes("adapters") ? { path: "pgz-edge", external: true } : undefined,
+    ),
 };
 
 /**

@@ -16,7 +16,7 @@ const at = (...parts) => path.join(root, ...parts);
 const bin = (name) => at("node_modules/.bin", name);
 const vitest = at("node_modules/vitest/vitest.mjs");
 const minutes = (n) => n * 60_000;
-const everywhere = ["tests/integration", "tests/faults", "tests/random"];
+const everywhere = ["tests/integration", "tests/adapters", "tests/faults", "tests/random"];
 
 /** Name -> what it needs and how it runs. Each gives rows `{ label, passed, failed }`. */
 const suites = {

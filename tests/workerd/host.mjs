@@ -28,7 +28,7 @@ export async function startWorker({ entry, caFile, options = {}, which = process
     format: "esm",
     target: "es2022",
     conditions: ["workerd"],
-    external: ["cloudflare:*"],
+    external: ["cloudflare:*", "node:*"],
     loader: { ".wasm": "copy" },
     logLevel: "warning",
   });

@@ -1,0 +1,2 @@
+export * from "pgz-edge/pg";
+export { default } from "pgz-edge/pg";

@@ -1,0 +1,3 @@
+// `import pg from "pg"`, and its names.
+export * from "pgz-edge/pg";
+export { default } from "pgz-edge/pg";

@@ -1,0 +1,66 @@
+// A connection string as pg's options: a URL, or the folder of a Unix socket and a database.
+//
+// Knows the parameters that pg reads from it. Must not know what becomes of an option.
+
+/** Options by pg's names. */
+export type Parsed = Record<string, unknown>;
+
+/** @throws TypeError what is no URL */
+export function parseConnectionString(text: string): Parsed {
+  // `/var/run/postgresql app`
+  if (text.startsWith("/")) {
+    const [host, database] = text.split(" ");
+    return { host, database };
+  }
+  const url = urlOf(text);
+  const parsed: Parsed = Object.fromEntries(url.searchParams);
+  if (url.protocol === "socket:") {
+    return {
+      ...withUser(url),
+      host: decodeURI(url.pathname),
+      database: parsed["db"],
+      client_encoding: parsed["encoding"],
+    };
+  }
+  const host = decodeURIComponent(url.hostname).replace(/^\[(.*)\]$/, "$1");
+  Object.assign(parsed, withUser(url));
+  if (host && host !== PLACEHOLDER && !parsed["host"]) parsed["host"] = host;
+  if (url.port) parsed["port"] = url.port;
+  const database = decodeURIComponent(url.pathname.slice(1));
+  if (database) parsed["database"] = database;
+  const ssl = sslOf(parsed);
+  return ssl === undefined ? parsed : { ...parsed, ssl };
+}
+
+const PLACEHOLDER = "base";
+
+function urlOf(text: string): URL {
+  // A password may hold characters that a URL may not; a folder may stand where the host does.
+  const encoded = / |%[^a-f0-9]|%[a-f0-9][^a-f0-9]/i.test(text) ? encodeURI(text).replace(/%25(\d\d)/g, "%$1") : text;
+  try {
+    return new URL(encoded, `postgres://${PLACEHOLDER}`);
+  } catch {
+    try {
+      return new URL(encoded.replace("@/", `@${PLACEHOLDER}/`), `postgres://${PLACEHOLDER}`);
+    } catch {
+      throw new TypeError("Invalid connection string: it is no URL."); // the URL's own text may hold a password
+    }
+  }
+}
+
+function withUser(url: URL): Parsed {
+  const parsed: Parsed = {};
+  if (url.username) parsed["user"] = decodeURIComponent(url.username);
+  if (url.password) parsed["password"] = decodeURIComponent(url.password);
+  return parsed;
+}
+
+/** As pg: every mode that uses TLS verifies in full, unless `uselibpqcompat` asks for libpq's meaning. */
+function sslOf({ ssl, sslmode, uselibpqcompat }: Parsed): unknown {
+  if (ssl === "true" || ssl === "1") return true;
+  if (ssl === "0" || ssl === "false" || sslmode === "disable") return false;
+  if (sslmode === "no-verify") return { rejectUnauthorized: false };
+  if (sslmode === undefined) return ssl;
+  if (uselibpqcompat !== "true") return {};
+  return sslmode === "verify-full" ? {} : { rejectUnauthorized: sslmode === "verify-ca" };
+}

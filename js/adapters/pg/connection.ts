@@ -1,0 +1,277 @@
+// `client.connection`: messages out by its methods, messages in as events. pg-cursor, pg-query-stream and others use it
+// from outside.
+//
+// Knows the protocol's messages and the driver's socket. Must not know which query runs: its owner does.
+import type { Buffer } from "node:buffer";
+import { EventEmitter } from "node:events";
+import { logIn, type Handover, type Options } from "../../index.ts";
+import { Frames } from "./frames.ts";
+import { DATA_ROW, messageOf, type Message } from "./messages.ts";
+import type { RowReader } from "./rows.ts";
+import { WireStream } from "./wire-stream.ts";
+import { Writer, type BindConfig } from "./writer.ts";
+
+/** Who takes rows as they stand in the socket's bytes, while nobody listens for messages. */
+export interface RowTaker {
+  readonly reader: RowReader | undefined;
+  takeRow(bytes: Buffer, ascii: string, at: number, end: number): void;
+}
+
+/** What a client needs of its connection besides the members that others use. */
+export interface ConnectionOwner {
+  /** Who takes rows now, if it is the facade's own query. */
+  rowTaker(): RowTaker | undefined;
+  /** Something was asked that has not been answered, or somebody waits for notifications. */
+  wantsToRead(): boolean;
+}
+
+export class Connection extends EventEmitter {
+  static {
+    Object.defineProperty(this, "name", { value: "Connection" });
+  }
+
+  readonly stream: WireStream;
+  /** Named statements that the server has, by name: their text. */
+  parsedStatements: Record<string, string> = {};
+  /** Those whose Parse has left. */
+  submittedNamedStatements: Record<string, string> = {};
+  _ending = false;
+  _connecting = false;
+  #owner: ConnectionOwner | undefined;
+  #isDirect = false;
+  #handover: Handover | undefined;
+  #isOver = false;
+  readonly #giveUp = new AbortController();
+  readonly #writer = new Writer();
+  readonly #frames = new Frames();
+  #willFlush = false;
+  #writes: Promise<void> = Promise.resolve();
+  #reading = false;
+  /** The bytes of a chunk as characters, and which chunk. */
+  #ascii = "";
+  #asciiOf: Buffer | undefined;
+
+  constructor(owner?: ConnectionOwner) {
+    super();
+    this.#owner = owner;
+    this.stream = new WireStream({
+      write: (bytes, done) => this.#writeRaw(bytes, done),
+      destroy: (error) => this.#destroy(error),
+      hold: (isHeld) => this.#handover?.socket.hold?.(isHeld),
+      isWritable: () => this.#handover !== undefined && !this.#isOver,
+      isDestroyed: () => this.#isOver,
+      isEncrypted: () => this.#handover?.encrypted ?? false,
+      isDirect: () => this.#isDirect,
+    });
+    this.stream.on("error", (error: Error) => this.emit("error", error));
+  }
+
+  /** Connects and logs in; `undefined` when it was destroyed meanwhile. Rejects with the driver's error. */
+  async open(options: Options): Promise<Handover | undefined> {
+    this._connecting = true;
+    this.#isDirect = options.sslnegotiation === "direct";
+    const handover = await logIn({ ...options, signal: this.#giveUp.signal });
+    if (this.#isOver) {
+      void handover.socket.close();
+      return undefined;
+    }
+    this.#handover = handover;
+    this.emit("connect");
+    for (const [parameterName, parameterValue] of handover.parameters)
+      this.#tell({ name: "parameterStatus", length: 0, parameterName, parameterValue });
+    const key = handover.backendKey;
+    const view = new DataView(key.buffer, key.byteOffset, key.byteLength);
+    if (key.length >= 8)
+      this.#tell({ name: "backendKeyData", length: 12, processID: view.getInt32(0), secretKey: view.getInt32(4) });
+    this.#tell({ name: "readyForQuery", length: 5, status: "I" });
+    this.read();
+    return handover;
+  }
+
+  /** Whether it may be used from here: on Workers a socket belongs to its request. */
+  get isHome(): boolean {
+    return this.#handover?.isHome() ?? true;
+  }
+
+  /** CancelRequest for what runs. Never rejects. */
+  cancel(): Promise<void> {
+    return this.#handover?.cancel() ?? Promise.resolve();
+  }
+
+  // -- messages out ---------------------------------------------------------------------------------------------------
+
+  parse({ name, text, types }: { name?: string | undefined; text: string; types?: unknown }): void {
+    this.#writer.parse(name ?? "", text, Array.isArray(types) ? (types as number[]) : []);
+    this.#later();
+  }
+
+  bind(config: BindConfig = {}): void {
+    this.#writer.bind(config);
+    this.#later();
+  }
+
+  describe({ type, name }: { type: string; name?: string }): void {
+    this.#writer.describe(type, name ?? "");
+    this.#later();
+  }
+
+  execute({ portal, rows }: { portal?: string; rows?: number | undefined } = {}): void {
+    this.#writer.execute(portal ?? "", rows ?? 0);
+    this.#later();
+  }
+
+  close({ type, name }: { type: string; name?: string | undefined }): void {
+    this.#writer.close(type, name ?? "");
+    this.#later();
+  }
+
+  query(text: string): void {
+    this.#writer.query(text);
+    this.#later();
+  }
+
+  flush(): void {
+    this.#writer.flush();
+    this.#later();
+  }
+
+  sync(): void {
+    this.#writer.sync();
+    this.#later();
+  }
+
+  sendCopyFromChunk(chunk: Uint8Array): void {
+    this.#writer.copyData(chunk);
+    this.#later();
+  }
+
+  endCopyFrom(): void {
+    this.#writer.copyDone();
+    this.#later();
+  }
+
+  sendCopyFail(reason: string): void {
+    this.#writer.copyFail(reason);
+    this.#later();
+  }
+
+  /** Terminate, and the end of the connection. */
+  end(): void {
+    this._ending = true;
+    if (!this.#handover) return this.#destroy();
+    this.#writer.terminate();
+    this.#flush();
+    void this.#writes.then(() => this.#destroy());
+  }
+
+  ref(): void {
+    this.stream.ref();
+  }
+
+  unref(): void {
+    this.stream.unref();
+  }
+
+  /** All that is written in one go leaves together. */
+  #later(): void {
+    if (this.#willFlush) return;
+    this.#willFlush = true;
+    queueMicrotask(() => this.#flush());
+  }
+
+  #flush(): void {
+    this.#willFlush = false;
+    if (this.#writer.isEmpty) return;
+    this.#writeRaw(this.#writer.take());
+    this.read();
+  }
+
+  #writeRaw(bytes: Uint8Array, done?: (error?: Error) => void): void {
+    const socket = this.#handover?.socket;
+    if (!socket || this.#isOver) return done?.(new Error("This socket has been ended by the other party"));
+    const write = socket.write(bytes);
+    this.#writes = Promise.all([this.#writes, write]).then(
+      () => done?.(),
+      (error: Error) => (done?.(error), this.#fail(error)),
+    );
+  }
+
+  // -- messages in ----------------------------------------------------------------------------------------------------
+
+  /** Reads for as long as somebody waits for something; where the runtime allows that, always. */
+  read(): void {
+    if (!this.#reading && !this.#isOver && this.#handover) void this.#pump(this.#handover.socket);
+  }
+
+  async #pump(socket: Handover["socket"]): Promise<void> {
+    this.#reading = true;
+    try {
+      while (!this.#isOver && (socket.readsWhileIdle || this.#owner?.wantsToRead())) {
+        const paused = this.stream.paused;
+        if (paused) await paused;
+        const chunk = await socket.read();
+        if (this.#isOver) return;
+        if (!chunk) return this.#destroy();
+        this.#frames.push(chunk, this.#onFrame);
+      }
+    } catch (error) {
+      this.#fail(error as Error);
+    } finally {
+      this.#reading = false;
+    }
+  }
+
+  readonly #onFrame = (type: number, bytes: Buffer, at: number, end: number): void => {
+    if (this.#isOver) return;
+    const taker = type === DATA_ROW ? this.#owner?.rowTaker() : undefined;
+    if (taker) return taker.takeRow(bytes, this.#characters(bytes), at, end);
+    this.#tell(messageOf(type, bytes, at, end) as Message);
+  };
+
+  #characters(bytes: Buffer): string {
+    if (this.#asciiOf !== bytes) {
+      this.#asciiOf = bytes;
+      this.#ascii = bytes.toString("latin1");
+    }
+    return this.#ascii;
+  }
+
+  /** What a listener throws is the application's, and ends nothing here. */
+  #tell(message: Message): void {
+    const event = message.name === "error" ? "errorMessage" : message.name;
+    try {
+      if (this.listenerCount("message")) this.emit("message", message);
+      this.emit(event, message);
+    } catch (error) {
+      queueMicrotask(() => {
+        throw error;
+      });
+    }
+  }
+
+  // -- the end --------------------------------------------------------------------------------------------------------
+
+  #fail(error: Error): void {
+    if (this.#isOver) return;
+    if (!this._ending) this.emit("error", nodeErrorOf(error));
+    this.#destroy();
+  }
+
+  #destroy(error?: Error): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#giveUp.abort(error);
+    void this.#handover?.socket.close();
+    queueMicrotask(() => {
+      if (error) this.stream.emit("error", error);
+      this.stream.emit("close");
+      this.emit("end");
+    });
+  }
+}
+
+/** What the runtime itself said, by whose `code` applications go. */
+export function nodeErrorOf(error: Error): Error {
+  const { cause } = error as { cause?: { code?: unknown } };
+  return cause instanceof Error && typeof cause.code === "string" ? cause : error;
+}

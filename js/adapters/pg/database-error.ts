@@ -1,0 +1,71 @@
+// The server's errors, with pg's names for their parts.
+//
+// Knows the field codes of ErrorResponse. Must not know who gets the error.
+
+/** By field code. pg has them all on each error, `undefined` where the server sent none. */
+const PARTS = {
+  S: "severity",
+  C: "code",
+  D: "detail",
+  H: "hint",
+  P: "position",
+  p: "internalPosition",
+  q: "internalQuery",
+  W: "where",
+  s: "schema",
+  t: "table",
+  c: "column",
+  d: "dataType",
+  n: "constraint",
+  F: "file",
+  L: "line",
+  R: "routine",
+} as const;
+
+type Part = (typeof PARTS)[keyof typeof PARTS];
+
+/** What is known of an error or a notice besides its message. */
+export type Facts = { [Name in Part]: string | undefined };
+
+/** An error that the server has sent. */
+export class DatabaseError extends Error implements Facts {
+  declare severity: string | undefined;
+  declare code: string | undefined;
+  declare detail: string | undefined;
+  declare hint: string | undefined;
+  declare position: string | undefined;
+  declare internalPosition: string | undefined;
+  declare internalQuery: string | undefined;
+  declare where: string | undefined;
+  declare schema: string | undefined;
+  declare table: string | undefined;
+  declare column: string | undefined;
+  declare dataType: string | undefined;
+  declare constraint: string | undefined;
+  declare file: string | undefined;
+  declare line: string | undefined;
+  declare routine: string | undefined;
+  /** Of the message that told of it. */
+  readonly length: number;
+
+  constructor(message: string, length: number, name = "error") {
+    super(message);
+    this.length = length;
+    this.name = name;
+  }
+
+  /** An error of these parts: what `read` gives for a field's code and its name here. */
+  static of(message: string, length: number, read: (code: string, name: Part) => string | undefined): DatabaseError {
+    return Object.assign(new DatabaseError(message, length), partsOf(read));
+  }
+}
+
+/** All parts, those that are missing too. */
+export function partsOf(read: (code: string, name: Part) => string | undefined): Facts {
+  const parts: Partial<Record<Part, string | undefined>> = {};
+  for (const code in PARTS) {
+    const name = PARTS[code as keyof typeof PARTS];
+    parts[name] = read(code, name);
+  }
+  return parts as Facts;
+}

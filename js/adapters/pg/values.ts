@@ -1,0 +1,72 @@
+// Parameters as pg converts them, without knowing the type that the server wants; and quoting for SQL.
+//
+// Knows JavaScript's values and the server's text forms. Must not know messages.
+import { Buffer } from "node:buffer";
+import { defaults } from "./defaults.ts";
+import type { Wire } from "./writer.ts";
+
+/** A value as text, as bytes (binary), or as NULL. */
+export function prepareValue(value: unknown): Wire {
+  return prepared(value, []);
+}
+
+function prepared(value: unknown, seen: readonly unknown[]): Wire {
+  if (value === null || value === undefined) return null;
+  if (typeof value !== "object") return String(value);
+  if (ArrayBuffer.isView(value)) return bytesOf(value);
+  if (value instanceof Date) return dateText(value);
+  if (Array.isArray(value)) return arrayText(value);
+  return objectText(value as { toPostgres?: (prepare: typeof prepareValue) => unknown }, seen);
+}
+
+function bytesOf(view: ArrayBufferView): Buffer {
+  return view instanceof Buffer ? view : Buffer.from(view.buffer, view.byteOffset, view.byteLength);
+}
+
+function objectText(value: { toPostgres?: (prepare: typeof prepareValue) => unknown }, seen: readonly unknown[]): Wire {
+  if (typeof value.toPostgres !== "function") return JSON.stringify(value);
+  if (seen.includes(value)) throw new Error(`circular reference detected while preparing "${String(value)}" for query`);
+  return prepared(value.toPostgres(prepareValue), [...seen, value]);
+}
+
+/** `{1,"a b",NULL,{…}}` */
+function arrayText(items: readonly unknown[]): string {
+  return `{${items.map(itemText).join()}}`;
+}
+
+function itemText(item: unknown): string {
+  if (item === null || item === undefined) return "NULL";
+  if (Array.isArray(item)) return arrayText(item);
+  if (ArrayBuffer.isView(item)) return `\\\\x${bytesOf(item).toString("hex")}`;
+  const text = prepareValue(item);
+  return text === null ? "NULL" : `"${String(text).replace(/[\\"]/g, "\\$&")}"`;
+}
+
+const two = (number: number) => String(number).padStart(2, "0");
+
+/** In this machine's time, with its offset; or in UTC, as `defaults` says. */
+function dateText(date: Date): string {
+  const isUtc = defaults.parseInputDatesAsUTC;
+  const offset = isUtc ? 0 : -date.getTimezoneOffset();
+  // The same hands of the clock, read as UTC.
+  const local = isUtc ? date : new Date(date.getTime() + offset * 60_000);
+  const year = local.getUTCFullYear();
+  const day = `${String(year < 1 ? 1 - year : year).padStart(4, "0")}-${two(local.getUTCMonth() + 1)}-${two(local.getUTCDate())}`;
+  const seconds = `${two(local.getUTCSeconds())}.${String(local.getUTCMilliseconds()).padStart(3, "0")}`;
+  const time = `${two(local.getUTCHours())}:${two(local.getUTCMinutes())}:${seconds}`;
+  const minutes = Math.abs(offset);
+  const zone = `${offset < 0 ? "-" : "+"}${two(Math.floor(minutes / 60))}:${two(minutes % 60)}`;
+  return `${day}T${time}${zone}${year < 1 ? " BC" : ""}`;
+}
+
+/** A name for SQL, in double quotes. */
+export function escapeIdentifier(name: string): string {
+  return `"${name.replace(/"/g, '""')}"`;
+}
+
+/** A text for SQL, in single quotes; `''` for what is no text. */
+export function escapeLiteral(text: string): string {
+  if (typeof text !== "string") return "''";
+  const quoted = `'${text.replace(/['\\]/g, "$&$&")}'`;
+  return text.includes("\\") ? ` E${quoted}` : quoted;
+}

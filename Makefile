@@ -1,6 +1,6 @@
 # The commands of the project; each only calls a script. `make demo ONCE=1`, `make test DATABASE_URL=…`, `make bench CASE=stream`:
 # variables given to make reach the scripts through the environment.
-.PHONY: demo test check mutants fuzz random soak bench setup build clean
+.PHONY: demo test test-ecosystem check mutants fuzz random soak bench setup build clean
 
 demo:
 	@scripts/setup demo
@@ -9,6 +9,10 @@ demo:
 
 test:
 	@node tests/run.mjs
+
+# Other projects' own tests and libraries over the adapters; they are fetched (NODE_POSTGRES: a checkout that is there).
+test-ecosystem: build
+	@node tests/ecosystem/node-postgres.mjs; own=$$?; node tests/ecosystem/libraries.mjs && exit $$own
 
 # All that needs no server: Rust tests and the linters.
 check:

@@ -28,6 +28,7 @@ export type {
   CopyToOptions,
   Description,
   EncodedResult,
+  ExecOptions,
   ExecResult,
   JsonOptions,
   QueryOptions,

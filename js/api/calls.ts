@@ -3,6 +3,7 @@
 //
 // Knows which form the bytes have and where they go. Must not know whose turn it is (queue.ts), how the connection is
 // made, nor when a transaction begins and ends.
+import { checkObject } from "../config/rules.ts";
 import type { RowSink } from "../connection/operation.ts";
 import { outputForm, type Form } from "../rows/form.ts";
 import { outputOf } from "../rows/output.ts";
@@ -36,7 +37,7 @@ import { checkGzip, compressed, feed, responseInit } from "./streams.ts";
 export abstract class Calls extends Queries {
   /** All rows as bytes, in one piece: a JSON array unless `format` says otherwise. */
   async json(input: QueryInput, options: JsonOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
-    const query = this.asQuery(input);
+    const query = this.asQuery(input, options);
     const form = outputForm(this.config, { format: "json", ...options });
     const { sink, rest } = outputOf(form);
     let pieces: Uint8Array[] = [];
@@ -59,6 +60,7 @@ export abstract class Calls extends Queries {
    */
   stream(input: QueryInput, options: StreamOptions = {}): Promise<ReadableStream<Uint8Array>> {
     return this.#orClose(options, async () => {
+      checkObject(options);
       const stream = await this.#openStream(input, outputForm(this.config, options), options);
       return options.gzip ? compressed(stream) : stream;
     });
@@ -115,6 +117,7 @@ export abstract class Calls extends Queries {
     rows: Iterable<CopyRow> | AsyncIterable<CopyRow>,
     options: CopyFromOptions = {},
   ): Promise<ExecResult> {
+    checkObject(options);
     const into = typeof table === "string" ? sql.identifier(table).text : plainText(table);
     if (!Array.isArray(columns) || !columns.length)
       throw new UsageError("INVALID_QUERY", "copyFromRows needs at least one column name.");
@@ -149,6 +152,7 @@ export abstract class Calls extends Queries {
    */
   async copyTo(text: QueryInput, options: CopyToOptions = {}): Promise<ReadableStream<Uint8Array>> {
     const copy = copyText(text);
+    checkObject(options);
     const { limits } = outputForm(this.config, { ...options, onLimit: "error" });
     return await this.#streaming({ text: copy, kind: "copy" }, options, (call, session) =>
       feed(call, session, { run: (sink) => copyOut(call, session, copy, limits, sink) }),
@@ -170,6 +174,7 @@ export abstract class Calls extends Queries {
   // -- streams --------------------------------------------------------------------------------------------------------
 
   async #respond(input: QueryInput, options: RespondOptions): Promise<Response> {
+    checkObject(options);
     const form = outputForm(this.config, options);
     const init = responseInit(options, form.contentType);
     // The runtime's own channel is the fastest body (workerd), and the only one that tells the old workerd's Worker
@@ -183,12 +188,13 @@ export abstract class Calls extends Queries {
   /**
    * A call that was refused before it began closes too: whoever asked for `closeWhenDone` has no other place for it.
    */
-  async #orClose<T>({ closeWhenDone }: StreamOptions, work: () => Promise<T>): Promise<T> {
+  async #orClose<T>(options: StreamOptions, work: () => Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (error) {
       // Behind a stream that is open the client is somebody's.
-      if (closeWhenDone && (error as PgzError).code !== "STREAM_OPEN") runtime().background(this.close());
+      if ((options as StreamOptions | null)?.closeWhenDone && (error as PgzError).code !== "STREAM_OPEN")
+        runtime().background(this.close());
       throw error;
     }
   }

@@ -13,7 +13,9 @@ import { UsageError, type PgzError } from "../util/errors.ts";
 import { Listener, type ListenOptions } from "./listen.ts";
 import { connectionLost } from "../sockets/contract.ts";
 import { OneConnection } from "./one-connection.ts";
+import { placeOf } from "./queue.ts";
 import { traced } from "../util/trace.ts";
+import { shownWith } from "../util/shown.ts";
 import { within } from "../util/within.ts";
 
 /** A client's state, and its counters since it was made. */
@@ -49,6 +51,13 @@ export interface ClientStats extends BoundaryStats {
  * (`SET`, temporary tables, advisory locks) is gone then; `onDisconnect` of the observer tells.
  */
 export class Client extends OneConnection {
+  static {
+    shownWith(this, "Client", (client) => {
+      const { state, transactionStatus, queries, errors, rows } = client.stats();
+      return { state, ...placeOf(client.config), transactionStatus, queries, errors, rows };
+    });
+  }
+
   readonly #home = new Home("client");
   #opening: Promise<Session> | undefined;
   #session: Session | undefined;

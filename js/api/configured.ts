@@ -2,11 +2,13 @@
 //
 // Knows the runtime and the configuration. Must not know connections.
 import { resolveConfig } from "../config/config.ts";
+import { checkObject } from "../config/rules.ts";
 import type { Config, ConnectInput, Options } from "../config/options.ts";
 import { runtime } from "../sockets/runtime.ts";
 
 /** @throws UsageError as `resolveConfig` */
 export function configured(input: ConnectInput, options?: Options, isPool = false): Config {
+  if (options !== undefined) checkObject(options);
   const { name, environment } = runtime();
   return resolveConfig(input, { isWorkerd: name === "workerd", environment, isPool }, options);
 }

@@ -3,6 +3,7 @@
 // Knows iteration, and when to try again. Must not know how a connection is made or read. Whatever was notified while
 // there was no connection is lost, as PostgreSQL has it: `onReconnect` tells.
 import { onAbort } from "../util/abort.ts";
+import { callOption } from "../config/config.ts";
 import type { Config } from "../config/options.ts";
 import { checkOptions, namesOf } from "../config/rules.ts";
 import type { Connection } from "../connection/connection.ts";
@@ -57,8 +58,8 @@ export class Listener implements AsyncIterable<Notification> {
 
   /** @internal */
   constructor(config: Config, channel: string, options: ListenOptions) {
-    const { signal } = options;
     checkOptions(options, LISTEN_OPTIONS);
+    const signal = options.signal && callOption(config, options, "signal");
     const { text } = sql.identifier(channel);
     const stop = onAbort(signal, () => this.#end(new AbortError(signal?.reason)));
     this.ready = new Promise((ready, failed) => {

@@ -33,6 +33,9 @@ export interface QueryOptions extends CallOptions, ValueOptions {
   readonly rowMode?: "object" | "array" | undefined;
 }
 
+/** Options of `exec`. */
+export interface ExecOptions extends CallOptions, Pick<RowOptions, "maxRows"> {}
+
 /**
  * {@link QueryOptions} without `onLimit`: these calls cannot mark a shortened result, so a passed limit is an error.
  */

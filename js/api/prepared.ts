@@ -3,7 +3,9 @@
 // Knows its text and what the server has said of it. Must not know how it runs: it makes queries, which any call takes.
 import type { CallOptions, ExecResult, QueryOptions, QueryResult, Description } from "./options.ts";
 import { UsageError } from "../util/errors.ts";
-import { defined, type Query } from "../statement/sql.ts";
+import { shownWith } from "../util/shown.ts";
+import { shownSql } from "../util/shown-sql.ts";
+import { numbered, type Query } from "../statement/sql.ts";
 
 interface Owner {
   query<Row>(query: Query, options?: QueryOptions): Promise<QueryResult<Row>>;
@@ -20,6 +22,12 @@ interface Owner {
  * byId.close(); // or: using byId = await client.prepare(…)
  */
 export class Prepared<Row = Record<string, unknown>> implements Description {
+  static {
+    shownWith(this, "Prepared", ({ text, parameterTypes, fields }) => {
+      return { text: shownSql(text), parameterTypes, fields: fields.map(({ name }) => name) };
+    });
+  }
+
   /** The SQL as given. */
   readonly text: string;
   readonly parameterTypes: Description["parameterTypes"];
@@ -44,18 +52,23 @@ export class Prepared<Row = Record<string, unknown>> implements Description {
    */
   bind(...values: unknown[]): Query {
     if (this.#closed) throw new UsageError("INVALID_QUERY", "The statement is closed: prepare it again.");
-    values.forEach(defined);
+    values.forEach(numbered);
     return { text: this.text, values };
   }
 
   /** Runs it and gives all rows. */
   async query(values: readonly unknown[] = [], options?: QueryOptions): Promise<QueryResult<Row>> {
-    return await this.#owner.query<Row>(this.bind(...values), options);
+    return await this.#owner.query<Row>(this.#bound(values), options);
   }
 
   /** Runs it for its effect. */
   async exec(values: readonly unknown[] = [], options?: CallOptions): Promise<ExecResult> {
-    return await this.#owner.exec(this.bind(...values), options);
+    return await this.#owner.exec(this.#bound(values), options);
+  }
+
+  #bound(values: readonly unknown[]): Query {
+    if (Array.isArray(values)) return this.bind(...(values as unknown[]));
+    throw new UsageError("INVALID_QUERY", "The values of a prepared statement must be an array: query([1, 2]).");
   }
 
   /** Makes the server drop the statement with the next call. May be called again. */

@@ -3,10 +3,10 @@
 //
 // Knows which form of rows a call wants and who runs it. Must not know whose turn it is (queue.ts), how the connection
 // is made, nor when a transaction begins and ends.
-import { oneOf } from "../config/rules.ts";
+import { checkObject, oneOf } from "../config/rules.ts";
 import type { Operation, RowSink } from "../connection/operation.ts";
 import { Collector } from "../rows/collect.ts";
-import { outputForm, valueForm, type Form, type RowOptions, type ValueForm } from "../rows/form.ts";
+import { outputForm, valueForm, type Form, type ValueForm } from "../rows/form.ts";
 import { loopSink, RowQueue, Rows } from "../rows/rows.ts";
 import type { Call } from "../session/call.ts";
 import { learnNames } from "../session/catalog-questions.ts";
@@ -19,7 +19,7 @@ import { isCopy } from "../statement/copy-statement.ts";
 import { Cursor } from "../statement/cursor.ts";
 import { execute } from "../statement/execute.ts";
 import { checkInScope, notInScope } from "../statement/scoped-statement.ts";
-import { sql, toQuery, type Query, type QueryInput } from "../statement/sql.ts";
+import { sql, toCall, toQuery, type Query, type QueryInput } from "../statement/sql.ts";
 import { PgzError, UsageError } from "../util/errors.ts";
 import type { Asked } from "../util/observer.ts";
 import { errorOf, here, traced } from "../util/trace.ts";
@@ -32,6 +32,7 @@ import type {
   CallOptions,
   Description,
   EncodedResult,
+  ExecOptions,
   ExecResult,
   Isolated,
   QueryOptions,
@@ -50,12 +51,17 @@ export abstract class Queries extends Queue {
    * @example
    * const { rows } = await client.query<{ name: string }>(sql`select name from users where id = ${1}`);
    * const { rows } = await client.query`select name from users where id = ${1}`;
+   * const { rows } = await client.query("select name from users where id = $1", [1]);
    */
   query<Row = Record<string, unknown>>(query: QueryInput, options?: QueryOptions): Promise<QueryResult<Row>>;
+  query<Row = Record<string, unknown>>(
+    text: string,
+    values: readonly unknown[],
+    options?: QueryOptions,
+  ): Promise<QueryResult<Row>>;
   query<Row = Record<string, unknown>>(query: TemplateStringsArray, ...values: unknown[]): Promise<QueryResult<Row>>;
   async query<Row>(input: QueryInput | TemplateStringsArray, ...rest: unknown[]): Promise<QueryResult<Row>> {
-    const query = this.asQuery(input, ...rest);
-    const options = ((!Array.isArray(input) && rest[0]) || {}) as QueryOptions;
+    const [query, options] = this.#asCall<QueryOptions>(input, rest);
     const collect = this.collecting<Row>(query, options);
     const run = async (call: Call<QueryResult<Row>>, session: Session) => void (await collect(call, session));
     return await traced(this.run(query, options, run, wayOf(query)));
@@ -90,10 +96,10 @@ export abstract class Queries extends Queue {
    * for await (const rows of client.rows("select * from log").batches(1_000)) console.log(rows.length);
    */
   rows<Row = Record<string, unknown>>(query: QueryInput, options?: QueryOptions): Rows<Row>;
+  rows<Row = Record<string, unknown>>(text: string, values: readonly unknown[], options?: QueryOptions): Rows<Row>;
   rows<Row = Record<string, unknown>>(query: TemplateStringsArray, ...values: unknown[]): Rows<Row>;
   rows<Row>(input: QueryInput | TemplateStringsArray, ...rest: unknown[]): Rows<Row> {
-    const query = this.asQuery(input, ...rest);
-    const options = ((!Array.isArray(input) && rest[0]) || {}) as QueryOptions;
+    const [query, options] = this.#asCall<QueryOptions>(input, rest);
     return this.loop<Row>(query, options, (call, session, _, form, sink) =>
       execute(call, session, query, form, () => sink),
     );
@@ -136,8 +142,11 @@ export abstract class Queries extends Queue {
   }
 
   /** Runs a statement for its effect. Rows that it returns are counted and dropped. */
-  async exec(input: QueryInput, options: CallOptions & Pick<RowOptions, "maxRows"> = {}): Promise<ExecResult> {
-    const query = this.asQuery(input);
+  async exec(
+    input: QueryInput,
+    ...rest: [options?: ExecOptions | undefined] | [values: readonly unknown[], options?: ExecOptions | undefined]
+  ): Promise<ExecResult> {
+    const [query, options] = this.#asCall<ExecOptions>(input, rest);
     const counted: Form = { ...valueForm(this.config, { ...options, onLimit: "error" }), form: ROWS_NONE };
     const run = async (call: Call<ExecResult>, session: Session) => {
       const ended = await execute(call, session, query, counted, () => NO_ROWS);
@@ -160,7 +169,7 @@ export abstract class Queries extends Queue {
   ): Promise<QueryResult<Row>[]> {
     if (this.isScoped)
       throw notInScope("simple() cannot run in a scope, whose settings its text could end: use query or batch.");
-    const query = this.asQuery(text);
+    const query = this.asQuery(text, options);
     if (query.values.length)
       throw new UsageError("INVALID_QUERY", "The simple query protocol has no parameters: use query.");
     const [form, mode] = this.#values({ ...options, onLimit: "error" });
@@ -209,7 +218,7 @@ export abstract class Queries extends Queue {
     size: number,
     options: SimpleOptions = {},
   ): AsyncGenerator<Row[], void, undefined> {
-    const query = this.asQuery(input);
+    const query = this.asQuery(input, options);
     if (!Number.isInteger(size) || size < 1 || size > 0x7fffffff)
       throw new UsageError("INVALID_OPTION", "A cursor's size must be a whole number from 1 to 2147483647.");
     const [form, mode] = this.#values({ ...options, onLimit: "error" });
@@ -277,6 +286,7 @@ export abstract class Queries extends Queue {
   ): Promise<(BatchResult<Row> | PromiseSettledResult<BatchResult<Row>>)[]>;
   async batch(queries: readonly QueryInput[], options: BatchOptions = {}): Promise<unknown[]> {
     if (!Array.isArray(queries)) throw new UsageError("INVALID_QUERY", "batch needs an array of queries.");
+    checkObject(options);
     const { atomic = true, results = "rows" } = options;
     oneOf(true, false)(atomic, "atomic");
     const items = queries.map((query: QueryInput) => this.asQuery(query));
@@ -306,7 +316,7 @@ export abstract class Queries extends Queue {
    * `statementCacheSize`. When other statements push it out, the next run parses it again.
    */
   async prepare<Row = Record<string, unknown>>(input: QueryInput, options: CallOptions = {}): Promise<Prepared<Row>> {
-    const { text, values } = this.asQuery(input);
+    const { text, values } = this.asQuery(input, options);
     if (values.length)
       throw new UsageError(
         "INVALID_QUERY",
@@ -336,7 +346,7 @@ export abstract class Queries extends Queue {
    * trip.
    */
   async describe(input: QueryInput, options: CallOptions = {}): Promise<Description> {
-    const { text } = this.asQuery(input);
+    const { text } = this.asQuery(input, options);
     const run = async (call: Call<Description>, session: Session) => {
       const shape = await session.statements.shape(call, text);
       if (shape) call.succeed({ parameterTypes: [...shape.parameterTypes], fields: shape.columns });
@@ -352,10 +362,20 @@ export abstract class Queries extends Queue {
   }
 
   /** What the user gave, if it may run here. @internal */
-  protected asQuery(input: QueryInput | TemplateStringsArray, ...rest: unknown[]): Query {
-    const query = toQuery(input, ...rest);
+  protected asQuery(input: QueryInput, options: object = {}): Query {
+    checkObject(options);
+    const query = toQuery(input);
     if (this.isScoped) checkInScope(query.text);
     return query;
+  }
+
+  #asCall<Options extends object>(
+    input: QueryInput | TemplateStringsArray,
+    rest: readonly unknown[],
+  ): [query: Query, options: Options] {
+    const [query, options] = toCall(input, rest);
+    if (this.isScoped) checkInScope(query.text);
+    return [query, options as Options];
   }
 
   /** How the call's rows become JavaScript values. */

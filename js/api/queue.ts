@@ -10,6 +10,7 @@ import type { Session } from "../session/session.ts";
 import { watched } from "../sockets/channels.ts";
 import { runtime } from "../sockets/runtime.ts";
 import { UsageError, type Facts, type PgzError } from "../util/errors.ts";
+import { shownWith } from "../util/shown.ts";
 import { Observation, type Asked } from "../util/observer.ts";
 import { Line, type Way } from "./line.ts";
 import { CALL_OPTIONS, type CallOptions } from "./options.ts";
@@ -36,6 +37,11 @@ export interface Counters {
   running: number;
 }
 
+/** What `console.log` shows of where somebody is connected to. */
+export function placeOf({ host, port, database, user }: Config): object {
+  return { host, port, database, user };
+}
+
 /**
  * The server has ended the session before it began with what it was asked: it can be asked again on another one.
  * `error` is the connection's own end, not that of a statement.
@@ -45,6 +51,10 @@ export function isUntouched(error: unknown, { connection }: Session): boolean {
 }
 
 export abstract class Queue {
+  static {
+    shownWith(this, "Calls", ({ config }) => placeOf(config));
+  }
+
   /** @internal */
   protected readonly config: Config;
   /** @internal */

@@ -12,9 +12,10 @@ import type { QueryInput } from "../statement/sql.ts";
 import { isCopy } from "../statement/copy-statement.ts";
 import { notInScope } from "../statement/scoped-statement.ts";
 import { UsageError } from "../util/errors.ts";
+import { shownWith } from "../util/shown.ts";
 import { Calls } from "./calls.ts";
-import type { CallArguments, Counters } from "./queue.ts";
-import type { Transaction, TransactionOptions } from "./transaction.ts";
+import { placeOf, type CallArguments, type Counters } from "./queue.ts";
+import { checkWork, type Transaction, type TransactionOptions } from "./transaction.ts";
 
 /** What a scope needs of its client. */
 interface Client {
@@ -33,6 +34,10 @@ interface Client {
  * fails.
  */
 export class Scope extends Calls {
+  static {
+    shownWith(this, "Scope", ({ config }) => placeOf(config));
+  }
+
   readonly #client: Client;
   readonly #settings: ScopeSettings;
   /** Ours, beside each of the client's: a pool has several. */
@@ -59,6 +64,7 @@ export class Scope extends Calls {
     work: (transaction: Transaction) => T | Promise<T>,
     options: TransactionOptions = {},
   ): Promise<T> {
+    checkWork(work);
     return await this.#client.transaction(work, options, (session) => this.#sessionOf(session));
   }
 

@@ -5,7 +5,7 @@ import { scopeSettings, type ScopeOptions } from "../session/scope-settings.ts";
 import type { Session } from "../session/session.ts";
 import { Calls } from "./calls.ts";
 import { Scope } from "./scope.ts";
-import type { Transaction, TransactionOptions } from "./transaction.ts";
+import { checkWork, type Transaction, type TransactionOptions } from "./transaction.ts";
 
 export abstract class Transacting extends Calls {
   /** `sessionOf`: the session to run it on, given the connection's. @internal */
@@ -41,6 +41,7 @@ export abstract class Transacting extends Calls {
     work: (transaction: Transaction) => T | Promise<T>,
     options: TransactionOptions = {},
   ): Promise<T> {
+    checkWork(work);
     return await this.begin(work, options, (session) => session);
   }
 

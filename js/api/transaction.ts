@@ -19,8 +19,9 @@ import type { QueryInput } from "../statement/sql.ts";
 import { AbortError, isFatal, PgzError, PostgresError, rolledBack, UsageError } from "../util/errors.ts";
 import type { QueryOptions, QueryResult } from "./options.ts";
 import { wayOf } from "./queries.ts";
-import type { Counters } from "./queue.ts";
+import { placeOf, type Counters } from "./queue.ts";
 import { LONGEST_IDLE } from "../util/limits.ts";
+import { shownWith } from "../util/shown.ts";
 import { traced } from "../util/trace.ts";
 import { within } from "../util/within.ts";
 import { connectionLost } from "../sockets/contract.ts";
@@ -61,8 +62,8 @@ const TRANSACTION_OPTIONS = namesOf<TransactionOptions>({
 
 /** The statement that begins it, when all options are what they must be. */
 export function beginStatement(config: Config, options: TransactionOptions): string {
-  const { isolation, readOnly, deferrable, retry = false } = options;
   checkOptions(options, TRANSACTION_OPTIONS);
+  const { isolation, readOnly, deferrable, retry = false } = options;
   attempts(retry, "retry");
   callOption(config, options, "timeout");
   callOption(config, options, "signal");
@@ -81,6 +82,15 @@ export function beginStatement(config: Config, options: TransactionOptions): str
   if (readOnly !== undefined) words.push("READ", flag(readOnly, "readOnly") ? "ONLY" : "WRITE");
   if (deferrable !== undefined) words.push(flag(deferrable, "deferrable") ? "DEFERRABLE" : "NOT DEFERRABLE");
   return words.join(" ");
+}
+
+/** Lists of statements, as Prisma's, are batches here. */
+export function checkWork(work: unknown): void {
+  if (typeof work === "function") return;
+  throw new UsageError(
+    "INVALID_OPTION",
+    "transaction needs a function: transaction(async (tx) => …). For a list of statements use batch.",
+  );
 }
 
 /** What of a transaction's call decides whether it still wants a connection. */
@@ -191,6 +201,13 @@ async function endWaitFor<T>(front: Running, call: Call<T>): Promise<void> {
 
 /** The argument of a transaction's callback: a client's calls inside the transaction, which run in their order. */
 export class Transaction extends Calls {
+  static {
+    shownWith(this, "Transaction", (transaction) => {
+      const state = transaction.#finished ? "finished" : transaction.isBusy ? "busy" : "open";
+      return { state, ...placeOf(transaction.config) };
+    });
+  }
+
   readonly #session: Session;
   /**
    * Why it was ended, from outside or by its callback. (An AbortController costs 4 us in Node, and keeps all that it
@@ -243,7 +260,7 @@ export class Transaction extends Calls {
         "TRANSACTION_OPEN",
         "last() would commit the outer transaction: call query(), or its last().",
       );
-    const query = this.asQuery(input);
+    const query = this.asQuery(input, options);
     const collect = this.collecting<Row>(query, options);
     const result = this.run(
       query,
@@ -275,6 +292,7 @@ export class Transaction extends Calls {
   async transaction<T>(work: (transaction: Transaction) => T | Promise<T>): Promise<T> {
     const refused = this.refused() ?? this.unfinished();
     if (refused) throw refused;
+    checkWork(work);
     const run = this.#nest(work);
     this.#inner = run.then(
       () => {},

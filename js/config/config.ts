@@ -6,7 +6,8 @@
 // Secrets: the password lives in a closure, and no error repeats a value.
 
 import { LONGEST_TIMER } from "../util/limits.ts";
-import { isObserver } from "../util/observer.ts";
+import { UsageError } from "../util/errors.ts";
+import { isObserver, observerMethods, strangerOf } from "../util/observer.ts";
 import { isText } from "../util/text.ts";
 import { requiredMethods } from "./authentication.ts";
 import { invalidUrl, readConnectionString } from "./connection-string.ts";
@@ -100,6 +101,11 @@ function read(input: unknown, reading: Reading): void {
   const isPlain = isPlainObject(input);
   const text = typeof input === "string" ? input : (connectionString ?? (isPlain ? undefined : href));
   if (typeof text === "string") readParameters(readConnectionString(text), reading);
+  else if (input === undefined || input === null)
+    throw new UsageError(
+      "INVALID_URL",
+      `Nothing was given to connect to, but ${String(input)}: is a binding or a variable missing, or its name misspelt?`,
+    );
   else if (!isPlain) throw invalidUrl("Pass a URL, options, or a binding with a connectionString");
   if (isPlain) readObject(input as object, reading.given);
 }
@@ -136,6 +142,14 @@ const pem = rule("PEM text (-----BEGIN …)", (value) => isText(value) && /-----
 const count = whole(0, Number.MAX_SAFE_INTEGER);
 const milliseconds = whole(0, LONGEST_TIMER);
 const RESERVED = /^(user|database|options|application_name|client_encoding|replication|_pq_\..*)?$/i;
+
+const observing = rule("an object whose on… methods are functions", isObserver);
+/** A method that nobody calls would watch nothing. */
+const observerRule: Rule = (value, name) => {
+  const other = strangerOf(observing(value, name) as object);
+  if (other) throw unknown(`method "${other}" of option "${name}"`, other, observerMethods);
+  return value;
+};
 
 type Fallback = (sofar: Config, runtime: Defaults) => unknown;
 
@@ -213,7 +227,7 @@ const table: {
   readBuffer: [whole(1 << 10, 1 << 24), 1 << 16],
   maxProtocolVersion: firstOf("3.0", "3.2"),
   connect: [rule("a function", (value) => typeof value === "function")],
-  observer: [rule("an object whose on… methods are functions", isObserver)],
+  observer: [observerRule],
   observeParameters: [flag, false],
   debug: [flag, false],
   sqlComment: [rule("a function", (value) => typeof value === "function")],

@@ -43,8 +43,22 @@ export function namesOf<Options>(names: { readonly [Name in keyof Options]-?: tr
   return Object.keys(names);
 }
 
+/** What other drivers take in their place is told apart. */
+export function checkObject(options: unknown): void {
+  if (typeof options === "object" && options !== null && !Array.isArray(options)) return;
+  if (Array.isArray(options))
+    throw new UsageError("INVALID_QUERY", "Values belong into the query: sql`… ${value} …`, or { text, values }.");
+  throw new UsageError(
+    "INVALID_OPTION",
+    typeof options === "function"
+      ? "No call takes a callback: await the promise that it returns."
+      : "Options must be an object.",
+  );
+}
+
 /** A cap that is misspelt must not be none. */
 export function checkOptions(options: object, known: readonly string[]): void {
+  checkObject(options);
   for (const name in options) {
     if (!known.includes(name) && (options as Record<string, unknown>)[name] !== undefined)
       throw unknown(`option "${name}"`, name, known);

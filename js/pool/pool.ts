@@ -6,11 +6,12 @@ import { configured } from "../api/configured.ts";
 import { Home } from "../api/home.ts";
 import type { Way } from "../api/line.ts";
 import { Listener, type ListenOptions } from "../api/listen.ts";
-import { isUntouched, type Body } from "../api/queue.ts";
+import { isUntouched, placeOf, type Body } from "../api/queue.ts";
 import { Transacting } from "../api/transacting.ts";
 import { beginStatement, runTransaction, type Transaction, type TransactionOptions } from "../api/transaction.ts";
+import { callOption } from "../config/config.ts";
 import type { Config, Options } from "../config/options.ts";
-import { checkOptions, namesOf } from "../config/rules.ts";
+import { checkObject, checkOptions, namesOf } from "../config/rules.ts";
 import type { Call } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
 import { watched } from "../sockets/channels.ts";
@@ -18,6 +19,7 @@ import { runtime } from "../sockets/runtime.ts";
 import { onAbort } from "../util/abort.ts";
 import { AbortError, TimeoutError, UsageError, type PgzError } from "../util/errors.ts";
 import { emit, inside, newEventId, type Observer } from "../util/observer.ts";
+import { shownWith } from "../util/shown.ts";
 import { traced } from "../util/trace.ts";
 import { within } from "../util/within.ts";
 import type { Lease } from "./lease.ts";
@@ -74,6 +76,13 @@ const CLOSE_TIMEOUT = 5_000;
  * until it ends, a stream until its last byte, so calls that are made together run together.
  */
 export class Pool extends Transacting {
+  static {
+    shownWith(this, "Pool", (pool) => {
+      const { state, max, total, idle, acquired, connecting, waiting, queries, errors } = pool.stats();
+      return { state, ...placeOf(pool.config), max, total, idle, acquired, connecting, waiting, queries, errors };
+    });
+  }
+
   /** What a platform that suspends idle instances asks for (Vercel's `attachDatabasePool`). */
   readonly options: { readonly max: number; readonly min: number; readonly idleTimeoutMillis: number };
   readonly #pool: PoolConfig;
@@ -132,7 +141,9 @@ export class Pool extends Transacting {
     checkOptions(options, ACQUIRE_OPTIONS);
     const refused = this.refused();
     if (refused) throw refused;
-    const { signal, until } = options;
+    const { config } = this;
+    const signal = options.signal && callOption(config, options, "signal");
+    const until = options.until && callOption(config, { signal: options.until }, "signal");
     if (signal?.aborted) throw new AbortError(signal.reason, { retryable: true });
     const trace = this.#pool.leakThreshold ? new Error("acquired here") : undefined;
     const heed: Heed = (giveUp) => onAbort(signal, () => giveUp(signal?.reason));
@@ -456,6 +467,7 @@ function closed(message: string, facts = {}): UsageError {
  * const [users, orders] = await Promise.all([pool.query("select * from users"), pool.query("select * from orders")]);
  */
 export function createPool(target: PoolInput, options: PoolOptions = {}): Pool {
+  checkObject(options);
   const isWorkerd = runtime().name === "workerd";
   const { given, input, overrides } = splitOptions(target, options);
   const configWith = (more: Options = {}) => configured(input, { ...overrides, ...more }, true);

@@ -4,7 +4,10 @@
 // Knows: SQL text only as far as a parameter's number and a quoted identifier. Must not know: types, connections, the
 // wire.
 
+import { checkObject } from "../config/rules.ts";
 import { UsageError } from "../util/errors.ts";
+import { shownWith } from "../util/shown.ts";
+import { shownSql } from "../util/shown-sql.ts";
 import { LONGEST_KEY, LONGEST_WAY, MOST_STEPS } from "../util/limits.ts";
 import { isText, JsonText, MUST } from "../util/text.ts";
 
@@ -14,7 +17,7 @@ export interface Query {
   readonly values: readonly unknown[];
 }
 
-/** What a call accepts: the result of {@link sql}, `{ text, values }`, or text without parameters. */
+/** What a call accepts: the result of {@link sql}, `{ text, values }` and nothing else in it, or text. */
 export type QueryInput = Query | string;
 
 /**
@@ -33,8 +36,11 @@ export interface Sql {
    * unpaired surrogate
    */
   (template: TemplateStringsArray, ...values: unknown[]): Query;
-  /** `text` as SQL, unchanged. Never use it with text from outside. */
-  unsafe(text: string): Query;
+  /**
+   * `text` as SQL, unchanged. Never use it with text from outside. With `values` for its `$1`, `$2` … it is a whole
+   * statement, and cannot be used inside another template.
+   */
+  unsafe(text: string, values?: readonly unknown[]): Query;
   /** A quoted name. Several names make a qualified one: `sql.identifier("app", "users")` is `"app"."users"`. */
   identifier(...names: string[]): Query;
   /** Fragments and values with `separator` between them (default `, `). An empty list becomes nothing. */
@@ -46,9 +52,9 @@ export interface Sql {
   /**
    * For insert: `("a", "b") values ($1, $2), ($3, $4)`, with these columns, or with all of the first row's own
    * properties. Rows that are arrays give `values ($1, $2)` without names. A row that lacks a column is refused
-   * (`INVALID_PARAMETER`), and so is an empty list (`INVALID_QUERY`).
+   * (`INVALID_PARAMETER`), and so is an empty list (`INVALID_QUERY`). One row may be given without a list.
    */
-  values(rows: readonly object[], ...columns: string[]): Query;
+  values(rows: readonly object[] | object, ...columns: string[]): Query;
   /**
    * A parameter that is always encoded as JSON. A plain string for a parameter of type json is sent unchanged, as JSON
    * text; `sql.json("x")` sends the JSON string `"x"`.
@@ -58,24 +64,27 @@ export interface Sql {
 
 /** Makes statements with parameters; see {@link Sql}. */
 export const sql: Sql = Object.assign(tag, {
-  unsafe: (text: string): Query => new Fragment([checkedText(text)], []),
+  unsafe: (text: string, values?: readonly unknown[]): Query =>
+    values === undefined ? new Fragment([checkedText(text)], []) : new Whole(text, values),
   identifier: (...names: string[]): Query => new Fragment([names.map(quoted).join(".") || quoted("")], []),
   join: (parts: readonly unknown[], separator = COMMA): Query => {
+    if (!Array.isArray(parts)) throw new UsageError("INVALID_QUERY", "sql.join needs an array of fragments or values.");
     const all = parts.flatMap((part, index) => (index ? [separator, part] : [part]));
     return new Fragment(Array<string>(all.length + 1).fill(""), all);
   },
   in: (values: readonly unknown[]): Query =>
     new Fragment(["(", ...Array<string>(some(values).length - 1).fill(", "), ")"], [...values]),
   set(row: object, ...columns: string[]): Query {
-    const names = columnsOf(row, columns);
+    const names = columnsOf(row, columns, "sql.set needs an object with at least one column to set.");
     return new Fragment(
       [...names.map((name, index) => `${index ? ", " : ""}${quoted(name)} = `), ""],
       names.map((name) => ownValue(row, name)),
     );
   },
-  values(rows: readonly object[], ...columns: string[]): Query {
-    const [first] = some(rows);
-    const names = Array.isArray(first) ? undefined : columnsOf(first!, columns);
+  values(given: readonly object[] | object, ...columns: string[]): Query {
+    const rows = Array.isArray(given) || typeof given !== "object" ? some(given as readonly object[]) : [given];
+    const [first] = rows;
+    const names = Array.isArray(first) ? undefined : columnsOf(first!, columns, ROWS);
     const width = names?.length ?? (first as unknown[]).length;
     const head = `${names ? `(${names.map(quoted).join(", ")}) ` : ""}values (`;
     const tuples = rows.map((row) => {
@@ -104,8 +113,12 @@ function some<T>(list: readonly T[]): readonly T[] {
   );
 }
 
-function columnsOf(row: object, columns: readonly string[]): readonly string[] {
-  return some(columns.length ? columns : Object.keys(row));
+const ROWS = "sql.values needs rows: objects with at least one column each, or arrays of values.";
+
+function columnsOf(row: object, columns: readonly string[], must: string): readonly string[] {
+  const names = columns.length ? columns : Object.keys(Object(row) as object);
+  if (typeof row === "object" && names.length) return names;
+  throw new UsageError("INVALID_QUERY", must);
 }
 
 /** Nothing that is inherited. A row is any object: an interface has no index signature, so it is no Record. */
@@ -121,20 +134,48 @@ export function ownValue(row: object, name: string): unknown {
  *
  * @throws UsageError `INVALID_QUERY`, `INVALID_PARAMETER`
  */
-export function toQuery(input: QueryInput | TemplateStringsArray, ...values: unknown[]): Query {
-  if (input instanceof Fragment) return input;
-  if (Array.isArray(values[0]) && !isTemplate(input))
-    throw new UsageError(
-      "INVALID_QUERY",
-      "Pass values inside the query: sql`… ${value} …`, or an object with text and values.",
-    );
+export function toQuery(input: QueryInput): Query {
+  if (input instanceof Fragment || input instanceof Whole) return input;
   if (typeof input === "string") return { text: checkedText(input), values: [] };
-  if (isTemplate(input)) return new Fragment(input, values);
   const query = input as Partial<Query> | null | undefined;
   const given = query?.values ?? [];
   if (typeof query?.text !== "string" || !Array.isArray(given))
     throw new UsageError("INVALID_QUERY", "A query is sql`…`, text, or an object with text and an array of values.");
-  return PARTS in query ? (query as Query) : { text: checkedText(query.text), values: given.map(defined) };
+  if (PARTS in query) return query as Query;
+  checkMembers(query);
+  return { text: checkedText(query.text), values: given.map(numbered) };
+}
+
+/**
+ * What a call was given in front of its options: a query; a template with its values; or a text and an array of values,
+ * as pg takes them.
+ */
+export function toCall(input: QueryInput | TemplateStringsArray, given: readonly unknown[]): [Query, options: object] {
+  if (isTemplate(input)) return [new Fragment(input, given), {}];
+  const [values, ...behind] = typeof input === "string" && Array.isArray(given[0]) ? given : [undefined, ...given];
+  const query = values ? new Whole(input as string, values as unknown[]) : toQuery(input);
+  const [options = {}, ...more] = behind;
+  checkObject(options);
+  // A callback, in most cases.
+  for (const other of more) if (other !== undefined) checkObject(typeof other === "function" ? other : undefined);
+  return [query, options as object];
+}
+
+/** What pg's query objects have besides would be ignored. Those of other classes have what they need. */
+function checkMembers(query: object): void {
+  const prototype: unknown = Object.getPrototypeOf(query);
+  if (prototype !== Object.prototype && prototype !== null) return;
+  for (const name of Object.keys(query))
+    if (name !== "text" && name !== "values" && (query as Record<string, unknown>)[name] !== undefined)
+      throw new UsageError(
+        "INVALID_QUERY",
+        `A query object has text and values, and no "${name}": ${insteadOf(name)}.`,
+      );
+}
+
+function insteadOf(name: string): string {
+  if (name === "name") return "statements are prepared under names of their own (option prepare)";
+  return "options are given behind it, query({ text, values }, { rowMode })";
 }
 
 /** SQL that has no place for values. */
@@ -154,14 +195,41 @@ interface Parts {
   readonly values: readonly unknown[];
 }
 
+/** Values may be secrets. */
+function shownQuery({ text, values: { length } }: Query): object {
+  return { text: shownSql(text), values: `${length} value${length === 1 ? "" : "s"}` };
+}
+
+/** A text with values for its own `$1`, `$2` …: nothing can be put into it, and it into nothing. */
+class Whole implements Query {
+  static {
+    shownWith(this, "Query", shownQuery);
+  }
+  readonly text: string;
+  readonly values: readonly unknown[];
+
+  constructor(text: string, values: readonly unknown[]) {
+    this.text = checkedText(text);
+    if (!Array.isArray(values)) throw new UsageError("INVALID_QUERY", "The values of $1, $2 … must be an array.");
+    this.values = Object.freeze(values.map(numbered));
+    Object.freeze(this);
+  }
+}
+
 class Fragment implements Query {
+  static {
+    shownWith(this, "Query", shownQuery);
+  }
   // Private members and getters: nobody can change it, at a quarter of what defining and freezing properties cost.
   readonly #parts: Parts;
   #compiled: Query | undefined;
 
   constructor(strings: readonly string[], values: readonly unknown[]) {
     // At once, so that a mistake shows where it was made.
-    for (let index = 0; index < values.length; index++) defined(values[index], index);
+    for (let index = 0; index < values.length; index++) {
+      const value = values[index];
+      if (value === undefined || value instanceof Whole) refuse(value, index, strings[index]!);
+    }
     this.#parts = { strings, values };
   }
 
@@ -280,9 +348,24 @@ function isTemplate(input: unknown): input is TemplateStringsArray {
 }
 
 /** @throws UsageError `INVALID_PARAMETER` */
-export function defined(value: unknown, index: number): unknown {
+export function numbered(value: unknown, index: number): unknown {
   if (value !== undefined) return value;
-  throw new UsageError("INVALID_PARAMETER", `Value ${index + 1} of the query is undefined: pass null for NULL.`);
+  throw new UsageError("INVALID_PARAMETER", `The value of $${index + 1} is undefined: pass null for NULL.`);
+}
+
+/** Names the value by what stands in front of it. */
+function refuse(value: unknown, index: number, before: string): never {
+  if (value !== undefined)
+    throw new UsageError(
+      "INVALID_QUERY",
+      "sql.unsafe with values is a whole statement: write sql`…` to put it inside.",
+    );
+  const words = before.trim().split(/\s+/).slice(-5).join(" ").slice(-60);
+  const place = /\w/.test(words) ? `, behind "${words}",` : "";
+  throw new UsageError(
+    "INVALID_PARAMETER",
+    `Value ${index + 1} of the query${place} is undefined: pass null for NULL.`,
+  );
 }
 
 function checkedText(text: string): string {

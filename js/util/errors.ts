@@ -6,6 +6,8 @@
 // `instanceof` holds across two copies of the package (a bundle and its dependency): each class marks its prototype
 // with a registered symbol and asks for the mark, not for the identity of the constructor.
 
+import { shownAs } from "./shown.ts";
+
 /** The driver's own codes; the server's are SQLSTATEs. `docs/errors.md` says what each means and what to do. */
 export type Code =
   // UsageError
@@ -87,6 +89,9 @@ export interface BatchFailure {
   readonly skipped: readonly number[];
 }
 
+/** Where in the server's own source: nobody but its authors wants to see it at once. */
+const SOURCE: ReadonlySet<string> = new Set(["file", "line", "routine"]);
+
 /** By class; see {@link mark}. */
 const marks = new Map<unknown, symbol>();
 
@@ -111,6 +116,17 @@ export interface Facts {
 export class PgzError extends Error {
   static {
     mark(this, "PgzError");
+    shownAs(this, (error, inspect) => {
+      const { stack, name, message, query, parameters, cause } = error;
+      const members = {
+        ...error,
+        ...(query && { query }),
+        ...(parameters && { parameters }),
+        ...(cause ? { cause } : {}),
+      };
+      const shown = Object.entries(members).filter(([name, value]) => value !== false && !SOURCE.has(name));
+      return `${stack || `${name}: ${message}`} ${inspect(Object.fromEntries(shown))}`;
+    });
   }
 
   /** A {@link Code}, or the server's SQLSTATE (`""` if it sent none). */
@@ -135,12 +151,14 @@ export class PgzError extends Error {
    */
   declare readonly transaction?: "committed" | "rolled back" | "unknown";
   /**
-   * The SQL of the call, shortened, if there was one; hidden where it may hold a password. Not enumerable, as the two
+   * The SQL of the call, shortened, if there was one; hidden where it may hold a password. Not enumerable, as the three
    * below.
    */
   declare readonly query?: string;
   /** The line that the server's `position` is in, and a mark below it. It is in `stack` too. */
   declare readonly excerpt?: string;
+  /** What to write instead, where error and SQL show the mistake. It is in `stack` too. */
+  declare readonly advice?: string;
   /** The values of `$1`, `$2` …, only with option `debug`, and not of a batch. */
   declare readonly parameters?: readonly unknown[];
   /** Set by `copyFromRows`: the number of the row that could not be encoded, from 0. */

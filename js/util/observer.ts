@@ -3,7 +3,7 @@
 //
 // Knows the events and that an observer may be wrong: whatever it throws is dropped, since watching must never break
 // what is watched. No event holds a parameter's value, a password or a URL. Must not know connections or calls.
-import type { ErrorFields, PgzError } from "./errors.ts";
+import { UsageError, type ErrorFields, type PgzError } from "./errors.ts";
 
 /** Which tracing channel tells of a call. */
 export type CallKind = "query" | "batch" | "copy";
@@ -180,6 +180,14 @@ export function isObserver(value: unknown): boolean {
   );
 }
 
+/** The name of a method that no event has, its classes' methods included. */
+export function strangerOf(observer: object): string | undefined {
+  for (let at: object | null = observer; at && at !== Object.prototype; at = Object.getPrototypeOf(at) as object | null)
+    for (const name of Object.getOwnPropertyNames(at))
+      if (/^on[A-Z]/.test(name) && !observerMethods.includes(name)) return name;
+  return undefined;
+}
+
 /** Tells the observer. What it returned, if that is a function: {@link inside} takes it. */
 export function emit<Name extends keyof Observer>(
   observer: Observer | undefined,
@@ -236,6 +244,9 @@ const METHODS: { readonly [Name in keyof Required<Observer>]: true } = {
   onRetry: true,
 };
 
+/** The names of all methods. */
+export const observerMethods: readonly string[] = Object.keys(METHODS);
+
 /**
  * One observer that tells both.
  *
@@ -243,8 +254,10 @@ const METHODS: { readonly [Name in keyof Required<Observer>]: true } = {
  * const db = createClient(url, { observer: observers(openTelemetry(), { onSlowQuery: console.warn }) });
  */
 export function observers(first: Observer, second: Observer): Observer {
+  if (!isObserver(first) || !isObserver(second))
+    throw new UsageError("INVALID_OPTION", "observers needs two objects whose on… methods are functions.");
   const both: Record<string, unknown> = {};
-  for (const name of Object.keys(METHODS) as (keyof Observer)[]) {
+  for (const name of observerMethods as readonly (keyof Observer)[]) {
     // A method has a meaning by being there: onLeaseLeak.
     if (!first[name] && !second[name]) continue;
     both[name] = (event: never): Enter | undefined => {

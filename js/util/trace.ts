@@ -6,6 +6,7 @@
 //
 // Knows errors and the engine's stacks. Must not know calls.
 import { PgzError, PostgresError } from "./errors.ts";
+import { adviceFor } from "./advice.ts";
 import type { Asked } from "./observer.ts";
 import { excerptOf, shownSql } from "./shown-sql.ts";
 
@@ -26,15 +27,17 @@ export function errorOf(error: PgzError, asked: Asked, isDebug = false, trace?: 
 }
 
 /** Not enumerable: no logger that writes errors as JSON has asked for it. */
-function hide(error: PgzError, name: "query" | "excerpt" | "parameters", value: unknown): void {
+function hide(error: PgzError, name: "query" | "excerpt" | "advice" | "parameters", value: unknown): void {
   Object.defineProperty(error, name, { value, configurable: true, writable: true });
 }
 
 function describe(error: PgzError, text: string, isRewritten = false): void {
   hide(error, "query", shownSql(text));
-  if (!(error instanceof PostgresError) || error.position === undefined || isRewritten) return;
-  const excerpt = excerptOf(text, error.position);
+  if (!(error instanceof PostgresError) || isRewritten) return;
+  const excerpt = error.position === undefined ? undefined : excerptOf(text, error.position);
+  const advice = adviceFor(error, text);
   if (excerpt) hide(error, "excerpt", excerpt);
+  if (advice) hide(error, "advice", advice);
 }
 
 /** The promise's result, or its error with the stack of who awaits this. */
@@ -63,8 +66,10 @@ function withStack<E extends PgzError>(error: E, stack: unknown): E {
   // Somebody's Error.prepareStackTrace may give anything; a limit of 0 gives no frames, Safari's have no header.
   const frames = typeof stack === "string" ? /\n {4}at [^]*/.exec(stack)?.[0] : undefined;
   if (frames === undefined) return error;
-  const { name, message, excerpt } = error;
-  const value = `${name}: ${message}${excerpt ? `\n${excerpt}` : ""}${frames}`;
+  const { name, message, excerpt, advice } = error;
+  const { hint } = error as { readonly hint?: string };
+  const lines = [`${name}: ${message}`, excerpt, hint && `HINT: ${hint}`, advice && `ADVICE: ${advice}`];
+  const value = lines.filter(Boolean).join("\n") + frames;
   return Object.defineProperty(error, "stack", { value, configurable: true, writable: true });
 }
 

@@ -207,7 +207,9 @@ function named({ name = () => `Parameter $${index + 1}`, index, type }: Where): 
 }
 
 export function wrong(where: Where, value: unknown, advice: string, facts?: Facts): never {
-  const what = value === undefined ? "pass null for NULL" : advice;
+  const isList = Array.isArray(value) && !where.name && !(where.type in elements);
+  const list = isList ? `; for a list write = any($${where.index + 1}), or sql.in(list)` : "";
+  const what = value === undefined ? "pass null for NULL" : advice + list;
   return fail("INVALID_PARAMETER", `${named(where)} does not accept a value of type ${tagOf(value)}: ${what}.`, facts);
 }
 

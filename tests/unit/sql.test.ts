@@ -1,7 +1,7 @@
 // The sql tag: what becomes text, what becomes a value, and that the cache never changes either.
 import fc from "fast-check";
 import { expect, test, vi } from "vitest";
-import { sql, toQuery, type Query } from "../../js/statement/sql.ts";
+import { sql, toCall, toQuery, type Query } from "../../js/statement/sql.ts";
 import { textOf } from "../../js/values/text-values.ts";
 
 const refused = (act: () => unknown) => {
@@ -89,7 +89,7 @@ test("undefined is refused where it stands, with its position", () => {
     expect.objectContaining({ code: "INVALID_PARAMETER", message: expect.stringContaining("Value 2") }),
   );
   expect(() => toQuery({ text: "select $1", values: [undefined] })).toThrow(
-    expect.objectContaining({ code: "INVALID_PARAMETER", message: expect.stringContaining("Value 1") }),
+    expect.objectContaining({ code: "INVALID_PARAMETER", message: expect.stringContaining("The value of $1 is") }),
   );
 });
 
@@ -100,7 +100,7 @@ test("toQuery takes every form of a query", () => {
   expect(toQuery("")).toEqual({ text: "", values: [] });
   expect(toQuery({ text: "select $1", values: [1] })).toEqual({ text: "select $1", values: [1] });
   expect(toQuery({ text: "select 1" } as Query)).toEqual({ text: "select 1", values: [] });
-  const tag = (template: TemplateStringsArray, ...values: unknown[]) => toQuery(template, ...values);
+  const tag = (template: TemplateStringsArray, ...values: unknown[]) => toCall(template, values)[0];
   expect(tag`select ${1}, ${sql`now()`}`).toMatchObject({ text: "select $1, now()", values: [1] });
 });
 

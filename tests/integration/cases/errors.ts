@@ -199,4 +199,24 @@ export const errors: Case[] = [
       );
     },
   },
+  {
+    name: "what console.log shows of ours has names and no secrets",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const hook = Symbol.for("nodejs.util.inspect.custom");
+        const shown = (value: unknown) =>
+          (value as Record<symbol, (depth: number, options: object, inspect: (value: unknown) => string) => string>)[
+            hook
+          ]!(2, {}, (members) => JSON.stringify(members));
+        t.assert.match(shown(client), /^Client \{"state":"idle","host":/);
+        t.assert(!shown(client).includes(t.options.password), "no password");
+        t.assert.match(shown(t.pgz.sql`select ${"secret"}`), /^Query \{"text":"select \$1","values":"1 value"\}$/);
+        const prepared = await client.prepare("select $1::int4 as a");
+        t.assert.match(shown(prepared), /^Prepared \{"text":"select \$1::int4 as a","parameterTypes":\[23\]/);
+        await client.transaction((tx) => t.assert.match(shown(tx), /^Transaction \{"state":"open"/));
+        const error = await caught(() => client.query("select 1 / $1::int4", [0]));
+        t.assert.match(shown(error), /^PostgresError: division by zero\n[^]* \{"code":"22012".*"query":"select 1/);
+        t.assert(!shown(error).includes("int.c"), "no lines of the server's source");
+      }),
+  },
 ];

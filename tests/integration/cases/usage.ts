@@ -59,6 +59,53 @@ export const usage: Case[] = [
       }),
   },
   {
+    name: "query, rows and exec take a text and its values, as pg does",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const { sql } = t.pgz;
+        const text = "select $1::int4 as a, $2::text as b";
+        t.assert.deepEqual((await client.query(text, [1, "x"])).rows, [{ a: 1, b: "x" }]);
+        t.assert.deepEqual((await client.query(text, [1, null], { rowMode: "array" })).rows, [[1, null]]);
+        const rows = [];
+        for await (const row of client.rows(text, [2, "y"])) rows.push(row);
+        t.assert.deepEqual(rows, [{ a: 2, b: "y" }]);
+        t.assert.deepEqual(await client.exec(text, [3, "z"]), { command: "SELECT", rowCount: 1 });
+        const whole = sql.unsafe("select $2::int4 as a, $1::text as b, $2 + 1 as c", ["w", 4]);
+        t.assert.deepEqual((await client.query(whole)).rows, [{ a: 4, b: "w", c: 5 }]);
+        t.assert.deepEqual((await client.batch([whole]))[0]!.rows, [{ a: 4, b: "w", c: 5 }]);
+        await client.exec("create temp table single (a int4, b text)");
+        await client.exec(sql`insert into single ${sql.values({ a: 5, b: "v" })}`);
+        t.assert.deepEqual((await client.query("select * from single where a = $1", [5])).rows, [{ a: 5, b: "v" }]);
+      }),
+  },
+  {
+    name: "a mistake that the SQL shows is answered with what to write",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const { sql } = t.pgz;
+        for (const [query, advice] of [
+          [sql`select 1 where 1 in ${[1, 2]}`, /= any\(\$1\).*sql\.in/],
+          [sql`select * from ${"pg_class"}`, /sql\.identifier/],
+          [sql`select now() - interval ${"1 day"}`, /\$1::interval/],
+          [sql`set work_mem = ${"4MB"}`, /set_config/],
+          [sql`vacuum ${"t"}`, /takes no parameters/],
+          ["select 1; select 2", /simple\(\)/],
+        ] as const) {
+          const error = await t.assert.rejects(client.query(query), { code: "42601" });
+          t.assert.match(String(error.advice), advice);
+          t.assert((error.stack ?? "").includes(`ADVICE: ${String(error.advice)}\n`), "the stack has it");
+        }
+        const untyped = await t.assert.rejects(client.query("select $1 is null and $1 is null", [null]));
+        t.assert.match(String(untyped.advice), /\$1::text/);
+        const list = await t.assert.rejects(client.query(sql`select 1 where 1 = ${[1, 2]}`), {
+          code: "INVALID_PARAMETER",
+        });
+        t.assert.match(list.message, /= any\(\$1\)/);
+        const hinted = await t.assert.rejects(client.query("select relnme from pg_class"));
+        t.assert.match(hinted.stack ?? "", /\nHINT: .*relname/);
+      }),
+  },
+  {
     name: "65,535 parameters pass, one more is refused",
     run: (t) =>
       withClient(t, async (client) => {

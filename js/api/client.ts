@@ -9,13 +9,12 @@ import type { BoundaryStats } from "../wasm/boundary.ts";
 import { Session } from "../session/session.ts";
 import type { Connection } from "../connection/connection.ts";
 import { openConnection } from "../connection/startup.ts";
+import { runtime } from "../sockets/runtime.ts";
 import { UsageError, type PgzError } from "../util/errors.ts";
 import { Listener, type ListenOptions } from "./listen.ts";
 import { connectionLost } from "../sockets/contract.ts";
 import { OneConnection } from "./one-connection.ts";
-import { placeOf } from "./queue.ts";
 import { traced } from "../util/trace.ts";
-import { shownWith } from "../util/shown.ts";
 import { within } from "../util/within.ts";
 
 /** A client's state, and its counters since it was made. */
@@ -51,13 +50,6 @@ export interface ClientStats extends BoundaryStats {
  * (`SET`, temporary tables, advisory locks) is gone then; `onDisconnect` of the observer tells.
  */
 export class Client extends OneConnection {
-  static {
-    shownWith(this, "Client", (client) => {
-      const { state, transactionStatus, queries, errors, rows } = client.stats();
-      return { state, ...placeOf(client.config), transactionStatus, queries, errors, rows };
-    });
-  }
-
   readonly #home = new Home("client");
   #opening: Promise<Session> | undefined;
   #session: Session | undefined;
@@ -106,6 +98,14 @@ export class Client extends OneConnection {
   /**
    * Ends the session. Calls that wait or run may finish within 400 ms, then they reject with `CLIENT_CLOSED`. It never
    * rejects, takes less than a second whatever the server does, and may be called again.
+   *
+   * A stream that `stream`, `respond` or `copyTo` has given, or is to give, keeps its connection until its end, so that
+   * a handler may return it and close: this resolves at once then. Cancel the stream to end it now; one of which nobody
+   * has read for 30 s ends with `CLIENT_CLOSED`.
+   *
+   * @example
+   * await using db = createClient(env.HYPERDRIVE);
+   * return await db.respond(sql`select * from users`);
    */
   override close(): Promise<void> {
     return (this.#closing ??= this.#close());
@@ -124,6 +124,11 @@ export class Client extends OneConnection {
   }
 
   // -- for calls ------------------------------------------------------------------------------------------------------
+
+  protected override get shown() {
+    const { state, transactionStatus, queries, errors, rows } = this.stats();
+    return { name: "Client", state, ...this.place, transactionStatus, queries, errors, rows };
+  }
 
   protected override get signal(): AbortSignal | undefined {
     return this.config.signal;
@@ -193,8 +198,14 @@ export class Client extends OneConnection {
   }
 
   async #close(): Promise<void> {
+    // Its reader may be waiting for this: a handler's response is read behind its `await using` and `finally`.
+    if (this.isStreaming) return runtime().background(this.streamed().then(() => this.#end()));
     const end = this.line.end();
     if (end) await within(CLOSE_GRACE, end);
+    await this.#end();
+  }
+
+  async #end(): Promise<void> {
     this.#closed = new UsageError("CLIENT_CLOSED", "The client is closed: make a new one.", { retryable: true });
     this.#giveUp?.abort(this.#closed);
     await this.#session?.connection.close();

@@ -58,9 +58,10 @@ export class Turn {
  *
  * - `alone`: nothing else is on the wire meanwhile.
  * - `shared`: other calls may be, before it and behind it.
- * - `stream`: alone, and its consumer has to finish it before another call can run.
+ * - `loop`: alone, and its consumer has to finish it before another call can run.
+ * - `stream`: the same, and the user has it in hands when the client is closed: it goes on.
  */
-export type Way = "alone" | "shared" | "stream";
+export type Way = "alone" | "shared" | "loop" | "stream";
 
 /** Bytes of parameters after which the next call waits until what was said has left. */
 const MOST_SAID = PIECE;

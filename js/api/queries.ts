@@ -131,7 +131,7 @@ export abstract class Queries extends Queue {
           ({ command: rows.command, rowCount: rows.rowCount, truncated: rows.truncated } = ended);
           call.succeed();
         },
-        "stream",
+        "loop",
       );
       running.then(
         () => queue.end(),
@@ -241,7 +241,7 @@ export abstract class Queries extends Queue {
       call.hand(cursor);
       return cursor.closed;
     };
-    const cursor = await this.run(query, options, opening, "stream");
+    const cursor = await this.run(query, options, opening, "loop");
     try {
       let batch = await cursor.start(query, form, size);
       for (;;) {

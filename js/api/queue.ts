@@ -10,8 +10,10 @@ import type { Session } from "../session/session.ts";
 import { watched } from "../sockets/channels.ts";
 import { runtime } from "../sockets/runtime.ts";
 import { UsageError, type Facts, type PgzError } from "../util/errors.ts";
-import { shownWith } from "../util/shown.ts";
+import { shownAs } from "../util/shown.ts";
 import { Observation, type Asked } from "../util/observer.ts";
+import { LONGEST_UNREAD } from "../util/limits.ts";
+import { within } from "../util/within.ts";
 import { Line, type Way } from "./line.ts";
 import { CALL_OPTIONS, type CallOptions } from "./options.ts";
 
@@ -37,11 +39,6 @@ export interface Counters {
   running: number;
 }
 
-/** What `console.log` shows of where somebody is connected to. */
-export function placeOf({ host, port, database, user }: Config): object {
-  return { host, port, database, user };
-}
-
 /**
  * The server has ended the session before it began with what it was asked: it can be asked again on another one.
  * `error` is the connection's own end, not that of a statement.
@@ -52,7 +49,10 @@ export function isUntouched(error: unknown, { connection }: Session): boolean {
 
 export abstract class Queue {
   static {
-    shownWith(this, "Calls", ({ config }) => placeOf(config));
+    shownAs(this, (queue, inspect) => {
+      const { name, ...members } = queue.shown;
+      return `${name} ${inspect(members)}`;
+    });
   }
 
   /** @internal */
@@ -67,12 +67,23 @@ export abstract class Queue {
   #stopped: ((facts: Facts) => PgzError) | undefined;
   /** The stream that its consumer has to finish before another call can run. */
   #stream: { readonly finished: boolean } | undefined;
+  /** The last one that outlives `close()`. */
+  #handed: Pick<Call<never>, "finished" | "operation" | "isUnread"> | undefined;
 
   /** @internal */
   constructor(config: Config, counters: Counters) {
     this.config = config;
     this.counters = counters;
     this.line = new Line(config.pipelining);
+  }
+
+  /** What `console.log` shows: the class, which a minifier renames, its state and more. @internal */
+  protected abstract get shown(): { readonly name: string };
+
+  /** Where it is connected to, for that. @internal */
+  protected get place(): object {
+    const { host, port, database, user } = this.config;
+    return { host, port, database, user };
   }
 
   /** Why no call may be made now. @internal */
@@ -123,15 +134,17 @@ export abstract class Queue {
       call.isDebug = true;
       call.trace = new Error();
     }
+    const isOpen = way === "stream" || way === "loop";
     const begin = () => {
       call.heed(signal, options.leaving, this.signal);
       if (this.#stopped) call.interrupt(this.#stopped);
-      if (way === "stream") this.#stream = call;
+      if (isOpen) this.#stream = call;
+      if (way === "stream") this.#handed = call;
       return this.perform(call, way, body);
     };
     const over = observation ? observation.run(begin) : begin();
     // Whoever waits for a stream is not the handler that made it.
-    if (way === "stream") runtime().background(options.closeWhenDone ? over.then(() => this.close()) : over);
+    if (isOpen) runtime().background(options.closeWhenDone ? over.then(() => this.close()) : over);
     return call.promise;
   }
 
@@ -173,6 +186,23 @@ export abstract class Queue {
   /** A call waits or runs that ends by itself: no consumer has to finish it. */
   protected get isBusy(): boolean {
     return this.#calls.some((call) => call !== this.#stream);
+  }
+
+  /** A stream that the user has, or waits for, is unfinished. */
+  protected get isStreaming(): boolean {
+    return this.#handed?.finished === false;
+  }
+
+  /** Resolves when that stream is over, or when nobody has read of it for as long as a close waits. */
+  protected async streamed(): Promise<void> {
+    const stream = this.#handed!;
+    const end = this.line.end() ?? Promise.resolve();
+    for (;;) {
+      const bytes = stream.operation?.bytes;
+      const isUnread = stream.isUnread();
+      await within(LONGEST_UNREAD, end);
+      if (stream.finished || (isUnread && stream.isUnread() && stream.operation?.bytes === bytes)) return;
+    }
   }
 
   /** Ends all calls, those to come too. */

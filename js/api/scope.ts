@@ -12,9 +12,8 @@ import type { QueryInput } from "../statement/sql.ts";
 import { isCopy } from "../statement/copy-statement.ts";
 import { notInScope } from "../statement/scoped-statement.ts";
 import { UsageError } from "../util/errors.ts";
-import { shownWith } from "../util/shown.ts";
 import { Calls } from "./calls.ts";
-import { placeOf, type CallArguments, type Counters } from "./queue.ts";
+import type { CallArguments, Counters } from "./queue.ts";
 import { checkWork, type Transaction, type TransactionOptions } from "./transaction.ts";
 
 /** What a scope needs of its client. */
@@ -34,10 +33,6 @@ interface Client {
  * fails.
  */
 export class Scope extends Calls {
-  static {
-    shownWith(this, "Scope", ({ config }) => placeOf(config));
-  }
-
   readonly #client: Client;
   readonly #settings: ScopeSettings;
   /** Ours, beside each of the client's: a pool has several. */
@@ -74,6 +69,10 @@ export class Scope extends Calls {
   }
 
   // -- for calls ------------------------------------------------------------------------------------------------------
+
+  protected override get shown() {
+    return { name: "Scope", ...this.place };
+  }
 
   protected override get isScoped(): boolean {
     return true;

@@ -33,6 +33,7 @@ export async function feed(
     channel,
   );
   call.onFailure = (error) => stream.fail(error);
+  call.isUnread = () => stream.full() !== undefined;
   const sink: RowSink = {
     delivery: "prompt",
     rows: (view) => {

@@ -19,9 +19,8 @@ import type { QueryInput } from "../statement/sql.ts";
 import { AbortError, isFatal, PgzError, PostgresError, rolledBack, UsageError } from "../util/errors.ts";
 import type { QueryOptions, QueryResult } from "./options.ts";
 import { wayOf } from "./queries.ts";
-import { placeOf, type Counters } from "./queue.ts";
+import type { Counters } from "./queue.ts";
 import { LONGEST_IDLE } from "../util/limits.ts";
-import { shownWith } from "../util/shown.ts";
 import { traced } from "../util/trace.ts";
 import { within } from "../util/within.ts";
 import { connectionLost } from "../sockets/contract.ts";
@@ -201,13 +200,6 @@ async function endWaitFor<T>(front: Running, call: Call<T>): Promise<void> {
 
 /** The argument of a transaction's callback: a client's calls inside the transaction, which run in their order. */
 export class Transaction extends Calls {
-  static {
-    shownWith(this, "Transaction", (transaction) => {
-      const state = transaction.#finished ? "finished" : transaction.isBusy ? "busy" : "open";
-      return { state, ...placeOf(transaction.config) };
-    });
-  }
-
   readonly #session: Session;
   /**
    * Why it was ended, from outside or by its callback. (An AbortController costs 4 us in Node, and keeps all that it
@@ -407,6 +399,11 @@ export class Transaction extends Calls {
   }
 
   // -- for calls ------------------------------------------------------------------------------------------------------
+
+  protected override get shown() {
+    const state = this.#finished ? "finished" : this.isBusy ? "busy" : "open";
+    return { name: "Transaction", state, ...this.place };
+  }
 
   protected override get isScoped(): boolean {
     return this.#session.isScoped;

@@ -256,7 +256,10 @@ export class Connection {
       const key = this.cancelRequest();
       runtime().background(sendCancelRequest(this.#link, () => key, AbortSignal.timeout(CANCEL_DEADLINE)));
     });
-    this.#leaving ??= new UsageError("CLIENT_CLOSED", "The client was closed under this call.");
+    this.#leaving ??= new UsageError(
+      "CLIENT_CLOSED",
+      "The client was closed under this call: await its calls before close().",
+    );
     this.command((handle) => handle.terminate());
     const { writing } = this.#outbox;
     if (writing) await within(TERMINATE_DEADLINE, writing);

@@ -3,12 +3,11 @@
 // Knows its own end. Must not know who else waits, or how a connection is cleaned (slots.ts, cleaning.ts).
 import { Home } from "../api/home.ts";
 import { OneConnection } from "../api/one-connection.ts";
-import { placeOf, type Counters } from "../api/queue.ts";
+import type { Counters } from "../api/queue.ts";
 import type { Config } from "../config/options.ts";
 import type { Session } from "../session/session.ts";
 import { connectionLost } from "../sockets/contract.ts";
 import { UsageError, type Facts } from "../util/errors.ts";
-import { shownWith } from "../util/shown.ts";
 import type { Member } from "./member.ts";
 
 /**
@@ -24,13 +23,6 @@ import type { Member } from "./member.ts";
  * const { rows } = await lease.query("select * from items join picked using (id)");
  */
 export class Lease extends OneConnection {
-  static {
-    shownWith(this, "Lease", (lease) => {
-      const state = lease.#releasing ? "released" : lease.#member.connection.closed ? "lost" : "held";
-      return { state, ...placeOf(lease.config), processId: lease.processId };
-    });
-  }
-
   readonly #home = new Home("lease");
   readonly #member: Member;
   readonly #giveBack: (isDoomed: boolean) => Promise<void> | undefined;
@@ -79,6 +71,11 @@ export class Lease extends OneConnection {
   }
 
   // -- for calls ------------------------------------------------------------------------------------------------------
+
+  protected override get shown() {
+    const state = this.#releasing ? "released" : this.#member.connection.closed ? "lost" : "held";
+    return { name: "Lease", state, ...this.place, processId: this.processId };
+  }
 
   protected override get signal(): AbortSignal | undefined {
     return this.config.signal;

@@ -6,7 +6,7 @@ import { configured } from "../api/configured.ts";
 import { Home } from "../api/home.ts";
 import type { Way } from "../api/line.ts";
 import { Listener, type ListenOptions } from "../api/listen.ts";
-import { isUntouched, placeOf, type Body } from "../api/queue.ts";
+import { isUntouched, type Body } from "../api/queue.ts";
 import { Transacting } from "../api/transacting.ts";
 import { beginStatement, runTransaction, type Transaction, type TransactionOptions } from "../api/transaction.ts";
 import { callOption } from "../config/config.ts";
@@ -19,7 +19,6 @@ import { runtime } from "../sockets/runtime.ts";
 import { onAbort } from "../util/abort.ts";
 import { AbortError, TimeoutError, UsageError, type PgzError } from "../util/errors.ts";
 import { emit, inside, newEventId, type Observer } from "../util/observer.ts";
-import { shownWith } from "../util/shown.ts";
 import { traced } from "../util/trace.ts";
 import { within } from "../util/within.ts";
 import type { Lease } from "./lease.ts";
@@ -76,13 +75,6 @@ const CLOSE_TIMEOUT = 5_000;
  * until it ends, a stream until its last byte, so calls that are made together run together.
  */
 export class Pool extends Transacting {
-  static {
-    shownWith(this, "Pool", (pool) => {
-      const { state, max, total, idle, acquired, connecting, waiting, queries, errors } = pool.stats();
-      return { state, ...placeOf(pool.config), max, total, idle, acquired, connecting, waiting, queries, errors };
-    });
-  }
-
   /** What a platform that suspends idle instances asks for (Vercel's `attachDatabasePool`). */
   readonly options: { readonly max: number; readonly min: number; readonly idleTimeoutMillis: number };
   readonly #pool: PoolConfig;
@@ -287,6 +279,12 @@ export class Pool extends Transacting {
   }
 
   // -- for calls ------------------------------------------------------------------------------------------------------
+
+  protected override get shown() {
+    const { state, max, total, idle, acquired, connecting, waiting, queries, errors } = this.stats();
+    const counts = { max, total, idle, acquired, connecting, waiting, queries, errors };
+    return { name: "Pool", state, ...this.place, ...counts };
+  }
 
   protected override get signal(): AbortSignal | undefined {
     return this.config.signal;

@@ -49,6 +49,8 @@ export class Call<T> {
   trace: Error | undefined;
   /** Its error has its parameters. */
   isDebug = false;
+  /** Of a stream: what was written waits for its reader. */
+  isUnread: () => boolean = () => false;
   /** In its queue's list. */
   place = 0;
   /** Of the operations before this one; those that were not over when the next one was put on the wire. */

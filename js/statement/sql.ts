@@ -54,7 +54,8 @@ export interface Sql {
    * properties. Rows that are arrays give `values ($1, $2)` without names. A row that lacks a column is refused
    * (`INVALID_PARAMETER`), and so is an empty list (`INVALID_QUERY`). One row may be given without a list.
    */
-  values(rows: readonly object[] | object, ...columns: string[]): Query;
+  values(rows: readonly object[], ...columns: string[]): Query;
+  values<Row extends object>(row: Row & { readonly [Symbol.iterator]?: never }, ...columns: string[]): Query;
   /**
    * A parameter that is always encoded as JSON. A plain string for a parameter of type json is sent unchanged, as JSON
    * text; `sql.json("x")` sends the JSON string `"x"`.
@@ -81,7 +82,7 @@ export const sql: Sql = Object.assign(tag, {
       names.map((name) => ownValue(row, name)),
     );
   },
-  values(given: readonly object[] | object, ...columns: string[]): Query {
+  values(given: object, ...columns: string[]): Query {
     const rows = Array.isArray(given) || typeof given !== "object" ? some(given as readonly object[]) : [given];
     const [first] = rows;
     const names = Array.isArray(first) ? undefined : columnsOf(first!, columns, ROWS);

@@ -1,6 +1,6 @@
 // Calls of a client in their order, over sockets in memory: what leaves when, what runs twice, and how a client begins
 // and ends.
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { createClient, type Client } from "../../js/api/client.ts";
 import { sql } from "../../js/statement/sql.ts";
 import {
@@ -181,6 +181,31 @@ test("close settles in less than a second under a call that never ends, which re
   expect(performance.now() - from).toBeLessThan(1000);
   for (const { reason } of (await outcome) as PromiseRejectedResult[])
     expect(reason).toMatchObject({ code: "CLIENT_CLOSED" });
+});
+
+test("close waits for no reader of a stream, and for half a minute until one comes", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  try {
+    newClient({ flushBytes: 1, flushInterval: 0, firstRun: "describe" });
+    const opening = client.stream("select n");
+    const session = await letIn();
+    await learn(session);
+    session.send(begun(), rows(0, 1));
+    const reader = (await opening).getReader();
+    session.send(rows(1, 2));
+    await client.close();
+    expect(client.stats().state).toBe("closed");
+    expect(new TextDecoder().decode((await reader.read()).value)).toBe('{"n":0}\n');
+    const unread = reader.closed.catch((error: unknown) => error);
+    // Something was read meanwhile.
+    await vi.advanceTimersByTimeAsync(30_000);
+    session.send(rows(2, 10));
+    await vi.advanceTimersByTimeAsync(70_000);
+    expect(await unread).toMatchObject({ code: "CLIENT_CLOSED" });
+    expect(await session.flight()).toEqual(["Terminate"]);
+  } finally {
+    vi.useRealTimers();
+  }
 });
 
 test("connecting ends at its deadline and with its signal, and shows no password", async () => {

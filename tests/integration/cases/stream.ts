@@ -1,6 +1,7 @@
 // stream and respond: NDJSON bytes, back-pressure, and what happens when something fails on the way.
+import type { Client } from "../../../js/index.ts";
 import type { Case } from "../context.ts";
-import { eventually, newMark, pause, readSome, series, text, waitEvent, withClient } from "./helpers.ts";
+import { eventually, newMark, pause, readSome, running, series, text, waitEvent, withClient } from "./helpers.ts";
 
 const ROWS = 20_000;
 const MIXED = `select g::int4 as id, 'name-' || g as name, g / 3.0::float8 as score, g % 2 = 0 as flag,
@@ -79,6 +80,74 @@ export const stream: Case[] = [
         async () => (await t.side(`select 1 from pg_stat_activity where pid = ${pid}`)).length === 0,
       );
       await t.assert.rejects(client.query("select 1"), { code: "CLIENT_CLOSED" });
+    },
+  },
+  {
+    name: "a handler may return a stream of any size and close: it keeps its connection until its end",
+    async run(t) {
+      for (const count of [10, 1_000, 100_000]) {
+        const query = `select n, repeat('x', 100) as x, pg_backend_pid() as pid from ${series(count, "n")}`;
+        const handlers: Record<string, (db: Client) => Promise<Response>> = {
+          awaited: async (db) => await db.respond(query),
+          // As with `await using`, close is called while the query is on its way.
+          returned: (db) => db.respond(query),
+          stream: async (db) => new Response(await db.stream(query)),
+          compressed: async (db) => {
+            const bytes = await db.stream(query, { gzip: true });
+            return new Response(bytes.pipeThrough(new DecompressionStream("gzip") as unknown as TransformStream));
+          },
+          copied: async (db) => new Response(await db.copyTo(`copy (${query}) to stdout`)),
+        };
+        for (const [name, handler] of Object.entries(handlers)) {
+          const db = t.pgz.createClient(t.options);
+          const work = async () => {
+            try {
+              return handler(db);
+            } finally {
+              await db.close();
+            }
+          };
+          const from = performance.now();
+          const response = await work();
+          t.assert(performance.now() - from < 5_000, `${name}: close waits for no reader`);
+          await t.assert.rejects(db.query("select 1"), { code: "CLIENT_CLOSED" });
+          const lines = (await response.text()).trimEnd().split("\n");
+          t.assert.equal(lines.length, count, name);
+          const pid = name === "copied" ? lines[0]!.split("\t")[2] : (JSON.parse(lines[0]!) as { pid: number }).pid;
+          await eventually(
+            `${name}: the session is gone`,
+            2000,
+            async () => (await t.side(`select 1 from pg_stat_activity where pid = ${pid}`)).length === 0,
+          );
+        }
+      }
+    },
+  },
+  {
+    name: "a stream that is asked for before close comes, however long it takes, or tells why not",
+    async run(t) {
+      const slow = t.pgz.createClient(t.options);
+      const coming = slow.stream("select pg_sleep(1)::text as s, 7 as a");
+      await slow.close();
+      t.assert.equal(await text(await coming), '{"s":"","a":7}\n');
+      const failing = t.pgz.createClient(t.options);
+      const failed = t.assert.rejects(failing.stream("select 1 / (pg_sleep(0.6) is null)::int4 as a"), {
+        code: "22012",
+      });
+      await failing.close();
+      await failed;
+    },
+  },
+  {
+    name: "a stream that is left behind close ends its query and its session",
+    async run(t) {
+      const mark = newMark(t);
+      const client = await t.pgz.connect(t.options);
+      const { reader } = await readSome(await client.stream(`select n from ${series(100_000_000, "n")} /* ${mark} */`));
+      await client.close();
+      t.assert.equal(await running(t, mark), 1);
+      await reader.cancel();
+      await eventually("the query is gone", 3000, async () => (await running(t, mark)) === 0);
     },
   },
   {

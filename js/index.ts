@@ -37,7 +37,14 @@ export type {
   SimpleOptions,
   StreamOptions,
 } from "./api/options.ts";
-export type { ConnectInput, Options, Password, SslMode, TargetSessionAttrs } from "./config/options.ts";
+export type {
+  ConnectInput,
+  Options,
+  Options as ClientOptions,
+  Password,
+  SslMode,
+  TargetSessionAttrs,
+} from "./config/options.ts";
 export type { BoundaryStats, Column } from "./wasm/boundary.ts";
 export type { Parser } from "./values/converters.ts";
 export type { CopyProgress, CopySource } from "./statement/copy.ts";

@@ -33,6 +33,9 @@ export interface QueryOptions extends CallOptions, ValueOptions {
   readonly rowMode?: "object" | "array" | undefined;
 }
 
+/** Rows are arrays, so their type is one. */
+export type AsArrays = { readonly rowMode: "array" };
+
 /** Options of `exec`. */
 export interface ExecOptions extends CallOptions, Pick<RowOptions, "maxRows"> {}
 
@@ -124,14 +127,12 @@ export interface Description {
   readonly fields: readonly Column[];
 }
 
-/** The names of all of them. What one means is checked where it is used; `leaving` is ours. */
+/** Ours, beside the user's options: aborts when a call's consumer goes. A symbol, so that no list of names has it. */
+export const LEAVING = Symbol("leaving");
+
+/** The names of all of them. What one means is checked where it is used. */
 export const CALL_OPTIONS = namesOf<
-  QueryOptions &
-    JsonOptions &
-    RespondOptions &
-    BatchOptions &
-    CopyFromOptions &
-    CopyToOptions & { leaving: AbortSignal }
+  QueryOptions & JsonOptions & RespondOptions & BatchOptions & CopyFromOptions & CopyToOptions
 >({
   signal: true,
   timeout: true,
@@ -160,5 +161,4 @@ export const CALL_OPTIONS = namesOf<
   atomic: true,
   results: true,
   onProgress: true,
-  leaving: true,
 });

@@ -25,19 +25,21 @@ import type { Asked } from "../util/observer.ts";
 import { errorOf, here, traced } from "../util/trace.ts";
 import type { RowMode } from "../values/objects.ts";
 import { COPY_NONE, ROWS_NONE } from "../wasm/boundary.ts";
-import type {
-  Atomic,
-  BatchOptions,
-  BatchResult,
-  CallOptions,
-  Description,
-  EncodedResult,
-  ExecOptions,
-  ExecResult,
-  Isolated,
-  QueryOptions,
-  QueryResult,
-  SimpleOptions,
+import {
+  LEAVING,
+  type AsArrays,
+  type Atomic,
+  type BatchOptions,
+  type BatchResult,
+  type CallOptions,
+  type Description,
+  type EncodedResult,
+  type ExecOptions,
+  type ExecResult,
+  type Isolated,
+  type QueryOptions,
+  type QueryResult,
+  type SimpleOptions,
 } from "./options.ts";
 import { Prepared } from "./prepared.ts";
 import type { Way } from "./line.ts";
@@ -53,7 +55,13 @@ export abstract class Queries extends Queue {
    * const { rows } = await client.query`select name from users where id = ${1}`;
    * const { rows } = await client.query("select name from users where id = $1", [1]);
    */
+  query<Row = unknown[]>(query: QueryInput, options: QueryOptions & AsArrays): Promise<QueryResult<Row>>;
   query<Row = Record<string, unknown>>(query: QueryInput, options?: QueryOptions): Promise<QueryResult<Row>>;
+  query<Row = unknown[]>(
+    text: string,
+    values: readonly unknown[],
+    options: QueryOptions & AsArrays,
+  ): Promise<QueryResult<Row>>;
   query<Row = Record<string, unknown>>(
     text: string,
     values: readonly unknown[],
@@ -95,6 +103,7 @@ export abstract class Queries extends Queue {
    * for await (const row of client.rows("select * from log")) console.log(row);
    * for await (const rows of client.rows("select * from log").batches(1_000)) console.log(rows.length);
    */
+  rows<Row = unknown[]>(query: QueryInput, options: QueryOptions & AsArrays): Rows<Row>;
   rows<Row = Record<string, unknown>>(query: QueryInput, options?: QueryOptions): Rows<Row>;
   rows<Row = Record<string, unknown>>(text: string, values: readonly unknown[], options?: QueryOptions): Rows<Row>;
   rows<Row = Record<string, unknown>>(query: TemplateStringsArray, ...values: unknown[]): Rows<Row>;
@@ -124,7 +133,7 @@ export abstract class Queries extends Queue {
       const sink = loopSink(rows, queue, form, mode);
       const running = this.run(
         asked,
-        { ...options, leaving: leaving.signal },
+        { ...options, [LEAVING]: leaving.signal },
         async (call: Call<void>, session) => {
           const ended = await run(call, session, asked.text, form, sink);
           if (!ended) return;

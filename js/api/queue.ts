@@ -15,7 +15,7 @@ import { Observation, type Asked } from "../util/observer.ts";
 import { LONGEST_UNREAD } from "../util/limits.ts";
 import { within } from "../util/within.ts";
 import { Line, type Way } from "./line.ts";
-import { CALL_OPTIONS, type CallOptions } from "./options.ts";
+import { CALL_OPTIONS, LEAVING, type CallOptions } from "./options.ts";
 
 /** What a queue is given: what is asked, options, what runs, and how it uses the connection. */
 export type CallArguments<T> = [asked: Asked, options: TurnOptions, body: Body<T>, way?: Way];
@@ -23,10 +23,10 @@ export type CallArguments<T> = [asked: Asked, options: TurnOptions, body: Body<T
 /** What runs for a call on its session. */
 export type Body<T> = (call: Call<T>, session: Session) => Promise<void>;
 
-/** What a call says of its turn: `leaving` aborts when its consumer goes. */
+/** What a call says of its turn. */
 type TurnOptions = CallOptions & {
   closeWhenDone?: boolean | undefined;
-  leaving?: AbortSignal;
+  [LEAVING]?: AbortSignal;
 };
 
 /** What a client counts, its transactions' calls included. */
@@ -136,7 +136,7 @@ export abstract class Queue {
     }
     const isOpen = way === "stream" || way === "loop";
     const begin = () => {
-      call.heed(signal, options.leaving, this.signal);
+      call.heed(signal, options[LEAVING], this.signal);
       if (this.#stopped) call.interrupt(this.#stopped);
       if (isOpen) this.#stream = call;
       if (way === "stream") this.#handed = call;
@@ -196,12 +196,11 @@ export abstract class Queue {
   /** Resolves when that stream is over, or when nobody has read of it for as long as a close waits. */
   protected async streamed(): Promise<void> {
     const stream = this.#handed!;
-    const end = this.line.end() ?? Promise.resolve();
-    for (;;) {
+    for (let end; !stream.finished && (end = this.line.end());) {
       const bytes = stream.operation?.bytes;
-      const isUnread = stream.isUnread();
+      const wasUnread = stream.isUnread();
       await within(LONGEST_UNREAD, end);
-      if (stream.finished || (isUnread && stream.isUnread() && stream.operation?.bytes === bytes)) return;
+      if (wasUnread && stream.isUnread() && stream.operation?.bytes === bytes) return;
     }
   }
 

@@ -30,7 +30,6 @@ export function adviceFor({ code, message, position }: Refusal, text: string): s
   if (/\bin$/i.test(before)) return "A list is one parameter: write = any($1) with an array, or in ${sql.in(list)}.";
   if (/\b(?:interval|date|time|timestamp|timestamptz)$/i.test(before)) return "Put the type behind it: $1::interval.";
   if (/^\s*set\b/i.test(text)) return "SET takes no parameters: select set_config('name', $1, false).";
-  if (UTILITY.test(text))
-    return "This kind of statement takes no parameters: only SELECT, INSERT, UPDATE and the like do.";
+  if (UTILITY.test(text)) return NO_PARAMETERS;
   return "A parameter stands for a value: names of tables and columns are sql.identifier(name), other SQL is sql`…`.";
 }

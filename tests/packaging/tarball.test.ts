@@ -95,10 +95,12 @@ test(
 test("the tarball's types are found and right", { timeout: 120_000 }, () => {
   writeFileSync(
     path.join(project, "types.ts"),
-    `import { connect, sql, PostgresError, type Client } from "pgz-edge";
+    `import { connect, sql, PostgresError, type Client, type ClientOptions } from "pgz-edge";
      const db: Client = await connect("postgres://u@h/d");
      const { rows } = await db.query<{ id: number }>(sql\`select 1 as id\`);
      const id: number | undefined = rows[0]?.id;
+     const arrays: unknown[][] = (await db.query("select 1", { rowMode: "array" })).rows;
+     const options: ClientOptions = { debug: true };
      // @ts-expect-error: a row has no such member
      rows[0]?.nothing;
      // Rows may be of an interface, a class or a literal, and no texts or numbers.
@@ -109,7 +111,7 @@ test("the tarball's types are found and right", { timeout: 120_000 }, () => {
      await db.copyFromRows("u", ["id"], users);
      // @ts-expect-error: a text is no row
      sql.values(["a"]);
-     try { await db.stream("x"); } catch (error) { if (error instanceof PostgresError) console.log(id, error.constraint); }
+     try { await db.stream("x"); } catch (error) { if (error instanceof PostgresError) console.log(id, arrays, options, error.constraint); }
      export {};`,
   );
   execFileSync(

@@ -1,0 +1,20 @@
+// What a successful call pays for its error's stack, in nanoseconds: an `await` more (`traced`, what calls do), beside a
+// call without it (`plain`) and one that records its stack at once (`recorded`, what option `debug` does).
+import { traced } from "../../js/util/trace.ts";
+
+const ways = {
+  plain: async (promise) => await promise,
+  traced: async (promise) => await traced(promise),
+  recorded: async (promise) => {
+    const trace = new Error();
+    return (await promise) && trace;
+  },
+};
+
+/** Runs one way so often, a few calls deep. */
+export async function run(way, times) {
+  const call = ways[way];
+  const inner = (value) => call(Promise.resolve(value));
+  const handler = async (value) => await inner(value);
+  for (let at = 0; at < times; at++) await handler(at);
+}

@@ -1,4 +1,5 @@
-// A client that leaves a response in the middle: its query ends on the server, compressed or not.
+// A client that leaves a response in the middle: its query ends on the server, compressed or not. And a handler that
+// leaves before its response was read.
 import http from "node:http";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -47,3 +48,11 @@ test.each(["", "gzip"])("a response that is left ends its query on the server %s
   while ((await running()) && performance.now() - from < 3_000) await new Promise((resolve) => setTimeout(resolve, 20));
   expect(await running()).toBe(0);
 });
+
+test.each([10, 1_000, 100_000])(
+  "a handler that closes its client before it returns sends all of %d rows",
+  async (count) => {
+    const response = await fetch(new URL(`/closed?count=${count}`, worker.url));
+    expect((await response.text()).split("\n").length - 1).toBe(count);
+  },
+);

@@ -223,6 +223,7 @@ export class Client extends EventEmitter implements ConnectionOwner {
     }
     this._connecting = true;
     this.#onConnect = done;
+    this.connection.once("end", () => this.#connectionEnded());
     const { connectionTimeoutMillis } = this.#config;
     if (connectionTimeoutMillis) {
       const expired = () => this.connection.stream.destroy(new Error("timeout expired"));
@@ -272,7 +273,6 @@ export class Client extends EventEmitter implements ConnectionOwner {
     connection.on("readyForQuery", ({ status }: { status: "I" | "T" | "E" }) => this.#readyForQuery(status));
     connection.on("notice", (message: Message) => this.emit("notice", message));
     connection.on("notification", (message: Message) => this.emit("notification", message));
-    connection.once("end", () => this.#connectionEnded());
     const forwarded = {
       parseComplete: (query: Submittable) => this.#parseComplete(query),
       rowDescription: (query: Submittable, message: never) => query.handleRowDescription(message),

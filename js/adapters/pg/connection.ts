@@ -264,14 +264,16 @@ export class Connection extends EventEmitter {
     void this.#handover?.socket.close();
     queueMicrotask(() => {
       if (error) this.stream.emit("error", error);
+      this.stream.emit("end");
       this.stream.emit("close");
       this.emit("end");
     });
   }
 }
 
-/** What the runtime itself said, by whose `code` applications go. */
+/** What the runtime itself said, by whose `code` applications go; else pg's own words for an end. */
 export function nodeErrorOf(error: Error): Error {
-  const { cause } = error as { cause?: { code?: unknown } };
-  return cause instanceof Error && typeof cause.code === "string" ? cause : error;
+  const { cause, code } = error as { cause?: { code?: unknown }; code?: unknown };
+  if (cause instanceof Error && typeof cause.code === "string") return cause;
+  return code === "CONNECTION_LOST" ? new Error("Connection terminated unexpectedly", { cause: error }) : error;
 }

@@ -69,8 +69,9 @@ export class Pool extends EventEmitter {
   #leaving = 0;
   #whenEnded: (() => void) | undefined;
 
-  constructor(options: PoolConfig = {}) {
+  constructor(given?: PoolConfig | null, ClientClass: PoolConfig["Client"] = Client) {
     super();
+    const options = given ?? {};
     const { max, min, maxUses, idleTimeoutMillis, password, ssl } = options;
     this.options = {
       ...options,
@@ -84,7 +85,7 @@ export class Pool extends EventEmitter {
     if ("password" in options) hidden(this.options, "password", password);
     if (typeof ssl === "object" && ssl?.key) hidden(ssl, "key", ssl.key);
     this.log = options.log ?? (() => {});
-    this.Client = options.Client ?? Client;
+    this.Client = options.Client ?? ClientClass;
     this.Promise = (options.Promise as PromiseConstructor | undefined) ?? Promise;
   }
 
@@ -214,6 +215,7 @@ export class Pool extends EventEmitter {
   }
 
   #newClient(waiting: Waiting): void {
+    this.log("connecting new client");
     const client = new this.Client(this.options) as PoolClient;
     this._clients.push(client);
     const { connectionTimeoutMillis, onConnect } = this.options;
@@ -240,6 +242,7 @@ export class Pool extends EventEmitter {
   }
 
   #notConnected(client: PoolClient, waiting: Waiting, error: Error): void {
+    this.log("client failed to connect", error);
     this._clients = this._clients.filter((other) => other !== client);
     this._pulseQueue();
     if (!waiting.timedOut) waiting.done(error, undefined, () => {});
@@ -294,6 +297,7 @@ export class Pool extends EventEmitter {
     const isLost = !client._queryable || client._ending || isInTransaction(client);
     if (error || this.ending || isLost || isSpent) {
       this._expired.delete(client);
+      this.log(isSpent ? "remove expended client" : "remove client");
       return this._remove(client, () => this._pulseQueue());
     }
     const { idleTimeoutMillis, allowExitOnIdle } = this.options;

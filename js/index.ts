@@ -1,4 +1,5 @@
 // What the package exports, and nothing else.
+export type {} from "./web-types.ts";
 export { sql } from "./statement/sql.ts";
 export {
   AbortError,

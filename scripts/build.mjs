@@ -8,6 +8,7 @@ import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import {
   copyFileSync,
+  cpSync,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -36,8 +37,9 @@ export async function build() {
   await unlessBuilt("js", typescript, ["dist/workerd.js", "dist/types/index.d.ts"], async () => {
     say("esbuild, tsc");
     await bundle();
-    rmSync(at("dist/types"), { recursive: true, force: true });
+    for (const folder of ["dist/types", "dist/cjs/types"]) rmSync(at(folder), { recursive: true, force: true });
     run(process.execPath, [at("node_modules/typescript/bin/tsc"), "-p", "tsconfig.build.json"]);
+    commonJsTypes();
     const kilobytes = Object.entries(await sizes()).map(
       ([name, bytes]) => `${name.replace("_bytes", "")} ${(bytes / 1000).toFixed(1)} kB`,
     );
@@ -92,10 +94,6 @@ function remaps(env, home) {
 
 async function bundle() {
   const { build: esbuild } = await import("esbuild");
-  const missing = ["workerd", "node", "bun", "deno", "slim"].filter(
-    (name) => !existsSync(at(`js/entrypoints/${name}.ts`)),
-  );
-  if (missing.length > 0) throw new Error(`js/entrypoints/ lacks ${missing.map((name) => `${name}.ts`).join(", ")}`);
   const common = {
     absWorkingDir: root,
     outdir: "dist",
@@ -109,21 +107,37 @@ async function bundle() {
     logLevel: "warning",
   };
   const entries = (...names) => names.map((name) => `js/entrypoints/${name}.ts`);
+  const inside = { ".wasm": "binary" };
+  /** What `require` gets where it cannot load a module. */
+  const commonjs = { ...common, outdir: "dist/cjs", format: "cjs" };
   await Promise.all([
-    esbuild({ ...common, entryPoints: entries("workerd", "slim"), plugins: [wasmBeside] }),
-    esbuild({ ...common, entryPoints: entries("node", "bun", "deno"), loader: { ".wasm": "binary" } }),
+    esbuild({ ...common, entryPoints: entries("workerd", "edge-light", "slim"), plugins: [wasmBeside] }),
+    esbuild({ ...common, entryPoints: entries("node", "bun", "deno", "browser"), loader: inside }),
     esbuild({ ...common, entryPoints: ["js/sqlstates.ts"] }),
     esbuild({ ...common, entryPoints: ["js/adapters/otel.ts"] }),
     esbuild({ ...common, entryPoints: entries("otel-workers") }),
     esbuild({ ...common, entryPoints: ["js/adapters/pg.ts"], plugins: [driverBeside] }),
+    esbuild({ ...commonjs, entryPoints: entries("node", "slim"), loader: inside }),
+    esbuild({ ...commonjs, entryPoints: ["js/sqlstates.ts"] }),
+    esbuild({ ...commonjs, entryPoints: ["js/adapters/otel.ts"] }),
+    esbuild({ ...commonjs, entryPoints: ["js/adapters/pg.ts"], plugins: [driverBeside] }),
   ]);
   copyFileSync(at("pkg/pgz_edge_bg.wasm"), at("dist/pgz_edge_bg.wasm"));
+}
+
+/** The same types for those who `require`: TypeScript reads in the nearest package.json what a file is. */
+function commonJsTypes() {
+  cpSync(at("dist/types"), at("dist/cjs/types"), { recursive: true });
+  writeFileSync(at("dist/cjs/package.json"), '{ "type": "commonjs" }\n');
 }
 
 const wasmBeside = {
   name: "wasm-beside",
   setup: ({ onResolve }) =>
-    onResolve({ filter: /pgz_edge_bg\.wasm$/ }, () => ({ path: "./pgz_edge_bg.wasm", external: true })),
+    onResolve({ filter: /pgz_edge_bg\.wasm(\?module)?$/ }, ({ path: given }) => ({
+      path: `./${path.basename(given)}`,
+      external: true,
+    })),
 };
 
 /** An adapter uses the driver that the application has: one copy, made for its runtime. */

@@ -16,7 +16,7 @@ import { RowWriter, type CopyRow } from "../statement/copy-rows.ts";
 import { copyText } from "../statement/copy-statement.ts";
 import { execute } from "../statement/execute.ts";
 import { plainText, sql, type QueryInput } from "../statement/sql.ts";
-import { joined } from "../util/bytes.ts";
+import { joined, type OwnBytes } from "../util/bytes.ts";
 import { UsageError, type PgzError } from "../util/errors.ts";
 import type { Asked } from "../util/observer.ts";
 import { traced } from "../util/trace.ts";
@@ -36,7 +36,7 @@ import { checkGzip, compressed, feed, responseInit } from "./streams.ts";
 /** The calls that a `Client` and a `Transaction` share. Every call may reject with a `PgzError` (docs/errors.md). */
 export abstract class Calls extends Queries {
   /** All rows as bytes, in one piece: a JSON array unless `format` says otherwise. */
-  async json(input: QueryInput, options: JsonOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
+  async json(input: QueryInput, options: JsonOptions = {}): Promise<OwnBytes> {
     const query = this.asQuery(input, options);
     const form = outputForm(this.config, { format: "json", ...options });
     const { sink, rest } = outputOf(form);
@@ -45,7 +45,7 @@ export abstract class Calls extends Queries {
       pieces = [];
       return sink({ rows: (view) => void pieces.push(view.slice()) });
     };
-    const body = async (call: Call<Uint8Array<ArrayBuffer>>, session: Session) => {
+    const body = async (call: Call<OwnBytes>, session: Session) => {
       if (await execute(call, session, query, form, run)) call.succeed(rest() ?? joined(pieces));
     };
     return await traced(this.run(query, options, body, wayOf(query)));

@@ -8,6 +8,7 @@ import type { Observer } from "../util/observer.ts";
 import type { FormatOptions, RowOptions, ValueOptions } from "../rows/form.ts";
 import type { CopyProgress } from "../statement/copy.ts";
 import type { Column } from "../wasm/boundary.ts";
+import type { OwnBytes } from "../util/bytes.ts";
 
 /** Options of every call. */
 export interface CallOptions {
@@ -61,7 +62,7 @@ export interface StreamOptions extends CallOptions, FormatOptions {
 /** Options of `respond`. */
 export interface RespondOptions extends StreamOptions {
   /** Headers of the response. `content-type` is the format's unless given here. */
-  readonly headers?: HeadersInit | undefined;
+  readonly headers?: Headers | Iterable<readonly [string, string]> | Readonly<Record<string, string>> | undefined;
   /** Status of the response, one that may have a body. Default 200. */
   readonly status?: number | undefined;
 }
@@ -87,7 +88,7 @@ export interface QueryResult<Row> extends ExecResult {
 /** One item of a batch with `results: "ndjson"`. */
 export interface EncodedResult extends ExecResult {
   /** The item's rows as NDJSON. */
-  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly bytes: OwnBytes;
   readonly fields: readonly Column[];
 }
 

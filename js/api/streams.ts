@@ -104,9 +104,9 @@ export function responseInit(options: RespondOptions, contentType: string): Resp
   return { status, headers, ...(gzip && { encodeBody: "manual" }) };
 }
 
-function headersOf(given: HeadersInit | undefined): Headers {
+function headersOf(given: RespondOptions["headers"]): Headers {
   try {
-    return new Headers(given);
+    return new Headers(given as HeadersInit);
   } catch (cause) {
     throw new UsageError("INVALID_OPTION", 'Option "headers" has a name or value that HTTP does not allow.', { cause });
   }

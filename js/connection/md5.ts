@@ -4,7 +4,7 @@
 // Knows one formula (manual, "Protocol Flow"). Whether MD5 is allowed at all was decided before: the core asks only
 // then.
 import { AuthenticationError } from "../util/errors.ts";
-import { encoder, hex } from "../util/bytes.ts";
+import { encoder, hex, type OwnBytes } from "../util/bytes.ts";
 import { runtime } from "../sockets/runtime.ts";
 
 /** `"md5" + hex(md5(hex(md5(password + user)) + salt))`; `salt` is the four bytes as one big-endian number. */
@@ -15,7 +15,7 @@ export async function md5Password(user: string, password: string, salt: number):
   return encoder.encode(`md5${await digest(salted)}`);
 }
 
-async function digest(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
+async function digest(bytes: OwnBytes): Promise<string> {
   try {
     return hex(await runtime().md5!(bytes));
   } catch (cause) {

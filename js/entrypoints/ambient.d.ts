@@ -7,6 +7,11 @@ declare module "*.wasm" {
   export default wasm;
 }
 
+declare module "*.wasm?module" {
+  const wasm: WebAssembly.Module;
+  export default wasm;
+}
+
 declare module "cloudflare:workers" {
   export function waitUntil(work: Promise<unknown>): void;
   /** Not in every version; js/adapters/native-tracing.ts has its type. */

@@ -7,12 +7,13 @@ import { ResponseTooLargeError } from "../util/errors.ts";
 import { RENAME_DUPLICATES } from "../wasm/boundary.ts";
 import { checkNames, uniqueNames, type Form } from "./form.ts";
 import { ToonDocument } from "./toon.ts";
+import type { OwnBytes } from "../util/bytes.ts";
 
 export interface Output {
   /** The sink of a run, in front of `next`, where the bytes go. */
   sink(next: RowSink): RowSink;
   /** What stands behind the rows, when all have come. */
-  rest(): Uint8Array<ArrayBuffer> | undefined;
+  rest(): OwnBytes | undefined;
 }
 
 export function outputOf(form: Form): Output {
@@ -43,7 +44,7 @@ function toonOutput(form: Form): Output {
 }
 
 /** The core's cap has counted other bytes than these. */
-function finished(document: ToonDocument, { limits: [, value] }: Form): Uint8Array<ArrayBuffer> {
+function finished(document: ToonDocument, { limits: [, value] }: Form): OwnBytes {
   const bytes = document.finish();
   if (value && bytes.length > value) throw new ResponseTooLargeError({ limit: "bytes", value, observed: bytes.length });
   return bytes;

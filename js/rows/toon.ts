@@ -5,7 +5,7 @@
 // memory. Values cross as text, never as JavaScript numbers, so no digit is lost. A cell must be primitive: json,
 // arrays and composites become their JSON text.
 
-import { encoder } from "../util/bytes.ts";
+import { encoder, type OwnBytes } from "../util/bytes.ts";
 
 /** What a value's text starts with when it has to be taken apart by brackets. */
 const NESTED = /^[[{]/;
@@ -38,7 +38,7 @@ export class ToonDocument {
   }
 
   /** The document. No newline at its end. */
-  finish(): Uint8Array<ArrayBuffer> {
+  finish(): OwnBytes {
     const { length } = this.#rows;
     const fields = length && this.#fields.length ? `{${this.#fields.join(",")}}` : "";
     return encoder.encode(`[${length}]${fields}:${this.#rows.join("")}`);

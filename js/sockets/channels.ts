@@ -36,10 +36,7 @@ export function watched(kind: Kind, observer: Observer | undefined): Observer | 
 let channels: { readonly [K in Kind]?: TracingChannel } | undefined;
 
 function open(): { readonly [K in Kind]?: TracingChannel } {
-  const { process } = globalThis as { process?: { getBuiltinModule?: (name: string) => unknown } };
-  const module = process?.getBuiltinModule?.("node:diagnostics_channel") as
-    { tracingChannel?: (name: string) => TracingChannel } | undefined;
-  const channel = module?.tracingChannel;
+  const channel = diagnostics()?.tracingChannel;
   if (!channel) return {};
   const named = (kind: Kind) => channel(`pgz-edge:${kind}`);
   return {
@@ -49,6 +46,15 @@ function open(): { readonly [K in Kind]?: TracingChannel } {
     connect: named("connect"),
     acquire: named("acquire"),
   };
+}
+
+function diagnostics(): { readonly tracingChannel?: (name: string) => TracingChannel } | undefined {
+  const { process } = globalThis as { process?: { getBuiltinModule?: (name: string) => object } };
+  try {
+    return process?.getBuiltinModule?.("node:diagnostics_channel");
+  } catch {
+    return undefined; // Next's edge runtime has the method, which throws
+  }
 }
 
 function hasSubscribers(channel: TracingChannel): boolean {

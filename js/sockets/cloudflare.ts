@@ -7,9 +7,10 @@ import { connect as openSocket } from "cloudflare:sockets";
 import { onAbort } from "../util/abort.ts";
 import { READS_IN_A_ROW } from "../util/limits.ts";
 import { connectFailed, connectionLost, reasonOf, tlsFailed, type Connector, type Socket } from "./contract.ts";
+import type { OwnBytes } from "../util/bytes.ts";
 
 /** AuthenticationMD5Password; WebCrypto has no MD5 but here. */
-export const md5 = async (bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array> =>
+export const md5 = async (bytes: OwnBytes): Promise<Uint8Array> =>
   new Uint8Array(await crypto.subtle.digest("MD5", bytes));
 
 /** `waitUntil`, where there is a request to wait for. Without it work stops, unheard, when the client disconnects. */

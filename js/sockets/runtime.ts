@@ -4,6 +4,7 @@
 // or `node:*`.
 import { UsageError } from "../util/errors.ts";
 import type { Connector } from "./contract.ts";
+import type { Bytes, OwnBytes } from "../util/bytes.ts";
 
 /**
  * What sockets of this runtime support besides TLS verified with the runtime's own certificates. What is missing is
@@ -36,7 +37,7 @@ export interface Runtime {
   /** Used in error messages. `"workerd"` also means the limits of Cloudflare Workers. */
   readonly name: string;
   /** The wasm (`pgz-edge/pgz_edge_bg.wasm`), compiled or as bytes. Called once, at the first connect. */
-  module(): WebAssembly.Module | BufferSource;
+  module(): WebAssembly.Module | Bytes;
   /** Makes the sockets. */
   readonly connect: Connector;
   /**
@@ -60,7 +61,7 @@ export interface Runtime {
   /**
    * Computes MD5, for servers that still ask for it. Without it such servers are refused (`AUTH_METHOD_UNSUPPORTED`).
    */
-  readonly md5?: (bytes: Uint8Array<ArrayBuffer>) => Uint8Array | Promise<Uint8Array>;
+  readonly md5?: (bytes: OwnBytes) => Uint8Array | Promise<Uint8Array>;
 }
 
 let installed: Runtime | undefined;

@@ -4,7 +4,7 @@
 import type { Conversation, Handlers, Operation } from "../connection/operation.ts";
 import { decoderOf, joinedRows } from "../rows/collect.ts";
 import { checkNames, type ValueForm } from "../rows/form.ts";
-import { joined } from "../util/bytes.ts";
+import { joined, type OwnBytes } from "../util/bytes.ts";
 import { PgzError } from "../util/errors.ts";
 import type { RowDecoder, RowMode } from "../values/objects.ts";
 import { ROWS_COLUMNS, ROWS_FORMAT, ROWS_NONE, type Column, type ItemOutcome } from "../wasm/boundary.ts";
@@ -17,7 +17,7 @@ export interface BatchItem<Row> {
   readonly rowCount: number | null;
   readonly rows?: Row[];
   readonly fields?: readonly Column[];
-  readonly bytes?: Uint8Array<ArrayBuffer>;
+  readonly bytes?: OwnBytes;
 }
 
 export type Settled<Row> = PromiseSettledResult<BatchItem<Row>>;
@@ -181,7 +181,7 @@ export class BatchRun<Row> {
   #item(
     { command, rowCount }: Ended,
     fields: readonly Column[],
-    part: { rows: Row[]; bytes: Uint8Array<ArrayBuffer>; from: number; to: number },
+    part: { rows: Row[]; bytes: OwnBytes; from: number; to: number },
   ): BatchItem<Row> {
     const { rows, bytes, from, to } = part;
     if (this.#form.form === ROWS_NONE) return { command, rowCount };

@@ -2,6 +2,9 @@
 
 export type Bytes = ArrayBuffer | ArrayBufferView;
 
+/** `Uint8Array<ArrayBuffer>`, of which TypeScript before 5.7 knows only the first half. */
+export type OwnBytes = ReturnType<Uint8ArrayConstructor["of"]>;
+
 export function isBytes(value: unknown): value is Bytes {
   return ArrayBuffer.isView(value) || value instanceof ArrayBuffer;
 }
@@ -14,7 +17,7 @@ export function bytesOf(value: Bytes): Uint8Array {
 
 export const encoder = new TextEncoder();
 
-export function joined(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+export function joined(pieces: readonly Uint8Array[]): OwnBytes {
   const whole = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
   let at = 0;
   for (const piece of pieces) {
@@ -37,6 +40,6 @@ export function base64(bytes: Uint8Array): string {
 }
 
 /** A byte from each character, as `atob` gives them. */
-export function characters(text: string): Uint8Array<ArrayBuffer> {
+export function characters(text: string): OwnBytes {
   return Uint8Array.from(text, (character) => character.charCodeAt(0));
 }

@@ -3,7 +3,7 @@
 //
 // Knows types by OID and the text forms that the core writes for them. Must not know batches, rows or connections.
 import type { Column } from "../wasm/boundary.ts";
-import { base64 } from "../util/bytes.ts";
+import { base64, type OwnBytes } from "../util/bytes.ts";
 import { elements } from "./element-types.ts";
 import { BYTEA, DATE, FLOAT4, FLOAT8, INT8, NUMERIC, TIME, TIMESTAMP, TIMESTAMPTZ } from "./oid.ts";
 import { times } from "./text-values.ts";
@@ -91,7 +91,7 @@ function each(value: unknown, convert: Convert): unknown {
 // -- bytea -----------------------------------------------------------------------------------------------------------
 
 /** From bytea's hex form, `\x` and two digits a byte. */
-export function fromHex(text: string): Uint8Array<ArrayBuffer> {
+export function fromHex(text: string): OwnBytes {
   const bytes = new Uint8Array((text.length - 2) / 2);
   for (let index = 0; index < bytes.length; index++) {
     bytes[index] = (digit(text.charCodeAt(2 * index + 2)) << 4) | digit(text.charCodeAt(2 * index + 3));

@@ -4,6 +4,7 @@
 // converters.ts' business. Must not know queries or connections. No code is generated: Workers forbid it.
 import { converter, type ValuePolicy } from "./converters.ts";
 import { SLOT_BOOL, SLOT_FLOAT, SLOT_INT, SLOT_JSON, SLOT_TEXT, type Column } from "../wasm/boundary.ts";
+import type { OwnBytes } from "../util/bytes.ts";
 
 export type RowMode = "object" | "array";
 /** Rows of one batch. `view` may be a view of wasm memory; nothing of it is kept. */
@@ -131,7 +132,7 @@ interface Slots {
   readonly floats: Float64Array;
 }
 
-const slotsIn = (bytes: Uint8Array<ArrayBuffer>): Slots => ({
+const slotsIn = (bytes: OwnBytes): Slots => ({
   bytes,
   ints: new Int32Array(bytes.buffer),
   floats: new Float64Array(bytes.buffer),
@@ -157,7 +158,7 @@ function open(view: Uint8Array, own: boolean): Batch {
   const json = end - number(end + 8);
   const text = json - number(end + 4);
   let slots = scratch;
-  if (own || text > SCRATCH) slots = slotsIn(view.slice(0, text) as Uint8Array<ArrayBuffer>);
+  if (own || text > SCRATCH) slots = slotsIn(view.slice(0, text) as OwnBytes);
   else {
     if (scratch.bytes.length < text) slots = scratch = slotsIn(new Uint8Array(2 * text));
     slots.bytes.set(view.subarray(0, text));

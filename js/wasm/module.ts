@@ -4,11 +4,12 @@
 // (`WebAssembly.RuntimeError`, an object left half-changed) ends all of them with CORE_TRAPPED, and another instance of
 // the same module takes its place, with a fresh memory. Must not know what a connection does.
 import { CoreConnection as Handle, initSync, restart, restarted } from "../../pkg/pgz_edge.js";
-import { ConnectionError, type PgzError } from "../util/errors.ts";
+import type { Bytes } from "../util/bytes.ts";
+import { ConnectionError, UsageError, type PgzError } from "../util/errors.ts";
 import { Core, type CoreConnection, type Instance } from "./boundary.ts";
 import { runtime } from "../sockets/runtime.ts";
 
-let module: WebAssembly.Module | BufferSource | undefined;
+let module: WebAssembly.Module | Bytes | undefined;
 let current: CoreInstance | undefined;
 /** The glue's instance has trapped, and could not be replaced yet. */
 let broken = false;
@@ -25,7 +26,7 @@ class CoreInstance implements Instance {
 
   constructor() {
     // The glue compiles and instantiates once; later it only returns the exports of the instance that it has.
-    this.memory = initSync({ module: (module ??= runtime().module()) }).memory;
+    this.memory = instantiate((module ??= runtime().module())).memory;
   }
 
   /** `handle`'s owner from now on. */
@@ -67,6 +68,21 @@ class CoreInstance implements Instance {
     } catch (cause) {
       this.poison(cause);
     }
+  }
+}
+
+/** Bytes have to be compiled, which is not allowed everywhere. */
+function instantiate(module: WebAssembly.Module | Bytes): { memory: WebAssembly.Memory } {
+  try {
+    return initSync({ module });
+  } catch (cause) {
+    if (!(cause instanceof WebAssembly.CompileError)) throw cause;
+    throw new UsageError(
+      "UNSUPPORTED_ON_RUNTIME",
+      'WebAssembly cannot be compiled here. In a Worker the bundler has to resolve the condition "workerd" ' +
+        "(docs/bundlers.md); a page's Content-Security-Policy has to allow 'wasm-unsafe-eval'.",
+      { cause },
+    );
   }
 }
 

@@ -1,16 +1,12 @@
 // The packed tarball, installed in an empty project and used once in each runtime by its export conditions, as a user
 // would.
 import { execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import path from "node:path";
-import { fileURLToPath } from "node:url";
+import { readdirSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { testServers } from "../integration/servers.ts";
 import { startWorker } from "../workerd/host.mjs";
+import { bin, Project } from "./project.ts";
 
-const root = fileURLToPath(new URL("../../", import.meta.url));
-const bin = (name: string) => path.join(root, "node_modules/.bin", name);
 const [server] = testServers().servers;
 const url = `${server!.url.split("?")[0]}?sslmode=disable`;
 const APP = `
@@ -24,20 +20,13 @@ await db.close();
 console.log(JSON.stringify([rows, text, code]));
 `;
 const ANSWER = JSON.stringify([[{ n: 21 }], '{"a":1}\n', true]);
-let project: string;
+let project: Project;
 
 beforeAll(() => {
-  project = mkdtempSync(path.join(tmpdir(), "pgz-edge-pack-"));
-  execFileSync("npm", ["pack", "--pack-destination", project, "--loglevel=error"], { cwd: root, stdio: "pipe" });
-  const tarball = readdirSync(project).find((name) => name.endsWith(".tgz"));
-  writeFileSync(path.join(project, "package.json"), JSON.stringify({ private: true, type: "module" }));
-  execFileSync("npm", ["install", "--offline", "--no-audit", "--no-fund", "--loglevel=error", `./${tarball}`], {
-    cwd: project,
-    stdio: "pipe",
-  });
-  writeFileSync(path.join(project, "app.mjs"), APP);
+  project = new Project();
+  project.write("app.mjs", APP);
 }, 120_000);
-afterAll(() => rmSync(project, { recursive: true, force: true }));
+afterAll(() => project.remove());
 
 const runtimes: [name: string, command: string[]][] = [
   ["Node", [process.execPath, "app.mjs"]],
@@ -46,7 +35,7 @@ const runtimes: [name: string, command: string[]][] = [
 ];
 test.each(runtimes)("the tarball works in %s", { timeout: 60_000 }, (_, [command, ...parameters]) => {
   const output = execFileSync(command!, parameters, {
-    cwd: project,
+    cwd: project.folder,
     env: { ...process.env, URL: url },
     encoding: "utf8",
   });
@@ -54,9 +43,8 @@ test.each(runtimes)("the tarball works in %s", { timeout: 60_000 }, (_, [command
 });
 
 test("the tarball works in workerd", { timeout: 60_000 }, async () => {
-  const entry = path.join(project, "worker.ts");
-  writeFileSync(
-    entry,
+  const entry = project.write(
+    "worker.ts",
     `import { createClient } from "pgz-edge";
      export default { fetch: (request, env) => createClient(env.URL).respond("select 1 as a", { closeWhenDone: true }) };`,
   );
@@ -68,75 +56,8 @@ test("the tarball works in workerd", { timeout: 60_000 }, async () => {
   }
 });
 
-test(
-  "the tarball works bundled by esbuild for Node, in a folder without node_modules",
-  { timeout: 60_000 },
-  async () => {
-    const { build } = await import("esbuild");
-    const folder = path.join(project, "bundled");
-    mkdirSync(folder);
-    await build({
-      entryPoints: [path.join(project, "app.mjs")],
-      outfile: path.join(folder, "app.mjs"),
-      bundle: true,
-      platform: "node",
-      format: "esm",
-      logLevel: "error",
-    });
-    const output = execFileSync(process.execPath, ["app.mjs"], {
-      cwd: folder,
-      env: { ...process.env, URL: url },
-      encoding: "utf8",
-    });
-    expect(output.trim()).toBe(ANSWER);
-  },
-);
-
-test("the tarball's types are found and right", { timeout: 120_000 }, () => {
-  writeFileSync(
-    path.join(project, "types.ts"),
-    `import { connect, sql, PostgresError, type Client, type ClientOptions } from "pgz-edge";
-     const db: Client = await connect("postgres://u@h/d");
-     const { rows } = await db.query<{ id: number }>(sql\`select 1 as id\`);
-     const id: number | undefined = rows[0]?.id;
-     const arrays: unknown[][] = (await db.query("select 1", { rowMode: "array" })).rows;
-     const options: ClientOptions = { debug: true };
-     // @ts-expect-error: a row has no such member
-     rows[0]?.nothing;
-     // Rows may be of an interface, a class or a literal, and no texts or numbers.
-     interface User { readonly id: number; name?: string }
-     const users: readonly User[] = [{ id: 1 }];
-     class Point { x = 1 }
-     await db.exec(sql\`insert into u \${sql.values(users)}, \${sql.values([new Point()], "x")}, \${sql.values([[1, "a"]])} \${sql.set(users[0]!)}\`);
-     await db.copyFromRows("u", ["id"], users);
-     // @ts-expect-error: a text is no row
-     sql.values(["a"]);
-     try { await db.stream("x"); } catch (error) { if (error instanceof PostgresError) console.log(id, arrays, options, error.constraint); }
-     export {};`,
-  );
-  execFileSync(
-    bin("tsc"),
-    [
-      "--noEmit",
-      "--strict",
-      "--noUncheckedIndexedAccess",
-      "--exactOptionalPropertyTypes",
-      "--target",
-      "es2022",
-      "--lib",
-      "es2022,dom,esnext.disposable",
-      "--module",
-      "esnext",
-      "--moduleResolution",
-      "bundler",
-      "types.ts",
-    ],
-    { cwd: project, stdio: "pipe" },
-  );
-});
-
 test("the tarball holds what it should and nothing else", () => {
-  const files = readdirSync(path.join(project, "node_modules/pgz-edge"), { recursive: true }) as string[];
+  const files = readdirSync(project.at("node_modules/pgz-edge"), { recursive: true }) as string[];
   expect(files).toContain("dist/pgz_edge_bg.wasm");
   expect(files).toContain("LICENSE");
   expect(files).toContain("README.md");

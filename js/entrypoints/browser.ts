@@ -1,0 +1,8 @@
+// Where nothing else fits: pages and their workers. No TCP, and the wasm inside.
+export * from "../index.ts";
+import wasm from "../../pkg/pgz_edge_bg.wasm";
+import { gzip } from "../sockets/gzip.ts";
+import { connect } from "../sockets/none.ts";
+import { installRuntime } from "../sockets/runtime.ts";
+
+installRuntime({ name: "browser", module: () => wasm, connect, background: () => {}, gzip });

@@ -1,0 +1,45 @@
+// An empty project with the packed tarball installed, as a user has it.
+import { execFileSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+
+export const root = fileURLToPath(new URL("../../", import.meta.url));
+export const bin = (name: string) => path.join(root, "node_modules/.bin", name);
+
+export class Project {
+  readonly folder = mkdtempSync(path.join(tmpdir(), "pgz-edge-pack-"));
+  readonly tarball: string;
+
+  constructor() {
+    execFileSync("npm", ["pack", "--pack-destination", this.folder, "--loglevel=error"], { cwd: root, stdio: "pipe" });
+    this.tarball = this.at(readdirSync(this.folder).find((name) => name.endsWith(".tgz"))!);
+    this.write("package.json", JSON.stringify({ private: true, type: "module" }));
+    execFileSync("npm", ["install", "--offline", "--no-audit", "--no-fund", "--loglevel=error", this.tarball], {
+      cwd: this.folder,
+      stdio: "pipe",
+    });
+  }
+
+  at(...names: string[]): string {
+    return path.join(this.folder, ...names);
+  }
+
+  /** Makes the file, and its folder. */
+  write(name: string, text: string): string {
+    mkdirSync(path.dirname(this.at(name)), { recursive: true });
+    writeFileSync(this.at(name), text);
+    return this.at(name);
+  }
+
+  /** A package of our own tests, as if it were installed here. */
+  link(name: string): void {
+    mkdirSync(path.dirname(this.at("node_modules", name)), { recursive: true });
+    symlinkSync(path.join(root, "node_modules", name), this.at("node_modules", name));
+  }
+
+  remove(): void {
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,50 @@
+// Checks a project's types with one version of TypeScript, without skipLibCheck, in each of the settings that a project
+// may have: `types-child.mjs <typescript package> <project>`. Prints { "<setting>": [error, …], … }.
+import { createRequire } from "node:module";
+import path from "node:path";
+
+const [compiler, project] = process.argv.slice(2);
+const ts = createRequire(import.meta.url)(compiler);
+
+/** To the older versions nodenext is node16. */
+const modules = { ...(compiler === "typescript" && { nodenext: "nodenext" }), node16: "node16", esnext: "bundler" };
+/** What a project's TypeScript knows of the world. */
+const worlds = {
+  nothing: { lib: ["lib.es2022.d.ts"], types: [] },
+  dom: { lib: ["lib.es2022.d.ts", "lib.dom.d.ts"], types: [] },
+  node: { lib: ["lib.es2022.d.ts"], types: ["node"] },
+  workers: { lib: ["lib.es2022.d.ts"], types: ["@cloudflare/workers-types"] },
+};
+
+/** Libraries are the same in each setting, and most of the work. */
+const libraries = new Map();
+function hostOf(options) {
+  const host = ts.createCompilerHost(options);
+  const read = host.getSourceFile;
+  host.getSourceFile = (file, ...rest) => {
+    if (!/[\\/]lib\.[\w.]+\.d\.ts$/.test(file)) return read.call(host, file, ...rest);
+    if (!libraries.has(file)) libraries.set(file, read.call(host, file, ...rest));
+    return libraries.get(file);
+  };
+  return host;
+}
+
+function errorsIn(options, files) {
+  const program = ts.createProgram(files, options, hostOf(options));
+  return ts
+    .getPreEmitDiagnostics(program)
+    .map(({ file, messageText }) => `${file?.fileName ?? ""}: ${ts.flattenDiagnosticMessageText(messageText, " ")}`);
+}
+
+const found = {};
+for (const [module, moduleResolution] of Object.entries(modules))
+  for (const [world, { lib, types }] of Object.entries(worlds)) {
+    const { options, errors } = ts.convertCompilerOptionsFromJson(
+      { strict: true, noEmit: true, target: "es2022", module, moduleResolution, types },
+      project,
+    );
+    if (errors.length) throw new Error(errors[0].messageText);
+    const files = ["types.ts", ...(module === "esnext" ? [] : ["types.cts"])].map((name) => path.join(project, name));
+    found[`${module}, ${world}`] = errorsIn({ ...options, lib }, files);
+  }
+console.log(JSON.stringify({ version: ts.version, found }));

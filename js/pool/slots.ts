@@ -219,7 +219,8 @@ export class Slots {
     this.#closed ??= error;
     clearTimeout(this.#pause);
     clearTimeout(this.#tick);
-    this.#pause = this.#tick = undefined;
+    clearTimeout(this.#patience); // it would keep the process for as long as who has gone might have waited
+    this.#pause = this.#tick = this.#patience = undefined;
     for (const member of this.#idle.splice(0)) void this.#end(member);
     this.#failAll(error);
   }

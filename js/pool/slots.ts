@@ -263,13 +263,14 @@ export class Slots {
     return undefined;
   }
 
-  /** One whose calls share it, where no other can be made. */
+  /** One whose calls share it, where no other can be made. Not one that waits for a server that may never answer. */
   #shareable(): Member | undefined {
     const { sharing } = this.#config;
     if (sharing === 1 || this.total < this.max) return undefined;
     let least: Member | undefined;
     for (const member of this.#members) {
       if (member.place !== "lent" || member.isAlone || member.isDoomed || member.borrowers >= sharing) continue;
+      if (member.connection.stopping) continue;
       if (!least || member.borrowers < least.borrowers) least = member;
     }
     return least;

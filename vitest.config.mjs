@@ -12,6 +12,7 @@ class LongestFirst extends BaseSequencer {
       "/demo/demo",
       "/faults/faults",
       "/workerd/faults",
+      "/workerd/pool-faults",
       "/demo/",
       "/poolers/",
       "/faults/",

@@ -81,8 +81,8 @@ export abstract class Queries extends Queue {
     options: QueryOptions,
   ): (call: Call<QueryResult<Row>>, session: Session) => Promise<boolean> {
     const [form, mode] = this.#values(options);
-    const rows = new Collector<Row>(form, mode);
     return async (call, session) => {
+      const rows = new Collector<Row>(form, mode);
       const ended = await execute(call, session, query, form, () => rows.sink);
       if (!ended) return false;
       const { rowCount, command, truncated } = ended;

@@ -10,7 +10,8 @@ import { Calls } from "./calls.ts";
 import { callOption } from "../config/config.ts";
 import type { Config } from "../config/options.ts";
 import { attempts, checkOptions, namesOf, oneOf } from "../config/rules.ts";
-import { Call } from "../session/call.ts";
+import { Call, tookTooLong } from "../session/call.ts";
+import type { Connection } from "../connection/connection.ts";
 import type { Operation } from "../connection/operation.ts";
 import type { Session } from "../session/session.ts";
 import { commit, plainly } from "../session/transaction-block.ts";
@@ -268,13 +269,23 @@ export class Transaction extends Calls {
           // Behind BEGIN in its own flight nothing was sent yet.
           if (await collect(call, session)) end();
         } finally {
-          await this.#ending?.done.catch(() => {});
+          await this.#answered(session.connection);
         }
       },
       wayOf(query),
     );
     this.#hasLast = true;
     return await traced(result);
+  }
+
+  /** COMMIT behind the last statement is over. It has a deadline of its own, as one that leaves by itself. */
+  async #answered(connection: Connection): Promise<void> {
+    const ending = this.#ending;
+    if (!ending || ending.ended) return;
+    const timeout = callOption(this.config, {}, "timeout");
+    const late = timeout ? setTimeout(() => connection.interrupt(ending, tookTooLong(timeout)), timeout) : undefined;
+    await ending.done.catch(() => {});
+    clearTimeout(late);
   }
 
   /**
@@ -347,7 +358,12 @@ export class Transaction extends Calls {
     this.#rejectAborted(end.reason);
     if (this.#nested) this.#innermost?.abort(end.reason);
     // Calls on a connection that is gone fail by themselves, COMMIT too, with what ended it.
-    if (!this.#session.connection.closed) this.stop((facts) => new AbortError(end.reason, facts));
+    const { connection } = this.#session;
+    if (!connection.closed) this.stop((facts) => new AbortError(end.reason, facts));
+    if (!this.#ending) return;
+    if (reason instanceof PgzError) Object.assign(reason, { transaction: outcomeOf(this.#ending) });
+    // What the server still says of it is waited for, within the bound of what is stopped.
+    connection.abandon(this.#ending, false);
   }
 
   /** From the first call to the last one, those that nobody awaited too. */
@@ -431,7 +447,9 @@ export class Transaction extends Calls {
 }
 
 async function hasCommitted(ending: Operation): Promise<boolean> {
-  await ending.done;
+  await ending.done.catch((lost: unknown) => {
+    throw ending.error ?? lost;
+  });
   if (ending.error) throw ending.error;
   return isCommit(ending.command);
 }

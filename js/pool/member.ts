@@ -31,7 +31,7 @@ export class Member {
   /** Calls that share it, or one lease. */
   borrowers = 0;
   /** The call that has it. */
-  call: Pick<Call<unknown>, "finished" | "operation"> | undefined;
+  call: Pick<Call<unknown>, "finished"> | undefined;
   /** What has it wants it for itself. */
   isAlone = false;
   /** When it came to its place. */
@@ -58,8 +58,7 @@ export class Member {
 
   /** Its call is over: it comes back before anything else happens, unless something is being stopped on it. */
   get isReturning(): boolean {
-    const { call } = this;
-    return this.place === "lent" && call?.finished === true && !call.operation?.cleanup;
+    return this.place === "lent" && this.call?.finished === true && !this.connection.stopping;
   }
 
   /** Its server was to take writes, and has refused one. */

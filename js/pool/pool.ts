@@ -21,11 +21,12 @@ import { AbortError, TimeoutError, UsageError, type PgzError } from "../util/err
 import { emit, inside, newEventId, type Observer } from "../util/observer.ts";
 import { traced } from "../util/trace.ts";
 import { within } from "../util/within.ts";
+import { Borrower } from "./borrower.ts";
 import type { Lease } from "./lease.ts";
 import { Loans } from "./loans.ts";
 import type { Member } from "./member.ts";
 import { resolvePool, splitOptions, type PoolConfig, type PoolInput, type PoolOptions } from "./options.ts";
-import { Slots, type Counts, type Keeper, type Waiter } from "./slots.ts";
+import { Slots, type Counts, type Keeper } from "./slots.ts";
 import { Upkeep } from "./upkeep.ts";
 
 /** A pool's state, and its counters since it was made. */
@@ -58,9 +59,6 @@ export interface AcquireOptions {
 }
 
 const ACQUIRE_OPTIONS = namesOf<AcquireOptions>({ signal: true, until: true });
-
-/** How who waits is told to give up; it returns what ends that. */
-type Heed = (giveUp: (reason?: unknown) => void) => () => void;
 
 /** What `pool.on` tells of. */
 export type PoolEvent = "connect" | "acquire" | "release" | "remove";
@@ -138,8 +136,8 @@ export class Pool extends Transacting {
     const until = options.until && callOption(config, { signal: options.until }, "signal");
     if (signal?.aborted) throw new AbortError(signal.reason, { retryable: true });
     const trace = this.#pool.leakThreshold ? new Error("acquired here") : undefined;
-    const heed: Heed = (giveUp) => onAbort(signal, () => giveUp(signal?.reason));
-    const member = this.#atOnce(true) ?? (await traced(this.#borrow(performance.now(), heed)));
+    const member = this.#atOnce(true) ?? (await traced(this.#borrowUnless(signal)));
+    this.#tell("acquire");
     return this.#loans.lend(member, trace, until, (back) => this.#giveBack(back));
   }
 
@@ -163,8 +161,9 @@ export class Pool extends Transacting {
       turn: undefined,
       front: undefined,
       connect: async (call) => {
-        member = this.#atOnce(true) ?? (await this.#borrowFor(call, true));
-        if (!member) return undefined;
+        member = this.#atOnce(true) ?? (await this.#borrowFor(call, true, performance.now()));
+        this.#tell("acquire");
+        if (call.finished) return undefined;
         member.call = call;
         return sessionOf(member.session);
       },
@@ -305,8 +304,15 @@ export class Pool extends Transacting {
     const isAlone = way !== "shared";
     let since: number | undefined;
     for (let attempts = 1; !call.finished;) {
-      const member = this.#atOnce(isAlone) ?? (await this.#borrowFor(call, isAlone, (since ??= performance.now())));
-      if (!member) return;
+      let member = this.#atOnce(isAlone);
+      try {
+        member ??= await this.#borrowFor(call, isAlone, (since ??= performance.now()));
+      } catch (error) {
+        return call.fail(error);
+      }
+      call.onFailure = undefined;
+      this.#tell("acquire");
+      if (call.finished) return void this.#giveBack(member);
       member.call = call;
       let isUnheard = false;
       let isBack = false;
@@ -340,71 +346,40 @@ export class Pool extends Transacting {
     if (!member) return undefined;
     const observer = watched("acquire", this.config.observer);
     if (observer) void this.#observed(observer, performance.now(), () => member);
-    this.#tell("acquire");
     return member;
   }
 
-  /** For a call, which fails when there is none; `undefined` then, and when it was over before. */
-  async #borrowFor(
-    call: Pick<Call<unknown>, "finished" | "fail" | "onFailure">,
-    isAlone: boolean,
-    since = performance.now(),
-  ) {
-    const heed: Heed = (giveUp) => {
-      if (call.finished) giveUp();
-      call.onFailure = giveUp;
-      return () => (call.onFailure = undefined);
-    };
+  /** Rejects when the call has failed meanwhile. */
+  #borrowFor(call: Pick<Call<unknown>, "onFailure">, isAlone: boolean, since: number): Promise<Member> {
+    const borrower = new Borrower(this.#slots, isAlone, since);
+    call.onFailure = (error) => borrower.giveUp(error);
+    return this.#borrow(borrower);
+  }
+
+  async #borrowUnless(signal: AbortSignal | undefined): Promise<Member> {
+    const borrower = new Borrower(this.#slots, true, performance.now());
+    const stop = onAbort(signal, () => borrower.giveUp(signal!.reason));
     try {
-      const member = await this.#borrow(since, heed, isAlone);
-      if (!call.finished) return member;
-      void this.#giveBack(member);
-    } catch (error) {
-      call.fail(error);
+      return await this.#borrow(borrower);
+    } finally {
+      stop();
     }
-    return undefined;
   }
 
-  async #borrow(since: number, heed: Heed, isAlone = true): Promise<Member> {
+  #borrow(borrower: Borrower): Promise<Member> {
+    const find = () => (this.#pool.beforeAcquire ? this.#findAgreed(borrower) : borrower.wait());
     const observer = watched("acquire", this.config.observer);
-    const find = () => this.#find(since, heed, isAlone);
-    const member = await (observer ? this.#observed(observer, since, find) : find());
-    this.#tell("acquire");
-    return member;
+    return observer ? this.#observed(observer, borrower.since, find) : find();
   }
 
   /** One that `beforeAcquire` agrees to. */
-  async #find(since: number, heed: Heed, isAlone: boolean): Promise<Member> {
+  async #findAgreed(borrower: Borrower): Promise<Member> {
     for (;;) {
-      const member = this.#slots.take(isAlone) ?? (await this.#wait(since, isAlone, heed));
-      if (!this.#pool.beforeAcquire || (await this.#upkeep.agrees(member, "beforeAcquire"))) return member;
+      const member = this.#slots.take(borrower.isAlone) ?? (await borrower.wait());
+      if (await this.#upkeep.agrees(member, "beforeAcquire")) return member;
       member.isDoomed = true;
       void this.#slots.giveBack(member);
     }
-  }
-
-  #wait(since: number, isAlone: boolean, heed: Heed): Promise<Member> {
-    return new Promise((resolve, reject) => {
-      let hasLeft = false;
-      const waiting: Waiter = {
-        since,
-        isAlone,
-        take: (member) => {
-          stop();
-          resolve(member);
-        },
-        fail: (error) => {
-          stop();
-          reject(error);
-        },
-      };
-      const stop = heed((reason) => {
-        hasLeft = true;
-        this.#slots.leave(waiting);
-        reject(new AbortError(reason, { retryable: true }));
-      });
-      if (!hasLeft) this.#slots.wait(waiting);
-    });
   }
 
   /** Tells the observer what becomes of it. */

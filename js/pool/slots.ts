@@ -219,7 +219,8 @@ export class Slots {
     this.#closed ??= error;
     clearTimeout(this.#pause);
     clearTimeout(this.#tick);
-    this.#pause = this.#tick = undefined;
+    clearTimeout(this.#patience); // it would keep the process for as long as who has gone might have waited
+    this.#pause = this.#tick = this.#patience = undefined;
     for (const member of this.#idle.splice(0)) void this.#end(member);
     this.#failAll(error);
   }
@@ -262,13 +263,14 @@ export class Slots {
     return undefined;
   }
 
-  /** One whose calls share it, where no other can be made. */
+  /** One whose calls share it, where no other can be made. Not one that waits for a server that may never answer. */
   #shareable(): Member | undefined {
     const { sharing } = this.#config;
     if (sharing === 1 || this.total < this.max) return undefined;
     let least: Member | undefined;
     for (const member of this.#members) {
       if (member.place !== "lent" || member.isAlone || member.isDoomed || member.borrowers >= sharing) continue;
+      if (member.connection.stopping) continue;
       if (!least || member.borrowers < least.borrowers) least = member;
     }
     return least;

@@ -73,13 +73,7 @@ export class Call<T> {
       this.#reject = reject;
     });
     this.#timer = timeout
-      ? setTimeout(
-          () =>
-            this.interrupt(
-              (facts) => new TimeoutError("QUERY_TIMEOUT", `The call took longer than ${timeout} ms (timeout).`, facts),
-            ),
-          timeout,
-        )
+      ? setTimeout(() => this.interrupt((facts) => tookTooLong(timeout, facts)), timeout)
       : undefined;
   }
 
@@ -157,4 +151,9 @@ export class Call<T> {
     if (rowCount !== null) this.#rows = (this.#rows ?? 0) + rowCount;
     this.#bytes += bytes;
   }
+}
+
+/** The error of a deadline that has passed. */
+export function tookTooLong(timeout: number, facts?: Facts): TimeoutError {
+  return new TimeoutError("QUERY_TIMEOUT", `The call took longer than ${timeout} ms (timeout).`, facts);
 }

@@ -1,9 +1,14 @@
 // The tests' side of host.mjs: orders scripted servers and byte proxies over HTTP, from any runtime.
 
+export type How = "fin" | "rst" | "silence" | "half-open";
+
 export interface Fault {
   scenario?: string;
-  /** Ends the first connection behind so many bytes (or TLS records, or in the middle of the next record). */
-  cut?: { unit: "byte" | "record" | "half-record"; after: number; how: "fin" | "rst" };
+  /**
+   * Ends the first connection behind so many bytes (or TLS records, or in the middle of the next record). `silence`:
+   * the server says nothing any more, and does what it is told. `half-open`: it is gone, and nobody is told.
+   */
+  cut?: { unit: "byte" | "record" | "half-record"; after: number; how: How };
   tls?: boolean;
   /** Lets everybody in, so that sessions whose login does not matter are short. */
   trust?: boolean;
@@ -32,6 +37,8 @@ export interface ConnectionReport {
   received: string;
   receivedBytes: number;
   passwords: string[];
+  /** What of its session is in the ledger for good. */
+  committed: string[];
   key: string;
   cancelKey: string;
   /** What the scripted server itself stumbled over. */

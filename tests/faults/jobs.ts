@@ -31,7 +31,7 @@ export interface Target {
  * - `batch`: an atomic one of new statements, then of known ones.
  * - `transaction`: BEGIN in front of a first run, COMMIT behind the last statement.
  * - `scope`: settings in front of a first run, of a known statement, of batches and a transaction.
- * - `pool`: a pool's calls, a lease, and a transaction.
+ * - `pool`: a pool's calls, alone and together, a transaction, and a lease. Its writes go into a ledger.
  */
 export const SCRIPTS = ["described", "text", "early", "batch", "transaction", "scope", "pool"] as const;
 export type Script = (typeof SCRIPTS)[number];
@@ -40,6 +40,18 @@ export interface CutJob {
   kind: "cut";
   target: Target;
   script: Script;
+  /** For a server that says nothing any more: milliseconds for each call, and for a connect. */
+  patience?: number;
+  /** Calls that may share a connection of the pool. */
+  pipelining?: number | undefined;
+  /** Nothing comes behind the script: no next connection, no next call of the pool. */
+  alone?: boolean;
+}
+
+/** What a pool that is kept does in the next request, and its end. */
+export interface NextJob {
+  kind: "next";
+  target: Target;
 }
 
 /** How a statement is asked: `together` between two others, `begin` and `last` in a transaction. */
@@ -75,7 +87,7 @@ export interface CancelJob {
   by: "timeout" | "signal" | "close";
 }
 
-export type Job = CutJob | BadServerJob | CancelJob;
+export type Job = CutJob | NextJob | BadServerJob | CancelJob;
 
 /** What became of one promise. */
 export interface Settled {
@@ -89,6 +101,8 @@ export interface Settled {
   ms: number;
   retryable?: boolean;
   transaction?: string;
+  /** What it writes into the ledger: all of it or nothing. */
+  writes?: string[];
 }
 
 export interface Outcome {
@@ -110,11 +124,16 @@ export interface Outcome {
 
 const DEADLINE = 2000;
 
-export function runJob(driver: Driver, job: Job): Promise<Outcome> {
+/** Pools that outlive a job, as in a Durable Object, by their ports. */
+export type Kept = Map<number, pgz.Pool>;
+
+export function runJob(driver: Driver, job: Job, kept?: Kept): Promise<Outcome> {
   const session = new Session(driver, job.target);
   switch (job.kind) {
     case "cut":
-      return session.cut(job.script);
+      return job.script === "pool" ? session.cutPool(job, kept) : session.cut(job);
+    case "next":
+      return session.nextOfPool(kept);
     case "bad server":
       return session.badServer(job);
     case "cancel":
@@ -128,15 +147,18 @@ const allRows = [
   { n: 3, label: 'three "quoted"' },
 ];
 const allPairs = [{ pair: { a: 1, b: "one" } }, { pair: null }, { pair: { a: 3, b: "three, four" } }];
-export const allLines = [1, 2, 3, 4, 5]
-  .map((id) => `${JSON.stringify({ id, body: id === 4 ? null : `line ${id}\nof five` })}\n`)
-  .join("");
+const linesOf = (rows: unknown[]) => rows.map((row) => `${JSON.stringify(row)}\n`).join("");
+export const allLines = linesOf([1, 2, 3, 4, 5].map((id) => ({ id, body: id === 4 ? null : `line ${id}\nof five` })));
 
 class Session {
   readonly #driver: Driver;
   readonly #target: Target;
   readonly #outcome: Outcome = { problem: "", steps: {}, failed: "", ms: 0, total: 0 };
   readonly #from = performance.now();
+  /** Milliseconds for each promise that has no deadline of its own. */
+  #deadline = DEADLINE;
+  /** What is done when the first step has failed. */
+  #onFailure: (() => void) | undefined;
 
   constructor(driver: Driver, target: Target) {
     this.#driver = driver;
@@ -144,7 +166,7 @@ class Session {
   }
 
   /** The whole script against a server that ends the connection somewhere in it. */
-  async cut(script: Script): Promise<Outcome> {
+  async cut({ script, alone }: CutJob): Promise<Outcome> {
     const client = await this.#connected(script);
     if (client) {
       const steps = {
@@ -154,18 +176,43 @@ class Session {
         batch: this.#batches,
         transaction: this.#transactions,
         scope: this.#scoped,
-        pool: this.#pooled,
       };
-      await (steps[script] as (client: Calls) => Promise<void>).call(this, client);
+      await steps[script as keyof typeof steps].call(this, client);
       await this.#step("close", client.close());
     }
     this.#outcome.ms = performance.now() - this.#from;
-    return this.#next();
+    return alone ? this.#ended() : this.#next();
   }
 
-  async #connected(script: Script): Promise<Calls | undefined> {
-    const { connect, createClient, createPool } = this.#driver;
-    if (script === "pool") return createPool(this.#target, { max: 1 });
+  /** The same of a pool, which then goes on with its next call, in another job when it is kept. */
+  async cutPool({ patience, pipelining, alone }: CutJob, kept?: Kept): Promise<Outcome> {
+    if (patience) this.#deadline = patience + 2 * DEADLINE;
+    const pool = this.#driver.createPool(this.#target, {
+      max: 1,
+      pipelining,
+      ...(patience ? { timeout: patience, connectTimeout: patience * 0.8 } : {}),
+      ...(kept ? { healthCheckInterval: 30_000 } : {}),
+    });
+    // One connection has the bytes in the same order each time. The one that is silent then holds its place for some
+    // time, so that there has to be another for who comes next.
+    if (patience) this.#onFailure = () => pool.resize(2);
+    await this.#pooled(pool, pipelining ? {} : { timeout: patience });
+    this.#outcome.ms = performance.now() - this.#from;
+    if (!alone && !kept) return this.#nextOf(pool);
+    if (alone) await this.#step("close", pool.close());
+    else kept?.set(this.#target.port, pool);
+    return this.#ended();
+  }
+
+  nextOfPool(kept?: Kept): Promise<Outcome> {
+    const pool = kept?.get(this.#target.port);
+    if (!pool) throw new Error(`no pool is kept of port ${this.#target.port}`);
+    kept?.delete(this.#target.port);
+    return this.#nextOf(pool);
+  }
+
+  async #connected(script: Script): Promise<pgz.Client | undefined> {
+    const { connect, createClient } = this.#driver;
     // The guess has to be right, and the scripted server offers no SCRAM-SHA-256-PLUS.
     const early = { requireAuth: "scram-sha-256", channelBinding: "disable", earlyQuery: true } as const;
     if (script === "early") return createClient({ ...this.#target, ...early });
@@ -244,16 +291,28 @@ class Session {
     await this.#transaction("transaction", scope);
   }
 
-  async #pooled(pool: pgz.Pool): Promise<void> {
+  /** Where the transaction has no deadline, its statements have theirs. */
+  async #pooled(pool: pgz.Pool, transaction: pgz.TransactionOptions): Promise<void> {
     await this.#rows(pool);
-    await this.#stream("stream", pool, STATEMENTS.stream, allLines);
-    await this.#transaction("transaction", pool);
+    await this.#stream("stream", pool, this.#statement("rows"), linesOf(allRows));
+    await this.#writesTogether("together", pool);
+    await this.#writes(
+      "transaction",
+      ["transaction 1", "transaction 2"],
+      pool.transaction(async (tx) => {
+        await tx.query(this.#write("transaction 1"));
+        await tx.last(this.#write("transaction 2"));
+      }, transaction),
+    );
     const lease = await this.#step("acquire", pool.acquire());
     if (lease) {
-      await this.#query("lease", lease, this.#echo("lease"), [{ echo: "lease" }]);
+      const [first, last] = [lease.query(this.#write("lease 1")), lease.query(this.#write("lease 2"))];
+      last.catch(() => {});
+      await this.#writes("lease", ["lease 1"], first);
+      await this.#writes("lease: last", ["lease 2"], last);
       await this.#step("release", lease.release());
     }
-    await this.#batch("batch", pool);
+    await this.#writes("batch", ["batch 1", "batch 2"], pool.batch([this.#write("batch 1"), this.#write("batch 2")]));
   }
 
   /** One statement against a server that does one thing wrong. */
@@ -353,16 +412,38 @@ class Session {
   }
 
   /** A new client on a new socket, against the same address: the server is honest now. */
-  async #next(): Promise<Outcome> {
-    const { failed } = this.#outcome;
+  #next(): Promise<Outcome> {
     const client = this.#driver.createClient(this.#target);
-    await this.#query("next", client, "select 42 as answer", [{ answer: 42 }]);
-    await this.#step("next close", client.close());
-    if (this.#outcome.failed !== failed)
-      this.#problem(`the next connection failed: ${JSON.stringify(this.#outcome.steps)}`);
+    return this.#goesOn(async () => {
+      await this.#query("next", client, "select 42 as answer", [{ answer: 42 }]);
+      await this.#step("next close", client.close());
+    });
+  }
+
+  /** The same pool. Its end does not wait for a server that is silent. */
+  #nextOf(pool: pgz.Pool): Promise<Outcome> {
+    return this.#goesOn(async () => {
+      await this.#query("next", pool, "select 42 as answer", [{ answer: 42 }]);
+      await this.#writes("next write", ["next 1"], pool.query(this.#write("next 1")));
+      await this.#step("next close", pool.close({ timeout: 50 }));
+    });
+  }
+
+  async #goesOn(work: () => Promise<void>): Promise<Outcome> {
+    const { failed } = this.#outcome;
+    await work();
+    if (this.#outcome.failed !== failed) this.#problem(`what came next failed: ${JSON.stringify(this.#outcome.steps)}`);
     this.#outcome.failed = failed;
+    return this.#ended();
+  }
+
+  #ended(): Outcome {
     this.#outcome.total = performance.now() - this.#from;
     return this.#outcome;
+  }
+
+  #write(entry: string): pgz.Query {
+    return this.#driver.sql`insert into scripted_ledger values (${entry})`;
   }
 
   #statement(name: Statement): pgz.Query {
@@ -378,7 +459,7 @@ class Session {
     client: Caller,
     query: pgz.QueryInput,
     wanted?: unknown,
-    deadline = DEADLINE,
+    deadline = this.#deadline,
   ): Promise<void> {
     const result = await this.#step(name, client.query(query), "", deadline);
     if (wanted !== undefined) this.#compare(name, result?.rows, wanted);
@@ -404,8 +485,24 @@ class Session {
     this.#compare(name, (await this.#step(`${name}: last`, last))?.rows, [{ echo: `${name} 2` }]);
   }
 
+  /** The same, of calls that write. */
+  async #writesTogether(name: string, client: Caller): Promise<void> {
+    const write = (text: string) => client.query(this.#write(text));
+    const [first, failing, last] = [write(`${name} 1`), client.query("select 1 / 0 as boom"), write(`${name} 2`)];
+    for (const call of [first, failing, last]) call.catch(() => {});
+    await this.#writes(name, [`${name} 1`], first);
+    await this.#step(`${name}: failing`, failing, "22012");
+    await this.#writes(`${name}: last`, [`${name} 2`], last);
+  }
+
+  async #writes(name: string, entries: string[], call: Promise<unknown>): Promise<void> {
+    await this.#step(name, call);
+    this.#settled(name).writes = entries;
+  }
+
   /** Whole lines, and a clean end only behind the last one. */
   async #stream(name: string, client: Calls, query: pgz.QueryInput, wanted?: string): Promise<void> {
+    const lines = wanted ?? allLines;
     const stream = await this.#step(name, client.stream(query, { format: "ndjson" }));
     if (!stream) return;
     const decoder = new TextDecoder();
@@ -419,7 +516,7 @@ class Session {
     const whole = await this.#step(name, read());
     this.#outcome.streamed = text;
     if (text !== "" && !text.endsWith("\n")) this.#problem(`${name}: the last line is not whole: ${text}`);
-    if (!allLines.startsWith(text)) this.#problem(`${name}: wrong lines: ${text}`);
+    if (!lines.startsWith(text)) this.#problem(`${name}: wrong lines: ${text}`);
     if (wanted !== undefined && whole !== undefined && whole !== wanted)
       this.#problem(`${name}: a clean end behind ${JSON.stringify(text)}`);
   }
@@ -429,7 +526,7 @@ class Session {
   }
 
   /** Waits for one promise. `wanted`: the code that the script expects of an honest server. */
-  async #step<T>(name: string, promise: Promise<T>, wanted = "", deadline = DEADLINE): Promise<T | undefined> {
+  async #step<T>(name: string, promise: Promise<T>, wanted = "", deadline = this.#deadline): Promise<T | undefined> {
     const from = performance.now();
     let timer: ReturnType<typeof setTimeout> | undefined;
     const late = new Promise<"late">((resolve) => (timer = setTimeout(() => resolve("late"), deadline)));
@@ -450,8 +547,14 @@ class Session {
     } else if ("error" in found) {
       this.#inspect(name, settled, found.error);
     }
-    if (settled.code !== wanted) this.#outcome.failed ||= name;
+    if (settled.code !== wanted) this.#fail(name);
     return typeof found === "object" && "value" in found ? found.value : undefined;
+  }
+
+  #fail(name: string): void {
+    if (this.#outcome.failed) return;
+    this.#outcome.failed = name;
+    this.#onFailure?.();
   }
 
   #inspect(name: string, settled: Settled, error: unknown): void {

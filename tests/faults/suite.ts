@@ -6,212 +6,41 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
 import { waysOf } from "./bad-servers/case.ts";
 import { badServerCases } from "./bad-servers/cases.ts";
-import { FaultHost, type ConnectionReport, type Fault } from "./control.ts";
-import { SCRIPTS, type Job, type Outcome, type Script, type Settled, type Target } from "./jobs.ts";
+import type { ConnectionReport } from "./control.ts";
+import { cutAll, whole } from "./cuts.ts";
+import { SCRIPTS, type Outcome } from "./jobs.ts";
+import { only, range, Stage, type FaultSuite } from "./stage.ts";
 
-export interface FaultSuite {
-  /** For the printed lines: "node", "workerd 2026-04-26". */
-  label: string;
-  /** tests/faults/host.mjs */
-  control: string;
-  /** The CA of the scripted servers, where the runtime takes one as text. */
-  ca: string | undefined;
-  run(job: Job): Promise<Outcome>;
-  /** Errors nobody caught in the driver's runtime, so far. */
-  uncaught(): Promise<string[]>;
-}
-
-/** Sessions at a time. A TLS handshake is work, and 2 s are for the driver, not for the queue before it. */
-const AT_ONCE = { plain: 16, tls: 6 };
 const LIMIT = 2000;
-/** Sessions whose reports are asked for together. */
-const REPORTS_AT_ONCE = 64;
-const CUT_CODES = /^(CONNECTION_LOST|CONNECT_FAILED|TLS_FAILED)$/;
 
-export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): void {
-  const host = new FaultHost(control);
-  let identity: { user: string; password: string };
-  // A database of its own per plan: ports are used again, and what the driver knows of a shape would shorten the
-  // session.
-  const target = ({ id, port }: { id: number; port: number }, tls = false, sslmode?: "require"): Target => ({
-    host: "127.0.0.1",
-    port,
-    database: `scripted_${id}`,
-    ...identity,
-    sslmode: sslmode ?? (tls ? "verify-full" : "disable"),
-    ...(tls && !sslmode && ca !== undefined ? { ca } : {}),
-  });
-  /** One plan, one job, one report. */
-  const play = async (
-    fault: Fault,
-    job: (target: Target) => Job,
-  ): Promise<{ outcome: Outcome; report: ConnectionReport[] }> => {
-    const plan = only(await host.plans([fault]));
-    const outcome = await run(job(target(plan, fault.tls)));
-    return { outcome, report: only(await host.reports([plan.id])) };
-  };
+export function faultSuite(suite: FaultSuite): void {
+  const { label, run, uncaught } = suite;
+  const stage = new Stage(suite);
+  const { host } = stage;
+  const play = stage.play.bind(stage);
 
-  beforeAll(async () => {
-    const { user, password } = await host.info();
-    identity = { user, password };
-    // The wasm is compiled at the first connection: the clock of the tests below is for servers.
-    await play({}, (to) => ({ kind: "cut", target: to, script: "described" }));
-  });
+  beforeAll(() => stage.begin());
 
   describe("a session cut", () => {
-    /** The login is cut in the scripts that begin with all of it; the others begin behind a short one. */
-    const hasLogin = (script: Script) => script === "described" || script === "early";
-
-    /** A whole session, and the steps of its script. */
-    const whole = async (script: Script, tls: boolean) => {
-      const fault = { tls, trust: !hasLogin(script) };
-      const { outcome, report } = await play(fault, (to) => ({ kind: "cut", target: to, script }));
-      expect(outcome).toMatchObject({ problem: "", failed: "" });
-      const [session, next, ...others] = report;
-      expect(others).toEqual([]);
-      for (const connection of [session, next]) expect(connection).toMatchObject({ kind: "main", problem: "", tls });
-      // Deno and Bun reset a TLS socket whose close_notify they do not wait for; Terminate has arrived before.
-      for (const connection of [session, next])
-        expect(connection?.closedByDriver).toMatch(tls ? /^(fin|rst)$/ : /^fin$/);
-      if (!session) throw new Error("no session");
-      expect(session.names.at(-1)).toBe("Terminate");
-      const { loginBytes, loginRecords, sessionBytes, sessionRecords } = session;
-      const [login, end] = tls ? [loginRecords, sessionRecords] : [loginBytes, sessionBytes];
-      return { from: hasLogin(script) ? 0 : login, end, steps: Object.keys(outcome.steps) };
-    };
-
-    interface Cut {
-      script: Script;
-      unit: "byte" | "record" | "half-record";
-      how: "fin" | "rst";
-      tls: boolean;
-      /** Instead of verify-full. */
-      sslmode?: "require";
-      /** Of its script, in their order. */
-      steps: string[];
-    }
-    interface Played {
-      after: number;
-      id: number;
-      outcome: Outcome;
-    }
-
-    /**
-     * Cuts at each offset, some sessions at a time, and gives the offsets that were really cut, with what went wrong.
-     */
-    const cutAll = async (cut: Cut, offsets: number[]) => {
-      const { script, unit, how, tls, sslmode, steps } = cut;
-      const wrong: string[] = [];
-      const done: number[] = [];
-      let longest = 0;
-      const faults = offsets.map((after) => ({ tls, trust: !hasLogin(script), cut: { unit, after, how } }));
-      const plans = await host.plans(faults);
-      const waiting = offsets.map((after, i) => ({ after, ...item(plans, i) }));
-      const failures: { after: number; step: number }[] = [];
-      const played: Played[] = [];
-      const judgeAll = async (some: Played[]) => {
-        const reports = await host.reports(some.map(({ id }) => id));
-        for (const [i, { after, outcome }] of some.entries()) {
-          const report = item(reports, i);
-          const found = judge(outcome, report, cut, after);
-          if (found) wrong.push(`${script} cut by ${how} after ${after} ${unit}s: ${found}`);
-          if (report[0]?.cut) done.push(after);
-          longest = Math.max(longest, Math.round(outcome.total));
-          if (outcome.failed) failures.push({ after, step: steps.indexOf(outcome.failed) });
-        }
-      };
-      const worker = async () => {
-        for (let next = waiting.shift(); next; next = waiting.shift()) {
-          const outcome = await run({ kind: "cut", target: target(next, tls, sslmode), script });
-          played.push({ after: next.after, id: next.id, outcome });
-          if (played.length >= REPORTS_AT_ONCE) await judgeAll(played.splice(0));
-        }
-      };
-      await Promise.all(Array.from({ length: tls ? AT_ONCE.tls : AT_ONCE.plain }, worker));
-      await judgeAll(played);
-      failures.sort((a, b) => a.after - b.after);
-      // The later the cut, the later the step that meets it: says that the cuts are where they claim to be. A reset
-      // takes back what was not read yet, of calls together that of another one.
-      const group = (step: number) => (how === "rst" ? groupOf(steps[step] ?? "") : steps[step]) ?? "";
-      for (const [i, { after, step }] of failures.entries()) {
-        const before = failures[i - 1];
-        if (before && step < before.step && group(step) !== group(before.step))
-          wrong.push(
-            `${script} cut by ${how} after ${after} ${unit}s failed in ${steps[step]}, ` +
-              `the cut before that in ${steps[before.step]}`,
-          );
-      }
-      return { wrong, cut: done.sort((a, b) => a - b), longest };
-    };
-
-    const judge = (
-      outcome: Outcome,
-      report: ConnectionReport[],
-      { unit, tls, steps }: Cut,
-      after: number,
-    ): string | undefined => {
-      const [first, ...others] = report;
-      if (outcome.problem) return outcome.problem;
-      if (!first?.cut || (unit === "byte" ? first.sent : first.records) !== after)
-        return `the server cut elsewhere: ${JSON.stringify({ ...first, received: "" })}`;
-      // An end between two calls may be noticed before the second one, which then connects again.
-      const isIdle = outcome.failed === "" && others.length === 2;
-      if (outcome.failed === "" && !isIdle) return "nothing failed";
-      if (outcome.total > LIMIT) {
-        const times = Object.entries(outcome.steps).map(([name, { ms }]) => `${name} ${Math.round(ms)}`);
-        return `took ${Math.round(outcome.total)} ms: ${times.join(", ")}`;
-      }
-      for (const [name, settled] of Object.entries(outcome.steps)) {
-        const { code, text, retryable, wanted } = settled;
-        // Calls made together with the one that failed are lost with it; the client comes back for those behind them.
-        const mayBeLost = name === outcome.failed || isBehind(name, steps, outcome.failed);
-        if (code !== wanted && !(mayBeLost && CUT_CODES.test(code))) return `${name}: ${code} ${text}`;
-        if (code === "TLS_FAILED" && !retryable) return `${name}: a network that failed is not retryable: ${text}`;
-        const lie = tls ? "" : lieOf(name, settled, first);
-        if (lie) return `${name}: ${lie}: ${text}`;
-      }
-      if (first.closedByDriver === "open") return "the driver left its socket open";
-      for (const { problem, closedByDriver } of others)
-        if (problem || closedByDriver === "open") return `the next connection: ${problem || "left open"}`;
-      const isBack = Object.entries(outcome.steps).some(
-        ([name, { code, wanted }]) => isLater(name, steps, outcome.failed) && code === wanted,
-      );
-      return others.length === (isBack || isIdle ? 2 : 1) ? undefined : `the driver made ${report.length} connections`;
-    };
-
-    const groupOf = (step: string) => step.split(":")[0];
-
-    /** A call of the same client behind the one that failed. */
-    const isLater = (name: string, steps: string[], failed: string) =>
-      steps.indexOf(name) > steps.indexOf(failed) && !/^(close|next)/.test(name);
-
-    /** And made together with it. */
-    const isBehind = (name: string, steps: string[], failed: string) =>
-      isLater(name, steps, failed) && groupOf(name) === groupOf(failed);
-
-    /** What an error says, against what the server has seen in plain text. */
-    const lieOf = (name: string, { code, retryable, transaction }: Settled, { received }: ConnectionReport) => {
-      const mark = { query: "scripted_rows", stream: "scripted_stream", pairs: "scripted_pairs" }[name] ?? `${name} 1`;
-      if (retryable && received.includes(mark)) return "retryable, though the server has seen it";
-      if (!name.startsWith("transaction") || code === "") return undefined;
-      // Behind CommandComplete of COMMIT, which the cut may have let through, it has committed.
-      const commits = received.split("COMMIT\0").length - 1 > (name === "transaction" ? 0 : 1);
-      const known = commits ? /^(unknown|committed)$/ : /^(undefined|unknown)$/;
-      return known.test(String(transaction))
-        ? undefined
-        : `COMMIT ${commits ? "left" : "stayed"}, and it is ${transaction}`;
-    };
-
     // FIN and RST differ in how the socket ends, not in what came before: by RST only one script is cut at every byte,
     // the others at every fourth, and under TLS they are cut behind records by FIN and within records by RST.
     for (const how of ["fin", "rst"] as const) {
       for (const script of SCRIPTS) {
         const each = how === "fin" || script === "described" ? 1 : 4;
         test(`by ${how} at every ${each === 1 ? "" : "fourth "}byte: ${script}`, { timeout: 300_000 }, async () => {
-          const { from, end, steps } = await whole(script, false);
-          expect(await whole(script, false), "the session is not the same each time").toEqual({ from, end, steps });
+          const { from, end, steps } = await whole(stage, script, false);
+          expect(await whole(stage, script, false), "the session is not the same each time").toEqual({
+            from,
+            end,
+            steps,
+          });
           const offsets = range(from, end).filter((after) => after % each === 0);
-          const { wrong, cut, longest } = await cutAll({ script, unit: "byte", how, tls: false, steps }, offsets);
+          const { wrong, cut, longest } = await cutAll(
+            stage,
+            run,
+            { script, unit: "byte", how, tls: false, steps },
+            offsets,
+          );
           console.log(
             `[faults] ${label}: ${script} cut by ${how} at ${cut.length} byte offsets, ${from} to ${cut.at(-1)}, ` +
               `of a session of ${end} bytes; longest ${longest} ms`,
@@ -221,7 +50,7 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
         });
 
         test(`by ${how} at every TLS record: ${script}`, { timeout: 300_000 }, async () => {
-          const { from, end, steps } = await whole(script, true);
+          const { from, end, steps } = await whole(stage, script, true);
           const offsets = range(from, end);
           const begin = from === 0 ? [0, 1] : [];
           // Ends between records are those of a server, ends within one those of a network.
@@ -229,8 +58,8 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
             (unit) => script === "described" || unit === (how === "fin" ? "record" : "half-record"),
           );
           const cut = { script, how, tls: true, steps };
-          const found = [{ offsets: begin, ...(await cutAll({ ...cut, unit: "byte" }, begin)) }];
-          for (const unit of units) found.push({ offsets, ...(await cutAll({ ...cut, unit }, offsets)) });
+          const found = [{ offsets: begin, ...(await cutAll(stage, run, { ...cut, unit: "byte" }, begin)) }];
+          for (const unit of units) found.push({ offsets, ...(await cutAll(stage, run, { ...cut, unit }, offsets)) });
           const wrong = found.flatMap((each) => each.wrong);
           console.log(
             `[faults] ${label}: ${script} cut by ${how} behind or within (${units.join()}) each of the TLS records ` +
@@ -244,7 +73,7 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
 
     // Deno reads such a link by other means.
     test("by rst within every TLS record of a link that is not verified", { timeout: 300_000 }, async () => {
-      const { from, end, steps } = await whole("described", true);
+      const { from, end, steps } = await whole(stage, "described", true);
       const offsets = range(from, end);
       const cut = {
         script: "described",
@@ -254,7 +83,7 @@ export function faultSuite({ label, control, ca, run, uncaught }: FaultSuite): v
         sslmode: "require",
         steps,
       } as const;
-      const { wrong, cut: done, longest } = await cutAll(cut, offsets);
+      const { wrong, cut: done, longest } = await cutAll(stage, run, cut, offsets);
       console.log(
         `[faults] ${label}: unverified, cut by rst within TLS records ${from} to ${end - 1}; longest ${longest} ms`,
       );
@@ -423,16 +252,4 @@ function wireable(options: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(options).map(([name, value]) => [name, value ?? null]));
 }
 
-const range = (from: number, end: number) => Array.from({ length: end - from }, (_, i) => from + i);
 const escaped = (text: string) => text.replace(/[()]/g, "\\$&");
-
-function item<T>(list: T[], i: number): T {
-  const found = list[i];
-  if (found === undefined) throw new Error(`nothing at ${i}`);
-  return found;
-}
-
-function only<T>(list: T[]): T {
-  expect(list.length).toBe(1);
-  return item(list, 0);
-}

@@ -57,6 +57,18 @@ test("ten thousand waiters are served in their order by the connections that the
   expect(pool.stats()).toMatchObject({ connects: 5, total: 5, waiting: 0, acquires: 10_000 });
 });
 
+test("a pool that was closed keeps no process, also where calls had waited", async () => {
+  const script = `
+    const { createPool } = await import(${JSON.stringify(new URL("../../dist/node.js", import.meta.url).href)});
+    const pool = createPool(process.argv[1], { max: 1, acquireTimeout: 60_000 });
+    await Promise.all([pool.exec("select 1"), pool.exec("select 2"), pool.exec("select 3")]);
+    await pool.close();
+    console.log(pool.stats().emptyAcquires, process.getActiveResourcesInfo().includes("Timeout"));`;
+  const node = [process.execPath, ["--input-type=module", "-e", script, url]] as const;
+  const { stdout } = await promisify(execFile)(...node, { timeout: 20_000 });
+  expect(stdout).toBe("3 false\n");
+});
+
 test("it is what attachDatabasePool asks for", async () => {
   await using pool = createPool(url, { idleTimeout: 1_234 });
   expect("on" in pool && "options" in pool && "idleTimeoutMillis" in pool.options).toBe(true);

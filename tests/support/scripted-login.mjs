@@ -90,6 +90,10 @@ export async function authenticate(io, change = {}) {
   return true;
 }
 
+/** Names that the driver asks for; the others are there for a login that is cut at each byte. */
+const asked = ["in_hot_standby", "integer_datetimes", "default_transaction_read_only", "server_version"];
+const briefly = parameterStatuses.filter(([name]) => asked.includes(name));
+
 /** The server believes everybody. */
 export async function trust(io) {
   await io.send(wire.authenticationOk());
@@ -99,7 +103,8 @@ export async function trust(io) {
 /** ParameterStatus, BackendKeyData, ReadyForQuery. */
 export async function greet(io, keyLength = 4) {
   if (io.scenario.negotiate) await io.send(io.scenario.negotiate());
-  const reported = io.scenario.reports?.(parameterStatuses) ?? parameterStatuses;
+  const honest = io.plan.fault.trust ? briefly : parameterStatuses;
+  const reported = io.scenario.reports?.(honest) ?? honest;
   await io.send(...reported.map(([name, value]) => wire.parameterStatus(name, value)));
   const processId = 4711;
   const secret = randomBytes(keyLength);

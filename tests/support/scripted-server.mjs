@@ -1,6 +1,6 @@
 // A PostgreSQL server that does what a test tells it to: SCRAM-SHA-256 (scripted-login.mjs) and a few statements
 // (scripted-session.mjs) done properly, and then, on the first connection of a plan, exactly one thing wrong: a cut
-// after so many bytes, or a scenario of `../faults/scenarios.mjs`.
+// or silence after so many bytes, or a scenario of `../faults/scenarios.mjs`.
 //
 // Each plan is a port of its own. The first connection meets the fault (the second too, where the scenario has a
 // `second`), every later one the honest server, so that "the next connection works" is tested against the same address,
@@ -14,6 +14,8 @@ import { converse } from "./scripted-session.mjs";
 import * as wire from "./wire.mjs";
 
 const LEFT_OPEN_AFTER = 2000;
+/** A driver waits three seconds for the end of a CancelRequest that nobody answers; a busy workerd's timers are late. */
+const CANCEL_LEFT_OPEN_AFTER = 6000;
 const RECEIVED_KEPT = 1 << 16;
 
 /** One port with its fault. `fault`: `{ scenario, cut, tls, trust, holdCancel, ignoreCancel }`, see `Connection`. */
@@ -98,6 +100,7 @@ export class Connection {
       received: "",
       receivedBytes: 0,
       passwords: [],
+      committed: [],
       key: "",
       cancelKey: "",
       problem: "",
@@ -114,7 +117,7 @@ export class Connection {
 
   async run() {
     try {
-      if (this.limit?.unit === "byte" && this.limit.after === 0) return this.#cut();
+      if (this.limit?.unit === "byte" && this.limit.after === 0) this.#cut();
       await (this.scenario.accept ?? converse)(this);
     } catch (error) {
       this.report.problem = String(error.stack ?? error);
@@ -230,16 +233,26 @@ export class Connection {
   #cut() {
     if (this.report.cut) return;
     this.report.cut = true;
-    if (this.limit.how === "rst") this.socket.resetAndDestroy();
+    const { how } = this.limit;
+    // It hears and does what it is told, and nothing of that is heard of.
+    if (how === "silence") return;
+    if (how === "half-open") this.#vanish();
+    else if (how === "rst") this.socket.resetAndDestroy();
     else this.socket.end();
     this.#over = true;
     this.#resume();
   }
 
+  /** As a machine that has lost its network: it reads nothing, the end of the socket neither, nor any CancelRequest. */
+  #vanish() {
+    this.plan.fault.holdCancel = true;
+    this.socket.pause();
+  }
+
   #raw(chunk) {
     if (this.report.receivedBytes < RECEIVED_KEPT) this.report.received += chunk.toString("latin1");
     this.report.receivedBytes += chunk.length;
-    if (this.report.cut) return;
+    if (this.#over) return;
     if (this.#tls) this.pipe.push(chunk);
     else if (this.report.names.length === 0 && chunk[0] === 0x16 && this.plan.fault.tls) this.#startTls(chunk);
     else this.#plain(chunk);
@@ -276,8 +289,10 @@ export class Connection {
 
   /** Resolves once no more is to come: the driver closed its side, or had 2 s to do so. */
   async settled() {
+    if (this.socket.isPaused()) this.socket.resume();
     let timer;
-    await Promise.race([this.ended, new Promise((resolve) => (timer = setTimeout(resolve, LEFT_OPEN_AFTER)))]);
+    const patience = this.report.kind === "cancel" ? CANCEL_LEFT_OPEN_AFTER : LEFT_OPEN_AFTER;
+    await Promise.race([this.ended, new Promise((resolve) => (timer = setTimeout(resolve, patience)))]);
     clearTimeout(timer);
   }
 }

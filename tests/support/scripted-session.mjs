@@ -44,7 +44,7 @@ async function cancelRequest(io, { body }) {
 
 /** Simple and extended query until Terminate. Answers leave at Sync, Flush and Query, as a server's do. */
 async function queries(io) {
-  const session = new Session();
+  const session = new Session(io.report.committed);
   let answers = [];
   for (let message = await io.next(), upcoming; message; message = upcoming ?? (await io.next())) {
     if (message.name === "Terminate") {
@@ -79,12 +79,34 @@ class Session {
   failed = false;
   /** Of the transaction, as ReadyForQuery tells it. */
   status = "I";
+  /** What INSERT has put into the ledger, and what of that is there for good. */
+  #uncommitted = [];
+  #committed;
   /** What a scenario does when the answers have left. */
   thereupon = null;
   /** Of the statement that the last message was about: Sync is about the same. */
   #role = "other";
   /** Of the statement that was parsed last, which a check behind it is for. */
   #parsed = "other";
+
+  constructor(committed) {
+    this.#committed = committed;
+  }
+
+  write(entry) {
+    this.#uncommitted.push(entry);
+  }
+  commit() {
+    this.#committed.push(...this.#uncommitted.splice(0));
+  }
+  rollBack() {
+    this.#uncommitted = [];
+  }
+  /** At the end of what runs without BEGIN. */
+  sync() {
+    this.failed = false;
+    if (this.status === "I") this.commit();
+  }
 
   /** Before the message is answered: Close forgets what it is about. */
   roleOf({ name, body }) {
@@ -108,6 +130,7 @@ class Session {
   /** ErrorResponse, and what it does to the session. */
   fail(fields) {
     this.failed = true;
+    this.rollBack();
     if (this.status === "T") this.status = "E";
     return [wire.errorResponse({ S: "ERROR", V: "ERROR", ...fields })];
   }
@@ -164,11 +187,11 @@ async function answer(io, session, { name, body }) {
     }
     case "Query": {
       const replies = await simpleQuery(io, session, find(reader.cstring()));
-      session.failed = false;
+      session.sync();
       return [...replies, wire.readyForQuery(session.status)];
     }
     case "Sync":
-      session.failed = false;
+      session.sync();
       return [wire.readyForQuery(session.status)];
     case "Flush":
       return [];

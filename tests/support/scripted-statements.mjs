@@ -98,6 +98,14 @@ const catalogue = {
     columns: columns({ echo: TEXT }),
     run: ([text]) => ({ rows: [[text]] }),
   },
+  "insert into scripted_ledger values ($1)": {
+    parameterTypes: [TEXT],
+    columns: [],
+    run: ([entry], session) => {
+      session.write(entry);
+      return { rows: [], tag: "INSERT 0 1" };
+    },
+  },
   "select 42 as answer": { columns: columns({ answer: INT4 }), run: () => ({ rows: [[42]] }) },
   "select pg_sleep(60)": { columns: columns({ pg_sleep: TEXT }), run: () => ({ rows: [], hangs: true }) },
 };
@@ -138,6 +146,8 @@ function transaction(verb) {
       return { rows: [], error: { C: "25P01", M: "SAVEPOINT can only be used in transaction blocks" } };
     if (verb === "BEGIN") session.status = "T";
     if (verb === "COMMIT" || verb === "ROLLBACK") session.status = "I";
+    if (verb === "COMMIT" && status !== "E") session.commit();
+    if (verb === "ROLLBACK") session.rollBack();
     return { rows: [], tag: verb === "COMMIT" && status === "E" ? "ROLLBACK" : verb };
   };
   return { role: "transaction", columns: [], run, ends: verb === "COMMIT" || verb === "ROLLBACK" };

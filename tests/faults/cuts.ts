@@ -1,0 +1,221 @@
+// Sessions that end, or fall silent, behind so many bytes: each offset once, and what the driver made of it.
+//
+// Knows the scripts of jobs.ts by their steps, and the two ends of a session: what the driver says, and what the server
+// saw. Must not know which tests there are.
+import { expect } from "vitest";
+
+import type { ConnectionReport, Fault, How } from "./control.ts";
+import type { CutJob, Outcome, Script, Settled } from "./jobs.ts";
+import { item, type FaultSuite, type Stage } from "./stage.ts";
+
+export interface Cut {
+  script: Script;
+  unit: "byte" | "record" | "half-record";
+  how: How;
+  tls: boolean;
+  /** Instead of verify-full. */
+  sslmode?: "require";
+  /** Calls that may share a connection of the pool. */
+  pipelining?: number | undefined;
+  /** Of its script, in their order. */
+  steps: string[];
+}
+
+interface Played {
+  after: number;
+  id: number;
+  outcome: Outcome;
+}
+
+/**
+ * Sessions at a time. A TLS handshake is work, and 2 s are for the driver, not for the queue before it. Silence is no
+ * work: those who wait for it are many, and begin one by one.
+ */
+const AT_ONCE = { plain: 16, tls: 6, silent: 60 };
+const BETWEEN_BEGINS = 25;
+/**
+ * Milliseconds for a whole session; for each call where the server falls silent; and for a machine that is busy, less
+ * than the drain: workerd's timers wait until no event is left.
+ */
+const LIMIT = 2000;
+const PATIENCE = 1500;
+const SLACK = 1500;
+/** Milliseconds that the driver gives a connection whose call is over and whose server does not say so. */
+const DRAIN = 2000;
+/** And what the end of a pool takes at most, besides the time that its calls get. */
+const CLOSE = 1000;
+/** Sessions whose reports are asked for together. */
+const REPORTS_AT_ONCE = 64;
+const CUT_CODES = /^(CONNECTION_LOST|CONNECT_FAILED|TLS_FAILED)$/;
+const SILENCE_CODES = /^(QUERY_TIMEOUT|CONNECT_TIMEOUT)$/;
+
+const isSilent = (how: How) => how === "silence" || how === "half-open";
+
+/** The login is cut in the scripts that begin with all of it, and a pool's; the others begin behind a short one. */
+const hasLogin = (script: Script) => script === "described" || script === "early";
+const beginsWithLogin = (script: Script) => hasLogin(script) || script === "pool";
+
+/** A whole session, and the steps of its script. */
+export async function whole(stage: Stage, script: Script, tls: boolean, pipelining?: number) {
+  // What a pool does next is done by the same connection.
+  const isPool = script === "pool";
+  const { outcome, report } = await stage.play({ tls, trust: !hasLogin(script) }, (target) => ({
+    kind: "cut",
+    target,
+    script,
+    ...(isPool ? { alone: true, pipelining } : {}),
+  }));
+  expect(outcome).toMatchObject({ problem: "", failed: "" });
+  expect(report.length).toBe(isPool ? 1 : 2);
+  for (const connection of report) {
+    expect(connection).toMatchObject({ kind: "main", problem: "", tls });
+    // Deno and Bun reset a TLS socket whose close_notify they do not wait for; Terminate has arrived before.
+    expect(connection.closedByDriver).toMatch(tls ? /^(fin|rst)$/ : /^fin$/);
+  }
+  const session = item(report, 0);
+  expect(session.names.at(-1)).toBe("Terminate");
+  const { loginBytes, loginRecords, sessionBytes, sessionRecords } = session;
+  const [login, end] = tls ? [loginRecords, sessionRecords] : [loginBytes, sessionBytes];
+  return { from: beginsWithLogin(script) ? 0 : login, end, steps: Object.keys(outcome.steps) };
+}
+
+/** Cuts at each offset, some sessions at a time, and gives the offsets that were really cut, with what went wrong. */
+export async function cutAll(stage: Stage, run: FaultSuite["run"], cut: Cut, offsets: number[]) {
+  const { script, unit, how, tls, sslmode, pipelining, steps } = cut;
+  const wrong: string[] = [];
+  const done: number[] = [];
+  let longest = 0;
+  const fault = (after: number): Fault => ({ tls, trust: !hasLogin(script), cut: { unit, after, how } });
+  const plans = await stage.host.plans(offsets.map(fault));
+  const waiting = offsets.map((after, i) => ({ after, ...item(plans, i) }));
+  const failures: { after: number; step: number }[] = [];
+  const played: Played[] = [];
+  const judgeAll = async (some: Played[]) => {
+    const reports = await stage.host.reports(some.map(({ id }) => id));
+    for (const [i, { after, outcome }] of some.entries()) {
+      const report = item(reports, i);
+      const found = judge(outcome, report, cut, after);
+      if (found) wrong.push(`${script} cut by ${how} after ${after} ${unit}s: ${found}`);
+      if (report[0]?.cut) done.push(after);
+      longest = Math.max(longest, Math.round(outcome.total));
+      if (outcome.failed) failures.push({ after, step: steps.indexOf(outcome.failed) });
+    }
+  };
+  const options: Partial<CutJob> = { pipelining, ...(isSilent(how) ? { patience: PATIENCE } : {}) };
+  const worker = async (_: unknown, i: number) => {
+    if (isSilent(how)) await new Promise((resolve) => setTimeout(resolve, i * BETWEEN_BEGINS));
+    for (let next = waiting.shift(); next; next = waiting.shift()) {
+      const outcome = await run({ kind: "cut", target: stage.target(next, tls, sslmode), script, ...options });
+      played.push({ after: next.after, id: next.id, outcome });
+      if (played.length >= REPORTS_AT_ONCE) await judgeAll(played.splice(0));
+    }
+  };
+  const atOnce = isSilent(how) ? AT_ONCE.silent : tls ? AT_ONCE.tls : AT_ONCE.plain;
+  await Promise.all(Array.from({ length: atOnce }, worker));
+  await judgeAll(played);
+  failures.sort((a, b) => a.after - b.after);
+  // The later the cut, the later the step that meets it: says that the cuts are where they claim to be. A reset
+  // takes back what was not read yet, of calls together that of another one.
+  const group = (step: number) => (how === "rst" ? groupOf(steps[step] ?? "") : steps[step]) ?? "";
+  for (const [i, { after, step }] of failures.entries()) {
+    const before = failures[i - 1];
+    if (before && step < before.step && group(step) !== group(before.step))
+      wrong.push(
+        `${script} cut by ${how} after ${after} ${unit}s failed in ${steps[step]}, ` +
+          `the cut before that in ${steps[before.step]}`,
+      );
+  }
+  return { wrong, cut: done.sort((a, b) => a - b), longest };
+}
+
+/** What is wrong with a session, if anything is. */
+function judge(outcome: Outcome, report: ConnectionReport[], cut: Cut, after: number): string | undefined {
+  const { unit, how, tls, steps, script } = cut;
+  const [first, ...others] = report.filter(({ kind }) => kind !== "cancel");
+  if (outcome.problem) return outcome.problem;
+  if (!first?.cut || (unit === "byte" ? first.sent : first.records) !== after)
+    return `the server cut elsewhere: ${JSON.stringify({ ...first, received: "" })}`;
+  // What a client does behind its script is done by another one, and a pool's by itself.
+  const next = script === "pool" ? 0 : 1;
+  // An end between two calls may be noticed before the second one, which then connects again.
+  const isIdle = outcome.failed === "" && others.length === 1 + next;
+  if (outcome.failed === "" && !isIdle) return "nothing failed";
+  const codes = isSilent(how) ? SILENCE_CODES : CUT_CODES;
+  for (const [name, settled] of Object.entries(outcome.steps)) {
+    const { code, text, retryable, wanted } = settled;
+    // Calls made together with the one that failed are lost with it; the client comes back for those behind them.
+    const mayBeLost = name === outcome.failed || isBehind(name, steps, outcome.failed);
+    if (code !== wanted && !(mayBeLost && codes.test(code))) return `${name}: ${code} ${text}`;
+    if (code === "TLS_FAILED" && !retryable) return `${name}: a network that failed is not retryable: ${text}`;
+    const lie = tls ? "" : lieOf(name, settled, first);
+    if (lie) return `${name}: ${lie}: ${text}`;
+  }
+  const late = lateOf(outcome, cut) || ledgerFault(outcome, report);
+  if (late) return `${late}: ${timesOf(outcome)}`;
+  for (const { kind, problem, closedByDriver } of report)
+    if (problem || closedByDriver === "open")
+      return `a connection (${kind}): ${problem || "left open by the driver"}: ${timesOf(outcome)}`;
+  const isBack = Object.entries(outcome.steps).some(
+    ([name, { code, wanted }]) => isLater(name, steps, outcome.failed) && code === wanted,
+  );
+  // With a silent one in the way a pool may have two others.
+  if (isSilent(how) && others.length === 2) return undefined;
+  const connects = script === "pool" ? 1 : next + Number(isBack || isIdle);
+  return others.length === connects ? undefined : `the driver made ${report.length} connections: ${timesOf(outcome)}`;
+}
+
+const groupOf = (step: string) => step.split(":")[0];
+
+/** A call of the same client behind the one that failed. */
+const isLater = (name: string, steps: string[], failed: string) =>
+  steps.indexOf(name) > steps.indexOf(failed) && !/^(close|next)/.test(name);
+
+/** And made together with it. */
+const isBehind = (name: string, steps: string[], failed: string) =>
+  isLater(name, steps, failed) && groupOf(name) === groupOf(failed);
+
+/** What an error says, against what the server has seen in plain text. */
+function lieOf(name: string, { code, retryable, transaction, writes }: Settled, { received }: ConnectionReport) {
+  const reads: Record<string, string> = { query: "scripted_rows", stream: "scripted_stream", pairs: "scripted_pairs" };
+  const mark = reads[name] ?? writes?.[0] ?? `${name} 1`;
+  if (retryable && received.includes(mark)) return "retryable, though the server has seen it";
+  if (!name.startsWith("transaction") || code === "") return undefined;
+  // Behind CommandComplete of COMMIT, which the cut may have let through, it has committed.
+  const commits = received.split("COMMIT\0").length - 1 > (name === "transaction" ? 0 : 1);
+  const known = commits ? /^(unknown|committed)$/ : /^(undefined|unknown)$/;
+  return known.test(String(transaction))
+    ? undefined
+    : `COMMIT ${commits ? "left" : "stayed"}, and it is ${transaction}`;
+}
+
+/** A step that took too long: a silent server costs a call its deadline, and an end its drain. */
+function lateOf({ steps, total }: Outcome, { how, pipelining }: Cut): string | undefined {
+  if (!isSilent(how)) return total > LIMIT ? `took ${Math.round(total)} ms` : undefined;
+  for (const [name, { ms }] of Object.entries(steps)) {
+    // They wait until the connection is clean, or gone. A transaction with a deadline of its own does not.
+    const drains = name === "release" || (name === "transaction" && pipelining !== undefined);
+    const deadline = PATIENCE + (drains ? DRAIN : 0) + (name.endsWith("close") ? CLOSE : 0);
+    if (ms > deadline + SLACK) return `${name} settled late`;
+  }
+  return undefined;
+}
+
+const timesOf = ({ steps }: Outcome) =>
+  Object.entries(steps)
+    .map(([name, { ms, code }]) => `${name} ${Math.round(ms)} ${code}`)
+    .join(", ");
+
+/** What was acknowledged is stored once, what may be done again not at all, the rest once or not; and all or nothing. */
+function ledgerFault({ steps }: Outcome, report: ConnectionReport[]): string | undefined {
+  const committed = report.flatMap((connection) => connection.committed);
+  const known = new Set(Object.values(steps).flatMap(({ writes = [] }) => writes));
+  for (const entry of committed) if (!known.has(entry)) return `${entry} is in the ledger, and nobody asked for that`;
+  for (const [name, { writes = [], code, retryable }] of Object.entries(steps)) {
+    if (writes.length === 0) continue;
+    const [times = 0, ...others] = writes.map((entry) => committed.filter((each) => each === entry).length);
+    if (others.some((each) => each !== times)) return `half of ${name} is in the ledger`;
+    const right = code === "" ? times === 1 : times <= (retryable ? 0 : 1);
+    if (!right) return `${name} was answered with "${code}", and is in the ledger ${times} times`;
+  }
+  return undefined;
+}

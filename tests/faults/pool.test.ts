@@ -1,0 +1,17 @@
+// A pool's connections at each byte on this runtime (Node, Deno or Bun, whichever runs vitest). workerd's turn is in
+// tests/workerd/pool-faults.test.ts.
+import { runtime, testServers } from "../integration/servers.ts";
+import { runJob, watchUncaught } from "./jobs.ts";
+import { poolSuite } from "./pool-suite.ts";
+
+const driver = (await import(`../../dist/${runtime}.js`)) as typeof import("../../js/index.ts");
+const uncaught = watchUncaught();
+
+// Ends by FIN and RST are in faults.test.ts, beside those of a client.
+poolSuite({
+  label: runtime,
+  control: testServers().faults ?? "",
+  run: (job) => runJob(driver, job),
+  uncaught: () => Promise.resolve(uncaught),
+  modes: [{ how: "silence" }, { how: "half-open", pipelining: 3, each: 4 }],
+});

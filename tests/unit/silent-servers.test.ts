@@ -1,0 +1,97 @@
+// Servers that say nothing any more, over sockets in memory: a COMMIT that is not answered, and a pool whose connection
+// is given up in the background while others can be had. At every byte: tests/faults.
+import { expect, test } from "vitest";
+import { createPool } from "../../js/pool/pool.ts";
+import type { PoolOptions } from "../../js/pool/options.ts";
+import {
+  accepted,
+  begun,
+  client,
+  ended,
+  execution,
+  int4,
+  newClient,
+  rows,
+  useMemoryServer,
+  type Session,
+} from "../support/memory-session.ts";
+import * as wire from "../support/wire.mjs";
+
+useMemoryServer();
+
+let databases = 0;
+const poolOf = (options: PoolOptions) =>
+  createPool(
+    { host: "memory", user: "u", database: `silent${databases++}`, sslmode: "disable", firstRun: "describe" },
+    options,
+  );
+
+/** The next session, past CancelRequests, which nobody hears. */
+async function letIn(): Promise<Session> {
+  const session = await accepted();
+  if ((await session.flight()).at(-1) !== "StartupMessage") return letIn();
+  session.send(wire.authenticationOk(), wire.parameterStatus("integer_datetimes", "on"));
+  session.send(wire.backendKeyData(7, wire.int32(9)), wire.readyForQuery());
+  return session;
+}
+
+/** Lets somebody in who does not know the statement, and takes it. */
+async function letInAsked(): Promise<Session> {
+  const session = await letIn();
+  expect(await session.flight()).toEqual(["Parse", "Describe", "Sync"]);
+  session.send(wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([int4]), wire.readyForQuery());
+  await session.flight();
+  return session;
+}
+
+test.each([
+  { where: "of the client", timeout: 100, options: {}, within: 2_500 },
+  { where: "of the transaction", timeout: 0, options: { timeout: 100 }, within: 1_000 },
+])("COMMIT behind the last statement has the deadline $where, and the client goes on", async (each) => {
+  newClient({ timeout: each.timeout });
+  const from = performance.now();
+  const transaction = client.transaction((tx) => tx.last("select n"), each.options);
+  transaction.catch(() => {});
+  const session = await letInAsked();
+  session.send(wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN"), begun(), rows(0, 1));
+  session.send(wire.commandComplete("SELECT 1"), wire.readyForQuery("T"));
+  await expect(transaction).rejects.toMatchObject({ code: "QUERY_TIMEOUT", transaction: "unknown", retryable: false });
+  expect(performance.now() - from).toBeLessThan(each.within);
+  const next = client.query("select n", { timeout: 10_000 });
+  const other = await letIn();
+  expect(await other.flight()).toEqual(execution);
+  other.send(begun(), rows(5, 6), ended(1));
+  expect((await next).rows).toEqual([{ n: 5 }]);
+});
+
+test("a pool with room connects at once while a silent server has its time to end a transaction", async () => {
+  const pool = poolOf({ max: 2 });
+  const transaction = pool.transaction((tx) => tx.query("select n"), { timeout: 100 });
+  transaction.catch(() => {});
+  await letInAsked();
+  await expect(transaction).rejects.toMatchObject({ code: "QUERY_TIMEOUT" });
+  const from = performance.now();
+  const next = pool.query("select n");
+  const session = await letIn();
+  expect(performance.now() - from).toBeLessThan(1_000);
+  expect(await session.flight()).toEqual(execution);
+  session.send(begun(), rows(5, 6), ended(1));
+  expect((await next).rows).toEqual([{ n: 5 }]);
+  await pool.close({ timeout: 0 });
+});
+
+test("calls that share the connections of a pool do not go where a silent server has its time to end one", async () => {
+  const pool = poolOf({ max: 2, pipelining: 3 });
+  const first = pool.query("select n", { timeout: 100 });
+  first.catch(() => {});
+  await letInAsked();
+  const busy = pool.query("select n");
+  const session = await letIn();
+  expect(await session.flight()).toEqual(execution);
+  await expect(first).rejects.toMatchObject({ code: "QUERY_TIMEOUT" });
+  const shared = pool.query("select n");
+  expect(await session.flight()).toEqual(execution);
+  session.send(begun(), rows(1, 2), ended(1), begun(), rows(2, 3), ended(1));
+  expect([(await busy).rows, (await shared).rows]).toEqual([[{ n: 1 }], [{ n: 2 }]]);
+  await pool.close({ timeout: 0 });
+});

@@ -1,0 +1,71 @@
+// A pool's connections at each byte with the driver in workerd: in a Worker's request, and in a Durable Object that
+// keeps its pools from one request to the next. tests/run.mjs runs this file with the newest workerd and with the one
+// for Node 20, which share the bytes: a session in a Durable Object costs twice what it costs elsewhere.
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll } from "vitest";
+import type { Job, Outcome } from "../faults/jobs.ts";
+import { poolSuite } from "../faults/pool-suite.ts";
+import { testServers } from "../integration/servers.ts";
+import { startWorker, type Worker } from "./host.mjs";
+
+const control = testServers().faults ?? "";
+const version = process.env["PGZ_TEST_WORKERD"] ?? "newest";
+const label = `workerd ${version}`;
+const from = version === "newest" ? 0 : 1;
+let worker: Worker;
+beforeAll(async () => {
+  worker = await startWorker({
+    entry: fileURLToPath(new URL("../faults/worker.ts", import.meta.url)),
+    options: { durableObjects: { POOLS: { className: "Pools", useSQLite: true } } },
+  });
+}, 30_000);
+afterAll(() => worker?.stop());
+
+async function ask<T>(path: string, body?: unknown): Promise<T> {
+  const init = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
+  const response = await fetch(worker.url + path, init);
+  const text = await response.text();
+  if (!response.ok) throw new Error(`the Worker answered ${response.status}: ${text}`);
+  return JSON.parse(text) as T;
+}
+
+/** What comes next is another request's. */
+async function inObject(job: Job): Promise<Outcome> {
+  const first = await ask<Outcome>("object", job);
+  if (job.kind !== "cut" || job.script !== "pool" || job.alone) return first;
+  const next = await ask<Outcome>("object", { kind: "next", target: job.target });
+  return {
+    ...first,
+    problem: first.problem || next.problem,
+    steps: { ...first.steps, ...next.steps },
+    total: first.total + next.total,
+  };
+}
+
+const uncaught = () => ask<string[]>("uncaught");
+
+poolSuite({
+  label,
+  control,
+  run: (job) => ask("", job),
+  uncaught,
+  from,
+  modes: [
+    { how: "silence", each: 2 },
+    { how: "half-open", pipelining: 3, each: 4 },
+  ],
+});
+
+poolSuite({
+  label: `a Durable Object of ${label}`,
+  control,
+  run: inObject,
+  uncaught,
+  from,
+  modes: [
+    { how: "fin", each: 2 },
+    { how: "rst", pipelining: 3, each: 4 },
+    { how: "silence", each: 2 },
+    { how: "half-open", pipelining: 3, each: 4 },
+  ],
+});

@@ -84,7 +84,7 @@ export default tseslint.config(
   },
   { files: ["js/**"], rules: { "no-console": "error", "no-eval": "error", "no-new-func": "error" } },
   // CommonJS, as those who import it.
-  { files: ["alias/**"], rules: { "@typescript-eslint/no-require-imports": "off" } },
+  { files: ["js/adapters/pg-alias/**"], rules: { "@typescript-eslint/no-require-imports": "off" } },
   imports(["js/*.ts"], runtimes, wasm, packages),
   ...rooms.map(room),
   imports(["js/adapters/**"], runtimes, allBut),

@@ -74,8 +74,8 @@ numbers! {
         BUSY = 0x10;
         /// Nothing more will come from this connection. The reason was an event.
         CLOSED = 0x20;
-        /// At least `flushBytes` of rows wait, or a first run holds enough. With MORE: the rows go to their consumer before
-        /// `receive(0)`, which waits until the consumer wants more.
+        /// At least `flushBytes` of rows wait, or a first run holds enough. With MORE: the rows go to their consumer
+        /// before `receive(0)`, which waits until the consumer wants more.
         ROWS_FULL = 0x40;
     }
 

@@ -98,7 +98,10 @@ function pgOf({ default: { Client } }, options) {
           await client.query("COMMIT");
           return result;
         },
-        /** Made together: one flight each, or one for all where pg pipelines. A query that fails is rolled back by COMMIT. */
+        /**
+         * Made together: one flight each, or one for all where pg pipelines. A query that fails is rolled back by
+         * COMMIT.
+         */
         async scope(tenant, statement) {
           const set = { text: "select set_config('app.tenant', $1, true)", values: [String(tenant)] };
           const calls = ["BEGIN", { name: set.text, ...set }, statement, "COMMIT"].map((one) => client.query(one));

@@ -23,9 +23,9 @@ const rows = (count) => names.slice(0, count).map((t, n) => ({ n, t }));
 const UNTIL_KNOWN = 3;
 
 /**
- * Shape -> what it does on a library's `{ sql, open }`. `open(url)` gives `{ query, batch, transaction, scope, close }`,
- * whose connection may begin with the first query. `transaction` gives its work `(query, last)`, where `last` may send
- * COMMIT along. `scope` runs a query for which a tenant's setting holds, and for nothing behind it.
+ * Shape -> what it does on a library's `{ sql, open }`. `open(url)` gives `{ query, batch, transaction, scope, close
+ * }`, whose connection may begin with the first query. `transaction` gives its work `(query, last)`, where `last` may
+ * send COMMIT along. `scope` runs a query for which a tenant's setting holds, and for nothing behind it.
  */
 export const shapes = {
   async connect_new({ sql, open }, url, measured) {

@@ -1,5 +1,5 @@
-// What a successful call pays for its error's stack, in nanoseconds: an `await` more (`traced`, what calls do), beside a
-// call without it (`plain`) and one that records its stack at once (`recorded`, what option `debug` does).
+// What a successful call pays for its error's stack, in nanoseconds: an `await` more (`traced`, what calls do), beside
+// a call without it (`plain`) and one that records its stack at once (`recorded`, what option `debug` does).
 import { traced } from "../../js/util/trace.ts";
 
 const ways = {

@@ -459,7 +459,9 @@ function isCommit(command: string): boolean {
   return command !== "ROLLBACK";
 }
 
-/** What became of a transaction, as far as the server has said it. Behind FATAL, a pooler's too, COMMIT may have run. */
+/**
+ * What became of a transaction, as far as the server has said it. Behind FATAL, a pooler's too, COMMIT may have run.
+ */
 function outcomeOf({ command, ended, error }: Operation): PgzError["transaction"] {
   if (ended && command) return isCommit(command) ? "committed" : "rolled back";
   const isRefused = error instanceof PostgresError && !isFatal(error);

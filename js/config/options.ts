@@ -30,8 +30,8 @@ export interface Options {
   /** Port, 1 to 65,535, for all hosts; or as text one for each, with commas between. Default 5432. */
   port?: number | string | undefined;
   /**
-   * Which of the hosts are wanted, by what the server says of itself behind the login. Another one is left, and the next
-   * is tried. Default `"any"`.
+   * Which of the hosts are wanted, by what the server says of itself behind the login. Another one is left, and the
+   * next is tried. Default `"any"`.
    */
   targetSessionAttrs?: TargetSessionAttrs | undefined;
   /** In which order the hosts are tried: as they stand (`"disable"`) or `"random"`. Default `"disable"`. */
@@ -129,8 +129,9 @@ export interface Options {
    */
   prepare?: "auto" | "named" | "unnamed" | undefined;
   /**
-   * What happens to a statement that the isolate does not know: it runs at once, with values and rows as text (`"text"`),
-   * or the server is asked for its types first, which is one more round trip (`"describe"`). Default `"text"`.
+   * What happens to a statement that the isolate does not know: it runs at once, with values and rows as text
+   * (`"text"`), or the server is asked for its types first, which is one more round trip (`"describe"`). Default
+   * `"text"`.
    */
   firstRun?: "text" | "describe" | undefined;
   /**

@@ -1,4 +1,5 @@
-// Edge functions of Next and Vercel: no TCP, no code from bytes. `?module` is what compiles the file ahead of time there.
+// Edge functions of Next and Vercel: no TCP, no code from bytes. `?module` is what compiles the file ahead of time
+// there.
 export * from "../index.ts";
 import wasm from "../../pkg/pgz_edge_bg.wasm?module";
 import { gzip } from "../sockets/gzip.ts";

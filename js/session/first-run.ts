@@ -21,8 +21,8 @@ const PLAIN = /^(?:\s|--.*\n|\/\*[^]*?\*\/)*(?:select|insert|update|delete|merge
 const SHOWS_RECORD = /\b(?:row\s*\(|record\b)|\b(?:select|returning)\s*\((?!\s*(?:select|with|values)\b)[^()]*,/i;
 
 /**
- * What the text of values depends on, as it must not be. Timestamps with any zone can be read, and bytea in either form.
- * Before version 12 floats had fewer digits than they need.
+ * What the text of values depends on, as it must not be. Timestamps with any zone can be read, and bytea in either
+ * form. Before version 12 floats had fewer digits than they need.
  */
 const BAD_SETTINGS = `pg_catalog.current_setting('extra_float_digits')::pg_catalog.int4 < 1
  or pg_catalog.current_setting('server_version_num')::pg_catalog.int4 < 120000

@@ -17,8 +17,8 @@ export function plainly(text: string): (handle: CoreConnection) => number {
 }
 
 /**
- * COMMIT behind statements that may still fail. It is no Query, as {@link plainly} makes one: pgpool-II ends a session in
- * which a Query comes before the answers of a flight that fails (docs/decisions/0019).
+ * COMMIT behind statements that may still fail. It is no Query, as {@link plainly} makes one: pgpool-II ends a session
+ * in which a Query comes before the answers of a flight that fails (docs/decisions/0019).
  */
 export function commit(handle: CoreConnection): number {
   return handle.execute(0, COMMIT, NO_PARAMETERS, ROWS_NONE, NO_LIMITS);

@@ -55,7 +55,9 @@ function mayBeTheShape(error: unknown): boolean {
   return error instanceof PostgresError && /^(22|42|XX)/.test(error.code);
 }
 
-/** Whether the check of a first run may have failed for what it asks: not for a conflict, a cancel, a lack of memory. */
+/**
+ * Whether the check of a first run may have failed for what it asks: not for a conflict, a cancel, a lack of memory.
+ */
 export function mayLackCheck(error: PgzError): boolean {
   return error instanceof PostgresError && !/^(40|53|55|57|58)/.test(error.code);
 }

@@ -49,8 +49,8 @@ interface Failed {
 }
 
 /**
- * The server has rolled it back, nobody has seen a row, and it is not the statement's fault: a CancelRequest for another
- * call ended it, or its rows have no binary form.
+ * The server has rolled it back, nobody has seen a row, and it is not the statement's fault: a CancelRequest for
+ * another call ended it, or its rows have no binary form.
  */
 const AGAIN = Symbol("again");
 
@@ -131,9 +131,9 @@ class Execution {
   }
 
   /**
-   * Inside a transaction a type may have been made that nobody else sees, and a check that fails would end it. A cursor's
-   * portal is one that a later flight finds. As text a field is longer than it is in binary, or shorter, so that a cap
-   * on it would refuse other rows.
+   * Inside a transaction a type may have been made that nobody else sees, and a check that fails would end it. A
+   * cursor's portal is one that a later flight finds. As text a field is longer than it is in binary, or shorter, so
+   * that a cap on it would refuse other rows.
    */
   #mayRunFirst(): boolean {
     const { config, transaction } = this.#session;

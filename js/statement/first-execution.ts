@@ -247,8 +247,8 @@ function recordAsText({ name }: Column): UsageError {
 }
 
 /**
- * PgBouncer from 1.21 on gives all clients that name the same text one statement of the server, whose literals were read
- * when somebody parsed it: 'today' of another day, a timestamptz of another TimeZone (docs/decisions/0020).
+ * PgBouncer from 1.21 on gives all clients that name the same text one statement of the server, whose literals were
+ * read when somebody parsed it: 'today' of another day, a timestamptz of another TimeZone (docs/decisions/0020).
  */
 function nobodyElses(text: string): string {
   return `${text}\n/* ${Math.random().toString(36).slice(2)} */`;

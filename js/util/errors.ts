@@ -444,8 +444,9 @@ interface Circumstances {
 
 /**
  * The error for an `error` event. A wrong user or password at startup is an {@link AuthenticationError}. These are
- * retryable: a server that is full or starting; a transaction that the server has rolled back whole (40001, 40P01); what
- * a session was asked that had ended for want of work (57P05), or that the server ended (57P) before it began with it.
+ * retryable: a server that is full or starting; a transaction that the server has rolled back whole (40001, 40P01);
+ * what a session was asked that had ended for want of work (57P05), or that the server ended (57P) before it began with
+ * it.
  */
 export function fromErrorResponse(
   fields: ErrorFields,

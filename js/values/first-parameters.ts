@@ -75,8 +75,8 @@ function firstText(value: unknown): First {
 }
 
 /**
- * Text goes as it is, but for integers: there the encoder takes decimal digits only, and a server perhaps 0x1F, 1_000 or
- * an octal 010.
+ * Text goes as it is, but for integers: there the encoder takes decimal digits only, and a server perhaps 0x1F, 1_000
+ * or an octal 010.
  */
 function ofText(text: string): First {
   const isPlain = !/^\s*[-+]?\d\w*\s*$/.test(text) || /^(0|[1-9]\d*)$/.test(text);

@@ -36,8 +36,8 @@ const MAX_SERVER_MESSAGE: usize = 2048;
 /// characters (18 bytes).
 const MIN_CLIENT_NONCE: usize = 16;
 
-/// What client-first-message says of channel binding in its gs2 header (RFC 5802 section 7). client-final-message repeats
-/// it in base64 under the proof, so that nobody in between can change it.
+/// What client-first-message says of channel binding in its gs2 header (RFC 5802 section 7). client-final-message
+/// repeats it in base64 under the proof, so that nobody in between can change it.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum ChannelBinding<'a> {
     /// `n`: not supported here.

@@ -85,8 +85,8 @@ impl Connection {
     }
 
     /// Runs a statement, given as [`Statement`] reads it. `shape`: the caller's number for it, equal only for equal SQL
-    /// and types, 0 for one that is not kept; `parameters`: the middle of Bind; `format`: `None` counts rows without encoding them.
-    /// `columns_known`: the columns of the last `columns` event for the shape hold until another comes.
+    /// and types, 0 for one that is not kept; `parameters`: the middle of Bind; `format`: `None` counts rows without
+    /// encoding them. `columns_known`: the columns of the last `columns` event for the shape hold until another comes.
     pub fn execute(
         &mut self,
         shape: u32,
@@ -162,7 +162,8 @@ impl Connection {
     }
 
     /// Runs `sql`, a statement without parameters or rows, in front of the next statement, in its flight and behind
-    /// earlier preludes: the server skips what follows where `sql` fails. In a batch of isolated items in front of each.
+    /// earlier preludes: the server skips what follows where `sql` fails. In a batch of isolated items in front of
+    /// each.
     pub fn prelude(&mut self, sql: &str) {
         self.state.preludes.push(sql.as_bytes().to_vec());
     }

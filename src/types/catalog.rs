@@ -72,8 +72,8 @@ impl Types {
         }
     }
 
-    /// The same types on a server whose times are seconds as float8 in binary, or may be. Text is asked for there, except
-    /// of what is the same everywhere: bool, integers, and floats, whose text may lack digits.
+    /// The same types on a server whose times are seconds as float8 in binary, or may be. Text is asked for there,
+    /// except of what is the same everywhere: bool, integers, and floats, whose text may lack digits.
     #[must_use]
     pub fn with_float_times(self, float_times: bool) -> Types {
         Types {

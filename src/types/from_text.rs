@@ -15,8 +15,8 @@
 //! forms.rs        types of few forms: uuid, addresses, bit strings, …; geometry.rs
 //! arrays.rs       arrays; nested.rs: what else is made of other types
 //! ```
-//! Any text is a text, and a json is the server's, as in binary: these are not looked at. Neither are types of which the
-//! text is all that is known here (xml, tsvector, names of objects).
+//! Any text is a text, and a json is the server's, as in binary: these are not looked at. Neither are types of which
+//! the text is all that is known here (xml, tsvector, names of objects).
 
 mod arrays;
 mod bytes;

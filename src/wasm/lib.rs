@@ -196,8 +196,8 @@ impl CoreConnection {
             .define_types(Types::new(types, attributes, names));
     }
 
-    /// The server has not reported `integer_datetimes` as `on`: text is asked for instead of binary where that may show.
-    /// No operation.
+    /// The server has not reported `integer_datetimes` as `on`: text is asked for instead of binary where that may
+    /// show. No operation.
     pub fn float_times(&mut self) {
         self.inner.float_times();
     }
@@ -271,8 +271,8 @@ impl CoreConnection {
         self.inner.status()
     }
 
-    /// At the `shape` event of a first run: its rows wait in the core for `release`. When they are many, a `holdsEnough`
-    /// event says that no more are read.
+    /// At the `shape` event of a first run: its rows wait in the core for `release`. When they are many, a
+    /// `holdsEnough` event says that no more are read.
     pub fn hold(&mut self) {
         self.inner.hold();
     }
@@ -290,8 +290,8 @@ impl CoreConnection {
     }
 
     /// Puts Parse, Bind, Execute of `sql`, a statement without parameters or rows, in front of the next `describe`,
-    /// `execute`, `first_run` or `batch`, in its flight and behind earlier preludes. Where `sql` fails, the server skips
-    /// the rest. In a batch of isolated items it stands in front of each.
+    /// `execute`, `first_run` or `batch`, in its flight and behind earlier preludes. Where `sql` fails, the server
+    /// skips the rest. In a batch of isolated items it stands in front of each.
     pub fn prelude(&mut self, sql: &str) {
         self.inner.prelude(sql);
     }

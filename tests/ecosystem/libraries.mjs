@@ -1,7 +1,7 @@
 // Libraries that import `pg` themselves, each doing its main job over pgz-edge/pg: `make test-ecosystem`.
 //
-// They are installed in .cache/ecosystem/libraries as an application would: `pg` is `pgz-edge-pg` (js/adapters/pg-alias),
-// also for what they depend on. Prints a line per library; fails where one does.
+// They are installed in .cache/ecosystem/libraries as an application would: `pg` is `pgz-edge-pg`
+// (js/adapters/pg-alias), also for what they depend on. Prints a line per library; fails where one does.
 import { spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import assert from "node:assert/strict";

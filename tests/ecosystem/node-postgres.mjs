@@ -1,8 +1,8 @@
 // node-postgres' own integration tests, file by file, over `pg` and over pgz-edge/pg: `make test-ecosystem`.
 //
 // Their repository is read at run time (NODE_POSTGRES: a checkout or a bare repository; else it is cloned) and copied
-// twice into .cache/ecosystem: once as it is, once with files of ours in place of its lib/. Prints one line per file and
-// the counts; fails where a file passes over `pg` and not over the facade.
+// twice into .cache/ecosystem: once as it is, once with files of ours in place of its lib/. Prints one line per file
+// and the counts; fails where a file passes over `pg` and not over the facade.
 import { spawn, spawnSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import path from "node:path";

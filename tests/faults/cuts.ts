@@ -205,7 +205,9 @@ const timesOf = ({ steps }: Outcome) =>
     .map(([name, { ms, code }]) => `${name} ${Math.round(ms)} ${code}`)
     .join(", ");
 
-/** What was acknowledged is stored once, what may be done again not at all, the rest once or not; and all or nothing. */
+/**
+ * What was acknowledged is stored once, what may be done again not at all, the rest once or not; and all or nothing.
+ */
 function ledgerFault({ steps }: Outcome, report: ConnectionReport[]): string | undefined {
   const committed = report.flatMap((connection) => connection.committed);
   const known = new Set(Object.values(steps).flatMap(({ writes = [] }) => writes));

@@ -1,6 +1,6 @@
 // Runs the examples of the docs that say "ts run", each in a schema of its own. An example gets `client` and `db`, one
-// client for both, and what it imports; its `connect` and `createPool` go to the test server whatever URL it names. A Worker's `fetch`
-// is called once.
+// client for both, and what it imports; its `connect` and `createPool` go to the test server whatever URL it names. A
+// Worker's `fetch` is called once.
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";

@@ -2,7 +2,7 @@
 import { createPool } from "../../dist/node.js";
 
 const pool = createPool(process.argv[2], { max: 3 });
-const pid = async () => (await pool.query("select pg_backend_pid() as pid, pg_sleep(0.05)")).rows[0].pid;
+const pid = async () => (await pool.query("select pg_backend_pid() as pid, pg_sleep(0.3)")).rows[0].pid;
 process.send({ pids: await Promise.all([pid(), pid(), pid()]) });
 // Its message is read in the turn of the event loop in which the ends of the sockets may not have been.
 process.once("message", async () => {

@@ -1,5 +1,6 @@
 // The tenants of tenants.test.ts behind PgBouncer 1.24, which tracks prepared statements: it gives all clients that
-// prepare the same text one statement of the server, whatever they call it. docs/poolers.md says what follows from that.
+// prepare the same text one statement of the server, whatever they call it. docs/poolers.md says what follows from
+// that.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Client, Options } from "../../js/index.ts";
 import { logFile, type ServerDescriptor } from "../servers/index.mjs";
@@ -110,7 +111,8 @@ test("first runs keep their answers in order", { timeout: 60_000 }, async () => 
 
 /**
  * A literal means what it meant when its statement was parsed, and it gives all clients one statement of a text. What
- * `meanings` gives is of a client that comes behind another one, in another time zone, and knows nothing of the statement.
+ * `meanings` gives is of a client that comes behind another one, in another time zone, and knows nothing of the
+ * statement.
  */
 async function meanings(options: Options): Promise<{ utc: string; age: number }> {
   const q = `/* ${JSON.stringify(options)} */`;

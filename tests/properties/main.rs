@@ -1,7 +1,8 @@
 //! What must hold for any bytes, any session and any split. Each test begins with its invariant as a sentence.
 //!
-//! `PROPERTY_TIMES=100 cargo test --release --test properties` runs a hundred times as many cases, `make fuzz MINUTES=60`
-//! others for an hour, and counts them. Here is what the subjects share: how many cases, and how bytes are cut.
+//! `PROPERTY_TIMES=100 cargo test --release --test properties` runs a hundred times as many cases, `make fuzz
+//! MINUTES=60` others for an hour, and counts them. Here is what the subjects share: how many cases, and how bytes are
+//! cut.
 
 #![allow(
     clippy::unwrap_used,

@@ -2,7 +2,9 @@
 //
 // Knows numbers and their fate. Must not know who writes them.
 
-/** `stored`: acknowledged, so it is there once. `absent`: refused, so it is not there. `doubtful`: once or not at all. */
+/**
+ * `stored`: acknowledged, so it is there once. `absent`: refused, so it is not there. `doubtful`: once or not at all.
+ */
 type Fate = "stored" | "absent" | "doubtful";
 
 export class Ledger {

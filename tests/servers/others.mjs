@@ -23,8 +23,8 @@ export function java(name, main, ...parameters) {
 }
 
 /**
- * Starts what `command(port)` says. `account`: `{ user, password, database }`; `ready`: what it writes to its log when it
- * takes connections. Gives `{ name, options, stop }`, with the options to connect with.
+ * Starts what `command(port)` says. `account`: `{ user, password, database }`; `ready`: what it writes to its log when
+ * it takes connections. Gives `{ name, options, stop }`, with the options to connect with.
  */
 export async function startOther({ name, prepare, log, account, command, ready }) {
   // They start slowly enough for somebody else to take the port meanwhile.

@@ -1,7 +1,7 @@
 // Starts PgBouncer (Debian's package, whose system service is not used, or a newer one) in transaction mode in front of
-// one of our servers. Logs in with the roles' plain passwords from its own user list and offers TLS with the same certificate. Its
-// pool is small, so that clients share and change server connections all the time. It refuses to run as root and is
-// started as the servers are: as another user then.
+// one of our servers. Logs in with the roles' plain passwords from its own user list and offers TLS with the same
+// certificate. Its pool is small, so that clients share and change server connections all the time. It refuses to run
+// as root and is started as the servers are: as another user then.
 //
 // ignore_startup_parameters is what PgBouncer's manual recommends for other drivers; ours sends nothing that it would
 // refuse.

@@ -1,8 +1,8 @@
 // Starts pgpool-II (Debian's package, whose system service is not used) over a primary and a standby.
 //
-// It is no pooler in transaction mode: each client has one of its processes, and a server connection at each of the two,
-// until it leaves. The settings are those of docs/poolers.md: a client named `pgz-edge` is led to the primary, any other
-// reads from either. Logs in with the roles' plain passwords of its own file. No TLS, and no failover.
+// It is no pooler in transaction mode: each client has one of its processes, and a server connection at each of the
+// two, until it leaves. The settings are those of docs/poolers.md: a client named `pgz-edge` is led to the primary, any
+// other reads from either. Logs in with the roles' plain passwords of its own file. No TLS, and no failover.
 import { chmodSync, existsSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { give, identity, scratch } from "./home.mjs";

@@ -51,8 +51,8 @@ export async function newCluster(major) {
 }
 
 /**
- * Starts the server of a cluster: the descriptor of index.mjs. `extra`: more settings; `prepare(process, port)` resolves
- * when it takes connections.
+ * Starts the server of a cluster: the descriptor of index.mjs. `extra`: more settings; `prepare(process, port)`
+ * resolves when it takes connections.
  */
 export async function run({ major, native, folder, data }, { name = String(major), log, extra = {}, prepare }) {
   const port = await freePort();

@@ -8,8 +8,8 @@
 //
 // The npm packages have no pg_basebackup, so the standby is a copy of the cluster that was made before its first start.
 // A commit waits until the standby shows it (synchronous_commit=remote_apply): so reads there are never old, and a
-// failover loses nothing that was acknowledged. `promote` alone is a split brain; a manager such as Patroni ends the old
-// primary first, as `crash` does.
+// failover loses nothing that was acknowledged. `promote` alone is a split brain; a manager such as Patroni ends the
+// old primary first, as `crash` does.
 import { execFileSync } from "node:child_process";
 import { appendFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -70,7 +70,9 @@ function follow({ data }, { host, port }) {
   give(signal);
 }
 
-/** From now on commits wait for the standby, which streams. Only in the primary's own file: the standby is alone later. */
+/**
+ * From now on commits wait for the standby, which streams. Only in the primary's own file: the standby is alone later.
+ */
 async function waitForCommits(primary) {
   await ask(primary, "alter system set synchronous_standby_names = 'standby'");
   await ask(primary, "select pg_reload_conf()");

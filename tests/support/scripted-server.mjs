@@ -14,7 +14,9 @@ import { converse } from "./scripted-session.mjs";
 import * as wire from "./wire.mjs";
 
 const LEFT_OPEN_AFTER = 2000;
-/** A driver waits three seconds for the end of a CancelRequest that nobody answers; a busy workerd's timers are late. */
+/**
+ * A driver waits three seconds for the end of a CancelRequest that nobody answers; a busy workerd's timers are late.
+ */
 const CANCEL_LEFT_OPEN_AFTER = 6000;
 const RECEIVED_KEPT = 1 << 16;
 

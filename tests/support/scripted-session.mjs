@@ -1,6 +1,7 @@
 // What the scripted server says on a connection, from the first message to Terminate. `io` is the connection that it
-// speaks on (scripted-server.mjs); a scenario may replace single steps, and answers to messages by what these are about:
-// its `statement`, `check` (of that statement), `transaction` and `catalog` are the roles of scripted-statements.mjs.
+// speaks on (scripted-server.mjs); a scenario may replace single steps, and answers to messages by what these are
+// about: its `statement`, `check` (of that statement), `transaction` and `catalog` are the roles of
+// scripted-statements.mjs.
 import { authenticate, greet, trust } from "./scripted-login.mjs";
 import { find } from "./scripted-statements.mjs";
 import * as wire from "./wire.mjs";

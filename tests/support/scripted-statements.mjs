@@ -1,8 +1,8 @@
 // The statements that the scripted server can run: what they take, what they give, in text and in binary.
 //
 // `run(parameters, session)` gives `{ rows }`, `{ rows, error }` (the error comes after these rows) or `{ rows: [],
-// hangs: true }` (until a cancel). A statement's `role` says who may misbehave in it: `statement` is under test, `other`
-// stands beside it, `check` goes in front of a first run, `settings` in front of each statement of a scope,
+// hangs: true }` (until a cancel). A statement's `role` says who may misbehave in it: `statement` is under test,
+// `other` stands beside it, `check` goes in front of a first run, `settings` in front of each statement of a scope,
 // `transaction` is BEGIN and its kin, `catalog` asks for types.
 import { int32 } from "./wire.mjs";
 

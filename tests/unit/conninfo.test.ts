@@ -1,5 +1,5 @@
-// Connection strings, compared with what libpq itself makes of them (tests/libpq/record.py asks it), and libpq's list of
-// parameters and environment variables.
+// Connection strings, compared with what libpq itself makes of them (tests/libpq/record.py asks it), and libpq's list
+// of parameters and environment variables.
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { readConnectionString } from "../../js/config/connection-string.ts";

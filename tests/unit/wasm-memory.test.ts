@@ -1,5 +1,5 @@
-// A machine without more memory for the wasm, as a Worker at its 128 MB is: the call that wants it ends with an error of
-// the driver, what else the instance serves goes on, and the next connect works.
+// A machine without more memory for the wasm, as a Worker at its 128 MB is: the call that wants it ends with an error
+// of the driver, what else the instance serves goes on, and the next connect works.
 import { readFileSync } from "node:fs";
 import { expect, test, vi } from "vitest";
 import { begun, client, ended, learn, letIn, newClient, rows, useMemoryServer } from "../support/memory-session.ts";

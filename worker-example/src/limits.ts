@@ -21,7 +21,9 @@ export const listening = {
   channels: ["users"],
   /** Clients at a time, of all channels. */
   clients: 1_000,
-  /** Characters that wait for one client: hundreds of notifications. With all clients slow, half of a Worker's 128 MB. */
+  /**
+   * Characters that wait for one client: hundreds of notifications. With all clients slow, half of a Worker's 128 MB.
+   */
   behind: 32_768,
   /** Milliseconds between two comments on a stream: proxies end one that is silent, often after a minute. */
   keepAlive: 15_000,

@@ -2,8 +2,8 @@
 //
 // Knows clients by their public members, since an application may bring its own `Client`. Must not know connections.
 //
-// Unlike node-postgres' it keeps a connection behind an error of the server: only one that has lost its connection goes,
-// or whose transaction was left open.
+// Unlike node-postgres' it keeps a connection behind an error of the server: only one that has lost its connection
+// goes, or whose transaction was left open.
 import { EventEmitter } from "node:events";
 import { Client, type QueryResult, type Submittable } from "./client.ts";
 import { hidden, type ClientConfig } from "./connection-parameters.ts";

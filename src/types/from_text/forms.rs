@@ -1,5 +1,5 @@
-//! Types that have few forms: uuid, `"char"`, network addresses, bit strings, transaction ids, tid, pg_lsn; and two that
-//! have no binary form here, of which only the form is looked at: money and the snapshots.
+//! Types that have few forms: uuid, `"char"`, network addresses, bit strings, transaction ids, tid, pg_lsn; and two
+//! that have no binary form here, of which only the form is looked at: money and the snapshots.
 //!
 //! ```text
 //! uuid, macaddr      550e8400-e29b-41d4-a716-446655440000     08:00:2b:01:02:03

@@ -20,8 +20,8 @@ const MOST_SCALE: i64 = 16_383;
 /// Exponent of ten and digit of a number's first digit that is not zero: (-4, 7) of 0.00075.
 type Magnitude = (i64, u8);
 
-/// Of the floats of a type. No closer, because fewer digits are rounded: the greatest float8 is 1.7976931348623157e+308,
-/// and 2e+308 under `extra_float_digits = -15`.
+/// Of the floats of a type. No closer, because fewer digits are rounded: the greatest float8 is
+/// 1.7976931348623157e+308, and 2e+308 under `extra_float_digits = -15`.
 #[derive(Clone, Copy)]
 pub(super) struct Magnitudes {
     least: Magnitude,

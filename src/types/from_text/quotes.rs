@@ -1,5 +1,5 @@
-//! Values inside of other values: between quotes where `array_out`, `record_out`, `range_out` or `hstore_out` must, bare
-//! where they need not.
+//! Values inside of other values: between quotes where `array_out`, `record_out`, `range_out` or `hstore_out` must,
+//! bare where they need not.
 //!
 //! ```text
 //! array, hstore       "a\"b\\c"     a backslash in front

@@ -34,8 +34,8 @@ fn all_refused(type_oid: u32, texts: &[&str]) {
 
 /// 20000 a domain over int8, 20001 an enum, 20002 their composite, 20003 an array of that, 20004 a range of text, 20005
 /// its multirange, 20006 a range of bytea, 20007 one of interval, 20008 a composite of one attribute, 20009 of none,
-/// 20010 one with a type that nobody knows, 20011 an array of domains over an array, 20012 that domain, 20013 a composite of
-/// json.
+/// 20010 one with a type that nobody knows, 20011 an array of domains over an array, 20012 that domain, 20013 a
+/// composite of json.
 #[rustfmt::skip]
 fn types() -> Types {
     Types::new(

@@ -11,6 +11,12 @@ import { setImmediate as turn, setTimeout as pause } from "node:timers/promises"
 import { BackendReader, FrontendReader } from "./wire.mjs";
 
 /**
+ * Ports that a proxy of this process has had. The driver remembers by host and port what it has learned of a server, its
+ * statements too; and once in a few hundred runs the system gives a port again, to a proxy that should not be known.
+ */
+const used = new Set();
+
+/**
  * `target`: `{ host, port }`. `options`, all off: `segment` (bytes per write), `delay` (ms before each write),
  * `cut` `{ after, how }` and `stall` `{ after }` in bytes server-to-client, on the first connection.
  */
@@ -44,8 +50,12 @@ export class ByteProxy {
         recording.toClient(chunk),
       );
     });
-    await new Promise((resolve, reject) => this.#server.once("error", reject).listen(0, "127.0.0.1", resolve));
-    return this.#server.address().port;
+    for (;;) {
+      await new Promise((resolve, reject) => this.#server.once("error", reject).listen(0, "127.0.0.1", resolve));
+      const { port } = this.#server.address();
+      if (!used.has(port)) return used.add(port) && port;
+      await new Promise((resolve) => this.#server.close(resolve));
+    }
   }
 
   report() {

@@ -13,6 +13,7 @@ declare global {
   interface ReadableStream<R = any> {}
   interface Response {}
   interface TextEncoder {}
+  interface URL {}
   interface WritableStream<W = any> {}
 
   namespace WebAssembly {

@@ -115,11 +115,13 @@ async function bundle() {
     esbuild({ ...common, entryPoints: entries("node", "bun", "deno", "browser"), loader: inside }),
     esbuild({ ...common, entryPoints: ["js/sqlstates.ts"] }),
     esbuild({ ...common, entryPoints: ["js/adapters/otel.ts"] }),
+    esbuild({ ...common, entryPoints: ["js/sockets/websocket.ts"] }),
     esbuild({ ...common, entryPoints: entries("otel-workers") }),
     esbuild({ ...common, entryPoints: ["js/adapters/pg.ts"], plugins: [driverBeside] }),
     esbuild({ ...commonjs, entryPoints: entries("node", "slim"), loader: inside }),
     esbuild({ ...commonjs, entryPoints: ["js/sqlstates.ts"] }),
     esbuild({ ...commonjs, entryPoints: ["js/adapters/otel.ts"] }),
+    esbuild({ ...commonjs, entryPoints: ["js/sockets/websocket.ts"] }),
     esbuild({ ...commonjs, entryPoints: ["js/adapters/pg.ts"], plugins: [driverBeside] }),
   ]);
   copyFileSync(at("pkg/pgz_edge_bg.wasm"), at("dist/pgz_edge_bg.wasm"));

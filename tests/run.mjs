@@ -111,11 +111,14 @@ async function start() {
   try {
     const { startServers } = await import("./servers/index.mjs");
     const { startSidecar } = await import("./servers/sidecar.mjs");
+    const { startProxies } = await import("./servers/websockets.mjs");
     const { servers, pgbouncer, stop: stopServers } = await startServers({ majors: [18, 15], pgbouncer: true });
     stops.push(stopServers);
     say(`the suite "node" runs in Node ${process.versions.node}`);
     const side = await startSidecar([...servers, pgbouncer]);
     stops.push(side.stop);
+    const proxies = await startProxies([...servers, pgbouncer]);
+    stops.push(proxies.stop);
     const faults = existsSync(at("tests/faults/host.mjs"))
       ? await (await import("./faults/host.mjs")).startFaultHost()
       : undefined;
@@ -127,7 +130,13 @@ async function start() {
           : `server ${name} is the one of DATABASE_URL; cases that need our own roles run on the others only`,
       );
     }
-    environment.PGZ_TEST_SERVERS = JSON.stringify({ servers, pgbouncer, side: side.url, faults: faults?.url });
+    environment.PGZ_TEST_SERVERS = JSON.stringify({
+      servers,
+      pgbouncer,
+      side: side.url,
+      webSockets: proxies.urls,
+      faults: faults?.url,
+    });
     return { stop };
   } catch (error) {
     await stop();

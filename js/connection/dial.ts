@@ -62,7 +62,7 @@ export async function dial(target: Target, core: Core, signal: AbortSignal): Pro
   );
   try {
     let encrypted = encrypt;
-    if (encrypt && !direct) {
+    if (encrypt && !direct && !socket.isEncrypted) {
       encrypted = await unlessAborted(acceptsTls(socket, core), signal);
       if (encrypted) socket = await unlessAborted(socket.startTls(servername), signal, close);
       // Else on in plain text on the same socket.

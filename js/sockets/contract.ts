@@ -46,6 +46,11 @@ export interface ConnectOptions {
 export interface Socket {
   /** The address that was connected to, if the runtime reports it: a CancelRequest must reach the same server. */
   readonly address?: string | undefined;
+  /**
+   * Its bytes are encrypted on their way without TLS of PostgreSQL, as inside of a WebSocket by `wss:`: the server is
+   * not asked for TLS.
+   */
+  readonly isEncrypted?: boolean | undefined;
   /** Behind TLS: the server's certificate (DER), if the runtime shows it. SCRAM-SHA-256-PLUS needs it. */
   readonly certificate?: Uint8Array | undefined;
   /**

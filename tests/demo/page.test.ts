@@ -1,7 +1,6 @@
 // The page in a real browser: what a visitor sees while rows arrive, when a query fails, and what Stop does in
 // PostgreSQL.
 import { mkdtemp, rm } from "node:fs/promises";
-import { existsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { chromium, type BrowserContext, type Page } from "playwright-core";
@@ -9,13 +8,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import type { Format } from "../../js/index.ts";
 import { eventRows } from "../../worker-example/sample-data.mjs";
 import type { Worker } from "../../worker-example/serve.mjs";
+import { chromiumFile } from "./chromium.ts";
 import { startDemo } from "./demo-server.ts";
 
-const candidates = [
-  process.env.CHROMIUM,
-  ...["chromium", "chromium-browser", "google-chrome"].map((name) => `/usr/bin/${name}`),
-];
-const executablePath = candidates.find((file) => file !== undefined && existsSync(file));
 const flags =
   "--no-sandbox --disable-gpu --disable-quic --no-first-run " +
   "--disable-background-networking --disable-component-update --disable-sync";
@@ -24,11 +19,10 @@ let demo: Awaited<ReturnType<typeof startDemo>>;
 let browser: BrowserContext | undefined;
 let profile: string;
 beforeAll(async () => {
-  if (executablePath === undefined) throw new Error("no Chromium: run scripts/setup, or name one in CHROMIUM");
   demo = await startDemo();
   profile = await mkdtemp(path.join(tmpdir(), "pgz-edge-chromium-"));
   browser = await chromium.launchPersistentContext(profile, {
-    executablePath,
+    executablePath: chromiumFile(),
     headless: true,
     args: flags.split(" "),
     viewport: { width: 1200, height: 900 },

@@ -18,6 +18,8 @@ export interface TestServers {
   pgbouncer?: Server;
   /** tests/servers/sidecar.mjs */
   side: string;
+  /** tests/servers/websockets.mjs: proxies to all of them */
+  webSockets: { plain: string; tls: string };
   /** tests/faults/host.mjs: scripted servers, byte proxies */
   faults?: string;
 }

@@ -15,6 +15,7 @@ const COMMONJS = `
   import { SQLSTATES } from "pgz-edge/sqlstates";
   import { installRuntime } from "pgz-edge/slim";
   import wasm from "pgz-edge/pgz_edge_bg.wasm";
+  import { webSocket } from "pgz-edge/websocket";
 
   export async function main(): Promise<unknown> {
     const db: Client = await connect("postgres://u@h/d");
@@ -27,7 +28,7 @@ const COMMONJS = `
     const options: ClientOptions = { debug: true };
     // @ts-expect-error: a row has no such member
     rows[0]?.nothing;
-    return [id, arrays, options, bytes, code, installRuntime, PostgresError, wasm];
+    return [id, arrays, options, webSocket("wss://proxy"), bytes, code, installRuntime, PostgresError, wasm];
   }`;
 const MODULE = `${COMMONJS}
   // Rows may be of an interface, a class or a literal, and no texts or numbers.

@@ -1,0 +1,123 @@
+// A server through a WebSocket: what each runtime must do there, Workers too.
+import type * as driver from "../../js/index.ts";
+import type { webSocket as WebSockets, WebSocketOptions } from "../../js/sockets/websocket.ts";
+
+export interface Setting {
+  readonly pgz: typeof driver;
+  readonly webSocket: typeof WebSockets;
+  readonly proxy: string;
+  /** The server's, with sslmode=disable. */
+  readonly url: string;
+  /** The server speaks TLS. */
+  readonly tls: boolean;
+  readonly WebSocket?: WebSocketOptions["WebSocket"];
+}
+
+export function equal(actual: unknown, expected: unknown): void {
+  const [is, should] = [actual, expected].map((value) => JSON.stringify(value));
+  if (is !== should) throw new Error(`${is} instead of ${should}`);
+}
+
+/** The code and the words of what it rejects with. */
+async function refused(work: Promise<unknown>, code: string, words: RegExp): Promise<void> {
+  const error = (await work.then(
+    () => ({ code: "none", message: "" }),
+    (reason: unknown) => reason,
+  )) as { code: string; message: string };
+  equal(error.code, code);
+  if (!words.test(error.message)) throw new Error(error.message);
+}
+
+function clientOf({ pgz, webSocket, proxy, url, WebSocket }: Setting, options: WebSocketOptions = {}) {
+  return pgz.createClient(url, { connect: webSocket(proxy, { ...(WebSocket && { WebSocket }), ...options }) });
+}
+
+export const cases: Readonly<Record<string, (setting: Setting) => Promise<void>>> = {
+  async "queries, a transaction and a batch"(setting) {
+    const { sql } = setting.pgz;
+    await using db = clientOf(setting);
+    const calls = Array.from({ length: 20 }, (_, n) => db.query<{ n: number }>(sql`select ${n}::int4 as n`));
+    equal(
+      (await Promise.all(calls)).map(({ rows }) => rows[0]!.n),
+      [...calls.keys()],
+    );
+    equal(await db.transaction(async (tx) => (await tx.query("select 'x' as t")).rows), [{ t: "x" }]);
+    equal((await db.batch([sql`select 1 as a`, sql`select 2 as b`])).length, 2);
+    await refused(db.query("select 1 / 0"), "22012", /division by zero/);
+  },
+
+  async "megabytes both ways"(setting) {
+    await using db = clientOf(setting);
+    const line = `${"x".repeat(999)}\n`;
+    await db.exec("create temporary table lines (line text)");
+    const { rowCount } = await db.copyFrom("copy lines from stdin", line.repeat(8_000));
+    equal(rowCount, 8_000);
+    const reader = (await db.copyTo("copy lines to stdout")).getReader();
+    let bytes = 0;
+    for (let next = await reader.read(); !next.done; next = await reader.read()) bytes += next.value.length;
+    equal(bytes, 8_000_000);
+    const { rows } = await db.query("select n from generate_series(1, 100000) n");
+    equal(rows.length, 100_000);
+  },
+
+  async "an abort cancels on the server"(setting) {
+    await using db = clientOf(setting);
+    await db.query("select 1");
+    const abort = new AbortController();
+    const sleeping = db.query("select pg_sleep(20)", { signal: abort.signal });
+    setTimeout(() => abort.abort(), 200);
+    const from = Date.now();
+    await refused(sleeping, "ABORTED", /abort/i);
+    equal((await db.query("select 1 as a")).rows, [{ a: 1 }]);
+    if (Date.now() - from > 5_000) throw new Error("the query went on");
+  },
+
+  async "a pool, each of whose calls has a WebSocket of its own"({ pgz, webSocket, proxy, url, WebSocket }) {
+    const connect = webSocket(proxy, WebSocket && { WebSocket });
+    await using pool = pgz.createPool(url, { max: 3, connect });
+    const calls = Array.from({ length: 9 }, () => pool.query<{ pid: number }>("select pg_backend_pid() as pid"));
+    const pids = new Set((await Promise.all(calls)).map(({ rows }) => rows[0]!.pid));
+    if (pids.size > 3 || pids.size < 1) throw new Error(`${pids.size} backends`);
+  },
+
+  async "a session that the server ends"(setting) {
+    await using db = clientOf(setting);
+    await refused(db.query("select pg_terminate_backend(pg_backend_pid())"), "57P01", /terminating/);
+    equal((await db.query("select 1 as a")).rows, [{ a: 1 }]);
+  },
+
+  async "addresses that the proxy refuses or cannot reach"(setting) {
+    const at = (address: string) => ({ ...setting, url: `postgres://u:p@${address}/d?sslmode=disable` });
+    for (const address of ["127.0.0.1:1", "127.0.0.1:9"])
+      await refused(clientOf(at(address)).query("select 1"), "CONNECT_FAILED", /the proxy .* refused/);
+    const other = { ...setting, proxy: "ws://127.0.0.1:9/" };
+    await refused(clientOf(other).query("select 1"), "CONNECT_FAILED", /cannot be reached/);
+  },
+
+  async "TLS is what wss: is for"(setting) {
+    if (!setting.tls || setting.proxy.startsWith("wss:")) return;
+    const url = setting.url.replace("sslmode=disable", "sslmode=require");
+    await refused(clientOf({ ...setting, url }).query("select 1"), "TLS_FAILED", /wss:/);
+  },
+
+  async "rows that nobody reads end the connection, and a cursor asks for them one batch at a time"(setting) {
+    const wide = "select repeat('x', 10000) as x from generate_series(1, 2000)";
+    await using db = clientOf(setting, { maxWaiting: 1 << 20 });
+    const reader = (await db.stream(wide)).getReader();
+    await reader.read();
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    const rest = (async () => {
+      while (!(await reader.read()).done);
+    })();
+    await refused(rest, "CONNECTION_LOST", /maxWaiting.*cursor/);
+    await using other = clientOf(setting, { maxWaiting: 1 << 20 });
+    let rows = 0;
+    for await (const batch of other.cursor(wide, 50)) rows += batch.length;
+    equal(rows, 2_000);
+  },
+
+  async "what is no proxy is refused"({ webSocket }) {
+    for (const proxy of ["proxy.example.com", "https://proxy.example.com"])
+      await refused((async () => webSocket(proxy))(), "INVALID_OPTION", /must be a URL that begins with wss: or ws:/);
+  },
+};

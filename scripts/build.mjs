@@ -118,11 +118,13 @@ async function bundle() {
     esbuild({ ...common, entryPoints: ["js/sockets/websocket.ts"] }),
     esbuild({ ...common, entryPoints: entries("otel-workers") }),
     esbuild({ ...common, entryPoints: ["js/adapters/pg.ts"], plugins: [driverBeside] }),
+    esbuild({ ...common, entryPoints: ["js/adapters/prisma.ts"], plugins: [driverBeside] }),
     esbuild({ ...commonjs, entryPoints: entries("node", "slim"), loader: inside }),
     esbuild({ ...commonjs, entryPoints: ["js/sqlstates.ts"] }),
     esbuild({ ...commonjs, entryPoints: ["js/adapters/otel.ts"] }),
     esbuild({ ...commonjs, entryPoints: ["js/sockets/websocket.ts"] }),
     esbuild({ ...commonjs, entryPoints: ["js/adapters/pg.ts"], plugins: [driverBeside] }),
+    esbuild({ ...commonjs, entryPoints: ["js/adapters/prisma.ts"], plugins: [driverBeside] }),
   ]);
   copyFileSync(at("pkg/pgz_edge_bg.wasm"), at("dist/pgz_edge_bg.wasm"));
 }
@@ -147,7 +149,9 @@ const driverBeside = {
   name: "driver-beside",
   setup: ({ onResolve }) =>
     onResolve({ filter: /\/index\.ts$/ }, ({ path, importer }) =>
-      path === "../../index.ts" && importer.includes("adapters") ? { path: "pgz-edge", external: true } : undefined,
+      /^(\.\.\/){1,2}index\.ts$/.test(path) && importer.includes("adapters")
+        ? { path: "pgz-edge", external: true }
+        : undefined,
     ),
 };
 

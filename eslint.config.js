@@ -89,4 +89,5 @@ export default tseslint.config(
   ...rooms.map(room),
   imports(["js/adapters/**"], runtimes, allBut),
   imports(["js/adapters/pg/**"], nodeButEvents, allButDeeper),
+  imports(["js/adapters/drizzle/**"], runtimes, allButDeeper),
 );

@@ -101,12 +101,13 @@ async function bundle() {
     format: "esm",
     target: "es2022",
     platform: "neutral",
-    external: ["node:*", "cloudflare:*", "@opentelemetry/api"],
+    external: ["node:*", "cloudflare:*", "@opentelemetry/api", "drizzle-orm"],
     sourcemap: true,
     minifySyntax: true, // inlines constants across modules; names and lines stay readable
     logLevel: "warning",
   };
   const entries = (...names) => names.map((name) => `js/entrypoints/${name}.ts`);
+  const drizzle = ["drizzle", "drizzle-migrator"].map((name) => `js/adapters/${name}.ts`);
   const inside = { ".wasm": "binary" };
   /** What `require` gets where it cannot load a module. */
   const commonjs = { ...common, outdir: "dist/cjs", format: "cjs" };
@@ -119,12 +120,14 @@ async function bundle() {
     esbuild({ ...common, entryPoints: entries("otel-workers") }),
     esbuild({ ...common, entryPoints: ["js/adapters/pg.ts"], plugins: [driverBeside] }),
     esbuild({ ...common, entryPoints: ["js/adapters/prisma.ts"], plugins: [driverBeside] }),
+    esbuild({ ...common, entryPoints: drizzle, plugins: [driverBeside] }),
     esbuild({ ...commonjs, entryPoints: entries("node", "slim"), loader: inside }),
     esbuild({ ...commonjs, entryPoints: ["js/sqlstates.ts"] }),
     esbuild({ ...commonjs, entryPoints: ["js/adapters/otel.ts"] }),
     esbuild({ ...commonjs, entryPoints: ["js/sockets/websocket.ts"] }),
     esbuild({ ...commonjs, entryPoints: ["js/adapters/pg.ts"], plugins: [driverBeside] }),
     esbuild({ ...commonjs, entryPoints: ["js/adapters/prisma.ts"], plugins: [driverBeside] }),
+    esbuild({ ...commonjs, entryPoints: drizzle, plugins: [driverBeside] }),
   ]);
   copyFileSync(at("pkg/pgz_edge_bg.wasm"), at("dist/pgz_edge_bg.wasm"));
 }

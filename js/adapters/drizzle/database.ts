@@ -1,0 +1,142 @@
+// How a Drizzle database is made of the driver's client, for drizzle-orm 0.45.
+//
+// Knows what `drizzle(…)` takes. Must not know how a statement runs.
+import { DefaultLogger, entityKind, type DrizzleConfig, type Logger } from "drizzle-orm";
+import type { BatchItem, BatchResponse } from "drizzle-orm/batch";
+import { PgDatabase, PgDialect } from "drizzle-orm/pg-core";
+import {
+  createTableRelationsHelpers,
+  extractTablesRelationalConfig,
+  type ExtractTablesWithRelations,
+  type RelationalSchemaConfig,
+  type TablesRelationalConfig,
+} from "drizzle-orm/relations";
+import { createPool, UsageError, type Pool, type PoolInput } from "../../index.ts";
+import type { IterableQuery, PgzClient, RowOf, TransactionConfig } from "./runner.ts";
+import { PgzSession, type PgzQueryResultHKT, type PgzTransaction } from "./session.ts";
+
+type Schema = Record<string, unknown>;
+
+/** Drizzle's database, with batches and loops. */
+export class PgzDatabase<TSchema extends Schema = Record<string, never>> extends PgDatabase<
+  PgzQueryResultHKT,
+  TSchema
+> {
+  static override readonly [entityKind]: string = "PgzDatabase";
+  readonly #session: PgzSession<TSchema, ExtractTablesWithRelations<TSchema>>;
+
+  /** @internal */
+  constructor(
+    dialect: PgDialect,
+    session: PgzSession<TSchema, ExtractTablesWithRelations<TSchema>>,
+    schema: RelationalSchemaConfig<ExtractTablesWithRelations<TSchema>> | undefined,
+  ) {
+    super(dialect, session, schema);
+    this.#session = session;
+  }
+
+  /**
+   * Runs `work` in a transaction. BEGIN travels with its first statement.
+   *
+   * @example
+   * await db.transaction(async (tx) => {
+   *   await tx.update(accounts).set({ balance: 0 }).where(eq(accounts.id, 1));
+   * }, { isolationLevel: "serializable", retry: true });
+   */
+  override transaction<T>(
+    work: (tx: PgzTransaction<TSchema, ExtractTablesWithRelations<TSchema>>) => Promise<T>,
+    config?: TransactionConfig,
+  ): Promise<T> {
+    return this.#session.transaction(work, config);
+  }
+
+  /**
+   * Many queries in one round trip, which is one transaction: all or none. Gives the results in their order.
+   *
+   * @example
+   * const [user, posts] = await db.batch([
+   *   db.insert(users).values({ name: "Grace" }).returning(),
+   *   db.select().from(posts),
+   * ]);
+   */
+  batch<U extends BatchItem<"pg">, T extends Readonly<[U, ...U[]]>>(queries: T): Promise<BatchResponse<T>> {
+    return this.#session.batch(queries) as Promise<BatchResponse<T>>;
+  }
+
+  /**
+   * The rows of a query one by one, as the server sends them. Memory holds one piece of the result, and leaving the
+   * loop cancels the query. `values` are those of a prepared query's placeholders.
+   *
+   * @example
+   * for await (const user of db.iterator(db.select().from(users))) console.log(user.name);
+   */
+  iterator<T extends IterableQuery>(query: T, values?: Record<string, unknown>): AsyncGenerator<RowOf<T>, void> {
+    return this.#session.prepared(query).iterator(values) as AsyncGenerator<RowOf<T>, void>;
+  }
+}
+
+/** What {@link drizzle} takes, besides a client and Drizzle's options behind it. */
+export type DrizzleInput<TSchema extends Schema, TClient extends PgzClient> =
+  | [client: TClient | string]
+  | [client: TClient | string, config: DrizzleConfig<TSchema>]
+  | [config: DrizzleConfig<TSchema> & ({ client: TClient } | { connection: PoolInput })];
+
+/** Of a connection string `drizzle` makes a pool. */
+type Database<TSchema extends Schema, TClient extends PgzClient> = PgzDatabase<TSchema> & {
+  readonly $client: PgzClient extends TClient ? Pool : TClient;
+};
+
+/**
+ * Drizzle over a client, a pool, a lease, a scope or a transaction of the driver; of a connection string it makes a
+ * pool.
+ *
+ * @example
+ * const db = drizzle(createPool(url), { schema });
+ * const rows = await db.select().from(users).where(eq(users.id, 7));
+ */
+export function drizzle<TSchema extends Schema = Record<string, never>, TClient extends PgzClient = Pool>(
+  ...[first, second]: DrizzleInput<TSchema, TClient>
+): Database<TSchema, TClient> {
+  if (typeof first === "string") return construct(createPool(first), second) as unknown as Database<TSchema, TClient>;
+  if (isClient(first)) return construct(first as TClient, second);
+  const { client, connection, ...config } = Object(first) as DrizzleConfig<TSchema> & {
+    client?: TClient;
+    connection?: PoolInput;
+  };
+  if (client) return construct(client, config);
+  if (connection !== undefined)
+    return construct(createPool(connection), config) as unknown as Database<TSchema, TClient>;
+  throw new UsageError("INVALID_OPTION", "drizzle needs a client or a pool: drizzle(createPool(url), { schema }).");
+}
+
+const isClient = (given: unknown): given is PgzClient =>
+  typeof (Object(given) as { query?: unknown }).query === "function";
+
+function construct<TSchema extends Schema, TClient extends PgzClient>(
+  client: TClient,
+  config: DrizzleConfig<TSchema> = {},
+): Database<TSchema, TClient> {
+  const dialect = new PgDialect(config.casing ? { casing: config.casing } : {});
+  const schema = config.schema && relationsOf(config.schema);
+  const options = { logger: loggerOf(config.logger), cache: config.cache };
+  const session = new PgzSession<TSchema, ExtractTablesWithRelations<TSchema>>(client, dialect, schema, options);
+  const db = new PgzDatabase<TSchema>(dialect, session, schema);
+  // As Drizzle's own drivers have it: `db.$cache.invalidate(…)`.
+  const $cache = config.cache && Object.assign(config.cache, { invalidate: config.cache.onMutate });
+  return Object.assign(db, { $client: client, $cache }) as unknown as Database<TSchema, TClient>;
+}
+
+function loggerOf(given: boolean | Logger | undefined): Logger | undefined {
+  if (typeof given === "boolean") return given ? new DefaultLogger() : undefined;
+  return given;
+}
+
+function relationsOf<TSchema extends Schema>(
+  schema: TSchema,
+): RelationalSchemaConfig<ExtractTablesWithRelations<TSchema>> {
+  const { tables, tableNamesMap } = extractTablesRelationalConfig<TablesRelationalConfig>(
+    schema,
+    createTableRelationsHelpers,
+  );
+  return { fullSchema: schema, schema: tables as ExtractTablesWithRelations<TSchema>, tableNamesMap };
+}

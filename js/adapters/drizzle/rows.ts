@@ -1,0 +1,72 @@
+// From the driver's rows, which are arrays, to nested objects by Drizzle's paths.
+//
+// Knows paths and decoders. Must not know columns, nor which version of Drizzle asks.
+import type { Convert } from "./forms.ts";
+
+export type RowMapper = (row: readonly unknown[]) => Record<string, unknown>;
+
+/** Where a column's value goes, and what decodes it; `undefined`: it goes there as it is. */
+export interface Field {
+  readonly path: readonly string[];
+  readonly decode: Convert | undefined;
+}
+
+interface Leaf {
+  readonly key: string;
+  readonly index: number;
+  readonly decode: Convert | undefined;
+}
+
+interface Group {
+  readonly keys: string[];
+  readonly leaves: Leaf[];
+  readonly groups: { readonly key: string; readonly group: Group }[];
+  /** An object with all keys in their order, to be copied: each row has the same hidden class. */
+  template: Record<string, unknown>;
+  /** The columns that make the whole group null if all of them are NULL. */
+  readonly absent: number[];
+}
+
+/** What makes an object of each row. A group is null if those of its columns that `absent` names are all NULL. */
+export function rowMapper(fields: readonly Field[], absent: ReadonlySet<number>): RowMapper {
+  const root = emptyGroup();
+  fields.forEach(({ path, decode }, index) => {
+    let group = root;
+    for (const key of path.slice(0, -1)) group = groupIn(group, key);
+    const leaf = { key: path.at(-1)!, index, decode };
+    group.keys.push(leaf.key);
+    group.leaves.push(leaf);
+    if (absent.has(index)) groupIn(root, path[0]!).absent.push(index);
+  });
+  settle(root);
+  return (row) => build(root, row)!;
+}
+
+const emptyGroup = (): Group => ({ keys: [], leaves: [], groups: [], template: {}, absent: [] });
+
+function groupIn(group: Group, key: string): Group {
+  const known = group.groups.find((other) => other.key === key);
+  if (known) return known.group;
+  const made = { key, group: emptyGroup() };
+  group.keys.push(key);
+  group.groups.push(made);
+  return made.group;
+}
+
+function settle(group: Group): void {
+  group.template = Object.fromEntries(group.keys.map((key) => [key, null]));
+  for (const { group: inner } of group.groups) settle(inner);
+}
+
+function build({ absent, template, leaves, groups }: Group, row: readonly unknown[]): Record<string, unknown> | null {
+  if (absent.length && absent.every((index) => row[index] === null)) return null;
+  const object = { ...template };
+  for (const leaf of leaves) object[leaf.key] = valueOf(leaf, row);
+  for (const { key, group } of groups) object[key] = build(group, row);
+  return object;
+}
+
+function valueOf({ index, decode }: Leaf, row: readonly unknown[]): unknown {
+  const value = row[index];
+  return decode && value !== null ? decode(value) : value;
+}

@@ -1,0 +1,333 @@
+// Drizzle's session over the driver, for drizzle-orm 0.45: prepared queries, transactions, batches and loops.
+//
+// Knows Drizzle's contract of a session. Must not know how statements run (runner.ts), nor how rows become its objects
+// (columns.ts).
+import {
+  DrizzleQueryError,
+  entityKind,
+  fillPlaceholders,
+  NoopLogger,
+  type Logger,
+  type Query,
+  type SQL,
+} from "drizzle-orm";
+import type { BatchItem, BatchResponse } from "drizzle-orm/batch";
+import { NoopCache, type Cache } from "drizzle-orm/cache/core";
+import type { WithCacheConfig } from "drizzle-orm/cache/core/types";
+import {
+  PgPreparedQuery,
+  PgSession,
+  PgTransaction,
+  type PgDialect,
+  type PgQueryResultHKT,
+  type PreparedQueryConfig,
+} from "drizzle-orm/pg-core";
+import type { RelationalSchemaConfig, TablesRelationalConfig } from "drizzle-orm/relations";
+import { UsageError, type Column, type PgzError, type QueryResult } from "../../index.ts";
+import { selectionMapper, type SelectedField } from "./columns.ts";
+import { convertArrays } from "./forms.ts";
+import type { RowMapper } from "./rows.ts";
+import {
+  inTransaction,
+  rawOfArrays,
+  runArrays,
+  runBatch,
+  runRaw,
+  streamArrays,
+  type ArrayResult,
+  type IterableQuery,
+  type PgzClient,
+  type RawResult,
+  type RowOf,
+  type TransactionConfig,
+} from "./runner.ts";
+
+/** What `db.execute` gives, by Drizzle's way to say it. */
+export interface PgzQueryResultHKT extends PgQueryResultHKT {
+  type: RawResult<this["row"]>;
+}
+
+/** The same for every session of a database. */
+export interface SessionOptions {
+  readonly logger?: Logger | undefined;
+  readonly cache?: Cache | undefined;
+}
+
+/** With what Drizzle does where nothing is given. */
+interface Settings {
+  readonly logger: Logger;
+  readonly cache: Cache;
+}
+
+interface Metadata {
+  type: "select" | "update" | "delete" | "insert";
+  tables: string[];
+}
+
+/** Of a relational query: all rows at once, with the relations parsed. */
+type ResultMapper = (rows: unknown[][]) => unknown;
+
+/** What a prepared query is made of, besides what its base class keeps. */
+interface Statement {
+  readonly client: PgzClient;
+  readonly query: Query;
+  readonly fields: readonly SelectedField[] | undefined;
+  readonly mapper: ResultMapper | undefined;
+  readonly metadata: Metadata | undefined;
+  readonly isArrays: boolean;
+}
+
+/** Members that drizzle-orm has and does not declare. */
+interface Undeclared {
+  readonly joinsNotNullableMap?: Readonly<Record<string, boolean>>;
+  queryWithCache<T>(text: string, params: unknown[], run: () => Promise<T>): Promise<T>;
+}
+
+export const wrapped = (text: string, params: readonly unknown[], error: unknown): DrizzleQueryError =>
+  new DrizzleQueryError(text, params as unknown[], error as Error);
+
+/** A statement that Drizzle has built. Its placeholders get their values when it runs. */
+export class PgzPreparedQuery<T extends PreparedQueryConfig = PreparedQueryConfig> extends PgPreparedQuery<T> {
+  static override readonly [entityKind]: string = "PgzPreparedQuery";
+  readonly #statement: Statement;
+  readonly #options: Settings;
+  #columns: readonly Column[] | undefined;
+  #mapRow: RowMapper | undefined;
+
+  /** @internal */
+  constructor(statement: Statement, options: Settings, cacheConfig: WithCacheConfig | undefined) {
+    super(statement.query, options.cache, statement.metadata, cacheConfig);
+    this.#statement = statement;
+    this.#options = options;
+  }
+
+  /** Runs it with these values for its placeholders. */
+  async execute(values: Record<string, unknown> = {}): Promise<T["execute"]> {
+    const { client, query } = this.#statement;
+    const params = this.#values(values);
+    if (this.#isRaw) return await this.#cached(params, () => runRaw(client, query.sql, params));
+    return this.#mapped(await this.#cached(params, () => runArrays(client, query.sql, params)));
+  }
+
+  /** Its rows as objects by the columns' names in SQL. */
+  async all(values: Record<string, unknown> = {}): Promise<T["all"]> {
+    const { client, query } = this.#statement;
+    const params = this.#values(values);
+    const result = await this.#cached(params, () => runRaw(client, query.sql, params));
+    return (result as RawResult).rows;
+  }
+
+  /**
+   * Its rows one by one, as the server sends them. Memory holds one piece of the result. Leaving the loop cancels the
+   * query.
+   */
+  async *iterator(values: Record<string, unknown> = {}): AsyncGenerator<unknown, void, undefined> {
+    const { client, query } = this.#statement;
+    const params = this.#values(values);
+    const rows = streamArrays(client, query.sql, params);
+    const map = this.#isRaw ? rawRow : (row: unknown[], fields: readonly Column[]) => this.#mappedRow(row, fields);
+    const wrap = (error: unknown) => wrapped(query.sql, params, error);
+    const source = rows[Symbol.asyncIterator]();
+    try {
+      for (;;) {
+        const next = await source.next().catch((error: unknown) => {
+          throw wrap(error);
+        });
+        if (next.done) return;
+        yield map(next.value, rows.fields);
+      }
+    } finally {
+      await source.return?.();
+    }
+  }
+
+  /** As an item of a batch: nothing of it waits for a value. @internal */
+  toBatch(): { readonly sql: string; readonly params: unknown[] } {
+    return { sql: this.#statement.query.sql, params: this.#values({}) };
+  }
+
+  /** @internal */
+  ofBatch(result: QueryResult<unknown[]>): unknown {
+    return this.#isRaw ? rawOfArrays(result) : this.#mapped(result);
+  }
+
+  /** The tables that it writes. @internal */
+  get writes(): readonly string[] {
+    const { metadata } = this.#statement;
+    return metadata && metadata.type !== "select" ? metadata.tables : [];
+  }
+
+  /** @internal */
+  isResponseInArrayMode(): boolean {
+    return this.#statement.isArrays;
+  }
+
+  get #isRaw(): boolean {
+    return !this.#statement.fields && !this.#statement.mapper;
+  }
+
+  #values(values: Record<string, unknown>): unknown[] {
+    const { sql, params } = this.#statement.query;
+    const filled = fillPlaceholders(params, values);
+    this.#options.logger.logQuery(sql, filled);
+    return filled;
+  }
+
+  /** By Drizzle's cache, if there is one; an error is wrapped as Drizzle's. */
+  #cached<R>(params: unknown[], run: () => Promise<R>): Promise<R> {
+    return (this as unknown as Undeclared).queryWithCache(this.#statement.query.sql, params, run);
+  }
+
+  #mapped({ rows, fields }: ArrayResult): unknown {
+    const { mapper } = this.#statement;
+    if (mapper) return mapper(convertArrays(rows, fields));
+    const mapRow = this.#rowMapper(fields);
+    return rows.map(mapRow);
+  }
+
+  #mappedRow(row: unknown[], fields: readonly Column[]): unknown {
+    const { mapper } = this.#statement;
+    if (!mapper) return this.#rowMapper(fields)(row);
+    const mapped = mapper(convertArrays([row], fields));
+    return Array.isArray(mapped) ? (mapped[0] as unknown) : mapped;
+  }
+
+  /** A statement that runs again mostly has the same columns. */
+  #rowMapper(columns: readonly Column[]): RowMapper {
+    if (this.#mapRow && this.#columns === columns) return this.#mapRow;
+    const { joinsNotNullableMap } = this as unknown as Undeclared;
+    this.#columns = columns;
+    return (this.#mapRow = selectionMapper(this.#statement.fields!, columns, joinsNotNullableMap));
+  }
+}
+
+function rawRow(row: unknown[], fields: readonly Column[]): unknown {
+  return rawOfArrays({ rows: [row], fields, rowCount: 1, command: "SELECT" }).rows[0];
+}
+
+/** What a loop or a batch takes: a query that Drizzle has built, or one that it has prepared. */
+interface Preparable {
+  _prepare?(): unknown;
+  getQuery?(): Query;
+}
+
+/** Drizzle's session over a client, a pool, a lease, a scope or a transaction of the driver. */
+export class PgzSession<
+  TFullSchema extends Record<string, unknown>,
+  TSchema extends TablesRelationalConfig,
+> extends PgSession<PgzQueryResultHKT, TFullSchema, TSchema> {
+  static override readonly [entityKind]: string = "PgzSession";
+  readonly #client: PgzClient;
+  readonly #schema: RelationalSchemaConfig<TSchema> | undefined;
+  readonly #options: Settings;
+
+  /** @internal */
+  constructor(
+    client: PgzClient,
+    dialect: PgDialect,
+    schema: RelationalSchemaConfig<TSchema> | undefined,
+    { logger = new NoopLogger(), cache = new NoopCache() }: SessionOptions,
+  ) {
+    super(dialect);
+    this.#client = client;
+    this.#schema = schema;
+    this.#options = { logger, cache };
+  }
+
+  prepareQuery<T extends PreparedQueryConfig = PreparedQueryConfig>(
+    query: Query,
+    fields: readonly SelectedField[] | undefined,
+    _name: string | undefined,
+    isArrays: boolean,
+    mapper?: ResultMapper,
+    metadata?: Metadata,
+    cacheConfig?: WithCacheConfig,
+  ): PgzPreparedQuery<T> {
+    const statement = { client: this.#client, query, fields, mapper, metadata, isArrays };
+    return new PgzPreparedQuery<T>(statement, this.#options, cacheConfig);
+  }
+
+  /** @internal */
+  prepared(item: unknown): PgzPreparedQuery {
+    const { _prepare, getQuery } = Object(item) as Preparable;
+    const prepared = item instanceof PgzPreparedQuery ? item : _prepare?.call(item);
+    if (prepared instanceof PgzPreparedQuery) return prepared;
+    // What `db.execute` gives prepares itself.
+    if (getQuery) return this.prepareQuery(getQuery.call(item), undefined, undefined, false);
+    throw new UsageError("INVALID_QUERY", "batch and iterator take queries: db.select(…), db.execute(sql`…`).");
+  }
+
+  /** @internal */
+  async batch(items: readonly unknown[]): Promise<unknown[]> {
+    const all = items.map((item) => this.prepared(item));
+    const statements = all.map((prepared) => prepared.toBatch());
+    const tables = all.flatMap(({ writes }) => writes);
+    const results = await runBatch(this.#client, statements).catch((error: unknown) => {
+      const { sql, params } = statements[(error as PgzError).batch?.index ?? statements.length - 1]!;
+      throw wrapped(sql, params, error);
+    });
+    if (tables.length) await this.#options.cache.onMutate({ tables });
+    return results.map((result, index) => all[index]!.ofBatch(result));
+  }
+
+  override transaction<T>(
+    work: (tx: PgzTransaction<TFullSchema, TSchema>) => Promise<T>,
+    config?: TransactionConfig,
+  ): Promise<T> {
+    return this.nested(work, config, 0);
+  }
+
+  /** @internal */
+  nested<T>(
+    work: (tx: PgzTransaction<TFullSchema, TSchema>) => Promise<T>,
+    config: TransactionConfig | undefined,
+    depth: number,
+  ): Promise<T> {
+    const { dialect } = this;
+    const inside = async (client: PgzClient) => {
+      const session = new PgzSession<TFullSchema, TSchema>(client, dialect, this.#schema, this.#options);
+      return await work(new PgzTransaction<TFullSchema, TSchema>(session, dialect, this.#schema, depth));
+    };
+    return inTransaction(this.#client, inside, config, (text, error) => wrapped(text, [], error));
+  }
+
+  override async count(query: SQL): Promise<number> {
+    const { rows } = await this.execute<RawResult<{ count: string }>>(query);
+    return Number(rows[0]!.count);
+  }
+}
+
+/** The argument of a transaction's callback. */
+export class PgzTransaction<
+  TFullSchema extends Record<string, unknown>,
+  TSchema extends TablesRelationalConfig,
+> extends PgTransaction<PgzQueryResultHKT, TFullSchema, TSchema> {
+  static override readonly [entityKind]: string = "PgzTransaction";
+  readonly #session: PgzSession<TFullSchema, TSchema>;
+
+  /** @internal */
+  constructor(
+    session: PgzSession<TFullSchema, TSchema>,
+    dialect: PgDialect,
+    schema: RelationalSchemaConfig<TSchema> | undefined,
+    depth: number,
+  ) {
+    super(dialect, session, schema, depth);
+    this.#session = session;
+  }
+
+  /** A savepoint. Meanwhile calls of the outer transaction are refused. */
+  override transaction<T>(work: (tx: PgzTransaction<TFullSchema, TSchema>) => Promise<T>): Promise<T> {
+    return this.#session.nested(work, undefined, this.nestedIndex + 1);
+  }
+
+  /** Many queries in one round trip, inside the transaction. */
+  batch<U extends BatchItem<"pg">, T extends Readonly<[U, ...U[]]>>(queries: T): Promise<BatchResponse<T>> {
+    return this.#session.batch(queries) as Promise<BatchResponse<T>>;
+  }
+
+  /** The rows of a query one by one, as the server sends them. */
+  iterator<T extends IterableQuery>(query: T, values?: Record<string, unknown>): AsyncGenerator<RowOf<T>, void> {
+    return this.#session.prepared(query).iterator(values) as AsyncGenerator<RowOf<T>, void>;
+  }
+}

@@ -74,9 +74,11 @@ function absentColumns(
 // -- decoders --------------------------------------------------------------------------------------------------------
 
 /** Whether a time has a zone is the server's type to say. */
-const dateIn = (zone: string) => (text: unknown) =>
+const dateIn = (zone: string) => (value: unknown) => {
+  const text = String(value);
   // More digits than milliseconds are not ISO 8601 for every engine.
-  new Date(String(text).replace(/(\.\d{3})\d+/, "$1") + zone);
+  return new Date((text.includes(".") ? text.replace(/(\.\d{3})\d+/, "$1") : text) + zone);
+};
 
 const same: Convert = (value) => value;
 const ofInt8 = { [INT8]: Number };
@@ -108,8 +110,19 @@ const DIRECT: Readonly<Record<string, Readonly<Record<number, Convert>>>> = {
 
 const NOTHING = Column.prototype.mapFromDriverValue;
 
-/** What makes Drizzle's value of the driver's; `undefined`: they are the same. NULL never comes. */
+/** Of each column with the type that it had last: to ask Drizzle's classes costs more than to decode a row. */
+const known = new WeakMap<object, { readonly typeOid: number; readonly decode: Convert | undefined }>();
+
 function decoderOf(field: unknown, typeOid: number): Convert | undefined {
+  const last = known.get(field as object);
+  if (last?.typeOid === typeOid) return last.decode;
+  const decode = newDecoder(field, typeOid);
+  known.set(field as object, { typeOid, decode });
+  return decode;
+}
+
+/** What makes Drizzle's value of the driver's; `undefined`: they are the same. NULL never comes. */
+function newDecoder(field: unknown, typeOid: number): Convert | undefined {
   if (is(field, PgArray)) return arrayDecoder(field as PgArray<never, never>, typeOid);
   const form = pgForm(typeOid);
   if (is(field, Column)) {

@@ -101,7 +101,7 @@ async function bundle() {
     format: "esm",
     target: "es2022",
     platform: "neutral",
-    external: ["node:*", "cloudflare:*", "@opentelemetry/api", "drizzle-orm"],
+    external: ["node:*", "cloudflare:*", "@opentelemetry/api", "drizzle-orm", "kysely"],
     sourcemap: true,
     minifySyntax: true, // inlines constants across modules; names and lines stay readable
     logLevel: "warning",
@@ -121,6 +121,7 @@ async function bundle() {
     esbuild({ ...common, entryPoints: ["js/adapters/pg.ts"], plugins: [driverBeside] }),
     esbuild({ ...common, entryPoints: ["js/adapters/prisma.ts"], plugins: [driverBeside] }),
     esbuild({ ...common, entryPoints: drizzle, plugins: [driverBeside] }),
+    esbuild({ ...common, entryPoints: ["js/adapters/kysely.ts"], plugins: [driverBeside] }),
     esbuild({ ...commonjs, entryPoints: entries("node", "slim"), loader: inside }),
     esbuild({ ...commonjs, entryPoints: ["js/sqlstates.ts"] }),
     esbuild({ ...commonjs, entryPoints: ["js/adapters/otel.ts"] }),
@@ -128,6 +129,7 @@ async function bundle() {
     esbuild({ ...commonjs, entryPoints: ["js/adapters/pg.ts"], plugins: [driverBeside] }),
     esbuild({ ...commonjs, entryPoints: ["js/adapters/prisma.ts"], plugins: [driverBeside] }),
     esbuild({ ...commonjs, entryPoints: drizzle, plugins: [driverBeside] }),
+    esbuild({ ...commonjs, entryPoints: ["js/adapters/kysely.ts"], plugins: [driverBeside] }),
   ]);
   copyFileSync(at("pkg/pgz_edge_bg.wasm"), at("dist/pgz_edge_bg.wasm"));
 }
@@ -152,7 +154,7 @@ const driverBeside = {
   name: "driver-beside",
   setup: ({ onResolve }) =>
     onResolve({ filter: /\/index\.ts$/ }, ({ path, importer }) =>
-      /^(\.\.\/){1,2}index\.ts$/.test(path) && importer.includes("adapters")
+      /^(\.\.\/)+index\.ts$/.test(path) && importer.includes("adapters")
         ? { path: "pgz-edge", external: true }
         : undefined,
     ),

@@ -5,11 +5,13 @@ import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { transform } from "esbuild";
+import { Kysely } from "kysely";
 import { expect, test } from "vitest";
 import { testServers } from "../integration/servers.ts";
 
 const pgz = (await import("../../dist/node.js" as string)) as typeof import("../../js/index.ts");
 const otel = (await import("../../dist/otel.js" as string)) as typeof import("../../js/adapters/otel.ts");
+const kysely = (await import("../../dist/kysely.js" as string)) as typeof import("../../js/adapters/kysely.ts");
 const root = fileURLToPath(new URL("../../", import.meta.url));
 const pages = [
   "README.md",
@@ -39,6 +41,7 @@ test("there are examples of every page that is about calls", () => {
       "README.md",
       "docs/batches.md",
       "docs/copy.md",
+      "docs/kysely.md",
       "docs/listen.md",
       "docs/observer.md",
       "docs/pool.md",
@@ -65,9 +68,9 @@ test.each(examples)("$name runs", async ({ name, code }) => {
   const client = await pgz.connect(options);
   try {
     await client.simple(`drop schema if exists ${schema} cascade; create schema ${schema}; ${TABLES}`);
-    const body = code.replace(/^import .* from "pgz-edge(\/otel)?";.*$/gm, "").replace("export default", "return");
+    const body = code.replace(/^import .* from "(pgz-edge|kysely)[^"]*";.*$/gm, "").replace("export default", "return");
     const { code: plain } = await transform(
-      `async (client, db, pgz, console) => { const { sql, connect, createClient, createPool, PostgresError, openTelemetry } = pgz; { ${body} } }`,
+      `async (client, db, pgz, console) => { const { sql, connect, createClient, createPool, PostgresError, openTelemetry, Kysely, PgzDialect } = pgz; { ${body} } }`,
       { loader: "ts", target: "es2022" },
     );
     const logged: unknown[] = [];
@@ -80,6 +83,8 @@ test.each(examples)("$name runs", async ({ name, code }) => {
       {
         ...pgz,
         ...otel,
+        ...kysely,
+        Kysely,
         connect: (_: unknown, own: object) => pgz.connect({ ...options, ...own }),
         createPool: (_: unknown, own: object) => pgz.createPool(options, own),
       },

@@ -362,6 +362,8 @@ export class PostgresError extends PgzError implements ErrorFields {
   constructor(fields: ErrorFields, facts?: Facts) {
     const { code = "", message = "", ...others } = fields;
     super(code, message, facts);
+    // Bun gives each error a line and a column of its own, those of the source that made it.
+    for (const ofBun of ["line", "column"]) Reflect.deleteProperty(this, ofBun);
     Object.assign(this, others);
   }
 

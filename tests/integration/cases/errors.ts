@@ -1,5 +1,5 @@
 // What an error tells of the call that it ended: the caller's own line, the SQL and the place in it, and no secrets.
-import type { Client, PgzError, Pool } from "../../../js/index.ts";
+import type { Client, PgzError, Pool, PostgresError } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
 import { withClient } from "./helpers.ts";
 
@@ -144,6 +144,17 @@ export const errors: Case[] = [
         });
         t.assert.equal(direct.code, "22012");
         t.assert.match(direct.stack ?? "", /ofAReader/);
+      }),
+  },
+  {
+    name: "an error has the server's fields and none of the runtime's",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const { column, line } = (await caught(() => client.query("select 1 / 0"))) as PostgresError;
+        t.assert.deepEqual([column, typeof line], [undefined, "string"]);
+        await client.exec("create temporary table strict (needed int not null)");
+        const missing = (await caught(() => client.exec("insert into strict values (null)"))) as PostgresError;
+        t.assert.equal(missing.column, "needed");
       }),
   },
   {

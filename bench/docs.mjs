@@ -286,6 +286,15 @@ const scenarios = [
       { title: "Ten thousand calls that wait: memory of each", case: "pool", metric: "bytes_per_waiter", less: true },
     ],
   },
+  {
+    title: "Under the library that an application has",
+    about: [
+      "Process CPU on Node of one operation: one row by its key, and 10,000 rows of six columns (int4, two texts, bool,",
+      "float8, timestamptz), under the same library over our adapter and over `pg`. `facade` is `pgz-edge/pg` beside",
+      "`pg` itself.",
+    ],
+    tables: [{ title: "CPU of an operation", case: "adapters", metric: "cpu_ms", less: true }],
+  },
 ];
 
 /** This build beside an older one of ours. */

@@ -1,0 +1,66 @@
+// CASE=adapters: what a query costs under the library that the application has, ours beside `pg` under the same
+// library: one row by its key, and 10,000 rows. Process CPU in milliseconds per operation, on Node.
+//
+// Each pair of library and driver is a process of its own, in turns; the server has a CPU for itself. Its rows are
+// checked in each trial, and are the same under both drivers. To reach: no more CPU than `pg` for one row, and half of
+// it for 10,000.
+//
+//   TRIALS, ONE and MANY operations of a trial      how much
+//   SHAPES                                          which, separated by commas
+import { resultRows, compareCpu, interleaved } from "../lib/trials.mjs";
+import { command } from "../lib/runtimes.mjs";
+import { pin, SERVER_CPU, start } from "../lib/worker.mjs";
+import { libraries, MANY, TABLE } from "./libraries.mjs";
+
+const child = new URL("child.mjs", import.meta.url);
+const drivers = ["pgz-edge", "pg"];
+const SHARE = { 1: 1, [MANY]: 0.5 };
+
+export async function run({ server, option }) {
+  const trials = Number(option("TRIALS") ?? 7);
+  const operations = { 1: Number(option("ONE") ?? 3_000), [MANY]: Number(option("MANY") ?? 30) };
+  const all = Object.keys(libraries).flatMap((library) => [`${library}_1`, `${library}_${MANY}`]);
+  const wanted = option("SHAPES")?.split(",") ?? all;
+  const url = `${server.appUrl.split("?")[0]}?sslmode=disable`;
+  if (server.own) pin(server.pid, SERVER_CPU); // backends inherit it
+  const setup = start("setup", command("node", child, "setup", "pg", url));
+  await setup.ask({ setup: TABLE });
+  await setup.stop();
+
+  const result = { rows: [], failures: [] };
+  for (const library of Object.keys(libraries)) {
+    const shapes = wanted.filter((shape) => shape.startsWith(`${library}_`));
+    if (!shapes.length) continue;
+    const contestants = drivers.map((driver) => ({
+      key: `${driver} under ${library}`,
+      library: driver,
+      runtime: "node",
+      ...start(`${driver} under ${library}`, command("node", child, library, driver, url)),
+    }));
+    try {
+      for (const shape of shapes) {
+        const count = Number(shape.split("_")[1]);
+        const samples = await measure(contestants, shape, count, operations[count], trials);
+        const config = { operations: operations[count], rows: count };
+        const metrics = { cpu_ms: ["ms", ({ cpu }) => cpu / operations[count]] };
+        for (const one of contestants)
+          result.rows.push(...resultRows(one, shape, config, samples.get(one.key), metrics));
+        const [ours, theirs] = contestants.map(({ key }) => key);
+        result.failures.push(...compareCpu(samples, shape, ours, theirs, [theirs], SHARE[count]));
+      }
+    } finally {
+      await Promise.all(contestants.map((one) => one.stop()));
+    }
+  }
+  return result;
+}
+
+async function measure(contestants, shape, count, times, trials) {
+  let reference;
+  const verify = ({ key }, { rows, hash }) => {
+    if (rows !== count * times) throw new Error(`${key}, ${shape}: ${rows} rows instead of ${count * times}`);
+    reference ??= hash;
+    if (hash !== reference) throw new Error(`${key}, ${shape}: other rows than under the other driver`);
+  };
+  return await interleaved(contestants, { count, times }, trials, verify, { idle: 0 });
+}

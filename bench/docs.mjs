@@ -289,8 +289,8 @@ const scenarios = [
   {
     title: "Under the library that an application has",
     about: [
-      "Process CPU on Node of one operation: one row by its key, and 10,000 rows of six columns (int4, two texts, bool,",
-      "float8, timestamptz), under the same library over our adapter and over `pg`. `facade` is `pgz-edge/pg` beside",
+      "Process CPU on Node of one operation: one row by its key, and 10,000 rows of six columns (int4, two texts,",
+      "bool, float8, timestamptz), under the same library over our adapter and over `pg`. `facade` is `pgz-edge/pg` beside",
       "`pg` itself.",
     ],
     tables: [{ title: "CPU of an operation", case: "adapters", metric: "cpu_ms", less: true }],

@@ -4,8 +4,8 @@
 //   ALLOW=db.internal:5432,replica.internal:5432 PORT=8080 node proxy.mjs
 //
 // Only addresses of ALLOW are connected to: a proxy that takes any address is a way into the network that it runs in.
-// It speaks plain HTTP unless it has a certificate (TLS_CERT and TLS_KEY, files): TLS is mostly for the load balancer in
-// front of it. It does not look into the bytes: the password and the rows pass through as the client sends them.
+// It speaks plain HTTP unless it has a certificate (TLS_CERT and TLS_KEY, files): TLS is mostly for the load balancer
+// in front of it. It does not look into the bytes: the password and the rows pass through as the client sends them.
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { createServer as createTlsServer } from "node:https";

@@ -138,7 +138,7 @@ describe.each(testServers().servers)("$name", (server) => {
     await work(theirs),
   ];
 
-  // -- values -----------------------------------------------------------------------------------------------------------
+  // -- values ---------------------------------------------------------------------------------------------------------
 
   test.each(Object.entries(SAME))(
     "%s: kind and values are adapter-pg's, in the first run and later",
@@ -207,7 +207,7 @@ describe.each(testServers().servers)("$name", (server) => {
     }
   });
 
-  // -- errors -----------------------------------------------------------------------------------------------------------
+  // -- errors ---------------------------------------------------------------------------------------------------------
 
   const FAILING: Record<string, [sql: string, args?: unknown[]]> = {
     UniqueConstraintViolation: ["insert into items (id, code, qty) values (2, 'abc', 1)"],
@@ -287,7 +287,7 @@ describe.each(testServers().servers)("$name", (server) => {
     expect((await ours.queryRaw(query("select 1 as a"))).rows).toEqual([[1]]);
   });
 
-  // -- transactions -----------------------------------------------------------------------------------------------------
+  // -- transactions ---------------------------------------------------------------------------------------------------
 
   const count = async () => (await ours.queryRaw(query("select count(*)::int4 from parents"))).rows[0]![0];
 
@@ -382,7 +382,7 @@ describe.each(testServers().servers)("$name", (server) => {
     await expect(adapter.startTransaction()).rejects.toMatchObject({ code: "POOL_CLOSED" });
   });
 
-  // -- what is different by intent --------------------------------------------------------------------------------------
+  // -- what is different by intent ------------------------------------------------------------------------------------
 
   test("times are right whatever the session's time zone is", async () => {
     const adapter = await new built.PrismaPgz(url, {}).connect();

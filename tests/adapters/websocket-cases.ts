@@ -95,8 +95,13 @@ export const cases: Readonly<Record<string, (setting: Setting) => Promise<void>>
   },
 
   async "TLS is what wss: is for"(setting) {
-    if (!setting.tls || setting.proxy.startsWith("wss:")) return;
+    if (!setting.tls) return;
     const url = setting.url.replace("sslmode=disable", "sslmode=require");
+    if (setting.proxy.startsWith("wss:")) {
+      await using db = clientOf({ ...setting, url });
+      const { rows } = await db.query("select ssl from pg_stat_ssl where pid = pg_backend_pid()");
+      return equal(rows, [{ ssl: false }]);
+    }
     await refused(clientOf({ ...setting, url }).query("select 1"), "TLS_FAILED", /wss:/);
   },
 

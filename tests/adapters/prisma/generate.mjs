@@ -1,5 +1,5 @@
-// Makes Prisma's client of schema.prisma for a runtime ("nodejs", "workerd"), once per schema and version of Prisma, and
-// gives the path of its TypeScript. Prisma's own generator does it, which needs nothing but its package.
+// Makes Prisma's client of schema.prisma for a runtime ("nodejs", "workerd"), once per schema and version of Prisma,
+// and gives the path of its TypeScript. Prisma's own generator does it, which needs nothing but its package.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";

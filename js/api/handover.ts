@@ -84,6 +84,10 @@ class Ferry implements Socket {
     return this.#socket.address;
   }
 
+  get isEncrypted(): boolean | undefined {
+    return this.#socket.isEncrypted;
+  }
+
   get certificate(): Uint8Array | undefined {
     return this.#socket.certificate;
   }

@@ -39,16 +39,12 @@ function server(bytes: readonly number[], size: number) {
   return { socket, written, isClosed: () => isClosed };
 }
 
+const over = (socket: Socket) =>
+  ({ host: "h", user: "u", sslmode: "disable", environment: false, connect: async () => socket }) as const;
+
 test.each([1, 2, 3, 7, 64, 1_000])("in chunks of %d bytes", async (size) => {
   const { socket, written, isClosed } = server([...LOGIN, ...BEHIND], size);
-  const options = {
-    host: "h",
-    user: "u",
-    sslmode: "disable",
-    environment: false,
-    connect: async () => socket,
-  } as const;
-  const handover = await logIn(options);
+  const handover = await logIn(over(socket));
   expect(handover.parameters.get("server_version")).toBe("18.0");
   expect([...handover.backendKey]).toEqual([0, 0, 0, 7, 1, 2, 3, 4]);
   const rest: number[] = [];
@@ -67,13 +63,12 @@ test.each([1, 2, 3, 7, 64, 1_000])("in chunks of %d bytes", async (size) => {
 test("a login that fails leaves no socket behind", async () => {
   const refused = message("E", ...text("SFATAL"), ...text("C28P01"), ...text("Mno"), 0);
   const { socket, isClosed } = server(refused, 5);
-  const options = {
-    host: "h",
-    user: "u",
-    sslmode: "disable",
-    environment: false,
-    connect: async () => socket,
-  } as const;
-  await expect(logIn(options)).rejects.toMatchObject({ code: "28P01" });
+  await expect(logIn(over(socket))).rejects.toMatchObject({ code: "28P01" });
   expect(isClosed()).toBe(true);
+});
+
+test("a socket that is encrypted already is not asked for TLS, whatever sslmode says", async () => {
+  const { socket } = server([...LOGIN, ...BEHIND], 64);
+  const { encrypted } = await logIn({ ...over(Object.assign(socket, { isEncrypted: true })), sslmode: "require" });
+  expect(encrypted).toBe(true);
 });

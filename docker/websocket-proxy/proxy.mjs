@@ -18,6 +18,9 @@ import { WebSocketServer } from "ws";
 const WAITING = 1 << 20;
 const LONGEST_MESSAGE = 16 << 20;
 
+/** Milliseconds of silence before the system asks whether the client is still there. */
+const KEEP_ALIVE = 60_000;
+
 /** Resolves with `{ port, stop }` when it listens. `allow`: addresses, as `host:port`. `tls`: `{ cert, key }` (PEM). */
 export async function startProxy({ allow, port = 0, host = "0.0.0.0", tls, connectTimeout = 10_000 }) {
   const allowed = new Set(allow);
@@ -26,6 +29,7 @@ export async function startProxy({ allow, port = 0, host = "0.0.0.0", tls, conne
   const server = tls ? createTlsServer(tls, explain) : createServer(explain);
   server.on("upgrade", (request, client, head) => {
     client.on("error", () => {}); // it closes too, which says all
+    client.setKeepAlive(true, KEEP_ALIVE); // without, a client whose machine is gone holds its session for good
     const address = new URL(request.url, "http://proxy").searchParams.get("address") ?? "";
     if (!allowed.has(address)) return refuse(client, "403 Forbidden", "This address is not one of ALLOW.");
     const colon = address.lastIndexOf(":");
@@ -53,7 +57,11 @@ function refuse(client, status, reason) {
   client.end(`HTTP/1.1 ${status}\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\n${reason}\n`);
 }
 
-/** Each side waits for the other, and hears of its end. */
+/**
+ * Each side waits for the other, and hears of its end. A client that closes gets nothing any more: what it wrote is
+ * sent on, then the connection is destroyed. Only to end it would leave a server that waits to be read waiting for
+ * good, with its query.
+ */
 function join(socket, tcp) {
   tcp.on("data", (bytes) => {
     socket.send(bytes, () => socket.bufferedAmount < WAITING && tcp.resume());
@@ -66,7 +74,7 @@ function join(socket, tcp) {
   });
   tcp.on("drain", () => socket.resume());
   socket.on("error", () => tcp.destroy());
-  socket.on("close", (code) => (code === 1006 ? tcp.destroy() : tcp.end()));
+  socket.on("close", (code) => (code === 1006 ? tcp.destroy() : tcp.destroySoon()));
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {

@@ -28,6 +28,16 @@ async function refused(work: Promise<unknown>, code: string, words: RegExp): Pro
   if (!words.test(error.message)) throw new Error(error.message);
 }
 
+/** Resolves when the server has no such session any more: within 5 s, or it rejects. */
+async function ended(db: driver.Client, pid: number): Promise<void> {
+  for (let tries = 0; tries < 50; tries++) {
+    const { rows } = await db.query({ text: "select 1 from pg_stat_activity where pid = $1", values: [pid] });
+    if (!rows.length) return;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  throw new Error(`the server's process ${pid} is still there`);
+}
+
 function clientOf({ pgz, webSocket, proxy, url, WebSocket }: Setting, options: WebSocketOptions = {}) {
   return pgz.createClient(url, { connect: webSocket(proxy, { ...(WebSocket && { WebSocket }), ...options }) });
 }
@@ -108,6 +118,7 @@ export const cases: Readonly<Record<string, (setting: Setting) => Promise<void>>
   async "rows that nobody reads end the connection, and a cursor asks for them one batch at a time"(setting) {
     const wide = "select repeat('x', 10000) as x from generate_series(1, 2000)";
     await using db = clientOf(setting, { maxWaiting: 1 << 20 });
+    const { rows: backends } = await db.query<{ pid: number }>("select pg_backend_pid() as pid");
     const reader = (await db.stream(wide)).getReader();
     await reader.read();
     await new Promise((resolve) => setTimeout(resolve, 1_000));
@@ -119,6 +130,17 @@ export const cases: Readonly<Record<string, (setting: Setting) => Promise<void>>
     let rows = 0;
     for await (const batch of other.cursor(wide, 50)) rows += batch.length;
     equal(rows, 2_000);
+    await ended(other, backends[0]!.pid);
+  },
+
+  async "a stream that is left behind a few rows ends on the server"(setting) {
+    await using other = clientOf(setting);
+    const db = clientOf(setting);
+    const { rows } = await db.query<{ pid: number }>("select pg_backend_pid() as pid");
+    const reader = (await db.stream("select repeat('x', 10000) as x from generate_series(1, 100000)")).getReader();
+    await reader.read();
+    await Promise.all([reader.cancel(), db.close()]);
+    await ended(other, rows[0]!.pid);
   },
 
   async "what is no proxy is refused"({ webSocket }) {

@@ -14,7 +14,9 @@ export async function startSidecar(servers) {
     const { server, sql } = JSON.parse(body);
     const found = pools.get(server);
     if (found === undefined) throw new Error(`no server named ${server}`);
-    const result = await found.query({ text: sql, rowMode: "array" });
+    const result = await found.query({ text: sql, rowMode: "array" }).catch(async (error) => {
+      throw error.code === QUERY_CANCELED ? new Error(`${error.message}; ${await busy(found)}`) : error;
+    });
     return { rows: [result].flat().at(-1).rows };
   };
   const http = createServer(async (request, response) => {
@@ -33,9 +35,27 @@ export async function startSidecar(servers) {
   return { url: `http://127.0.0.1:${http.address().port}`, stop };
 }
 
+const QUERY_CANCELED = "57014";
+
+/** What else the server does. DROP DATABASE waits for each session, also for one that waits for its client to read. */
+async function busy(found) {
+  const sessions = `select concat_ws(' ', pid, application_name, state, wait_event, left(query, 60))
+    from pg_stat_activity where backend_type = 'client backend' and state <> 'idle' and pid <> pg_backend_pid()`;
+  const { rows } = await found.query({ text: sessions, rowMode: "array" });
+  return `sessions: ${rows.flat().join(" | ") || "none"}`;
+}
+
+// A statement that hangs ends before its test does, or four of them would make every later test wait for a connection.
 // Ours are asked in the clear whatever PGSSLMODE says; the one of DATABASE_URL as its URL says.
-function pool({ superuserUrl, own }) {
-  return new pg.Pool({ connectionString: superuserUrl, max: 4, types: asText, ...(own ? { ssl: false } : {}) });
+function pool({ name, superuserUrl, own }) {
+  const limit = name === "pgbouncer" ? {} : { statement_timeout: 20_000 }; // PgBouncer refuses it as a startup setting
+  return new pg.Pool({
+    connectionString: superuserUrl,
+    max: 4,
+    types: asText,
+    ...limit,
+    ...(own ? { ssl: false } : {}),
+  });
 }
 
 const asText = { getTypeParser: () => (value) => value };

@@ -3,7 +3,7 @@
 // Knows formats and their options. Must not know calls, connections or streams.
 import { callOption } from "../config/config.ts";
 import type { Config } from "../config/options.ts";
-import { oneOf } from "../config/rules.ts";
+import { namesOf, oneOf } from "../config/rules.ts";
 import { UsageError } from "../util/errors.ts";
 import { temporal, type Parser, type ValuePolicy } from "../values/converters.ts";
 import { runtime } from "../sockets/runtime.ts";
@@ -131,19 +131,47 @@ export interface ValueForm extends Form {
   readonly policy: ValuePolicy;
 }
 
-/** The form of rows that become JavaScript values. */
+/**
+ * The form of rows that become JavaScript values. Equal options have the same one, by which a statement that runs again
+ * finds the decoder of its rows.
+ */
 export function valueForm(config: Config, options: ValueOptions): ValueForm {
+  const own: unknown[] = [];
   for (const name in options) {
     const value = options[name as keyof ValueOptions];
-    if (value !== undefined && value !== config[name as keyof ValueOptions]) return newValueForm(config, options);
+    if (value === undefined || value === config[name as keyof ValueOptions] || !VALUE_OPTIONS.has(name)) continue;
+    if (name === "types") return newValueForm(config, options);
+    own.push(name, value);
   }
-  // Most calls have no options but the client's: theirs is made once.
-  let form = usual.get(config);
-  if (!form) usual.set(config, (form = newValueForm(config, options)));
+  let known = forms.get(config);
+  if (!known) forms.set(config, (known = []));
+  const found = known.find((one) => one.own.length === own.length && one.own.every((part, at) => part === own[at]));
+  if (found) return found.form;
+  const form = newValueForm(config, options);
+  if (known.length === MOST_FORMS) known.length = 0;
+  known.push({ own, form });
   return form;
 }
 
-const usual = new WeakMap<Config, ValueForm>();
+const VALUE_OPTIONS: ReadonlySet<string> = new Set(
+  namesOf<ValueOptions>({
+    maxRows: true,
+    maxBytes: true,
+    maxFieldBytes: true,
+    onLimit: true,
+    duplicates: true,
+    int8: true,
+    numeric: true,
+    dates: true,
+    bytea: true,
+    json: true,
+    types: true,
+  }),
+);
+/** Of a connection's configuration, with the options that are not the connection's: names and values. */
+const forms = new WeakMap<Config, { readonly own: readonly unknown[]; readonly form: ValueForm }[]>();
+/** Caps may be other numbers in each call. */
+const MOST_FORMS = 8;
 
 function newValueForm(config: Config, options: ValueOptions): ValueForm {
   const dates = callOption(config, options, "dates");

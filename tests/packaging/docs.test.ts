@@ -27,6 +27,22 @@ test("the README's Worker handler has at most 12 lines", () => {
   expect(code.split("\n").filter((line) => line.trim() !== "").length).toBeLessThanOrEqual(12);
 });
 
+test("each row of the README's table of what it works with links its test", () => {
+  const [, table = ""] = /\n## Where it works\n\n\|.*\n\|.*\n((?:\|.*\n)+)/.exec(read("README.md")) ?? [];
+  const rows = table
+    .trim()
+    .split("\n")
+    .map((row) => row.split(" | "));
+  const groups = rows.filter(([name]) => /^\| \*\*/.test(name!)).map(([name]) => name!.slice(2));
+  expect(groups).toEqual(["**Runtimes**", "**Frameworks**", "**Bundlers**", "**Libraries**"]);
+  for (const row of rows) {
+    if (row[0]!.startsWith("| **")) continue;
+    const tests = [...row.at(-1)!.matchAll(/\]\((tests\/[^)]+)\)/g)].map(([, file]) => file!);
+    expect(tests, row[0]).not.toEqual([]);
+    for (const file of tests) expect(existsSync(path.join(root, file)), file).toBe(true);
+  }
+});
+
 /** Prose, that is all but code and tables, whose cells cannot be broken. */
 const markdown = execFileSync("git", ["ls-files", "*.md"], { cwd: root, encoding: "utf8" }).trim().split("\n");
 test.each(markdown)("no line of prose in %s is wider than 120 columns", (page) => {

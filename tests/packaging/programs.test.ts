@@ -1,0 +1,300 @@
+// The programs of README.md and docs/examples.md as they stand there: in a project with the packed tarball their types
+// are checked strictly, they are built and started by what their users start them with, and asked over HTTP. A block
+// with a file's name behind its language is that file.
+import { execFile, spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { createServer } from "node:net";
+import type { AddressInfo } from "node:net";
+import path from "node:path";
+import { promisify } from "node:util";
+import { createRequire } from "node:module";
+import pg from "pg";
+import ts from "typescript";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { nodeBinary, workerd } from "../../scripts/node/index.mjs";
+import { testServers } from "../integration/servers.ts";
+import { startWorker } from "../workerd/host.mjs";
+import { bin, Project, root } from "./project.ts";
+
+const DATABASE = "pgz_edge_programs";
+const server = testServers().servers[0]!;
+const to = (url: string) => {
+  const address = new URL(url.split("?")[0]!);
+  address.pathname = DATABASE;
+  return `${address.href}?sslmode=disable`;
+};
+const url = to(server.url);
+const TABLE = `create table users (id int4 primary key, name text not null);
+  insert into users values (1, 'Ada'), (2, 'Bob'), (3, 'Cy');
+  grant all on users to "${server.user}"`;
+/** Rows of 3 kB, more than sockets hold on their way. */
+const LAST = 40_000;
+const MANY = `insert into users select n, repeat('x', 3000) from generate_series(4, ${LAST}) n`;
+/** What the programs' users install beside the driver. */
+const INSTALLED = [
+  ...["hono", "@hono/node-server", "@types/node", "undici-types"],
+  ...["next", "react", "react-dom", "@types/react", "csstype", "typescript"],
+  ...["@sveltejs/kit", "@sveltejs/adapter-node", "@sveltejs/vite-plugin-svelte", "svelte", "vite"],
+];
+const minute = { timeout: 120_000 };
+
+const filesOf = (page: string) =>
+  [...readFileSync(path.join(root, page), "utf8").matchAll(/^```\w+ (\S+\.\w+)\n([^]*?)^```/gm)].map(
+    ([, name, text]) => [name!, text!] as const,
+  );
+const readme = readFileSync(path.join(root, "README.md"), "utf8");
+const configuration = filesOf("README.md").find(([name]) => name === "wrangler.jsonc")![1];
+const { compatibility_flags: compatibilityFlags } = ts.parseConfigFileTextToJson("wrangler.jsonc", configuration)
+  .config as { compatibility_flags: string[] };
+
+let project: Project;
+let admin: pg.Client;
+beforeAll(async () => {
+  project = new Project();
+  for (const name of INSTALLED) project.link(name);
+  for (const [name, text] of filesOf("docs/examples.md")) project.write(name, text);
+  for (const name of ["db.ts", "errors.ts"])
+    for (const folder of ["next", "sveltekit/src/lib/server"])
+      project.write(`${folder}/${name}`, readFileSync(project.at(name), "utf8"));
+  project.write("readme/wrangler.jsonc", configuration);
+  project.write("readme/worker.ts", /```ts run\n(import \{ createClient[^]*?)```/.exec(readme)![1]!);
+  await asSuperuser(`drop database if exists ${DATABASE} with (force)`);
+  await asSuperuser(`create database ${DATABASE}`);
+  admin = new pg.Client({ connectionString: to(server.superuserUrl) });
+  await admin.connect();
+  await admin.query(TABLE);
+  await wrangler("types");
+}, 120_000);
+afterAll(async () => {
+  await admin?.end();
+  await asSuperuser(`drop database if exists ${DATABASE} with (force)`);
+  project?.remove();
+});
+
+async function asSuperuser(text: string): Promise<void> {
+  const client = new pg.Client({ connectionString: server.superuserUrl });
+  await client.connect();
+  await client.query(text).finally(() => client.end());
+}
+
+/** In the folder of README's Worker. */
+async function wrangler(...words: string[]): Promise<string> {
+  const { resolve } = createRequire(path.join(root, "scripts/tests/package.json"));
+  const file = path.join(path.dirname(resolve("wrangler/package.json")), "bin", "wrangler.js");
+  const quiet = { WRANGLER_SEND_METRICS: "false", WRANGLER_HIDE_BANNER: "true", CI: "1" };
+  const env = { ...process.env, ...quiet, HOME: project.folder, XDG_CONFIG_HOME: project.folder };
+  const { stdout } = await promisify(execFile)(workerd().execPath, [file, ...words], {
+    cwd: project.at("readme"),
+    env,
+  });
+  return stdout;
+}
+
+/** What TypeScript says of files of the project, at its strictest. */
+function complaints(files: string[], types: string[], more: ts.CompilerOptions = {}): string[] {
+  const program = ts.createProgram({
+    rootNames: files.map((name) => project.at(name)),
+    options: {
+      ...{ strict: true, exactOptionalPropertyTypes: true, noUncheckedIndexedAccess: true },
+      ...{ noImplicitReturns: true, noPropertyAccessFromIndexSignature: true, noUnusedLocals: true },
+      ...{ module: ts.ModuleKind.ESNext, moduleResolution: ts.ModuleResolutionKind.Bundler },
+      ...{ noEmit: true, allowImportingTsExtensions: true, target: ts.ScriptTarget.ES2022 },
+      lib: ["lib.es2022.d.ts", "lib.esnext.disposable.d.ts"],
+      types,
+      typeRoots: [project.at("node_modules/@types")],
+      ...more,
+    },
+  });
+  return ts
+    .getPreEmitDiagnostics(program)
+    .map(({ file, messageText }) => `${file?.fileName}: ${ts.flattenDiagnosticMessageText(messageText, " ")}`);
+}
+
+async function inWorkerd(entry: string): Promise<string> {
+  const options = { hyperdrives: { HYPERDRIVE: url }, compatibilityFlags };
+  const worker = await startWorker({ entry: project.at(entry), options });
+  onTestFinished(worker.stop);
+  return worker.url;
+}
+
+/** Starts it, with `PORT` in its environment and in the place of that word, and waits until somebody listens there. */
+async function listening([command, ...words]: string[], folder = ""): Promise<string> {
+  const port = String(await freePort());
+  const child = spawn(
+    command!,
+    words.map((word) => (word === "PORT" ? port : word)),
+    {
+      cwd: project.at(folder),
+      env: { ...process.env, PORT: port, DATABASE_URL: url, NEXT_TELEMETRY_DISABLED: "1" },
+      stdio: ["ignore", "ignore", "pipe"],
+    },
+  );
+  const gone = new Promise((resolve) => child.once("exit", resolve));
+  onTestFinished(async () => {
+    child.kill("SIGKILL"); // some wait for connections first
+    await gone;
+  });
+  let said = "";
+  child.stderr.on("data", (text) => (said += text));
+  const address = `http://127.0.0.1:${port}/`;
+  for (let attempt = 0; child.exitCode === null && attempt < 150; attempt++) {
+    const answer = await fetch(`${address}users?after=${LAST}`).catch(() => undefined);
+    await answer?.text();
+    if (answer) return address;
+    await new Promise((resolve) => setTimeout(resolve, 200));
+  }
+  throw new Error(`${command} does not listen: ${said}`);
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await new Promise((resolve) => server.once("listening", resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+const busy = async () =>
+  (
+    await admin.query<{ query: string }>(
+      "select query from pg_stat_activity where datname = $1 and state = 'active' and pid <> pg_backend_pid()",
+      [DATABASE],
+    )
+  ).rows.length;
+
+/** What the page says of each of them. */
+async function works(address: string): Promise<void> {
+  const users = new URL("users", address).href;
+  const post = (id: number) =>
+    fetch(users, {
+      method: "POST",
+      body: JSON.stringify({ id, name: "Di" }),
+      headers: { "content-type": "application/json" },
+    });
+  await admin.query("delete from users where id < 1");
+
+  const few = await fetch(`${users}?after=${LAST - 2}`);
+  expect(few.headers.get("content-type")).toMatch(/^application\/x-ndjson/);
+  expect(await rowsOf(few)).toEqual([LAST - 1, LAST]);
+  expect((await post(0)).status).toBe(201);
+  expect((await admin.query("select name from users where id = 0")).rows).toEqual([{ name: "Di" }]);
+
+  const taken = await post(1);
+  expect([taken.status, await taken.json()]).toEqual([409, { error: "There is such a row already." }]);
+  const misfit = await fetch(`${users}?after=x`);
+  expect([misfit.status, await misfit.json()]).toEqual([400, { error: "A value does not fit its column." }]);
+  await admin.query("alter table users rename to people");
+  try {
+    const broken = await fetch(users);
+    expect([broken.status, await broken.json()]).toEqual([500, { error: "That did not work." }]);
+  } finally {
+    await admin.query("alter table people rename to users");
+  }
+  expect(await rowsOf(await fetch(`${users}?after=${LAST - 1}`))).toEqual([LAST]);
+
+  const leave = new AbortController();
+  const large = await fetch(users, { signal: leave.signal });
+  await large.body!.getReader().read();
+  expect(await busy()).toBe(1);
+  leave.abort();
+  await expect.poll(busy, { timeout: 10_000 }).toBe(0);
+  expect((await post(-1)).status).toBe(201);
+}
+
+async function rowsOf(response: Response): Promise<number[]> {
+  const lines = (await response.text()).split("\n").filter(Boolean);
+  return lines.map((line) => (JSON.parse(line) as { id: number }).id);
+}
+
+describe("README.md", () => {
+  test("its Worker passes strict TypeScript with the types that wrangler writes for its configuration", minute, () => {
+    const files = ["readme/worker.ts", "readme/worker-configuration.d.ts"];
+    expect(complaints(files, [])).toEqual([]);
+  });
+
+  test("its Worker answers as wrangler bundles it", minute, async () => {
+    expect(await wrangler("deploy", "--dry-run", "--outdir", "out")).toMatch(/env\.HYPERDRIVE/);
+    expect(await rowsOf(await fetch(await inWorkerd("readme/out/worker.js")))).toEqual([2, 3]);
+  });
+});
+
+describe("docs/examples.md", () => {
+  beforeAll(() => admin.query(MANY));
+
+  test("there are files for each place", () => {
+    expect(filesOf("docs/examples.md").map(([name]) => name)).toEqual([
+      ...["errors.ts", "worker.ts", "server.ts", "node-server.ts", "hono-worker.ts", "hono-server.ts"],
+      ...["db.ts", "next/app/users/route.ts", "sveltekit/src/routes/users/+server.ts", "slim.ts"],
+    ]);
+  });
+
+  test("Workers' files pass strict TypeScript", minute, () => {
+    const files = ["worker.ts", "hono-worker.ts", "readme/worker-configuration.d.ts"];
+    expect(complaints(files, [], { skipLibCheck: true })).toEqual([]);
+  });
+
+  test("servers' files pass strict TypeScript", minute, () => {
+    const routes = ["next/app/users/route.ts", "sveltekit/src/routes/users/+server.ts"];
+    const files = ["server.ts", "node-server.ts", "hono-server.ts", "slim.ts", ...routes];
+    expect(complaints(files, ["node"], { skipLibCheck: true })).toEqual([]);
+  });
+
+  test.each(["worker.ts", "hono-worker.ts"])("%s in workerd", minute, async (entry) => {
+    await works(await inWorkerd(entry));
+  });
+
+  test.each([
+    ["server.ts", "Deno", [bin("deno"), "serve", "--allow-net", "--allow-env", "--port", "PORT", "server.ts"]],
+    ["server.ts", "Bun", [bin("bun"), "server.ts"]],
+    ["node-server.ts", "Node", [nodeBinary(22), "node-server.ts"]],
+    ["hono-server.ts", "Node", [nodeBinary(22), "hono-server.ts"]],
+  ])("%s in %s", minute, async (_, __, command) => {
+    await works(await listening(command));
+  });
+
+  test(
+    "next/ in Next's Node runtime; it builds without a database, and its edge runtime says that it has no TCP",
+    { timeout: 300_000 },
+    async () => {
+      project.write(
+        "next/app/edge/route.ts",
+        `import { createClient } from "pgz-edge";
+       export const runtime = "edge";
+       export const dynamic = "force-dynamic";
+       export const GET = () =>
+         createClient(process.env["DATABASE_URL"]!)
+           .respond("select 1 as a")
+           .catch((error) => new Response(error.code + ": " + error.message));`,
+      );
+      project.write("next/app/layout.tsx", "export default ({ children }) => <html><body>{children}</body></html>;");
+      const next = path.join(root, "node_modules/next/dist/bin/next");
+      const env = { ...process.env, NEXT_TELEMETRY_DISABLED: "1", CI: "1" };
+      await promisify(execFile)(process.execPath, [next, "build", "--webpack"], { cwd: project.at("next"), env });
+      const address = await listening([process.execPath, next, "start", "-p", "PORT"], "next");
+      await works(address);
+      const said = await (await fetch(new URL("edge", address))).text();
+      expect(said).toMatch(/^UNSUPPORTED_ON_RUNTIME: There is no TCP here/);
+    },
+  );
+
+  test("sveltekit/ with its adapter for Node; it builds without a database", { timeout: 300_000 }, async () => {
+    const cwd = project.at("sveltekit");
+    project.write("sveltekit/src/app.html", "<head>%sveltekit.head%</head><body>%sveltekit.body%</body>");
+    project.write("sveltekit/package.json", JSON.stringify({ private: true, type: "module" }));
+    project.write(
+      "sveltekit/vite.config.js",
+      `import adapter from "@sveltejs/adapter-node";
+       import { sveltekit } from "@sveltejs/kit/vite";
+       export default { plugins: [sveltekit({ adapter: adapter() })] };`,
+    );
+    const vite = path.join(root, "node_modules/vite/bin/vite.js");
+    await promisify(execFile)(nodeBinary(24), [vite, "build"], { cwd });
+    await works(await listening([nodeBinary(24), "build"], "sveltekit"));
+  });
+
+  test("slim.ts in Node", minute, async () => {
+    const env = { ...process.env, DATABASE_URL: url };
+    const { stdout } = await promisify(execFile)(nodeBinary(22), ["slim.ts"], { cwd: project.folder, env });
+    expect(stdout).toBe(`[ { n: ${LAST - 3} } ]\n`);
+  });
+});

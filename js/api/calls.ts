@@ -126,7 +126,8 @@ export abstract class Calls extends Queries {
     const run = async (call: Call<ExecResult>, session: Session): Promise<void> => {
       const shape = await session.statements.learn(call, `select ${list} from ${into}`);
       if (!shape) return;
-      const writer = new RowWriter(shape.columns, columns, shape.types, session.connection.integerDatetimes);
+      const { integerDatetimes } = session.connection;
+      const writer = new RowWriter(shape.columns, columns, shape.types, integerDatetimes, this.config.serialize);
       const ended = await copyIn(
         call,
         session,

@@ -199,7 +199,7 @@ export class Client extends OneConnection {
 
   async #close(): Promise<void> {
     // Its reader may be waiting for this: a handler's response is read behind its `await using` and `finally`.
-    if (this.isStreaming) return runtime().background(this.streamed().then(() => this.#end()));
+    if (this.handed) return runtime().background(this.streamed().then(() => this.#end()));
     const end = this.line.end();
     if (end) await within(CLOSE_GRACE, end);
     await this.#end();

@@ -62,8 +62,8 @@ export abstract class OneConnection extends Transacting {
   }
 
   /** Ends all calls and the transaction that runs; those to come too. */
-  protected override stop(error: (facts: Facts) => PgzError): void {
-    super.stop(error);
+  protected override stop(error: (facts: Facts) => PgzError, exceptStreams?: boolean): void {
+    super.stop(error, exceptStreams);
     this.#running?.call.interrupt(error);
   }
 

@@ -144,6 +144,7 @@ export const CALL_OPTIONS = namesOf<
   maxFieldBytes: true,
   onLimit: true,
   duplicates: true,
+  columnNames: true,
   int8: true,
   numeric: true,
   dates: true,

@@ -20,6 +20,7 @@ import { Cursor } from "../statement/cursor.ts";
 import { execute } from "../statement/execute.ts";
 import { checkInScope, notInScope } from "../statement/scoped-statement.ts";
 import { sql, toCall, toQuery, type Query, type QueryInput } from "../statement/sql.ts";
+import { serialized } from "../values/serialize.ts";
 import { PgzError, UsageError } from "../util/errors.ts";
 import type { Asked } from "../util/observer.ts";
 import { errorOf, here, traced } from "../util/trace.ts";
@@ -375,7 +376,7 @@ export abstract class Queries extends Queue {
     checkObject(options);
     const query = toQuery(input);
     if (this.isScoped) checkInScope(query.text);
-    return query;
+    return this.#serialized(query);
   }
 
   #asCall<Options extends object>(
@@ -384,7 +385,12 @@ export abstract class Queries extends Queue {
   ): [query: Query, options: Options] {
     const [query, options] = toCall(input, rest);
     if (this.isScoped) checkInScope(query.text);
-    return [query, options as Options];
+    return [this.#serialized(query), options as Options];
+  }
+
+  #serialized(query: Query): Query {
+    const { serialize } = this.config;
+    return serialize ? { text: query.text, values: serialized(query.values, serialize) } : query;
   }
 
   /** How the call's rows become JavaScript values. */

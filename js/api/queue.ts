@@ -47,6 +47,9 @@ export function isUntouched(error: unknown, { connection }: Session): boolean {
   return connection.established && error === connection.closed && (error as PgzError).retryable;
 }
 
+/** What a close asks of a stream that the user has. */
+type Handed = Pick<Call<never>, "finished" | "operation" | "isUnread" | "interrupt">;
+
 export abstract class Queue {
   static {
     shownAs(this, (queue, inspect) => {
@@ -62,13 +65,13 @@ export abstract class Queue {
   /** Whose turn it is on the connection. @internal */
   protected readonly line: Line;
   /** Those that wait or run, in no order. A Set of mostly one would grow and shrink with each call. */
-  readonly #calls: Pick<Call<never>, "finished" | "interrupt" | "place">[] = [];
+  readonly #calls: (Handed & Pick<Call<never>, "place">)[] = [];
   /** Why all calls end, those to come too. */
   #stopped: ((facts: Facts) => PgzError) | undefined;
   /** The stream that its consumer has to finish before another call can run. */
   #stream: { readonly finished: boolean } | undefined;
-  /** The last one that outlives `close()`. */
-  #handed: Pick<Call<never>, "finished" | "operation" | "isUnread"> | undefined;
+  /** Streams that the user has, or waits for, each with when its connection is free again. They outlive `close()`. */
+  readonly #handed = new Map<Handed, Promise<void>>();
 
   /** @internal */
   constructor(config: Config, counters: Counters) {
@@ -139,13 +142,20 @@ export abstract class Queue {
       call.heed(signal, options[LEAVING], this.signal);
       if (this.#stopped) call.interrupt(this.#stopped);
       if (isOpen) this.#stream = call;
-      if (way === "stream") this.#handed = call;
       return this.perform(call, way, body);
     };
     const over = observation ? observation.run(begin) : begin();
+    if (way === "stream") this.#handed.set(call, over);
     // Whoever waits for a stream is not the handler that made it.
-    if (isOpen) runtime().background(options.closeWhenDone ? over.then(() => this.close()) : over);
+    if (isOpen) runtime().background(this.#left(call, over, options.closeWhenDone));
     return call.promise;
+  }
+
+  /** What comes behind a stream or cursor. */
+  async #left(call: Handed, over: Promise<void>, closeWhenDone: boolean | undefined): Promise<void> {
+    await over;
+    this.#handed.delete(call);
+    if (closeWhenDone) await this.close();
   }
 
   /** Runs the call when it is its turn; resolves when the connection is free again. Never rejects. */
@@ -188,26 +198,23 @@ export abstract class Queue {
     return this.#calls.some((call) => call !== this.#stream);
   }
 
-  /** A stream that the user has, or waits for, is unfinished. */
-  protected get isStreaming(): boolean {
-    return this.#handed?.finished === false;
+  /** A stream that the user has, or waits for. */
+  protected get handed(): Handed | undefined {
+    return [...this.#handed.keys()].find(({ finished }) => !finished);
   }
 
-  /** Resolves when that stream is over, or when nobody has read of it for as long as a close waits. */
-  protected async streamed(): Promise<void> {
-    const stream = this.#handed!;
-    for (let end; !stream.finished && (end = this.line.end());) {
-      const bytes = stream.operation?.bytes;
-      const wasUnread = stream.isUnread();
-      await within(LONGEST_UNREAD, end);
-      if (wasUnread && stream.isUnread() && stream.operation?.bytes === bytes) return;
-    }
+  /**
+   * Resolves when those streams are over. One of which nobody has read for as long as a close waits ends with this
+   * error; without one it is left to who closes the connection.
+   */
+  protected async streamed(unread?: (facts: Facts) => PgzError): Promise<void> {
+    await Promise.all([...this.#handed].map(([stream, over]) => readOut(stream, over, unread)));
   }
 
-  /** Ends all calls, those to come too. */
-  protected stop(error: (facts: Facts) => PgzError): void {
+  /** Ends all calls, those to come too. `exceptStreams`: those that the user has go on. */
+  protected stop(error: (facts: Facts) => PgzError, exceptStreams = false): void {
     this.#stopped ??= error;
-    for (const call of [...this.#calls]) call.interrupt(this.#stopped);
+    for (const call of [...this.#calls]) if (!exceptStreams || !this.#handed.has(call)) call.interrupt(this.#stopped);
   }
 
   /** A stream or cursor that stands in the way, since its consumer has to finish it. */
@@ -218,4 +225,17 @@ export abstract class Queue {
       "A stream or cursor of this client is unfinished: read it to its end, leave it, or use another client.",
     );
   }
+}
+
+/** Resolves when the connection of a stream is free again. */
+async function readOut(stream: Handed, over: Promise<void>, unread?: (facts: Facts) => PgzError): Promise<void> {
+  while (!stream.finished) {
+    const bytes = stream.operation?.bytes;
+    const wasUnread = stream.isUnread();
+    await within(LONGEST_UNREAD, over);
+    if (!wasUnread || !stream.isUnread() || stream.operation?.bytes !== bytes) continue;
+    if (!unread) return;
+    stream.interrupt(unread);
+  }
+  await over;
 }

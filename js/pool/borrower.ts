@@ -11,16 +11,18 @@ import type { Slots, Waiter } from "./slots.ts";
 export class Borrower implements Waiter {
   readonly isAlone: boolean;
   readonly since: number;
+  readonly isStream: boolean;
   readonly #slots: Slots;
   #resolve: ((member: Member) => void) | undefined;
   #reject: ((error: PgzError) => void) | undefined;
   /** Why none is wanted any more. */
   #left: AbortError | undefined;
 
-  constructor(slots: Slots, isAlone: boolean, since: number) {
+  constructor(slots: Slots, isAlone: boolean, since: number, isStream = false) {
     this.#slots = slots;
     this.isAlone = isAlone;
     this.since = since;
+    this.isStream = isStream;
   }
 
   /** Resolves when it is lent one. Rejects with why there is none, or behind `giveUp`. */

@@ -16,6 +16,10 @@ export class Fifo<T extends object> {
     return this.#items[this.#first];
   }
 
+  [Symbol.iterator](): IterableIterator<T> {
+    return this.#places.keys();
+  }
+
   add(item: T): void {
     if (this.#first > 64 && this.#first * 2 > this.#items.length) this.#compact();
     this.#places.set(item, this.#items.push(item) - 1);

@@ -7,6 +7,7 @@ import type { Counters } from "../api/queue.ts";
 import type { Config } from "../config/options.ts";
 import type { Session } from "../session/session.ts";
 import { connectionLost } from "../sockets/contract.ts";
+import { runtime } from "../sockets/runtime.ts";
 import { UsageError, type Facts } from "../util/errors.ts";
 import type { Member } from "./member.ts";
 
@@ -52,15 +53,32 @@ export class Lease extends OneConnection {
   }
 
   /**
-   * Gives the connection back, or ends it with `destroy`. Calls that still run are cancelled; an open transaction is
-   * rolled back. Resolves when the connection can be used again. It never rejects, and may be called again.
+   * Gives the connection back. Calls that still run are cancelled; an open transaction is rolled back. A stream that was
+   * handed out goes on: the connection goes back behind it, or when nobody has read of it for 30 s. With `destroy` that
+   * ends too, and the connection with it.
+   *
+   * Resolves when the connection can be used again, or with a stream at once. It never rejects, and may be called again.
    */
   release({ destroy = false }: { readonly destroy?: boolean | undefined } = {}): Promise<void> {
-    return (this.#releasing ??= this.#release(destroy));
+    return (this.#releasing ??= !destroy && this.handed ? this.#leave() : this.#release(destroy));
+  }
+
+  /** The same, but a stream ends too: whoever read it has gone. @internal */
+  takeBack(): Promise<void> {
+    if (this.handed) this.stop(released);
+    return this.release();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.release();
+  }
+
+  /** Its reader may be waiting for this: a handler's response is read behind its `await using` and `finally`. */
+  #leave(): Promise<void> {
+    this.stop(released, true);
+    this.#member.stream = this.handed;
+    runtime().background(this.streamed(released).then(() => this.#release(false)));
+    return Promise.resolve();
   }
 
   async #release(isDoomed: boolean): Promise<void> {

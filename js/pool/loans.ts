@@ -10,6 +10,7 @@ import { Lease } from "./lease.ts";
 import type { Member } from "./member.ts";
 
 interface Loan {
+  readonly member: Member;
   readonly since: number;
   /** Where it was acquired, if somebody is to be told. */
   readonly trace: Error | undefined;
@@ -58,7 +59,7 @@ export class Loans {
       return giveBack(member);
     };
     const lease = new Lease(this.#config, this.#counters, member, back);
-    const loan: Loan = { since: performance.now(), trace, lease, isTold: false, giveBack: back };
+    const loan: Loan = { member, since: performance.now(), trace, lease, isTold: false, giveBack: back };
     this.#loans.add(loan);
     if (!this.#looks) this.#watch(loan);
     if (until) stop = onAbort(until, releaser(new WeakRef(lease)));
@@ -69,6 +70,7 @@ export class Loans {
   look(now: number): void {
     for (const loan of this.#loans) {
       this.#watch(loan);
+      if (loan.member.stream) continue; // it was released, and its stream is read on
       if (this.#threshold && now - loan.since >= this.#threshold) this.#tell(loan, now);
     }
   }
@@ -93,5 +95,5 @@ export class Loans {
 
 /** A signal that lives long must not hold the lease. */
 function releaser(lease: WeakRef<Lease>): () => void {
-  return () => void lease.deref()?.release();
+  return () => void lease.deref()?.takeBack();
 }

@@ -34,6 +34,8 @@ export class Member {
   call: Pick<Call<unknown>, "finished"> | undefined;
   /** What has it wants it for itself. */
   isAlone = false;
+  /** What has it, when that outlives a close of the pool: a stream that its user reads. */
+  stream: Pick<Call<unknown>, "finished"> | undefined;
   /** When it came to its place. */
   since: number;
   /** When it last gave a sign of life. */

@@ -17,7 +17,7 @@ import type { Session } from "../session/session.ts";
 import { watched } from "../sockets/channels.ts";
 import { runtime } from "../sockets/runtime.ts";
 import { onAbort } from "../util/abort.ts";
-import { AbortError, TimeoutError, UsageError, type PgzError } from "../util/errors.ts";
+import { AbortError, TimeoutError, UsageError, type Facts, type PgzError } from "../util/errors.ts";
 import { emit, inside, newEventId, type Observer } from "../util/observer.ts";
 import { traced } from "../util/trace.ts";
 import { within } from "../util/within.ts";
@@ -161,7 +161,7 @@ export class Pool extends Transacting {
       turn: undefined,
       front: undefined,
       connect: async (call) => {
-        member = this.#atOnce(true) ?? (await this.#borrowFor(call, true, performance.now()));
+        member = this.#atOnce(true) ?? (await this.#borrowFor(call, "alone", performance.now()));
         this.#tell("acquire");
         if (call.finished) return undefined;
         member.call = call;
@@ -230,7 +230,8 @@ export class Pool extends Transacting {
 
   /**
    * Ends the pool. Who waits rejects with `POOL_CLOSED`; what runs may finish within `timeout` milliseconds, by default
-   * 5,000, then it is cancelled. It never rejects, takes a second longer at most, and may be called again.
+   * 5,000, then it is cancelled. A stream that was handed out goes on behind that, until its end or until nobody has
+   * read of it for 30 s. It never rejects, takes a second longer at most, and may be called again.
    */
   override close({ timeout = CLOSE_TIMEOUT }: { readonly timeout?: number | undefined } = {}): Promise<void> {
     return (this.#closing ??= this.#close(timeout));
@@ -243,13 +244,18 @@ export class Pool extends Transacting {
   async #close(timeout: number): Promise<void> {
     this.#draining = closed("The pool is closed: make another.");
     this.#slots.close(this.#draining);
-    this.#upkeep.abortConnects(this.#draining);
+    if (!this.#slots.waiting) this.#upkeep.abortConnects(this.#draining);
     this.#loans.look(performance.now());
-    const empty = this.#slots.until(() => this.#slots.total === 0);
-    await within(timeout, empty);
-    if (!this.#slots.total) return;
-    this.stop((facts) => closed("The pool was closed under this call.", facts));
-    await this.#slots.endAll();
+    // Its reader may be waiting for this: a handler's response is read behind its `await using` and `finally`.
+    if (this.handed) runtime().background(this.streamed(closedUnderneath));
+    const slots = this.#slots;
+    await within(
+      timeout,
+      slots.until(() => slots.isLeftToStreams),
+    );
+    if (slots.isLeftToStreams) return;
+    this.stop(closedUnderneath, true);
+    await slots.endRest();
   }
 
   /** Calls `listener` at each such event. */
@@ -306,7 +312,7 @@ export class Pool extends Transacting {
     for (let attempts = 1; !call.finished;) {
       let member = this.#atOnce(isAlone);
       try {
-        member ??= await this.#borrowFor(call, isAlone, (since ??= performance.now()));
+        member ??= await this.#borrowFor(call, way, (since ??= performance.now()));
       } catch (error) {
         return call.fail(error);
       }
@@ -314,6 +320,7 @@ export class Pool extends Transacting {
       this.#tell("acquire");
       if (call.finished) return void this.#giveBack(member);
       member.call = call;
+      if (way === "stream") member.stream = call;
       let isUnheard = false;
       let isBack = false;
       // Before its caller goes on, who may make the next call at once: it would find no connection, and wait.
@@ -350,8 +357,8 @@ export class Pool extends Transacting {
   }
 
   /** Rejects when the call has failed meanwhile. */
-  #borrowFor(call: Pick<Call<unknown>, "onFailure">, isAlone: boolean, since: number): Promise<Member> {
-    const borrower = new Borrower(this.#slots, isAlone, since);
+  #borrowFor(call: Pick<Call<unknown>, "onFailure">, way: Way, since: number): Promise<Member> {
+    const borrower = new Borrower(this.#slots, way !== "shared", since, way === "stream");
     call.onFailure = (error) => borrower.giveUp(error);
     return this.#borrow(borrower);
   }
@@ -429,6 +436,10 @@ function mayRunAgain(error: unknown, session: Session): boolean {
 
 function closed(message: string, facts = {}): UsageError {
   return new UsageError("POOL_CLOSED", message, { retryable: true, ...facts });
+}
+
+function closedUnderneath(facts: Facts): UsageError {
+  return closed("The pool was closed under this call.", facts);
 }
 
 /**

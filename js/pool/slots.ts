@@ -16,6 +16,8 @@ export interface Waiter {
   readonly since: number;
   /** Nothing else is to be on its connection. */
   readonly isAlone: boolean;
+  /** What its user reads of it outlives a close of the pool, and so does its waiting. */
+  readonly isStream: boolean;
   take(member: Member): void;
   fail(error: PgzError): void;
 }
@@ -136,6 +138,12 @@ export class Slots {
     return count;
   }
 
+  /** All that is there is for streams that their users read, or wait for: it outlives a close. */
+  get isLeftToStreams(): boolean {
+    for (const { stream } of this.#members) if (stream?.finished !== false) return false;
+    return this.#connecting <= this.#waiters.size;
+  }
+
   // -- giving ---------------------------------------------------------------------------------------------------------
 
   /** A connection that can be had at once. */
@@ -168,6 +176,7 @@ export class Slots {
   giveBack(member: Member): Promise<void> | undefined {
     member.borrowers--;
     member.isAlone = false;
+    member.stream = undefined;
     if (member.borrowers || member.ending) return undefined;
     member.place = "busy";
     const cleaning = member.isDoomed ? undefined : this.#keeper.clean(member);
@@ -195,6 +204,7 @@ export class Slots {
 
   /** Makes those that are always there. */
   fill(): void {
+    if (this.#closed) return;
     const least = Math.min(this.#config.min, this.max);
     for (let missing = least - this.total; missing > 0; missing--) this.#connect();
   }
@@ -210,24 +220,34 @@ export class Slots {
     if (generation !== this.#generation) return;
     this.#generation++;
     this.#failures = 0;
-    for (const member of this.#idle.splice(0)) void this.#end(member);
+    this.#endIdle();
     this.#serve();
   }
 
-  /** No connection is given any more, and none comes back. Waiters fail with it. */
+  /** No connection is given any more but to streams that wait, and none comes back. Other waiters fail with it. */
   close(error: PgzError): void {
     this.#closed ??= error;
-    clearTimeout(this.#pause);
     clearTimeout(this.#tick);
-    clearTimeout(this.#patience); // it would keep the process for as long as who has gone might have waited
-    this.#pause = this.#tick = this.#patience = undefined;
-    for (const member of this.#idle.splice(0)) void this.#end(member);
-    this.#failAll(error);
+    this.#tick = undefined;
+    this.#endIdle();
+    this.#failAll(error, ({ isStream }) => !isStream);
   }
 
-  /** Ends those that are lent, too. */
-  endAll(): Promise<unknown> {
-    return Promise.all([...this.#members].map((member) => this.#end(member)));
+  /** Behind `close`, when nobody waits. A timer would keep the process for as long as who has gone might have waited. */
+  #stopTimers(): void {
+    clearTimeout(this.#pause);
+    clearTimeout(this.#patience);
+    this.#pause = this.#patience = undefined;
+  }
+
+  #endIdle(): void {
+    for (const member of this.#idle.splice(0)) void this.#end(member);
+  }
+
+  /** Ends those that are lent, too, but not those of streams. */
+  endRest(): Promise<unknown> {
+    const rest = [...this.#members].filter(({ stream }) => stream?.finished !== false);
+    return Promise.all(rest.map((member) => this.#end(member)));
   }
 
   /**
@@ -285,7 +305,8 @@ export class Slots {
     member.since = member.heard = now;
     member.isSuspect = false;
     const isOver = this.#staying > this.max || member.generation !== this.#generation;
-    if (this.#closed || member.isDoomed || isOver) return void this.#end(member);
+    const isClosed = this.#closed !== undefined && !this.#waiters.size;
+    if (isClosed || member.isDoomed || isOver) return void this.#end(member);
     if (now >= member.expiresAt) return this.#endOld(member, now);
     this.#idle.push(member);
     this.#startTicks();
@@ -307,12 +328,13 @@ export class Slots {
     }
     if (this.#waiters.size) this.#checkSuspects();
     while (this.#isShort()) this.#connect();
+    if (this.#closed) this.#tell();
   }
 
   /** Those who wait are more than the connections that are on their way to them. */
   #isShort(): boolean {
     const { maxConnecting } = this.#config;
-    if (this.#closed || this.#pause !== undefined || this.total >= this.max) return false;
+    if (this.#pause !== undefined || this.total >= this.max) return false;
     if (this.#connecting >= maxConnecting) return false;
     let coming = this.#connecting;
     for (const member of this.#members) if (member.isReturning) coming++;
@@ -346,7 +368,7 @@ export class Slots {
   #failed(error: PgzError): void {
     this.counts.failedConnects++;
     this.#tell();
-    if (this.#closed) return;
+    if (this.#closed && !this.#waiters.size) return;
     if (!this.#keeper.isTransient(error)) return this.#failAll(error);
     if (this.#pause !== undefined) return;
     const pause = Math.min(FIRST_PAUSE * 2 ** this.#failures++, LONGEST_PAUSE) * (1 + Math.random());
@@ -357,8 +379,8 @@ export class Slots {
     }, pause);
   }
 
-  #failAll(error: PgzError): void {
-    for (let waiter = this.#waiters.first; waiter; waiter = this.#waiters.first) {
+  #failAll(error: PgzError, isMeant: (waiter: Waiter) => boolean = () => true): void {
+    for (const waiter of [...this.#waiters].filter(isMeant)) {
       this.#waiters.delete(waiter);
       this.counts.canceledAcquires++;
       waiter.fail(error);
@@ -416,12 +438,12 @@ export class Slots {
   #remove(member: Member): void {
     if (!this.#members.delete(member)) return;
     this.#tell();
-    if (this.#closed) return;
     if (this.#pause === undefined) this.fill();
     this.#serve();
   }
 
   #tell(): void {
+    if (this.#closed && !this.#waiters.size) this.#stopTimers();
     for (const changed of this.#changed.splice(0)) changed();
   }
 

@@ -135,7 +135,7 @@ export class Upkeep implements Pick<Keeper, "open" | "close" | "clean" | "check"
     try {
       return await runHook(name, () => hook(lease));
     } finally {
-      await lease.release();
+      await lease.takeBack();
     }
   }
 }

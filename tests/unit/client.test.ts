@@ -2,6 +2,7 @@
 // and ends.
 import { expect, test, vi } from "vitest";
 import { createClient, type Client } from "../../js/api/client.ts";
+import { createPool } from "../../js/pool/pool.ts";
 import { sql } from "../../js/statement/sql.ts";
 import {
   accepted,
@@ -203,6 +204,35 @@ test("close waits for no reader of a stream, and for half a minute until one com
     await vi.advanceTimersByTimeAsync(70_000);
     expect(await unread).toMatchObject({ code: "CLIENT_CLOSED" });
     expect(await session.flight()).toEqual(["Terminate"]);
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
+test.each(["pool", "lease"])("so does that of a %s, which ends the stream then", async (of) => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  try {
+    const place = { host: "memory", user: "u", database: `streams_of_a_${of}`, sslmode: "disable" } as const;
+    const pool = createPool({ ...place, flushBytes: 1, flushInterval: 0, firstRun: "describe" });
+    const acquiring = of === "lease" ? pool.acquire() : undefined;
+    const opening = (acquiring ?? Promise.resolve(pool)).then((owner) => owner.stream("select n"));
+    const session = await letIn();
+    await learn(session);
+    session.send(begun(), rows(0, 1));
+    const reader = (await opening).getReader();
+    session.send(rows(1, 2));
+    await (await acquiring)?.release();
+    await pool.close({ timeout: 0 });
+    expect(pool.stats()).toMatchObject({ state: "closed", total: 1 });
+    expect(new TextDecoder().decode((await reader.read()).value)).toBe('{"n":0}\n');
+    const unread = reader.closed.catch((error: unknown) => error);
+    await vi.advanceTimersByTimeAsync(30_000);
+    session.send(rows(2, 10));
+    await vi.advanceTimersByTimeAsync(29_000);
+    expect(pool.stats().total).toBe(1);
+    await vi.advanceTimersByTimeAsync(41_000);
+    expect(await unread).toMatchObject({ code: of === "pool" ? "POOL_CLOSED" : "LEASE_RELEASED" });
+    expect(pool.stats().total).toBe(0);
   } finally {
     vi.useRealTimers();
   }

@@ -169,7 +169,7 @@ export const pools: Case[] = [
           const left: ((lease: Lease) => Promise<unknown>)[] = [
             (lease) => lease.exec("begin"),
             (lease) => lease.simple("begin; select 1 / 0").catch(() => {}),
-            async (lease) => void (await lease.stream(`select repeat('x', 1000) from ${series(1e6, "i")}`)),
+            async (lease) => void (await lease.stream(`select repeat('x', 1000) from ${series(1e6, "i")}`)).cancel(),
             async (lease) => void lease.query("select pg_sleep(20)").catch(() => {}),
             async (lease) => void lease.transaction(() => new Promise(() => {})).catch(() => {}),
             async (lease) =>
@@ -365,6 +365,62 @@ export const pools: Case[] = [
       await t.assert.rejects(lease.query("select 1"));
       await lease.release();
       await eventually("it is gone", 2_000, async () => (await running(t, mark)) === 0);
+    },
+  },
+  {
+    name: "close() ends what runs beside a stream that its user reads, and gives streams that wait a connection",
+    async run(t) {
+      const pool = t.pgz.createPool({ ...t.options, max: 1 });
+      const wide = "select repeat('x', 100000) as x from generate_series(1, 200)";
+      const first = await pool.stream(wide);
+      const second = pool.stream("select 'second' as a");
+      const refused = t.assert.rejects(pool.query("select 1"), { code: "POOL_CLOSED" });
+      const from = Date.now();
+      await pool.close();
+      await refused;
+      t.assert(Date.now() - from < 1_000, "close waits for no reader");
+      t.assert.equal(pool.stats().total, 1);
+      await t.assert.rejects(pool.stream("select 1"), { code: "POOL_CLOSED" });
+      t.assert.equal((await new Response(first).text()).length, 200 * 100_009);
+      t.assert.equal(await new Response(await second).text(), '{"a":"second"}\n');
+      await eventually("nothing is left", 2_000, () => Promise.resolve(pool.stats().total === 0));
+
+      const both = t.pgz.createPool({ ...t.options, max: 2 });
+      const mark = newMark(t);
+      const kept = await both.stream(wide);
+      const endless = t.assert.rejects(both.query(`select /* ${mark} */ pg_sleep(30)`), { code: "POOL_CLOSED" });
+      await eventually("it runs", 2_000, async () => (await running(t, mark)) === 1);
+      await both.close({ timeout: 100 });
+      await endless;
+      t.assert.equal((await new Response(kept).text()).length, 200 * 100_009);
+    },
+  },
+  {
+    name: "a lease's stream goes on behind release(), and ends with destroy or `until`",
+    async run(t) {
+      await using pool = t.pgz.createPool({ ...t.options, max: 1 });
+      const wide = "select repeat('x', 100000) as x from generate_series(1, 200)";
+      const lease = await pool.acquire();
+      const stream = await lease.stream(wide);
+      await lease.release();
+      await t.assert.rejects(lease.query("select 1"), { code: "LEASE_RELEASED" });
+      const next = pool.query<{ a: number }>("select 1 as a");
+      t.assert.equal((await new Response(stream).text()).length, 200 * 100_009);
+      t.assert.deepEqual((await next).rows, [{ a: 1 }]);
+      t.assert.equal(pool.stats().connects, 1);
+
+      const doomed = await pool.acquire();
+      const broken = await doomed.stream(wide);
+      await doomed.release({ destroy: true });
+      await t.assert.rejects(new Response(broken).text(), { code: "LEASE_RELEASED" });
+
+      const abort = new AbortController();
+      const bound = await pool.acquire({ until: abort.signal });
+      const left = await bound.stream(wide);
+      await bound.release();
+      abort.abort();
+      await t.assert.rejects(new Response(left).text(), { code: "LEASE_RELEASED" });
+      t.assert.deepEqual((await pool.query("select 1 as a")).rows, [{ a: 1 }]);
     },
   },
   {

@@ -1,12 +1,37 @@
 // stream and respond: NDJSON bytes, back-pressure, and what happens when something fails on the way.
 import type { Client } from "../../../js/index.ts";
-import type { Case } from "../context.ts";
+import type { Case, Context } from "../context.ts";
 import { eventually, newMark, pause, readSome, running, series, text, waitEvent, withClient } from "./helpers.ts";
 
 const ROWS = 20_000;
 const MIXED = `select g::int4 as id, 'name-' || g as name, g / 3.0::float8 as score, g % 2 = 0 as flag,
   jsonb_build_object('k', g) as meta, 'q"\\\n' as "odd ""name"""
   from generate_series(1, ${ROWS}) g`;
+
+/** What a handler has that returns a stream, and what it calls in its `finally`. */
+type Streaming = Pick<Client, "respond" | "stream" | "copyTo" | "query">;
+interface Owner {
+  readonly db: Streaming;
+  readonly close: () => Promise<unknown>;
+  /** The error of a call behind `close`. */
+  readonly refusal: string;
+}
+
+const owners: Record<string, (t: Context) => Owner | Promise<Owner>> = {
+  client(t) {
+    const db = t.pgz.createClient(t.options);
+    return { db, close: () => db.close(), refusal: "CLIENT_CLOSED" };
+  },
+  pool(t) {
+    const db = t.pgz.createPool(t.options);
+    return { db, close: () => db.close(), refusal: "POOL_CLOSED" };
+  },
+  async lease(t) {
+    const pool = t.pgz.createPool(t.options);
+    const db = await pool.acquire();
+    return { db, close: () => db.release().then(() => pool.close()), refusal: "LEASE_RELEASED" };
+  },
+};
 
 export const stream: Case[] = [
   {
@@ -87,7 +112,7 @@ export const stream: Case[] = [
     async run(t) {
       for (const count of [10, 1_000, 100_000]) {
         const query = `select n, repeat('x', 100) as x, pg_backend_pid() as pid from ${series(count, "n")}`;
-        const handlers: Record<string, (db: Client) => Promise<Response>> = {
+        const handlers: Record<string, (db: Streaming) => Promise<Response>> = {
           awaited: async (db) => await db.respond(query),
           // As with `await using`, close is called while the query is on its way.
           returned: (db) => db.respond(query),
@@ -98,22 +123,27 @@ export const stream: Case[] = [
           },
           copied: async (db) => new Response(await db.copyTo(`copy (${query}) to stdout`)),
         };
-        for (const [name, handler] of Object.entries(handlers)) {
-          const db = t.pgz.createClient(t.options);
+        const owned = Object.entries(handlers).flatMap(([name, handler]) =>
+          Object.entries(owners).map(([owner, make]) => [`${name} of a ${owner}`, handler, make] as const),
+        );
+        for (const [name, handler, make] of owned) {
+          const { db, close, refusal } = await make(t);
           const work = async () => {
             try {
               return handler(db);
             } finally {
-              await db.close();
+              await close();
             }
           };
           const from = performance.now();
           const response = await work();
-          t.assert(performance.now() - from < 5_000, `${name}: close waits for no reader`);
-          await t.assert.rejects(db.query("select 1"), { code: "CLIENT_CLOSED" });
+          t.assert(performance.now() - from < 4_000, `${name}: close waits for no reader`);
+          await t.assert.rejects(db.query("select 1"), { code: refusal });
           const lines = (await response.text()).trimEnd().split("\n");
           t.assert.equal(lines.length, count, name);
-          const pid = name === "copied" ? lines[0]!.split("\t")[2] : (JSON.parse(lines[0]!) as { pid: number }).pid;
+          const pid = name.startsWith("copied")
+            ? lines[0]!.split("\t")[2]
+            : (JSON.parse(lines[0]!) as { pid: number }).pid;
           await eventually(
             `${name}: the session is gone`,
             2000,
@@ -126,28 +156,32 @@ export const stream: Case[] = [
   {
     name: "a stream that is asked for before close comes, however long it takes, or tells why not",
     async run(t) {
-      const slow = t.pgz.createClient(t.options);
-      const coming = slow.stream("select pg_sleep(1)::text as s, 7 as a");
-      await slow.close();
-      t.assert.equal(await text(await coming), '{"s":"","a":7}\n');
-      const failing = t.pgz.createClient(t.options);
-      const failed = t.assert.rejects(failing.stream("select 1 / (pg_sleep(0.6) is null)::int4 as a"), {
-        code: "22012",
-      });
-      await failing.close();
-      await failed;
+      for (const make of Object.values(owners)) {
+        const slow = await make(t);
+        const coming = slow.db.stream("select pg_sleep(1)::text as s, 7 as a");
+        await slow.close();
+        t.assert.equal(await text(await coming), '{"s":"","a":7}\n');
+        const failing = await make(t);
+        const failed = t.assert.rejects(failing.db.stream("select 1 / (pg_sleep(0.6) is null)::int4 as a"), {
+          code: "22012",
+        });
+        await failing.close();
+        await failed;
+      }
     },
   },
   {
     name: "a stream that is left behind close ends its query and its session",
     async run(t) {
-      const mark = newMark(t);
-      const client = await t.pgz.connect(t.options);
-      const { reader } = await readSome(await client.stream(`select n from ${series(100_000_000, "n")} /* ${mark} */`));
-      await client.close();
-      t.assert.equal(await running(t, mark), 1);
-      await reader.cancel();
-      await eventually("the query is gone", 3000, async () => (await running(t, mark)) === 0);
+      for (const make of Object.values(owners)) {
+        const mark = newMark(t);
+        const { db, close } = await make(t);
+        const { reader } = await readSome(await db.stream(`select n from ${series(100_000_000, "n")} /* ${mark} */`));
+        await close();
+        t.assert.equal(await running(t, mark), 1);
+        await reader.cancel();
+        await eventually("the query is gone", 3000, async () => (await running(t, mark)) === 0);
+      }
     },
   },
   {

@@ -48,6 +48,7 @@ export type {
 } from "./config/options.ts";
 export type { BoundaryStats, Column } from "./wasm/boundary.ts";
 export type { Parser } from "./values/converters.ts";
+export type { Serializer } from "./values/serialize.ts";
 export type { CopyProgress, CopySource } from "./statement/copy.ts";
 export type { CopyRow } from "./statement/copy-rows.ts";
 export type { Format, FormatOptions, RowOptions } from "./rows/form.ts";

@@ -170,6 +170,8 @@ numbers! {
         COLUMNS_KNOWN = 0x2000;
         /// What a spreadsheet would take for a formula gets an apostrophe in CSV.
         ESCAPE_FORMULAS = 0x4000;
+        /// The column `created_at` becomes `createdAt`.
+        CAMEL_CASE = 0x8000;
     }
 
     /// Places in `limits`. There 0 means no limit, and so does an array without any.

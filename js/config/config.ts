@@ -202,11 +202,13 @@ const table: {
   maxFieldBytes: [count, 0],
   onLimit: firstOf("error", "truncate"),
   duplicates: firstOf("keep", "rename", "error"),
+  columnNames: firstOf("keep", "camelCase"),
   int8: [oneOf("string", "number", "bigint")],
   numeric: [oneOf("string", "number")],
   dates: firstOf("string", "date", "temporal"),
   bytea: firstOf("uint8array", "hex", "base64"),
   json: firstOf("parse", "text"),
+  serialize: [rule("a function", (value) => typeof value === "function")],
   types: [
     rule(
       "an object of functions",
@@ -229,7 +231,10 @@ const table: {
   connect: [rule("a function", (value) => typeof value === "function")],
   observer: [observerRule],
   observeParameters: [flag, false],
-  debug: [flag, false],
+  debug: [
+    rule("true, false or a function", (value) => typeof value === "boolean" || typeof value === "function"),
+    false,
+  ],
   sqlComment: [rule("a function", (value) => typeof value === "function")],
   slowQueryThreshold: [milliseconds, 0],
   signal: [rule("an AbortSignal", (value) => typeof (value as AbortSignal | null)?.addEventListener === "function")],
@@ -245,6 +250,7 @@ type CallOptionName =
   | "maxFieldBytes"
   | "onLimit"
   | "duplicates"
+  | "columnNames"
   | "int8"
   | "numeric"
   | "dates"

@@ -5,6 +5,7 @@
 import type { Connector } from "../sockets/contract.ts";
 import type { Observer } from "../util/observer.ts";
 import type { Parser } from "../values/converters.ts";
+import type { Serializer } from "../values/serialize.ts";
 
 /** libpq's six modes. `docs/options.md` says what each becomes on each runtime. */
 export type SslMode = "disable" | "allow" | "prefer" | "require" | "verify-ca" | "verify-full";
@@ -100,6 +101,8 @@ export interface Options {
    * `id_2`, or `"error"`. Default `"keep"`, as the server's own JSON does.
    */
   duplicates?: "keep" | "rename" | "error" | undefined;
+  /** Names of columns in rows: `"keep"` (default), or `"camelCase"`: `created_at` becomes `createdAt`. */
+  columnNames?: "keep" | "camelCase" | undefined;
   /**
    * int8 (bigint) values. Default: strings in JavaScript objects, since a number would lose digits; bare digits in
    * JSON.
@@ -115,6 +118,14 @@ export interface Options {
   json?: "parse" | "text" | undefined;
   /** Your own parsers for JavaScript objects, by a type's OID or SQL name. They override every other policy. */
   types?: Readonly<Record<string, Parser>> | undefined;
+  /**
+   * Makes parameters of values of your own: it gets each value that is not null, and each element of an array, and
+   * returns it, or what is to be sent in its place. Default: none.
+   *
+   * @example
+   * createClient(url, { serialize: (value) => (value instanceof Decimal ? value.toString() : value) });
+   */
+  serialize?: Serializer | undefined;
   /** The longest message accepted from the server, in bytes. Default 8 MiB on Workers, else PostgreSQL's own 1 GiB. */
   maxMessageBytes?: number | undefined;
   /** Bytes of finished rows that are passed on at once. Above 4 MiB counts as 4 MiB. Default 65,536. */
@@ -168,10 +179,10 @@ export interface Options {
   /** Observers and tracing channels get the values of parameters too. Default false, since values are often secrets. */
   observeParameters?: boolean | undefined;
   /**
-   * For looking for a mistake: errors have the call's `parameters`, and their stack is recorded at each call. Default
-   * false.
+   * For looking for a mistake: each flight is told of as a line, to `console.debug` or to this function
+   * (docs/observer.md); errors have the call's `parameters`, and their stack is recorded at each call. Default false.
    */
-  debug?: boolean | undefined;
+  debug?: boolean | ((line: string) => void) | undefined;
   /**
    * What to say behind each statement that has no name, as an SQL comment: `() => ({ traceparent })`. It is called in
    * the caller's async context. Default: nothing.
@@ -204,6 +215,7 @@ type Optional =
   | "int8"
   | "numeric"
   | "types"
+  | "serialize"
   | "servername"
   | "ca"
   | "cert"

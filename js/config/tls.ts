@@ -60,6 +60,22 @@ export function tlsPlan(
   return { attempts, verify };
 }
 
+/** The error; that of a handshake says what to do where the runtime checks more than `sslmode` says. */
+export function explained<E>(
+  error: E,
+  { sslmode }: Pick<Config, "sslmode">,
+  { name, capabilities: can = {} }: Pick<Runtime, "name" | "capabilities">,
+): E {
+  if (!(error instanceof PgzError) || error.code !== "TLS_FAILED") return error;
+  if (can.canSkipVerification || sslmode === "verify-full") return error;
+  const trusted = can.canUseCustomCa ? "pass its CA as option ca" : "give the server a certificate of a public CA";
+  const workers = name === "workerd" ? "connect through Hyperdrive, " : "";
+  error.message +=
+    ` ${name} checks the server's certificate and name with sslmode=${sslmode} too: ` +
+    `${trusted}, ${workers}or set sslmode=disable where the link is private.`;
+  return error;
+}
+
 /** Without TLS, or without its certificate, there is nothing to bind a login to. */
 function checkBinding({ sslmode, host }: Config, name: string, can: Capabilities): void {
   const missing =

@@ -5,6 +5,7 @@
 // the last operation; a Durable Object's may (`staysRead`). Knows the socket contract, the core and its events. Must
 // not know SQL, parameters, users' promises or how streams work.
 import type { Config } from "../config/options.ts";
+import { explained } from "../config/tls.ts";
 import { connectionLost, reasonOf, tlsFailed } from "../sockets/contract.ts";
 import { runtime } from "../sockets/runtime.ts";
 import { fromErrorResponse, fromFailure, isFatal, PgzError, UsageError } from "../util/errors.ts";
@@ -485,7 +486,11 @@ export class Connection {
     if (this.#leaving) return this.#leaving;
     // Without a cause the server just closed it.
     if (this.#link.encrypted && !this.#heard)
-      return cause === undefined ? tlsFailed(reason, cause, true) : tlsFailed(reason, cause);
+      return explained(
+        cause === undefined ? tlsFailed(reason, cause, true) : tlsFailed(reason, cause),
+        this.config,
+        runtime(),
+      );
     if (!this.#established) return connectionLost(reason, { retryable: this.#inflight.length < 2, cause }, "auth");
     return connectionLost(reason, { cause, committed: this.#inflight[0]?.committed });
   }

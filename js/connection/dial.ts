@@ -8,6 +8,7 @@ import type { TlsPlan } from "../config/tls.ts";
 import { ConnectionError, fromFailure } from "../util/errors.ts";
 import { connectionLost, type Socket, type TlsOptions } from "../sockets/contract.ts";
 import type { Core } from "../wasm/boundary.ts";
+import { tracedSocket } from "./traced-socket.ts";
 import { runtime } from "../sockets/runtime.ts";
 
 /** How a server is reached. */
@@ -72,6 +73,8 @@ export async function dial(target: Target, core: Core, signal: AbortSignal): Pro
           retryable: true,
         });
     }
+    const { debug } = config;
+    if (debug) socket = tracedSocket(socket, typeof debug === "function" ? debug : print);
     return { ...target, address: address ?? socket.address, socket, encrypted };
   } catch (error) {
     close(socket);
@@ -104,6 +107,11 @@ export function unlessAborted<T>(
     const stop = onAbort(signal, () => reject(signal.reason));
     work.then((value) => (signal.aborted ? late(value) : resolve(value)), reject).finally(stop);
   });
+}
+
+function print(line: string): void {
+  // eslint-disable-next-line no-console -- it was asked for, by `debug: true`
+  console.debug(line);
 }
 
 function close(socket: Socket): void {

@@ -5,7 +5,7 @@
 import { onAbort } from "../util/abort.ts";
 import { checkReach, serversOf } from "../config/hosts.ts";
 import type { Config, TargetSessionAttrs } from "../config/options.ts";
-import { deservesNextAttempt, tlsPlan, type TlsPlan } from "../config/tls.ts";
+import { deservesNextAttempt, explained, tlsPlan, type TlsPlan } from "../config/tls.ts";
 import {
   AbortError,
   ConnectionError,
@@ -198,7 +198,9 @@ async function open(target: Target, mayRepeat: boolean, signal: AbortSignal): Pr
   const core = newCore(config);
   let link: Link | undefined;
   try {
-    link = await dial(target, core, signal);
+    link = await dial(target, core, signal).catch((error: unknown) => {
+      throw explained(error, config, runtime());
+    });
     const login = new Login(link, prepared, await unlessAborted(channelBinding(link), signal), mayRepeat);
     const connection = new Connection(link, core, config, login.start, login);
     const { done } = connection.startup;

@@ -1,8 +1,8 @@
 // Rows of one result as JavaScript values, gathered until somebody takes them.
 //
 // Knows a form's names for columns. Must not know calls, or where one result ends and the next begins.
-import { RENAME_DUPLICATES, type Column } from "../wasm/boundary.ts";
-import { checkNames, uniqueNames, type ValueForm } from "./form.ts";
+import type { Column } from "../wasm/boundary.ts";
+import { checkNames, namesIn, type ValueForm } from "./form.ts";
 import { rowDecoder, type RowDecoder, type RowMode } from "../values/objects.ts";
 import type { RowSink } from "../connection/operation.ts";
 
@@ -21,12 +21,11 @@ const decoders = new WeakMap<
   { readonly form: ValueForm; readonly mode: RowMode; readonly decode: RowDecoder }
 >();
 
-function newDecoder(columns: readonly Column[], { form, policy }: ValueForm, mode: RowMode): RowDecoder {
-  const names = columns.map(({ name }) => name);
-  const used = form & RENAME_DUPLICATES ? uniqueNames(names) : names;
+function newDecoder(columns: readonly Column[], form: ValueForm, mode: RowMode): RowDecoder {
+  const names = namesIn(form, columns);
   return rowDecoder(
-    columns.map((column, index) => ({ ...column, name: used[index]! })),
-    policy,
+    columns.map((column, index) => ({ ...column, name: names[index]! })),
+    form.policy,
     mode,
   );
 }
@@ -40,7 +39,7 @@ export class Collector<Row> {
     let decode: RowDecoder;
     this.sink = {
       columns: (columns) => {
-        if (form.unique) checkNames(columns);
+        checkNames(form, columns);
         this.fields = columns;
         this.#batches = []; // of a run that is repeated
         decode = decoderOf(columns, form, mode);

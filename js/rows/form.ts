@@ -8,6 +8,7 @@ import { UsageError } from "../util/errors.ts";
 import { temporal, type Parser, type ValuePolicy } from "../values/converters.ts";
 import { runtime } from "../sockets/runtime.ts";
 import {
+  CAMEL_CASE,
   CSV_HEADER,
   ESCAPE_FORMULAS,
   FORMATS,
@@ -43,6 +44,11 @@ export interface RowOptions {
    * fail with `DUPLICATE_COLUMN` (`"error"`). Default: the client's.
    */
   readonly duplicates?: "keep" | "rename" | "error" | undefined;
+  /**
+   * Names of columns in rows: `"keep"` them, or `"camelCase"`: `created_at` becomes `createdAt`. `columns` of a result
+   * have the server's names, and members of json values stay. Default: the client's.
+   */
+  readonly columnNames?: "keep" | "camelCase" | undefined;
   /**
    * int8 values. Default: the client's; if that is not set, strings in JavaScript objects and bare digits in JSON.
    * `"bigint"` gives bare digits in JSON too.
@@ -224,6 +230,7 @@ function withOptions(
       code |
       (isText("int8") ? INT8_AS_STRING : 0) |
       (isText("numeric") ? NUMERIC_AS_STRING : 0) |
+      (callOption(config, options, "columnNames") === "camelCase" ? CAMEL_CASE : 0) |
       (duplicates === "rename" ? RENAME_DUPLICATES : 0),
     limits: limitsOf({
       rows: limit("maxRows"),
@@ -236,10 +243,17 @@ function withOptions(
   };
 }
 
+/** The names that columns have in rows of this form, by the core's rules (src/encode/header.rs). */
+export function namesIn({ form }: Form, columns: readonly { readonly name: string }[]): string[] {
+  const names = columns.map(({ name }) => (form & CAMEL_CASE ? camelCase(name) : name));
+  return form & RENAME_DUPLICATES ? uniqueNames(names) : names;
+}
+
 /** For `duplicates: "error"`. */
-export function checkNames(columns: readonly { readonly name: string }[]): void {
+export function checkNames(form: Form, columns: readonly { readonly name: string }[]): void {
+  if (!form.unique) return;
   const seen = new Set<string>();
-  for (const { name } of columns) {
+  for (const name of namesIn(form, columns)) {
     if (seen.has(name))
       throw new UsageError(
         "DUPLICATE_COLUMN",
@@ -249,8 +263,12 @@ export function checkNames(columns: readonly { readonly name: string }[]): void 
   }
 }
 
-/** The core's rule of `duplicates: "rename"` (src/encode/header.rs), for property names. */
-export function uniqueNames(names: readonly string[]): string[] {
+function camelCase(name: string): string {
+  return name.replace(/(?<=[A-Za-z0-9])_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+}
+
+/** Each used once. */
+function uniqueNames(names: readonly string[]): string[] {
   /** Each with the number up to which all of it are taken. */
   const used = new Map<string, number>();
   for (const name of names) {

@@ -4,8 +4,7 @@
 // Knows formats. Must not know calls or streams.
 import type { RowSink } from "../connection/operation.ts";
 import { ResponseTooLargeError } from "../util/errors.ts";
-import { RENAME_DUPLICATES } from "../wasm/boundary.ts";
-import { checkNames, uniqueNames, type Form } from "./form.ts";
+import { checkNames, namesIn, type Form } from "./form.ts";
 import { ToonDocument } from "./toon.ts";
 import type { OwnBytes } from "../util/bytes.ts";
 
@@ -21,22 +20,16 @@ export function outputOf(form: Form): Output {
 }
 
 /** Columns as the form has them, else a UsageError. */
-function checked(next: RowSink, { unique }: Form): RowSink {
-  return {
-    ...next,
-    columns: (columns) => {
-      if (unique) checkNames(columns);
-    },
-  };
+function checked(next: RowSink, form: Form): RowSink {
+  return { ...next, columns: (columns) => checkNames(form, columns) };
 }
 
 function toonOutput(form: Form): Output {
   const document = new ToonDocument();
   const sink: RowSink = {
     columns: (columns) => {
-      if (form.unique) checkNames(columns);
-      const names = columns.map(({ name }) => name);
-      document.columns(form.form & RENAME_DUPLICATES ? uniqueNames(names) : names);
+      checkNames(form, columns);
+      document.columns(namesIn(form, columns));
     },
     rows: (view) => document.add(view),
   };

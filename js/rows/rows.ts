@@ -190,7 +190,7 @@ export function loopSink<Row>(rows: Rows<Row>, queue: RowQueue<Row>, form: Value
   return {
     delivery: "prompt",
     columns: (columns) => {
-      if (form.unique) checkNames(columns);
+      checkNames(form, columns);
       rows.fields = columns;
       decode = decoderOf(columns, form, mode);
     },

@@ -136,7 +136,7 @@ export class BatchRun<Row> {
   #failure: PgzError | undefined;
 
   #columns(columns: readonly Column[]): void {
-    if (this.#form.unique) checkNames(columns);
+    checkNames(this.#form, columns);
     const statement = this.#encoded.numbers[this.#ends.length]!;
     this.#fields[statement] = columns;
     if (this.#isValues) this.#decode = this.#decoders[statement] = decoderOf(columns, this.#form, this.#mode);

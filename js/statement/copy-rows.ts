@@ -13,6 +13,7 @@ import { characters, encoder } from "../util/bytes.ts";
 import type { Definition } from "../wasm/type-definitions.ts";
 import { HEADER } from "../connection/connection.ts";
 import { each, type CopyProgress, type CopyTarget } from "./copy.ts";
+import { serialized, type Serializer } from "../values/serialize.ts";
 import { binaryWriter, Block, literal, takesText, type BinaryWriter, type Where } from "../values/parameters.ts";
 
 /** A row: an array of values in the columns' order, or an object with the columns' names. */
@@ -30,6 +31,7 @@ export class RowWriter {
   readonly #isBinary: boolean;
   /** Any text is a value of every column. */
   readonly #takesTexts: boolean;
+  readonly #serialize: Serializer | undefined;
   readonly #block = new Block();
   #count = 0;
   /** Of the row before: the next one is mostly alike. */
@@ -39,12 +41,19 @@ export class RowWriter {
    * `names`: the columns' in rows that are objects. `types`: what the database's own are made of. `binary`: times are
    * what PostgreSQL's are in binary.
    */
-  constructor(columns: readonly Column[], names: readonly string[], types: readonly Definition[], binary: boolean) {
+  constructor(
+    columns: readonly Column[],
+    names: readonly string[],
+    types: readonly Definition[],
+    binary: boolean,
+    serialize?: Serializer,
+  ) {
     // An enum's binary form is its label, as text's.
     const forms = columns.map(
       ({ typeOid }) => types.find(({ oid, code }) => oid === typeOid && code === TYPE_SAME)?.of ?? typeOid,
     );
     this.#names = names;
+    this.#serialize = serialize;
     this.#where = columns.map(({ typeOid }, index): Where => {
       return { index, type: typeOid, name: () => `Row ${this.#count}, column "${names[index]}"` };
     });
@@ -85,7 +94,8 @@ export class RowWriter {
 
   #write(row: CopyRow): void {
     const { length } = this.#where;
-    const values = Array.isArray(row) ? (row as readonly unknown[]) : this.#names.map((name) => ownValue(row, name));
+    const given = Array.isArray(row) ? (row as readonly unknown[]) : this.#names.map((name) => ownValue(row, name));
+    const values = this.#serialize ? serialized(given, this.#serialize) : given;
     if (values.length !== length)
       throw new UsageError(
         "INVALID_PARAMETER",

@@ -72,7 +72,7 @@ function outputOf<Row>({ form, mode }: BatchPlan): Output<Row> {
   let fields: readonly Column[] = [];
   const sink: RowSink = {
     columns: (columns) => {
-      if (form.unique) checkNames(columns);
+      checkNames(form, columns);
       fields = columns;
     },
     rows: (view) => void pieces.push(view.slice()),

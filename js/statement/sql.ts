@@ -57,6 +57,15 @@ export interface Sql {
   values(rows: readonly object[], ...columns: string[]): Query;
   values<Row extends object>(row: Row & { readonly [Symbol.iterator]?: never }, ...columns: string[]): Query;
   /**
+   * The row, or rows, with names of columns for its members: `createdAt` becomes `created_at`. For `sql.values` and
+   * `sql.set`, where rows come with `columnNames: "camelCase"`.
+   *
+   * @example
+   * sql`insert into users ${sql.values(sql.snakeCase({ id: 7, createdAt: new Date() }))}`;
+   */
+  snakeCase<Row extends object>(row: Row): object;
+  snakeCase(rows: readonly object[]): object[];
+  /**
    * A parameter that is always encoded as JSON. A plain string for a parameter of type json is sent unchanged, as JSON
    * text; `sql.json("x")` sends the JSON string `"x"`.
    */
@@ -97,8 +106,17 @@ export const sql: Sql = Object.assign(tag, {
     const strings = tuples.flatMap((_, index) => [index ? "), (" : head, ...Array<string>(width - 1).fill(", ")]);
     return new Fragment([...strings, ")"], tuples.flat());
   },
+  snakeCase: snakeCase as Sql["snakeCase"],
   json: (value: unknown): JsonText => new JsonText(value),
 });
+
+function snakeCase(given: object | readonly object[]): object {
+  if (Array.isArray(given)) return given.map((row: object) => snakeCase(row));
+  if (typeof given !== "object" || given === null)
+    throw new UsageError("INVALID_QUERY", "sql.snakeCase needs an object, or an array of objects.");
+  const column = (name: string) => name.replace(/(?<=[^_])[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+  return Object.fromEntries(Object.entries(given).map(([name, value]) => [column(name), value as unknown]));
+}
 
 function tag(template: TemplateStringsArray, ...values: unknown[]): Query {
   if (isTemplate(template)) return new Fragment(template, values);

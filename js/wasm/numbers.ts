@@ -102,6 +102,8 @@ export const JSON_AS_STRING = 0x1000;
 export const COLUMNS_KNOWN = 0x2000;
 /** What a spreadsheet would take for a formula gets an apostrophe in CSV. */
 export const ESCAPE_FORMULAS = 0x4000;
+/** The column `created_at` becomes `createdAt`. */
+export const CAMEL_CASE = 0x8000;
 
 // Places in `limits`. There 0 means no limit, and so does an array without any.
 /** The most rows. */

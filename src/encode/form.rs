@@ -280,6 +280,8 @@ pub struct RowForm {
     pub format: RowFormat,
     /// int8 and numeric between quotes, for readers whose numbers are doubles.
     pub strings: Strings,
+    /// The column `created_at` becomes `createdAt`.
+    pub camel_case: bool,
     /// The second column `id` becomes `id_2`; else both keep their name, as in the server's JSON.
     pub rename_duplicates: bool,
     /// CSV starts with the names of the columns.
@@ -300,6 +302,7 @@ impl RowForm {
                 numeric: option(form::NUMERIC_AS_STRING),
                 json: option(form::JSON_AS_STRING),
             },
+            camel_case: option(form::CAMEL_CASE),
             rename_duplicates: option(form::RENAME_DUPLICATES),
             csv_header: option(form::CSV_HEADER),
             escape_formulas: option(form::ESCAPE_FORMULAS),
@@ -318,6 +321,7 @@ impl From<RowFormat> for RowForm {
         RowForm {
             format,
             strings: Strings::default(),
+            camel_case: false,
             rename_duplicates: false,
             csv_header: true,
             escape_formulas: false,

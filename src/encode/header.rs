@@ -9,26 +9,57 @@ use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// The names to use. With `rename` each is used once: the second `id` becomes `id_2`, or the next number that is free.
-pub(super) fn names<'a>(columns: &[ColumnDescription<'a>], rename: bool) -> Vec<Cow<'a, [u8]>> {
+/// The names to use: in camel case where the form says so. With `rename_duplicates` each is used once: the second `id`
+/// becomes `id_2`, or the next number that is free.
+pub(super) fn names<'a>(columns: &[ColumnDescription<'a>], form: RowForm) -> Vec<Cow<'a, [u8]>> {
     let mut used: Vec<Cow<'a, [u8]>> = Vec::new();
     // Of each the number up to which all of it are taken: looked for from 2 on, 1,600 columns of one name took seconds.
     let mut numbers = Vec::new();
     for &ColumnDescription { name, .. } in columns {
-        let mut unique = Cow::Borrowed(name);
-        if rename
-            && let Some(first) = place(&used, name)
+        let name = if form.camel_case {
+            camel_case(name)
+        } else {
+            Cow::Borrowed(name)
+        };
+        let mut unique = name.clone();
+        if form.rename_duplicates
+            && let Some(first) = place(&used, &name)
             && let Some(number) = numbers.get_mut(first)
         {
             while place(&used, &unique).is_some() {
                 *number = u32::saturating_add(*number, 1);
-                unique = Cow::Owned([name, b"_", decimal(*number).as_bytes()].concat());
+                unique = Cow::Owned([&name, b"_".as_slice(), decimal(*number).as_bytes()].concat());
             }
         }
         used.push(unique);
         numbers.push(1);
     }
     used
+}
+
+/// An underscore between a letter or digit and a small letter, all ASCII, goes and makes the letter a capital:
+/// `created_at` is `createdAt`. Others stay: `_id`, `a__b`, `line_2`.
+fn camel_case(name: &[u8]) -> Cow<'_, [u8]> {
+    if !name.contains(&b'_') {
+        return Cow::Borrowed(name);
+    }
+    let mut camel = Vec::with_capacity(name.len());
+    let mut before = b'_';
+    let mut letters = name.iter().copied().peekable();
+    while let Some(letter) = letters.next() {
+        let goes = letter == b'_' && before.is_ascii_alphanumeric();
+        match letters.next_if(|next| goes && next.is_ascii_lowercase()) {
+            Some(next) => {
+                camel.push(next.to_ascii_uppercase());
+                before = next;
+            }
+            None => {
+                camel.push(letter);
+                before = letter;
+            }
+        }
+    }
+    Cow::Owned(camel)
 }
 
 #[inline(never)]
@@ -77,16 +108,25 @@ fn is_bare(name: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::encode::RowFormat;
     use alloc::string::String;
 
     fn renamed(given: &[&'static str]) -> Vec<String> {
+        let form = RowForm {
+            rename_duplicates: true,
+            ..RowForm::from(RowFormat::Json)
+        };
+        named(given, form)
+    }
+
+    fn named(given: &[&'static str], form: RowForm) -> Vec<String> {
         let column = |name: &&'static str| ColumnDescription {
             name: name.as_bytes(),
             type_oid: 0,
             format_code: 0,
         };
         let columns: Vec<_> = given.iter().map(column).collect();
-        names(&columns, true)
+        names(&columns, form)
             .iter()
             .map(|name| String::from_utf8(name.to_vec()).unwrap())
             .collect()
@@ -106,6 +146,41 @@ mod tests {
             ["?column?", "?column?_2"]
         );
     }
+
+    /// The same cases as in tests/unit/objects.test.ts.
+    #[test]
+    fn underscores_become_capitals() {
+        let form = RowForm {
+            camel_case: true,
+            ..RowForm::from(RowFormat::Json)
+        };
+        for (name, camel) in CAMEL_CASES {
+            assert_eq!(named(&[name], form), [camel]);
+        }
+        let both = RowForm {
+            rename_duplicates: true,
+            ..form
+        };
+        assert_eq!(
+            named(&["a_b", "aB", "aB_2"], both),
+            ["aB", "aB_2", "aB_2_2"]
+        );
+    }
+
+    const CAMEL_CASES: [(&str, &str); 12] = [
+        ("id", "id"),
+        ("created_at", "createdAt"),
+        ("a_b_c", "aBC"),
+        ("_id", "_id"),
+        ("id_", "id_"),
+        ("a__b", "a__b"),
+        ("line_2", "line_2"),
+        ("line2_b", "line2B"),
+        ("A_b", "AB"),
+        ("a_B", "a_B"),
+        ("é_a", "é_a"),
+        ("", ""),
+    ];
 
     /// PostgreSQL allows 1,664; each had looked at all numbers before its own.
     #[test]

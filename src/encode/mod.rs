@@ -174,7 +174,7 @@ impl Plan {
         types: &Types,
     ) -> Result<Plan, UnknownBinary> {
         let facts = form.format.facts();
-        let names = header::names(columns, form.rename_duplicates);
+        let names = header::names(columns, form);
         let csv = facts.values == Values::Csv;
         let mut plans = Vec::with_capacity(columns.len());
         let mut scratch = Output::default();

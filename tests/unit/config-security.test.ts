@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { allowedMethods, allowsEarlyQuery } from "../../js/config/authentication.ts";
 import type { Options } from "../../js/config/options.ts";
-import { deservesNextAttempt, tlsPlan } from "../../js/config/tls.ts";
+import { deservesNextAttempt, explained, tlsPlan } from "../../js/config/tls.ts";
 import { ConnectionError, fromErrorResponse } from "../../js/util/errors.ts";
 import { of } from "./config-input.ts";
 
@@ -51,6 +51,25 @@ test.each<[Options, string, string]>([
       code: "UNSUPPORTED_ON_RUNTIME",
       message: expect.stringMatching(`Cloudflare Workers.*"${named}"`),
     }),
+  );
+});
+
+test("a handshake that fails where sslmode asks for no check says what to do", () => {
+  const failed = () => new ConnectionError("TLS_FAILED", "TLS failed: unknown issuer.", { stage: "tls" });
+  const said = (sslmode: NonNullable<Options["sslmode"]>, runtime: typeof node) =>
+    explained(failed(), of({ user: "a", host: "h", sslmode }), runtime).message;
+  expect(said("prefer", node)).toBe("TLS failed: unknown issuer.");
+  expect(said("verify-full", { name: "workerd" })).toBe("TLS failed: unknown issuer.");
+  expect(said("prefer", { name: "workerd" })).toBe(
+    "TLS failed: unknown issuer. workerd checks the server's certificate and name with sslmode=prefer too: give the " +
+      "server a certificate of a public CA, connect through Hyperdrive, or set sslmode=disable where the link is private.",
+  );
+  expect(said("require", { name: "mine", capabilities: { canUseCustomCa: true } })).toMatch(
+    /mine checks .* with sslmode=require too: pass its CA as option ca, or set sslmode=disable/,
+  );
+  const lost = new ConnectionError("CONNECTION_LOST", "The connection was lost: it was.", { stage: "session" });
+  expect(explained(lost, of({ user: "a", host: "h", sslmode: "prefer" }), { name: "workerd" }).message).toBe(
+    "The connection was lost: it was.",
   );
 });
 

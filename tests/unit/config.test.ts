@@ -36,6 +36,7 @@ test("the defaults", async () => {
     maxFieldBytes: 0,
     onLimit: "error",
     duplicates: "keep",
+    columnNames: "keep",
     dates: "string",
     bytea: "uint8array",
     json: "parse",

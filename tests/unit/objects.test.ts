@@ -3,7 +3,8 @@ import fc from "fast-check";
 import { afterEach, expect, test, vi } from "vitest";
 import type { Column } from "../../js/wasm/boundary.ts";
 import type { Parser, ValuePolicy } from "../../js/values/converters.ts";
-import { uniqueNames } from "../../js/rows/form.ts";
+import { namesIn, type Form } from "../../js/rows/form.ts";
+import { CAMEL_CASE, RENAME_DUPLICATES } from "../../js/wasm/boundary.ts";
 import { rowDecoder, type RowMode } from "../../js/values/objects.ts";
 import { batchOf, BOOL, FLOAT, INT, JSON_, TEXT } from "../support/batch.ts";
 
@@ -289,7 +290,33 @@ test("a parser gets what is not NULL in its plain form, and its column", () => {
   expect(seen).toEqual([1, "a"]);
 });
 
+const namesOf = (names: string[], form: number) =>
+  namesIn(
+    { form } as Form,
+    names.map((name) => ({ name })),
+  );
+
+test("underscores become capitals, as in the core (src/encode/header.rs)", () => {
+  for (const [name, camel] of [
+    ["id", "id"],
+    ["created_at", "createdAt"],
+    ["a_b_c", "aBC"],
+    ["_id", "_id"],
+    ["id_", "id_"],
+    ["a__b", "a__b"],
+    ["line_2", "line_2"],
+    ["line2_b", "line2B"],
+    ["A_b", "AB"],
+    ["a_B", "a_B"],
+    ["é_a", "é_a"],
+    ["", ""],
+  ] as const)
+    expect(namesOf([name], CAMEL_CASE)).toEqual([camel]);
+  expect(namesOf(["a_b", "aB", "aB_2"], CAMEL_CASE | RENAME_DUPLICATES)).toEqual(["aB", "aB_2", "aB_2_2"]);
+});
+
 test("many columns of one name are renamed in a few steps each", () => {
+  const uniqueNames = (names: string[]) => namesOf(names, RENAME_DUPLICATES);
   expect(uniqueNames(["a", "a_2", "a", "a", "a_2"])).toEqual(["a", "a_2", "a_3", "a_4", "a_2_2"]);
   // Looking for the first free number from 2 on each time would take 1.4 million looks.
   const looks = vi.spyOn(Map.prototype, "has");

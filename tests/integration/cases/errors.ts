@@ -211,6 +211,26 @@ export const errors: Case[] = [
     },
   },
   {
+    name: "debug tells of each flight, with the SQL and without values",
+    async run(t) {
+      const lines: string[] = [];
+      const debug = (line: string) => void lines.push(line);
+      await using client = t.pgz.createClient({ ...t.options, debug });
+      await client.query("select 1 as a");
+      lines.splice(0);
+      for (let time = 0; time < 3; time++) await client.query("select $1::text as secret", ["hunter2"]);
+      await caught(() => client.query("select nothing from nowhere"));
+      const flights = lines.map((line) => line.replace(/^pgz-edge #\d+ /, "").replace(/ \(\d+ bytes[^)]*\)/, ""));
+      t.assert.match(flights.at(-4)!, /^> Bind .*Execute Sync: select \$1::text as secret$/);
+      t.assert.match(flights.at(-3)!, /^< BindComplete .*DataRow CommandComplete ReadyForQuery$/);
+      t.assert.match(flights.at(-2)!, /^> .*Parse .*: select nothing from nowhere/);
+      t.assert.match(flights.at(-1)!, /^< .*ErrorResponse 42P01 .*ReadyForQuery$/);
+      t.assert.equal(flights.length % 2, 0);
+      t.assert(!lines.join().includes("hunter2"), "no value");
+      t.assert(!lines.join().includes(t.options.password), "no password");
+    },
+  },
+  {
     name: "what console.log shows of ours has names and no secrets",
     run: (t) =>
       withClient(t, async (client) => {

@@ -198,6 +198,50 @@ export const formats: Case[] = [
       }),
   },
   {
+    name: "columnNames: camelCase, in every format and for values",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const { sql } = t.pgz;
+        const query = `select 1 as user_id, '{"of_json": 1}'::jsonb as meta_data, 2 as _id`;
+        const options = { columnNames: "camelCase" } as const;
+        const row = '{"userId":1,"metaData":{"of_json": 1},"_id":2}';
+        for (const [format, expected] of [
+          ["ndjson", `${row}\n`],
+          ["json", `[${row}]`],
+          ["columnar", '{"columns":["userId","metaData","_id"],"rows":[[1,{"of_json": 1},2]]}'],
+          ["toon", '[?]{userId,metaData,_id}\n1,{"of_json": 1},2\n'],
+          ["csv", 'userId,metaData,_id\r\n1,"{""of_json"": 1}",2\r\n'],
+        ] as const) {
+          // The first run is in text, the others are binary.
+          for (let run = 0; run < 3; run++)
+            t.assert.equal(await text(await client.stream(query, { ...options, format })), expected, format);
+        }
+        const standard = { ...options, format: "toon", toon: "standard" } as const;
+        t.assert.match(await text(await client.stream(query, standard)), /^\[1\]\{userId,metaData,_id\}:/);
+        const { rows, fields } = await client.query(query, options);
+        t.assert.deepEqual(rows, [{ userId: 1, metaData: { of_json: 1 }, _id: 2 }]);
+        t.assert.equal(fields[0]!.name, "user_id");
+        for await (const one of client.rows<{ userId: number }>(query, options)) t.assert.equal(one.userId, 1);
+        t.assert.deepEqual((await client.query(query)).rows, [{ user_id: 1, meta_data: { of_json: 1 }, _id: 2 }]);
+        await t.assert.rejects(client.query('select 1 as a_b, 2 as "aB"', { ...options, duplicates: "error" }), {
+          code: "DUPLICATE_COLUMN",
+        });
+
+        // Of a client, and the way back.
+        await using camel = t.pgz.createClient({ ...t.options, ...options });
+        await camel.exec("create temporary table people (user_id int, created_at timestamptz, line_2 text)");
+        const people = [{ userId: 7, createdAt: "2024-01-02 00:00:00+00", line_2: "x" }];
+        await camel.exec(sql`insert into people ${sql.values(sql.snakeCase(people))}`);
+        await camel.exec(sql`update people set ${sql.set(sql.snakeCase({ userId: 8 }))}`);
+        const found = await camel.query("select user_id, line_2 from people");
+        t.assert.deepEqual(found.rows, [{ userId: 8, line_2: "x" }]);
+        const [first] = await camel.batch(["select 1 as user_id", "select 2 as b_c"]);
+        t.assert.deepEqual(first!.rows, [{ userId: 1 }]);
+        const inside = await camel.transaction((tx) => tx.query("select 3 as user_id"));
+        t.assert.deepEqual(inside.rows, [{ userId: 3 }]);
+      }),
+  },
+  {
     name: "standard TOON counts its rows first",
     run: (t) =>
       withClient(t, async (client) => {

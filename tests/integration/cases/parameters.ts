@@ -361,4 +361,56 @@ export const parameters: Case[] = [
         }
       }),
   },
+  {
+    name: "parameters: serialize makes them of values of one's own, in every kind of call",
+    async run(t) {
+      class Point {
+        constructor(
+          readonly x: number,
+          readonly y: number,
+        ) {}
+      }
+      const seen: unknown[] = [];
+      const serialize = (value: unknown) => {
+        seen.push(value);
+        return value instanceof Point ? `(${value.x},${value.y})` : value;
+      };
+      await using client = t.pgz.createClient({ ...t.options, serialize });
+      const { sql } = t.pgz;
+      const at = new Point(1, 2);
+      const query = sql`select ${at}::point::text as p, ${[at, null]}::point[]::text as ps, ${null}::int4 as n`;
+      const row = { p: "(1,2)", ps: '{"(1,2)",NULL}', n: null };
+      for (let run = 0; run < 3; run++) t.assert.deepEqual((await client.query(query)).rows, [row]);
+      t.assert.equal(seen.length, 6, "nulls are not asked about");
+      t.assert.deepEqual((await client.query("select $1::point::text as p", [at])).rows, [{ p: row.p }]);
+      t.assert.equal(new TextDecoder().decode(await client.json(sql`select (${at}::point)[0] as x`)), '[{"x":1}]');
+      for await (const one of client.rows(sql`select (${at}::point)[1] as y`)) t.assert.deepEqual(one, { y: 2 });
+      for await (const batch of client.cursor(sql`select (${at}::point)[1] as y`, 10))
+        t.assert.deepEqual(batch, [{ y: 2 }]);
+      const batched = await client.batch([sql`select (${at}::point)[0] as x`, sql`select ${7}::int4 as n`]);
+      t.assert.deepEqual(
+        batched.map(({ rows }) => rows),
+        [[{ x: 1 }], [{ n: 7 }]],
+      );
+      await client.transaction(async (tx) =>
+        t.assert.deepEqual((await tx.query(sql`select (${at}::point)[0] as x`)).rows, [{ x: 1 }]),
+      );
+      const prepared = await client.prepare("select ($1::point)[0] as x");
+      t.assert.deepEqual((await prepared.query([at])).rows, [{ x: 1 }]);
+      await client.exec("create temporary table places (id int4, name text, at point)");
+      await client.copyFromRows("places", ["id", "at"], [[1, at], { id: 2, at }]);
+      await client.copyFromRows("places", ["id", "name"], [[3, at]]);
+      const { rows } = await client.query("select id, coalesce(name, at::text) as a from places order by id");
+      t.assert.deepEqual(
+        rows,
+        [1, 2, 3].map((id) => ({ id, a: "(1,2)" })),
+      );
+
+      await using forgetful = t.pgz.createClient({ ...t.options, serialize: () => undefined });
+      const lost = { code: "INVALID_PARAMETER" };
+      t.assert.match((await t.assert.rejects(forgetful.query(query), lost)).message, /"serialize" gave undefined/);
+      await t.assert.rejects(forgetful.copyFromRows("places", ["id"], [[1]]), { code: "42P01" });
+      t.assert.deepEqual((await forgetful.query("select 1 as a")).rows, [{ a: 1 }]);
+    },
+  },
 ];

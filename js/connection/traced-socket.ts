@@ -1,0 +1,250 @@
+// Option `debug`: each flight as a line, by the names of its messages.
+//
+//   pgz-edge #3 > Parse Bind Describe Execute Sync (78 bytes): select * from users where id = $1
+//   pgz-edge #3 < ParseComplete BindComplete RowDescription 10 DataRow CommandComplete ReadyForQuery (512 bytes, 1.4 ms)
+//
+// Knows the header of a message, and where a statement's name and text stand. Must not show a value, a password or a
+// key: of all else it says the name and the length.
+import type { Socket } from "../sockets/contract.ts";
+import { shownSql } from "../util/shown-sql.ts";
+
+const FRONTEND: Readonly<Record<string, string>> = {
+  B: "Bind",
+  C: "Close",
+  d: "CopyData",
+  c: "CopyDone",
+  f: "CopyFail",
+  D: "Describe",
+  E: "Execute",
+  H: "Flush",
+  P: "Parse",
+  p: "PasswordMessage", // and what SASL says
+  Q: "Query",
+  S: "Sync",
+  X: "Terminate",
+};
+
+const BACKEND: Readonly<Record<string, string>> = {
+  R: "Authentication",
+  K: "BackendKeyData",
+  2: "BindComplete",
+  3: "CloseComplete",
+  C: "CommandComplete",
+  d: "CopyData",
+  c: "CopyDone",
+  G: "CopyInResponse",
+  H: "CopyOutResponse",
+  D: "DataRow",
+  I: "EmptyQueryResponse",
+  E: "ErrorResponse",
+  v: "NegotiateProtocolVersion",
+  n: "NoData",
+  N: "NoticeResponse",
+  A: "NotificationResponse",
+  t: "ParameterDescription",
+  S: "ParameterStatus",
+  1: "ParseComplete",
+  s: "PortalSuspended",
+  Z: "ReadyForQuery",
+  T: "RowDescription",
+};
+
+/** What a client may say first, by its code: it has no type byte. */
+const FIRST: Readonly<Record<number, string>> = { 80877102: "CancelRequest" };
+
+/** Characters of SQL in a line. */
+const LONGEST_SQL = 300;
+
+/** Bytes that begin a message: a type and a length. The first one of a client has a length and a code. */
+const HEADER = 5,
+  FIRST_HEADER = 8;
+
+/** The messages of one direction, however their bytes are cut. */
+class Messages {
+  readonly #names: Readonly<Record<string, string>>;
+  /** The next one has no type byte, only its length and a code. */
+  #isFirst: boolean;
+  /** A header that has not come whole. */
+  #begun: readonly number[] = [];
+  /** Bytes of the body that have not come. */
+  #left = 0;
+
+  constructor(names: Readonly<Record<string, string>>, isClient: boolean) {
+    this.#names = names;
+    this.#isFirst = isClient;
+  }
+
+  /** No message has begun that has not ended. */
+  get areWhole(): boolean {
+    return !this.#left && !this.#begun.length;
+  }
+
+  /** Each message that begins in these bytes. `body` is what has come of it. */
+  *in(bytes: Uint8Array): Generator<{ name: string; body: Uint8Array }> {
+    let at = 0;
+    while (at < bytes.length) {
+      if (this.#left) {
+        const skipped = Math.min(this.#left, bytes.length - at);
+        this.#left -= skipped;
+        at += skipped;
+        continue;
+      }
+      const size = this.#isFirst ? FIRST_HEADER : HEADER;
+      const header = [...this.#begun, ...bytes.subarray(at, at + size - this.#begun.length)];
+      at += header.length - this.#begun.length;
+      this.#begun = header.length < size ? header : [];
+      if (this.#begun.length) return;
+      const view = new DataView(Uint8Array.from(header).buffer);
+      // The length counts itself, and not the type.
+      this.#left = this.#isFirst ? view.getInt32(0) - FIRST_HEADER : view.getInt32(1) - 4;
+      yield { name: this.#name(view), body: bytes.subarray(at, at + this.#left) };
+      this.#isFirst = false;
+    }
+  }
+
+  #name(header: DataView): string {
+    if (this.#isFirst) return FIRST[header.getInt32(4)] ?? "StartupMessage";
+    const type = String.fromCharCode(header.getUint8(0));
+    return this.#names[type] ?? `message ${JSON.stringify(type)}`;
+  }
+}
+
+let sockets = 0;
+
+/** The same socket, whose flights `tell` hears of. */
+export function tracedSocket(socket: Socket, tell: (line: string) => void): Socket {
+  const flights = new Flights(`pgz-edge #${++sockets}`, tell);
+  const { address, isEncrypted, certificate, readsWhileIdle } = socket;
+  return {
+    ...{ address, isEncrypted, certificate, readsWhileIdle },
+    ...(socket.hold && { hold: (isHeld: boolean) => socket.hold!(isHeld) }),
+    async read() {
+      const bytes = await socket.read();
+      if (bytes) flights.received(bytes);
+      else flights.ended("the server closed it");
+      return bytes;
+    },
+    write(bytes) {
+      flights.sent(bytes);
+      return socket.write(bytes);
+    },
+    startTls: (servername) => socket.startTls(servername),
+    close() {
+      flights.ended("closed");
+      return socket.close();
+    },
+  };
+}
+
+class Flights {
+  readonly #label: string;
+  readonly #tell: (line: string) => void;
+  readonly #said = new Messages(FRONTEND, true);
+  readonly #answers = new Messages(BACKEND, false);
+  /** Texts of statements, by their names. */
+  readonly #statements = new Map<string, string>();
+  /** What has come since the last line, with how many of each in a row. */
+  #came: { name: string; count: number }[] = [];
+  #bytes = 0;
+  #since = 0;
+  #isOver = false;
+
+  constructor(label: string, tell: (line: string) => void) {
+    this.#label = label;
+    this.#tell = tell;
+  }
+
+  sent(bytes: Uint8Array): void {
+    this.#flush();
+    const names: { name: string; count: number }[] = [];
+    const texts = new Set<string>();
+    for (const { name, body } of this.#said.in(bytes)) {
+      count(names, name);
+      const text = this.#text(name, body);
+      if (text) texts.add(text);
+    }
+    const sql = texts.size ? `: ${[...texts].join("; ")}` : "";
+    this.#line(`> ${shown(names)} (${bytes.length} bytes)${sql}`);
+    this.#since = performance.now();
+  }
+
+  received(bytes: Uint8Array): void {
+    this.#bytes += bytes.length;
+    for (const { name, body } of this.#answers.in(bytes))
+      count(this.#came, name === "ErrorResponse" ? `${name} ${sqlstate(body)}`.trim() : name);
+    if (this.#came.at(-1)?.name === "ReadyForQuery" && this.#answers.areWhole) this.#flush();
+  }
+
+  ended(how: string): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#flush();
+    this.#line(how);
+  }
+
+  #flush(): void {
+    if (!this.#bytes) return;
+    const took = (performance.now() - this.#since).toFixed(1);
+    this.#line(`< ${shown(this.#came)} (${this.#bytes} bytes, ${took} ms)`);
+    this.#came = [];
+    this.#bytes = 0;
+  }
+
+  /** What a message runs. */
+  #text(name: string, body: Uint8Array): string | undefined {
+    if (name === "Query") return sqlOf(strings(body, 1)[0]);
+    if (name === "Parse") {
+      const [statement = "", text] = strings(body, 2);
+      this.#statements.set(statement, sqlOf(text));
+      return sqlOf(text);
+    }
+    if (name !== "Bind") return undefined;
+    const [, statement = ""] = strings(body, 2);
+    return statement ? this.#statements.get(statement) : undefined;
+  }
+
+  #line(text: string): void {
+    try {
+      this.#tell(`${this.#label} ${text}`);
+    } catch {
+      // Whoever watches must not break what is watched.
+    }
+  }
+}
+
+function count(names: { name: string; count: number }[], name: string): void {
+  const last = names.at(-1);
+  if (last?.name === name) last.count++;
+  else names.push({ name, count: 1 });
+}
+
+function shown(names: readonly { name: string; count: number }[]): string {
+  const words = names.map(({ name, count }) => (count === 1 ? name : `${count} ${name}`));
+  return words.join(" ") || "more of it";
+}
+
+/** The first of these strings, each of which ends in a zero. */
+function strings(body: Uint8Array, most: number): string[] {
+  const found: string[] = [];
+  for (let at = 0; found.length < most;) {
+    const end = body.indexOf(0, at);
+    found.push(new TextDecoder().decode(body.subarray(at, end < 0 ? undefined : end)));
+    if (end < 0) break;
+    at = end + 1;
+  }
+  return found;
+}
+
+function sqlOf(text = ""): string {
+  const line = shownSql(text).replace(/\s+/g, " ");
+  return line.length > LONGEST_SQL ? `${line.slice(0, LONGEST_SQL)}…` : line;
+}
+
+/** Of the fields of an ErrorResponse, which are a letter and a string each. */
+function sqlstate(fields: Uint8Array): string {
+  return (
+    strings(fields, 20)
+      .find((field) => field.startsWith("C"))
+      ?.slice(1) ?? ""
+  );
+}

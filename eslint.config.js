@@ -37,6 +37,10 @@ const nodeButEvents = {
   regex: "^(node:(?!events$|buffer$)|cloudflare:|bun)",
   message: "Only node:events and node:buffer, which are part of pg's API.",
 };
+const nodeButStreams = {
+  regex: "^(node:(?!stream$|buffer$)|cloudflare:|bun)",
+  message: "Only node:stream and node:buffer, which are part of pg-copy-streams' API.",
+};
 const allButDeeper = {
   regex: "^\\.\\./(?!(\\.\\./)?index\\.ts$|[a-z-]+\\.ts$)",
   message: "Adapters use the public API only.",
@@ -89,5 +93,6 @@ export default tseslint.config(
   ...rooms.map(room),
   imports(["js/adapters/**"], runtimes, allBut),
   imports(["js/adapters/pg/**"], nodeButEvents, allButDeeper),
+  imports(["js/adapters/pg-copy-streams.ts"], nodeButStreams, allBut),
   imports(["js/adapters/drizzle/**"], runtimes, allButDeeper),
 );

@@ -16,7 +16,7 @@ export { observers } from "./util/observer.ts";
 export { Client, connect, createClient } from "./api/client.ts";
 export type { ClientStats } from "./api/client.ts";
 export { logIn } from "./api/handover.ts";
-export type { Handover } from "./api/handover.ts";
+export type { Handover, LogInOptions } from "./api/handover.ts";
 export { createPool, Pool } from "./pool/pool.ts";
 export { Lease } from "./pool/lease.ts";
 export type { AcquireOptions, PoolEvent, PoolStats } from "./pool/pool.ts";

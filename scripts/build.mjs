@@ -107,6 +107,7 @@ async function bundle() {
     logLevel: "warning",
   };
   const entries = (...names) => names.map((name) => `js/entrypoints/${name}.ts`);
+  const pg = ["pg", "pg-copy-streams"].map((name) => `js/adapters/${name}.ts`);
   const drizzle = ["drizzle", "drizzle-migrator"].map((name) => `js/adapters/${name}.ts`);
   const inside = { ".wasm": "binary" };
   /** What `require` gets where it cannot load a module. */
@@ -118,7 +119,7 @@ async function bundle() {
     esbuild({ ...common, entryPoints: ["js/adapters/otel.ts"] }),
     esbuild({ ...common, entryPoints: ["js/sockets/websocket.ts"] }),
     esbuild({ ...common, entryPoints: entries("otel-workers") }),
-    esbuild({ ...common, entryPoints: ["js/adapters/pg.ts"], plugins: [driverBeside] }),
+    esbuild({ ...common, entryPoints: pg, plugins: [driverBeside] }),
     esbuild({ ...common, entryPoints: ["js/adapters/prisma.ts"], plugins: [driverBeside] }),
     esbuild({ ...common, entryPoints: drizzle, plugins: [driverBeside] }),
     esbuild({ ...common, entryPoints: ["js/adapters/kysely.ts"], plugins: [driverBeside] }),
@@ -126,7 +127,7 @@ async function bundle() {
     esbuild({ ...commonjs, entryPoints: ["js/sqlstates.ts"] }),
     esbuild({ ...commonjs, entryPoints: ["js/adapters/otel.ts"] }),
     esbuild({ ...commonjs, entryPoints: ["js/sockets/websocket.ts"] }),
-    esbuild({ ...commonjs, entryPoints: ["js/adapters/pg.ts"], plugins: [driverBeside] }),
+    esbuild({ ...commonjs, entryPoints: pg, plugins: [driverBeside] }),
     esbuild({ ...commonjs, entryPoints: ["js/adapters/prisma.ts"], plugins: [driverBeside] }),
     esbuild({ ...commonjs, entryPoints: drizzle, plugins: [driverBeside] }),
     esbuild({ ...commonjs, entryPoints: ["js/adapters/kysely.ts"], plugins: [driverBeside] }),

@@ -26,16 +26,23 @@ export interface Handover {
   cancel(): Promise<void>;
 }
 
+/** Options of {@link logIn}. */
+export interface LogInOptions extends Options {
+  /** `database` or `true`: the session takes replication commands, which the driver's own calls could not use. */
+  replication?: string | undefined;
+}
+
 /**
  * Connects and logs in. `signal` of the options ends that, and nothing later.
  *
  * @throws PgzError whatever `connect` rejects with
  */
-export async function logIn(options: Options): Promise<Handover> {
+export async function logIn({ replication, ...options }: LogInOptions): Promise<Handover> {
   const connector = options.connect ?? runtime().connect;
   let ferry: Ferry | undefined;
   const connect: Connector = async (where) => (ferry = new Ferry(await connector(where), (next) => (ferry = next)));
-  const config = configured({ ...options, connect, earlyQuery: false });
+  const asked = configured({ ...options, connect, earlyQuery: false });
+  const config = replication ? { ...asked, startup: [...asked.startup, ["replication", replication] as const] } : asked;
   const isHome = runtime().inRequest?.() ?? (() => true);
   const connection = await openConnection(config, new AbortController());
   await connection.startup.done;

@@ -242,4 +242,16 @@ export const cases: Record<string, (pg: Pg, url: string) => Promise<void>> = {
       setTimeout(() => new pg.Client().cancel(client, query), 100);
       equal((await error)["code"], "57014");
     }),
+
+  "a query that throws in submit fails alone, and who wants to read the socket hears what to use": (pg, url) =>
+    withClient(pg, url, async (client) => {
+      const told: Error[] = [];
+      const reader = {
+        submit: (connection: Client["connection"]) => void connection.stream.listeners("data"),
+        handleError: (error: Error) => void told.push(error),
+      };
+      client.query(reader as never);
+      equal((await client.query("select 1 as a")).rows, [{ a: 1 }]);
+      assert(told.length === 1 && told[0]!.message.includes("use pgz-edge/pg-copy-streams"), String(told[0]));
+    }),
 };

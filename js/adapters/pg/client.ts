@@ -3,7 +3,7 @@
 // Knows the order of queries and who hears of a message. Must not know what a query sends, or how messages are laid
 // out.
 import { EventEmitter } from "node:events";
-import { AuthenticationError, PostgresError, type Options, type PgzError } from "../../index.ts";
+import { AuthenticationError, PostgresError, type LogInOptions, type PgzError } from "../../index.ts";
 import { ConnectionParameters, driverOptions, hidden, type ClientConfig } from "./connection-parameters.ts";
 import { Connection, nodeErrorOf, type ConnectionOwner, type RowTaker } from "./connection.ts";
 import { DatabaseError } from "./database-error.ts";
@@ -30,6 +30,9 @@ export interface Submittable {
   handleReadyForQuery(connection: Connection): void;
   handleError(error: Error, connection: Connection): void;
   handleCopyInResponse?(connection: Connection): void;
+  handleCopyOutResponse?(connection: Connection): void;
+  handleCopyBothResponse?(connection: Connection): void;
+  handleCopyDone?(connection: Connection): void;
   handleCopyData?(message: Message, connection: Connection): void;
 }
 
@@ -241,7 +244,7 @@ export class Client extends EventEmitter implements ConnectionOwner {
     }
   }
 
-  #options(): Options {
+  #options(): LogInOptions {
     const { password, connectionParameters } = this;
     const asked = async () => {
       const given = await (password as (of: ConnectionParameters) => unknown)(connectionParameters);
@@ -285,6 +288,10 @@ export class Client extends EventEmitter implements ConnectionOwner {
     };
     for (const [name, forward] of Object.entries(forwarded))
       connection.on(name, (message: Message) => this.#forward(name, forward, message));
+    // Nobody else wants these, and pg does not tell of them.
+    connection.on("copyOutResponse", () => this._activeQuery?.handleCopyOutResponse?.(connection));
+    connection.on("replicationStart", () => this._activeQuery?.handleCopyBothResponse?.(connection));
+    connection.on("copyDone", () => this._activeQuery?.handleCopyDone?.(connection));
   }
 
   /** To the query that runs. Nobody has asked for a row when none does. */
@@ -294,6 +301,9 @@ export class Client extends EventEmitter implements ConnectionOwner {
   }
 
   #readyForQuery(status: "I" | "T" | "E"): void {
+    const { cancelling } = this.connection;
+    // A cancel that is under way would meet the next query.
+    if (cancelling && !this.pipeline) return void cancelling.then(() => this._ended || this.#readyForQuery(status));
     const query = this._activeQuery;
     this._activeQuery = null;
     this.#taker = undefined;
@@ -451,9 +461,14 @@ export class Client extends EventEmitter implements ConnectionOwner {
     this.#taker = query instanceof Query && query.handleDataRow === Query.prototype.handleDataRow ? query : undefined;
   }
 
+  /** What `submit` throws is the query's to tell: those behind it run. */
   #submit(query: Submittable): Error | null | void {
     this.hasExecuted = true;
-    return query.submit(this.connection);
+    try {
+      return query.submit(this.connection);
+    } catch (error) {
+      return error as Error;
+    }
   }
 
   #drained(): void {

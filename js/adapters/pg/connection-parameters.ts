@@ -2,7 +2,7 @@
 // the driver's options.
 //
 // Knows option names of both. Must not know sockets.
-import type { Options } from "../../index.ts";
+import type { LogInOptions, Options } from "../../index.ts";
 import { parseConnectionString, type Parsed } from "./connection-string.ts";
 import { defaults } from "./defaults.ts";
 import { environment } from "./environment.ts";
@@ -39,6 +39,8 @@ export interface ClientConfig {
   statement_timeout?: number | false | undefined;
   lock_timeout?: number | false | undefined;
   idle_in_transaction_session_timeout?: number | false | undefined;
+  /** `"database"`: the session takes replication commands too. */
+  replication?: string | undefined;
   query_timeout?: number | false | undefined;
   connectionTimeoutMillis?: number | undefined;
   application_name?: string | undefined;
@@ -158,9 +160,9 @@ export function driverOptions(
   parameters: ConnectionParameters,
   config: ClientConfig,
   password: Options["password"],
-): Options {
+): LogInOptions {
   const { host, port, user, database, ssl, options, application_name, fallback_application_name } = parameters;
-  const settings = ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "replication"] as const;
+  const settings = ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"] as const;
   const given = settings
     .filter((name) => parameters[name])
     .map((name) => [name, String(parseSetting(parameters[name]))]);
@@ -173,6 +175,7 @@ export function driverOptions(
     password,
     options: options || undefined,
     applicationName: application_name || fallback_application_name || "",
+    replication: parameters.replication ? String(parameters.replication) : undefined,
     startup: Object.fromEntries(given) as Record<string, string>,
     connectTimeout: config.connectionTimeoutMillis || FOR_EVER,
     keepAlive: config.keepAlive ? config.keepAliveInitialDelayMillis || 30_000 : 0,

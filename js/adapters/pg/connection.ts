@@ -4,7 +4,7 @@
 // Knows the protocol's messages and the driver's socket. Must not know which query runs: its owner does.
 import type { Buffer } from "node:buffer";
 import { EventEmitter } from "node:events";
-import { logIn, type Handover, type Options } from "../../index.ts";
+import { logIn, type Handover, type LogInOptions } from "../../index.ts";
 import { Frames } from "./frames.ts";
 import { DATA_ROW, messageOf, type Message } from "./messages.ts";
 import type { RowReader } from "./rows.ts";
@@ -44,6 +44,8 @@ export class Connection extends EventEmitter {
   readonly #giveUp = new AbortController();
   readonly #writer = new Writer();
   readonly #frames = new Frames();
+  /** Settles when each CancelRequest that was sent has reached its session, or will not. */
+  cancelling: Promise<unknown> | undefined;
   #willFlush = false;
   #writes: Promise<void> = Promise.resolve();
   #reading = false;
@@ -67,7 +69,7 @@ export class Connection extends EventEmitter {
   }
 
   /** Connects and logs in; `undefined` when it was destroyed meanwhile. Rejects with the driver's error. */
-  async open(options: Options): Promise<Handover | undefined> {
+  async open(options: LogInOptions): Promise<Handover | undefined> {
     this._connecting = true;
     this.#isDirect = options.sslnegotiation === "direct";
     const handover = await logIn({ ...options, signal: this.#giveUp.signal });
@@ -95,7 +97,12 @@ export class Connection extends EventEmitter {
 
   /** CancelRequest for what runs. Never rejects. */
   cancel(): Promise<void> {
-    return this.#handover?.cancel() ?? Promise.resolve();
+    const sent = this.#handover?.cancel() ?? Promise.resolve();
+    const all = Promise.all([this.cancelling, sent]).then(() => {
+      if (this.cancelling === all) this.cancelling = undefined;
+    });
+    this.cancelling = all;
+    return sent;
   }
 
   // -- messages out ---------------------------------------------------------------------------------------------------

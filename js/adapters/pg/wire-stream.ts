@@ -15,8 +15,14 @@ export interface Wire {
   isDirect(): boolean;
 }
 
+/** More than this, unsent, and who writes should wait for `drain`. */
+const HIGH_WATER_MARK = 1 << 16;
+
 export class WireStream extends EventEmitter {
   readonly #wire: Wire;
+  /** Bytes that were written from outside and that the socket has not taken. */
+  #unsent = 0;
+  #wantsDrain = false;
   #paused: Promise<void> | undefined;
   #resume: (() => void) | undefined;
 
@@ -47,12 +53,26 @@ export class WireStream extends EventEmitter {
     return this.#paused;
   }
 
+  /** `false`: wait for `drain`. */
   write(bytes: Uint8Array, done?: (error?: Error) => void): boolean {
+    this.#unsent += bytes.length;
+    this.#wantsDrain ||= this.#unsent >= HIGH_WATER_MARK;
+    const goesOn = !this.#wantsDrain;
     this.#wire.write(bytes, (error) => {
+      this.#unsent -= bytes.length;
       done?.(error);
-      if (!error) this.emit("drain");
+      if (error || this.#unsent || !this.#wantsDrain) return;
+      this.#wantsDrain = false;
+      this.emit("drain");
     });
-    return true;
+    return goesOn;
+  }
+
+  /** Who takes the reader of a stream of Node's away would wait for ever: here nobody reads. */
+  override listeners(event: string | symbol): ReturnType<EventEmitter["listeners"]> {
+    if (event === "data")
+      throw new Error("client.connection.stream has no data to read: use pgz-edge/pg-copy-streams for pg-copy-streams");
+    return super.listeners(event);
   }
 
   end(): void {

@@ -166,6 +166,7 @@ const VALUE_OPTIONS: ReadonlySet<string> = new Set(
     maxFieldBytes: true,
     onLimit: true,
     duplicates: true,
+    columnNames: true,
     int8: true,
     numeric: true,
     dates: true,

@@ -3,7 +3,8 @@
 // Each case gets the adapter, the driver and a URL. That values are those of drizzle-orm/node-postgres is compared in
 // drizzle.test.ts.
 import { and, DrizzleQueryError, eq, gt, relations, sql, TransactionRollbackError } from "drizzle-orm";
-import { boolean, integer, jsonb, pgTable, serial, text, timestamp } from "drizzle-orm/pg-core";
+import { Cache, type MutationOption } from "drizzle-orm/cache/core";
+import { bigint, boolean, date, integer, jsonb, numeric, pgTable, serial, text, timestamp } from "drizzle-orm/pg-core";
 import { assert } from "../integration/assert.ts";
 
 const equal = assert.deepEqual;
@@ -193,6 +194,84 @@ export const cases: Record<string, (kit: Kit) => Promise<void>> = {
       equal([await db.$count(posts), await db.$count(users)], [3, 3]);
     }),
 
+  "a transaction has relations, prepared statements, counts, and settings of its own": (kit) =>
+    withDb(kit, async (db) => {
+      await db.transaction(async (tx) => {
+        await tx.setTransaction({ isolationLevel: "repeatable read", accessMode: "read only", deferrable: true });
+        const { rows } = await tx.execute(sql`select current_setting('transaction_read_only') as r`);
+        equal(rows, [{ r: "on" }]);
+        const ada = await tx.query.users.findFirst({ with: { posts: true }, where: eq(users.id, 1) });
+        equal([ada?.posts.length, await tx.$count(posts, gt(posts.id, 1))], [2, 2]);
+        const one = tx
+          .select({ id: posts.id })
+          .from(posts)
+          .where(eq(posts.id, sql.placeholder("id")))
+          .prepare("one");
+        equal(await one.execute({ id: 2 }), [{ id: 2 }]);
+      });
+    }),
+
+  "an error is of the statement that failed: a savepoint's, its release, COMMIT, or none": (kit) =>
+    withDb(kit, async (db, name) => {
+      const savepoint = db.transaction(async (tx) => {
+        await failure(tx.execute(sql`select 1 / 0`));
+        await tx.transaction((deeper) => deeper.select().from(users));
+      });
+      const error = wrapped(await failure(savepoint));
+      equal([error.query, codeOf(error)], ["savepoint", "25P02"]);
+      const release = db.transaction((tx) =>
+        tx.transaction(async (deeper) => void (await failure(deeper.execute(sql`select 1 / 0`)))),
+      );
+      const released = wrapped(await failure(release));
+      equal([released.query, codeOf(released)], ["release savepoint", "25P02"]);
+      const swallowed = db.transaction(async (tx) => void (await failure(tx.execute(sql`select 1 / 0`))));
+      equal(((await failure(swallowed)) as { code?: string }).code, "TRANSACTION_ROLLED_BACK");
+      // There is no statement to name where nobody could log in.
+      const nobody = kit.adapter.drizzle(
+        kit.driver.createPool(kit.url, { startup: { search_path: name }, database: `no_${name}` }),
+      );
+      try {
+        const refused = await failure(nobody.transaction((tx) => tx.execute(sql`select 1`)));
+        assert(!(refused instanceof DrizzleQueryError), String(refused));
+        equal((refused as { code?: string }).code, "3D000");
+        equal(codeOf(wrapped(await failure(nobody.execute(sql`select 1`)))), "3D000");
+      } finally {
+        await nobody.$client.close();
+      }
+    }),
+
+  "a conflict is recognised inside an application's own error": (kit) =>
+    withDb(kit, async (db) => {
+      let runs = 0;
+      const work = db.transaction(
+        async (tx) => {
+          await tx.select().from(users);
+          if (runs++ === 0) await db.update(users).set({ active: false }).where(eq(users.id, 1));
+          await tx
+            .update(users)
+            .set({ name: "Ada L." })
+            .where(eq(users.id, 1))
+            .catch((cause: unknown) => {
+              throw new Error("could not rename", { cause });
+            });
+        },
+        { isolationLevel: "repeatable read", retry: 2 },
+      );
+      await work;
+      equal(runs, 2);
+    }),
+
+  "options of a transaction inside the driver's own are refused": (kit) =>
+    withDb(kit, async (db) => {
+      await db.$client.transaction(async (transaction) => {
+        const inner = kit.adapter.drizzle(transaction, { schema });
+        equal(await inner.transaction((tx) => tx.$count(users)), 2);
+        const refused = failure(inner.transaction((tx) => tx.$count(users), { isolationLevel: "serializable" }));
+        equal(((await refused) as { code?: string }).code, "INVALID_OPTION");
+        equal(await inner.$count(users), 2);
+      });
+    }),
+
   "nested transactions are savepoints": (kit) =>
     withDb(kit, async (db) => {
       await db.transaction(async (tx) => {
@@ -274,6 +353,49 @@ export const cases: Record<string, (kit: Kit) => Promise<void>> = {
     await withDb(kit, work, observer);
   },
 
+  "batch: an error of its COMMIT is no statement's": (kit) =>
+    withDb(kit, async (db) => {
+      await db.execute("alter table posts alter constraint posts_author_id_fkey deferrable initially deferred");
+      const failing = db.batch([db.insert(posts).values({ authorId: 77, title: "x" }), db.select().from(users)]);
+      const error = wrapped(await failure(failing));
+      equal([error.query, codeOf(error), await db.$count(posts)], ["commit", "23503", 3]);
+    }),
+
+  "a cache is asked, and told of every write": (kit) =>
+    withDb(kit, async (plain) => {
+      const kept = new Map<string, unknown>();
+      const told: unknown[] = [];
+      class Memory extends Cache {
+        override strategy(): "all" {
+          return "all";
+        }
+        // As a cache elsewhere has it: without our classes.
+        override get(key: string): Promise<unknown[] | undefined> {
+          const found = kept.get(key) as string | undefined;
+          return Promise.resolve(found === undefined ? undefined : (JSON.parse(found) as unknown[]));
+        }
+        override put(key: string, response: unknown): Promise<void> {
+          kept.set(key, JSON.stringify(response));
+          return Promise.resolve();
+        }
+        override onMutate({ tables }: MutationOption): Promise<void> {
+          told.push(tables);
+          kept.clear();
+          return Promise.resolve();
+        }
+      }
+      const db = kit.adapter.drizzle(plain.$client, { schema, cache: new Memory() });
+      const ask = () => db.select().from(users).where(eq(users.id, 1));
+      const [first] = await ask();
+      await plain.update(users).set({ name: "other" }).where(eq(users.id, 1));
+      equal([await ask(), kept.size], [[first], 1]);
+      equal(first?.joinedAt, new Date(0));
+      await db.update(users).set({ name: "Ada" }).where(eq(users.id, 1));
+      for await (const { id } of db.iterator(db.insert(posts).values({ title: "x" }).returning())) equal(id, 4);
+      await db.batch([db.delete(posts).where(eq(posts.id, 4)), db.select().from(users)]);
+      equal(told, [["users"], ["posts"], ["posts"]]);
+    }),
+
   "iterator: rows one by one, decoded; leaving the loop frees the connection": (kit) =>
     withDb(kit, async (db) => {
       await db.execute(sql`insert into users (name) select 'u' || i from generate_series(1, 5000) i`);
@@ -318,6 +440,10 @@ export const cases: Record<string, (kit: Kit) => Promise<void>> = {
       equal((await tenant.execute(asked)).rows, [{ tenant: "7" }]);
       equal(await tenant.transaction(async (tx) => (await tx.execute(asked)).rows), [{ tenant: "7" }]);
       equal(await tenant.select({ id: users.id }).from(users).limit(1), [{ id: 1 }]);
+      // The semicolons are in quotes and comments.
+      const quoted = sql.raw(`select 'a; b' as "c; d", $x$; e$x$ as f -- ; g
+        /* ; h */`);
+      equal((await tenant.execute(quoted)).rows, [{ "c; d": "a; b", f: "; e" }]);
     }),
 
   "the client's own settings do not change Drizzle's values": async ({ adapter, driver, url }) => {
@@ -328,7 +454,52 @@ export const cases: Record<string, (kit: Kit) => Promise<void>> = {
     equal(rows, [{ a: "9007199254740993", n: "1.50", d: "2024-02-29" }]);
   },
 
-  "casing, logger, and a connection string": async ({ adapter, url }) => {
+  "the client's own parsers do, and columns take what they give": async ({ adapter, driver, url }) => {
+    const types = {
+      timestamptz: (text: string) => new Date(text),
+      timestamp: (text: string) => new Date(`${text}Z`),
+      date: (text: string) => new Date(text),
+      int8: BigInt,
+      numeric: Number,
+      text: (text: string) => text.toUpperCase(),
+    } as unknown as Record<string, (value: unknown) => unknown>;
+    await using client = await driver.connect(url, { types: types as never });
+    const db = adapter.drizzle(client);
+    const table = pgTable("parsed", {
+      zoned: timestamp({ withTimezone: true }),
+      stamp: timestamp(),
+      stampText: timestamp("stamp_text", { mode: "string" }),
+      day: date({ mode: "date" }),
+      big: bigint({ mode: "bigint" }),
+      number: bigint({ mode: "number" }),
+      exact: numeric(),
+      name: text(),
+    });
+    await client.simple(`create temp table parsed (zoned timestamptz, stamp timestamp, stamp_text timestamp, day date,
+      big int8, number int8, exact numeric, name text);
+      insert into parsed values ('2024-02-29 12:00+00', '2024-02-29 12:00', '2024-02-29 12:00', '2024-02-29', 7, 8, 1.5,
+      'ada')`);
+    equal(await db.select().from(table), [
+      {
+        zoned: new Date("2024-02-29T12:00:00Z"),
+        stamp: new Date("2024-02-29T12:00:00Z"),
+        stampText: "2024-02-29 12:00:00.000",
+        day: new Date("2024-02-29T00:00:00Z"),
+        big: 7n,
+        number: 8,
+        exact: "1.5",
+        name: "ADA",
+      },
+    ]);
+  },
+
+  "a mock builds SQL and has no connection": async ({ adapter }) => {
+    const db = adapter.drizzle.mock({ schema });
+    equal(db.select({ id: users.id }).from(users).toSQL(), { sql: 'select "id" from "users"', params: [] });
+    await failure(db.select().from(users).execute());
+  },
+
+  "casing, logger, undefined, and a connection string": async ({ adapter, url }) => {
     const logged: unknown[] = [];
     const logger = { logQuery: (text: string, params: unknown[]) => void logged.push([text, params]) };
     const db = adapter.drizzle(url, { casing: "snake_case", logger });
@@ -336,8 +507,10 @@ export const cases: Record<string, (kit: Kit) => Promise<void>> = {
       const people = pgTable("people", { firstName: text(), lastSeen: timestamp() });
       const asked = db.select().from(people).where(eq(people.firstName, "Ada"));
       equal(asked.toSQL().sql, `select "first_name", "last_seen" from "people" where "people"."first_name" = $1`);
-      await db.execute(sql`select ${"x"}::text`);
+      await db.transaction((tx) => tx.execute(sql`select ${"x"}::text`));
       equal(logged, [["select $1::text", ["x"]]]);
+      const missing = db.execute(sql`select ${sql.param(undefined)}::text`);
+      equal(codeOf(wrapped(await failure(missing))), "INVALID_PARAMETER");
     } finally {
       await db.$client.close();
     }

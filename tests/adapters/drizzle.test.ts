@@ -1,7 +1,8 @@
 // The cases of drizzle-cases.ts on this runtime, with the build that users get; migrations; and the values of each
 // column type beside those of drizzle-orm/node-postgres.
+import { Buffer } from "node:buffer";
 import { fileURLToPath } from "node:url";
-import { getTableColumns, sql } from "drizzle-orm";
+import { getTableColumns, sql, type SQL } from "drizzle-orm";
 import { drizzle as drizzleOverPg } from "drizzle-orm/node-postgres";
 import * as core from "drizzle-orm/pg-core";
 import pg from "pg";
@@ -22,6 +23,40 @@ const servers = testServers().servers.map(({ name, url }) => ({
 const { table, fill, pairs } = typesOf(core, { getTableColumns, sql }, (column) => column.array().array());
 const migrationsFolder = fileURLToPath(new URL("drizzle-migrations", import.meta.url));
 
+/** Values without a column, where the server says what they are. */
+const at = new Date("2024-02-29T12:00:00.250Z");
+const PARAMETERS: readonly SQL[] = [
+  sql`${1}`,
+  sql`${1.5}`,
+  sql`${10n}`,
+  sql`${true}`,
+  sql`${"text"}`,
+  sql`${null}`,
+  sql`${null}::int4`,
+  sql`${"5"}::int4`,
+  sql`${5}::text`,
+  sql`${5}::int8`,
+  sql`${5}::numeric`,
+  sql`${0.1}::float8`,
+  sql`${"t"}::bool`,
+  sql`${at}::timestamptz`,
+  sql`${at.toISOString()}::timestamp`,
+  sql`${"2024-02-29"}::date`,
+  sql`${"1 day"}::interval`,
+  sql`${'{"a":1}'}::jsonb`,
+  sql`${{ a: [1, null] }}::jsonb`,
+  sql`${sql.param([1, 2])}::int4[]`,
+  sql`${sql.param(["a,b", null, 'c"d'])}::text[]`,
+  sql`2 = any(${sql.param([1, 2])}::int4[])`,
+  sql`${sql.param(Buffer.from("0ff0", "hex"))}::bytea`,
+  sql`array_length(array[${sql.join([sql`${1}::int4`, sql`${2}`], sql`, `)}], 1)`,
+  sql`coalesce(${null}, ${"x"})`,
+  sql`${"(1,2)"}::point`,
+  sql`${"[1,5)"}::int4range`,
+  sql`${"10.0.0.1"}::inet`,
+  sql`${"550e8400-e29b-41d4-a716-446655440000"}::uuid`,
+];
+
 for (const { name, url } of servers) {
   for (const [title, run] of Object.entries(cases))
     test(`${runtime}, ${name}: ${title}`, () => run({ adapter, driver, url }));
@@ -40,6 +75,35 @@ for (const { name, url } of servers) {
     }
   });
 
+  test(`${runtime}, ${name}: values in sql are sent as over pg`, async () => {
+    await using client = await driver.connect(url, { startup: { TimeZone: "UTC" } });
+    const other = new pg.Client({ connectionString: url, options: "-c TimeZone=UTC" });
+    await other.connect();
+    try {
+      const answers = async (db: { execute(query: SQL): Promise<{ rows: unknown[] }> }) => {
+        const all: unknown[] = [];
+        for (const query of PARAMETERS)
+          all.push(
+            await db.execute(sql`select ${query} as value`).then(
+              ({ rows }) => rows,
+              (error: Error) => (error.cause as { code?: string }).code,
+            ),
+          );
+        return all;
+      };
+      expect(await answers(adapter.drizzle(client))).toEqual(await answers(drizzleOverPg(other)));
+      // What a type cannot hold is refused before it is sent.
+      const codeOf = async (db: { execute(query: SQL): Promise<unknown> }) =>
+        db.execute(sql`select ${"no"}::int4`).catch((error: Error) => (error.cause as { code?: string }).code);
+      expect([await codeOf(adapter.drizzle(client)), await codeOf(drizzleOverPg(other))]).toEqual([
+        "INVALID_PARAMETER",
+        "22P02",
+      ]);
+    } finally {
+      await other.end();
+    }
+  });
+
   test(`${runtime}, ${name}: values of each column type are those over pg`, async () => {
     const schema = `dzt_${Math.random().toString(36).slice(2)}`;
     await using client = await driver.connect(url, { startup: { search_path: schema, TimeZone: "UTC" } });
@@ -55,6 +119,21 @@ for (const { name, url } of servers) {
         expect(his.length, title).toBeGreaterThan(1);
         expect(mine, title).toEqual(his);
       }
+      // What Drizzle's columns make of values is stored alike.
+      const values = (await ours.select().from(table)) as { key: number }[];
+      await ours.insert(table).values(values.map((row) => ({ ...row, key: row.key + 10 })));
+      await theirs.insert(table).values(values.map((row) => ({ ...row, key: row.key + 20 })));
+      const stored = await client.query<unknown[]>(
+        "select t.key, to_jsonb(t) - 'key', t::text from all_types t where key > 10 order by key",
+        { rowMode: "array" },
+      );
+      const [byOurs, byTheirs] = [10, 20].map((from) =>
+        stored.rows
+          .filter(([key]) => (key as number) > from && (key as number) < from + 10)
+          .map(([, json, text]) => [json, (text as string).replace(/\d+/, "")]),
+      );
+      expect(byOurs).toHaveLength(3);
+      expect(byOurs).toEqual(byTheirs);
     } finally {
       await other.end();
       await client.exec(`drop schema ${schema} cascade`);

@@ -2,7 +2,7 @@
 // statement. For drizzle-orm 0.45.
 //
 // Knows Drizzle's columns. Must not know how rows are built (rows.ts), nor how a statement runs.
-import { Column, getTableName, is, SQL, Subquery } from "drizzle-orm";
+import { Column, getTableName, is, noopDecoder, SQL, Subquery } from "drizzle-orm";
 import { PgArray, type PgColumn } from "drizzle-orm/pg-core";
 import type { Column as ResultColumn } from "../../index.ts";
 import {
@@ -22,6 +22,7 @@ import {
   TIMESTAMPTZ,
   type Convert,
 } from "./forms.ts";
+import { dayIn, instantIn } from "./instants.ts";
 import { rowMapper, type RowMapper } from "./rows.ts";
 
 /** One field of a selection: where its value goes, and what says how to decode it. */
@@ -35,12 +36,46 @@ interface Decoder {
   mapFromDriverValue(value: unknown): unknown;
 }
 
+/** By the columns, which a statement that runs again has the same; with the fields of its last selection. */
+const plans = new WeakMap<readonly ResultColumn[], { fields: readonly SelectedField[]; mapRow: RowMapper }>();
+
 /**
  * What makes an object of each row.
  *
- * `notNullable`: by table name, which joined tables always have a row.
+ * `notNullable`: by table name, which joined tables always have a row. It follows from the SQL, as the columns do.
  */
 export function selectionMapper(
+  fields: readonly SelectedField[],
+  columns: readonly ResultColumn[],
+  notNullable: Readonly<Record<string, boolean>> | undefined,
+): RowMapper {
+  const last = plans.get(columns);
+  if (last && isSame(last.fields, fields)) return last.mapRow;
+  const mapRow = newMapper(fields, columns, notNullable);
+  plans.set(columns, { fields, mapRow });
+  return mapRow;
+}
+
+/** Drizzle makes the list of a query's fields each time anew, of the same columns. */
+function isSame(known: readonly SelectedField[], fields: readonly SelectedField[]): boolean {
+  return (
+    known.length === fields.length &&
+    fields.every(({ path, field }, index) => {
+      const last = known[index]!;
+      return (
+        path.length === last.path.length &&
+        path.every((key, at) => key === last.path[at]) &&
+        decodesAs(last.field, field)
+      );
+    })
+  );
+}
+
+/** An expression is made anew too. */
+const decodesAs = (known: unknown, field: unknown) =>
+  known === field || (!is(known, Column) && !is(field, Column) && decoderIn(known) === decoderIn(field));
+
+function newMapper(
   fields: readonly SelectedField[],
   columns: readonly ResultColumn[],
   notNullable: Readonly<Record<string, boolean>> | undefined,
@@ -73,14 +108,9 @@ function absentColumns(
 
 // -- decoders --------------------------------------------------------------------------------------------------------
 
-/** Whether a time has a zone is the server's type to say. */
-const dateIn = (zone: string) => (value: unknown) => {
-  const text = String(value);
-  // More digits than milliseconds are not ISO 8601 for every engine.
-  return new Date((text.includes(".") ? text.replace(/(\.\d{3})\d+/, "$1") : text) + zone);
-};
-
 const same: Convert = (value) => value;
+/** As the driver gives it. */
+const text: Convert = (value) => value;
 const ofInt8 = { [INT8]: Number };
 const numbers = { [INT2]: same, [INT4]: same, [FLOAT4]: same, [FLOAT8]: same };
 
@@ -97,12 +127,12 @@ const DIRECT: Readonly<Record<string, Readonly<Record<number, Convert>>>> = {
   PgBigSerial53: ofInt8,
   PgBigInt64: { [INT8]: BigInt as Convert },
   PgBigSerial64: { [INT8]: BigInt as Convert },
-  PgNumeric: { [NUMERIC]: same },
+  PgNumeric: { [NUMERIC]: text },
   PgNumericNumber: { [NUMERIC]: Number },
   PgNumericBigInt: { [NUMERIC]: BigInt as Convert },
-  PgTimestamp: { [TIMESTAMP]: dateIn("Z"), [TIMESTAMPTZ]: dateIn("") },
-  PgDate: { [DATE]: dateIn("") },
-  PgDateString: { [DATE]: same },
+  PgTimestamp: { [TIMESTAMP]: instantIn as Convert, [TIMESTAMPTZ]: instantIn as Convert },
+  PgDate: { [DATE]: dayIn as Convert },
+  PgDateString: { [DATE]: text },
   // They come parsed. The column would parse once more a string that looks like JSON.
   PgJson: { [JSON_TYPE]: same, [JSONB]: same },
   PgJsonb: { [JSON_TYPE]: same, [JSONB]: same },
@@ -110,30 +140,35 @@ const DIRECT: Readonly<Record<string, Readonly<Record<number, Convert>>>> = {
 
 const NOTHING = Column.prototype.mapFromDriverValue;
 
-/** Of each column with the type that it had last: to ask Drizzle's classes costs more than to decode a row. */
+/** Of each decoder with the type that it had last: to ask Drizzle's classes costs more than to decode a row. */
 const known = new WeakMap<object, { readonly typeOid: number; readonly decode: Convert | undefined }>();
 
+/** What makes Drizzle's value of the driver's; `undefined`: they are the same. NULL never comes. */
 function decoderOf(field: unknown, typeOid: number): Convert | undefined {
-  const last = known.get(field as object);
+  const decoder = decoderIn(field);
+  if (!decoder) return pgForm(typeOid);
+  const last = known.get(decoder);
   if (last?.typeOid === typeOid) return last.decode;
-  const decode = newDecoder(field, typeOid);
-  known.set(field as object, { typeOid, decode });
+  const decode = is(decoder, Column) ? ofColumn(decoder as PgColumn, typeOid) : ofExpression(decoder, typeOid);
+  known.set(decoder, { typeOid, decode });
   return decode;
 }
 
-/** What makes Drizzle's value of the driver's; `undefined`: they are the same. NULL never comes. */
-function newDecoder(field: unknown, typeOid: number): Convert | undefined {
-  if (is(field, PgArray)) return arrayDecoder(field as PgArray<never, never>, typeOid);
+function ofColumn(column: PgColumn, typeOid: number): Convert | undefined {
+  if (is(column, PgArray)) return arrayDecoder(column as PgArray<never, never>, typeOid);
   const form = pgForm(typeOid);
-  if (is(field, Column)) {
-    const direct = DIRECT[field.columnType]?.[typeOid];
-    if (direct) return direct === same ? undefined : direct;
-    if (field.mapFromDriverValue === NOTHING) return form;
-    return (value) => field.mapFromDriverValue(form ? form(value) : value);
-  }
-  const decoder = decoderIn(field);
-  if (is(decoder, Column)) return decoderOf(decoder, typeOid); // mapWith(column)
-  return decoder ? (value) => decoder.mapFromDriverValue(form ? form(value) : value) : form;
+  const direct = DIRECT[column.columnType]?.[typeOid];
+  if (direct === same) return undefined;
+  // A parser of the client's may have made something else.
+  if (direct) return (value) => (typeof value === "string" ? direct(value) : column.mapFromDriverValue(value));
+  if (column.mapFromDriverValue === NOTHING) return form;
+  return (value) => column.mapFromDriverValue(form ? form(value) : value);
+}
+
+function ofExpression(decoder: Decoder, typeOid: number): Convert | undefined {
+  const form = pgForm(typeOid);
+  if (decoder === noopDecoder) return form;
+  return (value) => decoder.mapFromDriverValue(form ? form(value) : value);
 }
 
 /** The elements come parsed, NULLs among them, where node-postgres gives some arrays as text. */
@@ -147,8 +182,9 @@ function arrayDecoder(array: PgArray<never, never>, typeOid: number): Convert | 
   };
 }
 
-/** Of an expression or a subquery. */
+/** The column itself; of an expression or a subquery what it was mapped with, which may be a column. */
 function decoderIn(field: unknown): Decoder | undefined {
+  if (is(field, Column)) return field;
   const expression = is(field, SQL) ? field : is(field, Subquery) ? field._.sql : (field as { sql?: unknown }).sql;
   return (expression as { decoder?: Decoder } | undefined)?.decoder;
 }

@@ -109,6 +109,16 @@ export function drizzle<TSchema extends Schema = Record<string, never>, TClient 
   throw new UsageError("INVALID_OPTION", "drizzle needs a client or a pool: drizzle(createPool(url), { schema }).");
 }
 
+/**
+ * A database without a connection, to build SQL with.
+ *
+ * @example
+ * const { sql, params } = drizzle.mock().select().from(users).toSQL();
+ */
+drizzle.mock = <TSchema extends Schema = Record<string, never>>(
+  config?: DrizzleConfig<TSchema>,
+): Database<TSchema, PgzClient> => construct({} as PgzClient, config);
+
 const isClient = (given: unknown): given is PgzClient =>
   typeof (Object(given) as { query?: unknown }).query === "function";
 

@@ -39,8 +39,17 @@ export function rowMapper(fields: readonly Field[], absent: ReadonlySet<number>)
     if (absent.has(index)) groupIn(root, path[0]!).absent.push(index);
   });
   settle(root);
-  return (row) => build(root, row)!;
+  return root.groups.length ? (row) => build(root, row)! : flat(root);
 }
+
+/** Most selections have no groups. */
+const flat =
+  ({ template, leaves }: Group): RowMapper =>
+  (row) => {
+    const object = { ...template };
+    for (const leaf of leaves) object[leaf.key] = valueOf(leaf, row);
+    return object;
+  };
 
 const emptyGroup = (): Group => ({ keys: [], leaves: [], groups: [], template: {}, absent: [] });
 

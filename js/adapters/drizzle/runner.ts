@@ -2,7 +2,7 @@
 //
 // Knows the driver's calls and which values Drizzle expects of them. Must not know how Drizzle builds its queries, nor
 // which version of it asks.
-import { PgzError, PostgresError } from "../../index.ts";
+import { PgzError, PostgresError, UsageError } from "../../index.ts";
 import type {
   Client,
   Column,
@@ -71,8 +71,24 @@ export async function runRaw(client: PgzClient, text: string, values: readonly u
   return plain(await client.query(text, values, OBJECTS));
 }
 
-/** At least if there is one: a semicolon within a literal is taken for one too, and does no harm. */
-const hasSeveral = (text: string) => /;\s*\S/.test(text);
+const SEVERAL = /;\s*\S/;
+/** Strings, names and comments. A dollar within a name begins no string; a comment in a comment seems to end early. */
+const QUOTED = new RegExp(
+  [
+    /(?<!\w)[eE]'(?:[^'\\]|''|\\[^])*'/,
+    /'(?:[^']|'')*'/,
+    /"(?:[^"]|"")*"/,
+    /(?<![\w$])\$([A-Za-z_]\w*)?\$[^]*?\$\1\$/,
+    /--[^\n]*/,
+    /\/\*[^]*?\*\//,
+  ]
+    .map(({ source }) => source)
+    .join("|"),
+  "g",
+);
+
+/** In doubt it has, which only a scope minds: elsewhere the simple protocol gives the same. */
+const hasSeveral = (text: string) => SEVERAL.test(text) && SEVERAL.test(text.replace(QUOTED, " "));
 
 function plain(result: QueryResult<Record<string, unknown>>): RawResult {
   convertObjects(result.rows, result.fields);
@@ -95,6 +111,13 @@ export function runBatch(
   );
 }
 
+/** The error of a batch, wrapped with the statement that failed; COMMIT comes behind all of them. */
+export function batchError(error: unknown, ofItem: (index: number) => Error, wrap: (text: string) => Error): unknown {
+  const { batch } = error as PgzError;
+  if (batch?.index !== undefined) return ofItem(batch.index);
+  return batch && error instanceof PostgresError ? wrap("commit") : error;
+}
+
 /** The result of a batch's item as {@link runRaw} gives it. */
 export function rawOfArrays(result: QueryResult<unknown[]>): RawResult {
   const { rows, fields } = result;
@@ -106,7 +129,7 @@ export function rawOfArrays(result: QueryResult<unknown[]>): RawResult {
  * Runs `work` in a transaction, or in a savepoint of the one that is open.
  *
  * Drizzle wraps the driver's errors in its own (`wrap`). So that a conflict can be recognised, and the callback run
- * again, the driver gets its own error, and the caller Drizzle's.
+ * again, the driver gets its own error, and the caller what the callback threw.
  */
 export async function inTransaction<T>(
   client: PgzClient,
@@ -114,24 +137,50 @@ export async function inTransaction<T>(
   config: TransactionConfig | undefined,
   wrap: (text: string, error: Error) => Error,
 ): Promise<T> {
+  const isInner = isTransaction(client);
+  const options = optionsOf(config);
+  if (isInner && Object.values(options).some((value) => value !== undefined))
+    throw new UsageError("INVALID_OPTION", "A transaction in a transaction is a savepoint, which takes no options.");
+  let stage = "begins" as "begins" | "runs" | "ends";
   let thrown: unknown;
   let own: unknown;
   try {
     return await client.transaction<T>(async (transaction) => {
+      stage = "runs";
       try {
-        return await work(transaction);
+        const result = await work(transaction);
+        stage = "ends";
+        return result;
       } catch (error) {
         thrown = error;
-        const cause = (error as { cause?: unknown } | null)?.cause;
-        own = cause instanceof PgzError ? cause : error;
+        own = driverErrorIn(error) ?? error;
         throw own;
       }
-    }, optionsOf(config));
+    }, options);
   } catch (error) {
-    if (error === own) throw thrown;
-    // Not of a statement of the callback: what the server says to COMMIT.
-    throw error instanceof PostgresError ? wrap("commit", error) : error;
+    if (stage === "runs" && error === own) throw thrown;
+    const statement = STATEMENTS[isInner ? "savepoint" : "transaction"][stage];
+    throw statement && error instanceof PostgresError ? wrap(statement, error) : error;
   }
+}
+
+/** The driver's own statements, by when they run. BEGIN leaves with a statement of the callback, whose error it has. */
+const STATEMENTS = {
+  transaction: { begins: undefined, runs: undefined, ends: "commit" },
+  savepoint: { begins: "savepoint", runs: undefined, ends: "release savepoint" },
+} as const;
+
+/** Nothing else has `last`. */
+const isTransaction = (client: PgzClient): boolean => "last" in client;
+
+/** What Drizzle, or an application around it, has wrapped. */
+function driverErrorIn(error: unknown): PgzError | undefined {
+  let inner = error;
+  for (let depth = 0; depth < 10 && inner; depth++) {
+    if (inner instanceof PgzError) return inner;
+    inner = (inner as { cause?: unknown }).cause;
+  }
+  return undefined;
 }
 
 /** The driver takes no option that is not given. */

@@ -2,17 +2,9 @@
 //
 // Knows Drizzle's contract of a session. Must not know how statements run (runner.ts), nor how rows become its objects
 // (columns.ts).
-import {
-  DrizzleQueryError,
-  entityKind,
-  fillPlaceholders,
-  NoopLogger,
-  type Logger,
-  type Query,
-  type SQL,
-} from "drizzle-orm";
+import { DrizzleQueryError, entityKind, fillPlaceholders, type Logger, type Query, type SQL } from "drizzle-orm";
 import type { BatchItem, BatchResponse } from "drizzle-orm/batch";
-import { NoopCache, type Cache } from "drizzle-orm/cache/core";
+import type { Cache } from "drizzle-orm/cache/core";
 import type { WithCacheConfig } from "drizzle-orm/cache/core/types";
 import {
   PgPreparedQuery,
@@ -23,11 +15,12 @@ import {
   type PreparedQueryConfig,
 } from "drizzle-orm/pg-core";
 import type { RelationalSchemaConfig, TablesRelationalConfig } from "drizzle-orm/relations";
-import { UsageError, type Column, type PgzError, type QueryResult } from "../../index.ts";
+import { UsageError, type Column, type QueryResult } from "../../index.ts";
 import { selectionMapper, type SelectedField } from "./columns.ts";
 import { convertArrays } from "./forms.ts";
 import type { RowMapper } from "./rows.ts";
 import {
+  batchError,
   inTransaction,
   rawOfArrays,
   runArrays,
@@ -53,12 +46,6 @@ export interface SessionOptions {
   readonly cache?: Cache | undefined;
 }
 
-/** With what Drizzle does where nothing is given. */
-interface Settings {
-  readonly logger: Logger;
-  readonly cache: Cache;
-}
-
 interface Metadata {
   type: "select" | "update" | "delete" | "insert";
   tables: string[];
@@ -66,6 +53,8 @@ interface Metadata {
 
 /** Of a relational query: all rows at once, with the relations parsed. */
 type ResultMapper = (rows: unknown[][]) => unknown;
+
+type Run<R> = (client: PgzClient, text: string, values: readonly unknown[]) => Promise<R>;
 
 /** What a prepared query is made of, besides what its base class keeps. */
 interface Statement {
@@ -90,12 +79,12 @@ export const wrapped = (text: string, params: readonly unknown[], error: unknown
 export class PgzPreparedQuery<T extends PreparedQueryConfig = PreparedQueryConfig> extends PgPreparedQuery<T> {
   static override readonly [entityKind]: string = "PgzPreparedQuery";
   readonly #statement: Statement;
-  readonly #options: Settings;
+  readonly #options: SessionOptions;
   #columns: readonly Column[] | undefined;
   #mapRow: RowMapper | undefined;
 
   /** @internal */
-  constructor(statement: Statement, options: Settings, cacheConfig: WithCacheConfig | undefined) {
+  constructor(statement: Statement, options: SessionOptions, cacheConfig: WithCacheConfig | undefined) {
     super(statement.query, options.cache, statement.metadata, cacheConfig);
     this.#statement = statement;
     this.#options = options;
@@ -103,18 +92,14 @@ export class PgzPreparedQuery<T extends PreparedQueryConfig = PreparedQueryConfi
 
   /** Runs it with these values for its placeholders. */
   async execute(values: Record<string, unknown> = {}): Promise<T["execute"]> {
-    const { client, query } = this.#statement;
     const params = this.#values(values);
-    if (this.#isRaw) return await this.#cached(params, () => runRaw(client, query.sql, params));
-    return this.#mapped(await this.#cached(params, () => runArrays(client, query.sql, params)));
+    if (this.#isRaw) return await this.#run(runRaw, params);
+    return this.#mapped(await this.#run(runArrays, params));
   }
 
   /** Its rows as objects by the columns' names in SQL. */
   async all(values: Record<string, unknown> = {}): Promise<T["all"]> {
-    const { client, query } = this.#statement;
-    const params = this.#values(values);
-    const result = await this.#cached(params, () => runRaw(client, query.sql, params));
-    return (result as RawResult).rows;
+    return ((await this.#run(runRaw, this.#values(values))) as RawResult).rows;
   }
 
   /**
@@ -138,6 +123,7 @@ export class PgzPreparedQuery<T extends PreparedQueryConfig = PreparedQueryConfi
       }
     } finally {
       await source.return?.();
+      await this.#tellCache();
     }
   }
 
@@ -169,12 +155,28 @@ export class PgzPreparedQuery<T extends PreparedQueryConfig = PreparedQueryConfi
   #values(values: Record<string, unknown>): unknown[] {
     const { sql, params } = this.#statement.query;
     const filled = fillPlaceholders(params, values);
-    this.#options.logger.logQuery(sql, filled);
+    this.#options.logger?.logQuery(sql, filled);
     return filled;
   }
 
-  /** By Drizzle's cache, if there is one; an error is wrapped as Drizzle's. */
-  #cached<R>(params: unknown[], run: () => Promise<R>): Promise<R> {
+  /** Of a write past the cache. */
+  async #tellCache(): Promise<void> {
+    const tables = [...this.writes];
+    if (tables.length) await this.#options.cache?.onMutate({ tables });
+  }
+
+  /** Drizzle's errors around the driver's; and its cache, where there is one. */
+  async #run<R>(run: Run<R>, params: unknown[]): Promise<R> {
+    const { client, query } = this.#statement;
+    if (this.#options.cache) return await this.#throughCache(() => run(client, query.sql, params), params);
+    try {
+      return await run(client, query.sql, params);
+    } catch (error) {
+      throw wrapped(query.sql, params, error);
+    }
+  }
+
+  #throughCache<R>(run: () => Promise<R>, params: unknown[]): Promise<R> {
     return (this as unknown as Undeclared).queryWithCache(this.#statement.query.sql, params, run);
   }
 
@@ -192,7 +194,7 @@ export class PgzPreparedQuery<T extends PreparedQueryConfig = PreparedQueryConfi
     return Array.isArray(mapped) ? (mapped[0] as unknown) : mapped;
   }
 
-  /** A statement that runs again mostly has the same columns. */
+  /** In a loop it is asked for with each row. */
   #rowMapper(columns: readonly Column[]): RowMapper {
     if (this.#mapRow && this.#columns === columns) return this.#mapRow;
     const { joinsNotNullableMap } = this as unknown as Undeclared;
@@ -219,19 +221,19 @@ export class PgzSession<
   static override readonly [entityKind]: string = "PgzSession";
   readonly #client: PgzClient;
   readonly #schema: RelationalSchemaConfig<TSchema> | undefined;
-  readonly #options: Settings;
+  readonly #options: SessionOptions;
 
   /** @internal */
   constructor(
     client: PgzClient,
     dialect: PgDialect,
     schema: RelationalSchemaConfig<TSchema> | undefined,
-    { logger = new NoopLogger(), cache = new NoopCache() }: SessionOptions,
+    options: SessionOptions,
   ) {
     super(dialect);
     this.#client = client;
     this.#schema = schema;
-    this.#options = { logger, cache };
+    this.#options = options;
   }
 
   prepareQuery<T extends PreparedQueryConfig = PreparedQueryConfig>(
@@ -263,10 +265,10 @@ export class PgzSession<
     const statements = all.map((prepared) => prepared.toBatch());
     const tables = all.flatMap(({ writes }) => writes);
     const results = await runBatch(this.#client, statements).catch((error: unknown) => {
-      const { sql, params } = statements[(error as PgzError).batch?.index ?? statements.length - 1]!;
-      throw wrapped(sql, params, error);
+      const ofItem = (index: number) => wrapped(statements[index]!.sql, statements[index]!.params, error);
+      throw batchError(error, ofItem, (text) => wrapped(text, [], error));
     });
-    if (tables.length) await this.#options.cache.onMutate({ tables });
+    if (tables.length) await this.#options.cache?.onMutate({ tables });
     return results.map((result, index) => all[index]!.ofBatch(result));
   }
 

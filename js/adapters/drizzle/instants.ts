@@ -1,0 +1,38 @@
+// From the driver's text of a date or a time to a Date.
+//
+// Knows the forms that the driver writes, which are ISO 8601 at UTC. Must not know Drizzle.
+
+const DASH = 45,
+  DOT = 46,
+  T = 84,
+  ZERO = 48;
+
+/** Of a timestamp, with or without time zone. What no Date can say is an invalid one, as Drizzle has it. */
+export function instantIn(text: string): Date {
+  const { length } = text;
+  const end = text.endsWith("+00:00") ? length - 6 : length;
+  // The usual form is read by its digits, in a third of the time that the engine takes (measured).
+  if (text.charCodeAt(4) === DASH && text.charCodeAt(10) === T && text.charCodeAt(0) > ZERO && isUsual(text, end)) {
+    const year = two(text, 0) * 100 + two(text, 2);
+    const second = Date.UTC(year, two(text, 5) - 1, two(text, 8), two(text, 11), two(text, 14), two(text, 17));
+    return new Date(end === 19 ? second : second + milliseconds(text, end));
+  }
+  return otherInstant(end < length ? text : `${text}Z`);
+}
+
+/** Of a date: its beginning at UTC. */
+export const dayIn = (text: string): Date => new Date(text);
+
+/** Without ` BC` behind it. */
+const isUsual = (text: string, end: number) =>
+  end === 19 || (end > 20 && end <= 26 && text.charCodeAt(19) === DOT && text.charCodeAt(end - 1) <= 57);
+
+const two = (text: string, at: number) => 10 * text.charCodeAt(at) + text.charCodeAt(at + 1) - 11 * ZERO;
+
+function milliseconds(text: string, end: number): number {
+  const digit = (at: number) => (at < end ? text.charCodeAt(at) - ZERO : 0);
+  return 100 * digit(20) + 10 * digit(21) + digit(22);
+}
+
+/** More digits than milliseconds are not ISO 8601 for every engine. */
+const otherInstant = (text: string) => new Date(text.replace(/(\.\d{3})\d+/, "$1"));

@@ -35,7 +35,12 @@ import { checkGzip, compressed, feed, responseInit } from "./streams.ts";
 
 /** The calls that a `Client` and a `Transaction` share. Every call may reject with a `PgzError` (docs/errors.md). */
 export abstract class Calls extends Queries {
-  /** All rows as bytes, in one piece: a JSON array unless `format` says otherwise. */
+  /**
+   * All rows as bytes, in one piece: a JSON array unless `format` says otherwise.
+   *
+   * @example
+   * await cache.put("users", await client.json("select * from users"));
+   */
   async json(input: QueryInput, options: JsonOptions = {}): Promise<OwnBytes> {
     const query = this.asQuery(input, options);
     const form = outputForm(this.config, { format: "json", ...options });
@@ -57,6 +62,9 @@ export abstract class Calls extends Queries {
    * A query that fails before its first row rejects the call. A query that fails later errors the stream. Only whole
    * rows leave. Until the stream is finished other calls of this client reject with `STREAM_OPEN`. Cancelling the
    * stream cancels the query.
+   *
+   * @example
+   * const body = await client.stream(sql`select * from log where day = ${day}`, { format: "csv", gzip: true });
    */
   stream(input: QueryInput, options: StreamOptions = {}): Promise<ReadableStream<Uint8Array>> {
     return this.#orClose(options, async () => {
@@ -86,7 +94,7 @@ export abstract class Calls extends Queries {
    * rejects with `COPY_SOURCE_FAILED`.
    *
    * @example
-   * await client.copyFrom("copy users (id, name) from stdin (format csv)", request.body);
+   * await client.copyFrom("copy users (id, name) from stdin (format csv)", request.body!);
    */
   async copyFrom(text: QueryInput, source: CopySource, options: CopyFromOptions = {}): Promise<ExecResult> {
     let begun = false;
@@ -150,6 +158,9 @@ export abstract class Calls extends Queries {
   /**
    * Runs `COPY … TO STDOUT` and gives its data as a stream, in the format that the text names. Resolves at the first
    * data. A chunk holds whole rows; leaving the stream cancels the COPY.
+   *
+   * @example
+   * await Deno.writeFile("users.csv", await client.copyTo("copy users to stdout (format csv, header)"));
    */
   async copyTo(text: QueryInput, options: CopyToOptions = {}): Promise<ReadableStream<Uint8Array>> {
     const copy = copyText(text);
@@ -163,6 +174,9 @@ export abstract class Calls extends Queries {
   /**
    * The rows of a query as {@link rows} gives them, but read by binary COPY, which is less work for the server if there
    * are many. The query has no parameters, and each column needs a binary form (docs/types.md).
+   *
+   * @example
+   * for await (const row of client.copyToRows("select * from log")) console.log(row);
    */
   copyToRows<Row = Record<string, unknown>>(query: QueryInput, options: SimpleOptions = {}): Rows<Row> {
     return this.loop<Row>(

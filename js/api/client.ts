@@ -80,7 +80,12 @@ export class Client extends OneConnection {
     return listener;
   }
 
-  /** The client's state and counters, including those of the WebAssembly boundary. */
+  /**
+   * The client's state and counters, including those of the WebAssembly boundary.
+   *
+   * @example
+   * const { state, flights, rows } = client.stats();
+   */
   stats(): ClientStats {
     const { running: _, ...own } = this.counters;
     const transactionStatus = this.#session?.connection.transactionStatus ?? "I";
@@ -90,6 +95,9 @@ export class Client extends OneConnection {
   /**
    * A setting that the server reports, such as `TimeZone` or `server_version`: the last value read. `undefined` before
    * the connection is made, and for a setting that the server does not report.
+   *
+   * @example
+   * client.parameterStatus("server_version"); // "18.1"
    */
   parameterStatus(name: string): string | undefined {
     return this.#session?.connection.parameters.get(name);

@@ -36,6 +36,9 @@ export interface LogInOptions extends Options {
  * Connects and logs in. `signal` of the options ends that, and nothing later.
  *
  * @throws PgzError whatever `connect` rejects with
+ *
+ * @example
+ * const { socket, parameters } = await logIn({ host: "db", user: "app", replication: "database" });
  */
 export async function logIn({ replication, ...options }: LogInOptions): Promise<Handover> {
   const connector = options.connect ?? runtime().connect;

@@ -77,7 +77,14 @@ export class Listener implements AsyncIterable<Notification> {
     this.ready.catch(() => {});
   }
 
-  /** Ends the listening and its connection. Never rejects. */
+  /**
+   * Ends the listening and its connection. Never rejects.
+   *
+   * @example
+   * const jobs = await client.listen("jobs");
+   * setTimeout(() => jobs.close(), 60_000);
+   * for await (const { payload } of jobs) console.log(payload);
+   */
   async close(): Promise<void> {
     this.#end();
     await this.#connection?.close();

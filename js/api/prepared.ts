@@ -49,6 +49,9 @@ export class Prepared<Row = Record<string, unknown>> implements Description {
    * The statement with these values, as a query for any call, such as `stream` or `batch`.
    *
    * @throws UsageError `INVALID_QUERY` after `close()`, `INVALID_PARAMETER` for `undefined`
+   *
+   * @example
+   * const body = await client.stream(byId.bind(7));
    */
   bind(...values: unknown[]): Query {
     if (this.#closed) throw new UsageError("INVALID_QUERY", "The statement is closed: prepare it again.");
@@ -56,12 +59,22 @@ export class Prepared<Row = Record<string, unknown>> implements Description {
     return { text: this.text, values };
   }
 
-  /** Runs it and gives all rows. */
+  /**
+   * Runs it and gives all rows.
+   *
+   * @example
+   * const { rows } = await byId.query([7]);
+   */
   async query(values: readonly unknown[] = [], options?: QueryOptions): Promise<QueryResult<Row>> {
     return await this.#owner.query<Row>(this.#bound(values), options);
   }
 
-  /** Runs it for its effect. */
+  /**
+   * Runs it for its effect.
+   *
+   * @example
+   * const { rowCount } = await rename.exec(["Ann", 7]);
+   */
   async exec(values: readonly unknown[] = [], options?: CallOptions): Promise<ExecResult> {
     return await this.#owner.exec(this.#bound(values), options);
   }
@@ -71,7 +84,12 @@ export class Prepared<Row = Record<string, unknown>> implements Description {
     throw new UsageError("INVALID_QUERY", "The values of a prepared statement must be an array: query([1, 2]).");
   }
 
-  /** Makes the server drop the statement with the next call. May be called again. */
+  /**
+   * Makes the server drop the statement with the next call. May be called again.
+   *
+   * @example
+   * byId.close();
+   */
   close(): void {
     if (!this.#closed) this.#forget();
     this.#closed = true;

@@ -53,8 +53,8 @@ export abstract class Queries extends Queue {
    *
    * @example
    * const { rows } = await client.query<{ name: string }>(sql`select name from users where id = ${1}`);
-   * const { rows } = await client.query`select name from users where id = ${1}`;
-   * const { rows } = await client.query("select name from users where id = $1", [1]);
+   * const same = await client.query`select name from users where id = ${1}`;
+   * const again = await client.query("select name from users where id = $1", [1]);
    */
   query<Row = unknown[]>(query: QueryInput, options: QueryOptions & AsArrays): Promise<QueryResult<Row>>;
   query<Row = Record<string, unknown>>(query: QueryInput, options?: QueryOptions): Promise<QueryResult<Row>>;
@@ -151,7 +151,12 @@ export abstract class Queries extends Queue {
     });
   }
 
-  /** Runs a statement for its effect. Rows that it returns are counted and dropped. */
+  /**
+   * Runs a statement for its effect. Rows that it returns are counted and dropped.
+   *
+   * @example
+   * const { rowCount } = await client.exec(sql`delete from sessions where seen < ${limit}`);
+   */
   async exec(
     input: QueryInput,
     ...rest: [options?: ExecOptions | undefined] | [values: readonly unknown[], options?: ExecOptions | undefined]
@@ -172,6 +177,9 @@ export abstract class Queries extends Queue {
    *
    * The statements are one transaction unless the text says otherwise. An error rolls back the statements before it;
    * the error's `completed` lists their commands.
+   *
+   * @example
+   * const [, found] = await client.simple("set datestyle = german; select now()");
    */
   async simple<Row = Record<string, unknown>>(
     text: QueryInput,
@@ -222,6 +230,9 @@ export abstract class Queries extends Queue {
    *
    * The cursor starts with the first `next()`. Until its end other calls of this client reject with `STREAM_OPEN`.
    * Limits, `timeout` and `signal` apply to the whole cursor.
+   *
+   * @example
+   * for await (const rows of client.cursor("select * from log", 1_000)) await send(rows);
    */
   cursor<Row = Record<string, unknown>>(
     input: QueryInput,
@@ -324,6 +335,10 @@ export abstract class Queries extends Queue {
   /**
    * Parses a statement now, under a name, and returns it as an object to run many times. The name counts towards
    * `statementCacheSize`. When other statements push it out, the next run parses it again.
+   *
+   * @example
+   * using byId = await client.prepare<{ name: string }>("select name from users where id = $1");
+   * const { rows } = await byId.query([7]);
    */
   async prepare<Row = Record<string, unknown>>(input: QueryInput, options: CallOptions = {}): Promise<Prepared<Row>> {
     const { text, values } = this.asQuery(input, options);
@@ -346,7 +361,12 @@ export abstract class Queries extends Queue {
     return await traced(this.run({ text }, options, run));
   }
 
-  /** Notifies all listeners of the channel when the transaction commits. The payload has at most 7,999 bytes. */
+  /**
+   * Notifies all listeners of the channel when the transaction commits. The payload has at most 7,999 bytes.
+   *
+   * @example
+   * await client.notify("jobs", JSON.stringify({ id: 7 }));
+   */
   async notify(channel: string, payload = "", options: CallOptions = {}): Promise<ExecResult> {
     return await this.exec(sql`select pg_catalog.pg_notify(${channel}, ${payload})`, options);
   }
@@ -354,6 +374,9 @@ export abstract class Queries extends Queue {
   /**
    * The parameter types and columns of a statement. It is not run. A statement that is already known costs no round
    * trip.
+   *
+   * @example
+   * const { parameterTypes, fields } = await client.describe("select name from users where id = $1");
    */
   async describe(input: QueryInput, options: CallOptions = {}): Promise<Description> {
     const { text } = this.asQuery(input, options);

@@ -63,7 +63,14 @@ export class Scope extends Calls {
     return await this.#client.transaction(work, options, (session) => this.#sessionOf(session));
   }
 
-  /** COPY travels by a protocol in front of which nothing can stand. */
+  /**
+   * COPY travels by a protocol in front of which nothing can stand.
+   *
+   * @example
+   * await scope.transaction(async (tx) => {
+   *   for await (const row of tx.copyToRows("select * from log")) console.log(row);
+   * });
+   */
   override copyToRows<Row = Record<string, unknown>>(_query: QueryInput): Rows<Row> {
     throw copyNeedsTransaction();
   }

@@ -291,6 +291,12 @@ export class Transaction extends Calls {
   /**
    * A nested transaction: a savepoint, released when `work` has returned, rolled back to when it throws. Meanwhile
    * calls of the outer transaction reject with `TRANSACTION_OPEN`.
+   *
+   * @example
+   * await client.transaction(async (tx) => {
+   *   await tx.exec(sql`insert into orders values (${7})`);
+   *   await tx.transaction((inner) => inner.exec("call risky()")).catch(report); // rolled back to a savepoint
+   * });
    */
   async transaction<T>(work: (transaction: Transaction) => T | Promise<T>): Promise<T> {
     const refused = this.refused() ?? this.unfinished();

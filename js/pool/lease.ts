@@ -47,7 +47,12 @@ export class Lease extends OneConnection {
     return this.#member.connection.processId;
   }
 
-  /** A setting that the server reports, as {@link Client.parameterStatus}. */
+  /**
+   * A setting that the server reports, as {@link Client.parameterStatus}.
+   *
+   * @example
+   * lease.parameterStatus("TimeZone"); // "UTC"
+   */
   parameterStatus(name: string): string | undefined {
     return this.#member.connection.parameters.get(name);
   }
@@ -58,6 +63,14 @@ export class Lease extends OneConnection {
    * ends too, and the connection with it.
    *
    * Resolves when the connection can be used again, or with a stream at once. It never rejects, and may be called again.
+   *
+   * @example
+   * const lease = await pool.acquire();
+   * try {
+   *   await lease.exec("select pg_advisory_lock(1)");
+   * } finally {
+   *   await lease.release(); // or: await using lease = await pool.acquire()
+   * }
    */
   release({ destroy = false }: { readonly destroy?: boolean | undefined } = {}): Promise<void> {
     return (this.#releasing ??= !destroy && this.handed ? this.#leave() : this.#release(destroy));

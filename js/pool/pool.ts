@@ -174,7 +174,12 @@ export class Pool extends Transacting {
     return await traced(result);
   }
 
-  /** Listens on a connection of its own, which is none of the pool's: as {@link Client.listen} (docs/listen.md). */
+  /**
+   * Listens on a connection of its own, which is none of the pool's: as {@link Client.listen} (docs/listen.md).
+   *
+   * @example
+   * for await (const { payload } of await pool.listen("jobs")) console.log(payload);
+   */
   async listen(channel: string, options: ListenOptions = {}): Promise<Listener> {
     const refused = this.refused();
     if (refused) throw refused;
@@ -185,7 +190,12 @@ export class Pool extends Transacting {
 
   // -- the pool itself ------------------------------------------------------------------------------------------------
 
-  /** The pool's state and counters. */
+  /**
+   * The pool's state and counters.
+   *
+   * @example
+   * const { idle, acquired, waiting } = pool.stats();
+   */
   stats(): PoolStats {
     const { max, total, idle, lent: acquired, connecting, waiting, counts } = this.#slots;
     const { running: _, ...calls } = this.counters;
@@ -193,7 +203,12 @@ export class Pool extends Transacting {
     return { state, max, total, idle, acquired, connecting, waiting, ...counts, ...calls };
   }
 
-  /** Allows more connections, or fewer: idle ones end at once, others when they come back. */
+  /**
+   * Allows more connections, or fewer: idle ones end at once, others when they come back.
+   *
+   * @example
+   * pool.resize(50);
+   */
   resize(max: number): void {
     if (!Number.isInteger(max) || max < 1)
       throw new UsageError("INVALID_OPTION", "The size of a pool must be a whole number from 1.");
@@ -203,12 +218,20 @@ export class Pool extends Transacting {
   /**
    * Gives none of today's connections any more, as behind a failover: idle ones end now, those in use when they come
    * back.
+   *
+   * @example
+   * process.on("SIGHUP", () => pool.reset());
    */
   reset(): void {
     this.#slots.renew();
   }
 
-  /** Resolves when nothing runs or waits. Rejects with an `AbortError` when the signal aborts first. */
+  /**
+   * Resolves when nothing runs or waits. Rejects with an `AbortError` when the signal aborts first.
+   *
+   * @example
+   * await pool.waitIdle(AbortSignal.timeout(5_000));
+   */
   async waitIdle(signal?: AbortSignal): Promise<void> {
     const slots = this.#slots;
     try {
@@ -221,6 +244,9 @@ export class Pool extends Transacting {
   /**
    * Takes no more calls, lets those finish that run or wait, and closes. Rejects with an `AbortError` when the signal
    * aborts first: then `close()` ends what still runs.
+   *
+   * @example
+   * process.on("SIGTERM", () => pool.drain(AbortSignal.timeout(10_000)).catch(() => pool.close()));
    */
   async drain(signal?: AbortSignal): Promise<void> {
     this.#draining ??= closed("The pool is draining: make another.");
@@ -232,6 +258,9 @@ export class Pool extends Transacting {
    * Ends the pool. Who waits rejects with `POOL_CLOSED`; what runs may finish within `timeout` milliseconds, by default
    * 5,000, then it is cancelled. A stream that was handed out goes on behind that, until its end or until nobody has
    * read of it for 30 s. It never rejects, takes a second longer at most, and may be called again.
+   *
+   * @example
+   * await pool.close({ timeout: 1_000 });
    */
   override close({ timeout = CLOSE_TIMEOUT }: { readonly timeout?: number | undefined } = {}): Promise<void> {
     return (this.#closing ??= this.#close(timeout));
@@ -258,14 +287,24 @@ export class Pool extends Transacting {
     await slots.endRest();
   }
 
-  /** Calls `listener` at each such event. */
+  /**
+   * Calls `listener` at each such event.
+   *
+   * @example
+   * pool.on("connect", () => connections.add(1));
+   */
   on(event: PoolEvent, listener: () => void): this {
     const listeners = this.#listeners.get(event) ?? new Set();
     this.#listeners.set(event, listeners.add(listener));
     return this;
   }
 
-  /** Ends what `on` began. */
+  /**
+   * Ends what `on` began.
+   *
+   * @example
+   * pool.off("connect", count);
+   */
   off(event: PoolEvent, listener: () => void): this {
     this.#listeners.get(event)?.delete(listener);
     return this;

@@ -111,6 +111,9 @@ export class Rows<Row> implements AsyncIterable<Row> {
    * connection.
    *
    * @throws UsageError `INVALID_OPTION` unless `size` is a whole number of at least 1
+   *
+   * @example
+   * for await (const rows of client.rows("select * from log").batches(1_000)) await send(rows);
    */
   batches(size: number): AsyncIterable<Row[]> {
     if (!(Number.isInteger(size) && size > 0))

@@ -39,20 +39,46 @@ export interface Sql {
   /**
    * `text` as SQL, unchanged. Never use it with text from outside. With `values` for its `$1`, `$2` … it is a whole
    * statement, and cannot be used inside another template.
+   *
+   * @example
+   * sql`select * from log order by ${sql.unsafe(isNewest ? "at desc" : "at")}`;
    */
   unsafe(text: string, values?: readonly unknown[]): Query;
-  /** A quoted name. Several names make a qualified one: `sql.identifier("app", "users")` is `"app"."users"`. */
+  /**
+   * A quoted name. Several names make a qualified one: `sql.identifier("app", "users")` is `"app"."users"`.
+   *
+   * @example
+   * sql`select * from ${sql.identifier(schema, "users")}`;
+   */
   identifier(...names: string[]): Query;
-  /** Fragments and values with `separator` between them (default `, `). An empty list becomes nothing. */
+  /**
+   * Fragments and values with `separator` between them (default `, `). An empty list becomes nothing.
+   *
+   * @example
+   * sql`select * from users where ${sql.join([sql`active`, sql`age > ${18}`], sql` and `)}`;
+   */
   join(parts: readonly unknown[], separator?: Query): Query;
-  /** `($1, $2)` for `in`. An empty list is refused (`INVALID_QUERY`); `= any(${list})` takes one. */
+  /**
+   * `($1, $2)` for `in`. An empty list is refused (`INVALID_QUERY`); `= any(${list})` takes one.
+   *
+   * @example
+   * sql`select * from users where id in ${sql.in([1, 2])}`;
+   */
   in(values: readonly unknown[]): Query;
-  /** For update: `"a" = $1, "b" = $2`, with these columns, or with all of the object's own properties. */
+  /**
+   * For update: `"a" = $1, "b" = $2`, with these columns, or with all of the object's own properties.
+   *
+   * @example
+   * sql`update users set ${sql.set({ name: "Ann", age: 36 })} where id = ${7}`;
+   */
   set(row: object, ...columns: string[]): Query;
   /**
    * For insert: `("a", "b") values ($1, $2), ($3, $4)`, with these columns, or with all of the first row's own
    * properties. Rows that are arrays give `values ($1, $2)` without names. A row that lacks a column is refused
    * (`INVALID_PARAMETER`), and so is an empty list (`INVALID_QUERY`). One row may be given without a list.
+   *
+   * @example
+   * sql`insert into users ${sql.values([{ id: 7, name: "Grace" }])}`;
    */
   values(rows: readonly object[], ...columns: string[]): Query;
   values<Row extends object>(row: Row & { readonly [Symbol.iterator]?: never }, ...columns: string[]): Query;
@@ -68,6 +94,9 @@ export interface Sql {
   /**
    * A parameter that is always encoded as JSON. A plain string for a parameter of type json is sent unchanged, as JSON
    * text; `sql.json("x")` sends the JSON string `"x"`.
+   *
+   * @example
+   * sql`insert into notes (body) values (${sql.json("a string of JSON")})`;
    */
   json(value: unknown): JsonText;
 }

@@ -36,7 +36,12 @@ export class JsonText {
     Object.freeze(this);
   }
 
-  /** Inside another JSON value it is the value that it was made from. */
+  /**
+   * Inside another JSON value it is the value that it was made from.
+   *
+   * @example
+   * JSON.stringify({ note: sql.json({ a: 1 }) }); // {"note":{"a":1}}
+   */
   toJSON(): unknown {
     return JSON.parse(this[JSON_TEXT]);
   }

@@ -22,7 +22,7 @@ import type { QueryOptions, QueryResult } from "./options.ts";
 import { wayOf } from "./queries.ts";
 import type { Counters } from "./queue.ts";
 import { LONGEST_IDLE } from "../util/limits.ts";
-import { traced } from "../util/trace.ts";
+import { ownError, traced } from "../util/trace.ts";
 import { within } from "../util/within.ts";
 import { connectionLost } from "../sockets/contract.ts";
 
@@ -129,7 +129,9 @@ export function runTransaction<T>(
     if (call.finished) return;
     const running = new Running(call, counters);
     begins(running);
-    const session = await connect(call);
+    const session = await connect(call).catch((error: unknown) => {
+      throw ownError(error); // several may have waited for the same connect
+    });
     if (!session) return;
     const { connection } = session;
     if (session.transaction.status !== "I")

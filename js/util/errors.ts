@@ -155,12 +155,17 @@ export class PgzError extends Error {
    * below.
    */
   declare readonly query?: string;
-  /** The line that the server's `position` is in, and a mark below it. It is in `stack` too. */
+  /**
+   * The line of the SQL that the server's `position` is in, or the `parameter` that was refused, and a mark below it. It
+   * is in `stack` too.
+   */
   declare readonly excerpt?: string;
   /** What to write instead, where error and SQL show the mistake. It is in `stack` too. */
   declare readonly advice?: string;
   /** The values of `$1`, `$2` …, only with option `debug`, and not of a batch. */
   declare readonly parameters?: readonly unknown[];
+  /** Which value could not be encoded: 1 is that of `$1`. */
+  declare readonly parameter?: number;
   /** Set by `copyFromRows`: the number of the row that could not be encoded, from 0. */
   declare readonly row?: number;
 

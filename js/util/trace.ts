@@ -16,13 +16,20 @@ const located = new WeakSet<PgzError>();
 
 /** The call's own error: this one, or a copy if it is another call's too. */
 export function errorOf(error: PgzError, asked: Asked, isDebug = false, trace?: Error): PgzError {
-  const own = taken.has(error) ? copyOf(error) : error;
-  taken.add(own);
+  const own = ownError(error);
   const { batch } = own;
   const text = asked.texts && batch ? asked.texts[batch.index ?? -1] : asked.text;
   if (text !== undefined) describe(own, text, asked.isRewritten);
   if (isDebug && asked.values) hide(own, "parameters", asked.values);
   if (trace) located.add(withStack(own, trace.stack));
+  return own;
+}
+
+/** The error for one call: this one, or a copy if another call has it already. */
+export function ownError<E>(error: E): E {
+  if (!(error instanceof PgzError)) return error;
+  const own = taken.has(error) ? copyOf(error) : error;
+  taken.add(own);
   return own;
 }
 
@@ -33,11 +40,19 @@ function hide(error: PgzError, name: "query" | "excerpt" | "advice" | "parameter
 
 function describe(error: PgzError, text: string, isRewritten = false): void {
   hide(error, "query", shownSql(text));
-  if (!(error instanceof PostgresError) || isRewritten) return;
-  const excerpt = error.position === undefined ? undefined : excerptOf(text, error.position);
-  const advice = adviceFor(error, text);
+  if (isRewritten) return;
+  const isOfServer = error instanceof PostgresError;
+  const position = isOfServer ? error.position : positionOf(error.parameter, text);
+  const excerpt = position === undefined ? undefined : excerptOf(text, position);
+  const advice = isOfServer ? adviceFor(error, text) : undefined;
   if (excerpt) hide(error, "excerpt", excerpt);
   if (advice) hide(error, "advice", advice);
+}
+
+/** Where `$n` stands first, in characters from 1, as the server counts. */
+function positionOf(parameter: number | undefined, text: string): string | undefined {
+  const at = parameter === undefined ? -1 : text.search(new RegExp(String.raw`\$${parameter}(?!\d)`));
+  return at < 0 ? undefined : String([...text.slice(0, at)].length + 1);
 }
 
 /** The promise's result, or its error with the stack of who awaits this. */

@@ -46,7 +46,7 @@ export const integerRanges: Record<number, readonly [min: number | bigint, max: 
  */
 export function textOf(where: Where, type: number, value: unknown): string {
   const text = inputOf(where, type, value);
-  return isText(text) ? text : fail("INVALID_PARAMETER", `${named(where)} ${MUST}`);
+  return isText(text) ? text : fail(where, "INVALID_PARAMETER", MUST);
 }
 
 function inputOf(where: Where, type: number, value: unknown): string {
@@ -210,7 +210,7 @@ export function wrong(where: Where, value: unknown, advice: string, facts?: Fact
   const isList = Array.isArray(value) && !where.name && !(where.type in elements);
   const list = isList ? `; for a list write = any($${where.index + 1}), or sql.in(list)` : "";
   const what = value === undefined ? "pass null for NULL" : advice + list;
-  return fail("INVALID_PARAMETER", `${named(where)} does not accept a value of type ${tagOf(value)}: ${what}.`, facts);
+  return fail(where, "INVALID_PARAMETER", `does not accept a value of type ${tagOf(value)}: ${what}.`, facts);
 }
 
 /** `Undefined`, `Array`, `Temporal.Instant`. */
@@ -219,9 +219,10 @@ function tagOf(value: unknown): string {
 }
 
 export function outOfRange(where: Where, why: string): never {
-  return fail("PARAMETER_OUT_OF_RANGE", `${named(where)} is out of range: ${why}.`);
+  return fail(where, "PARAMETER_OUT_OF_RANGE", `is out of range: ${why}.`);
 }
 
-function fail(code: Code, message: string, facts?: Facts): never {
-  throw new UsageError(code, message, facts);
+function fail(where: Where, code: Code, what: string, facts?: Facts): never {
+  const error = new UsageError(code, `${named(where)} ${what}`, facts);
+  throw where.name ? error : Object.assign(error, { parameter: where.index + 1 });
 }

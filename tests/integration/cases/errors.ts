@@ -91,6 +91,49 @@ export const errors: Case[] = [
     },
   },
   {
+    name: "a value that does not fit is shown where its parameter stands",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const { sql } = t.pgz;
+        const row = { id: 1, größe: 70_000 };
+        const insert = sql`insert into things ${sql.values(row)} -- $1`;
+        await client.exec('create temporary table things (id int2, "größe" int2)');
+        for (let run = 0; run < 2; run++) {
+          const error = await caught(async function ofAValue() {
+            await client.exec(insert);
+          });
+          t.assert.match(error.stack ?? "", /ofAValue/);
+          t.assert.deepEqual([error.code, error.parameter], ["PARAMETER_OUT_OF_RANGE", 2]);
+          const [line, mark] = error.excerpt!.split("\n") as [string, string];
+          t.assert.equal(line.slice(mark.indexOf("^")), "$2) -- $1");
+          t.assert(error.stack!.includes(error.excerpt!), "in the stack too");
+        }
+        const batched = await caught(() => client.batch(["select 1", sql`select ${[1]}::int4 as a`]));
+        t.assert.equal(batched.parameter, 1);
+        t.assert.match(batched.excerpt ?? "", /^LINE 1: select \$1::int4 as a\n {15}\^$/);
+      }),
+  },
+  {
+    name: "transactions that fail by one connect name each its own caller",
+    async run(t) {
+      const client = t.pgz.createClient({ ...t.options, database: "not_there" });
+      const pool = t.pgz.createPool({ ...t.options, database: "not_there" });
+      for (const owner of [client, pool]) {
+        async function one() {
+          await owner.transaction((tx) => tx.query("select 1"));
+        }
+        async function another() {
+          await owner.transaction((tx) => tx.query("select 1"));
+        }
+        const [first, second] = await Promise.all([caught(one), caught(another)]);
+        t.assert.equal(first.code, "3D000");
+        t.assert.match(first.stack ?? "", /\bone\b/);
+        t.assert.match(second.stack ?? "", /\banother\b/);
+      }
+      await Promise.all([client.close(), pool.close()]);
+    },
+  },
+  {
     name: "prepared statements, COMMIT and COPY name who made the call",
     run: (t) =>
       withClient(t, async (client) => {

@@ -25,16 +25,19 @@ export function parametersOf({ args, argTypes }: SqlQuery): unknown[] {
 
 function parameterOf(arg: unknown, type: ArgType | undefined): unknown {
   if (Array.isArray(arg) && type?.arity === "list") return arg.map((item) => parameterOf(item, type));
-  if (type?.scalarType === "datetime" && typeof arg === "string") return timeOf(new Date(arg), type.dbType);
-  if (type?.scalarType === "bytes" && typeof arg === "string") return fromBase64(arg);
-  return arg instanceof Date ? timeOf(arg, type?.dbType) : arg;
+  if (typeof arg === "string") {
+    if (type?.scalarType === "datetime") return timeOf(new Date(arg), type.dbType) ?? arg;
+    return type?.scalarType === "bytes" ? fromBase64(arg) : arg;
+  }
+  return arg instanceof Date ? (timeOf(arg, type?.dbType) ?? arg) : arg;
 }
 
 /**
  * As text with its zone, UTC: right for every type, whatever the session's TimeZone. `timestamp` and `time` ignore the
- * zone, and a parameter that is text has a text.
+ * zone, and a parameter that is text has a text. What is no time is left to the driver or the server to refuse.
  */
-function timeOf(date: Date, dbType: string | undefined): string {
+function timeOf(date: Date, dbType: string | undefined): string | undefined {
+  if (Number.isNaN(date.getTime())) return undefined;
   const [, sign, years, rest, time] = /^([+-]?)(\d+)(-\d\d-\d\d)T(.*)Z$/.exec(date.toISOString())!;
   const clock = `${time!.replace(".000", "")}+00`;
   if (dbType === "TIME" || dbType === "TIMETZ") return clock;
@@ -136,15 +139,27 @@ interface Shape {
   readonly converts: readonly (readonly [index: number, convert: Convert])[];
   /** Columns of types that Prisma has no kind for: their values say what they are. */
   readonly others: readonly number[];
+  /** Without those of types of the database. */
+  readonly builtIn: readonly number[];
+}
+
+/** Types of the database begin here. */
+const FIRST_OF_A_DATABASE = 16_384;
+
+/** Such as an enum, a composite, an extension's. */
+export function isOfDatabase({ typeOid }: Column): boolean {
+  return typeOid >= FIRST_OF_A_DATABASE;
 }
 
 /** A statement's columns are one list in all its runs, so Prisma finds its own notes about them again, too. */
 const shapes = new WeakMap<readonly Column[], Shape>();
 
-export function resultSet(fields: readonly Column[], rows: unknown[][]): SqlResultSet {
+/** `isParsed`: values of types of the database stay the driver's, since the user's parser makes texts of them. */
+export function resultSet(fields: readonly Column[], rows: unknown[][], isParsed: boolean): SqlResultSet {
   let shape = shapes.get(fields);
   if (!shape) shapes.set(fields, (shape = shapeOf(fields)));
-  const { columnNames, columnTypes, converts, others } = shape;
+  const { columnNames, columnTypes, converts } = shape;
+  const others = isParsed ? shape.builtIn : shape.others;
   for (const [index, convert] of converts)
     for (const row of rows) {
       const value = row[index];
@@ -155,11 +170,13 @@ export function resultSet(fields: readonly Column[], rows: unknown[][]): SqlResu
 
 function shapeOf(fields: readonly Column[]): Shape {
   const kinds = fields.map(({ typeOid }) => KINDS[typeOid]);
+  const others = kinds.flatMap((kind, index) => (kind ? [] : [index]));
   return {
     columnNames: fields.map(({ name }) => name),
     columnTypes: kinds.map((kind) => kind?.[0] ?? ColumnKind.Text),
     converts: kinds.flatMap((kind, index) => (kind?.[1] ? [[index, kind[1]] as const] : [])),
-    others: kinds.flatMap((kind, index) => (kind ? [] : [index])),
+    others,
+    builtIn: others.filter((index) => !isOfDatabase(fields[index]!)),
   };
 }
 

@@ -13,7 +13,7 @@ import type {
   SqlTransaction,
 } from "./prisma-contract.ts";
 import { DriverAdapterError, prismaError, ROLLED_BACK } from "./prisma-errors.ts";
-import { parametersOf, resultSet, VALUES } from "./prisma-values.ts";
+import { isOfDatabase, parametersOf, resultSet, VALUES } from "./prisma-values.ts";
 
 /** Options of {@link PrismaPgz}. */
 export interface PrismaPgzOptions {
@@ -22,16 +22,17 @@ export interface PrismaPgzOptions {
   /** Whether `$disconnect()` closes a pool that you have passed. Default false; the adapter's own is always closed. */
   readonly disposeExternalPool?: boolean | undefined;
   /**
-   * Is called for each value of a type of the database (an enum, a composite, an extension's), and gives what stands in
-   * the row instead: a text, mostly. It may ask the database.
+   * Is called for each value of a type of the database (an enum, a composite, an extension's), and gives the text that
+   * stands in the row instead. A composite comes as an object, an array of such a type as an array. It may ask the
+   * database.
    */
   readonly userDefinedTypeParser?: ((typeOid: number, value: unknown, adapter: SqlQueryable) => unknown) | undefined;
 }
 
 const OPTIONS: readonly string[] = ["schema", "disposeExternalPool", "userDefinedTypeParser"];
 const NAME = "pgz-edge/prisma";
-/** A database's own types begin here. */
-const FIRST_OF_A_DATABASE = 16_384;
+/** A semicolon with something behind it: several statements, mostly. */
+const SEVERAL = /;\s*\S/;
 
 /**
  * Lets Prisma's client use this driver: its option `adapter`.
@@ -80,10 +81,10 @@ const ROWS = { ...VALUES, rowMode: "array" } as const;
 abstract class Queryable implements SqlQueryable {
   readonly provider = "postgres";
   readonly adapterName = NAME;
-  readonly #calls: Pick<Pool, "query" | "exec">;
+  readonly #calls: Pick<Pool, "query" | "exec" | "simple">;
   readonly #parse: PrismaPgzOptions["userDefinedTypeParser"];
 
-  constructor(calls: Pick<Pool, "query" | "exec">, { userDefinedTypeParser }: PrismaPgzOptions) {
+  constructor(calls: Pick<Pool, "query" | "exec" | "simple">, { userDefinedTypeParser }: PrismaPgzOptions) {
     this.#calls = calls;
     this.#parse = userDefinedTypeParser;
   }
@@ -91,11 +92,11 @@ abstract class Queryable implements SqlQueryable {
   async queryRaw(query: SqlQuery): Promise<SqlResultSet> {
     try {
       const { fields, rows } = await this.#calls.query<unknown[]>(query.sql, parametersOf(query), ROWS);
-      const result = resultSet(fields, rows);
+      const result = resultSet(fields, rows, this.#parse !== undefined);
       if (!this.#parse) return result;
-      for (const [index, { typeOid }] of fields.entries())
-        if (typeOid >= FIRST_OF_A_DATABASE)
-          for (const row of rows) row[index] = await this.#parse(typeOid, row[index], this);
+      for (const [index, column] of fields.entries())
+        if (isOfDatabase(column))
+          for (const row of rows) row[index] = await this.#parse(column.typeOid, row[index], this);
       return result;
     } catch (error) {
       throw prismaError(error);
@@ -104,6 +105,11 @@ abstract class Queryable implements SqlQueryable {
 
   async executeRaw(query: SqlQuery): Promise<number> {
     try {
+      // The extended query protocol takes one statement. How many a text has, the server knows.
+      if (!query.args.length && SEVERAL.test(query.sql)) {
+        const results = await this.#calls.simple(query.sql);
+        return results.reduce((sum, { rowCount }) => sum + (rowCount ?? 0), 0);
+      }
       return (await this.#calls.exec(query.sql, parametersOf(query))).rowCount ?? 0;
     } catch (error) {
       throw prismaError(error);

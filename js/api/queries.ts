@@ -419,13 +419,11 @@ export abstract class Queries extends Queue {
   /** How the call's rows become JavaScript values. */
   #values(options: QueryOptions): [form: ValueForm, mode: RowMode] {
     const { rowMode } = options;
-    return [
-      valueForm(this.config, options),
-      rowMode === undefined ? "object" : oneOf("object", "array")(rowMode, "rowMode"),
-    ];
+    return [valueForm(this.config, options), rowMode === undefined ? "object" : rowModes(rowMode, "rowMode")];
   }
 }
 
+const rowModes = oneOf("object", "array");
 /** For what returns rows that nobody wants. */
 const NO_ROWS: RowSink = { rows: () => {} };
 

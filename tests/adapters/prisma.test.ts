@@ -164,6 +164,28 @@ describe.each(testServers().servers)("$name", (server) => {
     ]);
   });
 
+  test("executeRaw runs several statements where there are no arguments, in a transaction too", async () => {
+    const several = query("insert into parents values (20); insert into parents values (21), (22);");
+    const undone = await ours.startTransaction();
+    expect(await undone.executeRaw(several)).toBe(3);
+    await undone.rollback();
+    expect(await ours.executeRaw(several)).toBe(3);
+    expect(await theirs.executeRaw(query("delete from parents where id = 20; delete from parents where id > 20"))).toBe(
+      0,
+    );
+    const broken = query("insert into parents values (30); select 1 / 0");
+    expect(await causeOf(ours.executeRaw(broken))).toMatchObject({ kind: "postgres", code: "22012" });
+    expect(await ours.executeRaw(query("select from parents where id = 30"))).toBe(0);
+    // One whose text has a semicolon, and one behind which there is nothing.
+    for (const text of [
+      "update parents set id = id -- ; none",
+      "update parents set id = id; ",
+      "update parents set id = id",
+    ])
+      expect(await both((adapter) => adapter.executeRaw(query(text)))).toEqual([1, 1]);
+    expect(await causeOf(ours.executeRaw(query("select $1::int4; select 1", [1])))).toMatchObject({ code: "42601" });
+  });
+
   test("columns of one name stay two", async () => {
     const [one, other] = await both((adapter) => adapter.queryRaw(query("select 1 as a, 2 as a")));
     expect(all(one)).toEqual(all(other));
@@ -238,6 +260,18 @@ describe.each(testServers().servers)("$name", (server) => {
     expect(invalid).toMatchObject({ kind: "InvalidInputValue", originalCode: "22P02" });
     const far = await causeOf(ours.queryRaw(query("select $1::int2 + 1::int2", [70_000], [of("int")])));
     expect(far).toMatchObject({ kind: "ValueOutOfRange", originalCode: "22003" });
+  });
+
+  test("a time that is none is refused like other values, in arrays too", async () => {
+    for (const arg of ["junk", new Date(Number.NaN), [new Date(Number.NaN)]])
+      for (const type of ["timestamptz", "date"]) {
+        const list = Array.isArray(arg);
+        const argType = of("datetime", type === "date" ? "DATE" : undefined, list ? "list" : "scalar");
+        const asked = query(`select $1::${type}${list ? "[]" : ""}`, [arg], [argType]);
+        const [one, other] = await both((adapter) => causeOf(adapter.queryRaw(asked)));
+        expect(["InvalidInputValue", "postgres"]).toContain(one["kind"]);
+        expect(["InvalidInputValue", "postgres"]).toContain(other["kind"]);
+      }
   });
 
   test("errors that are hard to cause have the same kinds", async () => {
@@ -442,6 +476,21 @@ describe.each(testServers().servers)("$name", (server) => {
     expect((await adapter.queryRaw(query("select 'happy'::mood as a, 1 as b"))).rows).toEqual([["mood: happy", 1]]);
     expect(seen).toEqual(["happy"]);
     expect(adapter.getConnectionInfo!()).toEqual({ schemaName: "app", supportsRelationJoins: true });
+    await adapter.dispose();
+  });
+
+  test("a parser's result stays what it is, whatever the value was", async () => {
+    const adapter = await new built.PrismaPgz(utc(url), {
+      userDefinedTypeParser: (_, value) => Promise.resolve(`parsed ${JSON.stringify(value)}`),
+    }).connect();
+    const asked = query(
+      `select (1, 'x')::pair as a, '{happy,"so so"}'::mood[] as b, null::pair as c, '{a}'::name[] as d`,
+    );
+    for (let run = 0; run < 2; run++) {
+      const { columnTypes, rows } = await adapter.queryRaw(asked);
+      expect(columnTypes).toEqual([7, 7, 7, 11]);
+      expect(rows).toEqual([['parsed {"a":1,"b":"x"}', 'parsed ["happy","so so"]', "parsed null", '["a"]']]);
+    }
     await adapter.dispose();
   });
 

@@ -1,0 +1,32 @@
+// Makes the folder that `deno publish` takes for JSR: `node scripts/jsr.mjs <folder>`, after scripts/build. Decision 0032
+// says why it is not this one.
+//
+// It holds npm's files for Deno, but for what JSR wants: a file names its types, and declarations import each other as
+// the files that they are (TypeScript writes `./a.ts` for `./a.d.ts`).
+import { copyFileSync, cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import process from "node:process";
+import { fileURLToPath } from "node:url";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const [folder] = process.argv.slice(2);
+if (!folder) throw new Error("say where to: node scripts/jsr.mjs <folder>");
+/** Files of jsr.json's exports, and their types. */
+const TYPES = { deno: "index", sqlstates: "sqlstates", websocket: "sockets/websocket" };
+
+mkdirSync(path.join(folder, "dist"), { recursive: true });
+for (const name of ["jsr.json", "README.md", "LICENSE", "CHANGELOG.md"])
+  copyFileSync(path.join(root, name), path.join(folder, name));
+cpSync(path.join(root, "dist/types"), path.join(folder, "dist/types"), {
+  recursive: true,
+  filter: (file) => path.basename(file) !== "adapters",
+});
+for (const name of readdirSync(path.join(folder, "dist/types"), { recursive: true })) {
+  if (!name.endsWith(".d.ts")) continue;
+  const file = path.join(folder, "dist/types", name);
+  writeFileSync(file, readFileSync(file, "utf8").replace(/("\.{1,2}\/[^"\n]+?)(?:\.d)?\.ts"/g, '$1.d.ts"'));
+}
+for (const [name, types] of Object.entries(TYPES)) {
+  const text = readFileSync(path.join(root, `dist/${name}.js`), "utf8").replace(/^\/\/# sourceMappingURL=.*$/m, "");
+  writeFileSync(path.join(folder, `dist/${name}.js`), `/* @ts-self-types="./types/${types}.d.ts" */\n${text}`);
+}

@@ -1,0 +1,60 @@
+// The package for JSR: `deno publish` takes it, with its types, and a program in Deno that has it checks and runs.
+import { execFileSync, type ExecFileSyncOptions } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { testServers } from "../integration/servers.ts";
+import { bin, root } from "./project.ts";
+
+interface Manifest {
+  readonly name: string;
+  readonly version: string;
+  readonly license: string;
+  readonly exports: Record<string, string>;
+}
+const folder = mkdtempSync(path.join(tmpdir(), "pgz-edge-jsr-"));
+const read = (name: string) => JSON.parse(readFileSync(path.join(root, name), "utf8")) as Manifest;
+const manifest = read("jsr.json");
+const deno = (words: string[], options: ExecFileSyncOptions = {}) =>
+  execFileSync(bin("deno"), words, { cwd: folder, encoding: "utf8", stdio: "pipe", ...options }) as string;
+
+beforeAll(() => execFileSync(process.execPath, [path.join(root, "scripts/jsr.mjs"), folder]));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+test("it is the version that npm gets", () => {
+  const { version, license } = read("package.json");
+  expect(manifest).toMatchObject({ version, license });
+});
+
+test("deno publish takes it", { timeout: 60_000 }, () => {
+  expect(() => deno(["publish", "--dry-run", "--allow-dirty"])).not.toThrow();
+  writeFileSync(path.join(folder, "dist/sqlstates.js"), "export const broken: number = 1;");
+  expect(() => deno(["publish", "--dry-run", "--allow-dirty"])).toThrow();
+  execFileSync(process.execPath, [path.join(root, "scripts/jsr.mjs"), folder]);
+});
+
+test("a program with it passes Deno's type check and runs", { timeout: 60_000 }, () => {
+  const imports = Object.entries(manifest.exports).map(([name, file]) => [manifest.name + name.slice(1), file]);
+  writeFileSync(path.join(folder, "map.json"), JSON.stringify({ imports: Object.fromEntries(imports) }));
+  writeFileSync(
+    path.join(folder, "app.ts"),
+    `import { connect, PostgresError, sql, UsageError } from "${manifest.name}";
+     import { SQLSTATES } from "${manifest.name}/sqlstates";
+     import { webSocket } from "${manifest.name}/websocket";
+     const db = await connect(Deno.env.get("URL")!);
+     const { rows } = await db.query<{ n: number }>(sql\`select \${20}::int4 + 1 as n\`);
+     const n: number | undefined = rows[0]?.n;
+     // @ts-expect-error: a row has no such member
+     rows[0]?.nothing;
+     const error = await db.exec("select 1 / 0").catch((error: unknown) => error);
+     await db.close();
+     let refused: unknown;
+     try { webSocket("https://x"); } catch (error) { refused = error; }
+     const text: string = SQLSTATES.division_by_zero;
+     console.log(n, error instanceof PostgresError && error.code === text, refused instanceof UsageError);`,
+  );
+  const URL = `${testServers().servers[0]!.url.split("?")[0]}?sslmode=disable`;
+  const words = ["run", "--check", "--import-map", "map.json", "--allow-net", "--allow-env=URL", "app.ts"];
+  expect(deno(words, { env: { ...process.env, URL } })).toBe("21 true true\n");
+});

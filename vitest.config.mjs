@@ -15,7 +15,10 @@ class LongestFirst extends BaseSequencer {
       "/workerd/pool-faults",
       "/demo/",
       "/poolers/",
+      "/packaging/",
+      "/adapters/kysely",
       "/faults/",
+      "/pool/",
     ];
     const rank = ({ moduleId }) => long.findIndex((name) => moduleId.includes(name)) >>> 0; // not among them: last
     return (await super.sort(files)).sort((a, b) => rank(a) - rank(b));

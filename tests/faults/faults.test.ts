@@ -1,7 +1,8 @@
 // The fault tests on this runtime (Node, Deno or Bun, whichever runs vitest). workerd's turn is in
 // tests/workerd/faults.test.ts.
 import { runtime, testServers } from "../integration/servers.ts";
-import { runJob, watchUncaught } from "./jobs.ts";
+import { runJob } from "./run-job.ts";
+import { watchUncaught } from "./uncaught.ts";
 import { certificateAuthority } from "./local.ts";
 import { faultSuite } from "./suite.ts";
 

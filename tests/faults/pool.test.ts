@@ -1,7 +1,8 @@
 // A pool's connections at each byte on this runtime (Node, Deno or Bun, whichever runs vitest). workerd's turn is in
 // tests/workerd/pool-faults.test.ts.
 import { runtime, testServers } from "../integration/servers.ts";
-import { runJob, watchUncaught } from "./jobs.ts";
+import { runJob } from "./run-job.ts";
+import { watchUncaught } from "./uncaught.ts";
 import { poolSuite } from "./pool-suite.ts";
 
 const driver = (await import(`../../dist/${runtime}.js`)) as typeof import("../../js/index.ts");

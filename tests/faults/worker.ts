@@ -4,7 +4,9 @@
 //   POST /object job -> outcome, by the one Durable Object
 import * as packaged from "pgz-edge";
 import { context, type Server, type TestServers } from "../integration/context.ts";
-import { runJob, watchUncaught, type Job, type Kept } from "./jobs.ts";
+import type { Job } from "./jobs.ts";
+import { runJob, type Kept } from "./run-job.ts";
+import { watchUncaught } from "./uncaught.ts";
 import { wireCases } from "./wire-cases.ts";
 
 export interface CaseTask {

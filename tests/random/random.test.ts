@@ -1,6 +1,6 @@
 // Random sessions on this runtime (Node, Deno or Bun, whichever runs vitest). workerd's turn is in
 // tests/workerd/random.test.ts.
-import { watchUncaught } from "../faults/jobs.ts";
+import { watchUncaught } from "../faults/uncaught.ts";
 import { runtime, testServers } from "../integration/servers.ts";
 import { placeOf } from "./place.ts";
 import { runSession } from "./session.ts";

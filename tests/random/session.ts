@@ -10,7 +10,8 @@
 // Written once for all runtimes, so it uses web standards and nothing of a runtime.
 import type * as pgz from "../../js/index.ts";
 import { AssertionError } from "../integration/assert.ts";
-import { callWhich, pause, type Disturbed, type Plan, type World } from "./calls.ts";
+import { callWhich } from "./calls.ts";
+import { pause, type Disturbed, type Plan, type World } from "./plan.ts";
 import { Dice } from "./dice.ts";
 import { Ledger } from "./ledger.ts";
 import { transaction, transactionInSql } from "./transactions.ts";

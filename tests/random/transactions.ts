@@ -3,7 +3,8 @@
 // Knows what a transaction must do to the numbers that its calls write. Must not know what disturbs it.
 import type * as pgz from "../../js/index.ts";
 import { assert } from "../integration/assert.ts";
-import { callWhich, type Caller, type Plan, type World } from "./calls.ts";
+import { callWhich } from "./calls.ts";
+import type { Caller, Plan, World } from "./plan.ts";
 import type { Dice } from "./dice.ts";
 
 /** What the callback throws of its own accord. */

@@ -1,7 +1,7 @@
 // Random sessions inside a Worker, one per request, because a socket belongs to its request.
 //   POST / task -> report     GET / -> [what was left uncaught, …]
 import * as packaged from "pgz-edge";
-import { watchUncaught } from "../faults/jobs.ts";
+import { watchUncaught } from "../faults/uncaught.ts";
 import { placeOf } from "./place.ts";
 import { runSession } from "./session.ts";
 import type { Task } from "./suite.ts";

@@ -9,7 +9,8 @@
 // The calls and the ledger are those of the random sessions (tests/random).
 import type * as pgz from "../../js/index.ts";
 import { AssertionError } from "../integration/assert.ts";
-import { callWhich, pause, type Disturbed, type Plan, type World } from "../random/calls.ts";
+import { callWhich } from "../random/calls.ts";
+import { pause, type Disturbed, type Plan, type World } from "../random/plan.ts";
 import { Dice } from "../random/dice.ts";
 import { Ledger } from "../random/ledger.ts";
 import { within } from "../random/session.ts";

@@ -1,0 +1,165 @@
+// Calls that read: whole, row by row, as a stream or by a cursor, and up to a cap.
+//
+// Each is made from the dice before anything runs, and knows its right answer. Must not know what disturbs it.
+import { assert } from "../integration/assert.ts";
+import { checkAll, checkSome, decode, pause, range, readLines, series, type Make } from "./plan.ts";
+import { values } from "./values.ts";
+
+export const one: Make = (dice, world) => {
+  const number = ++world.number;
+  const call = dice.pick(["query", "json", "rows"] as const);
+  return {
+    says: `${call} of ${number}`,
+    streams: call === "rows",
+    async run(caller, options) {
+      const query = world.sql`select ${number}::int4 as n`;
+      if (call === "query") assert.deepEqual((await caller.query(query, options)).rows, [{ n: number }]);
+      else if (call === "json") assert.equal(decode(await caller.json(query, options)), `[{"n":${number}}]`);
+      else for await (const row of caller.rows(query, options)) assert.deepEqual(row, { n: number });
+    },
+  };
+};
+
+export const ofValues: Make = (dice, world) => {
+  const all = values(dice, `${world.schema}.mood`);
+  const texts = all.map(({ type }, at) => `$${at + 1}::${type} as v${at}`);
+  const mode = dice.pick(["object", "array"] as const);
+  return {
+    says: `query of values ${all.map(({ type, given }) => `${given === null ? "null " : ""}${type}`).join()}`,
+    async run(caller, options) {
+      const query = { text: `select ${texts.join()}`, values: all.map(({ given }) => given) };
+      const { rows } = await caller.query(query, { ...options, rowMode: mode });
+      const expected = all.map((value) => value.expected);
+      const row = mode === "array" ? expected : Object.fromEntries(expected.map((value, at) => [`v${at}`, value]));
+      assert.deepEqual(rows, [row]);
+    },
+  };
+};
+
+export const manyRows: Make = (dice, world) => {
+  const some = series(dice, world, 400);
+  return {
+    says: `query of ${some.says}`,
+    run: async (caller, options) => checkAll((await caller.query(some.query, options)).rows, some),
+  };
+};
+
+export const loop: Make = (dice, world) => {
+  const some = series(dice, world, 400);
+  const leave = dice.oneIn(2) ? 1 + dice.below(100) : Infinity;
+  const size = dice.pick([0, 1, 7, 100]);
+  return {
+    says: `rows of ${some.says}${leave < Infinity ? `, left after ${leave}` : ""}${size ? `, by ${size}` : ""}`,
+    streams: true,
+    leaves: leave < Infinity,
+    async run(caller, options) {
+      const seen: unknown[] = [];
+      const rows = caller.rows(some.query, options);
+      if (size)
+        for await (const batch of rows.batches(size)) {
+          seen.push(...batch);
+          if (seen.length >= leave) break;
+        }
+      else
+        for await (const row of rows) {
+          seen.push(row);
+          if (seen.length >= leave) break;
+        }
+      if (leave === Infinity) checkAll(seen, some);
+      else checkSome(seen, some, leave);
+    },
+  };
+};
+
+export const stream: Make = (dice, world) => {
+  const some = series(dice, world, 600);
+  const leave = dice.oneIn(3) ? 1 + dice.below(100) : Infinity;
+  const gzip = dice.oneIn(4) && world.gzip;
+  const call = dice.pick(["stream", "respond"] as const);
+  return {
+    says: `${call}${gzip ? " gzip" : ""} of ${some.says}${leave < Infinity ? `, left after ${leave}` : ""}`,
+    streams: true,
+    leaves: leave < Infinity,
+    async run(caller, options) {
+      const given = { ...options, gzip };
+      const raw =
+        call === "stream" ? await caller.stream(some.query, given) : (await caller.respond(some.query, given)).body!;
+      if (gzip && leave < Infinity) {
+        await leaveCompressed(raw, leave % 2);
+        return world.hasOwnBody ? pause(30) : undefined;
+      }
+      const bytes = gzip
+        ? raw.pipeThrough(new DecompressionStream("gzip") as unknown as TransformStream<Uint8Array, Uint8Array>)
+        : raw;
+      const isOwn = world.hasOwnBody && call === "respond";
+      const seen = await readLines(bytes, leave).catch((error: unknown) => {
+        throw isOwn ? withCode(error) : error;
+      });
+      if (leave === Infinity) return checkAll(seen, some);
+      checkSome(seen, some, leave);
+      if (isOwn) await pause(30);
+    },
+  };
+};
+
+/** Nobody can tell how many rows are in so many chunks. */
+async function leaveCompressed(bytes: ReadableStream<Uint8Array>, chunks: number): Promise<void> {
+  const reader = bytes.getReader();
+  for (let at = 0; at < chunks; at++) await reader.read();
+  await reader.cancel();
+}
+
+/** By what the runtime has made of the error that ended its body. */
+function withCode(error: unknown): unknown {
+  const codes: [RegExp, string][] = [
+    [/TimeoutError/, "QUERY_TIMEOUT"],
+    [/AbortError/, "ABORTED"],
+    [/ConnectionError/, "CONNECTION_LOST"],
+    [/terminating connection/, "57P01"],
+    [/canceling statement/, "57014"],
+  ];
+  const code = codes.find(([text]) => text.test(String(error)))?.[1];
+  return code === undefined ? error : Object.assign(error as Error, { code });
+}
+
+export const cursor: Make = (dice, world) => {
+  const some = series(dice, world, 200);
+  const size = 1 + dice.below(80);
+  const leave = dice.oneIn(3) ? 1 + dice.below(100) : Infinity;
+  return {
+    says: `cursor by ${size} of ${some.says}${leave < Infinity ? `, left after ${leave}` : ""}`,
+    streams: true,
+    async run(caller, options) {
+      const seen: unknown[] = [];
+      for await (const batch of caller.cursor(some.query, size, options)) {
+        assert(batch.length <= size, `a batch of ${batch.length}`);
+        seen.push(...batch);
+        if (seen.length >= leave) break;
+      }
+      if (leave === Infinity) checkAll(seen, some);
+      else checkSome(seen, some, leave);
+    },
+  };
+};
+
+export const cap: Make = (dice, world) => {
+  const first = (world.number += 1_000_000);
+  const rows = 20 + dice.below(2_000);
+  const most = 1 + dice.below(19);
+  const truncates = dice.oneIn(2);
+  const query = world.sql`select n from generate_series(${first}::int4, ${first + rows}::int4) n`;
+  return {
+    says: `${rows} rows with maxRows ${most}${truncates ? ", truncated" : ""}`,
+    leaves: true,
+    ...(truncates ? {} : { fails: "RESPONSE_TOO_LARGE" }),
+    async run(caller, options) {
+      const onLimit = truncates ? "truncate" : "error";
+      const result = await caller.query<{ n: number }>(query, { ...options, maxRows: most, onLimit });
+      assert.deepEqual(
+        result.rows.map(({ n }) => n),
+        range(first, first + most - 1),
+      );
+      assert(result.truncated, "truncated");
+    },
+  };
+};

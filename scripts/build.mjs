@@ -39,6 +39,7 @@ export async function build() {
     await bundle();
     for (const folder of ["dist/types", "dist/cjs/types"]) rmSync(at(folder), { recursive: true, force: true });
     run(process.execPath, [at("node_modules/typescript/bin/tsc"), "-p", "tsconfig.build.json"]);
+    drizzleTypesAsUsed();
     commonJsTypes();
     const kilobytes = Object.entries(await sizes()).map(
       ([name, bytes]) => `${name.replace("_bytes", "")} ${(bytes / 1000).toFixed(1)} kB`,
@@ -108,7 +109,12 @@ async function bundle() {
   };
   const entries = (...names) => names.map((name) => `js/entrypoints/${name}.ts`);
   const pg = ["pg", "pg-copy-streams"].map((name) => `js/adapters/${name}.ts`);
-  const drizzle = ["drizzle", "drizzle-migrator"].map((name) => `js/adapters/${name}.ts`);
+  const adapters = (...names) => names.map((name) => `js/adapters/${name}.ts`);
+  const drizzle = adapters("drizzle", "drizzle-migrator");
+  const drizzle1 = {
+    entryPoints: adapters("drizzle-v1", "drizzle-v1-migrator"),
+    plugins: [driverBeside, drizzleAsUsed],
+  };
   const inside = { ".wasm": "binary" };
   /** What `require` gets where it cannot load a module. */
   const commonjs = { ...common, outdir: "dist/cjs", format: "cjs" };
@@ -122,6 +128,7 @@ async function bundle() {
     esbuild({ ...common, entryPoints: pg, plugins: [driverBeside] }),
     esbuild({ ...common, entryPoints: ["js/adapters/prisma.ts"], plugins: [driverBeside] }),
     esbuild({ ...common, entryPoints: drizzle, plugins: [driverBeside] }),
+    esbuild({ ...common, ...drizzle1 }),
     esbuild({ ...common, entryPoints: ["js/adapters/kysely.ts"], plugins: [driverBeside] }),
     esbuild({ ...commonjs, entryPoints: entries("node", "slim"), loader: inside }),
     esbuild({ ...commonjs, entryPoints: ["js/sqlstates.ts"] }),
@@ -130,6 +137,7 @@ async function bundle() {
     esbuild({ ...commonjs, entryPoints: pg, plugins: [driverBeside] }),
     esbuild({ ...commonjs, entryPoints: ["js/adapters/prisma.ts"], plugins: [driverBeside] }),
     esbuild({ ...commonjs, entryPoints: drizzle, plugins: [driverBeside] }),
+    esbuild({ ...commonjs, ...drizzle1 }),
     esbuild({ ...commonjs, entryPoints: ["js/adapters/kysely.ts"], plugins: [driverBeside] }),
   ]);
   copyFileSync(at("pkg/pgz_edge_bg.wasm"), at("dist/pgz_edge_bg.wasm"));
@@ -160,6 +168,23 @@ const driverBeside = {
         : undefined,
     ),
 };
+
+/** Here drizzle-orm 1.0 has a name of its own beside 0.45; its users have it under its own name. */
+const drizzleAsUsed = {
+  name: "drizzle-as-used",
+  setup: ({ onResolve }) =>
+    onResolve({ filter: /^drizzle-orm-v1(\/|$)/ }, ({ path }) => ({ path: usedDrizzle(path), external: true })),
+};
+const usedDrizzle = (text) => text.replaceAll("drizzle-orm-v1", "drizzle-orm");
+
+function drizzleTypesAsUsed() {
+  const folder = at("dist/types/adapters");
+  for (const name of readdirSync(folder, { recursive: true })) {
+    if (!/v1[^/\\]*\.d\.ts$/.test(name)) continue;
+    const file = path.join(folder, name);
+    writeFileSync(file, usedDrizzle(readFileSync(file, "utf8")));
+  }
+}
 
 /**
  * What one pays for the driver: the wasm alone, and all that goes to a Worker or into a Node bundle, minified and

@@ -448,10 +448,10 @@ export const cases: Record<string, (kit: Kit) => Promise<void>> = {
 
   "the client's own settings do not change Drizzle's values": async ({ adapter, driver, url }) => {
     const options = { int8: "number", dates: "date", numeric: "number", duplicates: "error" } as const;
-    await using client = await driver.connect(url, options);
+    await using client = await driver.connect(url, { ...options, columnNames: "camelCase" });
     const db = adapter.drizzle({ client });
-    const { rows } = await db.execute(sql`select 9007199254740993::int8 as a, 1.50 as n, date '2024-02-29' as d`);
-    equal(rows, [{ a: "9007199254740993", n: "1.50", d: "2024-02-29" }]);
+    const { rows } = await db.execute(sql`select 9007199254740993::int8 as a, 1.50 as n, date '2024-02-29' as a_day`);
+    equal(rows, [{ a: "9007199254740993", n: "1.50", a_day: "2024-02-29" }]);
   },
 
   "the client's own parsers do, and columns take what they give": async ({ adapter, driver, url }) => {

@@ -10,6 +10,9 @@ type Orm = Pick<typeof import("drizzle-orm"), "getTableColumns" | "sql">;
 /** A serial column has a sequence, and no NULL. */
 const withoutDefault = (type: string) => type.replace("bigserial", "int8").replace("serial", "int4");
 
+/** In 1.0 an array is a column with dimensions, and its type that of an element. */
+const brackets = (column: object) => "[]".repeat((column as { dimensions?: number }).dimensions ?? 0);
+
 /** Over pg these come as the server's text, `{1,2}`; over pgz-edge as arrays. */
 const TEXT_OVER_PG = /^(numerics|numericNumbers|dates|dateTexts|stamp.*s|zoned.*s|intervals|moods)$/;
 
@@ -102,7 +105,7 @@ export function typesOf(
     sql.raw(`create type mood as enum ('happy', 'it''s, "so"')`),
     sql.raw(
       `create table all_types (${Object.values(all)
-        .map((column) => `"${column.name}" ${withoutDefault(column.getSQLType())}`)
+        .map((column) => `"${column.name}" ${withoutDefault(column.getSQLType())}${brackets(column)}`)
         .join(", ")})`,
     ),
     row(1, (name) => columns[name][1]),

@@ -34,9 +34,9 @@ export class Project {
   }
 
   /** A package of our own tests, as if it were installed here. */
-  link(name: string): void {
-    mkdirSync(path.dirname(this.at("node_modules", name)), { recursive: true });
-    symlinkSync(path.join(root, "node_modules", name), this.at("node_modules", name));
+  link(name: string, as = name): void {
+    mkdirSync(path.dirname(this.at("node_modules", as)), { recursive: true });
+    symlinkSync(path.join(root, "node_modules", name), this.at("node_modules", as));
   }
 
   remove(): void {

@@ -11,6 +11,7 @@ export interface Worker {
  */
 export function startWorker(options: {
   entry: string;
+  alias?: Readonly<Record<string, string>>;
   caFile?: string | undefined;
   options?: Record<string, unknown>;
   which?: Workerd;

@@ -4,8 +4,8 @@
 //
 // `options.tail` is the script of a second Worker, which gets the traces of the first one, and is its binding TAIL.
 //
-// `entry` is a TypeScript file, bundled here; `options` go to Miniflare. `which` picks the workerd (scripts/node);
-// without it PGZ_TEST_WORKERD does, which tests/run.mjs sets for a suite. workerd takes the test CA from
+// `entry` is a TypeScript file, bundled here, with other packages for those that `alias` names; `options` go to
+// Miniflare. `which` picks the workerd (scripts/node); without it PGZ_TEST_WORKERD does, which tests/run.mjs sets for a suite. workerd takes the test CA from
 // NODE_EXTRA_CA_CERTS, which is read when a process starts; and miniflare's Hyperdrive proxy has no error handlers and
 // would take its process along, so it is not the test's process: exactly those errors are dropped.
 import { fork } from "node:child_process";
@@ -17,7 +17,7 @@ import { workerd } from "../../scripts/node/index.mjs";
 
 const self = fileURLToPath(import.meta.url);
 
-export async function startWorker({ entry, caFile, options = {}, which = process.env.PGZ_TEST_WORKERD }) {
+export async function startWorker({ entry, alias = {}, caFile, options = {}, which = process.env.PGZ_TEST_WORKERD }) {
   const folder = mkdtempSync(path.join(tmpdir(), "pgz-edge-workerd-"));
   const scriptPath = path.join(folder, "worker.js");
   const { build } = await import("esbuild");
@@ -29,6 +29,7 @@ export async function startWorker({ entry, caFile, options = {}, which = process
     target: "es2022",
     conditions: ["workerd"],
     external: ["cloudflare:*", "node:*"],
+    alias,
     loader: { ".wasm": "copy" },
     logLevel: "warning",
   });

@@ -50,6 +50,7 @@ const VALUES: SimpleOptions = {
   bytea: "uint8array",
   json: "parse",
   duplicates: "keep",
+  columnNames: "keep",
 };
 const OBJECTS: SimpleOptions = { ...VALUES, rowMode: "object" };
 const ARRAYS = { ...VALUES, rowMode: "array" } as const;

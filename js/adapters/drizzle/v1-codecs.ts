@@ -1,0 +1,90 @@
+// The codecs of Drizzle 1.0 for the driver: its values come decoded from binary, arrays of every type too, so nothing is
+// cast in SQL.
+//
+// Knows Drizzle's codecs. A codec gets node-postgres' form of a value (forms.ts), as those that users write do; where it
+// belongs to the type that the server names, v1-columns.ts makes Drizzle's value at once and does not ask it.
+import {
+  makeGeometryArray,
+  parseGeometryArrayAndNormalize,
+  parseGeometryTuple,
+  parseGeometryXY,
+  parsePgArrayAndNormalize,
+  parsePgVector,
+  refineGenericPgCodecs,
+  type PgCodecs,
+} from "drizzle-orm-v1/pg-core/codecs";
+import { bufferOf, eachOf, type Convert } from "./forms.ts";
+
+/** Elements that are NULL stay so. */
+const both = (normalize: Convert) => ({
+  normalize,
+  normalizeArray: (value: unknown) => eachOf(value, normalize),
+});
+
+/** A text of an extension's type, and an array of them, which comes as text too. */
+const ofText = (
+  normalize: (text: string) => unknown,
+  ofArray: (text: string, dimensions: number) => unknown,
+  more: object = {},
+) => ({
+  normalize,
+  normalizeArray: (value: unknown, dimensions: number) =>
+    typeof value === "string" ? ofArray(value, dimensions) : eachOf(value, normalize as Convert),
+  ...more,
+});
+
+const dayIn = (text: unknown) => new Date(String(text));
+/** The server's `2024-02-29 12:00:00.123456+00`. More digits than milliseconds are not ISO 8601 for every engine. */
+const timeIn = (zone: string) => (text: unknown) => {
+  const iso = String(text)
+    .replace(" ", "T")
+    .replace(/(\.\d{3})\d+/, "$1")
+    .replace(/([+-]\d\d)$/, "$1:00");
+  return new Date(iso + zone);
+};
+const xy = (value: unknown) => value;
+const tuple = (value: unknown) => {
+  const { x, y } = value as { x: number; y: number };
+  return [x, y];
+};
+const lineNumbers = (text: unknown) => String(text).slice(1, -1).split(",").map(Number);
+const lineObject = (text: unknown) => {
+  const [a, b, c] = lineNumbers(text);
+  return { a, b, c };
+};
+const asJson = (value: unknown) => JSON.stringify(value);
+/** The elements of an array in as many dimensions as its column has: an element may itself be one. */
+const eachAsJson = (value: unknown, dimensions: number): unknown =>
+  dimensions > 0 ? (value as unknown[]).map((item) => eachAsJson(item, dimensions - 1)) : asJson(value);
+const json = { normalizeParam: asJson, normalizeParamArray: eachAsJson };
+const hexBytes = (text: unknown) =>
+  bufferOf(Uint8Array.from(String(text).slice(2).match(/../g) ?? [], (digits) => parseInt(digits, 16)));
+const bigint = both(BigInt as Convert);
+const number = both(Number);
+const vector = ofText(parsePgVector, parsePgArrayAndNormalize(parsePgVector));
+const geometryOf = (normalize: (text: string) => unknown) =>
+  ofText(normalize, parseGeometryArrayAndNormalize(normalize), { normalizeParamArray: makeGeometryArray });
+
+/** What a Drizzle database over the driver has unless it is given others. */
+export const pgzCodecs: PgCodecs = refineGenericPgCodecs({
+  bigint,
+  bigserial: bigint,
+  "bigint:number": number,
+  "bigserial:number": number,
+  "numeric:number": number,
+  "numeric:bigint": bigint,
+  date: both(dayIn),
+  timestamp: both(timeIn("Z")),
+  timestamptz: both(timeIn("")),
+  point: both(xy),
+  "point:tuple": both(tuple),
+  line: both(lineObject),
+  "line:tuple": both(lineNumbers),
+  bytea: { normalizeInJson: hexBytes, normalizeArrayInJson: (value: unknown) => eachOf(value, hexBytes) },
+  json,
+  jsonb: json,
+  vector,
+  halfvec: vector,
+  "geometry(point)": geometryOf(parseGeometryXY),
+  "geometry(point):tuple": geometryOf(parseGeometryTuple),
+} as never);

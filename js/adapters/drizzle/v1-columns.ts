@@ -1,0 +1,165 @@
+// Which decoder a field of a selection has, by the codec of Drizzle's column and by the type that the server names: for
+// drizzle-orm 1.0.
+//
+// Knows Drizzle's fields. Must not know how rows are built (rows.ts), how a statement runs, nor what our codecs are
+// (v1-codecs.ts).
+//
+// Of a plain selection the rows are built here; those of a relational query by Drizzle, with decoders from here for its
+// root.
+import type { Column as ResultColumn } from "../../index.ts";
+import { DATE, eachOf, elementOf, INT8, NUMERIC, pgForm, TIMESTAMP, TIMESTAMPTZ, type Convert } from "./forms.ts";
+import { dayIn, instantIn } from "./instants.ts";
+import { rowMapper, type RowMapper } from "./rows.ts";
+
+/** What Drizzle's dialect says of a field of a selection. */
+export interface SelectedField {
+  readonly path: readonly string[];
+  readonly field: unknown;
+  readonly codec?: ((value: unknown, dimensions?: number) => unknown) | undefined;
+  readonly arrayDimensions?: number | undefined;
+  readonly column?: unknown;
+}
+
+/** By the columns, which a statement that runs again has the same; with the selection that they were last for. */
+const plans = new WeakMap<readonly ResultColumn[], { selection: Selection; mapRow: RowMapper }>();
+
+/** The fields of a selection, and which of its groups may have had no row. */
+export class Selection {
+  readonly #fields: readonly SelectedField[];
+  readonly #nullable: ReadonlySet<string>;
+
+  constructor(fields: readonly SelectedField[], nullable: readonly string[] = []) {
+    this.#fields = fields;
+    this.#nullable = new Set(nullable);
+  }
+
+  /** What makes an object of each row. */
+  mapper(columns: readonly ResultColumn[]): RowMapper {
+    const last = plans.get(columns);
+    if (last && (last.selection === this || last.selection.#isAs(this))) return last.mapRow;
+    const mapRow = this.#newMapper(columns);
+    plans.set(columns, { selection: this, mapRow });
+    return mapRow;
+  }
+
+  /** Drizzle makes a selection for each query anew, of the same columns. Which groups are nullable follows from the SQL. */
+  #isAs(other: Selection): boolean {
+    return (
+      this.#fields.length === other.#fields.length &&
+      other.#fields.every((field, index) => {
+        const known = this.#fields[index]!;
+        return isSamePath(known.path, field.path) && decodesAs(known, field);
+      })
+    );
+  }
+
+  #newMapper(columns: readonly ResultColumn[]): RowMapper {
+    const fields = this.#fields.map((field, index) => {
+      return { path: field.path, decode: decoderOf(field, columns[index]?.typeOid ?? 0) };
+    });
+    const absent = this.#fields.flatMap(({ path }, index) =>
+      path.length > 1 && this.#nullable.has(path[0]!) ? [index] : [],
+    );
+    return rowMapper(fields, new Set(absent));
+  }
+}
+
+/** An item of a relational query: of its root, or with a `selection` of its own, which is in JSON. */
+export interface RelationalItem extends Omit<SelectedField, "path"> {
+  readonly selection?: unknown;
+}
+
+/** Drizzle's mapper of all rows of a relational query, for these items. */
+type MakeMapper = (items: readonly RelationalItem[]) => (rows: unknown[][]) => unknown[];
+
+/** What a relational query selects: Drizzle makes its objects, of the driver's values. */
+export class RelationalSelection {
+  readonly #items: readonly RelationalItem[];
+  readonly #make: MakeMapper;
+  #columns: readonly ResultColumn[] | undefined;
+  #mapRows: ReturnType<MakeMapper> | undefined;
+
+  constructor(items: readonly RelationalItem[], make: MakeMapper) {
+    this.#items = items;
+    this.#make = make;
+  }
+
+  mapper(columns: readonly ResultColumn[]): ReturnType<MakeMapper> {
+    if (this.#mapRows && this.#columns === columns) return this.#mapRows;
+    this.#columns = columns;
+    return (this.#mapRows = this.#make(this.#items.map((item, index) => ofDriver(item, columns[index]?.typeOid ?? 0))));
+  }
+}
+
+const ofDriver = (item: RelationalItem, typeOid: number): RelationalItem =>
+  item.selection ? item : { ...item, codec: normalizer(item.codec, item.arrayDimensions, codecName(item), typeOid) };
+
+const codecName = ({ column, field }: Omit<SelectedField, "path">) =>
+  ((column ?? field) as { codec?: string } | undefined)?.codec;
+
+const isSamePath = (known: readonly string[], path: readonly string[]) =>
+  path.length === known.length && path.every((key, at) => key === known[at]);
+
+/** An expression is made anew too. */
+const decodesAs = (known: SelectedField, field: SelectedField) =>
+  known.codec === field.codec &&
+  known.column === field.column &&
+  (known.field === field.field || decoderIn(known.field) === decoderIn(field.field));
+
+// -- decoders --------------------------------------------------------------------------------------------------------
+
+/** What Drizzle's decoders have in common. */
+interface Decoder {
+  readonly mapFromDriverValue: ((value: unknown) => unknown) & { readonly isNoop?: boolean };
+}
+
+const times = { [TIMESTAMP]: instantIn as Convert, [TIMESTAMPTZ]: instantIn as Convert };
+
+/** By Drizzle's codec, then by the type of the result or of its elements: Drizzle's value of the driver's at once. */
+const DIRECT: Readonly<Record<string, Readonly<Record<number, Convert>>>> = {
+  bigint: { [INT8]: BigInt as Convert },
+  bigserial: { [INT8]: BigInt as Convert },
+  "bigint:number": { [INT8]: Number },
+  "bigserial:number": { [INT8]: Number },
+  "numeric:number": { [NUMERIC]: Number },
+  "numeric:bigint": { [NUMERIC]: BigInt as Convert },
+  date: { [DATE]: dayIn as Convert },
+  timestamp: times,
+  timestamptz: times,
+};
+
+function decoderOf(selected: SelectedField, typeOid: number): Convert | undefined {
+  const normalize = normalizer(selected.codec, selected.arrayDimensions, codecName(selected), typeOid);
+  const decoder = decoderIn(selected.field);
+  if (!decoder || decoder.mapFromDriverValue.isNoop) return normalize;
+  return normalize
+    ? (value) => decoder.mapFromDriverValue(normalize(value))
+    : (value) => decoder.mapFromDriverValue(value);
+}
+
+/** The long way is node-postgres' form of the value, then the codec. */
+function normalizer(
+  codec: SelectedField["codec"],
+  dimensions: number | undefined,
+  name: string | undefined,
+  typeOid: number,
+): Convert | undefined {
+  const form = pgForm(typeOid);
+  const long = codec ? (value: unknown) => codec(form ? form(value) : value, dimensions) : form;
+  const direct = name === undefined ? undefined : DIRECT[name]?.[(dimensions && elementOf(typeOid)) || typeOid];
+  if (!direct) return long;
+  // A parser of the client's may have made something else.
+  const ofText: Convert = (value) => (typeof value === "string" ? direct(value) : value);
+  return dimensions
+    ? (value) => eachOf(value, ofText)
+    : (value) => (typeof value === "string" ? direct(value) : long!(value));
+}
+
+/** A column, or the decoder of an expression or a subquery. */
+function decoderIn(field: unknown): Decoder | undefined {
+  const given = field as Partial<Decoder> & { decoder?: Decoder; sql?: { decoder?: Decoder } } & {
+    _?: { sql?: { decoder?: Decoder } };
+  };
+  if (given.mapFromDriverValue) return given as Decoder;
+  return given.decoder ?? given.sql?.decoder ?? given._?.sql?.decoder;
+}

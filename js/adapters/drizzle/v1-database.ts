@@ -1,0 +1,159 @@
+// How a Drizzle database is made of the driver's client, for drizzle-orm 1.0.
+//
+// Knows what `drizzle(…)` takes. Must not know how a statement runs.
+import { DefaultLogger, entityKind, type Logger } from "drizzle-orm-v1";
+import type { BatchItem, BatchResponse } from "drizzle-orm-v1/batch";
+import {
+  PgDialect,
+  type DrizzlePgConfig,
+  type PgTransactionConfig,
+  type PreparedQuerySelection,
+} from "drizzle-orm-v1/pg-core";
+import { PgAsyncDatabase } from "drizzle-orm-v1/pg-core/async";
+import type { AnyRelations, EmptyRelations } from "drizzle-orm-v1/relations";
+import * as utils from "drizzle-orm-v1/utils";
+import { createPool, UsageError, type Pool, type PoolInput } from "../../index.ts";
+import type { IterableQuery, PgzClient, RowOf, TransactionConfig } from "./runner.ts";
+import { pgzCodecs } from "./v1-codecs.ts";
+import { RelationalSelection, Selection, type RelationalItem, type SelectedField } from "./v1-columns.ts";
+import { PgzSession, type PgzQueryResultHKT, type PgzTransaction } from "./v1-session.ts";
+
+/** Drizzle's database, with batches and loops. */
+export class PgzDatabase<TRelations extends AnyRelations = EmptyRelations> extends PgAsyncDatabase<
+  PgzQueryResultHKT,
+  TRelations
+> {
+  static override readonly [entityKind]: string = "PgzDatabase";
+  readonly #session: PgzSession<TRelations>;
+
+  /** @internal */
+  constructor(dialect: PgDialect, session: PgzSession<TRelations>, relations: TRelations) {
+    super(dialect, session, relations);
+    this.#session = session;
+  }
+
+  /**
+   * Runs `work` in a transaction. BEGIN travels with its first statement.
+   *
+   * @example
+   * await db.transaction(async (tx) => {
+   *   await tx.update(accounts).set({ balance: 0 }).where(eq(accounts.id, 1));
+   * }, { isolationLevel: "serializable", retry: true });
+   */
+  override transaction<T>(
+    work: (tx: PgzTransaction<TRelations>) => Promise<T>,
+    config?: TransactionConfig & PgTransactionConfig,
+  ): Promise<T> {
+    return this.#session.transaction(work, config);
+  }
+
+  /**
+   * Many queries in one round trip, which is one transaction: all or none. Gives the results in their order.
+   *
+   * @example
+   * const [user, posts] = await db.batch([
+   *   db.insert(users).values({ name: "Grace" }).returning(),
+   *   db.select().from(posts),
+   * ]);
+   */
+  batch<U extends BatchItem<"pg">, T extends Readonly<[U, ...U[]]>>(queries: T): Promise<BatchResponse<T>> {
+    return this.#session.batch(queries) as Promise<BatchResponse<T>>;
+  }
+
+  /**
+   * The rows of a query one by one, as the server sends them. Memory holds one piece of the result, and leaving the
+   * loop cancels the query. `values` are those of a prepared query's placeholders.
+   *
+   * @example
+   * for await (const user of db.iterator(db.select().from(users))) console.log(user.name);
+   */
+  iterator<T extends IterableQuery>(query: T, values?: Record<string, unknown>): AsyncGenerator<RowOf<T>, void> {
+    return this.#session.prepared(query).iterator(values) as AsyncGenerator<RowOf<T>, void>;
+  }
+}
+
+/** What {@link drizzle} takes, besides a client and Drizzle's options behind it. */
+export type DrizzleInput<TRelations extends AnyRelations, TClient extends PgzClient> =
+  | [client: TClient | string]
+  | [client: TClient | string, config: DrizzlePgConfig<TRelations>]
+  | [config: DrizzlePgConfig<TRelations> & ({ client: TClient } | { connection: PoolInput })];
+
+/** Whether this runtime lets Drizzle generate code, if that is wanted. drizzle-orm has it and does not declare it. */
+const { jitCompatCheck } = utils as unknown as { jitCompatCheck(wanted: boolean | undefined): boolean };
+
+type Database<TRelations extends AnyRelations, TClient> = PgzDatabase<TRelations> & { readonly $client: TClient };
+
+/**
+ * Drizzle over a client, a pool, a lease, a scope or a transaction of the driver; of a connection string it makes a
+ * pool.
+ *
+ * @example
+ * const db = drizzle(createPool(url), { relations });
+ * const rows = await db.select().from(users).where(eq(users.id, 7));
+ */
+export function drizzle<TRelations extends AnyRelations = EmptyRelations, TClient extends PgzClient = Pool>(
+  ...[first, second]: DrizzleInput<TRelations, TClient>
+): Database<TRelations, TClient> {
+  type Made = Database<TRelations, TClient>;
+  if (typeof first === "string") return construct(createPool(first), second) as unknown as Made;
+  if (typeof (Object(first) as { query?: unknown }).query === "function") return construct(first as TClient, second);
+  const { client, connection, ...config } = Object(first) as DrizzlePgConfig<TRelations> & {
+    client?: TClient;
+    connection?: PoolInput;
+  };
+  if (client) return construct(client, config as DrizzlePgConfig<TRelations>);
+  if (connection !== undefined)
+    return construct(createPool(connection), config as DrizzlePgConfig<TRelations>) as unknown as Made;
+  throw new UsageError("INVALID_OPTION", "drizzle needs a client or a pool: drizzle(createPool(url), { relations }).");
+}
+
+/**
+ * A database without a connection, to build SQL with.
+ *
+ * @example
+ * const { sql, params } = drizzle.mock().select().from(users).toSQL();
+ */
+drizzle.mock = <TRelations extends AnyRelations = EmptyRelations>(
+  config?: DrizzlePgConfig<TRelations>,
+): Database<TRelations, PgzClient> => construct({} as PgzClient, config);
+
+function construct<TRelations extends AnyRelations, TClient extends PgzClient>(
+  client: TClient,
+  config: DrizzlePgConfig<TRelations> = {} as DrizzlePgConfig<TRelations>,
+): Database<TRelations, TClient> {
+  const { logger, cache, codecs = pgzCodecs, paramsInErrors, relations = {} as TRelations } = config;
+  const useJitMappers = jitCompatCheck(config.jit);
+  // Codecs of the user's own are Drizzle's to apply.
+  const shapeGenerator = selectionOf(() => dialect.mapperGenerators);
+  const dialect = new PgDialect({ codecs, useJitMappers, ...(codecs === pgzCodecs && { shapeGenerator }) });
+  const options = { logger: loggerOf(logger), cache, paramsInErrors };
+  const session = new PgzSession<TRelations>(client, dialect, relations, options);
+  const db = new PgzDatabase<TRelations>(dialect, session, relations);
+  // As Drizzle's own drivers have it: `db.$cache.invalidate(…)`.
+  const $cache = cache && Object.assign(cache, { invalidate: cache.onMutate });
+  return Object.assign(db, { $client: client, $cache }) as Database<TRelations, TClient>;
+}
+
+/** Drizzle hands to the session what this makes of a query's selection, instead of a mapper of its own. */
+const selectionOf =
+  (generators: () => PgDialect["mapperGenerators"]) =>
+  ({ type, fields }: PreparedQuerySelection, nullable: string[] | undefined): Selection | RelationalSelection =>
+    type === "plain"
+      ? new Selection(fields as readonly SelectedField[], nullable)
+      : new RelationalSelection(fields as readonly RelationalItem[], (items) =>
+          generators().relationalRows({ ...RELATIONAL, selection: items as typeof fields })!,
+        );
+
+/** Rows are arrays, and their JSON comes parsed. */
+const RELATIONAL = {
+  isFirst: false,
+  parseJson: false,
+  parseJsonIfString: false,
+  rootJsonMappers: false,
+  arrayModeRoot: true,
+};
+
+function loggerOf(given: boolean | Logger | undefined): Logger | undefined {
+  if (typeof given === "boolean") return given ? new DefaultLogger() : undefined;
+  return given;
+}

@@ -1,0 +1,3 @@
+CREATE TABLE "migrated" ("id" integer PRIMARY KEY);
+--> statement-breakpoint
+INSERT INTO "migrated" VALUES (1);

@@ -1,0 +1,2 @@
+ALTER TABLE "migrated" ADD COLUMN "name" text;
+UPDATE "migrated" SET "name" = 'a;b';

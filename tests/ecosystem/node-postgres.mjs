@@ -1,10 +1,11 @@
-// node-postgres' own integration tests, file by file, over `pg` and over pgz-edge/pg: `make test-ecosystem`.
+// node-postgres' own integration tests, file by file, over `pg` and over pgz-edge/pg, and those of pg-cursor and pg-pool,
+// test by test: `make test-ecosystem`.
 //
 // Their repository is read at run time (NODE_POSTGRES: a checkout or a bare repository; else it is cloned) and copied
 // twice into .cache/ecosystem: once as it is, once with files of ours in place of its lib/. Prints one line per file
-// and the counts; fails where a file passes over `pg` and not over the facade.
+// and the counts; fails where something passes over `pg` and not over the facade.
 import { spawn, spawnSync } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { startServers } from "../servers/index.mjs";
@@ -63,6 +64,9 @@ function useFacade(to) {
   rmSync(types, { recursive: true });
   mkdirSync(types);
   writeFileSync(path.join(types, "index.js"), `module.exports = require(${facade}).types;\n`);
+  const pool = path.join(to, "packages/pg-pool/index.js");
+  rmSync(pool);
+  writeFileSync(pool, `module.exports = require(${facade}).default.Pool;\n`);
   for (const [file, member] of Object.entries(LIB))
     writeFileSync(
       path.join(lib, `${file}.js`),
@@ -77,17 +81,40 @@ function filesOf(to) {
   return found.filter((file) => !only || file.includes(only)).sort();
 }
 
+const environmentOf = (server) => ({
+  ...process.env,
+  PGHOST: server.host,
+  PGPORT: String(server.port),
+  PGUSER: server.user,
+  PGPASSWORD: server.password,
+  PGDATABASE: server.database,
+  PGTESTNOSSL: "1",
+});
+
+/** Packages whose tests mocha runs, and which of them may fail over the facade. */
+const BY_MOCHA = {
+  "pg-cursor": [],
+  "pg-pool": [
+    // They want a pool that throws a connection away behind an error of the server.
+    "pool with promises recovers from query errors",
+    "pool error handling pool with lots of errors continues to work and provide new clients",
+    // A process's first login must take less than 50 ms, the idle timeout of the client before.
+    "idle timeout keeps old behavior when allowExitOnIdle option is not set",
+  ],
+};
+
+/** The names of the tests that passed. */
+function runMocha(to, name, server) {
+  const parameters = [path.join(to, "node_modules/mocha/bin/mocha.js"), "--exit", "--reporter=json", "test/*.js"];
+  const report = path.join(to, `${name}.json`);
+  const options = { cwd: path.join(to, "packages", name), env: environmentOf(server), stdio: "ignore" };
+  spawnSync(process.execPath, [...parameters, `--reporter-option=output=${report}`], options);
+  return JSON.parse(readFileSync(report, "utf8")).passes.map(({ fullTitle }) => fullTitle);
+}
+
 /** `ok`, or how it ended and the last lines that it said. */
 function run(to, file, server) {
-  const env = {
-    ...process.env,
-    PGHOST: server.host,
-    PGPORT: String(server.port),
-    PGUSER: server.user,
-    PGPASSWORD: server.password,
-    PGDATABASE: server.database,
-    PGTESTNOSSL: "1",
-  };
+  const env = environmentOf(server);
   return new Promise((resolve) => {
     const child = spawn(process.execPath, [path.join(to, "packages/pg/test/integration", file)], {
       env,
@@ -149,7 +176,14 @@ try {
     if (facade !== "ok") console.log(`    ${facade}`);
   }
   console.log(`\n${files.length} files: ${passed.pg} pass over pg, ${passed.facade} over pgz-edge/pg`);
-  if (worse.length) console.log(`only over pg: ${worse.join(" ")}`);
+  for (const [name, known] of Object.entries(BY_MOCHA)) {
+    const [pg, facade] = [runMocha(trees.pg, name, ofPg), runMocha(trees.facade, name, ofFacade)];
+    console.log(`${name}: ${pg.length} tests pass over pg, ${facade.length} over pgz-edge/pg`);
+    const lost = pg.filter((test) => !facade.includes(test) && !known.includes(test));
+    if (!pg.length) lost.push("all");
+    worse.push(...lost.map((test) => `${name}: ${test}`));
+  }
+  if (worse.length) console.log(`only over pg: ${worse.join(", ")}`);
 } finally {
   for (const { stop } of hosts) await stop();
 }

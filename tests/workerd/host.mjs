@@ -10,6 +10,7 @@
 // would take its process along, so it is not the test's process: exactly those errors are dropped.
 import { fork } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
+import { builtinModules } from "node:module";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -28,7 +29,7 @@ export async function startWorker({ entry, alias = {}, caFile, options = {}, whi
     format: "esm",
     target: "es2022",
     conditions: ["workerd"],
-    external: ["cloudflare:*", "node:*"],
+    external: ["cloudflare:*", "node:*", ...builtinModules],
     alias,
     loader: { ".wasm": "copy" },
     logLevel: "warning",

@@ -1,0 +1,59 @@
+// Libraries that import `pg`, over pgz-edge-pg in workerd: bundled by Wrangler with its option `alias`, as docs/pg.md
+// says, and with the packed tarball.
+import { execFile } from "node:child_process";
+import { cpSync } from "node:fs";
+import { createRequire } from "node:module";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { workerd } from "../../scripts/node/index.mjs";
+import { testServers } from "../integration/servers.ts";
+import { Project, root } from "../packaging/project.ts";
+import { startWorker } from "./host.mjs";
+
+const url = `${testServers().servers[0]!.url.split("?")[0]}?sslmode=disable`;
+const FLAGS = ["nodejs_compat"];
+/** What knex loads for other databases: a bundler wants to find it. */
+const NEVER_LOADED = ["better-sqlite3", "mariadb/callback", "mysql", "mysql2", "oracledb", "sqlite3", "tedious"];
+
+let project: Project;
+let worker: Awaited<ReturnType<typeof startWorker>>;
+beforeAll(async () => {
+  project = new Project();
+  cpSync(path.join(root, "js/adapters/pg-alias"), project.at("node_modules/pgz-edge-pg"), { recursive: true });
+  const settings = {
+    name: "libraries",
+    main: fileURLToPath(new URL("fixture/pg-libraries-worker.mjs", import.meta.url)),
+    compatibility_date: "2026-04-01",
+    compatibility_flags: FLAGS,
+    alias: { pg: "pgz-edge-pg", ...Object.fromEntries(NEVER_LOADED.map((name) => [name, "./nothing.mjs"])) },
+  };
+  project.write("nothing.mjs", "");
+  project.write("wrangler.json", JSON.stringify(settings));
+  const { resolve } = createRequire(path.join(root, "scripts/tests/package.json"));
+  const wrangler = path.join(path.dirname(resolve("wrangler/package.json")), "bin", "wrangler.js");
+  const home = { HOME: project.folder, XDG_CONFIG_HOME: project.folder, WRANGLER_SEND_METRICS: "false", CI: "1" };
+  await promisify(execFile)(workerd().execPath, [wrangler, "deploy", "--dry-run", "--outdir", project.at("out")], {
+    cwd: project.folder,
+    env: { ...process.env, ...home },
+  });
+  const entry = project.at("out/pg-libraries-worker.js");
+  worker = await startWorker({ entry, options: { compatibilityFlags: FLAGS } });
+}, 120_000);
+afterAll(async () => {
+  await worker?.stop();
+  project?.remove();
+});
+
+test.each([
+  "pg-cursor",
+  "pg-query-stream",
+  "knex",
+  "drizzle-orm/node-postgres",
+  "kysely's own dialect",
+  "@auth/pg-adapter",
+])("%s", async (name) => {
+  const answer = await fetch(worker.url, { method: "POST", body: JSON.stringify({ name, url }) });
+  expect(await answer.json()).toBe(null);
+});

@@ -343,7 +343,7 @@ const jobs = {
 
   /** `from` needs the socket to be written only; who reads from it hears what to use. */
   async "pg-copy-streams"(url) {
-    const { from, to } = require("pg-copy-streams");
+    const { from, to, both } = require("pg-copy-streams");
     const client = new (require("pg").Client)(url);
     await client.connect();
     await client.query("create temp table c_lines (i int4, t text)");
@@ -352,8 +352,10 @@ const jobs = {
       if (!stream.write(`${i}\t${"x".repeat(100)}\n`)) await new Promise((resolve) => stream.once("drain", resolve));
     await new Promise((resolve, reject) => stream.on("error", reject).on("finish", resolve).end());
     assert.equal(stream.rowCount, 20_000);
-    const refused = new Promise((_, reject) => client.query(to("copy c_lines to stdout")).on("error", reject));
-    await assert.rejects(refused, /use pgz-edge\/pg-copy-streams/);
+    for (const read of [to, both]) {
+      const refused = new Promise((_, reject) => client.query(read("copy c_lines to stdout")).on("error", reject));
+      await assert.rejects(refused, /use pgz-edge\/pg-copy-streams/);
+    }
     const { rows } = await client.query("select sum(i) from c_lines");
     assert.deepEqual(rows, [{ sum: "200010000" }]);
     await client.end();

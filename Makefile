@@ -10,9 +10,11 @@ demo:
 test:
 	@node tests/run.mjs
 
-# Other projects' own tests and libraries over the adapters; they are fetched (NODE_POSTGRES: a checkout that is there).
+# Other projects' own tests and libraries over the adapters; they are fetched (NODE_POSTGRES, KYSELY: a checkout that is
+# there).
 test-ecosystem: build
-	@node tests/ecosystem/node-postgres.mjs; own=$$?; node tests/ecosystem/libraries.mjs && exit $$own
+	@node tests/ecosystem/node-postgres.mjs; own=$$?; node tests/ecosystem/kysely.mjs || own=1; \
+	node tests/ecosystem/libraries.mjs && exit $$own
 
 # All that needs no server: Rust tests and the linters.
 check:

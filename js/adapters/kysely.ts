@@ -53,15 +53,25 @@ interface OverClient extends Shared {
   readonly pool?: undefined;
 }
 
+/** What runs a query: a pool too. */
+type Runs = Pick<Client, "query" | "simple">;
 /** The calls of a client and of a lease that a connection of Kysely's needs. */
-type Calls = Pick<Client, "query" | "rows" | "simple" | "transaction">;
-type PoolSource = Pick<Pool, "acquire" | "close">;
+type Calls = Runs & Pick<Client, "rows" | "transaction">;
+type PoolSource = Pick<Pool, keyof Runs | "acquire" | "close">;
 type ClientSource = Calls & Pick<Client, "close">;
 
 /** What {@link PgzDialect} takes. */
 export type PgzDialectConfig = OverPool | OverClient;
 
 const OPTIONS: ReadonlySet<string> = new Set(["pool", "client", "query", "cancelOnAbort"]);
+
+/** Options of PostgresDialect, and what to do without them. */
+const THEIRS: Readonly<Record<string, string>> = {
+  cursor: "streams need none",
+  controlClient: "an abort needs no connection",
+  onCreateConnection: "give the pool afterConnect",
+  onReserveConnection: "give the pool beforeAcquire",
+};
 
 /**
  * Kysely's dialect for PostgreSQL over this driver.
@@ -74,14 +84,14 @@ export class PgzDialect implements Dialect {
 
   /** @throws UsageError `UNKNOWN_OPTION`, `INVALID_OPTION` */
   constructor(config: PgzDialectConfig) {
-    for (const name of Object.keys(config))
-      if (!OPTIONS.has(name))
-        throw new UsageError(
-          "UNKNOWN_OPTION",
-          `PgzDialect has no option "${name}": it has ${[...OPTIONS].join(", ")}.`,
-        );
-    if (!config.pool === !config.client)
-      throw new UsageError("INVALID_OPTION", "PgzDialect needs a pool or a client, and not both.");
+    for (const name of Object.keys(config)) {
+      if (OPTIONS.has(name)) continue;
+      const instead = THEIRS[name] ?? `it has ${[...OPTIONS].join(", ")}`;
+      throw new UsageError("UNKNOWN_OPTION", `PgzDialect has no option "${name}": ${instead}.`);
+    }
+    const { pool, client } = config;
+    if (!pool === !client) throw new UsageError("INVALID_OPTION", "PgzDialect needs a pool or a client, and not both.");
+    if (typeof (pool ?? client) !== "function") checkSource(config, pool ?? client);
     this.#config = config;
   }
 
@@ -103,6 +113,18 @@ export class PgzDialect implements Dialect {
   }
 }
 
+/** A pool of `pg` would be taken for a client of ours, and a client for a pool that lends it to several at once. */
+function checkSource({ pool }: PgzDialectConfig, source: unknown): void {
+  const has = (name: string) => typeof (source as Record<string, unknown> | null)?.[name] === "function";
+  if (has("query") && has("close") && has("transaction") && has("acquire") === Boolean(pool)) return;
+  throw new UsageError(
+    "INVALID_OPTION",
+    pool
+      ? 'Option "pool" must be what createPool of pgz-edge gives; a pool of pg goes with PostgresDialect.'
+      : 'Option "client" must be what createClient of pgz-edge gives.',
+  );
+}
+
 /** Kysely lets one query after the other have the connection, or a transaction. */
 class OneConnectionAdapter extends PostgresAdapter {
   override get supportsMultipleConnections(): boolean {
@@ -118,7 +140,11 @@ interface Abortable {
 class PgzDriver implements Driver {
   readonly #config: PgzDialectConfig;
   readonly #settings: ConnectionSettings;
-  #source: PoolSource | ClientSource | undefined;
+  #pool: PoolSource | undefined;
+  #client: PgzConnection | undefined;
+  #close = async () => {};
+  /** Kysely times each query for its log: the wait for a connection is none of it. */
+  #isLogged = false;
 
   constructor(config: PgzDialectConfig) {
     this.#config = config;
@@ -128,14 +154,23 @@ class PgzDriver implements Driver {
 
   async init(): Promise<void> {
     const { pool, client } = this.#config;
-    const source = pool ?? client;
-    this.#source = typeof source === "function" ? await source() : source;
+    const given = pool ?? client;
+    const source = typeof given === "function" ? await given() : given;
+    checkSource(this.#config, source);
+    this.#close = () => source.close();
+    if ("acquire" in source) this.#pool = source;
+    else this.#client = new ClientConnection(source, this.#settings);
   }
 
-  async acquireConnection({ signal }: Abortable = {}): Promise<PgzConnection> {
-    const source = this.#source!;
-    if ("acquire" in source) return new LeasedConnection(await source.acquire({ signal }), this.#settings);
-    return new PgzConnection(source, this.#settings);
+  /**
+   * `options` are given where several queries may follow each other (`db.connection()`), and with a signal. Without
+   * them Kysely runs one query, one stream or one transaction (docs/decisions/0029).
+   */
+  async acquireConnection(options?: Abortable): Promise<PgzConnection> {
+    if (this.#client) return this.#client;
+    const connection = new PoolConnection(this.#pool!, this.#settings);
+    if (options || this.#isLogged) await connection.take(options?.signal);
+    return connection;
   }
 
   beginTransaction(connection: DatabaseConnection, settings: TransactionSettings): Promise<void> {
@@ -163,11 +198,12 @@ class PgzDriver implements Driver {
   }
 
   async releaseConnection(connection: DatabaseConnection): Promise<void> {
+    this.#isLogged ||= Object.hasOwn(connection, "executeQuery");
     await own(connection).release();
   }
 
-  async destroy(): Promise<void> {
-    await this.#source?.close();
+  destroy(): Promise<void> {
+    return this.#close();
   }
 }
 
@@ -198,17 +234,24 @@ interface Work extends CompiledQuery {
   readonly [WORK]?: (connection: PgzConnection) => Promise<void>;
 }
 
-class PgzConnection implements DatabaseConnection {
-  readonly #source: Calls;
+abstract class PgzConnection implements DatabaseConnection {
   readonly #settings: ConnectionSettings;
   #open: OpenTransaction | undefined;
   /** Cancels the query that runs with a signal. */
   #cancel: AbortController | undefined;
 
-  constructor(source: Calls, settings: ConnectionSettings) {
-    this.#source = source;
+  constructor(settings: ConnectionSettings) {
     this.#settings = settings;
   }
+
+  /** Whose calls these are outside of a transaction. */
+  protected abstract session(): Calls | Promise<Calls>;
+
+  /** Who runs a query outside of a transaction. */
+  protected abstract runner(query: CompiledQuery, signal: AbortSignal | undefined): Runs | Promise<Runs>;
+
+  /** Never rejects. */
+  abstract release(): Promise<void> | undefined;
 
   async executeQuery<Row>(query: CompiledQuery, { signal }: Abortable = {}): Promise<QueryResult<Row>> {
     const work = (query as Work)[WORK];
@@ -216,8 +259,12 @@ class PgzConnection implements DatabaseConnection {
       await work(this);
       return { rows: [] };
     }
-    const { command, rowCount, rows } = await this.#run<Row>(query, this.#optionsOf(signal));
-    return CHANGES.has(command) ? { numAffectedRows: BigInt(rowCount ?? 0), rows } : { rows };
+    const runner = this.#open?.calls ?? this.runner(query, signal);
+    const calls = runner instanceof Promise ? await runner : runner;
+    const { command, rowCount, rows } = await run<Row>(calls, query, this.#optionsOf(signal));
+    if (CHANGES.has(command)) return { numAffectedRows: BigInt(rowCount ?? 0), rows };
+    // Who ends a transaction by hand sees what became of it, as over pg.
+    return ENDS.has(command) ? { rows: [{ command } as Row] } : { rows };
   }
 
   async *streamQuery<Row>(
@@ -230,7 +277,7 @@ class PgzConnection implements DatabaseConnection {
     // A loop that is left cancels its statement, and that would fail the transaction: a cursor only closes its portal.
     const batches = this.#open
       ? this.#open.calls.cursor<Row>(query, chunkSize, options)
-      : this.#source.rows<Row>(query, options).batches(chunkSize);
+      : (await this.session()).rows<Row>(query, options).batches(chunkSize);
     for await (const rows of batches) yield { rows };
   }
 
@@ -245,11 +292,12 @@ class PgzConnection implements DatabaseConnection {
   }
 
   /** Nothing is sent yet: BEGIN travels in front of the first statement. */
-  begin({ isolationLevel: isolation, accessMode }: TransactionSettings): Promise<void> {
+  async begin({ isolationLevel: isolation, accessMode }: TransactionSettings): Promise<void> {
     // A level that is not PostgreSQL's ("snapshot") is refused by `transaction`.
     const options = { isolation, readOnly: accessMode && accessMode === "read only" } as TransactionOptions;
-    return new Promise((begun, failed) => {
-      const ended: Promise<unknown> = this.#source.transaction(
+    const session = await this.session();
+    return await new Promise((begun, failed) => {
+      const ended: Promise<unknown> = session.transaction(
         (calls) =>
           new Promise<void>((commit, rollback) => {
             this.#open = { calls, commit, rollback, ended };
@@ -279,20 +327,10 @@ class PgzConnection implements DatabaseConnection {
     await open?.ended.catch(() => {});
   }
 
-  async release(): Promise<void> {}
-
   #end(): OpenTransaction | undefined {
     const open = this.#open;
     this.#open = undefined;
     return open;
-  }
-
-  #run<Row>({ sql, parameters }: CompiledQuery, options: QueryOptions) {
-    const calls: Pick<Client, "query" | "simple"> = this.#open?.calls ?? this.#source;
-    // As over pg, which sends what has no parameters by the simple protocol.
-    return !parameters.length && SEVERAL.test(sql)
-      ? runAll<Row>(calls, sql, options)
-      : calls.query<Row>(sql, parameters, options);
   }
 
   #optionsOf(signal: AbortSignal | undefined): QueryOptions {
@@ -302,32 +340,93 @@ class PgzConnection implements DatabaseConnection {
   }
 }
 
-class LeasedConnection extends PgzConnection {
-  readonly #lease: Lease;
+/** The one of a client: Kysely lets its borrowers wait for each other. */
+class ClientConnection extends PgzConnection {
+  readonly #client: Calls;
 
-  constructor(lease: Lease, settings: ConnectionSettings) {
-    super(lease, settings);
-    this.#lease = lease;
+  constructor(client: Calls, settings: ConnectionSettings) {
+    super(settings);
+    this.#client = client;
+  }
+
+  protected override session(): Calls {
+    return this.#client;
+  }
+
+  protected override runner(): Runs {
+    return this.#client;
+  }
+
+  override release(): undefined {}
+}
+
+/** One of a pool, which is lent when it has to be the same for several calls. */
+class PoolConnection extends PgzConnection {
+  readonly #pool: PoolSource;
+  #lease: Promise<Lease> | undefined;
+  /** A query has run on it. */
+  #isUsed = false;
+
+  constructor(pool: PoolSource, settings: ConnectionSettings) {
+    super(settings);
+    this.#pool = pool;
+  }
+
+  /** From now on it is one session until it is released. */
+  take(signal?: AbortSignal): Promise<Lease> {
+    return (this.#lease ??= this.#pool.acquire({ signal }));
+  }
+
+  protected override session(): Promise<Calls> {
+    return this.take();
+  }
+
+  protected override runner({ query }: CompiledQuery, signal: AbortSignal | undefined): Runs | Promise<Runs> {
+    const isAlone = !this.#isUsed && !this.#lease && !signal && ALONE.has(query.kind);
+    this.#isUsed = true;
+    return isAlone ? this.#pool : this.take();
   }
 
   /** Cancels what runs and ends the session. */
-  killSession(): Promise<void> {
-    return this.#lease.release({ destroy: true });
+  async killSession(): Promise<void> {
+    await (await this.#lease)?.release({ destroy: true });
   }
 
-  override release(): Promise<void> {
-    return this.#lease.release();
+  override release(): Promise<void> | undefined {
+    return this.#lease?.then(
+      (lease) => lease.release(),
+      () => {},
+    );
   }
 }
+
+/** Queries of Kysely's builders. None of them is there for what it leaves on its session, as a text of the user's may. */
+const ALONE: ReadonlySet<string> = new Set([
+  "SelectQueryNode",
+  "InsertQueryNode",
+  "UpdateQueryNode",
+  "DeleteQueryNode",
+  "MergeQueryNode",
+]);
 
 /** Commands whose count Kysely wants. */
 const CHANGES: ReadonlySet<string> = new Set(["INSERT", "UPDATE", "DELETE", "MERGE"]);
 
+/** The tags of a transaction's end. */
+const ENDS: ReadonlySet<string> = new Set(["COMMIT", "ROLLBACK"]);
+
 /** Several statements in one text, as migrations have them; or a semicolon in a literal, which does no harm. */
 const SEVERAL = /;\s*\S/;
 
+function run<Row>(calls: Runs, { sql, parameters }: CompiledQuery, options: QueryOptions) {
+  // As over pg, which sends what has no parameters by the simple protocol.
+  return !parameters.length && SEVERAL.test(sql)
+    ? runAll<Row>(calls, sql, options)
+    : calls.query<Row>(sql, parameters, options);
+}
+
 /** Several statements have no one result. */
-async function runAll<Row>(calls: Pick<Client, "simple">, text: string, options: QueryOptions) {
+async function runAll<Row>(calls: Runs, text: string, options: QueryOptions) {
   const results = await calls.simple<Row>(text, options);
   return results.length === 1 ? results[0]! : { command: "", rowCount: null, rows: [] as Row[] };
 }

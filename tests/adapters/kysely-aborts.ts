@@ -1,0 +1,99 @@
+// Signals over pgz-edge/kysely: what becomes of a query, a stream, and who waits for a connection.
+import { equal, failure, inPlace, names, running, until, type Cases, type Db } from "./kysely-place.ts";
+
+export const aborts: Cases = {
+  "an abort ignores the query, cancels it, or kills the session": inPlace(async (place) => {
+    const pool = place.pool();
+    const db = place.db({ pool });
+    const { kysely } = place.modules;
+    const reason = new Error("the user has left");
+    const aborted = async (name: string, seconds: number, options: object, on: Db = db) => {
+      const controller = new AbortController();
+      const slow = kysely.sql`with delayed as (select pg_sleep(${seconds}))
+        insert into item (name) select ${name} from delayed`;
+      const work = slow.execute(on, { signal: controller.signal, ...options });
+      await until(async () => (await running(place, db, "delayed", place.modules)) === 1);
+      controller.abort(reason);
+      equal(await failure(work), reason);
+    };
+    await aborted("ignored", 1, {});
+    await until(async () => (await names(db)).includes("ignored"));
+    await aborted("cancelled", 30, { inflightQueryAbortStrategy: "cancel query" });
+    await until(async () => (await running(place, db, "delayed", place.modules)) === 0);
+    await until(async () => pool.stats().acquired === 0);
+    const { total } = pool.stats();
+    await aborted("killed", 30, { inflightQueryAbortStrategy: "kill session" });
+    await until(async () => pool.stats().total === total - 1);
+    await aborted("always", 30, {}, place.db({ pool, cancelOnAbort: true }));
+    await until(async () => (await running(place, db, "delayed", place.modules)) === 0);
+    equal(await names(db), ["ignored"]);
+  }),
+
+  "a kill is a cancel and a close: who catches the cancel goes on": inPlace(async (place) => {
+    const db = place.db();
+    const { sql } = place.modules.kysely;
+    await sql`create function stubborn() returns void language plpgsql as $$ begin
+      begin perform pg_sleep(30); exception when query_canceled then null; end;
+      insert into item (name) values ('went on');
+    end $$`.execute(db);
+    const killed = sql`select stubborn()`.execute(db, {
+      signal: AbortSignal.timeout(100),
+      inflightQueryAbortStrategy: "kill session",
+    });
+    equal((await failure(killed)).name, "TimeoutError");
+    await until(async () => (await names(db)).includes("went on"));
+  }),
+
+  "an abort of a stream stops its statement": inPlace(async (place) => {
+    const pool = place.pool();
+    const db = place.db({ pool });
+    const { sql } = place.modules.kysely;
+    const controller = new AbortController();
+    const reason = new Error("the user has left");
+    const error = await failure(
+      (async () => {
+        const slow = db.selectNoFrom([
+          sql`pg_sleep(0.05)`.as("s"),
+          sql<number>`generate_series(1, 1000)`.as("stopped"),
+        ]);
+        for await (const row of slow.stream({ chunkSize: 1, signal: controller.signal }))
+          if (row.stopped === 2) controller.abort(reason);
+      })(),
+    );
+    equal(error, reason);
+    await until(async () => (await running(place, db, "stopped", place.modules)) === 0);
+    await until(async () => pool.stats().acquired === 0);
+  }),
+
+  "an abort ends the waiting for a connection": inPlace(async (place) => {
+    const pool = place.pool({ max: 1 });
+    const db = place.db({ pool });
+    await db.connection().execute(async () => {
+      const error = await failure(
+        db
+          .selectFrom("item")
+          .selectAll()
+          .execute({ signal: AbortSignal.timeout(20) }),
+      );
+      equal(error.name, "TimeoutError");
+      await until(async () => pool.stats().waiting === 0);
+    });
+    equal(await names(db), []);
+  }),
+
+  "a kill inside of a transaction rolls it back": inPlace(async (place) => {
+    const db = place.db();
+    const { sql } = place.modules.kysely;
+    const error = await failure(
+      db.transaction().execute(async (trx) => {
+        await trx.insertInto("item").values({ name: "a" }).execute();
+        await sql`select pg_sleep(5)`.execute(trx, {
+          signal: AbortSignal.timeout(20),
+          inflightQueryAbortStrategy: "kill session",
+        });
+      }),
+    );
+    equal(error.name, "TimeoutError");
+    equal(await names(db), []);
+  }),
+};

@@ -1,0 +1,140 @@
+// Queries over pgz-edge/kysely: rows, counts, values, errors, migrations. Each case gets a place of its own
+// (kysely-place.ts).
+import type { Migration } from "kysely/migration";
+import { assert } from "../integration/assert.ts";
+import { equal, failure, inPlace, names, type Cases } from "./kysely-place.ts";
+
+export const queries: Cases = {
+  "rows, and counts of what was changed": inPlace(async (place) => {
+    const db = place.db();
+    const { sql } = place.modules.kysely;
+    const rows = ["a", "b", "c"].map((name, index) => ({ name, amount: index || null }));
+    equal(await db.insertInto("item").values(rows).returning(["id", "name"]).execute(), [
+      { id: 1, name: "a" },
+      { id: 2, name: "b" },
+      { id: 3, name: "c" },
+    ]);
+    const inserted = await db.insertInto("item").values({ name: "d" }).executeTakeFirstOrThrow();
+    equal(inserted.numInsertedOrUpdatedRows, 1n);
+    const updated = await db.updateTable("item").set({ amount: 7 }).where("id", "in", [1, 2]).executeTakeFirstOrThrow();
+    equal(updated.numUpdatedRows, 2n);
+    const merged = await db
+      .mergeInto("item as target")
+      .using("item as source", "source.id", "target.id")
+      .whenMatched()
+      .thenUpdateSet({ amount: 9 })
+      .executeTakeFirstOrThrow();
+    equal(merged.numChangedRows, 4n);
+    const deleted = await db.deleteFrom("item").where("name", "=", "d").executeTakeFirstOrThrow();
+    equal(deleted.numDeletedRows, 1n);
+    equal((await sql`select 1 as one`.execute(db)).numAffectedRows, undefined);
+    equal(await names(db), ["a", "b", "c"]);
+  }),
+
+  "values are those that Kysely's users of pg expect": inPlace(async (place) => {
+    const db = place.db();
+    const { sql } = place.modules.kysely;
+    const at = new Date("2024-02-29T12:00:00.250Z");
+    // The first run may read the server's text.
+    for (let run = 0; run < 2; run++) {
+      const { rows } =
+        await sql`select ${7}::int4 as i, ${2n ** 60n}::int8 as big, 1.50::numeric as n, 0.5::float8 as f,
+        true as b, ${at}::timestamptz as at, '2024-02-29 12:00:00.25'::timestamp as local, '2024-02-29'::date as day,
+        ${{ a: [1, null] }}::jsonb as j, ${[1, 2]}::int4[] as list, ${["x,y", null]}::text[] as texts,
+        ${new Uint8Array([0, 255])}::bytea as bytes, '03:04:05'::time as t, null::text as nothing`.execute(db);
+      equal(rows, [
+        {
+          i: 7,
+          big: "1152921504606846976",
+          n: "1.50",
+          f: 0.5,
+          b: true,
+          at,
+          local: at,
+          day: new Date("2024-02-29T00:00:00Z"),
+          j: { a: [1, null] },
+          list: [1, 2],
+          texts: ["x,y", null],
+          bytes: new Uint8Array([0, 255]),
+          t: "03:04:05",
+          nothing: null,
+        },
+      ]);
+    }
+  }),
+
+  "options of every query": inPlace(async (place) => {
+    const db = place.db({ query: { int8: "bigint", dates: "string", maxRows: 2 } });
+    const { sql } = place.modules.kysely;
+    const { rows } = await sql`select 5::int8 as n, '2024-02-29'::date as day`.execute(db);
+    equal(rows, [{ n: 5n, day: "2024-02-29" }]);
+    await assert.rejects(sql`select generate_series(1, 3)`.execute(db), { code: "RESPONSE_TOO_LARGE" });
+  }),
+
+  "an error is the driver's, with all that the server said": inPlace(async (place) => {
+    const db = place.db();
+    const { pgz } = place.modules;
+    await db.insertInto("item").values({ name: "a" }).execute();
+    const error = await failure(db.insertInto("item").values({ name: "a" }).execute());
+    assert(error instanceof pgz.PostgresError && error.isUniqueViolation, String(error));
+    const { code, table, constraint, detail, query } = error as unknown as Record<string, unknown>;
+    equal([code, table, constraint, detail], ["23505", "item", "item_name_key", "Key (name)=(a) already exists."]);
+    equal(query, 'insert into "item" ("name") values ($1)');
+  }),
+
+  "migrations up and down, and the introspector": inPlace(async (place) => {
+    const db = place.db();
+    const { kysely, migration } = place.modules;
+    const migrations: Record<string, Migration> = {
+      "1_table": {
+        async up(migrating) {
+          await migrating.schema
+            .createTable("made")
+            .addColumn("id", "integer", (id) => id.primaryKey())
+            .execute();
+        },
+        down: (migrating) => migrating.schema.dropTable("made").execute(),
+      },
+      "2_several_statements": {
+        async up(migrating) {
+          await kysely.sql`alter table made add name text; create index made_name on made (name);
+            comment on table made is 'a; b'`.execute(migrating);
+        },
+        down: (migrating) => migrating.schema.alterTable("made").dropColumn("name").execute(),
+      },
+    };
+    const options = { provider: { getMigrations: async () => migrations }, migrationTableSchema: place.schema };
+    const migrator = new migration.Migrator({ db: db as never, ...options });
+    const other = new migration.Migrator({ db: place.db() as never, ...options });
+    const up = await Promise.all([migrator.migrateToLatest(), other.migrateToLatest()]);
+    equal(
+      up.map(({ error }) => error),
+      [undefined, undefined],
+    );
+    equal(up[0]!.results!.length + up[1]!.results!.length, 2);
+    const tables = await db.introspection.getTables();
+    const made = tables.find(({ name, schema }) => name === "made" && schema === place.schema);
+    equal(
+      made?.columns.map(({ name, dataType, isNullable }) => [name, dataType, isNullable]),
+      [
+        ["id", "int4", false],
+        ["name", "text", true],
+      ],
+    );
+    equal((await migrator.migrateDown()).error, undefined);
+    equal((await migrator.migrateDown()).results?.[0]?.status, "Success");
+    // One that fails is undone whole.
+    migrations["1_table"] = {
+      async up(migrating) {
+        await migrating.schema.createTable("half").addColumn("id", "integer").execute();
+        await kysely.sql`select 1 / 0`.execute(migrating);
+      },
+    };
+    const failed = await migrator.migrateToLatest();
+    equal((failed.error as { code?: string }).code, "22012");
+    equal(
+      (await db.introspection.getTables()).some(({ name, schema }) => name === "half" && schema === place.schema),
+      false,
+    );
+  }),
+};

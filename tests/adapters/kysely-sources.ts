@@ -1,0 +1,169 @@
+// What a dialect is made over: a pool or one client, its options, and its end.
+import type { DatabaseConnection } from "kysely";
+import { assert } from "../integration/assert.ts";
+import { equal, failure, inPlace, later, names, type Cases } from "./kysely-place.ts";
+
+export const sources: Cases = {
+  "one client: queries wait for each other and for a transaction": inPlace(async (place) => {
+    const client = place.client();
+    const db = place.db({ client: async () => client });
+    const { sql } = place.modules.kysely;
+    const order: string[] = [];
+    await Promise.all([
+      db.transaction().execute(async (trx) => {
+        await trx.insertInto("item").values({ name: "a" }).execute();
+        await later(30);
+        order.push("transaction");
+      }),
+      names(db).then((found) => order.push(...found)),
+      sql`select 1`.execute(db).then(() => order.push("query")),
+    ]);
+    equal(order, ["transaction", "a", "query"]);
+    const kill = sql`select 1`.execute(db, {
+      signal: new AbortController().signal,
+      inflightQueryAbortStrategy: "kill session",
+    });
+    assert.match((await failure(kill)).message, /cancel query/);
+    const cancelled = sql`select pg_sleep(5)`.execute(db, {
+      signal: AbortSignal.timeout(20),
+      inflightQueryAbortStrategy: "cancel query",
+    });
+    equal((await failure(cancelled)).name, "TimeoutError");
+    equal(await names(db), ["a"]);
+    await db.destroy();
+    equal(client.stats().state, "closed");
+  }),
+
+  "options that nobody knows are refused": inPlace(async (place) => {
+    const { adapter, pgz } = place.modules;
+    const refused = (config: object, code: string) => {
+      try {
+        new adapter.PgzDialect(config as never);
+      } catch (error) {
+        return equal([error instanceof pgz.UsageError, (error as { code?: string }).code], [true, code]);
+      }
+      throw new Error("it was not refused");
+    };
+    refused({ pool: place.pool(), cursors: class {} }, "UNKNOWN_OPTION");
+    refused({}, "INVALID_OPTION");
+    refused({ pool: place.pool(), client: place.client() }, "INVALID_OPTION");
+    await assert.rejects(
+      place
+        .db()
+        .transaction()
+        .setIsolationLevel("snapshot")
+        .execute(async () => {}),
+      { code: "INVALID_OPTION" },
+    );
+  }),
+
+  "a query by itself needs no lease, all else one": inPlace(async (place) => {
+    const { kysely } = place.modules;
+    const pool = place.pool();
+    let leases = 0;
+    const counting = {
+      ...{ query: pool.query.bind(pool), simple: pool.simple.bind(pool), transaction: pool.transaction.bind(pool) },
+      ...{ close: () => pool.close(), acquire: (options: object) => (leases++, pool.acquire(options)) },
+    };
+    const db = place.db({ pool: counting });
+    const leased = async (work: () => Promise<unknown>) => {
+      leases = 0;
+      await work();
+      return leases;
+    };
+    const item = db.selectFrom("item").selectAll();
+    equal(await leased(() => item.execute()), 0);
+    equal(await leased(() => db.insertInto("item").values({ name: "a" }).execute()), 0);
+    equal(await leased(() => kysely.sql`select 1`.execute(db)), 1);
+    equal(await leased(() => item.execute({ signal: new AbortController().signal })), 1);
+    equal(await leased(() => db.transaction().execute((trx) => trx.selectFrom("item").selectAll().execute())), 1);
+    equal(await leased(() => db.connection().execute((one) => one.selectFrom("item").selectAll().execute())), 1);
+    const read = async () => {
+      for await (const _ of item.stream());
+    };
+    equal(await leased(read), 1);
+    equal(pool.stats().acquired, 0);
+    // Kysely's log tells how long a query took, without the wait for a connection.
+    const logged = place.db({ pool: counting }, { log: () => {} });
+    await logged.selectFrom("item").selectAll().execute();
+    equal(await leased(() => logged.selectFrom("item").selectAll().execute()), 1);
+  }),
+
+  "several queries on one connection are of one session": inPlace(async (place) => {
+    const db = place.db();
+    const { kysely } = place.modules;
+    const { sql } = kysely;
+    const settings = () => db.selectNoFrom(sql<string>`current_setting('app.tenant', true)`.as("tenant"));
+    await db.connection().execute(async (one) => {
+      const pid = () => one.selectNoFrom(sql<number>`pg_backend_pid()`.as("pid")).executeTakeFirstOrThrow();
+      const first = await pid();
+      const others = [1, 2].map(() => sql`select pg_sleep(0.1)`.execute(db)); // they have what is idle
+      equal(await pid(), first);
+      await Promise.all(others);
+    });
+    // Kysely's executor and drivers around this one ask without saying what for.
+    const seen = await db.getExecutor().provideConnection(async (one) => {
+      await one.executeQuery(kysely.CompiledQuery.raw("set app.tenant = 'seven'"));
+      const { rows } = await one.executeQuery(settings().compile());
+      return rows;
+    });
+    equal(seen, [{ tenant: "seven" }]);
+    equal((await settings().executeTakeFirst())?.tenant || "", "");
+    const set = db.selectNoFrom(sql`set_config('app.tenant', 'eight', false)`.as("set")).compile();
+    const kept = async (one: DatabaseConnection) => {
+      await one.executeQuery(set);
+      return (await one.executeQuery(settings().compile())).rows;
+    };
+    equal(await db.getExecutor().provideConnection(kept, {}), [{ tenant: "eight" }]);
+  }),
+
+  "options of PostgresDialect are refused with what to do instead": inPlace(async (place) => {
+    const { adapter } = place.modules;
+    const said = (option: string) => {
+      try {
+        new adapter.PgzDialect({ pool: place.pool(), [option]: () => {} } as never);
+      } catch (error) {
+        return (error as Error).message;
+      }
+      return "";
+    };
+    assert.match(said("cursor"), /streams need none/);
+    assert.match(said("controlClient"), /an abort needs no connection/);
+    assert.match(said("onCreateConnection"), /afterConnect/);
+    assert.match(said("onReserveConnection"), /beforeAcquire/);
+  }),
+
+  "what is no pool or client of ours is refused": inPlace(async (place) => {
+    const { adapter, kysely } = place.modules;
+    const poolOfPg = { connect() {}, query() {}, end() {}, options: {} };
+    const wrong: [object, RegExp][] = [
+      [{ pool: poolOfPg }, /createPool.*PostgresDialect/],
+      [{ pool: place.client() }, /createPool/],
+      [{ client: place.pool() }, /createClient/],
+      [{ client: poolOfPg }, /createClient/],
+    ];
+    for (const [config, message] of wrong) {
+      const [[name, source]] = Object.entries(config) as [[string, object]];
+      const error = await failure((async () => new adapter.PgzDialect(config as never))());
+      equal(error.code, "INVALID_OPTION");
+      assert.match(error.message, message);
+      const dialect = new adapter.PgzDialect({ [name]: () => source } as never);
+      const db = new kysely.Kysely({ dialect });
+      const later = await failure(kysely.sql`select 1`.execute(db));
+      equal(later.code, "INVALID_OPTION");
+      assert.match(later.message, message);
+    }
+  }),
+
+  "destroy ends the pool": inPlace(async (place) => {
+    const pool = place.pool();
+    const db = place.db({ pool: () => pool });
+    equal(await names(db), []);
+    await db.destroy();
+    equal(pool.stats().state, "closed");
+    assert.match((await failure(names(db))).message, /destroyed/);
+    const unused = place.pool();
+    await place.db({ pool: unused }).destroy();
+    equal(unused.stats().state, "open");
+  }),
+};

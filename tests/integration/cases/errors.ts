@@ -119,11 +119,16 @@ export const errors: Case[] = [
       const client = t.pgz.createClient({ ...t.options, database: "not_there" });
       const pool = t.pgz.createPool({ ...t.options, database: "not_there" });
       for (const owner of [client, pool]) {
+        // Where the first statement leaves with the login it is the callback's that fails.
         async function one() {
-          await owner.transaction((tx) => tx.query("select 1"));
+          await owner.transaction(async function one(tx) {
+            await tx.query("select 1");
+          });
         }
         async function another() {
-          await owner.transaction((tx) => tx.query("select 1"));
+          await owner.transaction(async function another(tx) {
+            await tx.query("select 1");
+          });
         }
         const [first, second] = await Promise.all([caught(one), caught(another)]);
         t.assert.equal(first.code, "3D000");

@@ -36,11 +36,17 @@ export const aborts: Cases = {
       begin perform pg_sleep(30); exception when query_canceled then null; end;
       insert into item (name) values ('went on');
     end $$`.execute(db);
+    const controller = new AbortController();
     const killed = sql`select stubborn()`.execute(db, {
-      signal: AbortSignal.timeout(100),
+      signal: controller.signal,
       inflightQueryAbortStrategy: "kill session",
     });
-    equal((await failure(killed)).name, "TimeoutError");
+    const asleep = sql`select 1 from pg_stat_activity
+      where application_name = ${place.schema} and query = 'select stubborn()' and wait_event = 'PgSleep'`;
+    await until(async () => (await asleep.execute(db)).rows.length === 1);
+    const reason = new Error("the user has left");
+    controller.abort(reason);
+    equal(await failure(killed), reason);
     await until(async () => (await names(db)).includes("went on"));
   }),
 
@@ -55,6 +61,7 @@ export const aborts: Cases = {
         const slow = db.selectNoFrom([
           sql`pg_sleep(0.05)`.as("s"),
           sql<number>`generate_series(1, 1000)`.as("stopped"),
+          sql`repeat('x', 10000)`.as("wide"), // the server sends by 8 kB
         ]);
         for await (const row of slow.stream({ chunkSize: 1, signal: controller.signal }))
           if (row.stopped === 2) controller.abort(reason);

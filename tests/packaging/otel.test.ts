@@ -236,7 +236,7 @@ test("a stream's span ends when the stream has ended for its reader, not behind 
 });
 
 test("measurements have the conventions' names, units, buckets and attributes, and pgz's stand beside them", async () => {
-  const options: PoolOptions = { observer, max: 1, acquireTimeout: 50, slowQueryThreshold: 1 };
+  const options: PoolOptions = { observer, max: 1, acquireTimeout: 400, slowQueryThreshold: 1 };
   const pool = pgz.createPool({ ...target, ...options });
   const end = observer.watch(pool, "main");
   await pool.query("select relname from pg_class limit 3");

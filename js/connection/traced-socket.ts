@@ -95,8 +95,8 @@ class Messages {
       this.#begun = header.length < size ? header : [];
       if (this.#begun.length) return;
       const view = new DataView(Uint8Array.from(header).buffer);
-      // The length counts itself, and not the type.
-      this.#left = this.#isFirst ? view.getInt32(0) - FIRST_HEADER : view.getInt32(1) - 4;
+      // The length counts itself, and not the type. A server that lies about it is for the core to refuse.
+      this.#left = Math.max(0, this.#isFirst ? view.getInt32(0) - FIRST_HEADER : view.getInt32(1) - 4);
       yield { name: this.#name(view), body: bytes.subarray(at, at + this.#left) };
       this.#isFirst = false;
     }

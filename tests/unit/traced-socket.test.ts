@@ -69,6 +69,15 @@ test("answers that come in pieces are the same lines", async () => {
   for (const size of [1, 2, 3, 5, 7, 11]) expect(withoutCode(await linesOf(session, size))).toEqual(whole);
 });
 
+test("a message that says it is shorter than nothing ends no loop but itself", async () => {
+  const lying = [...chars("D"), ...int32(-2_000_000_000), ...chars("D"), ...int32(0)];
+  expect(await linesOf([{ sent: startup, answer: lying }])).toEqual([
+    "> StartupMessage (18 bytes)",
+    "< 2 DataRow (10 bytes, # ms)",
+    "the server closed it",
+  ]);
+});
+
 test("what is no message of PostgreSQL is shown as that, and CancelRequest by its name", async () => {
   const lines = await linesOf([
     { sent: [...int32(16), ...int32(80_877_102), ...int32(1), ...int32(2)], answer: chars("OOPS, no server") },

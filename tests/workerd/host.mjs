@@ -5,9 +5,10 @@
 // `options.tail` is the script of a second Worker, which gets the traces of the first one, and is its binding TAIL.
 //
 // `entry` is a TypeScript file, bundled here, with other packages for those that `alias` names; `options` go to
-// Miniflare. `which` picks the workerd (scripts/node); without it PGZ_TEST_WORKERD does, which tests/run.mjs sets for a suite. workerd takes the test CA from
-// NODE_EXTRA_CA_CERTS, which is read when a process starts; and miniflare's Hyperdrive proxy has no error handlers and
-// would take its process along, so it is not the test's process: exactly those errors are dropped.
+// Miniflare. `which` picks the workerd (scripts/node); without it PGZ_TEST_WORKERD does, which tests/run.mjs sets for a
+// suite. workerd takes the test CA from NODE_EXTRA_CA_CERTS, which is read when a process starts; and miniflare's
+// Hyperdrive proxy has no error handlers and would take its process along, so it is not the test's process: exactly
+// those errors are dropped.
 import { fork } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { builtinModules } from "node:module";
@@ -56,7 +57,11 @@ export async function startWorker({ entry, alias = {}, caFile, options = {}, whi
 
 async function run({ scriptPath, options, miniflare: file }) {
   let miniflare;
+  let isEnding = false;
   const end = async (status) => {
+    // Miniflare that has not started cannot be disposed of: its error would come here again and again.
+    if (isEnding) process.exit(1);
+    isEnding = true;
     await miniflare?.dispose();
     process.exit(status);
   };

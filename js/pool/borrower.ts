@@ -5,6 +5,7 @@
 // Thousands may wait at once, and all that a waiting call holds is copied by each collection: a chain of async
 // functions here cost 100 callers on 16 connections a third of their CPU.
 import { AbortError, type PgzError } from "../util/errors.ts";
+import { copyOf } from "../util/trace.ts";
 import type { Member } from "./member.ts";
 import type { Slots, Waiter } from "./slots.ts";
 
@@ -39,8 +40,9 @@ export class Borrower implements Waiter {
     this.#resolve!(member);
   }
 
+  /** With an error of its own: that of a connect is its connection's, and of all who waited. */
   fail(error: PgzError): void {
-    this.#reject!(error);
+    this.#reject!(copyOf(error));
   }
 
   /** A connection that it has been lent already stays its own. */

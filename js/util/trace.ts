@@ -89,7 +89,7 @@ function withStack<E extends PgzError>(error: E, stack: unknown): E {
 }
 
 /** Another error of the same class that says the same. */
-function copyOf<E extends PgzError>(error: E): E {
+export function copyOf<E extends PgzError>(error: E): E {
   const copy = Reflect.construct(Error, [error.message], error.constructor) as E;
   const { stack: _, ...own } = Object.getOwnPropertyDescriptors(error) as Record<string, PropertyDescriptor>;
   return Object.defineProperties(copy, own);

@@ -1,31 +1,19 @@
-// One library over one driver: `child.mjs <library> <pgz-edge|pg> <url>`. A request runs one shape so many times, one
-// behind the other, and gives how many rows came and a hash of the last operation's. `setup` makes the table.
-import { createHash } from "node:crypto";
+// One library over one driver on Node: `child.mjs <library> <pgz-edge|pg> <url>`. A request runs one shape so many times.
+// `setup` makes the table.
 import process from "node:process";
 import pg from "pg";
+import * as node from "../../dist/node.js";
 import { serve, timed } from "../lib/child.mjs";
-import { libraries } from "./libraries.mjs";
+import { operate } from "./libraries.mjs";
+import { overPg } from "./over-pg.mjs";
+import { overPgzEdge } from "./over-pgz-edge.mjs";
 
 const [library, driver, url] = process.argv.slice(2);
-const opened = library === "setup" ? undefined : await libraries[library][driver](url);
+const libraries = driver === "pg" ? overPg : overPgzEdge(node);
+const opened = library === "setup" ? undefined : await libraries[library](url);
 
 serve(
-  async ({ setup, count, times }) => {
-    if (setup) return await asSetup(setup);
-    let last;
-    const measured = await timed(
-      async () => {
-        let rows = 0;
-        for (let at = 0; at < times; at++) {
-          last = count === 1 ? await opened.one(1 + (at % 100)) : await opened.many(count);
-          rows += last.length;
-        }
-        return { rows };
-      },
-      { clean: false },
-    );
-    return { ...measured, hash: createHash("sha256").update(JSON.stringify(last)).digest("hex") };
-  },
+  ({ setup, ...work }) => (setup ? asSetup(setup) : timed(() => operate(opened, work), { clean: false })),
   () => opened?.end(),
 );
 

@@ -1,21 +1,14 @@
-// The libraries of CASE=adapters, each over both drivers: `libraries[library][driver](url)` gives
+// What CASE=adapters asks of each library, whichever driver is below it. `library(url)` gives
 //
 //   one(id)      the row with that key, as an array of one
 //   many(count)  so many rows, in order
 //   end()
 //
-// The rows are what the library gives its user, and must be the same under both drivers.
-import { PrismaPg } from "@prisma/adapter-pg";
+// The rows are what the library gives its user, and must be the same under both drivers. Must not import a driver:
+// over-pgz-edge.mjs and over-pg.mjs do.
 import { asc, eq } from "drizzle-orm";
-import { drizzle as drizzleOverPg } from "drizzle-orm/node-postgres";
 import { boolean, doublePrecision, integer, pgTable, text, timestamp } from "drizzle-orm/pg-core";
-import { Kysely, PostgresDialect } from "kysely-0.29";
-import pg from "pg";
-import { drizzle } from "../../dist/drizzle.js";
-import { PgzDialect } from "../../dist/kysely.js";
-import { createPool } from "../../dist/node.js";
-import ours from "../../dist/pg.js";
-import { PrismaPgz } from "../../dist/prisma.js";
+import { Kysely } from "kysely-0.29";
 
 export const MANY = 10_000;
 export const TABLE = `
@@ -26,8 +19,22 @@ export const TABLE = `
     timestamptz '2026-01-01 00:00:00Z' + n * interval '1 second' from generate_series(1, ${MANY}) n;
   analyze people;`;
 
-const facade = ({ Pool }) => {
-  return async (connectionString) => {
+/** So many operations, one behind the other: how many rows came, and a hash of the last operation's. */
+export async function operate(opened, { count, times }) {
+  let rows = 0;
+  let last;
+  for (let at = 0; at < times; at++) {
+    last = count === 1 ? await opened.one(1 + (at % 100)) : await opened.many(count);
+    rows += last.length;
+  }
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(JSON.stringify(last)));
+  return { rows, hash: Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("") };
+}
+
+/** node-postgres' API, from the package that has it. */
+export const facade =
+  ({ Pool }) =>
+  async (connectionString) => {
     const pool = new Pool({ connectionString, max: 1 });
     return {
       one: async (id) => (await pool.query("select * from people where id = $1", [id])).rows,
@@ -35,12 +42,8 @@ const facade = ({ Pool }) => {
       end: () => pool.end(),
     };
   };
-};
 
-const poolOfPg = (connectionString) => new pg.Pool({ connectionString, max: 1 });
-const poolOfOurs = (url) => createPool(url, { max: 1 });
-
-const kysely = (dialectOf) => async (url) => {
+export const kysely = (dialectOf) => async (url) => {
   const db = new Kysely({ dialect: dialectOf(url) });
   const people = db.selectFrom("people").selectAll();
   return {
@@ -59,7 +62,7 @@ const people = pgTable("people", {
   createdAt: timestamp("created_at", { withTimezone: true }).notNull(),
 });
 
-const orm = (open) => async (url) => {
+export const drizzle = (open) => async (url) => {
   const { db, end } = open(url);
   return {
     one: async (id) => await db.select().from(people).where(eq(people.id, id)),
@@ -69,7 +72,7 @@ const orm = (open) => async (url) => {
 };
 
 /** The adapter by itself: what Prisma's client does with its rows is the same over both. */
-const prisma = (factoryOf) => async (url) => {
+export const prisma = (factoryOf) => async (url) => {
   const adapter = await factoryOf(url).connect();
   const int = { scalarType: "int", arity: "scalar" };
   const rows = async (sql, value) => (await adapter.queryRaw({ sql, args: [value], argTypes: [int] })).rows;
@@ -78,26 +81,4 @@ const prisma = (factoryOf) => async (url) => {
     many: (count) => rows("select * from people order by id limit $1", count),
     end: () => adapter.dispose(),
   };
-};
-
-export const libraries = {
-  facade: { "pgz-edge": facade(ours), pg: facade(pg) },
-  kysely: {
-    "pgz-edge": kysely((url) => new PgzDialect({ pool: poolOfOurs(url) })),
-    pg: kysely((url) => new PostgresDialect({ pool: poolOfPg(url) })),
-  },
-  drizzle: {
-    "pgz-edge": orm((url) => {
-      const pool = poolOfOurs(url);
-      return { db: drizzle(pool), end: () => pool.close() };
-    }),
-    pg: orm((url) => {
-      const pool = poolOfPg(url);
-      return { db: drizzleOverPg(pool), end: () => pool.end() };
-    }),
-  },
-  prisma: {
-    "pgz-edge": prisma((url) => new PrismaPgz({ connectionString: url, max: 1 })),
-    pg: prisma((connectionString) => new PrismaPg({ connectionString, max: 1 })),
-  },
 };

@@ -71,7 +71,8 @@ export function post(address, query, keep = false, onChunk = () => {}) {
   });
 }
 
-async function timed(pid, work) {
+/** The work's result, with what it cost that process. */
+export async function timed(pid, work) {
   const cpu = cpuTime(pid);
   const start = performance.now();
   const result = await work();

@@ -1,5 +1,6 @@
 // A workerd with one library's Worker, in a process of its own: `host.mjs <options>`, with `{ library, bindings,
-// inspectorPort, folder }`; that folder of bench/ has the Workers. Says its address and workerd's pid when asked.
+// inspectorPort, folder, compatibilityFlags }`; that folder of bench/ has the Workers. Says its address and workerd's
+// pid when asked.
 import { build } from "esbuild";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { builtinModules } from "node:module";
@@ -10,7 +11,13 @@ import { fileURLToPath } from "node:url";
 import { Miniflare } from "miniflare";
 import { serve } from "../lib/child.mjs";
 
-const { library, bindings, inspectorPort, folder: workers = "workerd" } = JSON.parse(process.argv[2]);
+const {
+  library,
+  bindings,
+  inspectorPort,
+  folder: workers = "workerd",
+  compatibilityFlags,
+} = JSON.parse(process.argv[2]);
 const at = (name) => fileURLToPath(new URL(name, import.meta.url));
 const worker = library.split(" ")[0].replace(".", "-");
 
@@ -44,7 +51,7 @@ const miniflare = new Miniflare({
   modulesRoot: folder,
   modulesRules: [{ type: "CompiledWasm", include: ["**/*.wasm"] }],
   compatibilityDate: "2026-04-01",
-  compatibilityFlags: worker === "pgz-edge" ? [] : ["nodejs_compat"],
+  compatibilityFlags: compatibilityFlags ?? (worker === "pgz-edge" ? [] : ["nodejs_compat"]),
   bindings: { CURSOR: library.endsWith("cursor"), ...bindings },
 });
 const address = (await miniflare.ready).href;

@@ -1,5 +1,5 @@
-// Makes the folder that `deno publish` takes for JSR: `node scripts/jsr.mjs <folder>`, after scripts/build. Decision 0032
-// says why it is not this one.
+// Makes the folder that `deno publish` takes for JSR: `node scripts/jsr.mjs <folder>`, after scripts/build. Decision
+// 0032 says why it is not this one.
 //
 // It holds npm's files for Deno, but for what JSR wants: a file names its types, and declarations import each other as
 // the files that they are (TypeScript writes `./a.ts` for `./a.d.ts`).

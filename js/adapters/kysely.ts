@@ -400,7 +400,9 @@ class PoolConnection extends PgzConnection {
   }
 }
 
-/** Queries of Kysely's builders. None of them is there for what it leaves on its session, as a text of the user's may. */
+/**
+ * Queries of Kysely's builders. None of them is there for what it leaves on its session, as a text of the user's may.
+ */
 const ALONE: ReadonlySet<string> = new Set([
   "SelectQueryNode",
   "InsertQueryNode",

@@ -5,7 +5,7 @@
 import { namesOf } from "../config/rules.ts";
 import type { Truncation } from "../connection/operation.ts";
 import type { Observer } from "../util/observer.ts";
-import type { FormatOptions, RowOptions, ValueOptions } from "../rows/form.ts";
+import { VALUE_OPTION_NAMES, type FormatOptions, type RowOptions, type ValueOptions } from "../rows/form.ts";
 import type { CopyProgress } from "../statement/copy.ts";
 import type { Column } from "../wasm/boundary.ts";
 import type { OwnBytes } from "../util/bytes.ts";
@@ -139,18 +139,7 @@ export const CALL_OPTIONS = namesOf<
   timeout: true,
   observer: true,
   slowQueryThreshold: true,
-  maxRows: true,
-  maxBytes: true,
-  maxFieldBytes: true,
-  onLimit: true,
-  duplicates: true,
-  columnNames: true,
-  int8: true,
-  numeric: true,
-  dates: true,
-  bytea: true,
-  json: true,
-  types: true,
+  ...VALUE_OPTION_NAMES,
   rowMode: true,
   format: true,
   header: true,

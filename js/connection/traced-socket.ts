@@ -1,7 +1,7 @@
 // Option `debug`: each flight as a line, by the names of its messages.
 //
-//   pgz-edge #3 > Parse Bind Describe Execute Sync (78 bytes): select * from users where id = $1
-//   pgz-edge #3 < ParseComplete BindComplete RowDescription 10 DataRow CommandComplete ReadyForQuery (512 bytes, 1.4 ms)
+//   pgz-edge #3 > Bind Describe Execute Sync (78 bytes): select * from users where id = $1
+//   pgz-edge #3 < BindComplete RowDescription 10 DataRow CommandComplete ReadyForQuery (512 bytes, 1.4 ms)
 //
 // Knows the header of a message, and where a statement's name and text stand. Must not show a value, a password or a
 // key: of all else it says the name and the length.

@@ -233,7 +233,9 @@ export class Slots {
     this.#failAll(error, ({ isStream }) => !isStream);
   }
 
-  /** Behind `close`, when nobody waits. A timer would keep the process for as long as who has gone might have waited. */
+  /**
+   * Behind `close`, when nobody waits. A timer would keep the process for as long as who has gone might have waited.
+   */
   #stopTimers(): void {
     clearTimeout(this.#pause);
     clearTimeout(this.#patience);

@@ -159,22 +159,22 @@ export function valueForm(config: Config, options: ValueOptions): ValueForm {
   return form;
 }
 
-const VALUE_OPTIONS: ReadonlySet<string> = new Set(
-  namesOf<ValueOptions>({
-    maxRows: true,
-    maxBytes: true,
-    maxFieldBytes: true,
-    onLimit: true,
-    duplicates: true,
-    columnNames: true,
-    int8: true,
-    numeric: true,
-    dates: true,
-    bytea: true,
-    json: true,
-    types: true,
-  }),
-);
+/** The names of the options that decide what a row's values are. */
+export const VALUE_OPTION_NAMES: Readonly<Record<keyof ValueOptions, true>> = {
+  maxRows: true,
+  maxBytes: true,
+  maxFieldBytes: true,
+  onLimit: true,
+  duplicates: true,
+  columnNames: true,
+  int8: true,
+  numeric: true,
+  dates: true,
+  bytea: true,
+  json: true,
+  types: true,
+};
+const VALUE_OPTIONS: ReadonlySet<string> = new Set(namesOf<ValueOptions>(VALUE_OPTION_NAMES));
 /** Of a connection's configuration, with the options that are not the connection's: names and values. */
 const forms = new WeakMap<Config, { readonly own: readonly unknown[]; readonly form: ValueForm }[]>();
 /** Caps may be other numbers in each call. */

@@ -156,8 +156,8 @@ export class PgzError extends Error {
    */
   declare readonly query?: string;
   /**
-   * The line of the SQL that the server's `position` is in, or the `parameter` that was refused, and a mark below it. It
-   * is in `stack` too.
+   * The line of the SQL that the server's `position` is in, or the `parameter` that was refused, and a mark below it.
+   * It is in `stack` too.
    */
   declare readonly excerpt?: string;
   /** What to write instead, where error and SQL show the mistake. It is in `stack` too. */

@@ -138,7 +138,7 @@ export type Enter = (work: () => void) => void;
  * throw or reject with is dropped. Those for a start may return a function in which what starts then runs.
  *
  * @example
- * const observer: Observer = { onQueryEnd: ({ text, durationMs, error }) => console.log(text, durationMs, error?.code) };
+ * const observer: Observer = { onQueryEnd: ({ text, durationMs }) => console.log(text, durationMs) };
  */
 export interface Observer {
   /** Connecting to a host begins. */

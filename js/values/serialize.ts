@@ -3,7 +3,9 @@
 // Knows arrays, whose elements are values too. Must not know types, which may not be known yet.
 import { UsageError } from "../util/errors.ts";
 
-/** Makes a value that the driver takes of one of your own: it gets each that is not null, and each element of arrays. */
+/**
+ * Makes a value that the driver takes of one of your own: it gets each that is not null, and each element of arrays.
+ */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- what comes is what the user passes
 export type Serializer = (value: any) => unknown;
 

@@ -1,5 +1,5 @@
-// node-postgres' own integration tests, file by file, over `pg` and over pgz-edge/pg, and those of pg-cursor and pg-pool,
-// test by test: `make test-ecosystem`.
+// node-postgres' own integration tests, file by file, over `pg` and over pgz-edge/pg, and those of pg-cursor and
+// pg-pool, test by test: `make test-ecosystem`.
 //
 // Their repository is read at run time (NODE_POSTGRES: a checkout or a bare repository; else it is cloned) and copied
 // twice into .cache/ecosystem: once as it is, once with files of ours in place of its lib/. Prints one line per file

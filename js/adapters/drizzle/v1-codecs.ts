@@ -1,8 +1,8 @@
-// The codecs of Drizzle 1.0 for the driver: its values come decoded from binary, arrays of every type too, so nothing is
-// cast in SQL.
+// The codecs of Drizzle 1.0 for the driver: its values come decoded from binary, arrays of every type too, so nothing
+// is cast in SQL.
 //
-// Knows Drizzle's codecs. A codec gets node-postgres' form of a value (forms.ts), as those that users write do; where it
-// belongs to the type that the server names, v1-columns.ts makes Drizzle's value at once and does not ask it.
+// Knows Drizzle's codecs. A codec gets node-postgres' form of a value (forms.ts), as those that users write do; where
+// it belongs to the type that the server names, v1-columns.ts makes Drizzle's value at once and does not ask it.
 import {
   makeGeometryArray,
   parseGeometryArrayAndNormalize,

@@ -42,7 +42,9 @@ export class Selection {
     return mapRow;
   }
 
-  /** Drizzle makes a selection for each query anew, of the same columns. Which groups are nullable follows from the SQL. */
+  /**
+   * Drizzle makes a selection for each query anew, of the same columns. Which groups are nullable follows from the SQL.
+   */
   #isAs(other: Selection): boolean {
     return (
       this.#fields.length === other.#fields.length &&

@@ -52,7 +52,6 @@ export type { Serializer } from "./values/serialize.ts";
 export type { CopyProgress, CopySource } from "./statement/copy.ts";
 export type { CopyRow } from "./statement/copy-rows.ts";
 export type { Format, FormatOptions, RowOptions } from "./rows/form.ts";
-export type { Truncation } from "./connection/operation.ts";
 export type { Rows } from "./rows/rows.ts";
 export type { BatchFailure, Code, ErrorFields, HostFailure, LimitName, Stage } from "./util/errors.ts";
 export type { Listener, ListenOptions, Notification } from "./api/listen.ts";
@@ -74,6 +73,7 @@ export type {
   ReleaseEvent,
   Retry,
   SlowQuery,
+  Truncation,
 } from "./util/observer.ts";
 export type { ConnectOptions, Connector, Socket, TlsOptions } from "./sockets/contract.ts";
 export type { Prepared } from "./api/prepared.ts";

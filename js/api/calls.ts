@@ -15,7 +15,7 @@ import { copyIn, copyOut, copyRows, leave, sendSource, type CopySource, type Cop
 import { RowWriter, type CopyRow } from "../statement/copy-rows.ts";
 import { copyText } from "../statement/copy-statement.ts";
 import { execute } from "../statement/execute.ts";
-import { plainText, sql, type QueryInput } from "../statement/sql.ts";
+import { plainText, sql, type QueryInput, type RowInput } from "../statement/sql.ts";
 import { joined, type OwnBytes } from "../util/bytes.ts";
 import { UsageError, type PgzError } from "../util/errors.ts";
 import type { Asked } from "../util/observer.ts";
@@ -178,7 +178,7 @@ export abstract class Calls extends Queries {
    * @example
    * for await (const row of client.copyToRows("select * from log")) console.log(row);
    */
-  copyToRows<Row = Record<string, unknown>>(query: QueryInput, options: SimpleOptions = {}): Rows<Row> {
+  copyToRows<Row = Record<string, unknown>>(query: RowInput<Row>, options: SimpleOptions = {}): Rows<Row> {
     return this.loop<Row>(
       { text: plainText(query), kind: "copy", isRewritten: true },
       { ...options, onLimit: "error" },
@@ -220,7 +220,7 @@ export abstract class Calls extends Queries {
     options: StreamOptions,
     channel?: ByteChannel,
   ): Promise<ReadableStream<Uint8Array>> {
-    const query = this.asQuery(input);
+    const query = this.asQuery(input, options);
     checkGzip(options);
     const delivery = options.gzip ? "blocks" : "prompt";
     return await this.#streaming(query, options, (call, session) => {

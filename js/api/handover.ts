@@ -3,7 +3,7 @@
 //
 // Knows where a message of the server ends, so that the core gets the login's bytes and no more. Must not know what is
 // said afterwards.
-import type { Options } from "../config/options.ts";
+import type { ConnectInput, Options } from "../config/options.ts";
 import { sendCancelRequest } from "../connection/cancel.ts";
 import { openConnection } from "../connection/startup.ts";
 import type { Connector, Socket } from "../sockets/contract.ts";
@@ -33,19 +33,20 @@ export interface LogInOptions extends Options {
 }
 
 /**
- * Connects and logs in. `signal` of the options ends that, and nothing later.
+ * Connects and logs in, to what {@link connect} takes. `signal` of the options ends that, and nothing later.
  *
  * @throws PgzError whatever `connect` rejects with
  *
  * @example
- * const { socket, parameters } = await logIn({ host: "db", user: "app", replication: "database" });
+ * const { socket, parameters } = await logIn("postgres://app@db/app", { replication: "database" });
  */
-export async function logIn({ replication, ...options }: LogInOptions): Promise<Handover> {
-  const connector = options.connect ?? runtime().connect;
+export async function logIn(input: ConnectInput, { replication, ...options }: LogInOptions = {}): Promise<Handover> {
+  const asked = configured(input, { ...options, earlyQuery: false });
+  const connector = asked.connect ?? runtime().connect;
   let ferry: Ferry | undefined;
   const connect: Connector = async (where) => (ferry = new Ferry(await connector(where), (next) => (ferry = next)));
-  const asked = configured({ ...options, connect, earlyQuery: false });
-  const config = replication ? { ...asked, startup: [...asked.startup, ["replication", replication] as const] } : asked;
+  const ours = replication ? [["replication", replication] as const] : [];
+  const config = { ...asked, connect, startup: [...asked.startup, ...ours] };
   const isHome = runtime().inRequest?.() ?? (() => true);
   const connection = await openConnection(config, new AbortController());
   await connection.startup.done;

@@ -3,8 +3,7 @@
 // Types, and the names of the options. What an option of rows means is in rows/form.ts, and its default in
 // config/config.ts.
 import { namesOf } from "../config/rules.ts";
-import type { Truncation } from "../connection/operation.ts";
-import type { Observer } from "../util/observer.ts";
+import type { Observer, Truncation } from "../util/observer.ts";
 import { VALUE_OPTION_NAMES, type FormatOptions, type RowOptions, type ValueOptions } from "../rows/form.ts";
 import type { CopyProgress } from "../statement/copy.ts";
 import type { Column } from "../wasm/boundary.ts";
@@ -25,8 +24,18 @@ export interface CallOptions {
   readonly slowQueryThreshold?: number | undefined;
 }
 
+/** Of calls that run a statement whose answer a cache in front of the server may keep. */
+export interface CacheOptions {
+  /**
+   * Whether a cache that goes by the text of a query, such as Hyperdrive's, may answer. `false` puts a comment behind
+   * the text that makes such a cache ask the server. `true` warns, once for each text, where it holds a function that
+   * keeps Hyperdrive from caching it. Without it the text is sent as it is (docs/poolers.md, Hyperdrive).
+   */
+  readonly cache?: boolean | undefined;
+}
+
 /** Options of `query`, `rows` and other calls that give JavaScript values. */
-export interface QueryOptions extends CallOptions, ValueOptions {
+export interface QueryOptions extends CallOptions, CacheOptions, ValueOptions {
   /**
    * `"object"`: a row is an object by column name. `"array"`: a row is its values in the order of `fields`. Default
    * `"object"`.
@@ -38,7 +47,7 @@ export interface QueryOptions extends CallOptions, ValueOptions {
 export type AsArrays = { readonly rowMode: "array" };
 
 /** Options of `exec`. */
-export interface ExecOptions extends CallOptions, Pick<RowOptions, "maxRows"> {}
+export interface ExecOptions extends CallOptions, CacheOptions, Pick<RowOptions, "maxRows"> {}
 
 /**
  * {@link QueryOptions} without `onLimit`: these calls cannot mark a shortened result, so a passed limit is an error.
@@ -46,10 +55,10 @@ export interface ExecOptions extends CallOptions, Pick<RowOptions, "maxRows"> {}
 export type SimpleOptions = Omit<QueryOptions, "onLimit">;
 
 /** Options of `json`. Its default `format` is `"json"`. */
-export interface JsonOptions extends CallOptions, FormatOptions {}
+export interface JsonOptions extends CallOptions, CacheOptions, FormatOptions {}
 
 /** Options of `stream`. */
-export interface StreamOptions extends CallOptions, FormatOptions {
+export interface StreamOptions extends CallOptions, CacheOptions, FormatOptions {
   /**
    * Compresses the output with `CompressionStream`; `respond` also sets `content-encoding`. It holds rows back until
    * its window is full, so `flushInterval` has no effect on rows of a slow query. Default false.
@@ -139,6 +148,7 @@ export const CALL_OPTIONS = namesOf<
   timeout: true,
   observer: true,
   slowQueryThreshold: true,
+  cache: true,
   ...VALUE_OPTION_NAMES,
   rowMode: true,
   format: true,

@@ -53,7 +53,7 @@ export class Prepared<Row = Record<string, unknown>> implements Description {
    * @example
    * const body = await client.stream(byId.bind(7));
    */
-  bind(...values: unknown[]): Query {
+  bind(...values: unknown[]): Query<Row> {
     if (this.#closed) throw new UsageError("INVALID_QUERY", "The statement is closed: prepare it again.");
     values.forEach(numbered);
     return { text: this.text, values };

@@ -16,10 +16,20 @@ import { isStale } from "../statement/attempts.ts";
 import { runBatch } from "../statement/batch.ts";
 import type { BatchItem } from "../statement/batch-run.ts";
 import { isCopy } from "../statement/copy-statement.ts";
+import { forCache } from "../statement/cached.ts";
 import { Cursor } from "../statement/cursor.ts";
 import { execute } from "../statement/execute.ts";
 import { checkInScope, notInScope } from "../statement/scoped-statement.ts";
-import { sql, toCall, toQuery, type Query, type QueryInput } from "../statement/sql.ts";
+import {
+  sql,
+  toCall,
+  toQuery,
+  type Query,
+  type QueryInput,
+  type RowInput,
+  type RowOf,
+  type SomeSaid,
+} from "../statement/sql.ts";
 import { serialized } from "../values/serialize.ts";
 import { PgzError, UsageError } from "../util/errors.ts";
 import type { Asked } from "../util/observer.ts";
@@ -32,6 +42,7 @@ import {
   type Atomic,
   type BatchOptions,
   type BatchResult,
+  type CacheOptions,
   type CallOptions,
   type Description,
   type EncodedResult,
@@ -57,7 +68,7 @@ export abstract class Queries extends Queue {
    * const again = await client.query("select name from users where id = $1", [1]);
    */
   query<Row = unknown[]>(query: QueryInput, options: QueryOptions & AsArrays): Promise<QueryResult<Row>>;
-  query<Row = Record<string, unknown>>(query: QueryInput, options?: QueryOptions): Promise<QueryResult<Row>>;
+  query<Row = Record<string, unknown>>(query: RowInput<Row>, options?: QueryOptions): Promise<QueryResult<Row>>;
   query<Row = unknown[]>(
     text: string,
     values: readonly unknown[],
@@ -105,7 +116,7 @@ export abstract class Queries extends Queue {
    * for await (const rows of client.rows("select * from log").batches(1_000)) console.log(rows.length);
    */
   rows<Row = unknown[]>(query: QueryInput, options: QueryOptions & AsArrays): Rows<Row>;
-  rows<Row = Record<string, unknown>>(query: QueryInput, options?: QueryOptions): Rows<Row>;
+  rows<Row = Record<string, unknown>>(query: RowInput<Row>, options?: QueryOptions): Rows<Row>;
   rows<Row = Record<string, unknown>>(text: string, values: readonly unknown[], options?: QueryOptions): Rows<Row>;
   rows<Row = Record<string, unknown>>(query: TemplateStringsArray, ...values: unknown[]): Rows<Row>;
   rows<Row>(input: QueryInput | TemplateStringsArray, ...rest: unknown[]): Rows<Row> {
@@ -182,7 +193,7 @@ export abstract class Queries extends Queue {
    * const [, found] = await client.simple("set datestyle = german; select now()");
    */
   async simple<Row = Record<string, unknown>>(
-    text: QueryInput,
+    text: RowInput<Row>,
     options: SimpleOptions = {},
   ): Promise<QueryResult<Row>[]> {
     if (this.isScoped)
@@ -235,7 +246,7 @@ export abstract class Queries extends Queue {
    * for await (const rows of client.cursor("select * from log", 1_000)) await send(rows);
    */
   cursor<Row = Record<string, unknown>>(
-    input: QueryInput,
+    input: RowInput<Row>,
     size: number,
     options: SimpleOptions = {},
   ): AsyncGenerator<Row[], void, undefined> {
@@ -288,6 +299,14 @@ export abstract class Queries extends Queue {
    *   sql`select * from orders where user_id = ${7}`,
    * ]);
    */
+  batch<const Queries extends readonly QueryInput[] | readonly []>(
+    queries: Queries & SomeSaid<Queries>,
+    options?: BatchOptions & { readonly atomic?: true | undefined; readonly results?: "rows" | undefined },
+  ): Promise<{ -readonly [Index in keyof Queries]: QueryResult<RowOf<Queries[Index]>> }>;
+  batch<const Queries extends readonly QueryInput[] | readonly []>(
+    queries: Queries & SomeSaid<Queries>,
+    options: BatchOptions & { readonly atomic: false; readonly results?: "rows" | undefined },
+  ): Promise<{ -readonly [Index in keyof Queries]: PromiseSettledResult<QueryResult<RowOf<Queries[Index]>>> }>;
   batch<Row = Record<string, unknown>>(
     queries: readonly QueryInput[],
     options?: BatchOptions & { readonly atomic?: true | undefined; readonly results?: "rows" | undefined },
@@ -310,7 +329,7 @@ export abstract class Queries extends Queue {
     checkObject(options);
     const { atomic = true, results = "rows" } = options;
     oneOf(true, false)(atomic, "atomic");
-    const items = queries.map((query: QueryInput) => this.asQuery(query));
+    const items = queries.map((query: QueryInput) => this.asQuery(query, options));
     if (items.some(({ text }) => isCopy(text)))
       throw new UsageError("COPY_NEEDS_COPY_CALL", "COPY with data cannot be part of a batch: use copyFrom or copyTo.");
     const [values, mode] = this.#values({ ...options, onLimit: "error" });
@@ -340,7 +359,10 @@ export abstract class Queries extends Queue {
    * using byId = await client.prepare<{ name: string }>("select name from users where id = $1");
    * const { rows } = await byId.query([7]);
    */
-  async prepare<Row = Record<string, unknown>>(input: QueryInput, options: CallOptions = {}): Promise<Prepared<Row>> {
+  async prepare<Row = Record<string, unknown>>(
+    input: RowInput<Row>,
+    options: CallOptions = {},
+  ): Promise<Prepared<Row>> {
     const { text, values } = this.asQuery(input, options);
     if (values.length)
       throw new UsageError(
@@ -395,11 +417,11 @@ export abstract class Queries extends Queue {
   }
 
   /** What the user gave, if it may run here. @internal */
-  protected asQuery(input: QueryInput, options: object = {}): Query {
+  protected asQuery(input: QueryInput, options: CallOptions & CacheOptions = {}): Query {
     checkObject(options);
     const query = toQuery(input);
     if (this.isScoped) checkInScope(query.text);
-    return this.#serialized(query);
+    return this.#toSend(query, options);
   }
 
   #asCall<Options extends object>(
@@ -408,12 +430,15 @@ export abstract class Queries extends Queue {
   ): [query: Query, options: Options] {
     const [query, options] = toCall(input, rest);
     if (this.isScoped) checkInScope(query.text);
-    return [this.#serialized(query), options as Options];
+    return [this.#toSend(query, options), options as Options];
   }
 
-  #serialized(query: Query): Query {
+  /** With the text and the values that are sent. */
+  #toSend(query: Query, { cache }: CacheOptions): Query {
     const { serialize } = this.config;
-    return serialize ? { text: query.text, values: serialized(query.values, serialize) } : query;
+    const text = cache === undefined ? query.text : forCache(query.text, cache);
+    if (!serialize) return text === query.text ? query : { text, values: query.values };
+    return { text, values: serialized(query.values, serialize) };
   }
 
   /** How the call's rows become JavaScript values. */

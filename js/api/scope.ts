@@ -8,7 +8,7 @@ import type { Call } from "../session/call.ts";
 import type { ScopeSettings } from "../session/scope-settings.ts";
 import type { Session } from "../session/session.ts";
 import type { Rows } from "../rows/rows.ts";
-import type { QueryInput } from "../statement/sql.ts";
+import type { RowInput } from "../statement/sql.ts";
 import { isCopy } from "../statement/copy-statement.ts";
 import { notInScope } from "../statement/scoped-statement.ts";
 import { UsageError } from "../util/errors.ts";
@@ -71,7 +71,7 @@ export class Scope extends Calls {
    *   for await (const row of tx.copyToRows("select * from log")) console.log(row);
    * });
    */
-  override copyToRows<Row = Record<string, unknown>>(_query: QueryInput): Rows<Row> {
+  override copyToRows<Row = Record<string, unknown>>(_query: RowInput<Row>): Rows<Row> {
     throw copyNeedsTransaction();
   }
 

@@ -16,7 +16,7 @@ import type { Operation } from "../connection/operation.ts";
 import type { Session } from "../session/session.ts";
 import { commit, plainly } from "../session/transaction-block.ts";
 import { attemptsOf, isConflict, pauseAfter } from "../statement/attempts.ts";
-import type { QueryInput } from "../statement/sql.ts";
+import type { RowInput } from "../statement/sql.ts";
 import { AbortError, isFatal, PgzError, PostgresError, rolledBack, UsageError } from "../util/errors.ts";
 import type { QueryOptions, QueryResult } from "./options.ts";
 import { wayOf } from "./queries.ts";
@@ -249,7 +249,10 @@ export class Transaction extends Calls {
    *   await tx.last(sql`update accounts set balance = balance + ${100} where id = ${2}`);
    * });
    */
-  async last<Row = Record<string, unknown>>(input: QueryInput, options: QueryOptions = {}): Promise<QueryResult<Row>> {
+  async last<Row = Record<string, unknown>>(
+    input: RowInput<Row>,
+    options: QueryOptions = {},
+  ): Promise<QueryResult<Row>> {
     if (this.#isInner)
       throw new UsageError(
         "TRANSACTION_OPEN",

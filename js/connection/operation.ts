@@ -3,8 +3,8 @@
 //
 // Knows what the core has told about it so far, and to whom rows and events go. Must not know sockets, promises of
 // users, or what becomes of rows.
-import type { LimitName, PgzError } from "../util/errors.ts";
-import type { Observation } from "../util/observer.ts";
+import type { PgzError } from "../util/errors.ts";
+import type { Observation, Truncation } from "../util/observer.ts";
 import type { Column, EventOf, ItemOutcome } from "../wasm/boundary.ts";
 
 /**
@@ -77,16 +77,6 @@ export interface NotificationListener {
   notify(event: EventOf<"notification">): void;
   /** A promise while no more is wanted. */
   full(): Promise<void> | undefined;
-}
-
-/** How a result was cut off by `onLimit: "truncate"`. */
-export interface Truncation {
-  /** Which limit was passed. */
-  readonly limit: LimitName;
-  /** The limit's value. */
-  readonly value: number;
-  /** The count that the first missing row would have made. */
-  readonly observed: number;
 }
 
 export class Operation {

@@ -7,6 +7,7 @@ import { namesOf, oneOf } from "../config/rules.ts";
 import { UsageError } from "../util/errors.ts";
 import { temporal, type Parser, type ValuePolicy } from "../values/converters.ts";
 import { runtime } from "../sockets/runtime.ts";
+import type { Observer } from "../util/observer.ts";
 import {
   CAMEL_CASE,
   CSV_HEADER,
@@ -36,7 +37,8 @@ export interface RowOptions {
   /**
    * `"error"`: a result that passes a limit fails. `"truncate"`: it ends there properly, with a mark. In NDJSON and
    * JSON the mark is a last element `{"$truncated":{"limit":…,"value":…,"rows":…}}`, in columnar output a member of
-   * that name. TOON and CSV have no place for a mark and refuse it. Default: the client's.
+   * that name. TOON and CSV have no place for a mark and refuse it, unless the call has an `observer` whose
+   * `onQueryEnd` is told of it. Default: the client's.
    */
   readonly onLimit?: "error" | "truncate" | undefined;
   /**
@@ -63,8 +65,8 @@ export interface RowOptions {
 /** Options of calls whose rows become JavaScript values. */
 export interface ValueOptions extends RowOptions {
   /**
-   * date, timestamp (read as UTC) and timestamptz: ISO 8601 text, `Date`, or Temporal's types (for time too). A value
-   * that the type cannot represent, such as infinity, stays text. Default: the client's.
+   * date, timestamp (read as UTC) and timestamptz: ISO 8601 text, `Date`, or Temporal's types (for time and interval
+   * too). A value that the type cannot represent, such as infinity, stays text. Default: the client's.
    */
   readonly dates?: "string" | "date" | "temporal" | undefined;
   /** bytea: bytes, PostgreSQL's text `\x…`, or base64. Default: the client's. */
@@ -112,8 +114,11 @@ export interface Form {
   readonly policy?: ValuePolicy | undefined;
 }
 
+/** The call's own observer is told that rows are missing. */
+type Told = { readonly observer?: Observer | undefined };
+
 /** The form of encoded output. Throws before anything is sent. */
-export function outputForm(config: Config, options: FormatOptions): Form {
+export function outputForm(config: Config, options: FormatOptions & Told): Form {
   const { format = "ndjson", header = true, csvFormulas = "keep", toon = "pgz" } = options;
   const { code, contentType, truncates } = FORMATS[oneOf(...Object.keys(FORMATS))(format, "format")];
   oneOf(true, false)(header, "header");
@@ -121,10 +126,11 @@ export function outputForm(config: Config, options: FormatOptions): Form {
   oneOf("pgz", "standard")(toon, "toon");
   const csv = (header ? CSV_HEADER : 0) | (csvFormulas === "escape" ? ESCAPE_FORMULAS : 0);
   const form = withOptions(config, options, code | csv, "number", contentType);
-  if (form.limits[LIMIT_TRUNCATE] && !truncates) {
+  if (form.limits[LIMIT_TRUNCATE] && !truncates && !options.observer?.onQueryEnd) {
     throw new UsageError(
       "INVALID_OPTION",
-      `Option "onLimit" cannot be "truncate" for ${format}: use "error", or another format.`,
+      `Option "onLimit" cannot be "truncate" for ${format} unless the call has an observer with onQueryEnd, which is ` +
+        'told: use "error", or another format.',
     );
   }
   return format === "toon" && toon === "standard"

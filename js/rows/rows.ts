@@ -2,8 +2,9 @@
 // leaving early.
 //
 // Knows iteration. Must not know the core or SQL: api/queries.ts starts a run of the query for each loop.
-import type { RowSink, Truncation } from "../connection/operation.ts";
+import type { RowSink } from "../connection/operation.ts";
 import { UsageError, type PgzError } from "../util/errors.ts";
+import type { Truncation } from "../util/observer.ts";
 import { here } from "../util/trace.ts";
 import type { RowDecoder, RowMode } from "../values/objects.ts";
 import type { Column } from "../wasm/boundary.ts";

@@ -3,7 +3,7 @@
 //
 // Knows the connection only as something that runs and abandons operations. Must not know SQL or result formats.
 import { AbortError, PgzError, TimeoutError, type Facts } from "../util/errors.ts";
-import type { Asked, Observation } from "../util/observer.ts";
+import type { Asked, Observation, Truncation } from "../util/observer.ts";
 import { onAbort } from "../util/abort.ts";
 import { errorOf } from "../util/trace.ts";
 import type { CoreConnection } from "../wasm/boundary.ts";
@@ -15,6 +15,7 @@ export interface Outcome {
   readonly rows: number | null;
   readonly bytes: number;
   readonly command: string;
+  readonly truncated?: Truncation | undefined;
   readonly error?: PgzError | undefined;
 }
 
@@ -144,7 +145,9 @@ export class Call<T> {
     for (const stop of this.#stops) stop();
     for (const operation of this.#ahead) this.#count(operation);
     if (this.operation) this.#count(this.operation);
-    this.#ended({ rows: this.#rows, bytes: this.#bytes, command: (!error && this.operation?.command) || "", error });
+    const { command = "", truncated } = (!error && this.operation) || {};
+    const outcome = { rows: this.#rows, bytes: this.#bytes, command, error };
+    this.#ended(truncated ? { ...outcome, truncated } : outcome);
   }
 
   #count({ rowCount, bytes }: Operation): void {

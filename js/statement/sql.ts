@@ -11,14 +11,45 @@ import { shownSql } from "../util/shown-sql.ts";
 import { LONGEST_KEY, LONGEST_WAY, MOST_STEPS } from "../util/limits.ts";
 import { isText, JsonText, MUST } from "../util/text.ts";
 
-/** A statement: text with `$1`, `$2` … and one value for each. */
-export interface Query {
+/** Only in types: no query has such a member. */
+declare const ROW: unique symbol;
+interface Says<Said> {
+  [ROW]?(said: Said): void;
+}
+/** Where no type is said, there is nothing that the compiler could infer one from. */
+type Said<Row> = [Row] extends [never] ? object : { readonly row: Row };
+
+/**
+ * A statement: text with `$1`, `$2` … and one value for each. `Row` is the type of its rows, if somebody has said it
+ * (docs/queries.md); it exists for the compiler only. A query that says it is also one that does not, and the other
+ * way round, because the parameters of a method may differ in both directions.
+ */
+export interface Query<Row = never> extends Says<Said<Row>> {
   readonly text: string;
   readonly values: readonly unknown[];
 }
 
 /** What a call accepts: the result of {@link sql}, `{ text, values }` and nothing else in it, or text. */
-export type QueryInput = Query | string;
+export type QueryInput<Row = never> = Query<Row> | string;
+
+/**
+ * {@link QueryInput} as the parameter of a call that gives rows. The compiler infers from another interface by its
+ * members, and there it finds no `Row` if none is said; by the name alone it would find `never`.
+ */
+export type RowInput<Row> = RowQuery<Row> | string;
+interface RowQuery<Row> extends Says<Said<Row>> {
+  readonly text: string;
+  readonly values: readonly unknown[];
+}
+
+/** The rows of a query; `Otherwise` where it does not say what they are. */
+export type RowOf<Input, Otherwise = Record<string, unknown>> =
+  Input extends Says<infer Found> ? (Found extends { readonly row: infer Row } ? Row : Otherwise) : Otherwise;
+
+/** Anything, for a list of queries of which one at least has said its row. */
+export type SomeSaid<Queries extends readonly QueryInput[]> = [RowOf<Queries[number], never>] extends [never]
+  ? never
+  : unknown;
 
 /**
  * The `sql` tag and its helpers (docs/queries.md). Values become parameters, never SQL text.
@@ -36,6 +67,13 @@ export interface Sql {
    * unpaired surrogate
    */
   (template: TemplateStringsArray, ...values: unknown[]): Query;
+  /**
+   * The same, saying what its rows are: calls that run it give them this type.
+   *
+   * @example
+   * const { rows } = await client.query(sql<{ name: string }>`select name from users where id = ${7}`);
+   */
+  <Row>(template: TemplateStringsArray, ...values: unknown[]): Query<Row>;
   /**
    * `text` as SQL, unchanged. Never use it with text from outside. With `values` for its `$1`, `$2` … it is a whole
    * statement, and cannot be used inside another template.

@@ -3,7 +3,7 @@
 //
 // Knows the events and that an observer may be wrong: whatever it throws is dropped, since watching must never break
 // what is watched. No event holds a parameter's value, a password or a URL. Must not know connections or calls.
-import { UsageError, type ErrorFields, type PgzError } from "./errors.ts";
+import { UsageError, type ErrorFields, type LimitName, type PgzError } from "./errors.ts";
 
 /** Which tracing channel tells of a call. */
 export type CallKind = "query" | "batch" | "copy";
@@ -98,6 +98,18 @@ export interface QueryEnd extends QueryStart {
   readonly command: string;
   /** What the call rejected with, or what its stream errored with. */
   readonly error?: PgzError | undefined;
+  /** Only with `onLimit: "truncate"`, and only if rows are missing. */
+  readonly truncated?: Truncation | undefined;
+}
+
+/** How a result was cut off by `onLimit: "truncate"`. */
+export interface Truncation {
+  /** Which limit was passed. */
+  readonly limit: LimitName;
+  /** The limit's value. */
+  readonly value: number;
+  /** The count that the first missing row would have made. */
+  readonly observed: number;
 }
 
 /** A call has run for `slowQueryThreshold`. */
@@ -328,7 +340,7 @@ export class Observation {
     if (this.#threshold) this.#timer = setTimeout(() => this.#tooSlow(), this.#threshold);
   }
 
-  end(result: Pick<QueryEnd, "rows" | "bytes" | "command" | "error">): void {
+  end(result: Pick<QueryEnd, "rows" | "bytes" | "command" | "error" | "truncated">): void {
     clearTimeout(this.#timer);
     const durationMs = this.#duration();
     // A busy isolate's timers are late.

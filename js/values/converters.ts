@@ -5,7 +5,7 @@
 import type { Column } from "../wasm/boundary.ts";
 import { base64, type OwnBytes } from "../util/bytes.ts";
 import { elements } from "./element-types.ts";
-import { BYTEA, DATE, FLOAT4, FLOAT8, INT8, NUMERIC, TIME, TIMESTAMP, TIMESTAMPTZ } from "./oid.ts";
+import { BYTEA, DATE, FLOAT4, FLOAT8, INT8, INTERVAL, NUMERIC, TIME, TIMESTAMP, TIMESTAMPTZ } from "./oid.ts";
 import { times } from "./text-values.ts";
 
 /**
@@ -77,6 +77,7 @@ function ofElement(
     case TIMESTAMPTZ:
       return dates === "string" ? undefined : dates === "date" ? dateOf(typeOid) : temporalOf(typeOid);
     case TIME:
+    case INTERVAL:
       return dates === "temporal" ? temporalOf(typeOid) : undefined;
   }
   return undefined;
@@ -131,13 +132,19 @@ function dateOf(typeOid: number): Convert {
 
 function temporalOf(typeOid: number): Convert {
   const type = temporal()![times[typeOid]!.temporal]!;
+  const iso = typeOid === INTERVAL ? durationOf : isoOf;
   return (text: string) => {
     try {
-      return type.from(isoOf(text));
+      return type.from(iso(text));
     } catch {
-      return text; // infinity, 24:00:00, years that it does not have
+      return text; // infinity, 24:00:00, years that it does not have, an interval with parts of both signs
     }
   };
+}
+
+/** The server's `P-1Y-2M` has a sign at each part, ISO 8601 one for all. */
+function durationOf(text: string): string {
+  return /\d/.test(text.replace(/-[\d.]+/g, "")) ? text : `-${text.replaceAll("-", "")}`;
 }
 
 /** The server's years: more than four digits, and ` BC` at the end, are `+012345` and `-000043` in ISO 8601. */

@@ -248,19 +248,24 @@ test("what a Date cannot say stays text; times always do", () => {
 test("Temporal where the runtime has it", () => {
   const type = (name: string) => ({
     from(text: string) {
-      if (!/^[-+]?\d/.test(text)) throw new RangeError(text);
+      if (!/^[-+]?P?\d/.test(text)) throw new RangeError(text);
       return `${name} ${text}`;
     },
   });
   vi.stubGlobal(
     "Temporal",
-    Object.fromEntries(["PlainDate", "PlainTime", "PlainDateTime", "Instant"].map((name) => [name, type(name)])),
+    Object.fromEntries(
+      ["PlainDate", "PlainTime", "PlainDateTime", "Instant", "Duration"].map((name) => [name, type(name)]),
+    ),
   );
   const of = (typeOid: number, text: unknown) => one(typeOid, text, { dates: "temporal" });
   expect(of(1082, "2024-02-29")).toBe("PlainDate 2024-02-29");
   expect(of(1083, "12:00:00.000001")).toBe("PlainTime 12:00:00.000001");
   expect(of(1114, "2024-02-29T12:00:00")).toBe("PlainDateTime 2024-02-29T12:00:00");
   expect(of(1184, "10000-02-29T12:00:00+00:00")).toBe("Instant +010000-02-29T12:00:00+00:00");
+  expect(of(1186, "P1Y2M3DT4H5M6.789S")).toBe("Duration P1Y2M3DT4H5M6.789S");
+  expect(of(1186, "P-1Y-2MT-0.5S")).toBe("Duration -P1Y2MT0.5S");
+  expect(of(1186, "P-1Y2M")).toBe("P-1Y2M");
   expect(of(1185, ["infinity", null])).toEqual(["infinity", null]);
 });
 

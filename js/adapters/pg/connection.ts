@@ -72,7 +72,7 @@ export class Connection extends EventEmitter {
   async open(options: LogInOptions): Promise<Handover | undefined> {
     this._connecting = true;
     this.#isDirect = options.sslnegotiation === "direct";
-    const handover = await logIn({ ...options, signal: this.#giveUp.signal });
+    const handover = await logIn({}, { ...options, signal: this.#giveUp.signal });
     if (this.#isOver) {
       void handover.socket.close();
       return undefined;

@@ -1,6 +1,6 @@
 // The output formats: their exact bytes, whole and streamed, what stands around rows when there are none, and how a
 // limit ends each.
-import type { Format } from "../../../js/index.ts";
+import type { Format, QueryEnd } from "../../../js/index.ts";
 import type { Case } from "../context.ts";
 import { eventually, newMark, pause, running, series, text, unseen, withClient } from "./helpers.ts";
 
@@ -30,6 +30,9 @@ interface Expected {
   readonly truncated: string | null;
   readonly contentType: string;
 }
+
+/** How those that have no place for a mark end at a cap. */
+const CUT: Partial<Record<Format, string>> = { toon: "[?]{id}\n1\n2\n", csv: "id\r\n1\r\n2\r\n" };
 
 const EXPECTED: Readonly<Record<Format, Expected>> = {
   ndjson: {
@@ -293,6 +296,26 @@ export const formats: Case[] = [
           '{"id":1}\n{"id":2}\n{"$truncated":{"limit":"bytes","value":20,"rows":2}}\n',
         );
         t.assert.deepEqual((await client.query("select 1 as a", { maxRows: 1, onLimit: "truncate" })).rows, [{ a: 1 }]);
+      }),
+  },
+  {
+    name: "a call's observer is told what was cut, and then every format can be",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const sql = `select g as id from ${series(3_000_000, "g")}`;
+        const ends: QueryEnd[] = [];
+        const observer = { onQueryEnd: (event: QueryEnd) => void ends.push(event) };
+        for (const format of FORMATS) {
+          const options = { format, maxRows: 2, onLimit: "truncate", observer } as const;
+          const found = await text(await client.stream(sql, options));
+          t.assert.equal(found, EXPECTED[format].truncated ?? CUT[format]);
+          const { truncated, rows, error } = ends.pop()!;
+          t.assert.deepEqual([truncated, rows, error], [{ limit: "rows", value: 2, observed: 3 }, null, undefined]);
+          t.assert.equal((await client.json("select 1::int4 as id", options)).length > 0, true);
+          t.assert.deepEqual([ends[0]!.truncated, ends.pop()!.rows], [undefined, 1]);
+        }
+        const blind = { format: "csv", maxRows: 2, onLimit: "truncate", observer: {} } as const;
+        await t.assert.rejects(client.json(sql, blind), { code: "INVALID_OPTION" });
       }),
   },
   {

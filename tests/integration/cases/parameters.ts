@@ -362,6 +362,41 @@ export const parameters: Case[] = [
       }),
   },
   {
+    name: 'dates: "temporal": rows have the runtime\'s own Temporal, and each value goes back as what it was',
+    run: (t) =>
+      withClient(t, async (client) => {
+        const real = (globalThis as { Temporal?: Record<string, unknown> }).Temporal;
+        if (!real) {
+          await t.assert.rejects(client.query("select 1", { dates: "temporal" }), { code: "UNSUPPORTED_ON_RUNTIME" });
+          return;
+        }
+        const values: [type: string, of: string, literal: string, text: string][] = [
+          ["date", "PlainDate", "2024-02-29", "2024-02-29"],
+          ["date", "PlainDate", "0044-03-15 BC", "-000043-03-15"],
+          ["date", "PlainDate", "12345-06-07", "+012345-06-07"],
+          ["time", "PlainTime", "12:30:00.123457", "12:30:00.123457"],
+          ["timestamp", "PlainDateTime", "2024-02-29 12:30:00.5", "2024-02-29T12:30:00.5"],
+          ["timestamptz", "Instant", "2024-02-29 12:30:00.000001+00", "2024-02-29T12:30:00.000001Z"],
+          ["interval", "Duration", "1 year 2 mons 3 days 04:05:06.789", "P1Y2M3DT4H5M6.789S"],
+          ["interval", "Duration", "-1 years -00:00:00.5", "-P1YT0.5S"],
+          ["interval", "Duration", "25:00", "PT25H"],
+        ];
+        for (const [type, of, literal, text] of values) {
+          const asked = `select '${literal}'::${type} as one, array['${literal}', null]::${type}[] as many`;
+          const { rows } = await client.query<{ one: object; many: unknown[] }>(asked, { dates: "temporal" });
+          const [{ one, many }] = rows as [{ one: object; many: unknown[] }];
+          t.assert.equal(Object.prototype.toString.call(one), `[object Temporal.${of}]`);
+          t.assert.deepEqual([String(one), String(many[0]), many[1]], [text, text, null]);
+          const back = await client.query(`select $1::${type} = '${literal}'::${type} as same`, [one]);
+          t.assert.deepEqual(back.rows, [{ same: true }]);
+        }
+        const stays =
+          "select 'infinity'::date a, '24:00'::time b, '-infinity'::timestamptz c, '1 year -1 day'::interval d";
+        const { rows } = await client.query(stays, { dates: "temporal" });
+        t.assert.deepEqual(rows, [{ a: "infinity", b: "24:00:00", c: "-infinity", d: "P1Y-1D" }]);
+      }),
+  },
+  {
     name: "parameters: serialize makes them of values of one's own, in every kind of call",
     async run(t) {
       class Point {

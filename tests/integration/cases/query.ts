@@ -2,6 +2,8 @@
 import type { Case } from "../context.ts";
 import { unseen, withClient, withSchema } from "./helpers.ts";
 
+const codeOf = ({ code }: { code: string }) => code;
+
 export const query: Case[] = [
   {
     name: "query gives rows as objects, with rowCount, command and fields",
@@ -20,6 +22,36 @@ export const query: Case[] = [
             ["nothing", 25],
           ],
         );
+      }),
+  },
+  {
+    name: "cache: false puts its comment behind the text of each call, and what is not boolean is refused",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const [text, cache] = ["select current_query() as q -- the text", false];
+        const sent = `${text}\n/* cache: false, by now() */`;
+        const bytes = (value: unknown) => new Response(value as Uint8Array<ArrayBuffer>).json();
+        const looped = [];
+        for await (const { q } of client.rows<{ q: string }>(text, { cache })) looped.push(q);
+        for await (const [row] of client.cursor<{ q: string }>(text, 5, { cache })) looped.push(row!.q);
+        t.assert.deepEqual(looped, [sent, sent]);
+        t.assert.deepEqual((await client.query(text, { cache })).rows, [{ q: sent }]);
+        t.assert.deepEqual((await client.query(`${text} $1`, [], { cache })).rows, [
+          { q: sent.replace("t\n", "t $1\n") },
+        ]);
+        t.assert.deepEqual(await bytes(await client.json(text, { cache })), [{ q: sent }]);
+        t.assert.deepEqual(await bytes(await client.stream(text, { cache })), { q: sent });
+        t.assert.deepEqual((await client.batch([text], { cache }))[0]!.rows, [{ q: sent }]);
+        await client.transaction(async (tx) =>
+          t.assert.deepEqual((await tx.query(text, { cache })).rows, [{ q: sent }]),
+        );
+        t.assert.deepEqual((await client.query(text, { cache: true })).rows, [{ q: text }]);
+        t.assert.deepEqual((await client.query(text)).rows, [{ q: text }]);
+        t.assert.equal(
+          (await client.exec("insert into pg_temp.none values (1)", { cache }).catch(codeOf)) as string,
+          "42P01",
+        );
+        await t.assert.rejects(client.query(text, { cache: "no" as never }), { code: "INVALID_OPTION" });
       }),
   },
   {

@@ -9,6 +9,7 @@ import tseslint from "typescript-eslint";
  */
 export const rooms = [
   "entrypoints",
+  "cli",
   "adapters",
   "pool",
   "api",
@@ -45,6 +46,10 @@ const allButDeeper = {
   regex: "^\\.\\./(?!(\\.\\./)?index\\.ts$|[a-z-]+\\.ts$)",
   message: "Adapters use the public API only.",
 };
+
+/** The command line runs where Node's APIs are, and what it shows of the driver a user could write too. */
+const commands = { ...allButDeeper, message: "The command line uses the public API only." };
+commands.regex = "^\\.\\./(?!(\\.\\./)?index\\.ts$|[a-z-]+\\.ts$)|^(cloudflare:|bun)";
 
 const imports = (files, ...patterns) => ({
   files,
@@ -95,4 +100,5 @@ export default tseslint.config(
   imports(["js/adapters/pg/**"], nodeButEvents, allButDeeper),
   imports(["js/adapters/pg-copy-streams.ts"], nodeButStreams, allBut),
   imports(["js/adapters/drizzle/**"], runtimes, allButDeeper),
+  imports(["js/cli/**"], commands),
 );

@@ -10,6 +10,7 @@ class LongestFirst extends BaseSequencer {
       "/memory/",
       "/workerd/integration",
       "/demo/demo",
+      "/site/",
       "/faults/faults",
       "/workerd/faults",
       "/workerd/pool-faults",

@@ -34,7 +34,7 @@ export async function build() {
     buildWasm();
   });
   const typescript = ["js", "pkg", "tsconfig.json", "tsconfig.build.json", "package.json", "scripts/build.mjs"];
-  await unlessBuilt("js", typescript, ["dist/workerd.js", "dist/types/index.d.ts"], async () => {
+  await unlessBuilt("js", typescript, ["dist/workerd.js", "dist/cli/main.js", "dist/types/index.d.ts"], async () => {
     say("esbuild, tsc");
     await bundle();
     for (const folder of ["dist/types", "dist/cjs/types"]) rmSync(at(folder), { recursive: true, force: true });
@@ -116,6 +116,16 @@ async function bundle() {
     plugins: [driverBeside, drizzleAsUsed],
   };
   const inside = { ".wasm": "binary" };
+  /** Commands are chunks that the entry loads; what only one of them needs is a package of its user's. */
+  const commands = {
+    ...common,
+    outdir: "dist/cli",
+    platform: "node",
+    splitting: true,
+    external: ["typescript", "@modelcontextprotocol/*", "zod"],
+    plugins: [driverBeside],
+  };
+  rmSync(at("dist/cli"), { recursive: true, force: true }); // chunks have their hash in their name
   /** What `require` gets where it cannot load a module. */
   const commonjs = { ...common, outdir: "dist/cjs", format: "cjs" };
   await Promise.all([
@@ -130,6 +140,7 @@ async function bundle() {
     esbuild({ ...common, entryPoints: drizzle, plugins: [driverBeside] }),
     esbuild({ ...common, ...drizzle1 }),
     esbuild({ ...common, entryPoints: ["js/adapters/kysely.ts"], plugins: [driverBeside] }),
+    esbuild({ ...commands, entryPoints: ["js/cli/main.ts"] }),
     esbuild({ ...commonjs, entryPoints: entries("node", "slim"), loader: inside }),
     esbuild({ ...commonjs, entryPoints: ["js/sqlstates.ts"] }),
     esbuild({ ...commonjs, entryPoints: ["js/adapters/otel.ts"] }),
@@ -158,12 +169,12 @@ const wasmBeside = {
     })),
 };
 
-/** An adapter uses the driver that the application has: one copy, made for its runtime. */
+/** An adapter, and the command line, use the driver that the application has: one copy, made for its runtime. */
 const driverBeside = {
   name: "driver-beside",
   setup: ({ onResolve }) =>
     onResolve({ filter: /\/index\.ts$/ }, ({ path, importer }) =>
-      /^(\.\.\/)+index\.ts$/.test(path) && importer.includes("adapters")
+      /^(\.\.\/)+index\.ts$/.test(path) && /\bjs\/(adapters|cli)\b/.test(importer.replaceAll("\\", "/"))
         ? { path: "pgz-edge", external: true }
         : undefined,
     ),

@@ -1,6 +1,6 @@
 // Which Node runs what, and which of the two workerds: the demo, tests and benchmarks ask here.
 //
-//   nodeBinary(22)          // a Node from npm: optional packages `node-22-<platform>` and `node-24-<platform>`
+//   nodeBinary(22)          // a Node from npm: optional packages `node-22-<platform>`, 24 and 26 likewise
 //   workerd("newest")       // { execPath, miniflare }: a Node, and the file of the miniflare that it runs
 //   workerd("node-20")      // the last miniflare for Node 20, with the workerd that it brings
 //

@@ -11,7 +11,8 @@ import { Project } from "./project.ts";
 
 const child = fileURLToPath(new URL("types-child.mjs", import.meta.url));
 const COMMONJS = `
-  import { connect, createPool, sql, PostgresError, type Client, type ClientOptions } from "pgz-edge";
+  import { connect, createPool, sql, PostgresError } from "pgz-edge";
+  import type { Client, ClientOptions, Query, QueryInput } from "pgz-edge";
   import { SQLSTATES } from "pgz-edge/sqlstates";
   import { installRuntime } from "pgz-edge/slim";
   import wasm from "pgz-edge/pgz_edge_bg.wasm";
@@ -43,6 +44,50 @@ const MODULE = `${COMMONJS}
     sql.values(["a"]);
     try { await db.stream("x"); } catch (error) { if (error instanceof PostgresError) users.at(Number(error.constraint)); }
     for await (const row of db.rows("select 1")) users.at(Object.keys(row).length);
+  }
+  // The row that a query says travels to each call; where none is said, all is as without.
+  const user = sql<User>\`select id, name from users\`;
+  const unsaid: Query = sql\`select 1\`;
+  const one = <T>(db: Client, query: Query<T>): Promise<T | undefined> => db.query(query).then(({ rows }) => rows[0]);
+  const all = async <T>(db: Client, query: QueryInput): Promise<T[]> => (await db.query<T>(query)).rows;
+  const run = (db: Client, query: Query, input: QueryInput): Promise<unknown> => db.batch([query, input]);
+  type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
+  function is<Expected>() { return <Actual>(_: Actual, same: Same<Actual, Expected>): boolean => same; }
+  export async function said(db: Client): Promise<unknown> {
+    type Plain = Record<string, unknown>;
+    is<User[]>()((await db.query(user)).rows, true);
+    is<User[]>()((await db.query(user, { int8: "number" })).rows, true);
+    is<unknown[][]>()((await db.query(user, { rowMode: "array" })).rows, true);
+    is<User | undefined>()(await one(db, user), true);
+    is<User[]>()(await all<User>(db, user), true);
+    is<User[]>()((await (await db.prepare(user)).query()).rows, true);
+    is<User[]>()((await (await db.prepare<User>("select")).query()).rows, true);
+    is<User[]>()((await db.transaction((tx) => tx.last(user))).rows, true);
+    is<User[]>()((await db.scope({ role: "x" }).query(user)).rows, true);
+    is<User[]>()((await db.query((await db.prepare(user)).bind())).rows, true);
+    for await (const row of db.rows(user)) is<User>()(row, true);
+    for await (const rows of db.cursor(user, 7)) is<User[]>()(rows, true);
+    for await (const row of db.copyToRows(user)) is<User>()(row, true);
+    for (const { rows } of await db.simple(user)) is<User[]>()(rows, true);
+    // In one line TypeScript 5.2 and 5.3 infer from the names on the left, too, and find no row.
+    const several = await db.batch([user, unsaid, "select 1"]);
+    const [users, plain, text] = several;
+    is<User[]>()(users.rows, true);
+    is<Plain[]>()(plain.rows, true);
+    is<Plain[]>()(text.rows, true);
+    const [settled] = await db.batch([user], { atomic: false });
+    if (settled.status === "fulfilled") is<User[]>()(settled.value.rows, true);
+    for (const { rows } of await db.batch([user].map((query) => query))) is<User[]>()(rows, true);
+    for (const { rows } of await db.batch<User>([unsaid])) is<User[]>()(rows, true);
+    for (const { rows } of await db.batch([unsaid, "select 1"])) is<Plain[]>()(rows, true);
+    is<Plain[]>()((await db.query(unsaid)).rows, true);
+    is<Plain[]>()((await db.query(sql\`select 1\`)).rows, true);
+    is<Plain[]>()((await db.query({ text: "select 1", values: [] })).rows, true);
+    is<User[]>()((await db.query<User>(unsaid)).rows, true);
+    is<User[]>()((await db.query<User>(sql\`select 1\`)).rows, true);
+    // @ts-expect-error: the query says another row
+    await db.query<Point>(user);
+    return run(db, user, user);
   }`;
 let project: Project;
 

@@ -1,0 +1,92 @@
+// The words of a command line: which command, its values and options; durations, sizes and counts in them.
+//
+// Knows node:util's parseArgs and units. Must not know commands or connections. Whatever cannot be read is a Misuse.
+import { parseArgs } from "node:util";
+import type { OptionValues, ParseArgsOptionsConfig } from "./command.ts";
+import { Misuse } from "./misuse.ts";
+
+/** What each command takes. */
+export const commonOptions = {
+  url: { type: "string", short: "u" },
+  timeout: { type: "string" },
+  "allow-cleartext-password": { type: "boolean" },
+  debug: { type: "boolean" },
+  help: { type: "boolean", short: "h" },
+} as const satisfies ParseArgsOptionsConfig;
+
+export const COMMON_HELP = `Options of every command:
+  -u, --url URL      where to connect to: postgres://user@host/database; else DATABASE_URL, else PGHOST, PGUSER, …
+  --timeout TIME     the longest that a call may take, as 30s, 500ms or 2m; a bare number is milliseconds
+  --allow-cleartext-password  show the password to a server that wants it as it is, without TLS
+  --debug            show the stack of an error
+  -h, --help         show this`;
+
+export interface Words {
+  readonly values: readonly string[];
+  readonly options: OptionValues;
+}
+
+/** What stands behind the command. */
+export function readWords(words: readonly string[], options: ParseArgsOptionsConfig): Words {
+  try {
+    const read = parseArgs({
+      args: [...words],
+      options: { ...commonOptions, ...options },
+      allowPositionals: true,
+      strict: true,
+    });
+    return { values: read.positionals, options: read.values as OptionValues };
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code?.startsWith("ERR_PARSE_ARGS")) throw new Misuse(firstSentence(error));
+    throw error;
+  }
+}
+
+/** Only that: what follows in Node repeats the value, which may be a URL with a password. */
+function firstSentence(error: unknown): string {
+  const [first = ""] = (error as Error).message.split(/\.\s/);
+  return `${first.replace(/\.$/, "")}.`;
+}
+
+const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, min: 60_000, m: 60_000, h: 3_600_000 };
+
+/** Milliseconds. */
+export function duration({ options }: Pick<Words, "options">, name: string): number | undefined {
+  return measure(options[name], name, UNITS, "", "a time, such as 500ms, 30s or 2m");
+}
+
+const SIZES: Readonly<Record<string, number>> = { B: 1, kB: 1_024, MB: 1 << 20, GB: 1 << 30, k: 1_024, M: 1 << 20 };
+
+/** Bytes, in PostgreSQL's units. */
+export function size({ options }: Pick<Words, "options">, name: string): number | undefined {
+  return measure(options[name], name, SIZES, "", "a size, such as 4096, 64kB or 10MB");
+}
+
+export function count({ options }: Pick<Words, "options">, name: string): number | undefined {
+  return measure(options[name], name, {}, "", "a whole number");
+}
+
+/** One of these words. */
+export function choice<Word extends string>(
+  { options }: Pick<Words, "options">,
+  name: string,
+  words: readonly Word[],
+): Word | undefined {
+  const given = options[name];
+  if (given === undefined || words.includes(given as Word)) return given as Word | undefined;
+  throw new Misuse(`--${name} is one of ${words.join(", ")}.`);
+}
+
+function measure(
+  given: string | boolean | undefined,
+  name: string,
+  units: Readonly<Record<string, number>>,
+  fallback: string,
+  what: string,
+): number | undefined {
+  if (given === undefined) return undefined;
+  const [, digits = "", unit = fallback] = /^(\d+(?:\.\d+)?)\s*([A-Za-z]*)$/.exec(String(given)) ?? [];
+  const value = Number(digits) * (unit === "" ? 1 : (units[unit] ?? NaN));
+  if (digits !== "" && Number.isSafeInteger(value)) return value;
+  throw new Misuse(`--${name} is ${what}.`);
+}

@@ -1,0 +1,87 @@
+// `pgz-edge copy-in`: a file or standard input into a table by COPY.
+//
+// Knows what is shown meanwhile, and what is stored when it ends early: nothing, as long as the end of the data has not
+// been sent.
+import { PostgresError } from "../index.ts";
+import { choice } from "./arguments.ts";
+import type { Command, Task } from "./command.ts";
+import { withClient } from "./connect.ts";
+import { COPY_FORMATS, copyInText } from "./copy-text.ts";
+import { readHeader } from "./csv.ts";
+import { source } from "./files.ts";
+import { Misuse } from "./misuse.ts";
+import { Progress, PROGRESS_HELP, PROGRESS_OPTIONS, wantsProgress } from "./progress.ts";
+import { say } from "./terminal.ts";
+
+export const copyIn: Command = {
+  summary: "stores a file, or standard input, in a table by COPY",
+  usage: `Usage: pgz-edge copy-in <table | table(column, …) | COPY … FROM STDIN> [file] [--format csv]
+
+Stores all of the data or nothing. The first line of csv names the columns that the values are for, in any order; with
+columns behind the table's name it is skipped. A COPY statement runs as it stands. Bytes, rate and, of a file, the time
+left are shown on standard error.
+
+  -f, --format WORD  csv (the default), text or binary
+  --no-header        the first line of csv is a row
+${PROGRESS_HELP}`,
+  options: {
+    format: { type: "string", short: "f" },
+    "no-header": { type: "boolean" },
+    ...PROGRESS_OPTIONS,
+  },
+  run,
+};
+
+async function run(task: Task): Promise<void> {
+  const { values, options, signal } = task;
+  const [given, file, ...others] = values;
+  if (given === undefined || others.length) throw new Misuse("Pass one table, and one file or none.");
+  const format = choice(task, "format", COPY_FORMATS) ?? "csv";
+  const hasHeader = format === "csv" && options["no-header"] !== true;
+  const isShown = wantsProgress(options, true);
+  const { bytes, data: all } = await source(file, "a file");
+  let data = all;
+  let isSent = false;
+  let progress: Progress | undefined;
+
+  /** Reads them only where they are wanted. */
+  async function namesOf(): Promise<readonly string[]> {
+    const headed = await abortable(readHeader(all), signal);
+    data = headed.data;
+    return headed.names;
+  }
+
+  async function* sent(): AsyncIterable<Uint8Array> {
+    yield* data;
+    isSent = true;
+  }
+
+  try {
+    const { text } = await copyInText(given, format, hasHeader, hasHeader ? namesOf : undefined);
+    if (isShown) progress = new Progress({ bytes });
+    const onProgress = (so: { readonly bytes: number }) => void (progress!.bytes = so.bytes);
+    const { rowCount } = await withClient(task, {}, (client) =>
+      client.copyFrom(text, sent(), { signal, ...(isShown && { onProgress }) }),
+    );
+    if (progress) progress.end(rowCount);
+    else say(`COPY ${rowCount ?? ""}`.trimEnd());
+  } catch (error) {
+    progress?.end();
+    if (error instanceof Misuse) throw error;
+    if (signal.aborted) say("Interrupted.");
+    // Of a COPY whose end was sent only the server knows, unless it says itself that it failed.
+    const isCertain = !isSent || error instanceof PostgresError;
+    say(isCertain ? "Nothing was stored." : "All data were sent; it is not known whether they are stored.");
+    throw error;
+  }
+}
+
+/** Standard input that never comes is left at once. */
+async function abortable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  work.catch(() => {}); // of a wait that was left
+  signal.throwIfAborted();
+  return await new Promise<T>((resolve, reject) => {
+    signal.addEventListener("abort", () => reject(signal.reason as Error), { once: true });
+    work.then(resolve, reject);
+  });
+}

@@ -1,0 +1,77 @@
+// What the command line must know of CSV: the names in its first line, and how many rows there are.
+//
+// As PostgreSQL writes and reads it by default: commas, quotes, doubled within quotes. Knows bytes; must not know COPY.
+import { Misuse } from "./misuse.ts";
+
+const NEWLINE = 10;
+const QUOTE = 34;
+
+/** Counts the ends of rows in pieces of any size. A newline within quotes is none. */
+export class RowCount {
+  rows = 0;
+  #isQuoted = false;
+  readonly #hasQuotes: boolean;
+
+  /** Text of COPY has no quotes, and no newline but those at the end of rows. */
+  constructor({ hasQuotes }: { readonly hasQuotes: boolean }) {
+    this.#hasQuotes = hasQuotes;
+  }
+
+  add(piece: Uint8Array): void {
+    if (this.#hasQuotes && (this.#isQuoted || piece.includes(QUOTE))) return this.#addQuoted(piece);
+    for (let at = piece.indexOf(NEWLINE); at >= 0; at = piece.indexOf(NEWLINE, at + 1)) this.rows++;
+  }
+
+  #addQuoted(piece: Uint8Array): void {
+    for (const byte of piece) {
+      if (byte === QUOTE) this.#isQuoted = !this.#isQuoted;
+      else if (byte === NEWLINE && !this.#isQuoted) this.rows++;
+    }
+  }
+}
+
+/** More than any list of columns. */
+const LONGEST_HEADER = 1 << 20;
+
+/** Data whose first line is known before they are sent. */
+export interface Headed {
+  readonly names: readonly string[];
+  /** All of it, the first line too. */
+  readonly data: AsyncIterable<Uint8Array>;
+}
+
+export async function readHeader(data: AsyncIterable<Uint8Array>): Promise<Headed> {
+  const rest = data[Symbol.asyncIterator]();
+  const pieces: Uint8Array[] = [];
+  const count = new RowCount({ hasQuotes: true });
+  let length = 0;
+  while (count.rows === 0 && length < LONGEST_HEADER) {
+    const { done, value } = await rest.next();
+    if (done) break;
+    count.add(value);
+    pieces.push(value);
+    length += value.length;
+  }
+  return { names: namesIn(new TextDecoder().decode(Buffer.concat(pieces))), data: again(pieces, rest) };
+}
+
+async function* again(pieces: readonly Uint8Array[], rest: AsyncIterator<Uint8Array>): AsyncGenerator<Uint8Array> {
+  yield* pieces;
+  yield* { [Symbol.asyncIterator]: () => rest };
+}
+
+/** Of the first line; a spreadsheet's byte order mark is none of the decoder's output. */
+function namesIn(text: string): readonly string[] {
+  const names: string[] = [];
+  const field = /(?:"((?:[^"]|"")*)"|([^,"\r\n]*))(,|\r?\n|$)/y;
+  for (;;) {
+    const found = field.exec(text);
+    if (!found) throw new Misuse("The first line is not that of a csv file: pass --no-header if the data have none.");
+    const [, quoted, plain = "", end] = found;
+    names.push(quoted === undefined ? plain : quoted.replaceAll('""', '"'));
+    if (end !== ",") break;
+  }
+  if (names.every((name) => name === ""))
+    throw new Misuse("The data are empty: the first line of a csv file names its columns.");
+  return names;
+}

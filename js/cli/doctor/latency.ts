@@ -1,0 +1,68 @@
+// How many round trips and milliseconds there are from nothing to the first row: on the first connection, on the next
+// one, and on one that is open.
+import { performance } from "node:perf_hooks";
+import type { Client, ConnectEvent } from "../../index.ts";
+import { leave } from "../connect.ts";
+import { milliseconds } from "../ping.ts";
+import { change, good, type Finding } from "./findings.ts";
+import type { Patient } from "./patient.ts";
+
+interface Way {
+  readonly flights: number;
+  readonly ms: number;
+}
+
+/** A database that sleeps has to wake. */
+const FIRST_CONNECT = 10_000;
+/** Above this a statement's time is the way to the server. */
+const FAR = 15;
+const STATEMENT = "select 1 as one";
+
+/** Rejects if the server cannot be reached: this is the first that is asked of it. */
+export async function latency(patient: Patient): Promise<{ finding: Finding; place: ConnectEvent | undefined }> {
+  let place: ConnectEvent | undefined;
+  const first = patient.client({
+    connectTimeout: FIRST_CONNECT,
+    observer: { onConnect: (event) => void (place = event) },
+  });
+  const next = patient.client();
+  try {
+    const cold = await timed(first, FIRST_CONNECT + 3_000);
+    const again = await timed(next);
+    const runs: Way[] = [];
+    for (let n = 0; n < 7; n++) runs.push(await timed(next));
+    const warm = runs.sort((a, b) => a.ms - b.ms)[3]!;
+    return { finding: findingOf(cold, again, warm), place };
+  } finally {
+    await Promise.all([leave(first), leave(next)]);
+  }
+}
+
+async function timed(client: Client, timeout?: number): Promise<Way> {
+  const { flights } = client.stats();
+  const from = performance.now();
+  await client.query(STATEMENT, { timeout });
+  return { ms: performance.now() - from, flights: client.stats().flights - flights };
+}
+
+function findingOf(cold: Way, again: Way, warm: Way): Finding {
+  const text = [
+    `${told(cold)} from nothing`,
+    `${told(again)} on the next connection`,
+    `${told(warm)} on an open one (round trips of the protocol, without those of TCP and TLS)`,
+  ].join("; ");
+  const facts = { cold, again, warm };
+  if (warm.ms < FAR) return good("first-row", "First row", text, facts);
+  return change(
+    "first-row",
+    "First row",
+    text,
+    facts,
+    "The server is far away. Run next to it (a region, on Workers a placement), or keep connections near it: a pool, " +
+      "on Workers Hyperdrive.",
+    "Make statements that do not need each other's results together, or as a batch: they share one round trip.",
+  );
+}
+
+const told = ({ flights, ms }: Way) =>
+  `${flights} ${flights === 1 ? "round trip" : "round trips"}, ${milliseconds(ms)}`;

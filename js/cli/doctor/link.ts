@@ -1,0 +1,85 @@
+// The way to the server: TLS and its certificate, how the password is shown, the protocol's version.
+//
+// Found out by logging in with other options and seeing whether that works. Behind a pooler this is the way to the
+// pooler.
+import { change, good, note, unknown, type Finding } from "./findings.ts";
+import type { Login, Patient } from "./patient.ts";
+
+/** What is known beforehand. */
+export interface Known {
+  readonly login: Login;
+  readonly host: string;
+  /** As the user has set it; `undefined`: the default. */
+  readonly sslmode: string | undefined;
+}
+
+/** Nobody stands between. */
+export function isHere(host: string): boolean {
+  return /^(localhost|127\.\d+\.\d+\.\d+|::1|\[::1\]|\/.*)$/.test(host);
+}
+
+export async function tls(patient: Patient, { login, host, sslmode }: Known): Promise<Finding> {
+  const where = isHere(host) ? note : change;
+  const mode = sslmode ?? "prefer";
+  if (!login.encrypted) {
+    const isOffered = (await patient.logIn({ sslmode: "require" }))?.encrypted === true;
+    const facts = { encrypted: false, offered: isOffered, certificateChecked: false, sslmode: mode };
+    if (isOffered)
+      return where("tls", "TLS", "not used, but the server offers it", facts, "Set sslmode=verify-full, or require.");
+    const advice = isHere(host) ? [] : ["Everybody on the way can read along: let the server offer TLS."];
+    return where("tls", "TLS", "none: the server does not offer it", facts, ...advice);
+  }
+  const isChecked = /^verify-/.test(mode);
+  const isTrusted = isChecked || (await patient.logIn({ sslmode: "verify-full" })) !== undefined;
+  const facts = { encrypted: true, certificateChecked: isChecked, certificateTrusted: isTrusted, sslmode: mode };
+  if (isChecked) return good("tls", "TLS", `used, the certificate is checked (sslmode=${mode})`, facts);
+  const text = `used, but the certificate is not checked (sslmode=${mode})`;
+  return where(
+    "tls",
+    "TLS",
+    text,
+    facts,
+    isTrusted
+      ? "Set sslmode=verify-full: this machine trusts the certificate, so it works as it is."
+      : "Set sslmode=verify-full with the server's CA (option ca): this machine does not trust the certificate itself.",
+    ...(mode === "prefer" ? ["Until then sslmode=require: prefer goes on in clear where TLS is refused."] : []),
+  );
+}
+
+const METHODS = ["scram-sha-256", "md5", "password", "none"] as const;
+
+export async function authentication(patient: Patient, { login, host }: Known): Promise<Finding> {
+  const title = "Password";
+  for (const method of METHODS) {
+    if (!(await patient.logIn({ requireAuth: method }))) continue;
+    const isBound =
+      method === "scram-sha-256" &&
+      login.encrypted &&
+      (await patient.logIn({ requireAuth: method, channelBinding: "require" })) !== undefined;
+    const facts = { method, channelBinding: isBound };
+    if (method === "scram-sha-256")
+      return good("authentication", title, `SCRAM${isBound ? " with channel binding" : ""}`, facts);
+    const where = isHere(host) ? note : change;
+    if (method === "none")
+      return where("authentication", title, "none is asked for", facts, "Let pg_hba.conf ask for scram-sha-256.");
+    return where(
+      "authentication",
+      title,
+      method === "md5" ? "MD5, which can be broken" : "sent as it is",
+      facts,
+      "Set password_encryption = scram-sha-256 in the server, and the password again.",
+    );
+  }
+  return unknown("authentication", title, "the way it is asked for could not be found out");
+}
+
+/** Last of all: some servers end, or hang, when they are asked for 3.2. */
+export async function protocol(patient: Patient): Promise<Finding> {
+  const newer = await patient.logIn({ maxProtocolVersion: "3.2", connectTimeout: 2_000 });
+  const has32 = newer !== undefined && newer.keyLength > 4;
+  const facts = { version: "3.0", offers: has32 ? "3.2" : "3.0", survivesNewer: newer !== undefined };
+  if (has32)
+    return good("protocol", "Protocol", "3.0; 3.2 works too (maxProtocolVersion), with longer cancel keys", facts);
+  const text = newer ? "3.0" : "3.0; a connect that asks for 3.2 fails: leave maxProtocolVersion as it is";
+  return good("protocol", "Protocol", text, facts);
+}

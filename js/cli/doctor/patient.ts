@@ -1,0 +1,119 @@
+// The server that is examined: ways to connect to it, and questions that it may refuse or never answer.
+//
+// Knows deadlines: each question has its own, so that no server keeps the doctor. Must not know what the answers mean.
+import { logIn, type Client, type Handover, type LogInOptions, type Options } from "../../index.ts";
+import type { Task } from "../command.ts";
+import { clientOf, connectionOf } from "../connect.ts";
+
+/** Milliseconds for one question, and for one connect. */
+const QUESTION = 3_000;
+const CONNECT = 5_000;
+
+export class Patient {
+  readonly #task: Pick<Task, "options" | "signal">;
+
+  constructor(task: Pick<Task, "options" | "signal">) {
+    this.#task = task;
+  }
+
+  client(more: Options = {}): Client {
+    const { options, signal } = this.#task;
+    // The same notices with each of many clients would say nothing.
+    const observer = { onNotice: () => {}, ...more.observer };
+    const { own } = connectionOf(options); // --timeout is longer or shorter
+    return clientOf(options, signal, { connectTimeout: CONNECT, timeout: QUESTION, ...own, ...more, observer });
+  }
+
+  /** Whether one can log in with these options, and what the server said meanwhile. */
+  async logIn(more: LogInOptions = {}): Promise<Login | undefined> {
+    const handover = await this.#handover(more);
+    return handover && (await goodbye(handover));
+  }
+
+  /**
+   * The first value that a simple query answers with. Read without the driver, for answers that are not as the protocol
+   * has them.
+   */
+  async firstValue(text: string): Promise<string | undefined> {
+    const handover = await this.#handover({});
+    if (!handover) return undefined;
+    const { socket } = handover;
+    // Whoever does not answer in time finds the connection closed.
+    const timer = setTimeout(() => void socket.close(), QUESTION);
+    try {
+      await socket.write(queryMessage(text));
+      return await readFirstValue(socket);
+    } catch {
+      return undefined;
+    } finally {
+      clearTimeout(timer);
+      await goodbye(handover).catch(() => {});
+    }
+  }
+
+  async #handover(more: LogInOptions): Promise<Handover | undefined> {
+    this.#task.signal.throwIfAborted();
+    const { url, own } = connectionOf(this.#task.options);
+    const input = { ...(url !== undefined && { connectionString: url }), connectTimeout: CONNECT, ...own, ...more };
+    return await logIn(input as LogInOptions).catch(() => undefined);
+  }
+
+  /** The first row; none if the server refuses the question, or does not answer in time. */
+  async ask<Row>(client: Client, text: string): Promise<Row | undefined> {
+    this.#task.signal.throwIfAborted();
+    const { rows } = await client.query<Row>(text, { signal: this.#task.signal }).catch(() => ({ rows: [] }));
+    return rows[0];
+  }
+}
+
+export interface Login {
+  readonly encrypted: boolean;
+  readonly parameters: ReadonlyMap<string, string>;
+  readonly processId: number | undefined;
+  /** Longer than four bytes only since protocol 3.2. */
+  readonly keyLength: number;
+}
+
+const TERMINATE = new Uint8Array([88, 0, 0, 0, 4]);
+
+async function goodbye({ socket, encrypted, parameters, backendKey }: Handover): Promise<Login> {
+  await socket.write(TERMINATE).catch(() => {});
+  await socket.close();
+  const view = new DataView(backendKey.buffer, backendKey.byteOffset, backendKey.byteLength);
+  const processId = backendKey.length >= 4 ? view.getUint32(0) : undefined;
+  return { encrypted, parameters, processId, keyLength: Math.max(0, backendKey.length - 4) };
+}
+
+/** Query: its type, int32 length, the text and a zero. */
+function queryMessage(text: string): Uint8Array {
+  const body = Buffer.from(`${text}\0`);
+  const message = Buffer.alloc(HEADER + body.length);
+  message.writeUInt8(81);
+  message.writeInt32BE(4 + body.length, 1);
+  message.set(body, HEADER);
+  return message;
+}
+
+/** Type byte and int32 length. */
+const HEADER = 5;
+const DATA_ROW = 68;
+const READY_FOR_QUERY = 90;
+
+/** Of the first DataRow: int16 columns, then per column int32 length and the value. */
+async function readFirstValue(socket: Handover["socket"]): Promise<string | undefined> {
+  let bytes = Buffer.alloc(0);
+  let value: string | undefined;
+  for (;;) {
+    while (bytes.length >= HEADER && bytes.length > bytes.readInt32BE(1)) {
+      const end = 1 + bytes.readInt32BE(1);
+      const [type] = bytes;
+      if (type === READY_FOR_QUERY) return value;
+      if (type === DATA_ROW && value === undefined && end > HEADER + 6)
+        value = bytes.toString("utf8", HEADER + 6, HEADER + 6 + bytes.readInt32BE(HEADER + 2));
+      bytes = bytes.subarray(end);
+    }
+    const more = await socket.read();
+    if (!more) return undefined;
+    bytes = Buffer.concat([bytes, more]);
+  }
+}

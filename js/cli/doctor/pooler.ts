@@ -1,0 +1,160 @@
+// Whether a pooler stands in front of the server, of which kind, and what that means for names and sessions.
+//
+// Knows the signs: a process id that is not the server's own, one server process that serves two clients in turn, and
+// what some poolers say of themselves. Must not know the driver's own guess, which works without asking.
+import { PgzError, type Client } from "../../index.ts";
+import { leave } from "../connect.ts";
+import { change, good, note, unknown, type Finding } from "./findings.ts";
+import type { Login, Patient } from "./patient.ts";
+import type { Server } from "./server.ts";
+
+/** Of Linux. */
+const LARGEST_PROCESS_ID = 1 << 22;
+
+type Mode = "session" | "transaction" | "statement";
+
+export async function pooler(patient: Patient, login: Login, { name, isPostgres }: Server): Promise<Finding[]> {
+  if (!isPostgres) return [unknown("pooler", "Pooler", `${name} has no process ids to tell it by`)];
+  const [a, b] = [patient.client(), patient.client()];
+  try {
+    const shared = await serversAreShared(patient, a, b);
+    if (shared === undefined) return [unknown("pooler", "Pooler", "the server does not tell its process ids")];
+    if (name === "PGlite")
+      return [
+        note("pooler", "Pooler", "none, but all clients share one session", { kind: "none", mode: null }, SHARED),
+      ];
+    // It answers this itself, in messages that the driver refuses; to a server it is a setting that is not there.
+    const pgpool = await patient.firstValue("show pool_version");
+    if (pgpool !== undefined) return [pgpoolFinding(pgpool)];
+    const isPooled = shared || (await isAnotherProcess(patient, login));
+    if (!isPooled)
+      return [
+        good("pooler", "Pooler", "none", { kind: "none", mode: null }),
+        good("prepared", "Prepared", "named statements work", { named: true }),
+      ];
+    const mode: Mode = !shared ? "session" : (await refusesTransactions(a)) ? "statement" : "transaction";
+    return modeFindings(login, mode, mode === "transaction" ? await tracksNames(patient) : mode === "session");
+  } finally {
+    await Promise.all([leave(a), leave(b)]);
+  }
+}
+
+const SHARED =
+  "What SET, temporary tables and session locks do, another client meets: keep to transactions (docs/poolers.md).";
+
+interface Process {
+  readonly pid: number;
+}
+const PROCESS = "select pg_backend_pid() as pid";
+
+/**
+ * Whether two clients meet in one server process while both are there. A pooler gives the next statement the server
+ * connection that was free last.
+ */
+async function serversAreShared(patient: Patient, a: Client, b: Client): Promise<boolean | undefined> {
+  const seen = [new Set<number>(), new Set<number>()] as const;
+  for (let turn = 0; turn < 4; turn++)
+    for (const [index, client] of [a, b].entries()) {
+      const found = await patient.ask<Process>(client, PROCESS);
+      if (!found) return undefined;
+      seen[index]!.add(found.pid);
+    }
+  return seen[0].size > 1 || seen[1].size > 1 || [...seen[0]].some((pid) => seen[1].has(pid));
+}
+
+/** What the client was told its process is, and what the process itself says. */
+async function isAnotherProcess(patient: Patient, login: Login): Promise<boolean> {
+  if (login.processId !== undefined && login.processId > LARGEST_PROCESS_ID) return true;
+  let told: number | undefined;
+  const client = patient.client({ observer: { onConnect: ({ processId }) => void (told = processId) } });
+  try {
+    const found = await patient.ask<Process>(client, PROCESS);
+    return found !== undefined && told !== undefined && found.pid !== told;
+  } finally {
+    await leave(client);
+  }
+}
+
+async function refusesTransactions(client: Client): Promise<boolean> {
+  try {
+    await client.transaction(async (tx) => void (await tx.query("select 1")));
+    return false;
+  } catch (error) {
+    return error instanceof PgzError && /statement pooling/i.test(error.message);
+  }
+}
+
+/** PgBouncer from 1.21 on gives statements names of its own. */
+async function tracksNames(patient: Patient): Promise<boolean> {
+  const client = patient.client({ prepare: "named" });
+  try {
+    return await client.transaction(async (tx) => {
+      for (let run = 0; run < 3; run++) await tx.query("select 1 as pgz_edge_doctor");
+      const { rows } = await tx.query<{ name: string }>(
+        "select name from pg_catalog.pg_prepared_statements where statement like '%pgz_edge_doctor%'",
+      );
+      return rows.some(({ name }) => /^PGBOUNCER_/i.test(name));
+    });
+  } catch {
+    return false;
+  } finally {
+    await leave(client);
+  }
+}
+
+function modeFindings({ processId = 0 }: Login, mode: Mode, named: boolean): Finding[] {
+  const kind = processId > LARGEST_PROCESS_ID ? "PgBouncer, or one like it," : "a pooler";
+  const text = `${kind} in ${mode} mode`;
+  const facts = { kind: processId > LARGEST_PROCESS_ID ? "pgbouncer" : "other", mode };
+  if (mode === "session")
+    return [
+      note(
+        "pooler",
+        "Pooler",
+        text,
+        facts,
+        "For listen() set sessionPooling: true: each client keeps its server process.",
+      ),
+      good("prepared", "Prepared", "named statements work", { named }),
+    ];
+  if (mode === "statement")
+    return [
+      change("pooler", "Pooler", text, facts, "There are no transactions: set pool_mode = transaction."),
+      note("prepared", "Prepared", "leave option prepare as it is (auto)", { named: false }),
+    ];
+  return [
+    note(
+      "pooler",
+      "Pooler",
+      text,
+      facts,
+      SHARED,
+      "For settings of a tenant use client.scope or SET LOCAL; listen() needs a connection without the pooler.",
+    ),
+    named
+      ? note(
+          "prepared",
+          "Prepared",
+          "the pooler tracks named statements",
+          { named },
+          "Leave option prepare as it is (auto), or set \"named\" if no statement has literals such as 'today'.",
+        )
+      : note(
+          "prepared",
+          "Prepared",
+          `named statements ${facts.kind === "pgbouncer" ? "do" : "may"} not work`,
+          { named },
+          'Set option prepare: "unnamed"; auto sees it too, but for one connection in a thousand.',
+        ),
+  ];
+}
+
+function pgpoolFinding(version: string): Finding {
+  return note(
+    "pooler",
+    "Pooler",
+    `pgpool-II ${version}`,
+    { kind: "pgpool", mode: "session", version },
+    "Lead this driver's clients to the primary (app_name_redirect_preference_list): docs/poolers.md has the settings.",
+  );
+}

@@ -1,0 +1,185 @@
+// Which server answers, and those of its settings that an application meets.
+//
+// Many servers only speak the protocol: what is asked of their catalogs may be refused, so only what is PostgreSQL is
+// asked for settings. docs/servers.md says what works where.
+import type { Client } from "../../index.ts";
+import { change, good, note, unknown, type Finding } from "./findings.ts";
+import type { Login, Patient } from "./patient.ts";
+
+export interface Server {
+  readonly name: string;
+  readonly version: string;
+  /** PostgreSQL itself or made from it, with its catalogs. */
+  readonly isPostgres: boolean;
+}
+
+/** By what `version()` says; the first that fits. */
+const NAMES: readonly [pattern: RegExp, name: string, isPostgres: boolean][] = [
+  [/\bQuestDB\b/i, "QuestDB", false],
+  [/\bH2\b/, "H2", false],
+  [/CockroachDB/i, "CockroachDB", false],
+  [/Redshift/i, "Redshift", false],
+  [/Materialize/i, "Materialize", false],
+  [/CrateDB/i, "CrateDB", false],
+  [/RisingWave/i, "RisingWave", false],
+  [/DuckDB/i, "DuckDB", false],
+  [/emcc|emscripten|wasm/i, "PGlite", true],
+  [/-YB-/i, "YugabyteDB", true],
+  [/Greenplum/i, "Greenplum", true],
+  [/EnterpriseDB/i, "EDB Postgres Advanced Server", true],
+  [/^PostgreSQL \d/, "PostgreSQL", true],
+];
+
+export async function identify(patient: Patient, client: Client, login: Login): Promise<Server> {
+  const row = await patient.ask<{ version: string }>(client, "select version() as version");
+  const text = String(row?.version ?? "");
+  const reported = login.parameters.get("server_version") ?? "";
+  const [, name = "a server that does not say its name", isPostgres = false] =
+    NAMES.find(([pattern]) => pattern.test(text)) ?? NAMES.find(([pattern]) => pattern.test(reported)) ?? [];
+  const own = new RegExp(String.raw`${name}\D{0,10}(\d[\w.]*)`, "i").exec(text)?.[1];
+  return { name, version: isPostgres ? reported : (own ?? reported), isPostgres };
+}
+
+/** Which it is, and whether its values come in binary. */
+export async function identity(client: Client, { name, version, isPostgres }: Server): Promise<Finding[]> {
+  const facts = { name, version, isPostgres };
+  const what = `${name} ${version}`.trim();
+  const server =
+    name === "PostgreSQL"
+      ? good("server", "Server", what, facts)
+      : note(
+          "server",
+          "Server",
+          what,
+          facts,
+          "It is not PostgreSQL itself: docs/servers.md says what to know of some.",
+        );
+  return [server, await binary(client)];
+}
+
+async function binary(client: Client): Promise<Finding> {
+  try {
+    let codes: readonly number[] = [];
+    // The first run of a statement may be as text.
+    for (let run = 0; run < 3; run++) {
+      const { fields } = await client.query("select cast(7 as int) as number, now() as moment");
+      codes = fields.map(({ formatCode }) => formatCode);
+    }
+    const [number, moment] = codes;
+    const facts = { numbers: number === 1, others: moment === 1 };
+    if (number === 1 && moment === 1) return good("binary", "Values", "come in binary", facts);
+    const text = number === 1 ? "numbers come in binary, all else as text" : "come as text";
+    return note("binary", "Values", `${text}: the server's binary forms cannot be trusted`, facts);
+  } catch {
+    return unknown("binary", "Values", "whether they come in binary could not be found out");
+  }
+}
+
+interface Settings {
+  readonly version_number: string;
+  readonly conforming: string;
+  readonly time_zone: string;
+  readonly statement_timeout: string;
+  readonly idle_timeout: string;
+  readonly max_connections: string;
+  readonly reserved: string;
+  readonly used: string | null;
+  readonly is_superuser: string;
+  readonly in_recovery: boolean;
+  readonly read_only: string;
+  readonly user_name: string;
+}
+
+const SETTINGS = `select
+  current_setting('server_version_num') as version_number,
+  current_setting('standard_conforming_strings') as conforming,
+  current_setting('TimeZone') as time_zone,
+  current_setting('statement_timeout') as statement_timeout,
+  current_setting('idle_in_transaction_session_timeout') as idle_timeout,
+  current_setting('max_connections') as max_connections,
+  current_setting('superuser_reserved_connections') as reserved,
+  (select sum(numbackends)::text from pg_catalog.pg_stat_database) as used,
+  current_setting('is_superuser') as is_superuser,
+  pg_catalog.pg_is_in_recovery() as in_recovery,
+  current_setting('transaction_read_only') as read_only,
+  current_user::text as user_name`;
+
+export async function settings(patient: Patient, client: Client): Promise<Finding[]> {
+  const row = await patient.ask<Settings>(client, SETTINGS);
+  if (!row) return [unknown("settings", "Settings", "the server does not tell them")];
+  return [connections(row), writes(row), role(row), timeouts(row), conventions(row)];
+}
+
+function connections({ max_connections, reserved, used }: Settings): Finding {
+  const most = Number(max_connections) - Number(reserved);
+  const now = Number(used ?? 0);
+  const facts = { used: now, max: Number(max_connections), superuserReserved: Number(reserved) };
+  const text = `${now} of ${most} are used`;
+  if (now < 0.8 * most) return good("connections", "Connections", text, facts);
+  return change(
+    "connections",
+    "Connections",
+    text,
+    facts,
+    "Few are left: make pools smaller (max), or put a pooler in front of the server (docs/poolers.md).",
+  );
+}
+
+function writes({ in_recovery, read_only }: Settings): Finding {
+  const facts = { inRecovery: in_recovery, readOnly: read_only === "on" };
+  if (!in_recovery && read_only !== "on") return good("writes", "Writes", "are taken", facts);
+  return change(
+    "writes",
+    "Writes",
+    in_recovery ? "are refused: it is a standby" : "are refused: transactions are read-only by default",
+    facts,
+    "If you mean to write, name the other hosts too and set target_session_attrs=read-write.",
+  );
+}
+
+function role({ is_superuser, user_name }: Settings): Finding {
+  const facts = { user: user_name, superuser: is_superuser === "on" };
+  if (is_superuser !== "on") return good("role", "Role", `${user_name}, which is no superuser`, facts);
+  return change(
+    "role",
+    "Role",
+    `${user_name} is a superuser`,
+    facts,
+    "Give the application a role of its own: one that may only do what the application does.",
+  );
+}
+
+function timeouts({ statement_timeout, idle_timeout }: Settings): Finding {
+  const facts = { statementTimeout: statement_timeout, idleInTransactionSessionTimeout: idle_timeout };
+  const text = `statement_timeout ${limit(statement_timeout)}, idle_in_transaction_session_timeout ${limit(idle_timeout)}`;
+  const advice = [
+    ...(statement_timeout === "0"
+      ? ["alter role … set statement_timeout = '30s': the server then ends what the driver cannot reach any more."]
+      : []),
+    ...(idle_timeout === "0"
+      ? ["alter role … set idle_in_transaction_session_timeout = '60s': a lost client then holds no locks."]
+      : []),
+  ];
+  return advice.length
+    ? note("timeouts", "Timeouts", text, facts, ...advice)
+    : good("timeouts", "Timeouts", text, facts);
+}
+
+const limit = (value: string) => (value === "0" ? "off" : value);
+
+function conventions({ version_number, conforming, time_zone }: Settings): Finding {
+  const facts = {
+    serverVersionNum: Number(version_number),
+    standardConformingStrings: conforming === "on",
+    timeZone: time_zone,
+  };
+  const text = `server_version_num ${version_number}, TimeZone ${time_zone}, standard_conforming_strings ${conforming}`;
+  if (conforming === "on") return good("settings", "Settings", text, facts);
+  return change(
+    "settings",
+    "Settings",
+    text,
+    facts,
+    "Set standard_conforming_strings = on: a backslash is a character.",
+  );
+}

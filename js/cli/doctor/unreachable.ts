@@ -1,0 +1,26 @@
+// What to try where no connection could be made.
+import { ConnectionError, PgzError } from "../../index.ts";
+
+const ADVICE: Readonly<Record<string, string>> = {
+  AUTH_CLEARTEXT_REFUSED:
+    "The server wants the password as it is. On a network that only you can reach, pass --allow-cleartext-password.",
+  CONNECT_TIMEOUT: "Nothing answers: is there a firewall, or a list of addresses that may connect?",
+  TLS_REFUSED: "The server does not offer TLS: set ssl = on there, or sslmode=prefer on a network that only you reach.",
+  TLS_FAILED: "If the certificate is the server's own, pass its CA (option ca).",
+  NOT_POSTGRESQL: "Another protocol is spoken there: is the port right?",
+  "28P01":
+    "The password is wrong, or there is no such user; it may have to be encoded in the URL (encodeURIComponent).",
+  "28000": "pg_hba.conf lets nobody in from here with this user, database and TLS.",
+  "3D000": "There is no such database: the path of the URL names it.",
+  "53300": "All connections are in use: make pools smaller, or put a pooler in front of the server.",
+};
+
+export function adviceOf(error: unknown): string[] {
+  if (!(error instanceof PgzError)) return [];
+  const advice = ADVICE[error.code];
+  if (advice !== undefined) return [advice];
+  if (error instanceof ConnectionError && error.stage === "dns") return ["The host has no address: is it misspelt?"];
+  if (error instanceof ConnectionError && error.stage === "tcp")
+    return ["Nobody listens there: is the server running, and are host and port right?"];
+  return [];
+}

@@ -1,0 +1,51 @@
+// What a failure looks like on standard error, and the exit code that it ends with.
+//
+// As psql shows errors: message, code, the line with the mark, DETAIL, HINT. Knows errors of the driver. Never a stack
+// unless it was asked for; never a URL or a password, which no error of the driver holds.
+import { AuthenticationError, ConnectionError, PgzError, PostgresError, TimeoutError } from "../index.ts";
+import { isRefusal } from "./connect.ts";
+import { Misuse } from "./misuse.ts";
+
+/** Exit codes; docs/cli.md has the table. */
+export const EXIT = { done: 0, refused: 1, notConnected: 2, misuse: 64, interrupted: 130, readerLeft: 141 } as const;
+
+export function exitCodeOf(error: unknown): number {
+  if (error instanceof Misuse) return EXIT.misuse;
+  const isUnconnected =
+    isRefusal(error) ||
+    error instanceof ConnectionError ||
+    error instanceof AuthenticationError ||
+    (error instanceof TimeoutError && error.code === "CONNECT_TIMEOUT");
+  return isUnconnected ? EXIT.notConnected : EXIT.refused;
+}
+
+export function textOf(error: unknown, withStack: boolean): string {
+  if (error instanceof Misuse) return `pgz-edge: ${error.message}`;
+  const lines = error instanceof PgzError ? ofDriver(error) : [`ERROR:  ${messageOf(error)}`];
+  if (withStack && error instanceof Error) lines.push(error.stack ?? String(error));
+  return lines.join("\n");
+}
+
+function ofDriver(error: PgzError): string[] {
+  const { cause } = error;
+  const { severity, detail, hint, where } = serverErrorOf(error) ?? {};
+  const isOfSource = error.code === "COPY_SOURCE_FAILED" && cause instanceof Error;
+  return [
+    `${severity ?? "ERROR"}:  ${error.message} (${error.code})`,
+    ...(error.excerpt === undefined ? [] : [error.excerpt]),
+    ...(isOfSource ? [`CAUSE:  ${cause.message}`] : []),
+    ...(detail === undefined ? [] : [`DETAIL:  ${detail}`]),
+    ...(hint === undefined ? [] : [`HINT:  ${hint}`]),
+    ...(where === undefined ? [] : [`CONTEXT:  ${where}`]),
+    ...(error.advice === undefined ? [] : [`ADVICE:  ${error.advice}`]),
+  ];
+}
+
+function serverErrorOf(error: PgzError): PostgresError | undefined {
+  if (error instanceof PostgresError) return error;
+  return error.cause instanceof PostgresError ? error.cause : undefined;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,41 @@
+// `pgz-edge help`, `pgz-edge help <command>`, and what stands below them.
+import { COMMON_HELP } from "./arguments.ts";
+import type { Command } from "./command.ts";
+import { commands } from "./commands.ts";
+import { Misuse } from "./misuse.ts";
+
+/** Exit codes, as docs/cli.md has them. */
+const EXIT_HELP = `Exit codes: 0 done; 1 refused by the server or the driver; 2 not connected; 64 wrong usage;
+  130 Ctrl-C (143 SIGTERM, 129 SIGHUP); 141 the reader left (| head).`;
+
+export async function overview(): Promise<string> {
+  const names = Object.keys(commands);
+  const width = Math.max(...names.map((name) => name.length), "help".length);
+  const all = await Promise.all(names.map(async (name) => [name, (await commands[name]!()).summary] as const));
+  const lines = [...all, ["help", "says what a command does and takes: pgz-edge help query"] as const];
+  return [
+    "pgz-edge: PostgreSQL on the command line.",
+    "",
+    "Usage: pgz-edge <command> [value …] [--option …]",
+    "",
+    ...lines.map(([name, summary]) => `  ${name.padEnd(width)}  ${summary}`),
+    "",
+    COMMON_HELP,
+    "  --version          show the version",
+    "",
+    EXIT_HELP,
+    "",
+  ].join("\n");
+}
+
+export function helpOf({ usage }: Command): string {
+  return [usage.trimEnd(), "", COMMON_HELP, "", EXIT_HELP, ""].join("\n");
+}
+
+export async function commandOf(name: string): Promise<Command> {
+  // Anything that is no plain word is not repeated: it may be a URL.
+  const shown = /^[a-z-]{1,20}$/i.test(name) ? ` "${name}"` : "";
+  if (!Object.hasOwn(commands, name))
+    throw new Misuse(`There is no command${shown}; there are ${Object.keys(commands).join(", ")}.`);
+  return await commands[name]!();
+}

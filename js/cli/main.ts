@@ -1,0 +1,79 @@
+#!/usr/bin/env node
+// Where the command line begins and ends: finds the command, runs it, shows what went wrong, and sets the exit code.
+//
+// Knows signals and the process. Must not know servers. A first Ctrl-C aborts the command, which cancels on the server
+// what runs there; a second one ends the process at once.
+import process from "node:process";
+import { readWords } from "./arguments.ts";
+import { commands } from "./commands.ts";
+import { EXIT, exitCodeOf, textOf } from "./failure.ts";
+import { commandOf, helpOf, overview } from "./help.ts";
+import { Misuse } from "./misuse.ts";
+import { flush, ReaderLeft, say, stopWriting, watchReader, write } from "./terminal.ts";
+import { version } from "./version.ts";
+
+/** By signal, as shells count them: 128 and the signal's number. */
+const SIGNALS = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const;
+
+class Interrupted extends Error {
+  constructor(readonly signal: keyof typeof SIGNALS) {
+    super(`${signal} came.`);
+  }
+}
+
+const ending = new AbortController();
+
+async function main([name, ...words]: readonly string[]): Promise<number | void> {
+  if (name === undefined) throw new Misuse("Say which command.");
+  if (name === "--version" || name === "-V") return write(`${version()}\n`);
+  if (name === "--help" || name === "-h") return write(await overview());
+  if (name === "help") return write(words[0] === undefined ? await overview() : helpOf(await commandOf(words[0])));
+  if (name.startsWith("-")) throw new Misuse("The command comes first, its options behind it.");
+  const command = await commandOf(name);
+  const { values, options } = readWords(words, command.options);
+  if (options["help"]) return write(helpOf(command));
+  return command.run({ values, options, signal: ending.signal });
+}
+
+/** The exit code; says what there is to say. */
+function failed(error: unknown): number {
+  const reason: unknown = ending.signal.aborted ? ending.signal.reason : error;
+  if (reason instanceof Interrupted) return SIGNALS[reason.signal];
+  if (reason instanceof ReaderLeft) {
+    if (reason.cause === undefined) return EXIT.readerLeft;
+    say(`ERROR:  Standard output cannot be written: ${(reason.cause as Error).message}`);
+    return EXIT.refused;
+  }
+  say(textOf(error, process.argv.includes("--debug")));
+  if (error instanceof Misuse) say(`Try "pgz-edge help${hasCommand() ? ` ${process.argv[2]}` : ""}".`);
+  return exitCodeOf(error);
+}
+
+/** What stands there may be a URL with a password. */
+const hasCommand = () => Object.hasOwn(commands, process.argv[2] ?? "");
+
+/** A launcher (npx, bunx) passes on the signal that the terminal has sent to all: within this it is the same one. */
+const SAME = 300;
+
+function watchSignals(): void {
+  let first: number | undefined;
+  for (const signal of Object.keys(SIGNALS) as (keyof typeof SIGNALS)[])
+    process.on(signal, () => {
+      if (first !== undefined && performance.now() - first < SAME) return;
+      if (ending.signal.aborted) process.exit(SIGNALS[signal]);
+      first = performance.now();
+      end(new Interrupted(signal));
+    });
+}
+
+function end(reason: Error): void {
+  stopWriting(reason);
+  ending.abort(reason);
+}
+
+watchSignals();
+watchReader(end);
+const code = await main(process.argv.slice(2)).catch(failed);
+await flush();
+// Whatever still holds the process, as an open standard input does, is of no use to anybody.
+process.exit(code ?? EXIT.done);

@@ -1,0 +1,149 @@
+// One statement's rows as text within caps, and what is certain about them: how many there are, and what cut them.
+//
+// Knows the formats and where each has its mark of a cut. The caps are the wire's (docs/queries.md): what passes them is
+// never held, and the statement is cancelled on the server. Must not know MCP.
+import { TimeoutError, type Column, type QueryEnd, type Transaction } from "../../index.ts";
+
+export const FORMATS = ["ndjson", "csv", "columnar", "toon"] as const;
+export type ReadingFormat = (typeof FORMATS)[number];
+
+export interface Caps {
+  readonly maxRows: number;
+  readonly maxBytes: number;
+  /** Milliseconds for the statement. */
+  readonly timeout: number;
+}
+
+export interface Asked extends Caps {
+  readonly sql: string;
+  readonly values: readonly unknown[];
+  readonly format: ReadingFormat;
+}
+
+/** Why rows are missing: more were there, or may have been (`"time"`), than the cap let through. */
+export interface Cut {
+  readonly by: "rows" | "bytes" | "time";
+  /** Rows, bytes or milliseconds. */
+  readonly limit: number;
+}
+
+export interface Reading {
+  /** Whole rows, in the format; behind a cut with its mark, where the format has a place for one. */
+  readonly text: string;
+  /** Where they are JSON: the same rows as values. */
+  readonly rows?: readonly unknown[];
+  readonly rowCount: number;
+  /** Of the text without the mark. */
+  readonly bytes: number;
+  readonly cut: Cut | undefined;
+}
+
+/** Reads until the end or a cap. `heard` is told of all bytes so far. */
+export async function read(transaction: Transaction, asked: Asked, heard: (bytes: number) => void): Promise<Reading> {
+  const { sql, values, format, maxRows, maxBytes, timeout } = asked;
+  let end: QueryEnd | undefined;
+  const pieces: Uint8Array[] = [];
+  let bytes = 0;
+  let late = false;
+  try {
+    const stream = await transaction.stream(values.length ? { text: sql, values } : sql, {
+      format,
+      maxRows,
+      maxBytes,
+      timeout,
+      onLimit: "truncate",
+      duplicates: "rename",
+      // A JavaScript number would lose digits.
+      int8: "string",
+      numeric: "string",
+      observer: { onQueryEnd: (event) => void (end = event) },
+    });
+    for await (const piece of stream as unknown as AsyncIterable<Uint8Array>) {
+      pieces.push(piece);
+      heard((bytes += piece.length));
+    }
+  } catch (error) {
+    // Rows that came before the deadline are good ones.
+    if (!(error instanceof TimeoutError) || !pieces.length) throw error;
+    late = true;
+  }
+  const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(joined(pieces, bytes));
+  if (late) return cutByTime(text, format, timeout);
+  const { truncated } = end ?? {};
+  if (!truncated) return whole(text, format);
+  return cutByCap(text, format, { by: truncated.limit === "rows" ? "rows" : "bytes", limit: truncated.value });
+}
+
+function joined(pieces: readonly Uint8Array[], length: number): Uint8Array {
+  const all = new Uint8Array(length);
+  let at = 0;
+  for (const piece of pieces) {
+    all.set(piece, at);
+    at += piece.length;
+  }
+  return all;
+}
+
+// -- what came of it -------------------------------------------------------------------------------------------------
+
+function whole(text: string, format: ReadingFormat, cut?: Cut): Reading {
+  const rows = rowsIn(text, format);
+  const rowCount = typeof rows === "number" ? rows : rows.length;
+  return { text, ...(typeof rows === "object" && { rows }), rowCount, bytes: Buffer.byteLength(text), cut };
+}
+
+/** The core's mark in NDJSON is the last line, in columnar form the last member. */
+const MARKS: Partial<Record<ReadingFormat, RegExp>> = {
+  ndjson: /\{"\$truncated":\{[^}]*\}\}\n$/,
+  columnar: /,"\$truncated":\{[^}]*\}(?=\}$)/,
+};
+
+function cutByCap(text: string, format: ReadingFormat, cut: Cut): Reading {
+  const mark = MARKS[format];
+  return { ...whole(mark ? text.replace(mark, "") : text, format, cut), text };
+}
+
+/** Whole rows, without what stands behind the last one. */
+function cutByTime(text: string, format: ReadingFormat, timeout: number): Reading {
+  const cut = { by: "time", limit: timeout } as const;
+  const ended = format === "columnar" ? `${text}]}` : text;
+  const reading = whole(ended, format, cut);
+  const mark = `"$truncated":${JSON.stringify({ limit: "time", value: timeout, rows: reading.rowCount })}`;
+  if (format === "ndjson") return { ...reading, text: `${text}{${mark}}\n` };
+  return format === "columnar" ? { ...reading, text: `${text}],${mark}}` } : reading;
+}
+
+/** The rows as values where they are JSON, else how many there are. */
+function rowsIn(text: string, format: ReadingFormat): readonly unknown[] | number {
+  if (format === "ndjson") return linesOf(text).map((line) => JSON.parse(line) as unknown);
+  if (format === "columnar") return (JSON.parse(text) as { rows: unknown[] }).rows;
+  // Behind the line of names. A statement that returns no row still has that.
+  const lines = format === "toon" ? linesOf(text).length : csvLines(text);
+  return Math.max(0, lines - 1);
+}
+
+const linesOf = (text: string) => text.split("\n").slice(0, -1);
+
+/** Line ends that are not part of a cell: behind an even number of quotes (RFC 4180). */
+function csvLines(text: string): number {
+  let lines = 0;
+  let isQuoted = false;
+  for (const [found] of text.matchAll(/["\n]/g)) {
+    if (found === '"') isQuoted = !isQuoted;
+    else if (!isQuoted) lines++;
+  }
+  return lines;
+}
+
+/** The names that the rows have, of columns of these names: the second `id` is `id_2`, as option `duplicates` says. */
+export function namesOf(columns: readonly Column[]): string[] {
+  const used = new Set<string>();
+  const numbers = new Map<string, number>();
+  return columns.map(({ name }) => {
+    let unique = name;
+    for (let number = numbers.get(name) ?? 1; used.has(unique); numbers.set(name, number))
+      unique = `${name}_${++number}`;
+    used.add(unique);
+    return unique;
+  });
+}

@@ -1,0 +1,103 @@
+// Asks a server what statements take and return, and which of their columns can be NULL, without running any of them.
+//
+// Knows Parse and Describe by the driver's call, and two settings of PostgreSQL. Must not know files or TypeScript.
+//
+// All of it is one transaction that only reads and is rolled back. debug_print_rewritten makes the server show the tree
+// of each statement that it parses, and client_min_messages = log makes it show it to us. The server's log would get it
+// too: who may (a superuser) keeps it out of there for the transaction.
+import type { Client, Column, PgzError, PostgresError, Transaction } from "../../index.ts";
+import { factsOf } from "./facts.ts";
+import { named, nullability, type Facts } from "./nullability.ts";
+import { readTree, type Value } from "./tree.ts";
+
+/** What is known of a statement. */
+export interface Described {
+  readonly parameterTypes: readonly number[];
+  readonly fields: readonly Column[];
+  /** By column: it can be NULL, as far as is known. */
+  readonly nullable: readonly boolean[];
+}
+
+/** What the server says of each text, or why it refuses it; whatever `after` finds out in the same transaction. */
+export async function describeAll<After>(
+  client: Client,
+  texts: Iterable<string>,
+  after: (tx: Transaction, described: ReadonlyMap<string, Described | PgzError>) => Promise<After>,
+): Promise<After> {
+  let result: { readonly after: After } | undefined;
+  const undone = new Error("All of it is rolled back.");
+  try {
+    await client.transaction(
+      async (tx) => {
+        const found = await describeIn(tx, texts);
+        result = { after: await after(tx, found) };
+        throw undone;
+      },
+      { readOnly: true },
+    );
+  } catch (error) {
+    if (error !== undone) throw error;
+  }
+  return result!.after;
+}
+
+interface Parsed {
+  readonly described: Omit<Described, "nullable">;
+  readonly tree: Value;
+}
+
+async function describeIn(tx: Transaction, texts: Iterable<string>): Promise<Map<string, Described | PgzError>> {
+  await tx.exec("savepoint unset", QUIET);
+  await tx.query(SETTINGS, QUIET);
+  await tx.exec("savepoint described", QUIET);
+  const found = new Map<string, Parsed | PgzError>();
+  for (const text of new Set(texts)) {
+    let tree: Value;
+    const observer = {
+      onNotice: ({ message, detail }: { message?: string | undefined; detail?: string | undefined }) => {
+        // Only the first: the driver's own question about types comes behind it.
+        if (message === "rewritten parse tree:" && detail !== undefined) tree ??= treeIn(detail);
+      },
+    };
+    try {
+      const { parameterTypes, fields } = await tx.describe(text, { observer });
+      found.set(text, { described: { parameterTypes, fields }, tree });
+    } catch (error) {
+      if (!isOfServer(error)) throw error;
+      found.set(text, error);
+      await tx.exec("rollback to savepoint described", QUIET);
+    }
+  }
+  await tx.exec("rollback to savepoint unset", QUIET);
+  const trees = [...found.values()].map((each) => ("tree" in each ? each.tree : undefined));
+  const facts = await factsOf(tx, named(trees));
+  const all = new Map<string, Described | PgzError>();
+  for (const [text, each] of found) all.set(text, "described" in each ? withNull(each, facts) : each);
+  return all;
+}
+
+/** As many answers as columns, or none, which could be taken for one of another column. */
+function withNull({ described, tree }: Parsed, facts: Facts): Described {
+  const answers = nullability(tree, facts);
+  const { fields } = described;
+  return { ...described, nullable: answers?.length === fields.length ? answers : fields.map(() => true) };
+}
+
+/** By its name, since the client may be another copy's. */
+const isOfServer = (error: unknown): error is PostgresError => error instanceof Error && error.name === "PostgresError";
+
+/** A tree that cannot be read says nothing, so that all columns can be NULL. */
+function treeIn(text: string): Value {
+  try {
+    return readTree(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The trees of our own statements are for nobody. */
+const QUIET = { observer: {} };
+const SETTINGS = `select pg_catalog.set_config(name, value, true) from (values
+    ('debug_print_rewritten', 'on'), ('debug_pretty_print', 'off'), ('client_min_messages', 'log'),
+    ('log_min_messages', case when (select rolsuper from pg_catalog.pg_roles where rolname = current_user) then 'panic' end)
+  ) as settings (name, value) where value is not null`;

@@ -1,0 +1,253 @@
+// From PostgreSQL's types to TypeScript's, as the driver gives their values in rows (docs/types.md).
+//
+// Knows pg_type and the options of the driver that change what a value becomes. Must not know statements. Every value
+// inside of a composite type, and every element of an array, can be NULL.
+import type { Transaction } from "../../index.ts";
+import type { Described } from "./describe.ts";
+
+/** The options of the client whose rows are described. */
+export interface Representation {
+  readonly int8?: "string" | "number" | "bigint";
+  readonly numeric?: "string" | "number";
+  readonly dates?: "string" | "date" | "temporal";
+  readonly bytea?: "uint8array" | "hex" | "base64";
+  readonly json?: "parsed" | "text";
+  readonly columnNames?: "keep" | "camelCase";
+}
+
+interface TypeRow {
+  readonly oid: number;
+  readonly schema: string;
+  readonly name: string;
+  /** pg_type.typtype, or `A` for an array. */
+  readonly how: string;
+  /** Of a domain its base type, of an array its element. */
+  readonly of: number;
+  readonly labels: readonly string[];
+  readonly attributes: readonly (readonly [name: string, type: number])[];
+  readonly extension: string | null;
+}
+
+/** A member of a row. */
+export interface Member {
+  readonly name: string;
+  /** TypeScript's, with `null` if it can be NULL. */
+  readonly type: string;
+}
+
+/** What a statement's author knows better: columns by the server's names. */
+export interface Sayings {
+  readonly notNull: ReadonlySet<string>;
+  readonly nullable: ReadonlySet<string>;
+}
+
+export class RowTypes {
+  readonly #types: ReadonlyMap<number, TypeRow>;
+  /** Of columns that are declared with more than one, by `table.number`. */
+  readonly #dimensions: ReadonlyMap<string, number>;
+  readonly #options: Representation;
+  /** Names of enums and composites that are used, with their declaration. */
+  readonly #declared = new Map<string, string>();
+  /** Names that others have. */
+  readonly #taken: ReadonlySet<string>;
+
+  private constructor(
+    rows: readonly TypeRow[],
+    dimensions: ReadonlyMap<string, number>,
+    options: Representation,
+    taken: ReadonlySet<string>,
+  ) {
+    this.#types = new Map(rows.map((row) => [row.oid, row]));
+    this.#dimensions = dimensions;
+    this.#options = options;
+    this.#taken = taken;
+  }
+
+  /**
+   * Asks the catalog about the types of these statements and all that they are made of. `taken`: names of rows. One
+   * round trip.
+   */
+  static async of(
+    tx: Transaction,
+    statements: readonly Described[],
+    options: Representation,
+    taken: ReadonlySet<string>,
+  ): Promise<RowTypes> {
+    const columns = statements.flatMap(({ fields }) => fields);
+    const oids = [...columns.map(({ typeOid }) => typeOid), ...statements.flatMap((each) => each.parameterTypes)];
+    const [types, deep] = await Promise.all([
+      tx.query<TypeRow>(TYPES, [[...new Set(oids)]]),
+      tx.query<{ place: string; dimensions: number }>(DIMENSIONS, [[...new Set(columns.map((one) => one.tableOid))]]),
+    ]);
+    const dimensions = new Map(deep.rows.map((row) => [row.place, row.dimensions]));
+    return new RowTypes(types.rows, dimensions, options, taken);
+  }
+
+  /** A row of the statement. Of two columns with one name the last is in it. */
+  members({ fields, nullable }: Described, { notNull, nullable: maybe }: Sayings): Member[] {
+    const members = new Map<string, Member>();
+    fields.forEach(({ name: given, typeOid, tableOid, columnAttributeNumber }, index) => {
+      const type = this.#typeOf(typeOid, this.#dimensions.get(`${tableOid}.${columnAttributeNumber}`) ?? 1, false);
+      const canBeNull = maybe.has(given) || (nullable[index]! && !notNull.has(given));
+      const name = this.#options.columnNames === "camelCase" ? camelCase(given) : given;
+      members.set(name, { name, type: canBeNull ? orNull(type) : type });
+    });
+    return [...members.values()];
+  }
+
+  /** What the server calls it. */
+  nameOf(oid: number): string {
+    const type = this.#types.get(oid);
+    if (!type) return String(oid);
+    return type.how === "A" ? `${this.nameOf(type.of)}[]` : type.name;
+  }
+
+  /** What the columns' types name, in alphabetical order. */
+  declarations(): string[] {
+    return [...this.#declared].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, declaration]) => declaration);
+  }
+
+  #typeOf(oid: number, dimensions: number, inComposite: boolean): string {
+    const type = this.#types.get(oid);
+    if ((type?.how === "A" || type?.how === "c") && !this.#isBinary(type)) return "string";
+    switch (type?.how) {
+      case "A": {
+        const element = orNull(this.#typeOf(type.of, 1, inComposite));
+        return `(${element})[]${"[]".repeat(Math.max(dimensions, 1) - 1)}`;
+      }
+      case "d":
+        return this.#typeOf(type.of, 1, inComposite);
+      case "e":
+        return this.#declare(type, () => type.labels.map((label) => JSON.stringify(label)).join(" | ") || "never");
+      case "c":
+        return this.#declare(type, () => this.#composite(type));
+    }
+    if (type?.schema === "pg_catalog") return this.#builtin(type.name, inComposite);
+    // The driver knows it by its extension.
+    return type?.name === "hstore" && type.extension === "hstore" ? "Record<string, string | null>" : "string";
+  }
+
+  #builtin(name: string, inComposite: boolean): string {
+    const { int8, numeric, dates = "string", bytea, json } = this.#options;
+    switch (name) {
+      case "bool":
+        return "boolean";
+      case "int2":
+      case "int4":
+      case "oid":
+        return "number";
+      case "float4":
+      case "float8":
+        return inComposite ? FLOAT_IN_JSON : "number";
+      case "int2vector":
+      case "oidvector":
+        return "number[]";
+      case "int8":
+        return int8 === "number" ? "number" : int8 === "bigint" && !inComposite ? "bigint" : "string";
+      case "numeric":
+        return numeric !== "number" ? "string" : inComposite ? FLOAT_IN_JSON : "number";
+      case "json":
+      case "jsonb":
+        return json === "text" && !inComposite ? "string" : "unknown";
+      case "record":
+        return "Record<string, unknown>";
+      case "bytea":
+        return bytea === undefined || bytea === "uint8array" ? (inComposite ? "string" : "Uint8Array") : "string";
+    }
+    return (!inComposite && TIMES[dates][name]) || "string";
+  }
+
+  /** What holds a type without a binary form comes as the server's text, whole. */
+  #isBinary(type: TypeRow | undefined, within: readonly TypeRow[] = []): boolean {
+    if (!type) return false;
+    if (within.includes(type)) return true;
+    const parts = type.how === "c" ? type.attributes.map(([, oid]) => oid) : /^[Ad]$/.test(type.how) ? [type.of] : [];
+    if (parts.length) return parts.every((oid) => this.#isBinary(this.#types.get(oid), [...within, type]));
+    if (type.how !== "b") return true;
+    if (type.schema === "pg_catalog") return !TEXT_ONLY.test(type.name);
+    return EXTENSIONS.has(`${String(type.extension)}.${type.name}`);
+  }
+
+  #composite({ attributes }: TypeRow): string {
+    const members = attributes.map(([name, oid]) => `  ${property(name)}: ${orNull(this.#typeOf(oid, 1, true))};\n`);
+    return `{\n${members.join("")}}`;
+  }
+
+  /** Under the type's name; where that is taken, with its schema's in front. */
+  #declare(type: TypeRow, body: () => string): string {
+    const others = [...this.#types.values()].filter(({ how }) => how === "e" || how === "c");
+    const isShared = others.some((other) => other !== type && pascal(other.name) === pascal(type.name));
+    const short = pascal(type.name);
+    const name = isShared || this.#taken.has(short) ? pascal(`${type.schema}_${type.name}`) : short;
+    if (this.#taken.has(name)) throw new Error(`No name is left for the type ${type.schema}.${type.name}.`);
+    if (!this.#declared.has(name)) {
+      this.#declared.set(name, ""); // composites are never made of themselves, but of arrays of themselves
+      const keyword = type.how === "c" ? `export interface ${name} ` : `export type ${name} = `;
+      this.#declared.set(name, `/** ${type.schema}.${type.name} */\n${keyword}${body()}${type.how === "c" ? "" : ";"}`);
+    }
+    return name;
+  }
+}
+
+/** Where JSON has no number for it. */
+const FLOAT_IN_JSON = 'number | "NaN" | "Infinity" | "-Infinity"';
+const TEXT_ONLY = /^(money|tsvector|tsquery|xml|aclitem|pg_snapshot|txid_snapshot|pg_node_tree|gtsvector|reg[a-z]+)$/;
+const EXTENSIONS: ReadonlySet<string> = new Set([
+  "citext.citext",
+  "hstore.hstore",
+  "vector.vector",
+  "ltree.ltree",
+  "ltree.lquery",
+  "ltree.ltxtquery",
+]);
+
+export const orNull = (type: string): string => (type === "unknown" ? type : `${type} | null`);
+
+/** A name as a member of an interface. */
+export const property = (name: string): string => (/^[A-Za-z_$][\w$]*$/.test(name) ? name : JSON.stringify(name));
+
+/** A Date cannot say infinity, and Temporal not all of the server's years: those stay text. */
+const TIMES: Readonly<Record<"string" | "date" | "temporal", Readonly<Record<string, string>>>> = {
+  string: {},
+  date: { date: "Date | string", timestamp: "Date | string", timestamptz: "Date | string" },
+  temporal: {
+    date: "Temporal.PlainDate | string",
+    time: "Temporal.PlainTime | string",
+    timestamp: "Temporal.PlainDateTime | string",
+    timestamptz: "Temporal.Instant | string",
+    interval: "Temporal.Duration | string",
+  },
+};
+
+function pascal(name: string): string {
+  const words = name.split(/[^\p{L}\p{N}]+/u).filter(Boolean);
+  const joined = words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join("");
+  return /^\p{L}/u.test(joined) ? joined : `Type${joined}`;
+}
+
+/** As option `columnNames` does it. */
+function camelCase(name: string): string {
+  return name.replace(/(?<=[A-Za-z0-9])_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+}
+
+const DIMENSIONS = `select attrelid || '.' || attnum as place, attndims::int4 as dimensions
+  from pg_catalog.pg_attribute where attrelid = any ($1) and attndims > 1`;
+
+const TYPES = `with recursive reached(oid) as (
+    select unnest($1::pg_catalog.oid[])
+    union select part from reached join pg_catalog.pg_type t using (oid) cross join lateral (
+      select unnest(array[t.typbasetype, t.typelem]) as part
+      union all select atttypid from pg_catalog.pg_attribute
+      where attrelid = t.typrelid and attnum > 0 and not attisdropped and t.typtype = 'c'
+    ) as parts where part <> 0
+  )
+  select t.oid, n.nspname as schema, t.typname as name,
+    case when t.typtype <> 'd' and t.typcategory = 'A' and t.typelem <> 0 and t.typlen = -1 then 'A' else t.typtype::text end as how,
+    case when t.typtype = 'd' then t.typbasetype else t.typelem end as "of",
+    array(select enumlabel::text from pg_catalog.pg_enum where enumtypid = t.oid order by enumsortorder) as labels,
+    coalesce((select pg_catalog.json_agg(pg_catalog.json_build_array(attname, atttypid::bigint) order by attnum)
+      from pg_catalog.pg_attribute where attrelid = t.typrelid and attnum > 0 and not attisdropped and t.typtype = 'c'),
+      '[]') as attributes,
+    (select extname::text from pg_catalog.pg_depend join pg_catalog.pg_extension e on e.oid = refobjid
+      where classid = 1247 and objid = t.oid and deptype = 'e') as extension
+  from reached join pg_catalog.pg_type t using (oid) join pg_catalog.pg_namespace n on n.oid = t.typnamespace`;

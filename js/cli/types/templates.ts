@@ -1,0 +1,346 @@
+// The `sql` templates of a project: where they are, the SQL that they make, and the name of the row that they ask for.
+//
+// Knows TypeScript's syntax and checker, and what the helpers of `sql` become (docs/queries.md). Must not know servers.
+// A value is $1, $2 …; a fragment is looked up where it is a constant, and both arms of a condition are tried. What is
+// only known at run time is said to be so, and never guessed.
+import path from "node:path";
+import type ts from "typescript";
+
+/** A place in a source file, from 0. */
+export interface Place {
+  readonly file: ts.SourceFile;
+  readonly offset: number;
+}
+
+/** A text that a template may make. */
+export interface Variant {
+  readonly text: string;
+  /** Where an index of the text comes from. */
+  placeOf(index: number): Place;
+}
+
+export interface Template {
+  readonly place: Place;
+  /** The row type that it asks for: a plain name that nobody else declares. */
+  readonly row: string | undefined;
+  readonly variants: readonly Variant[];
+  /** What is only known at run time: then there are no variants. */
+  readonly unknown: { readonly place: Place; readonly what: string } | undefined;
+}
+
+type Part = { readonly text: string; readonly places: readonly number[]; readonly file: ts.SourceFile } | "value";
+
+/** Text that a template may make at most so many of. */
+const MOST_VARIANTS = 64;
+const DEEPEST = 30;
+const PACKAGE = /^(npm:|jsr:)?(@[^/]+\/)?pgz-edge(@[^/]*)?(\/.*)?$/;
+
+/** Thrown where a part of a template is only known at run time. */
+class Unknown extends Error {
+  constructor(
+    readonly node: ts.Node,
+    what: string,
+  ) {
+    super(what);
+  }
+}
+
+/** `module`: the file of row types, whole, without its ending. */
+export function templatesIn(
+  compiler: typeof ts,
+  program: ts.Program,
+  files: readonly ts.SourceFile[],
+  module: string,
+): Template[] {
+  const finder = new Finder(compiler, program.getTypeChecker(), module);
+  const found = files.flatMap((file) => finder.templates(file));
+  return found.filter(({ node, template }) => !finder.nested.has(node) || template.row).map((each) => each.template);
+}
+
+class Finder {
+  readonly #ts: typeof ts;
+  readonly #checker: ts.TypeChecker;
+  readonly #module: string;
+  /** Templates that are part of another. */
+  readonly nested = new Set<ts.Node>();
+
+  constructor(compiler: typeof ts, checker: ts.TypeChecker, module: string) {
+    this.#ts = compiler;
+    this.#checker = checker;
+    this.#module = module;
+  }
+
+  templates(file: ts.SourceFile): { node: ts.Node; template: Template }[] {
+    const found: { node: ts.Node; template: Template }[] = [];
+    const visit = (node: ts.Node): void => {
+      if (this.#ts.isTaggedTemplateExpression(node) && this.#isSql(node.tag))
+        found.push({ node, template: this.#template(node) });
+      this.#ts.forEachChild(node, visit);
+    };
+    visit(file);
+    return found;
+  }
+
+  #template(node: ts.TaggedTemplateExpression): Template {
+    const place = placeOf(node);
+    const row = this.#rowOf(node);
+    try {
+      const variants = this.#ofTemplate(node, 0).map(joined);
+      return { place, row, variants, unknown: undefined };
+    } catch (error) {
+      if (!(error instanceof Unknown)) throw error;
+      return { place, row, variants: [], unknown: { place: placeOf(error.node), what: error.message } };
+    }
+  }
+
+  /** A name that is imported from the file of row types, or that nothing declares yet. */
+  #rowOf({ typeArguments }: ts.TaggedTemplateExpression): string | undefined {
+    const [type] = typeArguments ?? [];
+    if (!type || !this.#ts.isTypeReferenceNode(type) || type.typeArguments || !this.#ts.isIdentifier(type.typeName))
+      return undefined;
+    const declaration = this.#checker.getSymbolAtLocation(type.typeName)?.declarations?.[0];
+    if (declaration && !this.#isOfModule(declaration)) return undefined;
+    const imported = declaration && this.#ts.isImportSpecifier(declaration) ? declaration.propertyName : undefined;
+    return (imported ?? type.typeName).text;
+  }
+
+  #isOfModule(declaration: ts.Declaration): boolean {
+    if (!this.#ts.isImportSpecifier(declaration)) return false;
+    const named = this.#specifierOf(declaration.parent.parent.parent);
+    if (!named.startsWith(".")) return false;
+    const folder = path.dirname(declaration.getSourceFile().fileName);
+    return withoutEnding(path.resolve(folder, named)) === this.#module;
+  }
+
+  #specifierOf(declaration: ts.Node): string {
+    const { moduleSpecifier } = declaration as Partial<ts.ImportDeclaration>;
+    return moduleSpecifier && this.#ts.isStringLiteral(moduleSpecifier) ? moduleSpecifier.text : "";
+  }
+
+  // -- sql ------------------------------------------------------------------------------------------------------------
+
+  /** `sql` of this package, under whatever name it came here. */
+  #isSql(node: ts.Expression): boolean {
+    const name = this.#ts.isPropertyAccessExpression(node) ? node.name : node;
+    const symbol = this.#checker.getSymbolAtLocation(name);
+    const declaration = symbol?.declarations?.[0];
+    if (declaration && this.#ts.isImportSpecifier(declaration)) {
+      const isNamed = (declaration.propertyName ?? declaration.name).text === "sql";
+      if (isNamed && PACKAGE.test(this.#specifierOf(declaration.parent.parent.parent))) return true;
+    }
+    if (this.#ts.isPropertyAccessExpression(node) && node.name.text === "sql") {
+      const space = this.#checker.getSymbolAtLocation(node.expression)?.declarations?.[0];
+      if (space && this.#ts.isNamespaceImport(space)) return PACKAGE.test(this.#specifierOf(space.parent.parent));
+    }
+    if (!symbol || !(symbol.flags & this.#ts.SymbolFlags.Alias)) return false;
+    const origin = this.#checker.getAliasedSymbol(symbol);
+    return origin.name === "sql" && /[\\/](pgz-edge|js|types)[\\/].*\bsql\.(d\.)?[cm]?ts$/.test(fileOf(origin) ?? "");
+  }
+
+  #ofTemplate({ template }: ts.TaggedTemplateExpression, depth: number): Part[][] {
+    if (this.#ts.isNoSubstitutionTemplateLiteral(template)) return [[textPart(template, template.text)]];
+    let variants: Part[][] = [[textPart(template.head, template.head.text)]];
+    for (const { expression, literal } of template.templateSpans) {
+      const behind = textPart(literal, literal.text);
+      variants = product(variants, this.#of(expression, depth + 1), expression).map((parts) => [...parts, behind]);
+    }
+    return variants;
+  }
+
+  /** What stands in a template at this expression. */
+  #of(given: ts.Expression, depth: number): Part[][] {
+    const node = this.#bare(given);
+    if (depth > DEEPEST) throw new Unknown(node, "a fragment that is made of itself");
+    if (this.#ts.isTaggedTemplateExpression(node) && this.#isSql(node.tag)) {
+      this.nested.add(node);
+      return this.#ofTemplate(node, depth);
+    }
+    if (this.#ts.isConditionalExpression(node))
+      return [...this.#of(node.whenTrue, depth + 1), ...this.#of(node.whenFalse, depth + 1)];
+    const helper = this.#helperOf(node);
+    if (helper) return this.#ofHelper(helper, node as ts.CallExpression, depth);
+    if (this.#ts.isIdentifier(node)) {
+      const constant = this.#constantOf(node);
+      if (constant && this.#mayBeFragment(constant)) return this.#of(constant, depth + 1);
+    }
+    if (this.#ts.isArrayLiteralExpression(node) && node.elements.some((element) => this.#mayBeFragment(element)))
+      return this.#inARow(node.elements, [], depth);
+    if (this.#mayBeFragment(node)) throw new Unknown(node, "a fragment that is only known at run time");
+    return [["value"]];
+  }
+
+  #inARow(elements: readonly ts.Expression[], separator: readonly Part[], depth: number): Part[][] {
+    let variants: Part[][] = [[]];
+    elements.forEach((element, index) => {
+      if (this.#ts.isSpreadElement(element)) throw new Unknown(element, "fragments that are only known at run time");
+      const between = index ? [...separator] : [];
+      const with_ = variants.map((parts) => [...parts, ...between]);
+      variants = product(with_, this.#of(element, depth + 1), element);
+    });
+    return variants;
+  }
+
+  #bare(node: ts.Expression): ts.Expression {
+    if (
+      this.#ts.isParenthesizedExpression(node) ||
+      this.#ts.isAsExpression(node) ||
+      this.#ts.isNonNullExpression(node) ||
+      this.#ts.isSatisfiesExpression(node)
+    )
+      return this.#bare(node.expression);
+    return node;
+  }
+
+  /** What a `const` is given, here or in the file that it comes from. */
+  #constantOf(node: ts.Identifier): ts.Expression | undefined {
+    let symbol = this.#checker.getSymbolAtLocation(node);
+    if (symbol && symbol.flags & this.#ts.SymbolFlags.Alias) symbol = this.#checker.getAliasedSymbol(symbol);
+    const declaration = symbol?.valueDeclaration;
+    if (!declaration || !this.#ts.isVariableDeclaration(declaration)) return undefined;
+    const isConstant = (this.#ts.getCombinedNodeFlags(declaration) & this.#ts.NodeFlags.Const) !== 0;
+    return isConstant ? declaration.initializer : undefined;
+  }
+
+  /** Whether it is SQL and no value, by its syntax and by its type. */
+  #mayBeFragment(given: ts.Expression): boolean {
+    const node = this.#bare(given);
+    if (this.#ts.isTaggedTemplateExpression(node)) return this.#isSql(node.tag);
+    const helper = this.#helperOf(node);
+    if (helper) return helper !== "json" && helper !== "snakeCase";
+    const isQuery = (type: ts.Type): boolean => {
+      if (type.isUnion()) return type.types.some(isQuery);
+      const element = this.#checker.isArrayType(type) ? type.getNumberIndexType() : undefined;
+      if (element) return isQuery(element);
+      return type.getProperty("text") !== undefined && type.getProperty("values") !== undefined;
+    };
+    return isQuery(this.#checker.getTypeAtLocation(node));
+  }
+
+  // -- sql.identifier, sql.in, … --------------------------------------------------------------------------------------
+
+  #helperOf(node: ts.Expression): string | undefined {
+    if (!this.#ts.isCallExpression(node) || !this.#ts.isPropertyAccessExpression(node.expression)) return undefined;
+    return this.#isSql(node.expression.expression) ? node.expression.name.text : undefined;
+  }
+
+  #ofHelper(helper: string, node: ts.CallExpression, depth: number): Part[][] {
+    const [first, ...others] = node.arguments;
+    const made = (...parts: (string | "value")[]) => [
+      parts.map((part) => (part === VALUE ? "value" : here(node, part))),
+    ];
+    switch (helper) {
+      case "identifier":
+        return made(node.arguments.map((name) => quoted(this.#literal(name))).join("."));
+      case "unsafe":
+        if (others.length || !first) break;
+        return made(this.#literal(first));
+      case "json":
+        return [["value"]];
+      case "join": {
+        const list = first && this.#bare(first);
+        if (!list || !this.#ts.isArrayLiteralExpression(list)) break;
+        const [separator] = others[0] ? this.#of(others[0], depth + 1) : [[here(node, ", ")]];
+        return this.#inARow(list.elements, separator!, depth);
+      }
+      case "in": // one value stands for any number of them
+        return made("(", VALUE, ")");
+      case "set": {
+        const names = this.#columns(first, others);
+        if (names) return made(...names.flatMap((name, at) => [`${at ? ", " : ""}${quoted(name)} = `, VALUE]));
+        break;
+      }
+      case "values": {
+        const names = this.#columns(first, others);
+        const values = names?.flatMap((_, at) => [at ? ", " : "", VALUE]) ?? [];
+        if (names) return made(`(${names.map(quoted).join(", ")}) values (`, ...values, ")");
+        break;
+      }
+    }
+    throw new Unknown(node, `sql.${helper} of what is only known at run time`);
+  }
+
+  #literal(node: ts.Expression): string {
+    const bare = this.#bare(node);
+    if (this.#ts.isStringLiteralLike(bare)) return bare.text;
+    const constant = this.#ts.isIdentifier(bare) ? this.#constantOf(bare) : undefined;
+    if (constant && this.#ts.isStringLiteralLike(constant)) return constant.text;
+    throw new Unknown(node, "a name or a text that is only known at run time");
+  }
+
+  /** Columns that are named, or else the members of an object that is written out. */
+  #columns(row: ts.Expression | undefined, named: readonly ts.Expression[]): string[] | undefined {
+    if (named.length) return named.map((name) => this.#literal(name));
+    let bare = row && this.#bare(row);
+    if (bare && this.#ts.isArrayLiteralExpression(bare)) bare = bare.elements[0] && this.#bare(bare.elements[0]);
+    if (!bare || !this.#ts.isObjectLiteralExpression(bare)) return undefined;
+    const names = bare.properties.map(({ name }) =>
+      name && (this.#ts.isIdentifier(name) || this.#ts.isStringLiteral(name)) ? name.text : undefined,
+    );
+    return names.every((name) => name !== undefined) ? names : undefined;
+  }
+}
+
+const VALUE = "\0";
+const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;
+export const withoutEnding = (file: string): string => file.replace(/(\.d)?\.[cm]?[jt]sx?$/, "");
+const fileOf = (symbol: ts.Symbol): string | undefined => symbol.declarations?.[0]?.getSourceFile().fileName;
+const placeOf = (node: ts.Node): Place => ({ file: node.getSourceFile(), offset: node.getStart() });
+
+function product(left: readonly Part[][], right: readonly Part[][], at: ts.Node): Part[][] {
+  if (left.length * right.length > MOST_VARIANTS)
+    throw new Unknown(at, `more than ${MOST_VARIANTS} texts, by its conditions`);
+  return left.flatMap((parts) => right.map((more) => [...parts, ...more]));
+}
+
+/** Text that stands for a whole expression. */
+function here(node: ts.Node, text: string): Part {
+  return { text, file: node.getSourceFile(), places: Array<number>(text.length + 1).fill(node.getStart()) };
+}
+
+/** Text of a template's own, between its backticks and braces. */
+function textPart(node: ts.TemplateLiteralLikeNode, cooked: string): Part {
+  const file = node.getSourceFile();
+  const start = node.getStart() + 1;
+  return { text: cooked, file, places: placesIn(file.text.slice(start, node.getEnd()), cooked, start) };
+}
+
+/** By index of the text: escapes and CRLF are longer in the source. */
+function placesIn(source: string, cooked: string, start: number): number[] {
+  const places: number[] = [];
+  let at = 0;
+  while (places.length <= cooked.length) {
+    const piece = /^(\r\n|\\(u\{[^}]*\}|u....|x..|\r\n|[^]))/.exec(source.slice(at, at + 12))?.[0] ?? source[at] ?? "";
+    const isContinuation = /^\\\r?\n$/.test(piece);
+    const wide = /^\\u\{/.test(piece) && Number.parseInt(piece.slice(3), 16) > 0xffff;
+    for (let count = isContinuation ? 0 : wide ? 2 : 1; count > 0; count--) places.push(start + at);
+    at += piece.length;
+    if (at > source.length || piece === "") places.push(start + at);
+  }
+  return places;
+}
+
+/** As the driver joins them, with numbered parameters. */
+function joined(parts: readonly Part[]): Variant {
+  let text = "";
+  let parameters = 0;
+  let behindParameter = false;
+  const starts: { readonly at: number; readonly part: Exclude<Part, "value"> }[] = [];
+  for (const part of parts) {
+    if (part === "value") {
+      text += `$${++parameters}`;
+      behindParameter = true;
+      continue;
+    }
+    if (behindParameter && /^\d/.test(part.text)) text += " ";
+    starts.push({ at: text.length, part });
+    text += part.text;
+    behindParameter &&= part.text === "";
+  }
+  return {
+    text,
+    placeOf(index) {
+      const { at, part } = [...starts].reverse().find((start) => start.at <= index) ?? starts[0]!;
+      return { file: part.file, offset: part.places[Math.min(index - at, part.text.length)]! };
+    },
+  };
+}

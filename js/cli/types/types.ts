@@ -1,0 +1,269 @@
+// `pgz-edge types`: row types for a project's `sql` templates, and what the server has against them.
+//
+// Knows the order of the work: sources, templates, server, file. Must not know how any of it is done.
+import { existsSync, readFileSync } from "node:fs";
+import { mkdir, writeFile } from "node:fs/promises";
+import path from "node:path";
+import process from "node:process";
+import type { PgzError, PostgresError } from "../../index.ts";
+import { choice } from "../arguments.ts";
+import type { Command, OptionValues, Task } from "../command.ts";
+import { withClient } from "../connect.ts";
+import { Misuse } from "../misuse.ts";
+import { say } from "../terminal.ts";
+import { describeAll, type Described } from "./describe.ts";
+import { differences, moduleOf, type NamedRow } from "./module.ts";
+import { sourcesOf } from "./project.ts";
+import { RowTypes, type Member, type Representation, type Sayings } from "./row-types.ts";
+import { templatesIn, withoutEnding, type Place, type Template } from "./templates.ts";
+
+/** Options that say what the client's values look like, and their words. */
+const REPRESENTATION = {
+  int8: ["string", "number", "bigint"],
+  numeric: ["string", "number"],
+  dates: ["string", "date", "temporal"],
+  bytea: ["uint8array", "hex", "base64"],
+  json: ["parsed", "text"],
+  "column-names": ["keep", "camelCase"],
+} as const;
+
+export const types: Command = {
+  summary: "writes row types for the sql templates of a project, and checks their SQL",
+  usage: `Usage: pgz-edge types [file or glob …] [--out src/pgz-edge.types.ts]
+       pgz-edge types --check
+
+Asks the server about each \`sql\` template of a TypeScript project, without running any. sql<FindUser>\`select …\` asks
+for a type: the interface FindUser is written, with null where a column can be NULL. Templates without a type are only
+checked. The files are those of tsconfig.json, or those below src. docs/sql-types.md says what is known and what is not.
+
+  --check               write nothing: exit with 1 if the file would change, or a template is wrong
+  -o, --out FILE        where the types go: src/pgz-edge.types.ts, or pgz-edge.types.ts without a folder src
+  -p, --project FILE    another tsconfig.json
+  --verbose             list the templates that cannot be checked, and why
+Options of the client whose rows these are (docs/options.md):
+  --int8 WORD           string, number or bigint
+  --numeric WORD        string or number
+  --dates WORD          string, date or temporal
+  --bytea WORD          uint8array, hex or base64
+  --json WORD           parsed or text
+  --column-names WORD   keep or camelCase
+All but --check and --verbose may stand in package.json, as "pgz-edge": { "types": { "files": ["src/**/*"] } }.`,
+  options: {
+    check: { type: "boolean" },
+    out: { type: "string", short: "o" },
+    project: { type: "string", short: "p" },
+    verbose: { type: "boolean" },
+    ...Object.fromEntries(Object.keys(REPRESENTATION).map((name) => [name, { type: "string" as const }])),
+  },
+  run,
+};
+
+/** Something that is wrong, with the place that says so. */
+interface Problem {
+  readonly place: Place;
+  readonly text: string;
+}
+
+async function run(task: Task): Promise<number> {
+  const folder = process.cwd();
+  const { values, options } = settings(task, folder);
+  const out = path.resolve(folder, (options["out"] as string | undefined) ?? defaultOut(folder));
+  const representation = representationOf(options);
+  const { compiler, program, files } = await sourcesOf(folder, values, options["project"] as string | undefined);
+  const templates = templatesIn(compiler, program, files, withoutEnding(out));
+  const asked = templates.filter(isAsked);
+  const problems = templates.flatMap(unknownRow);
+  const texts = asked.flatMap(({ variants }) => variants.map(({ text }) => text));
+  const text = await withClient(task, {}, (client) =>
+    describeAll(client, texts, async (tx, found) => {
+      const statements = [...found.values()].filter((each) => "nullable" in each);
+      const taken = new Set(asked.flatMap(({ row }) => row ?? []));
+      const rowTypes = await RowTypes.of(tx, statements, representation, taken);
+      const rows = rowsOf(asked, found, rowTypes, problems);
+      return moduleOf(rows, rowTypes.declarations(), madeWith(representation));
+    }),
+  );
+  report(templates, asked, options["verbose"] === true);
+  for (const problem of problems.sort(byPlace)) say(`${shown(problem.place)}: ${problem.text}`);
+  const isRight = options["check"] === true ? check(out, text, templates) : await write(out, text, problems.length);
+  return problems.length || !isRight ? 1 : 0;
+}
+
+// -- settings ---------------------------------------------------------------------------------------------------------
+
+/** The command line's words; behind them those of package.json. */
+function settings({ values, options }: Task, folder: string): Pick<Task, "values" | "options"> {
+  const file = path.join(folder, "package.json");
+  const manifest = existsSync(file) ? (JSON.parse(readFileSync(file, "utf8")) as Record<string, unknown>) : {};
+  const given = ((manifest["pgz-edge"] as Record<string, unknown> | undefined)?.["types"] ?? {}) as Record<
+    string,
+    unknown
+  >;
+  const found: Record<string, string> = {};
+  for (const [key, value] of Object.entries(given)) {
+    const name = key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+    if (name === "files" && Array.isArray(value) && value.every((one) => typeof one === "string")) continue;
+    if (!(name in REPRESENTATION) && name !== "out" && name !== "project")
+      throw new Misuse(`package.json has "${key}" in "pgz-edge"."types", which means nothing.`);
+    if (typeof value !== "string") throw new Misuse(`"${key}" in "pgz-edge"."types" of package.json is a text.`);
+    found[name] = value;
+  }
+  const files = (given["files"] as readonly string[] | undefined) ?? [];
+  return { values: values.length ? values : files, options: { ...found, ...options } };
+}
+
+const defaultOut = (folder: string): string =>
+  path.join(existsSync(path.join(folder, "src")) ? "src" : ".", "pgz-edge.types.ts");
+
+function representationOf(options: OptionValues): Representation {
+  const found = Object.entries(REPRESENTATION).flatMap(([name, words]) => {
+    const word = choice<string>({ options }, name, words);
+    return word === undefined ? [] : [[name === "column-names" ? "columnNames" : name, word]];
+  });
+  return Object.fromEntries(found) as Representation;
+}
+
+const madeWith = (representation: Representation): string =>
+  Object.entries(representation)
+    .map(([name, word]) => `--${name === "columnNames" ? "column-names" : name} ${String(word)}`)
+    .sort()
+    .join(" ");
+
+// -- templates --------------------------------------------------------------------------------------------------------
+
+const STATEMENT =
+  /^\s*(?:(?:--[^\n]*\n|\/\*[^]*?\*\/)\s*)*\(?\s*(select|insert|update|delete|merge|with|values|table)\b/i;
+
+/** Statements; a template that begins otherwise is a part of one, or says nothing of rows. */
+function isAsked({ row, variants }: Template): boolean {
+  return variants.length > 0 && (row !== undefined || variants.every(({ text }) => STATEMENT.test(text)));
+}
+
+function unknownRow({ row, unknown }: Template): Problem[] {
+  if (row === undefined || !unknown) return [];
+  return [{ place: unknown.place, text: `error: ${row} cannot be known: ${unknown.what}.` }];
+}
+
+/** The rows that are asked for; what is wrong with the templates goes to `problems`. */
+function rowsOf(
+  templates: readonly Template[],
+  found: ReadonlyMap<string, Described | PgzError>,
+  types: RowTypes,
+  problems: Problem[],
+): NamedRow[] {
+  const rows = new Map<string, NamedRow & { readonly place: Place }>();
+  for (const template of templates) {
+    const row = rowOf(template, found, types, problems);
+    if (!row) continue;
+    const other = rows.get(row.name);
+    if (!other) rows.set(row.name, row);
+    else if (JSON.stringify(other.members) !== JSON.stringify(row.members))
+      problems.push({ place: row.place, text: `error: ${row.name} is another row at ${shown(other.place)}.` });
+  }
+  return [...rows.values()];
+}
+
+function rowOf(
+  { row: name, place, variants }: Template,
+  found: ReadonlyMap<string, Described | PgzError>,
+  types: RowTypes,
+  problems: Problem[],
+): (NamedRow & { readonly place: Place }) | undefined {
+  const wrong = (text: string, at = place): undefined => void problems.push({ place: at, text: `error: ${text}` });
+  let members: readonly Member[] | undefined;
+  let comment: string[] = [];
+  for (const variant of variants) {
+    const statement = found.get(variant.text)!;
+    if (!("nullable" in statement)) return wrong(messageOf(statement), placeIn(variant, statement));
+    if (name === undefined) continue;
+    if (!statement.fields.length) return wrong(`${name} would have no columns: the statement returns no rows.`);
+    const sayings = sayingsIn(variant.text);
+    const columns = new Set(statement.fields.map((field) => field.name));
+    const stranger = [...sayings.notNull, ...sayings.nullable].find((column) => !columns.has(column));
+    if (stranger !== undefined) return wrong(`a comment names the column "${stranger}", which there is not.`);
+    const next = types.members(statement, sayings);
+    members = members ? either(members, next) : next;
+    if (!members) return wrong(`${name} has other columns where its conditions are otherwise.`);
+    const parameters = statement.parameterTypes.map((oid, index) => `$${index + 1} ${types.nameOf(oid)}`);
+    if (!comment.length) comment = [relative(place), ...(parameters.length ? [`Takes ${parameters.join(", ")}.`] : [])];
+  }
+  return name === undefined || !members ? undefined : { name, members, comment, place };
+}
+
+/** One row for both: what can be NULL in one of them can. */
+function either(some: readonly Member[], others: readonly Member[]): readonly Member[] | undefined {
+  if (some.length !== others.length) return undefined;
+  const pairs = some.map((member, index) => [member, others[index]!] as const);
+  const bare = (type: string) => type.replace(/ \| null$/, "");
+  if (pairs.some(([a, b]) => a.name !== b.name || bare(a.type) !== bare(b.type))) return undefined;
+  return pairs.map(([a, b]) => (a.type.length > b.type.length ? a : b));
+}
+
+/** `@notnull a, b` and `@nullable c` in the SQL's comments. */
+function sayingsIn(text: string): Sayings {
+  const named = (word: string) => {
+    const comments = [...text.matchAll(/--[^\n]*|\/\*[^]*?\*\//g)].map(([comment]) => comment.replace(/\*\/$/, ""));
+    const lists = comments.flatMap((comment) => comment.split(new RegExp(`@${word}\\b`)).slice(1));
+    const names = lists.flatMap((list) => [...(list.split("@")[0] ?? "").matchAll(/"([^"]+)"|[^\s,]+/g)]);
+    return new Set(names.map(([name, quoted]) => quoted ?? name));
+  };
+  return { notNull: named("notnull"), nullable: named("nullable") };
+}
+
+function messageOf(error: PgzError): string {
+  const { detail, hint } = error as PostgresError;
+  const more = [detail, hint].filter(Boolean).map((text) => ` ${String(text)}`);
+  return `${error.message} (${error.code})${more.join("")}`;
+}
+
+function placeIn({ text, placeOf }: Template["variants"][number], error: PgzError): Place {
+  const position = Number((error as PostgresError).position ?? 1);
+  // The server counts characters, JavaScript halves of some.
+  return placeOf([...text].slice(0, position - 1).join("").length);
+}
+
+// -- what is said of it -----------------------------------------------------------------------------------------------
+
+const relative = ({ file }: Place): string => path.relative(process.cwd(), file.fileName).replaceAll("\\", "/");
+
+function shown(place: Place): string {
+  const { line, character } = place.file.getLineAndCharacterOfPosition(place.offset);
+  return `${relative(place)}:${line + 1}:${character + 1}`;
+}
+
+const byPlace = (a: Problem, b: Problem): number =>
+  a.place.file.fileName.localeCompare(b.place.file.fileName) || a.place.offset - b.place.offset;
+
+function report(templates: readonly Template[], asked: readonly Template[], isVerbose: boolean): void {
+  const unknown = templates.filter((template) => template.unknown && template.row === undefined);
+  const others = templates.length - asked.length - templates.filter((template) => template.unknown).length;
+  const counts = [`${asked.length} templates were described`];
+  if (others) counts.push(`${others} are no statement that returns rows`);
+  if (unknown.length) counts.push(`${unknown.length} are only known at run time${isVerbose ? "" : " (--verbose)"}`);
+  say(`${counts.join(", ")}.`);
+  if (isVerbose) for (const { unknown: part } of unknown) say(`${shown(part!.place)}: not checked: ${part!.what}.`);
+}
+
+function check(out: string, text: string, templates: readonly Template[]): boolean {
+  const old = existsSync(out) ? readFileSync(out, "utf8") : "";
+  const name = path.relative(process.cwd(), out).replaceAll("\\", "/");
+  const found = differences(old, text);
+  for (const { name: row, lines } of found) {
+    const template = templates.find((one) => one.row === row);
+    say(`${template ? shown(template.place) : name}: error: ${row} is not as ${name} has it:`);
+    for (const line of lines) say(`  ${line}`);
+  }
+  return !found.length;
+}
+
+/** A row that is wrong leaves the file as it is: half of it would break what compiles. */
+async function write(out: string, text: string, problems: number): Promise<boolean> {
+  if (problems) return false;
+  const isNew = !existsSync(out) || readFileSync(out, "utf8") !== text;
+  if (isNew) {
+    await mkdir(path.dirname(out), { recursive: true });
+    await writeFile(out, text);
+  }
+  say(`${path.relative(process.cwd(), out)} ${isNew ? "was written" : "is as it was"}.`);
+  return true;
+}

@@ -1,0 +1,109 @@
+// `pgz-edge` as a user has it: the packed tarball, installed in an empty project, run as a process of its own.
+import { spawn, type ChildProcess } from "node:child_process";
+import path from "node:path";
+import process from "node:process";
+import type * as pgz from "../../js/index.ts";
+import { testServers } from "../integration/servers.ts";
+import { Project } from "../packaging/project.ts";
+
+/** To look at the server meanwhile. */
+export const driver = (await import(new URL("../../dist/node.js", import.meta.url).href)) as typeof pgz;
+
+export const { servers, pgbouncer } = testServers();
+export const [server] = servers;
+/** Without the tests' certificates. */
+export const plainUrl = (url: string): string => `${url.split("?")[0]}?sslmode=disable`;
+export const url = plainUrl(server!.url);
+
+export interface Ended {
+  /** The exit code, or the signal that ended it. */
+  readonly code: number | string | null;
+  readonly out: string;
+  readonly err: string;
+}
+
+export interface RunOptions {
+  /** Beside DATABASE_URL; `undefined` takes a variable away. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  /** Standard input; without it there is none. */
+  readonly input?: string | Uint8Array;
+  /** In a process group of its own, as a shell starts it at a terminal. */
+  readonly isGroup?: boolean;
+  /** Standard input is there, and stays open. */
+  readonly stdin?: "open";
+}
+
+export class CommandLine {
+  readonly project = new Project();
+  readonly bin = this.project.at("node_modules/.bin/pgz-edge");
+
+  /** Begins it. */
+  start(
+    words: readonly string[],
+    { env = {}, input, stdin, isGroup = false }: RunOptions = {},
+    command = [this.bin],
+  ): ChildProcess {
+    const child = spawn(command[0]!, [...command.slice(1), ...words], {
+      cwd: this.project.folder,
+      env: environment(env),
+      detached: isGroup,
+      stdio: [input === undefined && !stdin ? "ignore" : "pipe", "pipe", "pipe"],
+    });
+    if (input !== undefined) {
+      child.stdin!.on("error", () => {}); // it need not read all of it
+      child.stdin!.end(input);
+    }
+    return child;
+  }
+
+  async run(words: readonly string[], options: RunOptions = {}, command = [this.bin]): Promise<Ended> {
+    return await ended(this.start(words, options, command));
+  }
+
+  /** A line for the shell, in which `pgz-edge` is there. */
+  async shell(line: string, options: RunOptions = {}): Promise<Ended> {
+    const child = spawn("bash", ["-c", line], {
+      cwd: this.project.folder,
+      env: environment({
+        ...options.env,
+        PATH: [path.dirname(this.bin), process.env["PATH"]].join(path.delimiter),
+      }),
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    return await ended(child);
+  }
+
+  remove(): void {
+    this.project.remove();
+  }
+}
+
+/** Its end, and what it wrote; without its output where somebody else reads that. */
+export async function ended(child: ChildProcess, { readsOut = true } = {}): Promise<Ended> {
+  const read = (stream: NodeJS.ReadableStream | null) => {
+    const pieces: Buffer[] = [];
+    stream?.on("data", (piece: Buffer) => pieces.push(piece));
+    return () => Buffer.concat(pieces).toString();
+  };
+  const out = read(readsOut ? child.stdout : null);
+  const err = read(child.stderr);
+  const code = await new Promise<number | string | null>((resolve) =>
+    child.once("close", (status, signal) => resolve(status ?? signal)),
+  );
+  return { code, out: out(), err: err() };
+}
+
+function environment(more: RunOptions["env"]): NodeJS.ProcessEnv {
+  const all = Object.entries({ ...process.env, DATABASE_URL: url, ...more });
+  return Object.fromEntries(all.filter(([name, value]) => value !== undefined && !/^npm_/.test(name)));
+}
+
+/** Waits until it is so. */
+export async function until(isSo: () => Promise<boolean> | boolean, longest = 10_000): Promise<number> {
+  const from = performance.now();
+  while (!(await isSo())) {
+    if (performance.now() - from > longest) throw new Error(`it is not so after ${longest} ms`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  return performance.now() - from;
+}

@@ -1,0 +1,165 @@
+// `pgz-edge copy-out` and `copy-in`: what is stored and written, the progress on standard error, flat memory.
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { setTimeout as pause } from "node:timers/promises";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { CommandLine, driver, ended, url } from "./command-line.ts";
+
+let cli: CommandLine;
+let db: InstanceType<typeof driver.Client>;
+beforeAll(async () => {
+  cli = new CommandLine();
+  db = await driver.connect(url);
+}, 120_000);
+afterAll(async () => {
+  await db.exec("drop table if exists cli_users");
+  await db.close();
+  cli.remove();
+});
+beforeEach(async () => {
+  await db.exec("drop table if exists cli_users");
+  await db.exec("create unlogged table cli_users (id int primary key, name text, note text)");
+  await db.exec(String.raw`insert into cli_users values (1, 'Grace', null), (2, E'a "b",\nc', '')`);
+});
+
+const CSV = 'id,name,note\n1,Grace,\n2,"a ""b"",\nc",""\n';
+
+test("a table, a query and a COPY go out", async () => {
+  expect(await cli.run(["copy-out", "cli_users"])).toEqual({ code: 0, out: CSV, err: "COPY 2\n" });
+  expect((await cli.run(["copy-out", "cli_users(id)", "--no-header"])).out).toBe("1\n2\n");
+  expect((await cli.run(["copy-out", 'public."cli_users"', "-f", "text"])).out).toBe(
+    String.raw`1	Grace	\N` + "\n" + String.raw`2	a "b",\nc	` + "\n",
+  );
+  expect((await cli.run(["copy-out", "select id from cli_users where id > 1 -- mine"])).out).toBe("id\n2\n");
+  expect((await cli.run(["copy-out", "with x as (select 1 as a) table x"])).out).toBe("a\n1\n");
+  expect((await cli.run(["copy-out", "copy (select 1, 2) to stdout (delimiter ';')"])).out).toBe("1;2\n");
+  const binary = await cli.shell("pgz-edge copy-out cli_users -f binary | head -c 6");
+  expect(binary.out).toBe("PGCOPY");
+});
+
+test("a file goes in, and comes out as it was", async () => {
+  cli.project.write("users.csv", CSV);
+  await db.exec("delete from cli_users");
+  expect(await cli.run(["copy-in", "cli_users", "users.csv"])).toEqual({ code: 0, out: "", err: "COPY 2\n" });
+  expect((await cli.run(["copy-out", "cli_users"])).out).toBe(CSV);
+  for (const format of ["text", "binary"]) {
+    const { code, err } = await cli.shell(
+      `set -o pipefail; pgz-edge copy-out cli_users -f ${format} > users.${format} &&
+       pgz-edge query "delete from cli_users" && pgz-edge copy-in cli_users -f ${format} < users.${format}`,
+    );
+    expect([format, code, err]).toEqual([format, 0, "COPY 2\nDELETE 2\nCOPY 2\n"]);
+    expect((await cli.run(["copy-out", "cli_users"])).out).toBe(CSV);
+  }
+});
+
+test("the first line of csv says which column is which", async () => {
+  const input = '\ufeffnote,"id"\r\nhello,7\r\n';
+  expect(await cli.run(["copy-in", "cli_users"], { input })).toMatchObject({ code: 0 });
+  expect(await cli.run(["copy-in", "cli_users(id, name)"], { input: "whatever,is here\n8,Ada\n" })).toMatchObject({
+    code: 0,
+  });
+  expect(await cli.run(["copy-in", "cli_users (note, id)", "--no-header"], { input: "x,9\n" })).toMatchObject({
+    code: 0,
+  });
+  const { rows } = await db.query("select * from cli_users where id > 6 order by id", { rowMode: "array" });
+  expect(rows).toEqual([
+    [7, null, "hello"],
+    [8, "Ada", null],
+    [9, null, "x"],
+  ]);
+  const unknown = await cli.run(["copy-in", "cli_users"], { input: "id,nmae\n10,x\n" });
+  expect(unknown).toMatchObject({ code: 1, err: expect.stringContaining('column "nmae"') });
+});
+
+test("data that the server refuses: its line is named, nothing is stored", async () => {
+  const input = "id,name\n5,five\nx,six\n";
+  expect(await cli.run(["copy-in", "cli_users"], { input })).toEqual({
+    code: 1,
+    out: "",
+    err:
+      "Nothing was stored.\n" +
+      'ERROR:  invalid input syntax for type integer: "x" (22P02)\nCONTEXT:  COPY cli_users, line 3, column id: "x"\n',
+  });
+  expect((await db.query("select count(*)::int4 as n from cli_users")).rows).toEqual([{ n: 2 }]);
+});
+
+test("wrong usage", async () => {
+  for (const words of [
+    ["copy-out"],
+    ["copy-out", "two words"],
+    ["copy-out", "cli_users", "other"],
+    ["copy-out", "cli_users", "-f", "xml"],
+    ["copy-out", "cli_users", "--progress", "--no-progress"],
+    ["copy-in", "select 1", "users.csv"],
+    ["copy-in", "cli_users", "no such file"],
+    ["copy-in", "cli_users", "."],
+    ["copy-in", "cli_users", "a", "b"],
+  ])
+    expect([words, (await cli.run(words)).code]).toEqual([words, 64]);
+  expect(await cli.run(["copy-in", "cli_users"], { input: "" })).toMatchObject({ code: 64 });
+  expect(await cli.run(["copy-out", "nothing_here", "-o", "nothing.csv"])).toMatchObject({ code: 1 });
+  expect(existsSync(cli.project.at("nothing.csv"))).toBe(false);
+});
+
+/** Of the process, in bytes, from now to its end. */
+async function peak(pid: number, isOver: () => boolean): Promise<number> {
+  let most = 0;
+  while (!isOver()) {
+    try {
+      const [, kilobytes] = /^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
+      most = Math.max(most, 1_024 * Number(kilobytes ?? 0));
+    } catch {
+      break; // it is gone
+    }
+    await pause(10);
+  }
+  return most;
+}
+
+async function measured(words: string[], readsLate = 0) {
+  const child = cli.start(words);
+  let isOver = false;
+  const memory = peak(child.pid!, () => isOver);
+  if (readsLate) await pause(readsLate);
+  let bytes = 0;
+  child.stdout!.on("data", (piece: Buffer) => (bytes += piece.length));
+  const { code, err } = await ended(child, { readsOut: false });
+  isOver = true;
+  return { code, err, bytes, memory: await memory };
+}
+
+test("a copy of 200 MB both ways: progress, and memory that does not grow with it", { timeout: 180_000 }, async () => {
+  const rows = (count: number) =>
+    `select n as id, repeat('x', 1000) as name, '' as note from generate_series(1, ${count}) n`;
+  const small = await measured(["copy-out", rows(1)]);
+  const out = await measured(["copy-out", rows(200_000), "--progress"], 500);
+  expect([out.code, out.bytes > 200_000_000]).toEqual([0, true]);
+  expect(out.memory - small.memory).toBeLessThan(100_000_000);
+  expect(out.err).toMatch(/^200,000 rows, 202 MB in [\d.]+ s, [\d.]+ [kM]?B\/s\n$/m);
+
+  expect((await cli.run(["copy-out", rows(200_000), "-o", "large.csv"])).code).toBe(0);
+  expect(statSync(cli.project.at("large.csv")).size).toBe(out.bytes);
+  await db.exec("delete from cli_users");
+  const into = await measured(["copy-in", "cli_users", "large.csv", "--progress"]);
+  expect([into.code, into.memory - small.memory < 100_000_000]).toEqual([0, true]);
+  const lines = into.err.trimEnd().split("\n");
+  expect(lines.at(-1)).toMatch(/^200,000 rows, 202 MB in [\d.]+ m?i?n?s?, [\d.]+ [kM]?B\/s$/);
+  for (const line of lines.slice(0, -1))
+    expect(line).toMatch(/^[\d.]+ [kM]?B of 202 MB, [\d.]+ [kM]?B\/s(, [\d.]+ (s|min) left)?$/);
+  expect((await db.query("select count(*)::int4 as n, sum(id) from cli_users")).rows).toEqual([
+    { n: 200_000, sum: "20000100000" },
+  ]);
+});
+
+test("of a table the time left is about, by the server's statistics", { timeout: 60_000 }, async () => {
+  await db.exec("insert into cli_users select n, repeat('y', 1000) from generate_series(10, 60000) n");
+  await db.exec("analyze cli_users");
+  // Whoever reads slowly has the time to see it.
+  const child = cli.start(["copy-out", "cli_users", "--progress"]);
+  child.stdout!.on("data", () => {
+    child.stdout!.pause();
+    setTimeout(() => child.stdout!.resume(), 4);
+  });
+  const { code, err } = await ended(child, { readsOut: false });
+  expect(code).toBe(0);
+  expect(err).toMatch(/^[\d,]+ rows, [\d.]+ MB, [\d.]+ MB\/s, about [\d.]+ s left$/m);
+});

@@ -1,0 +1,243 @@
+// `pgz-edge doctor` in front of each kind of server: what it says is so.
+import { createServer, type Server } from "node:net";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startH2 } from "../servers/h2.mjs";
+import { logFile, type ServerDescriptor } from "../servers/index.mjs";
+import type { OtherServer } from "../servers/others.mjs";
+import { startPgBouncer } from "../servers/pgbouncer.mjs";
+import { startPglite } from "../servers/pglite.mjs";
+import { startPgpool } from "../servers/pgpool.mjs";
+import { startQuestDb } from "../servers/questdb.mjs";
+import { startReplicated, type ReplicatedServers } from "../servers/replica.mjs";
+import { CommandLine, pgbouncer, plainUrl, server, servers, url } from "./command-line.ts";
+
+let cli: CommandLine;
+beforeAll(() => void (cli = new CommandLine()), 120_000);
+afterAll(() => cli.remove());
+
+interface Finding {
+  readonly id: string;
+  readonly level: string;
+  readonly text: string;
+  readonly facts: Readonly<Record<string, unknown>>;
+  readonly advice: readonly string[];
+}
+type Found = Readonly<Record<string, Finding>>;
+
+/** By their names. Nothing goes to standard error. */
+async function examine(where: string, options: string[] = [], env = {}): Promise<Found> {
+  const { code, out, err } = await cli.run(["doctor", where, "--json", ...options], { env });
+  expect({ code, err }).toEqual({ code: 0, err: "" });
+  const { findings } = JSON.parse(out) as { findings: Finding[] };
+  expect(new Set(findings.map(({ id }) => id)).size).toBe(findings.length);
+  return Object.fromEntries(findings.map((one) => [one.id, one]));
+}
+
+const withTls = (one: ServerDescriptor, more = "") => `${one.appUrl.split("?")[0]}?sslmode=require${more}`;
+
+test.each(servers.map((one) => [one.name, one] as const))("PostgreSQL %s", async (_, one) => {
+  const found = await examine(withTls(one as ServerDescriptor));
+  expect(found["server"]).toMatchObject({ level: "good", facts: { name: "PostgreSQL", isPostgres: true } });
+  expect(Number.parseInt(String(found["server"]!.facts["version"]))).toBe(one.major);
+  expect(Math.floor(Number(found["settings"]!.facts["serverVersionNum"]) / 10_000)).toBe(one.major);
+  expect(found["binary"]).toMatchObject({ level: "good", facts: { numbers: true, others: true } });
+  expect(found["pooler"]).toMatchObject({ level: "good", facts: { kind: "none" } });
+  expect(found["prepared"]).toMatchObject({ level: "good", facts: { named: true } });
+  expect(found["tls"]).toMatchObject({ facts: { encrypted: true, certificateChecked: false, sslmode: "require" } });
+  expect(found["authentication"]!.facts).toEqual({ method: "scram-sha-256", channelBinding: true });
+  expect(found["protocol"]!.facts).toEqual({
+    version: "3.0",
+    offers: one.major >= 18 ? "3.2" : "3.0",
+    survivesNewer: true,
+  });
+  expect(found["role"]).toMatchObject({ level: "good", facts: { user: "app", superuser: false } });
+  expect(found["writes"]).toMatchObject({ level: "good" });
+  const { cold, again, warm } = found["first-row"]!.facts as Record<string, { flights: number; ms: number }>;
+  expect([cold!.flights, again!.flights, warm!.flights]).toEqual([expect.any(Number), expect.any(Number), 1]);
+  expect(cold!.flights).toBeGreaterThan(again!.flights);
+  expect(again!.flights).toBeGreaterThan(1);
+});
+
+test("TLS: not used, not checked, trusted, checked", async () => {
+  const one = server as ServerDescriptor;
+  const off = await examine(url);
+  expect(off["tls"]).toMatchObject({ facts: { encrypted: false, offered: true }, text: /not used/ });
+  expect(off["authentication"]!.facts).toEqual({ method: "scram-sha-256", channelBinding: false });
+  const env = { NODE_EXTRA_CA_CERTS: one.caFile };
+  const preferred = await examine(one.appUrl.split("?")[0]!, [], env);
+  expect(preferred["tls"]!.facts).toEqual({
+    encrypted: true,
+    certificateChecked: false,
+    certificateTrusted: true,
+    sslmode: "prefer",
+  });
+  expect(preferred["tls"]!.advice.join(" ")).toMatch(/this machine trusts the certificate.* prefer goes on in clear/);
+  const untrusted = await examine(withTls(one));
+  expect(untrusted["tls"]!.facts).toMatchObject({ certificateTrusted: false });
+  const full = await examine(`${one.appUrl.split("?")[0]}?sslmode=verify-full`, [], env);
+  expect(full["tls"]).toMatchObject({ level: "good", facts: { certificateChecked: true, sslmode: "verify-full" } });
+});
+
+test("a superuser, and a database that takes no writes", async () => {
+  const found = await examine(plainUrl((server as ServerDescriptor).superuserUrl), [], {
+    PGOPTIONS: "-c default_transaction_read_only=on -c statement_timeout=5s -c idle_in_transaction_session_timeout=9s",
+  });
+  expect(found["role"]).toMatchObject({ level: "change", facts: { user: "postgres", superuser: true } });
+  expect(found["writes"]).toMatchObject({ level: "change", facts: { inRecovery: false, readOnly: true } });
+  expect(found["timeouts"]).toMatchObject({
+    level: "good",
+    facts: { statementTimeout: "5s", idleInTransactionSessionTimeout: "9s" },
+  });
+});
+
+test("as text: one line each, what to change below it", async () => {
+  const { code, out, err } = await cli.run(["doctor", plainUrl((server as ServerDescriptor).superuserUrl)]);
+  expect([code, err]).toEqual([0, ""]);
+  expect(out).toMatch(/^ok Server {7}PostgreSQL 18/);
+  expect(out).toMatch(/\n!! Role {9}postgres is a superuser\n {16}-> Give the application/);
+  expect(Math.max(...out.split("\n").map((line) => line.length))).toBeLessThanOrEqual(100);
+  expect(out).not.toContain("postgres-secret");
+});
+
+describe("PgBouncer", () => {
+  const others: { stop(): Promise<unknown> }[] = [];
+  afterAll(() => Promise.all(others.map((one) => one.stop())));
+  const start = async (name: string, settings: string, newer = false) => {
+    const log = logFile(`doctor-${name}`);
+    const started = await startPgBouncer({ server: server as ServerDescriptor, log, settings, newer });
+    others.push(started);
+    return plainUrl(started.descriptor.url);
+  };
+
+  test("in transaction mode", async () => {
+    const found = await examine(plainUrl(pgbouncer!.url));
+    expect(found["server"]).toMatchObject({ facts: { name: "PostgreSQL" } });
+    expect(found["pooler"]!.facts).toEqual({ kind: "pgbouncer", mode: "transaction" });
+    expect(found["prepared"]!.facts).toEqual({ named: false });
+    expect(found["protocol"]!.facts).toMatchObject({ offers: "3.0", survivesNewer: false });
+  });
+
+  test("in session mode", async () => {
+    const found = await examine(await start("session", "pool_mode = session\ndefault_pool_size = 20"));
+    expect(found["pooler"]!.facts).toEqual({ kind: "pgbouncer", mode: "session" });
+    expect(found["prepared"]).toMatchObject({ level: "good", facts: { named: true } });
+  });
+
+  test("in statement mode", async () => {
+    const found = await examine(await start("statement", "pool_mode = statement"));
+    expect(found["pooler"]).toMatchObject({ level: "change", facts: { kind: "pgbouncer", mode: "statement" } });
+  });
+
+  test("1.24, which tracks named statements", async () => {
+    const found = await examine(await start("tracking", "max_prepared_statements = 100", true));
+    expect(found["pooler"]!.facts).toEqual({ kind: "pgbouncer", mode: "transaction" });
+    expect(found["prepared"]!.facts).toEqual({ named: true });
+    const without = await examine(await start("not-tracking", "max_prepared_statements = 0", true));
+    expect(without["prepared"]!.facts).toEqual({ named: false });
+  });
+});
+
+describe("pgpool-II over a primary and a standby", () => {
+  let pair: ReplicatedServers;
+  let pgpool: Awaited<ReturnType<typeof startPgpool>>;
+  beforeAll(async () => {
+    pair = await startReplicated({ major: 15, log: logFile("doctor-replicated") });
+    pgpool = await startPgpool({ ...pair, log: logFile("doctor-pgpool") });
+  }, 60_000);
+  afterAll(async () => {
+    await pgpool?.stop();
+    await pair?.stop();
+  });
+
+  test("is named, with its version", async () => {
+    const found = await examine(plainUrl(pgpool.descriptor.url));
+    expect(found["pooler"]!.facts).toEqual({
+      kind: "pgpool",
+      mode: "session",
+      version: expect.stringMatching(/^4\.\d+\.\d+/),
+    });
+    expect(found["pooler"]!.text).toMatch(/^pgpool-II 4\./);
+    expect(found["server"]).toMatchObject({ facts: { name: "PostgreSQL" } });
+  });
+
+  test("the standby itself is read-only", async () => {
+    const found = await examine(plainUrl(pair.standby.url));
+    expect(found["writes"]).toMatchObject({ level: "change", facts: { inRecovery: true } });
+    expect(found["pooler"]!.facts).toMatchObject({ kind: "none" });
+  });
+});
+
+describe("servers that only speak the protocol", () => {
+  const running: OtherServer[] = [];
+  afterAll(() => Promise.all(running.map((one) => one.stop())));
+  const start = async (starting: Promise<OtherServer>) => {
+    const one = await starting;
+    running.push(one);
+    const { user, password, host, port, database } = one.options;
+    return `postgres://${user}:${password}@${host}:${port}/${database}?sslmode=disable`;
+  };
+
+  test("pglite-socket", { timeout: 60_000 }, async () => {
+    const found = await examine(await start(startPglite({ log: logFile("doctor-pglite") })));
+    expect(found["server"]).toMatchObject({ level: "note", facts: { name: "PGlite", isPostgres: true } });
+    expect(found["binary"]!.facts).toEqual({ numbers: true, others: true });
+    expect(found["pooler"]).toMatchObject({ level: "note", text: "none, but all clients share one session" });
+    expect(found["protocol"]!.facts).toMatchObject({ survivesNewer: false });
+  });
+
+  test.each([
+    ["H2", startH2, { numbers: true, others: false }],
+    ["QuestDB", startQuestDb, { numbers: true, others: true }],
+  ] as const)("%s", { timeout: 90_000 }, async (name, starting, binary) => {
+    const where = await start(starting({ log: logFile(`doctor-${name}`) }));
+    const refused = await cli.run(["doctor", where, "--json"]);
+    expect(refused).toMatchObject({ code: 2, err: expect.stringContaining("AUTH_CLEARTEXT_REFUSED") });
+    const { findings } = JSON.parse(refused.out) as { findings: Finding[] };
+    expect(findings[0]!.advice[0]).toContain("--allow-cleartext-password");
+    const found = await examine(where, ["--allow-cleartext-password"]);
+    expect(found["server"]).toMatchObject({ level: "note", facts: { name, isPostgres: false } });
+    expect(found["server"]!.facts["version"]).toMatch(/^\d+\.\d+/);
+    expect(found["binary"]!.facts).toEqual(binary);
+    expect(found["authentication"]!.facts).toMatchObject({ method: "password" });
+    expect(found["pooler"]).toMatchObject({ level: "unknown" });
+    expect(found["settings"]).toBeUndefined();
+  });
+});
+
+describe("nobody, or somebody else", () => {
+  const listening: Server[] = [];
+  afterAll(() => listening.forEach((one) => one.close()));
+  const listen = async (answer: string | undefined) => {
+    const one = createServer((socket) => {
+      socket.on("error", () => {});
+      if (answer !== undefined) socket.end(answer);
+    }).listen(0, "127.0.0.1");
+    listening.push(one);
+    await new Promise((resolve) => one.once("listening", resolve));
+    return `postgres://u:geheim@127.0.0.1:${(one.address() as { port: number }).port}/d?sslmode=disable`;
+  };
+  const wrongPassword = url.replace(/:[^:@]*@/, ":geheim@");
+
+  test.each([
+    ["nobody", () => url.replace(/:\d+\//, ":1/"), "CONNECT_FAILED", /Nobody listens/],
+    ["a name that is none", () => "postgres://u:geheim@no.such.host.invalid/d", "CONNECT_FAILED", /has no address/],
+    ["a wrong password", () => wrongPassword, "28P01", /encodeURIComponent/],
+    ["no such database", () => url.replace(/\/[^/?]*\?/, "/nothing_here?"), "3D000", /path of the URL/],
+    ["a web server", () => listen("HTTP/1.1 400 Bad Request\r\n\r\n"), "NOT_POSTGRESQL", /is the port right/],
+    ["silence", () => listen(undefined), "CONNECT_TIMEOUT", /firewall/],
+  ])("%s", async (_, where, code, advice) => {
+    const { code: exit, out, err } = await cli.run(["doctor", await where(), "--json"]);
+    expect(exit).toBe(2);
+    expect(err).toContain(code);
+    const { findings } = JSON.parse(out) as { findings: Finding[] };
+    expect(findings).toEqual([
+      expect.objectContaining({
+        id: "connection",
+        level: "change",
+        facts: { code },
+        advice: [expect.stringMatching(advice)],
+      }),
+    ]);
+    expect(out + err).not.toContain("geheim");
+  });
+});

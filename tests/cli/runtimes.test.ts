@@ -1,0 +1,64 @@
+// The command line in Bun and Deno: the same words, the same exit codes, and the server stops there too.
+import { execFileSync } from "node:child_process";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { bin } from "../packaging/project.ts";
+import { CommandLine, driver, ended, until, url } from "./command-line.ts";
+
+/** Not npm's launcher, which a Ctrl-C ends in a way of its own. */
+const deno = execFileSync(bin("deno"), ["eval", "console.log(Deno.execPath())"], { encoding: "utf8" }).trim();
+
+let cli: CommandLine;
+let db: InstanceType<typeof driver.Client>;
+beforeAll(async () => {
+  cli = new CommandLine();
+  db = await driver.connect(url);
+}, 120_000);
+afterAll(async () => {
+  await db.close();
+  cli.remove();
+});
+
+test.each([
+  ["Bun", [bin("bun"), "--bun", "x", "pgz-edge"]],
+  ["Deno", [deno, "run", "-A", "npm:pgz-edge"]],
+])("%s", { timeout: 90_000 }, async (name, command) => {
+  const run = (words: string[], options = {}) => cli.run(words, options, command);
+  const rows = await run(["query", "select n from generate_series(1, $1::int4) n", "100000"]);
+  expect([rows.code, rows.out.split("\n").length, rows.err]).toEqual([0, 100_001, ""]);
+  expect(await run(["query", "select * from nothing"])).toEqual({
+    code: 1,
+    out: "",
+    err:
+      'ERROR:  relation "nothing" does not exist (42P01)\n' +
+      "LINE 1: select * from nothing\n                      ^\n",
+  });
+  expect(await run(["query", "select 1", "--format", "xml"])).toMatchObject({ code: 64 });
+  expect(await run(["ping", url.replace(/:\d+\//, ":1/")])).toMatchObject({ code: 2 });
+  expect((await run(["doctor"])).out).toMatch(/^ok Server {7}PostgreSQL 18/);
+  const table = `cli_${name.toLowerCase()}`;
+  await db.exec(`drop table if exists ${table}`);
+  await db.exec(`create table ${table} (id int, name text)`);
+  expect(await run(["copy-in", table], { input: "name,id\nGrace,1\n" })).toMatchObject({ code: 0, err: "COPY 1\n" });
+  expect(await run(["copy-out", table])).toEqual({ code: 0, out: "id,name\n1,Grace\n", err: "COPY 1\n" });
+  await db.exec(`drop table ${table}`);
+
+  const words = command.map((word) => `'${word}'`).join(" ");
+  const head = await cli.shell(
+    `${words} query "select generate_series(1, 1000000000) n" | head -1; echo \${PIPESTATUS[0]}`,
+  );
+  expect(head).toEqual({ code: 0, out: '{"n":1}\n141\n', err: "" });
+
+  const PGAPPNAME = `cli in ${name} ${process.pid}`;
+  const isThere = async () => {
+    const text = "select 1 from pg_stat_activity where application_name = $1 and state = 'active'";
+    return (await db.query({ text, values: [PGAPPNAME] })).rows.length > 0;
+  };
+  const child = cli.start(["query", "select pg_sleep(60)"], { env: { PGAPPNAME }, isGroup: true }, command);
+  const result = ended(child);
+  await until(isThere, 20_000);
+  const from = performance.now();
+  process.kill(-child.pid!, "SIGINT");
+  await until(async () => !(await isThere()));
+  expect(performance.now() - from).toBeLessThan(1_000);
+  expect((await result).code).toBe(130);
+});

@@ -1,0 +1,65 @@
+// What a person at a terminal sees: `script` of util-linux gives the command one.
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { CommandLine, driver, ended, until, url } from "./command-line.ts";
+
+let cli: CommandLine;
+beforeAll(() => void (cli = new CommandLine()), 120_000);
+afterAll(() => cli.remove());
+
+/** In a terminal: standard input, output and error are one. */
+const inTerminal = (line: string, env = {}) =>
+  cli.start([], { env, stdin: "open" }, ["script", "-qefc", `node_modules/.bin/${line}`, "/dev/null"]);
+
+async function seen(line: string): Promise<{ code: number | string | null; text: string }> {
+  const { code, out } = await ended(inTerminal(line));
+  return { code, text: out.replaceAll("\r\n", "\n") };
+}
+
+test("JSON ends with a newline, so that the prompt stands on a line of its own", async () => {
+  expect(await seen('pgz-edge query "select 1 as a" --format json')).toEqual({ code: 0, text: '[{"a":1}]\n' });
+  expect(await seen('pgz-edge query "select 1 as a"')).toEqual({ code: 0, text: '{"a":1}\n' });
+});
+
+test("an error comes with its exit code", async () => {
+  const { code, text } = await seen('pgz-edge query "select * from nothing"');
+  expect(code).toBe(1);
+  expect(text).toContain('relation "nothing" does not exist (42P01)\nLINE 1: select * from nothing\n');
+});
+
+test("without SQL it does not wait for somebody to type it", async () => {
+  expect(await seen("pgz-edge query")).toMatchObject({ code: 64, text: expect.stringContaining("Pass the SQL") });
+  expect(await seen("pgz-edge copy-in t")).toMatchObject({ code: 64, text: expect.stringContaining("Pass a file") });
+});
+
+test("a progress line is written over and over, and cleared", async () => {
+  const line = 'pgz-edge copy-out "select generate_series(1, 60) n, pg_sleep(0.02)" -o slow.csv';
+  const { code, text } = await seen(line);
+  expect(code).toBe(0);
+  const [first, ...others] = text.split("\r\x1b[K");
+  expect([first, others.length > 2]).toEqual(["", true]);
+  expect(others.at(-1)).toMatch(/^60 rows, \d+ B in \d\.\d s, \d+ B\/s\n$/);
+  for (const one of others.slice(0, -1)) expect(one).toMatch(/^(\d+ rows?, )?[\d.]+ k?B, [\d.]+ k?B\/s$|^$/);
+  expect((await seen(`${line} --no-progress`)).text).toBe("COPY 60\n");
+  // What goes to the terminal itself is not mixed with it.
+  expect((await seen('pgz-edge copy-out "select 1 as a, pg_sleep(0.3)"')).text).toBe('a,pg_sleep\n1,""\nCOPY 1\n');
+});
+
+test("Ctrl-C at the keyboard cancels", async () => {
+  const db = await driver.connect(url);
+  const PGAPPNAME = `keyboard ${process.pid}`;
+  const isThere = async () => {
+    const { rows } = await db.query({
+      text: "select 1 from pg_stat_activity where application_name = $1",
+      values: [PGAPPNAME],
+    });
+    return rows.length > 0;
+  };
+  const child = inTerminal('pgz-edge query "select pg_sleep(60)"', { PGAPPNAME });
+  const result = ended(child);
+  await until(isThere);
+  child.stdin!.write("\x03");
+  const { code, out } = await result;
+  expect({ code, out }).toEqual({ code: 130, out: "^C" });
+  expect(await isThere()).toBe(false);
+  await db.close();
+});

@@ -1,0 +1,134 @@
+// What `pgz-edge types` says of the columns of statements whose truth is known, on each version of PostgreSQL: their
+// types, and whether they can be NULL. Then the statements run, over data that contradict as much as they may.
+import { readFileSync } from "node:fs";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describeAll, type Described } from "../../js/cli/types/describe.ts";
+import { RowTypes, type Member } from "../../js/cli/types/row-types.ts";
+import type { Client } from "../../js/index.ts";
+import { testServers } from "../integration/servers.ts";
+import { CORPUS, DATA, SCHEMA, schemaOf, type Statement } from "./types-corpus.ts";
+
+const { createClient } = (await import("../../dist/node.js" as string)) as typeof import("../../js/index.ts");
+const PAGE = new URL("../../docs/sql-types.md", import.meta.url);
+const NOTHING = { notNull: new Set<string>(), nullable: new Set<string>() };
+
+/** What the author of the corpus says of a row. */
+function truth({ columns }: Statement): Member[] {
+  return columns.split("; ").map((column) => {
+    const [, name, type, isNull] = /^(.*?): (.*?)(\?)?$/.exec(column)!;
+    return { name: name!, type: isNull ? `${type!} | null` : type! };
+  });
+}
+
+/** Columns of which the tool says that they can be NULL, though they cannot. */
+const misses = new Map<string, Set<string>>();
+
+describe.each(testServers().servers.map((server) => [server.major, server] as const))(
+  "PostgreSQL %s",
+  (major, server) => {
+    const database = "types_corpus";
+    const to = (name: string) => {
+      const url = new URL(server.superuserUrl);
+      url.pathname = `/${name}`;
+      url.search = "?sslmode=disable";
+      return url.href;
+    };
+    const here = CORPUS.filter(({ since = 0 }) => since <= major);
+    const found = new Map<string, Member[]>();
+    let db: Client;
+
+    beforeAll(async () => {
+      const admin = createClient(to("postgres"));
+      await admin.exec(`drop database if exists ${database} with (force)`);
+      await admin.exec(`create database ${database}`);
+      await admin.close();
+      db = createClient(to(database));
+      await db.simple(SCHEMA);
+      await db.simple(schemaOf(major));
+      await db.simple(DATA);
+      const texts = here.map(({ sql }) => sql);
+      await describeAll(db, texts, async (tx, described) => {
+        const refused = texts.filter((text) => described.get(text) instanceof Error);
+        expect(refused.map((text) => [text, String(described.get(text))])).toEqual([]);
+        const statements = described as ReadonlyMap<string, Described>;
+        const types = await RowTypes.of(tx, [...statements.values()], {}, new Set());
+        for (const [text, statement] of statements) found.set(text, types.members(statement, NOTHING));
+      });
+    }, 120_000);
+    afterAll(async () => {
+      await db.close();
+      const admin = createClient(to("postgres"));
+      await admin.exec(`drop database ${database} with (force)`);
+      await admin.close();
+    });
+
+    test.each(here)("$sql", (statement) => {
+      const names = truth(statement).map(({ name }) => name);
+      const expected = truth(statement).filter(({ name }, index) => names.lastIndexOf(name) === index);
+      const said = found.get(statement.sql)!;
+      const strip = ({ name, type }: Member) => ({ name, type: type.replace(/ \| null$/, "") });
+      expect(said.map(strip)).toEqual(expected.map(strip));
+      for (const [index, { name, type }] of said.entries()) {
+        const isTrue = expected[index]!.type;
+        // The rule: what can be NULL is never said to be anything else.
+        if (isTrue.endsWith("| null")) expect(`${name}: ${type}`).toBe(`${name}: ${isTrue}`);
+        else if (type !== isTrue) misses.set(statement.sql, (misses.get(statement.sql) ?? new Set()).add(name));
+      }
+    });
+
+    test.each(here.filter(({ runs }) => runs?.length !== 0))("what comes of $sql", async ({ sql, runs = [[]] }) => {
+      const rows: Record<string, unknown>[] = [];
+      for (const values of runs) {
+        const undone = new Error("undone");
+        const run = db.transaction(async (tx) => {
+          rows.push(...(await tx.query(sql, values)).rows);
+          throw undone;
+        });
+        await expect(run).rejects.toBe(undone);
+      }
+      const members = found.get(sql)!;
+      for (const row of rows) {
+        expect(Object.keys(row)).toEqual(members.map(({ name }) => name));
+        for (const { name, type } of members)
+          expect([name, row[name], fits(row[name], type)]).toEqual([name, row[name], true]);
+      }
+    });
+
+    test("what the server shows of a statement stays out of its log for a superuser only", async () => {
+      const app = createClient(`${server.appUrl.split("?")[0]!}?sslmode=disable`);
+      for (const [client, name] of [[db, "of_a_superuser"] as const, [app, "of_another"] as const])
+        await describeAll(client, [`select 1 as ${name}_${major}`], () => Promise.resolve());
+      await app.close();
+      // The server writes a statement's tree before it answers.
+      const log = readFileSync(server.log!, "utf8");
+      expect(log.includes(`:resname of_another_${major}`)).toBe(true);
+      expect(log.includes(`of_a_superuser_${major}`)).toBe(false);
+    });
+
+    test("as many statements as there should be", () => expect(here.length).toBeGreaterThan(170));
+  },
+);
+
+test("the columns of which it does not know that they are never NULL are those of docs/sql-types.md", () => {
+  const lines = [...misses].map(([sql, names]) => `${[...names].join(", ")} of: ${sql}`);
+  const page = readFileSync(PAGE, "utf8");
+  const [, block = ""] = /<!-- misses -->\n+```text\n([^]*?)```/.exec(page) ?? [];
+  expect(lines.sort()).toEqual(block.trim().split("\n").sort());
+  expect(page).toContain(`has ${CORPUS.length} statements`);
+});
+
+/** Whether a value of JavaScript is of a type as the tool writes it. */
+function fits(value: unknown, type: string): boolean {
+  if (type === "unknown") return true;
+  if (type.endsWith(" | null")) return value === null || fits(value, type.slice(0, -" | null".length));
+  if (type.endsWith("[]")) {
+    const element = type.slice(0, -2).replace(/^\((.*)\)$/, "$1");
+    return Array.isArray(value) && value.every((item) => fits(item, element));
+  }
+  if (type === "Uint8Array") return value instanceof Uint8Array;
+  if (type === "Mood") return ["sad", "ok", "elated", "happy"].includes(value as string);
+  if (/^(Record<.*>|Addr|Orgs)$/.test(type))
+    return typeof value === "object" && value !== null && !Array.isArray(value);
+  if (["string", "number", "boolean"].includes(type)) return typeof value === type;
+  throw new Error(`The test does not know ${type}.`);
+}

@@ -1,0 +1,353 @@
+// `pgz-edge types` in a small project, from the packed tarball: what it writes compiles and is what --check wants; what
+// is wrong is shown where it stands; and no statement of the project runs.
+import { execFile } from "node:child_process";
+import { existsSync, readFileSync, rmSync } from "node:fs";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { CommandLine, plainUrl, servers, url } from "./command-line.ts";
+import { bin } from "../packaging/project.ts";
+
+const { connect } = (await import("../../dist/node.js" as string)) as typeof import("../../js/index.ts");
+const OUT = "src/pgz-edge.types.ts";
+/** Of the statements below. */
+const SCHEMA = `
+  drop schema if exists cli_types cascade; create schema cli_types; set search_path = cli_types;
+  create type mood as enum ('sad', 'ok');
+  create type place as (street text, number float8);
+  create table users (id int8 primary key generated always as identity, display_name text not null, email text,
+    mood mood, home place, seen timestamptz, picture bytea, score numeric);
+  create table orders (id int4 primary key, user_id int8 not null references users, note text);
+  create sequence counter;
+  create function count_up() returns int8 volatile language sql as 'select nextval(''cli_types.counter'')';
+  insert into users (display_name) values ('Ann');`;
+const path = (text: string) => `${text}${text.includes("?") ? "&" : "?"}options=-csearch_path%3Dcli_types`;
+
+// A compiler starts in each of them, in two of them twice.
+vi.setConfig({ testTimeout: 120_000 });
+let cli: CommandLine;
+beforeAll(async () => {
+  cli = new CommandLine();
+  for (const name of ["typescript", "@types/node", "undici-types"]) cli.project.link(name);
+  cli.project.write(
+    "tsconfig.json",
+    JSON.stringify({
+      compilerOptions: {
+        strict: true,
+        noEmit: true,
+        target: "es2022",
+        module: "nodenext",
+        lib: ["es2023"],
+        types: ["node"],
+        rewriteRelativeImportExtensions: true,
+      },
+      include: ["src"],
+    }),
+  );
+}, 120_000);
+beforeEach(async () => {
+  rmSync(cli.project.at("src"), { recursive: true, force: true });
+  const db = await connect(url);
+  await db.simple(SCHEMA);
+  await db.close();
+});
+afterAll(async () => {
+  cli.remove();
+  const db = await connect(url);
+  await db.simple("drop schema if exists cli_types cascade");
+  await db.close();
+});
+
+const types = (...words: string[]) => cli.run(["types", ...words], { env: { DATABASE_URL: path(url) } });
+const written = () => readFileSync(cli.project.at(OUT), "utf8");
+const source = (text: string, name = "users.ts") => cli.project.write(`src/${name}`, text);
+/** TypeScript's errors in the project. */
+const compile = () =>
+  promisify(execFile)(bin("tsc"), ["-p", cli.project.folder], { cwd: cli.project.folder }).then(
+    () => "",
+    (error: { stdout: string }) => error.stdout,
+  );
+
+const USERS = `
+import { sql, type Client } from "pgz-edge";
+import type { FindUser, ListOrders } from "./pgz-edge.types.js";
+
+export async function find(db: Client, id: string): Promise<string | null> {
+  const { rows } = await db.query(sql<FindUser>\`select id, display_name, email, mood, home from users where id = \${id}\`);
+  const [user] = rows;
+  const name: string = user!.display_name;
+  const mood: "sad" | "ok" | null = user!.mood;
+  // @ts-expect-error: it can be null
+  const email: string = user!.email;
+  return [name, mood, email, user?.home?.street].join();
+}
+export const orders = (db: Client) => db.query(sql<ListOrders>\`
+  select o.id, u.display_name as user, o.note from orders o left join users u on u.id = o.user_id\`);
+`;
+
+test("writes what compiles; --check agrees until the schema changes, and then says what and where", async () => {
+  source(USERS);
+  expect(await types("--check")).toMatchObject({ code: 1 });
+  expect(existsSync(cli.project.at(OUT))).toBe(false);
+  const { code, out, err } = await types();
+  expect({ code, out, err }).toEqual({
+    code: 0,
+    out: "",
+    err: `2 templates were described.\n${OUT} was written.\n`,
+  });
+  expect(written()).toBe(`/* eslint-disable */
+// Written by \`pgz-edge types\` from the project's sql templates: run it again instead of editing.
+
+/** cli_types.mood */
+export type Mood = "sad" | "ok";
+
+/** cli_types.place */
+export interface Place {
+  street: string | null;
+  number: number | "NaN" | "Infinity" | "-Infinity" | null;
+}
+
+/**
+ * src/users.ts
+ * Takes $1 int8.
+ */
+export interface FindUser {
+  id: string;
+  display_name: string;
+  email: string | null;
+  mood: Mood | null;
+  home: Place | null;
+}
+
+/**
+ * src/users.ts
+ */
+export interface ListOrders {
+  id: number;
+  user: string | null;
+  note: string | null;
+}
+`);
+  expect(await compile()).toBe("");
+  expect(await types()).toMatchObject({ code: 0, err: expect.stringContaining("is as it was") as string });
+  expect(await types("--check")).toMatchObject({ code: 0 });
+  const db = await connect(path(url));
+  await db.simple("delete from users; alter table users alter email set not null, alter display_name drop not null");
+  await db.close();
+  const before = written();
+  const red = await types("--check");
+  expect(red.code).toBe(1);
+  expect(red.err).toContain(`src/users.ts:6:35: error: FindUser is not as ${OUT} has it:
+  -   display_name: string;
+  -   email: string | null;
+  +   display_name: string | null;
+  +   email: string;
+`);
+  expect(red.err).not.toContain("ListOrders");
+  expect(written()).toBe(before);
+  await types();
+  expect(await compile()).toContain("src/users.ts(8,9): error TS2322");
+});
+
+test("errors of the server stand where they are in the source, whatever stands in front", async () => {
+  source(`import { sql as query } from "pgz-edge";
+const fragment = query\`user_id = \${1} and nothing = 2\`;
+export const all = [
+  query\`select 'é😀\\t', nope from users\`,
+  query<Row>\`
+    select id from users where id = \${7}
+    and \${fragment}\`,
+  query\`selec 1\`,
+  query\`select id
+    form users\`,
+  query\`select 1 as fine\`,
+];
+`);
+  const { code, err } = await types();
+  expect(code).toBe(1);
+  expect(err.split("\n").filter((line) => line.includes("error:"))).toEqual([
+    expect.stringMatching(/^src\/users\.ts:2:24: error: column "user_id" does not exist \(42703\)/),
+    expect.stringMatching(/^src\/users\.ts:4:25: error: column "nope" does not exist \(42703\)/),
+    'src/users.ts:10:10: error: syntax error at or near "users" (42601)',
+  ]);
+  expect(existsSync(cli.project.at(OUT))).toBe(false);
+});
+
+test("fragments, helpers and conditions of which the text is known", async () => {
+  source(
+    `import { sql } from "pgz-edge";\nexport const open = sql\`note is null\`;\nexport const TABLE = "orders";`,
+    "parts.ts",
+  );
+  source(`import * as pgz from "pgz-edge";
+import { sql } from "pgz-edge";
+import { open, TABLE as table } from "./parts.js";
+const columns = sql\`id, \${sql.identifier("note")}\`;
+export const of = (ids: number[], isOpen: boolean, rows: { id: number }[]) => [
+  sql<A>\`select \${columns} from \${sql.identifier(table)} where id in \${sql.in(ids)} \${isOpen ? sql\`and \${open}\` : sql\`\`}\`,
+  sql<B>\`insert into orders \${sql.values(rows, "id", "user_id")} returning id\`,
+  sql<C>\`update orders set \${sql.set({ note: "x" })} where \${sql.join([open, sql\`id = \${1}\`], sql\` and \`)} returning note\`,
+  pgz.sql<D>\`select \${sql.json({ a: 1 })}::jsonb as j, \${isOpen}0 as n, \${[sql\`1 as a,\`, sql\`2 as b\`]}\`,
+  sql<E>\`select \${isOpen ? sql\`note\` : sql\`'x' as note\`} from orders\`,
+];
+`);
+  const { err, code } = await types();
+  expect({ code, err }).toMatchObject({ code: 1 });
+  // 0 behind a parameter is a syntax error, as it is at run time.
+  expect(err).toMatch(/src\/users\.ts:9:\d+: error: syntax error at or near "0"/);
+  source(readFileSync(cli.project.at("src/users.ts"), "utf8").replace("}0 as n", "}::bool as n"));
+  expect(await types()).toMatchObject({ code: 0 });
+  const rows = Object.fromEntries(
+    [...written().matchAll(/export interface (\w+) \{\n([^}]*)\}/g)].map(([, name, body]) => [
+      name,
+      body!.replace(/\s+/g, " ").trim(),
+    ]),
+  );
+  expect(rows).toEqual({
+    A: "id: number; note: string | null;",
+    B: "id: number;",
+    C: "note: string | null;",
+    D: "j: unknown; n: boolean | null; a: number; b: number;",
+    E: "note: string | null;",
+  });
+});
+
+test("what is only known at run time is an error for a template with a type, and else is listed", async () => {
+  source(`import { sql, type Query } from "pgz-edge";
+interface Mine { id: number }
+export const find = (where: Query, name: string, fields: string[]) => [
+  sql<Found>\`select id from users where \${where}\`,
+  sql\`select id from users where \${where}\`,
+  sql<Mine>\`select id from \${sql.identifier(name)}\`,
+  sql\`select \${sql.join(fields.map((field) => sql.identifier(field)))} from users\`,
+  sql\`\${where}\`,
+];
+`);
+  const { code, err } = await types("--verbose");
+  expect(code).toBe(1);
+  expect(err).toContain("src/users.ts:4:43: error: Found cannot be known: a fragment that is only known at run time.");
+  expect(err).toContain("src/users.ts:5:36: not checked: a fragment that is only known at run time.");
+  expect(err).toContain("src/users.ts:6:45: not checked: a name or a text that is only known at run time.");
+  expect(err).toContain("src/users.ts:7:16: not checked: sql.join of what is only known at run time.");
+  expect(err).toMatch(/^0 templates were described, 4 are only known at run time/);
+  expect((await types()).err).not.toContain("not checked");
+});
+
+test("a name with two rows, a row without columns, a comment that names no column", async () => {
+  source(`import { sql } from "pgz-edge";
+export const all = [
+  sql<One>\`select 1 as a\`,
+  sql<One>\`select 2 as a\`,
+  sql<One>\`select 'x' as a\`,
+  sql<None>\`delete from orders\`,
+  sql<Said>\`select email, -- @notnull e_mail
+    1 as one from users\`,
+];
+`);
+  const { code, err } = await types();
+  expect(code).toBe(1);
+  expect(err.split("\n").filter((line) => line.includes("error:"))).toEqual([
+    "src/users.ts:5:3: error: One is another row at src/users.ts:3:3.",
+    "src/users.ts:6:3: error: None would have no columns: the statement returns no rows.",
+    'src/users.ts:7:3: error: a comment names the column "e_mail", which there is not.',
+  ]);
+});
+
+test("comments in the SQL say what its author knows better", async () => {
+  source(`import { sql } from "pgz-edge";
+export const q = sql<Said>\`select email, -- @notnull email, "a b"
+  null::int4 as "a b", id /* @nullable id */ from users\`;`);
+  expect(await types()).toMatchObject({ code: 0 });
+  expect(written()).toContain('  email: string;\n  "a b": number;\n  id: string | null;\n');
+});
+
+test("options of the client change the types: words, or package.json", async () => {
+  const text = `import { sql } from "pgz-edge";
+export const q = sql<Row>\`select id, display_name, seen, picture, score, array[id] as ids, array[seen] as times from users\`;`;
+  cli.project.write("other/q.ts", text);
+  const words = "--int8 bigint --numeric number --dates date --bytea hex --column-names camelCase".split(" ");
+  expect(await types("other/*.{ts,tsx}", "--out", "other/rows.ts", ...words)).toMatchObject({ code: 0 });
+  const rows = readFileSync(cli.project.at("other/rows.ts"), "utf8");
+  expect(rows).toContain(`export interface Row {
+  id: bigint;
+  displayName: string;
+  seen: Date | string | null;
+  picture: string | null;
+  score: number | null;
+  ids: (bigint | null)[];
+  times: (Date | string | null)[];
+}`);
+  cli.project.write(
+    "other/t.ts",
+    `import { sql } from "pgz-edge";
+export const q = sql<Row>\`select seen, now() - seen as since from users\`;`,
+  );
+  expect(await types("other/t.ts", "--out", "other/t-rows.ts", "--dates", "temporal")).toMatchObject({ code: 0 });
+  const temporal = readFileSync(cli.project.at("other/t-rows.ts"), "utf8");
+  expect(temporal).toContain(
+    "  seen: Temporal.Instant | string | null;\n  since: Temporal.Duration | string | null;\n",
+  );
+  rmSync(cli.project.at("other/t.ts"));
+  rmSync(cli.project.at("other/t-rows.ts"));
+  const manifest = JSON.parse(readFileSync(cli.project.at("package.json"), "utf8")) as object;
+  const config = { files: ["other/*.ts"], out: "other/rows.ts", int8: "number", columnNames: "camelCase" };
+  cli.project.write("package.json", JSON.stringify({ ...manifest, "pgz-edge": { types: config } }));
+  try {
+    expect(await types("--numeric", "number")).toMatchObject({ code: 0 });
+    expect(readFileSync(cli.project.at("other/rows.ts"), "utf8")).toContain("  id: number;\n  displayName: string;\n");
+    cli.project.write("package.json", JSON.stringify({ ...manifest, "pgz-edge": { types: { nothing: "x" } } }));
+    expect(await types()).toMatchObject({ code: 64, err: expect.stringContaining('has "nothing"') as string });
+  } finally {
+    cli.project.write("package.json", JSON.stringify(manifest));
+    rmSync(cli.project.at("other"), { recursive: true });
+  }
+});
+
+test("nothing of it runs, and nothing is left behind", async () => {
+  source(`import { sql } from "pgz-edge";
+export const all = [
+  sql<A>\`insert into users (display_name) values ('Eve') returning id\`,
+  sql<B>\`select count_up() as n, nextval('counter') as m\`,
+  sql<C>\`delete from users returning id\`,
+  sql<D>\`with gone as (delete from users returning id) select id from gone\`,
+  sql\`delete from nothing\`,
+];
+`);
+  const db = await connect(path(url));
+  const state = "select (select json_agg(u) from users u) as users, last_value, is_called from counter";
+  const { rows: before } = await db.query(state);
+  expect((await types()).code).toBe(1);
+  source(readFileSync(cli.project.at("src/users.ts"), "utf8").replace("  sql`delete from nothing`,\n", ""));
+  expect(await types()).toMatchObject({ code: 0 });
+  expect(written()).toContain("export interface B {\n  n: string | null;\n  m: string;\n}");
+  expect((await db.query(state)).rows).toEqual(before);
+  await db.close();
+});
+
+test("on each version of PostgreSQL, with the oldest TypeScript", async () => {
+  source(`import { sql } from "pgz-edge";
+export const q = sql<Row>\`select a.relname, b.relname as other from pg_class a left join pg_class b on b.oid = a.reltype\`;`);
+  rmSync(cli.project.at("node_modules/typescript"));
+  cli.project.link("typescript-5.2", "typescript");
+  for (const { url: each } of servers) {
+    const { code } = await cli.run(["types"], { env: { DATABASE_URL: plainUrl(each) } });
+    expect(code).toBe(0);
+    expect(written()).toContain("  relname: string;\n  other: string | null;\n");
+  }
+  rmSync(cli.project.at("node_modules/typescript"));
+  cli.project.link("typescript");
+});
+
+test("without TypeScript, sources or a server it says so", async () => {
+  source("export {};");
+  expect(await cli.run(["types"], { env: { DATABASE_URL: "postgres://u@127.0.0.1:1/d" } })).toMatchObject({ code: 2 });
+  expect(await types("nowhere/*.ts")).toMatchObject({
+    code: 64,
+    err: expect.stringContaining("No source file") as string,
+  });
+  const empty = cli.project.at("node_modules/typescript");
+  rmSync(empty);
+  try {
+    expect(await types()).toMatchObject({ code: 64, err: expect.stringContaining("npm install") as string });
+  } finally {
+    cli.project.link("typescript");
+  }
+});

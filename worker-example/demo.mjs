@@ -6,12 +6,15 @@
  *   DATABASE_URL=…    another server, which is left as it was; the role must be allowed to create databases and roles
  *   PORT=8787         the page's port; if it is taken, a free one
  *
+ * Each run makes a token for each tenant, which end with it. The page gets them in the fragment of the address that is
+ * printed: a browser keeps that part to itself, so they reach no server, no log and no other page by it, and the page
+ * takes them out of the address at once.
+ *
  * It needs `make setup build`. Everything that is started here is stopped here, in reverse order, also on Ctrl-C.
  */
 import { createServer } from "node:net";
-import pg from "pg";
 import { startServers } from "../tests/servers/index.mjs";
-import { eventRows, sampleDatabase } from "./sample-data.mjs";
+import { eventRows, orderRows, sampleDatabase } from "./sample-data.mjs";
 import { serve } from "./serve.mjs";
 
 const once = Boolean(process.env.ONCE) && process.env.ONCE !== "0";
@@ -59,11 +62,13 @@ async function demo() {
   await step("sample data", async () => {
     undo.push(sample.drop);
     await sample.load();
-    return [undefined, `${eventRows.toLocaleString("en")} events, 12 columns each`];
+    const orders = Object.entries(orderRows).map(([tenant, count]) => `${count.toLocaleString("en")} of ${tenant}`);
+    return [undefined, `${eventRows.toLocaleString("en")} events, 12 columns each; orders, ${orders.join(", ")}`];
   });
   const worker = await step("Worker in workerd", async () => {
     const found = await serve({
-      databaseUrl: sample.readerUrl,
+      ...sample,
+      onLog: (line) => open && console.log(line),
       port: once ? 0 : await freePort(Number(process.env.PORT ?? 8787)),
     });
     undo.push(found.stop);
@@ -72,8 +77,10 @@ async function demo() {
 
   const query = "select * from events";
   console.log(`\n${query}   -- through the Worker, as NDJSON`);
-  const figures = await measure(new URL(`query?${new URLSearchParams({ q: query, format: "ndjson" })}`, worker.url));
-  const expected = await countRows(worker.url);
+  const get = (path, headers = {}) =>
+    fetch(new URL(path, worker.url), { headers: { authorization: `Bearer ${sample.tokens.acme}`, ...headers } });
+  const figures = await measure(get, `query?${new URLSearchParams({ q: query, format: "ndjson" })}`);
+  const expected = await countRows(get);
   if (figures.rows !== expected) throw new Error(`${figures.rows} rows arrived, count(*) says ${expected}`);
   for (const line of figures.firstLines) console.log(`  ${line}`);
   console.log("  …");
@@ -83,8 +90,10 @@ async function demo() {
   console.log(`  MB/s        ${(figures.bytes / 1000 / figures.milliseconds).toFixed(1)}`);
   console.log(`  first byte  after ${figures.firstByte.toFixed(1)} ms`);
 
-  console.log("\nNOTIFY users   -- through the Durable Object, as server-sent events");
-  await listen(worker.url, sample.adminUrl);
+  console.log(
+    "\nGET /listen, POST /api/orders   -- a trigger notifies, the Durable Object tells it as server-sent events",
+  );
+  await listen(worker.url, sample.tokens.acme);
 
   if (once) {
     await end();
@@ -92,7 +101,8 @@ async function demo() {
     return;
   }
   console.log(
-    `\nThe page is open at ${worker.url}\nType SQL there, watch the rows arrive, press Stop. Ctrl-C here ends everything.`,
+    `\nThe page is open at ${worker.url}#${new URLSearchParams(sample.tokens)}\n` +
+      "Press its buttons, watch the rows arrive, stop them. Ctrl-C here ends everything.",
   );
   open = true;
   await worker.gone;
@@ -117,9 +127,9 @@ async function step(name, work) {
 }
 
 /** Streams one response, keeps its first three lines and counts the rest. */
-async function measure(url) {
+async function measure(get, path) {
   const from = performance.now();
-  const response = await fetch(url, { headers: { "accept-encoding": "identity" } });
+  const response = await get(path, { "accept-encoding": "identity" });
   if (!response.ok) throw new Error(`the Worker answered ${response.status}: ${await response.text()}`);
   const figures = { rows: 0, bytes: 0, firstByte: 0, milliseconds: 0, firstLines: [] };
   const decoder = new TextDecoder();
@@ -135,26 +145,26 @@ async function measure(url) {
   return figures;
 }
 
-/** Hears one notification, and prints the events and how long it took. */
-async function listen(url, adminUrl) {
-  const response = await fetch(new URL("listen?channel=users", url), { signal: AbortSignal.timeout(10_000) });
+/** Makes an order while it listens, and prints the events and how long they took. */
+async function listen(url, token) {
+  const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
+  const response = await fetch(new URL("listen", url), { headers, signal: AbortSignal.timeout(10_000) });
   // A Worker checks the certificate of a server that it connects to itself, Hyperdrive's local stand-in does not.
-  if (!response.ok) return console.log(`  ${(await response.json()).message}`);
-  const admin = new pg.Client({ connectionString: adminUrl });
-  await admin.connect();
+  if (!response.ok) return console.log(`  ${(await response.json()).detail}`);
   let from;
   for await (const event of response.body.pipeThrough(new TextDecoderStream())) {
     console.log(`  ${event.trimEnd().replaceAll("\n", "\n  ")}`);
     if (from !== undefined) break;
     from = performance.now();
-    await admin.query("notify users, 'User 7 has changed'");
+    const body = JSON.stringify({ reference: "DEMO-1", customer: "Ada Lovelace", total: "19.99" });
+    const made = await fetch(new URL("api/orders", url), { method: "POST", headers, body });
+    if (made.status !== 201) throw new Error(`the Worker answered ${made.status}: ${await made.text()}`);
   }
-  console.log(`\n  NOTIFY to event  ${(performance.now() - from).toFixed(1)} ms`);
-  await admin.end();
+  console.log(`\n  POST to event  ${(performance.now() - from).toFixed(1)} ms`);
 }
 
-async function countRows(url) {
-  const response = await fetch(new URL(`query?${new URLSearchParams({ q: "select count(*) from events" })}`, url));
+async function countRows(get) {
+  const response = await get(`query?${new URLSearchParams({ q: "select count(*) from events" })}`);
   return Number((await response.json()).count);
 }
 

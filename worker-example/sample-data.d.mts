@@ -1,9 +1,15 @@
 export const eventRows: number;
+export const orderRows: Readonly<Record<"acme" | "globex", number>>;
 
 export interface SampleDatabase {
+  /** Tenant -> token. */
+  tokens: Readonly<Record<"acme" | "globex", string>>;
+  /** The reader, for the SQL box. */
   role: string;
+  appRole: string;
   adminUrl: string;
   readerUrl: string;
+  appUrl: string;
   load(): Promise<void>;
   drop(): Promise<void>;
 }

@@ -1,22 +1,38 @@
 /**
  * The demo's data, in its own database. It is created afresh and dropped at the end, so nothing stale is read and your
- * own server (DATABASE_URL) is left as it was. `events` has a column of each kind that looks different in JSON; `users`
- * is the README's table.
- *
- * The Worker connects as a role that may only select from these two tables.
+ * own server (DATABASE_URL) is left as it was. schema.sql makes the tables and the two roles of the Worker; `events`,
+ * which has a column of each kind that looks different in JSON, and the rows are made here.
  */
 import { randomBytes } from "node:crypto";
+import { readFileSync } from "node:fs";
 import pg from "pg";
 
 export const eventRows = 200_000;
 
-// Every value depends on the row number only, so two runs give the same bytes.
-const tables = `
-create table users (id int4 primary key, name text not null, meta jsonb not null);
+/** Tenant -> how many orders it has. */
+export const orderRows = { acme: 20_000, globex: 300 };
 
+const schema = readFileSync(new URL("schema.sql", import.meta.url), "utf8");
+
+// Every value depends on the row number only, so two runs give the same bytes.
+const rows = `
 insert into users
 select n, 'User ' || n, jsonb_build_object('plan', (array['free', 'team', 'business'])[1 + n % 3], 'seats', n % 50)
 from generate_series(1, 1000) n;
+
+alter table orders disable trigger user; -- nobody listens yet
+insert into orders (tenant, reference, customer, status, total, placed)
+select
+  tenant,
+  upper(left(tenant, 1)) || '-' || lpad(n::text, 6, '0'),
+  (array['Ada Lovelace', 'Grace Hopper', 'Zoë Größe', '日本 太郎', 'O''Brien, "Pat"'])[1 + n % 5],
+  (array['open', 'paid', 'shipped'])[1 + n % 3],
+  (n * 37 % 100003)::numeric / 100,
+  timestamptz '2026-01-01 00:00:00+00' + n * interval '73.5 seconds'
+from (values ${Object.entries(orderRows)
+  .map(([tenant, count]) => `('${tenant}', ${count})`)
+  .join(", ")}) t (tenant, most), generate_series(1, most) n;
+alter table orders enable trigger user;
 
 create table events (
   id       int8 not null,
@@ -48,38 +64,55 @@ select
   jsonb_build_object('path', '/item/' || n % 5000, 'ms', n % 997, 'tags', jsonb_build_array('a' || n % 9, n % 2 = 0)),
   case when n % 5 = 0 then E'line one\\nline\\ttwo, \\\\ and "quotes"' end
 from generate_series(1, ${eventRows}) n;
+grant select on events to :"reader";
 `;
 
 /**
  * A database on the server of `adminUrl`, whose role may create databases and roles. `load()` creates it with the
- * reader's role. `drop()` removes both, also if `load()` failed halfway.
+ * Worker's roles. `drop()` removes them all, also if `load()` failed halfway. `tokens` has one for each tenant.
  */
 export function sampleDatabase(adminUrl, name = `pgz_edge_demo_${randomBytes(4).toString("hex")}`) {
-  const role = `${name}_reader`;
+  const roles = { reader: `${name}_reader`, app: `${name}_app` };
   const password = randomBytes(12).toString("hex");
+  const tokens = Object.fromEntries(Object.keys(orderRows).map((tenant) => [tenant, randomBytes(32).toString("hex")]));
   const database = new URL(adminUrl);
   database.pathname = `/${name}`;
-  const reader = new URL(database);
-  reader.username = role;
-  reader.password = password;
+  const urlOf = (role) => {
+    const url = new URL(database);
+    [url.username, url.password] = [role, password];
+    return url.href;
+  };
+  /** As psql fills in its variables. */
+  const filled = (sql) => sql.replaceAll(/:"(\w+)"/g, (_, variable) => `"${{ ...roles, DBNAME: name }[variable]}"`);
 
   const drop = () =>
-    run(adminUrl, [`drop database if exists ${name} with (force)`, `drop role if exists ${role}`]).catch((error) => {
+    run(adminUrl, [
+      `drop database if exists ${name} with (force)`,
+      ...Object.values(roles).map((role) => `drop role if exists ${role}`),
+    ]).catch((error) => {
       if (error.code !== "42501") throw error; // a role that may not drop them could not create them either
     });
   const load = async () => {
-    await run(adminUrl, [
-      `create database ${name} encoding 'UTF8' template template0`,
-      // A second line of defence, behind the Worker's read-only transaction and its timeout.
-      `create role ${role} login password '${password}' connection limit 20`,
-      `alter role ${role} set default_transaction_read_only = on`,
-      `alter role ${role} set statement_timeout = '90s'`,
+    await run(adminUrl, [`create database ${name} encoding 'UTF8' template template0`]);
+    await run(database.href, [
+      filled(schema),
+      ...Object.values(roles).map((role) => `alter role ${role} password '${password}'`),
       // Otherwise a scan would start where another visitor's scan is.
-      `alter role ${role} set synchronize_seqscans = off`,
+      `alter role ${roles.reader} set synchronize_seqscans = off`,
+      filled(rows),
+      "analyze",
     ]);
-    await run(database.href, [tables, `grant select on users, events to ${role}`, "analyze"]);
   };
-  return { load, drop, role, adminUrl: database.href, readerUrl: reader.href };
+  return {
+    load,
+    drop,
+    tokens,
+    role: roles.reader,
+    appRole: roles.app,
+    adminUrl: database.href,
+    readerUrl: urlOf(roles.reader),
+    appUrl: urlOf(roles.app),
+  };
 }
 
 /** Runs statements as the role of `url`, one round trip each. */

@@ -9,8 +9,12 @@ export interface Worker {
 }
 
 export function serve(options: {
-  databaseUrl: string;
+  readerUrl: string;
+  appUrl: string;
+  tokens: Readonly<Record<string, string | readonly string[]>>;
   port?: number;
   workerd?: Workerd;
   plugins?: Plugin[];
+  tail?: string | undefined;
+  onLog?: (line: string) => void;
 }): Promise<Worker>;

@@ -9,7 +9,7 @@
  * Why a separate process: miniflare's Hyperdrive proxy has no error handler. When PostgreSQL goes away, or a Worker
  * drops its socket, miniflare's process gets an uncaught exception. Exactly those exceptions are ignored here.
  *
- *   const worker = await serve({ databaseUrl, port, workerd, plugins });   // { url, gone, stop }
+ *   const worker = await serve({ readerUrl, appUrl, tokens, port });   // { url, gone, stop }
  *
  * The child has its own process group, so that Ctrl-C reaches it only through this process. It ends when its channel to
  * this process closes, so no workerd outlives the demo.
@@ -26,10 +26,20 @@ import { workerd as workerdOf } from "../scripts/node/index.mjs";
 import { bundleWorker, here } from "./build.mjs";
 
 /**
- * Starts it. `port` 0 takes any free port. `workerd: "node-20"` (scripts/node) is for tests: a bug of its HTTP server
+ * Starts it. `port` 0 takes any free port. `onLog` gets each line that the Worker logs by console.log. `tail`
+ * is for tests: the script of a second Worker, which gets the spans of the first one. `workerd: "node-20"` (scripts/node) is for tests: a bug of its HTTP server
  * ends the body of every failed stream cleanly, whatever the Worker does. (Only FixedLengthStream breaks off.)
  */
-export async function serve({ databaseUrl, port = 0, workerd = "newest", plugins = [] }) {
+export async function serve({
+  readerUrl,
+  appUrl,
+  tokens,
+  port = 0,
+  workerd = "newest",
+  plugins = [],
+  onLog = () => {},
+  tail,
+}) {
   const folder = mkdtempSync(path.join(tmpdir(), "pgz-edge-worker-"));
   const remove = () => rmSync(folder, { recursive: true, force: true });
   const script = await bundleWorker(folder, { plugins }).catch((error) => {
@@ -44,9 +54,9 @@ export async function serve({ databaseUrl, port = 0, workerd = "newest", plugins
     if (child.connected) child.disconnect();
     return gone;
   };
-  child.send({ script, databaseUrl, port, miniflare });
+  child.send({ script, readerUrl, appUrl, tokens, port, miniflare, tail });
   const answer = await new Promise((resolve) => {
-    child.once("message", resolve);
+    child.on("message", (message) => (message.log === undefined ? resolve(message) : onLog(message.log)));
     child.once("exit", (code) => resolve({ failure: `the process of workerd ended with code ${code}` }));
   });
   if (answer.failure) {
@@ -62,7 +72,7 @@ function wranglerConfig() {
   return JSON.parse(text.replace(/^\s*\/\/.*$/gm, ""));
 }
 
-async function run({ script, databaseUrl, port, miniflare: file }) {
+async function run({ script, readerUrl, appUrl, tokens, port, miniflare: file, tail }) {
   let miniflare;
   const end = (code) =>
     void Promise.resolve(miniflare?.dispose()).finally(() => {
@@ -77,20 +87,32 @@ async function run({ script, databaseUrl, port, miniflare: file }) {
   });
   const { Miniflare } = await import(pathToFileURL(file).href);
   const { compatibility_date: compatibilityDate, compatibility_flags: compatibilityFlags } = wranglerConfig();
-  miniflare = new Miniflare({
-    host: "127.0.0.1",
-    port: 0,
+  const worker = {
+    name: "main",
     modules: true,
     scriptPath: script,
     modulesRoot: path.dirname(script),
     modulesRules: [{ type: "CompiledWasm", include: ["**/*.wasm"] }],
     compatibilityDate,
     compatibilityFlags,
-    hyperdrives: { HYPERDRIVE: databaseUrl },
+    hyperdrives: { HYPERDRIVE: readerUrl, HYPERDRIVE_APP: appUrl },
     durableObjects: { DATABASE: { className: "Database", useSQLite: true } },
-    bindings: { DATABASE_URL: directUrl(databaseUrl) },
+    bindings: { DATABASE_URL: directUrl(readerUrl), TOKENS: JSON.stringify(tokens) },
+    ...(tail && { streamingTails: ["tail"] }),
+  };
+  const tailing = {
+    name: "tail",
+    modules: true,
+    script: tail,
+    compatibilityDate: "2026-06-01",
+    compatibilityFlags: ["experimental"],
+  };
+  miniflare = new Miniflare({
+    host: "127.0.0.1",
+    port: 0,
+    workers: tail ? [worker, tailing] : [worker],
     handleRuntimeStdio: (stdout, stderr) => {
-      stdout.pipe(process.stdout);
+      createInterface({ input: stdout }).on("line", (log) => process.connected && process.send({ log }));
       // Shows what the Worker logs, but not workerd's own stack traces when the body of a failed query ends in an
       // exception.
       createInterface({ input: stderr }).on("line", (line) => /^(workerd\/|stack: )/.test(line) || console.error(line));

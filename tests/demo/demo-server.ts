@@ -2,6 +2,7 @@
  * What the tests of the demo share: a PostgreSQL with the sample data, the Worker in front of it, and a look at what
  * PostgreSQL is doing for it, by another client than ours.
  */
+import { request } from "node:http";
 import pg from "pg";
 import { afterAll } from "vitest";
 import type { Workerd } from "../../scripts/node/index.mjs";
@@ -10,6 +11,16 @@ import { serve } from "../../worker-example/serve.mjs";
 import { startServers } from "../servers/index.mjs";
 
 export const tightLimits = { maxRows: 1_000, maxBytes: 100_000, timeout: 700 };
+const otherTightLimits = {
+  listening: { clients: 2, behind: 1_000, keepAlive: 1_000 },
+  maxQueryLength: 1_000,
+  exporting: { maxRows: 2_000, maxBytes: 1_000_000, timeout: 700 },
+  importing: { maxBytes: 100_000, maxRows: 500, timeout: 700, tellEvery: 20 },
+  requests: { page: 5, maxPage: 10, bodyBytes: 1_000, timeout: 700 },
+};
+
+/** A Worker with requests of its tenants. */
+export type DemoWorker = Awaited<ReturnType<Awaited<ReturnType<typeof startDemo>>["worker"]>>;
 
 export async function startDemo() {
   const undo: (() => Promise<unknown>)[] = [];
@@ -27,12 +38,13 @@ export async function startDemo() {
   await admin.connect();
   undo.push(() => admin.end());
 
-  /** What the Worker's role runs at this moment: one line per busy backend. */
+  /** What the Worker's roles run at this moment: one line per busy backend. */
   const busy = async () => {
     const text =
       "select query, state, coalesce(wait_event, '') as waiting " +
-      "from pg_stat_activity where usename = $1 and state <> 'idle' order by query";
-    return (await admin.query<{ query: string; state: string; waiting: string }>(text, [sample.role])).rows;
+      "from pg_stat_activity where usename in ($1, $2) and state <> 'idle' order by query";
+    return (await admin.query<{ query: string; state: string; waiting: string }>(text, [sample.role, sample.appRole]))
+      .rows;
   };
 
   return {
@@ -40,10 +52,27 @@ export async function startDemo() {
     admin,
     busy,
     /** Starts a Worker; `tight` puts the small limits above in place of the real ones. */
-    async worker({ workerd = "newest" as Workerd, tight = false, databaseUrl = sample.readerUrl } = {}) {
-      const worker = await serve({ databaseUrl, workerd, plugins: tight ? [useTightLimits] : [] });
+    async worker({
+      workerd = "newest" as Workerd,
+      tight = false,
+      readerUrl = sample.readerUrl,
+      appUrl = sample.appUrl,
+      tokens = sample.tokens as Readonly<Record<string, string | readonly string[]>>,
+      tail = undefined as string | undefined,
+    } = {}) {
+      const logs: string[] = [];
+      const plugins = tight ? [useTightLimits] : [];
+      const onLog = (line: string) => logs.push(line);
+      const worker = await serve({ readerUrl, appUrl, tokens, workerd, plugins, tail, onLog });
       undo.push(worker.stop);
-      return worker;
+      /** What the Worker answers to whoever has that token. */
+      const bearing =
+        (token: string) =>
+        (path: string, init: RequestInit = {}) => {
+          const headers = { authorization: `Bearer ${token}`, ...(init.headers as object) };
+          return fetch(new URL(path, worker.url), { ...init, headers });
+        };
+      return { ...worker, bearing, acme: bearing(sample.tokens.acme), globex: bearing(sample.tokens.globex), logs };
     },
     /** Milliseconds until PostgreSQL runs nothing for the Worker any more. */
     async untilQuiet() {
@@ -79,16 +108,25 @@ export async function ownServer() {
   return { server: servers[0], stop };
 }
 
+/** The status for a POST that announces so many bytes and sends none of them. */
+export const announce = (url: URL, token: string, type: string, bytes: number) =>
+  new Promise<number | undefined>((resolve, reject) => {
+    const headers = { authorization: `Bearer ${token}`, "content-type": type, "content-length": bytes };
+    const posting = request(url, { method: "POST", headers }, ({ statusCode }) => {
+      resolve(statusCode);
+      posting.destroy();
+    });
+    posting.on("error", reject).flushHeaders();
+  });
+
 export const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 const useTightLimits = {
   name: "tight-limits",
   setup(build: import("esbuild").PluginBuild) {
-    const contents = [
-      `export const limits = ${JSON.stringify(tightLimits)};`,
-      `export const listening = ${JSON.stringify({ channels: [], clients: 1, behind: 1_000, keepAlive: 1_000 })};`,
-      "export const maxQueryLength = 1000;",
-    ].join("\n");
+    const contents = Object.entries({ limits: tightLimits, ...otherTightLimits })
+      .map(([name, value]) => `export const ${name} = ${JSON.stringify(value)};`)
+      .join("\n");
     build.onLoad({ filter: /worker-example\/src\/limits\.ts$/ }, () => ({ contents, loader: "ts" }));
   },
 };

@@ -91,6 +91,8 @@ test("ONCE=1 prints rows and figures, exits 0 within 20 s and leaves nothing", a
   expect(demo.output).toMatch(/rows +200,000, as many as count\(\*\) says/);
   for (const figure of [/bytes +[\d,]{10,}/, /seconds +\d+\.\d+/, /MB\/s +\d+\.\d/, /first byte +after \d+\.\d ms/])
     expect(demo.output).toMatch(figure);
+  expect(demo.output).toMatch(/event: notification\n.*"orders_acme".*insert/);
+  expect(demo.output).toMatch(/POST to event +\d+\.\d ms/);
   expect(demo.leftOver()).toEqual([]);
 }, 120_000);
 
@@ -137,6 +139,14 @@ test("leaves the page open until Ctrl-C, then ends everything", async () => {
   await untilSaid(demo, /Ctrl-C here ends everything/);
   const url = /page is open at (\S+)/.exec(demo.output)?.[1] ?? "";
   expect(await (await fetch(url)).text()).toContain("<title>pgz-edge");
+  // The tokens are in the part of the address that a browser keeps to itself.
+  const { hash } = new URL(url);
+  const [[tenant, token] = []] = new URLSearchParams(hash.slice(1));
+  expect(tenant).toBe("acme");
+  const orders = await fetch(new URL("/api/orders?limit=1", url), { headers: { authorization: `Bearer ${token}` } });
+  expect(await orders.json()).toMatchObject({ items: [{ tenant: "acme" }] });
+  expect((await fetch(new URL("/api/orders", url))).status).toBe(401);
+  expect(demo.output.replace(url, "")).not.toContain(token);
   expect(demo.leftOver().some((command) => command.includes("workerd"))).toBe(true);
   process.kill(-demo.pid, "SIGINT");
   await demo.ended;

@@ -7,9 +7,8 @@ import { chromium, type BrowserContext, type Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { Format } from "../../js/index.ts";
 import { eventRows } from "../../worker-example/sample-data.mjs";
-import type { Worker } from "../../worker-example/serve.mjs";
 import { chromiumFile } from "./chromium.ts";
-import { startDemo } from "./demo-server.ts";
+import { startDemo, type DemoWorker } from "./demo-server.ts";
 
 const flags =
   "--no-sandbox --disable-gpu --disable-quic --no-first-run " +
@@ -34,7 +33,7 @@ afterAll(async () => {
 });
 
 describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
-  let worker: Worker;
+  let worker: DemoWorker;
   let page: Page;
   const complaints: string[] = [];
   beforeAll(async () => {
@@ -45,7 +44,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     page = (await browser?.newPage()) as Page;
     page.on("pageerror", (error) => complaints.push(String(error)));
     page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
-    await page.goto(worker.url);
+    await page.goto(`${worker.url}#${new URLSearchParams(demo.sample.tokens)}`);
   });
   afterEach(async () => {
     await page.close();
@@ -152,7 +151,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
   if (workerd === "newest")
     test("a stream that breaks off is not taken for the whole result", async () => {
       await page.getByRole("button", { name: "Fails half way" }).click();
-      await page.getByRole("button", { name: "Run" }).click();
+      await page.locator("#run").click();
       await ends("failed");
       expect(await text("status")).toMatch(/broke off after [\d,]+ rows/);
       expect(await count()).toBeLessThan(150_000);
@@ -164,17 +163,17 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
       () => Number(document.getElementById("row-count")?.textContent.replaceAll(",", "")) > 1000,
     );
     await demo.untilBusyWith("generate_series(1, 4)");
-    await page.getByRole("button", { name: "Stop" }).click();
+    await page.locator("#stop").click();
     expect(await demo.untilQuiet()).toBeLessThan(1_000);
     await ends("stopped");
     expect(await count()).toBeLessThan(4 * eventRows);
-    expect(await page.getByRole("button", { name: "Run" }).isEnabled()).toBe(true);
+    expect(await page.locator("#run").isEnabled()).toBe(true);
   });
 
   test("Stop cancels a query without rows in PostgreSQL", async () => {
     await run("select pg_sleep(30)");
     await demo.untilBusyWith("pg_sleep(30)");
-    await page.getByRole("button", { name: "Stop" }).click();
+    await page.locator("#stop").click();
     expect(await demo.untilQuiet()).toBeLessThan(1_000);
     await ends("stopped");
   });
@@ -213,12 +212,169 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     expect(complaints.splice(0).join()).toContain("Content Security Policy");
   });
 
-  test("every control has a name, and the page fits a telephone", async () => {
+  test("every control has a name, and the page fits a small telephone", async () => {
     const names = await page
-      .locator("button, select, textarea")
+      .locator("button, select, textarea, input")
       .evaluateAll((nodes) => nodes.map((node) => ((node as HTMLInputElement).labels?.[0] ?? node).textContent.trim()));
     expect(names).not.toContain("");
     await page.setViewportSize({ width: 360, height: 700 });
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(360);
+  });
+});
+
+const sizes = { phone: { width: 390, height: 844 }, desktop: { width: 1440, height: 900 } };
+describe.each(Object.entries(sizes))("examples at the size of a %s", (name, size) => {
+  let worker: DemoWorker;
+  let page: Page;
+  const complaints: string[] = [];
+  beforeAll(async () => {
+    worker = await demo.worker();
+    page = (await browser?.newPage()) as Page;
+    await page.setViewportSize(size);
+    page.on("pageerror", (error) => complaints.push(String(error)));
+    page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
+    await page.goto(`${worker.url}#${new URLSearchParams(demo.sample.tokens)}`);
+  }, 30_000);
+  afterEach(async () => {
+    // The browser itself logs answers other than 2xx.
+    expect(complaints.filter((text) => !text.startsWith("Failed to load resource"))).toEqual([]);
+    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(size.width);
+  });
+  afterAll(() => page?.close());
+
+  const section = (id: string) => page.locator(`section#${id}`);
+  const status = (id: string) => section(id).locator("[role=status]");
+  const ends = (id: string, state: string) =>
+    section(id).locator(`[role=status][data-state="${state}"]`).waitFor({ timeout: 15_000 });
+  /** Presses a button and waits for the end of what it runs. */
+  const press = async (id: string, button: string, state = "done") => {
+    await section(id)
+      .locator("[role=status]")
+      .evaluate((node) => (node.dataset["state"] = "idle"));
+    await section(id).getByRole("button", { name: button, exact: true }).click();
+    await ends(id, state);
+    return status(id).innerText();
+  };
+  const curl = (id: string) => section(id).locator("pre.curl").innerText();
+  const rows = (id: string) => section(id).locator("tbody tr").count();
+
+  test("the tokens are out of the address, and a reload keeps them", async () => {
+    expect(page.url()).toBe(worker.url);
+    await page.reload();
+    expect(await page.getByLabel("Token of a tenant").inputValue()).toBe(demo.sample.tokens.acme);
+    expect(await page.locator("body").innerText()).not.toContain(demo.sample.tokens.acme);
+  });
+
+  test("Stream", async () => {
+    await section("stream").getByRole("button", { name: "Aggregate" }).click();
+    await page.locator("#run").click();
+    await ends("stream", "done");
+    expect(await page.locator("#first tr").count()).toBe(7);
+    expect(await curl("stream")).toContain(`"authorization: Bearer $TOKEN"`);
+    expect(await curl("stream")).not.toContain(demo.sample.tokens.acme);
+  });
+
+  test("REST: pages, an order's life, and what is refused", async () => {
+    expect(await press("rest", "A page")).toMatch(/^200 .*bytes · first byte \d+ ms · \d+\.\d+ s$/);
+    expect(await rows("rest")).toBe(50);
+    expect(await curl("rest")).toContain("/api/orders?limit=50'");
+    const first = await section("rest").locator("tbody td").first().innerText();
+    await press("rest", "The next page");
+    expect(Number(await section("rest").locator("tbody td").first().innerText())).toBe(Number(first) + 50);
+    expect(await press("rest", "1,000 rows as NDJSON")).toContain("1,000 lines");
+    expect(await press("rest", "Create an order")).toMatch(/^201 /);
+    expect(await section("rest").locator(".output").innerText()).toContain('"tenant": "acme"');
+    expect(await press("rest", "Create it again", "failed")).toMatch(/^409 Conflict/);
+    expect(await section("rest").locator(".output").innerText()).toContain("orders_reference_taken");
+    expect(await press("rest", "Mark it paid")).toMatch(/^200 /);
+    expect(await section("rest").locator(".output").innerText()).toContain('"status": "paid"');
+    expect(await press("rest", "Delete it")).toMatch(/^204 /);
+    expect(await section("rest").getByRole("button", { name: "Delete it" }).isDisabled()).toBe(true);
+    expect(await press("rest", "A bad one", "failed")).toMatch(/^422 /);
+    for (const pointer of ["#/customer", "#/reference", "#/total", "#/tenant"])
+      expect(await section("rest").locator(".output").innerText()).toContain(pointer);
+  });
+
+  test("Export: a file that can be saved", async () => {
+    const { rows: counted } = await demo.admin.query<{ n: string }>(
+      "select count(*) + 1 as n from orders where tenant = 'acme'",
+    );
+    expect(await press("export", "Export")).toContain(`${Number(counted[0]!.n).toLocaleString("en")} lines`);
+    expect(await section("export").locator(".output").innerText()).toContain("id,tenant,reference");
+    const download = page.waitForEvent("download");
+    await page.locator("#save").click();
+    expect((await download).suggestedFilename()).toBe("orders-acme.csv");
+    await page.locator("#export-format").selectOption("columnar");
+    await press("export", "Export");
+    expect(await section("export").locator(".output").innerText()).toMatch(/^\{"columns":/);
+  });
+
+  test("Import: counts, a line that is wrong, a file of one's own", async () => {
+    expect(await press("import", "Import 20,000 rows")).toMatch(
+      /^Stored: 20,000\. There already: 0\. Bytes: [\d,]+\.$/,
+    );
+    expect(await section("import").locator("li").last().innerText()).toContain('"inserted":20000');
+    expect(await page.locator("#progress").evaluate((node: HTMLProgressElement) => node.value)).toBe(1);
+    expect(await press("import", "One bad line", "failed")).toBe(
+      "Line 701 is not what it must be. Nothing was stored.",
+    );
+    await page.locator("#file").setInputFiles({
+      name: "orders.csv",
+      mimeType: "text/csv",
+      buffer: Buffer.from(`reference,customer,status,total\nFILE-${name.toUpperCase()},Ada,open,1\n`),
+    });
+    await ends("import", "done");
+    expect(await status("import").innerText()).toMatch(/^Stored: 1\. /);
+  });
+
+  test("Import: a wrong line at the beginning of a file of 20 MB is told", async () => {
+    const lines = "reference,customer,status,total\nX-1,Ada,lost,1\n" + "X-2,Ada,open,1\n".repeat(1_400_000);
+    await section("import")
+      .locator("[role=status]")
+      .evaluate((node) => (node.dataset["state"] = "idle"));
+    await page.locator("#file").setInputFiles({ name: "long.csv", mimeType: "text/csv", buffer: Buffer.from(lines) });
+    await ends("import", "failed");
+    expect(await status("import").innerText()).toBe("Line 2 is not what it must be. Nothing was stored.");
+  });
+
+  test("Listen: a change arrives, another tenant's does not, and Stop ends it", async () => {
+    expect(await press("listen", "Listen")).toBe("Listening to orders_acme.");
+    const events = section("listen").locator("li");
+    const change = { reference: `LISTEN-${name.toUpperCase()}`, customer: "Ada", total: 1 };
+    const init = { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(change) };
+    expect((await worker.globex("/api/orders", init)).status).toBe(201);
+    await section("listen").getByRole("button", { name: "Create an order" }).click();
+    await events.nth(1).waitFor();
+    expect(await events.allInnerTexts()).toEqual([
+      'listening {"channel":"orders_acme"}',
+      expect.stringMatching(/^orders_acme: \{"change" : "insert", "rows" : 1, "id" : \d+\}$/),
+    ]);
+    expect(await press("listen", "Stop listening", "stopped")).toBe("Stopped.");
+    expect(await section("listen").getByRole("button", { name: "Listen", exact: true }).isEnabled()).toBe(true);
+  });
+
+  test("Tenants: neither sees the other's", async () => {
+    expect(await press("tenants", "Ask as both")).toMatch(/^1,000 rows are all of acme, \d+ are all of globex\.$/);
+    expect(await section("tenants").locator("h3").allInnerTexts()).toEqual(["acme sees", "globex sees"]);
+    expect(await section("tenants").locator("article").nth(1).innerText()).not.toContain("acme\t");
+    expect(await section("tenants").locator("p").last().innerText()).toMatch(/is globex's: acme is answered 404\.$/);
+  });
+
+  test("Cancel: PostgreSQL stops when the client leaves", async () => {
+    expect(await press("cancel", "Run and leave")).toMatch(/^Cancelled in PostgreSQL within \d+ ms\.$/);
+    expect(await section("cancel").locator("li").count()).toBe(3);
+    expect(await demo.untilQuiet()).toBeLessThan(1_000);
+  });
+
+  test("a wrong token is said in each section", async () => {
+    const field = page.getByLabel("Token of a tenant");
+    await field.fill("wrong");
+    expect(await press("rest", "A page", "failed")).toMatch(/^401 Unauthorized/);
+    expect(await press("export", "Export", "failed")).toMatch(/^401 /);
+    expect(await press("listen", "Listen", "failed")).toBe("Nobody has this token.");
+    expect(await press("tenants", "Ask as both", "failed")).toMatch(/^401 /);
+    expect(await press("cancel", "Run and leave", "failed")).toContain("Nobody has this token.");
+    await field.fill(demo.sample.tokens.acme);
+    await press("rest", "A page");
   });
 });

@@ -1,27 +1,15 @@
-// The example Worker by HTTP alone, in the newest workerd and in the one for Node 20: they tell a Worker of a client
-// that left in different ways.
-import { request } from "node:http";
+// The SQL box and the Durable Object by HTTP alone, in the newest workerd and in the one for Node 20: they tell a Worker
+// of a client that left in different ways.
 import { beforeAll, describe, expect, test } from "vitest";
 import { eventRows } from "../../worker-example/sample-data.mjs";
-import type { Worker } from "../../worker-example/serve.mjs";
-import { startDemo, tightLimits } from "./demo-server.ts";
+import { announce, startDemo, tightLimits, type DemoWorker } from "./demo-server.ts";
 
 interface Failure {
   code: string;
-  message: string;
+  detail: string;
   hint?: string;
   position?: string | number;
 }
-
-/** The status for a POST that announces so many bytes and sends none of them. */
-const announce = (url: URL, bytes: number) =>
-  new Promise<number | undefined>((resolve, reject) => {
-    const posting = request(url, { method: "POST", headers: { "content-length": bytes } }, ({ statusCode }) => {
-      resolve(statusCode);
-      posting.destroy();
-    });
-    posting.on("error", reject).flushHeaders();
-  });
 
 let demo: Awaited<ReturnType<typeof startDemo>>;
 beforeAll(async () => {
@@ -34,13 +22,13 @@ beforeAll(async () => {
 }, 30_000);
 
 describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
-  let worker: Worker;
+  let worker: DemoWorker;
   beforeAll(async () => {
     worker = await demo.worker({ workerd });
   }, 30_000);
 
   const ask = (q: string, init: RequestInit = {}) =>
-    fetch(new URL("/query", worker.url), {
+    worker.acme("/query", {
       method: "POST",
       headers: { "content-type": "application/json", "accept-encoding": "identity" },
       body: JSON.stringify({ q, format: "ndjson" }),
@@ -66,54 +54,94 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
   });
 
   test("/query by GET and /users", async () => {
-    const got = await fetch(new URL(`/query?q=${encodeURIComponent("select 1 as one")}`, worker.url));
+    const got = await worker.acme(`/query?q=${encodeURIComponent("select 1 as one")}`);
     expect(await got.text()).toBe('{"one":1}\n');
-    const users = await fetch(new URL("/users?after=998", worker.url));
+    const users = await worker.acme("/users?after=998");
     expect(
       (await users.text())
         .trimEnd()
         .split("\n")
         .map((line) => (JSON.parse(line) as { id: number }).id),
     ).toEqual([999, 1000]);
-    expect((await fetch(new URL("/users?after=x", worker.url))).status).toBe(400);
+    expect((await worker.acme("/users?after=x")).status).toBe(400);
   });
 
   test("/user, by the pool of a Durable Object", async () => {
-    const user = async (id: unknown) => fetch(new URL(`/user?id=${id}`, worker.url));
+    const user = async (id: unknown) => worker.acme(`/user?id=${id}`);
     const all = await Promise.all(Array.from({ length: 50 }, async (_, n) => (await user(n + 1)).json()));
     all.forEach((row, n) => expect(row).toMatchObject({ id: n + 1, name: `User ${n + 1}` }));
     expect(await (await user(0)).text()).toBe("");
-    for (const none of ["x", 2 ** 31, ""]) expect((await user(none)).status).toBe(none === "" ? 200 : 400);
+    for (const none of ["x", 2 ** 31, ""]) expect((await user(none)).status).toBe(400);
   });
 
   test("/listen, and who hears it", async () => {
-    const listen = (channel: string, init?: RequestInit) =>
-      fetch(new URL(`/listen?channel=${channel}`, worker.url), init);
-    expect((await listen("secrets")).status).toBe(400);
-    expect((await listen("users", { headers: { "sec-fetch-site": "cross-site" } })).status).toBe(403);
+    expect((await worker.acme("/listen", { headers: { "sec-fetch-site": "cross-site" } })).status).toBe(403);
     const leave = new AbortController();
-    const response = await listen("users", { signal: leave.signal });
+    // A channel that the address asks for is nothing: the token says whose it is.
+    const response = await worker.acme("/listen?channel=orders_globex", { signal: leave.signal });
     expect(response.headers.get("content-type")).toBe("text/event-stream");
     const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
-    expect((await reader.read()).value).toBe('event: listening\ndata: {"channel":"users"}\n\n');
-    await demo.admin.query("notify users, '42'");
-    expect((await reader.read()).value).toBe('event: notification\ndata: {"channel":"users","payload":"42"}\n\n');
+    expect((await reader.read()).value).toBe('event: listening\ndata: {"channel":"orders_acme"}\n\n');
+    await demo.admin.query("notify orders_globex, 'theirs'");
+    await demo.admin.query("notify orders_acme, '42'");
+    expect((await reader.read()).value).toBe('event: notification\ndata: {"channel":"orders_acme","payload":"42"}\n\n');
     leave.abort();
     const look = "select from pg_stat_activity where usename = $1 and query ilike 'listen%'";
     // The old workerd notices with the next write that nobody is there.
     for (const deadline = performance.now() + 5_000; (await demo.admin.query(look, [demo.sample.role])).rowCount;) {
-      await demo.admin.query("notify users");
+      await demo.admin.query("notify orders_acme");
       expect(performance.now()).toBeLessThan(deadline);
     }
+  });
+
+  test("/listen across requests that change orders: each tells its tenant once, and nobody else", async () => {
+    const send = (ask: DemoWorker["acme"], method: string, path: string, body: string, type = "application/json") =>
+      ask(path, { method, headers: { "content-type": type }, body });
+    const leave = new AbortController();
+    const hear = async (ask: DemoWorker["acme"]) => {
+      const response = await ask("/listen", { signal: leave.signal });
+      return response.body!.pipeThrough(new TextDecoderStream()).getReader();
+    };
+    const [mine, theirs] = [await hear(worker.acme), await hear(worker.globex)];
+    const told = async (reader: typeof mine) => {
+      const [, data] = /^event: notification\ndata: (.*)\n\n$/.exec((await reader.read()).value ?? "") ?? [];
+      return JSON.parse((JSON.parse(data!) as { payload: string }).payload) as {
+        change: string;
+        rows: number;
+        id: number;
+      };
+    };
+    for (const reader of [mine, theirs]) expect((await reader.read()).value).toMatch(/^event: listening/);
+
+    const mark = `HEAR-${workerd.toUpperCase()}`;
+    const order = { reference: mark, customer: "Ada", total: "1" };
+    const made = (await (await send(worker.acme, "POST", "/api/orders", JSON.stringify(order))).json()) as {
+      id: number;
+    };
+    expect(await told(mine)).toEqual({ change: "insert", rows: 1, id: made.id });
+    await send(worker.acme, "POST", "/api/orders", JSON.stringify(order)); // a 409 changes nothing
+    await send(worker.acme, "PATCH", `/api/orders/${made.id}`, '{"status":"paid"}');
+    expect(await told(mine)).toEqual({ change: "update", rows: 1, id: made.id });
+    const file = `reference,customer,status,total\n${mark}-1,Ada,open,1\n${mark}-2,Ada,open,1\n${mark},Ada,open,1\n`;
+    await send(worker.acme, "POST", "/api/import", file, "text/csv");
+    expect(await told(mine)).toMatchObject({ change: "insert", rows: 2 }); // one for all rows of the file
+    await worker.acme(`/api/orders/${made.id}`, { method: "DELETE" });
+    expect(await told(mine)).toEqual({ change: "delete", rows: 1, id: made.id });
+    // The first that the other tenant hears is its own.
+    const own = await send(worker.globex, "POST", "/api/orders", JSON.stringify({ ...order, reference: `${mark}-3` }));
+    const { id } = (await own.json()) as { id: number };
+    expect(await told(theirs)).toEqual({ change: "insert", rows: 1, id });
+    leave.abort();
   });
 
   test("answers 400 and the server's words when the query fails before its first row", async () => {
     const response = await ask("select *\nfrom evnts");
     expect(response.status).toBe(400);
     const failure = (await response.json()) as Failure;
-    expect(failure).toMatchObject({ code: "42P01", message: 'relation "evnts" does not exist' });
+    expect(failure).toMatchObject({ code: "42P01", detail: 'relation "evnts" does not exist' });
     expect(Number(failure.position)).toBe(15);
-    expect(Object.keys(failure).every((key) => ["code", "message", "hint", "position"].includes(key))).toBe(true);
+    expect(response.headers.get("content-type")).toBe("application/problem+json");
+    expect(Object.keys(failure).sort()).toEqual(["code", "detail", "position", "requestId", "status", "title"]);
 
     const hinted = (await (await ask("select lenght('a')")).json()) as Failure;
     expect(hinted.hint).toMatch(/No function matches/);
@@ -148,6 +176,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     ["copy users from stdin", "25006"],
     ["copy users to program 'cat'", "42501"],
     ["select pg_read_file('/etc/passwd')", "42501"],
+    ["select * from orders", "42501"],
   ];
   test.each(refused)("refuses %s", async (q, code) => {
     const response = await ask(q);
@@ -168,15 +197,19 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
   );
 
   test("refuses what is no query", async () => {
-    const status = async (path: string, init?: RequestInit) => (await fetch(new URL(path, worker.url), init)).status;
+    const status = async (path: string, init?: RequestInit) => (await worker.acme(path, init)).status;
+    const post = (body: string) =>
+      status("/query", { method: "POST", headers: { "content-type": "application/json" }, body });
     expect(await status("/query")).toBe(400);
     expect(await status("/query", { method: "PUT", body: "{}" })).toBe(405);
-    expect(await status("/query", { method: "POST", body: "not json" })).toBe(400);
-    expect(await status("/query", { method: "POST", body: '{"q": 1}' })).toBe(400);
-    expect(
-      await status("/query", { method: "POST", body: JSON.stringify({ q: `select '${"x".repeat(70_000)}'` }) }),
-    ).toBe(413);
-    expect(await announce(new URL("/query", worker.url), 600_000)).toBe(413);
+    expect(await status("/query", { method: "POST", body: '{"q": "select 1"}' })).toBe(415);
+    expect(await post("not json")).toBe(400);
+    expect(await post("null")).toBe(400);
+    expect(await post('{"q": 1}')).toBe(400);
+    expect(await post(JSON.stringify({ q: `select '${"x".repeat(70_000)}'` }))).toBe(413);
+    expect(await announce(new URL("/query", worker.url), demo.sample.tokens.acme, "application/json", 600_000)).toBe(
+      413,
+    );
     expect(await status("/query?q=select%201&format=xml")).toBe(400);
     expect(await status("/query?q=select%201", { headers: { "sec-fetch-site": "cross-site" } })).toBe(403);
     expect(await status("/elsewhere")).toBe(404);
@@ -210,36 +243,44 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     }
   });
 
-  test("a database that refuses the Worker is a 502 without a word of its own", async () => {
-    const wrong = await demo.worker({ workerd, databaseUrl: demo.sample.readerUrl.replace(/:[^:@]+@/, ":hunter2@") });
-    const response = await fetch(new URL("/query?q=select%201", wrong.url));
-    const text = await response.text();
-    expect([response.status, (JSON.parse(text) as Failure).code]).toEqual([502, "DATABASE_UNAVAILABLE"]);
-    expect(text).not.toMatch(/hunter2|28P01|127\.0\.0\.1|localhost/);
-    expect(text).not.toContain(demo.sample.role);
+  test("a database that refuses the Worker is a 503 without a word of its own", async () => {
+    const [readerUrl, appUrl] = [demo.sample.readerUrl, demo.sample.appUrl].map((url) =>
+      url.replace(/:[^:@]+@/, ":hunter2@"),
+    );
+    const wrong = await demo.worker({ workerd, readerUrl, appUrl });
+    for (const path of ["/query?q=select%201", "/api/orders", "/user?id=1", "/listen"]) {
+      const response = await wrong.acme(path);
+      const text = await response.text();
+      expect([response.status, (JSON.parse(text) as Failure).code]).toEqual([503, "DATABASE_UNAVAILABLE"]);
+      expect(text).not.toMatch(/hunter2|28P01|127\.0\.0\.1|localhost/);
+      expect(text).not.toContain(demo.sample.role);
+      expect(text).not.toContain(demo.sample.appRole);
+    }
+    expect((await fetch(new URL("/health", wrong.url))).status).toBe(503);
     await wrong.stop();
   });
 });
 
-test("a database that is down is a 502, and the process that hosts the Worker lives on", async () => {
-  const lost = await demo.worker({ databaseUrl: "postgres://someone:hunter2@127.0.0.1:9/secret_database" });
-  const response = await fetch(new URL("/query?q=select%201", lost.url));
+test("a database that is down is a 503, and the process that hosts the Worker lives on", async () => {
+  const nowhere = "postgres://someone:hunter2@127.0.0.1:9/secret_database";
+  const lost = await demo.worker({ readerUrl: nowhere, appUrl: nowhere });
+  const response = await lost.acme("/query?q=select%201");
   const text = await response.text();
-  expect(response.status).toBe(502);
+  expect(response.status).toBe(503);
   expect(text).not.toMatch(/someone|hunter2|secret_database|127\.0\.0\.1/);
   expect((await fetch(lost.url)).status).toBe(200);
   await lost.stop();
 }, 30_000);
 
 describe("caps", () => {
-  let worker: Worker;
+  let worker: DemoWorker;
   beforeAll(async () => {
     worker = await demo.worker({ tight: true });
   }, 30_000);
 
   /** What comes of a query: the lines that arrived, and how it ended. */
   async function outcome(q: string) {
-    const response = await fetch(new URL(`/query?q=${encodeURIComponent(q)}`, worker.url)).catch(() => undefined);
+    const response = await worker.acme(`/query?q=${encodeURIComponent(q)}`).catch(() => undefined);
     if (response === undefined) return { lines: 0, end: "broken off" };
     if (!response.ok) return { lines: 0, end: ((await response.json()) as Failure).code };
     let text = "";
@@ -250,6 +291,24 @@ describe("caps", () => {
     }
     return { lines: text.split("\n").length - 1, end: "clean" };
   }
+
+  test("clients that listen, of each tenant", async () => {
+    const leave = new AbortController();
+    const listen = (ask: DemoWorker["acme"]) => ask("/listen", { signal: leave.signal });
+    for (let n = 0; n < 2; n++) expect((await listen(worker.acme)).status).toBe(200);
+    const refused = await listen(worker.acme);
+    expect([refused.status, ((await refused.json()) as Failure).code]).toEqual([503, "TOO_MANY_CLIENTS"]);
+    expect((await listen(worker.globex)).status).toBe(200); // another tenant has room
+    leave.abort();
+    // Who has left is noticed, and makes room.
+    await expect
+      .poll(async () => {
+        const response = await worker.acme("/listen");
+        await response.body?.cancel();
+        return response.status;
+      })
+      .toBe(200);
+  });
 
   test("rows", async () => {
     expect(await outcome(`select generate_series(1, ${tightLimits.maxRows})`)).toEqual({

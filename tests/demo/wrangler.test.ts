@@ -33,7 +33,8 @@ test("wrangler deploy --dry-run", async () => {
     [wrangler, "deploy", "--dry-run", "--outdir", path.join(folder, "out")],
     { cwd: here, env },
   );
-  expect(stdout).toMatch(/env\.HYPERDRIVE/);
+  for (const binding of ["HYPERDRIVE", "HYPERDRIVE_APP", "DATABASE"])
+    expect(stdout).toMatch(new RegExp(`env\\.${binding} `));
   expect(stdout).toMatch(/--dry-run: exiting now/);
   expect(stderr).not.toMatch(/warn|error/i);
   const files = await readdir(path.join(folder, "out"));

@@ -7,12 +7,13 @@ export interface Worker {
 }
 /**
  * `options`: miniflare's, for example `{ hyperdrives: { HD: url }, compatibilityFlags: [...] }`. `which`:
- * PGZ_TEST_WORKERD, else the newest.
+ * PGZ_TEST_WORKERD, else the newest. `outbound`: a second Worker, in whose `connect` the first one's sockets end.
  */
 export function startWorker(options: {
   entry: string;
   alias?: Readonly<Record<string, string>>;
   caFile?: string | undefined;
   options?: Record<string, unknown>;
+  outbound?: { readonly entry: string; readonly options: Record<string, unknown> };
   which?: Workerd;
 }): Promise<Worker>;

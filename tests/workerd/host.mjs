@@ -3,6 +3,7 @@
 //   const worker = await startWorker({ entry, options });   // { url, stop, pid } (its process; workerd is a child)
 //
 // `options.tail` is the script of a second Worker, which gets the traces of the first one, and is its binding TAIL.
+// `outbound: { entry, options }` is a second Worker, where each socket of the first one ends (its handler `connect`).
 //
 // `entry` is a TypeScript file, bundled here, with other packages for those that `alias` names; `options` go to
 // Miniflare. `which` picks the workerd (scripts/node); without it PGZ_TEST_WORKERD does, which tests/run.mjs sets for a
@@ -18,23 +19,41 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { workerd } from "../../scripts/node/index.mjs";
 
 const self = fileURLToPath(import.meta.url);
+const REQUIRE = 'import { createRequire as __of } from "node:module"; const require = __of("/");';
 
-export async function startWorker({ entry, alias = {}, caFile, options = {}, which = process.env.PGZ_TEST_WORKERD }) {
+export async function startWorker({
+  entry,
+  alias = {},
+  caFile,
+  options = {},
+  outbound,
+  which = process.env.PGZ_TEST_WORKERD,
+}) {
   const folder = mkdtempSync(path.join(tmpdir(), "pgz-edge-workerd-"));
-  const scriptPath = path.join(folder, "worker.js");
-  const { build } = await import("esbuild");
-  await build({
-    entryPoints: [entry],
-    outfile: scriptPath,
-    bundle: true,
-    format: "esm",
-    target: "es2022",
-    conditions: ["workerd"],
-    external: ["cloudflare:*", "node:*", ...builtinModules],
-    alias,
-    loader: { ".wasm": "copy" },
-    logLevel: "warning",
-  });
+  const bundled = async (entryPoint, name, { compatibilityFlags = [] }) => {
+    const outfile = path.join(folder, name);
+    const { build } = await import("esbuild");
+    await build({
+      entryPoints: [entryPoint],
+      outfile,
+      bundle: true,
+      format: "esm",
+      target: "es2022",
+      conditions: ["workerd"],
+      external: ["cloudflare:*", "node:*", ...builtinModules],
+      alias,
+      loader: { ".wasm": "copy" },
+      // For packages that are CommonJS and need Node's modules, where the flag nodejs_compat brings them.
+      banner: { js: compatibilityFlags.includes("nodejs_compat") ? REQUIRE : "" },
+      logLevel: "warning",
+    });
+    return outfile;
+  };
+  const scriptPath = await bundled(entry, "worker.js", options);
+  const second = outbound && {
+    ...outbound.options,
+    scriptPath: await bundled(outbound.entry, "outbound.js", outbound.options),
+  };
   const { execPath, miniflare } = workerd(which);
   const env = { ...process.env, ...(caFile === undefined ? {} : { NODE_EXTRA_CA_CERTS: caFile }) };
   const child = fork(self, { env, execPath, detached: true, execArgv: [] });
@@ -45,7 +64,7 @@ export async function startWorker({ entry, alias = {}, caFile, options = {}, whi
     if (child.connected) child.disconnect();
     return gone;
   };
-  child.send({ scriptPath, options, miniflare });
+  child.send({ scriptPath, options, outbound: second, miniflare });
   const answer = await new Promise((resolve) => {
     child.once("message", resolve);
     child.once("exit", (code) => resolve({ failure: `workerd's process ended with status ${code}` }));
@@ -55,7 +74,7 @@ export async function startWorker({ entry, alias = {}, caFile, options = {}, whi
   throw new Error(answer.failure);
 }
 
-async function run({ scriptPath, options, miniflare: file }) {
+async function run({ scriptPath, options, outbound, miniflare: file }) {
   let miniflare;
   let isEnding = false;
   const end = async (status) => {
@@ -73,15 +92,14 @@ async function run({ scriptPath, options, miniflare: file }) {
   });
   const { Miniflare } = await import(pathToFileURL(file).href);
   const { tail, ...others } = options;
-  const worker = {
+  const bundle = {
     modules: true,
-    scriptPath,
     modulesRoot: path.dirname(scriptPath),
     modulesRules: [{ type: "CompiledWasm", include: ["**/*.wasm"] }],
     compatibilityDate: "2026-04-01",
-    ...others,
   };
-  const workers = tail && [
+  const worker = { ...bundle, scriptPath, ...others };
+  const tailed = tail && [
     { ...worker, name: "main", streamingTails: ["tail"], serviceBindings: { TAIL: "tail" } },
     {
       name: "tail",
@@ -91,6 +109,12 @@ async function run({ scriptPath, options, miniflare: file }) {
       compatibilityFlags: ["experimental"],
     },
   ];
+  const workers = outbound
+    ? [
+        { ...worker, name: "main", outboundService: "outbound" },
+        { ...bundle, ...outbound, name: "outbound" },
+      ]
+    : tailed;
   miniflare = new Miniflare({ host: "127.0.0.1", port: 0, ...(workers ? { workers } : worker) });
   const url = (await miniflare.ready).href;
   process.send({ url });

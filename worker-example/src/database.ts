@@ -1,15 +1,21 @@
 /**
  * A Durable Object with a pool: its connections outlive requests, which those of a plain Worker may not.
  *
- *   /user?id=7             one row, by a connection of the pool
- *   /listen?channel=users  notifications as server-sent events, one LISTEN for all clients (fan-out.ts)
+ *   /user?id=7   one row, by a connection of the pool
+ *   /listen      what becomes of the tenant's orders, as server-sent events: one LISTEN for all clients (fan-out.ts)
  *
  * All requests of an object share its sockets and timers, so a pool that is made once serves them all. It connects to
  * PostgreSQL itself: Hyperdrive has a pool of its own, and no LISTEN.
+ *
+ * PostgreSQL asks for no permission to listen, so the Worker says who hears what: each tenant has an object of its own,
+ * which hears that tenant's channel. One tenant's clients then cannot use up another's room either.
  */
 import { createPool, sql, type Pool } from "pgz-edge";
+import type { Context } from "./context.ts";
 import { FanOut } from "./fan-out.ts";
 import { limits, listening } from "./limits.ts";
+import { Problem, problemOf, problemResponse } from "./problem.ts";
+import { observer } from "./telemetry.ts";
 
 export interface DatabaseEnv {
   /** PostgreSQL's own address: `wrangler secret put DATABASE_URL`. */
@@ -25,6 +31,7 @@ export class Database {
   constructor(_state: unknown, env: DatabaseEnv) {
     this.pool = createPool(env.DATABASE_URL, {
       max: 5,
+      observer,
       applicationName: "pgz-edge-example object",
       // An open socket keeps its object in memory, but for 15 minutes only. Behind that an object may be evicted in the
       // middle of a query, so connections are replaced before.
@@ -37,28 +44,30 @@ export class Database {
     this.#fanOut = new FanOut(this.pool, listening);
   }
 
+  /** Requests come from this Worker only: it has looked at the token, and names the channel. */
   async fetch(request: Request): Promise<Response> {
     const { pathname, searchParams } = new URL(request.url);
+    const requestId = searchParams.get("request") ?? "";
     try {
       return await (pathname === "/listen"
-        ? this.#listen(searchParams.get("channel"))
-        : this.#user(Number(searchParams.get("id"))));
+        ? this.#listen(searchParams.get("channel")!)
+        : this.#user(searchParams.get("id")));
     } catch (error) {
-      console.error("The database cannot be reached:", error);
-      return refuse(502, "DATABASE_UNAVAILABLE", "The database cannot be reached. The Worker's log says why.");
+      const problem = problemOf(error);
+      if (problem.status >= 500 && !(error instanceof Problem)) console.error(`${requestId}:`, error);
+      return problemResponse(problem, requestId);
     }
   }
 
-  async #user(id: number): Promise<Response> {
-    if (!Number.isInteger(id) || Math.abs(id) >= 2 ** 31) return refuse(400, "NO_ID", "The id is a whole number.");
+  async #user(text: string | null): Promise<Response> {
+    const id = /^-?\d{1,10}$/.test(text ?? "") ? Number(text) : NaN;
+    if (!(Math.abs(id) < 2 ** 31)) throw new Problem(400, "BAD_ID", "An id is a whole number.");
     return this.pool.respond(sql`select id, name, meta from users where id = ${id}`, limits);
   }
 
-  async #listen(channel: string | null): Promise<Response> {
-    if (channel === null || !listening.channels.includes(channel))
-      return refuse(400, "NO_CHANNEL", `The channel is one of ${listening.channels.join(", ")}.`);
+  async #listen(channel: string): Promise<Response> {
     const body = await this.#fanOut.subscribe(channel);
-    if (!body) return refuse(503, "TOO_MANY_CLIENTS", "Too many clients listen. Try again later.");
+    if (!body) throw new Problem(503, "TOO_MANY_CLIENTS", "Too many clients listen. Try again later.");
     return new Response(body, {
       headers: {
         "content-type": "text/event-stream",
@@ -69,6 +78,24 @@ export class Database {
   }
 }
 
-function refuse(status: number, code: string, message: string): Response {
-  return Response.json({ code, message }, { status, headers: { "cache-control": "no-store" } });
+/** The changes of the tenant's orders: the trigger of schema.sql notifies this channel. */
+export function listen(context: Context): Promise<Response> {
+  return ask(context, context.tenant, "listen", { channel: `orders_${context.tenant}` });
+}
+
+/** One object for all: its pool is the one that everybody shares. No tenant's name has a space. */
+export function askObject(context: Context): Promise<Response> {
+  return ask(context, " shared", "user", { id: context.url.searchParams.get("id") ?? "" });
+}
+
+/** Without the request's headers: the token ends here. */
+async function ask(
+  { env: { DATABASE: objects }, request: { signal }, requestId: id }: Context,
+  name: string,
+  path: string,
+  parameters: Record<string, string>,
+): Promise<Response> {
+  const url = `http://object/${path}?${new URLSearchParams({ ...parameters, request: id })}`;
+  const response = await objects.get(objects.idFromName(name)).fetch(new Request(url, { signal }));
+  return new Response(response.body, response); // with headers that may be set
 }

@@ -9,3 +9,8 @@ interface DurableObjectNamespace {
   idFromName(name: string): unknown;
   get(id: unknown): { fetch(request: Request): Promise<Response> };
 }
+
+// workerd's own, beside what the DOM has.
+interface SubtleCrypto {
+  timingSafeEqual(one: ArrayBuffer, other: ArrayBuffer): boolean;
+}

@@ -1,158 +1,96 @@
 /**
- * A Worker with a page where you type SQL and watch the rows arrive: `/` the page, `/query` the SQL endpoint behind it,
- * `/users` the handler that the README shows. `/user` and `/listen` are those of a Durable Object (database.ts).
+ * A small application over PostgreSQL. This file is its table of routes, and what happens around each of them: who may
+ * ask, what an error becomes, a line in the log, a span. A route's own file says the rest.
  *
- * `/query` runs what a stranger typed. Four things together keep that harmless: the connection's role may only read
- * (README.md), every query runs in a read-only transaction, `limits.ts` bounds its cost, and a cancelled request
- * cancels the query in PostgreSQL. A deployed Worker also needs authentication in front; README.md says why.
+ * Every route but the page and /health wants `authorization: Bearer …` (auth.ts), and knows its tenant from it.
  */
-import { createClient, sql, type Client, type Format } from "pgz-edge";
-import type { DatabaseEnv } from "./database.ts";
-import { limits, maxQueryLength } from "./limits.ts";
-import page from "./page.html";
+import { tenantOf } from "./auth.ts";
+import type { Context, Env } from "./context.ts";
+import { askObject, listen } from "./database.ts";
+import { exportOrders } from "./export.ts";
+import { showHealth } from "./health.ts";
+import { importOrders } from "./import.ts";
+import { changeOrder, createOrder, deleteOrder, listOrders, showOrder } from "./orders.ts";
+import { showPage } from "./page.ts";
+import { Problem, problemOf, problemResponse } from "./problem.ts";
+import { runQuery } from "./query.ts";
+import { traced } from "./telemetry.ts";
 import users from "./users.ts";
 
 export { Database } from "./database.ts";
 
-interface Env extends DatabaseEnv {
-  HYPERDRIVE: { connectionString: string };
-  DATABASE: DurableObjectNamespace;
-}
+type Handler = (context: Context) => Response | Promise<Response>;
 
-/** What the page learns about a failure: no connection string, no host, no stack. */
-interface Failure {
-  code: string;
-  message: string;
-  hint?: string | undefined;
-  position?: string | number | undefined;
-}
+const open: Readonly<Record<string, (context: Omit<Context, "tenant">) => Response | Promise<Response>>> = {
+  "GET /": showPage,
+  "GET /health": showHealth,
+};
+
+const withToken: Readonly<Record<string, Handler>> = {
+  "GET /api/orders": listOrders,
+  "POST /api/orders": createOrder,
+  "GET /api/orders/:id": showOrder,
+  "PATCH /api/orders/:id": changeOrder,
+  "DELETE /api/orders/:id": deleteOrder,
+  "GET /api/export": exportOrders,
+  "POST /api/import": importOrders,
+  "GET /listen": listen,
+  "GET /user": askObject,
+  "GET /users": ({ request, env }) => users.fetch(request, env),
+  "GET /query": runQuery,
+  "POST /query": runQuery,
+};
 
 export default {
   async fetch(request: Request, env: Env): Promise<Response> {
-    switch (new URL(request.url).pathname) {
-      case "/":
-        return showPage();
-      case "/query":
-        return runQuery(request, env);
-      case "/users":
-        return users.fetch(request, env).catch((error: unknown) => refuse(400, describe(error)));
-      case "/user":
-      case "/listen":
-        return askObject(request, env);
-      default:
-        return refuse(404, { code: "NOT_FOUND", message: "There is /, /query, /users, /user and /listen." });
-    }
+    const started = Date.now();
+    const requestId = request.headers.get("cf-ray") ?? crypto.randomUUID();
+    const { method } = request;
+    const { pathname: path } = new URL(request.url); // not its parameters, which may be data
+    const seen: { tenant?: string } = {};
+    const [, id] = /^\/api\/orders\/([^/]*)$/.exec(path) ?? [];
+    const route = id === undefined ? path : "/api/orders/:id";
+    const asked = { request, env, url: new URL(request.url), requestId, id: id ?? "" };
+    const response = await traced({ method, route: methodsOf(route).length > 0 ? route : undefined, requestId }, () =>
+      answer(asked, route, seen).catch((error: unknown) => answerTo(error, asked)),
+    );
+    response.headers.set("x-request-id", requestId);
+    const { status } = response;
+    console.log(JSON.stringify({ requestId, method, path, status, ...seen, ms: Date.now() - started }));
+    return response;
   },
 };
 
-function showPage(): Response {
-  const nonce = crypto.randomUUID();
-  return new Response(page.replaceAll("{{nonce}}", nonce), {
-    headers: {
-      "content-type": "text/html; charset=utf-8",
-      "content-security-policy":
-        `default-src 'none'; script-src 'nonce-${nonce}'; style-src 'nonce-${nonce}'; connect-src 'self'; ` +
-        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-      "referrer-policy": "no-referrer",
-      "x-content-type-options": "nosniff",
-      "cache-control": "no-store",
-    },
-  });
+async function answer(asked: Omit<Context, "tenant">, route: string, seen: { tenant?: string }): Promise<Response> {
+  const { request, env } = asked;
+  const isOpen = open[`${request.method} ${route}`];
+  if (isOpen) return isOpen(asked);
+
+  // Another site's page must not use what lets this visitor in, such as Cloudflare Access.
+  if (!["same-origin", "none", null].includes(request.headers.get("sec-fetch-site")))
+    throw new Problem(403, "CROSS_SITE", "Only this Worker's own page may ask.");
+  const tenant = (seen.tenant = await tenantOf(request, env));
+  const handler = withToken[`${request.method} ${route}`];
+  if (handler) return handler({ ...asked, tenant });
+
+  const methods = methodsOf(route);
+  if (methods.length === 0) throw new Problem(404, "NOT_FOUND", "There is no such route.");
+  const allow = methods.join(", ");
+  throw new Problem(405, "METHOD", `Use ${allow}.`, {}, { allow });
 }
 
-async function runQuery(request: Request, env: Env): Promise<Response> {
-  const asked = await readQuery(request);
-  if (asked instanceof Response) return asked;
-
-  const { signal } = request;
-  let client: Client | undefined;
-  try {
-    client = createClient(env.HYPERDRIVE);
-    await client.query(sql`begin read only`, { signal, timeout: limits.timeout });
-  } catch (error) {
-    // Before the visitor's SQL has run, a failure concerns the operator only: it goes to the log, not to the visitor.
-    if (!signal.aborted) console.error("The database cannot be reached:", error);
-    await client?.close();
-    return refuse(502, {
-      code: "DATABASE_UNAVAILABLE",
-      message: "The database cannot be reached. The Worker's log says why.",
-    });
-  }
-
-  try {
-    // The extended protocol takes one statement only, so "commit; drop table users" is refused. The client is closed
-    // after the last row, and PostgreSQL rolls back: there is nothing to commit.
-    return await client.respond(sql.unsafe(asked.text), {
-      format: asked.format,
-      ...limits,
-      signal,
-      closeWhenDone: true,
-      headers: { "cache-control": "no-store, no-transform", "x-content-type-options": "nosniff" },
-    });
-  } catch (error) {
-    await client.close();
-    return refuse(400, describe(error));
-  }
+function answerTo(error: unknown, { request, requestId }: Pick<Context, "request" | "requestId">): Response {
+  const problem = problemOf(error);
+  const isForLog = problem.status >= 500 || problem.status === 403;
+  // A client that has left is the reason of its own error.
+  if (isForLog && !(error instanceof Problem) && !request.signal.aborted) console.error(`${requestId}:`, error);
+  return problemResponse(problem, requestId);
 }
 
-/** One object for all: its pool is the one that everybody shares. A busier service has one per tenant or region. */
-function askObject(request: Request, { DATABASE: objects }: Env): Response | Promise<Response> {
-  return isFromElsewhere(request) ? refuseElsewhere() : objects.get(objects.idFromName("shared")).fetch(request);
-}
-
-const formats: Readonly<Record<Format, true>> = { ndjson: true, json: true, columnar: true, toon: true, csv: true };
-
-function isFormat(name: unknown): name is Format {
-  return typeof name === "string" && Object.hasOwn(formats, name);
-}
-
-/** The SQL text and the format of a request: `?q=…&format=…`, or the same two as a JSON body. */
-async function readQuery(request: Request): Promise<{ text: string; format: Format } | Response> {
-  if (isFromElsewhere(request)) return refuseElsewhere();
-  const fields = await readFields(request);
-  if (fields instanceof Response) return fields;
-  const { q: text, format = "ndjson" } = fields;
-  if (typeof text !== "string" || text.trim() === "") {
-    return refuse(400, { code: "NO_QUERY", message: "Give the SQL text as q." });
-  }
-  if (text.length > maxQueryLength) {
-    return refuse(413, { code: "QUERY_TOO_LONG", message: `The SQL text may have ${maxQueryLength} characters.` });
-  }
-  if (!isFormat(format))
-    return refuse(400, { code: "UNKNOWN_FORMAT", message: `The format is one of ${Object.keys(formats).join(", ")}.` });
-  return { text, format };
-}
-
-/** Browsers say where a request comes from. Another site's page must not run queries with this visitor's access. */
-function isFromElsewhere(request: Request): boolean {
-  return !["same-origin", "none", null].includes(request.headers.get("sec-fetch-site"));
-}
-
-function refuseElsewhere(): Response {
-  return refuse(403, { code: "CROSS_SITE", message: "Queries are taken from this Worker's own page only." });
-}
-
-async function readFields(request: Request): Promise<{ q?: unknown; format?: unknown } | Response> {
-  if (request.method === "GET") return Object.fromEntries(new URL(request.url).searchParams);
-  if (request.method !== "POST")
-    return refuse(405, { code: "METHOD", message: "Use GET or POST." }, { allow: "GET, POST" });
-  // Four bytes per character, and room for JSON's escapes. readQuery measures a chunked body, which has no length.
-  if (Number(request.headers.get("content-length")) > 8 * maxQueryLength) {
-    return refuse(413, { code: "QUERY_TOO_LONG", message: `The SQL text may have ${maxQueryLength} characters.` });
-  }
-  const body: unknown = await request.json().catch(() => undefined);
-  if (typeof body === "object" && body !== null) return body;
-  return refuse(400, { code: "NO_QUERY", message: 'Post a JSON object, {"q": "select …", "format": "ndjson"}.' });
-}
-
-function describe(error: unknown): Failure {
-  const { code, message, hint, position } = error as Partial<Failure>;
-  return { code: code ?? "UNEXPECTED", message: message ?? String(error), hint, position };
-}
-
-function refuse(status: number, failure: Failure, headers: Record<string, string> = {}): Response {
-  return Response.json(failure, {
-    status,
-    headers: { "cache-control": "no-store", "x-content-type-options": "nosniff", ...headers },
+/** Of a route that there is none: no method. */
+function methodsOf(route: string): string[] {
+  return Object.keys({ ...open, ...withToken }).flatMap((name) => {
+    const [method, path] = name.split(" ");
+    return path === route ? [method!] : [];
   });
 }

@@ -1,0 +1,63 @@
+// Code that is not trusted: a Worker that asks what it is told, by node-postgres or by pgz-edge, as it would ask any
+// PostgreSQL. It does not know that its sockets end in the guard.
+import pg from "pg";
+import { connect, type Client } from "pgz-edge";
+
+export interface Step {
+  readonly text: string;
+  readonly values?: readonly unknown[];
+  /** A prepared statement of node-postgres. */
+  readonly name?: string;
+  /** The code leaves without a word while this runs, behind so many milliseconds. */
+  readonly leaveAfter?: number;
+}
+
+export interface Task {
+  readonly driver: "pg" | "pgz-edge";
+  readonly url: string;
+  readonly steps: readonly Step[];
+}
+
+interface Session extends AsyncDisposable {
+  ask(step: Step): Promise<unknown[]>;
+  leave(): void;
+}
+
+export default {
+  async fetch(request: Request): Promise<Response> {
+    const { driver, url, steps } = (await request.json()) as Task;
+    const answers: unknown[] = [];
+    try {
+      await using session = await (driver === "pg" ? byPg(url) : byPgz(url));
+      for (const step of steps) {
+        if (step.leaveAfter) setTimeout(() => session.leave(), step.leaveAfter);
+        answers.push(await session.ask(step).catch(({ code }: { code: string }) => code));
+      }
+    } catch (error) {
+      answers.push((error as { code?: string }).code ?? String(error));
+    }
+    return Response.json(answers);
+  },
+};
+
+async function byPg(url: string): Promise<Session> {
+  const client = new pg.Client({ connectionString: url });
+  client.on("error", () => {});
+  await client.connect();
+  return {
+    ask: async ({ text, values, name }) => (await client.query({ text, values: values as unknown[], name })).rows,
+    leave: () => client.connection.stream.destroy(),
+    [Symbol.asyncDispose]: () => client.end(),
+  };
+}
+
+async function byPgz(url: string): Promise<Session> {
+  const client: Client = await connect(url, { sslmode: "disable", allowCleartextPassword: true });
+  return {
+    // Its CancelRequest ends in the guard, so it closes its connection.
+    ask: async ({ text, values = [], leaveAfter = 0 }) =>
+      (await client.query(text, values, { timeout: leaveAfter })).rows,
+    leave: () => {},
+    [Symbol.asyncDispose]: () => client.close(),
+  };
+}

@@ -1,0 +1,173 @@
+/**
+ * `POST /api/import`: a CSV file into the tenant's orders, all of it or nothing.
+ *
+ *   body ──> Upload (counts, caps) ──> COPY ──> staging, a table of this transaction ──> insert into orders
+ *
+ * COPY asks the client for more when the socket has taken what there was, so a file of any length needs 64 KiB here.
+ * `staging` has the checks of `orders`, so COPY says which line is wrong. The insert then goes through the policy and the
+ * trigger, which a COPY into `orders` itself could not: COPY FROM does not work on a table with row level security.
+ * A reference that is there already is left as it was and counted as skipped: a file may be sent twice.
+ *
+ * Answers 200 and { rows, bytes, inserted, skipped }. With `accept: application/x-ndjson` it tells how far it has come
+ * while it does: lines { rows, bytes }, and at the end { done } or { problem }.
+ */
+import { PgzError, PostgresError } from "pgz-edge";
+import { checkLength, tooLarge } from "./body.ts";
+import { noStore, withTenant, type Context } from "./context.ts";
+import { importing, requests } from "./limits.ts";
+import { Problem, problemBody, problemOf } from "./problem.ts";
+
+interface Counts {
+  rows: number;
+  bytes: number;
+  inserted: number;
+  skipped: number;
+}
+
+export async function importOrders(context: Context): Promise<Response> {
+  const { request } = context;
+  if (!/^text\/csv\b/i.test(request.headers.get("content-type") ?? "") || request.headers.has("content-encoding"))
+    throw new Problem(415, "NOT_CSV", "Send CSV, with content-type: text/csv.");
+  checkLength(request, importing.maxBytes);
+  const upload = new Upload(request.body);
+  if (!request.headers.get("accept")?.includes("application/x-ndjson"))
+    return Response.json(await store(context, upload), { headers: noStore });
+  return new Response(told(context, upload), { headers: { ...noStore, "content-type": "application/x-ndjson" } });
+}
+
+async function store(context: Context, upload: Upload, signal = context.request.signal): Promise<Counts> {
+  const { timeout } = importing;
+  try {
+    return await withTenant(
+      context,
+      (database) =>
+        database.transaction(
+          async (tx) => {
+            // The identity numbers the rows: they are stored in the file's order.
+            await tx.exec(
+              "create temporary table staging (like orders including defaults including constraints including identity) " +
+                "on commit drop",
+            );
+            const copy = "copy staging (reference, customer, status, total) from stdin (format csv, header match)";
+            const { rowCount: rows } = await tx.copyFrom(copy, upload.pieces());
+            const { rowCount: inserted } = await tx.exec(
+              "insert into orders (reference, customer, status, total) " +
+                "select reference, customer, status, total from staging order by id " +
+                "on conflict (tenant, reference) do nothing",
+            );
+            return { rows: rows!, bytes: upload.bytes, inserted: inserted!, skipped: rows! - inserted! };
+          },
+          { signal, timeout },
+        ),
+      { timeout },
+    );
+  } catch (error) {
+    await Promise.race([upload.discard(), pause(requests.timeout)]);
+    throw ofLine(error);
+  }
+}
+
+/** `where` is `COPY staging, line 3, column total: "x"`: where in the file, and then what stands there. */
+function ofLine(error: unknown): unknown {
+  if (error instanceof PgzError && error.code === "COPY_SOURCE_FAILED")
+    return error.cause instanceof Problem
+      ? error.cause
+      : new Problem(400, "UPLOAD_BROKEN", "The body broke off. Nothing was stored.");
+  if (!(error instanceof PostgresError)) return error;
+  const [, line, column] = /^COPY staging, line (\d+)(?:, column (\w+))?/.exec(error.where ?? "") ?? [];
+  if (line === undefined) return error;
+  const { code, constraint } = error;
+  return new Problem(422, code, `Line ${line} is not what it must be. Nothing was stored.`, {
+    line: Number(line),
+    ...((column ?? error.column) && { column: column ?? error.column }),
+    ...(constraint && { constraint }),
+  });
+}
+
+/** The file on its way: how much of it has come. More than is allowed ends it. */
+class Upload {
+  bytes = 0;
+  /** Line breaks outside of quotes. */
+  #records = 0;
+  #isQuoted = false;
+  readonly #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
+
+  constructor(body: ReadableStream<Uint8Array> | null) {
+    this.#reader = body?.getReader();
+  }
+
+  /** Without the header. */
+  get rows(): number {
+    return Math.max(0, this.#records - 1);
+  }
+
+  async *pieces(): AsyncGenerator<Uint8Array> {
+    for (let piece = await this.#next(); piece; piece = await this.#next()) {
+      this.#count(piece);
+      if (this.bytes > importing.maxBytes) throw tooLarge(importing.maxBytes);
+      if (this.rows > importing.maxRows)
+        throw new Problem(413, "TOO_MANY_ROWS", `A file may have ${importing.maxRows} rows.`);
+      yield piece;
+    }
+  }
+
+  /**
+   * Reads on behind an error, as far as the file may be long. Who still sends when the answer comes finds the connection
+   * closed, and most clients then do not look at the answer, which has the line.
+   */
+  async discard(): Promise<void> {
+    try {
+      for (let piece = await this.#next(); piece && this.bytes <= importing.maxBytes; piece = await this.#next())
+        this.bytes += piece.length;
+    } catch {
+      // The client has left.
+    }
+  }
+
+  async #next(): Promise<Uint8Array | undefined> {
+    return (await this.#reader?.read())?.value;
+  }
+
+  #count(piece: Uint8Array): void {
+    this.bytes += piece.length;
+    for (const byte of piece)
+      if (byte === 34) this.#isQuoted = !this.#isQuoted;
+      else if (byte === 10 && !this.#isQuoted) this.#records++;
+  }
+}
+
+/**
+ * The import's progress as lines. Each is made when the client has taken the one before, so a client that reads none
+ * holds nothing up. One that leaves ends the import.
+ */
+function told(context: Context, upload: Upload): ReadableStream<Uint8Array> {
+  const leaving = new AbortController();
+  const { signal } = context.request;
+  const end = store(context, upload, AbortSignal.any([signal, leaving.signal])).then(
+    (done) => ({ done }),
+    (error: unknown) => {
+      const problem = problemOf(error);
+      if (problem.status >= 500 && !signal.aborted) console.error(`${context.requestId}:`, error);
+      return { problem: problemBody(problem, context.requestId) };
+    },
+  );
+  const line = (value: object) => encoder.encode(`${JSON.stringify(value)}\n`);
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const last = await Promise.race([end, pause(importing.tellEvery)]);
+        const { rows, bytes } = upload;
+        controller.enqueue(line(last ?? { rows, bytes }));
+        if (last) controller.close();
+      },
+      cancel: () => leaving.abort(),
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+const encoder = new TextEncoder();
+
+function pause(milliseconds: number): Promise<undefined> {
+  return new Promise((resolve) => setTimeout(resolve, milliseconds, undefined));
+}

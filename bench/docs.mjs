@@ -88,6 +88,19 @@ const scenarios = [
     ],
   },
   {
+    title: "Rows that the server makes into JSON",
+    about: [
+      "PostgreSQL 19 has `COPY (…) TO STDOUT (FORMAT json)`. For these shapes its bytes are ours. It spares the client",
+      "CPU where values are long, and costs the server and the time of the whole more than that: so a stream is not sent",
+      "as COPY ([decision 0036](decisions/0036-rows-are-not-made-into-json-by-the-server.md)).",
+    ],
+    tables: ["cpu_ms", "server_cpu_ms", "wall_ms"].map((metric) => ({
+      title: { cpu_ms: "CPU of our process", server_cpu_ms: "CPU of the server's", wall_ms: "Wall time" }[metric],
+      case: "server-json",
+      metric,
+    })),
+  },
+  {
     seed: "000, pgz",
     tables: [
       {

@@ -1,6 +1,6 @@
 # The commands of the project; each only calls a script. `make demo ONCE=1`, `make test DATABASE_URL=…`, `make bench CASE=stream`:
 # variables given to make reach the scripts through the environment.
-.PHONY: demo test test-ecosystem check mutants fuzz random soak bench setup build clean
+.PHONY: demo test test-ecosystem check docs mutants fuzz random soak bench setup build clean
 
 demo:
 	@scripts/setup demo
@@ -19,6 +19,10 @@ test-ecosystem: build
 # All that needs no server: Rust tests and the linters.
 check:
 	@node tests/run.mjs rust lint
+
+# The documentation site, in .cache/site; SERVE=1 serves it.
+docs: build
+	@node scripts/docs/build.mjs
 
 # Which changes of the code does no test notice? `make mutants FILES="js/util/errors.ts src/protocol"`
 mutants:

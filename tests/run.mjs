@@ -36,12 +36,12 @@ const suites = {
         "node",
         [process.execPath],
         [
-          ...["tests/unit", ...everywhere, "tests/packaging", "tests/demo", "tests/memory", "tests/pool"],
-          ...["tests/poolers", "tests/other-servers"],
+          ...["tests/unit", ...everywhere, "tests/packaging", "tests/demo", "tests/site", "tests/memory", "tests/pool"],
+          ...["tests/poolers", "tests/other-servers", "tests/cli"],
         ],
       ),
   },
-  // What differs between Nodes differs on any server: these two see the newest one only.
+  // What differs between Nodes differs on any server: these see the newest one only.
   "node-22": {
     needs: ["build", "servers"],
     run: () => runVitest("node-22", [nodeBinary(22)], ["tests/unit", "tests/integration"], onlyNewestServer()),
@@ -49,6 +49,10 @@ const suites = {
   "node-24": {
     needs: ["build", "servers"],
     run: () => runVitest("node-24", [nodeBinary(24)], ["tests/unit", "tests/integration"], onlyNewestServer()),
+  },
+  "node-26": {
+    needs: ["build", "servers"],
+    run: () => runVitest("node-26", [nodeBinary(26)], ["tests/unit", "tests/integration"], onlyNewestServer()),
   },
   deno: { needs: ["build", "servers"], run: () => runVitest("deno", [bin("deno"), "run", "-A"], everywhere) },
   bun: { needs: ["build", "servers"], run: () => runVitest("bun", [bin("bun"), "--bun"], everywhere) },
@@ -171,6 +175,8 @@ async function rust() {
 }
 
 async function lint() {
+  // worker-example imports the driver by its name, and nothing has bundled it yet in a fresh checkout.
+  (await import("../worker-example/build.mjs")).linkDriver();
   const clippy = ["cargo", "clippy", "--quiet"];
   const ofRust = {
     "cargo fmt": ["cargo", "fmt", "--all", "--check", "--", "--color=never"],

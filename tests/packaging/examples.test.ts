@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url";
 import { transform } from "esbuild";
 import { Kysely } from "kysely";
 import { expect, test } from "vitest";
+import type { Pool } from "../../js/index.ts";
 import { testServers } from "../integration/servers.ts";
 
 const pgz = (await import("../../dist/node.js" as string)) as typeof import("../../js/index.ts");
@@ -40,14 +41,19 @@ test("there are examples of every page that is about calls", () => {
     new Set([
       "README.md",
       "docs/batches.md",
+      "docs/bun.md",
       "docs/copy.md",
+      "docs/deno.md",
+      "docs/from-postgres.md",
       "docs/kysely.md",
       "docs/listen.md",
+      "docs/node.md",
       "docs/observer.md",
       "docs/pool.md",
       "docs/queries.md",
       "docs/scopes.md",
       "docs/transactions.md",
+      "docs/workers.md",
     ]),
   );
 });
@@ -66,11 +72,18 @@ test.each(examples)("$name runs", async ({ name, code }) => {
     startup: { search_path: schema },
   };
   const client = await pgz.connect(options);
+  const pools: Pool[] = [];
   try {
     await client.simple(`drop schema if exists ${schema} cascade; create schema ${schema}; ${TABLES}`);
-    const body = code.replace(/^import .* from "(pgz-edge|kysely)[^"]*";.*$/gm, "").replace("export default", "return");
+    const modules: Record<string, unknown> = {};
+    for (const [, module] of code.matchAll(/^import .* from "(node:[^"]+)";$/gm))
+      modules[module!] = await import(module!);
+    const body = code
+      .replace(/^import .* from "(pgz-edge|kysely)[^"]*";.*$/gm, "")
+      .replace(/^import (.*) from "(node:[^"]+)";$/gm, 'const $1 = modules["$2"];')
+      .replace("export default", "return");
     const { code: plain } = await transform(
-      `async (client, db, pgz, console) => { const { sql, connect, createClient, createPool, PostgresError, openTelemetry, Kysely, PgzDialect } = pgz; { ${body} } }`,
+      `async (client, db, pgz, modules, console) => { const { sql, connect, createClient, createPool, PostgresError, openTelemetry, Kysely, PgzDialect } = pgz; { ${body} } }`,
       { loader: "ts", target: "es2022" },
     );
     const logged: unknown[] = [];
@@ -86,8 +99,12 @@ test.each(examples)("$name runs", async ({ name, code }) => {
         ...kysely,
         Kysely,
         connect: (_: unknown, own: object) => pgz.connect({ ...options, ...own }),
-        createPool: (_: unknown, own: object) => pgz.createPool(options, own),
+        createPool: (_: unknown, own: object) => {
+          pools.push(pgz.createPool(options, own));
+          return pools.at(-1);
+        },
       },
+      modules,
       { log: (...values: unknown[]) => void logged.push(...values) },
     );
     if (worker !== undefined) {
@@ -106,6 +123,7 @@ test.each(examples)("$name runs", async ({ name, code }) => {
     for (const value of promised) expect(logged).toContainEqual(value);
     await client.simple(`drop schema ${schema} cascade`);
   } finally {
+    for (const pool of pools) await pool.close();
     await client.close();
   }
 });

@@ -1,0 +1,36 @@
+// VitePress' settings. Pages, charts and reference are made beforehand (../build.mjs), in .cache/docs.
+import path from "node:path";
+import { anchorOf, siteLinks } from "../links.mjs";
+import { REPOSITORY, navigation, root } from "../pages.mjs";
+import { referenceNavigation } from "../reference.mjs";
+
+const icon =
+  "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'><rect width='32' height='32' rx='7' fill='%23336791'/>" +
+  "<path d='M7 10h18M7 16h12M7 22h15' stroke='white' stroke-width='3' stroke-linecap='round'/></svg>";
+
+export default {
+  title: "pgz-edge",
+  description: "A PostgreSQL driver for Cloudflare Workers, Deno, Bun and Node.",
+  srcDir: path.join(root, ".cache/docs"),
+  outDir: path.join(root, ".cache/site"),
+  cacheDir: path.join(root, ".cache/vitepress"),
+  head: [["link", { rel: "icon", href: `data:image/svg+xml,${icon.replaceAll("<", "%3C").replaceAll(">", "%3E")}` }]],
+  router: { prefetchLinks: false }, // a phone loads what its reader opens
+  markdown: {
+    anchor: { slugify: anchorOf },
+    theme: { light: "github-light-high-contrast", dark: "github-dark" },
+    config: (markdown) => markdown.use(siteLinks),
+  },
+  themeConfig: {
+    // No other host is asked for anything: the index of the search is a file of the site.
+    search: { provider: "local" },
+    nav: [
+      { text: "Guides", link: "/workers", activeMatch: "^/(workers|durable-objects|node|deno|bun|vercel)" },
+      { text: "API", link: "/reference/", activeMatch: "^/reference/" },
+      { text: "Performance", link: "/performance" },
+    ],
+    sidebar: { "/reference/": referenceNavigation(), "/": navigation() },
+    outline: { level: [2, 3] },
+    socialLinks: [{ icon: "github", link: REPOSITORY }],
+  },
+};

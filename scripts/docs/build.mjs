@@ -1,0 +1,35 @@
+// Builds the documentation site: `make docs`, and with SERVE=1 serves it.
+//
+// The pages are copied to .cache/docs, the reference and what is drawn from bench/results are made beside them, and
+// VitePress turns all of it into .cache/site. It is files only: any server can serve them, and they ask no other host
+// for anything.
+import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "vitepress";
+import { indexPage } from "./home.mjs";
+import { made, root, sources } from "./pages.mjs";
+import { performancePage } from "./performance.mjs";
+import { writeReference } from "./reference.mjs";
+import { serve } from "./serve.mjs";
+
+const here = fileURLToPath(new URL(".", import.meta.url));
+const staged = path.join(root, ".cache/docs");
+const say = (text) => process.stdout.write(`[docs] ${text}\n`);
+
+/** Makes .cache/docs new. */
+async function stage() {
+  rmSync(staged, { recursive: true, force: true });
+  const pages = sources();
+  for (const [file, page] of pages) cpSync(path.join(root, file), path.join(staged, page));
+  const readme = readFileSync(path.join(root, "README.md"), "utf8");
+  writeFileSync(path.join(staged, "index.md"), indexPage(readme, new Set([...pages.values(), ...made])));
+  writeFileSync(path.join(staged, "performance.md"), performancePage());
+  await writeReference();
+}
+
+const from = performance.now();
+await stage();
+await build(here);
+say(`.cache/site in ${((performance.now() - from) / 1000).toFixed(0)} s; \`make docs SERVE=1\` serves it`);
+if (process.env.SERVE) say(`${(await serve(Number(process.env.PORT ?? 4173))).url}, until Ctrl-C`);

@@ -1,0 +1,9 @@
+/** What is at the address of the source, for links to files that are no pages. */
+export const REPOSITORY: string;
+export const root: string;
+export const made: string[];
+/** A file of the repository -> its page. */
+export function sources(): Map<string, string>;
+export function navigation(): { text: string; items: { text: string; link: string }[] }[];
+/** Pages that the navigation does not lead to. */
+export function unlisted(): string[];

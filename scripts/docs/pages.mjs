@@ -1,0 +1,83 @@
+// Which pages the site has, and in which section of the navigation each stands.
+//
+// A page is a Markdown file of the repository, which reads well on GitHub too: those of docs/, and a few beside them.
+// The decisions are found by themselves, and all others are named here: a test fails for a page of docs/ that is not.
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+
+export const root = fileURLToPath(new URL("../../", import.meta.url));
+export const REPOSITORY = "https://github.com/pgz-edge/pgz-edge";
+
+/** Files outside of docs/ that are pages, and where they stand on the site. */
+const beside = new Map([
+  ["README.md", "readme.md"],
+  ["worker-example/README.md", "worker-example.md"],
+  ["HACKING.md", "hacking.md"],
+  ["CHANGELOG.md", "changelog.md"],
+  ["SECURITY.md", "security.md"],
+]);
+
+/** What the build makes: no file of the repository has them. */
+export const made = ["index.md", "performance.md", "reference/index.md"];
+
+/** Title, then the pages in their order, as the site names them. */
+const chapters = [
+  ["Start", ["readme", "examples", "connecting", "bundlers", "worker-example"]],
+  ["Guides", ["workers", "durable-objects", "node", "deno", "bun", "vercel"]],
+  ["Moving", ["pg", "from-postgres"]],
+  ["Calls", ["queries", "transactions", "scopes", "batches", "copy", "listen", "pool", "observer"]],
+  ["Command line", ["cli", "sql-types", "mcp"]],
+  ["Libraries", ["drizzle", "kysely", "prisma"]],
+  ["Look up", ["reference/index", "options", "limits", "types", "errors", "sqlstates"]],
+  ["Servers", ["poolers", "servers", "websocket", "guard"]],
+  ["Measured", ["performance", "benchmarks", "reliability"]],
+  ["Inside", ["architecture", "boundary", "hacking", "security", "changelog"]],
+];
+
+/** A file of the repository -> its page, for all that are pages. */
+export function sources() {
+  const docs = readdirSync(path.join(root, "docs"), { recursive: true })
+    .filter((name) => name.endsWith(".md"))
+    .map((name) => [`docs/${name}`, pageOf(name)]);
+  return new Map([...docs, ...beside]);
+}
+
+/** A folder's README.md is its index, as on GitHub. */
+const pageOf = (name) => name.replace(/(^|\/)README\.md$/, "$1index.md");
+
+/** The page's first heading, without Markdown's marks. */
+export function titleOf(text) {
+  const [, title] = /^# (.*)$/m.exec(text) ?? [];
+  if (title === undefined) throw new Error("a page has no heading");
+  return title.replaceAll(/[`*]/g, "");
+}
+
+/** The side bar: sections of `{ text, link }`. What is named above and not written yet is left out. */
+export function navigation() {
+  const files = new Map([...sources()].map(([file, page]) => [page, file]));
+  const titles = { "readme.md": "Overview", "performance.md": "Performance", "reference/index.md": "API" };
+  const entry = (page) => {
+    const file = files.get(page);
+    const whole = titles[page] ?? titleOf(readFileSync(path.join(root, file), "utf8"));
+    const text = page.startsWith("decisions/") ? whole : whole.replace(/:.*/, "");
+    return { text, link: `/${page.replace(/(index)?\.md$/, "")}` };
+  };
+  const there = (page) => made.includes(page) || (files.has(page) && existsSync(path.join(root, files.get(page))));
+  const sections = chapters.map(([text, names]) => ({
+    text,
+    items: names
+      .map((name) => `${name}.md`)
+      .filter(there)
+      .map(entry),
+  }));
+  const decisions = [...files.keys()].filter((page) => page.startsWith("decisions/") && page !== "decisions/index.md");
+  const items = [{ text: "All of them", link: "/decisions/" }, ...decisions.sort().map(entry)];
+  return [...sections, { text: "Decisions", collapsed: true, items }];
+}
+
+/** Pages that the navigation does not lead to. */
+export function unlisted() {
+  const links = new Set(navigation().flatMap(({ items }) => items.map(({ link }) => link)));
+  return [...sources().values()].filter((page) => !links.has(`/${page.replace(/(index)?\.md$/, "")}`));
+}

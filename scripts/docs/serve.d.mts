@@ -1,0 +1,1 @@
+export function serve(port: number): Promise<{ url: string; stop(): void }>;

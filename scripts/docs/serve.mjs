@@ -1,0 +1,35 @@
+// Serves the built site on this machine, for a look and for the tests. It knows no more than any server of files does.
+import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import path from "node:path";
+import { root } from "./pages.mjs";
+
+const folder = path.join(root, ".cache/site");
+const types = {
+  ".html": "text/html; charset=utf-8",
+  ".js": "text/javascript",
+  ".css": "text/css",
+  ".json": "application/json",
+};
+
+/** With port 0 the system chooses one. */
+export async function serve(port) {
+  const server = createServer((request, response) => {
+    const { pathname } = new URL(request.url, "http://localhost");
+    const file = path.join(folder, decodeURIComponent(pathname).replace(/\/$/, "/index.html"));
+    try {
+      const body = readFileSync(file);
+      response.writeHead(200, { "content-type": types[path.extname(file)] ?? "application/octet-stream" }).end(body);
+    } catch {
+      response.writeHead(404).end();
+    }
+  }).listen(port, "127.0.0.1");
+  await new Promise((resolve, reject) => server.once("listening", resolve).once("error", reject));
+  return {
+    url: `http://127.0.0.1:${server.address().port}`,
+    stop() {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}

@@ -1,0 +1,201 @@
+// The documentation site as `make docs` builds it: every page is in the navigation, every link leads somewhere, and
+// Chromium opens every page at a phone's and a screen's width. No page asks another host for anything.
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { chromium, type BrowserContext, type Page } from "playwright-core";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { REPOSITORY, navigation, root, sources, unlisted } from "../../scripts/docs/pages.mjs";
+import { serve } from "../../scripts/docs/serve.mjs";
+import { chromiumFile } from "../demo/chromium.ts";
+import { build, htmlOf, pages, type Html } from "./built.ts";
+
+const PHONE = { width: 390, height: 844 };
+const SCREEN = { width: 1440, height: 900 };
+/** Pages that are open at a time: the machine of the tests has two cores. */
+const TABS = 2;
+
+let names: string[];
+let html: Map<string, Html>;
+let site: Awaited<ReturnType<typeof serve>>;
+let profile: string;
+let browser: BrowserContext | undefined;
+beforeAll(async () => {
+  build();
+  names = pages();
+  html = new Map(names.map((name) => [name, htmlOf(name)]));
+  site = await serve(0);
+  profile = mkdtempSync(path.join(tmpdir(), "pgz-edge-site-"));
+  browser = await chromium.launchPersistentContext(profile, {
+    executablePath: chromiumFile(),
+    headless: true,
+    args: ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"],
+    viewport: PHONE,
+  });
+}, 300_000);
+afterAll(async () => {
+  await browser?.close();
+  site?.stop();
+  if (profile) rmSync(profile, { recursive: true, force: true });
+});
+
+test("the navigation leads to every page of docs/, and each has its HTML", () => {
+  expect(unlisted()).toEqual([]);
+  const wanted = [...sources().values()].map((page) => page.replace(/\.md$/, ".html"));
+  expect(wanted.filter((name) => !html.has(name))).toEqual([]);
+  expect(navigation().map(({ text }) => text)).toContain("Decisions");
+});
+
+test("the reference has a page for what the driver's first calls are", () => {
+  for (const name of ["classes/Client", "classes/Pool", "functions/createClient", "interfaces/Options"])
+    expect(names).toContain(`reference/pgz-edge/${name}.html`);
+});
+
+interface Row {
+  readonly shape: string;
+  readonly library: string;
+  readonly runtime: string;
+  readonly metric: string;
+  readonly config: Readonly<Record<string, unknown>>;
+  readonly median: number;
+}
+
+test("the charts show what bench/results has, and say where it comes from", () => {
+  const { text } = html.get("performance.html")!;
+  const charts = [...text.matchAll(/<h2 id="([^"]*)"([^]*?)(?=<h2 |<\/main>)/g)].map(([, id, chart]) => [id!, chart!]);
+  expect(charts.length).toBeGreaterThan(8);
+  for (const [id, chart] of charts) {
+    const [, name] = /make bench CASE=(\w+)/.exec(chart!) ?? [];
+    expect(name, id).toBeDefined();
+    const file = path.join(root, `bench/results/${name}.json`);
+    const { date, machine, versions, rows } = JSON.parse(readFileSync(file, "utf8")) as {
+      date: string;
+      machine: { cpu: string; cores: number };
+      versions: Record<string, string>;
+      rows: Row[];
+    };
+    for (const said of [
+      date.slice(0, 10),
+      machine.cpu,
+      `commit ${versions.commit}`,
+      `pgz-edge ${versions["pgz-edge"]}`,
+    ])
+      expect(chart, id).toContain(said);
+    const values = [...chart!.matchAll(/class="value">([\d,.]+)/g)].map(([, value]) => value!.replaceAll(",", ""));
+    expect(values.length, id).toBeGreaterThan(0);
+    const digits = (value: string) => value.split(".")[1]?.length ?? 0;
+    const strange = values.filter((value) => !rows.some(({ median }) => median.toFixed(digits(value)) === value));
+    expect(strange, id).toEqual([]);
+  }
+  // One of them in full: who has which bar.
+  const { rows } = JSON.parse(readFileSync(path.join(root, "bench/results/stream.json"), "utf8")) as { rows: Row[] };
+  const [, figure = ""] = /<figcaption>five columns of five types<\/figcaption>([^]*?)<\/figure>/.exec(text) ?? [];
+  const bars = [...figure.matchAll(/class="label \w+">([^<]*)<[^]*?class="value">([\d,.]+)/g)];
+  const drawn = bars.map(([, label, value]) => [label!, Number(value)]);
+  const wanted = rows
+    .filter(({ shape, runtime, metric }) => shape === "mixed_5col" && runtime === "node" && metric === "cpu_ms")
+    .filter(({ config }) => config.format === undefined)
+    .map(({ library, median }) => [library, Number(median.toPrecision(3))]);
+  expect(Object.fromEntries(drawn)).toEqual(Object.fromEntries(wanted));
+});
+
+/** Where a link of a page leads: the file and the anchor in it. */
+function target(from: string, href: string): [string, string] {
+  const { pathname, hash } = new URL(href, `http://site/${from}`);
+  return [
+    decodeURIComponent(pathname)
+      .slice(1)
+      .replace(/(^|\/)$/, "$1index.html"),
+    decodeURIComponent(hash.slice(1)),
+  ];
+}
+
+test("every link to a page and to an anchor leads there", () => {
+  const dead = new Set<string>();
+  let followed = 0;
+  for (const [from, { links }] of html)
+    for (const href of links) {
+      if (/^[a-z]+:/.test(href)) continue;
+      followed++;
+      const [name, anchor] = target(from, href);
+      const page = html.get(name);
+      if (page === undefined || (anchor !== "" && !page.ids.has(anchor))) dead.add(`${from}: ${href}`);
+    }
+  expect(followed).toBeGreaterThan(1000);
+  expect([...dead]).toEqual([]);
+});
+
+test("every link to the repository names a file that is there, and other links are URLs", () => {
+  const outside = new Set([...html.values()].flatMap(({ links }) => links.filter((href) => /^[a-z]+:/.test(href))));
+  const source = [...outside].filter((href) => href.startsWith(`${REPOSITORY}/`));
+  expect(source.length).toBeGreaterThan(100);
+  const lost = source.filter((href) => {
+    const [, file, line] = /\/(?:blob|tree)\/main\/([^#]*)(?:#L(\d+))?/.exec(href) ?? [];
+    if (file === undefined || !existsSync(path.join(root, file))) return true;
+    return line !== undefined && Number(line) > readFileSync(path.join(root, file), "utf8").split("\n").length;
+  });
+  expect(lost).toEqual([]);
+  const odd = [...outside].filter((href) => {
+    const { protocol, hostname } = new URL(href);
+    return protocol !== "https:" || !/^[a-z0-9-]+(\.[a-z0-9-]+)+$/.test(hostname);
+  });
+  expect(odd).toEqual([]);
+});
+
+/** Until Vue has taken the page over. A tab behind another draws no frames to wait for. */
+async function untilItRuns(page: Page): Promise<void> {
+  await page.waitForFunction(() => "__vue_app__" in document.getElementById("app")!, null, { polling: 20 });
+}
+
+/** Opens a page, and says what is wrong with it. */
+async function look(page: Page, name: string): Promise<string[]> {
+  const wrong: string[] = [];
+  const note = (text: string) => wrong.push(`${name}: ${text}`);
+  page.removeAllListeners();
+  page.on("pageerror", (error) => note(String(error)));
+  page.on("console", (message) => message.type() === "error" && note(message.text()));
+  page.on("requestfailed", (request) => note(`${request.url()} failed`));
+  page.on("response", (response) => response.status() >= 400 && note(`${response.url()}: ${response.status()}`));
+  page.on("request", (request) => !request.url().startsWith(site.url) && note(`it asks for ${request.url()}`));
+  await page.setViewportSize(PHONE);
+  await page.goto(`${site.url}/${name}`, { waitUntil: "load" });
+  await untilItRuns(page);
+  if (!/ \| pgz-edge$|^pgz-edge$/.test(await page.title())) note(`its title is ${await page.title()}`);
+  const heading = await page.locator("h1").first().innerText();
+  if (heading.replaceAll("\u200b", "").trim() === "") note("its heading is empty");
+  for (const size of [PHONE, SCREEN]) {
+    await page.setViewportSize(size);
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    if (wide > 0) note(`at ${size.width} pixels it is ${wide} wider than the window`);
+  }
+  return wrong;
+}
+
+test("Chromium opens every page: no error, no failed request, nothing of another host, nothing too wide", async () => {
+  const left = [...names];
+  const wrong: string[] = [];
+  const tab = async () => {
+    const page = await browser!.newPage();
+    for (let name = left.shift(); name !== undefined; name = left.shift()) wrong.push(...(await look(page, name)));
+    await page.close();
+  };
+  await Promise.all(Array.from({ length: TABS }, tab));
+  expect(names.length).toBeGreaterThan(100);
+  expect(wrong).toEqual([]);
+}, 600_000);
+
+test("the search finds an option without a network, and the page turns dark", { timeout: 120_000 }, async () => {
+  const page = await browser!.newPage();
+  await page.setViewportSize(SCREEN);
+  await page.goto(`${site.url}/`);
+  await untilItRuns(page);
+  await page.locator(".VPNavBarSearch button").click();
+  await page.locator("#localsearch-input").fill("leakThreshold");
+  await page.locator("#localsearch-list a", { hasText: "Pools" }).first().click();
+  await page.waitForURL(/\/pool\.html/);
+  const isDark = () => page.evaluate(() => document.documentElement.classList.contains("dark"));
+  const before = await isDark();
+  await page.locator(".VPNavBarAppearance button").click();
+  expect(await isDark()).toBe(!before);
+  await page.close();
+});

@@ -6,7 +6,7 @@
 // superuserUrl, caFile, log, pid }. With DATABASE_URL in the environment that server stands in for 18 and is left as it
 // is: `own` is false, it has only the URL's role, and `tls` says whether the URL asks for TLS. By hand: `node
 // tests/servers/index.mjs` starts both majors and PgBouncer and prints how to reach them.
-import { mkdirSync, rmSync } from "node:fs";
+import { mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 import pg from "pg";
@@ -87,10 +87,17 @@ async function foreign(databaseUrl) {
   };
 }
 
-/** An empty log of that name under .cache/logs. */
+/**
+ * The path of a new log under .cache/logs. It has our process's number, since a demo or a benchmark may start servers of
+ * the same names while tests read theirs. Logs of yesterday go.
+ */
 export function logFile(name) {
-  const file = path.join(cache, "logs", `${name}.log`);
-  mkdirSync(path.dirname(file), { recursive: true });
+  const folder = path.join(cache, "logs");
+  mkdirSync(folder, { recursive: true });
+  const yesterday = Date.now() - 24 * 60 * 60 * 1000;
+  for (const old of readdirSync(folder).map((entry) => path.join(folder, entry)))
+    if ((statSync(old, { throwIfNoEntry: false })?.mtimeMs ?? Infinity) < yesterday) rmSync(old, { force: true });
+  const file = path.join(folder, `${name}-${process.pid}.log`);
   rmSync(file, { force: true });
   return file;
 }

@@ -26,9 +26,10 @@ import { workerd as workerdOf } from "../scripts/node/index.mjs";
 import { bundleWorker, here } from "./build.mjs";
 
 /**
- * Starts it. `port` 0 takes any free port. `onLog` gets each line that the Worker logs by console.log. `tail`
- * is for tests: the script of a second Worker, which gets the spans of the first one. `workerd: "node-20"` (scripts/node) is for tests: a bug of its HTTP server
- * ends the body of every failed stream cleanly, whatever the Worker does. (Only FixedLengthStream breaks off.)
+ * Starts it. `port` 0 takes any free port. `onLog` gets each line that the Worker logs by console.log. `tail` is for
+ * tests: the script of a second Worker, which gets the spans of the first one. `workerd: "node-20"` (scripts/node) is
+ * for tests: a bug of its HTTP server ends the body of every failed stream cleanly, whatever the Worker does. (Only
+ * FixedLengthStream breaks off.)
  */
 export async function serve({
   readerUrl,

@@ -29,6 +29,7 @@ export function textOf(error: unknown, withStack: boolean): string {
 function ofDriver(error: PgzError): string[] {
   const { cause } = error;
   const { severity, detail, hint, where } = serverErrorOf(error) ?? {};
+  const advice = adviceOf(error);
   const isOfSource = error.code === "COPY_SOURCE_FAILED" && cause instanceof Error;
   return [
     `${severity ?? "ERROR"}:  ${error.message} (${error.code})`,
@@ -37,8 +38,13 @@ function ofDriver(error: PgzError): string[] {
     ...(detail === undefined ? [] : [`DETAIL:  ${detail}`]),
     ...(hint === undefined ? [] : [`HINT:  ${hint}`]),
     ...(where === undefined ? [] : [`CONTEXT:  ${where}`]),
-    ...(error.advice === undefined ? [] : [`ADVICE:  ${error.advice}`]),
+    ...(advice === undefined ? [] : [`ADVICE:  ${advice}`]),
   ];
+}
+
+/** The driver's names its calls for several statements, which a shell does not have. */
+function adviceOf({ advice }: PgzError): string | undefined {
+  return advice?.includes("simple()") ? "query runs one statement: psql -f runs a file of several." : advice;
 }
 
 function serverErrorOf(error: PgzError): PostgresError | undefined {

@@ -2,7 +2,7 @@
 //
 // A page is a Markdown file of the repository, which reads well on GitHub too: those of docs/, and a few beside them.
 // The decisions are found by themselves, and all others are named here: a test fails for a page of docs/ that is not.
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -53,23 +53,21 @@ export function titleOf(text) {
   return title.replaceAll(/[`*]/g, "");
 }
 
-/** The side bar: sections of `{ text, link }`. What is named above and not written yet is left out. */
+/** The side bar: sections of `{ text, link }`. A name above that has no page is an error of the build. */
 export function navigation() {
   const files = new Map([...sources()].map(([file, page]) => [page, file]));
   const titles = { "readme.md": "Overview", "performance.md": "Performance", "reference/index.md": "API" };
   const entry = (page) => {
     const file = files.get(page);
+    if (file === undefined && !made.includes(page))
+      throw new Error(`scripts/docs/pages.mjs names ${page}: no such page`);
     const whole = titles[page] ?? titleOf(readFileSync(path.join(root, file), "utf8"));
     const text = page.startsWith("decisions/") ? whole : whole.replace(/:.*/, "");
     return { text, link: `/${page.replace(/(index)?\.md$/, "")}` };
   };
-  const there = (page) => made.includes(page) || (files.has(page) && existsSync(path.join(root, files.get(page))));
   const sections = chapters.map(([text, names]) => ({
     text,
-    items: names
-      .map((name) => `${name}.md`)
-      .filter(there)
-      .map(entry),
+    items: names.map((name) => entry(`${name}.md`)),
   }));
   const decisions = [...files.keys()].filter((page) => page.startsWith("decisions/") && page !== "decisions/index.md");
   const items = [{ text: "All of them", link: "/decisions/" }, ...decisions.sort().map(entry)];

@@ -33,6 +33,13 @@ test("the SQL comes from standard input or a file", async () => {
   expect(await cli.run(["query", "--file", "nothing.sql"])).toMatchObject({ code: 64, out: "" });
 });
 
+test("several statements: what to use instead, by names that a shell has", async () => {
+  const { code, err } = await cli.run(["query", "select 1; select 2"]);
+  expect(code).toBe(1);
+  expect(err).toContain("(42601)");
+  expect(err).toContain("ADVICE:  query runs one statement: psql -f runs a file of several.");
+});
+
 test("an error of the server: as psql shows it, exit code 1, no stack", async () => {
   const { code, out, err } = await cli.run(["query", "select *\nfrom nothing"]);
   expect([code, out]).toEqual([1, ""]);

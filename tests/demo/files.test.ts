@@ -1,5 +1,5 @@
-// The export and the import by HTTP, in real workerd against PostgreSQL: files in each format, wrong ones, both tenants,
-// and what is left when a client hangs up in the middle.
+// The export and the import by HTTP, in real workerd against PostgreSQL: files in each format, wrong ones, both
+// tenants, and what is left when a client hangs up in the middle.
 import { request } from "node:http";
 import { setTimeout as pause } from "node:timers/promises";
 import { gunzipSync } from "node:zlib";

@@ -1,5 +1,5 @@
-// The routes below /api/orders by HTTP, in real workerd against PostgreSQL: good and bad input, two tenants, who may not
-// ask, and what an answer must not say.
+// The routes below /api/orders by HTTP, in real workerd against PostgreSQL: good and bad input, two tenants, who may
+// not ask, and what an answer must not say.
 import { beforeAll, describe, expect, test } from "vitest";
 import { orderRows } from "../../worker-example/sample-data.mjs";
 import { startDemo, type DemoWorker } from "./demo-server.ts";

@@ -1,5 +1,5 @@
-// The spans of the example's requests, as a streaming tail Worker sees them: one around each request, the driver's beneath
-// it, and no secret in any.
+// The spans of the example's requests, as a streaming tail Worker sees them: one around each request, the driver's
+// beneath it, and no secret in any.
 import { beforeAll, expect, test } from "vitest";
 import { startDemo, type DemoWorker } from "./demo-server.ts";
 

@@ -1,5 +1,5 @@
-// The SQL box and the Durable Object by HTTP alone, in the newest workerd and in the one for Node 20: they tell a Worker
-// of a client that left in different ways.
+// The SQL box and the Durable Object by HTTP alone, in the newest workerd and in the one for Node 20: they tell a
+// Worker of a client that left in different ways.
 import { beforeAll, describe, expect, test } from "vitest";
 import { eventRows } from "../../worker-example/sample-data.mjs";
 import { announce, startDemo, tightLimits, type DemoWorker } from "./demo-server.ts";

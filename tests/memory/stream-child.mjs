@@ -2,8 +2,8 @@
 // process of its own, so that nothing but the driver is measured.
 //
 // Once V8 lets its young generation grow from 1 to 4 MB, and 13 to 20 MiB of garbage more stand between two
-// collections; then nothing grows (seen, MiB at 50 MB, 0.4, 0.7, 1, 2 and 3 GB: 87, 88, 104, 104, 105, 106). That is mostly in the
-// first gigabyte, which goes before, and on a busy machine in the second. What leaks grows in both.
+// collections; then nothing grows (seen, MiB at 50 MB, 0.4, 0.7, 1, 2 and 3 GB: 87, 88, 104, 104, 105, 106). That is
+// mostly in the first gigabyte, which goes before, and on a busy machine in the second. What leaks grows in both.
 import { readFileSync } from "node:fs";
 import { connect } from "../../dist/node.js";
 

@@ -88,8 +88,8 @@ async function foreign(databaseUrl) {
 }
 
 /**
- * The path of a new log under .cache/logs. It has our process's number, since a demo or a benchmark may start servers of
- * the same names while tests read theirs. Logs of yesterday go.
+ * The path of a new log under .cache/logs. It has our process's number, since a demo or a benchmark may start servers
+ * of the same names while tests read theirs. Logs of yesterday go.
  */
 export function logFile(name) {
   const folder = path.join(cache, "logs");

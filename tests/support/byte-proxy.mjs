@@ -12,7 +12,8 @@ import { BackendReader, FrontendReader } from "./wire.mjs";
 
 /**
  * Ports that a proxy of this process has had. The driver remembers by host and port what it has learned of a server,
- * its statements too; and once in a few hundred runs the system gives a port again, to a proxy that should not be known.
+ * its statements too; and once in a few hundred runs the system gives a port again, to a proxy that should not be
+ * known.
  */
 const used = new Set();
 

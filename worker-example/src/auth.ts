@@ -4,8 +4,8 @@
  * Knows the secret TOKENS, each tenant's own. Must not know routes or SQL. The tenant that it returns is the only
  * one that a request has: none is ever read from an address or a body.
  *
- * Tokens are compared by their SHA-256 and in constant time, with all tenants' each time: how long it takes tells neither
- * how much of a token was right nor whose it is.
+ * Tokens are compared by their SHA-256 and in constant time, with all tenants' each time: how long it takes tells
+ * neither how much of a token was right nor whose it is.
  */
 import { Problem } from "./problem.ts";
 

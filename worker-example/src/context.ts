@@ -1,9 +1,9 @@
 /**
  * What each route is given, and a tenant's database.
  *
- * Knows bindings, the tenant and the scope. Must not know routes. `tenant` is here because of a token (auth.ts), and each
- * query of a route goes through its scope: the setting `app.tenant` travels in front of it, in the same round trip, and
- * the policies of schema.sql read it.
+ * Knows bindings, the tenant and the scope. Must not know routes. `tenant` is here because of a token (auth.ts), and
+ * each query of a route goes through its scope: the setting `app.tenant` travels in front of it, in the same round
+ * trip, and the policies of schema.sql read it.
  */
 import { createClient, type Client, type Scope } from "pgz-edge";
 import type { AuthEnv } from "./auth.ts";

@@ -1,11 +1,11 @@
 /**
  * `GET /api/export?format=csv|ndjson|columnar`: all of the tenant's orders as a file.
  *
- * The rows stream from PostgreSQL to the client, so an export of any length needs a few hundred kilobytes here. A client
- * that leaves cancels the query. Who sends `accept-encoding: gzip` gets a fifth of the bytes or less.
+ * The rows stream from PostgreSQL to the client, so an export of any length needs a few hundred kilobytes here. A
+ * client that leaves cancels the query. Who sends `accept-encoding: gzip` gets a fifth of the bytes or less.
  *
- * A file that broke off, because of a cap or an error behind the first row, has no clean end: a client that sees the end
- * has all rows.
+ * A file that broke off, because of a cap or an error behind the first row, has no clean end: a client that sees the
+ * end has all rows.
  */
 import { sql, type Format } from "pgz-edge";
 import { noStore, tenantStream, type Context } from "./context.ts";

@@ -4,8 +4,8 @@
  *   body ──> Upload (counts, caps) ──> COPY ──> staging, a table of this transaction ──> insert into orders
  *
  * COPY asks the client for more when the socket has taken what there was, so a file of any length needs 64 KiB here.
- * `staging` has the checks of `orders`, so COPY says which line is wrong. The insert then goes through the policy and the
- * trigger, which a COPY into `orders` itself could not: COPY FROM does not work on a table with row level security.
+ * `staging` has the checks of `orders`, so COPY says which line is wrong. The insert then goes through the policy and
+ * the trigger, which a COPY into `orders` itself could not: COPY FROM does not work on a table with row level security.
  * A reference that is there already is left as it was and counted as skipped: a file may be sent twice.
  *
  * Answers 200 and { rows, bytes, inserted, skipped }. With `accept: application/x-ndjson` it tells how far it has come
@@ -112,8 +112,8 @@ class Upload {
   }
 
   /**
-   * Reads on behind an error, as far as the file may be long. Who still sends when the answer comes finds the connection
-   * closed, and most clients then do not look at the answer, which has the line.
+   * Reads on behind an error, as far as the file may be long. Who still sends when the answer comes finds the
+   * connection closed, and most clients then do not look at the answer, which has the line.
    */
   async discard(): Promise<void> {
     try {

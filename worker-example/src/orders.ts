@@ -8,7 +8,8 @@
  *   DELETE /api/orders/7               204
  *
  * Pages go by the last id (`after`), not by OFFSET: the thousandth page costs what the first one does, and no row comes
- * twice when others are added meanwhile. Another tenant's order is a 404, as one that does not exist: the policy hides it.
+ * twice when others are added meanwhile. Another tenant's order is a 404, as one that does not exist: the policy hides
+ * it.
  *
  * Knows the columns of `orders` and what a client may write into them. Must not know the tenant: that is the scope's.
  */

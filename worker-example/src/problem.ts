@@ -1,9 +1,9 @@
 /**
  * Errors as answers: RFC 9457's `application/problem+json`.
  *
- * Knows which status belongs to which SQLSTATE, and what of an error a client may read: a text of ours, the code, and the
- * names of a constraint or column, which are the API's own. Never the server's texts, which name hosts, roles and SQL:
- * those go to the log, under the id that the answer has too.
+ * Knows which status belongs to which SQLSTATE, and what of an error a client may read: a text of ours, the code, and
+ * the names of a constraint or column, which are the API's own. Never the server's texts, which name hosts, roles and
+ * SQL: those go to the log, under the id that the answer has too.
  */
 import {
   AuthenticationError,

@@ -1,9 +1,10 @@
 /**
  * The SQL box: `/query?q=…&format=…`, or the same two as a JSON body. It runs what its caller typed.
  *
- * Four things together keep that harmless: the connection's role may only read `users` and `events`, and no tenant's rows
- * (schema.sql); every query runs in a read-only transaction; `limits.ts` bounds its cost; and a cancelled request cancels
- * the query in PostgreSQL. It is here to show the driver: leave it out of an application that has no use for it.
+ * Four things together keep that harmless: the connection's role may only read `users` and `events`, and no tenant's
+ * rows (schema.sql); every query runs in a read-only transaction; `limits.ts` bounds its cost; and a cancelled request
+ * cancels the query in PostgreSQL. It is here to show the driver: leave it out of an application that has no use for
+ * it.
  */
 import {
   createClient,

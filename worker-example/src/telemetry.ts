@@ -2,8 +2,8 @@
  * A span around each request, with the driver's spans beneath it: those of workerd itself, by OpenTelemetry's names.
  * Cloudflare collects them where `observability.traces` is on (wrangler.jsonc), and sends them on by OTLP.
  *
- * Knows workerd's `tracing`. Where there is none, as before 2026-06, nothing is traced and nothing else changes. The span
- * of a request ends with the head of its answer; that of a query that streams goes on until its last row.
+ * Knows workerd's `tracing`. Where there is none, as before 2026-06, nothing is traced and nothing else changes. The
+ * span of a request ends with the head of its answer; that of a query that streams goes on until its last row.
  */
 import * as workers from "cloudflare:workers";
 import { workersTracing } from "pgz-edge/otel/workers";

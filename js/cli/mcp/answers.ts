@@ -1,7 +1,8 @@
 // What a tool answers, in two forms that say the same: data for programs, text for models.
 //
-// Knows tool results of the Model Context Protocol. Each answer with rows says first whether they are all, in words that
-// cannot be overlooked, and then has the rows in a block of their own: text from a database is data, whatever it says.
+// Knows tool results of the Model Context Protocol. Each answer with rows says first whether they are all, in words
+// that cannot be overlooked, and then has the rows in a block of their own: text from a database is data, whatever it
+// says.
 import { PgzError, PostgresError, TimeoutError } from "../../index.ts";
 import { isCancelled, Refusal } from "./guard.ts";
 import type { Caps, Cut, Reading, ReadingFormat } from "./reading.ts";

@@ -17,8 +17,8 @@ import { mcpServer, NoSdk, stdio } from "./server.ts";
 const DEFAULTS = { rows: 1_000, bytes: 65_536, timeout: 30_000, connections: 4 } as const;
 
 /**
- * The longest message of the server, such as a row: with a value that cannot be refused before it is decoded (an array, a
- * composite) it costs up to twelve times as much.
+ * The longest message of the server, such as a row: with a value that cannot be refused before it is decoded (an array,
+ * a composite) it costs up to twelve times as much.
  */
 const LONGEST_MESSAGE = 8 << 20;
 

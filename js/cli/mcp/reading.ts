@@ -1,7 +1,7 @@
 // One statement's rows as text within caps, and what is certain about them: how many there are, and what cut them.
 //
-// Knows the formats and where each has its mark of a cut. The caps are the wire's (docs/queries.md): what passes them is
-// never held, and the statement is cancelled on the server. Must not know MCP.
+// Knows the formats and where each has its mark of a cut. The caps are the wire's (docs/queries.md): what passes them
+// is never held, and the statement is cancelled on the server. Must not know MCP.
 import { TimeoutError, type Column, type QueryEnd, type Transaction } from "../../index.ts";
 
 export const FORMATS = ["ndjson", "csv", "columnar", "toon"] as const;

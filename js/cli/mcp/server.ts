@@ -1,8 +1,8 @@
 // The protocol's side: which tools there are, who runs them, and what a client hears meanwhile.
 //
 // Knows the Model Context Protocol by its official SDK, which is loaded when the command runs: it is a package of the
-// user's. Must not know SQL. What a tool throws is an answer with isError, since a model can mend its SQL; only a tool or
-// an argument that does not exist is told as such.
+// user's. Must not know SQL. What a tool throws is an answer with isError, since a model can mend its SQL; only a tool
+// or an argument that does not exist is told as such.
 import type { Server } from "@modelcontextprotocol/sdk/server/index.js";
 import { errorAnswer, textBlock, type Answer } from "./answers.ts";
 import { toolsFor, type Context, type Tool } from "./tools.ts";

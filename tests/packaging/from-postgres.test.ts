@@ -1,0 +1,314 @@
+// docs/from-postgres.md against both libraries: each row of its tables runs over postgres.js and over ours, and both
+// give the same. So the page says of postgres.js what is so.
+import { readFileSync } from "node:fs";
+import { connect as connectSocket, type Socket } from "node:net";
+import path from "node:path";
+import postgres from "postgres-js";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { Client, Pool, PoolOptions } from "../../js/index.ts";
+import { connect as nodeSocket } from "../../js/sockets/node.ts";
+import { testServers } from "../integration/servers.ts";
+import { root } from "./fences.ts";
+import { QUERIES, SCHEMA, SESSIONS, type Postgres } from "./from-postgres.ts";
+
+const { connect, createPool, sql } = (await import(
+  "../../dist/node.js" as string
+)) as typeof import("../../js/index.ts");
+
+const server = testServers().servers.find(({ own }) => own)!;
+const { host, port, database, user, password, caPem } = server;
+
+// eslint-disable-next-line @typescript-eslint/no-explicit-any -- postgres.js keeps the types of values in a parameter
+type TheirOptions = postgres.Options<any>;
+type OurOptions = Partial<PoolOptions>;
+
+const theirsWith = (options: TheirOptions = {}): Postgres =>
+  postgres({
+    ...{ host, port, database, username: user, password, ssl: false, max: 2, onnotice: () => {} },
+    ...options,
+    connection: { search_path: SCHEMA, ...options.connection },
+  });
+const place = { host, port, database, user, password, sslmode: "disable", startup: { search_path: SCHEMA } } as const;
+const oursWith = (options: OurOptions = {}): Pool => createPool({ ...place, max: 2, ...options } as PoolOptions);
+
+let theirs: Postgres;
+let ours: Pool;
+let client: Client;
+const admin = theirsWith();
+
+beforeAll(async () => {
+  await admin.unsafe(`drop schema if exists ${SCHEMA} cascade; create schema ${SCHEMA};
+    create table ${SCHEMA}.users (id int4 primary key, name text, active bool not null default true)`);
+  client = await connect(place);
+});
+afterAll(async () => {
+  await client.close();
+  await admin.unsafe(`drop schema ${SCHEMA} cascade`);
+  await admin.end();
+});
+
+const asItWas = () =>
+  admin.unsafe(`delete from ${SCHEMA}.users; insert into ${SCHEMA}.users values (1, 'Ada'), (2, 'Bob'), (3, 'Cleo')`);
+beforeEach(async () => {
+  theirs = theirsWith();
+  ours = oursWith();
+});
+afterEach(async () => {
+  await theirs.end();
+  await ours.close();
+});
+
+const PAGE = readFileSync(path.join(root, "docs/from-postgres.md"), "utf8");
+
+/** The left cells of the table below that heading. */
+function rowsBelow(heading: string): string[] {
+  const section = PAGE.split(`\n## ${heading}\n`)[1]!.split("\n## ")[0]!;
+  const rows = section.split("\n").filter((line) => line.startsWith("| "));
+  return rows.slice(1).map((line) => /^\| (.*?) \| /.exec(line)![1]!);
+}
+
+describe.each([
+  ["Queries", QUERIES],
+  ["Transactions, sessions, COPY, LISTEN", SESSIONS],
+])("%s", (heading, pairs) => {
+  test("each row is here", () => expect(Object.keys(pairs).sort()).toEqual(rowsBelow(heading).sort()));
+
+  test.each(Object.entries(pairs))("%s", async (_, pair) => {
+    await asItWas();
+    expect(await pair.theirs(theirs)).toEqual(pair.gives);
+    await asItWas();
+    expect(await pair.ours(ours, client)).toEqual(pair.gives);
+  });
+});
+
+// -- options -----------------------------------------------------------------------------------------------------------
+
+/** Options of both sides, and what a query then shows. */
+interface Setting {
+  readonly theirs: TheirOptions;
+  readonly ours: OurOptions;
+  /** The first column of its first row is compared. */
+  readonly query: string;
+  readonly gives: unknown;
+}
+
+const backend = (column: string) => `select ${column} from pg_stat_activity where pid = pg_backend_pid()`;
+const isTls = "select ssl from pg_stat_ssl where pid = pg_backend_pid()";
+/** Without the one of docs/queries.md#the-first-run-of-a-statement. */
+const prepared = "select count(*)::int4 as n from pg_prepared_statements where name <> 'pgz_first_run'";
+const socketOf = (address: { host: string[]; port: number[] }) =>
+  new Promise<Socket>((resolve) => {
+    const socket = connectSocket(address.port[0]!, address.host[0]!, () => resolve(socket));
+  });
+const aDate = "select date '2024-02-29' as value";
+/** Of a type, as its text, marked. */
+const marked = { to: 1082, from: [1082], serialize: String, parse: (text: string) => `<${text}>` };
+
+const OPTIONS: Record<string, Setting> = {
+  "`host`, `port`, `database`, `password`": {
+    theirs: { password: () => password },
+    ours: { password: () => password },
+    query: "select current_database() as name",
+    gives: { name: database },
+  },
+  "`username`": { theirs: {}, ours: {}, query: "select current_user::text as name", gives: { name: user } },
+  "`path`": {
+    theirs: { path: `${server.socketFolder}/.s.PGSQL.${port}` },
+    ours: { host: server.socketFolder! },
+    query: backend("client_addr as address"),
+    gives: { address: null },
+  },
+  '`ssl: "require"`, `ssl: { ca }`': {
+    theirs: { ssl: { ca: caPem! } },
+    ours: { sslmode: "verify-full", ca: caPem! },
+    query: isTls,
+    gives: { ssl: true },
+  },
+  "`max`, `idle_timeout`, `max_lifetime`": {
+    theirs: { max: 1, idle_timeout: 20, max_lifetime: 600 },
+    ours: { max: 1, idleTimeout: 20_000, maxLifetime: 600_000 },
+    query: "select 1 as n",
+    gives: { n: 1 },
+  },
+  "`connect_timeout`": {
+    theirs: { connect_timeout: 5 },
+    ours: { connectTimeout: 5_000 },
+    query: "select 1 as n",
+    gives: { n: 1 },
+  },
+  "`prepare: false`": { theirs: { prepare: false }, ours: { prepare: "unnamed" }, query: prepared, gives: { n: 0 } },
+  "`fetch_types: false`": {
+    theirs: { fetch_types: false },
+    ours: {},
+    query: "select 1 as n",
+    gives: { n: 1 },
+  },
+  "`types: { bigint: postgres.BigInt }`": {
+    theirs: { types: { bigint: postgres.BigInt } },
+    ours: { int8: "bigint" },
+    query: "select 9007199254740993 as big",
+    gives: { big: 9007199254740993n },
+  },
+  "`types` with `parse`": {
+    theirs: { types: { date: marked } },
+    ours: { types: { date: (value) => `<${String(value)}>` } },
+    query: aDate,
+    gives: { value: "<2024-02-29>" },
+  },
+  "`transform: postgres.camel`": {
+    theirs: { transform: postgres.camel },
+    ours: { columnNames: "camelCase" },
+    query: "select 1 as created_at",
+    gives: { createdAt: 1 },
+  },
+  "`connection: { application_name }`": {
+    theirs: { connection: { application_name: "moved", work_mem: "5MB" } as TheirOptions["connection"] & object },
+    ours: { applicationName: "moved", startup: { search_path: SCHEMA, work_mem: "5MB" } },
+    query: "select current_setting('application_name') as name, current_setting('work_mem') as memory",
+    gives: { name: "moved", memory: "5MB" },
+  },
+  "`target_session_attrs`": {
+    theirs: { target_session_attrs: "read-write" },
+    ours: { targetSessionAttrs: "read-write" },
+    query: "select pg_is_in_recovery() as standby",
+    gives: { standby: false },
+  },
+  "`socket`": {
+    theirs: { socket: socketOf } as TheirOptions,
+    ours: { connect: (options) => nodeSocket(options) },
+    query: "select 1 as n",
+    gives: { n: 1 },
+  },
+};
+
+/** The last outcome: a statement has its name, if it gets one, from the second run on. */
+async function thrice<T>(run: () => Promise<T>): Promise<T> {
+  await run();
+  await run();
+  return await run();
+}
+
+/** These have a test of their own. */
+const CALLED = ["`transform: { undefined: null }`", "`onnotice`, `onparameter`", "`debug`"];
+
+describe("Options", () => {
+  test("each row is here", () =>
+    expect([...Object.keys(OPTIONS), ...CALLED].sort()).toEqual(rowsBelow("Options").sort()));
+
+  test.each(Object.entries(OPTIONS))("%s", async (_, setting) => {
+    const their = theirsWith(setting.theirs);
+    const rows = await thrice(async () => [...(await their`${their.unsafe(setting.query)}`)]);
+    await their.end();
+    expect({ ...rows[0] }).toEqual(setting.gives);
+    await using our = oursWith(setting.ours);
+    expect((await thrice(() => our.query(setting.query))).rows[0]).toEqual(setting.gives);
+  });
+
+  test("without `prepare: false` both name a statement that runs again", async () => {
+    const rows = await thrice(async () => [...(await theirs`${theirs.unsafe(prepared)}`)]);
+    expect(rows[0]!["n"]).toBeGreaterThan(0);
+    expect((await thrice(() => ours.query(prepared))).rows[0]!["n"]).toBeGreaterThan(0);
+  });
+
+  test("`transform: { undefined: null }`", async () => {
+    const Ada: { nickname?: string } = {};
+    const their = theirsWith({ transform: { undefined: null } });
+    expect({ ...(await their`select ${Ada.nickname as never}::int4 as n`)[0] }).toEqual({ n: null });
+    await their.end();
+    await expect(async () => await ours.query(sql`select ${Ada.nickname}::text as n`)).rejects.toMatchObject({
+      code: "INVALID_PARAMETER",
+    });
+    expect((await ours.query(sql`select ${Ada.nickname ?? null}::text as n`)).rows).toEqual([{ n: null }]);
+  });
+
+  test("`onnotice`, `onparameter`", async () => {
+    const heard: string[][] = [[], []];
+    const [theirEvents, ourEvents] = heard as [string[], string[]];
+    const events = (seen: string[]) => ({
+      notice: ({ message }: { message?: string | undefined }) => void seen.push(message!),
+      parameter: (name: string, value: string) => name === "application_name" && seen.push(`${name}=${value}`),
+    });
+    const [their, our] = [events(theirEvents), events(ourEvents)];
+    const theirSql = theirsWith({
+      onnotice: their.notice,
+      onparameter: (name: string, value: unknown) => their.parameter(name, String(value)),
+    });
+    await theirSql.unsafe(TELLS);
+    await theirSql.end();
+    const observer = {
+      onNotice: our.notice,
+      onParameterChange: ({ name, value }: { name: string; value: string }) => void our.parameter(name, value),
+    };
+    await using ourPool = oursWith({ observer });
+    await ourPool.simple(TELLS);
+    for (const events of heard) expect(events).toEqual(expect.arrayContaining(["application_name=moved", "hello"]));
+  });
+
+  test("`debug`", async () => {
+    const seen: string[] = [];
+    const their = theirsWith({ debug: (_, query) => void seen.push(query) });
+    await their`select ${1}::int4 as theirs`;
+    await their.end();
+    expect(seen).toContain("select $1::int4 as theirs");
+    const lines: string[] = [];
+    const started: string[] = [];
+    const observer = { onQueryStart: ({ text }: { text: string }) => void started.push(text) };
+    await using our = oursWith({ observer, debug: (line) => void lines.push(line) });
+    await our.query(sql`select ${1}::int4 as ours`);
+    expect(started).toContain("select $1::int4 as ours");
+    expect(lines.join("\n")).toContain("Parse");
+  });
+});
+
+const TELLS = "set application_name = 'moved'; do $$ begin raise notice 'hello'; end $$";
+
+// -- what differs ------------------------------------------------------------------------------------------------------
+
+describe("What differs", () => {
+  const TIMES =
+    "select date '2024-02-29' as d, timestamp '2024-02-29 01:02:03.456789' as t, now() as z, 1::int8 as i, 1.50 as n";
+
+  test("dates: `Date` there; texts with microseconds here, unless `dates` says so", async () => {
+    const [row] = await theirs.unsafe(TIMES);
+    expect([row!["d"], row!["t"], row!["z"]].every((value) => value instanceof Date)).toBe(true);
+    expect([row!["i"], row!["n"]]).toEqual(["1", "1.50"]);
+    const { rows } = await ours.query(TIMES);
+    expect(rows[0]).toMatchObject({ d: "2024-02-29", t: "2024-02-29T01:02:03.456789", i: "1", n: "1.50" });
+    const [dates] = (await ours.query(TIMES, { dates: "date" })).rows;
+    expect([dates!["d"], dates!["t"], dates!["z"]].every((value) => value instanceof Date)).toBe(true);
+  });
+
+  test("errors: a PostgresError with the SQLSTATE in both, whose fields have other names", async () => {
+    await asItWas();
+    const insert = "insert into users values (1, 'again')";
+    const their = await theirs.unsafe(insert).catch((error: object) => error);
+    expect(their).toMatchObject({
+      name: "PostgresError",
+      code: "23505",
+      constraint_name: "users_pkey",
+      table_name: "users",
+    });
+    const our = await ours.query(insert).catch((error: object) => error);
+    expect(our).toMatchObject({ name: "PostgresError", code: "23505", constraint: "users_pkey", table: "users" });
+    const column = "insert into users values (null, 'nobody')";
+    expect(await theirs.unsafe(column).catch((error: object) => error)).toMatchObject({ column_name: "id" });
+    expect(await ours.query(column).catch((error: object) => error)).toMatchObject({ column: "id" });
+  });
+
+  test("a pool gives each call a connection of its own", async () => {
+    const pids = "select pg_backend_pid() as pid, pg_sleep(0.2)";
+    const their = await Promise.all([theirs.unsafe(pids), theirs.unsafe(pids)]);
+    expect(new Set(their.map(([row]) => row!["pid"])).size).toBe(2);
+    const our = await Promise.all([ours.query(pids), ours.query(pids)]);
+    expect(new Set(our.map(({ rows }) => rows[0]!["pid"])).size).toBe(2);
+  });
+
+  test("on Workers: postgres.js imports Node's modules there", () => {
+    const folder = path.join(root, "node_modules/postgres-js");
+    const { exports } = JSON.parse(readFileSync(path.join(folder, "package.json"), "utf8")) as {
+      exports: { workerd: string };
+    };
+    const connection = path.join(folder, path.dirname(exports.workerd), "connection.js");
+    expect(readFileSync(connection, "utf8")).toMatch(/from 'node:stream'/);
+  });
+});

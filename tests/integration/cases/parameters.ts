@@ -1,6 +1,7 @@
 // Values as parameters: for every built-in type that a column can have, what several JavaScript values become is what
 // the server makes of the literal that they mean, under settings that would make it read and write other forms.
-import type { Case } from "../context.ts";
+import type { Client } from "../../../js/index.ts";
+import type { Case, Context } from "../context.ts";
 import { withClient, withSchema } from "./helpers.ts";
 
 const ODD = {
@@ -19,6 +20,14 @@ const temporal = (type: string, text: string) => ({
   toString: () => text,
   toJSON: () => text,
 });
+
+/** The runtime's own. Without one, dates: "temporal" is refused. */
+async function temporalOf(t: Context, client: Client) {
+  const own = (globalThis as { Temporal?: Record<string, { from(text: string): unknown }> }).Temporal;
+  const refusal = { name: "UsageError", code: "UNSUPPORTED_ON_RUNTIME" };
+  if (!own) await t.assert.rejects(client.query("select now()", { dates: "temporal" }), refusal);
+  return own;
+}
 
 /** Type, the literal that the values mean, the values. */
 const MATRIX: [type: string, literal: string, ...values: unknown[]][] = [
@@ -334,14 +343,8 @@ export const parameters: Case[] = [
     name: "parameters: a runtime's own Temporal is what the stand-ins are; without one it cannot be asked for",
     run: (t) =>
       withClient(t, async (client) => {
-        const real = (globalThis as { Temporal?: Record<string, { from(text: string): unknown }> }).Temporal;
-        if (!real) {
-          await t.assert.rejects(client.query("select now()", { dates: "temporal" }), {
-            name: "UsageError",
-            code: "UNSUPPORTED_ON_RUNTIME",
-          });
-          return;
-        }
+        const real = await temporalOf(t, client);
+        if (!real) return;
         const all: [type: string, of: string, text: string, literal: string][] = [
           ["date", "PlainDate", "-000043-03-15", "0044-03-15 BC"],
           ["date", "PlainDate", "2024-02-29[u-ca=hebrew]", "2024-02-29"],
@@ -365,11 +368,7 @@ export const parameters: Case[] = [
     name: 'dates: "temporal": rows have the runtime\'s own Temporal, and each value goes back as what it was',
     run: (t) =>
       withClient(t, async (client) => {
-        const real = (globalThis as { Temporal?: Record<string, unknown> }).Temporal;
-        if (!real) {
-          await t.assert.rejects(client.query("select 1", { dates: "temporal" }), { code: "UNSUPPORTED_ON_RUNTIME" });
-          return;
-        }
+        if (!(await temporalOf(t, client))) return;
         const values: [type: string, of: string, literal: string, text: string][] = [
           ["date", "PlainDate", "2024-02-29", "2024-02-29"],
           ["date", "PlainDate", "0044-03-15 BC", "-000043-03-15"],

@@ -1,18 +1,17 @@
 // `pgz-edge doctor`: what is at the other end of a URL, and what to change.
 //
 // Knows the order of the questions: those that a server may not survive come last. Must not know what the answers mean.
-import process from "node:process";
 import type { Command, Task } from "./command.ts";
-import { connectionOf, leave } from "./connect.ts";
+import { leave } from "./connect.ts";
 import { asText, change, type Finding } from "./doctor/findings.ts";
 import { latency } from "./doctor/latency.ts";
 import { authentication, protocol, tls } from "./doctor/link.ts";
 import { Patient } from "./doctor/patient.ts";
 import { pooler } from "./doctor/pooler.ts";
 import { identify, identity, settings } from "./doctor/server.ts";
-import { exitCodeOf, textOf } from "./failure.ts";
+import { EXIT, textOf } from "./failure.ts";
 import { adviceOf } from "./doctor/unreachable.ts";
-import { atUrl } from "./ping.ts";
+import { atUrl, isAway } from "./ping.ts";
 import { say, write } from "./terminal.ts";
 
 export const doctor: Command = {
@@ -35,23 +34,22 @@ async function run(task: Task): Promise<number> {
     write(options["json"] ? `${JSON.stringify({ findings }, undefined, 2)}\n` : asText(findings));
   const patient = new Patient({ options, signal });
   try {
-    await show(await examine(patient, options));
+    await show(await examine(patient));
     return 0;
   } catch (error) {
-    if (signal.aborted || exitCodeOf(error) !== 2) throw error;
+    if (signal.aborted || !isAway(error)) throw error;
     say(textOf(error, options["debug"] === true));
     const { code, message } = error as { code: string; message: string };
     await show([change("connection", "Connection", message, { code }, ...adviceOf(error))]);
-    return 2;
+    return EXIT.notConnected;
   }
 }
 
-async function examine(patient: Patient, options: Task["options"]): Promise<Finding[]> {
+async function examine(patient: Patient): Promise<Finding[]> {
   const { finding: firstRow, place } = await latency(patient);
   const login = await patient.logIn();
   if (!login) throw new Error("The server let a first connection in, and no other one.");
-  const { url } = connectionOf(options);
-  const known = { login, host: place?.host ?? "", sslmode: sslmodeOf(url) };
+  const known = { login, host: place?.host ?? "", sslmode: await patient.sslmode() };
   const client = patient.client();
   try {
     const server = await identify(patient, client, login);
@@ -67,11 +65,4 @@ async function examine(patient: Patient, options: Task["options"]): Promise<Find
   } finally {
     await leave(client);
   }
-}
-
-/** As the user says it; each form of a connection string writes it this way. */
-function sslmodeOf(url: string | undefined): string | undefined {
-  const [, word] = /[?&\s]sslmode\s*=\s*'?([a-z-]+)/.exec(` ${url ?? ""}`) ?? [];
-  if (word === undefined && /[?&\s]sslrootcert\s*=\s*system\b/.test(` ${url ?? ""}`)) return "verify-full";
-  return word ?? (process.env["PGSSLMODE"] || undefined);
 }

@@ -3,11 +3,11 @@
 // Knows clocks and one small statement. Goes on behind a failure, so that it can watch a server come back.
 import { performance } from "node:perf_hooks";
 import { setTimeout as pause } from "node:timers/promises";
-import type { Client, ConnectEvent } from "../index.ts";
+import { TimeoutError, type Client, type ConnectEvent } from "../index.ts";
 import { count, duration } from "./arguments.ts";
 import type { Command, Task } from "./command.ts";
 import { leave, clientOf } from "./connect.ts";
-import { exitCodeOf, textOf } from "./failure.ts";
+import { EXIT, exitCodeOf, textOf } from "./failure.ts";
 import { Misuse } from "./misuse.ts";
 import { say, write } from "./terminal.ts";
 
@@ -15,10 +15,12 @@ export const ping: Command = {
   summary: "says whether a server is there, and how far away",
   usage: `Usage: pgz-edge ping [URL] [--count 5] [--interval 1s]
 
-Connects, and measures round trips of "select 1". The exit code is 2 if the server was not there, at least once.
+Connects, and measures round trips of "select 1". The exit code is 2 if the server was not there, at least once: it could
+not be reached, or did not answer in time.
 
   -c, --count N      round trips (1)
-  --interval TIME    from one to the next (1s)`,
+  --interval TIME    from one to the next (1s)
+  --timeout TIME     the longest that one may take (5s)`,
   options: {
     count: { type: "string", short: "c" },
     interval: { type: "string" },
@@ -26,13 +28,19 @@ Connects, and measures round trips of "select 1". The exit code is 2 if the serv
   run,
 };
 
+/** Milliseconds. A server that lets one in and never answers is not there either. */
+const LONGEST = 5_000;
+
 async function run(task: Task): Promise<number> {
   const { options, signal } = atUrl(task);
   const times = count(task, "count") ?? 1;
   const interval = duration(task, "interval") ?? 1_000;
   if (times === 0) throw new Misuse("--count is at least 1.");
   let connected: ConnectEvent | undefined;
-  const client = clientOf(options, signal, { observer: { onConnect: (event) => void (connected = event) } });
+  const client = clientOf(options, signal, {
+    timeout: duration(task, "timeout") ?? LONGEST,
+    observer: { onConnect: (event) => void (connected = event) },
+  });
   const trips: number[] = [];
   let code = 0;
   try {
@@ -41,9 +49,9 @@ async function run(task: Task): Promise<number> {
       try {
         await tell(client, trips);
       } catch (error) {
-        if (signal.aborted || times === 1) throw error;
-        say(`${n}: ${textOf(error, options["debug"] === true)}`);
-        code = exitCodeOf(error);
+        if (signal.aborted) throw error;
+        say(`${times > 1 ? `${n}: ` : ""}${textOf(error, options["debug"] === true)}`);
+        code = Math.max(code, isAway(error) ? EXIT.notConnected : exitCodeOf(error));
       }
     }
     if (times > 1) await write(`${summary(trips, times)}\n`);
@@ -67,6 +75,11 @@ async function run(task: Task): Promise<number> {
     trips.push(trip);
     await write(`${milliseconds(trip)}\n`);
   }
+}
+
+/** Whether the server could not be reached, or did not answer in time. */
+export function isAway(error: unknown): boolean {
+  return exitCodeOf(error) === EXIT.notConnected || error instanceof TimeoutError;
 }
 
 /** A URL may stand behind the command as a value. */

@@ -9,7 +9,7 @@ import { startPglite } from "../servers/pglite.mjs";
 import { startPgpool } from "../servers/pgpool.mjs";
 import { startQuestDb } from "../servers/questdb.mjs";
 import { startReplicated, type ReplicatedServers } from "../servers/replica.mjs";
-import { CommandLine, pgbouncer, plainUrl, server, servers, url } from "./command-line.ts";
+import { CommandLine, driver, pgbouncer, plainUrl, server, servers, url } from "./command-line.ts";
 
 let cli: CommandLine;
 beforeAll(() => void (cli = new CommandLine()), 120_000);
@@ -31,6 +31,13 @@ async function examine(where: string, options: string[] = [], env = {}): Promise
   const { findings } = JSON.parse(out) as { findings: Finding[] };
   expect(new Set(findings.map(({ id }) => id)).size).toBe(findings.length);
   return Object.fromEntries(findings.map((one) => [one.id, one]));
+}
+
+/** Runs it as the superuser of PostgreSQL 18. */
+async function admin(text: string): Promise<void> {
+  const client = await driver.connect(plainUrl((server as ServerDescriptor).superuserUrl));
+  await client.simple(text);
+  await client.close();
 }
 
 const withTls = (one: ServerDescriptor, more = "") => `${one.appUrl.split("?")[0]}?sslmode=require${more}`;
@@ -78,6 +85,41 @@ test("TLS: not used, not checked, trusted, checked", async () => {
   expect(full["tls"]).toMatchObject({ level: "good", facts: { certificateChecked: true, sslmode: "verify-full" } });
 });
 
+test("TLS is told as the driver goes about it, whatever says so", async () => {
+  const one = server as ServerDescriptor;
+  const base = one.appUrl.split("?")[0]!;
+  const tlsOf = async (where: string, env = {}) => (await examine(where, [], env))["tls"]!;
+  expect((await tlsOf(`${base}?ssl=true`)).facts).toMatchObject({ encrypted: true, sslmode: "require" });
+  expect((await tlsOf(base, { PGSSLMODE: "require" })).facts).toMatchObject({ sslmode: "require" });
+  const trusted = { NODE_EXTRA_CA_CERTS: one.caFile };
+  const chain = await tlsOf(`${base}?sslmode=verify-ca`, trusted);
+  expect(chain).toMatchObject({ level: "note", facts: { certificateChecked: true, sslmode: "verify-ca" } });
+  const system = await tlsOf(base, { ...trusted, PGSSLROOTCERT: "system" });
+  expect(system).toMatchObject({ level: "good", facts: { certificateChecked: true, sslmode: "verify-full" } });
+  const renamed = base.replace(`@${one.host}:`, "@db.example.org:");
+  const misnamed = await tlsOf(`${renamed}?sslmode=require&hostaddr=127.0.0.1`, trusted);
+  expect(misnamed.advice.join(" ")).toMatch(/the host that the certificate names/);
+  const socket = await tlsOf(`postgres://${one.user}:${one.password}@/app?host=${one.socketFolder}&port=${one.port}`);
+  expect(socket).toMatchObject({ level: "good", text: expect.stringMatching(/this machine's own/) as string });
+});
+
+test("a role with one connection: what takes two is not known, and nothing untrue is said", async () => {
+  await admin("drop role if exists only_one; create role only_one login password 'one' connection limit 1");
+  try {
+    const where = new URL(url);
+    [where.username, where.password] = ["only_one", "one"];
+    const found = await examine(where.href);
+    expect(found["first-row"]).toMatchObject({ level: "good" });
+    expect(found["pooler"]).toMatchObject({
+      level: "unknown",
+      text: expect.stringMatching(/two connections/) as string,
+    });
+    expect(found["tls"]!.text).not.toMatch(/does not offer/);
+  } finally {
+    await admin("drop role only_one");
+  }
+});
+
 test("a superuser, and a database that takes no writes", async () => {
   const found = await examine(plainUrl((server as ServerDescriptor).superuserUrl), [], {
     PGOPTIONS: "-c default_transaction_read_only=on -c statement_timeout=5s -c idle_in_transaction_session_timeout=9s",
@@ -115,6 +157,13 @@ describe("PgBouncer", () => {
     expect(found["pooler"]!.facts).toEqual({ kind: "pgbouncer", mode: "transaction" });
     expect(found["prepared"]!.facts).toEqual({ named: false });
     expect(found["protocol"]!.facts).toMatchObject({ offers: "3.0", survivesNewer: false });
+    // The server process goes on to serve others.
+    const next = await driver.connect(plainUrl(pgbouncer!.url));
+    const { rows } = await next.query(
+      "select name from pg_prepared_statements where statement like '%pgz_edge_doctor%'",
+    );
+    await next.close();
+    expect(rows.filter(({ name }) => name !== "pgz_first_run")).toEqual([]);
   });
 
   test("in session mode", async () => {
@@ -216,12 +265,18 @@ describe("nobody, or somebody else", () => {
     await new Promise((resolve) => one.once("listening", resolve));
     return `postgres://u:geheim@127.0.0.1:${(one.address() as { port: number }).port}/d?sslmode=disable`;
   };
+  beforeAll(async () => {
+    await admin("drop role if exists may_not; create role may_not nologin password 'geheim'");
+  });
+  afterAll(() => admin("drop role may_not"));
   const wrongPassword = url.replace(/:[^:@]*@/, ":geheim@");
 
   test.each([
     ["nobody", () => url.replace(/:\d+\//, ":1/"), "CONNECT_FAILED", /Nobody listens/],
     ["a name that is none", () => "postgres://u:geheim@no.such.host.invalid/d", "CONNECT_FAILED", /has no address/],
     ["a wrong password", () => wrongPassword, "28P01", /encodeURIComponent/],
+    ["no such role", () => url.replace(/\/\/[^:]*:/, "//nobody_here:"), "28P01", /no such user/],
+    ["a role that may not log in", () => url.replace(/\/\/[^:]*:[^@]*@/, "//may_not:geheim@"), "28000", /LOGIN/],
     ["no such database", () => url.replace(/\/[^/?]*\?/, "/nothing_here?"), "3D000", /path of the URL/],
     ["a web server", () => listen("HTTP/1.1 400 Bad Request\r\n\r\n"), "NOT_POSTGRESQL", /is the port right/],
     ["silence", () => listen(undefined), "CONNECT_TIMEOUT", /firewall/],

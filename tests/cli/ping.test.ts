@@ -1,4 +1,6 @@
 // `pgz-edge ping` and who is there.
+import { once } from "node:events";
+import { connect as connectSocket, createServer } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { CommandLine, pgbouncer, plainUrl, servers, url } from "./command-line.ts";
 
@@ -27,6 +29,37 @@ test("nobody is there: 2, once or often", async () => {
   expect(often).toMatchObject({ code: 2, out: "0 of 2 answered\n" });
   expect(often.err.match(/CONNECT_FAILED/g)).toHaveLength(2);
 });
+
+test("somebody lets one in and does not answer: 2, in time, for ping and for doctor", async () => {
+  // Everything is passed on, until a query comes.
+  const { port } = new URL(url);
+  const silent = createServer((socket) => {
+    const behind = connectSocket(Number(port), "localhost");
+    let isMute = false;
+    socket.on("data", (bytes) => (isMute ||= /select 1/.test(bytes.toString("latin1"))) || behind.write(bytes));
+    behind.on("data", (bytes) => socket.write(bytes));
+    for (const one of [socket, behind])
+      one.on("error", () => {}).on("close", () => (socket.destroy(), behind.destroy()));
+  }).listen(0, "127.0.0.1");
+  await once(silent, "listening");
+  const where = url.replace(/@[^/]*\//, `@127.0.0.1:${(silent.address() as { port: number }).port}/`);
+  try {
+    const one = await cli.run(["ping", where, "--timeout", "700ms"]);
+    expect(one).toMatchObject({ code: 2, out: "", err: expect.stringContaining("QUERY_TIMEOUT") as string });
+    const two = await cli.run(["ping", where, "--timeout", "300ms", "-c", "2", "--interval", "1ms"]);
+    expect(two).toMatchObject({ code: 2, out: "0 of 2 answered\n" });
+    const from = performance.now();
+    expect(await cli.run(["ping", where])).toMatchObject({ code: 2 });
+    expect(performance.now() - from).toBeGreaterThan(4_500);
+    const doctor = await cli.run(["doctor", where, "--timeout", "700ms", "--json"]);
+    expect(doctor.code).toBe(2);
+    expect(JSON.parse(doctor.out)).toMatchObject({
+      findings: [{ id: "connection", facts: { code: "QUERY_TIMEOUT" } }],
+    });
+  } finally {
+    silent.close();
+  }
+}, 30_000);
 
 test("wrong usage", async () => {
   for (const words of [

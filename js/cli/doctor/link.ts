@@ -2,15 +2,16 @@
 //
 // Found out by logging in with other options and seeing whether that works. Behind a pooler this is the way to the
 // pooler.
+import type { PgzError } from "../../index.ts";
 import { change, good, note, unknown, type Finding } from "./findings.ts";
 import type { Login, Patient } from "./patient.ts";
+import type { Asked } from "./sslmode.ts";
 
 /** What is known beforehand. */
 export interface Known {
   readonly login: Login;
   readonly host: string;
-  /** As the user has set it; `undefined`: the default. */
-  readonly sslmode: string | undefined;
+  readonly sslmode: Asked;
 }
 
 /** Nobody stands between. */
@@ -18,32 +19,60 @@ export function isHere(host: string): boolean {
   return /^(localhost|127\.\d+\.\d+\.\d+|::1|\[::1\]|\/.*)$/.test(host);
 }
 
-export async function tls(patient: Patient, { login, host, sslmode }: Known): Promise<Finding> {
+export async function tls(patient: Patient, known: Known): Promise<Finding> {
+  return known.login.encrypted ? await encrypted(patient, known) : await inClear(patient, known);
+}
+
+async function inClear(patient: Patient, { host, sslmode }: Known): Promise<Finding> {
   const where = isHere(host) ? note : change;
-  const mode = sslmode ?? "prefer";
-  if (!login.encrypted) {
-    const isOffered = (await patient.logIn({ sslmode: "require" }))?.encrypted === true;
-    const facts = { encrypted: false, offered: isOffered, certificateChecked: false, sslmode: mode };
-    if (isOffered)
-      return where("tls", "TLS", "not used, but the server offers it", facts, "Set sslmode=verify-full, or require.");
-    const advice = isHere(host) ? [] : ["Everybody on the way can read along: let the server offer TLS."];
-    return where("tls", "TLS", "none: the server does not offer it", facts, ...advice);
+  const facts = { encrypted: false, certificateChecked: false, sslmode };
+  if (host.startsWith("/"))
+    return good("tls", "TLS", "not used: the socket is this machine's own", { ...facts, offered: null });
+  const login = await patient.tryLogIn({ sslmode: "require" });
+  if (!("code" in login))
+    return where(
+      "tls",
+      "TLS",
+      "not used, but the server offers it",
+      { ...facts, offered: true },
+      "Set sslmode=verify-full, or require.",
+    );
+  if (login.code !== "TLS_REFUSED")
+    return where("tls", "TLS", `not used; whether it could be: ${login.message}`, { ...facts, offered: null });
+  const advice = isHere(host) ? [] : ["Everybody on the way can read along: let the server offer TLS."];
+  return where("tls", "TLS", "none: the server does not offer it", { ...facts, offered: false }, ...advice);
+}
+
+async function encrypted(patient: Patient, { host, sslmode }: Known): Promise<Finding> {
+  if (sslmode === "verify-full") {
+    const facts = { encrypted: true, certificateChecked: true, certificateTrusted: true, sslmode };
+    return good("tls", "TLS", "used, the certificate and its name are checked (sslmode=verify-full)", facts);
   }
-  const isChecked = /^verify-/.test(mode);
-  const isTrusted = isChecked || (await patient.logIn({ sslmode: "verify-full" })) !== undefined;
-  const facts = { encrypted: true, certificateChecked: isChecked, certificateTrusted: isTrusted, sslmode: mode };
-  if (isChecked) return good("tls", "TLS", `used, the certificate is checked (sslmode=${mode})`, facts);
-  const text = `used, but the certificate is not checked (sslmode=${mode})`;
+  const login = await patient.tryLogIn({ sslmode: "verify-full" });
+  const isChecked = sslmode === "verify-ca";
+  const facts = { encrypted: true, certificateChecked: isChecked, certificateTrusted: !("code" in login), sslmode };
+  const text = isChecked
+    ? "used, the certificate is checked, its name is not"
+    : "used, but the certificate is not checked";
+  // Who asks for verify-ca may have a server whose certificate has no name, as those of some clouds.
+  const where = isHere(host) || isChecked ? note : change;
   return where(
     "tls",
     "TLS",
-    text,
+    `${text} (sslmode=${sslmode})`,
     facts,
-    isTrusted
-      ? "Set sslmode=verify-full: this machine trusts the certificate, so it works as it is."
-      : "Set sslmode=verify-full with the server's CA (option ca): this machine does not trust the certificate itself.",
-    ...(mode === "prefer" ? ["Until then sslmode=require: prefer goes on in clear where TLS is refused."] : []),
+    adviceOn(login),
+    ...(sslmode === "prefer" ? ["Until then sslmode=require: prefer goes on in clear where TLS is refused."] : []),
   );
+}
+
+/** What to do for verify-full, by what came of a login with it. */
+function adviceOn(login: Login | PgzError): string {
+  if (!("code" in login)) return "Set sslmode=verify-full: this machine trusts the certificate, so it works as it is.";
+  if (login.code !== "TLS_FAILED") return `sslmode=verify-full could not be tried: ${login.message}`;
+  if ((login.cause as NodeJS.ErrnoException | undefined)?.code === "ERR_TLS_CERT_ALTNAME_INVALID")
+    return "Set sslmode=verify-full with the host that the certificate names: this one is not among its names.";
+  return "Set sslmode=verify-full with the server's CA (option ca): this machine does not trust the certificate itself.";
 }
 
 const METHODS = ["scram-sha-256", "md5", "password", "none"] as const;

@@ -1,9 +1,10 @@
 // The server that is examined: ways to connect to it, and questions that it may refuse or never answer.
 //
 // Knows deadlines: each question has its own, so that no server keeps the doctor. Must not know what the answers mean.
-import { logIn, type Client, type Handover, type LogInOptions, type Options } from "../../index.ts";
+import { logIn, type Client, type Handover, type LogInOptions, type Options, type PgzError } from "../../index.ts";
 import type { Task } from "../command.ts";
 import { clientOf, connectionOf } from "../connect.ts";
+import { sslmodeOf, type Asked } from "./sslmode.ts";
 
 /** Milliseconds for one question, and for one connect. */
 const QUESTION = 3_000;
@@ -24,10 +25,21 @@ export class Patient {
     return clientOf(options, signal, { connectTimeout: CONNECT, timeout: QUESTION, ...own, ...more, observer });
   }
 
-  /** Whether one can log in with these options, and what the server said meanwhile. */
+  /** What the server says while one logs in with these options; none if one cannot. */
   async logIn(more: LogInOptions = {}): Promise<Login | undefined> {
+    const login = await this.tryLogIn(more);
+    return "code" in login ? undefined : login;
+  }
+
+  /** The same, with the reason why one cannot. */
+  async tryLogIn(more: LogInOptions): Promise<Login | PgzError> {
     const handover = await this.#handover(more);
-    return handover && (await goodbye(handover));
+    return "code" in handover ? handover : await goodbye(handover);
+  }
+
+  /** What the user's own options ask of TLS. */
+  sslmode(): Promise<Asked> {
+    return sslmodeOf(this.#input());
   }
 
   /**
@@ -36,7 +48,7 @@ export class Patient {
    */
   async firstValue(text: string): Promise<string | undefined> {
     const handover = await this.#handover({});
-    if (!handover) return undefined;
+    if ("code" in handover) return undefined;
     const { socket } = handover;
     // Whoever does not answer in time finds the connection closed.
     const timer = setTimeout(() => void socket.close(), QUESTION);
@@ -51,11 +63,14 @@ export class Patient {
     }
   }
 
-  async #handover(more: LogInOptions): Promise<Handover | undefined> {
+  async #handover(more: LogInOptions): Promise<Handover | PgzError> {
     this.#task.signal.throwIfAborted();
+    return await logIn({ ...this.#input(), ...more }).catch((error: unknown) => error as PgzError);
+  }
+
+  #input(): LogInOptions {
     const { url, own } = connectionOf(this.#task.options);
-    const input = { ...(url !== undefined && { connectionString: url }), connectTimeout: CONNECT, ...own, ...more };
-    return await logIn(input as LogInOptions).catch(() => undefined);
+    return { ...(url !== undefined && { connectionString: url }), connectTimeout: CONNECT, ...own };
   }
 
   /** The first row; none if the server refuses the question, or does not answer in time. */

@@ -18,7 +18,8 @@ export async function pooler(patient: Patient, login: Login, { name, isPostgres 
   const [a, b] = [patient.client(), patient.client()];
   try {
     const shared = await serversAreShared(patient, a, b);
-    if (shared === undefined) return [unknown("pooler", "Pooler", "the server does not tell its process ids")];
+    if (shared === undefined)
+      return [unknown("pooler", "Pooler", "two connections at once could not be asked for their process ids")];
     if (name === "PGlite")
       return [
         note("pooler", "Pooler", "none, but all clients share one session", { kind: "none", mode: null }, SHARED),
@@ -93,7 +94,10 @@ async function tracksNames(patient: Patient): Promise<boolean> {
       const { rows } = await tx.query<{ name: string }>(
         "select name from pg_catalog.pg_prepared_statements where statement like '%pgz_edge_doctor%'",
       );
-      return rows.some(({ name }) => /^PGBOUNCER_/i.test(name));
+      const areTracked = rows.some(({ name }) => /^PGBOUNCER_/i.test(name));
+      // Nothing of ours stays in a server process that others get. What PgBouncer has named, it also takes away.
+      if (!areTracked) await tx.simple(rows.map(({ name }) => `deallocate "${name}";`).join(" "));
+      return areTracked;
     });
   } catch {
     return false;

@@ -10,13 +10,15 @@ const ADVICE: Readonly<Record<string, string>> = {
   NOT_POSTGRESQL: "Another protocol is spoken there: is the port right?",
   "28P01":
     "The password is wrong, or there is no such user; it may have to be encoded in the URL (encodeURIComponent).",
-  "28000": "pg_hba.conf lets nobody in from here with this user, database and TLS.",
+  "28000": "There is no such role, or it may not log in: create it, or give it LOGIN.",
+  QUERY_TIMEOUT: "The server lets one in and does not answer: is it busy, or is there a pooler whose server is gone?",
   "3D000": "There is no such database: the path of the URL names it.",
   "53300": "All connections are in use: make pools smaller, or put a pooler in front of the server.",
 };
 
 export function adviceOf(error: unknown): string[] {
   if (!(error instanceof PgzError)) return [];
+  if (/pg_hba\.conf/.test(error.message)) return ["Its pg_hba.conf lets nobody in from here so: user, database, TLS."];
   const advice = ADVICE[error.code];
   if (advice !== undefined) return [advice];
   if (error instanceof ConnectionError && error.stage === "dns") return ["The host has no address: is it misspelt?"];

@@ -1,0 +1,52 @@
+// The sslmode that the driver goes by, whichever option, variable or default it comes from.
+//
+// Found out by letting it dial into nothing: what it asks of the socket is its own plan. Must not read the user's text.
+import { logIn, type Connector, type LogInOptions, type Socket, type TlsOptions } from "../../index.ts";
+
+/** `allow` begins in clear, so it is `disable` here. */
+export type Asked = "disable" | "prefer" | "require" | "verify-ca" | "verify-full";
+
+/** Of the first host. */
+export async function sslmodeOf(input: LogInOptions): Promise<Asked> {
+  let first: { readonly tls: TlsOptions | null; readonly socket: Nobody } | undefined;
+  const connect: Connector = ({ tls }) => {
+    const socket = new Nobody();
+    first ??= { tls, socket };
+    return Promise.resolve(socket);
+  };
+  await logIn({ ...input, connect }).catch(() => {});
+  const verify = first?.tls?.verify;
+  if (verify === undefined) return "disable";
+  if (verify !== "none") return verify === "ca" ? "verify-ca" : "verify-full";
+  return first!.socket.goesOnInClear ? "prefer" : "require";
+}
+
+/** int32 length and int32 code. */
+const SSL_REQUEST = 8;
+
+/** Refuses TLS, and leaves. */
+class Nobody implements Socket {
+  #sent = 0;
+  readonly #answers = [Uint8Array.of(78)]; // "N"
+
+  get goesOnInClear(): boolean {
+    return this.#sent > SSL_REQUEST;
+  }
+
+  read() {
+    return Promise.resolve(this.#answers.shift() ?? null);
+  }
+
+  write(bytes: Uint8Array) {
+    this.#sent += bytes.length;
+    return Promise.resolve();
+  }
+
+  startTls(): Promise<Socket> {
+    return Promise.reject(new Error("It was refused."));
+  }
+
+  close() {
+    return Promise.resolve();
+  }
+}

@@ -8,7 +8,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "vitepress";
 import { indexPage } from "./home.mjs";
-import { made, root, sources } from "./pages.mjs";
+import { base, made, root, sources } from "./pages.mjs";
 import { performancePage } from "./performance.mjs";
 import { writeReference } from "./reference.mjs";
 import { serve } from "./serve.mjs";
@@ -23,7 +23,7 @@ async function stage() {
   const pages = sources();
   for (const [file, page] of pages) cpSync(path.join(root, file), path.join(staged, page));
   const readme = readFileSync(path.join(root, "README.md"), "utf8");
-  writeFileSync(path.join(staged, "index.md"), indexPage(readme, new Set([...pages.values(), ...made])));
+  writeFileSync(path.join(staged, "index.md"), indexPage(readme));
   writeFileSync(path.join(staged, "performance.md"), performancePage());
   await writeReference();
 }
@@ -32,4 +32,4 @@ const from = performance.now();
 await stage();
 await build(here);
 say(`.cache/site in ${((performance.now() - from) / 1000).toFixed(0)} s; \`make docs SERVE=1\` serves it`);
-if (process.env.SERVE) say(`${(await serve(Number(process.env.PORT ?? 4173))).url}, until Ctrl-C`);
+if (process.env.SERVE) say(`${(await serve(Number(process.env.PORT ?? 4173), base)).url}, until Ctrl-C`);

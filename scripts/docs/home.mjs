@@ -27,15 +27,14 @@ function piece(readme, pattern) {
   return text;
 }
 
-export function indexPage(readme, pages) {
+export function indexPage(readme) {
   const what = piece(readme, /^# pgz-edge\n\n([^]*?)\n\n/).replaceAll("\n", " ");
   const install = piece(readme, /(```sh\nnpm install[^]*?```)/);
   const worker = piece(readme, /(```ts run\nimport \{ createClient[^]*?```)/).replace("ts run", "ts");
   const costs = piece(readme, /<!-- costs: [^>]*-->\n([^]*?)<!-- \/costs -->/);
   const caveats = piece(readme, /\n## What it does not do yet\n\n(- [^]*?)\n\n/);
-  const there = ([link]) => pages.has(`${link.slice(1)}.md`) || pages.has(`${link.slice(1)}index.md`);
   const lists = Object.entries(links).map(([title, rows]) => {
-    const lines = rows.filter(there).map(([link, text, why]) => `- [${text}](${link}): ${why}`);
+    const lines = rows.map(([link, text, why]) => `- [${text}](${link}): ${why}`);
     return `## ${title}\n\n${lines.join("\n")}\n`;
   });
   return `---

@@ -1,6 +1,8 @@
 /** What is at the address of the source, for links to files that are no pages. */
 export const REPOSITORY: string;
 export const root: string;
+/** The path below which the site is served. */
+export const base: string;
 export const made: string[];
 /** A file of the repository -> its page. */
 export function sources(): Map<string, string>;

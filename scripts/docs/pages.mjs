@@ -9,6 +9,10 @@ import { fileURLToPath } from "node:url";
 export const root = fileURLToPath(new URL("../../", import.meta.url));
 export const REPOSITORY = "https://github.com/pgz-edge/pgz-edge";
 
+/** The path below which the site is served: `/`, or as BASE says, such as `/pgz-edge/` on GitHub Pages. */
+export const base = process.env.BASE ?? "/";
+if (!/^\/(.*\/)?$/.test(base)) throw new Error(`BASE begins and ends with a slash, as /pgz-edge/; it is ${base}`);
+
 /** Files outside of docs/ that are pages, and where they stand on the site. */
 const beside = new Map([
   ["README.md", "readme.md"],

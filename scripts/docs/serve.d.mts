@@ -1,1 +1,1 @@
-export function serve(port: number): Promise<{ url: string; stop(): void }>;
+export function serve(port: number, base: string): Promise<{ url: string; stop(): void }>;

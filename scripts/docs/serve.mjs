@@ -12,12 +12,14 @@ const types = {
   ".json": "application/json",
 };
 
-/** With port 0 the system chooses one. */
-export async function serve(port) {
+/** The site that was built for `base`. With port 0 the system chooses one. */
+export async function serve(port, base) {
   const server = createServer((request, response) => {
     const { pathname } = new URL(request.url, "http://localhost");
-    const file = path.join(folder, decodeURIComponent(pathname).replace(/\/$/, "/index.html"));
+    const name = decodeURIComponent(pathname).replace(/\/$/, "/index.html");
+    const file = path.join(folder, name.replace(base, ""));
     try {
+      if (!name.startsWith(base)) throw new Error("not of this site");
       const body = readFileSync(file);
       response.writeHead(200, { "content-type": types[path.extname(file)] ?? "application/octet-stream" }).end(body);
     } catch {
@@ -26,7 +28,7 @@ export async function serve(port) {
   }).listen(port, "127.0.0.1");
   await new Promise((resolve, reject) => server.once("listening", resolve).once("error", reject));
   return {
-    url: `http://127.0.0.1:${server.address().port}`,
+    url: `http://127.0.0.1:${server.address().port}${base}`,
     stop() {
       server.closeAllConnections();
       server.close();

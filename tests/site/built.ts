@@ -6,9 +6,14 @@ import { root } from "../../scripts/docs/pages.mjs";
 
 export const folder = path.join(root, ".cache/site");
 
+/** Not `/`, so that a link which forgets it is found. */
+export const BASE = "/somewhere/else/";
+
 /** What `make docs` runs. */
 export function build(): void {
-  execFileSync(process.execPath, [path.join(root, "scripts/docs/build.mjs")], { cwd: root, stdio: "pipe" }); // an error has what it wrote
+  // An error has what it wrote.
+  const options = { cwd: root, stdio: "pipe", env: { ...process.env, BASE } } as const;
+  execFileSync(process.execPath, [path.join(root, "scripts/docs/build.mjs")], options);
 }
 
 /** Names of the HTML files, without the page that a server shows for what is not there. */

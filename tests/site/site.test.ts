@@ -8,7 +8,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { REPOSITORY, navigation, root, sources, unlisted } from "../../scripts/docs/pages.mjs";
 import { serve } from "../../scripts/docs/serve.mjs";
 import { chromiumFile } from "../demo/chromium.ts";
-import { build, htmlOf, pages, type Html } from "./built.ts";
+import { BASE, build, htmlOf, pages, type Html } from "./built.ts";
 
 const PHONE = { width: 390, height: 844 };
 const SCREEN = { width: 1440, height: 900 };
@@ -24,7 +24,7 @@ beforeAll(async () => {
   build();
   names = pages();
   html = new Map(names.map((name) => [name, htmlOf(name)]));
-  site = await serve(0);
+  site = await serve(0, BASE);
   profile = mkdtempSync(path.join(tmpdir(), "pgz-edge-site-"));
   browser = await chromium.launchPersistentContext(profile, {
     executablePath: chromiumFile(),
@@ -101,10 +101,10 @@ test("the charts show what bench/results has, and say where it comes from", () =
 
 /** Where a link of a page leads: the file and the anchor in it. */
 function target(from: string, href: string): [string, string] {
-  const { pathname, hash } = new URL(href, `http://site/${from}`);
+  const { pathname, hash } = new URL(href, `http://site${BASE}${from}`);
   return [
     decodeURIComponent(pathname)
-      .slice(1)
+      .replace(BASE, "")
       .replace(/(^|\/)$/, "$1index.html"),
     decodeURIComponent(hash.slice(1)),
   ];
@@ -158,7 +158,7 @@ async function look(page: Page, name: string): Promise<string[]> {
   page.on("response", (response) => response.status() >= 400 && note(`${response.url()}: ${response.status()}`));
   page.on("request", (request) => !request.url().startsWith(site.url) && note(`it asks for ${request.url()}`));
   await page.setViewportSize(PHONE);
-  await page.goto(`${site.url}/${name}`, { waitUntil: "load" });
+  await page.goto(`${site.url}${name}`, { waitUntil: "load" });
   await untilItRuns(page);
   if (!/ \| pgz-edge$|^pgz-edge$/.test(await page.title())) note(`its title is ${await page.title()}`);
   const heading = await page.locator("h1").first().innerText();
@@ -187,7 +187,7 @@ test("Chromium opens every page: no error, no failed request, nothing of another
 test("the search finds an option without a network, and the page turns dark", { timeout: 120_000 }, async () => {
   const page = await browser!.newPage();
   await page.setViewportSize(SCREEN);
-  await page.goto(`${site.url}/`);
+  await page.goto(site.url);
   await untilItRuns(page);
   await page.locator(".VPNavBarSearch button").click();
   await page.locator("#localsearch-input").fill("leakThreshold");

@@ -1,7 +1,7 @@
 // VitePress' settings. Pages, charts and reference are made beforehand (../build.mjs), in .cache/docs.
 import path from "node:path";
 import { anchorOf, siteLinks } from "../links.mjs";
-import { REPOSITORY, navigation, root } from "../pages.mjs";
+import { REPOSITORY, base, navigation, root } from "../pages.mjs";
 import { referenceNavigation } from "../reference.mjs";
 
 const icon =
@@ -11,6 +11,7 @@ const icon =
 export default {
   title: "pgz-edge",
   description: "A PostgreSQL driver for Cloudflare Workers, Deno, Bun and Node.",
+  base,
   srcDir: path.join(root, ".cache/docs"),
   outDir: path.join(root, ".cache/site"),
   cacheDir: path.join(root, ".cache/vitepress"),

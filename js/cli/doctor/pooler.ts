@@ -110,15 +110,10 @@ function modeFindings({ processId = 0 }: Login, mode: Mode, named: boolean): Fin
   const kind = processId > LARGEST_PROCESS_ID ? "PgBouncer, or one like it," : "a pooler";
   const text = `${kind} in ${mode} mode`;
   const facts = { kind: processId > LARGEST_PROCESS_ID ? "pgbouncer" : "other", mode };
+  const found = (...advice: string[]) => note("pooler", "Pooler", text, facts, ...advice);
   if (mode === "session")
     return [
-      note(
-        "pooler",
-        "Pooler",
-        text,
-        facts,
-        "For listen() set sessionPooling: true: each client keeps its server process.",
-      ),
+      found("For listen() set sessionPooling: true: each client keeps its server process."),
       good("prepared", "Prepared", "named statements work", { named }),
     ];
   if (mode === "statement")
@@ -127,11 +122,7 @@ function modeFindings({ processId = 0 }: Login, mode: Mode, named: boolean): Fin
       note("prepared", "Prepared", "leave option prepare as it is (auto)", { named: false }),
     ];
   return [
-    note(
-      "pooler",
-      "Pooler",
-      text,
-      facts,
+    found(
       SHARED,
       "For settings of a tenant use client.scope or SET LOCAL; listen() needs a connection without the pooler.",
     ),

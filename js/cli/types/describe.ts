@@ -8,7 +8,8 @@
 import type { Client, Column, PgzError, PostgresError, Transaction } from "../../index.ts";
 import { factsOf } from "./facts.ts";
 import { named, nullability, type Facts } from "./nullability.ts";
-import { readTree, type Value } from "./tree.ts";
+import { targetsOf } from "./targets.ts";
+import { nodes, plain, readTree, type Value } from "./tree.ts";
 
 /** What is known of a statement. */
 export interface Described {
@@ -43,7 +44,8 @@ export async function describeAll<After>(
 
 interface Parsed {
   readonly described: Omit<Described, "nullable">;
-  readonly tree: Value;
+  /** Those that may be the statement's own; none if one could not be read. */
+  readonly trees: readonly Value[];
 }
 
 async function describeIn(tx: Transaction, texts: Iterable<string>): Promise<Map<string, Described | PgzError>> {
@@ -52,16 +54,16 @@ async function describeIn(tx: Transaction, texts: Iterable<string>): Promise<Map
   await tx.exec("savepoint described", QUIET);
   const found = new Map<string, Parsed | PgzError>();
   for (const text of new Set(texts)) {
-    let tree: Value;
+    const trees: Value[] = [];
     const observer = {
       onNotice: ({ message, detail }: { message?: string | undefined; detail?: string | undefined }) => {
-        // Only the first: the driver's own question about types comes behind it.
-        if (message === "rewritten parse tree:" && detail !== undefined) tree ??= treeIn(detail);
+        if (message === "rewritten parse tree:") trees.push(treeIn(detail ?? ""));
       },
     };
     try {
       const { parameterTypes, fields } = await tx.describe(text, { observer });
-      found.set(text, { described: { parameterTypes, fields }, tree });
+      const own = trees.includes(undefined) ? [] : trees.filter((tree) => returns(tree, fields));
+      found.set(text, { described: { parameterTypes, fields }, trees: own });
     } catch (error) {
       if (!isOfServer(error)) throw error;
       found.set(text, error);
@@ -69,24 +71,40 @@ async function describeIn(tx: Transaction, texts: Iterable<string>): Promise<Map
     }
   }
   await tx.exec("rollback to savepoint unset", QUIET);
-  const trees = [...found.values()].map((each) => ("tree" in each ? each.tree : undefined));
+  const trees = [...found.values()].flatMap((each) => ("trees" in each ? each.trees : []));
   const facts = await factsOf(tx, named(trees));
   const all = new Map<string, Described | PgzError>();
   for (const [text, each] of found) all.set(text, "described" in each ? withNull(each, facts) : each);
   return all;
 }
 
-/** As many answers as columns, or none, which could be taken for one of another column. */
-function withNull({ described, tree }: Parsed, facts: Facts): Described {
-  const answers = nullability(tree, facts);
-  const { fields } = described;
-  return { ...described, nullable: answers?.length === fields.length ? answers : fields.map(() => true) };
+/**
+ * Whether a statement with this tree has these columns. Beside its own there may be trees of functions that the server
+ * runs while it parses (the CHECK of a constant's domain), and that of the driver's question about types.
+ */
+function returns(tree: Value, fields: readonly Column[]): boolean {
+  const wanted = fields.map(({ name, tableOid, columnAttributeNumber }) => [name, tableOid, columnAttributeNumber]);
+  return nodes(tree).some((query) => {
+    const targets = targetsOf(query).map(({ resname, resorigtbl, resorigcol }) => [
+      plain(resname),
+      Number(resorigtbl),
+      Number(resorigcol),
+    ]);
+    return JSON.stringify(targets) === JSON.stringify(wanted);
+  });
+}
+
+/** What all trees say that may be the statement's own. */
+function withNull({ described, trees }: Parsed, facts: Facts): Described {
+  const answers = trees.map((tree) => nullability(tree, facts));
+  const nullable = described.fields.map((_, index) => !answers.length || answers.some((one) => one?.[index] ?? true));
+  return { ...described, nullable };
 }
 
 /** By its name, since the client may be another copy's. */
 const isOfServer = (error: unknown): error is PostgresError => error instanceof Error && error.name === "PostgresError";
 
-/** A tree that cannot be read says nothing, so that all columns can be NULL. */
+/** `undefined`: it cannot be read. */
 function treeIn(text: string): Value {
   try {
     return readTree(text);

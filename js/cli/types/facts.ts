@@ -40,13 +40,14 @@ export async function factsOf(tx: Transaction, { tables, functions, domains }: N
 /**
  * The columns that have no NULL. attnotnull alone does not say so: a constraint of PostgreSQL 18 may be there and not
  * be validated; a child may do without its parent's; nobody checks the rows of a foreign table; and what a virtual
- * column is made of is computed when it is read. Whatever has such a column among its children is not here.
+ * column is made of is computed when it is read. Whatever has such a column among its children is not here. "own" is
+ * that of the table alone, but a partitioned one has its partitions' rows: an INSERT into it may be into a foreign table.
  */
 const NOT_NULL = `with recursive tables as (
     select unnest($1::pg_catalog.oid[]) as top, unnest($1::pg_catalog.oid[]) as oid
     union select top, inhrelid from tables join pg_catalog.pg_inherits on inhparent = oid
   ), columns as (
-    select t.top, t.oid, a.attname, a.attnum,
+    select t.top, t.oid, c.relkind, a.attname, a.attnum,
       a.attnotnull and c.relkind in ('r', 'p') and a.attgenerated <> 'v' and not exists (
         select from pg_catalog.pg_constraint n where n.conrelid = t.oid and n.contype = 'n' and not n.convalidated
         and n.conkey = array[a.attnum]) as refuses
@@ -54,9 +55,11 @@ const NOT_NULL = `with recursive tables as (
     join pg_catalog.pg_attribute a on a.attrelid = t.oid
     where a.attnum > 0 and not a.attisdropped
   )
-  select p.oid as "table", p.attnum as number, p.refuses as own, p.refuses and not exists (
-    select from columns c where c.top = p.oid and c.attname = p.attname and not c.refuses) as "all"
-  from columns p where p.oid = p.top`;
+  select p.oid as "table", p.attnum as number, p.refuses and (p.relkind = 'r' or a.holds) as own,
+    p.refuses and a.holds as "all"
+  from columns p cross join lateral (select not exists (
+    select from columns c where c.top = p.oid and c.attname = p.attname and not c.refuses) as holds) as a
+  where p.oid = p.top`;
 
 /** Those of pg_catalog have OIDs that the source fixes, below 10,000; others may be anything by any name. */
 const FUNCTIONS = `select oid, proisstrict as strict,

@@ -2,7 +2,8 @@
 //
 // Knows names. A name stands for all functions that bear it, so `lower`, `upper` and `substring` are not among them:
 // the upper end of a range and a text that does not match are NULL. A signature in brackets stands for one. Not here:
-// to_char, extract and date_part (NULL of infinity), array_length (of an empty array), casts of jsonb (of JSON's null).
+// to_char, extract, date_part and time from a timestamp (NULL of infinity), array_length (of an empty array), casts of
+// jsonb (of JSON's null).
 
 /** The name of `lower(text)`. */
 export const nameOf = (signature: string): string => signature.slice(0, signature.indexOf("("));
@@ -42,6 +43,11 @@ const EXACT: ReadonlySet<string> = new Set([
   "to_timestamp(double precision)",
   "substring(text, integer)",
   "substring(text, integer, integer)",
+  "time(time without time zone, integer)",
+  "time(time with time zone)",
+  "time(interval)",
+  "timetz(time with time zone, integer)",
+  "timetz(time without time zone)",
   ...words(`
     abs ascii btrim cardinality ceil ceiling char_length character_length chr clock_timestamp current_database
     date_bin date_trunc decode degrees div encode exp floor format gcd gen_random_uuid initcap isfinite lcm left length
@@ -54,9 +60,7 @@ const EXACT: ReadonlySet<string> = new Set([
 
 /** Casts, and what brings a value to its column's length. */
 const CASTS: ReadonlySet<string> = new Set(
-  words(
-    "bool int2 int4 int8 float4 float8 numeric text varchar bpchar name date time timetz timestamp timestamptz interval",
-  ),
+  words("bool int2 int4 int8 float4 float8 numeric text varchar bpchar name date timestamp timestamptz interval"),
 );
 
 /** Never NULL, whatever the arguments are; written with VARIADIC they are of NULL. */

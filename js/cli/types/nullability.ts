@@ -5,8 +5,11 @@
 // that is not named here makes its column nullable, so a newer server can make an answer worse, and never wrong.
 //
 // The tree is the one before planning: views are spelled out, and nothing depends on statistics or on the plan.
+import { Conditions } from "./conditions.ts";
+import { COMMAND, JOIN, RETURNING, RTE, SETOP, SUBLINK } from "./enums.ts";
 import { AGGREGATES, ALWAYS, isExact, nameOf, NEVER_NULL_WINDOWS, SET_RETURNING } from "./functions.ts";
-import { everyNode, isNode, nodes, type Node, type Value } from "./tree.ts";
+import { isLossless, targetsOf, typeOf } from "./targets.ts";
+import { everyNode, isNode, items, nodes, type Node, type Value } from "./tree.ts";
 
 /** What the catalog says of what a tree names. */
 export interface Facts {
@@ -51,20 +54,6 @@ export function nullability(tree: Value, facts: Facts): boolean[] | undefined {
   return new Query(query, facts, undefined).columns().map((isNotNull) => !isNotNull);
 }
 
-const RTE = {
-  relation: "0",
-  subquery: "1",
-  join: "2",
-  function: "3",
-  values: "5",
-  cte: "6",
-  group: "9",
-} as const;
-const COMMAND = { select: "1", update: "2", insert: "3", delete: "4", merge: "5", utility: "6" } as const;
-const JOIN = { inner: "0", left: "1", full: "2", right: "3" } as const;
-const SUBLINK = { exists: "0", all: "1", any: "2", scalar: "4", array: "6" } as const;
-const RETURNING = { current: "0", old: "1", new: "2" } as const;
-const SETOP = { union: "1", intersect: "2", except: "3" } as const;
 /** The frame that holds the row itself and all in front of it; the lowest bit says that it was written out. */
 const DEFAULT_FRAME = 1058;
 const LAST_VALUE_FUNCTION_BUT_SCHEMA = 13;
@@ -75,12 +64,11 @@ class Query {
   readonly #facts: Facts;
   readonly #outer: Query | undefined;
   readonly #relations: readonly Node[];
-  /** By relation: the sides of joins, `"3 right"`, that put NULL in place of its rows. */
-  readonly #nullers = new Map<number, Set<string>>();
-  /** Columns, `"2.1"`, that a condition which each row has passed would not have passed as NULL. */
-  readonly #passed = new Set<string>();
-  /** The columns of recursive queries, while they are assumed. */
-  readonly #assumed = new Map<Node, readonly boolean[]>();
+  readonly #conditions: Conditions;
+  /** The columns of queries in FROM, which would be asked for once for each column of each query above. */
+  readonly #subqueries = new Map<Node, readonly boolean[]>();
+  /** The columns of queries of WITH; of recursive ones what is assumed of them. */
+  readonly #ctes = new Map<Node, readonly boolean[]>();
   /** Behind grouping sets any expression may stand for nothing. */
   readonly #hasGroupingSets: boolean;
 
@@ -90,27 +78,15 @@ class Query {
     this.#outer = outer;
     this.#relations = nodes(query["rtable"]);
     this.#hasGroupingSets = query["groupingSets"] !== undefined;
-    const from = query["jointree"];
-    if (!isNode(from)) return;
-    this.#addNullers(from, []);
-    this.#addConditions(from);
-    // A row that put NULL in place of one relation's row did so for all of that side: where one of its columns is
-    // never NULL, no row of the result has it.
-    const absent = new Set([...this.#passed].flatMap((column) => [...(this.#nullers.get(parseInt(column)) ?? [])]));
-    for (const sides of this.#nullers.values()) for (const side of absent) sides.delete(side);
+    this.#conditions = new Conditions(query, (oid) => facts.isStrict(oid));
   }
 
-  columns(): boolean[] {
+  columns(): readonly boolean[] {
     const { setOperations, commandType } = this.#query;
     if (isNode(setOperations)) return this.#combined(setOperations);
     // Which of MERGE's actions made a row, nobody knows.
-    if (commandType === COMMAND.merge) return this.#targets().map(() => false);
-    return this.#targets().map((target) => this.#target(target));
-  }
-
-  #targets(): readonly Node[] {
-    const isSelect = this.#query["commandType"] === COMMAND.select;
-    return nodes(this.#query[isSelect ? "targetList" : "returningList"]).filter(({ resjunk }) => resjunk !== "true");
+    if (commandType === COMMAND.merge) return targetsOf(this.#query).map(() => false);
+    return targetsOf(this.#query).map((target) => this.#target(target));
   }
 
   #target({ expr }: Node): boolean {
@@ -118,11 +94,9 @@ class Query {
     return this.#never(expr);
   }
 
-  #combined(operation: Value): boolean[] {
-    if (!isNode(operation)) return [];
-    if (operation.kind === "RANGETBLREF") return this.#subquery(this.#relation(operation["rtindex"]));
-    const left = this.#combined(operation["larg"]);
-    const right = this.#combined(operation["rarg"]);
+  #combined(operation: Node): boolean[] {
+    const left = this.#side(operation, operation["larg"]);
+    const right = this.#side(operation, operation["rarg"]);
     switch (operation["op"]) {
       case SETOP.union:
         return left.map((isNotNull, index) => isNotNull && right[index] === true);
@@ -134,82 +108,27 @@ class Query {
     return left.map(() => false);
   }
 
+  /** A query, or an operation on two. The planner casts its columns to the operation's types: that is not in the tree. */
+  #side({ colTypes }: Node, side: Value): boolean[] {
+    if (!isNode(side)) return [];
+    const relation = side.kind === "RANGETBLREF" ? this.#relation(side["rtindex"]) : undefined;
+    const query = relation?.["subquery"];
+    const columns = relation ? this.#subquery(relation) : this.#combined(side);
+    const types = isNode(query) ? targetsOf(query).map(({ expr }) => typeOf(expr)) : items(side["colTypes"]);
+    return columns.map((isNotNull, index) => isNotNull && isLossless(types[index], items(colTypes)[index]));
+  }
+
   #relation(index: Value): Node | undefined {
     return this.#relations[Number(index) - 1];
   }
 
-  #subquery(relation: Node | undefined): boolean[] {
-    const subquery = relation?.["subquery"];
-    return isNode(subquery) ? new Query(subquery, this.#facts, this).columns() : [];
-  }
-
-  // -- joins ----------------------------------------------------------------------------------------------------------
-
-  #addNullers(item: Value, above: readonly string[]): void {
-    if (!isNode(item)) return;
-    if (item.kind === "FROMEXPR") return nodes(item["fromlist"]).forEach((part) => this.#addNullers(part, above));
-    if (item.kind === "RANGETBLREF") return void this.#nullers.set(Number(item["rtindex"]), new Set(above));
-    const { jointype, rtindex } = item;
-    this.#nullers.set(Number(rtindex), new Set(above));
-    const isOneOf = (...types: string[]) => typeof jointype === "string" && types.includes(jointype);
-    // A kind of join that is not known may do it to both.
-    const keepsLeft = isOneOf(JOIN.inner, JOIN.left);
-    const keepsRight = isOneOf(JOIN.inner, JOIN.right);
-    this.#addNullers(item["larg"], keepsLeft ? above : [...above, `${String(rtindex)} left`]);
-    this.#addNullers(item["rarg"], keepsRight ? above : [...above, `${String(rtindex)} right`]);
-  }
-
-  /** Of WHERE, and of ON where no join above makes rows that have not passed it. */
-  #addConditions(item: Value): void {
-    if (!isNode(item)) return;
-    if (item.kind === "FROMEXPR") {
-      this.#addCondition(item["quals"]);
-      nodes(item["fromlist"]).forEach((part) => this.#addConditions(part));
-    }
-    if (item.kind !== "JOINEXPR") return;
-    const { jointype, larg, rarg, quals } = item;
-    if (jointype === JOIN.inner) this.#addCondition(quals);
-    if (jointype === JOIN.inner || jointype === JOIN.left) this.#addConditions(larg);
-    if (jointype === JOIN.inner || jointype === JOIN.right) this.#addConditions(rarg);
-  }
-
-  #addCondition(condition: Value): void {
-    if (!isNode(condition)) return;
-    const { kind, boolop, nulltesttype, arg, args, subLinkType, testexpr } = condition;
-    if (kind === "BOOLEXPR" && boolop === "and") nodes(args).forEach((part) => this.#addCondition(part));
-    else if (kind === "BOOLEXPR" && boolop === "not") this.#addPassed(nodes(args)[0]);
-    else if (kind === "NULLTEST" && nulltesttype === "1") this.#addPassed(arg);
-    // x = any (select …) is not true for a NULL on the left.
-    else if (kind === "SUBLINK" && subLinkType === SUBLINK.any && isNode(testexpr) && this.#isStrict(testexpr))
-      this.#addPassed(nodes(testexpr["args"])[0]);
-    else this.#addPassed(condition);
-  }
-
-  /** What would be NULL if this expression were built on a NULL: its columns, through what is strict. */
-  #addPassed(value: Value): void {
-    if (!isNode(value)) return;
-    const { kind, varno, varattno, varlevelsup, varreturningtype = RETURNING.current } = value;
-    // UPDATE returns its table's new rows, and the condition has seen the old ones.
-    const isChanged = this.#query["commandType"] === COMMAND.update && varno === this.#query["resultRelation"];
-    if (
-      kind === "VAR" &&
-      !isChanged &&
-      varlevelsup === "0" &&
-      varreturningtype === RETURNING.current &&
-      Number(varattno) > 0
-    )
-      this.#passed.add(`${String(varno)}.${String(varattno)}`);
-    if (kind === "RELABELTYPE" || kind === "COERCEVIAIO") this.#addPassed(value["arg"]);
-    if ((kind === "OPEXPR" || kind === "FUNCEXPR") && this.#isStrict(value))
-      nodes(value["args"]).forEach((part) => this.#addPassed(part));
-    // x = any (…) with a strict operator is not true for a NULL on the left; `all` is, of an empty array.
-    if (kind === "SCALARARRAYOPEXPR" && value["useOr"] === "true" && this.#isStrict(value))
-      this.#addPassed(nodes(value["args"])[0]);
-  }
-
-  #isStrict(call: Node): boolean {
-    const oid = call["funcid"] ?? call["opfuncid"];
-    return call["funcretset"] !== "true" && call["opretset"] !== "true" && this.#facts.isStrict(Number(oid));
+  #subquery(relation: Node): readonly boolean[] {
+    const known = this.#subqueries.get(relation);
+    if (known) return known;
+    const { subquery } = relation;
+    const columns = isNode(subquery) ? new Query(subquery, this.#facts, this).columns() : [];
+    this.#subqueries.set(relation, columns);
+    return columns;
   }
 
   // -- expressions ----------------------------------------------------------------------------------------------------
@@ -260,7 +179,8 @@ class Query {
         return this.#window(value);
       case "SQLVALUEFUNCTION":
         return Number(value["op"]) <= LAST_VALUE_FUNCTION_BUT_SCHEMA;
-      case "DISTINCTEXPR":
+      case "DISTINCTEXPR": // it has an operator, which may be anybody's
+        return this.#facts.builtin(Number(value["opfuncid"])) !== undefined;
       case "NULLTEST":
       case "BOOLEANTEST":
       case "ROW":
@@ -280,8 +200,9 @@ class Query {
     if (ALWAYS.has(nameOf(signature)) && call["funcvariadic"] === "false") return true;
     if (!this.#every(call["args"])) return false;
     if (call["funcretset"] !== "true" && call["opretset"] !== "true") return isExact(signature);
-    // Of two sets in one list of targets the shorter one is filled up with NULL.
-    const sets = [...everyNode(this.#query["targetList"])].filter(({ funcretset, opretset }) =>
+    // Of two sets in one list of targets the shorter one is filled up with NULL. Those that are grouped by stand aside.
+    const grouped = this.#relations.filter(({ rtekind }) => rtekind === RTE.group);
+    const sets = [...everyNode([this.#query["targetList"], grouped])].filter(({ funcretset, opretset }) =>
       [funcretset, opretset].includes("true"),
     );
     return SET_RETURNING.has(nameOf(signature)) && sets.length === 1;
@@ -292,7 +213,9 @@ class Query {
     const [left, list] = nodes(value["args"]);
     const name = this.#facts.builtin(Number(value["opfuncid"]));
     if (name === undefined || !isExact(name) || !this.#never(left)) return false;
-    return (list?.kind === "ARRAYEXPR" || list?.kind === "ARRAY") && this.#every(list["elements"]);
+    // Of an array of arrays they are the elements of those.
+    if (list?.["multidims"] !== "false") return false;
+    return (list.kind === "ARRAYEXPR" || list.kind === "ARRAY") && this.#every(list["elements"]);
   }
 
   #sublink(value: Node): boolean {
@@ -302,11 +225,13 @@ class Query {
     const query = new Query(subselect, this.#facts, this);
     if (subLinkType === SUBLINK.scalar) return query.#hasOneRow() && query.columns()[0] === true;
     if (subLinkType !== SUBLINK.any && subLinkType !== SUBLINK.all) return false;
-    // x = any (select …): NULL comes from x, from a row, or from the operator.
+    // x = any (select …): NULL comes from x, from a row or its cast, or from the operator.
     if (!isNode(testexpr) || testexpr.kind !== "OPEXPR") return false;
     const name = this.#facts.builtin(Number(testexpr["opfuncid"]));
-    const [left] = nodes(testexpr["args"]);
-    return name !== undefined && isExact(name) && this.#never(left) && query.columns().every(Boolean);
+    const [left, right] = nodes(testexpr["args"]);
+    const row = right?.kind === "RELABELTYPE" ? right["arg"] : right;
+    if (name === undefined || !isExact(name) || !isNode(row) || row.kind !== "PARAM") return false;
+    return this.#never(left) && query.columns().every(Boolean);
   }
 
   /** Whatever the tables hold. */
@@ -360,8 +285,8 @@ class Query {
     if (!relation) return false;
     // OLD of an INSERT and NEW of a DELETE are NULL.
     if (!this.#isThere(varreturningtype)) return false;
-    if (this.#passed.has(`${String(varno)}.${number}`)) return true;
-    if ((this.#nullers.get(Number(varno))?.size ?? 0) > 0) return false;
+    if (this.#conditions.hasPassed(varno, number)) return true;
+    if (this.#conditions.nullersOf(varno).length > 0) return false;
     return this.#ofRelation(relation, number);
   }
 
@@ -383,27 +308,27 @@ class Query {
       case RTE.function:
         return this.#ofFunction(relation, number);
       case RTE.values:
-        return lists(relation["values_lists"]).every((row) => this.#never(row[number - 1]));
+        return items(relation["values_lists"]).every((row) => this.#never(items(row)[number - 1]));
       case RTE.cte:
         return this.#ofCte(relation, number);
       case RTE.group:
-        return !this.#hasGroupingSets && this.#never(nodes(relation["groupexprs"])[number - 1]);
+        return !this.#hasGroupingSets && this.#never(items(relation["groupexprs"])[number - 1]);
     }
     return false;
   }
 
   /** A column of a join by itself: that of USING, or one with an alias. */
   #merged(join: Node, number: number): boolean {
-    const alias = nodes(join["joinaliasvars"])[number - 1];
-    if (join["jointype"] !== JOIN.full || !alias?.kind.startsWith("COALESCE")) return this.#never(alias);
+    const alias = items(join["joinaliasvars"])[number - 1];
+    if (!isNode(alias)) return false;
+    if (join["jointype"] !== JOIN.full || !alias.kind.startsWith("COALESCE")) return this.#never(alias);
     // FULL JOIN: one side is there, so one of both is, if neither side has NULL of itself.
     return nodes(alias["args"]).every((side) => {
       const { kind, varno, varattno, varlevelsup } = side;
       if (kind !== "VAR" || varlevelsup !== "0") return false;
       const relation = this.#relation(varno);
-      const own = [...(this.#nullers.get(Number(varno)) ?? [])];
       const index = this.#relations.indexOf(join) + 1;
-      if (!relation || own.some((nuller) => parseInt(nuller) !== index)) return false;
+      if (!relation || this.#conditions.nullersOf(varno).some((nuller) => nuller !== index)) return false;
       return this.#ofRelation(relation, Number(varattno));
     });
   }
@@ -424,29 +349,32 @@ class Query {
   #ofCte(relation: Node, number: number): boolean {
     const query = this.#at(Number(relation["ctelevelsup"]));
     if (!query) return false;
-    const cte = nodes(query.#query["cteList"]).find(({ ctename }) => ctename === relation["ctename"]);
-    return cte ? (query.#cteColumns(cte)[number - 1] ?? false) : false;
+    const ctes = nodes(query.#query["cteList"]).filter(({ ctename }) => ctename === relation["ctename"]);
+    const [cte] = ctes;
+    // The server has no two of one name: then names were not read as they are.
+    return ctes.length === 1 && cte ? (query.#cteColumns(cte)[number - 1] ?? false) : false;
   }
 
   /**
    * A recursive query's own rows are assumed to be never NULL, and each column that is not is taken back until the
-   * assumption holds: then it holds for each row by induction.
+   * assumption holds: then it holds for each row by induction. A query of WITH sees nothing of the FROM beside it, so
+   * nothing that #subqueries has rests on an assumption.
    */
   #cteColumns(cte: Node): readonly boolean[] {
-    const known = this.#assumed.get(cte);
+    const known = this.#ctes.get(cte);
     if (known) return known;
     const query = cte["ctequery"];
     if (!isNode(query)) return [];
     const width = nodes(query["targetList"]).length;
     let assumed: readonly boolean[] = Array<boolean>(Math.max(width, 1)).fill(cte["cterecursive"] === "true");
     for (;;) {
-      this.#assumed.set(cte, assumed);
+      this.#ctes.set(cte, assumed);
       const found = new Query(query, this.#facts, this).columns();
       const isSettled = cte["cterecursive"] !== "true" || found.every((isNotNull, at) => isNotNull === assumed[at]);
       assumed = found;
       if (isSettled) break;
     }
-    this.#assumed.set(cte, assumed);
+    this.#ctes.set(cte, assumed);
     return assumed;
   }
 }
@@ -455,6 +383,3 @@ class Query {
 function isCount({ kind, aggfnoid }: Node, facts: Facts): boolean {
   return kind === "AGGREF" && nameOf(facts.builtin(Number(aggfnoid)) ?? "") === "count";
 }
-
-const lists = (value: Value): readonly (readonly Value[])[] =>
-  Array.isArray(value) ? (value as Value[]).filter((row): row is readonly Value[] => Array.isArray(row)) : [];

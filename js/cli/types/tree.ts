@@ -5,8 +5,8 @@
 //   datum   4 [ 1 0 0 0 ], the bytes of a constant
 //   token   a number, true, a name; a backslash stands in front of a character that would mean something here
 //
-// Knows this grammar and no node. Must not know what a tree is asked for. The server breaks lines at spaces, and inside
-// of a word only if it has 78 characters, which no word has that is read here.
+// Knows this grammar and no node. Must not know what a tree is asked for. Quotes and [ ] are nothing special: the server
+// puts a backslash in front of each space and bracket of a name. Names stay written that way (`plain`).
 
 /** A node: its name, and its fields by theirs. */
 export interface Node {
@@ -18,8 +18,9 @@ export type Value = Node | readonly Value[] | string | undefined;
 
 /** @throws SyntaxError for anything else */
 export function readTree(text: string): Value {
+  if (isBroken(text)) throw new SyntaxError("The tree has a word that is longer than a line.");
   // An escaped space may have become the end of a line.
-  const words = text.replace(/\\\n/g, "\\ ").match(/"(?:[^"\\]|\\[^])*"|[{}()[\]]|(?:\\[^]|[^\s{}()[\]\\])+/g) ?? [];
+  const words = text.replace(/\\\n/g, "\\ ").match(/[{}()]|(?:\\[^]|[^\s{}()\\])+/g) ?? [];
   let at = 0;
 
   const value = (): Value => {
@@ -35,10 +36,10 @@ export function readTree(text: string): Value {
     while (words[at] !== "}") {
       const name = words[at++];
       if (!name?.startsWith(":")) throw new SyntaxError(`The tree has ${name} where a field begins.`);
-      const values: Value[] = [];
+      // The value may begin with a colon: a name.
+      found[name.slice(1)] = value();
       // A constant's datum is several words; nobody asks for its bytes.
-      while (at < words.length && words[at] !== "}" && !words[at]!.startsWith(":")) values.push(value());
-      found[name.slice(1)] = values[0];
+      while (at < words.length && words[at] !== "}" && !words[at]!.startsWith(":")) value();
     }
     at++;
     return found;
@@ -57,10 +58,18 @@ export function readTree(text: string): Value {
   return tree;
 }
 
+/** The server breaks lines at spaces, and at their end where there is none. */
+const LINE = 78;
+const isBroken = (text: string): boolean =>
+  text.split("\n").some((line) => !line.includes(" ", 1) && new TextEncoder().encode(line).length === LINE);
+
+/** A name, as it is: without the backslashes. */
+export const plain = (name: Value): string => (typeof name === "string" ? name.replace(/\\([^])/g, "$1") : "");
+
 export const isNode = (value: Value): value is Node => typeof value === "object" && !Array.isArray(value);
 export const nodes = (value: Value): readonly Node[] => (Array.isArray(value) ? (value as Value[]).filter(isNode) : []);
-export const numbers = (value: Value): readonly number[] =>
-  Array.isArray(value) ? (value as Value[]).map(Number) : [];
+/** Those of a list, with places where there is nothing. */
+export const items = (value: Value): readonly Value[] => (Array.isArray(value) ? (value as Value[]) : []);
 
 /** All nodes of a tree, the tree's own first. */
 export function* everyNode(value: Value): Generator<Node> {

@@ -7,9 +7,12 @@ export interface SampleDatabase {
   /** The reader, for the SQL box. */
   role: string;
   appRole: string;
+  /** The Durable Objects'. */
+  objectRole: string;
   adminUrl: string;
   readerUrl: string;
   appUrl: string;
+  objectUrl: string;
   load(): Promise<void>;
   drop(): Promise<void>;
 }

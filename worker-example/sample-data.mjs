@@ -1,6 +1,6 @@
 /**
  * The demo's data, in its own database. It is created afresh and dropped at the end, so nothing stale is read and your
- * own server (DATABASE_URL) is left as it was. schema.sql makes the tables and the two roles of the Worker; `events`,
+ * own server (DATABASE_URL) is left as it was. schema.sql makes the tables and the three roles of the Worker; `events`,
  * which has a column of each kind that looks different in JSON, and the rows are made here.
  */
 import { randomBytes } from "node:crypto";
@@ -72,7 +72,7 @@ grant select on events to :"reader";
  * Worker's roles. `drop()` removes them all, also if `load()` failed halfway. `tokens` has one for each tenant.
  */
 export function sampleDatabase(adminUrl, name = `pgz_edge_demo_${randomBytes(4).toString("hex")}`) {
-  const roles = { reader: `${name}_reader`, app: `${name}_app` };
+  const roles = { reader: `${name}_reader`, app: `${name}_app`, object: `${name}_object` };
   const password = randomBytes(12).toString("hex");
   const tokens = Object.fromEntries(Object.keys(orderRows).map((tenant) => [tenant, randomBytes(32).toString("hex")]));
   const database = new URL(adminUrl);
@@ -109,9 +109,11 @@ export function sampleDatabase(adminUrl, name = `pgz_edge_demo_${randomBytes(4).
     tokens,
     role: roles.reader,
     appRole: roles.app,
+    objectRole: roles.object,
     adminUrl: database.href,
     readerUrl: urlOf(roles.reader),
     appUrl: urlOf(roles.app),
+    objectUrl: urlOf(roles.object),
   };
 }
 

@@ -1,19 +1,31 @@
 -- The tables of the example, who may do what with them, and what keeps tenants apart. Run it once, as the owner of a
 -- database of your own:
 --
---   psql "$ADMIN_URL" -1 -v ON_ERROR_STOP=1 -v reader=example_reader -v app=example_app -f schema.sql
+--   psql "$ADMIN_URL" -1 -v ON_ERROR_STOP=1 -v reader=example_reader -v app=example_app -v object=example_object \
+--     -f schema.sql
 --
--- Then give both logins a password: \password example_reader, \password example_app. `make demo` runs this file too.
+-- Then give each login a password: \password example_reader, and so on. `make demo` runs this file too.
+--
+-- Three logins, because a session may see and end those of its own role: what people type into the SQL box must not
+-- reach the others. Their limits together are below the 97 that a server of default settings has for such roles.
 
--- Runs what people type into the SQL box. It may read `users`, and no tenant's rows.
-create role :"reader" login connection limit 20;
+-- Runs what people type into the SQL box, and /users. It may read `users`, and no tenant's rows. All requests share it
+-- by Hyperdrive, which opens 20 connections (README.md), and now and then some more for a moment.
+create role :"reader" login connection limit 25;
 -- A second line of defence, behind the Worker's read-only transaction and its timeout.
 alter role :"reader" set default_transaction_read_only = on;
 alter role :"reader" set statement_timeout = '90s';
 
--- Runs the routes below /api. It owns nothing, because policies do not hold for a table's owner.
-create role :"app" login connection limit 20;
+-- Runs the routes below /api and /health. It owns nothing, because policies do not hold for a table's owner. All
+-- requests of all tenants share it by Hyperdrive, with 20 connections as above.
+create role :"app" login connection limit 25;
 alter role :"app" set statement_timeout = '90s';
+
+-- Is the Durable Objects' own. They share it: one connection for each tenant that somebody hears, which makes 35
+-- tenants at a time, and five of the pool behind /user.
+create role :"object" login connection limit 40;
+alter role :"object" set default_transaction_read_only = on;
+alter role :"object" set statement_timeout = '90s';
 
 -- Who may connect may make temporary tables, unless that is taken away. The import makes one.
 revoke temporary on database :"DBNAME" from public;
@@ -21,7 +33,7 @@ grant temporary on database :"DBNAME" to :"app";
 
 -- The README's table.
 create table users (id int4 primary key, name text not null, meta jsonb not null);
-grant select on users to :"reader";
+grant select on users to :"reader", :"object";
 
 create table orders (
   id        int8 generated always as identity primary key,

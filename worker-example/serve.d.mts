@@ -11,6 +11,8 @@ export interface Worker {
 export function serve(options: {
   readerUrl: string;
   appUrl: string;
+  /** The Durable Objects' own address. */
+  objectUrl: string;
   tokens: Readonly<Record<string, string | readonly string[]>>;
   port?: number;
   workerd?: Workerd;

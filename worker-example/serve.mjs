@@ -9,7 +9,7 @@
  * Why a separate process: miniflare's Hyperdrive proxy has no error handler. When PostgreSQL goes away, or a Worker
  * drops its socket, miniflare's process gets an uncaught exception. Exactly those exceptions are ignored here.
  *
- *   const worker = await serve({ readerUrl, appUrl, tokens, port });   // { url, gone, stop }
+ *   const worker = await serve({ readerUrl, appUrl, objectUrl, tokens, port });   // { url, gone, stop }
  *
  * The child has its own process group, so that Ctrl-C reaches it only through this process. It ends when its channel to
  * this process closes, so no workerd outlives the demo.
@@ -34,6 +34,7 @@ import { bundleWorker, here } from "./build.mjs";
 export async function serve({
   readerUrl,
   appUrl,
+  objectUrl,
   tokens,
   port = 0,
   workerd = "newest",
@@ -55,7 +56,7 @@ export async function serve({
     if (child.connected) child.disconnect();
     return gone;
   };
-  child.send({ script, readerUrl, appUrl, tokens, port, miniflare, tail });
+  child.send({ script, readerUrl, appUrl, objectUrl, tokens, port, miniflare, tail });
   const answer = await new Promise((resolve) => {
     child.on("message", (message) => (message.log === undefined ? resolve(message) : onLog(message.log)));
     child.once("exit", (code) => resolve({ failure: `the process of workerd ended with code ${code}` }));
@@ -73,7 +74,7 @@ function wranglerConfig() {
   return JSON.parse(text.replace(/^\s*\/\/.*$/gm, ""));
 }
 
-async function run({ script, readerUrl, appUrl, tokens, port, miniflare: file, tail }) {
+async function run({ script, readerUrl, appUrl, objectUrl, tokens, port, miniflare: file, tail }) {
   let miniflare;
   const end = (code) =>
     void Promise.resolve(miniflare?.dispose()).finally(() => {
@@ -98,7 +99,7 @@ async function run({ script, readerUrl, appUrl, tokens, port, miniflare: file, t
     compatibilityFlags,
     hyperdrives: { HYPERDRIVE: readerUrl, HYPERDRIVE_APP: appUrl },
     durableObjects: { DATABASE: { className: "Database", useSQLite: true } },
-    bindings: { DATABASE_URL: directUrl(readerUrl), TOKENS: JSON.stringify(tokens) },
+    bindings: { DATABASE_URL: directUrl(objectUrl), TOKENS: JSON.stringify(tokens) },
     ...(tail && { streamingTails: ["tail"] }),
   };
   const tailing = {

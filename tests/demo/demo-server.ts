@@ -42,9 +42,9 @@ export async function startDemo() {
   const busy = async () => {
     const text =
       "select query, state, coalesce(wait_event, '') as waiting " +
-      "from pg_stat_activity where usename in ($1, $2) and state <> 'idle' order by query";
-    return (await admin.query<{ query: string; state: string; waiting: string }>(text, [sample.role, sample.appRole]))
-      .rows;
+      "from pg_stat_activity where usename = any($1) and state <> 'idle' order by query";
+    const roles = [sample.role, sample.appRole, sample.objectRole];
+    return (await admin.query<{ query: string; state: string; waiting: string }>(text, [roles])).rows;
   };
 
   return {
@@ -57,13 +57,14 @@ export async function startDemo() {
       tight = false,
       readerUrl = sample.readerUrl,
       appUrl = sample.appUrl,
+      objectUrl = sample.objectUrl,
       tokens = sample.tokens as Readonly<Record<string, string | readonly string[]>>,
       tail = undefined as string | undefined,
     } = {}) {
       const logs: string[] = [];
       const plugins = tight ? [useTightLimits] : [];
       const onLog = (line: string) => logs.push(line);
-      const worker = await serve({ readerUrl, appUrl, tokens, workerd, plugins, tail, onLog });
+      const worker = await serve({ readerUrl, appUrl, objectUrl, tokens, workerd, plugins, tail, onLog });
       undo.push(worker.stop);
       /** What the Worker answers to whoever has that token. */
       const bearing =

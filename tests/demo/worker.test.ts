@@ -88,7 +88,8 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     leave.abort();
     const look = "select from pg_stat_activity where usename = $1 and query ilike 'listen%'";
     // The old workerd notices with the next write that nobody is there.
-    for (const deadline = performance.now() + 5_000; (await demo.admin.query(look, [demo.sample.role])).rowCount;) {
+    const { objectRole } = demo.sample;
+    for (const deadline = performance.now() + 5_000; (await demo.admin.query(look, [objectRole])).rowCount;) {
       await demo.admin.query("notify orders_acme");
       expect(performance.now()).toBeLessThan(deadline);
     }
@@ -131,6 +132,25 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     const own = await send(worker.globex, "POST", "/api/orders", JSON.stringify({ ...order, reference: `${mark}-3` }));
     const { id } = (await own.json()) as { id: number };
     expect(await told(theirs)).toEqual({ change: "insert", rows: 1, id });
+    leave.abort();
+  });
+
+  test("SQL that a tenant types neither sees nor ends another tenant's LISTEN", async () => {
+    const leave = new AbortController();
+    const response = await worker.globex("/listen", { signal: leave.signal });
+    const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+    await reader.read();
+    const ofItsRole = "from pg_stat_activity where usename = current_user and pid <> pg_backend_pid()";
+    expect(await (await ask(`select query ${ofItsRole} and query ilike 'listen%'`)).text()).toBe("");
+    expect((await ask(`select pg_terminate_backend(pid) ${ofItsRole}`)).status).toBe(200);
+    const ofObjects = `from pg_stat_activity where usename = '${demo.sample.objectRole}'`;
+    expect(await (await ask(`select distinct query ${ofObjects}`)).json()).toEqual({
+      query: "<insufficient privilege>",
+    });
+    const refused = await ask(`select pg_terminate_backend(pid) ${ofObjects}`);
+    expect([refused.status, ((await refused.json()) as Failure).code]).toEqual([400, "42501"]);
+    await demo.admin.query("notify orders_globex, 'still heard'");
+    expect((await reader.read()).value).toContain("still heard");
     leave.abort();
   });
 
@@ -235,8 +255,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
 
   test("leaves no connection behind", async () => {
     for (const deadline = performance.now() + 5_000; ;) {
-      // The Durable Object keeps its own for the next request.
-      const look = "select query, state from pg_stat_activity where usename = $1 and application_name !~ 'object$'";
+      const look = "select query, state from pg_stat_activity where usename = $1";
       const { rows } = await demo.admin.query(look, [demo.sample.role]);
       if (rows.length === 0) break;
       expect(performance.now(), JSON.stringify(rows)).toBeLessThan(deadline);
@@ -244,10 +263,10 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
   });
 
   test("a database that refuses the Worker is a 503 without a word of its own", async () => {
-    const [readerUrl, appUrl] = [demo.sample.readerUrl, demo.sample.appUrl].map((url) =>
-      url.replace(/:[^:@]+@/, ":hunter2@"),
+    const [readerUrl, appUrl, objectUrl] = [demo.sample.readerUrl, demo.sample.appUrl, demo.sample.objectUrl].map(
+      (url) => url.replace(/:[^:@]+@/, ":hunter2@"),
     );
-    const wrong = await demo.worker({ workerd, readerUrl, appUrl });
+    const wrong = await demo.worker({ workerd, readerUrl, appUrl, objectUrl });
     for (const path of ["/query?q=select%201", "/api/orders", "/user?id=1", "/listen"]) {
       const response = await wrong.acme(path);
       const text = await response.text();
@@ -255,6 +274,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
       expect(text).not.toMatch(/hunter2|28P01|127\.0\.0\.1|localhost/);
       expect(text).not.toContain(demo.sample.role);
       expect(text).not.toContain(demo.sample.appRole);
+      expect(text).not.toContain(demo.sample.objectRole);
     }
     expect((await fetch(new URL("/health", wrong.url))).status).toBe(503);
     await wrong.stop();
@@ -263,7 +283,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
 
 test("a database that is down is a 503, and the process that hosts the Worker lives on", async () => {
   const nowhere = "postgres://someone:hunter2@127.0.0.1:9/secret_database";
-  const lost = await demo.worker({ readerUrl: nowhere, appUrl: nowhere });
+  const lost = await demo.worker({ readerUrl: nowhere, appUrl: nowhere, objectUrl: nowhere });
   const response = await lost.acme("/query?q=select%201");
   const text = await response.text();
   expect(response.status).toBe(503);
@@ -308,6 +328,20 @@ describe("caps", () => {
         return response.status;
       })
       .toBe(200);
+  });
+
+  test("tenants that somebody listens to, by the connection limit of the objects' role", async () => {
+    const { objectRole } = demo.sample;
+    await demo.admin.query(`alter role ${objectRole} connection limit 0`);
+    try {
+      const fresh = await demo.worker();
+      const refused = await fresh.acme("/listen");
+      expect([refused.status, ((await refused.json()) as Failure).code]).toEqual([503, "53300"]);
+      expect((await fresh.acme("/api/orders?limit=1")).status).toBe(200); // which does not concern the others
+      await fresh.stop();
+    } finally {
+      await demo.admin.query(`alter role ${objectRole} connection limit 40`);
+    }
   });
 
   test("rows", async () => {

@@ -5,7 +5,8 @@
  *   /listen      what becomes of the tenant's orders, as server-sent events: one LISTEN for all clients (fan-out.ts)
  *
  * All requests of an object share its sockets and timers, so a pool that is made once serves them all. It connects to
- * PostgreSQL itself: Hyperdrive has a pool of its own, and no LISTEN.
+ * PostgreSQL itself: Hyperdrive has a pool of its own, and no LISTEN. It has a login of its own too, because who may run
+ * SQL can end the sessions of the role that it runs as.
  *
  * PostgreSQL asks for no permission to listen, so the Worker says who hears what: each tenant has an object of its own,
  * which hears that tenant's channel. One tenant's clients then cannot use up another's room either.
@@ -18,7 +19,7 @@ import { Problem, problemOf, problemResponse } from "./problem.ts";
 import { observer } from "./telemetry.ts";
 
 export interface DatabaseEnv {
-  /** PostgreSQL's own address: `wrangler secret put DATABASE_URL`. */
+  /** PostgreSQL's own address, with the login of the objects: `wrangler secret put DATABASE_URL`. */
   DATABASE_URL: string;
 }
 

@@ -176,6 +176,24 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     ]);
   });
 
+  test.each(["\r", "\r\n"])("imports a file whose lines end with %j, and counts them on their way", async (end) => {
+    const mark = prefix();
+    const lines = csv(mark, 3).replaceAll("\n", end);
+    let more = () => {};
+    const body = new ReadableStream<Uint8Array>({
+      async start(controller) {
+        for (const piece of lines.split(/(?<=\r)/)) controller.enqueue(Buffer.from(piece));
+        await new Promise<void>((resolve) => (more = resolve));
+        controller.close();
+      },
+    });
+    const response = await upload(acme, body, { accept: "application/x-ndjson" });
+    let text = "";
+    for await (const piece of response.body!.pipeThrough(new TextDecoderStream()) as unknown as AsyncIterable<string>)
+      if ((text += piece).includes('{"rows":3,')) more();
+    expect(JSON.parse(text.trimEnd().split("\n").at(-1)!)).toMatchObject({ done: { rows: 3, inserted: 3 } });
+  });
+
   test("tells how far it has come, while the file is still on its way", async () => {
     const mark = prefix();
     const rows = csv(mark, 4_000).split(/(?<=\n)/);
@@ -289,6 +307,9 @@ describe("caps", () => {
     expect(await (await upload(worker.acme, csv(mark, 500))).json()).toMatchObject({ inserted: 500 });
     const more = prefix();
     expect(await refused(upload(worker.acme, csv(more, 501)), 413)).toMatchObject({ code: "TOO_MANY_ROWS" });
+    // COPY takes each kind of line end, and a last line without one.
+    for (const text of [csv(more, 501).replaceAll("\n", "\r"), csv(more, 501).trimEnd()])
+      expect(await refused(upload(worker.acme, text), 413)).toMatchObject({ code: "TOO_MANY_ROWS" });
     const long = `${header}${more}-1,${"x".repeat(100_000)},open,1\n`;
     const url = new URL("/api/import", worker.url);
     expect(await announce(url, demo.sample.tokens.acme, "text/csv", long.length)).toBe(413);

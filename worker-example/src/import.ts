@@ -50,6 +50,7 @@ async function store(context: Context, upload: Upload, signal = context.request.
             );
             const copy = "copy staging (reference, customer, status, total) from stdin (format csv, header match)";
             const { rowCount: rows } = await tx.copyFrom(copy, upload.pieces());
+            if (rows! > importing.maxRows) throw tooManyRows(); // the server counts what we only estimate on its way
             const { rowCount: inserted } = await tx.exec(
               "insert into orders (reference, customer, status, total) " +
                 "select reference, customer, status, total from staging order by id " +
@@ -65,6 +66,10 @@ async function store(context: Context, upload: Upload, signal = context.request.
     await Promise.race([upload.discard(), pause(requests.timeout)]);
     throw ofLine(error);
   }
+}
+
+function tooManyRows(): Problem {
+  return new Problem(413, "TOO_MANY_ROWS", `A file may have ${importing.maxRows} rows.`);
 }
 
 /** `where` is `COPY staging, line 3, column total: "x"`: where in the file, and then what stands there. */
@@ -87,9 +92,10 @@ function ofLine(error: unknown): unknown {
 /** The file on its way: how much of it has come. More than is allowed ends it. */
 class Upload {
   bytes = 0;
-  /** Line breaks outside of quotes. */
+  /** Line breaks outside of quotes: \n, \r or \r\n, as COPY takes them. */
   #records = 0;
   #isQuoted = false;
+  #wasReturn = false;
   readonly #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
 
   constructor(body: ReadableStream<Uint8Array> | null) {
@@ -105,8 +111,7 @@ class Upload {
     for (let piece = await this.#next(); piece; piece = await this.#next()) {
       this.#count(piece);
       if (this.bytes > importing.maxBytes) throw tooLarge(importing.maxBytes);
-      if (this.rows > importing.maxRows)
-        throw new Problem(413, "TOO_MANY_ROWS", `A file may have ${importing.maxRows} rows.`);
+      if (this.rows > importing.maxRows) throw tooManyRows();
       yield piece;
     }
   }
@@ -130,9 +135,11 @@ class Upload {
 
   #count(piece: Uint8Array): void {
     this.bytes += piece.length;
-    for (const byte of piece)
+    for (const byte of piece) {
       if (byte === 34) this.#isQuoted = !this.#isQuoted;
-      else if (byte === 10 && !this.#isQuoted) this.#records++;
+      else if (!this.#isQuoted && (byte === 13 || (byte === 10 && !this.#wasReturn))) this.#records++;
+      this.#wasReturn = byte === 13;
+    }
   }
 }
 

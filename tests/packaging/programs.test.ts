@@ -1,10 +1,9 @@
 // The programs of README.md and docs/examples.md as they stand there: in a project with the packed tarball their types
 // are checked strictly, they are built and started by what their users start them with, and asked over HTTP. A block
-// with a file's name behind its language is that file.
+// with a file's name behind its language is that file. The server of docs/node.md is asked too.
 import { execFile, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { createServer } from "node:net";
-import type { AddressInfo } from "node:net";
+import { connect, createServer, type AddressInfo } from "node:net";
 import path from "node:path";
 import { promisify } from "node:util";
 import { createRequire } from "node:module";
@@ -192,13 +191,32 @@ async function works(address: string): Promise<void> {
   }
   expect(await rowsOf(await fetch(`${users}?after=${LAST - 1}`))).toEqual([LAST]);
 
+  await mayBeLeft(users);
+  expect((await post(-1)).status).toBe(201);
+}
+
+/** A client that leaves, in the middle of a large result and before its first row, has its query cancelled. */
+async function mayBeLeft(address: string): Promise<void> {
   const leave = new AbortController();
-  const large = await fetch(users, { signal: leave.signal });
+  const large = await fetch(address, { signal: leave.signal });
   await large.body!.getReader().read();
   expect(await busy()).toBe(1);
   leave.abort();
   await expect.poll(busy, { timeout: 10_000 }).toBe(0);
-  expect((await post(-1)).status).toBe(201);
+
+  const locker = new pg.Client({ connectionString: to(server.superuserUrl) });
+  await locker.connect();
+  try {
+    await locker.query("begin; lock table users");
+    const { hostname, port, pathname } = new URL(address);
+    const client = connect(Number(port), hostname);
+    client.write(`GET ${pathname} HTTP/1.1\r\nhost: ${hostname}\r\n\r\n`);
+    await expect.poll(busy, { timeout: 10_000 }).toBe(1);
+    client.resetAndDestroy(); // a local workerd takes a mere end for a client that has nothing more to send
+    await expect.poll(busy, { timeout: 10_000 }).toBe(0);
+  } finally {
+    await locker.end();
+  }
 }
 
 async function rowsOf(response: Response): Promise<number[]> {
@@ -215,6 +233,27 @@ describe("README.md", () => {
   test("its Worker answers as wrangler bundles it", minute, async () => {
     expect(await wrangler("deploy", "--dry-run", "--outdir", "out")).toMatch(/env\.HYPERDRIVE/);
     expect(await rowsOf(await fetch(await inWorkerd("readme/out/worker.js")))).toEqual([2, 3]);
+  });
+});
+
+describe("docs/node.md", () => {
+  beforeAll(() => admin.query(MANY));
+  afterAll(() => admin.query("delete from users where id > 3"));
+
+  test("its server of node:http", minute, async () => {
+    const page = readFileSync(path.join(root, "docs/node.md"), "utf8");
+    const [, text] = /^```ts run\n(import \{ createServer[^]*?\.listen\()0\);/m.exec(page)!;
+    project.write("page.ts", `${text}Number(process.env["PORT"]));`);
+    const address = await listening([nodeBinary(22), "page.ts"]);
+    expect((await rowsOf(await fetch(address))).length).toBe(LAST);
+    await mayBeLeft(address);
+    await admin.query("alter table users rename to people");
+    try {
+      expect((await fetch(address)).status).toBe(500);
+    } finally {
+      await admin.query("alter table people rename to users");
+    }
+    expect((await rowsOf(await fetch(address))).length).toBe(LAST);
   });
 });
 

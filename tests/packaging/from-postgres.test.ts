@@ -303,6 +303,73 @@ describe("What differs", () => {
     expect(new Set(our.map(({ rows }) => rows[0]!["pid"])).size).toBe(2);
   });
 
+  test("where all are taken a call waits; postgres.js sends it at once, as ours does with `pipelining`", async () => {
+    const [slow, quick] = ["select 1 as slow, pg_sleep(0.2)", "select 2 as quick"];
+    const both = async (run: (text: string) => PromiseLike<unknown>) => {
+      await run("select 0"); // connects
+      await Promise.all([run(slow), run(quick)]);
+    };
+    const sent: string[] = [];
+    const their = theirsWith({ max: 1, debug: (_, query) => void sent.push(query) });
+    await both((text) => their.unsafe(text).then((rows) => rows[0]!["slow"] && sent.push("answered")));
+    expect(sent.slice(-3)).toEqual([slow, quick, "answered"]);
+    await their.end();
+    for (const [options, isAtOnce] of [
+      [{}, false],
+      [{ pipelining: 10 }, true],
+    ] as const) {
+      const lines: string[] = [];
+      await using our = oursWith({ max: 1, debug: (line) => void lines.push(line), ...options });
+      await both((text) => our.query(text));
+      const at = (words: RegExp, from = 0) => lines.findIndex((line, index) => index > from && words.test(line));
+      const answered = at(/<.* DataRow/, at(/>.*slow/));
+      expect(at(/>.*quick/) < answered, lines.join("\n")).toBe(isAtOnce);
+    }
+  });
+
+  test("an empty list: `in` finds nothing there and is refused here; `any` finds nothing in both", async () => {
+    const none: number[] = [];
+    expect((await theirs`select 1 from users where id in ${theirs(none)}`).count).toBe(0);
+    expect((await theirs`select 1 from users where id = any(${none}::int4[])`).count).toBe(0);
+    expect(() => sql`select 1 from users where id in ${sql.in(none)}`).toThrow(
+      expect.objectContaining({ code: "INVALID_QUERY" }) as Error,
+    );
+    expect((await ours.query(sql`select 1 from users where id = any(${none})`)).rowCount).toBe(0);
+  });
+
+  test("a text for json is a JSON string there, and JSON's text here; sql.json is the same in both", async () => {
+    const text = '{"a":1}';
+    const typeOf = (value: string) => `select jsonb_typeof(${value}::jsonb) as kind`;
+    expect({ ...(await theirs.unsafe(typeOf("$1"), [text]))[0] }).toEqual({ kind: "string" });
+    expect({ ...(await theirs.unsafe(typeOf("$1"), ["hello"]))[0] }).toEqual({ kind: "string" });
+    expect((await ours.query(typeOf("$1"), [text])).rows).toEqual([{ kind: "object" }]);
+    await expect(ours.query(typeOf("$1"), ["hello"])).rejects.toMatchObject({ code: "22P02" });
+    expect({ ...(await theirs`select jsonb_typeof(${theirs.json("hello")}::jsonb) as kind`)[0] }).toEqual({
+      kind: "string",
+    });
+    expect((await ours.query(sql`select jsonb_typeof(${sql.json("hello")}::jsonb) as kind`)).rows).toEqual([
+      { kind: "string" },
+    ]);
+  });
+
+  test("LISTEN: a connection for all channels there, one for each here, beside the pool's", async () => {
+    const listening = async (name: string) =>
+      (
+        await admin.unsafe("select 1 from pg_stat_activity where application_name = $1 and query ilike 'listen%'", [
+          name,
+        ])
+      ).count;
+    const their = theirsWith({ connection: { application_name: "their listeners" } });
+    for (const channel of ["one", "two"]) await their.listen(channel, () => {});
+    expect(await listening("their listeners")).toBe(1);
+    await their.end();
+    await using our = oursWith({ max: 1, applicationName: "our listeners" });
+    const listeners = [await our.listen("one"), await our.listen("two")];
+    expect(await listening("our listeners")).toBe(2);
+    expect((await our.query("select 1 as n")).rows).toEqual([{ n: 1 }]);
+    for (const listener of listeners) await listener.close();
+  });
+
   test("on Workers: postgres.js imports Node's modules there", () => {
     const folder = path.join(root, "node_modules/postgres-js");
     const { exports } = JSON.parse(readFileSync(path.join(folder, "package.json"), "utf8")) as {

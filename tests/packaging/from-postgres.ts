@@ -23,6 +23,7 @@ const NEW = { id: 7, name: "Grace" };
 const USER = { ...NEW, name: "Ann" };
 const ids = [1, 2];
 const text = "select name from users where id = $1";
+const SEVERAL = "select 1 as a; select 2 as b";
 const plain = (rows: Iterable<object>) => [...rows].map((row) => ({ ...row }));
 
 const STATE =
@@ -178,6 +179,17 @@ export const QUERIES: Record<string, Pair> = {
     ours: async (db) => (await db.query(readFileSync(fileOf(text), "utf8"), [1])).rows,
     gives: [{ name: "Ada" }],
   },
+  "`sql.unsafe(text)`, `sql.file(path)`: without values, and then of several statements if need be": {
+    theirs: async (sql) => {
+      const several = async (results: PromiseLike<unknown>) => ((await results) as object[][]).map(plain);
+      return [...(await several(sql.unsafe(SEVERAL))), ...(await several(sql.file(fileOf(SEVERAL))))];
+    },
+    ours: async (db) => {
+      const results = [await db.simple(SEVERAL), await db.simple(readFileSync(fileOf(SEVERAL), "utf8"))];
+      return results.flat().map(({ rows }) => rows);
+    },
+    gives: [[{ a: 1 }], [{ b: 2 }], [{ a: 1 }], [{ b: 2 }]],
+  },
   "`.values()`": {
     theirs: async (sql) => [...(await sql`select id, name from users where id = 1`.values())],
     ours: async (db) => (await db.query(sql`select id, name from users where id = 1`, { rowMode: "array" })).rows,
@@ -191,7 +203,7 @@ export const QUERIES: Record<string, Pair> = {
   },
   "`.simple()`": {
     theirs: async (sql) => (await sql`select 1 as a; select 2 as b`.simple()).map((rows) => plain(rows as object[])),
-    ours: async (db) => (await db.simple("select 1 as a; select 2 as b")).map(({ rows }) => rows),
+    ours: async (db) => (await db.simple(SEVERAL)).map(({ rows }) => rows),
     gives: [[{ a: 1 }], [{ b: 2 }]],
   },
   "`.describe()`": {
@@ -343,8 +355,8 @@ export const SESSIONS: Record<string, Pair> = {
       await sql.notify("moving", "hello");
       return await heard;
     },
-    ours: async (db, client) => {
-      const news = await client.listen("moving");
+    ours: async (db) => {
+      const news = await db.listen("moving");
       await db.notify("moving", "hello");
       let heard: string | undefined;
       for await (const { payload } of news) {

@@ -158,6 +158,17 @@ test(
   },
 );
 
+test("npm: the packed files, while no registry has them", minutes, async () => {
+  const packed = (name: string) => readdirSync(folder).find((file) => new RegExp(`^${name}-\\d.*tgz$`).test(file))!;
+  const [alias, driver] = [packed("pgz-edge-pg"), packed("pgz-edge")];
+  expect(readFileSync(path.join(root, "docs/pg.md"), "utf8")).toContain(`\`${alias}\``);
+  const files = { pg: `file:../${alias}`, "pgz-edge": `file:../${driver}`, "old-library": "1.0.0" };
+  write("by-file/package.json", manifest("by-file", "1.0.0", { dependencies: files, overrides: { pg: "$pg" } }));
+  write("by-file/app.cjs", APP);
+  await run("by-file", "npm", ...install, "--cache", at("npm-cache"));
+  expect(await run("by-file", process.execPath, "app.cjs")).toBe(ANSWER);
+});
+
 test("Bun's own install takes the same lines", minutes, async () => {
   write("by-bun/package.json", manifest("by-bun", "1.0.0", { dependencies, overrides: { pg: ALIAS } }));
   write("by-bun/app.cjs", APP);

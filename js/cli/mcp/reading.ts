@@ -115,12 +115,26 @@ function cutByTime(text: string, format: ReadingFormat, timeout: number): Readin
 
 /** The rows as values where they are JSON, else how many there are. */
 function rowsIn(text: string, format: ReadingFormat): readonly unknown[] | number {
-  if (format === "ndjson") return linesOf(text).map((line) => JSON.parse(line) as unknown);
-  if (format === "columnar") return (JSON.parse(text) as { rows: unknown[] }).rows;
+  if (format === "ndjson") return linesOf(text).map((line) => JSON.parse(exactly(line)) as unknown);
+  if (format === "columnar") return (JSON.parse(exactly(text)) as { rows: unknown[] }).rows;
   // Behind the line of names. A statement that returns no row still has that.
   const lines = format === "toon" ? linesOf(text).length : csvLines(text);
   return Math.max(0, lines - 1);
 }
+
+/** Numbers of json and jsonb that JavaScript would round, as strings: so int8 and numeric are. */
+function exactly(json: string): string {
+  return json.replace(/"(?:[^"\\]|\\.)*"|-?\d[-+.\deE]*/g, (token) =>
+    token.startsWith('"') || digitsOf(token) === digitsOf(String(Number(token))) ? token : `"${token}"`,
+  );
+}
+
+/** Those that count, of a number however it is written. */
+const digitsOf = (number: string): string =>
+  number
+    .replace(/e.*/i, "")
+    .replace(/[-.]/g, "")
+    .replace(/^0+|0+$/g, "");
 
 const linesOf = (text: string) => text.split("\n").slice(0, -1);
 

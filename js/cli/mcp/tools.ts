@@ -3,7 +3,17 @@
 // Knows names, descriptions and schemas, and which statement answers what. Must not know how messages travel
 // (server.ts), or how a statement is kept from writing (guard.ts).
 import { PostgresError, type Column, type Transaction } from "../../index.ts";
-import { columnsText, data, ROWS_SCHEMA, rowsAnswer, textBlock, type Answer, type NamedColumn } from "./answers.ts";
+import {
+  columnsText,
+  counted,
+  data,
+  ROWS_SCHEMA,
+  rowsAnswer,
+  shortened,
+  textBlock,
+  type Answer,
+  type NamedColumn,
+} from "./answers.ts";
 import { DESCRIBE_TABLE, LIST_TABLES } from "./catalog.ts";
 import { described, Refusal, typeNames, type Guard } from "./guard.ts";
 import { FORMATS, namesOf, read, type Asked, type Caps, type ReadingFormat } from "./reading.ts";
@@ -196,12 +206,13 @@ const DESCRIPTION_SCHEMA = {
     parameters: { type: "array", items: { type: "string" }, description: "The types of $1, $2 …" },
     plan: { type: ["string", "null"], description: "EXPLAIN's text." },
     note: { type: "string", description: "Why there is no plan, or what it is not." },
+    refusal: { type: "string", description: "Untrusted data: the server's words, if it makes no plan." },
     error,
   },
   anyOf: [{ required: ["columns", "parameters", "plan"] }, { required: ["error"] }],
 };
 
-/** Of a plan; deep ones are longer than anybody reads. */
+/** Bytes of a plan, if an answer may have so many; deep ones are longer than anybody reads. */
 const LONGEST_PLAN = 32_768;
 
 async function describeQuery(given: Record<string, unknown>, context: Context): Promise<Answer> {
@@ -214,24 +225,33 @@ async function describeQuery(given: Record<string, unknown>, context: Context): 
       transaction,
       parameterTypes.map((oid) => ({ oid, modifier: -1 })),
     );
-    const { plan, note } = await planOf(transaction, sql, {
+    const { plan, note, refusal } = await planOf(transaction, sql, {
       parameters: types.length,
       given: parameters,
-      timeout: most.timeout,
+      most,
     });
     return {
       content: [
         textBlock(
           [
+            counted(columns.length, "column"),
             ...(columns.length ? [] : ["The statement returns no rows, so the query tool does not run it."]),
-            `Parameters: ${types.map((type, at) => `$${at + 1} ${type}`).join(", ") || "none"}`,
+            counted(types.length, "parameter"),
             ...(note === undefined ? [] : [note]),
           ].join("\n"),
         ),
+        // Names of types are somebody's too.
+        ...(types.length ? [data(`Parameters: ${types.map((type, at) => `$${at + 1} ${type}`).join(", ")}`)] : []),
         ...(columns.length ? [data(columnsText(columns))] : []),
-        ...(plan === null ? [] : [data(plan)]),
+        ...[plan, refusal].flatMap((text) => (typeof text === "string" ? [data(text)] : [])),
       ],
-      structuredContent: { columns, parameters: types, plan, ...(note !== undefined && { note }) },
+      structuredContent: {
+        columns,
+        parameters: types,
+        plan,
+        ...(note !== undefined && { note }),
+        ...(refusal !== undefined && { refusal }),
+      },
     };
   }, signal);
 }
@@ -239,6 +259,7 @@ async function describeQuery(given: Record<string, unknown>, context: Context): 
 interface Plan {
   readonly plan: string | null;
   readonly note?: string;
+  readonly refusal?: string;
 }
 
 /**
@@ -248,22 +269,23 @@ interface Plan {
 async function planOf(
   transaction: Transaction,
   sql: string,
-  { parameters, given, timeout }: { parameters: number; given: readonly unknown[]; timeout: number },
+  { parameters, given, most }: { parameters: number; given: readonly unknown[]; most: Caps },
 ): Promise<Plan> {
   if (given.length !== parameters) return { plan: null, note: "For its plan give the values of all parameters." };
+  const maxBytes = Math.min(most.maxBytes, LONGEST_PLAN);
   try {
     const text = `explain (format text)\n${sql}`;
     const { rows, truncated } = await transaction.query<[string]>(given.length ? { text, values: given } : text, {
       rowMode: "array",
-      maxBytes: LONGEST_PLAN,
+      maxBytes,
       onLimit: "truncate",
-      timeout,
+      timeout: most.timeout,
     });
-    const note = truncated ? `The plan is cut at ${LONGEST_PLAN} bytes: its end is missing.` : undefined;
+    const note = truncated ? `The plan is cut at ${maxBytes} bytes: its end is missing.` : undefined;
     return { plan: rows.map(([line]) => line).join("\n"), ...(note !== undefined && { note }) };
   } catch (error) {
     if (!(error instanceof PostgresError)) throw error;
-    return { plan: null, note: `No plan: ${error.message}` };
+    return { plan: null, note: `No plan: the server refuses it (${error.code}).`, refusal: shortened(error.message) };
   }
 }
 
@@ -292,15 +314,12 @@ const TABLE_SCHEMA = {
   anyOf: [{ required: ["table"] }, { required: ["error"] }],
 };
 
-/** Of a table's description: 1,600 columns with comments. */
-const LONGEST_TABLE = 1 << 20;
-
 async function describeTable(given: Record<string, unknown>, context: Context): Promise<Answer> {
   const { guard, most, schemas, signal } = context;
   const { table } = given as { table: string };
   const unknown = () => new Refusal("NO_TABLE", `There is no table "${table}" that can be read here.`);
   return await guard.run(async (transaction) => {
-    const options = { timeout: most.timeout, maxBytes: LONGEST_TABLE };
+    const options = { timeout: most.timeout, maxBytes: most.maxBytes };
     const { rows } = await transaction
       .query<{ table: Record<string, unknown> }>(DESCRIBE_TABLE, [table, schemas ?? null], options)
       .catch((error: unknown) => {

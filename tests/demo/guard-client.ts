@@ -1,7 +1,7 @@
 // Code that is not trusted: a Worker that asks what it is told, by node-postgres or by pgz-edge, as it would ask any
 // PostgreSQL. It does not know that its sockets end in the guard.
 import pg from "pg";
-import { connect, type Client } from "pgz-edge";
+import { connect, createClient, type Client } from "pgz-edge";
 
 export interface Step {
   readonly text: string;
@@ -15,6 +15,8 @@ export interface Step {
 export interface Task {
   readonly driver: "pg" | "pgz-edge";
   readonly url: string;
+  /** Does not wait for one answer before it asks the next; pgz-edge sends the first query with the password. */
+  readonly isEager?: boolean;
   readonly steps: readonly Step[];
 }
 
@@ -25,14 +27,16 @@ interface Session extends AsyncDisposable {
 
 export default {
   async fetch(request: Request): Promise<Response> {
-    const { driver, url, steps } = (await request.json()) as Task;
+    const { driver, url, steps, isEager = false } = (await request.json()) as Task;
     const answers: unknown[] = [];
     try {
-      await using session = await (driver === "pg" ? byPg(url) : byPgz(url));
-      for (const step of steps) {
+      await using session = await (driver === "pg" ? byPg(url, isEager) : byPgz(url, isEager));
+      const answered = (step: Step) => {
         if (step.leaveAfter) setTimeout(() => session.leave(), step.leaveAfter);
-        answers.push(await session.ask(step).catch(({ code }: { code: string }) => code));
-      }
+        return session.ask(step).catch(({ code }: { code: string }) => code);
+      };
+      if (isEager) answers.push(...(await Promise.all(steps.map(answered))));
+      else for (const step of steps) answers.push(await answered(step));
     } catch (error) {
       answers.push((error as { code?: string }).code ?? String(error));
     }
@@ -40,8 +44,8 @@ export default {
   },
 };
 
-async function byPg(url: string): Promise<Session> {
-  const client = new pg.Client({ connectionString: url });
+async function byPg(url: string, pipeline: boolean): Promise<Session> {
+  const client = new pg.Client({ connectionString: url, pipeline });
   client.on("error", () => {});
   await client.connect();
   return {
@@ -51,8 +55,10 @@ async function byPg(url: string): Promise<Session> {
   };
 }
 
-async function byPgz(url: string): Promise<Session> {
-  const client: Client = await connect(url, { sslmode: "disable", allowCleartextPassword: true });
+async function byPgz(url: string, isEager: boolean): Promise<Session> {
+  const client: Client = isEager
+    ? createClient(url, { localLink: true })
+    : await connect(url, { sslmode: "disable", allowCleartextPassword: true });
   return {
     // Its CancelRequest ends in the guard, so it closes its connection.
     ask: async ({ text, values = [], leaveAfter = 0 }) =>

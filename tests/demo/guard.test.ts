@@ -3,6 +3,7 @@
 import { fileURLToPath } from "node:url";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { linkDriver } from "../../worker-example/build.mjs";
 import { Messages, message } from "../../worker-example/src/guard/messages.ts";
 import { mayPass } from "../../worker-example/src/guard/reading.ts";
 import { startWorker } from "../workerd/host.mjs";
@@ -35,6 +36,7 @@ beforeAll(async () => {
     Object.assign(url, { username: role, password: "of-the-role", search: "?sslmode=disable" });
     tenants[`tenant_${"ab"[index]}`] = { password: "its secret", url: url.href };
   }
+  linkDriver();
   worker = await startWorker({
     entry: here("guard-client.ts"),
     which: "newest",
@@ -54,9 +56,15 @@ afterAll(async () => {
   await stopServer();
 });
 
-const ask = async (driver: Task["driver"], steps: readonly (Step | string)[], login = "tenant_a:its%20secret") => {
+const ask = async (
+  driver: Task["driver"],
+  steps: readonly (Step | string)[],
+  login = "tenant_a:its%20secret",
+  isEager = false,
+) => {
   const task = {
     driver,
+    isEager,
     url: `postgres://${login}@db.internal/any`,
     steps: steps.map((step) => (typeof step === "string" ? { text: step } : step)),
   };
@@ -145,6 +153,19 @@ describe.each(["pg", "pgz-edge"] as const)("%s", (driver) => {
     await until(async () => (await busy(roles[1])).length === 0);
   });
 
+  test("may ask ahead, and an answer that is cut or refused is nobody else's", async () => {
+    const slow = "select 1 as a, pg_sleep(0.01)::text as b";
+    const steps = ["select generate_series(1, 10050) as n", slow, "delete from x", slow, { text: "select 1 as a" }];
+    for (let round = 0; round < 10; round++)
+      expect(await ask(driver, steps, undefined, true)).toEqual([
+        "54000",
+        [{ a: 1, b: "" }],
+        "25006",
+        [{ a: 1, b: "" }],
+        [{ a: 1 }],
+      ]);
+  });
+
   test.each(["tenant_a:wrong", "nobody:its%20secret", "__proto__:x", "tenant_b:"])(
     "does not get in as %s",
     async (login) => {
@@ -168,18 +189,18 @@ test.each([
   expect(all.map(mayPass)).toEqual(all.map(() => expected));
 });
 
-test("messages are whole however the bytes come, and a long one is refused at its header", () => {
+test("messages are whole however the bytes come, and a long one is refused at its header", async () => {
   const all = [...message("Q", "select 1"), ...message("S"), ...message("P", "", "x")];
   for (const size of [1, 2, 3, 5, 8, 100]) {
-    const messages = new Messages(100, false);
+    let at = 0;
+    const read = () => Promise.resolve(at < all.length ? Uint8Array.from(all.slice(at, (at += size))) : null);
+    const messages = new Messages(100, read);
     const types = [];
-    for (let at = 0; at < all.length; at += size) {
-      messages.push(Uint8Array.from(all.slice(at, at + size)));
-      for (let next; (next = messages.next());) types.push(next.type + next.bytes.length);
-    }
+    do for (let next; (next = messages.next());) types.push(next.type + next.bytes.length);
+    while (await messages.more());
     expect(types).toEqual(["Q14", "S5", "P8"]);
   }
-  const long = new Messages(100, false);
-  long.push(Uint8Array.of(81, 0, 0, 0, 101));
+  const long = new Messages(100, () => Promise.resolve(Uint8Array.of(81, 0, 0, 0, 101)));
+  await long.more();
   expect(() => long.next()).toThrow("no message of more than 100 bytes");
 });

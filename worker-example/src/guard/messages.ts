@@ -8,40 +8,48 @@ export interface Message {
   readonly bytes: Uint8Array;
 }
 
-/** Takes whole messages out of chunks. A message longer than `longest` bytes is refused before it is kept. */
-export class Messages {
-  readonly #longest: number;
-  #rest: Uint8Array = new Uint8Array();
-  /** The first messages of a client have no type byte. */
-  isStarting: boolean;
+/** Ends a session; its client is told why. */
+export class Ended extends Error {
+  readonly code: string;
 
-  constructor(longest: number, isStarting: boolean) {
-    this.#longest = longest;
-    this.isStarting = isStarting;
-  }
-
-  /** The next whole message of what was pushed. */
-  next(): Message | undefined {
-    //  type (1 byte, not in a startup)   length (int32, counts itself)   body
-    const head = this.isStarting ? 0 : 1;
-    if (this.#rest.length < head + 4) return undefined;
-    const length = head + int32(this.#rest, head);
-    if (length < head + 4 || length > this.#longest) throw new TooLong(this.#longest);
-    if (this.#rest.length < length) return undefined;
-    const bytes = this.#rest.subarray(0, length);
-    this.#rest = this.#rest.subarray(length);
-    return { type: head ? String.fromCharCode(bytes[0]!) : "", bytes };
-  }
-
-  /** The chunk is copied, since a socket may read the next one into the same memory. */
-  push(chunk: Uint8Array): void {
-    this.#rest = joined([this.#rest, chunk]);
+  constructor(code: string, words: string) {
+    super(words);
+    this.code = code;
   }
 }
 
-export class TooLong extends Error {
-  constructor(longest: number) {
-    super(`the guard passes no message of more than ${longest} bytes`);
+/** Takes whole messages out of what one side sends. One that is too long is refused before it is kept. */
+export class Messages {
+  /** Bytes of one message, at most. */
+  longest: number;
+  readonly #read: () => Promise<Uint8Array | null>;
+  #rest: Uint8Array = new Uint8Array();
+
+  constructor(longest: number, read: () => Promise<Uint8Array | null>) {
+    this.longest = longest;
+    this.#read = read;
+  }
+
+  /** The next whole message of what has been read. Those of a startup have no type, but a code behind their length. */
+  next(isStarting = false): Message | undefined {
+    //  type (1 byte, not in a startup)   length (int32, counts itself)   body
+    const head = isStarting ? 0 : 1;
+    if (this.#rest.length < head + 4) return undefined;
+    const length = head + int32(this.#rest, head);
+    if (length < (isStarting ? 8 : 5)) throw new Ended("08P01", "a message's length is shorter than its header");
+    if (length > this.longest)
+      throw new Ended("54000", `the guard passes no message of more than ${this.longest} bytes`);
+    if (this.#rest.length < length) return undefined;
+    const bytes = this.#rest.subarray(0, length);
+    this.#rest = this.#rest.subarray(length);
+    return { type: isStarting ? "" : String.fromCharCode(bytes[0]!), bytes };
+  }
+
+  /** Waits for more; `false` at the end. Bytes are copied, since a socket may read the next into the same memory. */
+  async more(): Promise<boolean> {
+    const chunk = await this.#read();
+    if (chunk) this.#rest = joined([this.#rest, chunk]);
+    return chunk !== null;
   }
 }
 

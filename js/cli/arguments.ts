@@ -11,7 +11,7 @@ export const commonOptions = {
   timeout: { type: "string" },
   "allow-cleartext-password": { type: "boolean" },
   debug: { type: "boolean" },
-  help: { type: "boolean", short: "h" },
+  help: { type: "boolean" },
 } as const satisfies ParseArgsOptionsConfig;
 
 export const COMMON_HELP = `Options of every command:
@@ -19,7 +19,7 @@ export const COMMON_HELP = `Options of every command:
   --timeout TIME     the longest that a call may take, as 30s, 500ms or 2m; a bare number is milliseconds
   --allow-cleartext-password  show the password to a server that wants it as it is, without TLS
   --debug            show the stack of an error
-  -h, --help         show this`;
+  --help             show this`;
 
 export interface Words {
   readonly values: readonly string[];
@@ -37,15 +37,31 @@ export function readWords(words: readonly string[], options: ParseArgsOptionsCon
     });
     return { values: read.positionals, options: read.values as OptionValues };
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code?.startsWith("ERR_PARSE_ARGS")) throw new Misuse(firstSentence(error));
+    if ((error as NodeJS.ErrnoException).code?.startsWith("ERR_PARSE_ARGS")) throw new Misuse(reasonOf(error));
     throw error;
   }
 }
 
-/** Only that: what follows in Node repeats the value, which may be a URL with a password. */
-function firstSentence(error: unknown): string {
-  const [first = ""] = (error as Error).message.split(/\.\s/);
-  return `${first.replace(/\.$/, "")}.`;
+/** Only the first sentence: what follows in Node repeats the value, which may be a URL with a password. */
+function reasonOf(error: unknown): string {
+  const [sentence = ""] = (error as Error).message.split(/\.\s/);
+  const [unknown, name = ""] = /^Unknown option '([^]*)/.exec(sentence) ?? [];
+  if (/^-[hpdUwW]'/.test(name))
+    return "Where to connect to is said by --url, DATABASE_URL, or PGHOST, PGPORT, PGUSER …; help is --help.";
+  if (unknown !== undefined && !/^-(?:[a-z]|-[a-z-]+)'/i.test(name))
+    return "SQL or a value that begins with a dash: put -- in front of it.";
+  return `${sentence.replace(/\.$/, "")}.`;
+}
+
+const CONNECTION_STRING = /^\s*(?:postgres(?:ql)?:\/\/|(?:host|hostaddr|port|dbname|user|password|sslmode)\s*=)/i;
+
+/**
+ * For words that are SQL, a table or a file. A connection string in their place, as psql takes one, would be shown with
+ * its password: by the server, which repeats the line, or by an error that names the file.
+ */
+export function refuseUrls(...words: readonly (string | boolean | undefined)[]): void {
+  if (words.some((word) => typeof word === "string" && CONNECTION_STRING.test(word)))
+    throw new Misuse("Pass a URL with --url.");
 }
 
 const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, min: 60_000, m: 60_000, h: 3_600_000 };
@@ -66,15 +82,16 @@ export function count({ options }: Pick<Words, "options">, name: string): number
   return measure(options[name], name, {}, "", "a whole number");
 }
 
-/** One of these words. */
+/** One of these words. `advice` for whoever meant another option. */
 export function choice<Word extends string>(
   { options }: Pick<Words, "options">,
   name: string,
   words: readonly Word[],
+  advice = "",
 ): Word | undefined {
   const given = options[name];
   if (given === undefined || words.includes(given as Word)) return given as Word | undefined;
-  throw new Misuse(`--${name} is one of ${words.join(", ")}.`);
+  throw new Misuse(`--${name} is one of ${words.join(", ")}. ${advice}`.trimEnd());
 }
 
 function measure(

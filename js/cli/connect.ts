@@ -77,6 +77,9 @@ function orMisuse<T>(url: string | undefined, make: () => T): T {
     return make();
   } catch (error) {
     if (!(error instanceof PgzError)) throw error;
+    // The driver's text names the option.
+    if (/^Option "user"/.test(error.message) && (url !== undefined || hasVariables()))
+      throw new Misuse("No user: write postgres://user@host/database, or set PGUSER.");
     if (url !== undefined || hasVariables()) throw new Misuse(error.message);
     throw new Misuse("Nothing says where to connect to: pass --url, or set DATABASE_URL, or PGHOST and PGUSER.");
   }

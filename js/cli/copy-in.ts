@@ -3,15 +3,19 @@
 // Knows what is shown meanwhile, and what is stored when it ends early: nothing, as long as the end of the data has not
 // been sent.
 import { PostgresError } from "../index.ts";
-import { choice } from "./arguments.ts";
+import { choice, refuseUrls } from "./arguments.ts";
 import type { Command, Task } from "./command.ts";
 import { withClient } from "./connect.ts";
 import { COPY_FORMATS, copyInText } from "./copy-text.ts";
 import { readHeader } from "./csv.ts";
-import { source } from "./files.ts";
+import { abortable, source } from "./files.ts";
 import { Misuse } from "./misuse.ts";
 import { Progress, PROGRESS_HELP, PROGRESS_OPTIONS, wantsProgress } from "./progress.ts";
 import { say } from "./terminal.ts";
+
+const OTHER_SEPARATOR =
+  "The first line has no comma. Data with another separator go in by a COPY as it stands: " +
+  `pgz-edge copy-in "copy t from stdin (format csv, header, delimiter ';')".`;
 
 export const copyIn: Command = {
   summary: "stores a file, or standard input, in a table by COPY",
@@ -34,12 +38,13 @@ ${PROGRESS_HELP}`,
 
 async function run(task: Task): Promise<void> {
   const { values, options, signal } = task;
+  refuseUrls(...values);
   const [given, file, ...others] = values;
   if (given === undefined || others.length) throw new Misuse("Pass one table, and one file or none.");
   const format = choice(task, "format", COPY_FORMATS) ?? "csv";
   const hasHeader = format === "csv" && options["no-header"] !== true;
   const isShown = wantsProgress(options, true);
-  const { bytes, data: all } = await source(file, "a file");
+  const { bytes, data: all } = await source(file, "a file", signal);
   let data = all;
   let isSent = false;
   let progress: Progress | undefined;
@@ -48,6 +53,8 @@ async function run(task: Task): Promise<void> {
   async function namesOf(): Promise<readonly string[]> {
     const headed = await abortable(readHeader(all), signal);
     data = headed.data;
+    const [only = "", ...more] = headed.names;
+    if (!more.length && /[;\t|]/.test(only)) throw new Misuse(OTHER_SEPARATOR);
     return headed.names;
   }
 
@@ -74,14 +81,4 @@ async function run(task: Task): Promise<void> {
     say(isCertain ? "Nothing was stored." : "All data were sent; it is not known whether they are stored.");
     throw error;
   }
-}
-
-/** Standard input that never comes is left at once. */
-async function abortable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  work.catch(() => {}); // of a wait that was left
-  signal.throwIfAborted();
-  return await new Promise<T>((resolve, reject) => {
-    signal.addEventListener("abort", () => reject(signal.reason as Error), { once: true });
-    work.then(resolve, reject);
-  });
 }

@@ -3,7 +3,7 @@
 // Knows what is shown meanwhile. Rows are counted in the data, as far as their format shows them; the last count is the
 // server's.
 import type { Client, QueryEnd } from "../index.ts";
-import { choice } from "./arguments.ts";
+import { choice, refuseUrls } from "./arguments.ts";
 import type { Command, Task } from "./command.ts";
 import { withClient } from "./connect.ts";
 import { COPY_FORMATS, copyOutText, type CopyText } from "./copy-text.ts";
@@ -36,24 +36,25 @@ ${PROGRESS_HELP}`,
 
 async function run(task: Task): Promise<void> {
   const { values, options, signal } = task;
+  refuseUrls(...values, options["output"]);
   const [given, ...others] = values;
   if (given === undefined || others.length) throw new Misuse("Pass one table, one query in quotes, or one COPY.");
   const format = choice(task, "format", COPY_FORMATS) ?? "csv";
   const hasHeader = format === "csv" && options["no-header"] !== true;
   const copy = copyOutText(given, format, hasHeader);
-  const to = await destination(options["output"] as string | undefined);
   let end: QueryEnd | undefined;
   const more = { observer: { onQueryEnd: (event: QueryEnd) => void (end = event) } };
   let progress: Progress | undefined;
   try {
-    await withClient(task, more, (client) =>
-      pour(async function* () {
-        const isShown = wantsProgress(options, !to.isTerminal);
-        if (isShown) progress = new Progress({ aboutRows: await rowsAbout(client, copy) });
+    await withClient(task, more, async (client) => {
+      const to = await destination(options["output"] as string | undefined, signal);
+      await pour(async function* () {
+        if (wantsProgress(options, !to.isTerminal))
+          progress = new Progress({ aboutRows: await rowsAbout(client, copy) });
         const data = iterate(await client.copyTo(copy.text, { signal }));
         yield* progress ? counted(data, copy, hasHeader, progress) : data;
-      }, to),
-    );
+      }, to);
+    });
   } catch (error) {
     progress?.end();
     throw error;

@@ -2,6 +2,7 @@
 //
 // Knows how these begin. The text becomes SQL as it is, since whoever wrote it may run any.
 import { Misuse } from "./misuse.ts";
+import { BEGIN } from "./statement.ts";
 
 export const COPY_FORMATS = ["csv", "text", "binary"] as const;
 export type CopyFormat = (typeof COPY_FORMATS)[number];
@@ -14,7 +15,6 @@ export interface CopyText {
   readonly format?: CopyFormat;
 }
 
-const BEGIN = String.raw`^(?:\s|--.*\n|\/\*[^]*?\*\/)*`;
 const COPY = new RegExp(`${BEGIN}copy\\b`, "i");
 const QUERY = new RegExp(
   `${BEGIN}(?:select|with|values|table|insert|update|delete|merge)\\b(?=[^]*\\S)|${BEGIN}\\(`,

@@ -2,8 +2,10 @@
 //
 // As PostgreSQL writes and reads it by default: commas, quotes, doubled within quotes. Knows bytes; must not know COPY.
 import { Misuse } from "./misuse.ts";
+import { utf8 } from "./utf8.ts";
 
 const NEWLINE = 10;
+const RETURN = 13;
 const QUOTE = 34;
 
 /** Counts the ends of rows in pieces of any size. A newline within quotes is none. */
@@ -42,28 +44,35 @@ export interface Headed {
 
 export async function readHeader(data: AsyncIterable<Uint8Array>): Promise<Headed> {
   const rest = data[Symbol.asyncIterator]();
-  const pieces: Uint8Array[] = [];
-  const count = new RowCount({ hasQuotes: true });
-  let length = 0;
-  while (count.rows === 0 && length < LONGEST_HEADER) {
+  let begin = Buffer.alloc(0);
+  while (endOfFirst(begin) === undefined && begin.length < LONGEST_HEADER) {
     const { done, value } = await rest.next();
     if (done) break;
-    count.add(value);
-    pieces.push(value);
-    length += value.length;
+    begin = Buffer.concat([begin, value]);
   }
-  return { names: namesIn(new TextDecoder().decode(Buffer.concat(pieces))), data: again(pieces, rest) };
+  const line = utf8(begin.subarray(0, endOfFirst(begin)), "The first line");
+  return { names: namesIn(line), data: again(begin, rest) };
 }
 
-async function* again(pieces: readonly Uint8Array[], rest: AsyncIterator<Uint8Array>): AsyncGenerator<Uint8Array> {
-  yield* pieces;
+/** Behind the line. PostgreSQL takes lines that end with a carriage return alone too. */
+function endOfFirst(bytes: Uint8Array): number | undefined {
+  let isQuoted = false;
+  for (const [at, byte] of bytes.entries()) {
+    if (byte === QUOTE) isQuoted = !isQuoted;
+    else if (!isQuoted && (byte === NEWLINE || byte === RETURN)) return at + 1;
+  }
+  return undefined;
+}
+
+async function* again(begin: Uint8Array, rest: AsyncIterator<Uint8Array>): AsyncGenerator<Uint8Array> {
+  if (begin.length) yield begin;
   yield* { [Symbol.asyncIterator]: () => rest };
 }
 
 /** Of the first line; a spreadsheet's byte order mark is none of the decoder's output. */
 function namesIn(text: string): readonly string[] {
   const names: string[] = [];
-  const field = /(?:"((?:[^"]|"")*)"|([^,"\r\n]*))(,|\r?\n|$)/y;
+  const field = /(?:"((?:[^"]|"")*)"|([^,"\r\n]*))(,|[\r\n]|$)/y;
   for (;;) {
     const found = field.exec(text);
     if (!found) throw new Misuse("The first line is not that of a csv file: pass --no-header if the data have none.");

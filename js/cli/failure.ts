@@ -42,9 +42,24 @@ function ofDriver(error: PgzError): string[] {
   ];
 }
 
-/** The driver's names its calls for several statements, which a shell does not have. */
-function adviceOf({ advice }: PgzError): string | undefined {
-  return advice?.includes("simple()") ? "query runs one statement: psql -f runs a file of several." : advice;
+/** By code. */
+const ADVICE: Readonly<Record<string, string>> = {
+  COPY_NEEDS_COPY_CALL: "copy-out runs a COPY … TO STDOUT, copy-in a COPY … FROM STDIN.",
+  PASSWORD_MISSING: "Put it into DATABASE_URL or PGPASSWORD: password files are not read.",
+};
+
+/** The driver's advice is for those who program: by the call that it names, what there is in a shell. */
+const IN_A_SHELL: readonly (readonly [RegExp, string])[] = [
+  [/simple\(\)/, "Pass one statement: psql -f runs a file of several."],
+  [/sql\.in\(/, "A list is one value: write = any($1), and pass it as {1,2,3}."],
+  [/sql\.identifier\(/, "A value cannot be a name: write tables and columns into the SQL itself."],
+];
+
+const IS_CODE = /`|\bsql\.|\w\(\)/;
+
+function adviceOf({ code, advice }: PgzError): string | undefined {
+  const own = ADVICE[code] ?? IN_A_SHELL.find(([call]) => call.test(advice ?? ""))?.[1];
+  return own ?? (IS_CODE.test(advice ?? "") ? undefined : advice);
 }
 
 function serverErrorOf(error: PgzError): PostgresError | undefined {

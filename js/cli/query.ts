@@ -3,13 +3,15 @@
 // Knows formats and limits by name. The values behind the SQL are texts, which the server takes for the types that its
 // parameters have.
 import type { Format, QueryEnd } from "../index.ts";
-import { choice, count, size } from "./arguments.ts";
+import { choice, count, refuseUrls, size } from "./arguments.ts";
 import type { Command, Task } from "./command.ts";
 import { onNotice, withClient } from "./connect.ts";
-import { destination, pour, textFrom, type Destination } from "./files.ts";
+import { bytesFrom, destination, pour, type Destination } from "./files.ts";
 import { Misuse } from "./misuse.ts";
+import { isWithoutEffect, reads } from "./statement.ts";
 import { iterate } from "./streams.ts";
 import { say } from "./terminal.ts";
+import { utf8 } from "./utf8.ts";
 
 const FORMATS = ["ndjson", "json", "csv", "columnar", "toon"] as const satisfies readonly Format[];
 
@@ -45,12 +47,13 @@ value that begins with a dash stands behind --.
 
 async function run(task: Task): Promise<void> {
   const { options, signal } = task;
-  const format = choice(task, "format", FORMATS) ?? "ndjson";
+  const format = choice(task, "format", FORMATS, "--file reads the SQL of a file.") ?? "ndjson";
   const maxRows = count(task, "max-rows");
   const maxBytes = size(task, "max-bytes");
   if (options["no-header"] && format !== "csv") throw new Misuse("--no-header is for --format csv.");
   const { text, values } = await statement(task);
   let end: QueryEnd | undefined;
+  let isAsked = false;
   const streamOptions = {
     format,
     signal,
@@ -61,24 +64,52 @@ async function run(task: Task): Promise<void> {
     ...(options["truncate"] === true && { onLimit: "truncate" as const }),
     ...(options["no-header"] === true && { header: false }),
   };
-  await withClient(task, {}, async (client) => {
-    const to = await destination(options["output"] as string | undefined);
-    await pour(async function* () {
-      const rows = await client.stream(values.length ? { text, values } : text, streamOptions);
-      yield* endingIn(iterate(rows), to);
-    }, to);
-  });
+  try {
+    await withClient(task, {}, async (client) => {
+      const to = await destination(options["output"] as string | undefined, signal);
+      await pour(async function* () {
+        isAsked = true;
+        const rows = await client.stream(values.length ? { text, values } : text, streamOptions);
+        yield* endingIn(iterate(rows), to);
+      }, to);
+    });
+  } catch (error) {
+    const isDone = end?.command && !end.error;
+    if (isAsked && !reads(text) && !isWithoutEffect(error)) say(isDone ? HAS_EFFECT : MAY_HAVE_EFFECT);
+    throw error;
+  }
   const tag = tagOf(end);
   if (tag !== undefined) say(tag);
-  if (end?.truncated) say(`Cut at ${end.truncated.value} ${end.truncated.limit}: there is more.`);
+  if (!end?.truncated) return;
+  say(`Cut at ${end.truncated.value} ${end.truncated.limit}: there is more.`);
+  if (!reads(text)) say(MAY_HAVE_EFFECT);
 }
 
-async function statement({ values, options }: Task): Promise<{ text: string; values: readonly string[] }> {
-  const file = options["file"];
-  if (typeof file === "string") return { text: await textFrom(file, "the SQL"), values };
-  const [first, ...others] = values;
-  if (first !== undefined && first !== "-") return { text: first, values: others };
-  return { text: await textFrom(first, 'the SQL: pgz-edge query "select 1"'), values: others };
+/** Its output could not be written. */
+const HAS_EFFECT = "The statement has taken effect.";
+/** The server was told to stop, and may have come to the end before that. */
+const MAY_HAVE_EFFECT = "The statement may have taken effect: it is not known.";
+
+async function statement({ values, options, signal }: Task): Promise<{ text: string; values: readonly string[] }> {
+  const file = options["file"] as string | undefined;
+  const first = file === undefined ? values[0] : undefined;
+  const others = file === undefined ? values.slice(1) : values;
+  refuseUrls(first, file, options["output"]);
+  if (first !== undefined && first !== "-") {
+    if (others.length && ONE_WORD.test(first)) throw new Misuse('Put the SQL in quotes: pgz-edge query "select 1".');
+    return { text: notEmpty(first), values: others };
+  }
+  const bytes = await bytesFrom(file ?? first, 'the SQL: pgz-edge query "select 1"', signal);
+  return { text: notEmpty(utf8(bytes, "The SQL")), values: others };
+}
+
+/** Such a statement takes no values. */
+const ONE_WORD = /^\s*\w+\s*$/;
+
+/** A script whose variable is missing has not run what it should have. */
+function notEmpty(text: string): string {
+  if (text.trim() === "") throw new Misuse("The SQL is empty.");
+  return text;
 }
 
 const NEWLINE = 10;

@@ -1,5 +1,6 @@
 // `pgz-edge copy-out` and `copy-in`: what is stored and written, the progress on standard error, flat memory.
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import { createServer } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { CommandLine, driver, ended, url } from "./command-line.ts";
@@ -70,6 +71,53 @@ test("the first line of csv says which column is which", async () => {
   expect(unknown).toMatchObject({ code: 1, err: expect.stringContaining('column "nmae"') });
 });
 
+test("a header that the command line cannot use is refused before anything is sent", async () => {
+  await db.exec("delete from cli_users");
+  // The line ends of old spreadsheets.
+  expect(await cli.run(["copy-in", "cli_users"], { input: "name,id\rGrace,1\rAda,2\r" })).toMatchObject({ code: 0 });
+  expect((await cli.run(["copy-out", "cli_users"])).out).toBe("id,name,note\n1,Grace,\n2,Ada,\n");
+  const semicolons = { input: "id;name\n3;Eva\n" };
+  const { code, err } = await cli.run(["copy-in", "cli_users"], semicolons);
+  expect([code, err]).toEqual([64, expect.stringContaining("(format csv, header, delimiter ';')")]);
+  const copy = "copy cli_users (id, name) from stdin (format csv, header, delimiter ';')";
+  expect(await cli.run(["copy-in", copy], semicolons)).toMatchObject({ code: 0 });
+  const input = Buffer.from("id,n\xe4me\n4,x\n", "latin1");
+  expect(await cli.run(["copy-in", "cli_users"], { input })).toMatchObject({
+    code: 64,
+    err: expect.stringContaining("The first line is not UTF-8."),
+  });
+  // Of the lines behind it the server knows which.
+  const later = await cli.run(["copy-in", "cli_users"], { input: Buffer.from("id,name\n4,M\xfcller\n", "latin1") });
+  expect(later).toMatchObject({ code: 1, err: expect.stringContaining("COPY cli_users, line 2") });
+});
+
+test("a file that cannot be read is wrong usage, in each format", async () => {
+  const server = createServer().listen(cli.project.at("socket")); // root reads any other file
+  await new Promise((resolve) => server.once("listening", resolve));
+  for (const words of [["cli_users"], ["cli_users", "-f", "text"], ["cli_users(id)"]]) {
+    const { code, err } = await cli.run(["copy-in", ...words, "socket"]);
+    expect([code, err]).toEqual([64, expect.stringMatching(/^pgz-edge: The file cannot be read: \w+.*\nTry .*\n$/)]);
+  }
+  server.close();
+});
+
+test("a pipe by its name goes in, as soon as somebody writes to it", async () => {
+  await db.exec("delete from cli_users");
+  const line =
+    'pgz-edge copy-in cli_users -f text <(sleep 0.2; printf "1\\ta\\tb\\n"; sleep 0.2; printf "2\\ta\\tb\\n")';
+  expect(await cli.shell(line)).toEqual({ code: 0, out: "", err: "COPY 2\n" });
+  const named = 'mkfifo named; (sleep 1; echo 3,x > named) & pgz-edge copy-in "cli_users(id, name)" named --no-header';
+  expect(await cli.shell(named)).toEqual({ code: 0, out: "", err: "COPY 1\n" });
+  expect(await cli.shell("pgz-edge copy-in cli_users -f text <(true)")).toMatchObject({ err: "COPY 0\n" });
+});
+
+test("what is refused while a pipe has nothing to say ends at once", async () => {
+  const from = performance.now();
+  const { code, err } = await cli.shell("pgz-edge copy-in nothing_here <(echo id; exec sleep 20 2> /dev/null)");
+  expect([code, err]).toEqual([1, expect.stringContaining("42P01")]);
+  expect(performance.now() - from).toBeLessThan(10_000); // not when it ends
+});
+
 test("data that the server refuses: its line is named, nothing is stored", async () => {
   const input = "id,name\n5,five\nx,six\n";
   expect(await cli.run(["copy-in", "cli_users"], { input })).toEqual({
@@ -97,7 +145,8 @@ test("wrong usage", async () => {
     expect([words, (await cli.run(words)).code]).toEqual([words, 64]);
   expect(await cli.run(["copy-in", "cli_users"], { input: "" })).toMatchObject({ code: 64 });
   expect(await cli.run(["copy-out", "nothing_here", "-o", "nothing.csv"])).toMatchObject({ code: 1 });
-  expect(existsSync(cli.project.at("nothing.csv"))).toBe(false);
+  expect(await cli.run(["copy-out", "cli_users", "-o", "nothing.csv", "--url", "geheim"])).toMatchObject({ code: 64 });
+  expect(readdirSync(cli.project.folder).filter((name) => name.startsWith("nothing.csv"))).toEqual([]);
 });
 
 /** Of the process, in bytes, from now to its end. */

@@ -1,6 +1,7 @@
 // Ctrl-C, SIGTERM and a reader who leaves: what runs on the server is cancelled there within a second, and what was
 // being stored is not.
 import { randomUUID } from "node:crypto";
+import { readdirSync, readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -52,6 +53,41 @@ test.each([
   expect(performance.now() - from).toBeLessThan(1_000);
   // Its reader has read nothing so far: what is in the pipe is the reader's.
   expect((await result).code).toBe(code);
+  expect(readdirSync(cli.project.folder).filter((file) => file.startsWith("endless."))).toEqual([]);
+});
+
+test.each([
+  ["standard input", ["query", "-"]],
+  ["a pipe that nobody reads", ["query", "select 1", "-o", "unread"]],
+  ["a pipe that nobody writes", ["query", "--file", "unwritten"]],
+  ["the same of a copy", ["copy-in", "cli_interrupted(id)", "unwritten"]],
+])("a wait for %s ends with the first signal", async (_, words) => {
+  await cli.shell("mkfifo -m 600 unread unwritten");
+  const child = cli.start(words, { stdin: "open" });
+  await pause(700);
+  const from = performance.now();
+  child.kill("SIGTERM");
+  const late = setTimeout(() => child.kill("SIGKILL"), 5_000);
+  expect((await ended(child)).code).toBe(143);
+  clearTimeout(late);
+  expect(performance.now() - from).toBeLessThan(1_000);
+});
+
+test("a statement that changes something and is interrupted: that is not known", async () => {
+  const name = randomUUID();
+  const child = cli.start(["query", "insert into cli_interrupted select 1 from pg_sleep(60)"], {
+    env: { PGAPPNAME: name },
+  });
+  await until(async () => (await sessions(name)) > 0);
+  child.kill("SIGINT");
+  const err = "The statement may have taken effect: it is not known.\n";
+  expect(await ended(child)).toEqual({ code: 130, out: "", err });
+});
+
+test("nobody who reads standard error: the data go on", async () => {
+  const line = 'pgz-edge copy-out "select generate_series(1, 4), pg_sleep(1)" --progress -o seen.csv';
+  expect(await cli.shell(`${line} 2> >(head -1 > /dev/null)`)).toMatchObject({ code: 0 });
+  expect(readFileSync(cli.project.at("seen.csv"), "utf8").split("\n").length).toBe(6);
 });
 
 test("a reader who sleeps keeps neither the process nor the server", async () => {

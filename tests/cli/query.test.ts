@@ -1,7 +1,16 @@
 // `pgz-edge query` and what all commands share: exit codes, errors, help.
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { CommandLine, url } from "./command-line.ts";
+import { CommandLine, driver, url } from "./command-line.ts";
 
 let cli: CommandLine;
 beforeAll(() => void (cli = new CommandLine()), 120_000);
@@ -37,7 +46,34 @@ test("several statements: what to use instead, by names that a shell has", async
   const { code, err } = await cli.run(["query", "select 1; select 2"]);
   expect(code).toBe(1);
   expect(err).toContain("(42601)");
-  expect(err).toContain("ADVICE:  query runs one statement: psql -f runs a file of several.");
+  expect(err).toContain("ADVICE:  Pass one statement: psql -f runs a file of several.");
+});
+
+test.each([
+  ["a COPY", "copy (select 1) to stdout", "copy-out runs a COPY … TO STDOUT, copy-in a COPY … FROM STDIN."],
+  ["a list", "select 1 where 1 in $1", "A list is one value: write = any($1), and pass it as {1,2,3}."],
+  ["a name", "select * from $1", "A value cannot be a name: write tables and columns into the SQL itself."],
+  ["a type", "select $1", undefined],
+  ["SET", "set work_mem = $1", "SET takes no parameters: select set_config('name', $1, false)."],
+])("what to use instead, by no names of JavaScript: %s", async (_, text, advice) => {
+  const { err } = await cli.run(["query", text, ...(text.includes("$1") ? ["7"] : [])]);
+  expect(/^ADVICE: {2}(.*)$/m.exec(err)?.[1]).toBe(advice);
+});
+
+test("SQL that is not UTF-8, or empty, is not run", async () => {
+  const input = Buffer.from("select 'M\xfcller' as name", "latin1");
+  const refused = { code: 64, out: "", err: expect.stringContaining("The SQL is not UTF-8.") as string };
+  writeFileSync(cli.project.at("latin1.sql"), input);
+  expect(await cli.run(["query", "--file", "latin1.sql"])).toEqual(refused);
+  expect(await cli.run(["query"], { input })).toEqual(refused);
+  expect((await cli.run(["query"], { input: "\ufeffselect 'ü' as a" })).out).toBe('{"a":"ü"}\n');
+  const empty = { code: 64, err: expect.stringContaining("The SQL is empty.") as string };
+  for (const words of [
+    ["query", ""],
+    ["query", " \n"],
+    ["query", "-"],
+  ])
+    expect(await cli.run(words, { input: "" })).toMatchObject(empty);
 });
 
 test("an error of the server: as psql shows it, exit code 1, no stack", async () => {
@@ -68,6 +104,73 @@ test("a limit fails, or ends the output with a mark", async () => {
   expect(await cli.run(["query", "select repeat('x', 5000)", "--max-bytes", "4kB"])).toMatchObject({ code: 1 });
   const late = await cli.run(["query", "select pg_sleep(20)", "--timeout", "300ms"]);
   expect(late).toMatchObject({ code: 1, err: expect.stringContaining("QUERY_TIMEOUT") });
+});
+
+test("of a statement that was cut off, whether it took effect", async () => {
+  const db = await driver.connect(url);
+  await db.exec("create table cli_effects (n int primary key)");
+  const unknown = expect.stringContaining("The statement may have taken effect: it is not known.\n") as string;
+  const insert = (rows: string) => `insert into cli_effects ${rows} returning n`;
+  const three = insert("select count(*) + generate_series(1, 3) from cli_effects");
+  try {
+    expect(await cli.run(["query", three, "--max-rows", "2"])).toMatchObject({ code: 1, err: unknown });
+    expect(await cli.run(["query", three, "--max-rows", "2", "--truncate"])).toMatchObject({ code: 0, err: unknown });
+    const full = await cli.shell(`ulimit -f 0; pgz-edge query "${insert("values (77)")}" -o effects.ndjson`);
+    expect([full.code, full.err]).toEqual([1, expect.stringMatching(/^The statement (has|may have) taken effect/)]);
+    const slow = insert("select 0 from pg_sleep(20)");
+    expect(await cli.run(["query", slow, "--timeout", "300ms"])).toMatchObject({ code: 1, err: unknown });
+    // What fails at the server, or has never come to it, has changed nothing; what only reads never does.
+    for (const words of [[insert("values ('x')")], [insert("values (1)"), "--url", refused]])
+      expect((await cli.run(["query", ...words])).err).not.toContain("taken effect");
+    const reads = ["query", "-- into\nselect generate_series(1, 9)", "--max-rows", "2"];
+    expect((await cli.run(reads)).err).not.toContain("taken effect");
+  } finally {
+    await db.exec("drop table cli_effects");
+    await db.close();
+  }
+});
+
+/** 64 kB for a file, as on a full disk: a write is cut, and the next one fails. */
+const LITTLE = "ulimit -f 64;";
+
+test("a full disk is no success", async () => {
+  const large = `"select repeat('x', 70000) as a"`;
+  for (const line of [`query ${large}`, `copy-out ${large}`]) {
+    const { code, err } = await cli.shell(`${LITTLE} pgz-edge ${line} > full.txt`);
+    expect([code, err]).toEqual([1, expect.stringMatching(/^ERROR: {2}Standard output cannot be written: EFBIG/)]);
+    expect((await cli.shell(`${LITTLE} pgz-edge ${line} -o full.part.txt`)).code).toBe(1);
+    expect(existsSync(cli.project.at("full.part.txt"))).toBe(false);
+    expect((await cli.shell(`echo before > all.txt; pgz-edge ${line} >> all.txt`)).code).toBe(0);
+    const lines = readFileSync(cli.project.at("all.txt"), "utf8").split("\n");
+    expect([lines[0], lines.at(-2)!.match(/x+/)![0].length, lines.at(-1)]).toEqual(["before", 70_000, ""]);
+  }
+});
+
+test("-o keeps what its path is: a link, a mode, a pipe, standard output", async () => {
+  const at = (name: string) => cli.project.at(name);
+  const out = (name: string) => cli.run(["query", "select 1 as a", "-o", name]);
+  cli.project.write("kept/target.json", "old");
+  symlinkSync("kept/target.json", at("link.json"));
+  symlinkSync("link.json", at("link-to-link.json"));
+  symlinkSync("kept/new.json", at("to-nothing.json"));
+  chmodSync(at("kept/target.json"), 0o600);
+  expect(await out("link-to-link.json")).toEqual({ code: 0, out: "", err: "" });
+  expect(readFileSync(at("kept/target.json"), "utf8")).toBe('{"a":1}\n');
+  expect(statSync(at("kept/target.json")).mode & 0o777).toBe(0o600);
+  expect((await out("to-nothing.json")).code).toBe(0);
+  expect(readFileSync(at("kept/new.json"), "utf8")).toBe('{"a":1}\n');
+  for (const name of ["link.json", "link-to-link.json", "to-nothing.json"])
+    expect(lstatSync(at(name)).isSymbolicLink()).toBe(true);
+  expect(readdirSync(at("kept"))).toEqual(["new.json", "target.json"]);
+
+  // Never /dev/stdout: a test that fails as root would replace it.
+  symlinkSync("/proc/self/fd/1", at("stdout"));
+  for (const to of ["| cat", "> out.txt; cat out.txt"])
+    expect((await cli.shell(`pgz-edge query "select 1 as a" -o stdout ${to}`)).out).toBe('{"a":1}\n');
+  expect(lstatSync(at("stdout")).isSymbolicLink()).toBe(true);
+  const large = `pgz-edge query "select repeat('x', 1000) from generate_series(1, 1000)"`;
+  const pipe = await cli.shell(`mkfifo pipe; (sleep 1; wc -l < pipe) & ${large} -o pipe; wait; ls -l pipe`);
+  expect(pipe).toMatchObject({ code: 0, out: expect.stringMatching(/^1000\np/), err: "" });
 });
 
 test("a file is there whole or not at all", async () => {
@@ -109,13 +212,43 @@ test("wrong usage is 64, and no password is repeated", async () => {
     ["query", "select 1", "--max-rows", "many"],
     ["query", "select 1", "--timeout", "soon"],
     ["query", "select 1", "--no-header"],
+    ["query", "select 1", "-o", ""],
+    ["query", wrongPassword, "select 1"],
+    ["query", "host=h password=geheim", "select 1"],
+    ["query", "--file", wrongPassword],
+    ["query", "select 1", "-o", wrongPassword],
+    ["copy-in", wrongPassword, "t", "t.csv"],
+    ["copy-in", "t", wrongPassword],
+    ["copy-out", wrongPassword],
+    ["copy-out", "t", "-o", wrongPassword],
+    ["query", "select 1", `--${wrongPassword}`],
   ];
   for (const words of lines) {
     const { code, out, err } = await cli.run(words);
     expect([words, code, out]).toEqual([words, 64, ""]);
-    expect(err).toMatch(/^pgz-edge: .*\nTry "pgz-edge help( \w+)?"\.\n$/);
+    expect(err).toMatch(/^pgz-edge: .*\nTry "pgz-edge help( [a-z-]+)?"\.\n$/);
     expect(err).not.toContain("geheim");
   }
+});
+
+test.each([
+  [["copy-in", "t", "data.csv", "-h", "localhost"], "Where to connect to is said by --url,"],
+  [["query", "select 1", "-U", "grace"], "Where to connect to is said by --url,"],
+  [["query", "-f", "report.sql"], "--file reads the SQL of a file."],
+  [["query", "select", "1"], 'Put the SQL in quotes: pgz-edge query "select 1".'],
+  [["query", "-- mine\nselect 1"], "put -- in front of it"],
+  [["query", "select $1", "-1"], "put -- in front of it"],
+  [["query", "select 1", "--url", "postgres://localhost/a"], "No user: write postgres://user@host/database"],
+  [["query", "select 1", "--url", wrongPassword, "--file", wrongPassword], "Pass a URL with --url."],
+])("what was meant is said: %j", async (words, text) => {
+  const { code, out, err } = await cli.run(words, { env: { PGUSER: undefined } });
+  expect([code, out, err]).toEqual([64, "", expect.stringContaining(text)]);
+});
+
+test("a password that is missing: where it is looked for", async () => {
+  const { code, err } = await cli.run(["query", "select 1", "--url", url.replace(/:[^:@/]*@/, "@")]);
+  expect([code, err]).toEqual([2, expect.stringContaining("(PASSWORD_MISSING)\nADVICE:  Put it into DATABASE_URL")]);
+  expect(err).toContain("password files are not read");
 });
 
 test("where to connect: --url, then DATABASE_URL, then the variables of libpq", async () => {

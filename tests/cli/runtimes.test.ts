@@ -40,9 +40,25 @@ test.each([
   await db.exec(`create table ${table} (id int, name text)`);
   expect(await run(["copy-in", table], { input: "name,id\nGrace,1\n" })).toMatchObject({ code: 0, err: "COPY 1\n" });
   expect(await run(["copy-out", table])).toEqual({ code: 0, out: "id,name\n1,Grace\n", err: "COPY 1\n" });
+  const words = command.map((word) => `'${word}'`).join(" ");
+  const files = await cli.shell(
+    [
+      `set -e; ${words} copy-out "select generate_series(2, 100000) as id" > ${table}.csv`,
+      `${words} copy-in ${table} ${table}.csv`,
+      `mkfifo ${table}.in ${table}.out`, // Bun's launcher passes on no /dev/fd/63
+      `(sleep 0.5; echo 0 > ${table}.in) & ${words} copy-in "${table}(id)" --no-header ${table}.in`,
+      `wc -l < ${table}.out & ${words} copy-out ${table} -o ${table}.out; wait`,
+      `echo 'select count(*)::int4 as n from ${table}' > ${table}.sql`,
+      `${words} query --file ${table}.sql -o ${table}.json; cat ${table}.json`,
+    ].join("; "),
+  );
+  expect(files).toEqual({
+    code: 0,
+    out: '100002\n{"n":100001}\n',
+    err: "COPY 99999\nCOPY 99999\nCOPY 1\nCOPY 100001\n",
+  });
   await db.exec(`drop table ${table}`);
 
-  const words = command.map((word) => `'${word}'`).join(" ");
   const head = await cli.shell(
     `${words} query "select generate_series(1, 1000000000) n" | head -1; echo \${PIPESTATUS[0]}`,
   );

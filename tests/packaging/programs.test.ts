@@ -291,10 +291,10 @@ describe("docs/examples.md", () => {
     await works(await listening(command));
   });
 
-  test(
-    "next/ in Next's Node runtime; it builds without a database, and its edge runtime says that it has no TCP",
+  test.each(["--turbopack", "--webpack"])(
+    "next/ by next build %s in its Node runtime; it builds without a database, and its edge runtime says that it has no TCP",
     { timeout: 300_000 },
-    async () => {
+    async (bundler) => {
       project.write(
         "next/app/edge/route.ts",
         `import { createClient } from "pgz-edge";
@@ -306,9 +306,11 @@ describe("docs/examples.md", () => {
            .catch((error) => new Response(error.code + ": " + error.message));`,
       );
       project.write("next/app/layout.tsx", "export default ({ children }) => <html><body>{children}</body></html>;");
+      // Turbopack compiles nothing outside of its root, and here packages are links to our own.
+      project.write("next/next.config.mjs", 'export default { turbopack: { root: "/" } };');
       const next = path.join(root, "node_modules/next/dist/bin/next");
       const env = { ...process.env, NEXT_TELEMETRY_DISABLED: "1", CI: "1" };
-      await promisify(execFile)(process.execPath, [next, "build", "--webpack"], { cwd: project.at("next"), env });
+      await promisify(execFile)(process.execPath, [next, "build", bundler], { cwd: project.at("next"), env });
       const address = await listening([process.execPath, next, "start", "-p", "PORT"], "next");
       await works(address);
       const said = await (await fetch(new URL("edge", address))).text();

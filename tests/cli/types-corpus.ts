@@ -126,6 +126,7 @@ export const CORPUS: readonly Statement[] = [
   statement("select '1'::money as m, 'a b'::tsvector as v, '{1,2}'::money[] as a", "m: string; v: string; a: string"),
   statement("select 'sad'::mood as m, array['sad'::mood] as a", "m: Mood; a: (Mood | null)[]"),
   statement("select row(1, null) as r", "r: Record<string, unknown>"),
+  statement("select array_agg(row(id, name)) as a from users group by org_id", "a: (Record<string, unknown> | null)[]"),
   statement("select row('x', null)::addr as a", "a: Addr"),
   statement("select (a).street from (select row(null, 1)::addr as a) as s", "street: string?"),
   statement("select (home).zip from users", "zip: number?"),

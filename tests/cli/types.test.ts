@@ -39,6 +39,7 @@ beforeAll(async () => {
         lib: ["es2023"],
         types: ["node"],
         rewriteRelativeImportExtensions: true,
+        paths: { "~/*": ["./src/*"] },
       },
       include: ["src"],
     }),
@@ -148,6 +149,83 @@ export interface ListOrders {
   expect(await compile()).toContain("src/users.ts(8,9): error TS2322");
 });
 
+test("--check wants the file byte for byte, but for its line ends", async () => {
+  source(`import { sql } from "pgz-edge";\nexport const q = sql<Row>\`select id, display_name from users\`;`);
+  await types();
+  const right = written();
+  for (const [text, code] of [
+    [right.replaceAll("\n", "\r\n"), 0],
+    [right.replace(/( {2}id: .*\n)( {2}display_name: .*\n)/, "$2$1"), 1],
+    [`${right}\n/**\n * stale\n */\nexport interface Row {\n  id: string;\n  display_name: string;\n}\n`, 1],
+    [`${right}// more\n`, 1],
+  ] as const) {
+    cli.project.write(OUT, text);
+    const checked = await types("--check");
+    expect([checked.code, checked.err.includes("error:")]).toEqual([code, code === 1]);
+  }
+});
+
+test("a row type that comes through an alias or another file is asked for all the same", async () => {
+  source(`export type { Kept, Old as Renamed } from "./pgz-edge.types.js";\nexport * from "./more.js";`, "rows.ts");
+  source(`export * from "./pgz-edge.types.js";\nexport * from "./rows.js";`, "more.ts");
+  source(`export interface Mine { id: string }\nexport interface Own { id: string }`, "own.ts");
+  source(`import { sql } from "pgz-edge";
+import type { Aliased } from "~/pgz-edge.types.js";
+import type { Kept, Renamed as Other } from "./rows.js";
+import type { Starred } from "~/more.js";
+import type { Mine } from "~/own.js";
+export type { Mine };
+export const all = [
+  sql<Aliased>\`select 1 as a\`, sql<Kept>\`select 2 as b\`, sql<Other>\`select 3 as c\`, sql<Starred>\`select 4 as d\`,
+  sql<Mine>\`select id from users\`,
+];
+`);
+  const names = () => [...written().matchAll(/export interface (\w+)/g)].map(([, name]) => name);
+  for (const round of ["was written", "is as it was"]) {
+    expect(await types()).toMatchObject({ code: 0, err: expect.stringContaining(round) as string });
+    // Before the first run nothing says that a name behind \`export *\` will be there.
+    expect(names()).toEqual(["Aliased", "Kept", "Old", "Starred"]);
+  }
+  expect(await compile()).toBe("");
+});
+
+test("a value in quotes or in a comment is no value", async () => {
+  source(`import { sql } from "pgz-edge";
+export const all = [
+  sql\`select id from users where email = '\${"a"}'\`,
+  sql<Row>\`select id from users where id = \${1} -- and not \${2}\`,
+];
+`);
+  const { code, err } = await types();
+  expect(code).toBe(1);
+  expect(err.split("\n").filter((line) => line.includes("error:"))).toEqual([
+    "src/users.ts:3:3: error: it has 1 values, and the SQL takes 0: one stands in quotes or in a comment.",
+    "src/users.ts:4:3: error: it has 2 values, and the SQL takes 1: one stands in quotes or in a comment.",
+  ]);
+});
+
+test("types of the database have names of their own", async () => {
+  const db = await connect(path(url));
+  await db.simple(`create type date as enum ('never'); create table "Record" (id int4, at cli_types.date);
+    create type "x*/ y" as enum ('a'); create type user_role as enum ('a'); create type "userRole" as enum ('b')`);
+  await db.close();
+  source(`import { sql } from "pgz-edge";
+import type { Row } from "./pgz-edge.types.js";
+export const q = sql<Row>\`select 'never'::cli_types.date as d, null::"Record" as r, row(1) as s, 'a'::"x*/ y" as x,
+  'a'::user_role as u\`;`);
+  expect(await types("--dates", "date")).toMatchObject({ code: 0 });
+  expect(await compile()).toBe("");
+  expect(written()).toContain('/** cli_types.x* / y */\nexport type XY = "a";');
+  expect(written()).toContain(
+    "  d: CliTypesDate;\n  r: CliTypesRecord | null;\n  s: Record<string, unknown>;\n  x: XY;\n",
+  );
+  source(`import { sql } from "pgz-edge";
+export const q = sql<Row>\`select 'a'::user_role as a, 'b'::"userRole" as b\`;`);
+  const { code, err } = await types();
+  expect(code).toBe(64);
+  expect(err).toMatch(/No name is left for the type cli_types\.(user_role|userRole)/);
+});
+
 test("errors of the server stand where they are in the source, whatever stands in front", async () => {
   source(`import { sql as query } from "pgz-edge";
 const fragment = query\`user_id = \${1} and nothing = 2\`;
@@ -220,6 +298,10 @@ export const find = (where: Query, name: string, fields: string[]) => [
   sql\`select \${sql.join(fields.map((field) => sql.identifier(field)))} from users\`,
   sql\`\${where}\`,
 ];
+const parts = [sql\`select 1 as a\`];
+parts.push(sql\`, 2 as b\`);
+const fixed = [sql\`select 1 as a\`, sql\`, 2 as b\`] as const;
+export const lists = [sql\`\${parts}\`, sql<Fixed>\`\${fixed}\`];
 `);
   const { code, err } = await types("--verbose");
   expect(code).toBe(1);
@@ -227,7 +309,10 @@ export const find = (where: Query, name: string, fields: string[]) => [
   expect(err).toContain("src/users.ts:5:36: not checked: a fragment that is only known at run time.");
   expect(err).toContain("src/users.ts:6:45: not checked: a name or a text that is only known at run time.");
   expect(err).toContain("src/users.ts:7:16: not checked: sql.join of what is only known at run time.");
-  expect(err).toMatch(/^0 templates were described, 4 are only known at run time/);
+  expect(err).toContain("src/users.ts:13:29: not checked: an array that may be changed before it is used");
+  expect(err).toMatch(
+    /^2 templates were described, 1 are no statement that returns rows, 5 are only known at run time/,
+  );
   expect((await types()).err).not.toContain("not checked");
 });
 

@@ -1,7 +1,7 @@
 // The file of row types: how it is written, and what differs between two of them.
 //
 // Knows text. Must not know where rows come from. The same rows give the same bytes, whatever order they came in.
-import { property, type Member } from "./row-types.ts";
+import { inComment, property, type Member } from "./row-types.ts";
 
 /** A row that has a name. */
 export interface NamedRow {
@@ -22,9 +22,8 @@ export function moduleOf(rows: readonly NamedRow[], declarations: readonly strin
   ].join("\n");
 }
 
-/** A comment must not end early, whatever the names in it are. */
 function interfaceOf({ name, members, comment }: NamedRow): string {
-  const lines = comment.map((line) => ` * ${line.replaceAll("*/", "* /")}\n`).join("");
+  const lines = comment.map((line) => ` * ${inComment(line)}\n`).join("");
   const body = members.map((member) => `  ${property(member.name)}: ${member.type};\n`).join("");
   return `/**\n${lines} */\nexport interface ${name} {\n${body}}`;
 }
@@ -36,7 +35,7 @@ export interface Difference {
   readonly lines: readonly string[];
 }
 
-/** By what they declare. */
+/** By what they declare; none if only the order differs. */
 export function differences(old: string, now: string): Difference[] {
   const before = blocksOf(old);
   const after = blocksOf(now);

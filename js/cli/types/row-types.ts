@@ -3,6 +3,7 @@
 // Knows pg_type and the options of the driver that change what a value becomes. Must not know statements. Every value
 // inside of a composite type, and every element of an array, can be NULL.
 import type { Transaction } from "../../index.ts";
+import { Misuse } from "../misuse.ts";
 import type { Described } from "./describe.ts";
 
 /** The options of the client whose rows are described. */
@@ -46,8 +47,8 @@ export class RowTypes {
   /** Of columns that are declared with more than one, by `table.number`. */
   readonly #dimensions: ReadonlyMap<string, number>;
   readonly #options: Representation;
-  /** Names of enums and composites that are used, with their declaration. */
-  readonly #declared = new Map<string, string>();
+  /** Names of enums and composites that are used, with whose they are, and their declaration. */
+  readonly #declared = new Map<string, { readonly oid: number; readonly text: string }>();
   /** Names that others have. */
   readonly #taken: ReadonlySet<string>;
 
@@ -60,7 +61,7 @@ export class RowTypes {
     this.#types = new Map(rows.map((row) => [row.oid, row]));
     this.#dimensions = dimensions;
     this.#options = options;
-    this.#taken = taken;
+    this.#taken = new Set([...taken, ...GLOBALS]);
   }
 
   /**
@@ -104,7 +105,7 @@ export class RowTypes {
 
   /** What the columns' types name, in alphabetical order. */
   declarations(): string[] {
-    return [...this.#declared].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, declaration]) => declaration);
+    return [...this.#declared].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, { text }]) => text);
   }
 
   #typeOf(oid: number, dimensions: number, inComposite: boolean): string {
@@ -179,16 +180,22 @@ export class RowTypes {
     const isShared = others.some((other) => other !== type && pascal(other.name) === pascal(type.name));
     const short = pascal(type.name);
     const name = isShared || this.#taken.has(short) ? pascal(`${type.schema}_${type.name}`) : short;
-    if (this.#taken.has(name)) throw new Error(`No name is left for the type ${type.schema}.${type.name}.`);
-    if (!this.#declared.has(name)) {
-      this.#declared.set(name, ""); // composites are never made of themselves, but of arrays of themselves
+    const { oid } = type;
+    const owner = this.#declared.get(name)?.oid;
+    if (this.#taken.has(name) || (owner !== undefined && owner !== oid))
+      throw new Misuse(`No name is left for the type ${type.schema}.${type.name}.`);
+    if (owner === undefined) {
+      this.#declared.set(name, { oid, text: "" }); // composites are never made of themselves, but of arrays of themselves
       const keyword = type.how === "c" ? `export interface ${name} ` : `export type ${name} = `;
-      this.#declared.set(name, `/** ${type.schema}.${type.name} */\n${keyword}${body()}${type.how === "c" ? "" : ";"}`);
+      const declaration = `${keyword}${body()}${type.how === "c" ? "" : ";"}`;
+      this.#declared.set(name, { oid, text: `/** ${inComment(`${type.schema}.${type.name}`)} */\n${declaration}` });
     }
     return name;
   }
 }
 
+/** TypeScript's own names, which the file uses. */
+const GLOBALS = ["Date", "Record", "Temporal", "Uint8Array"];
 /** Where JSON has no number for it. */
 const FLOAT_IN_JSON = 'number | "NaN" | "Infinity" | "-Infinity"';
 const TEXT_ONLY = /^(money|tsvector|tsquery|xml|aclitem|pg_snapshot|txid_snapshot|pg_node_tree|gtsvector|reg[a-z]+)$/;
@@ -202,6 +209,9 @@ const EXTENSIONS: ReadonlySet<string> = new Set([
 ]);
 
 export const orNull = (type: string): string => (type === "unknown" ? type : `${type} | null`);
+
+/** A comment must not end early, whatever the names in it are. */
+export const inComment = (text: string): string => text.replaceAll("*/", "* /");
 
 /** A name as a member of an interface. */
 export const property = (name: string): string => (/^[A-Za-z_$][\w$]*$/.test(name) ? name : JSON.stringify(name));
@@ -233,6 +243,7 @@ function camelCase(name: string): string {
 const DIMENSIONS = `select attrelid || '.' || attnum as place, attndims::int4 as dimensions
   from pg_catalog.pg_attribute where attrelid = any ($1) and attndims > 1`;
 
+/** 2287 is record[], which stands with the pseudo-types. */
 const TYPES = `with recursive reached(oid) as (
     select unnest($1::pg_catalog.oid[])
     union select part from reached join pg_catalog.pg_type t using (oid) cross join lateral (
@@ -242,7 +253,7 @@ const TYPES = `with recursive reached(oid) as (
     ) as parts where part <> 0
   )
   select t.oid, n.nspname as schema, t.typname as name,
-    case when t.typtype <> 'd' and t.typcategory = 'A' and t.typelem <> 0 and t.typlen = -1 then 'A' else t.typtype::text end as how,
+    case when t.typtype <> 'd' and (t.typcategory = 'A' or t.oid = 2287) and t.typelem <> 0 and t.typlen = -1 then 'A' else t.typtype::text end as how,
     case when t.typtype = 'd' then t.typbasetype else t.typelem end as "of",
     array(select enumlabel::text from pg_catalog.pg_enum where enumtypid = t.oid order by enumsortorder) as labels,
     coalesce((select pg_catalog.json_agg(pg_catalog.json_build_array(attname, atttypid::bigint) order by attnum)

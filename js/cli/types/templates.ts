@@ -15,6 +15,8 @@ export interface Place {
 /** A text that a template may make. */
 export interface Variant {
   readonly text: string;
+  /** How many values it has: $1, $2 … */
+  readonly values: number;
   /** Where an index of the text comes from. */
   placeOf(index: number): Place;
 }
@@ -99,17 +101,41 @@ class Finder {
     if (!type || !this.#ts.isTypeReferenceNode(type) || type.typeArguments || !this.#ts.isIdentifier(type.typeName))
       return undefined;
     const declaration = this.#checker.getSymbolAtLocation(type.typeName)?.declarations?.[0];
-    if (declaration && !this.#isOfModule(declaration)) return undefined;
-    const imported = declaration && this.#ts.isImportSpecifier(declaration) ? declaration.propertyName : undefined;
-    return (imported ?? type.typeName).text;
+    return declaration ? this.#nameBehind(declaration, type.typeName.text, 0) : type.typeName.text;
   }
 
-  #isOfModule(declaration: ts.Declaration): boolean {
-    if (!this.#ts.isImportSpecifier(declaration)) return false;
-    const named = this.#specifierOf(declaration.parent.parent.parent);
-    if (!named.startsWith(".")) return false;
-    const folder = path.dirname(declaration.getSourceFile().fileName);
-    return withoutEnding(path.resolve(folder, named)) === this.#module;
+  /** What the file of row types calls that which is imported or exported here, if it comes from there. */
+  #nameBehind(declaration: ts.Declaration, name: string, depth: number): string | undefined {
+    if (this.#ts.isImportSpecifier(declaration))
+      return this.#nameIn(declaration.parent.parent.parent, (declaration.propertyName ?? declaration.name).text, depth);
+    if (this.#ts.isExportDeclaration(declaration)) return this.#nameIn(declaration, name, depth); // export * from
+    if (!this.#ts.isExportSpecifier(declaration)) return undefined;
+    const original = (declaration.propertyName ?? declaration.name).text;
+    if (declaration.parent.parent.moduleSpecifier) return this.#nameIn(declaration.parent.parent, original, depth);
+    const [local] = this.#checker.getExportSpecifierLocalTargetSymbol(declaration)?.declarations ?? [];
+    return local && this.#nameBehind(local, original, depth + 1);
+  }
+
+  /** The same of a name in what stands behind `from`: the file itself, or one that passes its names on. */
+  #nameIn(
+    from: ts.ImportDeclaration | ts.JSDocImportTag | ts.ExportDeclaration,
+    name: string,
+    depth: number,
+  ): string | undefined {
+    const module = from.moduleSpecifier && this.#checker.getSymbolAtLocation(from.moduleSpecifier);
+    const file = module && fileOf(module);
+    if (file === undefined) return this.#mayBeModule(from) ? name : undefined;
+    if (withoutEnding(path.resolve(file)) === this.#module) return name;
+    if (depth > DEEPEST) return undefined;
+    const passedOn = [name, "__export"].flatMap((key) => module?.exports?.get(key as ts.__String)?.declarations ?? []);
+    return passedOn.map((each) => this.#nameBehind(each, name, depth + 1)).find((found) => found !== undefined);
+  }
+
+  /** Before the first run the file is not there, so that nothing leads to it but its name. */
+  #mayBeModule(from: ts.Node): boolean {
+    const named = this.#specifierOf(from);
+    if (!named.startsWith(".")) return path.basename(withoutEnding(named)) === path.basename(this.#module);
+    return withoutEnding(path.resolve(path.dirname(from.getSourceFile().fileName), named)) === this.#module;
   }
 
   #specifierOf(declaration: ts.Node): string {
@@ -161,7 +187,11 @@ class Finder {
     if (helper) return this.#ofHelper(helper, node as ts.CallExpression, depth);
     if (this.#ts.isIdentifier(node)) {
       const constant = this.#constantOf(node);
-      if (constant && this.#mayBeFragment(constant)) return this.#of(constant, depth + 1);
+      if (constant && this.#mayBeFragment(constant)) {
+        if (this.#ts.isArrayLiteralExpression(this.#bare(constant)) && !this.#isReadonly(node))
+          throw new Unknown(node, "an array that may be changed before it is used, without `as const`");
+        return this.#of(constant, depth + 1);
+      }
     }
     if (this.#ts.isArrayLiteralExpression(node) && node.elements.some((element) => this.#mayBeFragment(element)))
       return this.#inARow(node.elements, [], depth);
@@ -201,6 +231,12 @@ class Finder {
     return isConstant ? declaration.initializer : undefined;
   }
 
+  #isReadonly(array: ts.Expression): boolean {
+    const type = this.#checker.getTypeAtLocation(array);
+    if (this.#checker.isTupleType(type)) return (type as ts.TupleTypeReference).target.readonly;
+    return type.symbol.name === "ReadonlyArray";
+  }
+
   /** Whether it is SQL and no value, by its syntax and by its type. */
   #mayBeFragment(given: ts.Expression): boolean {
     const node = this.#bare(given);
@@ -209,7 +245,8 @@ class Finder {
     if (helper) return helper !== "json" && helper !== "snakeCase";
     const isQuery = (type: ts.Type): boolean => {
       if (type.isUnion()) return type.types.some(isQuery);
-      const element = this.#checker.isArrayType(type) ? type.getNumberIndexType() : undefined;
+      const isArray = this.#checker.isArrayType(type) || this.#checker.isTupleType(type);
+      const element = isArray ? type.getNumberIndexType() : undefined;
       if (element) return isQuery(element);
       return type.getProperty("text") !== undefined && type.getProperty("values") !== undefined;
     };
@@ -338,6 +375,7 @@ function joined(parts: readonly Part[]): Variant {
   }
   return {
     text,
+    values: parameters,
     placeOf(index) {
       const { at, part } = [...starts].reverse().find((start) => start.at <= index) ?? starts[0]!;
       return { file: part.file, offset: part.places[Math.min(index - at, part.text.length)]! };

@@ -175,6 +175,10 @@ function rowOf(
   for (const variant of variants) {
     const statement = found.get(variant.text)!;
     if (!("nullable" in statement)) return wrong(messageOf(statement), placeIn(variant, statement));
+    if (variant.values !== statement.parameterTypes.length) {
+      const [has, takes] = [variant.values, statement.parameterTypes.length];
+      return wrong(`it has ${has} values, and the SQL takes ${takes}: one stands in quotes or in a comment.`);
+    }
     if (name === undefined) continue;
     if (!statement.fields.length) return wrong(`${name} would have no columns: the statement returns no rows.`);
     const sayings = sayingsIn(variant.text);
@@ -247,13 +251,15 @@ function report(templates: readonly Template[], asked: readonly Template[], isVe
 function check(out: string, text: string, templates: readonly Template[]): boolean {
   const old = existsSync(out) ? readFileSync(out, "utf8") : "";
   const name = path.relative(process.cwd(), out).replaceAll("\\", "/");
+  if (old.replaceAll("\r\n", "\n") === text) return true;
   const found = differences(old, text);
+  if (!found.length) say(`${name}: error: it has the same lines in another order, or some twice.`);
   for (const { name: row, lines } of found) {
     const template = templates.find((one) => one.row === row);
     say(`${template ? shown(template.place) : name}: error: ${row} is not as ${name} has it:`);
     for (const line of lines) say(`  ${line}`);
   }
-  return !found.length;
+  return false;
 }
 
 /** A row that is wrong leaves the file as it is: half of it would break what compiles. */

@@ -4,8 +4,9 @@ import { connect as dial, createServer, type AddressInfo, type Server, type Sock
 import { Readable, Writable } from "node:stream";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import type { Caps } from "../../worker-example/src/guard/guard.ts";
-import { joined, message, texts } from "../../worker-example/src/guard/messages.ts";
+import type { Handover } from "pgz-edge";
+import { guard, type Caps } from "../../worker-example/src/guard/guard.ts";
+import { joined, message, Messages, texts } from "../../worker-example/src/guard/messages.ts";
 import { serve, type Inbound, type Tenants } from "../../worker-example/src/guard/session.ts";
 import { ownServer, pause } from "./demo-server.ts";
 
@@ -255,6 +256,59 @@ test("a cancel of anybody else's leaves the session in step, and its transaction
   expect(await raw.ask(query("show default_transaction_read_only"))).toBe("T D:on C Z");
 });
 
+test("a client hears of the end of its server, in a flight and between two", async () => {
+  for (const pieces of [[], [query("select pg_sleep(20)")]]) {
+    const raw = await loggedIn();
+    raw.send(...pieces);
+    await pause(100);
+    await admin.query("select pg_terminate_backend(pid) from pg_stat_activity where usename = $1", [role]);
+    expect(await raw.heard()).toMatch(/^(T )?E:57P01 end$/);
+  }
+});
+
+test("a rollback that a cancel has met is said again, before the next flight", async () => {
+  const asked: string[] = [];
+  const answers: Uint8Array[] = [];
+  let wake = () => {};
+  const ready = (status: string) => message("Z", new TextEncoder().encode(status));
+  const begun = [message("1"), message("2"), message("C", "BEGIN"), message("I"), ready("T")];
+  const cancelled = [message("E", "C57014", new Uint8Array(1)), ready("E")];
+  const server = {
+    socket: {
+      write(bytes: Uint8Array) {
+        const isFirst = asked.push(Buffer.from(bytes).toString("latin1")) === 1;
+        answers.push(joined(isFirst ? [...begun, ...cancelled] : [message("C", "ROLLBACK"), ready("I")]));
+        wake();
+        return Promise.resolve();
+      },
+      async read() {
+        if (answers.length === 0) await new Promise<void>((resolve) => (wake = resolve));
+        return answers.shift()!;
+      },
+    },
+    cancel: () => Promise.resolve(),
+  } as unknown as Handover;
+  const sent = [query(""), terminate];
+  const messages = new Messages(100, () => Promise.resolve(sent.shift() ?? null));
+  const written: Uint8Array[] = [];
+  const write = (bytes: Uint8Array) => Promise.resolve(void written.push(bytes));
+  await guard({ messages, left: new Promise(() => {}), write }, server, CAPS);
+  expect(asked.map((text) => text.split("rollback;").length - 1)).toEqual([1, 1]);
+  expect(joined(written)).toEqual(joined([message("I"), ready("I")]));
+});
+
+test("what follows an error that the client has seen is dropped up to Sync", async () => {
+  const raw = await loggedIn();
+  for (const [failing, code] of [
+    ["select 1/0", "22012"],
+    ["select generate_series(1, 1000)", "54000"],
+  ] as const) {
+    raw.send(run(failing), flush);
+    expect(await raw.heard(1, `E:${code}`)).toContain("1 ");
+    expect(await raw.ask(fine, run("select 1"), sync)).toBe("Z");
+  }
+});
+
 test.each([
   [
     "a Query in a refused flight is dropped up to Sync",
@@ -416,6 +470,7 @@ test("nothing of a flight is there in the next: advisory locks, settings, portal
   expect(await raw.ask(query("show search_path"))).toMatch(/public/);
   expect(await raw.ask(query("explain (analyze, costs off) create temp table t as select 1"))).toMatch(/ C Z$/);
   expect(await raw.ask(query("table t"))).toBe("E:42P01 Z");
+  expect(await raw.ask(query("select set_config('temp_file_limit', '-1', true)"))).toBe("T E:42501 Z");
   await admin.query("unlisten orders");
   expect(told).toEqual([]);
 });

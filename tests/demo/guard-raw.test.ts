@@ -12,7 +12,7 @@ import { ownServer, pause } from "./demo-server.ts";
 
 const role = `guard_raw_${process.pid}`;
 const table = `guarded_raw_${process.pid}`;
-const CAPS: Caps = { rows: 100, bytes: 100_000, message: 20_000, milliseconds: 1_500 };
+const CAPS: Caps = { rows: 100, bytes: 100_000, message: 20_000, milliseconds: 2_000 };
 
 let admin: pg.Client;
 let tenants: Tenants;

@@ -29,7 +29,9 @@ const isFile = isRegular();
 
 function isRegular(): boolean {
   try {
-    return fstatSync(STDOUT).isFile();
+    // As bigint: Node's realpathSync takes the numbers of the last fstatSync for its own. Behind those of a pipe or a
+    // socket it follows no link, and an import by a linked package finds nothing.
+    return fstatSync(STDOUT, { bigint: true }).isFile();
   } catch {
     return false; // it is closed
   }

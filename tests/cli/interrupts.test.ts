@@ -56,6 +56,12 @@ test.each([
   expect(readdirSync(cli.project.folder).filter((file) => file.startsWith("endless."))).toEqual([]);
 });
 
+/** It watches signals: SIGHUP is the first bit, and Node alone does not watch that one. */
+function hasBegun(pid: number): boolean {
+  const [, caught = "0"] = /^SigCgt:\s*(\w+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
+  return (BigInt(`0x${caught}`) & 1n) === 1n;
+}
+
 test.each([
   ["standard input", ["query", "-"]],
   ["a pipe that nobody reads", ["query", "select 1", "-o", "unread"]],
@@ -64,7 +70,8 @@ test.each([
 ])("a wait for %s ends with the first signal", async (_, words) => {
   await cli.shell("mkfifo -m 600 unread unwritten");
   const child = cli.start(words, { stdin: "open" });
-  await pause(700);
+  await until(() => hasBegun(child.pid!));
+  await pause(200);
   const from = performance.now();
   child.kill("SIGTERM");
   const late = setTimeout(() => child.kill("SIGKILL"), 5_000);

@@ -32,7 +32,7 @@ function ofDriver(error: PgzError): string[] {
   const advice = adviceOf(error);
   const isOfSource = error.code === "COPY_SOURCE_FAILED" && cause instanceof Error;
   return [
-    `${severity ?? "ERROR"}:  ${error.message} (${error.code})`,
+    `${severity ?? "ERROR"}:  ${MESSAGE[error.code] ?? error.message} (${error.code})`,
     ...(error.excerpt === undefined ? [] : [error.excerpt]),
     ...(isOfSource ? [`CAUSE:  ${cause.message}`] : []),
     ...(detail === undefined ? [] : [`DETAIL:  ${detail}`]),
@@ -42,9 +42,13 @@ function ofDriver(error: PgzError): string[] {
   ];
 }
 
+/** By code, where the driver's own names its calls. */
+const MESSAGE: Readonly<Record<string, string>> = { COPY_NEEDS_COPY_CALL: "This command does not run this COPY." };
+
 /** By code. */
 const ADVICE: Readonly<Record<string, string>> = {
   COPY_NEEDS_COPY_CALL: "copy-out runs a COPY … TO STDOUT, copy-in a COPY … FROM STDIN.",
+  AUTH_CLEARTEXT_REFUSED: "On a network that only you can reach, pass --allow-cleartext-password.",
   PASSWORD_MISSING: "Put it into DATABASE_URL or PGPASSWORD: password files are not read.",
 };
 

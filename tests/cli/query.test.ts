@@ -58,6 +58,7 @@ test.each([
 ])("what to use instead, by no names of JavaScript: %s", async (_, text, advice) => {
   const { err } = await cli.run(["query", text, ...(text.includes("$1") ? ["7"] : [])]);
   expect(/^ADVICE: {2}(.*)$/m.exec(err)?.[1]).toBe(advice);
+  expect(err).not.toMatch(/copyFrom|copyTo|sql\.|\(\)/);
 });
 
 test("SQL that is not UTF-8, or empty, is not run", async () => {

@@ -1,0 +1,53 @@
+// Statements at random against the rule of `pgz-edge types`: where it says that a column is never NULL, no row has NULL.
+// The seed is fixed. `SEED=7 STATEMENTS=20000 node tests/run.mjs node -- tests/cli/types-random.test.ts` hunts elsewhere.
+import process from "node:process";
+import { expect, test } from "vitest";
+import { describeAll } from "../../js/cli/types/describe.ts";
+import { testServers } from "../integration/servers.ts";
+import { DATA, SCHEMA, schemaOf } from "./types-corpus.ts";
+import { Statements } from "./types-random.ts";
+
+const { createClient } = (await import("../../dist/node.js" as string)) as typeof import("../../js/index.ts");
+const SEED = Number(process.env["SEED"] ?? 1);
+const COUNT = Number(process.env["STATEMENTS"] ?? 400);
+
+test.each(testServers().servers.map((server) => [server.major, server] as const))(
+  "PostgreSQL %s: no NULL where none can be",
+  async (major, server) => {
+    const to = (name: string) =>
+      Object.assign(new URL(server.superuserUrl), { pathname: `/${name}`, search: "?sslmode=disable" }).href;
+    const admin = createClient(to("postgres"));
+    await admin.exec("drop database if exists types_random with (force)");
+    await admin.exec("create database types_random");
+    const db = createClient(to("types_random"));
+    const [wrong, counts]: [string[], Record<string, number>] = [[], { ran: 0, refused: 0, neverNull: 0 }];
+    try {
+      for (const sql of [SCHEMA, schemaOf(major), DATA]) await db.simple(sql);
+      const statements = new Statements(SEED);
+      const texts = Array.from({ length: COUNT }, () => statements.next()).filter((text) => text.length < 6_000);
+      const said = await describeAll(db, texts, (_, found) => Promise.resolve(found));
+      for (const [text, statement] of said) {
+        // The generator knows little of types and groups; and a subquery may have two rows, a sum may be too large.
+        const result =
+          "nullable" in statement &&
+          (await db.query<unknown[]>(text, [], { rowMode: "array", timeout: 5_000 }).catch(() => undefined));
+        counts[result ? "ran" : "refused"]!++;
+        if (!result) continue;
+        for (const [at, canBeNull] of (statement as { nullable: readonly boolean[] }).nullable.entries()) {
+          if (canBeNull) continue;
+          counts["neverNull"]!++;
+          if (result.rows.some((row) => row[at] === null)) wrong.push(`c${at} of ${text}`);
+        }
+      }
+    } finally {
+      await db.close();
+      await admin.exec("drop database types_random with (force)");
+      await admin.close();
+    }
+    expect(wrong).toEqual([]);
+    // It has to say so of some.
+    expect(counts["ran"]).toBeGreaterThan(COUNT / 2);
+    expect(counts["neverNull"]).toBeGreaterThan(COUNT / 4);
+  },
+  30_000 + COUNT * 20,
+);

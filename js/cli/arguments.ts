@@ -9,6 +9,9 @@ import { Misuse } from "./misuse.ts";
 export const commonOptions = {
   url: { type: "string", short: "u" },
   timeout: { type: "string" },
+  ca: { type: "string" },
+  cert: { type: "string" },
+  key: { type: "string" },
   "allow-cleartext-password": { type: "boolean" },
   debug: { type: "boolean" },
   help: { type: "boolean" },
@@ -17,6 +20,8 @@ export const commonOptions = {
 export const COMMON_HELP = `Options of every command:
   -u, --url URL      where to connect to: postgres://user@host/database; else DATABASE_URL, else PGHOST, PGUSER, …
   --timeout TIME     the longest that a call may take, as 30s, 500ms or 2m; a bare number is milliseconds
+  --ca FILE          certificates (PEM) to trust, for sslmode=verify-full; else PGSSLROOTCERT
+  --cert FILE, --key FILE  the client's own certificate and its key (PEM); else PGSSLCERT and PGSSLKEY
   --allow-cleartext-password  show the password to a server that wants it as it is, without TLS
   --debug            show the stack of an error
   --help             show this`;

@@ -16,6 +16,7 @@ import {
   type PoolOptions,
 } from "../index.ts";
 import { duration } from "./arguments.ts";
+import { certificates } from "./certificates.ts";
 import type { OptionValues, Task } from "./command.ts";
 import { Misuse } from "./misuse.ts";
 import { say } from "./terminal.ts";
@@ -50,6 +51,7 @@ export function connectionOf(options: OptionValues): { readonly url: string | un
   return {
     url: whereTo(options),
     own: {
+      ...certificates(options),
       ...(timeout !== undefined && { timeout }),
       ...(options["allow-cleartext-password"] === true && { allowCleartextPassword: true }),
     },
@@ -80,7 +82,8 @@ function orMisuse<T>(url: string | undefined, make: () => T): T {
     // The driver's text names the option.
     if (/^Option "user"/.test(error.message) && (url !== undefined || hasVariables()))
       throw new Misuse("No user: write postgres://user@host/database, or set PGUSER.");
-    if (url !== undefined || hasVariables()) throw new Misuse(error.message);
+    const message = error.message.replace(/pass its text as option "(\w+)"/, "pass that by --$1");
+    if (url !== undefined || hasVariables()) throw new Misuse(message);
     throw new Misuse("Nothing says where to connect to: pass --url, or set DATABASE_URL, or PGHOST and PGUSER.");
   }
 }

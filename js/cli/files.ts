@@ -151,7 +151,7 @@ function absent(error: NodeJS.ErrnoException): undefined {
 }
 
 /** Node's text without the path, which may hold whatever was passed in its place. */
-function reasonOf(error: unknown): string {
+export function reasonOf(error: unknown): string {
   const { message, code = "it failed" } = error as NodeJS.ErrnoException;
   return /^[A-Z0-9]+: [^,']+/.exec(message)?.[0] ?? code;
 }

@@ -96,6 +96,8 @@ test("TLS is told as the driver goes about it, whatever says so", async () => {
   expect(chain).toMatchObject({ level: "note", facts: { certificateChecked: true, sslmode: "verify-ca" } });
   const system = await tlsOf(base, { ...trusted, PGSSLROOTCERT: "system" });
   expect(system).toMatchObject({ level: "good", facts: { certificateChecked: true, sslmode: "verify-full" } });
+  const named = await examine(`${base}?sslmode=verify-full`, ["--ca", one.caFile!]);
+  expect(named["tls"]).toMatchObject({ level: "good", facts: { certificateChecked: true } });
   const renamed = base.replace(`@${one.host}:`, "@db.example.org:");
   const misnamed = await tlsOf(`${renamed}?sslmode=require&hostaddr=127.0.0.1`, trusted);
   expect(misnamed.advice.join(" ")).toMatch(/the host that the certificate names/);

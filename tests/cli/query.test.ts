@@ -9,8 +9,9 @@ import {
   symlinkSync,
   writeFileSync,
 } from "node:fs";
+import path from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { CommandLine, driver, url } from "./command-line.ts";
+import { CommandLine, driver, server, url } from "./command-line.ts";
 
 let cli: CommandLine;
 beforeAll(() => void (cli = new CommandLine()), 120_000);
@@ -40,6 +41,29 @@ test("the SQL comes from standard input or a file", async () => {
     expect(await cli.run(words, { input: "select 7 as a" })).toEqual({ code: 0, out: '{"a":7}\n', err: "" });
   expect((await cli.run(["query", "--file", "query.sql", "of mine"])).out).toBe('{"a":"of mine"}\n');
   expect(await cli.run(["query", "--file", "nothing.sql"])).toMatchObject({ code: 64, out: "" });
+});
+
+test("certificates: by --ca and the client's own by --cert and --key, or by libpq's variables", async () => {
+  const { appUrl, caFile } = server!;
+  const full = `${appUrl.split("?")[0]}?sslmode=verify-full`;
+  const words = ["query", "select ssl from pg_stat_ssl where pid = pg_backend_pid()", "--url", full];
+  const yes = { code: 0, out: '{"ssl":true}\n', err: "" };
+  expect(await cli.run([...words, "--ca", caFile!])).toEqual(yes);
+  expect(await cli.run(words, { env: { PGSSLROOTCERT: caFile! } })).toEqual(yes);
+  expect(await cli.run(words)).toMatchObject({ code: 2, err: expect.stringContaining("TLS_FAILED") as string });
+  const none = await cli.run([...words, "--ca", "nothing.pem"]);
+  expect(none).toMatchObject({ code: 64, err: expect.stringContaining("The file of --ca cannot be read") as string });
+  const inUrl = await cli.run(["query", "select 1", "--url", `${full}&sslrootcert=${caFile}`]);
+  expect(inUrl).toMatchObject({ code: 64, err: expect.stringContaining("pass that by --ca") as string });
+
+  // The server asks for none: a pair that does not belong together shows that both are looked at.
+  const folder = path.dirname(caFile!);
+  const [cert, key] = [path.join(folder, "elsewhere.crt"), path.join(folder, "elsewhere.key")];
+  const ca = ["--ca", caFile!];
+  expect(await cli.run([...words, ...ca, "--cert", cert, "--key", key])).toEqual(yes);
+  expect(await cli.run([...words, ...ca], { env: { PGSSLCERT: cert, PGSSLKEY: key } })).toEqual(yes);
+  const strangers = await cli.run([...words, ...ca, "--cert", caFile!, "--key", key]);
+  expect(strangers).toMatchObject({ code: 2, err: expect.stringMatching(/key/) as string });
 });
 
 test("several statements: what to use instead, by names that a shell has", async () => {

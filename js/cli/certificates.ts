@@ -1,0 +1,31 @@
+// Certificates and keys. libpq names them by files, as --ca and PGSSLROOTCERT do here; the driver takes their text.
+import { readFileSync } from "node:fs";
+import process from "node:process";
+import type { Options } from "../index.ts";
+import type { OptionValues } from "./command.ts";
+import { reasonOf } from "./files.ts";
+import { Misuse } from "./misuse.ts";
+
+const VARIABLES = { ca: "PGSSLROOTCERT", cert: "PGSSLCERT", key: "PGSSLKEY" } as const;
+
+/** The driver's options for them, and the variables without those that name a file, which it would refuse. */
+export function certificates(options: OptionValues): Pick<Options, "ca" | "cert" | "key" | "environment"> {
+  const environment = { ...process.env };
+  const texts: Pick<Options, "ca" | "cert" | "key"> = {};
+  for (const option of ["ca", "cert", "key"] as const) {
+    const named = environment[VARIABLES[option]];
+    const path = options[option] ?? (named === "system" ? undefined : named || undefined);
+    if (typeof path !== "string") continue;
+    texts[option] = textOf(path, options[option] === undefined ? VARIABLES[option] : `--${option}`);
+    delete environment[VARIABLES[option]];
+  }
+  return { ...texts, environment };
+}
+
+function textOf(path: string, from: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    throw new Misuse(`The file of ${from} cannot be read: ${reasonOf(error)}`);
+  }
+}

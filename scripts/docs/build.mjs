@@ -8,7 +8,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "vitepress";
 import { indexPage } from "./home.mjs";
-import { base, made, root, sources } from "./pages.mjs";
+import { base, root, sources } from "./pages.mjs";
 import { performancePage } from "./performance.mjs";
 import { writeReference } from "./reference.mjs";
 import { serve } from "./serve.mjs";

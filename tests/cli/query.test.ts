@@ -246,6 +246,8 @@ test("wrong usage is 64, and no password is repeated", async () => {
     ["copy-in", "t", wrongPassword],
     ["copy-out", wrongPassword],
     ["copy-out", "t", "-o", wrongPassword],
+    ["types", wrongPassword],
+    ["types", "--out", wrongPassword],
     ["query", "select 1", `--${wrongPassword}`],
   ];
   for (const words of lines) {

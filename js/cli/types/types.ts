@@ -6,7 +6,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import path from "node:path";
 import process from "node:process";
 import type { PgzError, PostgresError } from "../../index.ts";
-import { choice } from "../arguments.ts";
+import { choice, refuseUrls } from "../arguments.ts";
 import type { Command, OptionValues, Task } from "../command.ts";
 import { withClient } from "../connect.ts";
 import { Misuse } from "../misuse.ts";
@@ -67,6 +67,7 @@ interface Problem {
 async function run(task: Task): Promise<number> {
   const folder = process.cwd();
   const { values, options } = settings(task, folder);
+  refuseUrls(...values, options["out"], options["project"]);
   const out = path.resolve(folder, (options["out"] as string | undefined) ?? defaultOut(folder));
   const representation = representationOf(options);
   const { compiler, program, files } = await sourcesOf(folder, values, options["project"] as string | undefined);

@@ -24,8 +24,8 @@ const minutes = (n) => n * 60_000;
 const last = minutes(75);
 const timeLeft = () => Math.max(0, last - performance.now());
 /**
- * The longest that vitest may take in a runtime. `node` has twice as many files as the next: it takes ten minutes on two
- * cores, and took more than twenty on a day when they were half as fast.
+ * The longest that vitest may take in a runtime. `node` has twice as many files as the next: it takes ten minutes on
+ * two cores, and took more than twenty on a day when they were half as fast.
  */
 const longestOf = (label) => minutes(label === "node" ? 35 : 20);
 const everywhere = ["tests/integration", "tests/adapters", "tests/faults", "tests/random"];

@@ -1,5 +1,6 @@
-// Statements at random against the rule of `pgz-edge types`: where it says that a column is never NULL, no row has NULL.
-// The seed is fixed. `SEED=7 STATEMENTS=20000 node tests/run.mjs node -- tests/cli/types-random.test.ts` hunts elsewhere.
+// Statements at random against the rule of `pgz-edge types`: where it says that a column is never NULL, no row has
+// NULL. The seed is fixed. `SEED=7 STATEMENTS=20000 node tests/run.mjs node -- tests/cli/types-random.test.ts` hunts
+// elsewhere.
 import process from "node:process";
 import { expect, test } from "vitest";
 import { describeAll } from "../../js/cli/types/describe.ts";

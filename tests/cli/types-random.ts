@@ -1,5 +1,5 @@
-// Statements at random over the schema of the corpus, decided by a seed: joins of all kinds, conditions, CASE, COALESCE,
-// ANY and ALL, subqueries, grouping sets, windows, set operations, WITH. None of them reads a parameter.
+// Statements at random over the schema of the corpus, decided by a seed: joins of all kinds, conditions, CASE,
+// COALESCE, ANY and ALL, subqueries, grouping sets, windows, set operations, WITH. None of them reads a parameter.
 
 type Type = "int" | "text" | "bool";
 interface Column {

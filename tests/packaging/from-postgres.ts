@@ -267,7 +267,7 @@ export const QUERIES: Record<string, Pair> = {
     gives: "57014",
   },
   none: {
-    theirs: () => Promise.resolve('{"id":1}\n'),
+    theirs: (sql) => Promise.resolve("stream" in sql || "respond" in sql ? "there" : '{"id":1}\n'),
     ours: async (db) => await (await db.respond(sql`select id from users where id = 1`)).text(),
     gives: '{"id":1}\n',
   },

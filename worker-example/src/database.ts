@@ -5,8 +5,8 @@
  *   /listen      what becomes of the tenant's orders, as server-sent events: one LISTEN for all clients (fan-out.ts)
  *
  * All requests of an object share its sockets and timers, so a pool that is made once serves them all. It connects to
- * PostgreSQL itself: Hyperdrive has a pool of its own, and no LISTEN. It has a login of its own too, because who may run
- * SQL can end the sessions of the role that it runs as.
+ * PostgreSQL itself: Hyperdrive has a pool of its own, and no LISTEN. It has a login of its own too, because who may
+ * run SQL can end the sessions of the role that it runs as.
  *
  * PostgreSQL asks for no permission to listen, so the Worker says who hears what: each tenant has an object of its own,
  * which hears that tenant's channel. One tenant's clients then cannot use up another's room either.

@@ -72,7 +72,7 @@ function adviceOn(login: Login | PgzError): string {
   if (login.code !== "TLS_FAILED") return `sslmode=verify-full could not be tried: ${login.message}`;
   if ((login.cause as NodeJS.ErrnoException | undefined)?.code === "ERR_TLS_CERT_ALTNAME_INVALID")
     return "Set sslmode=verify-full with the host that the certificate names: this one is not among its names.";
-  return "Set sslmode=verify-full with the server's CA (option ca, here --ca): this machine does not trust the certificate itself.";
+  return "Set sslmode=verify-full with the server's CA (option ca, here --ca): this machine does not trust it by itself.";
 }
 
 const METHODS = ["scram-sha-256", "md5", "password", "none"] as const;

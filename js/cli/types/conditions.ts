@@ -71,7 +71,8 @@ export class Conditions {
     if (kind === "BOOLEXPR" && boolop === "and") return nodes(args).forEach((part) => this.#addTrue(part));
     if (kind === "BOOLEXPR" && boolop === "not") return this.#addKnown(nodes(args)[0]);
     if (kind === "NULLTEST" && nulltesttype === "1") return this.#addKnown(arg);
-    // x = any (…) is not true for a NULL on the left. It is false, and so not NULL, where there is nothing on the right.
+    // x = any (…) is not true for a NULL on the left. It is false, and so not NULL, where there is nothing on the
+    // right.
     if (kind === "SCALARARRAYOPEXPR" && condition["useOr"] === "true" && this.#isStrict(condition))
       this.#addKnown(nodes(args)[0]);
     if (kind === "SUBLINK" && subLinkType === SUBLINK.any && isNode(testexpr) && this.#isStrict(testexpr))

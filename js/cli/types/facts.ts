@@ -41,7 +41,8 @@ export async function factsOf(tx: Transaction, { tables, functions, domains }: N
  * The columns that have no NULL. attnotnull alone does not say so: a constraint of PostgreSQL 18 may be there and not
  * be validated; a child may do without its parent's; nobody checks the rows of a foreign table; and what a virtual
  * column is made of is computed when it is read. Whatever has such a column among its children is not here. "own" is
- * that of the table alone, but a partitioned one has its partitions' rows: an INSERT into it may be into a foreign table.
+ * that of the table alone, but a partitioned one has its partitions' rows: an INSERT into it may be into a foreign
+ * table.
  */
 const NOT_NULL = `with recursive tables as (
     select unnest($1::pg_catalog.oid[]) as top, unnest($1::pg_catalog.oid[]) as oid

@@ -5,8 +5,8 @@
 //   datum   4 [ 1 0 0 0 ], the bytes of a constant
 //   token   a number, true, a name; a backslash stands in front of a character that would mean something here
 //
-// Knows this grammar and no node. Must not know what a tree is asked for. Quotes and [ ] are nothing special: the server
-// puts a backslash in front of each space and bracket of a name. Names stay written that way (`plain`).
+// Knows this grammar and no node. Must not know what a tree is asked for. Quotes and [ ] are nothing special: the
+// server puts a backslash in front of each space and bracket of a name. Names stay written that way (`plain`).
 
 /** A node: its name, and its fields by theirs. */
 export interface Node {

@@ -395,7 +395,7 @@ export abstract class Queries extends Queue {
 
   /**
    * The parameter types and columns of a statement. It is not run. A statement that is already known costs no round
-   * trip.
+   * trip, and those that are described together share one.
    *
    * @example
    * const { parameterTypes, fields } = await client.describe("select name from users where id = $1");
@@ -403,10 +403,13 @@ export abstract class Queries extends Queue {
   async describe(input: QueryInput, options: CallOptions = {}): Promise<Description> {
     const { text } = this.asQuery(input, options);
     const run = async (call: Call<Description>, session: Session) => {
-      const shape = await session.statements.shape(call, text);
+      const asked = session.statements.shape(call, text);
+      call.said(text.length);
+      const shape = await asked;
       if (shape) call.succeed({ parameterTypes: [...shape.parameterTypes], fields: shape.columns });
     };
-    return await traced(this.run({ text }, options, run));
+    // Of any statement: none runs.
+    return await traced(this.run({ text }, options, run, "shared"));
   }
 
   // -- calls ----------------------------------------------------------------------------------------------------------

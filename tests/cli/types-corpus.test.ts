@@ -36,6 +36,7 @@ describe.each(testServers().servers.map((server) => [server.major, server] as co
     const here = CORPUS.filter(({ since = 0 }) => since <= major);
     const found = new Map<string, Member[]>();
     let db: Client;
+    let flights = 0;
 
     beforeAll(async () => {
       const admin = createClient(to("postgres"));
@@ -51,6 +52,7 @@ describe.each(testServers().servers.map((server) => [server.major, server] as co
       db = createClient(to(database));
       const texts = here.map(({ sql }) => sql);
       await describeAll(db, texts, async (tx, described) => {
+        flights = db.stats().flights;
         const refused = texts.filter((text) => described.get(text) instanceof Error);
         expect(refused.map((text) => [text, String(described.get(text))])).toEqual([]);
         const statements = described as ReadonlyMap<string, Described>;
@@ -63,6 +65,18 @@ describe.each(testServers().servers.map((server) => [server.major, server] as co
       const admin = createClient(to("postgres"));
       await admin.exec(`drop database ${database} with (force)`);
       await admin.close();
+    });
+
+    test("many statements share a round trip, and one that is refused takes one more", async () => {
+      // The login, four of our own, one for each hundred, and one for each statement whose types are new: 27 for 224.
+      expect(flights).toBeLessThan(here.length / 4);
+      const texts = ["select 1 as a", "select wrong", "select 2 as b", "select from where", "select 3 as c"];
+      const told = await describeAll(db, texts, (_, described) => Promise.resolve(described));
+      const names = texts.map((text) => {
+        const answer = told.get(text)!;
+        return "fields" in answer ? answer.fields.map(({ name }) => name).join() : answer.code;
+      });
+      expect(names).toEqual(["a", "42703", "b", "42601", "c"]);
     });
 
     test.each(here)("$sql", (statement) => {

@@ -53,22 +53,16 @@ async function describeIn(tx: Transaction, texts: Iterable<string>): Promise<Map
   await tx.query(SETTINGS, QUIET);
   await tx.exec("savepoint described", QUIET);
   const found = new Map<string, Parsed | PgzError>();
-  for (const text of new Set(texts)) {
-    const trees: Value[] = [];
-    const observer = {
-      onNotice: ({ message, detail }: { message?: string | undefined; detail?: string | undefined }) => {
-        if (message === "rewritten parse tree:") trees.push(treeIn(detail ?? ""));
-      },
-    };
-    try {
-      const { parameterTypes, fields } = await tx.describe(text, { observer });
-      const own = trees.includes(undefined) ? [] : trees.filter((tree) => returns(tree, fields));
-      found.set(text, { described: { parameterTypes, fields }, trees: own });
-    } catch (error) {
-      if (!isOfServer(error)) throw error;
-      found.set(text, error);
-      await tx.exec("rollback to savepoint described", QUIET);
-    }
+  let waiting = [...new Set(texts)];
+  while (waiting.length) {
+    // One round trip for all, and one more for each that is refused: the server then refuses those behind it too.
+    const answers = await Promise.allSettled(waiting.map((text) => parsed(tx, text)));
+    const refused = answers.findIndex(({ status }) => status === "rejected");
+    const over = refused < 0 ? answers.length : refused + 1;
+    for (const [index, answer] of answers.slice(0, over).entries())
+      found.set(waiting[index]!, answer.status === "fulfilled" ? answer.value : ofServer(answer.reason));
+    if (refused >= 0) await tx.exec("rollback to savepoint described", QUIET);
+    waiting = waiting.slice(over);
   }
   await tx.exec("rollback to savepoint unset", QUIET);
   const trees = [...found.values()].flatMap((each) => ("trees" in each ? each.trees : []));
@@ -76,6 +70,24 @@ async function describeIn(tx: Transaction, texts: Iterable<string>): Promise<Map
   const all = new Map<string, Described | PgzError>();
   for (const [text, each] of found) all.set(text, "described" in each ? withNull(each, facts) : each);
   return all;
+}
+
+async function parsed(tx: Transaction, text: string): Promise<Parsed> {
+  const trees: Value[] = [];
+  const observer = {
+    onNotice: ({ message, detail }: { message?: string | undefined; detail?: string | undefined }) => {
+      if (message === "rewritten parse tree:") trees.push(treeIn(detail ?? ""));
+    },
+  };
+  const { parameterTypes, fields } = await tx.describe(text, { observer });
+  const own = trees.includes(undefined) ? [] : trees.filter((tree) => returns(tree, fields));
+  return { described: { parameterTypes, fields }, trees: own };
+}
+
+/** What the server says against a statement. Anything else ends all of it. */
+function ofServer(reason: unknown): PgzError {
+  if (isOfServer(reason)) return reason;
+  throw reason;
 }
 
 /**

@@ -331,6 +331,65 @@ export const statements: Case[] = [
       }),
   },
   {
+    name: "statements that are described together share a round trip, with queries between them",
+    run: (t) =>
+      withSchema(t, async (client, schema) => {
+        await client.simple(
+          `create type ${schema}.pair as (a int4, b text); create table ${schema}.t (p ${schema}.pair)`,
+        );
+        const names = async (texts: string[], on: Pick<typeof client, "describe"> = client) => {
+          const settled = await Promise.allSettled(texts.map((text) => on.describe(text)));
+          return settled.map((each) =>
+            each.status === "rejected"
+              ? (each.reason as { code: string }).code
+              : each.value.fields.map(({ name }) => name).join(),
+          );
+        };
+        const flights = async (work: () => Promise<unknown>) => {
+          const before = client.stats().flights;
+          await work();
+          return client.stats().flights - before;
+        };
+        const texts = (of: string) => Array.from({ length: 30 }, (_, n) => `select ${n} as ${of}${n}`);
+        const wide = texts("wide").map((text) => `${text}, '${"x".repeat(10_000)}' as filler`);
+        t.assert.equal(await flights(() => names(texts("a"))), 1);
+        t.assert.deepEqual(
+          await names([...texts("a"), ...wide]),
+          [...texts("a"), ...wide].map(
+            (text) => /as (\w+)/.exec(text)![1]! + (text.includes("filler") ? ",filler" : ""),
+          ),
+        );
+        // Its types are asked for behind the others.
+        const mixed = [`select p from ${schema}.t`, "create table never (a int4)", `select p as q from ${schema}.t`];
+        const [described, { rows }, last] = await Promise.all([
+          names(mixed),
+          client.query<{ n: number }>("select 7 as n"),
+          names(["select 1 as last"]),
+        ]);
+        t.assert.deepEqual([described, rows, last], [["p", "", "q"], [{ n: 7 }], ["last"]]);
+        t.assert.deepEqual(await names(["select 1 as ok", "select wrong", "select 2 as fine"]), [
+          "ok",
+          "42703",
+          "fine",
+        ]);
+        await client.transaction(async (tx) => {
+          await tx.exec("savepoint before");
+          const found = await names(["select 1 as early", "select wrong", "select 2 as late"], tx);
+          t.assert.deepEqual(found, ["early", "42703", "25P02"]);
+          await tx.exec("rollback to savepoint before");
+          t.assert.deepEqual(await names(["select 2 as late", "select 3 as later"], tx), ["late", "later"]);
+        });
+        const controller = new AbortController();
+        const calls = [
+          client.describe("select 1 as gone", { signal: controller.signal }),
+          client.describe("select 1 as here"),
+        ];
+        controller.abort();
+        await t.assert.rejects(calls[0]!, { code: "ABORTED" });
+        t.assert.equal((await calls[1]!).fields[0]!.name, "here");
+      }),
+  },
+  {
     name: "DDL of one's own does not end the transaction that used its table before",
     run: (t) =>
       withSchema(t, async (client, schema) => {

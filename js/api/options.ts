@@ -29,7 +29,8 @@ export interface CacheOptions {
   /**
    * Whether a cache that goes by the text of a query, such as Hyperdrive's, may answer. `false` puts a comment behind
    * the text that makes such a cache ask the server. `true` warns, once for each text, where it holds a function that
-   * keeps Hyperdrive from caching it. Without it the text is sent as it is (docs/poolers.md, Hyperdrive).
+   * keeps Hyperdrive from caching it. Default: in a scope over a Hyperdrive binding `false`, because its cache knows no
+   * tenant; elsewhere the text is sent as it is (docs/poolers.md, Hyperdrive).
    */
   readonly cache?: boolean | undefined;
 }

@@ -3,6 +3,7 @@
 //
 // Knows which form of rows a call wants and who runs it. Must not know whose turn it is (queue.ts), how the connection
 // is made, nor when a transaction begins and ends.
+import { isHyperdrive } from "../config/hosts.ts";
 import { checkObject, oneOf } from "../config/rules.ts";
 import type { Operation, RowSink } from "../connection/operation.ts";
 import { Collector } from "../rows/collect.ts";
@@ -437,8 +438,10 @@ export abstract class Queries extends Queue {
   }
 
   /** With the text and the values that are sent. */
-  #toSend(query: Query, { cache }: CacheOptions): Query {
-    const { serialize } = this.config;
+  #toSend(query: Query, options: CacheOptions): Query {
+    const { serialize, host } = this.config;
+    // Its cache does not know of a scope's settings, so one tenant could be given another's rows.
+    const { cache = this.isScoped && isHyperdrive(host) ? false : undefined } = options;
     const text = cache === undefined ? query.text : forCache(query.text, cache);
     if (!serialize) return text === query.text ? query : { text, values: query.values };
     return { text, values: serialized(query.values, serialize) };

@@ -57,9 +57,14 @@ export function socketPath({ host, port }: Config): string | undefined {
   return isUnixSocket(host) ? `${host}/.s.PGSQL.${port}` : undefined;
 }
 
+/** A binding of Cloudflare's, which may answer from its cache. */
+export function isHyperdrive(host: string): boolean {
+  return host.endsWith(".hyperdrive.local");
+}
+
 /** The link never leaves the runtime or the machine. */
 export function isLocal(host: string): boolean {
-  return host.endsWith(".hyperdrive.local") || isUnixSocket(host);
+  return isHyperdrive(host) || isUnixSocket(host);
 }
 
 const perServer = new WeakMap<Config, readonly Config[]>();

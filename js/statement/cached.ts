@@ -19,7 +19,8 @@ const warned = new Set<string>();
 /** The text that is sent for option `cache`. */
 export function forCache(text: string, cache: boolean): string {
   if (typeof cache !== "boolean") throw new UsageError("INVALID_OPTION", 'Option "cache" must be true or false.');
-  if (!cache) return text + UNCACHED;
+  // A statement that was prepared has it already.
+  if (!cache) return text.endsWith(UNCACHED) ? text : text + UNCACHED;
   const found = NEVER_CACHED.exec(text)?.[0];
   if (found && warned.size < MOST_WARNINGS && !warned.has(text)) warn(text, found);
   return text;

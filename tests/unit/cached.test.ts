@@ -7,6 +7,7 @@ afterEach(() => warn.mockClear());
 
 test("false puts a comment with the name of a STABLE function on a line of its own", () => {
   expect(forCache("select 1 -- one", false)).toBe("select 1 -- one\n/* cache: false, by now() */");
+  expect(forCache(forCache("select 1 -- one", false), false)).toBe(forCache("select 1 -- one", false));
   expect(warn).not.toHaveBeenCalled();
 });
 

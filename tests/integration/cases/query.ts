@@ -55,6 +55,39 @@ export const query: Case[] = [
       }),
   },
   {
+    name: "a scope over Hyperdrive keeps its statements from the cache, which knows no tenant",
+    run: (t) =>
+      withClient(
+        t,
+        async (client) => {
+          const text = "select current_query() as q, current_setting('app.tenant', true) as tenant";
+          const sent = `${text}\n/* cache: false, by now() */`;
+          const scope = client.scope({ settings: { "app.tenant": "7" } });
+          const bytes = (value: unknown) => new Response(value as Uint8Array<ArrayBuffer>).json();
+          const row = { q: sent, tenant: "7" };
+          for (let time = 0; time < 3; time++) t.assert.deepEqual((await scope.query(text)).rows, [row]);
+          for await (const each of scope.rows(text)) t.assert.deepEqual(each, row);
+          for await (const each of scope.cursor(text, 5)) t.assert.deepEqual(each, [row]);
+          t.assert.deepEqual(await bytes(await scope.json(text)), [row]);
+          t.assert.deepEqual(await bytes(await scope.stream(text)), row);
+          t.assert.deepEqual((await scope.batch([text, text]))[1]!.rows, [row]);
+          await scope.transaction(async (tx) => {
+            t.assert.deepEqual((await tx.query(text)).rows, [row]);
+            await tx.transaction(async (inner) => t.assert.deepEqual((await inner.query(text)).rows, [row]));
+          });
+          const { flights } = client.stats();
+          const together = ["select 1 as a", "select 2 as b -- new", text].map((each) => scope.query(each));
+          t.assert.deepEqual((await Promise.all(together)).at(-1)!.rows, [row]);
+          t.assert.equal(client.stats().flights - flights, 1, "calls made together still share a round trip");
+          const prepared = await scope.prepare<typeof row>(text);
+          t.assert.deepEqual((await prepared.query()).rows, [row]);
+          t.assert.deepEqual((await scope.query(text, { cache: true })).rows, [{ q: text, tenant: "7" }]);
+          t.assert.equal((await client.query<typeof row>(text)).rows[0]!.q, text);
+        },
+        { host: "binding.hyperdrive.local", hostaddr: "127.0.0.1", sslmode: "disable" },
+      ),
+  },
+  {
     name: "query works as a template tag and with rowMode array",
     run: (t) =>
       withClient(t, async (client) => {

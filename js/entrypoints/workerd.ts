@@ -14,6 +14,6 @@ installRuntime({
   background,
   inRequest,
   responseBody: () => new IdentityTransformStream(),
-  gzip,
+  gzip: (stream) => gzip(stream, true),
   md5,
 });

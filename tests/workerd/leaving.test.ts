@@ -49,6 +49,27 @@ test.each(["", "gzip"])("a response that is left ends its query on the server %s
   expect(await running()).toBe(0);
 });
 
+test.each(["", "gzip"])("a client that does not read has the server wait %s", async (gzip) => {
+  const { side } = context("node", undefined as never, { server: server!, tls: false }, servers);
+  const mark = `unread_${gzip}_${Math.random().toString(36).slice(2)}`;
+  const waits = async () => {
+    const look = `select wait_event from pg_stat_activity where query like '%${mark}%' and pid <> pg_backend_pid()`;
+    return (await side(look))[0]?.[0] === "ClientWrite";
+  };
+  const request = http.get(new URL(`/?${gzip ? "gzip=1&" : ""}mark=${mark}`, worker.url), (response) => {
+    response.on("error", () => {}).pause();
+  });
+  request.on("error", () => {});
+  // Sockets take some megabytes first. And a Worker that does not hold back lets the server wait now and then, too.
+  let inARow = 0;
+  for (const from = performance.now(); inARow < 20 && performance.now() - from < 30_000;) {
+    inARow = (await waits()) ? inARow + 1 : 0;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  request.destroy();
+  expect(inARow).toBe(20);
+});
+
 test.each([10, 1_000, 100_000])(
   "a handler that closes its client before it returns sends all of %d rows",
   async (count) => {

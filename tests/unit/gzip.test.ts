@@ -1,0 +1,83 @@
+// gzip where the runtime's CompressionStream takes whatever it is given, as workerd's does: what waits there stays
+// small, and all of it comes out.
+import { afterEach, expect, test, vi } from "vitest";
+import { gzip } from "../../js/sockets/gzip.ts";
+
+const CHUNK = 65_536;
+const OUT = 4_096;
+let waiting = 0;
+let most = 0;
+
+/** Compresses nothing, holds no writer back, and gives 4 KiB at a time, in a turn of the loop of its own. */
+class TakesAll {
+  #ended = false;
+  #isHeard = () => {};
+  readonly writable = {
+    getWriter: () => ({
+      write: async ({ length }: Uint8Array) => {
+        waiting += length;
+        most = Math.max(most, waiting);
+        this.#isHeard();
+      },
+      close: async () => {
+        this.#ended = true;
+        this.#isHeard();
+      },
+      abort: async () => {},
+    }),
+  };
+  readonly readable = {
+    getReader: () => ({
+      read: async () => {
+        while (!waiting && !this.#ended) await new Promise<void>((resolve) => (this.#isHeard = resolve));
+        await new Promise((resolve) => setImmediate(resolve));
+        if (!waiting) return { done: true, value: undefined };
+        const size = Math.min(OUT, waiting);
+        waiting -= size;
+        return { done: false, value: new Uint8Array(size) };
+      },
+    }),
+  };
+}
+
+afterEach(() => {
+  vi.unstubAllGlobals();
+  waiting = most = 0;
+});
+
+function source(count: number) {
+  const given = { chunks: 0 };
+  const stream = new ReadableStream<Uint8Array>(
+    {
+      pull(controller) {
+        if (given.chunks++ < count) controller.enqueue(new Uint8Array(CHUNK));
+        else controller.close();
+      },
+    },
+    { highWaterMark: 0 },
+  );
+  return { given, stream };
+}
+
+test("what waits there is read before more goes in", async () => {
+  vi.stubGlobal("CompressionStream", TakesAll);
+  const { stream } = source(100);
+  let bytes = 0;
+  for await (const chunk of gzip(stream, true) as unknown as AsyncIterable<Uint8Array>) bytes += chunk.length;
+  expect(bytes).toBe(100 * CHUNK);
+  expect(most).toBeLessThan(12 * CHUNK); // a timer that was first lets one more in
+});
+
+test("nothing goes in for a reader that wants nothing, and who leaves ends it", async () => {
+  vi.stubGlobal("CompressionStream", TakesAll);
+  const { given, stream } = source(1_000);
+  const reader = gzip(stream, true).getReader();
+  await reader.read();
+  const { chunks } = given;
+  expect(chunks).toBeLessThan(10);
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  expect(given.chunks).toBe(chunks);
+  await reader.cancel();
+  await expect(reader.read()).resolves.toEqual({ done: true, value: undefined });
+  expect(given.chunks).toBe(chunks);
+});

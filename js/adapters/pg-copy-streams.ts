@@ -86,6 +86,19 @@ class Course {
     this.#whenOver.push(then);
   }
 
+  /** Cancels, and again until it is over: one may be lost where a pooler or this process is busy. */
+  cancel(): void {
+    const { connection } = this;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const send = async () => {
+      if (this.isOver || connection!.stream.destroyed) return;
+      await connection!.cancel();
+      if (!this.isOver) timer = setTimeout(() => void send(), CANCEL_AGAIN);
+    };
+    this.whenOver(() => clearTimeout(timer));
+    void send();
+  }
+
   /** `COPY 5` */
   completed({ text }: { text: string }): void {
     const [, count] = /^COPY (\d+)/.exec(text) ?? [];
@@ -105,6 +118,8 @@ function withoutSignal<T extends { signal?: AbortSignal | undefined }>(options: 
 
 /** Milliseconds for a server to hear CopyFail behind the data that it has not read; then it is told by a cancel. */
 const PATIENCE = 500;
+/** Milliseconds from the end of one cancel to the next: one should do. */
+const CANCEL_AGAIN = 300;
 
 // -- CopyData out -----------------------------------------------------------------------------------------------------
 
@@ -257,8 +272,7 @@ export class CopyFromStream extends Writable {
   override _destroy(error: Error | null, done: Done): void {
     const course = this.#course;
     if (course.isIdle) return done(error);
-    const cancel = () => void course.connection!.cancel();
-    const timer = setTimeout(cancel, this.#hasEnded ? 0 : PATIENCE);
+    const timer = setTimeout(() => course.cancel(), this.#hasEnded ? 0 : PATIENCE);
     course.whenOver(() => {
       clearTimeout(timer);
       const refusal = this.#refusal;
@@ -333,7 +347,7 @@ export class CopyToStream extends Readable {
     if (course.isIdle) return done(error);
     course.whenOver(() => done(error));
     readOn(course);
-    void course.connection!.cancel();
+    course.cancel();
   }
 
   handleCopyOutResponse(): void {

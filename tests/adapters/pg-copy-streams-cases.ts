@@ -227,6 +227,22 @@ export const cases: Record<string, (given: Given) => Promise<void>> = {
       }),
     ),
 
+  "a cancel that is lost is sent again, and none meets the next query": (given) =>
+    withClient(given, async (client) => {
+      const { connection } = client as unknown as { connection: { cancel(): Promise<void> } };
+      const cancel = connection.cancel.bind(connection);
+      let sent = 0;
+      connection.cancel = () => (sent++ % 2 ? cancel() : Promise.resolve());
+      const long = "copy (select repeat('x', 1000) from generate_series(1, 3000000)) to stdout";
+      const stream = client.query(given.copy.to(long));
+      await new Promise((resolve) => stream.once("readable", resolve));
+      stream.destroy();
+      await closed(stream);
+      equal(sent, 2);
+      const { rows } = await client.query("select pg_sleep(0.7), 1 as a");
+      deepEqual([rows[0].a, sent], [1, 2]);
+    }),
+
   "from: destroy before its turn, before the server is ready, in the middle and behind the end": (given) =>
     withClient(given, async (client) => {
       await table(client);

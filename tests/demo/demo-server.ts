@@ -19,6 +19,13 @@ const otherTightLimits = {
   requests: { page: 5, maxPage: 10, bodyBytes: 1_000, timeout: 700 },
 };
 
+/**
+ * A header of requests with a body: a connection of their own. workerd closes one whose body nobody has read, as of a
+ * 413, and fetch may have taken it for the next request. (Not for answers that break off: fetch tells of that on a
+ * connection that stays only.)
+ */
+export const ONCE = { connection: "close" };
+
 /** A Worker with requests of its tenants. */
 export type DemoWorker = Awaited<ReturnType<Awaited<ReturnType<typeof startDemo>>["worker"]>>;
 

@@ -4,7 +4,7 @@ import { request } from "node:http";
 import { setTimeout as pause } from "node:timers/promises";
 import { gunzipSync } from "node:zlib";
 import { beforeAll, describe, expect, test } from "vitest";
-import { announce, startDemo, type DemoWorker } from "./demo-server.ts";
+import { announce, ONCE, startDemo, type DemoWorker } from "./demo-server.ts";
 
 type Ask = DemoWorker["acme"];
 
@@ -20,7 +20,7 @@ interface Problem {
 let demo: Awaited<ReturnType<typeof startDemo>>;
 beforeAll(async () => {
   demo = await startDemo();
-}, 30_000);
+});
 
 const header = "reference,customer,status,total\n";
 const csv = (prefix: string, count: number) =>
@@ -28,7 +28,7 @@ const csv = (prefix: string, count: number) =>
 const upload = (ask: Ask, body: BodyInit, headers: Record<string, string> = {}) =>
   ask("/api/import", {
     method: "POST",
-    headers: { "content-type": "text/csv", ...headers },
+    headers: { ...ONCE, "content-type": "text/csv", ...headers },
     body,
     duplex: "half",
   } as RequestInit);
@@ -59,7 +59,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
   beforeAll(async () => {
     worker = await demo.worker({ workerd });
     ({ acme, globex } = worker);
-  }, 30_000);
+  });
 
   const rowsOf = async (tenant: string) =>
     (
@@ -258,7 +258,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     await refused(upload(acme, csv("X", 1), { "content-type": "application/json" }), 415);
     await refused(upload(acme, csv("X", 1), { "content-encoding": "gzip" }), 415);
     expect(await refused(upload(acme, ""), 422)).toMatchObject({ line: 1 });
-    await refused(worker.bearing("x".repeat(64))("/api/import", { method: "POST", body: csv("X", 1) }), 401);
+    await refused(upload(worker.bearing("x".repeat(64)), csv("X", 1)), 401);
   });
 
   test.each(["application/json", "application/x-ndjson"])(
@@ -292,7 +292,7 @@ describe("caps", () => {
   let worker: DemoWorker;
   beforeAll(async () => {
     worker = await demo.worker({ tight: true });
-  }, 30_000);
+  });
 
   test("an export with too many rows breaks off", async () => {
     const response = await worker.acme("/api/export", { headers: { "accept-encoding": "identity" } });

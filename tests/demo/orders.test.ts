@@ -2,7 +2,7 @@
 // not ask, and what an answer must not say.
 import { beforeAll, describe, expect, test } from "vitest";
 import { orderRows } from "../../worker-example/sample-data.mjs";
-import { startDemo, type DemoWorker } from "./demo-server.ts";
+import { ONCE, startDemo, type DemoWorker } from "./demo-server.ts";
 
 interface Order {
   id: number;
@@ -24,12 +24,12 @@ type Ask = DemoWorker["acme"];
 let demo: Awaited<ReturnType<typeof startDemo>>;
 beforeAll(async () => {
   demo = await startDemo();
-}, 30_000);
+});
 
 const send = (ask: Ask, method: string, path: string, body: unknown, type = "application/json") =>
   ask(path, {
     method,
-    headers: { "content-type": type },
+    headers: { ...ONCE, "content-type": type },
     body: typeof body === "string" ? body : JSON.stringify(body),
   });
 
@@ -60,7 +60,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
   beforeAll(async () => {
     worker = await demo.worker({ workerd });
     ({ acme, globex } = worker);
-  }, 30_000);
+  });
 
   const create = async (ask: Ask, order: object = newOrder()) =>
     read<Order>(send(ask, "POST", "/api/orders", order), 201);
@@ -188,7 +188,8 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     await problem(post({ ...newOrder(), note: "x".repeat(20_000) }), 413);
     // Of a length that is not announced.
     const body = new Blob([" ".repeat(20_000)]).stream();
-    const init = { method: "POST", headers: { "content-type": "application/json" }, body, duplex: "half" };
+    const headers = { ...ONCE, "content-type": "application/json" };
+    const init = { method: "POST", headers, body, duplex: "half" };
     await problem(acme("/api/orders", init), 413);
     const { id } = await create(acme);
     await problem(send(acme, "PATCH", `/api/orders/${id}`, {}), 422);

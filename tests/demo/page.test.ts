@@ -38,7 +38,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
   const complaints: string[] = [];
   beforeAll(async () => {
     worker = await demo.worker({ workerd });
-  }, 30_000);
+  });
   beforeEach(async () => {
     complaints.length = 0;
     page = (await browser?.newPage()) as Page;
@@ -234,7 +234,7 @@ describe.each(Object.entries(sizes))("examples at the size of a %s", (name, size
     page.on("pageerror", (error) => complaints.push(String(error)));
     page.on("console", (message) => message.type() === "error" && complaints.push(message.text()));
     await page.goto(`${worker.url}#${new URLSearchParams(demo.sample.tokens)}`);
-  }, 30_000);
+  });
   afterEach(async () => {
     // The browser itself logs answers other than 2xx.
     expect(complaints.filter((text) => !text.startsWith("Failed to load resource"))).toEqual([]);

@@ -19,13 +19,13 @@ beforeAll(async () => {
   // A role that may write, so that the read-only transaction alone has to refuse.
   await admin.query(`grant insert, update, delete on users to ${sample.role}`);
   await admin.query(`alter role ${sample.role} set default_transaction_read_only = off`);
-}, 30_000);
+});
 
 describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
   let worker: DemoWorker;
   beforeAll(async () => {
     worker = await demo.worker({ workerd });
-  }, 30_000);
+  });
 
   const ask = (q: string, init: RequestInit = {}) =>
     worker.acme("/query", {
@@ -290,13 +290,13 @@ test("a database that is down is a 503, and the process that hosts the Worker li
   expect(text).not.toMatch(/someone|hunter2|secret_database|127\.0\.0\.1/);
   expect((await fetch(lost.url)).status).toBe(200);
   await lost.stop();
-}, 30_000);
+});
 
 describe("caps", () => {
   let worker: DemoWorker;
   beforeAll(async () => {
     worker = await demo.worker({ tight: true });
-  }, 30_000);
+  });
 
   /** What comes of a query: the lines that arrived, and how it ended. */
   async function outcome(q: string) {

@@ -40,7 +40,7 @@ describe.each([
       `drop table if exists ${ledger}; create table ${ledger} (id int); grant all on ${ledger} to public`,
     );
     pooler = await start();
-  }, 30_000);
+  });
   afterAll(async () => {
     await pooler?.stop();
     await side.query(`drop table ${ledger}`);

@@ -28,7 +28,7 @@ beforeAll(async () => {
       durableObjects: { DATABASE: { className: "Database", useSQLite: true } },
     },
   });
-}, 30_000);
+});
 afterAll(async () => {
   await worker?.stop();
   await until(async () => (await sessions()).length === 0);
@@ -215,10 +215,10 @@ test("a slow client costs bounded memory and is told; a fast one beside it misse
   expect(missed).toBeGreaterThan(0);
   expect(slow.bytes()).toBeLessThan(fast.bytes() * 0.75); // 32 MB, more than is under way between two sockets
   await leaveAll([slow, fast], "flood");
-}, 30_000);
+});
 
 test("a client that takes nothing at all is ended", async () => {
   await hear("/hear?stuck&channel=stuck");
   await flood("stuck", 0, 4_000);
   await until(async () => (await listeners()) === 0);
-}, 30_000);
+});

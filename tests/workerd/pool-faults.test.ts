@@ -18,7 +18,7 @@ beforeAll(async () => {
     entry: fileURLToPath(new URL("../faults/worker.ts", import.meta.url)),
     options: { durableObjects: { POOLS: { className: "Pools", useSQLite: true } } },
   });
-}, 30_000);
+});
 afterAll(() => worker?.stop());
 
 async function ask<T>(path: string, body?: unknown): Promise<T> {

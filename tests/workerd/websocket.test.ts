@@ -18,7 +18,7 @@ afterAll(() => worker?.stop());
 
 describe.each(Object.entries(webSockets))("%s", (_, proxy) => {
   for (const name of Object.keys(cases))
-    test(name, { timeout: 30_000 }, async () => {
+    test(name, async () => {
       const body = JSON.stringify({ name, proxy, url: `${url.split("?")[0]}?sslmode=disable`, tls });
       expect(await (await fetch(worker.url, { method: "POST", body })).json()).toBe(null);
     });

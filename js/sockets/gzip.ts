@@ -22,6 +22,8 @@ export function gzip(stream: ReadableStream<Uint8Array>, takesAll = false): Read
   let isFed = false;
   /** A chunk is going in; where writers are held back, until more is read. */
   let feeding: Promise<void> | undefined;
+  /** Why the source ended; workerd's tells it as a text only. */
+  let failure: { readonly error: unknown } | undefined;
 
   const feed = async () => {
     try {
@@ -31,6 +33,7 @@ export function gzip(stream: ReadableStream<Uint8Array>, takesAll = false): Read
       await (done ? writer.close() : writer.write(value));
     } catch (error) {
       isFed = true;
+      failure = { error };
       writer.abort(error).catch(() => {});
     } finally {
       feeding = undefined;
@@ -48,7 +51,9 @@ export function gzip(stream: ReadableStream<Uint8Array>, takesAll = false): Read
           if (takesAll && (await isBeforeTimer(came))) break;
           await Promise.race([came, (feeding ??= feed())]);
         }
-        const { done, value } = await next;
+        const { done, value } = await next.catch((cause: unknown) => {
+          throw failure ? failure.error : cause;
+        });
         if (done) controller.close();
         else controller.enqueue(value);
       },

@@ -245,6 +245,26 @@ export const stream: Case[] = [
         t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
       }),
   },
+  {
+    name: "a compressed stream that fails says why",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const body = await client.stream(`select md5(g::text) as a, 1 / (50000 - g) as n from ${series(60_000, "g")}`, {
+          gzip: true,
+        });
+        const error = await t.assert.rejects(new Response(body).arrayBuffer(), { code: "22012", committed: true });
+        t.assert(error instanceof t.pgz.PostgresError, "a PostgresError");
+        const controller = new AbortController();
+        const long = `select md5(g::text) as a from ${series(20_000_000, "g")}`;
+        const { reader } = await readSome(await client.stream(long, { gzip: true, signal: controller.signal }));
+        controller.abort();
+        const rest = async () => {
+          while (!(await reader.read()).done);
+        };
+        await t.assert.rejects(rest(), { code: "ABORTED" });
+        t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
+      }),
+  },
   ...[false, true].map((gzip) => ({
     name: `a consumer that stops reading stops the server${gzip ? ", compressed too" : ""}`,
     run: (t: Context) =>

@@ -195,9 +195,9 @@ export abstract class Calls extends Queries {
     // The runtime's own channel is the fastest body (workerd), and the only one that tells the old workerd's Worker
     // that its client has left; a reader in JavaScript would get it in other pieces and with untyped errors, so
     // `stream` does without.
-    const channel = runtime().responseBody?.();
-    if (!options.gzip) return new Response(await this.#openStream(input, form, options, channel), init);
-    return new Response(compressed(await this.#openStream(input, form, options), channel), init);
+    const { responseBody } = runtime();
+    if (!options.gzip) return new Response(await this.#openStream(input, form, options, responseBody), init);
+    return new Response(compressed(await this.#openStream(input, form, options), responseBody?.()), init);
   }
 
   /**
@@ -218,7 +218,7 @@ export abstract class Calls extends Queries {
     input: QueryInput,
     form: Form,
     options: StreamOptions,
-    channel?: ByteChannel,
+    makeChannel?: () => ByteChannel,
   ): Promise<ReadableStream<Uint8Array>> {
     const query = this.asQuery(input, options);
     checkGzip(options);
@@ -226,7 +226,8 @@ export abstract class Calls extends Queries {
     return await this.#streaming(query, options, (call, session) => {
       const { sink, rest } = outputOf(form);
       const run = (next: RowSink) => execute(call, session, query, form, () => sink({ ...next, delivery }));
-      return feed(call, session, { run, rest }, channel);
+      // One for each attempt: a call whose session had ended before it comes back.
+      return feed(call, session, { run, rest }, makeChannel?.());
     });
   }
 

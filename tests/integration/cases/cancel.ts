@@ -173,6 +173,7 @@ export const cancel: Case[] = [
         async () => (await client.query("select 1 as n")).rows,
         async () => JSON.parse(new TextDecoder().decode(await client.json("select 1 as n"))) as unknown,
         async () => [JSON.parse(await new Response(await client.stream("select 1 as n")).text()) as unknown],
+        async () => [await (await client.respond("select 1 as n")).json()],
         async () => (await client.batch(["select 1 as n"]))[0]!.rows,
         async () => Promise.all([1, 2, 3].map(() => client.query("select 1 as n"))).then((all) => all[2]!.rows),
       ];

@@ -6,8 +6,8 @@
 // So it is read to its end, which comes soon when nothing goes in any more. Not by pipeThrough with a signal: that
 // first waits for what has been written, and so for a reader that has left.
 //
-// workerd's takes whatever it is given, whether anybody reads or not: a client that did not read cost 15 MB a second, and
-// one that did got 4 KiB in the time in which 512 KiB were read from the server. So there what waits is read before
+// workerd's takes whatever it is given, whether anybody reads or not: a client that did not read cost 15 MB a second,
+// and one that did got 4 KiB in the time in which 512 KiB were read from the server. So there what waits is read before
 // more goes in. The others hold writers back, and to look there costs Node 1 ms for each look.
 //
 // Knows web streams only.

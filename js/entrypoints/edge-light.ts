@@ -19,4 +19,5 @@ const background = (work: Promise<unknown>) => {
 /** On one's own machine Next compiles it outside of the function's realm, whose `instanceof` does not know it then. */
 const module = () => Object.setPrototypeOf(wasm, WebAssembly.Module.prototype) as WebAssembly.Module;
 
+// Whether its CompressionStream holds writers back was not looked at: `true` is right for both.
 installRuntime({ name: "edge-light", module, connect, background, gzip: (stream) => gzip(stream, true) });

@@ -61,7 +61,7 @@ export function gzip(stream: ReadableStream<Uint8Array>, takesAll = false): Read
         const isOpen = !isFed;
         isFed = true;
         const left = source.cancel(reason);
-        if (isOpen) writer.close().catch(() => {});
+        if (isOpen) writer.close().catch(() => {}); // the end that `drain` reads up to
         void drain(reader);
         return left;
       },
@@ -70,6 +70,7 @@ export function gzip(stream: ReadableStream<Uint8Array>, takesAll = false): Read
   );
 }
 
+/** Whether it comes before a timer does, as what waits in workerd's CompressionStream. */
 async function isBeforeTimer(come: Promise<void>): Promise<boolean> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<false>((resolve) => (timer = setTimeout(() => resolve(false))));

@@ -56,7 +56,7 @@ export interface Runtime {
   readonly capabilities?: Capabilities;
   /** Makes the body of `respond`. Default: a plain ReadableStream. */
   readonly responseBody?: () => ByteChannel;
-  /** Replaces a pipe through CompressionStream, where the runtime's cannot be left. */
+  /** Replaces a pipe through CompressionStream, where the runtime's cannot be left, or holds nobody back. */
   readonly gzip?: (stream: ReadableStream<Uint8Array>) => ReadableStream<Uint8Array>;
   /**
    * Computes MD5, for servers that still ask for it. Without it such servers are refused (`AUTH_METHOD_UNSUPPORTED`).

@@ -8,7 +8,7 @@ const OUT = 4_096;
 let waiting = 0;
 let most = 0;
 
-/** Compresses nothing, holds no writer back, and gives 4 KiB at a time, later than a chunk goes in and before a timer. */
+/** Compresses nothing, holds no writer back, and gives 4 KiB at a time, behind a chunk that goes in, before a timer. */
 class TakesAll {
   #ended = false;
   #isHeard = () => {};

@@ -41,7 +41,16 @@ const suites = {
         "node",
         [process.execPath],
         [
-          ...["tests/unit", ...everywhere, "tests/packaging", "tests/demo", "tests/site", "tests/memory", "tests/pool"],
+          ...[
+            "tests/unit",
+            ...everywhere,
+            "tests/packaging",
+            "tests/demo",
+            "tests/site",
+            "tests/memory",
+            "tests/pool",
+            "tests/sql",
+          ],
           ...["tests/poolers", "tests/other-servers", "tests/cli"],
         ],
       ),

@@ -1,8 +1,11 @@
 // SQL as it may be shown: without its literals, and as a summary of few words that is the same for statements that do
 // the same.
 //
-// Knows SQL's words and quotes. Must not know OpenTelemetry, calls or connections. It reads, and never decides what is
+// Knows SQL's words. Must not know OpenTelemetry, calls or connections. It reads, and never decides what is
 // run: where it is wrong a name in a dashboard is.
+
+import { SqlReader, type Kind } from "../util/sql-reader.ts";
+import { TextCache } from "../util/text-cache.ts";
 
 /** What telemetry says of a text. */
 export interface SqlText {
@@ -15,82 +18,49 @@ export interface SqlText {
 /** Characters of a text that are shown, and of a summary. */
 const LONGEST_SHOWN = 4_096,
   LONGEST_SUMMARY = 255;
-/** Texts that are kept, and the longest of them. */
+/** Texts that are kept, and the characters of all of them together. */
 const MOST_TEXTS = 1_000,
-  LONGEST_KEPT = 10_000;
+  MOST_CHARACTERS = 1 << 20;
 
-const known = new Map<string, SqlText>();
+const known = new TextCache<SqlText>(MOST_TEXTS, MOST_CHARACTERS);
 
 /** Kept by the text, since programs run the same ones again and again. */
 export function sqlText(text: string): SqlText {
-  const found = known.get(text);
-  if (found) return found;
-  const tokens = tokensOf(text);
-  const shown = tokens.some(({ kind }) => kind === "parameter") ? text : tokens.map(hidden).join("");
-  const result = { shown: shown.trim().slice(0, LONGEST_SHOWN), summary: summaryOf(tokens) };
-  if (text.length <= LONGEST_KEPT) {
-    if (known.size >= MOST_TEXTS) known.clear();
-    known.set(text, result);
-  }
-  return result;
+  return known.get(text) ?? known.put(text, examined(text));
 }
 
-// -- tokens ----------------------------------------------------------------------------------------------------------
+function examined(text: string): SqlText {
+  const tokens = tokensOf(text);
+  const hasParameters = tokens.some(({ kind }) => kind === "parameter");
+  const shown = hasParameters ? text : withoutLiterals(text);
+  return { shown: shown.trim().slice(0, LONGEST_SHOWN), summary: summaryOf(tokens) };
+}
 
 interface Token {
-  readonly kind: "space" | "comment" | "literal" | "parameter" | "word" | "quoted" | "other";
+  readonly kind: Kind;
+  /** As it is written. */
   readonly text: string;
+  /** As the server reads it. */
+  readonly name: string;
 }
-
-/** In this order at each place. What is not closed goes to the end of the text, so that nothing of it is shown. */
-const KINDS: readonly (readonly [kind: Token["kind"], pattern: RegExp])[] = [
-  ["space", /\s+/y],
-  ["comment", /--[^\n]*/y],
-  ["literal", /[eE]'(?:[^'\\]|''|\\[^])*(?:'|\\?$)/y],
-  ["literal", /(?:[uU]&|[bBxXnN])?'(?:[^']|'')*(?:'|$)/y],
-  ["parameter", /\$\d+/y],
-  ["literal", /\$([A-Za-z_\u0080-\uffff][\w\u0080-\uffff]*)?\$(?:[^]*?\$\1\$|[^]*$)/y],
-  ["quoted", /(?:[uU]&)?"(?:[^"]|"")*(?:"|$)/y],
-  ["word", /[A-Za-z_\u0080-\uffff][\w$\u0080-\uffff]*/y],
-  ["literal", /(?:\d|\.\d)[\w.]*(?:(?<=[eE])[+-]\d+)?/y],
-];
 
 function tokensOf(text: string): Token[] {
   const tokens: Token[] = [];
-  for (let at = 0; at < text.length;) {
-    const token = blockComment(text, at) ?? tokenAt(text, at);
-    tokens.push(token);
-    at += token.text.length;
-  }
+  const reader = new SqlReader(text);
+  while (reader.next() !== "end") tokens.push({ kind: reader.kind, text: reader.text, name: reader.name });
   return tokens;
 }
 
-function tokenAt(text: string, at: number): Token {
-  for (const [kind, pattern] of KINDS) {
-    pattern.lastIndex = at;
-    const found = pattern.exec(text);
-    if (found) return { kind, text: found[0] };
+/** A comment may say anything too. What is not closed goes to the end of the text, so that nothing of it is shown. */
+function withoutLiterals(text: string): string {
+  const reader = new SqlReader(text, { comments: true });
+  let shown = "";
+  for (let end = 0; reader.next() !== "end"; end = reader.end) {
+    shown += text.slice(end, reader.start);
+    if (reader.kind === "comment") shown += " ";
+    else shown += reader.kind === "text" || reader.kind === "number" ? "?" : reader.text;
   }
-  return { kind: "other", text: text[at]! };
-}
-
-/** They nest. */
-function blockComment(text: string, from: number): Token | undefined {
-  if (!text.startsWith("/*", from)) return undefined;
-  const edge = /\/\*|\*\//g;
-  edge.lastIndex = from;
-  let depth = 0;
-  for (let found = edge.exec(text); found; found = edge.exec(text)) {
-    depth += found[0] === "/*" ? 1 : -1;
-    if (!depth) return { kind: "comment", text: text.slice(from, edge.lastIndex) };
-  }
-  return { kind: "comment", text: text.slice(from) };
-}
-
-/** A comment may say anything too. */
-function hidden({ kind, text }: Token): string {
-  if (kind === "literal") return "?";
-  return kind === "comment" ? " " : text;
+  return shown;
 }
 
 // -- summary ---------------------------------------------------------------------------------------------------------
@@ -128,9 +98,8 @@ function summaryOf(tokens: readonly Token[]): string {
   let mayBeFunction = false;
   /** CREATE and the like wait for what they are about. */
   let defines = false;
-  const read = tokens.filter(({ kind }) => kind !== "space" && kind !== "comment");
-  for (let at = 0; at < read.length; at++) {
-    const { kind, text } = read[at]!;
+  for (let at = 0; at < tokens.length; at++) {
+    const { kind, text } = tokens[at]!;
     const level = levels.at(-1)!;
     const word = kind === "word" ? text.toUpperCase() : text;
     const isFirst = before === ";";
@@ -140,7 +109,7 @@ function summaryOf(tokens: readonly Token[]): string {
       levels.push({ isStatement: wantsTable, isInTables: wantsTable });
     } else if (word === ")") levels.length > 1 && levels.pop();
     else if (word === ";") {
-      if (parts.length && at < read.length - 1) parts.push(";");
+      if (parts.length && at < tokens.length - 1) parts.push(";");
       levels.splice(0, levels.length, { isStatement: true, isInTables: false });
       wantsTable = defines = false;
     } else if (word === ",") wantsTable = mayBeFunction = level.isInTables;
@@ -152,9 +121,9 @@ function summaryOf(tokens: readonly Token[]): string {
       }
     } else if (wantsTable && !SKIPPED.has(word) && !VERBS.has(word) && word !== "VALUES") {
       wantsTable = false;
-      const name = nameAt(read, at);
+      const name = nameAt(tokens, at);
       // A function's rows are no table.
-      if (name && !(mayBeFunction && read[name.end]?.text === "(")) parts.push(name.text);
+      if (name && !(mayBeFunction && tokens[name.end]?.text === "(")) parts.push(name.text);
       if (name) at = name.end - 1;
     } else if (kind !== "word" || SKIPPED.has(word)) {
       // Nothing to say of it.
@@ -187,8 +156,8 @@ function nameAt(tokens: readonly Token[], from: number): { text: string; end: nu
   let end = from;
   for (;;) {
     const token = tokens[end];
-    if (token?.kind !== "word" && token?.kind !== "quoted") break;
-    steps.push(token.kind === "quoted" ? token.text.replace(/^[^"]*"|"$/g, "") : token.text);
+    if (token?.kind !== "word" && token?.kind !== "name") break;
+    steps.push(token.kind === "name" ? token.name : token.text);
     end++;
     if (tokens[end]?.text !== ".") break;
     end++;

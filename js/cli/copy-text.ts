@@ -1,8 +1,8 @@
 // The COPY statement that a command's first value means: a table, a query, or a COPY as it stands.
 //
 // Knows how these begin. The text becomes SQL as it is, since whoever wrote it may run any.
+import { firstWord, SqlReader } from "../util/sql-reader.ts";
 import { Misuse } from "./misuse.ts";
-import { BEGIN } from "./statement.ts";
 
 export const COPY_FORMATS = ["csv", "text", "binary"] as const;
 export type CopyFormat = (typeof COPY_FORMATS)[number];
@@ -15,22 +15,60 @@ export interface CopyText {
   readonly format?: CopyFormat;
 }
 
-const COPY = new RegExp(`${BEGIN}copy\\b`, "i");
-const QUERY = new RegExp(
-  `${BEGIN}(?:select|with|values|table|insert|update|delete|merge)\\b(?=[^]*\\S)|${BEGIN}\\(`,
-  "i",
-);
-const NAME = String.raw`(?:[\p{L}_][\p{L}\p{N}_$]*|"(?:[^"]|"")+")`;
-const TABLE = new RegExp(String.raw`^\s*(${NAME}(?:\.${NAME}){0,2})\s*(\([^]*\))?\s*;?\s*$`, "u");
+const QUERIES = new Set(["select", "with", "values", "table", "insert", "update", "delete", "merge"]);
+
+const isCopy = (given: string) => firstWord(given) === "copy";
+
+/** A query, and not one of its words alone: a table may have that name in quotes only. */
+function isQuery(given: string): boolean {
+  const reader = new SqlReader(given);
+  const isWord = reader.next() === "word" && QUERIES.has(reader.name);
+  return reader.text === "(" || (isWord && reader.next() !== "end");
+}
+
+/** A table's name and its list of columns, as they are written: `app."Users" (id, name);`. */
+function tableIn(given: string): { readonly name: string; readonly columns: string } | undefined {
+  const reader = new SqlReader(given);
+  const isName = () => reader.next() === "word" || reader.kind === "name";
+  if (!isName()) return undefined;
+  const { start } = reader;
+  let { end } = reader;
+  for (let names = 1; reader.next() === "symbol" && reader.text === "."; end = reader.end)
+    if (++names > 3 || !isName()) return undefined;
+  const name = given.slice(start, end);
+  const columns = reader.text === "(" ? listIn(given, reader) : "";
+  if (reader.kind === "semicolon") reader.next();
+  return columns !== undefined && reader.kind === "end" ? { name, columns } : undefined;
+}
+
+/** From the parenthesis at which the reader is to the last one, which nothing may follow. */
+function listIn(given: string, reader: SqlReader): string | undefined {
+  const { start } = reader;
+  let { end, text } = reader;
+  for (let kind = reader.next(); kind !== "end" && kind !== "semicolon"; kind = reader.next()) ({ end, text } = reader);
+  return text === ")" ? given.slice(start, end) : undefined;
+}
+
+/** Without the semicolon at its end, and what is behind that. */
+function withoutEnd(given: string): string {
+  const reader = new SqlReader(given);
+  while (reader.next() !== "end")
+    if (reader.kind === "semicolon") {
+      const { start } = reader;
+      while (reader.kind === "semicolon") reader.next();
+      return reader.kind === "end" ? given.slice(0, start) : given;
+    }
+  return given;
+}
 
 export function copyOutText(given: string, format: CopyFormat, header: boolean): CopyText {
-  if (COPY.test(given)) return { text: given };
+  if (isCopy(given)) return { text: given };
   const how = `to stdout ${optionsOf(format, header)}`;
-  const table = TABLE.exec(given);
-  if (table) return { text: `copy ${table[1]}${table[2] ?? ""} ${how}`, table: table[1]!, format };
-  if (!QUERY.test(given)) throw new Misuse("Pass a table, a query, or a COPY … TO STDOUT.");
+  const table = tableIn(given);
+  if (table) return { text: `copy ${table.name} ${table.columns} ${how}`, table: table.name, format };
+  if (!isQuery(given)) throw new Misuse("Pass a table, a query, or a COPY … TO STDOUT.");
   // A comment at its end must not swallow the rest.
-  return { text: `copy (${given.replace(/[\s;]+$/, "")}\n) ${how}`, format };
+  return { text: `copy (${withoutEnd(given)}\n) ${how}`, format };
 }
 
 /** `columns`: those that the data name, where the table's own are not listed. */
@@ -40,18 +78,18 @@ export function copyInText(
   header: boolean,
   columns?: () => Promise<readonly string[]>,
 ): Promise<CopyText> | CopyText {
-  if (COPY.test(given)) return { text: given };
-  const table = TABLE.exec(given);
+  if (isCopy(given)) return { text: given };
+  const table = tableIn(given);
   if (!table) throw new Misuse("Pass a table, with its columns if you like, or a COPY … FROM STDIN.");
-  const [, name = "", list] = table;
+  const { name, columns: list } = table;
   const how = `from stdin ${optionsOf(format, header)}`;
   const withList = (columnList: string): CopyText => ({
-    text: `copy ${name}${columnList} ${how}`,
+    text: `copy ${name} ${columnList} ${how}`,
     table: name,
     format,
   });
-  if (list !== undefined || columns === undefined) return withList(list ?? "");
-  return columns().then((names) => withList(` (${names.map((one) => `"${one.replaceAll('"', '""')}"`).join(", ")})`));
+  if (list || columns === undefined) return withList(list);
+  return columns().then((names) => withList(`(${names.map((one) => `"${one.replaceAll('"', '""')}"`).join(", ")})`));
 }
 
 function optionsOf(format: CopyFormat, header: boolean): string {

@@ -1,19 +1,24 @@
 // What the words of a statement show, and what became of one that was cut off.
 //
-// Knows how SQL begins, and errors of the driver. Must not know SQL: a function that a SELECT calls may do anything.
+// Knows SQL's words, and errors of the driver. Must not know more of SQL: a function that a SELECT calls may do
+// anything.
 import { PgzError, PostgresError, UsageError } from "../index.ts";
+import { readings, type SqlReader } from "../util/sql-reader.ts";
 import { isRefusal } from "./connect.ts";
 import { Misuse } from "./misuse.ts";
 
-/** Of a regular expression: comments and blanks in front of the first word. */
-export const BEGIN = String.raw`^(?:\s|--.*\n|\/\*[^]*?\*\/)*`;
-
-const READS = new RegExp(`${BEGIN}\\(*\\s*(?:select|with|values|table|show|explain)\\b`, "i");
-const CHANGES = /\b(?:insert|update|delete|merge|into)\b/i;
+const READING = new Set(["select", "with", "values", "table", "show", "explain", "("]);
+const CHANGING = new Set(["insert", "update", "delete", "merge", "into"]);
 
 /** By its words. */
 export function reads(text: string): boolean {
-  return READS.test(text) && !CHANGES.test(text);
+  return readings(text).every(isReading);
+}
+
+function isReading(reader: SqlReader): boolean {
+  if (reader.next() === "end" || !READING.has(reader.name)) return false;
+  while (reader.next() !== "end") if (reader.kind === "word" && CHANGING.has(reader.name)) return false;
+  return true;
 }
 
 /** Their statement has run, in part or to its end. */

@@ -8,7 +8,7 @@ import type { Config } from "../config/options.ts";
 import { explained } from "../config/tls.ts";
 import { connectionLost, reasonOf, tlsFailed } from "../sockets/contract.ts";
 import { runtime } from "../sockets/runtime.ts";
-import { fromErrorResponse, fromFailure, isFatal, PgzError, UsageError } from "../util/errors.ts";
+import { fromErrorResponse, shownFields, fromFailure, isFatal, PgzError, UsageError } from "../util/errors.ts";
 import { CANCEL_DEADLINE, MOST_PARAMETERS, TERMINATE_DEADLINE } from "../util/limits.ts";
 import { emit } from "../util/observer.ts";
 import { within } from "../util/within.ts";
@@ -410,7 +410,7 @@ export class Connection {
 
   #notice({ fields }: EventOf<"notice">, operation: Operation | undefined): void {
     const { observer = this.config.observer, id: queryId } = operation?.owner?.observation ?? {};
-    emit(observer, "onNotice", { ...fields, queryId });
+    emit(observer, "onNotice", { ...shownFields(fields), queryId });
   }
 
   #error({ fields, bound, answered, part }: EventOf<"error">, operation: Operation | undefined): void {

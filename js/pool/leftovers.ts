@@ -1,72 +1,172 @@
-// What a borrower's statements may leave behind on a session: settings, temporary tables, advisory locks, LISTEN …
+// What a borrower's statements may leave on a session: settings, a role, temporary tables, advisory locks, LISTEN …
 //
-// Knows how such statements are written. It looks at the text, since most of it shows nowhere else; so it says yes too
-// often (a function's name in a comment), and does not see what a function of the user's does: for that there is the
-// option `reset: "always"`. Must not know connections, or how a session is reset (cleaning.ts).
+//   none     the words of the statement show that it can leave nothing
+//   resets   anything else: the session is reset before it is lent again
+//   ends     no reset undoes it, or only one that would cost the driver its prepared statements: the session ends
+//
+// A statement that is not known here is reset. Functions and views that are not PostgreSQL's own are trusted, because
+// the statement does not show what they do: for programs that cannot trust them there is the option `reset: "always"`.
+//
+// Knows PostgreSQL's statements and functions. Must not know connections, or how a session is reset (cleaning.ts).
+// docs/pool.md has a table of this, which tests/unit/leftovers.test.ts writes.
+import { readings, type SqlReader } from "../util/sql-reader.ts";
+import { TextCache } from "../util/text-cache.ts";
 
-/** The first word, behind comments and empty statements. */
-const FIRST_WORD = /^(?:[\s;(]|--.*(?:\n|$)|\/\*[^]*?\*\/)*([a-z]+)(?:\s+([a-z]+))?/i;
+/** In the order of their weight. */
+const CHANGES = ["none", "resets", "ends"] as const;
+export type Change = (typeof CHANGES)[number];
 
-/** Statements whose effect a reset undoes. DO and CALL run whatever they like. */
-const RESETTABLE = /^(set|reset|listen|do|call|create|select|with|declare|unlisten)$/i;
-/** Statements whose effect only the end of the session undoes, or a reset that would cost the driver its statements. */
-const LASTING = /^(prepare|deallocate|discard|load)$/i;
-/** What a SELECT and its like may call, and how a query makes a temporary table. */
-const FUNCTIONS = new RegExp(
-  `\\b(${[
-    "set_config",
-    "pg_(?:try_)?advisory_lock(?:_shared)?",
-    "setseed",
-    "lo_open",
-    "dblink_connect\\w*",
-    "into\\s+(?:local\\s+|global\\s+)?temp(?:orary)?",
-  ].join("|")})\\b`,
-  "i",
-);
-const TEMPORARY = /\b(?:temp|temporary|pg_temp\w*)\b/i;
-/** `set local` and `set transaction` end with the transaction. */
-const LOCAL = /^(local|transaction|constraints)$/i;
+/** Statements that leave nothing but by what they name. */
+const CLEAN = wordsOf(`
+  select insert update delete merge values table with show copy
+  begin start commit end rollback abort savepoint release
+  close fetch move notify lock truncate analyze analyse vacuum cluster reindex refresh checkpoint
+  create alter drop comment grant revoke reassign security import
+`);
+/** DISCARD and DEALLOCATE would take the driver's prepared statements. */
+const ENDING = wordsOf("prepare deallocate discard load");
 
-/** `ends`: the session cannot be given to anybody else. */
-export type Change = "none" | "resets" | "ends";
+/** Functions of PostgreSQL that leave what a reset undoes, or run SQL that they are given as text. */
+const RESET_FUNCTIONS = wordsOf(`
+  set_config pg_advisory_lock pg_advisory_lock_shared pg_try_advisory_lock pg_try_advisory_lock_shared
+  query_to_xml query_to_xmlschema query_to_xml_and_xmlschema ts_stat ts_rewrite
+`);
+/** Functions that leave what no reset undoes; dblink's connections belong to the session. */
+const ENDING_FUNCTIONS = wordsOf(`
+  setseed pg_backup_start pg_start_backup pg_replication_origin_session_setup
+  pg_create_logical_replication_slot pg_create_physical_replication_slot
+  pg_copy_logical_replication_slot pg_copy_physical_replication_slot
+  dblink_connect dblink_connect_u
+`);
+/** Between EXPLAIN and its statement. */
+const EXPLAIN_OPTIONS = wordsOf("analyze analyse verbose");
+/** What `set local`, `set transaction` and `set constraints` set ends with the transaction. */
+const OF_A_TRANSACTION = wordsOf("local transaction constraints");
 
-/** What a text may leave behind. Several statements in one text (`simple`) are looked at together. */
+function wordsOf(list: string): ReadonlySet<string> {
+  return new Set(list.trim().split(/\s+/));
+}
+
+/** What a text may leave. Of several statements in one text (`simple`) the worst counts. */
 export function changeOf(text: string): Change {
-  const known = seen.get(text);
-  if (known !== undefined) return known;
-  const change = examined(text);
-  if (seen.size >= MOST_SEEN) seen.clear();
-  seen.set(text, change);
-  return change;
+  return seen.get(text) ?? seen.put(text, worstOf(readings(text).map(changeOfAll)));
 }
 
-/** Texts that were looked at; a program has few. */
-const seen = new Map<string, Change>();
-const MOST_SEEN = 1_000;
+/** A program has few texts. */
+const seen = new TextCache<Change>(1_000, 1 << 20);
 
-function examined(text: string): Change {
-  const changes = text.split(";").map(changeOfOne);
-  return changes.includes("ends") ? "ends" : changes.includes("resets") ? "resets" : "none";
+function worstOf(changes: readonly Change[]): Change {
+  return CHANGES[Math.max(0, ...changes.map((change) => CHANGES.indexOf(change)))]!;
 }
 
-function changeOfOne(text: string): Change {
-  const [, first = "", second = ""] = FIRST_WORD.exec(text) ?? [];
-  if (LASTING.test(first)) return "ends";
-  if (FUNCTIONS.test(text)) return "resets";
-  if (!RESETTABLE.test(first) || /^(select|with)$/i.test(first)) return "none";
-  if (/^set$/i.test(first)) return LOCAL.test(second) ? "none" : "resets";
-  if (/^create$/i.test(first)) return TEMPORARY.test(text) ? "resets" : "none";
-  if (/^declare$/i.test(first)) return /\bwith\s+hold\b/i.test(text) ? "resets" : "none";
-  return "resets";
+function changeOfAll(reader: SqlReader): Change {
+  const changes: Change[] = [];
+  do changes.push(new Statement(reader).change());
+  while (reader.kind !== "end");
+  return worstOf(changes);
 }
 
-/** What the statements of one session may have left behind since it was clean. */
+/** One statement of a text. Its reader is at the statement's end afterwards. */
+class Statement {
+  readonly #reader: SqlReader;
+  /** What the statement names. */
+  #named: Change = "none";
+
+  constructor(reader: SqlReader) {
+    this.#reader = reader;
+  }
+
+  change(): Change {
+    const first = this.#firstWord();
+    if (first === "") return "none";
+    const own = this.#changeBy(first);
+    while (!this.#isOver) this.#next();
+    return worstOf([own, this.#named]);
+  }
+
+  /** That of the statement that EXPLAIN runs. `""`: there is no statement. */
+  #firstWord(): string {
+    let first = this.#next();
+    while (first === "(") first = this.#next();
+    if (first !== "explain") return first;
+    first = this.#next();
+    if (first === "(") while (first !== ")" && first !== "") first = this.#next();
+    while (first === ")" || first === "(" || EXPLAIN_OPTIONS.has(first)) first = this.#next();
+    return first;
+  }
+
+  #changeBy(first: string): Change {
+    if (first === "set") return this.#changeBySet();
+    if (first === "prepare") return this.#next() === "transaction" ? "none" : "ends";
+    if (ENDING.has(first)) return "ends";
+    if (first === "declare") return this.#has((name, before) => name === "hold" && before === "with");
+    if (first === "create") return this.#has(isTemporary);
+    if (!CLEAN.has(first)) return "resets";
+    let updates = first === "update";
+    return this.#has((name, before) => {
+      updates ||= name === "update";
+      // Its view's rule calls set_config for a row that is updated.
+      if (name === "pg_settings" && updates) return true;
+      return name === "into" && before !== "insert" && before !== "merge";
+    }, first);
+  }
+
+  #changeBySet(): Change {
+    const second = this.#next();
+    let value = "";
+    let isPlain = true;
+    let seeds = second === "seed";
+    for (let name = this.#next(); name !== ""; name = this.#next()) {
+      seeds ||= name === "seed";
+      if (this.#reader.kind === "text") {
+        isPlain &&= !/^[^']|\\/.test(this.#reader.text);
+        value += this.#reader.content;
+      } else if (isTemporary(name)) isPlain = false;
+    }
+    // The random numbers of the next borrower could be foretold.
+    if (seeds) return "ends";
+    // A search_path that begins with pg_temp makes each later CREATE TABLE a temporary one.
+    const isSure = isPlain && !value.toLowerCase().includes("pg_temp");
+    return isSure && OF_A_TRANSACTION.has(second) ? "none" : "resets";
+  }
+
+  #has(leaves: (name: string, before: string) => boolean, first = ""): Change {
+    let before = first;
+    for (let name = this.#next(); name !== ""; before = name, name = this.#next())
+      if (this.#reader.kind !== "text" && leaves(name, before)) return "resets";
+    return "none";
+  }
+
+  /** The next token as it is read; `""` at the statement's end. */
+  #next(): string {
+    this.#reader.next();
+    if (this.#isOver) return "";
+    const { kind, name } = this.#reader;
+    if (kind === "word" || kind === "name") this.#note(name);
+    return name;
+  }
+
+  get #isOver(): boolean {
+    const { kind } = this.#reader;
+    return kind === "semicolon" || kind === "end";
+  }
+
+  #note(name: string): void {
+    if (ENDING_FUNCTIONS.has(name)) this.#named = "ends";
+    else if (RESET_FUNCTIONS.has(name)) this.#named = worstOf([this.#named, "resets"]);
+  }
+}
+
+function isTemporary(name: string): boolean {
+  return name === "temp" || name === "temporary" || name.startsWith("pg_temp");
+}
+
+/** What the statements of one session may have left since it was clean. */
 export class Leftovers {
   change: Change = "none";
 
   note(text: string): void {
     const change = changeOf(text);
-    if (change === "none" || this.change === "ends") return;
-    this.change = change;
+    if (change !== "none" && this.change !== "ends") this.change = change;
   }
 }

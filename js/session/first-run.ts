@@ -9,16 +9,14 @@
 // Nothing is set, since settings change what a statement means: `now()::text`, `'1 day'::text`. Knows settings, types
 // and SQL. Must not know how a statement runs.
 import { MOST_SERVERS } from "../util/limits.ts";
+import { firstWord, SqlReader } from "../util/sql-reader.ts";
 import { firstParameters, type TypeRule } from "../values/first-parameters.ts";
 
 /** Statements that can neither begin nor end a transaction, and that run as well behind a snapshot. */
-const PLAIN = /^(?:\s|--.*\n|\/\*[^]*?\*\/)*(?:select|insert|update|delete|merge|with|values|table)\b/i;
-
-/**
- * SQL that shows an anonymous record, whose text does not say of which types it is: `row(…)`, or a parenthesis around
- * several values right behind SELECT or RETURNING.
- */
-const SHOWS_RECORD = /\b(?:row\s*\(|record\b)|\b(?:select|returning)\s*\((?!\s*(?:select|with|values)\b)[^()]*,/i;
+const PLAIN = new Set(["select", "insert", "update", "delete", "merge", "with", "values", "table"]);
+/** A parenthesis behind one of these holds several values, which are a record, or a query. */
+const BEFORE_VALUES = new Set(["select", "returning"]);
+const QUERIES = new Set(["select", "with", "values", "table"]);
 
 /**
  * What the text of values depends on, as it must not be. Timestamps with any zone can be read, and bytea in either
@@ -60,7 +58,7 @@ export interface FirstRun {
 
 /** Whether other calls may be on the wire together with this statement: what it does to them does not depend on it. */
 export function isPlain(text: string): boolean {
-  return PLAIN.test(text);
+  return PLAIN.has(firstWord(text));
 }
 
 /**
@@ -74,10 +72,31 @@ export function isOld(version: string | undefined): boolean {
 /** `undefined`: the statement is to be described first. */
 export function firstRunOf(server: string, text: string, values: readonly unknown[]): FirstRun | undefined {
   if (failures.get(server) === ENOUGH || records.has(keyOf(server, text))) return undefined;
-  if (!isPlain(text) || SHOWS_RECORD.test(text)) return undefined;
+  if (!isPlain(text) || showsRecord(text)) return undefined;
   const first = firstParameters(values);
   if (first?.rules.length && (first.rules.length > MOST_RULES || text.length > LONGEST_LOOKED_UP)) return undefined;
   return first && { text, parameters: first.parameters, hasValues: values.length > 0, check: checkOf(first.rules) };
+}
+
+/**
+ * Whether the SQL shows an anonymous record, whose text does not say of which types it is: `row(…)`, `record`, or a
+ * parenthesis around several values behind SELECT or RETURNING.
+ */
+function showsRecord(text: string): boolean {
+  const reader = new SqlReader(text);
+  let before = "";
+  /** Within such a parenthesis: how deep. */
+  let depth = 0;
+  for (let kind = reader.next(); kind !== "end"; kind = reader.next()) {
+    const name = kind === "word" || kind === "symbol" ? reader.name : "";
+    if (name === "record" || (name === "(" && before === "row")) return true;
+    if (name === "(" && (depth || BEFORE_VALUES.has(before))) depth++;
+    else if (name === ")" && depth) depth--;
+    else if (depth === 1 && before === "(" && QUERIES.has(name)) depth = 0;
+    else if (depth === 1 && name === ",") return true;
+    before = name;
+  }
+  return false;
 }
 
 /** Whether a check failed for a parameter's type, which says nothing of other statements. */

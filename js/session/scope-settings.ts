@@ -6,6 +6,7 @@
 // Knows settings of PostgreSQL and how text is written in SQL. Must not know what runs behind them.
 import { checkOptions, invalid, namesOf, rule } from "../config/rules.ts";
 import { UsageError } from "../util/errors.ts";
+import { isNoRole } from "../util/no-role.ts";
 import { isText } from "../util/text.ts";
 
 /** In what context a scope's calls run. At least one of both. */
@@ -38,9 +39,18 @@ export function scopeSettings(options: ScopeOptions): ScopeSettings {
   const { settings = {}, role } = options;
   if (typeof settings !== "object" || settings === null) return invalid("settings", "an object of names and values");
   const entries = Object.entries(settings).map(([name, value]) => [checkName(name), textOf(name, value)] as const);
-  if (role !== undefined) entries.push(["role", roleName(role, "role")]);
+  if (role !== undefined) entries.push(["role", checkRole(role)]);
   if (!entries.length) return invalid("settings", "given, or role: a scope without both would be the client itself");
   return { statement: statementOf(entries), meaning: meaningOf(entries) };
+}
+
+/** `none` would be the login's own role. */
+function checkRole(role: string): string {
+  if (!isNoRole(roleName(role, "role"))) return role;
+  throw new UsageError(
+    "INVALID_OPTION",
+    'Option "role" must be a role\'s name: "none" would be the login\'s own role.',
+  );
 }
 
 function checkName(name: string): string {

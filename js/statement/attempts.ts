@@ -9,6 +9,7 @@ import type { AnyCall } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
 import { PgzError, PostgresError } from "../util/errors.ts";
 import { emit } from "../util/observer.ts";
+import { firstWord } from "../util/sql-reader.ts";
 import { within } from "../util/within.ts";
 
 // -- knowledge that is out of date -----------------------------------------------------------------------------------
@@ -88,7 +89,7 @@ export function refusesBinary(error: unknown): boolean {
 const LONGEST_PAUSE = 500;
 
 /** Statements that may have committed a part of what they did before they failed. */
-const COMMITS = /^(?:\s|--.*\n|\/\*[^]*?\*\/)*(?:call|do)\b/i;
+const COMMITS = new Set(["call", "do"]);
 
 /** How often something is tried, the first time included. */
 export function attemptsOf(retry: boolean | number | undefined): number {
@@ -111,7 +112,7 @@ export function retryingConflicts<Result>(
   run: () => Promise<Result>,
 ): Promise<Result | undefined> {
   const most = attemptsOf(session.config.retryOnSerialization);
-  if (most === 1 || !session.transaction.isNone || COMMITS.test(text)) return run();
+  if (most === 1 || !session.transaction.isNone || COMMITS.has(firstWord(text))) return run();
   return retrying(call, session.connection, most, run);
 }
 

@@ -1,13 +1,16 @@
 // Which texts are COPY statements whose data travel by this connection.
 //
-// Knows how such a statement begins. Must not know data, or how one runs (copy.ts).
+// Knows the words of such a statement. Must not know data, or how one runs (copy.ts).
 import { UsageError } from "../util/errors.ts";
+import { firstWord, SqlReader } from "../util/sql-reader.ts";
 import { plainText, type QueryInput } from "./sql.ts";
 
-const COPIES = /^(?:\s|--.*\n|\/\*[^]*?\*\/)*copy\b[^]*\b(stdin|stdout)\b/i;
-
 export function isCopy(text: string): boolean {
-  return COPIES.test(text);
+  if (firstWord(text) !== "copy") return false;
+  const reader = new SqlReader(text);
+  while (reader.next() !== "end")
+    if (reader.kind === "word" && (reader.name === "stdin" || reader.name === "stdout")) return true;
+  return false;
 }
 
 /** Anything else would run before it turned out to be something else. */

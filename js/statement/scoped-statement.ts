@@ -1,33 +1,59 @@
 // Which statements cannot run in a scope, whose settings hold until the transaction around a statement ends.
 //
-// Knows how such statements begin. Must not know settings, or how a statement runs.
+// Knows how such statements begin. Must not know how a statement runs. One text is one statement: the extended protocol
+// refuses a second one.
 import { UsageError } from "../util/errors.ts";
+import { isNoRole } from "../util/no-role.ts";
+import { firstWord, SqlReader } from "../util/sql-reader.ts";
 
-/** The first word, behind comments and empty statements. */
-const FIRST_WORD = /^(?:[\s;]|--.*(?:\n|$)|\/\*[^]*?\*\/)*([a-z]+)(?:\s+([a-z]+))?/i;
-
-const TRANSACTIONS = "begin start commit end rollback abort savepoint release prepare";
+const TRANSACTIONS = wordsOf("begin start commit end rollback abort savepoint release prepare");
 /** They may commit on their own, and what they run then runs without the settings. */
-const COMMITTING = "call do vacuum cluster";
+const COMMITTING = wordsOf("call do vacuum cluster");
 /** What they set would outlive the call, for whoever uses the connection next; or would undo the scope's. */
-const SESSION = "set reset discard listen unlisten load deallocate";
+const SESSION = wordsOf("set reset discard listen unlisten load deallocate");
+
+function wordsOf(list: string): ReadonlySet<string> {
+  return new Set(list.split(" "));
+}
 
 /** Throws where a scope cannot answer for the statement. */
 export function checkInScope(text: string): void {
-  const [, first = "", second = ""] = FIRST_WORD.exec(text) ?? [];
-  const word = first.toLowerCase();
-  if (isOneOf(word, TRANSACTIONS))
+  const first = firstWord(text);
+  const shown = first.toUpperCase();
+  if (TRANSACTIONS.has(first))
     throw notInScope(
-      `${first} cannot run in a scope, whose settings end with the transaction: use scope.transaction().`,
+      `${shown} cannot run in a scope, whose settings end with the transaction: use scope.transaction().`,
     );
-  if (isOneOf(word, COMMITTING))
-    throw notInScope(`${first} cannot run in a scope: it may commit, and the settings would end there.`);
-  if (isOneOf(word, SESSION) && !(word === "set" && /^(local|constraints)$/i.test(second)))
-    throw notInScope(`${first} cannot run in a scope: its effect would outlive the call. Use the client.`);
+  if (COMMITTING.has(first))
+    throw notInScope(`${shown} cannot run in a scope: it may commit, and the settings would end there.`);
+  if (SESSION.has(first) && !(first === "set" && endsWithTransaction(text)))
+    throw notInScope(`${shown} cannot run in a scope: its effect would outlive the call. Use the client.`);
 }
 
-function isOneOf(word: string, words: string): boolean {
-  return words.split(" ").includes(word);
+/** SET LOCAL and SET CONSTRAINTS. Throws for a SET LOCAL that would give the login's role back. */
+function endsWithTransaction(text: string): boolean {
+  const reader = new SqlReader(text);
+  while (reader.next() !== "word"); // an empty statement in front of it
+  reader.next();
+  if (reader.kind === "word" && reader.name === "constraints") return true;
+  if (reader.kind !== "word" || reader.name !== "local") return false;
+  reader.next();
+  const setting = reader.name.toLowerCase(); // the server does not mind the case, even in quotes
+  const setsRole = setting === "role" || setting === "session" || setting === "session_authorization";
+  if (setsRole && givesLoginBack(reader))
+    throw notInScope("SET LOCAL cannot give the login's own role back in a scope. Use the client.");
+  return true;
+}
+
+/** Whether the value of this SET may be the login's own role. The reader is at the setting's name. */
+function givesLoginBack(reader: SqlReader): boolean {
+  for (let kind = reader.next(); kind !== "end"; kind = reader.next()) {
+    const isString = kind === "text";
+    // An escape could spell anything.
+    if (isString && !/^['$][^\\]*$/.test(reader.text)) return true;
+    if (isNoRole(isString ? reader.content : reader.name) || reader.name === "default") return true;
+  }
+  return false;
 }
 
 export function notInScope(message: string): UsageError {

@@ -3,6 +3,8 @@
 // Knows mistakes that users of every driver make with parameters. Must not know how a statement runs. No advice repeats
 // what stands in the SQL.
 
+import { firstWord, SqlReader } from "./sql-reader.ts";
+
 /** What the server said, and where. */
 interface Refusal {
   readonly code: string;
@@ -10,8 +12,20 @@ interface Refusal {
   readonly position?: string | undefined;
 }
 
-const UTILITY =
-  /^\s*(?!select|insert|update|delete|merge|values|with|table|explain|declare|create\s+(?:\w+\s+)*(?:table|view))\w+/i;
+/** What takes parameters, besides CREATE TABLE AS and CREATE VIEW. */
+const TAKES_PARAMETERS = new Set([
+  "",
+  "select",
+  "insert",
+  "update",
+  "delete",
+  "merge",
+  "values",
+  "with",
+  "table",
+  "explain",
+  "declare",
+]);
 
 const NO_PARAMETERS = "This kind of statement takes no parameters: only SELECT, INSERT, UPDATE and the like do.";
 
@@ -23,13 +37,30 @@ export function adviceFor({ code, message, position }: Refusal, text: string): s
   if (/multiple commands/.test(message))
     return "Several statements in one text need simple(), or batch([…]) for values.";
   if (!/"\$\d+"/.test(message)) return undefined;
-  const before = [...text]
-    .slice(0, Number(position) - 1)
-    .join("")
-    .trimEnd();
-  if (/\bin$/i.test(before)) return "A list is one parameter: write = any($1) with an array, or in ${sql.in(list)}.";
-  if (/\b(?:interval|date|time|timestamp|timestamptz)$/i.test(before)) return "Put the type behind it: $1::interval.";
-  if (/^\s*set\b/i.test(text)) return "SET takes no parameters: select set_config('name', $1, false).";
-  if (UTILITY.test(text)) return NO_PARAMETERS;
+  const before = wordBefore(text, Number(position));
+  if (before === "in") return "A list is one parameter: write = any($1) with an array, or in ${sql.in(list)}.";
+  if (TYPED.has(before)) return "Put the type behind it: $1::interval.";
+  const first = firstWord(text);
+  if (first === "set") return "SET takes no parameters: select set_config('name', $1, false).";
+  if (!TAKES_PARAMETERS.has(first) && !(first === "create" && makesRelation(text))) return NO_PARAMETERS;
   return "A parameter stands for a value: names of tables and columns are sql.identifier(name), other SQL is sql`…`.";
+}
+
+const TYPED = new Set(["interval", "date", "time", "timestamp", "timestamptz"]);
+
+/** The word in front of a place, which is counted in characters from 1. */
+function wordBefore(text: string, position: number): string {
+  const end = [...text].slice(0, position - 1).join("").length;
+  const reader = new SqlReader(text);
+  let before = "";
+  while (reader.next() !== "end" && reader.start < end) before = reader.kind === "word" ? reader.name : "";
+  return before;
+}
+
+/** CREATE TABLE or VIEW, with whatever words in between. */
+function makesRelation(text: string): boolean {
+  const reader = new SqlReader(text);
+  while (reader.next() === "word" || reader.kind === "semicolon")
+    if (reader.name === "table" || reader.name === "view") return true;
+  return false;
 }

@@ -6,6 +6,7 @@
 // `instanceof` holds across two copies of the package (a bundle and its dependency): each class marks its prototype
 // with a registered symbol and asks for the mark, not for the identity of the constructor.
 
+import { shownContext } from "./shown-sql.ts";
 import { shownAs } from "./shown.ts";
 
 /** The driver's own codes; the server's are SQLSTATEs. `docs/errors.md` says what each means and what to do. */
@@ -335,6 +336,16 @@ export interface ErrorFields {
   readonly routine?: string;
 }
 
+/** The fields without SQL that may hold a password: a function's or DO's statements are in two of them. */
+export function shownFields<Fields extends ErrorFields>(fields: Fields): Fields {
+  const { where, internalQuery } = fields;
+  return {
+    ...fields,
+    ...(where !== undefined && { where: shownContext(where) }),
+    ...(internalQuery !== undefined && { internalQuery: shownContext(internalQuery) }),
+  };
+}
+
 /**
  * An ErrorResponse of the server. `code` is the SQLSTATE, `message` the server's message.
  *
@@ -369,7 +380,7 @@ export class PostgresError extends PgzError implements ErrorFields {
     super(code, message, facts);
     // Bun gives each error a line and a column of its own, those of the source that made it.
     for (const ofBun of ["line", "column"]) Reflect.deleteProperty(this, ofBun);
-    Object.assign(this, others);
+    Object.assign(this, shownFields(others));
   }
 
   get isUniqueViolation(): boolean {

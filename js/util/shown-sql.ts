@@ -4,21 +4,63 @@
 //                  ^
 //
 // Knows which statements set passwords, and how the server counts characters. Must not know errors.
+import { SqlReader } from "./sql-reader.ts";
 
 /** Characters of a statement that are shown. */
 const LONGEST = 1_000;
 /** Characters of a line, on each side of the place in it. */
 const AROUND = 60;
+/** Bodies in bodies, such as that of a function in DO, that are read. A text that goes deeper is hidden. */
+const DEEPEST = 4;
 
-const SPACE = String.raw`(?:\s|--[^\n]*(?:\n|$)|\/\*[^]*?\*\/)+`;
-const ROLE = new RegExp(String.raw`\b(?:create|alter)${SPACE}(?:role|user|group)\b`, "i");
+const DEFINES = new Set(["create", "alter"]);
+/** What has a password of its own, or options that may be one. */
+const WITH_PASSWORD = new Set(["role", "user", "group", "server", "subscription"]);
+/** A string behind one of these is SQL, as one in dollar quotes may be. */
+const BEFORE_SQL = new Set(["do", "as", "execute"]);
 
 /**
- * Roles and user mappings, and any other text that has a literal beside the word: `OPTIONS (password '…')`,
- * `CONNECTION 'password=…'`, `SET password = '…'`. Rather too many than one too few.
+ * CREATE and ALTER of roles, user mappings, servers and subscriptions, and any other text that has a literal beside the
+ * word password, or a connection string in one. The bodies of DO and of functions are read too. Rather too many than one
+ * too few.
  */
 export function mayHoldPassword(text: string): boolean {
-  return ROLE.test(text) || (/passw(?:or)?d/i.test(text) && /'|\$[^\d]/.test(text));
+  return new Search().finds(text);
+}
+
+class Search {
+  #hasLiteral = false;
+  #namesPassword = false;
+
+  finds(text: string, depth = 0): boolean {
+    if (depth > DEEPEST) return true;
+    const reader = new SqlReader(text);
+    let before = "";
+    while (reader.next() !== "end") {
+      if (reader.kind === "text" ? this.#isSecret(reader, before, depth) : isDefinition(before, reader.name))
+        return true;
+      this.#hasLiteral ||= reader.kind === "text";
+      this.#namesPassword ||= /passw(?:or)?d/i.test(reader.text);
+      if (this.#hasLiteral && this.#namesPassword) return true;
+      before = reader.name;
+    }
+    return false;
+  }
+
+  #isSecret({ text, content }: SqlReader, before: string, depth: number): boolean {
+    if (before === "connection" || /:\/\/[^\s/]*:[^\s/]*@/.test(content)) return true;
+    const isSql = text.startsWith("$") || BEFORE_SQL.has(before);
+    return isSql && this.finds(content, depth + 1);
+  }
+}
+
+function isDefinition(before: string, name: string): boolean {
+  return DEFINES.has(before) && WITH_PASSWORD.has(name);
+}
+
+/** Where the server was when it failed, which repeats statements between double quotes. */
+export function shownContext(context: string): string {
+  return mayHoldPassword(context.replaceAll('"', " ")) ? HIDDEN : context;
 }
 
 /** The statement, shortened; without its text where that may hold a password. */

@@ -8,6 +8,7 @@
 import { PgzError, PostgresError } from "./errors.ts";
 import { adviceFor } from "./advice.ts";
 import type { Asked } from "./observer.ts";
+import { SqlReader } from "./sql-reader.ts";
 import { excerptOf, shownSql } from "./shown-sql.ts";
 
 /** Errors that are a call's already: what ends a connection ends all its calls with one error. */
@@ -51,8 +52,12 @@ function describe(error: PgzError, text: string, isRewritten = false): void {
 
 /** Where `$n` stands first, in characters from 1, as the server counts. */
 function positionOf(parameter: number | undefined, text: string): string | undefined {
-  const at = parameter === undefined ? -1 : text.search(new RegExp(String.raw`\$${parameter}(?!\d)`));
-  return at < 0 ? undefined : String([...text.slice(0, at)].length + 1);
+  if (parameter === undefined) return undefined;
+  const reader = new SqlReader(text);
+  while (reader.next() !== "end")
+    if (reader.kind === "parameter" && Number(reader.text.slice(1)) === parameter)
+      return String([...text.slice(0, reader.start)].length + 1);
+  return undefined;
 }
 
 /** The promise's result, or its error with the stack of who awaits this. */

@@ -15,6 +15,7 @@ import type {
   Transaction,
   TransactionOptions,
 } from "../../index.ts";
+import { hasSeveral } from "../../util/sql-reader.ts";
 import { convertObjects } from "./forms.ts";
 
 /** What runs Drizzle's statements. */
@@ -65,31 +66,13 @@ export function runArrays(client: PgzClient, text: string, values: readonly unkn
  * has, and then gives a list of results.
  */
 export async function runRaw(client: PgzClient, text: string, values: readonly unknown[]): Promise<unknown> {
+  // Where a backslash leaves a doubt it has several: only a scope minds, elsewhere `simple` gives the same.
   if (!values.length && hasSeveral(text)) {
     const results = (await client.simple(text, VALUES)).map(plain);
     return results.length === 1 ? results[0] : results;
   }
   return plain(await client.query(text, values, OBJECTS));
 }
-
-const SEVERAL = /;\s*\S/;
-/** Strings, names and comments. A dollar within a name begins no string; a comment in a comment seems to end early. */
-const QUOTED = new RegExp(
-  [
-    /(?<!\w)[eE]'(?:[^'\\]|''|\\[^])*'/,
-    /'(?:[^']|'')*'/,
-    /"(?:[^"]|"")*"/,
-    /(?<![\w$])\$([A-Za-z_]\w*)?\$[^]*?\$\1\$/,
-    /--[^\n]*/,
-    /\/\*[^]*?\*\//,
-  ]
-    .map(({ source }) => source)
-    .join("|"),
-  "g",
-);
-
-/** In doubt it has, which only a scope minds: elsewhere the simple protocol gives the same. */
-const hasSeveral = (text: string) => SEVERAL.test(text) && SEVERAL.test(text.replace(QUOTED, " "));
 
 function plain(result: QueryResult<Record<string, unknown>>): RawResult {
   convertObjects(result.rows, result.fields);

@@ -6,6 +6,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import path from "node:path";
 import process from "node:process";
 import type { PgzError, PostgresError } from "../../index.ts";
+import { SqlReader } from "../../util/sql-reader.ts";
 import { choice, refuseUrls } from "../arguments.ts";
 import type { Command, OptionValues, Task } from "../command.ts";
 import { withClient } from "../connect.ts";
@@ -132,12 +133,17 @@ const madeWith = (representation: Representation): string =>
 
 // -- templates --------------------------------------------------------------------------------------------------------
 
-const STATEMENT =
-  /^\s*(?:(?:--[^\n]*\n|\/\*[^]*?\*\/)\s*)*\(?\s*(select|insert|update|delete|merge|with|values|table)\b/i;
+const STATEMENTS = new Set(["select", "insert", "update", "delete", "merge", "with", "values", "table"]);
+
+function returnsRows(text: string): boolean {
+  const reader = new SqlReader(text);
+  while (reader.next() === "symbol" && reader.text === "(");
+  return reader.kind === "word" && STATEMENTS.has(reader.name);
+}
 
 /** Statements; a template that begins otherwise is a part of one, or says nothing of rows. */
 function isAsked({ row, variants }: Template): boolean {
-  return variants.length > 0 && (row !== undefined || variants.every(({ text }) => STATEMENT.test(text)));
+  return variants.length > 0 && (row !== undefined || variants.every(({ text }) => returnsRows(text)));
 }
 
 function unknownRow({ row, unknown }: Template): Problem[] {
@@ -206,13 +212,22 @@ function either(some: readonly Member[], others: readonly Member[]): readonly Me
 
 /** `@notnull a, b` and `@nullable c` in the SQL's comments. */
 function sayingsIn(text: string): Sayings {
+  const comments = commentsIn(text);
   const named = (word: string) => {
-    const comments = [...text.matchAll(/--[^\n]*|\/\*[^]*?\*\//g)].map(([comment]) => comment.replace(/\*\/$/, ""));
     const lists = comments.flatMap((comment) => comment.split(new RegExp(`@${word}\\b`)).slice(1));
     const names = lists.flatMap((list) => [...(list.split("@")[0] ?? "").matchAll(/"([^"]+)"|[^\s,]+/g)]);
     return new Set(names.map(([name, quoted]) => quoted ?? name));
   };
   return { notNull: named("notnull"), nullable: named("nullable") };
+}
+
+/** Without the marks at their beginning and end. */
+function commentsIn(text: string): string[] {
+  const comments: string[] = [];
+  const reader = new SqlReader(text, { comments: true });
+  while (reader.next() !== "end")
+    if (reader.kind === "comment") comments.push(reader.text.slice(2, reader.text.endsWith("*/") ? -2 : undefined));
+  return comments;
 }
 
 function messageOf(error: PgzError): string {

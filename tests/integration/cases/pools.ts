@@ -30,6 +30,21 @@ const LEFT: [how: string, seen: string, clean: string][] = [
   ["select 1 as n into temporary left_over", "select to_regclass('left_over') is null", "t"],
   ["select pg_advisory_lock(271)", "select count(*) from pg_locks where locktype = 'advisory' and objid = 271", "0"],
   ["listen left_over", "select count(*) from pg_listening_channels()", "0"],
+  // Behind comments, semicolons in them, escapes and other statements.
+  ["/* report; for ops */ set role pg_monitor", "select current_user = 'pg_monitor'", "f"],
+  ["-- a; b\nset app.tenant = '7'", "select coalesce(current_setting('app.tenant', true), '')", ""],
+  ["/* /* */ select */ set app.tenant = '7'", "select coalesce(current_setting('app.tenant', true), '')", ""],
+  ["/*;*/listen left_over", "select count(*) from pg_listening_channels()", "0"],
+  ["select U&\"set\\005fconfig\"('timezone', 'Asia/Tokyo', false)", "show timezone", "UTC"],
+  ["update pg_settings set setting = 'Asia/Tokyo' where name = 'TimeZone'", "show timezone", "UTC"],
+  ["explain analyze create temp table left_over as select 1", "select to_regclass('left_over') is null", "t"],
+  ["select 1 as n into pg_temp.left_over", "select to_regclass('left_over') is null", "t"],
+  ["select 1 as n into/**/temp left_over", "select to_regclass('left_over') is null", "t"],
+  [
+    "declare left_over cursor with/**/hold for select 1",
+    "select count(*) from pg_cursors where name = 'left_over'",
+    "0",
+  ],
   ["prepare left_over as select 1", "select count(*) from pg_prepared_statements where name = 'left_over'", "0"],
   [
     "do $$ begin perform set_config('app.tenant', '8', false); end $$",
@@ -190,6 +205,27 @@ export const pools: Case[] = [
             t.assert.equal((await pool.simple("select pg_current_xact_id_if_assigned() is null as it")).length, 1);
           }
           t.assert.equal(pool.stats().total, 1);
+        },
+        { max: 1 },
+      ),
+  },
+  {
+    name: "a statement whose words show that it leaves nothing costs no reset, whatever its literals say",
+    run: (t) =>
+      withPool(
+        t,
+        async (pool) => {
+          const pid = await pidOf(pool);
+          for (const statement of [
+            "select '…; load the truck'",
+            "select $$; set role x$$",
+            "select 1 -- ; discard all",
+          ]) {
+            await pool.exec(statement);
+            const [[last]] = (await t.side(`select query from pg_stat_activity where pid = ${pid}`)) as [[string]];
+            t.assert.equal(last, statement, "the last one that the session ran");
+          }
+          t.assert.equal(await pidOf(pool), pid, "the session");
         },
         { max: 1 },
       ),

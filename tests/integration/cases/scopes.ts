@@ -301,6 +301,16 @@ export const scopes: Case[] = [
           "reset role",
           "discard all",
           "vacuum",
+          "/* /* */ select */ commit",
+          "/**//* ; */-- \r reset role",
+          "/*/**/*/set role none",
+          "/* /* */ */ do $$ begin end $$",
+          "set local role none",
+          "SET LOCAL ROLE 'None'",
+          'set local "ROLE" to "none"',
+          "set local role = default",
+          "set local role E'n\\157ne'",
+          "set local session authorization default",
         ]) {
           const refuses = (call: () => unknown) => expectCode(t, "NOT_IN_SCOPE", statement, call);
           await refuses(() => scope.query(statement));
@@ -320,6 +330,10 @@ export const scopes: Case[] = [
         t.assert.equal(client.stats().writes, before);
         t.assert.deepEqual((await scope.query(sql`select ${1}::int4 as "set"`)).rows, [{ set: 1 }]);
         await scope.batch(["set local app.more = '1'", "select 1"]);
+        // Sent, and refused by the server.
+        await t.assert.rejects(scope.batch(["/* /* */ */ set local role no_such_role"]), { code: "22023" });
+        for (const role of ["none", "NONE", '"none"', " none "])
+          await expectCode(t, "INVALID_OPTION", role, async () => client.scope({ role }));
         await t.assert.rejects(scope.exec("create index concurrently on pg_class (relname)"), { code: "25001" });
         await expectNothingLeft(t, client, "what the server refuses");
 

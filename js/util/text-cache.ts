@@ -1,0 +1,35 @@
+// What was found out about texts, kept by the text: a program runs the same few again and again.
+//
+// Knows two bounds, entries and characters, so that neither many texts nor long ones fill the memory. The entry that
+// was put first goes first. Must not know what is kept.
+
+export class TextCache<Value> {
+  // A Map iterates in the order of insertion.
+  readonly #values = new Map<string, Value>();
+  readonly #most: number;
+  readonly #mostCharacters: number;
+  #characters = 0;
+
+  /** The most entries, and the most characters of all their texts together. */
+  constructor(most: number, mostCharacters: number) {
+    this.#most = most;
+    this.#mostCharacters = mostCharacters;
+  }
+
+  get(text: string): Value | undefined {
+    return this.#values.get(text);
+  }
+
+  /** Keeps the value, and forgets the oldest ones that are too many by it. A text over the bound is not kept. */
+  put(text: string, value: Value): Value {
+    if (text.length > this.#mostCharacters || this.#values.has(text)) return value;
+    this.#values.set(text, value);
+    this.#characters += text.length;
+    for (const oldest of this.#values.keys()) {
+      if (this.#values.size <= this.#most && this.#characters <= this.#mostCharacters) break;
+      this.#values.delete(oldest);
+      this.#characters -= oldest.length;
+    }
+    return value;
+  }
+}

@@ -1,0 +1,134 @@
+// The reader of SQL against the server: random texts, of which the server says by its answers how many statements they
+// are and what each begins with.
+import fc from "fast-check";
+import { beforeAll, afterAll, describe, expect, test } from "vitest";
+import type { Client } from "../../js/index.ts";
+import { firstWord, hasSeveral, SqlReader } from "../../js/util/sql-reader.ts";
+import { runtime, testServers } from "../integration/servers.ts";
+
+const { connect } = (await import(`../../dist/${runtime}.js`)) as typeof import("../../js/index.ts");
+const { servers } = testServers();
+
+/** `RUNS=100000 node tests/run.mjs node -- tests/sql` for longer. */
+const RUNS = Number(process.env["RUNS"] ?? 2_000);
+
+/** Whatever begins, ends or escapes something, and what may be in it. */
+const NOISE = [
+  ...["'", "''", "'''", "\\", "\\'", "\\\\", "e'", "E'", "b'0'", "x'1f'", "N'", "U&'", '"', 'U&"', '"a"', '""'],
+  ...[
+    "$$",
+    "$a$",
+    "$b$",
+    "$1",
+    "$",
+    "--",
+    "--\n",
+    "--\r",
+    "/*",
+    "*/",
+    "/**/",
+    "/*/",
+    "*/*",
+    ";",
+    "\n",
+    "\r",
+    "\t",
+    "\v",
+  ],
+  ...[" ", " ", "a", "é", "1", "1e", ".5", "0x1", "_", "(", ")", ",", "::text", "||", "-", "*", "uescape '!'"],
+];
+/** Statements without effect for the others, each with a tag of its own. */
+const STARTS = [
+  "select ",
+  "show ",
+  "values (",
+  "table ",
+  "set local x.y to ",
+  "declare c cursor for select ",
+  "listen ",
+];
+const ENDS = ["'", "';", '"', "$$", "$a$", "*/", "\n", ";", ")", "a;", "all;", "1;"];
+
+const text = fc
+  .array(
+    fc.tuple(
+      fc.constantFrom("", " ", "/* ; */", "-- ;\n", "/*/**/*/", ";"),
+      fc.constantFrom(...STARTS),
+      fc.array(fc.constantFrom(...NOISE), { maxLength: 4 }),
+      fc.constantFrom(...ENDS),
+    ),
+    { minLength: 1, maxLength: 3 },
+  )
+  .map((statements) => statements.map(([before, start, noise, end]) => before + start + noise.join("") + end).join(""));
+
+/** Literals that the server mostly takes, with a statement behind them that is one only if they end where we think. */
+const literal = fc
+  .tuple(
+    fc.constantFrom("'", "E'", "e'", "U&'", "N'", "$$", "$a$", '1 as "', '1 as U&"', "/*", "--"),
+    fc.array(fc.constantFrom("''", "\\'", "\\\\", "'", "$$", "$a$", ";", "--", "/*", "*/", '""', "\n", "x", " "), {
+      maxLength: 4,
+    }),
+    fc.constantFrom("'", "'\n'", "'--c\n'", "$$", "$a$", '"', "*/1", "\n1"),
+    fc.constantFrom("show all", "show all;select '\\'';'", "show all;select E'\\'' '\\';'", "listen a; select ';'"),
+  )
+  .map(([open, inside, close, behind]) => `select ${open}${inside.join("")}${close} ; ${behind}`);
+
+function statementsOf(sql: string, backslashes: boolean): string[] {
+  const reader = new SqlReader(sql, { backslashes });
+  const words: string[] = [];
+  for (let isFirst = true; reader.next() !== "end"; isFirst = reader.kind === "semicolon")
+    if (isFirst && reader.kind !== "semicolon") words.push(reader.name);
+  return words;
+}
+
+/** What a statement of this tag begins with, as far as STARTS go. */
+const BEGINS: Readonly<Record<string, string>> = { "DECLARE CURSOR": "declare" };
+
+describe.each(servers.filter(({ own }) => own))("$name", (server) => {
+  let client: Client;
+  beforeAll(async () => void (client = await connect({ ...addressOf(server), timeout: 30_000 })));
+  afterAll(() => client.close());
+
+  describe.each([
+    ["on", false],
+    ["off", true],
+  ])("standard_conforming_strings %s", (setting, backslashes) => {
+    beforeAll(async () => {
+      await client.simple(`set standard_conforming_strings = ${setting}; set escape_string_warning = off`);
+    });
+
+    test("statements and their first words are what the server ran", { timeout: 600_000 }, async () => {
+      let accepted = 0;
+      const several = { wanted: 0 };
+      await fc.assert(
+        fc.asyncProperty(fc.oneof(text, { arbitrary: literal, weight: 4 }), async (sql) => {
+          const results = await client.simple(`begin;${sql}\n;rollback`).catch(() => undefined);
+          await client.simple("rollback");
+          if (!results) return; // a syntax error mostly: nothing of it ran, and there is nothing to compare
+          const ran = results
+            .map(({ command }) => command.toLowerCase())
+            .filter((tag) => tag !== "")
+            .slice(1, -1)
+            .map((tag) => BEGINS[tag.toUpperCase()] ?? tag);
+          accepted++;
+          if (ran.length > 1) several.wanted++;
+          // VALUES and TABLE are queries, and so is the server's tag.
+          const read = statementsOf(sql, backslashes).map((word) => (/^(values|table)$/.test(word) ? "select" : word));
+          expect(read).toEqual(ran);
+          if (!backslashes) expect(ran.length > 1 ? hasSeveral(sql) : true).toBe(true);
+          if (read.length) expect(firstWord(sql)).toBe(statementsOf(sql, backslashes)[0]);
+        }),
+        { numRuns: RUNS },
+      );
+      console.log(
+        `[sql] ${server.name}, ${setting}: the server ran ${accepted} of ${RUNS}, ${several.wanted} of several`,
+      );
+      expect(accepted).toBeGreaterThan(100);
+      expect(several.wanted).toBeGreaterThan(30);
+    });
+  });
+});
+
+function addressOf({ host, port, database, user, password }: (typeof servers)[number]) {
+  return { host, port, database, user, password, sslmode: "disable" as const };
+}

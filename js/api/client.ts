@@ -108,8 +108,9 @@ export class Client extends OneConnection {
    * rejects, takes less than a second whatever the server does, and may be called again.
    *
    * A stream that `stream`, `respond` or `copyTo` has given, or is to give, keeps its connection until its end, so that
-   * a handler may return it and close: this resolves at once then. Cancel the stream to end it now; one of which nobody
-   * has read for 30 s ends with `CLIENT_CLOSED`.
+   * a handler may return it and close: this resolves at once then. Cancel the stream to end it now. One that stands still
+   * for `closeTimeout` (30 s), because its server sends nothing or its reader reads nothing, ends with `CLIENT_CLOSED`;
+   * while its reader waits, the call's own `timeout` holds in its place.
    *
    * @example
    * await using db = createClient(env.HYPERDRIVE);

@@ -12,7 +12,6 @@ import { runtime } from "../sockets/runtime.ts";
 import { UsageError, type Facts, type PgzError } from "../util/errors.ts";
 import { shownAs } from "../util/shown.ts";
 import { Observation, type Asked } from "../util/observer.ts";
-import { LONGEST_UNREAD } from "../util/limits.ts";
 import { within } from "../util/within.ts";
 import { Line, type Way } from "./line.ts";
 import { CALL_OPTIONS, LEAVING, type CallOptions } from "./options.ts";
@@ -48,7 +47,10 @@ export function isUntouched(error: unknown, { connection }: Session): boolean {
 }
 
 /** What a close asks of a stream that the user has. */
-type Handed = Pick<Call<never>, "finished" | "operation" | "isUnread" | "interrupt">;
+type Handed = Pick<Call<never>, "finished" | "operation" | "receivedBytes" | "isUnread" | "isTimed" | "interrupt">;
+
+/** Looks per `closeTimeout` at a stream that outlives a close: it ends at most a tenth late, and needs no clock. */
+const LOOKS = 10;
 
 export abstract class Queue {
   static {
@@ -204,11 +206,19 @@ export abstract class Queue {
   }
 
   /**
-   * Resolves when those streams are over. One of which nobody has read for as long as a close waits ends with this
-   * error; without one it is left to who closes the connection.
+   * Resolves when those streams are over. One that has not moved for `closeTimeout` ends with this error; without one
+   * this resolves then, and the caller closes the connection.
    */
-  protected async streamed(unread?: (facts: Facts) => PgzError): Promise<void> {
-    await Promise.all([...this.#handed].map(([stream, over]) => readOut(stream, over, unread)));
+  protected async streamed(stuck?: (facts: Facts) => PgzError): Promise<void> {
+    const { closeTimeout } = this.config;
+    const wait = async ([stream, over]: [Handed, Promise<void>]) => {
+      if (closeTimeout && (await isStuck(stream, over, closeTimeout))) {
+        if (!stuck) return;
+        stream.interrupt(stuck);
+      }
+      await over;
+    };
+    await Promise.all([...this.#handed].map(wait));
   }
 
   /** Ends all calls, those to come too. `exceptStreams`: those that the user has go on. */
@@ -227,15 +237,19 @@ export abstract class Queue {
   }
 }
 
-/** Resolves when the connection of a stream is free again. */
-async function readOut(stream: Handed, over: Promise<void>, unread?: (facts: Facts) => PgzError): Promise<void> {
-  while (!stream.finished) {
-    const bytes = stream.operation?.bytes;
-    const wasUnread = stream.isUnread();
-    await within(LONGEST_UNREAD, over);
-    if (!wasUnread || !stream.isUnread() || stream.operation?.bytes !== bytes) continue;
-    if (!unread) return;
-    stream.interrupt(unread);
+/**
+ * Resolves with `true` when the stream has not moved for `closeTimeout`: its server has sent nothing, and its reader
+ * has read nothing. While the reader waits, a call with a `timeout` is left to that. `false`: it is over.
+ */
+async function isStuck(stream: Handed, over: Promise<void>, closeTimeout: number): Promise<boolean> {
+  let seen = "";
+  for (let left = LOOKS; !stream.finished; left--) {
+    const isUnread = stream.isUnread();
+    const sees = [isUnread, stream.operation?.bytes, stream.receivedBytes].join();
+    if (sees !== seen || (stream.isTimed && !isUnread)) left = LOOKS;
+    if (!left) return true;
+    seen = sees;
+    await within(closeTimeout / LOOKS, over);
   }
-  await over;
+  return false;
 }

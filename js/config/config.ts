@@ -197,6 +197,7 @@ const table: {
   scramMaxIterations: [whole(1, 100_000_000), 100_000],
   connectTimeout: [whole(1, LONGEST_TIMER), 10_000],
   timeout: [milliseconds, 0],
+  closeTimeout: [milliseconds, 30_000],
   maxRows: [count, 0],
   maxBytes: [count, 0],
   maxFieldBytes: [count, 0],

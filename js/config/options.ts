@@ -85,6 +85,12 @@ export interface Options {
   connectTimeout?: number | undefined;
   /** Milliseconds for each call, then CancelRequest and `QUERY_TIMEOUT`. Default 0: no deadline. */
   timeout?: number | undefined;
+  /**
+   * Milliseconds for which a stream that outlives its client's `close()` may stand still, waiting for its server or for
+   * its reader; then it ends. A call's `timeout` holds in its place while the reader waits. 0: for ever. Default
+   * 30,000.
+   */
+  closeTimeout?: number | undefined;
   /** The most rows of a result. Default 0: no limit. */
   maxRows?: number | undefined;
   /** The most bytes of an encoded result, including brackets and headers. Default 0: no limit. */

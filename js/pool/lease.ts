@@ -59,8 +59,8 @@ export class Lease extends OneConnection {
 
   /**
    * Gives the connection back. Calls that still run are cancelled; an open transaction is rolled back. A stream that
-   * was handed out goes on: the connection goes back behind it, or when nobody has read of it for 30 s. With `destroy`
-   * that ends too, and the connection with it.
+   * was handed out goes on: the connection goes back after its end, or after it has stood still for
+   * `closeTimeout`. With `destroy` that ends too, and the connection with it.
    *
    * Resolves when the connection can be used again, or with a stream at once. It never rejects, and may be called
    * again.

@@ -256,8 +256,9 @@ export class Pool extends Transacting {
 
   /**
    * Ends the pool. Who waits rejects with `POOL_CLOSED`; what runs may finish within `timeout` milliseconds, by default
-   * 5,000, then it is cancelled. A stream that was handed out goes on behind that, until its end or until nobody has
-   * read of it for 30 s. It never rejects, takes a second longer at most, and may be called again.
+   * 5,000, then it is cancelled. A stream that was handed out goes on after that, until its end or until it stands
+   * still for `closeTimeout`, as after {@link Client.close}. It never rejects, takes a second longer at most, and may be
+   * called again.
    *
    * @example
    * await pool.close({ timeout: 1_000 });

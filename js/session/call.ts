@@ -98,6 +98,16 @@ export class Call<T> {
     return this.operation;
   }
 
+  /** It ends by itself when its `timeout` is over. */
+  get isTimed(): boolean {
+    return this.#timer !== undefined;
+  }
+
+  /** What the connection has received that its operations are on; 0 before the first one. */
+  get receivedBytes(): number {
+    return this.#connection?.core.stats.receivedBytes ?? 0;
+  }
+
   /** All that the call has to say is on the wire, unless it has to be run again: another one may follow it there. */
   said(bytes: number): void {
     this.onSaid?.(bytes);

@@ -55,8 +55,6 @@ export const TERMINATE_DEADLINE = 400;
  * nothing else tells.
  */
 export const LONGEST_IDLE = 3_000;
-/** Milliseconds for which nobody may read of a stream whose client is closed. */
-export const LONGEST_UNREAD = 30_000;
 /** Settings that are remembered; a server reports some twenty. */
 export const MOST_PARAMETERS = 100;
 

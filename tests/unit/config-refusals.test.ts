@@ -141,6 +141,7 @@ test.each<[keyof Options, unknown[]]>([
   ["observeParameters", [1, "true"]],
   ["sqlComment", ["x", {}]],
   ["slowQueryThreshold", [-1, 1.5, "1"]],
+  ["closeTimeout", [-1, 1.5, "1"]],
 ])("INVALID_OPTION: %s", (name, values) => {
   for (const value of values) {
     const error = refused({ user: "a", [name]: value });

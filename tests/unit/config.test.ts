@@ -28,6 +28,7 @@ test("the defaults", async () => {
     scramMaxIterations: 100_000,
     connectTimeout: 10_000,
     timeout: 0,
+    closeTimeout: 30_000,
     observeParameters: false,
     debug: false,
     slowQueryThreshold: 0,

@@ -1,0 +1,113 @@
+// What `closeTimeout` does to the streams that outlive a close: a stream ends when it has not moved for that long,
+// whether it waits for its server or for its reader. Over sockets in memory, with timers that the test moves on.
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { createClient } from "../../js/api/client.ts";
+import type { Options } from "../../js/config/options.ts";
+import { createPool } from "../../js/pool/pool.ts";
+import { begun, ended, learn, letIn, rows, useMemoryServer, type Session } from "../support/memory-session.ts";
+
+useMemoryServer();
+beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));
+afterEach(() => void vi.useRealTimers());
+
+const pass = (milliseconds: number) => vi.advanceTimersByTimeAsync(milliseconds);
+let databases = 0;
+
+interface Closed {
+  readonly session: Session;
+  readonly reader: ReadableStreamDefaultReader<Uint8Array>;
+  /** What ended the stream; `undefined` while it is open. */
+  outcome: unknown;
+}
+
+/** A stream whose owner was closed, or released, when its first row had come. */
+async function closedUnder(of: string, options: Options = {}, timeout?: number): Promise<Closed> {
+  const place = { host: "memory", user: "u", database: `closing${databases++}`, sslmode: "disable" } as const;
+  const all = { ...place, flushBytes: 1, flushInterval: 0, firstRun: "describe", ...options } as const;
+  const owner = of === "client" ? createClient(all) : createPool(all);
+  const acquiring = "acquire" in owner && of === "lease" ? owner.acquire() : undefined;
+  const opening = (acquiring ?? Promise.resolve(owner)).then((calls) => calls.stream("select n", { timeout }));
+  const session = await letIn();
+  await learn(session);
+  session.send(begun(), rows(0, 1));
+  const reader = (await opening).getReader();
+  await (await acquiring)?.release();
+  if (of === "client") await owner.close();
+  if (of === "pool") await createdPool(owner).close({ timeout: 0 });
+  const closed: Closed = { session, reader, outcome: undefined };
+  reader.closed.then(
+    () => (closed.outcome = "read"),
+    (error: unknown) => (closed.outcome = error),
+  );
+  return closed;
+}
+
+const createdPool = (owner: object) => owner as ReturnType<typeof createPool>;
+const codes = { client: "CLIENT_CLOSED", pool: "POOL_CLOSED", lease: "LEASE_RELEASED" };
+const owners = Object.keys(codes) as (keyof typeof codes)[];
+
+test.each(owners)("a reader that waits for a silent server is ended 30 s after the last byte (%s)", async (of) => {
+  const closed = await closedUnder(of);
+  await closed.reader.read();
+  await pass(20_000);
+  closed.session.send(rows(1, 2));
+  await closed.reader.read();
+  await pass(29_000);
+  expect(closed.outcome).toBe(undefined);
+  await pass(10_000);
+  expect(closed.outcome).toMatchObject({ code: codes[of] });
+});
+
+test.each(owners)("closeTimeout says after how long, also for a stream that is not read (%s)", async (of) => {
+  const closed = await closedUnder(of, { closeTimeout: 5_000 });
+  closed.session.send(rows(1, 2));
+  await pass(4_900);
+  expect(closed.outcome).toBe(undefined);
+  await pass(2_000);
+  expect(closed.outcome).toMatchObject({ code: codes[of] });
+});
+
+test.each(owners)("0 is for ever (%s)", async (of) => {
+  const closed = await closedUnder(of, { closeTimeout: 0 });
+  await closed.reader.read();
+  await pass(86_400_000);
+  expect(closed.outcome).toBe(undefined);
+  closed.session.send(rows(1, 2), ended(2));
+  expect((await closed.reader.read()).done).toBe(false);
+  expect((await closed.reader.read()).done).toBe(true);
+});
+
+test.each(owners)("the timeout of the call holds in its place for a reader that waits (%s)", async (of) => {
+  const closed = await closedUnder(of, { closeTimeout: 5_000 }, 60_000);
+  await closed.reader.read();
+  await pass(59_000);
+  expect(closed.outcome).toBe(undefined);
+  await pass(2_000);
+  expect(closed.outcome).toMatchObject({ code: "QUERY_TIMEOUT" });
+});
+
+test("a value that is still on its way keeps its stream: bytes of the server count, not rows", async () => {
+  const closed = await closedUnder("client", { closeTimeout: 5_000 });
+  await closed.reader.read();
+  for (const byte of rows(1, 2)) {
+    closed.session.send(Uint8Array.of(byte));
+    await pass(2_000);
+  }
+  expect((await closed.reader.read()).done).toBe(false);
+  expect(closed.outcome).toBe(undefined);
+  await pass(6_000);
+  expect(closed.outcome).toMatchObject({ code: "CLIENT_CLOSED" });
+});
+
+test("a stream that its server has not begun ends too, and so does its call", async () => {
+  const pool = createPool({ host: "memory", user: "u", database: `closing${databases++}`, sslmode: "disable" });
+  const opening = pool.stream("select n").catch((error: unknown) => error);
+  const session = await letIn();
+  await session.flight();
+  await pool.close({ timeout: 0 });
+  await pass(29_000);
+  expect(pool.stats().total).toBe(1);
+  await pass(10_000);
+  expect(await opening).toMatchObject({ code: "POOL_CLOSED" });
+  expect(pool.stats().total).toBe(0);
+});

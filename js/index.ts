@@ -63,6 +63,7 @@ export type {
   ConnectStart,
   DisconnectEvent,
   Enter,
+  HookError,
   LeaseLeak,
   Notice,
   Observer,

@@ -4,7 +4,7 @@
 //
 // Thousands may wait at once, and all that a waiting call holds is copied by each collection: a chain of async
 // functions here cost 100 callers on 16 connections a third of their CPU.
-import { AbortError, type PgzError } from "../util/errors.ts";
+import { AbortError, PgzError } from "../util/errors.ts";
 import { copyOf } from "../util/trace.ts";
 import type { Member } from "./member.ts";
 import type { Slots, Waiter } from "./slots.ts";
@@ -15,7 +15,7 @@ export class Borrower implements Waiter {
   readonly isStream: boolean;
   readonly #slots: Slots;
   #resolve: ((member: Member) => void) | undefined;
-  #reject: ((error: PgzError) => void) | undefined;
+  #reject: ((error: unknown) => void) | undefined;
   /** Why none is wanted any more. */
   #left: AbortError | undefined;
 
@@ -40,9 +40,9 @@ export class Borrower implements Waiter {
     this.#resolve!(member);
   }
 
-  /** With an error of its own: that of a connect is its connection's, and of all who waited. */
-  fail(error: PgzError): void {
-    this.#reject!(copyOf(error));
+  /** With an error of its own: that of a connect is its connection's, and of all who waited. A hook's is only this. */
+  fail(error: unknown): void {
+    this.#reject!(error instanceof PgzError ? copyOf(error) : error);
   }
 
   /** A connection that it has been lent already stays its own. */

@@ -1,8 +1,29 @@
-// Running a hook of the user's: it may throw, and it may never end.
+// Running a hook of the user's: it may throw, and it may never end. And who is told of a throw that no call rejects
+// with. Must not know connections, or what a hook is for.
+import type { Config } from "../config/options.ts";
 import { TimeoutError } from "../util/errors.ts";
+import { emit } from "../util/observer.ts";
 
 /** Milliseconds that a hook has; a pool whose hook never ends would never end either. */
 const HOOK_DEADLINE = 5_000;
+
+/** What a hook threw while it made a connection. The connect that it ended may be the only one that it ends. */
+export class HookThrew {
+  readonly hook: string;
+  readonly error: unknown;
+
+  constructor(hook: string, error: unknown) {
+    this.hook = hook;
+    this.error = error;
+  }
+}
+
+/** Tells of a throw that no call rejects with. */
+export function tellThrow({ hook, error }: HookThrew, { observer, host, port, database }: Config): void {
+  if (observer?.onHookError) emit(observer, "onHookError", { host, port, database, hook, error });
+  // eslint-disable-next-line no-console -- without a call and an observer there is no other place for it
+  else console.warn(`pgz-edge: the hook ${hook} threw: ${String(error)}`);
+}
 
 /** What the hook gives. Rejects with what it throws, or when its time is over. */
 export async function runHook<T>(name: string, hook: () => T | Promise<T>): Promise<T> {

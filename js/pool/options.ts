@@ -10,13 +10,14 @@ import type { Lease } from "./lease.ts";
 /** What is done with a connection at points of its life. Each may be async, and has 5 s. */
 export interface PoolHooks {
   /**
-   * Before each connect: options of this one connection, such as a password that rotates. What it throws is what
-   * connecting fails with.
+   * Before each connect: options of this one connection, such as a password that rotates. A throw ends the connect, and
+   * the call that has waited longest rejects with it.
    */
   readonly beforeConnect?: (() => Options | void | Promise<Options | void>) | undefined;
   /**
-   * Behind each connect, before the first call. Settings that are made here are made again behind a reset. What it
-   * throws ends the connection, and is what connecting fails with.
+   * After each connect, before the first call. Settings that are made here are made again after a reset. A throw ends
+   * the connection, and the call that has waited longest rejects with it. A throw during a reset goes to `onHookError`
+   * of the observer.
    */
   readonly afterConnect?: ((lease: Lease) => unknown) | undefined;
   /** Before a connection is given to a call or a lease. `false`, or a throw: that one ends, and another is given. */

@@ -107,8 +107,9 @@ export class Pool extends Transacting {
       clean: (member) => upkeep.clean(member),
       check: (member) => upkeep.check(member),
       look: (now) => loans.look(now),
-      late: () => this.#late(),
-      isTransient: (error) => upkeep.isTransient(error),
+      late: (cause) => this.#late(cause),
+      judge: (cause) => upkeep.judge(cause),
+      untold: (cause) => upkeep.untold(cause),
     };
     this.#upkeep = upkeep;
     this.#loans = loans;
@@ -455,14 +456,14 @@ export class Pool extends Transacting {
     return cleaning;
   }
 
-  #late(): TimeoutError {
+  #late(cause: unknown): TimeoutError {
     const { acquireTimeout } = this.#pool;
     const { max, total, idle, acquired, connecting, waiting } = this.stats();
     return new TimeoutError(
       "ACQUIRE_TIMEOUT",
       `No connection was free within ${acquireTimeout} ms (acquireTimeout): ${acquired} of ${max} in use, ` +
         `${idle} idle, ${connecting} connecting, ${total} in all, ${waiting} waiting.`,
-      { retryable: true },
+      { retryable: true, cause },
     );
   }
 }

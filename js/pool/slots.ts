@@ -19,12 +19,18 @@ export interface Waiter {
   /** What its user reads of it outlives a close of the pool, and so does its waiting. */
   readonly isStream: boolean;
   take(member: Member): void;
-  fail(error: PgzError): void;
+  fail(error: unknown): void;
+}
+
+/** Why a connect failed, and which waiters end with that: none, because a later connect may do better, or these. */
+export interface Failure {
+  readonly error: unknown;
+  readonly ends: "none" | "first" | "all";
 }
 
 /** What is done with connections, by who knows them. */
 export interface Keeper {
-  /** Connects. Rejects with why not. */
+  /** Connects. Rejects with what `judge` understands. */
   open(generation: number): Promise<Member>;
   /** Ends it. Never rejects; must settle. */
   close(member: Member): Promise<void>;
@@ -34,10 +40,12 @@ export interface Keeper {
   check(member: Member): Promise<void>;
   /** Looks at what takes long, once in a while. */
   look(now: number): void;
-  /** Why a waiter has waited long enough. */
-  late(): PgzError;
-  /** Whether a connect that failed so may do better soon. */
-  isTransient(error: unknown): boolean;
+  /** Why a waiter has waited long enough. `cause`: why the last connect failed, if none has succeeded since. */
+  late(cause: unknown): PgzError;
+  /** What it means that a connect has failed so. */
+  judge(cause: unknown): Failure;
+  /** A connect has failed so, which would have ended a waiter, but none waits. */
+  untold(cause: unknown): void;
 }
 
 /** Counters since the pool was made. Times are in milliseconds. */
@@ -94,8 +102,9 @@ export class Slots {
   /** Of the members, those that are being closed. */
   #leaving = 0;
   #generation = 0;
-  /** Connects that have failed since one did not. */
+  /** Connects that have failed since one did not, but for those that ended a waiter; and why the last one failed. */
   #failures = 0;
+  #failure: unknown;
   #pause: ReturnType<typeof setTimeout> | undefined;
   #patience: ReturnType<typeof setTimeout> | undefined;
   #tick: ReturnType<typeof setTimeout> | undefined;
@@ -354,26 +363,36 @@ export class Slots {
         () => {
           this.counts.connects++;
           this.#failures = 0;
+          this.#failure = undefined;
         },
-        (error: PgzError) => this.#failed(error),
+        (cause: unknown) => this.#failed(cause),
       );
       this.#back(member);
     };
-    const failed = (error: PgzError) => {
+    const failed = (cause: unknown) => {
       this.#connecting--;
-      this.#failed(error);
+      this.#failed(cause);
     };
     this.#keeper.open(this.#generation).then(opened, failed);
   }
 
-  /** Who waits goes on waiting where it may help, and a connect is tried again behind a pause. */
-  #failed(error: PgzError): void {
+  /** Waiters go on waiting where that may help, and a connect is tried again after a pause. */
+  #failed(cause: unknown): void {
+    const { error, ends } = this.#keeper.judge(cause);
+    const { first } = this.#waiters;
     this.counts.failedConnects++;
+    this.#failure = error;
+    if (ends === "first" && first) this.#fail(first, error);
+    else if (ends === "first") this.#keeper.untold(cause);
     this.#tell();
     if (this.#closed && !this.#waiters.size) return;
-    if (!this.#keeper.isTransient(error)) return this.#failAll(error);
-    if (this.#pause !== undefined) return;
-    const pause = Math.min(FIRST_PAUSE * 2 ** this.#failures++, LONGEST_PAUSE) * (1 + Math.random());
+    if (ends === "all") return this.#failAll(error);
+    // A failure that ended a waiter is paid for: all who wait shall have the error before their time is over.
+    if (this.#pause === undefined) this.#connectLater(ends === "first" && first ? 0 : this.#failures++);
+  }
+
+  #connectLater(failures: number): void {
+    const pause = Math.min(FIRST_PAUSE * 2 ** failures, LONGEST_PAUSE) * (1 + Math.random());
     this.#pause = setTimeout(() => {
       this.#pause = undefined;
       this.fill();
@@ -381,13 +400,15 @@ export class Slots {
     }, pause);
   }
 
-  #failAll(error: PgzError, isMeant: (waiter: Waiter) => boolean = () => true): void {
-    for (const waiter of [...this.#waiters].filter(isMeant)) {
-      this.#waiters.delete(waiter);
-      this.counts.canceledAcquires++;
-      waiter.fail(error);
-    }
+  #failAll(error: unknown, isMeant: (waiter: Waiter) => boolean = () => true): void {
+    for (const waiter of [...this.#waiters].filter(isMeant)) this.#fail(waiter, error);
     this.#tell();
+  }
+
+  #fail(waiter: Waiter, error: unknown): void {
+    this.#waiters.delete(waiter);
+    this.counts.canceledAcquires++;
+    waiter.fail(error);
   }
 
   /** The next who has waited long enough is the first in the queue. */
@@ -403,7 +424,7 @@ export class Slots {
       for (let waiter = this.#waiters.first; waiter; waiter = this.#waiters.first) {
         if (waiter.since + acquireTimeout > now + 1) break;
         this.counts.acquireTimeouts++;
-        const error = this.#keeper.late();
+        const error = this.#keeper.late(this.#failure);
         this.leave(waiter);
         waiter.fail(error);
       }

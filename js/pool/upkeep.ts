@@ -7,11 +7,11 @@ import type { Config, Options } from "../config/options.ts";
 import { openConnection } from "../connection/startup.ts";
 import { PgzError, PostgresError } from "../util/errors.ts";
 import { clean, isDemoted, ping } from "./cleaning.ts";
-import { runHook } from "./hooks.ts";
+import { HookThrew, runHook, tellThrow } from "./hooks.ts";
 import { Lease } from "./lease.ts";
 import { Member } from "./member.ts";
 import type { PoolConfig, PoolHooks } from "./options.ts";
-import type { Keeper } from "./slots.ts";
+import type { Failure, Keeper } from "./slots.ts";
 
 /** What of a pool this needs. */
 interface Pool {
@@ -25,7 +25,7 @@ interface Pool {
   readonly demoted: (member: Member) => void;
 }
 
-export class Upkeep implements Pick<Keeper, "open" | "close" | "clean" | "check" | "isTransient"> {
+export class Upkeep implements Pick<Keeper, "open" | "close" | "clean" | "check" | "judge" | "untold"> {
   readonly #config: Config;
   readonly #counters: Counters;
   readonly #pool: PoolConfig;
@@ -46,7 +46,7 @@ export class Upkeep implements Pick<Keeper, "open" | "close" | "clean" | "check"
 
   async open(generation: number): Promise<Member> {
     const { beforeConnect, afterConnect, maxLifetime, healthCheckInterval, sharing } = this.#pool;
-    const given = beforeConnect && (await runHook("beforeConnect", beforeConnect));
+    const given = beforeConnect && (await thrown("beforeConnect", runHook("beforeConnect", beforeConnect)));
     const giveUp = new AbortController();
     this.#connects.add(giveUp);
     try {
@@ -73,8 +73,18 @@ export class Upkeep implements Pick<Keeper, "open" | "close" | "clean" | "check"
     for (const connect of this.#connects) connect.abort(error);
   }
 
-  /** A pool that has never connected tells at once that nobody is there: that is a mistake in its configuration. */
-  isTransient(error: unknown): boolean {
+  /** A hook's throw is one waiter's, since the next connect may do better. What a login fails with is everybody's. */
+  judge(cause: unknown): Failure {
+    if (cause instanceof HookThrew) return { error: cause.error, ends: "first" };
+    return { error: cause, ends: this.#isTransient(cause) ? "none" : "all" };
+  }
+
+  untold(cause: unknown): void {
+    if (cause instanceof HookThrew) tellThrow(cause, this.#config);
+  }
+
+  /** A pool that has never connected tells at once that no server is there: that is a mistake in its configuration. */
+  #isTransient(error: unknown): boolean {
     if (!(error instanceof PgzError) || !error.retryable) return false;
     return error instanceof PostgresError || this.#hasConnected;
   }
@@ -98,8 +108,8 @@ export class Upkeep implements Pick<Keeper, "open" | "close" | "clean" | "check"
   async #cleaned(member: Member): Promise<void> {
     const { afterConnect } = this.#pool;
     await clean(member, this.#pool, async () => {
-      // It has closed the connection where it fails.
-      if (afterConnect) await this.#prepare(member, afterConnect).catch(() => {});
+      // It has closed the connection where it fails. The call is over, so that it cannot reject with this.
+      if (afterConnect) await this.#prepare(member, afterConnect).catch((cause: unknown) => this.untold(cause));
     });
     if (member.mayBeDemoted && !member.connection.closed && (await isDemoted(member))) this.#demoted(member);
     if (member.connection.closed || (await this.agrees(member, "afterRelease"))) return;
@@ -111,11 +121,13 @@ export class Upkeep implements Pick<Keeper, "open" | "close" | "clean" | "check"
     const { connection, leftovers } = member;
     try {
       await connection.startup.done;
-      await this.#run(member, "afterConnect", afterConnect);
+      await thrown("afterConnect", this.#run(member, "afterConnect", afterConnect));
       leftovers.change = "none";
-    } catch (error) {
+    } catch (cause) {
+      // The hook may only have met the end of its connection, as any call may.
+      const isLost = cause instanceof HookThrew && connection.closed && this.#isTransient(cause.error);
       await connection.close();
-      throw error;
+      throw isLost ? cause.error : cause;
     }
   }
 
@@ -138,4 +150,11 @@ export class Upkeep implements Pick<Keeper, "open" | "close" | "clean" | "check"
       await lease.takeBack();
     }
   }
+}
+
+/** What the hook gives, or what it throws under its name. */
+function thrown<T>(hook: string, running: Promise<T>): Promise<T> {
+  return running.catch((error: unknown) => {
+    throw new HookThrew(hook, error);
+  });
 }

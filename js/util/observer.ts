@@ -69,6 +69,14 @@ export interface LeaseLeak {
   readonly stack: string;
 }
 
+/** A hook of a pool threw, and no call rejects with that. */
+export interface HookError extends Place {
+  /** The name of the option: `beforeConnect` or `afterConnect`. */
+  readonly hook: string;
+  /** What it threw. */
+  readonly error: unknown;
+}
+
 /** A call was made. It may wait for its turn. */
 export interface QueryStart extends Place {
   /** The same for all events of one call, and unique in the isolate. */
@@ -167,6 +175,11 @@ export interface Observer {
   onRelease?(event: ReleaseEvent): void;
   /** A lease was not released in time, or lost; without this method a warning is printed. Called once per lease. */
   onLeaseLeak?(event: LeaseLeak): void;
+  /**
+   * `afterConnect` threw while a connection was reset, or it or `beforeConnect` threw while no call waited for the
+   * connection; without this method a warning is printed.
+   */
+  onHookError?(event: HookError): void;
   /** A call was made; it may wait for its turn. */
   onQueryStart?(event: QueryStart): void | Enter;
   /** A call is over, whatever happened. Called exactly once per start. */
@@ -248,6 +261,7 @@ const METHODS: { readonly [Name in keyof Required<Observer>]: true } = {
   onAcquire: true,
   onRelease: true,
   onLeaseLeak: true,
+  onHookError: true,
   onQueryStart: true,
   onQueryEnd: true,
   onSlowQuery: true,
@@ -270,7 +284,7 @@ export function observers(first: Observer, second: Observer): Observer {
     throw new UsageError("INVALID_OPTION", "observers needs two objects whose on… methods are functions.");
   const both: Record<string, unknown> = {};
   for (const name of observerMethods as readonly (keyof Observer)[]) {
-    // A method has a meaning by being there: onLeaseLeak.
+    // A method has a meaning by being there: onLeaseLeak, onHookError.
     if (!first[name] && !second[name]) continue;
     both[name] = (event: never): Enter | undefined => {
       const outer = emit(first, name, event);

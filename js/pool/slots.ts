@@ -186,12 +186,15 @@ export class Slots {
     member.borrowers--;
     member.isAlone = false;
     member.stream = undefined;
-    if (member.borrowers || member.ending) return undefined;
+    if (member.ending) return undefined;
+    // Another may share it in this one's place.
+    if (member.borrowers) return void (this.#waiters.size && this.#serve());
     member.place = "busy";
     const cleaning = member.isDoomed ? undefined : this.#keeper.clean(member);
-    if (cleaning) return cleaning.then(() => this.#back(member));
-    this.#back(member);
-    return undefined;
+    if (!cleaning) return void this.#back(member);
+    // That may take long. Who waits and has counted on this one may have another.
+    this.#serve();
+    return cleaning.then(() => this.#back(member));
   }
 
   /**
@@ -211,11 +214,11 @@ export class Slots {
 
   // -- policy ---------------------------------------------------------------------------------------------------------
 
-  /** Makes those that are always there. */
+  /** Makes those that are always there, as many at a time as others. */
   fill(): void {
-    if (this.#closed) return;
-    const least = Math.min(this.#config.min, this.max);
-    for (let missing = least - this.total; missing > 0; missing--) this.#connect();
+    if (this.#closed || this.#pause !== undefined) return;
+    const { min, maxConnecting } = this.#config;
+    while (this.total < Math.min(min, this.max) && this.#connecting < maxConnecting) this.#connect();
   }
 
   resize(max: number): void {
@@ -301,7 +304,7 @@ export class Slots {
     let least: Member | undefined;
     for (const member of this.#members) {
       if (member.place !== "lent" || member.isAlone || member.isDoomed || member.borrowers >= sharing) continue;
-      if (member.connection.stopping) continue;
+      if (member.connection.closed || member.connection.stopping) continue;
       if (!least || member.borrowers < least.borrowers) least = member;
     }
     return least;
@@ -310,6 +313,7 @@ export class Slots {
   /** It is clean, or closed. */
   #back(member: Member): void {
     if (!this.#members.has(member)) return this.#tell();
+    if (member.ending) return;
     const now = performance.now();
     if (member.connection.closed) return this.#remove(member);
     member.place = "idle";
@@ -317,12 +321,17 @@ export class Slots {
     member.isSuspect = false;
     const isOver = this.#staying > this.max || member.generation !== this.#generation;
     const isClosed = this.#closed !== undefined && !this.#waiters.size;
-    if (isClosed || member.isDoomed || isOver) return void this.#end(member);
-    if (now >= member.expiresAt) return this.#endOld(member, now);
-    this.#idle.push(member);
-    this.#startTicks();
+    if (isClosed || member.isDoomed || isOver) void this.#end(member);
+    else if (now >= member.expiresAt) this.#endOld(member, now);
+    else this.#keep(member);
+    // Also where it goes: its end may take long, and there may be room for another.
     this.#serve();
     this.#tell();
+  }
+
+  #keep(member: Member): void {
+    this.#idle.push(member);
+    this.#startTicks();
   }
 
   /** Gives what there is to who waits, and makes more. */
@@ -368,6 +377,7 @@ export class Slots {
         (cause: unknown) => this.#failed(cause),
       );
       this.#back(member);
+      this.fill();
     };
     const failed = (cause: unknown) => {
       this.#connecting--;
@@ -461,7 +471,7 @@ export class Slots {
   #remove(member: Member): void {
     if (!this.#members.delete(member)) return;
     this.#tell();
-    if (this.#pause === undefined) this.fill();
+    this.fill();
     this.#serve();
   }
 

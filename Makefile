@@ -1,11 +1,15 @@
 # The commands of the project; each only calls a script. `make demo ONCE=1`, `make test DATABASE_URL=…`, `make bench CASE=stream`:
 # variables given to make reach the scripts through the environment.
-.PHONY: demo test test-ecosystem check docs mutants fuzz random soak bench setup build clean
+.PHONY: demo quick test test-ecosystem check docs mutants fuzz random soak bench setup build clean
 
 demo:
 	@scripts/setup demo
 	@scripts/build
 	@node worker-example/demo.mjs
+
+# What the changed files can break, in less than a minute; `make quick SINCE=HEAD~3` compares with that commit.
+quick:
+	@node tests/run.mjs quick
 
 test:
 	@node tests/run.mjs

@@ -1,7 +1,7 @@
 // Rust -> pkg/ (wasm, and types of what it exports, by wasm-pack), then TypeScript -> dist/ (what npm ships).
 //
-// Each half is skipped while its inputs hash to what they were (stamps in .cache/build/). `scripts/setup` has brought
-// the tools. dist/workerd.js imports ./pgz_edge_bg.wasm as a file, which workerd's bundlers compile ahead of time.
+// Each part is skipped while its inputs hash to what they were (stamps in .cache/build/). `--without-types` leaves
+// dist/types as it is, for tests that run the bundles only. `scripts/setup` has brought the tools. dist/workerd.js imports ./pgz_edge_bg.wasm as a file, which workerd's bundlers compile ahead of time.
 // dist/{node,bun,deno}.js carry the wasm inside as base64, because bundlers and single-file compilers lose a file that
 // is read at run time. dist/slim.js has no wasm and no socket: its user passes both.
 import { spawnSync } from "node:child_process";
@@ -27,16 +27,20 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const at = (...parts) => path.join(root, ...parts);
 const say = (text) => process.stderr.write(`[build] ${text}\n`);
 
-export async function build() {
+export async function build({ types = true } = {}) {
   const rust = ["src", "Cargo.toml", "Cargo.lock", "rust-toolchain.toml", ".cargo/config.toml", "scripts/build.mjs"];
   await unlessBuilt("wasm", rust, ["pkg/pgz_edge.js", "pkg/pgz_edge.d.ts", "pkg/pgz_edge_bg.wasm"], () => {
     say("wasm-pack");
     buildWasm();
   });
   const typescript = ["js", "pkg", "tsconfig.json", "tsconfig.build.json", "package.json", "scripts/build.mjs"];
-  await unlessBuilt("js", typescript, ["dist/workerd.js", "dist/cli/main.js", "dist/types/index.d.ts"], async () => {
-    say("esbuild, tsc");
+  await unlessBuilt("js", typescript, ["dist/workerd.js", "dist/cli/main.js"], async () => {
+    say("esbuild");
     await bundle();
+  });
+  if (!types) return;
+  await unlessBuilt("types", typescript, ["dist/types/index.d.ts", "dist/cjs/types/index.d.ts"], async () => {
+    say("tsc");
     for (const folder of ["dist/types", "dist/cjs/types"]) rmSync(at(folder), { recursive: true, force: true });
     run(process.execPath, [at("node_modules/typescript/bin/tsc"), "-p", "tsconfig.build.json"]);
     drizzleTypesAsUsed();
@@ -248,7 +252,7 @@ function run(command, parameters, env = process.env) {
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
   try {
-    await build();
+    await build({ types: !process.argv.includes("--without-types") });
   } catch (error) {
     say(error.message);
     process.exitCode = 1;

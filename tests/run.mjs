@@ -1,11 +1,11 @@
 // Every test on every runtime: `make test`, or some of them: `node tests/run.mjs node workerd -- tests/integration -t
 // cancel` (folders or files in place of a suite's own; the rest goes to vitest). Sets up, builds, starts the servers
-// once, runs the suites in order, and counts.
+// once, runs the suites in order, and counts. `make quick` is the suite `quick`, which runs when it is named only.
 //
 // Nothing is skipped silently: a test that is skipped, a suite that cannot start, runs out of time or finds no test is
 // a failure with its reason. The last line is always `N passed, M failed`, the status 1 when M is not 0.
 import { spawn } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { loadavg } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -76,6 +76,8 @@ const suites = {
     run: () => runVitest("workerd-node-20", [process.execPath], ["tests/workerd"], { PGZ_TEST_WORKERD: "node-20" }),
   },
 };
+/** What the changed files can break (tests/quick.mjs). It is no part of all tests, which contain it. */
+const quick = { needs: [], run: runQuick };
 
 const arguments_ = process.argv.slice(2);
 const split = arguments_.includes("--") ? arguments_.indexOf("--") : arguments_.length;
@@ -85,20 +87,27 @@ const environment = clean(process.env);
 const rows = [];
 const parts = [];
 const unmet = {};
+let leftOut = [];
 let children = [];
 
 async function main() {
+  const isQuick = wanted.join() === "quick";
+  if (isQuick) suites.quick = quick;
   for (const name of wanted)
     if (suites[name] === undefined)
-      throw new Error(`there is no suite ${name}; there are ${Object.keys(suites).join(", ")}`);
+      throw new Error(`there is no suite ${name}; there are ${Object.keys(suites).join(", ")}, and quick alone`);
   const names = wanted.length > 0 ? wanted : Object.keys(suites);
 
   const setup = await part("setup", () => run([at("scripts/setup")], { timeout: minutes(40) }));
   if (setup.status !== 0) return void rows.push(failure("setup", "scripts/setup failed, see above"));
-  const build = await part("build", () => run([process.execPath, at("scripts/build.mjs")], { timeout: minutes(15) }));
-  if (build.status !== 0) unmet.build = "the build failed, see above";
+  if (isQuick) await part("changes", planQuick);
+  if (!isQuick || quick.needs.includes("build")) {
+    const command = [process.execPath, at("scripts/build.mjs"), ...(isQuick ? ["--without-types"] : [])];
+    const build = await part("build", () => run(command, { timeout: minutes(15) }));
+    if (build.status !== 0) unmet.build = "the build failed, see above";
+  }
   const servers = names.some((name) => suites[name].needs?.includes("servers"))
-    ? await part("servers", start)
+    ? await part("servers", () => start(isQuick ? { majors: [18] } : { majors: [18, 15], others: true }))
     : undefined;
 
   try {
@@ -127,10 +136,10 @@ async function part(name, work) {
 }
 
 /**
- * PostgreSQL 18 and 15, PgBouncer, the side connection and the fault host, for all suites; their addresses go out in
- * PGZ_TEST_SERVERS.
+ * PostgreSQL, the side connection and the fault host, and with `others` PgBouncer and the WebSocket proxies, for all
+ * suites; their addresses go out in PGZ_TEST_SERVERS.
  */
-async function start() {
+async function start({ majors, others = false }) {
   const stops = [];
   const stop = async () => {
     for (const one of stops.reverse()) await one();
@@ -139,18 +148,19 @@ async function start() {
     const { startServers } = await import("./servers/index.mjs");
     const { startSidecar } = await import("./servers/sidecar.mjs");
     const { startProxies } = await import("./servers/websockets.mjs");
-    const { servers, pgbouncer, stop: stopServers } = await startServers({ majors: [18, 15], pgbouncer: true });
+    const { servers, pgbouncer, stop: stopServers } = await startServers({ majors, pgbouncer: others });
+    const all = [...servers, ...(others ? [pgbouncer] : [])];
     stops.push(stopServers);
     say(`the suite "node" runs in Node ${process.versions.node}`);
-    const side = await startSidecar([...servers, pgbouncer]);
+    const side = await startSidecar(all);
     stops.push(side.stop);
-    const proxies = await startProxies([...servers, pgbouncer]);
-    stops.push(proxies.stop);
+    const proxies = others ? await startProxies(all) : undefined;
+    if (proxies !== undefined) stops.push(proxies.stop);
     const faults = existsSync(at("tests/faults/host.mjs"))
       ? await (await import("./faults/host.mjs")).startFaultHost()
       : undefined;
     if (faults !== undefined) stops.push(faults.stop);
-    for (const { name, host, port, own } of [...servers, pgbouncer]) {
+    for (const { name, host, port, own } of all) {
       say(
         own
           ? `server ${name} at ${host}:${port}`
@@ -161,7 +171,7 @@ async function start() {
       servers,
       pgbouncer,
       side: side.url,
-      webSockets: proxies.urls,
+      webSockets: proxies?.urls,
       faults: faults?.url,
     });
     return { stop };
@@ -172,8 +182,36 @@ async function start() {
   }
 }
 
-async function rust() {
-  const { output, status, timedOut } = await run(["cargo", "test", "--no-fail-fast"], { timeout: minutes(20) });
+async function planQuick() {
+  const { changedFiles, plan } = await import("./quick.mjs");
+  const since = process.env.SINCE || "HEAD";
+  const changed = changedFiles(since);
+  say(changed.length > 0 ? `changed against ${since}: ${changed.join(" ")}` : `nothing has changed against ${since}`);
+  if (changed.length === 0) say("`make quick SINCE=HEAD~1` compares with the commit before");
+  Object.assign(quick, await plan(changed));
+  leftOut = quick.leftOut;
+}
+
+async function runQuick() {
+  const inRust = quick.rust ? await rust("--lib") : [];
+  const ofTypes = quick.types ? typesOfJs() : [];
+  const env = quick.needs.includes("servers") ? onlyPlainServer() : {};
+  const tested = quick.tests.length > 0 ? runVitest("quick", [process.execPath], quick.tests, env) : [];
+  return [...inRust, ...(await Promise.all([ofTypes, tested])).flat()];
+}
+
+async function typesOfJs() {
+  const { typesOfJs: configuration } = await import("./quick.mjs");
+  const project = at(".cache/quick/tsconfig.json");
+  mkdirSync(path.dirname(project), { recursive: true });
+  writeFileSync(project, JSON.stringify(configuration));
+  const { status } = await run([bin("tsc"), "-p", project], { timeout: minutes(5) });
+  return [status === 0 ? { label: "quick types", passed: 1, failed: 0 } : failure("quick types", "tsc, see above")];
+}
+
+async function rust(...options) {
+  const command = ["cargo", "test", "--no-fail-fast", ...options];
+  const { output, status, timedOut } = await run(command, { timeout: minutes(20) });
   const row = { label: "rust native", passed: 0, failed: 0, reasons: [] };
   for (const [, passed, failed, ignored] of output.matchAll(
     /^test result: .*?(\d+) passed; (\d+) failed; (\d+) ignored/gm,
@@ -237,7 +275,7 @@ async function runVitest(label, runtime, allFolders, env = {}) {
     ...folders,
     ...vitestOptions.filter((option) => !paths.includes(option)),
   ];
-  const host = /^(node|workerd)/.test(label) ? "node" : label;
+  const host = /^(node|workerd|quick)/.test(label) ? "node" : label;
   const { status, timedOut } = await run([...runtime, vitest, ...options], {
     env: { ...env, PGZ_TEST_RUNTIME: host },
     timeout: longestOf(label),
@@ -275,6 +313,11 @@ async function runVitest(label, runtime, allFolders, env = {}) {
 function onlyNewestServer() {
   const { servers, ...rest } = JSON.parse(environment.PGZ_TEST_SERVERS);
   return { PGZ_TEST_SERVERS: JSON.stringify({ ...rest, servers: servers.slice(0, 1) }) };
+}
+
+function onlyPlainServer() {
+  const { servers, ...rest } = JSON.parse(environment.PGZ_TEST_SERVERS);
+  return { PGZ_TEST_SERVERS: JSON.stringify({ ...rest, servers: [{ ...servers[0], tls: false }], quick: true }) };
 }
 
 const failure = (label, reason) => ({ label, passed: 0, failed: 1, reasons: [reason] });
@@ -384,7 +427,9 @@ function report() {
     ["part", "seconds", "load"],
     [...parts, all].map(({ name, seconds, load }) => [name, time(seconds), time(load)]),
   );
-  process.exitCode = total.failed > 0 || total.passed === 0 ? 1 : 0;
+  if (leftOut.length > 0) process.stdout.write(`\nLeft out:\n${leftOut.map((line) => `  ${line}\n`).join("")}`);
+  const isEmpty = total.passed === 0 && !wanted.includes("quick"); // a quick run may find that no test sees the change
+  process.exitCode = total.failed > 0 || isEmpty ? 1 : 0;
   process.stdout.write(`${total.passed} passed, ${total.failed} failed\n`);
 }
 

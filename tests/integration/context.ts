@@ -22,6 +22,8 @@ export interface TestServers {
   webSockets: { plain: string; tls: string };
   /** tests/faults/host.mjs: scripted servers, byte proxies */
   faults?: string;
+  /** Set by `make quick`. */
+  quick?: true;
 }
 
 export interface Context {
@@ -55,6 +57,8 @@ export interface Case {
   ownServer?: true;
   /** Registered once only, with or without TLS, because it makes its own connections of both kinds or of neither. */
   only?: "plain" | "tls";
+  /** Takes more than a second and a half, mostly waiting: `make quick` leaves it out. */
+  slow?: true;
   run(t: Context): Promise<void>;
 }
 
@@ -66,7 +70,8 @@ export interface Registration {
 }
 
 /** Every case once per server, plain and under TLS. */
-export function registrations(cases: readonly Case[], { servers }: TestServers): Registration[] {
+export function registrations(all: readonly Case[], { servers, quick }: TestServers): Registration[] {
+  const cases = all.filter(({ slow }) => !(slow && quick));
   const names = cases.map(({ name }) => name);
   const twice = names.find((name, at) => names.indexOf(name) !== at);
   if (twice !== undefined) throw new Error(`two cases are named "${twice}"; workerd finds them by name`);

@@ -81,6 +81,7 @@ export const retries: Case[] = [
   },
   {
     name: "a transaction that is ended while it waits to try again is over at once, and so is its turn",
+    slow: true,
     run: (t) =>
       withClient(t, async (client) => {
         const giveUp = new AbortController();

@@ -109,6 +109,7 @@ export const stream: Case[] = [
   },
   {
     name: "a handler may return a stream of any size and close: it keeps its connection until its end",
+    slow: true,
     async run(t) {
       for (const count of [10, 1_000, 100_000]) {
         const query = `select n, repeat('x', 100) as x, pg_backend_pid() as pid from ${series(count, "n")}`;
@@ -155,6 +156,7 @@ export const stream: Case[] = [
   },
   {
     name: "a stream that is asked for before close comes, however long it takes, or tells why not",
+    slow: true,
     async run(t) {
       for (const make of Object.values(owners)) {
         const slow = await make(t);

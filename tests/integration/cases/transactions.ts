@@ -221,6 +221,7 @@ export const transactions: Case[] = [
   },
   {
     name: "a transaction of the client inside another's callback is refused when each waits for the other",
+    slow: true,
     only: "plain",
     run: (t) =>
       withClient(t, async (client) => {

@@ -276,6 +276,7 @@ export const types: Case[] = [
     // On its way a statement is described, the catalog is asked for its type, and it is run: the type may be another
     // one at each step.
     name: "a type that is dropped and made again meanwhile gives its own values or an error, never text",
+    slow: true,
     only: "plain",
     run: async (t) => {
       const { host, port } = t.options;

@@ -1,0 +1,98 @@
+// What `make quick` runs: from the files that changed to the tests that they can break, in less than a minute.
+//
+// Knows which parts of the tree a test sees. Must not run anything: tests/run.mjs does, as its suite `quick`.
+// A unit test is chosen by its imports, which esbuild follows, or because it reads a changed file by name. Whatever is
+// not chosen is said in `leftOut`, so that no one takes a quick pass for a whole one.
+import { build } from "esbuild";
+import { execFileSync } from "node:child_process";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const cases = "tests/integration/cases.test.ts";
+const documents = "tests/packaging/docs.test.ts";
+
+/** The files that differ from `since`, deleted ones too, and those that git does not know yet. */
+export function changedFiles(since = "HEAD") {
+  const git = (...parameters) => execFileSync("git", parameters, { cwd: root, encoding: "utf8" });
+  const differ = git("diff", "--name-only", "--no-renames", "-z", since, "--");
+  const untracked = git("ls-files", "--others", "--exclude-standard", "-z");
+  return [...new Set(`${differ}${untracked}`.split("\0").filter(Boolean))].sort();
+}
+
+/**
+ * `{ rust, types, tests, needs, leftOut }`: whether Rust's unit tests and the type-check of js/ run, the files for
+ * vitest, what those need (`build`, `servers`), and a line for each thing that does not run.
+ */
+export async function plan(changed) {
+  const any = (pattern) => changed.some((file) => pattern.test(file));
+  const rust = any(/^(src\/|Cargo\.|rust-toolchain\.toml$|\.cargo\/)/);
+  const types = any(/^(js\/.*\.ts|tsconfig\.json)$/);
+  const driver = any(/^js\/(?!adapters\/|cli\/).*\.ts$/);
+  const integration =
+    rust || driver || any(/^tests\/(integration\/(cases\/|cases\.test|context|assert|servers)|faults\/)/);
+  const units = await unitTests(rust ? [...changed, "pkg/pgz_edge.js", "pkg/pgz_edge_bg.wasm"] : changed);
+  const tests = [...(integration ? [cases] : []), ...units.chosen, ...(any(/\.md$/) ? [documents] : [])];
+  const needs = [...(tests.length > 0 ? ["build"] : []), ...(integration ? ["servers"] : [])];
+  const leftOut = [
+    ...(units.others > 0 ? [`${units.others} files of tests/unit that see none of the changed files`] : []),
+    ...(rust ? ["cargo test: all but the unit tests of src/"] : []),
+    ...(rust || driver
+      ? [`all folders of tests/ but ${integration ? "unit and the plain cases of integration" : "unit"}`]
+      : []),
+    ...(integration ? ["cases that are marked `slow`; TLS, PostgreSQL 15; Node 22 to 26, Deno, Bun, workerd"] : []),
+    ...(any(/^js\/adapters\//) ? ["tests/adapters, tests/workerd"] : []),
+    ...(any(/^js\/cli\//) ? ["tests/cli"] : []),
+    ...changed.filter((file) => isTest(file) && !tests.includes(file)),
+    "the linters, and types outside of js/: make check",
+  ];
+  return { rust, types, tests, needs, leftOut };
+}
+
+const isTest = (file) => /^tests\/.*\.test\.ts$/.test(file) && existsSync(path.join(root, file));
+
+/** The files of tests/unit that import a changed file, by whatever detour, or read it; and how many do neither. */
+async function unitTests(changed) {
+  const all = readdirSync(path.join(root, "tests/unit"))
+    .filter((name) => name.endsWith(".test.ts"))
+    .map((name) => `tests/unit/${name}`);
+  const inputs = await (imports ??= importsOf(all));
+  const chosen = all.filter((test) => changed.some((file) => inputs.get(test).has(file)) || reads(test, changed));
+  return { chosen, others: all.length - chosen.length };
+}
+
+/** Test file -> what it is bundled of. The files do not change while they are tested. */
+let imports;
+
+async function importsOf(tests) {
+  const { metafile } = await build({
+    absWorkingDir: root,
+    entryPoints: tests,
+    outdir: ".cache/quick",
+    bundle: true,
+    write: false,
+    metafile: true,
+    format: "esm",
+    platform: "node",
+    packages: "external",
+    logLevel: "silent",
+  });
+  const outputs = Object.values(metafile.outputs).filter(({ entryPoint }) => entryPoint !== undefined);
+  return new Map(outputs.map(({ entryPoint, inputs }) => [entryPoint, new Set(Object.keys(inputs))]));
+}
+
+/** A test that lists a folder may read any file of js/; others name the file. */
+function reads(test, changed) {
+  const text = readFileSync(path.join(root, test), "utf8");
+  const listed = text.includes("readdirSync") && changed.some((file) => file.startsWith("js/"));
+  return listed || changed.some((file) => text.includes(path.basename(file)));
+}
+
+/** Makes the configuration that checks js/ alone, and remembers what it found the last time. */
+export const typesOfJs = {
+  extends: "../../tsconfig.json",
+  compilerOptions: { incremental: true, tsBuildInfoFile: "types.json" },
+  include: ["../../js"],
+  exclude: ["../../js/adapters/pg-alias"],
+};

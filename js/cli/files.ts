@@ -2,8 +2,9 @@
 //
 // Knows that a file is there whole or not at all: it is written beside its place and takes its name at the end. What is
 // no plain file has a name of its own and keeps it (pipes.ts). Must not know what is in it.
+import { randomBytes } from "node:crypto";
 import { constants, type Stats } from "node:fs";
-import { chmod, chown, open, readlink, realpath, rename, stat, unlink } from "node:fs/promises";
+import { open, readlink, realpath, rename, stat, unlink } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import process from "node:process";
 import { Misuse } from "./misuse.ts";
@@ -68,11 +69,13 @@ async function inPlace(place: string, signal: AbortSignal): Promise<Destination>
 
 /** `old` is replaced at the end. */
 async function beside(place: string, old: Stats | undefined): Promise<Destination> {
-  const part = `${place}.${process.pid}.part`;
+  // Random, because processes in two containers may have the same number; "wx", because another user of the folder may
+  // have put a link there.
+  const part = `${place}.${randomBytes(6).toString("base64url")}.part`;
   const mode = old && old.mode & 0o7777;
-  const file = await open(part, "w", mode); // never more than that: it may be for its owner's eyes only
-  if (old) await chown(part, old.uid, old.gid).catch(() => {}); // only root may
-  if (mode !== undefined) await chmod(part, mode).catch(() => {}); // without what the umask takes away
+  const file = await open(part, "wx", mode); // never more than that: it may be for its owner's eyes only
+  if (old) await file.chown(old.uid, old.gid).catch(() => {}); // only root may
+  if (mode !== undefined) await file.chmod(mode).catch(() => {}); // without what the umask takes away
   return {
     isTerminal: false,
     async write(data) {

@@ -7,6 +7,7 @@ import {
   readFileSync,
   statSync,
   symlinkSync,
+  unlinkSync,
   writeFileSync,
 } from "node:fs";
 import path from "node:path";
@@ -206,6 +207,32 @@ test("a file is there whole or not at all", async () => {
   expect(existsSync(cli.project.at("half.ndjson"))).toBe(false);
   expect(readdirSync(cli.project.folder).filter((name) => name.endsWith(".part"))).toEqual([]);
   expect(await cli.run([...words, "-o", "no/such/folder"])).toMatchObject({ code: 64 });
+});
+
+test("-o never writes through a link that somebody has put under the name of its part file", async () => {
+  const at = (name: string) => cli.project.at(name);
+  cli.project.write("victim.txt", "mine");
+  // `exec` keeps the shell's process number: the name that would follow from it is known beforehand.
+  const planted = await cli.shell(
+    `ln -s victim.txt planted.ndjson.$$.part && exec pgz-edge query "select 1 as a" -o planted.ndjson`,
+  );
+  expect(planted).toEqual({ code: 0, out: "", err: "" });
+  expect(readFileSync(at("victim.txt"), "utf8")).toBe("mine");
+  expect(lstatSync(at("planted.ndjson")).isFile()).toBe(true);
+  expect(readFileSync(at("planted.ndjson"), "utf8")).toBe('{"a":1}\n');
+  for (const name of readdirSync(cli.project.folder)) if (name.endsWith(".part")) unlinkSync(at(name));
+});
+
+test("three processes with one number, as in three containers, write one file: it is one of theirs, whole", async () => {
+  const sameNumber = "--import=data:text/javascript,Object.defineProperty(process,'pid',{value:7})";
+  const run = (letter: string) =>
+    cli.run(["query", `select repeat('${letter}', 1000) as a from generate_series(1, 20000)`, "-o", "shared.ndjson"], {
+      env: { NODE_OPTIONS: sameNumber },
+    });
+  for (const ended of await Promise.all(["a", "b", "c"].map(run))) expect(ended).toEqual({ code: 0, out: "", err: "" });
+  const lines = readFileSync(cli.project.at("shared.ndjson"), "utf8").trimEnd().split("\n");
+  expect([lines.length, new Set(lines).size]).toEqual([20_000, 1]);
+  expect(readdirSync(cli.project.folder).filter((name) => name.endsWith(".part"))).toEqual([]);
 });
 
 const refused = url.replace(/:\d+\//, ":1/");

@@ -3,7 +3,7 @@
 // `useMemoryServer()` gives each test of a file a server and a client of its own, `server` and `client`. What only real
 // servers show is in tests/integration and tests/faults.
 import { readFileSync } from "node:fs";
-import { afterEach, beforeEach, expect } from "vitest";
+import { afterEach, beforeEach, expect, vi } from "vitest";
 import { createClient, type Client } from "../../js/api/client.ts";
 import type { Options } from "../../js/config/options.ts";
 import type { Connector } from "../../js/sockets/contract.ts";
@@ -153,6 +153,29 @@ export async function openStream(
   return { session, reader: (await opening).getReader() };
 }
 
-export function pause(milliseconds: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, milliseconds));
+// -- time ------------------------------------------------------------------------------------------------------------
+
+/**
+ * Waits until the driver has done all that it can do with the bytes it has. Sockets in memory answer by promises, and
+ * those have all run when the event loop takes its next turn.
+ */
+export const quiet = () => new Promise<void>((resolve) => setImmediate(resolve));
+
+/** Whether it is still pending when the driver has done all it can do. */
+export const isPending = async (work: Promise<unknown>) => {
+  const pending = {};
+  return (await Promise.race([work, quiet().then(() => pending)])) === pending;
+};
+
+/** Stops the driver's timers; `pass` lets so many milliseconds pass for them. */
+export function fakeClock(): Disposable & { pass: (milliseconds: number) => Promise<void> } {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  return {
+    async pass(milliseconds) {
+      await quiet();
+      await vi.advanceTimersByTimeAsync(milliseconds);
+      await quiet();
+    },
+    [Symbol.dispose]: () => void vi.useRealTimers(),
+  };
 }

@@ -11,7 +11,7 @@ import {
   letInKnowing,
   newClient,
   newServer,
-  pause,
+  quiet,
   rows,
   type Session,
   shutdown,
@@ -67,7 +67,7 @@ describe("while nothing is asked", () => {
       const session = await idle({ readsWhileIdle: true });
       expect(client.stats().state).toBe("idle");
       ends[how](session);
-      await pause(5);
+      await quiet();
       expect(client.stats().state).toBe("lost");
       await answered(client.query("select n"), await letIn());
       expect(client.stats()).toMatchObject({ state: "idle", errors: 0 });
@@ -77,7 +77,7 @@ describe("while nothing is asked", () => {
   test("notices and settings are told when they come, and the next call is like any other", async () => {
     const session = await idle({ readsWhileIdle: true });
     session.send(wire.parameterStatus("TimeZone", "Mars"));
-    await pause(5);
+    await quiet();
     expect(client.parameterStatus("TimeZone")).toBe("Mars");
     const query = client.query("select n");
     await session.flight();
@@ -90,7 +90,7 @@ describe("while nothing is asked", () => {
     const session = await idle({});
     const { reads } = session.peer;
     session.peer.end();
-    await pause(5);
+    await quiet();
     expect(client.stats().state).toBe("idle");
     expect(session.peer.reads).toBe(reads);
     await expect(client.query("select n")).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: false });
@@ -106,7 +106,7 @@ describe("while nothing is asked", () => {
     });
     await session.flight();
     session.send(...beginning, wire.commandComplete("SELECT 1"), wire.readyForQuery("T"));
-    await pause(5);
+    await quiet();
     session.send(shutdown());
     await expect(transaction).rejects.toMatchObject({ code: "57P01" });
   });

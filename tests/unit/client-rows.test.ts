@@ -6,12 +6,14 @@ import {
   client,
   division,
   ended,
+  fakeClock,
   int4,
+  isPending,
   learn,
   letIn,
   newClient,
   openStream,
-  pause,
+  quiet,
   rows,
   useMemoryServer,
 } from "../support/memory-session.ts";
@@ -22,7 +24,7 @@ useMemoryServer();
 test("a consumer that stops stops the reads", async () => {
   const { session, reader } = await openStream(20_000);
   for (let chunk = 1; chunk < 10; chunk++) session.send(rows(chunk * 20_000, (chunk + 1) * 20_000));
-  await pause(20);
+  await quiet();
   const { reads } = session.peer;
   expect(reads).toBeLessThan(8);
   session.send(ended(200_000));
@@ -52,7 +54,7 @@ test("rows that swell wait for their consumer, a few megabytes at a time", async
   const all = Array.from({ length: count }, () => wire.dataRow([value]));
   session.send(wire.parseComplete(), wire.bindComplete(), wire.rowDescription([swelling], [1]), ...all, ended(count));
   const reader = (await opening).getReader();
-  await pause(20);
+  await quiet();
   let bytes = 0;
   for (let next; !(next = await reader.read()).done; bytes += next.value.length)
     expect(next.value.length).toBeLessThan((4 << 20) + 2 * digits);
@@ -77,7 +79,7 @@ test("an error behind CommandComplete, as of a deferred constraint, rejects too"
   const session = await letIn();
   await learn(session);
   session.send(begun(), rows(0, 1), wire.commandComplete("SELECT 1"));
-  await pause(5);
+  await quiet();
   session.send(division(), wire.readyForQuery());
   await expect(query).rejects.toMatchObject({ code: "22012" });
 });
@@ -90,24 +92,31 @@ test("an error after the first row errors the stream, behind whole rows", async 
 });
 
 test("the first rows do not wait for flushInterval, the later ones do", async () => {
+  using clock = fakeClock();
   newClient({ flushInterval: 60_000 });
   const { session, reader } = await openStream(1);
   expect(new TextDecoder().decode((await reader.read()).value)).toBe('{"n":0}\n');
   session.send(rows(1, 2));
   const later = reader.read();
-  expect(await Promise.race([later, pause(50)])).toBe(undefined);
+  await clock.pass(59_999);
+  expect(await isPending(later)).toBe(true);
   session.send(rows(2, 3), ended(3));
   expect(new TextDecoder().decode((await later).value)).toBe('{"n":1}\n{"n":2}\n');
   expect((await reader.read()).done).toBe(true);
 });
 
-test("rows that trickle do not wait for flushBytes", async () => {
+test("rows that trickle do not wait for flushBytes, but for flushInterval", async () => {
+  using clock = fakeClock();
+  newClient({ flushInterval: 100 });
   const { session, reader } = await openStream(1);
   await reader.read();
   session.send(rows(1, 2));
-  const from = performance.now();
-  expect(new TextDecoder().decode((await reader.read()).value)).toBe('{"n":1}\n');
-  expect(performance.now() - from).toBeLessThan(500);
+  const next = reader.read();
+  await clock.pass(99);
+  expect(await isPending(next)).toBe(true);
+  await clock.pass(1);
+  expect(await isPending(next)).toBe(false);
+  expect(new TextDecoder().decode((await next).value)).toBe('{"n":1}\n');
   session.send(ended(2));
   expect((await reader.read()).done).toBe(true);
 });

@@ -1,6 +1,6 @@
 // Calls of a client in their order, over sockets in memory: what leaves when, what runs twice, and how a client begins
 // and ends.
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { createClient, type Client } from "../../js/api/client.ts";
 import { createPool } from "../../js/pool/pool.ts";
 import { sql } from "../../js/statement/sql.ts";
@@ -10,12 +10,14 @@ import {
   client,
   ended,
   execution,
+  fakeClock,
   int4,
+  isPending,
   learn,
   letIn,
   letInKnowing,
   newClient,
-  pause,
+  quiet,
   rows,
   useMemoryServer,
 } from "../support/memory-session.ts";
@@ -76,7 +78,7 @@ test("an idle connection asks its socket for nothing", async () => {
   session.send(begun(), ended(0));
   await query;
   const { reads } = session.peer;
-  await pause(20);
+  await quiet();
   expect(session.peer.reads).toBe(reads);
   expect(client.stats()).toMatchObject({ receivedChunks: reads });
 });
@@ -177,66 +179,59 @@ test("close settles in less than a second under a call that never ends, which re
   const queued = client.query("select n");
   await learn(await letIn());
   const outcome = Promise.allSettled([query, queued]);
-  const from = performance.now();
-  await client.close();
-  expect(performance.now() - from).toBeLessThan(1000);
+  using clock = fakeClock();
+  const closing = client.close();
+  await clock.pass(999);
+  expect(await isPending(closing)).toBe(false);
   for (const { reason } of (await outcome) as PromiseRejectedResult[])
     expect(reason).toMatchObject({ code: "CLIENT_CLOSED" });
 });
 
 test("close waits for no reader of a stream, and for half a minute until one comes", async () => {
-  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
-  try {
-    newClient({ flushBytes: 1, flushInterval: 0, firstRun: "describe" });
-    const opening = client.stream("select n");
-    const session = await letIn();
-    await learn(session);
-    session.send(begun(), rows(0, 1));
-    const reader = (await opening).getReader();
-    session.send(rows(1, 2));
-    await client.close();
-    expect(client.stats().state).toBe("closed");
-    expect(new TextDecoder().decode((await reader.read()).value)).toBe('{"n":0}\n');
-    const unread = reader.closed.catch((error: unknown) => error);
-    await vi.advanceTimersByTimeAsync(29_000);
-    await reader.read();
-    session.send(rows(2, 10));
-    await vi.advanceTimersByTimeAsync(70_000);
-    expect(await unread).toMatchObject({ code: "CLIENT_CLOSED" });
-    expect(await session.flight()).toEqual(["Terminate"]);
-  } finally {
-    vi.useRealTimers();
-  }
+  using clock = fakeClock();
+  newClient({ flushBytes: 1, flushInterval: 0, firstRun: "describe" });
+  const opening = client.stream("select n");
+  const session = await letIn();
+  await learn(session);
+  session.send(begun(), rows(0, 1));
+  const reader = (await opening).getReader();
+  session.send(rows(1, 2));
+  await client.close();
+  expect(client.stats().state).toBe("closed");
+  expect(new TextDecoder().decode((await reader.read()).value)).toBe('{"n":0}\n');
+  const unread = reader.closed.catch((error: unknown) => error);
+  await clock.pass(29_000);
+  await reader.read();
+  session.send(rows(2, 10));
+  await clock.pass(70_000);
+  expect(await unread).toMatchObject({ code: "CLIENT_CLOSED" });
+  expect(await session.flight()).toEqual(["Terminate"]);
 });
 
 test.each(["pool", "lease"])("so does that of a %s, which ends the stream then", async (of) => {
-  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
-  try {
-    const place = { host: "memory", user: "u", database: `streams_of_a_${of}`, sslmode: "disable" } as const;
-    const pool = createPool({ ...place, flushBytes: 1, flushInterval: 0, firstRun: "describe" });
-    const acquiring = of === "lease" ? pool.acquire() : undefined;
-    const opening = (acquiring ?? Promise.resolve(pool)).then((owner) => owner.stream("select n"));
-    const session = await letIn();
-    await learn(session);
-    session.send(begun(), rows(0, 1));
-    const reader = (await opening).getReader();
-    session.send(rows(1, 2));
-    await (await acquiring)?.release();
-    await pool.close({ timeout: 0 });
-    expect(pool.stats()).toMatchObject({ state: "closed", total: 1 });
-    expect(new TextDecoder().decode((await reader.read()).value)).toBe('{"n":0}\n');
-    const unread = reader.closed.catch((error: unknown) => error);
-    await vi.advanceTimersByTimeAsync(29_000);
-    await reader.read();
-    session.send(rows(2, 10));
-    await vi.advanceTimersByTimeAsync(29_000);
-    expect(pool.stats().total).toBe(1);
-    await vi.advanceTimersByTimeAsync(41_000);
-    expect(await unread).toMatchObject({ code: of === "pool" ? "POOL_CLOSED" : "LEASE_RELEASED" });
-    expect(pool.stats().total).toBe(0);
-  } finally {
-    vi.useRealTimers();
-  }
+  using clock = fakeClock();
+  const place = { host: "memory", user: "u", database: `streams_of_a_${of}`, sslmode: "disable" } as const;
+  const pool = createPool({ ...place, flushBytes: 1, flushInterval: 0, firstRun: "describe" });
+  const acquiring = of === "lease" ? pool.acquire() : undefined;
+  const opening = (acquiring ?? Promise.resolve(pool)).then((owner) => owner.stream("select n"));
+  const session = await letIn();
+  await learn(session);
+  session.send(begun(), rows(0, 1));
+  const reader = (await opening).getReader();
+  session.send(rows(1, 2));
+  await (await acquiring)?.release();
+  await pool.close({ timeout: 0 });
+  expect(pool.stats()).toMatchObject({ state: "closed", total: 1 });
+  expect(new TextDecoder().decode((await reader.read()).value)).toBe('{"n":0}\n');
+  const unread = reader.closed.catch((error: unknown) => error);
+  await clock.pass(29_000);
+  await reader.read();
+  session.send(rows(2, 10));
+  await clock.pass(29_000);
+  expect(pool.stats().total).toBe(1);
+  await clock.pass(41_000);
+  expect(await unread).toMatchObject({ code: of === "pool" ? "POOL_CLOSED" : "LEASE_RELEASED" });
+  expect(pool.stats().total).toBe(0);
 });
 
 test("connecting ends at its deadline and with its signal, and shows no password", async () => {
@@ -248,7 +243,8 @@ test("connecting ends at its deadline and with its signal, and shows no password
   });
   const abort = new AbortController();
   const query = createClient(config, { signal: abort.signal }).query("select n");
-  setTimeout(() => abort.abort(), 10);
+  await quiet();
+  abort.abort();
   const error: unknown = await query.catch((reason: unknown) => reason);
   expect(error).toMatchObject({ name: "AbortError", retryable: true });
   expect(JSON.stringify([error, createClient(config)]) + String(error)).not.toContain("sesame");

@@ -10,7 +10,7 @@ import { memoryPair } from "../../js/sockets/memory.ts";
 import { ConnectionError } from "../../js/util/errors.ts";
 import type { ConnectEvent } from "../../js/util/observer.ts";
 import { of } from "./config-input.ts";
-import { install, Session } from "../support/memory-session.ts";
+import { install, quiet, Session } from "../support/memory-session.ts";
 import * as wire from "../support/wire.mjs";
 
 /** What a host does: refuses the connection, never answers, or logs in and says this of itself. */
@@ -256,8 +256,10 @@ test("load_balance_hosts=random begins anywhere, and each connect anew", async (
 test("an abort ends all attempts", async () => {
   hosts = { "a:1": "silent", "b:1": {} };
   const controller = new AbortController();
-  setTimeout(() => controller.abort("enough"), 20);
-  await expect(open({ host: "a,b", port: 1, signal: controller.signal })).rejects.toMatchObject({ code: "ABORTED" });
+  const opening = open({ host: "a,b", port: 1, signal: controller.signal });
+  await quiet();
+  controller.abort("enough");
+  await expect(opening).rejects.toMatchObject({ code: "ABORTED" });
   expect(tried()).toEqual(["a:1"]);
 });
 

@@ -9,6 +9,7 @@ import type { Core } from "../../js/wasm/boundary.ts";
 import { createCore } from "../../js/wasm/module.ts";
 import { initSync } from "../../pkg/pgz_edge.js";
 import { OUTPUT, VERSION_3_0 } from "../../js/wasm/numbers.ts";
+import { until } from "../support/until.ts";
 
 const wasm = readFileSync(new URL("../../pkg/pgz_edge_bg.wasm", import.meta.url));
 /** Of the object in wasm memory; the glue keeps it there. */
@@ -80,11 +81,11 @@ test("neither free() nor the collector reaches from an instance that trapped int
   const [next, second] = [create(), create()];
   expect(pointerOf(next)).toBe(pointer);
   other.free();
-  lost.length = 0;
-  for (let round = 0; round < 5; round++) {
-    collect();
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
+  let isCollected = false;
+  const collected = new FinalizationRegistry(() => (isCollected = true));
+  collected.register(lost.pop()!, undefined);
+  await until(() => (collect(), isCollected));
+  await new Promise((resolve) => setImmediate(resolve)); // the registry of the glue has its turn too
   expect(start(next).length).toBeGreaterThan(0);
   expect(start(second).length).toBeGreaterThan(0);
   next.free();

@@ -3,6 +3,7 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type * as pgz from "../../js/index.ts";
 import { testServers } from "../integration/servers.ts";
+import { pause } from "../support/until.ts";
 
 const { connect, createPool } = (await import("../../dist/node.js" as string)) as typeof pgz;
 const url = testServers().servers[0]!.url;
@@ -14,8 +15,8 @@ afterEach(() => void vi.restoreAllMocks());
 const jump = (by: number) => vi.spyOn(Date, "now").mockImplementation(() => now() + by);
 
 test.each([DAYS, -DAYS])("by %d ms: a pool's connections, its deadlines and who waits", async (by) => {
-  await using pool = createPool(url, { max: 2, idleTimeout: 5_000, maxLifetime: 60_000, acquireTimeout: 5_000 });
-  const running = pool.query("select pg_sleep(0.4)::text as slept", { timeout: 3_000 });
+  await using pool = createPool(url, { max: 2, idleTimeout: 60_000, maxLifetime: 60_000, acquireTimeout: 60_000 });
+  const running = pool.query("select pg_sleep(0.4)::text as slept", { timeout: 60_000 });
   const lease = await pool.acquire();
   const waiting = pool.query("select 2 as n");
   jump(by);
@@ -23,12 +24,9 @@ test.each([DAYS, -DAYS])("by %d ms: a pool's connections, its deadlines and who 
   await running;
   await lease.release();
   expect((await waiting).rows).toEqual([{ n: 2 }]);
-  await new Promise((resolve) => setTimeout(resolve, 1_200)); // the pool has looked at its idle connections
+  await pause(1_200); // the pool has looked at its idle connections
   expect(pool.stats()).toMatchObject({ connects: 2, idle: 2, idleCloses: 0, lifetimeCloses: 0, acquireTimeouts: 0 });
-
-  const from = performance.now();
-  await expect(pool.query("select pg_sleep(5)", { timeout: 300 })).rejects.toMatchObject({ code: "QUERY_TIMEOUT" });
-  expect(performance.now() - from).toBeLessThan(2_000);
+  await expect(pool.query("select pg_sleep(30)", { timeout: 300 })).rejects.toMatchObject({ code: "QUERY_TIMEOUT" });
 });
 
 test.each([DAYS, -DAYS])("by %d ms: a listener that is lost comes back", async (by) => {
@@ -39,9 +37,7 @@ test.each([DAYS, -DAYS])("by %d ms: a listener that is lost comes back", async (
   await using listener = await side.listen(channel, { onReconnect: () => back() });
   jump(by);
   await side.query(`select pg_terminate_backend(pid) from pg_stat_activity where query = 'LISTEN "${channel}"'`);
-  const from = performance.now();
   await returned;
-  expect(performance.now() - from).toBeLessThan(2_000);
   await side.notify(channel, "after the jump");
   for await (const { payload } of listener) {
     expect(payload).toBe("after the jump");

@@ -2,11 +2,14 @@
 import { createPool } from "../../dist/node.js";
 
 const pool = createPool(process.argv[2], { max: 3 });
-const pid = async () => (await pool.query("select pg_backend_pid() as pid, pg_sleep(0.3)")).rows[0].pid;
-process.send({ pids: await Promise.all([pid(), pid(), pid()]) });
+const pid = async (calls) => (await calls.query("select pg_backend_pid() as pid")).rows[0].pid;
+const leases = await Promise.all([pool.acquire(), pool.acquire(), pool.acquire()]);
+const pids = await Promise.all(leases.map(pid));
+await Promise.all(leases.map((lease) => lease.release()));
+process.send({ pids });
 // Its message is read in the turn of the event loop in which the ends of the sockets may not have been.
 process.once("message", async () => {
-  const outcomes = await Promise.allSettled(Array.from({ length: 9 }, pid));
+  const outcomes = await Promise.allSettled(Array.from({ length: 9 }, () => pid(pool)));
   const failed = outcomes.flatMap(({ reason }) => (reason ? [String(reason)] : []));
   await pool.close();
   process.send({ failed, total: pool.stats().total });

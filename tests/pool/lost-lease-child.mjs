@@ -5,6 +5,11 @@ const told = [];
 const observer = { onLeaseLeak: ({ stack }) => void told.push(stack) };
 const pool = createPool(process.argv[2], { max: 1, leakThreshold: 1_500, observer });
 
+/** Waits until it holds, for some fifteen seconds. */
+async function until(holds) {
+  for (let tries = 0; tries < 750 && !holds(); tries++) await new Promise((resolve) => setTimeout(resolve, 20));
+}
+
 async function forgetful() {
   const lease = await pool.acquire();
   await lease.exec("begin");
@@ -13,16 +18,13 @@ async function forgetful() {
 
 async function slow() {
   const lease = await pool.acquire();
-  await new Promise((resolve) => setTimeout(resolve, 4_000));
+  await until(() => told.length);
   await lease.release();
 }
 
 await forgetful();
 const waiting = pool.query("select to_regclass('of_a_lost_lease') is null as clean");
-for (let time = 0; time < 50 && pool.stats().waiting; time++) {
-  globalThis.gc();
-  await new Promise((resolve) => setTimeout(resolve, 20));
-}
+await until(() => (globalThis.gc(), !pool.stats().waiting));
 const { rows } = await waiting;
 const lost = told.splice(0);
 await slow();

@@ -7,13 +7,13 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import type { Lease, Pool } from "../../js/index.ts";
 import { testServers } from "../integration/servers.ts";
+import { pause } from "../support/until.ts";
 
 const { connect, createPool, PgzError } = (await import(
   "../../dist/node.js" as string
 )) as typeof import("../../js/index.ts");
 const { url } = testServers().servers[0]!;
 const at = (name: string) => fileURLToPath(new URL(name, import.meta.url));
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** The next message of a child; rejects when it ends first. */
 async function message<T>(child: ReturnType<typeof fork>): Promise<T> {
@@ -135,7 +135,13 @@ test("whatever its users do at once, all settles, max holds, and the pool is who
   expect(wrong).toEqual([]);
   expect(most.total).toBe(4);
   await pool.waitIdle();
-  const all = await Promise.all(Array.from({ length: 40 }, (_, n) => same(pool, n)));
+  // On a busy machine forty calls may take longer than `acquireTimeout`.
+  const inTheEnd = (n: number): Promise<void> =>
+    same(pool, n).catch((error: unknown) => {
+      if (!(error instanceof PgzError && error.code === "ACQUIRE_TIMEOUT")) throw error;
+      return inTheEnd(n);
+    });
+  const all = await Promise.all(Array.from({ length: 40 }, (_, n) => inTheEnd(n)));
   expect(all).toHaveLength(40);
   await pool.waitIdle();
   expect(pool.stats()).toMatchObject({ acquired: 0, waiting: 0 });

@@ -1,7 +1,8 @@
 // batch(): many statements in one pipeline, as one transaction or each for itself, and what is told when one fails.
 import type { BatchFailure, Client, PgzError, PostgresError } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
-import { eventually, newMark, pause, running, unseen, withClient, withSchema } from "./helpers.ts";
+import { pause } from "../../support/until.ts";
+import { gone, newMark, started, unseen, withClient, withSchema } from "./helpers.ts";
 
 const decoder = new TextDecoder();
 
@@ -262,14 +263,14 @@ export const batch: Case[] = [
           const mark = newMark(t);
           const leaving = new AbortController();
           const call = client.batch(
-            Array.from({ length: 5 }, () => `select pg_sleep(20) /* ${mark} */`),
+            Array.from({ length: 5 }, () => `select pg_sleep(60) /* ${mark} */`),
             { atomic, signal: leaving.signal } as never,
           );
           const rejected = t.assert.rejects(call, { code: "ABORTED" });
-          await eventually("it runs", 5_000, async () => (await running(t, mark)) > 0);
+          await started(t, mark);
           leaving.abort();
           await rejected;
-          await eventually("it is gone", 1_000, async () => (await running(t, mark)) === 0);
+          await gone(t, mark);
           t.assert.deepEqual((await client.query("select 1 as n")).rows, [{ n: 1 }]);
         }
         await t.assert.rejects(client.batch([sql`select pg_sleep(20)`], { timeout: 50 }), { code: "QUERY_TIMEOUT" });
@@ -359,12 +360,11 @@ export const batch: Case[] = [
     run: async (t) => {
       const client = await t.pgz.connect(t.options);
       const mark = newMark(t);
-      const rejected = t.assert.rejects(client.batch(["select 1", `select pg_sleep(20) /* ${mark} */`, "select 2"]), {
+      const rejected = t.assert.rejects(client.batch(["select 1", `select pg_sleep(60) /* ${mark} */`, "select 2"]), {
         name: "PostgresError",
         code: "57P01",
       });
-      await eventually("it runs", 5_000, async () => (await running(t, mark)) > 0);
-      await pause(10);
+      await started(t, mark);
       await t.side(
         `select pg_terminate_backend(pid) from pg_stat_activity
              where pid <> pg_backend_pid() and query like '%${mark}%'`,

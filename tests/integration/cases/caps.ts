@@ -1,6 +1,6 @@
 // Caps: exactly N passes a cap of N; the row that would cross never leaves; the server is told to stop.
 import type { Case } from "../context.ts";
-import { eventually, newMark, readSome, running, series, text, withClient } from "./helpers.ts";
+import { gone, newMark, readSome, series, text, withClient } from "./helpers.ts";
 
 export const caps: Case[] = [
   {
@@ -60,7 +60,7 @@ export const caps: Case[] = [
           { code: "RESPONSE_TOO_LARGE", committed: true },
         );
         t.assert(bytes <= 1_000_000, `${bytes} bytes left`);
-        await eventually("the server's query is gone", 1000, async () => (await running(t, mark)) === 0);
+        await gone(t, mark);
         t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
       }),
   },

@@ -1,7 +1,8 @@
 // Connecting: TLS modes, authentication methods, and every way in which it can go wrong. No error may show a secret.
 import type { Options } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
-import { eventually, pause, withClient } from "./helpers.ts";
+import { until } from "../../support/until.ts";
+import { terminate, withClient } from "./helpers.ts";
 
 const SECRET = "hunter2-kLs9";
 
@@ -379,10 +380,9 @@ export const connecting: Case[] = [
     run: (t) =>
       withClient(t, async (client) => {
         const [row] = (await client.query("select pg_backend_pid() as pid")).rows as { pid: number }[];
-        await t.side(`select pg_terminate_backend(${row?.pid})`);
+        await terminate(t, row?.pid);
         // A Worker's idle socket is not read: there the next call is what notices.
-        if (t.runtime === "workerd") await pause(100);
-        else await eventually("the client has noticed", 2000, () => Promise.resolve(client.stats().state === "lost"));
+        if (t.runtime !== "workerd") await until(() => client.stats().state === "lost");
         t.assert.deepEqual((await client.query("select 1 as n")).rows, [{ n: 1 }]);
         t.assert.equal(client.stats().state, "idle");
       }),

@@ -1,7 +1,8 @@
 // cursor(): batches of rows through a portal, in the cursor's own transaction or the caller's.
 import type { Client } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
-import { eventually, newMark, pause, running, unseen, withClient } from "./helpers.ts";
+import { pause, until } from "../../support/until.ts";
+import { gone, newMark, unseen, withClient } from "./helpers.ts";
 
 /** How a session stands at the server, seen from beside: "idle", "idle in transaction" … */
 async function sessionState(t: Context, client: Client): Promise<() => Promise<string | null | undefined>> {
@@ -221,7 +222,7 @@ export const cursor: Case[] = [
         const iterator = client.cursor(numbers(100), 10, { signal: controller.signal });
         await iterator.next();
         controller.abort();
-        await eventually("the transaction is gone while nobody reads", 2000, async () => (await state()) === "idle");
+        await until(async () => (await state()) === "idle");
         t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
         await t.assert.rejects(iterator.next(), { code: "ABORTED" });
         t.assert.equal((await iterator.next()).done, true);
@@ -229,7 +230,7 @@ export const cursor: Case[] = [
         await t.assert.rejects(client.cursor(`select pg_sleep(30) /* ${mark} */`, 1, { timeout: 200 }).next(), {
           code: "QUERY_TIMEOUT",
         });
-        await eventually("the server has stopped", 2000, async () => (await running(t, mark)) === 0);
+        await gone(t, mark);
         t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
         t.assert.equal(client.stats().transactionStatus, "I");
       }),

@@ -1,7 +1,7 @@
 // Statements that nobody has described: they run in one flight, as text, and nobody can tell by what comes of it.
 import type { Client, StreamOptions } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
-import { eventually, newMark, pause, running, text, unseen, withClient, withSchema } from "./helpers.ts";
+import { abortedAt, gone, newMark, text, unseen, withClient, withSchema } from "./helpers.ts";
 
 /** How many flights `work` took. */
 async function flights(client: Client, work: () => Promise<unknown>): Promise<number> {
@@ -317,9 +317,9 @@ export const firstRuns: Case[] = [
         });
         const [, own] = await client.batch([add(5), `select '(1)'::${s}.pair as p`]);
         t.assert.deepEqual(own?.rows, [{ p: { a: 1 } }]);
-        const abort = new AbortController();
-        setTimeout(() => abort.abort(), 100);
-        const slow = client.batch([add(6), fresh(t, "select pg_sleep(10)"), add(7)], { signal: abort.signal });
+        const mark = newMark(t);
+        const signal = abortedAt(t, mark);
+        const slow = client.batch([add(6), fresh(t, `select pg_sleep(60) /* ${mark} */`), add(7)], { signal });
         await t.assert.rejects(slow, { code: "ABORTED", retryable: false });
         t.assert.deepEqual(await stored(), [1, 2, 3, 4, 5]);
         const record = fresh(t, "select r from (select 1 as a) as r");
@@ -336,12 +336,10 @@ export const firstRuns: Case[] = [
     run: (t) =>
       withClient(t, async (client) => {
         const mark = newMark(t);
-        const abort = new AbortController();
-        const aborted = client.query(`select pg_sleep(30) /* ${mark} */`, { signal: abort.signal });
-        await pause(100);
-        abort.abort();
+        const signal = abortedAt(t, mark);
+        const aborted = client.query(`select pg_sleep(60) /* ${mark} */`, { signal });
         await t.assert.rejects(aborted, { code: "ABORTED", retryable: false });
-        await eventually("the statement is gone", 2_000, async () => (await running(t, mark)) === 0);
+        await gone(t, mark);
         await t.assert.rejects(client.query(fresh(t, "select pg_sleep(30)"), { timeout: 100 }), {
           code: "QUERY_TIMEOUT",
         });

@@ -2,6 +2,7 @@
 // from beside.
 import type { Client, Options } from "../../../js/index.ts";
 import type { Context } from "../context.ts";
+import { pause, until } from "../../support/until.ts";
 
 /** A client with this case's options, closed when `work` is over. */
 export async function withClient<T>(
@@ -65,24 +66,12 @@ export async function readSome(
   return { reader, text: seen };
 }
 
-export const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
-
 /** The pieces, one after a pause each. */
 export async function* slowly<T>(...pieces: T[]) {
   for (const piece of pieces) {
     await pause(1);
     yield piece;
   }
-}
-
-/** Waits until the server says so; fails behind `ms` with what it said last. */
-export async function eventually(what: string, ms: number, holds: () => Promise<boolean>): Promise<void> {
-  // Counted in pauses, not by a clock: workerd's clock stands still while a request computes.
-  for (let waited = 0; waited <= ms; waited += 50) {
-    if (await holds()) return;
-    await pause(50);
-  }
-  throw new Error(`within ${ms} ms not: ${what}`);
 }
 
 /** How many sessions run a statement that contains `mark` now. */
@@ -92,6 +81,26 @@ export async function running(t: Context, mark: string): Promise<number> {
      where state = 'active' and pid <> pg_backend_pid() and query like '%${mark}%'`,
   );
   return Number(row?.[0]);
+}
+
+/** Waits until a session runs a statement that contains `mark`, and until none does any more. */
+export const started = (t: Context, mark: string) => until(async () => (await running(t, mark)) > 0);
+export const gone = (t: Context, mark: string) => until(async () => (await running(t, mark)) === 0);
+
+/** Aborts as soon as the server runs a statement that contains `mark`. */
+export function abortedAt(t: Context, mark: string): AbortSignal {
+  const controller = new AbortController();
+  // A statement that never runs fails its own test, by the error that it expects.
+  started(t, mark)
+    .finally(() => controller.abort())
+    .catch(() => {});
+  return controller.signal;
+}
+
+/** Ends a session, and waits until it is gone on the server: what it says to its client has left by then. */
+export async function terminate(t: Context, pid: number | undefined): Promise<void> {
+  t.assert.equal((await t.side(`select pg_terminate_backend(${pid})`)).length, 1);
+  await until(async () => (await t.side(`select 1 from pg_stat_activity where pid = ${pid}`)).length === 0);
 }
 
 /** What the session that runs `mark` waits for, such as "ClientWrite". */

@@ -1,7 +1,8 @@
 // listen() and notify(), and prepared statements as objects.
 import type { Notification } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
-import { eventually, pause, withClient } from "./helpers.ts";
+import { until } from "../../support/until.ts";
+import { withClient } from "./helpers.ts";
 
 /** Channels are the whole database's. */
 const newChannel = (t: Context) => `Channel "${t.runtime}" ${Math.random().toString(36).slice(2)}`;
@@ -39,9 +40,7 @@ export const listen: Case[] = [
           seen.every((notification) => notification.channel === channel && notification.processId > 0),
           true,
         );
-        await eventually(
-          "its session is gone",
-          2_000,
+        await until(
           async () =>
             (
               await t.side(
@@ -66,7 +65,7 @@ export const listen: Case[] = [
         const iterator = listener[Symbol.asyncIterator]();
         for (let time = 1; time <= 2; time++) {
           t.assert.equal((await t.side(killed)).length, 1);
-          await eventually("it listens again", 5_000, () => Promise.resolve(lost.length === time));
+          await until(() => lost.length === time);
           await client.notify(channel, `after ${time}`);
           t.assert.equal((await iterator.next()).value?.payload, `after ${time}`);
         }
@@ -83,7 +82,7 @@ export const listen: Case[] = [
         const leaving = new AbortController();
         const listener = await client.listen(newChannel(t), { signal: leaving.signal });
         const next = listener[Symbol.asyncIterator]().next();
-        await pause(5);
+        await client.query("select 1"); // it waits for the socket by now
         leaving.abort("enough");
         await t.assert.rejects(next, { code: "ABORTED", cause: "enough" });
         await listener.close();

@@ -1,7 +1,7 @@
 // What an observer sees, and what stats() and parameterStatus() say.
 import type { Observer, PgzError } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
-import { newMark, pause, text, withClient } from "./helpers.ts";
+import { newMark, started, terminate, text, withClient } from "./helpers.ts";
 
 type Seen = [name: keyof Observer, event: Record<string, unknown>];
 
@@ -151,10 +151,11 @@ export const observer: Case[] = [
       await withClient(
         t,
         async (client) => {
+          const mark = newMark(t);
           const { rows } = await client.query("select pg_backend_pid() as pid");
-          const sleeping = t.assert.rejects(client.query("select pg_sleep(30)"));
-          await pause(200);
-          await t.side(`select pg_terminate_backend(${(rows[0] as { pid: number }).pid})`);
+          const sleeping = t.assert.rejects(client.query(`select pg_sleep(30) /* ${mark} */`));
+          await started(t, mark);
+          await terminate(t, (rows[0] as { pid: number }).pid);
           await sleeping;
         },
         options,
@@ -170,19 +171,18 @@ export const observer: Case[] = [
       await withClient(
         t,
         async (client) => {
-          await client.query("select 1");
-          const slow = client.query("select pg_sleep(0.6)");
-          await pause(350);
-          t.assert.deepEqual(
-            watched.of("onSlowQuery").map(({ text }) => text),
-            ["select pg_sleep(0.6)"],
-          );
-          await slow;
+          await client.query("select 1", { slowQueryThreshold: 0 });
+          await client.query("select pg_sleep(0.6)");
           await client.query("select pg_sleep(0.2)", { slowQueryThreshold: 0 });
         },
         { observer: watched.observer, slowQueryThreshold: 100 },
       );
-      t.assert.equal(watched.of("onSlowQuery").length, 1);
+      t.assert.deepEqual(
+        watched.of("onSlowQuery").map(({ text }) => text),
+        ["select pg_sleep(0.6)"],
+      );
+      const names = watched.seen.map(([name]) => name).filter((name) => /^onQuery|^onSlow/.test(name));
+      t.assert.deepEqual(names.slice(2, 5), ["onQueryStart", "onSlowQuery", "onQueryEnd"]);
       t.assert.equal(paired(t, watched).length, 3);
     },
   },

@@ -1,5 +1,6 @@
 // query, exec, sql: what comes back for what goes in.
 import type { Case } from "../context.ts";
+import { until } from "../../support/until.ts";
 import { unseen, withClient, withSchema } from "./helpers.ts";
 
 const codeOf = ({ code }: { code: string }) => code;
@@ -252,12 +253,7 @@ export const query: Case[] = [
       // Spelled out, because Node 20 does not parse `await using` and old engines lack the symbol.
       const symbol = (Symbol as { asyncDispose?: symbol }).asyncDispose ?? Symbol.for("Symbol.asyncDispose");
       await (client as unknown as Record<symbol, () => Promise<void>>)[symbol]!();
-      for (let tries = 0; tries < 20; tries++) {
-        const [count] = await t.side(`select count(*) from pg_stat_activity where pid = ${row?.pid}`);
-        if (count?.[0] === "0") return;
-        await new Promise((resolve) => setTimeout(resolve, 50));
-      }
-      throw new Error("the session is still there");
+      await until(async () => (await t.side(`select 1 from pg_stat_activity where pid = ${row?.pid}`)).length === 0);
     },
   },
   {

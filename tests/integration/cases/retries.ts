@@ -1,6 +1,7 @@
 // What lost a conflict with another session runs again where that was asked for, and nothing else does.
 import type { Case } from "../context.ts";
-import { pause, text, withClient, withSchema } from "./helpers.ts";
+import { pause } from "../../support/until.ts";
+import { text, withClient, withSchema } from "./helpers.ts";
 import { count, withNumbers } from "./tables.ts";
 
 export const retries: Case[] = [

@@ -1,7 +1,8 @@
 // rows(): row by row and in batches, leaving early, back-pressure, and the policies of values.
 import type { Client } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
-import { eventually, newMark, pause, running, series, waitEvent, withClient, withSchema } from "./helpers.ts";
+import { until } from "../../support/until.ts";
+import { abortedAt, gone, newMark, series, started, waitEvent, withClient, withSchema } from "./helpers.ts";
 
 type Id = { id: number };
 const ids = (count: number, mark = "") =>
@@ -10,7 +11,7 @@ const ids = (count: number, mark = "") =>
 /** The connection serves others again, and the server runs nothing for it. */
 async function isFree(t: Context, client: Client, mark: string): Promise<void> {
   t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
-  await eventually("the query is over", 2000, async () => (await running(t, mark)) === 0);
+  await gone(t, mark);
 }
 
 export const rows: Case[] = [
@@ -109,9 +110,9 @@ export const rows: Case[] = [
     run: (t) =>
       withClient(t, async (client) => {
         const mark = newMark(t);
-        const iterator = client.rows(`select pg_sleep(30) /* ${mark} */`)[Symbol.asyncIterator]();
+        const iterator = client.rows(`select pg_sleep(60) /* ${mark} */`)[Symbol.asyncIterator]();
         const waiting = iterator.next();
-        await eventually("it runs", 2000, async () => (await running(t, mark)) === 1);
+        await started(t, mark);
         await iterator.return!();
         t.assert.deepEqual(await waiting, { done: true, value: undefined });
         t.assert.deepEqual(await iterator.next(), { done: true, value: undefined });
@@ -140,7 +141,7 @@ export const rows: Case[] = [
           t.assert.equal(id, ++count);
           // Behind it are more bytes than sockets hold.
           if (count === 1 && t.server.name !== "pgbouncer")
-            await eventually("the server waits", 5000, async () => (await waitEvent(t, mark)) === "ClientWrite");
+            await until(async () => (await waitEvent(t, mark)) === "ClientWrite");
         }
         t.assert.equal(count, 150_000);
       }),
@@ -161,9 +162,9 @@ export const rows: Case[] = [
         });
         await t.assert.rejects(all(ids(100_000), { maxRows: 5 }), { code: "RESPONSE_TOO_LARGE" });
         await t.assert.rejects(all("select pg_sleep(30)", { timeout: 100 }), { code: "QUERY_TIMEOUT" });
-        const giveUp = new AbortController();
-        void pause(50).then(() => giveUp.abort());
-        await t.assert.rejects(all("select pg_sleep(30)", { signal: giveUp.signal }), { name: "AbortError" });
+        const mark = newMark(t);
+        const signal = abortedAt(t, mark);
+        await t.assert.rejects(all(`select pg_sleep(60) /* ${mark} */`, { signal }), { name: "AbortError" });
         const cut = client.rows(ids(100_000), { maxRows: 25, onLimit: "truncate" });
         let count = 0;
         for await (const batch of cut.batches(10)) count += batch.length;

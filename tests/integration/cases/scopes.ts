@@ -2,7 +2,7 @@
 // and what cannot run there.
 import type { Client } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
-import { pause, text, withClient, withSchema } from "./helpers.ts";
+import { abortedAt, newMark, text, withClient, withSchema } from "./helpers.ts";
 
 const TENANT = "select current_setting('app.tenant', true) as tenant, current_user::text as role";
 
@@ -96,13 +96,18 @@ export const scopes: Case[] = [
       withClient(t, async (client) => {
         const { sql } = t.pgz;
         const scope = client.scope({ settings: { "app.tenant": "left" } });
+        const mark = newMark(t);
         const failing: [string, () => Promise<unknown>, string][] = [
           ["a new statement that fails", () => scope.query("select 1 / 0 as new"), "22012"],
           ["one that is no SQL", () => scope.query("selec 1"), "42601"],
           ["a value that fits no parameter", () => scope.query(sql`select ${"x"}::int4`), "INVALID_PARAMETER"],
           ["a cap", () => scope.query("select generate_series(1, 100)", { maxRows: 10 }), "RESPONSE_TOO_LARGE"],
           ["a timeout", () => scope.query("select pg_sleep(10)", { timeout: 50 }), "QUERY_TIMEOUT"],
-          ["an abort", () => scope.exec("select pg_sleep(10)", { signal: soon() }), "ABORTED"],
+          [
+            "an abort",
+            () => scope.exec(`select pg_sleep(60) /* ${mark} */`, { signal: abortedAt(t, mark) }),
+            "ABORTED",
+          ],
           ["a statement_timeout", () => slow(client).query("select pg_sleep(10)"), "57014"],
           ["a role that is not", () => client.scope({ role: "nobody at all" }).query("select 1"), "22023"],
           ["a setting that is not", () => client.scope({ settings: { no_such: 1 } }).query("select 1"), "42704"],
@@ -381,11 +386,5 @@ export const scopes: Case[] = [
       }),
   },
 ];
-
-function soon(): AbortSignal {
-  const controller = new AbortController();
-  void pause(50).then(() => controller.abort());
-  return controller.signal;
-}
 
 const slow = (client: Client) => client.scope({ settings: { statement_timeout: "50ms", "app.tenant": "left" } });

@@ -1,6 +1,7 @@
 // What other drivers were seen to get wrong: each probe of the seeds' lists, as what must happen here.
 import type { Case } from "../context.ts";
-import { pause, text, withClient } from "./helpers.ts";
+import { inTime } from "../../support/until.ts";
+import { newMark, started, terminate, text, withClient } from "./helpers.ts";
 
 export const seeds: Case[] = [
   {
@@ -136,21 +137,23 @@ export const seeds: Case[] = [
     run: async (t) => {
       const client = await t.pgz.connect(t.options);
       const [row] = (await client.query<{ pid: number }>("select pg_backend_pid() as pid")).rows;
-      const sleeping = client.query("select pg_sleep(30)").then(
+      const mark = newMark(t);
+      const sleeping = client.query(`select pg_sleep(60) /* ${mark} */`).then(
         () => "done",
         (error: { code: string }) => error.code,
       );
-      await pause(100);
-      await t.side(`select pg_terminate_backend(${row!.pid})`);
+      await started(t, mark);
+      await terminate(t, row!.pid);
       t.assert.equal(/^(57P01|CONNECTION_LOST)$/.test(await sleeping), true);
       await client.close();
       const other = await t.pgz.connect(t.options);
-      const closed = other.query("select pg_sleep(30)").then(
+      const another = newMark(t);
+      const closed = other.query(`select pg_sleep(60) /* ${another} */`).then(
         () => "done",
         (error: { code: string }) => error.code,
       );
-      await pause(50);
-      await other.close();
+      await started(t, another);
+      await inTime(other.close());
       t.assert.equal(await closed, "CLIENT_CLOSED");
     },
   },

@@ -1,6 +1,6 @@
 // Statements that are no plain SELECT, several statements at once, and what describe tells.
 import type { Case } from "../context.ts";
-import { withClient, withSchema } from "./helpers.ts";
+import { abortedAt, newMark, withClient, withSchema } from "./helpers.ts";
 
 export const statements: Case[] = [
   {
@@ -279,13 +279,11 @@ export const statements: Case[] = [
         await t.assert.rejects(client.simple("select 1; select pg_sleep(30)", { timeout: 200 }), {
           code: "QUERY_TIMEOUT",
         });
-        const controller = new AbortController();
-        const aborted = t.assert.rejects(
-          client.simple("select 1; select pg_sleep(30)", { signal: controller.signal }),
-          { code: "ABORTED" },
-        );
-        setTimeout(() => controller.abort(), 100);
-        await aborted;
+        const mark = newMark(t);
+        const signal = abortedAt(t, mark);
+        await t.assert.rejects(client.simple(`select 1; select pg_sleep(60) /* ${mark} */`, { signal }), {
+          code: "ABORTED",
+        });
         await client.simple("create temp table copied (n int4)");
         await t.assert.rejects(client.simple("select 1; copy copied from stdin; select 2"), {
           code: "COPY_NEEDS_COPY_CALL",

@@ -1,7 +1,8 @@
 // A transaction that does not come to its end: abort, timeout, a lost connection, close().
 import type { PgzError, Transaction } from "../../../js/index.ts";
 import type { Case } from "../context.ts";
-import { eventually, newMark, pause, running, withSchema } from "./helpers.ts";
+import { inTime, until } from "../../support/until.ts";
+import { abortedAt, gone, newMark, started, terminate, withSchema } from "./helpers.ts";
 import { count, withNumbers } from "./tables.ts";
 
 export const transactionEnds: Case[] = [
@@ -61,11 +62,10 @@ export const transactionEnds: Case[] = [
     run: (t) =>
       withSchema(t, async (client, s) => {
         await client.exec(`create table ${s}.t (n int4)`);
-        const abort = new AbortController();
+        const mark = newMark(t);
         const transaction = client.transaction(async (tx) => {
           await tx.exec(`insert into ${s}.t values (1)`);
-          setTimeout(() => abort.abort(), 100);
-          await tx.last("select pg_sleep(10)", { signal: abort.signal });
+          await tx.last(`select pg_sleep(60) /* ${mark} */`, { signal: abortedAt(t, mark) });
         });
         await t.assert.rejects(transaction, { code: "ABORTED", transaction: "rolled back", retryable: false });
         t.assert.deepEqual((await client.query(`select count(*)::int4 as n from ${s}.t`)).rows, [{ n: 0 }]);
@@ -80,14 +80,17 @@ export const transactionEnds: Case[] = [
           const giveUp = new AbortController();
           const insert = async (tx: { exec(sql: string): Promise<unknown> }) => {
             await tx.exec(`insert into ${table} values (1)`);
-            if (how === "between") await new Promise(() => {});
-            await tx.exec(`select pg_sleep(30) /* ${mark} */`);
+            if (how === "between") {
+              giveUp.abort();
+              await new Promise(() => {});
+            }
+            await tx.exec(`select pg_sleep(60) /* ${mark} */`);
           };
           const run = client.transaction(insert, how === "timeout" ? { timeout: 200 } : { signal: giveUp.signal });
-          if (how !== "timeout") void pause(200).then(() => giveUp.abort());
+          if (how === "signal") void started(t, mark).finally(() => giveUp.abort());
           await t.assert.rejects(run, how === "timeout" ? { code: "QUERY_TIMEOUT" } : { name: "AbortError" });
-          await eventually("the query is gone", 2000, async () => (await running(t, mark)) === 0);
-          await eventually("the client is free", 2000, () =>
+          await gone(t, mark);
+          await until(() =>
             client.query("select 1").then(
               () => true,
               () => false,
@@ -170,10 +173,11 @@ export const transactionEnds: Case[] = [
       for (const how of ["close", "lost"]) {
         const client = await t.pgz.connect(t.options);
         const [row] = (await client.query<{ pid: number }>("select pg_backend_pid() as pid")).rows;
+        const mark = newMark(t);
         const stuck = client.transaction(async (tx) => {
           await tx.query("select 1");
           for await (const batch of tx.cursor("select 1 as a", 1)) t.assert.equal(batch.length, 1);
-          const more = tx.query("select pg_sleep(30)").catch(() => {});
+          const more = tx.query(`select pg_sleep(60) /* ${mark} */`).catch(() => {});
           await (how === "lost" ? more : undefined);
           await new Promise(() => {});
         });
@@ -181,10 +185,10 @@ export const transactionEnds: Case[] = [
           () => "committed",
           (error: PgzError) => error.code,
         );
-        await pause(100);
+        await started(t, mark);
         if (how === "close") await client.close();
-        else await t.side(`select pg_terminate_backend(${row!.pid})`);
-        const code = await Promise.race([settled, pause(3000).then(() => "nothing")]);
+        else await terminate(t, row!.pid);
+        const code = await inTime(settled);
         t.assert.equal(/^(CLIENT_CLOSED|57P01|CONNECTION_LOST)$/.test(code), true, `${how}: ${code}`);
         await client.close();
       }

@@ -2,7 +2,7 @@
 // what meanwhile.
 import type { Client } from "../../../js/index.ts";
 import type { Case } from "../context.ts";
-import { pause, text, withClient } from "./helpers.ts";
+import { text, withClient } from "./helpers.ts";
 import { count, withNumbers } from "./tables.ts";
 
 export const transactions: Case[] = [
@@ -44,7 +44,6 @@ export const transactions: Case[] = [
         ]);
         await client.transaction(async (tx) => {
           await tx.query(inside);
-          await pause(5);
           t.assert.equal((await tx.query<{ later: boolean }>(inside)).rows[0]?.later, true);
         });
         await client.transaction(async (tx) => void t.assert.equal((await tx.simple(shown))[0]?.rows.length, 1), level);

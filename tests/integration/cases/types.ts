@@ -3,7 +3,8 @@
 import type { Client } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
 import { FaultHost } from "../../faults/control.ts";
-import { pause, text, unseen, withClient, withSchema } from "./helpers.ts";
+import { pause } from "../../support/until.ts";
+import { text, unseen, withClient, withSchema } from "./helpers.ts";
 
 const CANONICAL = {
   TimeZone: "UTC",

@@ -67,8 +67,6 @@ export interface BadServerJob {
   idle: number;
   /** Run on the first client after the failure. */
   again: boolean;
-  /** Milliseconds for each promise of the first client. */
-  deadline: number;
 }
 
 export interface CancelJob {

@@ -24,8 +24,7 @@ type Caller = Pick<pgz.Client, "query" | "batch" | "transaction">;
 /** A client, or a pool of one connection. */
 type Calls = pgz.Client | pgz.Pool;
 
-const DEADLINE = 2000;
-/** Behind which a promise is said to hang. Sessions that are cut are judged by their times, which end long before. */
+/** Milliseconds after which a promise is said to hang. Sessions are judged by their times, which end long before. */
 const HUNG = 10_000;
 
 /** Pools that outlive a job, as in a Durable Object, by their ports. */
@@ -59,8 +58,6 @@ class Session {
   readonly #target: Target;
   readonly #outcome: Outcome = { problem: "", steps: {}, failed: "", ms: 0, total: 0 };
   readonly #from = performance.now();
-  /** Milliseconds for each promise that has no deadline of its own. */
-  #deadline = DEADLINE;
   /** What is done when the first step has failed. */
   #onFailure: (() => void) | undefined;
 
@@ -71,7 +68,6 @@ class Session {
 
   /** The whole script against a server that ends the connection somewhere in it. */
   async cut({ script, alone }: CutJob): Promise<Outcome> {
-    this.#deadline = HUNG;
     const client = await this.#connected(script);
     if (client) {
       const steps = {
@@ -91,7 +87,6 @@ class Session {
 
   /** The same of a pool, which then goes on with its next call, in another job when it is kept. */
   async cutPool({ patience, pipelining, alone }: CutJob, kept?: Kept): Promise<Outcome> {
-    this.#deadline = HUNG;
     const pool = this.#driver.createPool(this.#target, {
       max: 1,
       pipelining,
@@ -110,7 +105,6 @@ class Session {
   }
 
   nextOfPool(kept?: Kept): Promise<Outcome> {
-    this.#deadline = HUNG;
     const pool = kept?.get(this.#target.port);
     if (!pool) throw new Error(`no pool is kept of port ${this.#target.port}`);
     kept?.delete(this.#target.port);
@@ -222,10 +216,10 @@ class Session {
   }
 
   /** One statement against a server that does one thing wrong. */
-  async badServer({ options, way, of, idle, again, deadline }: BadServerJob): Promise<Outcome> {
+  async badServer({ options, way, of, idle, again }: BadServerJob): Promise<Outcome> {
     const firstRun = way.startsWith("described") ? "describe" : "text";
     const connecting = this.#driver.connect(this.#with({ firstRun, ...options }));
-    const client = await this.#step("connect", connecting, "", deadline);
+    const client = await this.#step("connect", connecting);
     if (client) {
       if (idle > 0) {
         await new Promise((resolve) => setTimeout(resolve, idle));
@@ -303,7 +297,7 @@ class Session {
     if (closing) await this.#step("close", closing);
     else {
       // A server that ignores the cancel has 2 s, then the connection is given up.
-      await this.#query("again", client, "select 42 as answer", [{ answer: 42 }], DEADLINE + 500);
+      await this.#query("again", client, "select 42 as answer", [{ answer: 42 }]);
       await this.#step("close", client.close());
     }
     return this.#next();
@@ -360,14 +354,8 @@ class Session {
     return this.#driver.sql`select ${text}::text as echo`;
   }
 
-  async #query(
-    name: string,
-    client: Caller,
-    query: pgz.QueryInput,
-    wanted?: unknown,
-    deadline = this.#deadline,
-  ): Promise<void> {
-    const result = await this.#step(name, client.query(query), "", deadline);
+  async #query(name: string, client: Caller, query: pgz.QueryInput, wanted?: unknown): Promise<void> {
+    const result = await this.#step(name, client.query(query));
     if (wanted !== undefined) this.#compare(name, result?.rows, wanted);
     else this.#show(name, result?.rows);
   }
@@ -432,10 +420,10 @@ class Session {
   }
 
   /** Waits for one promise. `wanted`: the code that the script expects of an honest server. */
-  async #step<T>(name: string, promise: Promise<T>, wanted = "", deadline = this.#deadline): Promise<T | undefined> {
+  async #step<T>(name: string, promise: Promise<T>, wanted = ""): Promise<T | undefined> {
     const from = performance.now();
     let timer: ReturnType<typeof setTimeout> | undefined;
-    const late = new Promise<"late">((resolve) => (timer = setTimeout(() => resolve("late"), deadline)));
+    const late = new Promise<"late">((resolve) => (timer = setTimeout(() => resolve("late"), HUNG)));
     const found = await Promise.race([
       promise.then(
         (value) => ({ value }),
@@ -449,7 +437,7 @@ class Session {
     if (found === "late") {
       promise.catch(() => {});
       settled.code = "pending";
-      this.#problem(`${name} did not settle within ${deadline} ms`);
+      this.#problem(`${name} did not settle within ${HUNG} ms`);
     } else if ("error" in found) {
       this.#inspect(name, settled, found.error);
     }

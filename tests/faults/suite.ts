@@ -11,7 +11,15 @@ import { cutAll, whole } from "./cuts.ts";
 import { SCRIPTS, type Outcome } from "./jobs.ts";
 import { only, range, Stage, type FaultSuite } from "./stage.ts";
 
-const LIMIT = 2000;
+/**
+ * A bound of milliseconds says that no timer of the driver had to fire first. A timer is slow each time, so one quick
+ * attempt shows that there is none; a busy machine may be slow at many of them.
+ */
+async function quickest<T>(attempt: () => Promise<T>, isQuick: (played: T) => boolean): Promise<T> {
+  let played = await attempt();
+  for (let tries = 1; tries < 25 && !isQuick(played); tries++) played = await attempt();
+  return played;
+}
 
 export function faultSuite(suite: FaultSuite): void {
   const { label, run, uncaught } = suite;
@@ -119,12 +127,11 @@ export function faultSuite(suite: FaultSuite): void {
             of,
             idle,
             again: again !== undefined,
-            deadline: Math.max(LIMIT, within),
           }));
-        let { outcome, report } = await attempt();
-        // A machine that is busy elsewhere may be slow once or twice; a timer is slow each time.
-        for (let tries = 1; tries < 3 && outcome.ms > within; tries++) ({ outcome, report } = await attempt());
-
+        const { outcome, report } = await quickest(
+          attempt,
+          ({ outcome }) => outcome.problem !== "" || outcome.ms < within,
+        );
         const { steps } = outcome;
         const seen = steps[row.at === "nowhere" ? "query" : row.at === "anywhere" ? outcome.failed || "query" : row.at];
         const shown = JSON.stringify(steps);
@@ -203,7 +210,8 @@ export function faultSuite(suite: FaultSuite): void {
     });
 
     test("by close() settles within a second and is sent", async () => {
-      const { outcome, report } = await play({}, (to) => ({ kind: "cancel", target: to, options: {}, by: "close" }));
+      const attempt = () => play({}, (to) => ({ kind: "cancel", target: to, options: {}, by: "close" }));
+      const { outcome, report } = await quickest(attempt, ({ outcome }) => outcome.steps["close"]!.ms < 1000);
       expect(outcome.problem).toBe("");
       expect(outcome.steps["cancelled"]?.code).toBe(code.close);
       expect(outcome.steps["close"]?.ms).toBeLessThan(1000);
@@ -211,12 +219,9 @@ export function faultSuite(suite: FaultSuite): void {
     });
 
     test("whose socket stays open does not hold up the call, nor the client for ever", async () => {
-      const { outcome } = await play({ holdCancel: true }, (to) => ({
-        kind: "cancel",
-        target: to,
-        options: {},
-        by: "signal",
-      }));
+      const attempt = () =>
+        play({ holdCancel: true }, (to) => ({ kind: "cancel", target: to, options: {}, by: "signal" }));
+      const { outcome } = await quickest(attempt, ({ outcome }) => outcome.steps["cancelled"]!.ms < 300);
       expect(outcome.problem).toBe("");
       expect(outcome.steps["cancelled"]).toMatchObject({ code: code.signal });
       expect(outcome.steps["cancelled"]?.ms).toBeLessThan(300);

@@ -4,9 +4,12 @@ import { serve, sha256, timed } from "../lib/child.mjs";
 import { shapes as results } from "../lib/shapes.mjs";
 
 const [dist, url] = process.argv.slice(2);
-const { connect, sql } = await import(dist);
+const { connect, createPool, sql } = await import(dist);
 const [client, unnamed] = [await connect(url), await connect(url, { prepare: "unnamed" })];
 await client.exec("create temp table before_rows (n int4, t text)");
+const pool = createPool(url, { max: 1 });
+// The other build may be making it just now.
+await client.exec("create function before_one() returns int4 language sql as 'select 1'").catch(() => {});
 
 const five = (on) => async (times) => {
   let sum = 0;
@@ -19,9 +22,9 @@ const five = (on) => async (times) => {
   return { units: times, facts: String(sum) };
 };
 
-const one = (on) => async (times) => {
+const one = (on, text = "select 1 as n") => async (times) => {
   let sum = 0;
-  for (let n = 0; n < times; n++) sum += (await on.query("select 1 as n")).rows[0].n;
+  for (let n = 0; n < times; n++) sum += (await on.query(text)).rows[0].n;
   return { units: times, facts: String(sum) };
 };
 
@@ -51,6 +54,8 @@ async function batch(times) {
 const shapes = {
   "query select 1": one(client),
   "query select 1, unnamed": one(unnamed),
+  "query pool select 1": one(pool),
+  "query pool function": one(pool, "select before_one() as n"),
   "query five parameters": five(client),
   "query five parameters, unnamed": five(unnamed),
   "batch of inserts": batch,

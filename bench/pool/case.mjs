@@ -1,7 +1,8 @@
 // CASE=pool: what a server's workers get out of a pool. Seed 004's four cases (SELECT 1, mixed work in whole
-// transactions, COPY both ways) and the mixed work with transactions that an error cuts short, direct and through
-// PgBouncer 1.18 in transaction mode, with 16 and 100 workers; ours against pg.Pool, postgres.js, Bun.sql and pgxpool.
-// Then what acquiring and releasing an idle connection costs, and what each of ten thousand waiters does.
+// transactions, COPY both ways), SELECT of a user's function, and the mixed work with transactions that an error cuts
+// short, direct and through PgBouncer 1.18 in transaction mode, with 16 and 100 workers; ours against pg.Pool,
+// postgres.js, Bun.sql and pgxpool. Then what acquiring and releasing an idle connection costs, and what each of ten
+// thousand waiters does.
 //
 // Everybody's pool has 16 connections, as the seed's scaled run has: one CPU of a server is busy with far fewer, and
 // behind 100 workers 84 wait, so that the queue is measured too. A trial is a time, not a number of tasks; each worker
@@ -20,7 +21,7 @@ import { compareSpeed, interleaved, resultRows } from "../lib/trials.mjs";
 import { CLIENT_CPU, pin, SERVER_CPU, start } from "../lib/worker.mjs";
 import { startPgBouncer } from "../../tests/servers/pgbouncer.mjs";
 import { logFile } from "../../tests/servers/index.mjs";
-import { COPIES, copied, COPY_IN, COPY_OUT, COPY_ROWS, INTENDED, SELECT_1, shapes, texts, windows } from "./shapes.mjs";
+import { COPIES, copied, COPY_IN, COPY_OUT, COPY_ROWS, INTENDED, SELECTS, shapes, texts, windows } from "./shapes.mjs";
 
 const libraries = {
   node: ["pgz-edge", "pgz-edge pipelining", "pg", "postgres.js"],
@@ -89,7 +90,7 @@ function given({ runtime }) {
     work: {
       texts,
       copied,
-      select_1: SELECT_1,
+      select_1: SELECTS.select_1,
       intended: INTENDED,
       windows: { mixed: windows(false), mixed_dirty: windows(true) },
       copies: COPIES,
@@ -225,6 +226,7 @@ class Table {
     table.client = new pg.Client({ connectionString: url });
     await table.client.connect();
     await table.client.query("drop table if exists bench_pool_in");
+    await table.client.query("create or replace function bench_pool_one() returns int language sql as 'select 1'");
     await table.client.query("create unlogged table bench_pool_in (id int, name text, value int)");
     return table;
   }
@@ -249,6 +251,7 @@ class Table {
 
   async drop() {
     await this.client.query("drop table if exists bench_pool_in");
+    await this.client.query("drop function if exists bench_pool_one()");
     await this.client.end();
   }
 }

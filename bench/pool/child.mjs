@@ -4,7 +4,7 @@
 import process from "node:process";
 import { collect, runtimeVersion, serve, timed } from "../lib/child.mjs";
 import { libraries } from "./libraries.mjs";
-import { COPIES, COPY_IN, COPY_OUT, copied, INTENDED, WIDE, HASHES, windows } from "./shapes.mjs";
+import { COPIES, COPY_IN, COPY_OUT, copied, INTENDED, SELECTS, WIDE, HASHES, windows } from "./shapes.mjs";
 
 const [library, max, direct, pgbouncer] = process.argv.slice(2);
 const open = (url, named) => libraries[library](url, { max: Number(max), named });
@@ -15,12 +15,15 @@ const work = { mixed: windows(false), mixed_dirty: windows(true) };
 /** Rows, bytes or counts that are not what they must be. */
 class Wrong extends Error {}
 
+async function one({ select }, shape, found) {
+  const rows = await select(shape);
+  if (rows.length !== 1 || rows[0].x !== 1) throw new Wrong(`${shape}: ${JSON.stringify(rows)}`);
+  found.queries++;
+}
+
 const ways = {
-  async select_1({ select }, _, found) {
-    const rows = await select();
-    if (rows.length !== 1 || rows[0].x !== 1) throw new Wrong(`SELECT 1: ${JSON.stringify(rows)}`);
-    found.queries++;
-  },
+  select_1: (pool, _, found) => one(pool, "select_1", found),
+  select_function: (pool, _, found) => one(pool, "select_function", found),
   mixed: (pool, index, found) => pool.borrow((on) => inWindow(on, work.mixed[index % work.mixed.length], found)),
   async mixed_dirty(pool, index, found) {
     const window = work.mixed_dirty[index % work.mixed_dirty.length];
@@ -118,7 +121,7 @@ async function waiters({ select, connections }, times) {
     return process.memoryUsage().heapUsed;
   };
   const before = heap();
-  const results = Array.from({ length: times }, () => select());
+  const results = Array.from({ length: times }, () => select("select_1"));
   const bytes = (heap() - before) / times;
   const served = await timed(
     async () => {
@@ -137,7 +140,7 @@ async function waiters({ select, connections }, times) {
 /** What a library has a way for. */
 async function able() {
   const { borrow, pair } = pools.direct;
-  const calls = ["select_1", "waiters_10000"];
+  const calls = [...Object.keys(SELECTS), "waiters_10000"];
   if (!borrow) return calls;
   const copies = await borrow((on) => Object.entries({ copy_out: on.copyOut, copy_in: on.copyIn }));
   const copying = copies.filter(([, way]) => way).map(([shape]) => shape);

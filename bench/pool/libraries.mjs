@@ -1,6 +1,6 @@
 // One pool each, in its library's idiom: `open(url, { max, named })` -> what a borrower and a worker can do with it.
 //
-//   select()            the rows of SELECT 1, on whatever connection is free
+//   select(shape)       the rows of that text of SELECTS, on whatever connection is free
 //   borrow(work)        `work(on)` with one connection: `on.rows(text, n)`, `on.transaction(work)`, `on.copyOut(sql,
 //                       sink)`, `on.copyIn(sql, bytes)`; what a library has no way for is not there
 //   pair()              acquires an idle connection and gives it back
@@ -11,7 +11,7 @@
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createPgzPool } from "../lib/pgz-edge.mjs";
-import { SELECT_1, texts } from "./shapes.mjs";
+import { SELECTS, texts } from "./shapes.mjs";
 
 const codeOf = (error) => error.code ?? error.name;
 
@@ -32,7 +32,7 @@ export const libraries = {
     const query = named
       ? (on, text, n) => on.query({ name: `t${text}`, text: texts[text], values: [n] })
       : (on, text, n) => on.query(texts[text], [n]);
-    const one = named ? { name: "one", text: SELECT_1 } : SELECT_1;
+    const one = (shape) => (named ? { name: shape, text: SELECTS[shape] } : SELECTS[shape]);
     const transaction = async (client, work) => {
       await client.query("begin");
       try {
@@ -46,7 +46,7 @@ export const libraries = {
     };
     return {
       codeOf,
-      select: async () => (await pool.query(one)).rows,
+      select: async (shape) => (await pool.query(one(shape))).rows,
       async pair() {
         (await pool.connect()).release();
       },
@@ -86,7 +86,7 @@ export const libraries = {
     const calls = (on) => ({ rows: (text, n) => on.unsafe(texts[text], [n], { prepare: named }) });
     return {
       codeOf,
-      select: () => pool`SELECT 1 as x`,
+      select: (shape) => pool.unsafe(SELECTS[shape], [], { prepare: named }),
       async pair() {
         (await pool.reserve()).release();
       },
@@ -113,7 +113,7 @@ export const libraries = {
     const pool = new globalThis.Bun.SQL(url, { max, prepare: named, idleTimeout: 0, maxLifetime: 0 });
     return {
       codeOf: (error) => error.errno ?? codeOf(error),
-      select: () => pool`SELECT 1 as x`,
+      select: (shape) => pool.unsafe(SELECTS[shape]),
       async pair() {
         (await pool.reserve()).release();
       },
@@ -155,7 +155,7 @@ async function ours(url, options) {
   const calls = (on) => ({ rows: async (text, n) => (await on.query({ text: texts[text], values: [n] })).rows });
   return {
     codeOf,
-    select: async () => (await pool.query(SELECT_1)).rows,
+    select: async (shape) => (await pool.query(SELECTS[shape])).rows,
     connections: () => pool.stats().connects,
     async pair() {
       const lease = await pool.acquire();

@@ -11,7 +11,8 @@ export const texts = [
   "select 1 / $1::int4 as i",
 ];
 export const [SERIES, WIDE, HASHES, DIVISION] = texts.keys();
-export const SELECT_1 = "SELECT 1 as x";
+/** What a worker of these shapes runs: a constant, and a function of the user's, behind which a pool might reset. */
+export const SELECTS = { select_1: "SELECT 1 as x", select_function: "SELECT bench_pool_one() as x" };
 /** SQLSTATE of the error that `mixed_dirty` is about. */
 export const INTENDED = "22012";
 
@@ -27,6 +28,7 @@ export const copied = Array.from({ length: COPY_ROWS }, (_, at) => `${at + 1}\tr
 /** `unit`: what is counted as a query. */
 export const shapes = {
   select_1: {},
+  select_function: {},
   mixed: {},
   mixed_dirty: {},
   copy_out: { bytes: copied.length },

@@ -1,5 +1,5 @@
-// What is allowed while logging in: the authentication methods that the server may ask for over this link, and whether
-// a query may leave before its answer.
+// What is allowed while logging in: the authentication methods that the server may ask for over this link, how weak they
+// may be, and whether a query may leave before its answer.
 //
 // Knows libpq's require_auth, and when a link is safe for a password in clear. Must not know how a method works
 // (the core, js/connection).
@@ -39,6 +39,15 @@ function cleartextRefusal(
   if (!encrypted) return CLEARTEXT_WANTS_TLS;
   if (verify !== "none" || asksForCleartext(requireAuth)) return undefined;
   return CLEARTEXT_WANTS_VERIFIED_TLS;
+}
+
+/**
+ * The fewest SCRAM iterations that are accepted over this link: any number where a certificate says who answers, or where
+ * the link never leaves the machine. Elsewhere whoever answers could try passwords on our proof.
+ */
+export function fewestIterations(config: Config, verify: TlsPlan["verify"], encrypted: boolean): number {
+  const isVerified = config.localLink || (encrypted && verify !== "none");
+  return isVerified ? 1 : config.scramMinIterations;
 }
 
 /**

@@ -194,6 +194,7 @@ const table: {
   ],
   allowCleartextPassword: [flag, false],
   channelBinding: [oneOf("disable", "prefer", "require"), "prefer"],
+  scramMinIterations: [whole(1, 100_000_000), 4096],
   scramMaxIterations: [whole(1, 100_000_000), 100_000],
   connectTimeout: [whole(1, LONGEST_TIMER), 10_000],
   timeout: [milliseconds, 0],

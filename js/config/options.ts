@@ -79,6 +79,12 @@ export interface Options {
   allowCleartextPassword?: boolean | undefined;
   /** `"require"` is an error, because no runtime supports channel binding yet. Default `"prefer"`. */
   channelBinding?: "disable" | "prefer" | "require" | undefined;
+  /**
+   * The fewest SCRAM iterations that are accepted over a link on which no certificate is checked, 1 to 100,000,000: with
+   * few of them whoever answers can find your password by trying. Over a link whose certificate is checked, and a local
+   * one, any number is accepted. Default 4096, what RFC 7677 asks for and PostgreSQL's own default.
+   */
+  scramMinIterations?: number | undefined;
   /** The most SCRAM iterations that a server may ask for, 1 to 100,000,000. It protects your CPU. Default 100,000. */
   scramMaxIterations?: number | undefined;
   /** Milliseconds for DNS, TCP, TLS and authentication together. It cannot be turned off. Default 10,000. */

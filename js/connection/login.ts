@@ -1,7 +1,7 @@
 // One login: what the core is told, how its questions are answered, and what the login teaches about the server.
 //
 // Knows passwords and which authentication is expected. Must not know sockets, or what runs behind the login.
-import { allowedMethods, allowsEarlyQuery } from "../config/authentication.ts";
+import { allowedMethods, allowsEarlyQuery, fewestIterations } from "../config/authentication.ts";
 import { startupParameters } from "../config/config.ts";
 import type { Config } from "../config/options.ts";
 import { base64 } from "../util/bytes.ts";
@@ -35,6 +35,7 @@ export class Login implements LoginHandlers {
   /** After SASLprep. */
   readonly #password: string | undefined;
   readonly #methods: number;
+  readonly #fewestIterations: number;
   readonly #isEarly: boolean;
   #offered: readonly string[] | undefined;
   #isRight!: () => void;
@@ -56,6 +57,7 @@ export class Login implements LoginHandlers {
     this.#guess = password === undefined ? 0 : guessFor(config, verify, encrypted, binding.length > 0);
     this.#password = password;
     this.#methods = allowedMethods(config, verify, encrypted);
+    this.#fewestIterations = fewestIterations(config, verify, encrypted);
     this.#isEarly = !mayRepeat && allowsEarlyQuery(config, verify, encrypted);
   }
 
@@ -76,6 +78,7 @@ export class Login implements LoginHandlers {
       this.#password,
       base64(crypto.getRandomValues(new Uint8Array(18))),
       options,
+      this.#fewestIterations,
       scramMaxIterations,
       flushBytes,
       this.#binding,

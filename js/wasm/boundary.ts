@@ -123,6 +123,7 @@ export interface CoreConnection {
     password: string | undefined,
     nonce: string,
     options: number,
+    minIterations: number,
     maxIterations: number,
     flushBytes: number,
     channelBinding: Uint8Array,

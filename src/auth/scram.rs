@@ -138,6 +138,11 @@ pub enum ScramError {
         /// What the caller allows.
         max_iterations: u32,
     },
+    /// Fewer iterations than the caller wants of a server that nothing else vouches for.
+    TooFewIterations {
+        /// What the server asked for.
+        requested: u32,
+    },
     /// The server ended the exchange with `e=`.
     ServerError {
         /// The server's word, such as `invalid-proof`; at most 100 characters, unprintable ones
@@ -331,6 +336,12 @@ impl ScramError {
                     If you trust the server, raise the limit, or \
                     lower scram_iterations there and set the password again.",
             },
+            ScramError::TooFewIterations { .. } => &Reason {
+                code: "SCRAM_ITERATIONS_TOO_FEW",
+                message: "The server asks for so few SCRAM iterations that whoever answers could guess the password \
+                    from our proof, and nothing verifies who answers. Use sslmode=verify-full, or \
+                    set the password again with scram_iterations at 4096 or more, or lower scramMinIterations.",
+            },
             ScramError::ServerError { .. } => &Reason {
                 code: "SCRAM_SERVER_ERROR",
                 message: "The server refused the SCRAM login. Check user name and password; \
@@ -348,9 +359,8 @@ impl ScramError {
     pub fn detail(self) -> String {
         match self {
             ScramError::Malformed { problem } => problem.to_owned(),
-            ScramError::IterationsOutOfRange { requested, .. } => {
-                decimal(requested) + " iterations"
-            }
+            ScramError::IterationsOutOfRange { requested, .. }
+            | ScramError::TooFewIterations { requested } => decimal(requested) + " iterations",
             ScramError::ServerError { value } => value,
             _ => String::new(),
         }

@@ -38,6 +38,8 @@ pub struct Login<'a> {
     pub nonce: &'a str,
     /// Bits of [`login`].
     pub options: u32,
+    /// The fewest PBKDF2 rounds a server may ask for. 0 or 1: any number.
+    pub min_iterations: u32,
     /// The most PBKDF2 rounds a server may ask for.
     pub max_iterations: u32,
     /// From how many waiting row bytes on the status says ROWS_FULL.
@@ -55,6 +57,7 @@ impl Default for Login<'_> {
             password: None,
             nonce: "",
             options: login::AUTH_TRUST,
+            min_iterations: 0,
             max_iterations: 100_000,
             flush_bytes: 1 << 16,
             channel_binding: &[],

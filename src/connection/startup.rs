@@ -22,7 +22,7 @@
 
 use super::event::{Event, Mechanisms, Text};
 use super::{Context, Login, Progress};
-use crate::auth::scram::{ChannelBinding, Scram, salted_password};
+use crate::auth::scram::{ChannelBinding, Scram, ScramError, salted_password};
 use crate::boundary::{login, protocol};
 use crate::error::{Failure, Reason};
 use crate::protocol::backend::BackendMessage;
@@ -66,6 +66,7 @@ pub(super) struct Startup {
     password: Option<Vec<u8>>,
     /// Bits of [`login`].
     pub options: u32,
+    min_iterations: u32,
     max_iterations: u32,
     scram: Scram,
     /// The hash of the server's certificate; empty without one.
@@ -82,6 +83,7 @@ impl Startup {
             protocol_version: login.protocol_version,
             password: login.password.map(|text| text.as_bytes().to_vec()),
             options: login.options,
+            min_iterations: login.min_iterations,
             max_iterations: login.max_iterations,
             scram: Scram::new(login.nonce),
             certificate: login.channel_binding.to_vec(),
@@ -313,6 +315,14 @@ impl Startup {
 
     fn challenge(&mut self, data: &[u8], context: &mut Context) -> Result<Step, Failure> {
         let challenge = self.scram.server_first_message(data, self.max_iterations)?;
+        // Before the proof is made, here or from a key that JavaScript has kept: with few iterations an impostor could
+        // find the password by trying.
+        if challenge.iterations < self.min_iterations {
+            return Err(ScramError::TooFewIterations {
+                requested: challenge.iterations,
+            }
+            .into());
+        }
         if self.options & login::EXTERNAL_KEY_DERIVATION != 0 {
             context.events.push(Event::KeyDerivation {
                 salt: Text(challenge.salt_base64),

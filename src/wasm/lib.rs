@@ -94,6 +94,7 @@ impl CoreConnection {
     /// - `password`: after SASLprep.
     /// - `nonce`: base64 of 18 random bytes.
     /// - `options`: bits, see below.
+    /// - `min_iterations`: the fewest rounds of PBKDF2 that a server may ask for; 0 or 1: any number.
     /// - `max_iterations`: the most rounds of PBKDF2 that a server may ask for.
     /// - `flush_bytes`: from this many waiting row bytes on the status says ROWS_FULL.
     /// - `channel_binding`: the hash of the server's certificate (tls-server-end-point); empty without one.
@@ -105,6 +106,7 @@ impl CoreConnection {
         password: Option<String>,
         nonce: &str,
         options: u32,
+        min_iterations: u32,
         max_iterations: u32,
         flush_bytes: u32,
         channel_binding: &[u8],
@@ -115,6 +117,7 @@ impl CoreConnection {
             password: password.as_deref(),
             nonce,
             options,
+            min_iterations,
             max_iterations,
             flush_bytes: flush_bytes as usize,
             channel_binding,

@@ -51,7 +51,11 @@ test.each(servers.map((one) => [one.name, one] as const))("PostgreSQL %s", async
   expect(found["pooler"]).toMatchObject({ level: "good", facts: { kind: "none" } });
   expect(found["prepared"]).toMatchObject({ level: "good", facts: { named: true } });
   expect(found["tls"]).toMatchObject({ facts: { encrypted: true, certificateChecked: false, sslmode: "require" } });
-  expect(found["authentication"]!.facts).toEqual({ method: "scram-sha-256", channelBinding: true });
+  expect(found["authentication"]!.facts).toEqual({
+    method: "scram-sha-256",
+    channelBinding: true,
+    iterations: 4096,
+  });
   expect(found["protocol"]!.facts).toEqual({
     version: "3.0",
     offers: one.major >= 18 ? "3.2" : "3.0",
@@ -65,11 +69,35 @@ test.each(servers.map((one) => [one.name, one] as const))("PostgreSQL %s", async
   expect(again!.flights).toBeGreaterThan(1);
 });
 
+test("SCRAM with few iterations: told where it is accepted, refused where no certificate is checked", async () => {
+  const one = server as ServerDescriptor;
+  await admin(`drop role if exists weak; set scram_iterations = 1000; create role weak login password 'weak'`);
+  const weak = (mode: string) => `postgres://weak:weak@localhost:${one.port}/app?sslmode=${mode}`;
+  try {
+    const { authentication } = await examine(weak("verify-full"), [], { NODE_EXTRA_CA_CERTS: one.caFile });
+    expect(authentication).toMatchObject({
+      level: "note",
+      text: "SCRAM with channel binding, with 1000 iterations only",
+      facts: { iterations: 1000 },
+      advice: [expect.stringMatching(/set scram_iterations = 4096 or more/)],
+    });
+    const refused = await cli.run(["doctor", weak("require")]);
+    expect(refused).toMatchObject({ code: 2, out: expect.stringMatching(/Set sslmode=verify-full/) });
+    expect(refused.err).toMatch(/SCRAM_ITERATIONS_TOO_FEW/);
+  } finally {
+    await admin("drop role weak");
+  }
+});
+
 test("TLS: not used, not checked, trusted, checked", async () => {
   const one = server as ServerDescriptor;
   const off = await examine(url);
   expect(off["tls"]).toMatchObject({ facts: { encrypted: false, offered: true }, text: /not used/ });
-  expect(off["authentication"]!.facts).toEqual({ method: "scram-sha-256", channelBinding: false });
+  expect(off["authentication"]!.facts).toEqual({
+    method: "scram-sha-256",
+    channelBinding: false,
+    iterations: 4096,
+  });
   const env = { NODE_EXTRA_CA_CERTS: one.caFile };
   const preferred = await examine(one.appUrl.split("?")[0]!, [], env);
   expect(preferred["tls"]!.facts).toEqual({

@@ -104,6 +104,7 @@ class Session {
         text,
         NONCE,
         options,
+        0,
         iterations,
         1 << 16,
         new Uint8Array(),

@@ -119,6 +119,7 @@ test.each<[keyof Options, unknown[]]>([
   ],
   ["allowCleartextPassword", ["true", 1]],
   ["channelBinding", ["tls-unique", true]],
+  ["scramMinIterations", [0, 1.5, "4096", 1e9]],
   ["scramMaxIterations", [0, 1.5, "4096", 1e9]],
   ["connectTimeout", [0, -1, 1.5, Infinity, 2 ** 31, "10"]],
   ["timeout", [-1, 0.5, 2 ** 31, NaN, Infinity]],

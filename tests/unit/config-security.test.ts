@@ -1,6 +1,6 @@
 // What options decide about TLS and authentication: never weaker than libpq's modes.
 import { expect, test } from "vitest";
-import { allowedMethods, allowsEarlyQuery } from "../../js/config/authentication.ts";
+import { allowedMethods, allowsEarlyQuery, fewestIterations } from "../../js/config/authentication.ts";
 import type { Options } from "../../js/config/options.ts";
 import { deservesNextAttempt, explained, tlsPlan } from "../../js/config/tls.ts";
 import { ConnectionError, fromErrorResponse } from "../../js/util/errors.ts";
@@ -145,6 +145,18 @@ test("a cleartext password goes over verified TLS, a local link, or where it was
   expect(unverified({ allowCleartextPassword: true })).toBe(15);
   expect(unverified({ localLink: true })).toBe(15);
   expect(allowedMethods(of({ user: "a" }), "ca", true)).toBe(15);
+});
+
+test("few SCRAM iterations are accepted over verified TLS, a local link, or where a smaller number was allowed", () => {
+  const fewest = (options: Options, verify: "none" | "ca" | "full", encrypted: boolean) =>
+    fewestIterations(of({ user: "a", ...options }), verify, encrypted);
+  expect([fewest({}, "none", false), fewest({}, "none", true), fewest({}, "full", false)]).toEqual([4096, 4096, 4096]);
+  expect([fewest({}, "ca", true), fewest({}, "full", true)]).toEqual([1, 1]);
+  expect(fewest({ scramMinIterations: 10_000 }, "full", true)).toBe(1);
+  expect(fewest({ localLink: true }, "none", false)).toBe(1);
+  expect(fewest({ scramMinIterations: 1 }, "none", false)).toBe(1);
+  expect(fewest({ scramMinIterations: 10_000 }, "none", true)).toBe(10_000);
+  expect(fewest({ allowCleartextPassword: true }, "none", true)).toBe(4096);
 });
 
 test("an early query goes by itself only to a server that is known", () => {

@@ -25,6 +25,7 @@ test("the defaults", async () => {
     sslnegotiation: "postgres",
     allowCleartextPassword: false,
     channelBinding: "prefer",
+    scramMinIterations: 4096,
     scramMaxIterations: 100_000,
     connectTimeout: 10_000,
     timeout: 0,

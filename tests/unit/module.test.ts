@@ -30,7 +30,7 @@ afterEach(() => void vi.restoreAllMocks());
 
 function start(core: Core, user = "u"): Uint8Array {
   const status = core.call((handle) =>
-    handle.start(VERSION_3_0, `user\0${user}\0`, undefined, "", 0, 1, 1, new Uint8Array()),
+    handle.start(VERSION_3_0, `user\0${user}\0`, undefined, "", 0, 1, 1, 1, new Uint8Array()),
   );
   expect(status & OUTPUT).toBe(OUTPUT);
   return core.takeOutput();

@@ -85,10 +85,16 @@ export async function authentication(patient: Patient, { login, host }: Known): 
       method === "scram-sha-256" &&
       login.encrypted &&
       (await patient.logIn({ requireAuth: method, channelBinding: "require" })) !== undefined;
-    const facts = { method, channelBinding: isBound };
-    if (method === "scram-sha-256")
-      return good("authentication", title, `SCRAM${isBound ? " with channel binding" : ""}`, facts);
     const where = isHere(host) ? note : change;
+    if (method === "scram-sha-256") {
+      const iterations = await iterationsOf(patient);
+      const text = `SCRAM${isBound ? " with channel binding" : ""}`;
+      const facts = { method, channelBinding: isBound, iterations };
+      if (iterations === undefined || iterations >= ENOUGH_ITERATIONS)
+        return good("authentication", title, text, facts);
+      return where("authentication", title, `${text}, with ${iterations} iterations only`, facts, MORE_ITERATIONS);
+    }
+    const facts = { method, channelBinding: false };
     if (method === "none")
       return where("authentication", title, "none is asked for", facts, "Let pg_hba.conf ask for scram-sha-256.");
     return where(
@@ -100,6 +106,20 @@ export async function authentication(patient: Patient, { login, host }: Known): 
     );
   }
   return unknown("authentication", title, "the way it is asked for could not be found out");
+}
+
+/** RFC 7677, section 4; the default of `scramMinIterations`. */
+const ENOUGH_ITERATIONS = 4096;
+const MORE_ITERATIONS =
+  "Whoever reads the server's pg_authid can try passwords fast, and where no certificate is checked the driver refuses " +
+  "the login: set scram_iterations = 4096 or more in the server, and the password again.";
+
+/** How many iterations the server asks for. A login that allows one only is refused, and the refusal names them. */
+async function iterationsOf(patient: Patient): Promise<number | undefined> {
+  const login = await patient.tryLogIn({ requireAuth: "scram-sha-256", scramMaxIterations: 1 });
+  if (!("code" in login)) return 1;
+  const [, iterations] = /\((\d+) iterations\)$/.exec(login.message) ?? [];
+  return iterations === undefined ? undefined : Number(iterations);
 }
 
 /** Last of all: some servers end, or hang, when they are asked for 3.2. */

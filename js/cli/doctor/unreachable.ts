@@ -4,6 +4,8 @@ import { ConnectionError, PgzError } from "../../index.ts";
 const ADVICE: Readonly<Record<string, string>> = {
   AUTH_CLEARTEXT_REFUSED:
     "The server wants the password as it is. On a network that only you can reach, pass --allow-cleartext-password.",
+  SCRAM_ITERATIONS_TOO_FEW:
+    "Set sslmode=verify-full; or set scram_iterations = 4096 or more in the server, and the password again.",
   CONNECT_TIMEOUT: "Nothing answers: is there a firewall, or a list of addresses that may connect?",
   TLS_REFUSED: "The server does not offer TLS: set ssl = on there, or sslmode=prefer on a network that only you reach.",
   TLS_FAILED: "If the certificate is the server's own, pass its CA (option ca, here --ca).",

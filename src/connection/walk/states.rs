@@ -109,6 +109,7 @@ pub(super) const LOGIN: Login<'_> = Login {
     password: Some("secret"),
     nonce: NONCE,
     options: 15,
+    min_iterations: 1,
     max_iterations: 4096,
     flush_bytes: 1 << 16,
     channel_binding: &[],

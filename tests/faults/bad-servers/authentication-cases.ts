@@ -65,6 +65,15 @@ export const authenticationCases: BadServerCase[] = [
   atConnect("SCRAM iterations 2e9", "SCRAM_ITERATIONS_OUT_OF_RANGE", { check: noProof }), // CVE-2026-42198
   atConnect("SCRAM iterations 1e30", "SCRAM_ITERATIONS_OUT_OF_RANGE", { check: noProof }),
   atConnect("SCRAM iterations 100001", "SCRAM_ITERATIONS_OUT_OF_RANGE", { check: noProof }),
+  // libpq accepts it: whoever answers then has a proof by which passwords can be tried fast.
+  fine("SCRAM iterations 4095", { with: "scramMinIterations", options: { scramMinIterations: 4095 } }),
+  atConnect("SCRAM iterations 4095", "SCRAM_ITERATIONS_TOO_FEW", { with: "a key that is known", check: noProof }),
+  atConnect("SCRAM iterations 4095", "SCRAM_ITERATIONS_TOO_FEW", {
+    with: "the core derives",
+    options: { scramMaxIterations: 200_000 },
+    check: noProof,
+  }),
+  fine("SCRAM iterations 4095", { with: "verified TLS", tls: true }),
   atConnect("SCRAM iterations a word", "SCRAM_MALFORMED", { check: noProof }),
   atConnect("SCRAM mandatory extension", "SCRAM_MANDATORY_EXTENSION", { check: noProof }),
   fine("SCRAM optional extension"),

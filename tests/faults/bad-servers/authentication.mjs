@@ -97,6 +97,7 @@ export const authentication = {
   "SCRAM iterations missing": scramChallenge(({ nonce, salt }) => `r=${nonce},s=${salt}`),
   "SCRAM iterations 0": scramChallenge(({ nonce, salt }) => `r=${nonce},s=${salt},i=0`),
   "SCRAM iterations -1": scramChallenge(({ nonce, salt }) => `r=${nonce},s=${salt},i=-1`),
+  "SCRAM iterations 4095": scramChallenge(({ nonce, salt }) => `r=${nonce},s=${salt},i=4095`),
   "SCRAM iterations 2e9": scramChallenge(({ nonce, salt }) => `r=${nonce},s=${salt},i=2000000000`),
   "SCRAM iterations 1e30": scramChallenge(({ nonce, salt }) => `r=${nonce},s=${salt},i=1${"0".repeat(30)}`),
   "SCRAM iterations 100001": scramChallenge(({ nonce, salt }) => `r=${nonce},s=${salt},i=100001`),

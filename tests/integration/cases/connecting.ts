@@ -5,6 +5,10 @@ import { until } from "../../support/until.ts";
 import { terminate, withClient } from "./helpers.ts";
 
 const SECRET = "hunter2-kLs9";
+/** What PostgreSQL 16 stores for `weak-secret` with scram_iterations = 1000; older ones have no such setting. */
+const WEAK =
+  "SCRAM-SHA-256$1000:cGd6LWVkZ2Ugd2VhayAwMQ==" +
+  "$qaX0ett/SqmQ4EqgBKEvOPLePa8jja93TGd7tQqODn8=:mol9J8W+AywsHpimAD1pcCbtwAKwrMCWDkYz72exlpk=";
 
 /** The rejection of connecting with these options; fails when it shows the password or hangs. */
 async function refused(
@@ -306,6 +310,50 @@ export const connecting: Case[] = [
       t.assert.equal((await client.query("select current_user as u")).rowCount, 1);
       await client.close();
       await refused(t, { ...md5, requireAuth: "scram-sha-256" }, { code: "AUTH_METHOD_REFUSED" });
+    },
+  },
+  {
+    name: "SCRAM with few iterations works over verified TLS, elsewhere only where that was allowed",
+    ownServer: true,
+    async run(t) {
+      const user = `weak_${t.runtime}_${Math.random().toString(36).slice(2)}`;
+      const weak = { ...t.options, user, password: "weak-secret" };
+      const lets = async (options: Options) => {
+        const client = await t.pgz.connect({ ...weak, ...options });
+        t.assert.deepEqual((await client.query("select current_user::text as u")).rows, [{ u: user }]);
+        await client.close();
+      };
+      const refuses = async (options: Options) => {
+        const error = await refused(
+          t,
+          { ...weak, ...options },
+          { code: "SCRAM_ITERATIONS_TOO_FEW", name: "AuthenticationError", retryable: false },
+        );
+        t.assert.match(error.message, /sslmode=verify-full.*scramMinIterations.*\(1000 iterations\)$/);
+      };
+      await t.side(
+        t.server.major >= 16
+          ? `set scram_iterations = 1000; create role ${user} login password 'weak-secret'; reset scram_iterations`
+          : `create role ${user} login password '${WEAK}'`,
+      );
+      try {
+        if (t.tls) {
+          await lets({});
+          await lets({ scramMinIterations: 10_000 });
+          // Workers check the certificate whatever sslmode says.
+          if (t.runtime !== "workerd") await refuses({ sslmode: "require", ca: undefined });
+        } else {
+          await refuses({});
+          await refuses({ scramMaxIterations: 1_000_000 }); // the core derives the key
+          await refuses({ scramMinIterations: 1001 });
+          await lets({ scramMinIterations: 1000 });
+          await lets({ scramMinIterations: 1000 }); // as a guess, with a key that is kept
+          await refuses({});
+          await lets({ localLink: true });
+        }
+      } finally {
+        await t.side(`drop role ${user}`);
+      }
     },
   },
   {

@@ -77,7 +77,11 @@ export interface Options {
   requireAuth?: string | undefined;
   /** Allows the password in clear over any link, also without TLS. Default `false`. */
   allowCleartextPassword?: boolean | undefined;
-  /** `"require"` is an error, because no runtime supports channel binding yet. Default `"prefer"`. */
+  /**
+   * Whether a login is bound to the server's certificate (SCRAM-SHA-256-PLUS). `"prefer"` binds it where server and
+   * runtime can, `"require"` refuses every other login. On Workers, whose sockets do not show the certificate,
+   * `"prefer"` does without and `"require"` is an error. Default `"prefer"`.
+   */
   channelBinding?: "disable" | "prefer" | "require" | undefined;
   /**
    * The fewest SCRAM iterations that are accepted over a link on which no certificate is checked, 1 to 100,000,000: with

@@ -244,8 +244,9 @@ impl CoreConnection {
         self.inner.status()
     }
 
-    /// Operation: [Close …] Parse, the check, Describe, Bind, Execute, Close, Sync: the first run of a statement that
-    /// nobody has described, with values and rows as text. Its `shape` event comes before its rows.
+    /// Operation: Close, [Close …] Parse, the check, Describe, Bind, Execute, Sync: the first run of a statement that
+    /// has not been described, with values and rows as text. The first Close removes the statement of the first run
+    /// before, which has the same name. Its `shape` event comes before its rows.
     /// - `shape`: JavaScript's number for it, for `release`.
     /// - `parameters`: as of `execute`, without format codes.
     /// - `check`: a statement that fails where text would not mean what binary does; nothing has run then. Where

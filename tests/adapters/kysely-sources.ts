@@ -82,6 +82,12 @@ export const sources: Cases = {
       for await (const _ of item.stream());
     };
     equal(await leased(read), 1);
+    // Such a connection may run several queries: from the second one on they are of one session.
+    const several = (count: number) =>
+      db.getExecutor().provideConnection(async (connection) => {
+        for (let query = 0; query < count; query++) await connection.executeQuery(item.compile());
+      });
+    equal([await leased(() => several(1)), await leased(() => several(2)), await leased(() => several(4))], [0, 1, 1]);
     equal(pool.stats().acquired, 0);
     // Kysely's log tells how long a query took, without the wait for a connection.
     const logged = place.db({ pool: counting }, { log: () => {} });

@@ -45,6 +45,22 @@ test("a length that no message has is refused", () => {
   expect(() => read([Buffer.from([68, 255, 0, 0, 0])])).toThrow(MalformedMessage);
 });
 
+test("OIDs have no sign: those above 2,147,483,647 are what the server says", () => {
+  const [table, type] = [4_294_967_295, 3_000_000_000];
+  const int32 = (value: number) => Buffer.from([value >>> 24, value >>> 16, value >>> 8, value].map((it) => it & 255));
+  const description = [Buffer.from("\0\x01id\0"), int32(table), Buffer.from([0, 1]), int32(type)];
+  const columns = Buffer.concat([...description, Buffer.from([255, 255]), int32(-1), Buffer.from([0, 0])]);
+  expect(messageOf(84, columns, 0, columns.length)).toMatchObject({
+    name: "rowDescription",
+    fields: [{ name: "id", tableID: table, dataTypeID: type, dataTypeSize: -1, dataTypeModifier: -1, format: "text" }],
+  });
+  const parameters = Buffer.concat([Buffer.from([0, 2]), int32(type), int32(23)]);
+  expect(messageOf(116, parameters, 0, parameters.length)).toMatchObject({
+    name: "parameterDescription",
+    dataTypeIDs: [type, 23],
+  });
+});
+
 test("a body of any bytes is read or refused", () => {
   const types = fc.constantFrom(...Buffer.from("123ACDEGHINSTWZdnst"), 255);
   fc.assert(

@@ -57,13 +57,23 @@ impl Failure {
     /// A message that is legal somewhere, but not here.
     #[inline(never)]
     pub fn unexpected(conversation: &'static str, tag: u8) -> Self {
-        Failure::about(
+        Failure::unexpected_for(
             &Reason {
                 code: "UNEXPECTED_MESSAGE",
                 message: "the server sent a message that has no place here; the connection is closed",
             },
-            &[conversation, " got ", &letter(tag)],
+            conversation,
+            tag,
         )
+    }
+
+    /// The same with what follows from it.
+    pub(crate) fn unexpected_for(
+        reason: &'static Reason,
+        conversation: &'static str,
+        tag: u8,
+    ) -> Self {
+        Failure::about(reason, &[conversation, " got ", &letter(tag)])
     }
 
     /// What only a peer says that does not speak our protocol, if it is the first that it says.

@@ -443,6 +443,7 @@ export class Connection {
     if (operation.isOver) this.core.dropRows();
     else this.#delivery.deliver(operation);
     this.#inflight.shift();
+    operation.status = status;
     operation.end();
     const next = this.#inflight[0];
     if (next) this.#comesFirst(next);

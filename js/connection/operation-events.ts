@@ -11,6 +11,7 @@ import type { RowDelivery } from "./row-delivery.ts";
 export type OperationEvent = EventOf<
   | "shape"
   | "holdsEnough"
+  | "odd"
   | "columns"
   | "complete"
   | "suspended"
@@ -46,6 +47,8 @@ export class OperationEvents {
         return on?.shape?.(event);
       case "holdsEnough":
         return on?.holdsEnough?.();
+      case "odd":
+        return on?.odd?.();
       case "columns":
         return this.#columns(operation, event);
       case "complete":

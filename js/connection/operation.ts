@@ -36,6 +36,8 @@ export interface Handlers {
   columns?(event: EventOf<"columns">): void;
   /** So many rows of a first run are held that no more are read before they are released. */
   holdsEnough?(): void;
+  /** A first run was answered as no PostgreSQL does it, in front of the statement. */
+  odd?(): void;
   /** The columns are not those that were learned. The operation fails for it. */
   shapeChanged?(event: EventOf<"shapeChanged">): void;
   /** One command is complete, of several perhaps. */
@@ -93,7 +95,7 @@ export class Operation {
   /** Something of the statement may have run. */
   bound = false;
   /** What failed in front of a statement, none of which has run: for a prelude, knowing the statement is no help. */
-  failedBefore: "prelude" | "check" | undefined;
+  failedBefore: "prelude" | "close" | "check" | undefined;
   /** The server says that a cancel ended it. */
   canceled = false;
   /** A CancelRequest for another operation of this connection may have hit it. */
@@ -105,6 +107,8 @@ export class Operation {
   /** The first thing that went wrong. */
   error: PgzError | undefined;
   command = "";
+  /** Of the transaction, as its ReadyForQuery tells it. */
+  status = "";
   rowCount: number | null = null;
   /** Of output that went to the sink. */
   bytes = 0;

@@ -18,6 +18,7 @@ import type { AnyCall } from "./call.ts";
 import type { Catalog } from "./catalog.ts";
 import { learnTypes } from "./catalog-questions.ts";
 import { checkFailed, checkPassed, describeFirst, firstRunOf, isOfTypes, isOld, type FirstRun } from "./first-run.ts";
+import { asksForText, heedLoss, heedOddness, heedSuccess, isOdd } from "./odd-servers.ts";
 import type { SchemaChanges } from "./schema-changes.ts";
 import { encodedStatement, newShapeId, newStatement, shapes, type LearnedShape, type Shape } from "./shapes.ts";
 import { commented } from "./sql-comment.ts";
@@ -165,12 +166,18 @@ export class Statements {
 
   /** How the statement may run though nobody has described it; `undefined`: it is to be described first. */
   firstRun(text: string, values: readonly unknown[]): FirstRun | undefined {
-    if (this.#describesFirst || isOld(this.#connection.parameters.get("server_version"))) return undefined;
+    const { config, parameters } = this.#connection;
+    if (this.#describesFirst || isOld(parameters.get("server_version")) || isOdd(config, "statement")) return undefined;
     return firstRunOf(this.#server, text, values);
   }
 
-  /** The check of a first run failed, with this message. */
-  checkFailed(message: string): void {
+  /** What stands in front of the statement of a first run failed, with this message: Close of the name, or the check. */
+  failedInFront(part: Operation["failedBefore"], message: string): void {
+    if (part === "close") this.oddServer();
+    else if (part === "check") this.#checkFailed(message);
+  }
+
+  #checkFailed(message: string): void {
     if (isOfTypes(message) || this.#describesFirst) return;
     this.#describesFirst = true;
     checkFailed(this.#server);
@@ -178,6 +185,17 @@ export class Statements {
 
   checkPassed(): void {
     checkPassed(this.#server);
+    heedSuccess(this.#connection.config, "statement");
+  }
+
+  /** The server has answered a first run as no PostgreSQL does. */
+  oddServer(): void {
+    heedOddness(this.#connection.config, "statement");
+  }
+
+  /** The connection has ended under a first run. `isDescribed`: what came in front of its rows was in order. */
+  firstRunLost(error: unknown, isDescribed: boolean): void {
+    heedLoss(this.#connection.config, "statement", error, isDescribed);
   }
 
   /** The statement is never to run before it is described. */
@@ -276,6 +294,7 @@ export class Statements {
   #withDefinitions(shape: LearnedShape): LearnedShape {
     const { columns } = shape;
     const types = this.#catalog.definitions(columns);
+    if (asksForText(this.#connection.config)) return { ...shape, resultFormats: columns.map(() => 0), types };
     if (!types.length) return shape;
     const resultFormats = this.#connection.core.call((handle) => {
       this.define(handle, types);

@@ -155,7 +155,7 @@ class Execution {
     if (!error) return this.#releasedOrError(ended);
     if (wasHitBesides && !committed && transaction.isNone) return AGAIN;
     if (!run.mayBeDescribed) throw error;
-    if (operation.failedBefore) statements.checkFailed(error.message);
+    statements.failedInFront(operation.failedBefore, error.message);
     this.#learned = run.shape;
     return new Outdated(error, operation);
   }

@@ -10,6 +10,7 @@ import { Collector } from "../rows/collect.ts";
 import { checkNames } from "../rows/form.ts";
 import type { Call } from "../session/call.ts";
 import type { FirstRun } from "../session/first-run.ts";
+import { heedLoss, heedOddness, heedSuccess, isOdd } from "../session/odd-servers.ts";
 import type { Session } from "../session/session.ts";
 import type { BoundStatement } from "../session/statements.ts";
 import { commit, type TransactionBlock } from "../session/transaction-block.ts";
@@ -17,7 +18,7 @@ import { rolledBack, type PgzError } from "../util/errors.ts";
 import { encodeParameters } from "../values/parameters.ts";
 import { joined } from "../util/bytes.ts";
 import { ROWS_COLUMNS, ROWS_FORMAT, ROWS_NONE, type Column } from "../wasm/boundary.ts";
-import { mayBeOutdated, Outdated } from "./attempts.ts";
+import { mayBeOutdated, mayLackCheck, Outdated } from "./attempts.ts";
 import type { BatchItem, BatchPlan, Settled } from "./batch-run.ts";
 import { FirstExecution } from "./first-execution.ts";
 import type { Query } from "./sql.ts";
@@ -33,6 +34,7 @@ export function firstItems(session: Session, queries: readonly Query[], plan: Ba
   const { config, statements, transaction } = session;
   const { atomic, form } = plan;
   if (!atomic || config.firstRun !== "text" || !transaction.isNone || form.limits.length) return undefined;
+  if (isOdd(config, "batch")) return undefined;
   if (queries.length > MOST_ITEMS || queries.every(({ text }) => statements.known(text))) return undefined;
   const items: Item[] = [];
   for (const { text, values } of queries) {
@@ -101,7 +103,11 @@ export class FirstBatch<Row> {
     const ending = call.operate(connection, commit);
     call.promise.catch(() => sent.forEach(({ operation }) => connection.abandon(operation)));
     const outcomes = await Promise.allSettled(sent.map(({ ended }) => ended));
-    await ending.done;
+    await ending.done.catch((lost: unknown) => {
+      heedLoss(connection.config, "batch", lost, false);
+      statements.firstRunLost(lost, true);
+      throw lost;
+    });
     if (call.finished) return undefined;
 
     const failures = outcomes.map((outcome) =>
@@ -110,13 +116,35 @@ export class FirstBatch<Row> {
     const index = failures.findIndex((failure) => failure !== undefined);
     const commands = sent.map(({ operation }) => operation.command);
     const error = failures[index] ?? ending.error ?? (ending.command === "ROLLBACK" ? rolledBack() : undefined);
-    if (!error) return outcomes.map((outcome, at) => this.#settled(outcome, sent[at]!));
+    if (!error) {
+      heedSuccess(connection.config, "batch");
+      return outcomes.map((outcome, at) => this.#settled(outcome, sent[at]!));
+    }
     const failed = sent[index];
-    if (failed && ending.command !== "COMMIT" && failed.mayBeDescribed()) {
-      if (failed.operation.failedBefore) statements.checkFailed(error.message);
+    const isUndone = ending.command !== "COMMIT" || this.#isUndone(sent, index);
+    if (failed && isUndone && (failed.mayBeDescribed() || this.#refusesSavepoint(failed.operation, index))) {
+      statements.failedInFront(failed.operation.failedBefore, error.message);
       return new Outdated(error);
     }
-    throw failedAt(error, index, commands.length, ending);
+    throw failedAt(error, index, commands.length, ending.command === "COMMIT" && !isUndone);
+  }
+
+  /**
+   * COMMIT went well, and found nothing to commit: no item was reached, and so BEGIN was not either; or the failure
+   * ended the transaction, as routers do, and none of those behind it ran by itself.
+   */
+  #isUndone(sent: readonly Sent<Row>[], index: number): boolean {
+    const isInFront = ({ operation }: Sent<Row>) => operation.failedBefore !== undefined;
+    if (sent.every(isInFront)) return true;
+    const wasOpen = sent[index - 1]?.operation.status === "T" && sent[index]!.operation.status === "I";
+    return wasOpen && sent.slice(index + 1).every(isInFront);
+  }
+
+  /** SPQR's router knows none. */
+  #refusesSavepoint({ error, failedBefore }: Operation, index: number): boolean {
+    const refuses = index > 0 && failedBefore === "prelude" && error !== undefined && mayLackCheck(error);
+    if (refuses) heedOddness(this.#session.config, "batch");
+    return refuses;
   }
 
   #send(item: Item, at: number): Sent<Row> {
@@ -143,9 +171,9 @@ export class FirstBatch<Row> {
 }
 
 /** Says what the failure of an item did to the others, or that it came too late to do anything. */
-function failedAt(error: PgzError, index: number, count: number, ending: Operation): PgzError {
+function failedAt(error: PgzError, index: number, count: number, hasCommitted: boolean): PgzError {
   const all = [...Array(count).keys()];
-  if (ending.command === "COMMIT")
+  if (hasCommitted)
     return Object.assign(error, { transaction: "committed", batch: { index, rolledBack: [], skipped: [] } });
   const batch =
     index < 0

@@ -35,7 +35,11 @@ export class FirstExecution {
   readonly #operation: Operation;
   #learned: LearnedShape | undefined;
   #shape: Shape | undefined;
+  /** No item of a batch, which is another way of going in front of a statement. */
+  readonly #isAlone: boolean;
   #isHeld = false;
+  /** The server has not answered what stands in front of the statement as PostgreSQL does. */
+  #isOdd = false;
   /** Its rows cannot be read. It runs to its end, so that what the error says of it is true. */
   #refused: UsageError | undefined;
   /** Until another connection has asked the catalog. Never rejects. */
@@ -55,6 +59,7 @@ export class FirstExecution {
     this.#run = run;
     this.#request = request;
     this.#sink = sink;
+    this.#isAlone = transaction === session.transaction;
     this.#operation = transaction.flight((preludes) => this.#operate(preludes));
   }
 
@@ -88,7 +93,12 @@ export class FirstExecution {
    */
   async ended(): Promise<Operation | undefined> {
     const operation = this.#operation;
-    await overOrTruncated(operation);
+    try {
+      await overOrTruncated(operation);
+    } catch (lost) {
+      if (this.#isAlone) this.#session.statements.firstRunLost(lost, this.#learned !== undefined);
+      throw lost;
+    }
     if (operation.error) return operation;
     if (this.#refused) throw this.#refused;
     if (!this.#isHeld) return operation;
@@ -122,6 +132,10 @@ export class FirstExecution {
       on: {
         ...this.#session.statements.handlers,
         shape: (learned) => this.#take(learned),
+        odd: () => {
+          this.#isOdd = true;
+          this.#session.statements.oddServer();
+        },
         holdsEnough: () => void (this.#asking = this.#askElsewhere()),
       },
     });
@@ -133,7 +147,7 @@ export class FirstExecution {
   #take(learned: LearnedShape): void {
     this.#learned = learned;
     const { connection, statements } = this.#session;
-    statements.checkPassed();
+    if (!this.#isOdd) statements.checkPassed();
     const record = learned.columns.find(isRecord);
     if (record) {
       statements.describeFirst(this.#run.text);

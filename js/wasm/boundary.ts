@@ -67,7 +67,13 @@ export type Fields = Readonly<Record<string, string>>;
 export type JsonEvent =
   | { kind: "parameterStatus"; name: string; value: string }
   | { kind: "notice"; fields: Fields }
-  | { kind: "error"; bound: boolean; answered: boolean; part: "prelude" | "check" | "statement"; fields: Fields }
+  | {
+      kind: "error";
+      bound: boolean;
+      answered: boolean;
+      part: "prelude" | "close" | "check" | "statement";
+      fields: Fields;
+    }
   | { kind: "shapeChanged"; typeOid: number }
   | { kind: "notification"; processId: number; channel: string; payload: string }
   | { kind: "backendKeyData"; processId: number }
@@ -78,6 +84,7 @@ export type JsonEvent =
   | { kind: "shape"; parameterTypes: number[]; columns: Column[]; resultFormats: number[] }
   | { kind: "columns"; shape: number; columns: Column[] }
   | { kind: "holdsEnough" }
+  | { kind: "odd" }
   | { kind: "suspended" }
   | { kind: "items"; commands: string[]; items: number[] }
   | { kind: "switch"; statement: number }

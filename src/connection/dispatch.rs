@@ -180,7 +180,9 @@ impl State {
         match (part.tag, self.operations.front_mut()) {
             (b'D', operation) => {
                 let Some(sink) = operation.and_then(Operation::row_sink) else {
-                    return Err(out_of_place());
+                    self.row_without_sink()?;
+                    frames.skip();
+                    return Ok(true);
                 };
                 caps_bytes = sink.caps_bytes();
                 arriving = sink.arriving(looked_at, rows);
@@ -250,9 +252,18 @@ impl State {
             _ => None,
         };
         let Some(sink) = sink else {
-            return Err(out_of_place());
+            return self.row_without_sink();
         };
         self.context.rows(body, behind, sink)
+    }
+
+    /// The check of a first run returns no rows, but a server that is no PostgreSQL may send some.
+    #[cold]
+    fn row_without_sink(&mut self) -> Result<(), Failure> {
+        match self.operations.front_mut() {
+            Some(Operation::FirstRun(operation)) => operation.drop_row(&mut self.context),
+            _ => Err(out_of_place()),
+        }
     }
 
     /// Rows that a first run has held are next: they need no input.

@@ -58,6 +58,8 @@ pub(super) enum Event<'a> {
     },
     /// So many rows are held until their types are known that no more are read before.
     HoldsEnough,
+    /// A first run was answered as no PostgreSQL does it, in front of the statement.
+    Odd,
     /// PortalSuspended: there may be more.
     Suspended,
     /// What became of items of a batch, in their order: outcomes.rs says how.
@@ -103,6 +105,8 @@ pub(super) enum Part {
     Prelude,
     /// In front of a first run.
     Check,
+    /// In front of that.
+    Close,
     Statement,
 }
 

@@ -8,6 +8,15 @@
 //! Behind Parse stands a check: a statement that fails where text would not mean what binary means (which settings and
 //! parameter types those are, JavaScript knows). The server then skips the rest, so nothing has run.
 //!
+//! Servers that only speak the protocol, and routers, answer Close and the check in ways of their own. These are taken,
+//! since what they say of the statement itself is in order, and the caller is told that the server is odd:
+//!
+//! ```text
+//!   Close:  an error, or nothing, and the flight goes on        check:  rows, a description, or an error, and it goes on
+//! ```
+//! The first ParameterDescription is that of the statement, whatever the check's answers were. All else that is out of
+//! place ends the connection: what came is not enough to say whether the statement has run.
+//!
 //! A column may be of a type that only the catalog knows, which is asked when this flight is over. Its rows are held
 //! until then, as they came. When they become too many, nothing more is read: the caller has to find out another way.
 
@@ -16,7 +25,7 @@ use super::extended_query::{Ahead, write_unseen};
 use super::limits::RowSink;
 use super::statements::Statements;
 use super::{Context, Progress};
-use crate::error::Failure;
+use crate::error::{Failure, Reason};
 use crate::protocol::backend::{BackendMessage, RowDescription, TransactionStatus};
 use crate::protocol::fields::Fields;
 use crate::protocol::frontend;
@@ -38,6 +47,9 @@ pub(super) enum Step {
     Parse,
     /// All three of the check's.
     Check,
+    /// An error came in place of CloseComplete (`ahead` still has the Close) or of one of the check's answers. The next
+    /// message says whether the server skips to the Sync.
+    Refused,
     Parameters,
     Columns,
     Bind,
@@ -67,6 +79,10 @@ pub(super) struct FirstRun {
     pub ahead: Ahead,
     /// What is left of the check's answers.
     pub check: Ahead,
+    /// The fields of the error that [`Step::Refused`] is about.
+    refusal: Vec<u8>,
+    /// The caller has been told that the server is odd.
+    is_odd: bool,
     /// The caller's number.
     pub shape: u32,
     /// Values of its parameters.
@@ -109,6 +125,8 @@ impl FirstRun {
             step: Step::Parse,
             ahead,
             check: Ahead::PRELUDE,
+            refusal: Vec::new(),
+            is_odd: false,
             shape: request.shape,
             value_count: value_count(request.parameters),
             parameter_types: Vec::new(),
@@ -129,12 +147,19 @@ impl FirstRun {
         context: &mut Context,
     ) -> Result<Progress, Failure> {
         use BackendMessage as M;
+        if self.step == Step::Refused {
+            self.resume(tag, &message, context)?;
+        }
+        if self.ahead.closes > 0 && message == M::ParseComplete {
+            self.odd(context);
+            self.ahead.closes = 0;
+        }
         if self.ahead.answered_by(&message) {
             return Ok(Progress::Continue);
         }
         self.step = match message {
             M::ErrorResponse { fields } => self.failed(fields, context),
-            _ if !self.ahead.is_over() => return Err(Failure::unexpected("first run", tag)),
+            _ if !self.ahead.is_over() => return Err(unexpected(tag)),
             M::ReadyForQuery { status } if self.step == Step::Ready => {
                 self.ended(status, context);
                 return Ok(Progress::Done);
@@ -160,6 +185,14 @@ impl FirstRun {
                     Step::Check
                 }
             }
+            (Step::Check, M::RowDescription { .. } | M::NoData) if self.runs_check() => {
+                self.odd(context);
+                Step::Check
+            }
+            (Step::Check, M::EmptyQueryResponse) if self.runs_check() => {
+                self.odd(context);
+                Step::Parameters
+            }
             (Step::Parameters, M::ParameterDescription { parameters }) => {
                 self.parameter_types = parameters.oids.to_vec();
                 Step::Columns
@@ -178,8 +211,70 @@ impl FirstRun {
                 self.command_tag = Some(Vec::new());
                 Step::Ready
             }
-            _ => return Err(Failure::unexpected("first run", tag)),
+            _ => return Err(unexpected(tag)),
         })
+    }
+
+    /// What stands behind an error in front of the statement.
+    fn resume(
+        &mut self,
+        tag: u8,
+        message: &BackendMessage<'_>,
+        context: &mut Context,
+    ) -> Result<(), Failure> {
+        use BackendMessage as M;
+        match message {
+            M::ReadyForQuery { .. } => self.tell_refusal(context),
+            _ if self.ahead.closes > 0 => {
+                self.odd(context);
+                self.ahead.closes = self.ahead.closes.saturating_sub(1);
+                self.step = Step::Parse;
+            }
+            M::ParameterDescription { .. } => {
+                self.odd(context);
+                self.step = Step::Parameters;
+            }
+            // Bind and Execute fail as Parse did.
+            M::ErrorResponse { .. } => {}
+            _ => {
+                self.tell_refusal(context);
+                return Err(unexpected(tag));
+            }
+        }
+        Ok(())
+    }
+
+    /// The server has skipped to the Sync, so nothing has run.
+    fn tell_refusal(&mut self, context: &mut Context) {
+        let part = match self.ahead.closes {
+            0 => Part::Check,
+            _ => Part::Close,
+        };
+        let refusal = core::mem::take(&mut self.refusal);
+        context.events.error_before(part, Fields::of(&refusal));
+        self.skip();
+    }
+
+    /// The check's Execute is being answered.
+    fn runs_check(&self) -> bool {
+        self.step == Step::Check && self.ahead.is_over() && self.check.preludes == 1
+    }
+
+    /// A DataRow where none may come: nobody wants it if it is one of the check, which returns none.
+    pub fn drop_row(&mut self, context: &mut Context) -> Result<(), Failure> {
+        if !self.runs_check() {
+            return Err(unexpected(b'D'));
+        }
+        self.odd(context);
+        Ok(())
+    }
+
+    /// Tells once that the server answers as no PostgreSQL does.
+    fn odd(&mut self, context: &mut Context) {
+        if !self.is_odd {
+            self.is_odd = true;
+            context.events.push(Event::Odd);
+        }
     }
 
     /// What the statement takes and returns. The caller may describe types, or have the rows held, before more is read.
@@ -294,22 +389,51 @@ impl FirstRun {
         context.events.ready(status);
     }
 
-    /// The server skips to the Sync.
+    /// ErrorResponse. The server skips to the Sync, or so it should.
     fn failed(&mut self, fields: Fields<'_>, context: &mut Context) -> Step {
+        if self.step == Step::Refused {
+            return Step::Refused;
+        }
+        // Behind a fatal one nothing comes.
+        if (self.ahead.closes > 0 || self.step == Step::Check) && !fields.are_fatal() {
+            self.refusal = fields.body().to_vec();
+            return Step::Refused;
+        }
         let is_bound = matches!(self.step, Step::Rows | Step::NoRows | Step::Ready);
         if !self.ahead.is_over() {
             context.events.error_before(Part::Prelude, fields);
         } else if self.step == Step::Check {
             context.events.error_before(Part::Check, fields);
+        } else if self.step == Step::Parse && self.is_odd {
+            // The name may be taken, as it was not closed.
+            context.events.error_before(Part::Close, fields);
         } else {
             context.events.error(is_bound, fields);
         }
+        self.skip();
+        Step::Ready
+    }
+
+    fn skip(&mut self) {
+        self.step = Step::Ready;
         self.ahead = Ahead::default();
         self.command_tag = None;
         self.sink.drop_held();
         self.sink.discard = true;
-        Step::Ready
     }
+}
+
+/// A message that says too little of the statement: it may have run.
+pub(super) fn unexpected(tag: u8) -> Failure {
+    Failure::unexpected_for(
+        &Reason {
+            code: "UNEXPECTED_MESSAGE",
+            message: "the server sent a message that has no place in the first run of a statement, which may have \
+                taken effect; the connection is closed, and the next ones describe statements first",
+        },
+        "first run",
+        tag,
+    )
 }
 
 /// Of the middle of Bind, which begins with the number of format codes: none, as all are text.

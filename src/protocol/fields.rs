@@ -64,6 +64,17 @@ impl<'a> Fields<'a> {
         })
     }
 
+    /// As they came.
+    pub(crate) const fn body(&self) -> &'a [u8] {
+        self.body
+    }
+
+    /// The server ends the session with them.
+    pub(crate) fn are_fatal(&self) -> bool {
+        let severity = self.get(b'V').or_else(|| self.get(b'S'));
+        matches!(severity, Some(b"FATAL" | b"PANIC"))
+    }
+
     /// The text of the field with this code (`b'C'` is SQLSTATE).
     pub fn get(&self, code: u8) -> Option<&'a [u8]> {
         self.all()

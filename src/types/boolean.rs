@@ -19,8 +19,9 @@ pub(super) fn append(out: &mut Writer<'_>, value: &[u8]) -> Outcome {
 /// Appends the text form.
 pub(super) fn append_text(out: &mut Writer<'_>, value: &[u8]) -> Option<()> {
     match value {
-        b"t" => put(out, "true"),
-        b"f" => put(out, "false"),
+        // The longer words are not PostgreSQL's: immudb sends them, and `pg` reads them.
+        b"t" | b"true" => put(out, "true"),
+        b"f" | b"false" => put(out, "false"),
         _ => return None,
     }
     Some(())
@@ -37,6 +38,8 @@ mod tests {
         assert_eq!(json(BOOL, [0]), "false");
         assert_eq!(text_json(BOOL, "t"), "true");
         assert_eq!(text_json(BOOL, "f"), "false");
+        assert_eq!(text_json(BOOL, "true"), "true");
+        assert_eq!(text_json(BOOL, "false"), "false");
     }
 
     #[test]
@@ -44,6 +47,6 @@ mod tests {
         for bytes in [&[][..], &[2], &[0, 1]] {
             refused(BOOL, bytes);
         }
-        text_refused(BOOL, "true");
+        text_refused(BOOL, "yes");
     }
 }

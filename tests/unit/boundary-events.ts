@@ -39,6 +39,9 @@ export const events = {
   holdsEnough: [
     {"kind":"holdsEnough"},
   ],
+  odd: [
+    {"kind":"odd"},
+  ],
   suspended: [
     {"kind":"suspended"},
   ],

@@ -103,7 +103,7 @@ test.each(["57014", "53200", "40001"])("a check that fails with %s is that error
 test("a statement that cannot be parsed is not described once more", async () => {
   const first = client.query("select n");
   const session = await letInFirst();
-  session.send(failed("42601"));
+  session.send(wire.closeComplete(), failed("42601"));
   await expect(first).rejects.toMatchObject({ code: "42601" });
   expect(client.stats().flights).toBe(2);
 });

@@ -34,6 +34,7 @@ fn kind(event: &Event<'_>) -> &'static str {
         Event::Shape { .. } => "shape",
         Event::Columns { .. } => "columns",
         Event::HoldsEnough => "holdsEnough",
+        Event::Odd => "odd",
         Event::Suspended => "suspended",
         Event::Items { .. } => "items",
         Event::Switch { .. } => "switch",
@@ -106,6 +107,7 @@ fn samples(take: &mut dyn FnMut(Event<'_>)) {
     });
     take(Event::Columns { shape: 7, columns });
     take(Event::HoldsEnough);
+    take(Event::Odd);
     take(Event::Suspended);
     take(outcomes.event());
     take(Event::Switch { statement: 1 });

@@ -409,6 +409,12 @@ pub(super) fn reach(name: &str) -> Connection {
             run_first(&mut connection);
             connection
         }
+        "first run Refused behind Close" => {
+            let mut connection = idle();
+            run_first(&mut connection);
+            after(connection, &["ErrorResponse"])
+        }
+        "first run Refused" => running_first(&["ParseComplete", "ErrorResponse"]),
         "first run Parse behind 3 of a prelude" => running_first_behind_prelude(&[]),
         "first run Parse behind 2 of a prelude" => running_first_behind_prelude(&["ParseComplete"]),
         "first run Parse behind 1 of a prelude" => running_first_behind_prelude(&BOUND),

@@ -319,8 +319,17 @@ pub(super) const WALK: &[(&str, Moves)] = &[
     (
         "first run Parse behind Close",
         &[
-            ("ErrorResponse", "first run Ready"),
+            ("ErrorResponse", "first run Refused behind Close"),
             ("CloseComplete", "first run Parse"),
+            ("ParseComplete", "first run Check, 3 to come"),
+        ],
+    ),
+    (
+        "first run Refused behind Close",
+        &[
+            ("ErrorResponse", "first run Ready"),
+            ("ParseComplete", "first run Check, 3 to come"),
+            ("ReadyForQuery", "idle"),
         ],
     ),
     (
@@ -354,22 +363,34 @@ pub(super) const WALK: &[(&str, Moves)] = &[
     (
         "first run Check, 3 to come",
         &[
-            ("ErrorResponse", "first run Ready"),
+            ("ErrorResponse", "first run Refused"),
             ("ParseComplete", "first run Check, 2 to come"),
         ],
     ),
     (
         "first run Check, 2 to come",
         &[
-            ("ErrorResponse", "first run Ready"),
+            ("ErrorResponse", "first run Refused"),
             ("BindComplete", "first run Check, 1 to come"),
         ],
     ),
     (
         "first run Check, 1 to come",
         &[
-            ("ErrorResponse", "first run Ready"),
+            ("ErrorResponse", "first run Refused"),
+            ("RowDescription", "."),
+            ("NoData", "."),
+            ("DataRow", "."),
+            ("EmptyQueryResponse", "first run Parameters"),
             ("CommandComplete", "first run Parameters"),
+        ],
+    ),
+    (
+        "first run Refused",
+        &[
+            ("ErrorResponse", "."),
+            ("ParameterDescription", "first run Columns"),
+            ("ReadyForQuery", "idle"),
         ],
     ),
     (

@@ -134,6 +134,25 @@ export const firstRuns = {
   "the check lacks memory": failing("Execute", "check", { C: "53200", M: "out of memory" }),
   "the check is cancelled": failing("Execute", "check", { C: "57014", M: "canceling statement due to user request" }),
   "the check meets a conflict": failing("Execute", "check", { C: "40001", M: "could not serialize access" }),
+  // As they answered an INSERT in November 2026: it has run, once.
+  "Close and the check as immudb 1.11 answers them": {
+    ...on("Close", () => [
+      wire.errorResponse({
+        S: "ERROR",
+        C: "08P01",
+        M: "found an unknown message type on the wire",
+        H: "submitted message is not yet implemented",
+      }),
+    ]),
+    ...onExecute(() => [wire.dataRow([null]), wire.commandComplete("ok")], "check"),
+  },
+  "the check as the router of SPQR answers it": onExecute(
+    () => [wire.dataRow([text("pgz-edge: settings")]), wire.commandComplete("SELECT 1")],
+    "check",
+  ),
+  "the check fails, and the server runs on": {
+    check: () => [wire.errorResponse({ S: "ERROR", C: "42883", M: "no such function" })],
+  },
   "the check returns a row": onExecute(inFront(wire.dataRow([wire.int32(1)])), "check"),
   "the check has a RowDescription": onExecute(
     inFront(wire.rowDescription([{ name: "int4", oid: INT4, size: 4 }])),

@@ -1,0 +1,424 @@
+// First runs on servers that answer them as no PostgreSQL does, over sockets in memory: what is taken, what is described
+// and runs then, what may have run and is never run again, and what is remembered of the server.
+//
+// What immudb and SPQR's router say is what they said to this driver, message by message (immudb 1.11.1, SPQR of August
+// 2026 over PostgreSQL 18 and 15).
+import { beforeEach, expect, test } from "vitest";
+import type { Client } from "../../js/api/client.ts";
+import {
+  begun,
+  client,
+  ended,
+  execution,
+  int4,
+  letIn,
+  newClient,
+  otherClient,
+  useMemoryServer,
+} from "../support/memory-session.ts";
+import type { Session } from "../support/memory-session.ts";
+import * as wire from "../support/wire.mjs";
+
+useMemoryServer();
+let database = 0;
+/** Where the client of a test and those beside it connect to. */
+const place = () => ({ database: `odd${database}`, firstRun: "text" as const });
+beforeEach(() => {
+  database++;
+  newClient(place());
+});
+
+const firstFlight = ["Close", "Parse", "Parse", "Bind", "Execute", "Describe", "Bind", "Execute", "Sync"];
+const behindPrelude = ["Close", "Parse", "Bind", "Execute", ...firstFlight.slice(1)];
+const described = ["Parse", "Describe", "Sync"];
+
+const text = (value: string | null) => wire.dataRow([value === null ? null : Buffer.from(value)]);
+const over = (tag: string, status: "I" | "T" | "E" = "I") =>
+  Buffer.concat([wire.commandComplete(tag), wire.readyForQuery(status)]);
+const failing = (C: string, M = "no", S = "ERROR") => wire.errorResponse({ S, C, M });
+const checkPasses = () => Buffer.concat([wire.parseComplete(), wire.bindComplete(), wire.commandComplete("SELECT 0")]);
+const begins = (tag: string) => Buffer.concat([wire.parseComplete(), wire.bindComplete(), wire.commandComplete(tag)]);
+/** The statement's own answers, of one int4. */
+const rows = (...values: string[]) =>
+  Buffer.concat([
+    wire.parameterDescription([]),
+    wire.rowDescription([int4]),
+    wire.bindComplete(),
+    ...values.map((value) => text(value)),
+    over(`SELECT ${values.length}`),
+  ]);
+
+/** An INSERT, as each of them answers its first run. */
+const conversations: Record<string, (columns: number) => Buffer> = {
+  "immudb, which knows no Close, goes on behind the error and answers the check with a row": () =>
+    Buffer.concat([
+      wire.errorResponse({
+        S: "ERROR",
+        C: "08P01",
+        M: "found an unknown message type on the wire",
+        H: "submitted message is not yet implemented",
+      }),
+      wire.parseComplete(),
+      wire.parseComplete(),
+      wire.bindComplete(),
+      text(null),
+      wire.commandComplete("ok"),
+      wire.parameterDescription([]),
+      wire.rowDescription([]),
+      wire.bindComplete(),
+      over("INSERT 0 0"),
+    ]),
+  "SPQR's router, which answers the check with its words": () =>
+    Buffer.concat([
+      wire.closeComplete(),
+      wire.parseComplete(),
+      wire.parseComplete(),
+      wire.bindComplete(),
+      text("pgz-edge: settings"),
+      wire.commandComplete("SELECT 1"),
+      wire.parameterDescription([]),
+      wire.noData(),
+      wire.bindComplete(),
+      over("INSERT 0 1"),
+    ]),
+  "a server that runs on behind a check that fails": () =>
+    Buffer.concat([
+      wire.closeComplete(),
+      wire.parseComplete(),
+      failing("42883", "no such function"),
+      failing("26000", "no such statement"),
+      failing("34000", "no such portal"),
+      wire.parameterDescription([]),
+      wire.noData(),
+      wire.bindComplete(),
+      over("INSERT 0 1"),
+    ]),
+  "a server that does not answer Close": () =>
+    Buffer.concat([
+      wire.parseComplete(),
+      checkPasses(),
+      wire.parameterDescription([]),
+      wire.noData(),
+      wire.bindComplete(),
+      over("INSERT 0 1"),
+    ]),
+  "a server that describes its answers unasked": () =>
+    Buffer.concat([
+      wire.closeComplete(),
+      wire.parseComplete(),
+      wire.parseComplete(),
+      wire.bindComplete(),
+      wire.rowDescription([int4]),
+      wire.commandComplete("SELECT 0"),
+      wire.parameterDescription([]),
+      wire.noData(),
+      wire.bindComplete(),
+      over("INSERT 0 1"),
+    ]),
+};
+
+async function letInFirst(): Promise<Session> {
+  const session = await letIn();
+  expect(await session.flight()).toEqual(firstFlight);
+  return session;
+}
+
+/** The statement is described first, and then runs. */
+async function runsDescribed(session: Session, prelude?: string): Promise<void> {
+  expect(await session.flight()).toEqual(described);
+  session.send(wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([int4]), wire.readyForQuery());
+  expect(await session.flight()).toEqual(prelude ? ["Parse", "Bind", "Execute", ...execution] : execution);
+  if (prelude) session.send(begins(prelude), begun(), over("SELECT 0", "T"));
+  else session.send(begun(), ended(0));
+}
+
+/** Another client of the same server describes first, too. */
+async function isRemembered(): Promise<void> {
+  const other = otherClient(place());
+  const call = other.query("select elsewhere");
+  await runsDescribed(await letIn());
+  expect((await call).rows).toEqual([]);
+  await other.close();
+}
+
+async function isNotRemembered(): Promise<void> {
+  const other = otherClient(place());
+  const call = other.query("select elsewhere");
+  (await letInFirst()).send(wire.closeComplete(), wire.parseComplete(), checkPasses(), rows("1"));
+  expect((await call).rows).toEqual([{ n: 1 }]);
+  await other.close();
+}
+
+test.each(Object.entries(conversations))("%s", async (_name, answers) => {
+  const insert = client.exec("insert into t values (1)");
+  const session = await letInFirst();
+  session.send(answers(0));
+  expect(await insert).toMatchObject({ command: "INSERT" });
+  const second = client.query("select n");
+  await runsDescribed(session);
+  expect((await second).rows).toEqual([]);
+  await isRemembered();
+});
+
+test("from then on rows are asked for as text, as by pg", async () => {
+  const insert = client.exec("insert into t values (1)");
+  const session = await letInFirst();
+  session.send(conversations["SPQR's router, which answers the check with its words"]!(0));
+  await insert;
+  const query = client.query("select n");
+  expect(await session.flight()).toEqual(described);
+  session.send(wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([int4]), wire.readyForQuery());
+  session.reader.push(Buffer.from((await session.peer.received())!));
+  const [, bind] = [session.reader.next(), session.reader.next()];
+  expect(bind).toMatchObject({ name: "Bind", body: Buffer.from([0, 0, 0, 0, 0, 0, 0, 1, 0, 0]) });
+  session.send(wire.parseComplete(), wire.bindComplete(), wire.rowDescription([int4]), text("9"), over("SELECT 1"));
+  expect((await query).rows).toEqual([{ n: 9 }]);
+});
+
+test("its answers in any pieces, also a row of the check that is long", async () => {
+  const query = client.query("select n");
+  const session = await letInFirst();
+  const all = Buffer.concat([
+    failing("08P01"),
+    wire.parseComplete(),
+    wire.parseComplete(),
+    wire.bindComplete(),
+    text("x".repeat(300)),
+    wire.commandComplete("ok"),
+    rows("7", "8"),
+  ]);
+  for (let at = 0; at < all.length; at += 7) {
+    session.send(all.subarray(at, at + 7));
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  expect((await query).rows).toEqual([{ n: 7 }, { n: 8 }]);
+});
+
+test.each(["08P01", "0A000", "XX000"])(
+  "Close that is refused with %s: nothing has run, and it is described",
+  async (code) => {
+    const query = client.query("select n");
+    const session = await letInFirst();
+    session.send(failing(code), wire.readyForQuery());
+    await runsDescribed(session);
+    expect((await query).rows).toEqual([]);
+    await isRemembered();
+  },
+);
+
+test("a name that is taken, since Close is unknown: nothing has run, and it is described", async () => {
+  const query = client.query("select n");
+  const session = await letInFirst();
+  session.send(failing("08P01"), failing("42P05", "already present"), wire.readyForQuery());
+  await runsDescribed(session);
+  await query;
+  await isRemembered();
+});
+
+test.each(["57014", "53200"])(
+  "Close that fails with %s is that error, and says nothing of the server",
+  async (code) => {
+    const query = client.query("select n");
+    const session = await letInFirst();
+    session.send(failing(code), wire.readyForQuery());
+    await expect(query).rejects.toMatchObject({ name: "PostgresError", code });
+    await isNotRemembered();
+  },
+);
+
+test("BEGIN behind a Close that is refused goes again", async () => {
+  const transaction = client.transaction(async (tx) => void (await tx.exec("delete from t")));
+  const session = await letIn();
+  expect(await session.flight()).toEqual(behindPrelude);
+  session.send(failing("08P01"), wire.readyForQuery());
+  await runsDescribed(session, "BEGIN");
+  expect(await session.flight()).toEqual(["Query"]);
+  session.send(over("COMMIT"));
+  await transaction;
+});
+
+test("BEGIN that is refused where the server runs on: the statement may have run outside of the transaction", async () => {
+  const transaction = client.transaction(async (tx) => void (await tx.exec("delete from t")));
+  const session = await letIn();
+  await session.flight();
+  session.send(wire.closeComplete(), failing("0A000"), wire.parseComplete(), checkPasses(), rows());
+  await expect(transaction).rejects.toMatchObject({ code: "UNEXPECTED_MESSAGE", retryable: false });
+});
+
+test("a batch whose items are all refused in front is described, though COMMIT goes well", async () => {
+  const call = client.batch(["select n", "select m"]);
+  const session = await letIn();
+  for (const _ of "12") expect(await session.flight()).toEqual(behindPrelude);
+  expect(await session.flight()).toEqual(execution);
+  for (const _ of "12") session.send(failing("08P01"), wire.readyForQuery());
+  session.send(wire.parseComplete(), wire.bindComplete(), wire.noData(), over("COMMIT"));
+  for (const _ of "12") {
+    expect(await session.flight()).toEqual(described);
+    session.send(
+      wire.parseComplete(),
+      wire.parameterDescription([]),
+      wire.rowDescription([int4]),
+      wire.readyForQuery(),
+    );
+  }
+  await session.flight();
+  const item = [wire.bindComplete(), wire.rowDescription([int4], [1]), wire.dataRow([wire.int32(5)])];
+  for (const _ of "12") session.send(...item, wire.commandComplete("SELECT 1"));
+  session.send(wire.readyForQuery());
+  expect((await call).map((result) => result.rows)).toEqual([[{ n: 5 }], [{ n: 5 }]]);
+});
+
+test.each(
+  Object.entries({
+    "ReadyForQuery too early": () => wire.readyForQuery(),
+    "a check that is not complete": () =>
+      Buffer.concat([wire.closeComplete(), wire.parseComplete(), wire.parseComplete(), wire.parameterDescription([])]),
+    "rows that are not described": () =>
+      Buffer.concat([wire.closeComplete(), wire.parseComplete(), checkPasses(), text("1")]),
+    "a check that fails, and something that is bound": () =>
+      Buffer.concat([wire.closeComplete(), wire.parseComplete(), failing("42883"), wire.bindComplete()]),
+    "a description twice": () =>
+      Buffer.concat([
+        wire.closeComplete(),
+        wire.parseComplete(),
+        checkPasses(),
+        wire.parameterDescription([]),
+        wire.parameterDescription([]),
+      ]),
+  }),
+)("%s: it may have run, the error says so, and the next call describes", async (_name, answers) => {
+  const insert = client.exec("insert into t values (1)");
+  const session = await letInFirst();
+  session.send(answers());
+  const error = await insert.catch((error: unknown) => error);
+  expect(error).toMatchObject({ name: "ProtocolError", code: "UNEXPECTED_MESSAGE", retryable: false });
+  expect((error as Error).message).toContain("may have taken effect");
+  const next = client.query("select n");
+  await runsDescribed(await letIn());
+  await next;
+  await isRemembered();
+});
+
+const ends: Record<string, { end: (session: Session) => void; code: string }> = {
+  "the connection is lost": { end: ({ peer }) => peer.end(), code: "CONNECTION_LOST" },
+  "the server refuses it for good": {
+    end: (session) => session.send(failing("08P01", "unsupported pkt type", "FATAL")),
+    code: "08P01",
+  },
+};
+
+test.each(Object.entries(ends))(
+  "%s in the first first run: it is not run again, and the next call describes",
+  async (_name, { end, code }) => {
+    const insert = client.exec("insert into t values (1)");
+    const session = await letInFirst();
+    session.send(wire.closeComplete());
+    end(session);
+    await expect(insert).rejects.toMatchObject({ code, retryable: false });
+    const next = client.query("select n");
+    await runsDescribed(await letIn());
+    await next;
+  },
+);
+
+test.each(Object.entries(ends))(
+  "%s where first runs have gone well: it says nothing of the server",
+  async (_name, { end, code }) => {
+    const first = client.query("select n");
+    const session = await letInFirst();
+    session.send(wire.closeComplete(), wire.parseComplete(), checkPasses(), rows("1"));
+    await first;
+    const insert = client.exec("insert into t values (1)");
+    expect(await session.flight()).toEqual(firstFlight);
+    session.send(wire.closeComplete());
+    end(session);
+    await expect(insert).rejects.toMatchObject({ code, retryable: false });
+    await isNotRemembered();
+  },
+);
+
+test("a server that goes says nothing of first runs", async () => {
+  const insert = client.exec("insert into t values (1)");
+  const session = await letInFirst();
+  session.send(wire.closeComplete(), failing("57P01", "terminating connection", "FATAL"));
+  await expect(insert).rejects.toMatchObject({ code: "57P01", retryable: false });
+  await isNotRemembered();
+});
+
+/** An atomic batch of two new statements, of a server that refuses SAVEPOINT; `status`: of its transaction then. */
+async function withoutSavepoint(
+  status: "I" | "T" | "E",
+  tag: string,
+): Promise<{ call: Promise<unknown>; session: Session }> {
+  const call = client.batch(["select n", "select m"]);
+  const session = await letIn();
+  for (const _ of "12") expect(await session.flight()).toEqual(behindPrelude);
+  expect(await session.flight()).toEqual(execution);
+  const [description, bound] = [wire.parameterDescription([]), wire.bindComplete()];
+  session.send(wire.closeComplete(), begins("BEGIN"), wire.parseComplete(), checkPasses());
+  session.send(description, wire.rowDescription([int4]), bound, text("1"), over("SELECT 1", "T"));
+  session.send(
+    wire.closeComplete(),
+    failing("SPQRU", "unknown transaction statement kind: 6"),
+    wire.readyForQuery(status),
+  );
+  session.send(wire.parseComplete(), wire.bindComplete(), wire.noData(), over(tag));
+  return { call, session };
+}
+
+test.each([
+  ["E", "ROLLBACK"],
+  ["I", "COMMIT"], // SPQR's router: the error has ended the transaction
+] as const)(
+  "SAVEPOINT that is refused (%s, %s): nothing is left of the batch, which is described",
+  async (status, tag) => {
+    const { call, session } = await withoutSavepoint(status, tag);
+    await answersDescribedBatch(session);
+    await call;
+    const next = client.batch(["select o", "select p"]);
+    await answersDescribedBatch(session);
+    await next;
+  },
+);
+
+test("SAVEPOINT that is refused in a transaction that commits: the error says so", async () => {
+  const { call } = await withoutSavepoint("T", "COMMIT");
+  await expect(call).rejects.toMatchObject({ code: "SPQRU", transaction: "committed", retryable: false });
+});
+
+/** PgBouncer with `pool_mode = statement`. */
+const noTransactions = () => failing("08P01", "transaction blocks not allowed in statement pooling mode", "FATAL");
+
+test("a pooler that refuses BEGIN of a batch: the next one is described, statements alone are not", async () => {
+  const call = client.batch(["select n", "select m"]);
+  const session = await letIn();
+  for (const _ of "12") expect(await session.flight()).toEqual(behindPrelude);
+  session.send(wire.closeComplete(), noTransactions());
+  await expect(call).rejects.toMatchObject({ code: "08P01", retryable: false });
+  const next = await nextBatchIsDescribed(client);
+  const alone = client.query("select o");
+  expect(await next.flight()).toEqual(firstFlight);
+  next.send(wire.closeComplete(), wire.parseComplete(), checkPasses(), rows("1"));
+  expect((await alone).rows).toEqual([{ n: 1 }]);
+});
+
+async function nextBatchIsDescribed(of: Client): Promise<Session> {
+  const call = of.batch(["select n", "select m"]);
+  const session = await letIn();
+  await answersDescribedBatch(session);
+  await call;
+  return session;
+}
+
+/** Two statements, which are described and run without rows. */
+async function answersDescribedBatch(session: Session): Promise<void> {
+  const shape = [wire.parameterDescription([]), wire.rowDescription([int4]), wire.readyForQuery()];
+  for (const _ of "12") {
+    expect(await session.flight()).toEqual(described);
+    session.send(wire.parseComplete(), ...shape);
+  }
+  await session.flight();
+  const item = [wire.bindComplete(), wire.rowDescription([int4], [1])];
+  for (const _ of "12") session.send(...item, wire.commandComplete("SELECT 0"));
+  session.send(wire.readyForQuery());
+}

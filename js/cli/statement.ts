@@ -22,7 +22,7 @@ function isReading(reader: SqlReader): boolean {
 }
 
 /** Their statement has run, in part or to its end. */
-const HAS_RUN = /^(?:DUPLICATE_COLUMN|RECORD_NEEDS_DESCRIBE)$/;
+const HAS_RUN = /^(?:DUPLICATE_COLUMN|RECORD_NEEDS_DESCRIBE|TYPES_NEED_DESCRIBE)$/;
 
 /** Whether it is certain, by the error, that the statement has changed nothing. */
 export function isWithoutEffect(error: unknown): boolean {

@@ -10,7 +10,7 @@ import type { RowDelivery } from "./row-delivery.ts";
 /** Events that are of the operation in front. */
 export type OperationEvent = EventOf<
   | "shape"
-  | "holdsEnough"
+  | "tooManyHeld"
   | "odd"
   | "columns"
   | "complete"
@@ -45,8 +45,8 @@ export class OperationEvents {
       case "shape":
         freeze(event.columns);
         return on?.shape?.(event);
-      case "holdsEnough":
-        return on?.holdsEnough?.();
+      case "tooManyHeld":
+        return on?.tooManyHeld?.();
       case "odd":
         return on?.odd?.();
       case "columns":

@@ -34,8 +34,8 @@ export interface Handlers {
   shape?(event: EventOf<"shape">): void;
   /** The columns of a result; the rows' sink is told next. */
   columns?(event: EventOf<"columns">): void;
-  /** So many rows of a first run are held that no more are read before they are released. */
-  holdsEnough?(): void;
+  /** The rows of a first run that were held became too many. They are dropped, and so are those to come. */
+  tooManyHeld?(): void;
   /** A first run was answered as no PostgreSQL does it, in front of the statement. */
   odd?(): void;
   /** The columns are not those that were learned. The operation fails for it. */

@@ -5,8 +5,9 @@ import type { Connection } from "../connection/connection.ts";
 import { ProtocolError, UsageError, type PgzError } from "../util/errors.ts";
 import type { Parser, ValuePolicy } from "../values/converters.ts";
 import { COPY_NONE, NO_LIMITS, ROWS_ARRAYS, type Column } from "../wasm/boundary.ts";
+import type { Definition } from "../wasm/type-definitions.ts";
 import type { AnyCall } from "./call.ts";
-import type { Catalog } from "./catalog.ts";
+import type { Catalog, Typed } from "./catalog.ts";
 
 /**
  * Learns what these columns' types are made of; `false` when the call was over before. One flight, when nobody has
@@ -26,20 +27,62 @@ export function learnTypesAnew(
   call: AnyCall,
   connection: Connection,
   catalog: Catalog,
-  columns: readonly Column[],
+  columns: readonly Typed[],
 ): Promise<boolean> {
   return askTypes(call, connection, catalog, columns, catalog.questionAnew(columns));
+}
+
+/** Types that are asked for in front of statements whose columns have them, in the same flight. */
+export class TypesInFront {
+  readonly #catalog: Catalog;
+  readonly #columns: readonly Typed[];
+  #isAnswered = false;
+
+  private constructor(catalog: Catalog, oids: readonly number[]) {
+    this.#catalog = catalog;
+    this.#columns = oids.map((typeOid) => ({ typeOid }));
+  }
+
+  /**
+   * The question leaves before this returns, and its answer is learned before the next operation's first. Where there
+   * is none, those statements ask when they have run. `undefined` when the call was over before.
+   */
+  static async ask(
+    call: AnyCall,
+    connection: Connection,
+    catalog: Catalog,
+    oids: readonly number[],
+    policy: ValuePolicy | undefined,
+  ): Promise<TypesInFront | undefined> {
+    const types = new TypesInFront(catalog, oids);
+    const question = catalog.questionAnew(types.#columns);
+    const answered = () => void (types.#isAnswered = true);
+    const asking = askTypes(call, connection, catalog, types.#columns, question, answered);
+    asking.catch(() => {});
+    if (!policy?.parsers) return types;
+    // By the answer the parsers' names may mean other types.
+    return (await asking) && (await learnNames(call, connection, catalog, policy)) ? types : undefined;
+  }
+
+  /** They are made of this, as the server has just said. */
+  include(definition: Definition): boolean {
+    return this.#isAnswered && this.#catalog.definitions(this.#columns).includes(definition);
+  }
 }
 
 async function askTypes(
   call: AnyCall,
   connection: Connection,
   catalog: Catalog,
-  columns: readonly Column[],
+  columns: readonly Typed[],
   question: string | undefined,
+  answered = () => {},
 ): Promise<boolean> {
   if (question === undefined) return true;
-  const error = await ask<never[] | null>(call, connection, question, (answer) => catalog.learn(columns, answer ?? []));
+  const error = await ask<never[] | null>(call, connection, question, (answer) => {
+    catalog.learn(columns, answer ?? []);
+    answered();
+  });
   if (call.finished) return false;
   if (!error) return true;
   // A server without such a catalog: its types stay text. A cancel, a timeout or a lock says nothing of it, and would
@@ -108,21 +151,27 @@ async function askOnce<Answer>(
   take: (answer: Answer) => void,
 ): Promise<PgzError | undefined | typeof AGAIN> {
   let text = "";
-  const rows = { rows: (view: Uint8Array) => void (text += new TextDecoder().decode(view)) };
+  let unreadable: ProtocolError | undefined;
+  const complete = () => {
+    try {
+      take((JSON.parse(text) as [Answer])[0]);
+    } catch (cause) {
+      unreadable = new ProtocolError("PROTOCOL_VIOLATION", "The catalog's answer cannot be read.", { cause });
+    }
+  };
   const asking = call.operate(
     connection,
     (handle) => handle.simple_query(question, COPY_NONE, ROWS_ARRAYS, NO_LIMITS),
-    { rows },
+    {
+      rows: { rows: (view) => void (text += new TextDecoder().decode(view)) },
+      // So its rows are there when it is complete.
+      severalResults: true,
+      on: { complete },
+    },
   );
   await asking.done;
   // Not what the user asked: it counts for no observer.
   Object.assign(asking, { rowCount: null, bytes: 0, command: "" });
   if (asking.wasHitBesides && !call.finished && connection.transactionStatus === "I") return AGAIN;
-  if (asking.error || call.finished) return asking.error;
-  try {
-    take((JSON.parse(text) as [Answer])[0]);
-  } catch (cause) {
-    return new ProtocolError("PROTOCOL_VIOLATION", "The catalog's answer cannot be read.", { cause });
-  }
-  return undefined;
+  return asking.error ?? unreadable;
 }

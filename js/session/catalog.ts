@@ -45,6 +45,9 @@ const CODES: Readonly<Record<string, number>> = {
   c: TYPE_COMPOSITE,
 };
 
+/** A column, or whatever else has a type. */
+export type Typed = Pick<Column, "typeOid">;
+
 /** What one server's catalog has said so far. */
 export class Catalog {
   /** `undefined`: the server was asked, and there is nothing that the core could read. */
@@ -54,11 +57,13 @@ export class Catalog {
   #complete = false;
   /** Types that the database has not any more, until somebody has heard of it. */
   readonly #gone = new Set<number>();
+  /** Columns had these, in the order in which they were met. */
+  readonly #ofColumns = new Set<number>();
   /** Types by the name that a user gives them. */
   readonly #named = new Map<string, number>();
 
   /** What must be asked before these columns can be read in binary; `undefined`: nothing. */
-  question(columns: readonly Column[]): string | undefined {
+  question(columns: readonly Typed[]): string | undefined {
     const own = columns.map(({ typeOid }) => typeOid).filter((oid) => oid >= FIRST_OF_A_DATABASE);
     const all = columns.some(isRecord);
     if (!all && !own.length) return undefined;
@@ -67,7 +72,7 @@ export class Catalog {
   }
 
   /** Takes the answer to `question`. */
-  learn(columns: readonly Column[], rows: readonly Row[]): void {
+  learn(columns: readonly Typed[], rows: readonly Row[]): void {
     const found = new Set(rows.map(([oid]) => oid));
     for (const oid of this.#unknown(columns)) if (!found.has(oid)) this.#gone.add(oid);
     this.learnNothing(columns);
@@ -78,11 +83,12 @@ export class Catalog {
   }
 
   /** There is no catalog that could be asked: these types stay text. */
-  learnNothing(columns: readonly Column[]): void {
+  learnNothing(columns: readonly Typed[]): void {
+    for (const { typeOid } of columns) if (typeOid >= FIRST_OF_A_DATABASE) this.#ofColumns.add(typeOid);
     for (const oid of this.#unknown(columns)) this.#types.set(oid, undefined);
   }
 
-  #unknown(columns: readonly Column[]): number[] {
+  #unknown(columns: readonly Typed[]): number[] {
     return columns.map(({ typeOid }) => typeOid).filter((oid) => oid >= FIRST_OF_A_DATABASE && !this.#types.has(oid));
   }
 
@@ -93,7 +99,7 @@ export class Catalog {
   }
 
   /** The question about these columns, whatever is known of them; `undefined`: there is nothing to ask. */
-  questionAnew(columns: readonly Column[]): string | undefined {
+  questionAnew(columns: readonly Typed[]): string | undefined {
     const own = columns.map(({ typeOid }) => typeOid).filter((oid) => oid >= FIRST_OF_A_DATABASE);
     return own.length ? sql(own, false) : undefined;
   }
@@ -115,7 +121,7 @@ export class Catalog {
   }
 
   /** All that these columns are made of, parts first. A record may hold anything, and so may columns yet to come. */
-  definitions(columns?: readonly Column[]): Definition[] {
+  definitions(columns?: readonly Typed[]): Definition[] {
     const found = new Set<Definition>();
     const add = (oid: number) => {
       const type = this.#types.get(oid);
@@ -128,10 +134,20 @@ export class Catalog {
     return [...found];
   }
 
+  /**
+   * Types of columns whose text can be read by what is known now, the last one met first: not where a composite is part
+   * of it, whose text does not say what it is made of.
+   */
+  *readable(): Generator<number> {
+    for (const typeOid of [...this.#ofColumns].reverse())
+      if (!this.definitions([{ typeOid }]).some(isComposite)) yield typeOid;
+  }
+
   /** A value held this type, and what is known of it did not fit: everything is asked anew. */
   forget(oid: number): void {
     if (oid < FIRST_OF_A_DATABASE) return;
     this.#types.clear();
+    this.#ofColumns.clear();
     this.#named.clear();
     this.#complete = false;
     this.#met.add(oid);
@@ -141,7 +157,7 @@ export class Catalog {
    * Whether a column has a type that the database did not have any more when it was asked, so that its statement
    * returns another by now. `true` once for each.
    */
-  isGone(columns: readonly Column[]): boolean {
+  isGone(columns: readonly Typed[]): boolean {
     return columns.map(({ typeOid }) => this.#gone.delete(typeOid)).includes(true);
   }
 
@@ -173,7 +189,12 @@ function namesSql(names: readonly string[]): string {
   from pg_catalog.json_array_elements_text($$${list}$$) as name`;
 }
 
-function isRecord({ typeOid }: Column): boolean {
+/** What it is made of may have changed since somebody asked. */
+export function isComposite({ code }: Definition): boolean {
+  return code === TYPE_COMPOSITE;
+}
+
+function isRecord({ typeOid }: Typed): boolean {
   return typeOid === RECORD || typeOid === RECORD_ARRAY;
 }
 

@@ -6,10 +6,14 @@
 // nobody knows yet. So the server itself looks, in the same flight and before anything runs: where one of them is not
 // as it must be, the check fails, the server skips the rest, and the statement is described first.
 //
+// It looks at the types of the columns too. Where the catalog has to be asked for one of them, its failure names them:
+// they are asked for in front of a second flight, so that its rows can be read as they come.
+//
 // Nothing is set, since settings change what a statement means: `now()::text`, `'1 day'::text`. Knows settings, types
 // and SQL. Must not know how a statement runs.
-import { MOST_SERVERS } from "../util/limits.ts";
+import { LONGEST_KNOWN_TYPES, MOST_SERVERS } from "../util/limits.ts";
 import { firstWord, SqlReader } from "../util/sql-reader.ts";
+import { FIRST_OF_A_DATABASE } from "../values/oid.ts";
 import { firstParameters, type TypeRule } from "../values/first-parameters.ts";
 
 /** Statements that can neither begin nor end a transaction, and that run as well behind a snapshot. */
@@ -19,22 +23,20 @@ const BEFORE_VALUES = new Set(["select", "returning"]);
 const QUERIES = new Set(["select", "with", "values", "table"]);
 
 /**
- * What the text of values depends on, as it must not be. Timestamps with any zone can be read, and bytea in either
- * form. Before version 12 floats had fewer digits than they need.
+ * What the text of values depends on: `extra_float_digits`, DateStyle and IntervalStyle, of which `iso_8601` and
+ * `postgres` can be read, but not `sql_standard` or `postgres_verbose`. Timestamps with any zone can be read, and bytea
+ * in either form.
  */
-const BAD_SETTINGS = `pg_catalog.current_setting('extra_float_digits')::pg_catalog.int4 < 1
- or pg_catalog.current_setting('server_version_num')::pg_catalog.int4 < 120000
- or pg_catalog.current_setting('DateStyle') not like 'ISO%'
- or pg_catalog.current_setting('IntervalStyle') not in ('postgres', 'iso_8601')`;
+const SETTINGS = ["extra_float_digits", "DateStyle", "IntervalStyle"];
+const GOOD_SETTINGS = "[1-3]ISO.*[s1]$";
 
-/**
- * No number, so the cast fails, and the server's log says why. With a constant alone it would fail when it is planned,
- * rows or none.
- */
-const FAIL = "(why || ', server ' || pg_catalog.current_setting('server_version'))::pg_catalog.int4";
+/** Before version 12 floats had fewer digits than they need. A server that has passed is not asked again. */
+const VERSION = "server_version_num";
+const GOOD_VERSION = "(1[2-9]|[2-9].)....";
 
-/** In the message of a check that failed for a type of a parameter: another statement may pass. */
-const TYPES = "pgz-edge: types";
+/** What the message of a check that failed says of its reason. For a type of a statement another one may pass. */
+const TYPES = "types";
+const COLUMNS = "columns";
 
 /** Parameters whose types are looked at. The check grows with their number. */
 const MOST_RULES = 200;
@@ -46,6 +48,16 @@ export interface Check {
   readonly sql: string;
   /** It looks at parameters, of the statement whose text is its own parameter. */
   readonly looksAtTypes: boolean;
+}
+
+/** What the check has to know of the statement's columns. */
+export interface ReadColumns {
+  /** Types of the database whose text can be read. */
+  readonly known: Iterable<number>;
+  /** Types that have just been asked for. */
+  readonly asked: readonly number[];
+  /** Of a fixed size are enums and the like, whose text is their value, unless a parser has to be found for it. */
+  readonly anySize: boolean;
 }
 
 /** A statement as it leaves the first time. */
@@ -69,13 +81,19 @@ export function isOld(version: string | undefined): boolean {
   return version !== undefined && !(parseInt(version) >= 12);
 }
 
-/** `undefined`: the statement is to be described first. */
-export function firstRunOf(server: string, text: string, values: readonly unknown[]): FirstRun | undefined {
+/** `undefined`: the statement is to be described first. Without `columns` its rows are not read. */
+export function firstRunOf(
+  server: string,
+  text: string,
+  values: readonly unknown[],
+  columns?: ReadColumns,
+): FirstRun | undefined {
   if (failures.get(server) === ENOUGH || records.has(keyOf(server, text))) return undefined;
   if (!isPlain(text) || showsRecord(text)) return undefined;
   const first = firstParameters(values);
   if (first?.rules.length && (first.rules.length > MOST_RULES || text.length > LONGEST_LOOKED_UP)) return undefined;
-  return first && { text, parameters: first.parameters, hasValues: values.length > 0, check: checkOf(first.rules) };
+  const hasValues = values.length > 0;
+  return first && { text, parameters: first.parameters, hasValues, check: checkOf(server, first.rules, columns) };
 }
 
 /**
@@ -99,10 +117,21 @@ function showsRecord(text: string): boolean {
   return false;
 }
 
-/** Whether a check failed for a parameter's type, which says nothing of other statements. */
+/** Whether a check failed for types of the statement, which says nothing of others. */
 export function isOfTypes(message: string): boolean {
-  return message.includes(TYPES);
+  return message.includes(`pgz-edge: ${TYPES}`) || columnTypes(message) !== undefined;
 }
+
+/** Types of the database that are to be asked for in front of the statement, where its check failed for them. */
+export function columnTypes(message: string): number[] | undefined {
+  const [, list] = COLUMN_TYPES.exec(message) ?? [];
+  return list
+    ?.split(",")
+    .map(Number)
+    .filter((oid) => oid >= FIRST_OF_A_DATABASE);
+}
+
+const COLUMN_TYPES = new RegExp(`pgz-edge: ${COLUMNS} \\{([0-9,]+)\\}`);
 
 /** The settings of one more session are not as they must be, or the server does not know what the check asks. */
 export function checkFailed(server: string): void {
@@ -113,6 +142,8 @@ export function checkFailed(server: string): void {
 /** A check has passed. */
 export function checkPassed(server: string): void {
   failures.delete(server);
+  if (passed.size >= MOST_SERVERS) passed.clear();
+  passed.add(server);
 }
 
 /** What this statement returns cannot be read as text. */
@@ -131,17 +162,57 @@ function keyOf(server: string, text: string): string {
  */
 const failures = new Map<string, number>();
 const ENOUGH = 2;
-/** Statements that return anonymous records. */
+/** Servers that a check has passed, so that their version is known to do. */
+const passed = new Set<string>();
+/** Statements that return anonymous records, or more rows than were held. */
 const records = new Set<string>();
 
+/**
+ * Each row that is left has a reason why the statement cannot run as it is. It is no number, so the cast fails, and the
+ * server's log has the reason.
+ */
+function checkOf(server: string, rules: readonly TypeRule[], columns?: ReadColumns): Check {
+  const isNew = !passed.has(server);
+  const settings = (isNew ? [VERSION, ...SETTINGS] : SETTINGS).map((name) => `pg_catalog.current_setting('${name}')`);
+  const good = ` ${isNew ? GOOD_VERSION : ""}${GOOD_SETTINGS}`;
+  const reasons = [`select 'settings '||${settings.join("||")} why`];
+  if (columns) reasons.push(columnsToAskFor(columns, isNew ? 0 : LONGEST_KNOWN_TYPES));
+  if (rules.length) reasons.push(otherTypes(rules));
+  const bad = `(${reasons.join(" union all ")})bad where why!~'${good}'`;
+  return { sql: `select ('pgz-edge: '||why)::int from ${bad}`, looksAtTypes: rules.length > 0 };
+}
+
+/**
+ * A server before PostgreSQL 16 does not tell the types of columns: the name `result_types` then means the null around
+ * it, and there is nothing to ask for. The statement is the one that this transaction has prepared, since a pooler may
+ * change its name. A domain's column is of the type below.
+ */
+function columnsToAskFor({ known, asked, anySize }: ReadColumns, longest: number): string {
+  const list = listed(known, asked, longest);
+  return (
+    `select '${COLUMNS} '||t::oid[]::text from (select null::oid[] result_types)o,` +
+    "lateral(select result_types from pg_catalog.pg_prepared_statements where prepare_time>=current_timestamp)s(t)," +
+    `pg_catalog.pg_type where oid=any(t)${anySize ? "" : " and typlen<0"} and ` +
+    `least(oid,nullif(typbasetype,0))>=${FIRST_OF_A_DATABASE}${list && ` and oid not in (${list})`}`
+  );
+}
+
+/** All that were asked for, and of the others as many as fit. */
+function listed(known: Iterable<number>, asked: readonly number[], longest: number): string {
+  let list = asked.join();
+  for (const oid of known) {
+    const longer = list ? `${list},${oid}` : `${oid}`;
+    if (longer.length > longest) break;
+    list = longer;
+  }
+  return list;
+}
+
 /** The statement is found by its text and not by its name, which a pooler may change. */
-function checkOf(rules: readonly TypeRule[]): Check {
-  const settings = `select 'pgz-edge: settings' as why where ${BAD_SETTINGS}`;
-  if (!rules.length) return { sql: `select ${FAIL} from (${settings}) as bad`, looksAtTypes: false };
+function otherTypes(rules: readonly TypeRule[]): string {
   const all = alike(rules).map(hold).join(" and ");
-  const types = `select '${TYPES}' where not coalesce((select pg_catalog.bool_and(${all})
+  return `select '${TYPES}' where not coalesce((select pg_catalog.bool_and(${all})
  from pg_catalog.pg_prepared_statements where statement = $1), false)`;
-  return { sql: `select ${FAIL} from (${settings} union all ${types}) as bad`, looksAtTypes: true };
 }
 
 /** Of most statements all parameters have one rule. */

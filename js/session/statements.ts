@@ -11,13 +11,23 @@
 //      └───────────────────────── forgetShape ────────────────────┘
 import type { Connection } from "../connection/connection.ts";
 import type { Handlers, Operation, RowSink } from "../connection/operation.ts";
+import type { Form } from "../rows/form.ts";
 import { PgzError } from "../util/errors.ts";
-import { COLUMNS_KNOWN, type Column, type CoreConnection, type Limits } from "../wasm/boundary.ts";
+import { COLUMNS_KNOWN, ROWS_NONE, type Column, type CoreConnection, type Limits } from "../wasm/boundary.ts";
 import type { Definition } from "../wasm/type-definitions.ts";
 import type { AnyCall } from "./call.ts";
 import type { Catalog } from "./catalog.ts";
 import { learnTypes } from "./catalog-questions.ts";
-import { checkFailed, checkPassed, describeFirst, firstRunOf, isOfTypes, isOld, type FirstRun } from "./first-run.ts";
+import {
+  checkFailed,
+  checkPassed,
+  columnTypes,
+  describeFirst,
+  firstRunOf,
+  isOfTypes,
+  isOld,
+  type FirstRun,
+} from "./first-run.ts";
 import { asksForText, heedLoss, heedOddness, heedSuccess, isOdd } from "./odd-servers.ts";
 import type { SchemaChanges } from "./schema-changes.ts";
 import { encodedStatement, newShapeId, newStatement, shapes, type LearnedShape, type Shape } from "./shapes.ts";
@@ -164,11 +174,21 @@ export class Statements {
 
   // -- first runs -----------------------------------------------------------------------------------------------------
 
-  /** How the statement may run though nobody has described it; `undefined`: it is to be described first. */
-  firstRun(text: string, values: readonly unknown[]): FirstRun | undefined {
+  /**
+   * How the statement may run though nobody has described it; `undefined`: it is to be described first. `asked`: types
+   * of its columns that are asked for in front of it.
+   */
+  firstRun(
+    text: string,
+    values: readonly unknown[],
+    { form, policy }: Pick<Form, "form" | "policy">,
+    asked: readonly number[] = [],
+  ): FirstRun | undefined {
     const { config, parameters } = this.#connection;
     if (this.#describesFirst || isOld(parameters.get("server_version")) || isOdd(config, "statement")) return undefined;
-    return firstRunOf(this.#server, text, values);
+    const known = this.#catalog.readable();
+    const columns = { known, asked, anySize: policy?.parsers !== undefined };
+    return firstRunOf(this.#server, text, values, form === ROWS_NONE ? undefined : columns);
   }
 
   /** What stands in front of the statement of a first run failed, with this message: Close of the name, or the check. */
@@ -178,6 +198,8 @@ export class Statements {
   }
 
   #checkFailed(message: string): void {
+    // It looks at settings first.
+    if (columnTypes(message)) this.checkPassed();
     if (isOfTypes(message) || this.#describesFirst) return;
     this.#describesFirst = true;
     checkFailed(this.#server);

@@ -4,7 +4,8 @@
 // Knows shapes, the core's batch and which failures leave nothing behind. Must not know options, sockets or streams.
 import type { Operation } from "../connection/operation.ts";
 import type { Call } from "../session/call.ts";
-import { learnNames } from "../session/catalog-questions.ts";
+import { learnNames, TypesInFront } from "../session/catalog-questions.ts";
+import { columnTypes } from "../session/first-run.ts";
 import type { Session } from "../session/session.ts";
 import type { Shape } from "../session/shapes.ts";
 import { putInFront } from "../session/transaction-block.ts";
@@ -13,7 +14,7 @@ import { BATCH_CONTINUES, BATCH_ENDS, BATCH_IS_UNDONE } from "../wasm/boundary.t
 import { mayBeOutdated, Outdated, refusesBinary, withCurrentShapes } from "./attempts.ts";
 import { encodeBatch, type EncodedBatch } from "./batch-encoding.ts";
 import { BatchRun, type BatchPlan, type Settled } from "./batch-run.ts";
-import { FirstBatch, firstItems } from "./first-batch.ts";
+import { FirstBatch, firstItems, type FirstItems } from "./first-batch.ts";
 import type { Query } from "./sql.ts";
 
 /** Settles the call with one result per query, in their order. Rejects with what it is to reject with. */
@@ -56,7 +57,7 @@ class Batch<Row> {
     const call = this.#call;
     if (!anew && !(await learnNames(call, connection, catalog, form.policy))) return undefined;
     const first = anew ? undefined : this.#firstItems();
-    if (first) return new FirstBatch(call, this.#session, this.#plan, first).run();
+    if (first) return this.#runFirst(first);
     if (!atomic && !(await transaction.begun(call))) return undefined;
     const known = anew ? new Map<string, Shape>() : this.#known();
     const shapes = await this.#shapes(known);
@@ -76,10 +77,22 @@ class Batch<Row> {
     return this.#execute(encoded, known, anew);
   }
 
+  /** Once more where types of its columns have to be asked for: nothing of it has run. */
+  async #runFirst(items: FirstItems, inFront?: TypesInFront): Promise<Settled<Row>[] | undefined | Outdated> {
+    const ended = await new FirstBatch(this.#call, this.#session, this.#plan, items, inFront).run();
+    const oids = ended instanceof Outdated && !inFront ? columnTypes((ended.error as PgzError).message) : undefined;
+    if (!oids) return ended;
+    const { connection, catalog } = this.#session;
+    const asked = await TypesInFront.ask(this.#call, connection, catalog, oids, this.#plan.form.policy);
+    if (!asked || this.#call.finished) return undefined;
+    const again = this.#firstItems(oids);
+    return again ? this.#runFirst(again, asked) : ended;
+  }
+
   /** A value that cannot be encoded is the described batch's to tell of. */
-  #firstItems(): ReturnType<typeof firstItems> {
+  #firstItems(asked?: readonly number[]): FirstItems | undefined {
     try {
-      return firstItems(this.#session, this.#queries, this.#plan);
+      return firstItems(this.#session, this.#queries, this.#plan, asked);
     } catch {
       return undefined;
     }

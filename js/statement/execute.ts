@@ -5,8 +5,8 @@
 import type { Operation, RowSink } from "../connection/operation.ts";
 import type { Form } from "../rows/form.ts";
 import type { AnyCall } from "../session/call.ts";
-import { learnNames } from "../session/catalog-questions.ts";
-import { isPlain, type FirstRun } from "../session/first-run.ts";
+import { learnNames, TypesInFront } from "../session/catalog-questions.ts";
+import { columnTypes, isPlain, type FirstRun } from "../session/first-run.ts";
 import type { Session } from "../session/session.ts";
 import type { Shape } from "../session/shapes.ts";
 import type { RowRequest } from "../session/statements.ts";
@@ -96,7 +96,7 @@ class Execution {
     const { policy } = this.#form;
     if (policy?.parsers && !(await learnNames(call, connection, catalog, policy))) return undefined;
     const known = anew ? this.#learned : statements.known(text);
-    const first = known || anew || !this.#mayRunFirst() ? undefined : statements.firstRun(text, values);
+    const first = known || anew || !this.#mayRunFirst() ? undefined : statements.firstRun(text, values, this.#form);
     if (first) return this.#runFirst(first);
     const shape = known ?? (await statements.learn(call, text));
     if (!shape) return undefined;
@@ -142,11 +142,11 @@ class Execution {
     return config.firstRun === "text" && transaction.status === "I";
   }
 
-  /** One flight for a statement that nobody has described. */
-  async #runFirst(first: FirstRun): Promise<Operation | undefined | Outdated | typeof AGAIN> {
+  /** One flight for a statement that nobody has described, with a question about types in front perhaps. */
+  async #runFirst(first: FirstRun, inFront?: TypesInFront): Promise<Operation | undefined | Outdated | typeof AGAIN> {
     const { statements, transaction } = this.#session;
     const call = this.#call;
-    const run = new FirstExecution(call, this.#session, first, this.#form, this.#sink());
+    const run = new FirstExecution(call, this.#session, first, this.#form, this.#sink(), inFront);
     const { operation } = run;
     if (!transaction.isWaiting) call.said(first.text.length + first.parameters.length);
     const ended = await run.ended();
@@ -156,8 +156,26 @@ class Execution {
     if (wasHitBesides && !committed && transaction.isNone) return AGAIN;
     if (!run.mayBeDescribed) throw error;
     statements.failedInFront(operation.failedBefore, error.message);
+    const types = operation.failedBefore === "check" && !inFront ? columnTypes(error.message) : undefined;
+    if (types) return this.#runFirstBehind(types, operation);
     this.#learned = run.shape;
     return new Outdated(error, operation);
+  }
+
+  /** The check has failed for these types of its columns, so nothing has run. */
+  async #runFirstBehind(
+    oids: readonly number[],
+    failed: Operation,
+  ): Promise<Operation | undefined | Outdated | typeof AGAIN> {
+    const { connection, catalog, statements, transaction } = this.#session;
+    const { text, values } = this.#query;
+    const call = this.#call;
+    await transaction.again(failed);
+    if (call.finished) return undefined;
+    const asked = await TypesInFront.ask(call, connection, catalog, oids, this.#form.policy);
+    if (!asked || call.finished) return undefined;
+    const first = statements.firstRun(text, values, this.#form, oids);
+    return first ? this.#runFirst(first, asked) : new Outdated(failed.error, failed);
   }
 
   /** Rows that had waited may fail when they are written. */

@@ -9,6 +9,7 @@ import type { Operation, RowSink } from "../connection/operation.ts";
 import { Collector } from "../rows/collect.ts";
 import { checkNames } from "../rows/form.ts";
 import type { Call } from "../session/call.ts";
+import type { TypesInFront } from "../session/catalog-questions.ts";
 import type { FirstRun } from "../session/first-run.ts";
 import { heedLoss, heedOddness, heedSuccess, isOdd } from "../session/odd-servers.ts";
 import type { Session } from "../session/session.ts";
@@ -28,9 +29,18 @@ const MOST_ITEMS = 25;
 
 /** How an item travels: as text, or as what is known of it says. */
 type Item = { readonly first: FirstRun } | { readonly bound: BoundStatement };
+export type FirstItems = readonly Item[];
 
-/** `undefined`: the batch is to be described first, or all of it is known. */
-export function firstItems(session: Session, queries: readonly Query[], plan: BatchPlan): Item[] | undefined {
+/**
+ * `undefined`: the batch is to be described first, or all of it is known. `asked`: types of columns that are asked for
+ * in front of it.
+ */
+export function firstItems(
+  session: Session,
+  queries: readonly Query[],
+  plan: BatchPlan,
+  asked?: readonly number[],
+): FirstItems | undefined {
   const { config, statements, transaction } = session;
   const { atomic, form } = plan;
   if (!atomic || config.firstRun !== "text" || !transaction.isNone || form.limits.length) return undefined;
@@ -39,7 +49,7 @@ export function firstItems(session: Session, queries: readonly Query[], plan: Ba
   const items: Item[] = [];
   for (const { text, values } of queries) {
     const shape = statements.known(text);
-    const first = shape ? undefined : statements.firstRun(text, values);
+    const first = shape ? undefined : statements.firstRun(text, values, form, asked);
     if (first) items.push({ first });
     else if (shape)
       items.push({ bound: { shape, parameters: encodeParameters(values, shape.parameterTypes).slice() } });
@@ -86,13 +96,21 @@ export class FirstBatch<Row> {
   readonly #call: Call<Settled<Row>[]>;
   readonly #session: Session;
   readonly #plan: BatchPlan;
-  readonly #items: readonly Item[];
+  readonly #items: FirstItems;
+  readonly #inFront: TypesInFront | undefined;
 
-  constructor(call: Call<Settled<Row>[]>, session: Session, plan: BatchPlan, items: readonly Item[]) {
+  constructor(
+    call: Call<Settled<Row>[]>,
+    session: Session,
+    plan: BatchPlan,
+    items: FirstItems,
+    inFront?: TypesInFront,
+  ) {
     this.#call = call;
     this.#session = session;
     this.#plan = plan;
     this.#items = items;
+    this.#inFront = inFront;
   }
 
   /** `undefined` when the call was over before. Rejects with what it is to reject with, whose `batch` says the rest. */
@@ -155,7 +173,7 @@ export class FirstBatch<Row> {
     const preludes = at ? [`SAVEPOINT pgz_${at}`] : ["BEGIN", ...session.transaction.settings];
     const block: Pick<TransactionBlock, "flight"> = { flight: (operate) => operate(preludes) };
     if ("first" in item) {
-      const run = new FirstExecution(call, session, item.first, form, output.sink, block);
+      const run = new FirstExecution(call, session, item.first, form, output.sink, this.#inFront, block);
       const mayBeDescribed = () => run.mayBeDescribed;
       return { operation: run.operation, mayBeDescribed, ended: run.ended(), output };
     }

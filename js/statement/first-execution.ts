@@ -1,28 +1,32 @@
 // The first run of a statement that the isolate does not know: what its one flight teaches, and rows that wait until
 // the catalog has said what their columns' types are made of.
 //
+//   the check fails for types of columns ──> they are asked for in front of a second flight
 //   shape ──> all types known ──────────────────────────────> rows go to the sink as they come
 //        └──> the core holds the rows ──> the run is over ──> the catalog is asked, in one more flight ──> release
-//                                   └──> they are too many ─> a connection of its own asks meanwhile ───> release
+//                                   └──> they are too many ─> the call fails, and the next one is described first
+//
+// Only before PostgreSQL 16 are rows held, since there the check cannot see types of columns. No other connection is
+// ever asked: it would be one that nobody counts.
 //
 // Knows the order of flights and who asks the catalog. Must not know which statements may run this way (first-run.ts),
 // nor what a failure leads to (execute.ts).
 import type { Connection } from "../connection/connection.ts";
 import type { Operation, RowSink } from "../connection/operation.ts";
-import { openConnection } from "../connection/startup.ts";
 import type { Form } from "../rows/form.ts";
 import type { AnyCall } from "../session/call.ts";
-import { learnNames, learnTypesAnew } from "../session/catalog-questions.ts";
+import { isComposite } from "../session/catalog.ts";
+import { learnNames, learnTypesAnew, type TypesInFront } from "../session/catalog-questions.ts";
 import type { FirstRun } from "../session/first-run.ts";
 import type { Session } from "../session/session.ts";
 import { commented } from "../session/sql-comment.ts";
 import { isRecord, newShapeId, type LearnedShape, type Shape } from "../session/shapes.ts";
 import type { RowRequest } from "../session/statements.ts";
 import { putInFront, type TransactionBlock } from "../session/transaction-block.ts";
-import { TimeoutError, UsageError, type PgzError } from "../util/errors.ts";
+import { UsageError, type PgzError } from "../util/errors.ts";
+import { MOST_HELD } from "../util/limits.ts";
 import { FIRST_OF_A_DATABASE } from "../values/oid.ts";
-import { ROWS_NONE, TYPE_COMPOSITE, type Column, type CoreConnection } from "../wasm/boundary.ts";
-import type { Definition } from "../wasm/type-definitions.ts";
+import { ROWS_NONE, type Column, type CoreConnection } from "../wasm/boundary.ts";
 import { isStale, mayBeOutdated, mayLackCheck } from "./attempts.ts";
 
 export class FirstExecution {
@@ -31,6 +35,7 @@ export class FirstExecution {
   readonly #run: FirstRun;
   readonly #request: RowRequest & Pick<Form, "policy">;
   readonly #sink: RowSink;
+  readonly #inFront: TypesInFront | undefined;
   readonly #id = newShapeId();
   readonly #operation: Operation;
   #learned: LearnedShape | undefined;
@@ -42,16 +47,15 @@ export class FirstExecution {
   #isOdd = false;
   /** Its rows cannot be read. It runs to its end, so that what the error says of it is true. */
   #refused: UsageError | undefined;
-  /** Until another connection has asked the catalog. Never rejects. */
-  #asking: Promise<void> | undefined;
 
-  /** Puts it on the wire, behind BEGIN where that waits, and behind settings. */
+  /** Puts it on the wire, behind BEGIN where that waits, and behind settings. `inFront`: types that are asked for. */
   constructor(
     call: AnyCall,
     session: Session,
     run: FirstRun,
     request: RowRequest & Pick<Form, "policy">,
     sink: RowSink,
+    inFront?: TypesInFront,
     transaction: Pick<TransactionBlock, "flight"> = session.transaction,
   ) {
     this.#call = call;
@@ -59,6 +63,7 @@ export class FirstExecution {
     this.#run = run;
     this.#request = request;
     this.#sink = sink;
+    this.#inFront = inFront;
     this.#isAlone = transaction === session.transaction;
     this.#operation = transaction.flight((preludes) => this.#operate(preludes));
   }
@@ -122,13 +127,12 @@ export class FirstExecution {
     const said = commented(connection.config, this.#run.text);
     const text = mayBePooled ? nobodyElses(said) : said;
     const { form, limits } = this.#request;
-    const sink = this.#sink;
     const command = (handle: CoreConnection) => {
       putInFront(handle, preludes);
       return handle.first_run(this.#id, text, parameters, check.sql, check.looksAtTypes, form, limits);
     };
     return this.#call.operate(connection, command, {
-      rows: { ...sink, full: () => this.#asking ?? sink.full?.() },
+      rows: this.#sink,
       on: {
         ...this.#session.statements.handlers,
         shape: (learned) => this.#take(learned),
@@ -136,7 +140,7 @@ export class FirstExecution {
           this.#isOdd = true;
           this.#session.statements.oddServer();
         },
-        holdsEnough: () => void (this.#asking = this.#askElsewhere()),
+        tooManyHeld: () => this.#giveUp(),
       },
     });
   }
@@ -157,11 +161,18 @@ export class FirstExecution {
     const shape = (this.#shape = statements.learnedNow(this.#run.text, learned, this.#id));
     const wantsRows = this.#request.form !== ROWS_NONE;
     // The text of a composite does not say what it is made of, and that may have changed since somebody asked.
-    if (shape && !(wantsRows && shape.types.some(isComposite)))
-      return connection.tell((handle) => statements.define(handle, shape.types));
+    const mayBeOld = shape?.types.some((type) => isComposite(type) && !this.#inFront?.include(type));
+    if (shape && !(wantsRows && mayBeOld)) return connection.tell((handle) => statements.define(handle, shape.types));
     if (!wantsRows || !learned.columns.some((column) => this.#needsCatalog(column))) return;
     this.#isHeld = true;
-    connection.tell((handle) => handle.hold());
+    connection.tell((handle) => handle.hold(MOST_HELD));
+  }
+
+  /** What has run cannot run again, so this call fails. The next one describes the statement first. */
+  #giveUp(): void {
+    const { connection, statements } = this.#session;
+    statements.describeFirst(this.#run.text);
+    connection.interrupt(this.#operation, tooManyHeld());
   }
 
   /**
@@ -190,33 +201,6 @@ export class FirstExecution {
     this.#session.statements.define(handle, this.#shape?.types ?? []);
     return handle.release(this.#id);
   }
-
-  /**
-   * This connection is busy with rows that nobody can read yet, so another one asks. What is made by a transaction that
-   * is not over it does not see, but a first run never stands behind such a statement.
-   */
-  async #askElsewhere(): Promise<void> {
-    const { connection, config } = this.#session;
-    const operation = this.#operation;
-    const giveUp = new AbortController();
-    void this.#call.promise.catch(() => giveUp.abort(new UsageError("CLIENT_CLOSED", "The call is over.")));
-    try {
-      const other = await openConnection(config, giveUp);
-      // A pooler may give it a server connection only when this one is free, which waits for it.
-      const timer = setTimeout(() => other.destroy(noAnswer(config.connectTimeout)), config.connectTimeout);
-      try {
-        await this.#learnTypes(asking(this.#call), other);
-      } finally {
-        clearTimeout(timer);
-        await other.close();
-      }
-    } catch (error) {
-      return connection.interrupt(operation, Object.assign(error as PgzError, { retryable: false }));
-    }
-    if (operation.isOver) return;
-    this.#isHeld = false;
-    connection.command((handle) => this.#release(handle));
-  }
 }
 
 /** Cut off by a limit, the output is whole whatever becomes of the connection. */
@@ -228,28 +212,13 @@ async function overOrTruncated(operation: Operation): Promise<void> {
   }
 }
 
-/** Asks in the name of a call, whose own operation goes on. */
-function asking(call: AnyCall): AnyCall {
-  return {
-    get finished() {
-      return call.finished;
-    },
-    promise: call.promise,
-    operate: (connection, command, conversation) => connection.operate(command, conversation),
-    said: () => {},
-  };
-}
-
-function noAnswer(milliseconds: number): TimeoutError {
-  return new TimeoutError(
-    "CONNECT_TIMEOUT",
-    `A second connection could not ask for the types of this result within ${milliseconds} ms (connectTimeout). ` +
-      "The statement may have run. Call describe() first.",
+function tooManyHeld(): UsageError {
+  return new UsageError(
+    "TYPES_NEED_DESCRIBE",
+    `The statement returned more than ${MOST_HELD >> 20} MiB the first time it ran, before the catalog could be asked ` +
+      "for the types of its columns. It was cancelled, but what it has done may be stored. Called again, or after " +
+      "describe(), it is described first and has no such limit.",
   );
-}
-
-function isComposite({ code }: Definition): boolean {
-  return code === TYPE_COMPOSITE;
 }
 
 function recordAsText({ name }: Column): UsageError {

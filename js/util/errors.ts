@@ -30,6 +30,7 @@ export type Code =
   | "COPY_NEEDS_COPY_CALL"
   | "NOT_IN_SCOPE"
   | "RECORD_NEEDS_DESCRIBE"
+  | "TYPES_NEED_DESCRIBE"
   | "COPY_IN_BATCH"
   | "COPY_SOURCE_FAILED"
   | "LISTEN_BEHIND_POOLER"
@@ -192,7 +193,7 @@ export class PgzError extends Error {
 
 /**
  * An argument or the order of calls is wrong. The statement was not sent, except with `DUPLICATE_COLUMN`,
- * `COPY_NEEDS_COPY_CALL` and `RECORD_NEEDS_DESCRIBE`, which only the server's answer can show. The connection goes on.
+ * `COPY_NEEDS_COPY_CALL`, `RECORD_NEEDS_DESCRIBE` and `TYPES_NEED_DESCRIBE`, which only the server's answer can show. The connection goes on.
  */
 export class UsageError extends PgzError {
   static {

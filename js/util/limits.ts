@@ -16,6 +16,14 @@ export const LONGEST_TURN = 5;
  */
 export const MOST_CATALOGS = 100,
   MOST_TYPES = 2_000;
+/**
+ * Bytes of rows that a first run holds until its columns' types are known, and one row more: where a server before
+ * PostgreSQL 16 cannot be asked for the types in front. Beyond it the call fails, so it is many times a page of rows,
+ * and ten such calls still fit an isolate of 128 MB.
+ */
+export const MOST_HELD = 4 << 20;
+/** Characters of the types that a first run's check need not look for: with them it grows by 150 bytes at most. */
+export const LONGEST_KNOWN_TYPES = 40;
 /** Salted passwords that are kept: enough for every role an isolate plays; the oldest goes first. */
 export const MOST_PASSWORDS = 64;
 /** Servers whose names are kept short. */

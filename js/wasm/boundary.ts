@@ -83,7 +83,7 @@ export type JsonEvent =
   | { kind: "md5"; salt: number }
   | { kind: "shape"; parameterTypes: number[]; columns: Column[]; resultFormats: number[] }
   | { kind: "columns"; shape: number; columns: Column[] }
-  | { kind: "holdsEnough" }
+  | { kind: "tooManyHeld" }
   | { kind: "odd" }
   | { kind: "suspended" }
   | { kind: "items"; commands: string[]; items: number[] }
@@ -175,7 +175,7 @@ export interface CoreConnection {
     rowForm: number,
     limits: Limits,
   ): number;
-  hold(): void;
+  hold(most: number): void;
   release(shapeId: number): number;
   drop_held(shapeId: number): void;
   fetch(): number;

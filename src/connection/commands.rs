@@ -127,15 +127,16 @@ impl Connection {
         });
     }
 
-    /// The rows of the first run that has just told its shape wait for [`release`](Self::release).
-    pub fn hold(&mut self) {
+    /// The rows of the first run that has just told its shape wait for [`release`](Self::release), as long as they have
+    /// no more than `most` bytes.
+    pub fn hold(&mut self, most: usize) {
         if let Some(Operation::FirstRun(operation)) = self.state.operations.front_mut() {
-            operation.hold();
+            operation.hold(most);
         }
     }
 
-    /// The types of these rows are described as far as they can be. While their run goes on they and those that follow
-    /// are written; else that is an operation of its own, without a flight.
+    /// The types of these rows, whose run is over, are described as far as they can be: they are written by an
+    /// operation of their own, without a flight.
     pub fn release(&mut self, shape: u32) {
         let State {
             operations,
@@ -143,14 +144,9 @@ impl Connection {
             ..
         } = &mut self.state;
         if let Some(at) = context.held.iter().position(|held| held.shape == shape) {
-            operations.push_back(Operation::FirstRun(context.held.swap_remove(at)));
-        }
-        for operation in operations.iter_mut() {
-            if let Operation::FirstRun(operation) = operation
-                && operation.shape == shape
-            {
-                operation.release();
-            }
+            let mut operation = context.held.swap_remove(at);
+            operation.release();
+            operations.push_back(Operation::FirstRun(operation));
         }
         // They are next, perhaps: then `receive(0)` writes them.
         context.events.parked = true;

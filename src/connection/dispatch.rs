@@ -123,9 +123,9 @@ impl State {
                 continue;
             }
             if let Some(Operation::FirstRun(operation)) = self.operations.get_mut(0)
-                && operation.sink.holds_enough()
+                && operation.sink.holds_too_much()
             {
-                operation.tell_enough(&mut self.context.events);
+                operation.give_up(&mut self.context.events);
                 break;
             }
             // Rows that come together see to it themselves.
@@ -271,25 +271,21 @@ impl State {
         matches!(self.operations.front(), Some(Operation::FirstRun(operation)) if operation.is_released())
     }
 
-    /// So many rows are held that no more are read.
-    pub(super) fn holds_enough(&self) -> bool {
-        matches!(self.operations.front(), Some(Operation::FirstRun(operation)) if operation.sink.holds_enough())
-    }
-
     /// Reads them as if they came now.
     #[cold]
     fn read_released(&mut self) -> Result<(), Failure> {
         let Some(Operation::FirstRun(operation)) = self.operations.front_mut() else {
             return Ok(());
         };
-        let rows = operation.take_waiting(&mut self.context);
+        let (rows, written) = operation.take_waiting(&mut self.context);
         if operation.is_released() {
             return Ok(());
         }
-        let mut frames = Frames::of(&rows);
+        let mut frames = Frames::of(rows.get(written..).unwrap_or_default());
         self.read(&mut frames)?;
+        let rest = frames.unread();
         if let Some(Operation::FirstRun(operation)) = self.operations.front_mut()
-            && operation.wrote(&rows, frames.unread(), &mut self.context)
+            && operation.wrote(rows, rest, &mut self.context)
         {
             self.operations.pop_front();
         }

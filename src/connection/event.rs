@@ -56,8 +56,8 @@ pub(super) enum Event<'a> {
         shape: u32,
         columns: RowDescription<'a>,
     },
-    /// So many rows are held until their types are known that no more are read before.
-    HoldsEnough,
+    /// The rows that were held until their types are known became too many: they are dropped.
+    TooManyHeld,
     /// A first run was answered as no PostgreSQL does it, in front of the statement.
     Odd,
     /// PortalSuspended: there may be more.

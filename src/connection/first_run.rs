@@ -18,7 +18,7 @@
 //! place ends the connection: what came is not enough to say whether the statement has run.
 //!
 //! A column may be of a type that only the catalog knows, which is asked when this flight is over. Its rows are held
-//! until then, as they came. When they become too many, nothing more is read: the caller has to find out another way.
+//! until then, as they came, within a bound of the caller's. Beyond it they are dropped, and the caller is told.
 
 use super::event::{Event, Events, Part};
 use super::extended_query::{Ahead, write_unseen};
@@ -93,14 +93,10 @@ pub(super) struct FirstRun {
     columns: Option<Vec<u8>>,
     /// Of CommandComplete, when it has come.
     command_tag: Option<Vec<u8>>,
-    /// That it holds enough.
-    has_told: bool,
     /// The sink has been readied for the columns of rows that were held.
     is_planned: bool,
-    /// ReadyForQuery has come.
-    is_over: bool,
-    /// Whole messages, of rows that were held and are released.
-    waiting: Option<Vec<u8>>,
+    /// Whole messages, of rows that were held and are released, and how many bytes of them have been written.
+    waiting: Option<(Vec<u8>, usize)>,
     pub sink: RowSink,
 }
 
@@ -132,9 +128,7 @@ impl FirstRun {
             parameter_types: Vec::new(),
             columns: None,
             command_tag: None,
-            has_told: false,
             is_planned: false,
-            is_over: false,
             waiting: None,
             sink,
         })
@@ -286,19 +280,17 @@ impl FirstRun {
         Step::Bind
     }
 
-    /// The rows are to wait.
-    pub fn hold(&mut self) {
+    /// The rows wait, as long as they have no more than `most` bytes.
+    pub fn hold(&mut self, most: usize) {
         if self.step == Step::Bind {
-            self.sink.hold();
+            self.sink.hold(most);
         }
     }
 
-    /// The types of its columns are described, as far as they can be: what was held is read next.
+    /// The run is over, and the types of its columns are described, as far as they can be: what was held is read next.
     pub fn release(&mut self) {
-        if self.sink.holds() {
-            self.waiting = Some(self.sink.take_held());
-            self.step = Step::Rows;
-        }
+        self.waiting = Some((self.sink.take_held(), 0));
+        self.step = Step::Rows;
     }
 
     /// Rows that were held are next, before any message.
@@ -307,26 +299,23 @@ impl FirstRun {
     }
 
     /// Those rows, once the caller has been told of their columns.
-    pub fn take_waiting(&mut self, context: &mut Context) -> Vec<u8> {
+    pub fn take_waiting(&mut self, context: &mut Context) -> (Vec<u8>, usize) {
         // Once: columns that cannot be read leave no plan, and their rows are dropped.
         if !self.is_planned {
             self.is_planned = true;
             self.plan(context);
         }
         if context.events.parked {
-            return Vec::new();
+            return (Vec::new(), 0);
         }
         self.waiting.take().unwrap_or_default()
     }
 
     /// Of those rows the last `rest` bytes could not be written yet. Whether the run is over with them.
-    pub fn wrote(&mut self, rows: &[u8], rest: usize, context: &mut Context) -> bool {
-        let written = rows.len().saturating_sub(rest);
-        self.waiting = rows
-            .get(written..)
-            .filter(|rest| !rest.is_empty())
-            .map(Vec::from);
-        if self.waiting.is_some() || !self.is_over {
+    pub fn wrote(&mut self, rows: Vec<u8>, rest: usize, context: &mut Context) -> bool {
+        if rest > 0 {
+            let written = rows.len().saturating_sub(rest);
+            self.waiting = Some((rows, written));
             return false;
         }
         self.complete(context);
@@ -334,13 +323,11 @@ impl FirstRun {
         true
     }
 
-    /// No more rows are read. Says so once.
-    pub fn tell_enough(&mut self, events: &mut Events) {
-        events.parked = true;
-        if !self.has_told {
-            self.has_told = true;
-            events.push(Event::HoldsEnough);
-        }
+    /// Drops the rows, and those that are still to come.
+    pub fn give_up(&mut self, events: &mut Events) {
+        self.sink.drop_held();
+        self.sink.discard = true;
+        events.push(Event::TooManyHeld);
     }
 
     /// Bind succeeds only with a value for each parameter. What was described would be another statement's.
@@ -382,7 +369,6 @@ impl FirstRun {
 
     /// ReadyForQuery. What is held is not over with it.
     fn ended(&mut self, status: TransactionStatus, context: &mut Context) {
-        self.is_over = true;
         if !self.sink.holds() {
             self.complete(context);
         }

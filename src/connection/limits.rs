@@ -18,9 +18,6 @@ use alloc::vec::Vec;
 /// fill the memory.
 pub const MOST_ROW_BYTES: usize = 4 << 20;
 
-/// Bytes of rows that a first run holds while the types of their columns are not known. Then nothing more is read.
-pub const MOST_HELD_BYTES: usize = 256 << 10;
-
 /// Above this an empty buffer is given back.
 const KEEP: usize = 4 << 20;
 
@@ -113,6 +110,16 @@ pub enum Arriving {
     Refused(Limit),
 }
 
+/// Rows as they came.
+#[derive(Debug, Default)]
+struct Held {
+    /// Whole DataRow messages.
+    messages: Vec<u8>,
+    row_count: u64,
+    /// The most bytes of them.
+    most: usize,
+}
+
 /// Where the rows of one operation go.
 #[derive(Debug, Default)]
 pub struct RowSink {
@@ -128,8 +135,8 @@ pub struct RowSink {
     pub is_copied: bool,
     /// Values that cannot be read from their text are strings of it.
     pub keeps_unread: bool,
-    /// Whole DataRow messages, of rows that wait until somebody can say how they are read.
-    held: Option<Vec<u8>>,
+    /// Rows that wait until somebody can say how they are read.
+    held: Option<Held>,
     caps: Caps,
     row_count: u64,
     byte_count: u64,
@@ -165,9 +172,12 @@ impl RowSink {
         self.caps.bytes != 0 || self.caps.field_bytes != 0
     }
 
-    /// Rows are kept as they come from now on.
-    pub fn hold(&mut self) {
-        self.held = Some(Vec::new());
+    /// Rows are kept as they come from now on, as long as they have no more than `most` bytes.
+    pub fn hold(&mut self, most: usize) {
+        self.held = Some(Held {
+            most,
+            ..Held::default()
+        });
     }
 
     /// Whether rows are kept as they come.
@@ -175,16 +185,16 @@ impl RowSink {
         self.held.is_some()
     }
 
-    /// No more of them are to be read.
-    pub fn holds_enough(&self) -> bool {
+    /// They have more bytes than may be kept.
+    pub fn holds_too_much(&self) -> bool {
         self.held
             .as_ref()
-            .is_some_and(|held| held.len() >= MOST_HELD_BYTES)
+            .is_some_and(|held| held.messages.len() > held.most)
     }
 
     /// Those that were kept. Rows go their way from now on.
     pub fn take_held(&mut self) -> Vec<u8> {
-        self.held.take().unwrap_or_default()
+        self.held.take().unwrap_or_default().messages
     }
 
     /// Nobody wants those that were kept, nor others.
@@ -217,6 +227,9 @@ impl RowSink {
     pub fn take<'a>(&mut self, body: &'a [u8], behind: &mut Frames<'a>, rows: &mut Rows) -> Taken {
         if self.discard {
             return Ok(None);
+        }
+        if self.holds() {
+            return Ok(self.keep(body, rows));
         }
         let before = self.row_count;
         let row_count = before.saturating_add(1);
@@ -309,18 +322,34 @@ impl RowSink {
         (count, written, encoded)
     }
 
+    /// Keeps a row that cannot be written yet; it is counted when it is written. The first row beyond the cap is kept
+    /// too where the output has to say that it ends there.
+    #[cold]
+    fn keep(&mut self, body: &[u8], rows: &mut Rows) -> Option<Limit> {
+        let Caps {
+            rows: most,
+            truncate,
+            ..
+        } = self.caps;
+        let held = self.held.as_mut()?;
+        let row_count = held.row_count.saturating_add(1);
+        if over(row_count, most) && !truncate {
+            self.held = None;
+            return Some(self.too_many(row_count, rows));
+        }
+        if !over(held.row_count, most) {
+            held.row_count = row_count;
+            Frame { tag: b'D', body }.append_to(&mut held.messages);
+        }
+        None
+    }
+
     fn without_plan<'a>(
         &mut self,
         body: &'a [u8],
         behind: &mut Frames<'a>,
         rows: &mut Rows,
     ) -> Option<Limit> {
-        if let Some(held) = &mut self.held {
-            // It is counted when it is written.
-            self.row_count = self.row_count.saturating_sub(1);
-            Frame { tag: b'D', body }.append_to(held);
-            return None;
-        }
         if !self.takes_raw() {
             return None;
         }

@@ -341,7 +341,7 @@ impl Connection {
             | bit(state.busy(), status::BUSY)
             | bit(closed, status::CLOSED)
             | bit(
-                state.context.rows.byte_count() >= state.flush_bytes || state.holds_enough(),
+                state.context.rows.byte_count() >= state.flush_bytes,
                 status::ROWS_FULL,
             )
     }

@@ -275,14 +275,14 @@ impl CoreConnection {
         self.inner.status()
     }
 
-    /// At the `shape` event of a first run: its rows wait in the core for `release`. When they are many, a
-    /// `holdsEnough` event says that no more are read.
-    pub fn hold(&mut self) {
-        self.inner.hold();
+    /// At the `shape` event of a first run: its rows wait in the core for `release`. When they have more than `most`
+    /// bytes they are dropped, as a `tooManyHeld` event says.
+    pub fn hold(&mut self, most: usize) {
+        self.inner.hold(most);
     }
 
-    /// The types of these rows are described, as far as they can be. While their run goes on it goes on with them; else
-    /// it is an operation of its own, without a flight.
+    /// The types of these rows, whose run is over, are described as far as they can be: an operation of its own,
+    /// without a flight.
     pub fn release(&mut self, shape: u32) -> u32 {
         self.inner.release(shape);
         self.inner.status()

@@ -38,7 +38,7 @@ fn edit() -> impl Strategy<Value = (Index, Index, Edit)> {
         "batch_undo",
         "forget 1",
         "first_run 9 \"select 9\" \"select 1 where false\" ndjson rows 1",
-        "hold",
+        "hold 40",
         "release 9",
         "drop_held 9",
         "prove 'kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk'",

@@ -2,9 +2,8 @@
 // (scripted-session.mjs) done properly, and then, on the first connection of a plan, exactly one thing wrong: a cut
 // or silence after so many bytes, or a scenario of `../faults/scenarios.mjs`.
 //
-// Each plan is a port of its own. The first connection meets the fault (the second too, where the scenario has a
-// `second`), every later one the honest server, so that "the next connection works" is tested against the same address,
-// with whatever the driver remembers of it. What was
+// Each plan is a port of its own. The first connection meets the fault, every later one the honest server, so that "the
+// next connection works" is tested against the same address, with whatever the driver remembers of it. What was
 // received and sent is reported per connection. Knows nothing of the driver; runs in Node, on loopback only.
 import { createServer } from "node:net";
 import { Duplex } from "node:stream";
@@ -45,7 +44,7 @@ export class Plan {
     this.#server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
       this.#sockets.add(socket);
       socket.once("close", () => this.#sockets.delete(socket));
-      const scenario = [this.scenario, this.scenario.second][this.connections.length] ?? {};
+      const scenario = this.connections.length ? {} : this.scenario;
       const connection = new Connection(socket, this, scenario, this.connections.length ? null : this.fault.cut);
       this.connections.push(connection);
       connection.run();

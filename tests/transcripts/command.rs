@@ -50,7 +50,7 @@ pub enum Command {
         end: u32,
     },
     FirstRun(FirstRun),
-    Hold,
+    Hold(usize),
     Release(u32),
     DropHeld(u32),
     Prelude(String),
@@ -150,7 +150,7 @@ fn command(tokens: &mut Tokens<'_>) -> Result<Command, String> {
         },
         "execute" => Command::Execute(execute(tokens)?),
         "first_run" => Command::FirstRun(first_run(tokens)?),
-        "hold" => Command::Hold,
+        "hold" => Command::Hold(tokens.number()?),
         "release" => Command::Release(tokens.number()?),
         "drop_held" => Command::DropHeld(tokens.number()?),
         "simple_query" => {
@@ -471,7 +471,7 @@ impl Command {
                 };
                 connection.first_run(&request, rows.form(), rows.caps);
             }
-            Command::Hold => connection.hold(),
+            Command::Hold(most) => connection.hold(*most),
             Command::Release(shape) => connection.release(*shape),
             Command::DropHeld(shape) => connection.drop_held(*shape),
             Command::SimpleQuery { sql, copy, rows } => {
@@ -568,7 +568,7 @@ impl Command {
                 ]);
                 ("first_run", arguments)
             }
-            Command::Hold => ("hold", json!([])),
+            Command::Hold(most) => ("hold", json!([most])),
             Command::Release(shape) => ("release", json!([shape])),
             Command::DropHeld(shape) => ("drop_held", json!([shape])),
             Command::SimpleQuery { sql, copy, rows } => {

@@ -2,7 +2,17 @@
 import { beforeEach, expect, test } from "vitest";
 import { checkFailed, checkPassed, firstRunOf, isOld, isPlain } from "../../js/session/first-run.ts";
 import { sql } from "../../js/statement/sql.ts";
-import { begun, client, ended, execution, int4, letIn, newClient, useMemoryServer } from "../support/memory-session.ts";
+import {
+  accepted,
+  begun,
+  client,
+  ended,
+  execution,
+  int4,
+  letIn,
+  newClient,
+  useMemoryServer,
+} from "../support/memory-session.ts";
 import type { Session } from "../support/memory-session.ts";
 import * as wire from "../support/wire.mjs";
 
@@ -169,26 +179,113 @@ test("a catalog that cannot be asked fails the call, whose statement has run", a
   expect(await next).toMatchObject({ rowCount: 1 });
 });
 
-test("rows that are too many wait for another connection, whose failure is the call's", async () => {
-  const many = (count: number) => Buffer.concat(Array(count).fill(texts(`(${"x".repeat(1000)})`)));
-  const failing = client.query("select c");
+/** The check fails, and names these types of the statement's columns. */
+function unknownTypes(types: string, prelude?: string): Buffer {
+  const before = checked([int4], [], prelude);
+  const description = Buffer.concat([wire.parameterDescription([]), wire.rowDescription([int4])]).length;
+  const bound = Buffer.concat([wire.bindComplete(), wire.commandComplete("SELECT 0")]).length;
+  const message = `invalid input syntax for type integer: "pgz-edge: columns {${types}}"`;
+  return Buffer.concat([
+    before.subarray(0, before.length - description - bound),
+    wire.bindComplete(),
+    wire.errorResponse({ S: "ERROR", V: "ERROR", C: "22P02", M: message }),
+    wire.readyForQuery(prelude ? "E" : "I"),
+  ]);
+}
+
+function catalogSays(json: string): Buffer {
+  const answer = { name: "json_agg", oid: 114, size: -1 };
+  return Buffer.concat([
+    wire.rowDescription([answer]),
+    texts(json),
+    wire.commandComplete("SELECT 1"),
+    wire.readyForQuery(),
+  ]);
+}
+
+test("types that the check names are asked for in front of a second run, whose rows do not wait", async () => {
+  const call = client.rows("select c");
+  const rows = call[Symbol.asyncIterator]();
+  const first = rows.next();
   const session = await letInFirst();
-  session.send(checked([composite]), wire.bindComplete(), many(300));
-  const other = await letIn();
-  expect(await other.flight()).toEqual(["Query"]);
-  other.send(failed("40001"));
-  await expect(failing).rejects.toMatchObject({ code: "40001", retryable: false });
-  expect(await other.flight()).toEqual(["Terminate"]);
+  session.send(unknownTypes("99999,23"));
+  // Both leave before any answer.
+  expect(await session.flight()).toEqual(["Query"]);
+  expect(await session.flight()).toEqual(firstFlight);
+  session.send(
+    catalogSays('[[99999,"c","pair",[23],["a"]]]'),
+    checked([composite]),
+    wire.bindComplete(),
+    texts("(1)", "(2)"),
+  );
+  expect(await first).toMatchObject({ value: { c: { a: 1 } } });
+  session.send(over(2));
+  expect(await rows.next()).toMatchObject({ value: { c: { a: 2 } } });
+  expect((await rows.next()).done).toBe(true);
 });
 
-test("a pooler that has no server connection for it is not waited for longer than connecting may take", async () => {
-  newClient({ firstRun: "text", connectTimeout: 100 });
+test("a second run whose check names types once more is described", async () => {
   const call = client.query("select c");
   const session = await letInFirst();
-  session.send(checked([composite]), wire.bindComplete(), ...Array(300).fill(texts(`(${"x".repeat(1000)})`)));
-  const other = await letIn();
-  expect(await other.flight()).toEqual(["Query"]);
-  await expect(call).rejects.toMatchObject({ name: "TimeoutError", code: "CONNECT_TIMEOUT", retryable: false });
+  session.send(unknownTypes("99999"));
+  expect(await session.flight()).toEqual(["Query"]);
+  expect(await session.flight()).toEqual(firstFlight);
+  session.send(catalogSays("null"), unknownTypes("99997"));
+  expect(await session.flight()).toEqual(described);
+  session.send(wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([int4]), wire.readyForQuery());
+  expect(await session.flight()).toEqual(execution);
+  session.send(begun(), ended(0));
+  expect((await call).rows).toEqual([]);
+});
+
+test("a question in front that fails is asked again behind the run, whose rows have waited", async () => {
+  const call = client.query("select c");
+  const session = await letInFirst();
+  session.send(unknownTypes("99999"));
+  expect(await session.flight()).toEqual(["Query"]);
+  expect(await session.flight()).toEqual(firstFlight);
+  session.send(failed("55P03"), checked([composite]), wire.bindComplete(), texts("(1)"), over(1));
+  expect(await session.flight()).toEqual(["Query"]);
+  session.send(catalogSays('[[99999,"c","pair",[23],["a"]]]'));
+  expect((await call).rows).toEqual([{ c: { a: 1 } }]);
+});
+
+test("a batch whose check names types is rolled back, and runs again behind the question", async () => {
+  const call = client.batch(["select n", "select c"]);
+  const session = await letIn();
+  for (const _ of "12") expect(await session.flight()).toEqual(behindPrelude);
+  expect(await session.flight()).toEqual(execution);
+  const ending = [wire.parseComplete(), wire.bindComplete(), wire.noData()];
+  session.send(checked([int4], [], "BEGIN"), wire.bindComplete(), texts("1"), over(1, "T"));
+  session.send(unknownTypes("99999", "SAVEPOINT"), ...ending, wire.commandComplete("ROLLBACK"), wire.readyForQuery());
+  expect(await session.flight()).toEqual(["Query"]);
+  // The first one is known by now.
+  expect(await session.flight()).toEqual(["Parse", "Bind", "Execute", ...execution]);
+  expect(await session.flight()).toEqual(behindPrelude);
+  expect(await session.flight()).toEqual(execution);
+  session.send(catalogSays('[[99999,"c","pair",[23],["a"]]]'));
+  session.send(wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN"));
+  session.send(begun(), wire.dataRow([wire.int32(1)]), wire.commandComplete("SELECT 1"), wire.readyForQuery("T"));
+  session.send(checked([composite], [], "SAVEPOINT"), wire.bindComplete(), texts("(7)"), over(1, "T"));
+  session.send(...ending, wire.commandComplete("COMMIT"), wire.readyForQuery());
+  expect((await call).map(({ rows }) => rows)).toEqual([[{ n: 1 }], [{ c: { a: 7 } }]]);
+});
+
+test("rows that are too many to be held fail their call, and the next one is described first", async () => {
+  const row = texts(`(${"x".repeat(65_000)})`);
+  const failing = client.query("select c");
+  const session = await letInFirst();
+  session.send(checked([composite]), wire.bindComplete(), ...Array(66).fill(row));
+  await expect(failing).rejects.toMatchObject({ name: "UsageError", code: "TYPES_NEED_DESCRIBE", retryable: false });
+  // The only other connection is the one of its CancelRequest.
+  const cancel = await accepted();
+  expect(await cancel.flight()).toEqual(["CancelRequest"]);
+  cancel.peer.end();
+  session.send(failed("57014"));
+  const again = client.query("select c");
+  expect(await session.flight()).toEqual(described);
+  session.send(failed("42601"));
+  await expect(again).rejects.toMatchObject({ code: "42601" });
 });
 
 test("rows that wait are dropped with their call", async () => {
@@ -325,6 +422,20 @@ test("a statement with very many numbers, or a very long one, is described first
   const long = `select 1 -- ${"x".repeat(1 << 14)}`;
   expect(firstRunOf("s", long, [7])).toBeUndefined();
   expect(firstRunOf("s", long, ["seven"])).toBeDefined();
+});
+
+test("the check grows by at most 150 bytes for the types of columns, also where many are known", () => {
+  // Of the check that looked at settings alone.
+  const most = 436 + 150;
+  const columns = (count: number) => ({ known: Array.from({ length: count }, (_, at) => 4_000_000_000 + at) });
+  const lengthOf = (server: string, count: number) =>
+    firstRunOf(server, "select 1", [], { ...columns(count), asked: [], anySize: false })!.check.sql.length;
+  expect(lengthOf("of sizes", 0)).toBeLessThanOrEqual(most);
+  expect(lengthOf("of sizes", 100)).toBeLessThanOrEqual(most);
+  checkPassed("of sizes");
+  expect(lengthOf("of sizes", 100)).toBeLessThanOrEqual(most);
+  expect(lengthOf("of sizes", 100)).toBeGreaterThan(lengthOf("of sizes", 0));
+  expect(firstRunOf("of sizes", "select 1", [])!.check.sql.length).toBeLessThan(436);
 });
 
 test("two sessions that fail say it of their server, until one passes; a bounded number of servers is remembered", () => {

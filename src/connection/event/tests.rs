@@ -33,7 +33,7 @@ fn kind(event: &Event<'_>) -> &'static str {
         Event::Notification { .. } => "notification",
         Event::Shape { .. } => "shape",
         Event::Columns { .. } => "columns",
-        Event::HoldsEnough => "holdsEnough",
+        Event::TooManyHeld => "tooManyHeld",
         Event::Odd => "odd",
         Event::Suspended => "suspended",
         Event::Items { .. } => "items",
@@ -106,7 +106,7 @@ fn samples(take: &mut dyn FnMut(Event<'_>)) {
         },
     });
     take(Event::Columns { shape: 7, columns });
-    take(Event::HoldsEnough);
+    take(Event::TooManyHeld);
     take(Event::Odd);
     take(Event::Suspended);
     take(outcomes.event());

@@ -350,7 +350,7 @@ fn first_described(columns: &str, holds: bool, messages: &[&str]) -> Connection 
     ];
     let mut connection = after(running_first(&CHECKED), &[columns]);
     if holds {
-        connection.hold();
+        connection.hold(1_000);
     }
     after(connection, messages)
 }

@@ -24,11 +24,11 @@ export const connecting = {
 
   // A server that writes times as floats, or may, and floats with 15 digits
   "integer_datetimes off": {
-    ...checkFails("pgz-edge: settings, server 18.4"),
+    ...checkFails("pgz-edge: settings 0ISO, MDYpostgres"),
     reports: (all) => all.map(([name, value]) => [name, name === "integer_datetimes" ? "off" : value]),
   },
   "integer_datetimes not reported": {
-    ...checkFails("pgz-edge: settings, server 18.4"),
+    ...checkFails("pgz-edge: settings 0ISO, MDYpostgres"),
     reports: (all) => all.filter(([name]) => name !== "integer_datetimes"),
   },
 

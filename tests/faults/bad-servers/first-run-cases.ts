@@ -67,12 +67,14 @@ const values: BadServerCase[] = [
 
 const pairs = { of: "pairs" } as const;
 const pairsAsText = JSON.stringify([{ pair: '(1,"one")' }, { pair: null }, { pair: '(3,"three, four")' }]);
+const withPairs: Pick<BadServerCase, "check"> = {
+  check: ({ steps: { query } }) =>
+    query?.text !== '[{"pair":{"a":1,"b":"one"}},{"pair":null},{"pair":{"a":3,"b":"three, four"}}]' &&
+    `rows ${query?.text}`,
+};
 const withText: Pick<BadServerCase, "check"> = {
   check: ({ steps: { query } }) => query?.text !== pairsAsText && `rows ${query?.text}`,
 };
-
-/** The rest is read and dropped. The driver's own deadlines for what it asks of another connection are short here. */
-const many = { of: "many pairs", within: 1000, options: { connectTimeout: 300 }, again: "same connection" } as const;
 
 export const firstRunCases: BadServerCase[] = [
   // The check
@@ -151,21 +153,18 @@ export const firstRunCases: BadServerCase[] = [
   fine("the catalog says nothing", { ...pairs, ...alike, ...withText }),
   inQuery("the catalog says another thing", "SHAPE_CHANGED", { ...pairs, ...survives }),
 
-  // More of them than the core holds: another connection asks
-  inQuery("the second connection is refused", /^(CONNECTION_LOST|CONNECT_FAILED)$/, many),
-  inQuery("the second connection is one too many", "53300", { ...many, name: "PostgresError" }),
-  inQuery("the second connection is silent", "CONNECT_TIMEOUT", { ...many, name: "TimeoutError" }),
-  inQuery("the second connection is no PostgreSQL", "NOT_POSTGRESQL", { ...many, name: "ProtocolError" }),
-  inQuery("the second connection is cut by FIN", rejected, many),
-  inQuery("the second connection is cut by RST", rejected, many),
-  inQuery("the second connection finds a locked catalog", "55P03", many),
-  fine("the second connection finds no catalog", {
-    ...many,
-    check: ({ steps: { query } }) => !query?.text.startsWith('[{"pair":"(0,') && `rows ${query?.text.slice(0, 100)}`,
+  inQuery("more rows wait than are held", "TYPES_NEED_DESCRIBE", {
+    of: "many pairs",
+    name: "UsageError",
+    within: 1000,
+    again: "same connection",
   }),
-  inQuery("FIN in rows that a second connection has asked for", rejected, { ...many, ...lost }),
-  inQuery("RST in rows that a second connection has asked for", rejected, { ...many, ...lost }),
-  // The first one is not read meanwhile.
-  inQuery("FIN while the second connection asks", "CONNECT_TIMEOUT", { ...many, ...lost, name: "TimeoutError" }),
-  inQuery("RST while the second connection asks", /^(CONNECT_TIMEOUT|CONNECTION_LOST)$/, { ...many, ...lost }),
+
+  // Types that the check names
+  fine("the check fails for types of columns", { ...pairs, ...alike, ...withPairs }),
+  fine("the check fails for types of columns each time", { ...pairs, ...alike, ...withPairs }),
+  fine("the catalog in front is not there", { ...pairs, ...alike, ...withText }),
+  inQuery("the catalog in front is locked", "55P03", { ...pairs, ...survives }),
+  inQuery("FIN in the answer of the catalog in front", rejected, { ...pairs, ...lost }),
+  inQuery("RST in the answer of the catalog in front", rejected, { ...pairs, ...lost }),
 ];

@@ -1,15 +1,13 @@
-// Bad servers that only a first run can meet: its check, text that is no value, rows that wait for the catalog, and the
-// second connection that asks for them.
+// Bad servers that only a first run can meet: its check, text that is no value, types that are asked for in front, and
+// rows that wait for the catalog.
 //
 //   Close n   Parse n   check: Parse Bind Execute   Describe n   Bind   Execute   Sync
 import * as wire from "../../support/wire.mjs";
 import {
   checkFails,
   divisionByZero,
-  fatal,
   failing,
   failingAtTheEnd,
-  instead,
   on,
   onExecute,
   parameterDescription,
@@ -22,6 +20,8 @@ import {
 } from "./parts.mjs";
 
 const INT4 = 23;
+/** As a check names the types of the pairs' column. */
+const TYPES = "pgz-edge: columns {16400}";
 const nothing = () => [];
 const twice = (honest) => [...honest, ...honest];
 const ready = () => [wire.readyForQuery()];
@@ -89,8 +89,6 @@ const badValues = Object.fromEntries(
   }).map(([name, [oid, value]]) => [`a text that is no value: ${name}`, valueOf(oid, value)]),
 );
 
-/** The second connection, which asks for types, is refused, cut or answered wrongly. */
-const second = (scenario) => ({ second: scenario });
 const catalogAnswers = (json) =>
   on(
     "Query",
@@ -117,8 +115,8 @@ const catalogEnds = (end) =>
 
 export const firstRuns = {
   // The check
-  "the check fails for settings": checkFails("pgz-edge: settings, server 18.4"),
-  "the check fails for types": checkFails("pgz-edge: types, server 18.4"),
+  "the check fails for settings": checkFails("pgz-edge: settings 0ISO, MDYpostgres"),
+  "the check fails for types": checkFails("pgz-edge: types"),
   "the check fails, and the words are another's": failing("Execute", "check", {
     C: "XX000",
     M: "no such setting",
@@ -231,25 +229,18 @@ export const firstRuns = {
   "the catalog says another thing": catalogAnswers('[[16400,"c","pair",[23],["a"]]]'),
   "the catalog says nothing": catalogAnswers("null"),
 
-  // More of them than the core holds: another connection asks
-  "the second connection is refused": second({ accept: (io) => io.reset() }),
-  "the second connection is one too many": second({
-    authenticate: async (io) => {
-      await io.send(fatal("53300", "sorry, too many clients already"));
-      io.close();
-      return false;
-    },
-  }),
-  "the second connection is silent": second({ accept: (io) => io.hang() }),
-  "the second connection is no PostgreSQL": second(instead(text("HTTP/1.1 400 Bad Request\r\n\r\n"))),
-  "the second connection is cut by FIN": second(catalogEnds("close")),
-  "the second connection is cut by RST": second(catalogEnds("reset")),
-  "the second connection finds no catalog": second(catalogFails("42P01")),
-  "the second connection finds a locked catalog": second(catalogFails("55P03")),
-  "FIN in rows that a second connection has asked for": { statement: firstIsCut("close") },
-  "RST in rows that a second connection has asked for": { statement: firstIsCut("reset") },
-  "FIN while the second connection asks": { statement: firstIsCut("close"), second: silentCatalog() },
-  "RST while the second connection asks": { statement: firstIsCut("reset"), second: silentCatalog() },
+  "more rows wait than are held": {},
+
+  // Types that the check names
+  "the check fails for types of columns": checkFails(TYPES),
+  "the check fails for types of columns each time": onExecute(
+    (_honest, _io, _message, session) => [...session.fail({ C: "22P02", M: `invalid input: "${TYPES}"` })],
+    "check",
+  ),
+  "the catalog in front is not there": together(checkFails(TYPES), catalogFails("42P01")),
+  "the catalog in front is locked": together(checkFails(TYPES), catalogFails("55P03")),
+  "FIN in the answer of the catalog in front": together(checkFails(TYPES), catalogEnds("close")),
+  "RST in the answer of the catalog in front": together(checkFails(TYPES), catalogEnds("reset")),
 };
 
 /** The same columns, of which each is said to be binary. */
@@ -260,19 +251,4 @@ function binaryFormats(honest) {
     body.writeInt16BE(1, at - 2);
   }
   return body;
-}
-
-/** All rows are sent and then nothing: the driver reads a part of them, and asks elsewhere. */
-function firstIsCut(end) {
-  return onExecute((honest, io, _message, session) =>
-    thereupon(session, honest.slice(0, -1), async () => {
-      await io.seconds(0.05);
-      io[end]();
-    }),
-  ).statement;
-}
-
-/** It never answers. */
-function silentCatalog() {
-  return on("Query", (_honest, io, _message, session) => thereupon(session, [], () => io.hang()), "catalog");
 }

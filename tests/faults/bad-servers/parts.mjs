@@ -1,7 +1,7 @@
 // What scenarios are made of. A scenario replaces steps of the scripted server's honest conversation: `accept` (all of
 // it), `sslRequest`, `authenticate`, `greet`, and the answers to single messages by what these are about: `statement`
 // (the one under test), `check` (in front of its first run), `transaction` (BEGIN, SAVEPOINT, COMMIT), `catalog` (the
-// question about types). `second` is what the second connection meets.
+// question about types).
 //
 // Runs in Node, on the first connection of a plan only; malformed messages are spelled with `raw`, which believes any
 // length. Must not know what the driver makes of it.

@@ -30,6 +30,14 @@ const shown = (value: unknown) =>
     typeof each === "bigint" ? `${each}n` : each instanceof Uint8Array ? [...each] : each,
   );
 
+/** A table whose rows have 100 characters and a number, and more than the driver once held. */
+const fill = (client: Client, schema: string, name: string, count: number) =>
+  client.simple(`create table ${schema}.${name} (id int4, name text);
+    insert into ${schema}.${name} select n, repeat('x', 100) from generate_series(1, ${count}) n`);
+
+/** Characters of the numbers from 1 to this. */
+const digits = (count: number) => Array.from({ length: count }, (_, at) => String(at + 1)).join("").length;
+
 /** The same statement as one that has never been run: comments make another text. */
 const fresh = (t: Context, query: string) => `${query} /* ${newMark(t)} */`;
 
@@ -152,26 +160,64 @@ export const firstRuns: Case[] = [
       }),
   },
   {
-    name: "more rows of an unknown type than the core holds wait for another connection that asks, and memory stays flat",
+    name: "many rows of types of the database come at once from PostgreSQL 16 on, and are held up to a bound before",
     run: (t) =>
       withSchema(t, async (client, s) => {
-        const fill = (name: string, count: number) =>
-          client.simple(`create table ${s}.${name} (id int4, name text);
-            insert into ${s}.${name} select n, repeat('x', 100) from generate_series(1, ${count}) n`);
-        await fill("wide", 20_000);
-        const bytes = (await text(await client.stream(`select wide from ${s}.wide`))).length;
-        const ids = Array.from({ length: 20_000 }, (_, at) => String(at + 1)).join("").length;
-        t.assert.equal(bytes, 20_000 * (`{"wide":{"id":,"name":""}}\n`.length + 100) + ids);
-        await fill("wider", 200_000);
-        let count = 0;
-        for await (const batch of client
-          .rows<{ w: { id: number } }>(`select wider as w from ${s}.wider order by id`)
-          .batches(1_000)) {
-          t.assert.equal(batch[0]?.w.id, count + 1);
-          count += batch.length;
-          if (count > 50_000) break;
-        }
+        await fill(client, s, "wide", 20_000);
+        const length = 20_000 * (`{"wide":{"id":,"name":""}}\n`.length + 100) + digits(20_000);
+        t.assert.equal((await text(await client.stream(`select wide from ${s}.wide`))).length, length);
+        await fill(client, s, "wider", 200_000);
+        const some = async () => {
+          let count = 0;
+          for await (const batch of client
+            .rows<{ w: { id: number } }>(`select wider as w from ${s}.wider order by id`)
+            .batches(1_000)) {
+            t.assert.equal(batch[0]?.w.id, count + 1);
+            count += batch.length;
+            if (count > 50_000) break;
+          }
+        };
+        if (t.server.major < 16)
+          await t.assert.rejects(some(), { name: "UsageError", code: "TYPES_NEED_DESCRIBE", retryable: false });
+        await some();
         t.assert.deepEqual((await client.query("select 1 as n")).rows, [{ n: 1 }]);
+      }),
+  },
+  {
+    name: "rows that are held stay within the caller's caps",
+    run: (t) =>
+      withSchema(t, async (client, s) => {
+        await fill(client, s, "wide", 100_000);
+        const wide = () => fresh(t, `select wide from ${s}.wide order by id`);
+        await t.assert.rejects(client.query(wide(), { maxRows: 10 }), { limit: "rows", observed: 11 });
+        const { rows, truncated } = await client.query(wide(), { maxRows: 3, onLimit: "truncate" });
+        t.assert.deepEqual(
+          rows.map((row) => (row as { wide: { id: number } }).wide.id),
+          [1, 2, 3],
+        );
+        t.assert.deepEqual(truncated, { limit: "rows", value: 3, observed: 4 });
+        t.assert.deepEqual((await client.query("select 1 as n")).rows, [{ n: 1 }]);
+      }),
+  },
+  {
+    name: "types that were asked for once are known to other statements, which take one flight again",
+    run: (t) =>
+      withSchema(t, async (client, s) => {
+        await client.simple(`create type ${s}.mood as enum ('sad', 'ok'); create domain ${s}.moods as ${s}.mood[];
+          create domain ${s}.whole as int4; create domain ${s}.line as text`);
+        const moods = async (query: string, wanted: unknown) => {
+          const run = async () => t.assert.deepEqual((await client.query(fresh(t, query))).rows[0], wanted);
+          return flights(client, run);
+        };
+        t.assert.equal(await moods(`select '{sad}'::${s}.mood[] as m`, { m: ["sad"] }), 2);
+        t.assert.equal(await moods(`select '{ok}'::${s}.mood[] as m`, { m: ["ok"] }), 1);
+        // A domain's columns are of the type below, which the check does not see.
+        await moods(`select '{sad}'::${s}.moods as m`, { m: ["sad"] });
+        t.assert.equal(await moods(`select '{ok}'::${s}.moods as m`, { m: ["ok"] }), 1);
+        t.assert.equal(await moods(`select 1::${s}.whole as w, 'x'::${s}.line as l`, { w: 1, l: "x" }), 1);
+        // Rows that nobody reads need no types.
+        const unread = () => client.exec(fresh(t, `select array['sad'::${s}.mood], null::${s}.moods[]`));
+        t.assert.equal(await flights(client, unread), 1);
       }),
   },
   {

@@ -2,7 +2,7 @@
 import type { Lease, Pool, PoolOptions, PgzError } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
 import { inTime, pause, until } from "../../support/until.ts";
-import { gone, newMark, series, started, terminate, text } from "./helpers.ts";
+import { gone, newMark, series, started, terminate, text, withSchema } from "./helpers.ts";
 
 async function withPool<T>(t: Context, work: (pool: Pool) => Promise<T>, options: PoolOptions = {}): Promise<T> {
   const pool = t.pgz.createPool({ ...t.options, ...options });
@@ -481,5 +481,67 @@ export const pools: Case[] = [
       await pool.close();
       await t.side(`drop role ${role}`);
     },
+  },
+  {
+    name: "no statement opens a connection that max does not count, whatever its rows are made of",
+    ownServer: true,
+    run: (t) =>
+      withSchema(t, async (client, s) => {
+        const role = `counted_${t.runtime}_${Math.random().toString(36).slice(2)}`;
+        await t.side(
+          `create role ${role} login password 'counted'; create extension if not exists citext schema public`,
+        );
+        // Half a megabyte as they travel: rows of a composite, and citext.
+        await client.simple(`create table ${s}.wide (id int4, name text);
+          insert into ${s}.wide select n, repeat('x', 100) from generate_series(1, 4000) n;
+          create table ${s}.log (id int8 generated always as identity);
+          grant usage on schema ${s} to ${role}; grant select, insert on all tables in schema ${s} to ${role}`);
+        const run = async (max: number, calls: (pool: Pool) => Promise<unknown>[]) => {
+          await t.side(`alter role ${role} connection limit ${max}`);
+          const pool = t.pgz.createPool({ ...t.options, user: role, password: "counted", max, applicationName: role });
+          let most = 0;
+          let isOver = false;
+          const watched = (async () => {
+            while (!isOver) most = Math.max(most, await sessions(t, role), pool.stats().total);
+          })();
+          try {
+            await Promise.all(calls(pool));
+          } finally {
+            isOver = true;
+            await watched;
+            await pool.close();
+          }
+          t.assert(most > 0 && most <= max, `${most} connections of ${max}`);
+          await until(async () => (await sessions(t, role)) === 0);
+        };
+        const wide = () => `select wide as w, name::public.citext as n from ${s}.wide /* ${newMark(t)} */`;
+        const ways = (calls: Pool): (() => Promise<unknown>)[] => [
+          async () => t.assert.equal((await calls.query(wide())).rows.length, 4_000),
+          async () => t.assert((await text(await calls.stream(wide()))).length > 400_000),
+          async () => t.assert((await (await calls.respond(wide())).text()).length > 400_000),
+          async () => t.assert((await calls.json(wide())).length > 400_000),
+          async () => {
+            for await (const rows of calls.rows(wide()).batches(1_000)) t.assert.equal(rows.length, 1_000);
+          },
+          async () => {
+            for await (const rows of calls.cursor(wide(), 2_000)) t.assert.equal(rows.length, 2_000);
+          },
+          async () => t.assert.equal((await calls.batch([wide(), wide()]))[1]!.rows!.length, 4_000),
+          async () => calls.transaction(async (tx) => void (await tx.query(wide()), await tx.query(wide()))),
+          async () => calls.scope({ settings: { "app.tenant": 7 } }).query(wide()),
+          async () => calls.query(`with l as (insert into ${s}.log default values) ${wide()}`),
+        ];
+        const all = (count: number) => (pool: Pool) => Array.from({ length: count }, (_, at) => ways(pool)[at % 10]!());
+        try {
+          await run(4, all(200));
+          await run(1, all(50));
+          t.assert.deepEqual((await client.query(`select count(*)::int4 as n from ${s}.log`)).rows, [{ n: 25 }]);
+        } finally {
+          await client.simple(
+            `revoke all on all tables in schema ${s} from ${role}; revoke all on schema ${s} from ${role}`,
+          );
+          await t.side(`drop role ${role}`);
+        }
+      }),
   },
 ];

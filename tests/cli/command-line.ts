@@ -97,13 +97,3 @@ function environment(more: RunOptions["env"]): NodeJS.ProcessEnv {
   const all = Object.entries({ ...process.env, DATABASE_URL: url, ...more });
   return Object.fromEntries(all.filter(([name, value]) => value !== undefined && !/^npm_/.test(name)));
 }
-
-/** Waits until it is so. */
-export async function until(isSo: () => Promise<boolean> | boolean, longest = 10_000): Promise<number> {
-  const from = performance.now();
-  while (!(await isSo())) {
-    if (performance.now() - from > longest) throw new Error(`it is not so after ${longest} ms`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-  return performance.now() - from;
-}

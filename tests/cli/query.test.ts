@@ -128,7 +128,7 @@ test("a limit fails, or ends the output with a mark", async () => {
   });
   expect(await cli.run([...words, "--truncate", "-f", "csv"])).toEqual({ code: 0, out: "n\r\n1\r\n2\r\n", err: cut });
   expect(await cli.run(["query", "select repeat('x', 5000)", "--max-bytes", "4kB"])).toMatchObject({ code: 1 });
-  const late = await cli.run(["query", "select pg_sleep(20)", "--timeout", "300ms"]);
+  const late = await cli.run(["query", "select pg_sleep(60)", "--timeout", "300ms"]);
   expect(late).toMatchObject({ code: 1, err: expect.stringContaining("QUERY_TIMEOUT") });
 });
 
@@ -143,7 +143,7 @@ test("of a statement that was cut off, whether it took effect", async () => {
     expect(await cli.run(["query", three, "--max-rows", "2", "--truncate"])).toMatchObject({ code: 0, err: unknown });
     const full = await cli.shell(`ulimit -f 0; pgz-edge query "${insert("values (77)")}" -o effects.ndjson`);
     expect([full.code, full.err]).toEqual([1, expect.stringMatching(/^The statement (has|may have) taken effect/)]);
-    const slow = insert("select 0 from pg_sleep(20)");
+    const slow = insert("select 0 from pg_sleep(60)");
     expect(await cli.run(["query", slow, "--timeout", "300ms"])).toMatchObject({ code: 1, err: unknown });
     // What fails at the server, or has never come to it, has changed nothing; what only reads never does.
     for (const words of [[insert("values ('x')")], [insert("values (1)"), "--url", refused]])

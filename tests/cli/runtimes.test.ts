@@ -2,7 +2,8 @@
 import { execFileSync } from "node:child_process";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { bin } from "../packaging/project.ts";
-import { CommandLine, driver, ended, until, url } from "./command-line.ts";
+import { until } from "../support/until.ts";
+import { CommandLine, driver, ended, url } from "./command-line.ts";
 
 /** Not npm's launcher, which a Ctrl-C ends in a way of its own. */
 const deno = execFileSync(bin("deno"), ["eval", "console.log(Deno.execPath())"], { encoding: "utf8" }).trim();
@@ -71,10 +72,8 @@ test.each([
   };
   const child = cli.start(["query", "select pg_sleep(60)"], { env: { PGAPPNAME }, isGroup: true }, command);
   const result = ended(child);
-  await until(isThere, 20_000);
-  const from = performance.now();
+  await until(isThere);
   process.kill(-child.pid!, "SIGINT");
   await until(async () => !(await isThere()));
-  expect(performance.now() - from).toBeLessThan(1_000);
   expect((await result).code).toBe(130);
 });

@@ -1,6 +1,7 @@
 // What a person at a terminal sees: `script` of util-linux gives the command one.
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { CommandLine, driver, ended, until, url } from "./command-line.ts";
+import { until } from "../support/until.ts";
+import { CommandLine, driver, ended, url } from "./command-line.ts";
 
 let cli: CommandLine;
 beforeAll(() => void (cli = new CommandLine()), 120_000);

@@ -1,5 +1,6 @@
 // Signals over pgz-edge/kysely: what becomes of a query, a stream, and who waits for a connection.
-import { equal, failure, inPlace, names, running, until, type Cases, type Db } from "./kysely-place.ts";
+import { until } from "../support/until.ts";
+import { equal, failure, inPlace, names, running, type Cases, type Db } from "./kysely-place.ts";
 
 export const aborts: Cases = {
   "an abort ignores the query, cancels it, or kills the session": inPlace(async (place) => {

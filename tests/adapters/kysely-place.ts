@@ -88,8 +88,6 @@ export const failure = (work: Promise<unknown>): Promise<Error & Record<string, 
 export const names = async (db: Db) =>
   (await db.selectFrom("item").select("name").orderBy("name").execute()).map(({ name }) => name);
 
-export const later = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
-
 /** Statements of this place's other sessions that run and have this text in them. */
 export async function running({ schema }: Place, db: Db, text: string, { kysely }: Modules): Promise<number> {
   const { rows } = await kysely.sql<{ n: number }>`select count(*)::int4 as n from pg_stat_activity
@@ -97,11 +95,4 @@ export async function running({ schema }: Place, db: Db, text: string, { kysely 
     db,
   );
   return rows[0]!.n;
-}
-
-export async function until(holds: () => Promise<boolean>): Promise<void> {
-  for (let tries = 0; !(await holds()); tries++) {
-    assert(tries < 200, "it never came to hold");
-    await later(20);
-  }
 }

@@ -1,7 +1,8 @@
 // What a dialect is made over: a pool or one client, its options, and its end.
 import type { DatabaseConnection } from "kysely";
 import { assert } from "../integration/assert.ts";
-import { equal, failure, inPlace, later, names, type Cases } from "./kysely-place.ts";
+import { pause } from "../support/until.ts";
+import { equal, failure, inPlace, names, type Cases } from "./kysely-place.ts";
 
 export const sources: Cases = {
   "one client: queries wait for each other and for a transaction": inPlace(async (place) => {
@@ -12,7 +13,7 @@ export const sources: Cases = {
     await Promise.all([
       db.transaction().execute(async (trx) => {
         await trx.insertInto("item").values({ name: "a" }).execute();
-        await later(30);
+        await pause(30);
         order.push("transaction");
       }),
       names(db).then((found) => order.push(...found)),

@@ -1,6 +1,7 @@
 // Streams over pgz-edge/kysely, in a transaction and outside of one.
 import { assert } from "../integration/assert.ts";
-import { equal, inPlace, names, until, type Cases } from "./kysely-place.ts";
+import { until } from "../support/until.ts";
+import { equal, inPlace, names, type Cases } from "./kysely-place.ts";
 
 export const streams: Cases = {
   "a stream, which may be left": inPlace(async (place) => {

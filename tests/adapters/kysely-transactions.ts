@@ -1,7 +1,8 @@
 // Transactions over pgz-edge/kysely: BEGIN, COMMIT, ROLLBACK and savepoints, as Kysely asks for them.
 import type { LogEvent } from "kysely";
 import { assert } from "../integration/assert.ts";
-import { equal, failure, inPlace, later, names, type Cases, type Db } from "./kysely-place.ts";
+import { pause } from "../support/until.ts";
+import { equal, failure, inPlace, names, type Cases, type Db } from "./kysely-place.ts";
 
 export const transactions: Cases = {
   "transactions with level and access mode": inPlace(async (place) => {
@@ -103,7 +104,7 @@ export const transactions: Cases = {
     const { sql } = place.modules.kysely;
     const before = await sql<{ at: Date }>`select clock_timestamp() as at`.execute(db);
     await db.transaction().execute(async (trx) => {
-      await later(200);
+      await pause(200);
       const { rows } = await sql<{ at: Date }>`select now() as at`.execute(trx);
       assert(rows[0]!.at.getTime() - before.rows[0]!.at.getTime() >= 190, "BEGIN has left at once");
     });

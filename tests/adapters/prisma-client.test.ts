@@ -3,6 +3,7 @@
 import { PrismaPg } from "@prisma/adapter-pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { testServers } from "../integration/servers.ts";
+import { inTime } from "../support/until.ts";
 import { cases, type Client } from "./prisma/cases.ts";
 import { tables } from "./prisma/tables.ts";
 
@@ -51,12 +52,10 @@ describe.each(testServers().servers)("$name", (server) => {
   });
 
   test("a transaction that takes too long is not waited for", async () => {
-    const from = performance.now();
-    const slow = ours.$transaction((tx: Client) => tx.$queryRaw`select pg_sleep(20)::text`, { timeout: 200 });
-    await expect(slow).rejects.toMatchObject({
+    const slow = ours.$transaction((tx: Client) => tx.$queryRaw`select pg_sleep(60)::text`, { timeout: 200 });
+    await expect(inTime(slow)).rejects.toMatchObject({
       meta: { driverAdapterError: { cause: { kind: "TransactionAlreadyClosed" } } },
     });
-    expect(performance.now() - from).toBeLessThan(5_000);
   });
 
   test("a transaction whose error was swallowed does not look committed", async () => {

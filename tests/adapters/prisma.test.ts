@@ -4,6 +4,7 @@ import { PrismaPg } from "@prisma/adapter-pg";
 import type { ArgType, SqlDriverAdapter, SqlDriverAdapterFactory } from "@prisma/driver-adapter-utils";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { runtime, testServers } from "../integration/servers.ts";
+import { inTime, pause } from "../support/until.ts";
 
 const built = (await import("../../dist/prisma.js" as string)) as typeof import("../../js/adapters/prisma.ts");
 const pgz = (await import(`../../dist/${runtime}.js` as string)) as typeof import("../../js/index.ts");
@@ -381,12 +382,10 @@ describe.each(testServers().servers)("$name", (server) => {
 
   test("rollback cancels what still runs", async () => {
     const transaction = await ours.startTransaction();
-    const sleeping = transaction.queryRaw(query("select pg_sleep(20)::text")).catch(() => "ended");
-    await new Promise((resolve) => setTimeout(resolve, 100));
-    const from = performance.now();
-    await transaction.rollback();
+    const sleeping = transaction.queryRaw(query("select pg_sleep(60)::text")).catch(() => "ended");
+    await pause(100);
+    await inTime(transaction.rollback());
     expect(await sleeping).toBe("ended");
-    expect(performance.now() - from).toBeLessThan(5_000);
   });
 
   test("statements of a transaction that are made together all run", async () => {

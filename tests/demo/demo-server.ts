@@ -9,6 +9,7 @@ import type { Workerd } from "../../scripts/node/index.mjs";
 import { sampleDatabase } from "../../worker-example/sample-data.mjs";
 import { serve } from "../../worker-example/serve.mjs";
 import { startServers } from "../servers/index.mjs";
+import { until } from "../support/until.ts";
 
 export const tightLimits = { maxRows: 1_000, maxBytes: 100_000, timeout: 700 };
 const otherTightLimits = {
@@ -82,24 +83,14 @@ export async function startDemo() {
         };
       return { ...worker, bearing, acme: bearing(sample.tokens.acme), globex: bearing(sample.tokens.globex), logs };
     },
-    /** Milliseconds until PostgreSQL runs nothing for the Worker any more. */
-    async untilQuiet() {
-      const from = performance.now();
-      while ((await busy()).length > 0) {
-        if (performance.now() - from > 10_000)
-          throw new Error(`still running after 10 s: ${JSON.stringify(await busy())}`);
-        await pause(10);
-      }
-      return performance.now() - from;
-    },
+    /** Waits until PostgreSQL runs nothing for the Worker any more. The Worker's own deadlines are longer than this. */
+    untilQuiet: () => until(async () => (await busy()).length === 0),
     /** Waits until PostgreSQL runs a query with these words for the Worker. */
     async untilBusyWith(words: string) {
-      for (const deadline = performance.now() + 5_000; ; await pause(10)) {
-        const found = (await busy()).find(({ query, state }) => state === "active" && query.includes(words));
-        if (found) return found;
-        if (performance.now() > deadline)
-          throw new Error(`PostgreSQL never ran ${words}: ${JSON.stringify(await busy())}`);
-      }
+      const look = async () => (await busy()).find(({ query, state }) => state === "active" && query.includes(words));
+      let found: Awaited<ReturnType<typeof look>>;
+      await until(async () => (found = await look()) !== undefined, `PostgreSQL runs ${words}`);
+      return found!;
     },
   };
 }
@@ -126,8 +117,6 @@ export const announce = (url: URL, token: string, type: string, bytes: number) =
     });
     posting.on("error", reject).flushHeaders();
   });
-
-export const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 const useTightLimits = {
   name: "tight-limits",

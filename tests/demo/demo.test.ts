@@ -7,7 +7,8 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { ownServer, pause } from "./demo-server.ts";
+import { pause, until } from "../support/until.ts";
+import { ownServer } from "./demo-server.ts";
 
 const script = fileURLToPath(new URL("../../worker-example/demo.mjs", import.meta.url));
 
@@ -74,8 +75,7 @@ async function untilSaid(demo: { output: string; code: number | null }, words: R
 }
 
 async function untilNothingIsLeft(demo: { leftOver(): string[] }) {
-  for (const deadline = Date.now() + 3_000; demo.leftOver().length > 0 && Date.now() < deadline;) await pause(50);
-  expect(demo.leftOver()).toEqual([]);
+  await until(() => demo.leftOver().length === 0);
 }
 
 test("ONCE=1 prints rows and figures, exits 0 within 20 s and leaves nothing", async () => {

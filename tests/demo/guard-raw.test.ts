@@ -8,7 +8,8 @@ import type { Handover } from "pgz-edge";
 import { guard, type Caps } from "../../worker-example/src/guard/guard.ts";
 import { joined, message, Messages, texts } from "../../worker-example/src/guard/messages.ts";
 import { serve, type Inbound, type Tenants } from "../../worker-example/src/guard/session.ts";
-import { ownServer, pause } from "./demo-server.ts";
+import { pause, until } from "../support/until.ts";
+import { ownServer } from "./demo-server.ts";
 
 const role = `guard_raw_${process.pid}`;
 const table = `guarded_raw_${process.pid}`;
@@ -61,10 +62,6 @@ afterAll(async () => {
   await stopServer();
 });
 
-const until = async (isReached: () => Promise<boolean>) => {
-  for (const from = performance.now(); !(await isReached()); await pause(10))
-    if (performance.now() - from > 5_000) throw new Error(`not within 5 s: ${JSON.stringify(await sessions())}`);
-};
 const sessions = async () =>
   (await admin.query("select pid, state, query from pg_stat_activity where usename = $1", [role])).rows;
 
@@ -181,7 +178,7 @@ describe("a flight ends at the guard's own clock", () => {
     raw.send(query("select repeat('x', 8000) from generate_series(1, 10000000)"));
     await until(async () => (await sessions()).some(({ state }) => state === "active"));
     await until(async () => (await sessions()).length === 0);
-    await until(() => Promise.resolve(open.size === 0));
+    await until(() => open.size === 0);
   });
 
   test("and a login that does not go on ends at the same one", async () => {

@@ -2,6 +2,7 @@
 // Worker of a client that left in different ways.
 import { beforeAll, describe, expect, test } from "vitest";
 import { eventRows } from "../../worker-example/sample-data.mjs";
+import { until } from "../support/until.ts";
 import { announce, startDemo, tightLimits, type DemoWorker } from "./demo-server.ts";
 
 interface Failure {
@@ -89,10 +90,10 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     const look = "select from pg_stat_activity where usename = $1 and query ilike 'listen%'";
     // The old workerd notices with the next write that nobody is there.
     const { objectRole } = demo.sample;
-    for (const deadline = performance.now() + 5_000; (await demo.admin.query(look, [objectRole])).rowCount;) {
+    await until(async () => {
       await demo.admin.query("notify orders_acme");
-      expect(performance.now()).toBeLessThan(deadline);
-    }
+      return (await demo.admin.query(look, [objectRole])).rowCount === 0;
+    });
   });
 
   test("/listen across requests that change orders: each tells its tenant once, and nobody else", async () => {
@@ -241,25 +242,21 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     await response.body?.getReader().read();
     await demo.untilBusyWith("generate_series(1, 20)");
     leave.abort();
-    expect(await demo.untilQuiet()).toBeLessThan(1_000);
+    await demo.untilQuiet();
   });
 
   test("a client that leaves before the first row cancels the query", async () => {
     const leave = new AbortController();
-    const response = ask("select pg_sleep(20)", { signal: leave.signal });
-    await demo.untilBusyWith("pg_sleep(20)");
+    const response = ask("select pg_sleep(60)", { signal: leave.signal });
+    await demo.untilBusyWith("pg_sleep(60)");
     leave.abort();
     await expect(response).rejects.toThrow();
-    expect(await demo.untilQuiet()).toBeLessThan(1_000);
+    await demo.untilQuiet();
   });
 
   test("leaves no connection behind", async () => {
-    for (const deadline = performance.now() + 5_000; ;) {
-      const look = "select query, state from pg_stat_activity where usename = $1";
-      const { rows } = await demo.admin.query(look, [demo.sample.role]);
-      if (rows.length === 0) break;
-      expect(performance.now(), JSON.stringify(rows)).toBeLessThan(deadline);
-    }
+    const look = "select query, state from pg_stat_activity where usename = $1";
+    await until(async () => (await demo.admin.query(look, [demo.sample.role])).rowCount === 0);
   });
 
   test("a database that refuses the Worker is a 503 without a word of its own", async () => {
@@ -352,7 +349,7 @@ describe("caps", () => {
     const over = await outcome(`select generate_series(1, ${tightLimits.maxRows + 1})`);
     expect(over.lines).toBeLessThanOrEqual(tightLimits.maxRows);
     expect(over.end).toMatch(/RESPONSE_TOO_LARGE|broken off/);
-    expect(await demo.untilQuiet()).toBeLessThan(1_000);
+    await demo.untilQuiet();
   });
 
   test("bytes", async () => {
@@ -361,13 +358,13 @@ describe("caps", () => {
     const over = await outcome("select repeat('x', 30000) from generate_series(1, 100)");
     expect(over.lines).toBeLessThanOrEqual(3);
     expect(over.end).toMatch(/RESPONSE_TOO_LARGE|broken off/);
-    expect(await demo.untilQuiet()).toBeLessThan(1_000);
+    await demo.untilQuiet();
   });
 
   test("time", async () => {
     expect(await outcome("select pg_sleep(20)")).toEqual({ lines: 0, end: "QUERY_TIMEOUT" });
     const over = await outcome("select pg_sleep(0.2)::text, repeat('x', 1000) from generate_series(1, 90)");
     expect(over.end).toMatch(/QUERY_TIMEOUT|broken off/);
-    expect(await demo.untilQuiet()).toBeLessThan(1_000);
+    await demo.untilQuiet();
   });
 });

@@ -5,10 +5,10 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { setTimeout as sleep } from "node:timers/promises";
 import type postgres from "postgres-js";
 import { expect } from "vitest";
 import type { Client, PgzError, Pool } from "../../js/index.ts";
+import { pause, until } from "../support/until.ts";
 
 const { sql } = (await import("../../dist/node.js" as string)) as typeof import("../../js/index.ts");
 
@@ -77,16 +77,16 @@ export const QUERIES: Record<string, Pair> = {
   "runs when it is awaited; `.execute()` at once": {
     theirs: async (sql) => {
       void sql`insert into users values (7, 'never awaited')`;
-      await sleep(50);
+      await pause(50);
       const before = (await sql`select 1 from users where id = 7`).count;
       void sql`insert into users values (8, 'executed')`.execute();
-      await sleep(50);
-      return [before === 0 && "waits", (await sql`select 1 from users where id = 8`).count];
+      await until(async () => (await sql`select 1 from users where id = 8`).count === 1);
+      return [before === 0 && "waits", 1];
     },
     ours: async (db) => {
       void db.exec(sql`insert into users values (8, 'at once')`);
-      await sleep(50);
-      return ["waits", (await db.query`select 1 from users where id = 8`).rowCount];
+      await until(async () => (await db.query`select 1 from users where id = 8`).rowCount === 1);
+      return ["waits", 1];
     },
     gives: ["waits", 1],
   },
@@ -250,14 +250,14 @@ export const QUERIES: Record<string, Pair> = {
     theirs: async (sql) => {
       const query = sql`select pg_sleep(30)`.execute();
       const failed = query.catch(({ code }: { code: string }) => code);
-      await sleep(100);
+      await pause(100);
       query.cancel();
       return await failed;
     },
     ours: async (db) => {
       const abort = new AbortController();
       const failed = db.query(sql`select pg_sleep(30)`, { signal: abort.signal }).catch((error: PgzError) => error);
-      await sleep(100);
+      await pause(100);
       abort.abort();
       expect(await failed).toMatchObject({ name: "AbortError" });
       const late = await db.query(sql`select pg_sleep(30)`, { timeout: 100 }).catch((error: PgzError) => error);

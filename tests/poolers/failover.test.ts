@@ -3,12 +3,11 @@
 import { afterEach, expect, test } from "vitest";
 import { logFile } from "../servers/index.mjs";
 import { startReplicated, type ReplicatedServers } from "../servers/replica.mjs";
+import { pause, until } from "../support/until.ts";
 import { driver } from "./pooled.ts";
 
 let pair: ReplicatedServers | undefined;
 afterEach(() => pair?.stop());
-
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 function poolOver({ primary, standby }: ReplicatedServers, max: number) {
   const { database, user, password } = primary;
@@ -57,7 +56,7 @@ test("writes of a pool survive a failover: what was acknowledged is there once",
   await pair.crash();
   await pair.promote();
   promoted = performance.now();
-  for (let waited = 0; !back && waited < 20_000; waited += 50) await pause(50);
+  await until(() => back > 0);
   await pause(500);
   isOver = true;
   await Promise.all(writers);
@@ -89,9 +88,9 @@ test("a pool leaves a primary that takes no writes any more", { timeout: 120_000
   const before = await pids();
   await using held = await pool.acquire();
   await pair.retire();
-  for (let waited = 0; waited < 5_000 && (await settingOf(held)) !== "on"; waited += 20) await pause(20);
+  await until(async () => (await settingOf(held)) === "on");
   await expect(pool.exec("insert into ledger values (1)")).rejects.toMatchObject({ code: "25006" });
-  for (let waited = 0; waited < 5_000 && pool.stats().idle; waited += 20) await pause(20);
+  await until(() => pool.stats().idle === 0);
   // Nobody takes writes now: who asks waits.
   const waiting = pool.exec("insert into ledger values (2)");
   await pause(300);

@@ -6,11 +6,11 @@ import pg from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { logFile, type ServerDescriptor } from "../servers/index.mjs";
 import { startPgBouncer } from "../servers/pgbouncer.mjs";
+import { pause } from "../support/until.ts";
 import { direct, driver, plain } from "./pooled.ts";
 
 type Pooler = Awaited<ReturnType<typeof startPgBouncer>>;
 const LANES = 12;
-const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 describe.each([
   ["1.18", false],

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Client, Notice, Options } from "../../js/index.ts";
 import { logFile, type ServerDescriptor } from "../servers/index.mjs";
 import { startPgBouncer } from "../servers/pgbouncer.mjs";
+import { inTime } from "../support/until.ts";
 import { direct, driver, plain } from "./pooled.ts";
 
 type Pooler = Awaited<ReturnType<typeof startPgBouncer>>;
@@ -302,18 +303,16 @@ test("a call whose deadline passes while it waits for a server connection ends i
   const [holder, late] = [await client(one), await client(one)];
   await late.query({ text: "select pg_sleep($1)", values: [0] });
   await holder.exec("begin");
-  const from = performance.now();
   await expect(late.query({ text: "select pg_sleep($1)", values: [4] }, { timeout: 100 })).rejects.toMatchObject({
     code: "QUERY_TIMEOUT",
   });
-  expect(performance.now() - from).toBeLessThan(1000);
+  expect(late.stats().state).toBe("busy"); // the connection still has its time to be ready
   await holder.exec("commit");
   // PgBouncer drops a CancelRequest for a client that waits, so the statement may run after all: then the client is
   // lost, within two seconds.
-  const next = await late.query("select 1 as a").then(
+  const next = await inTime(late.query("select 1 as a")).then(
     ({ rows }) => rows,
     ({ code, retryable }: { code: string; retryable: boolean }) => ({ code, retryable }),
   );
   expect([[{ a: 1 }], { code: "CONNECTION_LOST", retryable: true }]).toContainEqual(next);
-  expect(performance.now() - from).toBeLessThan(5000);
 });

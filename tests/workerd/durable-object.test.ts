@@ -6,6 +6,7 @@ import pg from "pg";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { linkDriver } from "../../worker-example/build.mjs";
 import { testServers } from "../integration/servers.ts";
+import { until } from "../support/until.ts";
 import { startWorker, type Worker } from "./host.mjs";
 
 const { superuserUrl, url: ownUrl } = testServers().servers[0]!;
@@ -39,13 +40,6 @@ beforeEach(async () => {
   // Clients that have hung up are noticed by a write, and a LISTEN ends with the last of them.
   await until(async () => (await listeners()) === 0);
 });
-
-const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
-
-async function until(isSo: () => Promise<boolean>) {
-  for (const deadline = performance.now() + 10_000; !(await isSo()); await pause(20))
-    if (performance.now() > deadline) throw new Error(`it never was so: ${isSo.toString()}`);
-}
 
 async function get<T = Record<string, unknown>>(path: string): Promise<T> {
   const response = await fetch(new URL(path, worker.url));

@@ -1,0 +1,31 @@
+// tests/clocks.md names each clock and each fixed wait in the tests, with its reason: this counts them, file by file.
+import { readdirSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+
+const root = new URL("../../", import.meta.url);
+const read = (file: string) => readFileSync(new URL(file, root), "utf8");
+
+/** Reads a clock, or lets a fixed time pass. `pg_sleep` is the server's, and `setTimeout as` the import of a wait. */
+const USE =
+  /(?<![\w.])(?:performance\.now|Date\.now|setTimeout|setInterval|pause|AbortSignal\.timeout)\(|setTimeout as/g;
+/** What `until` itself is made of, and this file. */
+const EXEMPT = ["tests/support/until.ts", "tests/packaging/clocks.test.ts"];
+
+function counted(): Record<string, number> {
+  const all = readdirSync(fileURLToPath(new URL("tests", root)), { recursive: true, encoding: "utf8" });
+  const files = all.map((file) => `tests/${file.replaceAll("\\", "/")}`);
+  const sources = files.filter((file) => /\.m?[jt]s$/.test(file) && !file.includes("node_modules"));
+  const uses = sources.map((file) => [file, read(file).match(USE)?.length ?? 0] as const);
+  return Object.fromEntries(uses.filter(([file, count]) => count > 0 && !EXEMPT.includes(file)));
+}
+
+test("each clock and each fixed wait of the tests is listed with its reason", () => {
+  const rows = [...read("tests/clocks.md").matchAll(/^\| `([^`]+)` \| (\d+) \| \S.* \|$/gm)];
+  const listed = Object.fromEntries(rows.map(([, file, count]) => [`tests/${file}`, Number(count)]));
+  expect(
+    counted(),
+    "Wait with until(), count steps or use a fake clock. Where neither does, write the new count and the reason into " +
+      "tests/clocks.md",
+  ).toEqual(listed);
+});

@@ -13,6 +13,7 @@
 // and SQL. Must not know how a statement runs.
 import { LONGEST_KNOWN_TYPES, MOST_SERVERS } from "../util/limits.ts";
 import { firstWord, SqlReader } from "../util/sql-reader.ts";
+import { TextCache } from "../util/text-cache.ts";
 import { FIRST_OF_A_DATABASE } from "../values/oid.ts";
 import { firstParameters, type TypeRule } from "../values/first-parameters.ts";
 
@@ -88,7 +89,7 @@ export function firstRunOf(
   values: readonly unknown[],
   columns?: ReadColumns,
 ): FirstRun | undefined {
-  if (failures.get(server) === ENOUGH || records.has(keyOf(server, text))) return undefined;
+  if (failures.get(server) === ENOUGH || records.get(keyOf(server, text))) return undefined;
   if (!isPlain(text) || showsRecord(text)) return undefined;
   const first = firstParameters(values);
   if (first?.rules.length && (first.rules.length > MOST_RULES || text.length > LONGEST_LOOKED_UP)) return undefined;
@@ -148,8 +149,7 @@ export function checkPassed(server: string): void {
 
 /** What this statement returns cannot be read as text. */
 export function describeFirst(server: string, text: string): void {
-  if (records.size >= MOST_SERVERS) records.clear();
-  records.add(keyOf(server, text));
+  records.put(keyOf(server, text), true);
 }
 
 function keyOf(server: string, text: string): string {
@@ -165,7 +165,7 @@ const ENOUGH = 2;
 /** Servers that a check has passed, so that their version is known to do. */
 const passed = new Set<string>();
 /** Statements that return anonymous records, or more rows than were held. */
-const records = new Set<string>();
+const records = new TextCache<true>(1_000, 1 << 20);
 
 /**
  * Each row that is left has a reason why the statement cannot run as it is. It is no number, so the cast fails, and the

@@ -8,12 +8,13 @@ import { UsageError } from "../util/errors.ts";
 /** Behind the text, on a line of its own, because the text may end with a comment. Positions in the text stay. */
 const UNCACHED = "\n/* cache: false, by now() */";
 
-/** The functions of that page, and what else people ask that changes by itself or is another for each session. */
+/** By the words of the text, as that cache does, not as SQL is read. The functions of that page, and what else people ask that changes by itself or is another for each session. */
 const NEVER_CACHED =
   /\b(?:(?:now|timeofday|random|lastval|currval|nextval|setval|txid_current|clock_timestamp|(?:statement|transaction)_timestamp|gen_random_uuid|uuidv[47]|current_setting|set_config)\s*\(|(?:current_(?:date|time|timestamp|user|role|schema)|session_user|localtime(?:stamp)?)\b)/i;
 
-/** The texts that were warned of; no more than this many, since each text is kept. */
-const MOST_WARNINGS = 100;
+/** The texts that were warned of; no more than this many and none that is longer, since each text is kept. */
+const MOST_WARNINGS = 100,
+  LONGEST_WARNED = 10_000;
 const warned = new Set<string>();
 
 /** The text that is sent for option `cache`. */
@@ -22,7 +23,7 @@ export function forCache(text: string, cache: boolean): string {
   // A statement that was prepared has it already.
   if (!cache) return text.endsWith(UNCACHED) ? text : text + UNCACHED;
   const found = NEVER_CACHED.exec(text)?.[0];
-  if (found && warned.size < MOST_WARNINGS && !warned.has(text)) warn(text, found);
+  if (found && text.length <= LONGEST_WARNED && warned.size < MOST_WARNINGS && !warned.has(text)) warn(text, found);
   return text;
 }
 

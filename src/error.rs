@@ -76,6 +76,11 @@ impl Failure {
         Failure::about(reason, &[conversation, " got ", &letter(tag)])
     }
 
+    /// A value, and nothing of the messages themselves.
+    pub(crate) fn is_invalid_value(&self) -> bool {
+        self.reason.code == "INVALID_VALUE"
+    }
+
     /// What only a peer says that does not speak our protocol, if it is the first that it says.
     pub(crate) fn is_nonsense(&self) -> bool {
         // Searched, not matched: a match on texts is expanded for each of them.

@@ -17,6 +17,7 @@ export type OperationEvent = EventOf<
   | "suspended"
   | "items"
   | "switch"
+  | "unreadable"
   | "limit"
   | "copy"
   | "shapeChanged"
@@ -62,6 +63,8 @@ export class OperationEvents {
         if (operation.abandoned) return;
         this.#delivery.deliver(operation);
         return on?.switch?.(event);
+      case "unreadable":
+        return on?.unreadable?.(event);
       case "limit":
         return this.#limit(operation, event);
       case "copy":

@@ -38,6 +38,8 @@ export interface Handlers {
   tooManyHeld?(): void;
   /** A first run was answered as no PostgreSQL does it, in front of the statement. */
   odd?(): void;
+  /** A text of a first run is none of its type. Its rows are dropped, and it goes on. */
+  unreadable?(event: EventOf<"unreadable">): void;
   /** The columns are not those that were learned. The operation fails for it. */
   shapeChanged?(event: EventOf<"shapeChanged">): void;
   /** One command is complete, of several perhaps. */

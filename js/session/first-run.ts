@@ -23,6 +23,9 @@ const PLAIN = new Set(["select", "insert", "update", "delete", "merge", "with", 
 const BEFORE_VALUES = new Set(["select", "returning"]);
 const QUERIES = new Set(["select", "with", "values", "table"]);
 
+/** With these a statement changes, while it runs, what its own text depends on. */
+const SETTERS = new Set(["set_config", "pg_settings"]);
+
 /**
  * What the text of values depends on: `extra_float_digits`, DateStyle and IntervalStyle, of which `iso_8601` and
  * `postgres` can be read, but not `sql_standard` or `postgres_verbose`. Timestamps with any zone can be read, and bytea
@@ -90,7 +93,7 @@ export function firstRunOf(
   columns?: ReadColumns,
 ): FirstRun | undefined {
   if (failures.get(server) === ENOUGH || records.get(keyOf(server, text))) return undefined;
-  if (!isPlain(text) || showsRecord(text)) return undefined;
+  if (!isPlain(text) || hidesTypes(text)) return undefined;
   const first = firstParameters(values);
   if (first?.rules.length && (first.rules.length > MOST_RULES || text.length > LONGEST_LOOKED_UP)) return undefined;
   const hasValues = values.length > 0;
@@ -98,16 +101,18 @@ export function firstRunOf(
 }
 
 /**
- * Whether the SQL shows an anonymous record, whose text does not say of which types it is: `row(…)`, `record`, or a
- * parenthesis around several values behind SELECT or RETURNING.
+ * Whether the text of its rows may not be enough: the SQL shows an anonymous record, whose text does not say of which
+ * types it is (`row(…)`, `record`, or a parenthesis around several values behind SELECT or RETURNING), or it changes
+ * settings.
  */
-function showsRecord(text: string): boolean {
+function hidesTypes(text: string): boolean {
   const reader = new SqlReader(text);
   let before = "";
   /** Within such a parenthesis: how deep. */
   let depth = 0;
   for (let kind = reader.next(); kind !== "end"; kind = reader.next()) {
     const name = kind === "word" || kind === "symbol" ? reader.name : "";
+    if (SETTERS.has(kind === "name" ? reader.name : name)) return true;
     if (name === "record" || (name === "(" && before === "row")) return true;
     if (name === "(" && (depth || BEFORE_VALUES.has(before))) depth++;
     else if (name === ")" && depth) depth--;

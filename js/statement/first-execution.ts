@@ -23,10 +23,10 @@ import { commented } from "../session/sql-comment.ts";
 import { isRecord, newShapeId, type LearnedShape, type Shape } from "../session/shapes.ts";
 import type { RowRequest } from "../session/statements.ts";
 import { putInFront, type TransactionBlock } from "../session/transaction-block.ts";
-import { UsageError, type PgzError } from "../util/errors.ts";
+import { fromFailure, UsageError, type PgzError } from "../util/errors.ts";
 import { MOST_HELD } from "../util/limits.ts";
 import { FIRST_OF_A_DATABASE } from "../values/oid.ts";
-import { ROWS_NONE, type Column, type CoreConnection } from "../wasm/boundary.ts";
+import { ROWS_NONE, type Column, type CoreConnection, type EventOf } from "../wasm/boundary.ts";
 import { isStale, mayBeOutdated, mayLackCheck } from "./attempts.ts";
 
 export class FirstExecution {
@@ -46,7 +46,7 @@ export class FirstExecution {
   /** The server has not answered what stands in front of the statement as PostgreSQL does. */
   #isOdd = false;
   /** Its rows cannot be read. It runs to its end, so that what the error says of it is true. */
-  #refused: UsageError | undefined;
+  #refused: ((operation: Operation) => PgzError) | undefined;
 
   /** Puts it on the wire, behind BEGIN where that waits, and behind settings. `inFront`: types that are asked for. */
   constructor(
@@ -105,14 +105,19 @@ export class FirstExecution {
       throw lost;
     }
     if (operation.error) return operation;
-    if (this.#refused) throw this.#refused;
+    this.#checkRefused(operation);
     if (!this.#isHeld) return operation;
     const { connection, statements } = this.#session;
     try {
       if (this.#call.finished || !(await this.#learnTypes(this.#call, connection))) return undefined;
       const release = (handle: CoreConnection) => this.#release(handle);
-      const released = this.#call.operate(connection, release, { rows: this.#sink, on: statements.handlers });
+      const on = {
+        ...statements.handlers,
+        unreadable: (event: EventOf<"unreadable">) => this.#refuse((operation) => unreadable(event, operation)),
+      };
+      const released = this.#call.operate(connection, release, { rows: this.#sink, on });
       await overOrTruncated(released);
+      this.#checkRefused(released);
       return released;
     } finally {
       connection.tell((handle) => handle.drop_held(this.#id));
@@ -136,6 +141,7 @@ export class FirstExecution {
       on: {
         ...this.#session.statements.handlers,
         shape: (learned) => this.#take(learned),
+        unreadable: (event) => this.#refuse((operation) => unreadable(event, operation)),
         odd: () => {
           this.#isOdd = true;
           this.#session.statements.oddServer();
@@ -155,8 +161,7 @@ export class FirstExecution {
     const record = learned.columns.find(isRecord);
     if (record) {
       statements.describeFirst(this.#run.text);
-      this.#refused = recordAsText(record);
-      return connection.tell((handle) => handle.discard());
+      return this.#refuse(() => recordAsText(record));
     }
     const shape = (this.#shape = statements.learnedNow(this.#run.text, learned, this.#id));
     const wantsRows = this.#request.form !== ROWS_NONE;
@@ -173,6 +178,16 @@ export class FirstExecution {
     const { connection, statements } = this.#session;
     statements.describeFirst(this.#run.text);
     connection.interrupt(this.#operation, tooManyHeld());
+  }
+
+  /** Its rows are dropped, and the call rejects with this when the run is over. */
+  #refuse(error: (operation: Operation) => PgzError): void {
+    this.#refused ??= error;
+    this.#session.connection.tell((handle) => handle.discard());
+  }
+
+  #checkRefused(operation: Operation): void {
+    if (this.#refused) throw this.#refused(operation);
   }
 
   /**
@@ -219,6 +234,11 @@ function tooManyHeld(): UsageError {
       "for the types of its columns. It was cancelled, but what it has done may be stored. Called again, or after " +
       "describe(), it is described first and has no such limit.",
   );
+}
+
+/** Its text depends on settings that the statement itself has changed, or the server writes another one. */
+function unreadable({ code, message, detail }: EventOf<"unreadable">, { committed }: Operation): PgzError {
+  return fromFailure({ code, message: `${message}. The statement has run`, detail }, { committed });
 }
 
 function recordAsText({ name }: Column): UsageError {

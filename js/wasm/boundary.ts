@@ -90,6 +90,7 @@ export type JsonEvent =
   | { kind: "switch"; statement: number }
   | { kind: "limit"; limit: LimitName; value: number; observed: number; truncated: boolean }
   | { kind: "copy"; direction: "in" | "out" }
+  | { kind: "unreadable"; code: string; message: string; detail: string }
   | { kind: "failure"; code: string; message: string; detail: string };
 
 /** What the core tells besides rows; of the last two, which every query brings, by numbers. */

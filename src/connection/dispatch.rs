@@ -254,7 +254,27 @@ impl State {
         let Some(sink) = sink else {
             return self.row_without_sink();
         };
-        self.context.rows(body, behind, sink)
+        let read = self.context.rows(body, behind, sink);
+        read.or_else(|failure| self.unreadable(failure))
+    }
+
+    /// A text of a first run that cannot be read says nothing of the messages behind it, which say whether the
+    /// statement has run.
+    #[cold]
+    #[inline(never)]
+    fn unreadable(&mut self, failure: Failure) -> Result<(), Failure> {
+        match self.operations.front_mut() {
+            Some(Operation::FirstRun(operation)) if failure.is_invalid_value() => {
+                operation.sink.discard = true;
+                self.context.events.push(Event::Unreadable {
+                    code: failure.reason.code,
+                    message: failure.reason.message,
+                    detail: &failure.detail,
+                });
+                Ok(())
+            }
+            _ => Err(failure),
+        }
     }
 
     /// The check of a first run returns no rows, but a server that is no PostgreSQL may send some.

@@ -81,6 +81,13 @@ pub(super) enum Event<'a> {
         part: Part,
         fields: Fields<'a>,
     },
+    /// A text of a first run is none of its type. The rows are dropped, and the run goes on to its end, so that the
+    /// caller can say what became of the statement.
+    Unreadable {
+        code: &'static str,
+        message: &'static str,
+        detail: &'a str,
+    },
     /// A cap was reached; the rest of the result is dropped.
     Limit {
         limit: &'static str,

@@ -57,6 +57,9 @@ export const events = {
   error: [
     {"kind":"error","bound":true,"answered":true,"part":"statement","fields":{"severity":"ERROR","code":"22012","message":"division by zero"}},
   ],
+  unreadable: [
+    {"kind":"unreadable","code":"INVALID_VALUE","message":"none of its type","detail":"column 1"},
+  ],
   limit: [
     {"kind":"limit","limit":"rows","value":1,"observed":9007199254740992,"truncated":false},
     {"kind":"limit","limit":"bytes","value":1,"observed":9007199254740992,"truncated":true},

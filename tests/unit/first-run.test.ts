@@ -398,6 +398,7 @@ test("what may run first: plain statements that show no anonymous record", () =>
     "with x as (select 1) select * from x",
     "select (select 1, 2), count(*) from t",
     "select f(a, b)",
+    "select 'set_config', $$pg_settings$$ -- set_config",
   ])
     expect(may(text), text).toBe(true);
   for (const text of [
@@ -408,6 +409,9 @@ test("what may run first: plain statements that show no anonymous record", () =>
     "select row(1, 2)",
     "select (1, 2)",
     "insert into t values (1) returning (id, n)",
+    "select pg_catalog.Set_Config('extra_float_digits', '-5', false), f from t",
+    `select U&"set\\005fconfig"('DateStyle', 'German', false), now()`,
+    "with s as (update pg_settings set setting = '-5' where name = 'extra_float_digits') select f from t",
     "select * from f() as r(a int) where x::record = y",
   ])
     expect(may(text), text).toBe(false);

@@ -40,6 +40,7 @@ fn kind(event: &Event<'_>) -> &'static str {
         Event::Switch { .. } => "switch",
         Event::ShapeChanged { .. } => "shapeChanged",
         Event::Error { .. } => "error",
+        Event::Unreadable { .. } => "unreadable",
         Event::Limit { .. } => "limit",
         Event::Copy { .. } => "copy",
         Event::Failure { .. } => "failure",
@@ -117,6 +118,11 @@ fn samples(take: &mut dyn FnMut(Event<'_>)) {
         answered: true,
         part: Part::Statement,
         fields,
+    });
+    take(Event::Unreadable {
+        code: "INVALID_VALUE",
+        message: "none of its type",
+        detail: "column 1",
     });
     for (limit, truncated) in [("rows", false), ("bytes", true), ("fieldBytes", false)] {
         take(Event::from(Limit {

@@ -53,7 +53,9 @@ const values: BadServerCase[] = [
     "time 25 o'clock",
     "uuid cut short",
     "point of one number",
-  ].map((name) => inQuery(`a text that is no value: ${name}`, "INVALID_VALUE", { ...lost, name: "ProtocolError" })),
+  ].map((name) =>
+    inQuery(`a text that is no value: ${name}`, "INVALID_VALUE", { again: "same connection", name: "ProtocolError" }),
+  ),
   // Found by JSON.parse, when the result is over.
   ...["json cut short", "jsonb cut short"].map((name) =>
     inQuery(`a text that is no value: ${name}`, "INVALID_VALUE", { again: "same connection", name: "ProtocolError" }),
@@ -134,8 +136,8 @@ export const firstRunCases: BadServerCase[] = [
   // What the description says
   inQuery("ParameterDescription with more parameters", unexpected, lost),
   inQuery("ParameterDescription with fewer parameters", unexpected, lost),
-  inQuery("RowDescription with binary formats", "INVALID_VALUE", lost),
-  inQuery("rows in binary though text was asked", "INVALID_VALUE", lost),
+  inQuery("RowDescription with binary formats", "INVALID_VALUE", { again: "same connection" }),
+  inQuery("rows in binary though text was asked", "INVALID_VALUE", { again: "same connection" }),
   ...values,
 
   // Rows that wait for the catalog
@@ -143,7 +145,7 @@ export const firstRunCases: BadServerCase[] = [
   inQuery("RST in a row that waits", rejected, { ...pairs, ...ends }),
   inQuery("an error behind rows that wait", "22012", { ...pairs, ...survives }),
   inQuery("a row that waits has a field past its end", protocol, { ...pairs, ...lost }),
-  inQuery("a row that waits is no composite", "INVALID_VALUE", { ...pairs, ...lost }),
+  inQuery("a row that waits is no composite", "INVALID_VALUE", { ...pairs, again: "same connection" }),
   inQuery("a row that waits has more attributes", "SHAPE_CHANGED", { ...pairs, ...survives }),
   inQuery("FIN in the catalog's answer", rejected, { ...pairs, ...lost }),
   inQuery("RST in the catalog's answer", rejected, { ...pairs, ...lost }),

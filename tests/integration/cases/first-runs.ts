@@ -268,6 +268,44 @@ export const firstRuns: Case[] = [
       }),
   },
   {
+    name: "a statement that changes what its own text depends on gives what it gives when it is known",
+    run: (t) =>
+      withClient(t, async (client) => {
+        const values = "0.1::float8 + 0.2 as f, date '2024-01-02' as d, interval '1 day 2 hours' as i";
+        for (const [name, value] of [
+          ["extra_float_digits", "-5"],
+          ["DateStyle", "German"],
+          ["IntervalStyle", "sql_standard"],
+        ] as const) {
+          const query = fresh(t, `select pg_catalog.set_config('${name}', '${value}', false) as s, ${values}`);
+          const expected = [
+            { s: value === "German" ? "German, DMY" : value, f: 0.1 + 0.2, d: "2024-01-02", i: "P1DT2H" },
+          ];
+          t.assert.deepEqual((await client.query(query)).rows, expected);
+          await client.simple(`reset ${name}`);
+        }
+      }),
+  },
+  {
+    name: "where a function changes it, the error says that the statement has run, and the connection goes on",
+    run: (t) =>
+      withSchema(t, async (client, s) => {
+        await client.simple(`create table ${s}.log (n int4);
+          create function ${s}.german() returns text language sql volatile as
+            $$ select pg_catalog.set_config('DateStyle', 'German, DMY', false) $$`);
+        const session = async () => (await client.query("select pg_backend_pid() as pid")).rows;
+        const before = await session();
+        const insert = fresh(t, `insert into ${s}.log values (1) returning ${s}.german() as s, date '2024-01-02' as d`);
+        const error = (await client.query(insert).catch((error: unknown) => error)) as Error;
+        t.assert.equal(error.message.includes("The statement has run"), true, error.message);
+        t.assert.equal((error as { code?: string }).code, "INVALID_VALUE");
+        t.assert.equal((error as { retryable?: boolean }).retryable, false);
+        t.assert.deepEqual((await client.query(insert)).rows, [{ s: "German, DMY", d: "2024-01-02" }]);
+        t.assert.deepEqual((await client.query(`select count(*)::int4 as n from ${s}.log`)).rows, [{ n: 2 }]);
+        t.assert.deepEqual(await session(), before);
+      }),
+  },
+  {
     name: "the first statement of a transaction runs with BEGIN, later ones see what the transaction has made",
     run: (t) =>
       withSchema(t, async (client, s) => {

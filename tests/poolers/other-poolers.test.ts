@@ -109,6 +109,31 @@ test("first runs keep their answers in order", { timeout: 60_000 }, async () => 
   await Promise.all([1, 2, 3, 4, 5, 6, 7, 8].map(lane));
 });
 
+/** It refuses BEGIN, with which an atomic batch of new statements begins, and nothing of a first run besides. */
+test("where it lends for one statement only, batches are described from the second on", async () => {
+  const settings = "pool_mode = statement";
+  const server = direct as ServerDescriptor;
+  const statement = await startPgBouncer({ server, log: logFile("pgbouncer-statement"), settings, newer: true });
+  const client = await driver.connect(plain(statement.descriptor));
+  try {
+    const { sql } = driver;
+    const batch = (mark: string) =>
+      client.batch([sql`select ${sql.unsafe(`/* ${mark} */`)} ${1}::int4 as n`, sql`select ${"two"}::text as m`]);
+    expect((await client.query(sql`select ${7}::int4 as n`)).rows).toEqual([{ n: 7 }]);
+    // Its own words may stand in the middle of another message.
+    await expect(batch("first")).rejects.toMatchObject({
+      code: expect.stringMatching(/^(08P01|MESSAGE_TOO_LARGE|PROTOCOL_VIOLATION|UNEXPECTED_MESSAGE)$/) as string,
+      retryable: false,
+    });
+    for (const again of ["second", "third"])
+      expect((await batch(again)).map(({ rows }) => rows)).toEqual([[{ n: 1 }], [{ m: "two" }]]);
+    expect((await client.query(sql`select ${8}::int8 as n`)).rows).toEqual([{ n: "8" }]);
+  } finally {
+    await client.close();
+    await statement.stop();
+  }
+});
+
 /**
  * A literal means what it meant when its statement was parsed, and it gives all clients one statement of a text. What
  * `meanings` gives is of a client that comes behind another one, in another time zone, and knows nothing of the

@@ -1,0 +1,181 @@
+// What is done with a connection before it is lent again, in each state that it can come back in. The table says it in
+// one place; the test asks every combination.
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { clean, isDemoted, ping } from "../../js/pool/cleaning.ts";
+import type { Change } from "../../js/pool/leftovers.ts";
+import { Member } from "../../js/pool/member.ts";
+import { FakeClock } from "../support/fake-clock.ts";
+import { FakeConnection, LOST, type Answer } from "../support/fake-connection.ts";
+import { settle } from "../support/pool-world.ts";
+
+const clock = new FakeClock();
+beforeAll(() => void clock.install());
+beforeEach(() => clock.reset());
+afterAll(() => clock.uninstall());
+
+const RESET =
+  "set session authorization default; reset role; reset all; close all; unlisten *;\n" +
+  "select pg_catalog.pg_advisory_unlock_all(); discard temp; discard sequences";
+
+interface State {
+  /** What is being stopped on it, and how that ends. */
+  readonly stopping: "nothing" | "well" | "with its end";
+  readonly is: "open" | "busy" | "closed";
+  /** Its transaction: none, or one whose ROLLBACK goes so. */
+  readonly rollback: "none" | "well" | "with its end";
+  readonly reset: "auto" | "always" | "never";
+  readonly change: Change;
+  /** The answer to the reset. */
+  readonly answer: Answer;
+  /** What the settings of the pool's user do. */
+  readonly restores: "well" | "with its end";
+}
+
+const SPACE: { readonly [K in keyof State]: readonly State[K][] } = {
+  stopping: ["nothing", "well", "with its end"],
+  is: ["open", "busy", "closed"],
+  rollback: ["none", "well", "with its end"],
+  reset: ["auto", "always", "never"],
+  change: ["none", "resets", "ends"],
+  answer: ["done", "error", "lost", "silence"],
+  restores: ["well", "with its end"],
+};
+
+/** Each combination of each value. */
+function* states(): Generator<State> {
+  const names = Object.keys(SPACE) as (keyof State)[];
+  const count = names.reduce((product, name) => product * SPACE[name].length, 1);
+  for (let n = 0; n < count; n++) {
+    let rest = n;
+    const entries = names.map((name) => {
+      const values = SPACE[name];
+      const value = values[rest % values.length];
+      rest = Math.floor(rest / values.length);
+      return [name, value] as const;
+    });
+    yield Object.fromEntries(entries) as unknown as State;
+  }
+}
+
+/** What is done, in order. */
+function expected({ stopping, is, rollback, reset, change, answer, restores }: State): string[] {
+  if (is === "closed" || stopping === "with its end") return [];
+  if (is === "busy") return ["destroy: The connection was lost: it was given back while a call was running."];
+  if (rollback === "with its end") return ["roll back"];
+  const before = rollback === "none" ? [] : ["roll back"];
+  if (reset === "never" || (reset === "auto" && change === "none")) return before;
+  if (change === "ends") return [...before, "close"];
+  if (answer === "error") return [...before, RESET, "close"];
+  if (answer === "lost") return [...before, RESET];
+  if (answer === "silence") return [...before, RESET, "destroy: The connection was lost: it did not answer."];
+  return [...before, RESET, restores === "well" ? "restore" : "restore, in vain"];
+}
+
+/** Whether it is closed when that has been done. */
+function endsIn({ stopping, is, rollback, answer }: State, steps: readonly string[]): boolean {
+  if (is === "closed" || stopping === "with its end") return true;
+  if (/^(close|destroy.*|restore, in vain)$/.test(steps.at(-1) ?? "")) return true;
+  return (rollback === "with its end" && steps.includes("roll back")) || (answer === "lost" && steps.includes(RESET));
+}
+
+function memberIn({ stopping, is, rollback, change, answer }: State): [Member, FakeConnection] {
+  const connection = new FakeConnection();
+  const member = new Member(connection.real, 1, 0, 0, Infinity);
+  member.leftovers.change = change;
+  connection.answers = { "set session": answer };
+  connection.isBusy = is === "busy";
+  if (is === "closed") connection.closed = LOST;
+  if (stopping !== "nothing")
+    connection.stopping = settle().then(() => void (stopping === "well" || (connection.closed = LOST)));
+  Object.defineProperty(member.session, "transaction", {
+    value: {
+      rollBack: async () => {
+        await settle();
+        if (rollback !== "none") connection.log.push("roll back");
+        if (rollback === "with its end") connection.closed = LOST;
+      },
+    },
+  });
+  return [member, connection];
+}
+
+test("each state that a connection comes back in is cleaned as the table says, or ended", async () => {
+  let count = 0;
+  for (const state of states()) {
+    const [member, connection] = memberIn(state);
+    let isOver = false;
+    const cleaning = clean(member, state, async (given) => {
+      expect(given).toBe(member);
+      await settle();
+      // The user's settings are those of each borrower: they are no leftovers.
+      member.leftovers.change = "resets";
+      connection.log.push(state.restores === "well" ? "restore" : "restore, in vain");
+      if (state.restores !== "well") connection.closed = LOST;
+    }).then(() => (isOver = true));
+    await settle();
+    await settle();
+    await settle();
+    await settle();
+    const deadlines = clock.timers;
+    const wanted = expected(state);
+    const isSilent = state.answer === "silence" && wanted.includes(RESET);
+    expect(deadlines, JSON.stringify(state)).toEqual(isSilent ? [5_000] : []);
+    expect(isOver, JSON.stringify(state)).toBe(!isSilent);
+    await clock.advance(5_000, settle);
+    await cleaning;
+    expect(connection.log, JSON.stringify(state)).toEqual(wanted);
+    expect(Boolean(connection.closed), JSON.stringify(state)).toBe(endsIn(state, wanted));
+    if (!connection.closed) expect(member.leftovers.change, JSON.stringify(state)).toBe("none");
+    expect(clock.timers).toEqual([]);
+    count++;
+  }
+  expect(count).toBe(3 ** 5 * 4 * 2);
+});
+
+test.each([
+  ["done", []],
+  ["error", ["destroy: The connection was lost: it gave no sign of life."]],
+  ["lost", []],
+  ["silence", ["destroy: The connection was lost: it did not answer."]],
+] as const)("asked for a sign of life: %s", async (answer, then) => {
+  const connection = new FakeConnection();
+  connection.answers = { "": answer };
+  const asking = ping(connection.real);
+  await settle();
+  expect(clock.timers).toEqual(answer === "silence" ? [2_000] : []);
+  await clock.advance(1_999, settle);
+  expect(Boolean(connection.closed)).toBe(answer === "error" || answer === "lost");
+  await clock.advance(1, settle);
+  await asking;
+  expect(connection.log).toEqual(["nothing", ...then]);
+  expect(clock.timers).toEqual([]);
+});
+
+test("one that has ended is asked nothing", async () => {
+  const connection = new FakeConnection();
+  connection.closed = LOST;
+  await ping(connection.real);
+  expect(connection.log).toEqual([]);
+});
+
+test.each([
+  ['row ["off"]', false, []],
+  ['row ["on"]', true, ["close"]],
+  ["error", true, ["close"]],
+  ["lost", true, []],
+  ["silence", true, ["destroy: The connection was lost: it did not answer."]],
+] as const)("a server that has refused a write is asked what it is: %s", async (answer, is, then) => {
+  const connection = new FakeConnection();
+  connection.config.targetSessionAttrs = "read-write";
+  connection.refusedWrite = true;
+  connection.answers = { SHOW: answer };
+  const asking = isDemoted(new Member(connection.real, 1, 0, 0, Infinity));
+  await settle();
+  await clock.advance(1_999, settle);
+  expect(connection.log.length).toBe(answer === "silence" ? 1 : 1 + then.length);
+  await clock.advance(1, settle);
+  expect(await asking).toBe(is);
+  expect(connection.log).toEqual(["SHOW transaction_read_only", ...then]);
+  expect(connection.refusedWrite).toBe(is);
+  expect(clock.timers).toEqual([]);
+});

@@ -1,0 +1,357 @@
+// What is done with one connection of a pool, from its connect to its end, and the user's hooks around that: each step
+// meets each way in which it can go, with a connection that only writes down what is done with it.
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { resolveConfig } from "../../js/config/config.ts";
+import type { Options } from "../../js/config/options.ts";
+import type { Member } from "../../js/pool/member.ts";
+import { resolvePool, type PoolConfig } from "../../js/pool/options.ts";
+import { Upkeep } from "../../js/pool/upkeep.ts";
+import { connectionLost } from "../../js/sockets/contract.ts";
+import { fromErrorResponse, UsageError, type PgzError } from "../../js/util/errors.ts";
+import { FakeClock } from "../support/fake-clock.ts";
+import { FakeConnection, LOST } from "../support/fake-connection.ts";
+import { newServer } from "../support/memory-session.ts";
+import { settle } from "../support/pool-world.ts";
+
+const opening = vi.hoisted(() => ({
+  open: undefined as unknown as (config: object, giveUp: AbortController) => unknown,
+}));
+vi.mock("../../js/connection/startup.ts", () => ({
+  openConnection: (config: object, giveUp: AbortController) => opening.open(config, giveUp),
+}));
+
+const clock = new FakeClock();
+beforeAll(() => void clock.install());
+afterAll(() => clock.uninstall());
+beforeEach(() => {
+  clock.reset();
+  newServer();
+});
+
+const lost = connectionLost("by the test", { retryable: true });
+const wrongPassword = fromErrorResponse({ severity: "FATAL", code: "28P01", message: "no" }, { isStartup: true });
+const tooMany = fromErrorResponse({ severity: "FATAL", code: "53300", message: "later" }, { isStartup: true });
+const thrown = new Error("by the hook");
+
+interface Kept {
+  readonly upkeep: Upkeep;
+  /** What the pool and the observer are told. */
+  readonly told: unknown[];
+  readonly connections: FakeConnection[];
+  /** Options of each connect, of which `beforeConnect` gives some. */
+  readonly connects: Options[];
+}
+
+/** `connection`: the next one. */
+function keep(pool: Partial<PoolConfig>, connection = () => new FakeConnection(), isObserved = true): Kept {
+  const told: unknown[] = [];
+  const connections: FakeConnection[] = [];
+  const connects: Options[] = [];
+  const observer = {
+    onHookError: ({ hook, error }: { hook: string; error: unknown }) => void told.push([hook, error]),
+  };
+  const config = resolveConfig({ user: "fake", host: "fake", ...(isObserved && { observer }) });
+  opening.open = (given) => {
+    connects.push(given as Options);
+    const made = connection();
+    connections.push(made);
+    return Promise.resolve(made);
+  };
+  const upkeep = new Upkeep({
+    config,
+    counters: { queries: 0, errors: 0, rows: 0, bytes: 0, running: 0 },
+    pool: { ...resolvePool({}, undefined, false), ...pool },
+    configWith: (given) => ({ ...config, ...given }) as typeof config,
+    tell: (event) => void told.push(event),
+    demoted: (member) => void told.push(["demoted", member]),
+  });
+  return { upkeep, told, connections, connects };
+}
+
+async function rejection(promise: Promise<unknown>): Promise<unknown> {
+  return promise.then(
+    () => expect.fail("it did not reject"),
+    (error: unknown) => error,
+  );
+}
+
+// -- connecting -------------------------------------------------------------------------------------------------------
+
+test("a connection is made, told of, and lives for up to a tenth less than maxLifetime", async () => {
+  const { upkeep, told, connections, connects } = keep({ maxLifetime: 10_000, sharing: 3 });
+  const dice = vi.spyOn(Math, "random").mockReturnValue(0.5);
+  const member = await upkeep.open(7);
+  dice.mockRestore();
+  expect(member.expiresAt - clock.now).toBe(9_500);
+  expect([member.generation, member.since, member.place]).toEqual([7, clock.now, "busy"]);
+  expect(told).toEqual(["connect"]);
+  expect(connects[0]!.applicationName).toBe("pgz-edge");
+  expect(connections[0]!.staysRead).toBe(true);
+  const forEver = keep({ maxLifetime: 0, healthCheckInterval: 0 });
+  expect((await forEver.upkeep.open(0)).expiresAt).toBe(Infinity);
+  expect(forEver.connections[0]!.staysRead).toBe(false);
+});
+
+test("beforeConnect gives options of one connect, or none", async () => {
+  let n = 0;
+  const { upkeep, connects } = keep({ beforeConnect: () => (n++ ? undefined : { applicationName: "once" }) });
+  await upkeep.open(0);
+  await upkeep.open(0);
+  expect(connects.map(({ applicationName }) => applicationName)).toEqual(["once", "pgz-edge"]);
+});
+
+test("afterConnect waits for the login", async () => {
+  let letIn = (_: unknown) => {};
+  const connection = new FakeConnection();
+  connection.startup.done = new Promise((resolve) => (letIn = resolve));
+  let runs = 0;
+  const { upkeep, told } = keep({ afterConnect: () => void runs++ }, () => connection);
+  const open = upkeep.open(0);
+  await settle();
+  expect([runs, told]).toEqual([0, []]);
+  letIn(undefined);
+  const member = await open;
+  expect([runs, told, member.leftovers.change]).toEqual([1, ["connect"], "none"]);
+  expect(connection.log).toEqual([]);
+});
+
+test("what afterConnect sets is no leftover of a borrower", async () => {
+  const member: Member = await keep({}).upkeep.open(0);
+  const { upkeep } = keep({ afterConnect: () => void (member.leftovers.change = "resets"), reset: "always" });
+  await upkeep.clean(member);
+  expect(member.leftovers.change).toBe("none");
+});
+
+/** How a connect goes wrong, and what that costs: before the first that succeeds, and after it. */
+const failures: Record<string, [Partial<PoolConfig>, wrong: (made: FakeConnection) => void, unknown, string, string]> =
+  {
+    "beforeConnect throws": [{ beforeConnect: () => Promise.reject(thrown) }, () => {}, thrown, "first", "first"],
+    "no server": [{}, () => fail(lost), lost, "all", "none"],
+    "a server that is full": [{}, () => fail(tooMany), tooMany, "none", "none"],
+    "a wrong password": [{}, () => fail(wrongPassword), wrongPassword, "all", "all"],
+    "something else": [{}, () => fail(thrown), thrown, "all", "all"],
+    "afterConnect throws": [{ afterConnect: () => Promise.reject(thrown) }, () => {}, thrown, "first", "first"],
+    "afterConnect throws what could be tried again": [
+      { afterConnect: () => Promise.reject(tooMany) },
+      () => {},
+      tooMany,
+      "first",
+      "first",
+    ],
+    "a login fails that afterConnect waits for": [
+      { afterConnect: () => {} },
+      (made) => (made.startup.done = Promise.reject(wrongPassword)),
+      wrongPassword,
+      "all",
+      "all",
+    ],
+  };
+
+function fail(error: PgzError | Error): never {
+  throw error;
+}
+
+for (const [name, [pool, wrong, error, first, later]] of Object.entries(failures))
+  test.each([
+    [false, first],
+    [true, later],
+  ])(`${name}; has connected before: %s`, async (hasConnected, ends) => {
+    let isWrong = false;
+    const { upkeep, told, connections } = keep(
+      {
+        ...pool,
+        ...(pool.beforeConnect && { beforeConnect: () => (isWrong ? pool.beforeConnect!() : undefined) }),
+        ...(pool.afterConnect && { afterConnect: (lease) => (isWrong ? pool.afterConnect!(lease) : undefined) }),
+      },
+      () => {
+        const made = new FakeConnection();
+        if (isWrong) wrong(made);
+        return made;
+      },
+    );
+    if (hasConnected) await upkeep.open(0);
+    isWrong = true;
+    const cause = await rejection(upkeep.open(0));
+    expect(upkeep.judge(cause)).toEqual({ error, ends });
+    expect(told).toEqual(hasConnected ? ["connect"] : []);
+    const made = connections.slice(hasConnected ? 1 : 0);
+    if (pool.afterConnect) expect(made.map(({ log }) => log)).toEqual([["close"]]);
+    upkeep.untold(cause);
+    const hook = Object.keys(pool)[0];
+    expect(told.slice(hasConnected ? 1 : 0)).toEqual(ends === "first" ? [[hook, error]] : []);
+  });
+
+test.each([
+  ["what may be tried again", tooMany, "none"],
+  ["what may not", wrongPassword, "first"],
+])("afterConnect throws %s when its connection has ended", async (_, error, ends) => {
+  const connection = new FakeConnection();
+  const afterConnect = () => {
+    connection.closed = LOST;
+    throw error;
+  };
+  const { upkeep } = keep({ afterConnect }, () => connection);
+  expect(upkeep.judge(await rejection(upkeep.open(0)))).toEqual({ error, ends });
+});
+
+test("a hook that never ends costs a connect 5 s", async () => {
+  const { upkeep, connections } = keep({ afterConnect: () => new Promise(() => {}) });
+  const rejected = rejection(upkeep.open(0));
+  await settle();
+  expect(clock.timers).toEqual([5_000]);
+  await clock.advance(5_000, settle);
+  expect(upkeep.judge(await rejected)).toMatchObject({ error: { code: "HOOK_TIMEOUT" }, ends: "first" });
+  expect(connections[0]!.log).toEqual(["close"]);
+});
+
+test("connects that are under way are given up with the pool, those that are over are not", async () => {
+  const { upkeep } = keep({});
+  const closed = new UsageError("POOL_CLOSED", "closed");
+  const aborts: AbortSignal[] = [];
+  opening.open = (_, { signal }) => {
+    aborts.push(signal);
+    return aborts.length === 1
+      ? new FakeConnection()
+      : new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason as Error)));
+  };
+  await upkeep.open(0);
+  const waiting = rejection(upkeep.open(0));
+  await settle();
+  upkeep.abortConnects(closed);
+  expect(await waiting).toBe(closed);
+  expect(aborts.map(({ aborted }) => aborted)).toEqual([false, true]);
+});
+
+// -- coming back ------------------------------------------------------------------------------------------------------
+
+const backs: [string, Partial<PoolConfig>, (member: Member) => unknown, string[] | undefined][] = [
+  ["nothing to do", {}, () => {}, undefined],
+  ["reset: always", { reset: "always" }, () => {}, ["set session"]],
+  ["a setting", {}, (member: Member) => (member.leftovers.change = "resets"), ["set session"]],
+  ["a setting, reset: never", { reset: "never" }, (member: Member) => (member.leftovers.change = "resets"), []],
+  ["afterRelease", { afterRelease: () => {} }, () => {}, []],
+  ["a call that runs", {}, (member: Member) => ((member.connection as { isBusy: boolean }).isBusy = true), ["destroy"]],
+];
+
+test.each(backs)("what comes back is looked at: %s", async (_, pool, leave, wanted) => {
+  const { upkeep, connections } = keep(pool);
+  const member = await upkeep.open(0);
+  leave(member);
+  const cleaning = upkeep.clean(member);
+  expect(cleaning === undefined).toBe(wanted === undefined);
+  await cleaning;
+  expect(connections[0]!.log.map((step) => wanted?.find((start) => step.startsWith(start)))).toEqual(wanted ?? []);
+  expect(member.isDoomed).toBe(false);
+});
+
+test.each([
+  [() => undefined, false],
+  [() => true, false],
+  [() => false, true],
+  [() => Promise.resolve(false), true],
+  [() => fail(thrown), true],
+  [() => Promise.reject(thrown), true],
+])("what afterRelease says of a connection decides: %s", async (afterRelease, isDoomed) => {
+  const { upkeep, told } = keep({ afterRelease });
+  const member = await upkeep.open(0);
+  await upkeep.clean(member);
+  expect([member.isDoomed, told]).toEqual([isDoomed, ["connect"]]);
+});
+
+test("afterRelease is not asked about a connection that has ended, and one that ends in it does not agree", async () => {
+  const afterRelease = vi.fn();
+  const ended = keep({ afterRelease });
+  const member = await ended.upkeep.open(0);
+  ended.connections[0]!.closed = LOST;
+  await ended.upkeep.clean(member);
+  expect(afterRelease).not.toHaveBeenCalled();
+  expect(member.isDoomed).toBe(false);
+  const ending: Kept = keep({ beforeAcquire: () => void (ending.connections[0]!.closed = LOST) });
+  expect(await ending.upkeep.agrees(await ending.upkeep.open(0), "beforeAcquire")).toBe(false);
+});
+
+test.each([true, false])("after a reset afterConnect runs again; observed: %s", async (isObserved) => {
+  let runs = 0;
+  const afterConnect = () => (++runs === 3 ? fail(thrown) : undefined);
+  const { upkeep, told, connections } = keep({ reset: "always", afterConnect }, undefined, isObserved);
+  const member = await upkeep.open(0);
+  await upkeep.clean(member);
+  expect([runs, connections[0]!.log.length, told]).toEqual([2, 1, ["connect"]]);
+  const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
+  await upkeep.clean(member);
+  const printed = warn.mock.calls;
+  warn.mockRestore();
+  expect(connections[0]!.log.slice(-1)).toEqual(["close"]);
+  expect(told.slice(1)).toEqual(isObserved ? [["afterConnect", thrown]] : []);
+  expect(printed).toEqual(isObserved ? [] : [["pgz-edge: the hook afterConnect threw: Error: by the hook"]]);
+});
+
+test("a server that refuses a write is asked what it is, and the pool is told where it was demoted", async () => {
+  for (const [answer, isDemoted] of [
+    ['row ["on"]', true],
+    ['row ["off"]', false],
+  ] as const) {
+    const { upkeep, told, connections } = keep({});
+    const member = await upkeep.open(0);
+    const [connection] = connections as [FakeConnection];
+    connection.config.targetSessionAttrs = "read-write";
+    connection.answers = { SHOW: answer };
+    expect(upkeep.clean(member)).toBe(undefined);
+    connection.refusedWrite = true;
+    await upkeep.clean(member);
+    expect(told.slice(1)).toEqual(isDemoted ? [["demoted", member]] : []);
+    expect(Boolean(connection.closed)).toBe(isDemoted);
+    connection.config.targetSessionAttrs = "any";
+    connection.closed = undefined;
+    connection.refusedWrite = true;
+    expect(upkeep.clean(member)).toBe(undefined);
+  }
+});
+
+test("a server is not asked for what its connection cannot tell any more", async () => {
+  const { upkeep, told, connections } = keep({ reset: "always" });
+  const member = await upkeep.open(0);
+  const [connection] = connections as [FakeConnection];
+  connection.config.targetSessionAttrs = "primary";
+  connection.refusedWrite = true;
+  connection.answers = { "set session": "error" };
+  await upkeep.clean(member);
+  expect(connection.log.slice(1)).toEqual(["close"]);
+  expect(told).toEqual(["connect"]);
+});
+
+// -- ends -------------------------------------------------------------------------------------------------------------
+
+test("beforeClose is called for a connection that is open, and cannot keep it", async () => {
+  const beforeClose = vi.fn(() => fail(thrown));
+  const { upkeep, told, connections } = keep({ beforeClose });
+  const [open, ended] = [await upkeep.open(0), await upkeep.open(0)];
+  connections[1]!.closed = LOST;
+  await upkeep.close(open);
+  await upkeep.close(ended);
+  expect(beforeClose).toHaveBeenCalledTimes(1);
+  expect(connections.map(({ log }) => log)).toEqual([["close"], []]);
+  expect(told).toEqual(["connect", "connect", "remove", "remove"]);
+});
+
+test("a sign of life is asked for", async () => {
+  const { upkeep, connections } = keep({});
+  await upkeep.check(await upkeep.open(0));
+  expect(connections[0]!.log).toEqual(["nothing"]);
+});
+
+test("the calls of a hook end with it", async () => {
+  let query: Promise<unknown> | undefined;
+  const connection = new FakeConnection();
+  connection.stopping = new Promise(() => {});
+  const { upkeep } = keep(
+    { beforeAcquire: (lease) => void (query = rejection(lease.exec("select 1"))) },
+    () => connection,
+  );
+  const member = await upkeep.open(0);
+  const agreed = upkeep.agrees(member, "beforeAcquire");
+  await settle();
+  expect(await query).toMatchObject({ code: "LEASE_RELEASED" });
+  connection.stopping = undefined;
+  void agreed;
+});

@@ -500,7 +500,7 @@ export class Slots {
     if (this.#wasFrozen()) this.suspectAll();
     const { min, healthCheckInterval } = this.#config;
     for (const member of [...this.#idle]) {
-      const isTooMany = this.#isIdleTooLong(member, now) && this.total > min;
+      const isTooMany = this.#isIdleTooLong(member, now) && this.#staying > min;
       if (isTooMany || now >= member.expiresAt) {
         this.#idle.splice(this.#idle.indexOf(member), 1);
         this.#endOld(member, now);

@@ -46,7 +46,8 @@ export class FakeClock {
   /** Time passes, and timers are called when it is theirs. `settle` lets promises go on between two of them. */
   async advance(milliseconds: number, settle: () => Promise<void>): Promise<void> {
     const end = this.now + milliseconds;
-    for (let next; (next = this.#next(end));) {
+    for (let next, count = 0; (next = this.#next(end));) {
+      if (++count > 1_000) throw new Error("a timer sets another without end");
       const [id, { at, run }] = next;
       this.#timers.delete(id);
       this.now = Math.max(this.now, at);

@@ -47,6 +47,10 @@ export class World {
   readonly waiters: (Waiter & { readonly name: string })[] = [];
   /** What waiters ended with. */
   readonly failures: unknown[] = [];
+  /** Why the last connect had failed when a waiter's time was over. */
+  readonly lateBecause: unknown[] = [];
+  readonly error = END;
+  readonly closedBecause = CLOSED;
   untold = 0;
   looks = 0;
   isClosed = false;
@@ -137,7 +141,8 @@ export class World {
 
   notOpened(ends: Failure["ends"]): void {
     // A pause begins, unless all that wait are told at once.
-    if (ends !== "all") this.#noConnectBefore = Math.max(this.#noConnectBefore, this.clock.now + 100);
+    const { now } = this.clock;
+    if (ends !== "all" && now >= this.#noConnectBefore) this.#noConnectBefore = now + 100;
     this.#hasGivenUp = ends === "all";
     this.opens.shift()!.reject({ error: END, ends });
   }
@@ -258,6 +263,8 @@ export class World {
 
   #fault(what: string): void {
     this.faults.push(what);
+    // What is wrong without end would never return to be told.
+    if (this.faults.length > 20) throw new Error(what);
   }
 
   /** Connections that count: one that was lost does until everything is done with it. */
@@ -363,7 +370,7 @@ export class World {
       clean: (member) => (this.isDirty ? ofMember(this.cleans, member) : undefined),
       check: (member) => ofMember(this.checks, member),
       look: () => void this.looks++,
-      late: () => END,
+      late: (cause) => (this.lateBecause.push(cause), END),
       judge: (cause) => cause as Failure,
       untold: () => void this.untold++,
     };

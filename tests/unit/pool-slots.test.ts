@@ -1,0 +1,373 @@
+// What the walk of a pool's places (pool-walk.test.ts) does not compare: how long, how many, and in which order.
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { FakeClock } from "../support/fake-clock.ts";
+import { settle, World, type Rules } from "../support/pool-world.ts";
+
+const clock = new FakeClock();
+beforeAll(() => void clock.install());
+afterAll(() => clock.uninstall());
+
+/** A pool with so many idle connections, which came back in their order, a millisecond after each other. */
+async function idle(count: number, rules: Rules): Promise<World> {
+  const world = new World(clock, { max: count, ...rules });
+  for (let n = 0; n < count; n++) await world.step(() => world.wait(true));
+  for (let n = 0; n < count; n++) await world.step(() => world.opened());
+  for (let n = 0; n < count; n++) await world.step(() => void world.giveBack(0));
+  return world;
+}
+
+const closing = ({ closes, members }: World) => closes.map(({ member }) => members.indexOf(member));
+
+// -- pauses -----------------------------------------------------------------------------------------------------------
+
+/** Pauses before the connects that follow failures of these kinds. */
+async function pauses(failures: readonly ("none" | "first")[], dice = 0): Promise<number[]> {
+  const world = new World(clock, { max: 1 });
+  Math.random = () => dice;
+  const seen: number[] = [];
+  for (const ends of failures) {
+    while (world.waiters.length < 2) world.wait(true);
+    await world.step(() => world.notOpened(ends));
+    expect(world.opens.length).toBe(0);
+    const [pause = NaN] = clock.timers;
+    seen.push(pause);
+    await world.pass(pause - 1);
+    expect(world.opens.length).toBe(0);
+    await world.pass(1);
+    expect(world.opens.length).toBe(1);
+  }
+  Math.random = () => 0;
+  return seen;
+}
+
+test("connects that fail come twice as late each time, up to 5 s, and as much again at random", async () => {
+  const wanted = [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000];
+  expect(await pauses(Array.from(wanted, () => "none"))).toEqual(wanted);
+  expect(await pauses(["none", "none"], 0.5)).toEqual([150, 300]);
+});
+
+test("a failure that ends a waiter costs the others 100 ms, however many there were", async () => {
+  expect(await pauses(["first", "first", "none", "first", "none"])).toEqual([100, 100, 100, 100, 200]);
+});
+
+test("connects that fail together are one failure, and one that succeeds ends the count", async () => {
+  const world = new World(clock, { max: 4 });
+  for (let n = 0; n < 4; n++) world.wait(true);
+  await world.step(() => world.notOpened("none"));
+  await world.step(() => world.notOpened("none"));
+  await world.pass(100);
+  await world.step(() => world.notOpened("none"));
+  expect(clock.timers).toEqual([200]);
+  await world.step(() => world.opened());
+  await world.pass(200);
+  await world.step(() => world.notOpened("none"));
+  expect(clock.timers[0]).toBe(100);
+  expect(world.slots.counts).toMatchObject({ connects: 1, failedConnects: 4 });
+  expect(world.faults).toEqual([]);
+});
+
+test("a reset of the pool ends the count too, and tells the next generation", async () => {
+  const world = new World(clock, { max: 1 });
+  world.wait(true);
+  await world.step(() => world.notOpened("none"));
+  await world.pass(100);
+  await world.step(() => world.notOpened("none"));
+  await world.pass(200);
+  expect(world.opens[0]!.generation).toBe(0);
+  await world.step(() => world.renew());
+  await world.step(() => world.notOpened("none"));
+  expect(clock.timers).toEqual([100]);
+  await world.pass(100);
+  expect(world.opens[0]!.generation).toBe(1);
+  // Of a member that was made before the last reset: others have been asked since.
+  world.slots.renew(0);
+  await world.step(() => world.opened());
+  await world.step(() => void world.giveBack(0));
+  expect(world.slots.idle).toBe(1);
+  world.slots.renew(1);
+  expect(world.slots.idle).toBe(0);
+});
+
+test("a failure that no waiter can be ended with is told, and the pauses grow", async () => {
+  const world = new World(clock, { max: 2, min: 1 });
+  await world.step(() => world.notOpened("first"));
+  expect([world.untold, clock.timers]).toEqual([1, [100]]);
+  await world.pass(100);
+  await world.step(() => world.notOpened("first"));
+  expect([world.untold, clock.timers]).toEqual([2, [200]]);
+  world.wait(true);
+  await world.pass(200);
+  await world.step(() => world.notOpened("first"));
+  expect([world.untold, world.failures.length]).toEqual([2, 1]);
+});
+
+test("a failure that ends all waits for nothing, and tells nobody else", async () => {
+  const world = new World(clock, { max: 2 });
+  world.wait(true);
+  world.wait(true);
+  await world.step(() => world.notOpened("all"));
+  expect([world.failures.length, world.untold, clock.timers]).toEqual([2, 0, []]);
+});
+
+// -- waiting ----------------------------------------------------------------------------------------------------------
+
+test("each waiter has its own time, and learns why the last connect failed", async () => {
+  const world = new World(clock, { max: 1, acquireTimeout: 1_000, ticks: false });
+  world.wait(true);
+  await world.step(() => world.opened());
+  for (let n = 0; n < 3; n++) {
+    world.wait(true);
+    await world.pass(300);
+  }
+  expect([world.failures.length, clock.timers.length]).toEqual([0, 1]);
+  await world.pass(97);
+  expect(world.failures.length).toBe(0);
+  await world.pass(3);
+  expect(world.failures.length).toBe(1);
+  await world.pass(299);
+  expect(world.failures.length).toBe(1);
+  await world.pass(301);
+  expect(world.failures.length).toBe(3);
+  expect(clock.timers).toEqual([]);
+  expect(world.slots.counts).toMatchObject({ acquireTimeouts: 3, canceledAcquires: 3 });
+  expect(world.lateBecause).toEqual([undefined, undefined, undefined]);
+});
+
+test("0 is no time: a waiter waits for ever", async () => {
+  const world = new World(clock, { max: 1, acquireTimeout: 0 });
+  world.wait(true);
+  await world.pass(86_400_000);
+  expect([world.failures.length, clock.timers]).toEqual([0, []]);
+});
+
+test("a waiter whose time is over learns why no connect succeeds, until one does", async () => {
+  const world = new World(clock, { max: 1, acquireTimeout: 150 });
+  world.wait(true);
+  await world.step(() => world.notOpened("none"));
+  await world.pass(200);
+  expect(world.lateBecause).toEqual([world.error]);
+  world.wait(true);
+  await world.step(() => world.opened());
+  world.wait(true);
+  await world.pass(200);
+  expect(world.lateBecause).toEqual([world.error, undefined]);
+});
+
+test("what was given, and what it waited, is counted", async () => {
+  const world = new World(clock, { max: 1 });
+  world.wait(true);
+  await world.pass(40);
+  await world.step(() => world.opened());
+  world.wait(true);
+  await world.pass(9);
+  await world.step(() => void world.giveBack(0));
+  await world.step(() => void world.giveBack(0));
+  await world.step(() => world.take(true));
+  world.wait(true);
+  world.leave(0);
+  world.slots.leave({ since: 0, isAlone: true, isStream: false, take: () => {}, fail: () => {} });
+  expect(world.slots.counts).toEqual({
+    ...{ acquires: 3, acquireMs: 51, emptyAcquires: 2, emptyAcquireMs: 51, canceledAcquires: 1, acquireTimeouts: 0 },
+    ...{ connects: 1, failedConnects: 0, lifetimeCloses: 0, idleCloses: 0 },
+  });
+});
+
+// -- time -------------------------------------------------------------------------------------------------------------
+
+test("idle connections are looked at each second, as long as there are any", async () => {
+  const world = await idle(2, { idleTimeout: 2_500 });
+  expect(clock.timers.map((left) => left > 990)).toEqual([true]);
+  await world.pass(2_000);
+  expect([world.looks, world.closes.length]).toEqual([2, 0]);
+  await world.pass(1_000);
+  expect([world.looks, closing(world), world.slots.counts.idleCloses]).toEqual([3, [0, 1], 2]);
+  await world.step(() => world.over("closes", false));
+  await world.step(() => world.over("closes", false));
+  await world.pass(1_000);
+  expect([world.looks, clock.timers]).toEqual([4, []]);
+  expect(world.slots.counts.lifetimeCloses).toBe(0);
+});
+
+test("min connections stay, however long they are idle, but not older than their lifetime", async () => {
+  const world = await idle(3, { min: 2, idleTimeout: 1_000, lifetime: 5_000 });
+  await world.pass(2_500);
+  expect([closing(world), world.slots.counts]).toMatchObject([[0], { idleCloses: 1, lifetimeCloses: 0 }]);
+  await world.pass(3_500);
+  expect([closing(world), world.slots.counts]).toMatchObject([[0, 1, 2], { idleCloses: 1, lifetimeCloses: 2 }]);
+});
+
+test("a sign of life is asked for each time that none was heard for so long, and is no use", async () => {
+  const world = await idle(1, { healthCheckInterval: 1_500, idleTimeout: 4_500 });
+  const asked: number[] = [];
+  for (let second = 1; second <= 5; second++) {
+    await world.pass(1_000);
+    if (!world.checks.length) continue;
+    asked.push(second);
+    await world.step(() => world.over("checks", true));
+  }
+  expect(asked).toEqual([2, 4]);
+  expect(closing(world)).toEqual([0]);
+  expect(world.slots.counts.idleCloses).toBe(1);
+});
+
+test("without intervals and timeouts nothing is asked, and nothing ends", async () => {
+  const world = await idle(1, {});
+  await world.pass(100_000);
+  expect([world.checks.length, world.closes.length, world.looks]).toEqual([0, 0, 100]);
+});
+
+test("where no timer may be, age is looked at when a connection is wanted", async () => {
+  const world = await idle(2, { ticks: false, idleTimeout: 1_000 });
+  expect(clock.timers).toEqual([]);
+  await world.pass(998);
+  expect(world.take(true)).toBe(world.members[1]);
+  await world.pass(10);
+  await world.step(() => world.take(true));
+  expect(closing(world)).toEqual([0]);
+  expect(world.slots.counts).toMatchObject({ idleCloses: 1, lifetimeCloses: 0 });
+});
+
+test("a process that was stopped for more than two seconds asks before it lends, by either clock", async () => {
+  for (const [stopped, isAsked] of [
+    [2_900, false],
+    [3_100, true],
+  ] as const) {
+    const world = await idle(1, {});
+    clock.now += stopped;
+    expect(world.slots.take(true) === undefined, String(stopped)).toBe(isAsked);
+    // The machine was suspended, and its monotonic clock with it.
+    const other = await idle(1, {});
+    const { now } = Date;
+    Date.now = () => now() + stopped;
+    expect(other.slots.take(true) === undefined, String(stopped)).toBe(isAsked);
+    Date.now = now;
+  }
+});
+
+test("a look that is late asks too, and time begins anew with it", async () => {
+  const world = await idle(1, {});
+  clock.now += 10_000;
+  await world.pass(0);
+  expect(world.slots.take(true)).toBe(undefined);
+  await world.step(() => world.wait(true));
+  await world.step(() => world.over("checks", true));
+  expect(world.loans.length).toBe(1);
+});
+
+test("after it has been asked for by hand, a look is not late", async () => {
+  const world = await idle(2, {});
+  clock.now += 10_000;
+  world.suspect();
+  world.slots.suspectAll();
+  await world.step(() => world.wait(true));
+  expect(world.checks.length).toBe(2);
+  await world.step(() => world.over("checks", true));
+  await world.step(() => world.over("checks", true));
+  expect(world.slots.idle).toBe(1);
+  expect(world.slots.take(true)).toBe(world.members[1]);
+});
+
+// -- ends -------------------------------------------------------------------------------------------------------------
+
+test("a smaller pool ends the oldest idle connections, a larger one connects for those who wait", async () => {
+  const world = await idle(3, {});
+  await world.step(() => world.take(true));
+  await world.step(() => world.slots.resize(2));
+  expect([closing(world), world.slots.idle, world.slots.max]).toEqual([[0], 1, 2]);
+  await world.step(() => world.slots.resize(1));
+  expect([closing(world), world.slots.idle]).toEqual([[0, 1], 0]);
+  await world.step(() => world.wait(true));
+  await world.step(() => world.over("closes", false));
+  expect(world.opens.length).toBe(0);
+  await world.step(() => world.slots.resize(3));
+  expect(world.opens.length).toBe(1);
+});
+
+test("closing counts what goes, and leaves no timer", async () => {
+  const world = await idle(2, { acquireTimeout: 60_000 });
+  await world.step(() => world.take(true));
+  await world.step(() => world.take(true));
+  await world.step(() => world.wait(true));
+  await world.step(() => void world.giveBack(1));
+  await world.step(() => void world.giveBack(1));
+  expect(clock.timers.length).toBeGreaterThan(0);
+  await world.step(() => world.close());
+  expect(clock.timers).toEqual([]);
+  expect(closing(world)).toEqual([0]);
+  expect(world.take(true)).toBe(undefined);
+  world.wait(true);
+  expect(world.failures.length).toBe(1);
+  await world.step(() => void world.giveBack(0));
+  expect(closing(world)).toEqual([0, 1]);
+  expect(clock.timers).toEqual([]);
+});
+
+test("a pause between connects ends with the pool, unless a stream waits for it", async () => {
+  for (const isStream of [false, true]) {
+    const world = new World(clock, { max: 1, acquireTimeout: 60_000 });
+    world.wait(true, isStream);
+    await world.step(() => world.notOpened("none"));
+    await world.step(() => world.close());
+    expect(clock.timers).toEqual(isStream ? [99, 59_998] : []);
+    if (!isStream) continue;
+    await world.step(() => world.leave(0));
+    expect(clock.timers).toEqual([]);
+  }
+});
+
+test("a second close says the same as the first", async () => {
+  const world = new World(clock, {});
+  world.close();
+  world.slots.close(new Error("another") as never);
+  world.wait(true);
+  expect(world.failures).toEqual([world.closedBecause]);
+});
+
+test("what is left to streams is told apart from what runs", async () => {
+  const world = new World(clock, { max: 2 });
+  expect(world.slots.isLeftToStreams).toBe(true);
+  world.wait(true);
+  world.wait(true, true);
+  expect(world.slots.isLeftToStreams).toBe(true);
+  await world.step(() => world.leave(0));
+  expect(world.slots.isLeftToStreams).toBe(false);
+  await world.step(() => world.opened());
+  expect([world.loans.length, world.slots.isLeftToStreams]).toEqual([1, false]);
+  await world.step(() => world.opened());
+  expect(world.slots.isLeftToStreams).toBe(false);
+  world.close();
+  await world.step(() => world.over("closes", false));
+  expect(world.slots.isLeftToStreams).toBe(true);
+  world.finishCall(0);
+  expect(world.slots.isLeftToStreams).toBe(true);
+  world.loans[0]!.member.stream = { finished: true };
+  expect(world.slots.isLeftToStreams).toBe(false);
+});
+
+test("who waits for something of the pool is asked whenever something has gone", async () => {
+  const world = new World(clock, { max: 1 });
+  let asked = 0;
+  let isSo = false;
+  const waiting = world.slots.until(() => (asked++, isSo));
+  world.wait(true);
+  await settle();
+  expect(asked).toBe(1);
+  await world.step(() => world.opened());
+  await world.step(() => void world.giveBack(0));
+  expect(asked).toBe(3);
+  isSo = true;
+  await world.step(() => world.lose(world.members[0]!));
+  expect(asked).toBe(4);
+  await waiting;
+});
+
+test("and rejects when its signal aborts, also one that has", async () => {
+  const world = new World(clock, { max: 1 });
+  const abort = new AbortController();
+  const waiting = world.slots.until(() => false, abort.signal);
+  const failed = waiting.catch((reason: unknown) => reason);
+  abort.abort("enough");
+  expect(await failed).toBe("enough");
+  await expect(world.slots.until(() => false, AbortSignal.abort("before"))).rejects.toBe("before");
+  await world.slots.until(() => true, AbortSignal.abort("too late"));
+});

@@ -1,0 +1,55 @@
+// A pool over sockets in memory, and a server that lets everybody in and answers each "select n" with one row.
+import { createPool, type Pool } from "../../js/pool/pool.ts";
+import type { PoolOptions } from "../../js/pool/options.ts";
+import { accepted, begun, ended, int4, newServer, rows, shutdown, type Session } from "./memory-session.ts";
+import * as wire from "./wire.mjs";
+
+/** What a test may want of the server. */
+export interface MemoryServer {
+  /** Sessions that have been let in, in their order. */
+  readonly sessions: Session[];
+  /** Executions and Queries are not answered before this. */
+  gate: Promise<unknown> | undefined;
+  /** So many executions are answered with the end of the session, before it has begun with them. */
+  farewells: number;
+}
+
+let databases = 0;
+
+export function memoryPool(options: PoolOptions = {}): { pool: Pool; server: MemoryServer } {
+  newServer();
+  const server: MemoryServer = { sessions: [], gate: undefined, farewells: 0 };
+  void letEverybodyIn(server);
+  const place = { host: "memory", user: "u", database: `pooled${databases++}`, sslmode: "disable" } as const;
+  return { pool: createPool({ ...place, firstRun: "describe", prepare: "unnamed" }, options), server };
+}
+
+async function letEverybodyIn(server: MemoryServer): Promise<void> {
+  for (;;) void answer(await accepted(), server);
+}
+
+async function answer(session: Session, server: MemoryServer): Promise<void> {
+  for (;;) {
+    const flight = await session.flight();
+    const last = flight.at(-1);
+    if (last === "StartupMessage") {
+      session.send(wire.authenticationOk(), wire.parameterStatus("integer_datetimes", "on"));
+      session.send(wire.backendKeyData(7, wire.int32(9)), wire.readyForQuery());
+      server.sessions.push(session);
+    } else if (last === "Query") {
+      if (server.gate) await server.gate;
+      session.send(wire.commandComplete("SET"), wire.readyForQuery());
+    } else if (last !== "Sync") {
+      return;
+    } else if (!flight.includes("Execute")) {
+      session.send(wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([int4]));
+      session.send(wire.readyForQuery());
+    } else if (server.farewells > 0) {
+      server.farewells--;
+      session.send(shutdown());
+    } else {
+      if (server.gate) await server.gate;
+      session.send(begun(), rows(0, 1), ended(1));
+    }
+  }
+}

@@ -1,0 +1,246 @@
+// The pool as its user calls it, over sockets in memory: what each call gets, refuses, tells and leaves.
+import { expect, test, vi } from "vitest";
+import type { AcquireOptions } from "../../js/pool/pool.ts";
+import type { Observer } from "../../js/util/observer.ts";
+import { memoryPool } from "../support/memory-pool.ts";
+import { pause } from "../support/memory-session.ts";
+
+/** A promise, and what settles it. */
+function gate(): { readonly closed: Promise<void>; open(): void } {
+  let open = () => {};
+  const closed = new Promise<void>((resolve) => (open = resolve));
+  return { closed, open };
+}
+
+const one = { rows: [{ n: 0 }] };
+
+test("events tell of each connection and each loan, until they are left; a listener that throws breaks nothing", async () => {
+  const { pool } = memoryPool({ max: 1 });
+  const told: string[] = [];
+  const left = () => told.push("left");
+  for (const event of ["connect", "acquire", "release", "remove"] as const) {
+    expect(pool.on(event, () => void told.push(event))).toBe(pool);
+    pool.on(event, () => {
+      throw new Error("a listener's");
+    });
+    pool.on(event, left);
+    expect(pool.off(event, left)).toBe(pool);
+  }
+  await pool.query("select n");
+  await (await pool.acquire()).release();
+  await pool.transaction(() => 1);
+  await pool.waitIdle();
+  expect(told).toEqual(["connect", "acquire", "release", "acquire", "release", "acquire", "release"]);
+  await pool.close();
+  expect(told.at(-1)).toBe("remove");
+});
+
+test("stats say how the pool is, and what it has done", async () => {
+  const { pool, server } = memoryPool({ max: 2 });
+  const held = gate();
+  expect(pool.options).toEqual({ max: 2, min: 0, idleTimeoutMillis: 300_000 });
+  expect(Object.isFrozen(pool.options)).toBe(true);
+  await pool.query("select n");
+  server.gate = held.closed;
+  const running = pool.query("select n");
+  const lease = await pool.acquire();
+  const waiting = pool.query("select n");
+  const counts = { max: 2, total: 2, idle: 0, acquired: 2, connecting: 0, waiting: 1, queries: 3, errors: 0, rows: 1 };
+  expect(pool.stats()).toMatchObject({ state: "open", ...counts });
+  expect(pool.stats()).not.toHaveProperty("running");
+  const draining = pool.drain();
+  expect(pool.stats().state).toBe("draining");
+  held.open();
+  expect(await running).toMatchObject(one);
+  expect(await waiting).toMatchObject(one);
+  await lease.release();
+  await draining;
+  expect(pool.stats()).toMatchObject({ state: "closed", total: 0, acquired: 0, waiting: 0, rows: 3, acquires: 4 });
+});
+
+test("a pool that drains or is closed takes no calls, and says which", async () => {
+  const { pool, server } = memoryPool({ max: 1 });
+  const held = gate();
+  server.gate = held.closed;
+  const running = pool.query("select n");
+  const draining = pool.drain();
+  const calls = () => [
+    pool.query("select n"),
+    pool.acquire(),
+    pool.transaction(() => 1),
+    pool.listen("x"),
+    pool.stream("select n"),
+  ];
+  const message = { code: "POOL_CLOSED", retryable: true, message: "The pool is draining: make another." };
+  for (const call of calls()) await expect(call).rejects.toMatchObject(message);
+  held.open();
+  expect(await running).toMatchObject(one);
+  await draining;
+  await pool.drain();
+  for (const call of calls()) await expect(call).rejects.toMatchObject({ code: "POOL_CLOSED" });
+});
+
+test("draining and waiting until idle end with their signal, and what runs goes on", async () => {
+  const { pool, server } = memoryPool({ max: 1 });
+  const held = gate();
+  server.gate = held.closed;
+  const running = pool.query("select n");
+  await pause(5);
+  await expect(pool.waitIdle(AbortSignal.abort("now"))).rejects.toMatchObject({ code: "ABORTED", cause: "now" });
+  const abort = new AbortController();
+  const draining = pool.drain(abort.signal);
+  abort.abort("enough");
+  await expect(draining).rejects.toMatchObject({ code: "ABORTED", cause: "enough" });
+  expect(pool.stats().state).toBe("draining");
+  held.open();
+  expect(await running).toMatchObject(one);
+  await pool.waitIdle();
+  await pool.close();
+});
+
+test("acquire() ends with its signal, before, while and not after it has a connection", async () => {
+  const { pool } = memoryPool({ max: 1 });
+  const aborted = { code: "ABORTED", retryable: true };
+  await expect(pool.acquire({ signal: AbortSignal.abort("before") })).rejects.toMatchObject(aborted);
+  expect(pool.stats().acquires).toBe(0);
+  const abort = new AbortController();
+  const lease = await pool.acquire({ signal: abort.signal });
+  const waiting = pool.acquire({ signal: abort.signal });
+  expect(pool.stats().waiting).toBe(1);
+  abort.abort("while");
+  await expect(waiting).rejects.toMatchObject({ ...aborted, cause: "while" });
+  expect(pool.stats()).toMatchObject({ waiting: 0, canceledAcquires: 1, acquired: 1 });
+  expect(await lease.query("select n")).toMatchObject(one);
+  await lease.release();
+  await expect(pool.acquire({ timeout: 5 } as AcquireOptions)).rejects.toMatchObject({ code: "UNKNOWN_OPTION" });
+  await expect(pool.acquire({ signal: 5 } as unknown as AcquireOptions)).rejects.toThrow("signal");
+  const until = new AbortController();
+  const bound = await pool.acquire({ until: until.signal });
+  until.abort();
+  await pool.waitIdle();
+  await expect(bound.query("select n")).rejects.toMatchObject({ code: "LEASE_RELEASED" });
+  await pool.close();
+});
+
+test.each([0, -1, 1.5, NaN, "3"])("a pool has no size %s", (size) => {
+  const { pool } = memoryPool();
+  expect(() => pool.resize(size as number)).toThrow(expect.objectContaining({ code: "INVALID_OPTION" }));
+  pool.resize(1);
+  expect(pool.stats().max).toBe(1);
+});
+
+test("who waits for too long learns how the pool is", async () => {
+  const { pool } = memoryPool({ max: 1, acquireTimeout: 30 });
+  const lease = await pool.acquire();
+  await expect(pool.query("select n")).rejects.toMatchObject({
+    code: "ACQUIRE_TIMEOUT",
+    retryable: true,
+    message:
+      "No connection was free within 30 ms (acquireTimeout): 1 of 1 in use, 0 idle, 0 connecting, 1 in all, 1 waiting.",
+  });
+  await lease.release();
+  await pool.close();
+});
+
+test("a call whose session says goodbye before it has begun runs on others, three times in all", async () => {
+  const { pool, server } = memoryPool({ max: 3 });
+  await pool.query("select n");
+  server.farewells = 2;
+  expect(await pool.query("select n")).toMatchObject(one);
+  expect([server.farewells, server.sessions.length, pool.stats().errors]).toEqual([0, 3, 0]);
+  server.farewells = 4;
+  await expect(pool.query("select n")).rejects.toMatchObject({ code: "57P01" });
+  expect([server.farewells, pool.stats().errors]).toEqual([1, 1]);
+  await pool.close();
+});
+
+test("beforeAcquire chooses: what it refuses ends, and another is lent", async () => {
+  const answers = [false, new Error("no"), true];
+  const beforeAcquire = vi.fn(() => {
+    const said = answers.shift();
+    if (said instanceof Error) throw said;
+    return said;
+  });
+  const { pool } = memoryPool({ max: 2, beforeAcquire });
+  expect(await pool.query("select n")).toMatchObject(one);
+  await pool.waitIdle();
+  expect([beforeAcquire.mock.calls.length, pool.stats().connects]).toEqual([3, 3]);
+  expect(await pool.query("select n")).toMatchObject(one);
+  expect([beforeAcquire.mock.calls.length, pool.stats().connects]).toEqual([4, 3]);
+  await pool.close();
+});
+
+test("an observer hears of each loan: that it is wanted, what it came to, and how long it was", async () => {
+  const told: [string, Record<string, unknown>][] = [];
+  const note = (name: string) => (event: object) => void told.push([name, event as Record<string, unknown>]);
+  const names = ["onAcquireStart", "onAcquire", "onRelease"];
+  const observer: Observer = Object.fromEntries(names.map((name) => [name, note(name)]));
+  const { pool } = memoryPool({ max: 1, acquireTimeout: 20, observer });
+  const lease = await pool.acquire();
+  await expect(pool.query("select n")).rejects.toMatchObject({ code: "ACQUIRE_TIMEOUT" });
+  await lease.release();
+  await pool.query("select n");
+  await pool.close();
+  expect(told.map(([name]) => name)).toEqual([
+    ...["onAcquireStart", "onAcquire", "onAcquireStart", "onAcquire", "onRelease"],
+    ...["onAcquireStart", "onAcquire", "onRelease"],
+  ]);
+  const place = { host: "memory", port: 5432 };
+  for (const [, event] of told) expect(event).toMatchObject(place);
+  const [wanted, got, , failed, released] = told.map(([, event]) => event);
+  expect(got!["id"]).toBe(wanted!["id"]);
+  expect(failed).toMatchObject({ id: told[2]![1]["id"], error: { code: "ACQUIRE_TIMEOUT" } });
+  expect(failed!["waitMs"]).toBeGreaterThan(15);
+  expect(released!["useMs"]).toBeGreaterThan(15);
+});
+
+test("close() gives what runs its time, then ends it; who waits is refused at once", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  try {
+    for (const [options, time] of [
+      [undefined, 5_000],
+      [{ timeout: 300 }, 300],
+    ] as const) {
+      const { pool, server } = memoryPool({ max: 1 });
+      await pool.query("select n");
+      server.gate = new Promise(() => {});
+      const outcomes: string[] = [];
+      const running = pool.query("select n").catch((error: { code: string }) => outcomes.push(error.code));
+      const waiting = pool.query("select n").catch((error: { message: string }) => outcomes.push(error.message));
+      const closing = pool.close(options);
+      expect(pool.close()).toBe(closing);
+      await waiting;
+      expect(outcomes).toEqual(["The pool is closed: make another."]);
+      await vi.advanceTimersByTimeAsync(time - 1);
+      expect(outcomes.length).toBe(1);
+      await vi.advanceTimersByTimeAsync(2);
+      await running;
+      expect(outcomes[1]).toBe("POOL_CLOSED");
+      await vi.advanceTimersByTimeAsync(3_000);
+      await closing;
+      expect(pool.stats()).toMatchObject({ state: "closed", total: 0 });
+    }
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
+test("close() waits for nothing where nothing runs, and ends connects that are under way", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  try {
+    const { pool } = memoryPool({ min: 2 });
+    await pool[Symbol.asyncDispose]();
+    expect(pool.stats()).toMatchObject({ state: "closed", total: 0, connects: 0 });
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
+test("a reset makes the next call connect again", async () => {
+  const { pool, server } = memoryPool({ max: 1 });
+  await pool.query("select n");
+  pool.reset();
+  await pool.query("select n");
+  expect(server.sessions.length).toBe(2);
+  await pool.close();
+});

@@ -1,0 +1,159 @@
+// Leases that are out: which are told of, which are taken back, and who is not kept by that.
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { resolveConfig } from "../../js/config/config.ts";
+import type { Lease } from "../../js/pool/lease.ts";
+import { Loans } from "../../js/pool/loans.ts";
+import { Member } from "../../js/pool/member.ts";
+import type { LeaseLeak, Observer } from "../../js/util/observer.ts";
+import { FakeClock } from "../support/fake-clock.ts";
+import { FakeConnection } from "../support/fake-connection.ts";
+import { newServer } from "../support/memory-session.ts";
+import { settle } from "../support/pool-world.ts";
+
+const clock = new FakeClock();
+const REGISTRY = FinalizationRegistry;
+/** What a registry of the engine's would do once the garbage is collected. */
+let collect: (() => void) | undefined;
+let registered: unknown[] = [];
+
+beforeEach(() => {
+  clock.install().reset();
+  newServer();
+  registered = [];
+  collect = undefined;
+  const fake = class {
+    constructor(lost: (held: unknown) => void) {
+      collect = () => registered.splice(0).forEach(lost);
+    }
+    register(_: object, held: unknown): void {
+      registered.push(held);
+    }
+    unregister(held: unknown): void {
+      registered = registered.filter((other) => other !== held);
+    }
+  };
+  vi.stubGlobal("FinalizationRegistry", fake);
+});
+afterEach(() => {
+  clock.uninstall();
+  vi.stubGlobal("FinalizationRegistry", REGISTRY);
+});
+
+interface Given {
+  readonly loans: Loans;
+  readonly leaks: LeaseLeak[];
+  readonly back: [Member, boolean][];
+  lend(until?: AbortSignal): [Lease, Member];
+}
+
+function given(threshold: number, looks = true, isObserved = true): Given {
+  const leaks: LeaseLeak[] = [];
+  const back: [Member, boolean][] = [];
+  const observer: Observer = { onLeaseLeak: (leak) => void leaks.push(leak) };
+  const config = resolveConfig({ user: "fake", host: "fake", ...(isObserved && { observer }) });
+  const loans = new Loans(config, { queries: 0, errors: 0, rows: 0, bytes: 0, running: 0 }, threshold, looks);
+  const lend = (until?: AbortSignal): [Lease, Member] => {
+    const member = new Member(new FakeConnection().real, 1, 0, 0, Infinity);
+    const trace = Object.assign(new Error("x"), { stack: "acquired here" });
+    const lease = loans.lend(member, trace, until, (its) => void back.push([its, its.isDoomed]));
+    return [lease, member];
+  };
+  return { loans, leaks, back, lend };
+}
+
+test("one that is held for too long is told of, once", async () => {
+  const { loans, leaks, lend } = given(1_000);
+  lend();
+  clock.now += 999;
+  loans.look(clock.now);
+  expect(leaks).toEqual([]);
+  clock.now += 1;
+  loans.look(clock.now);
+  loans.look(clock.now + 5_000);
+  expect(leaks).toEqual([{ heldMs: 1_000, stack: "acquired here" }]);
+});
+
+test("not one whose stream is read on, nor one that was given back, nor any where the threshold is 0", async () => {
+  const { loans, leaks, back, lend } = given(1_000);
+  const [, streaming] = lend();
+  streaming.stream = { finished: false };
+  const [released, member] = lend();
+  await released.release();
+  expect(back).toEqual([[member, false]]);
+  loans.look(clock.now + 5_000);
+  expect(leaks).toEqual([]);
+  const never = given(0);
+  never.lend();
+  never.loans.look(clock.now + 1e9);
+  collect!();
+  expect([never.leaks.length, never.back.length]).toEqual([0, 1]);
+});
+
+test("without an observer a warning says where it was acquired", () => {
+  const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
+  const { loans, lend } = given(1_000, true, false);
+  lend();
+  loans.look(clock.now + 1_500.4);
+  expect(warn.mock.calls).toEqual([["pgz-edge: a lease has not been released for 1500 ms; acquired here"]]);
+  warn.mockRestore();
+});
+
+test("one that is destroyed is not lent again", async () => {
+  const { back, lend } = given(0);
+  const [lease, member] = lend();
+  await lease.release({ destroy: true });
+  await lease.release();
+  expect(back).toEqual([[member, true]]);
+});
+
+test("one that nothing refers to is told of and taken back, if it is out when the pool looks", async () => {
+  const { loans, leaks, back, lend } = given(60_000);
+  const [, member] = lend();
+  expect(registered.length).toBe(0);
+  loans.look(clock.now);
+  loans.look(clock.now);
+  expect(registered.length).toBe(1);
+  clock.now += 70;
+  collect!();
+  expect([leaks, back]).toEqual([[{ heldMs: 70, stack: "acquired here" }], [[member, false]]]);
+  const [early] = lend();
+  await early.release();
+  const [late] = lend();
+  loans.look(clock.now);
+  expect(registered.length).toBe(1);
+  await late.release();
+  expect(registered.length).toBe(0);
+});
+
+test("it is watched from the beginning where nothing looks", async () => {
+  const { back, lend } = given(60_000, false);
+  const [lease] = lend();
+  lend();
+  expect(registered.length).toBe(2);
+  await lease.release();
+  expect(registered.length).toBe(1);
+  collect!();
+  expect(back.length).toBe(2);
+});
+
+test("an engine that has no registry lends all the same", async () => {
+  vi.stubGlobal("FinalizationRegistry", undefined);
+  const { loans, leaks, back, lend } = given(1_000);
+  const [lease] = lend();
+  loans.look(clock.now + 1_000);
+  await lease.release();
+  expect([leaks.length, back.length]).toEqual([1, 1]);
+});
+
+test("its signal takes it back, until it was given back", async () => {
+  const { back, lend } = given(0);
+  const abort = new AbortController();
+  const [, member] = lend(abort.signal);
+  const [released] = lend(abort.signal);
+  await released.release();
+  expect(back.length).toBe(1);
+  abort.abort();
+  await settle();
+  expect(back.length).toBe(2);
+  expect(back[1]).toEqual([member, false]);
+});

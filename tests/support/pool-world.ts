@@ -104,7 +104,11 @@ export class World {
     return member;
   }
 
+  /** As the pool does: what can be had at once is not waited for. */
   wait(isAlone: boolean, isStream = false): void {
+    const free = this.take(isAlone);
+    if (free && isStream) free.stream = free.call;
+    if (free) return;
     const waiter = {
       name: `${isAlone ? "alone" : "shared"}${isStream ? " stream" : ""}`,
       since: this.clock.now,
@@ -174,7 +178,7 @@ export class World {
 
   /** The process is stopped: time passes, and no timer is called. */
   freeze(): void {
-    this.clock.now += 60_000;
+    this.clock.now += 4_000;
     // Only where a timer looks after idle connections can it be told; there is one as long as one is idle.
     if (this.#ticks && !this.isClosed) this.suspect();
   }

@@ -328,6 +328,7 @@ test("beforeClose is called for a connection that is open, and cannot keep it", 
   const [open, ended] = [await upkeep.open(0), await upkeep.open(0)];
   connections[1]!.closed = LOST;
   await upkeep.close(open);
+  expect(beforeClose).toHaveBeenCalledTimes(1);
   await upkeep.close(ended);
   expect(beforeClose).toHaveBeenCalledTimes(1);
   expect(connections.map(({ log }) => log)).toEqual([["close"], []]);

@@ -3,8 +3,8 @@ export default {
   testRunner: "vitest",
   vitest: { configFile: "tests/mutants/vitest.config.mjs" },
   coverageAnalysis: "perTest",
-  concurrency: 2,
-  timeoutMS: 20_000,
+  concurrency: 1,
+  timeoutMS: 5_000,
   // A changed wording of a message is no change of behaviour.
   mutator: { excludedMutations: ["StringLiteral"] },
   ignorePatterns: ["target", "bench", ".cache", "dist", "docker", "worker-example", "tests/mutants/node_modules"],

@@ -192,9 +192,9 @@ export class World {
     this.slots.close(CLOSED);
   }
 
-  endRest(): void {
+  endRest(over = () => {}): void {
     this.#isEndingRest = true;
-    void this.slots.endRest();
+    void this.slots.endRest().then(over);
     this.#isEndingRest = false;
   }
 

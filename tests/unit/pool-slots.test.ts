@@ -371,3 +371,20 @@ test("and rejects when its signal aborts, also one that has", async () => {
   await expect(world.slots.until(() => false, AbortSignal.abort("before"))).rejects.toBe("before");
   await world.slots.until(() => true, AbortSignal.abort("too late"));
 });
+
+test("what still runs is ended by hand, and waited for, but for what a stream has", async () => {
+  const world = await idle(2, {});
+  await world.step(() => world.take(true));
+  await world.step(() => world.take(true));
+  world.loans[0]!.member.stream = { finished: false };
+  await world.step(() => world.close());
+  let isOver = false;
+  await world.step(() => world.endRest(() => void (isOver = true)));
+  expect([closing(world), isOver, world.slots.lent]).toEqual([[0], false, 1]);
+  await world.step(() => world.over("closes", false));
+  expect([isOver, world.slots.total]).toEqual([true, 1]);
+  world.loans[0]!.member.stream = { finished: true };
+  await world.step(() => world.endRest());
+  expect(world.closes.length).toBe(1);
+  expect(world.faults).toEqual([]);
+});

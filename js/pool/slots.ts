@@ -233,7 +233,6 @@ export class Slots {
     this.#generation++;
     this.#failures = 0;
     this.#endIdle();
-    this.#serve();
   }
 
   /** No connection is given any more but to streams that wait, and none comes back. Other waiters fail with it. */

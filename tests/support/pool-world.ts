@@ -62,6 +62,8 @@ export class World {
   /** Idle when the process was stopped, or suspected, and not asked since. */
   readonly #stale = new Set<Member>();
   #noConnectBefore = 0;
+  /** The pool may not have noticed yet: then it asks also what has come back since. */
+  #wasFrozen = false;
   /** The last connect failed for good: who wants `min` connections does not insist. */
   #hasGivenUp = false;
   #isEndingRest = false;
@@ -89,6 +91,7 @@ export class World {
 
   async pass(milliseconds: number): Promise<void> {
     await this.clock.advance(milliseconds, settle);
+    if (milliseconds >= 1_000) this.#wasFrozen = false;
     const { acquireTimeout } = this.config;
     if (acquireTimeout && this.waiters.some(({ since }) => this.clock.now - since > acquireTimeout + 1))
       this.#fault("a waiter waits for too long");
@@ -97,7 +100,12 @@ export class World {
 
   take(isAlone: boolean): Member | undefined {
     const hadWaiters = this.waiters.length > 0;
+    const { now } = this.clock;
+    const idle = this.members.filter(({ place, isSuspect }) => place === "idle" && !isSuspect);
+    const isFree = idle.some((one) => !this.#stale.has(one) && now < one.expiresAt && !this.#isIdleTooLong(one, now));
     const member = this.slots.take(isAlone);
+    if (!member && isFree && !hadWaiters && !this.isClosed && !this.#wasFrozen)
+      this.#fault("a call is not given what is idle");
     if (member && hadWaiters) this.#fault("a call overtakes those that wait");
     if (member && this.isClosed) this.#fault("a closed pool lends");
     if (member) this.#lent(member, isAlone);
@@ -134,10 +142,11 @@ export class World {
     this.slots.leave(waiter!);
   }
 
-  opened(lifetime = this.#lifetime): void {
+  /** `login`: what becomes of it where its first call may come before that. */
+  opened(login: Promise<unknown> = Promise.resolve()): void {
     const { resolve, generation } = this.opens.shift()!;
     const { now } = this.clock;
-    const member = new Member(fakeConnection(), this.config.sharing, generation, now, now + lifetime);
+    const member = new Member(fakeConnection(login), this.config.sharing, generation, now, now + this.#lifetime);
     this.members.push(member);
     this.#hasGivenUp = false;
     resolve(member);
@@ -179,6 +188,7 @@ export class World {
   /** The process is stopped: time passes, and no timer is called. */
   freeze(): void {
     this.clock.now += 4_000;
+    this.#wasFrozen = true;
     // Only where a timer looks after idle connections can it be told; there is one as long as one is idle.
     if (this.#ticks && !this.isClosed) this.suspect();
   }
@@ -213,6 +223,7 @@ export class World {
     }
     if (this.waiters.length) this.#fault("a waiter is never served");
     if (this.isClosed && this.members.length) this.#fault("a closed pool keeps a connection");
+    if (this.isClosed && this.clock.timers.length) this.#fault("a closed pool keeps a timer");
     if (this.members.some(({ place }) => place !== "idle")) this.#fault("a connection is lost to the pool");
   }
 
@@ -335,6 +346,8 @@ export class World {
     const lent = new Set(this.loans.map(({ member }) => member).filter(({ ending }) => !ending));
     if (slots.lent !== lent.size) this.#fault("lent is miscounted");
     if (slots.idle !== this.members.filter(({ place }) => place === "idle").length) this.#fault("idle is miscounted");
+    const staying = slots.total - this.members.filter(({ ending }) => ending).length;
+    if (slots.idle && staying > slots.max) this.#fault("more than max are kept");
     if (slots.total !== this.#total) this.#fault("total is miscounted");
     if (slots.counts.acquires !== this.#acquires) this.#fault("acquires are miscounted");
     for (const { member } of this.loans)
@@ -385,14 +398,14 @@ export function fakeOf(member: Member): Fake {
   return member.connection as unknown as Fake;
 }
 
-function fakeConnection(): Connection {
+function fakeConnection(login: Promise<unknown>): Connection {
   const listeners = new Set<() => void>();
   return {
     listeners,
     closed: undefined,
     stopping: undefined,
     config: { host: "fake", port: 0, database: "fake", user: "fake", startup: [] },
-    startup: { done: Promise.resolve() },
+    startup: { done: login },
     onClosed: (listener: () => void) => listeners.add(listener),
   } as unknown as Connection;
 }

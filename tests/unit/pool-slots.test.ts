@@ -229,8 +229,8 @@ test("where no timer may be, age is looked at when a connection is wanted", asyn
 
 test("a process that was stopped for more than two seconds asks before it lends, by either clock", async () => {
   for (const [stopped, isAsked] of [
-    [2_900, false],
-    [3_100, true],
+    [2_999, false],
+    [3_000, true],
   ] as const) {
     const world = await idle(1, {});
     clock.now += stopped;
@@ -387,4 +387,53 @@ test("what still runs is ended by hand, and waited for, but for what a stream ha
   await world.step(() => world.endRest());
   expect(world.closes.length).toBe(1);
   expect(world.faults).toEqual([]);
+});
+
+test("each bound of time is reached at its last millisecond", async () => {
+  const idling = await idle(1, { idleTimeout: 1_999 });
+  await idling.pass(2_000);
+  expect(closing(idling)).toEqual([0]);
+  const unheard = await idle(1, { healthCheckInterval: 1_999 });
+  await unheard.pass(2_000);
+  expect(unheard.checks.length).toBe(1);
+  const looked = await idle(1, { lifetime: 3_000 });
+  await looked.pass(3_000);
+  expect([closing(looked), looked.slots.counts.lifetimeCloses]).toEqual([[0], 1]);
+  const wanted = await idle(1, { lifetime: 1_501 });
+  await wanted.pass(1_500);
+  expect(wanted.slots.take(true)).toBe(undefined);
+  expect([closing(wanted), wanted.slots.counts.lifetimeCloses]).toEqual([[0], 1]);
+  const lent = await idle(1, { lifetime: 1_501 });
+  await lent.pass(100);
+  lent.take(true);
+  await lent.pass(1_399);
+  await lent.step(() => void lent.giveBack(0));
+  expect([closing(lent), lent.slots.counts.lifetimeCloses]).toEqual([[0], 1]);
+});
+
+test("a process that is stopped again soon after is asked about again", async () => {
+  const world = await idle(1, {});
+  world.slots.suspectAll();
+  await world.step(() => world.wait(true));
+  await world.step(() => world.over("checks", true));
+  await world.step(() => void world.giveBack(0));
+  clock.now += 10_000;
+  expect(world.slots.take(true)).toBe(undefined);
+});
+
+test("a login that fails after its connection was lent counts as a failed connect", async () => {
+  const world = new World(clock, { max: 1 });
+  const failure = { error: world.error, ends: "none" };
+  world.wait(true);
+  await world.step(() => world.opened(Promise.reject(failure)));
+  expect(world.slots.counts).toMatchObject({ acquires: 1, connects: 0, failedConnects: 1 });
+  expect(clock.timers[0]).toBe(100);
+});
+
+test("what has gone is not counted when a pool becomes smaller", async () => {
+  const world = await idle(3, {});
+  await world.step(() => world.slots.resize(2));
+  await world.step(() => world.over("closes", false));
+  await world.step(() => world.slots.resize(1));
+  expect([world.closes.length, world.slots.idle]).toEqual([1, 1]);
 });

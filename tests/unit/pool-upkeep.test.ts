@@ -113,6 +113,8 @@ test("afterConnect waits for the login", async () => {
   const member = await open;
   expect([runs, told, member.leftovers.change]).toEqual([1, ["connect"], "none"]);
   expect(connection.log).toEqual([]);
+  // The hook's deadline is over with it.
+  expect(clock.timers).toEqual([]);
 });
 
 test("what afterConnect sets is no leftover of a borrower", async () => {

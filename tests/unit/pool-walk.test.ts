@@ -95,6 +95,8 @@ const SHARING: Record<string, Event> = {
   ],
   "doom first": [has("loans"), ({ loans }) => void (loans[0]!.member.isDoomed = true)],
   "lose lent": CLEANING["lose lent"]!,
+  "give back to be cleaned": CLEANING["give back to be cleaned"]!,
+  cleaned: CLEANING["cleaned"]!,
   closed: CLEANING["closed"]!,
 };
 
@@ -163,7 +165,7 @@ const walks: Record<string, Walk> = {
     states: 357,
     events: TIME,
   },
-  ends: { rules: { max: 2 }, events: ENDS },
+  ends: { rules: { max: 2, acquireTimeout: 60_000 }, events: ENDS },
 };
 
 async function played({ rules, events }: Walk, path: readonly string[]): Promise<World> {

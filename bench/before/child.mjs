@@ -22,11 +22,13 @@ const five = (on) => async (times) => {
   return { units: times, facts: String(sum) };
 };
 
-const one = (on, text = "select 1 as n") => async (times) => {
-  let sum = 0;
-  for (let n = 0; n < times; n++) sum += (await on.query(text)).rows[0].n;
-  return { units: times, facts: String(sum) };
-};
+const one =
+  (on, text = "select 1 as n") =>
+  async (times) => {
+    let sum = 0;
+    for (let n = 0; n < times; n++) sum += (await on.query(text)).rows[0].n;
+    return { units: times, facts: String(sum) };
+  };
 
 const stream = (text) => async (_, rows) => {
   let bytes = 0;

@@ -2,7 +2,7 @@
 //
 //   make mutants FILES="js/util/errors.ts src/protocol"
 //
-// TypeScript by Stryker against tests/unit (js/pool against tests/unit/pool-* alone), Rust by cargo-mutants against the
+// TypeScript by Stryker against tests/unit (js/pool against tests/unit/{pool-*,leftovers} alone), Rust by cargo-mutants against the
 // unit tests in src/ and the transcripts. By hand, because a file takes minutes (each change of the Rust is compiled).
 // A survivor is a missing test, code that is not needed, or a change that makes no difference: equivalent.md names those
 // of js/pool. What only tests/integration would notice survives too. Stryker wants Node 22; it comes from npm with the
@@ -37,7 +37,7 @@ function stryker(files) {
   }
   const globs = files.map((file) => (file.endsWith(".ts") ? file : `${file}/**/*.ts`)).join();
   const bin = path.join(here, "node_modules/@stryker-mutator/core/bin/stryker.js");
-  const env = { ...process.env, MUTANT_TESTS: files.every((file) => file.startsWith("js/pool")) ? "pool-*" : "*" };
+  const env = { ...process.env, MUTANT_TESTS: files.every((file) => file.startsWith("js/pool")) ? "{pool-*,leftovers}" : "*" };
   return run(nodeBinary(24), [bin, "run", path.join(here, "stryker.config.mjs"), "--mutate", globs], { env });
 }
 

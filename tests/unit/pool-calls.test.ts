@@ -3,7 +3,7 @@ import { expect, test, vi } from "vitest";
 import type { AcquireOptions } from "../../js/pool/pool.ts";
 import type { Observer } from "../../js/util/observer.ts";
 import { memoryPool } from "../support/memory-pool.ts";
-import { pause } from "../support/memory-session.ts";
+import { quiet } from "../support/memory-session.ts";
 
 /** A promise, and what settles it. */
 function gate(): { readonly closed: Promise<void>; open(): void } {
@@ -85,7 +85,7 @@ test("draining and waiting until idle end with their signal, and what runs goes 
   const held = gate();
   server.gate = held.closed;
   const running = pool.query("select n");
-  await pause(5);
+  await quiet();
   await expect(pool.waitIdle(AbortSignal.abort("now"))).rejects.toMatchObject({ code: "ABORTED", cause: "now" });
   const abort = new AbortController();
   const draining = pool.drain(abort.signal);

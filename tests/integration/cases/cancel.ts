@@ -18,6 +18,7 @@ export const cancel: Case[] = [
         controller.abort("because");
         await settled;
         await gone(t, mark);
+        t.assert.equal(client.stats().state === "lost", false); // by the cancel, not by a connection given up
         t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
       }),
   },
@@ -31,6 +32,7 @@ export const cancel: Case[] = [
           code: "QUERY_TIMEOUT",
         });
         await gone(t, mark);
+        t.assert.equal(client.stats().state === "lost", false); // by the cancel, not by a connection given up
         t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
       }),
   },
@@ -52,6 +54,7 @@ export const cancel: Case[] = [
           { code: "ABORTED" },
         );
         await gone(t, mark);
+        t.assert.equal(client.stats().state === "lost", false); // by the cancel, not by a connection given up
         t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
       }),
   },
@@ -65,6 +68,7 @@ export const cancel: Case[] = [
         );
         await reader.cancel("enough");
         await gone(t, mark);
+        t.assert.equal(client.stats().state === "lost", false); // by the cancel, not by a connection given up
         t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
       }),
   },

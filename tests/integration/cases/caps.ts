@@ -61,6 +61,7 @@ export const caps: Case[] = [
         );
         t.assert(bytes <= 1_000_000, `${bytes} bytes left`);
         await gone(t, mark);
+        t.assert.equal(client.stats().state === "lost", false); // by the cancel, not by a connection given up
         t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
       }),
   },

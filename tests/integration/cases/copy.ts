@@ -220,6 +220,7 @@ export const copy: Case[] = [
         await reader.read();
         await reader.cancel();
         await gone(t, mark);
+        t.assert.equal(client.stats().state === "lost", false); // by the cancel, not by a connection given up
         t.assert.deepEqual((await client.query("select 1 as n")).rows, [{ n: 1 }]);
       }),
   },

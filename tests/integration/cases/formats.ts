@@ -426,6 +426,7 @@ export const formats: Case[] = [
         await reader.read();
         await reader.cancel();
         await gone(t, mark);
+        t.assert.equal(client.stats().state === "lost", false); // by the cancel, not by a connection given up
         t.assert.deepEqual((await client.query("select 1 as a")).rows, [{ a: 1 }]);
       }),
   },

@@ -2,9 +2,9 @@
 //
 //   make mutants FILES="js/util/errors.ts src/protocol"
 //
-// TypeScript by Stryker against tests/unit (js/pool against tests/unit/{pool-*,leftovers} alone), Rust by cargo-mutants against the
-// unit tests in src/ and the transcripts. By hand, because a file takes minutes (each change of the Rust is compiled).
-// A survivor is a missing test, code that is not needed, or a change that makes no difference: equivalent.md names those
+// TypeScript by Stryker against tests/unit (js/pool against tests/unit/{pool-*,leftovers} alone), Rust by cargo-mutants
+// against the unit tests in src/ and the transcripts. By hand, because a file takes minutes (each change of the Rust is
+// compiled). A survivor is a missing test, code that is not needed, or a change that makes no difference: equivalent.md names those
 // of js/pool. What only tests/integration would notice survives too. Stryker wants Node 22; it comes from npm with the
 // first run. cargo-mutants: `cargo install --locked cargo-mutants`.
 import { spawnSync } from "node:child_process";
@@ -37,7 +37,8 @@ function stryker(files) {
   }
   const globs = files.map((file) => (file.endsWith(".ts") ? file : `${file}/**/*.ts`)).join();
   const bin = path.join(here, "node_modules/@stryker-mutator/core/bin/stryker.js");
-  const env = { ...process.env, MUTANT_TESTS: files.every((file) => file.startsWith("js/pool")) ? "{pool-*,leftovers}" : "*" };
+  const isPool = files.every((file) => file.startsWith("js/pool"));
+  const env = { ...process.env, MUTANT_TESTS: isPool ? "{pool-*,leftovers}" : "*" };
   return run(nodeBinary(24), [bin, "run", path.join(here, "stryker.config.mjs"), "--mutate", globs], { env });
 }
 

@@ -39,6 +39,8 @@ async function answer(session: Session, server: MemoryServer): Promise<void> {
     } else if (last === "Query") {
       if (server.gate) await server.gate;
       session.send(wire.commandComplete("SET"), wire.readyForQuery());
+    } else if (last === "CancelRequest") {
+      return session.peer.end();
     } else if (last !== "Sync") {
       return;
     } else if (!flight.includes("Execute")) {

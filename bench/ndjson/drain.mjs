@@ -64,7 +64,9 @@ export async function open(url) {
     });
   await conversation(() =>
     socket.once("connect", () =>
-      step(core.start(VERSION_3_0, parameters, decodeURIComponent(password), nonce, METHODS, 100_000, 65536, UNBOUND)),
+      step(
+        core.start(VERSION_3_0, parameters, decodeURIComponent(password), nonce, METHODS, 1, 100_000, 65536, UNBOUND),
+      ),
     ),
   );
   const backend = events.find(({ kind }) => kind === "backendKeyData").processId;

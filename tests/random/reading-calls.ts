@@ -84,17 +84,18 @@ export const stream: Make = (dice, world) => {
       const given = { ...options, gzip };
       const raw =
         call === "stream" ? await caller.stream(some.query, given) : (await caller.respond(some.query, given)).body!;
+      const isOwn = world.hasOwnBody && call === "respond";
+      const told = (error: unknown): never => {
+        throw isOwn ? withCode(error) : error;
+      };
       if (gzip && leave < Infinity) {
-        await leaveCompressed(raw, leave % 2);
+        await leaveCompressed(raw, leave % 2).catch(told);
         return world.hasOwnBody ? pause(30) : undefined;
       }
       const bytes = gzip
         ? raw.pipeThrough(new DecompressionStream("gzip") as unknown as TransformStream<Uint8Array, Uint8Array>)
         : raw;
-      const isOwn = world.hasOwnBody && call === "respond";
-      const seen = await readLines(bytes, leave).catch((error: unknown) => {
-        throw isOwn ? withCode(error) : error;
-      });
+      const seen = await readLines(bytes, leave).catch(told);
       if (leave === Infinity) return checkAll(seen, some);
       checkSome(seen, some, leave);
       if (isOwn) await pause(30);

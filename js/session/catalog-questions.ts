@@ -44,16 +44,18 @@ export class TypesInFront {
   }
 
   /**
-   * The question leaves before this returns, and its answer is learned before the next operation's first. Where there
-   * is none, those statements ask when they have run. `undefined` when the call was over before.
+   * The question is on the wire when this returns, and its answer is learned before the next operation's first. Where
+   * there is none, those statements ask when they have run. Without parsers this returns no promise, so that what the
+   * caller says at once leaves in the same write: a second write could come after the answer, and cost a round trip.
+   * `undefined` when the call was over before.
    */
-  static async ask(
+  static ask(
     call: AnyCall,
     connection: Connection,
     catalog: Catalog,
     oids: readonly number[],
     policy: ValuePolicy | undefined,
-  ): Promise<TypesInFront | undefined> {
+  ): TypesInFront | Promise<TypesInFront | undefined> {
     const types = new TypesInFront(catalog, oids);
     const question = catalog.questionAnew(types.#columns);
     const answered = () => void (types.#isAnswered = true);
@@ -61,7 +63,8 @@ export class TypesInFront {
     asking.catch(() => {});
     if (!policy?.parsers) return types;
     // By the answer the parsers' names may mean other types.
-    return (await asking) && (await learnNames(call, connection, catalog, policy)) ? types : undefined;
+    return (async () =>
+      (await asking) && (await learnNames(call, connection, catalog, policy)) ? types : undefined)();
   }
 
   /** They are made of this, as the server has just said. */

@@ -83,7 +83,8 @@ class Batch<Row> {
     const oids = ended instanceof Outdated && !inFront ? columnTypes((ended.error as PgzError).message) : undefined;
     if (!oids) return ended;
     const { connection, catalog } = this.#session;
-    const asked = await TypesInFront.ask(this.#call, connection, catalog, oids, this.#plan.form.policy);
+    const asking = TypesInFront.ask(this.#call, connection, catalog, oids, this.#plan.form.policy);
+    const asked = asking instanceof Promise ? await asking : asking;
     if (!asked || this.#call.finished) return undefined;
     const again = this.#firstItems(oids);
     return again ? this.#runFirst(again, asked) : ended;

@@ -172,7 +172,8 @@ class Execution {
     const call = this.#call;
     await transaction.again(failed);
     if (call.finished) return undefined;
-    const asked = await TypesInFront.ask(call, connection, catalog, oids, this.#form.policy);
+    const asking = TypesInFront.ask(call, connection, catalog, oids, this.#form.policy);
+    const asked = asking instanceof Promise ? await asking : asking;
     if (!asked || call.finished) return undefined;
     const first = statements.firstRun(text, values, this.#form, oids);
     return first ? this.#runFirst(first, asked) : new Outdated(failed.error, failed);

@@ -3,7 +3,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { eventRows } from "../../worker-example/sample-data.mjs";
 import { until } from "../support/until.ts";
-import { announce, startDemo, tightLimits, type DemoWorker } from "./demo-server.ts";
+import { announce, ONCE, startDemo, tightLimits, type DemoWorker } from "./demo-server.ts";
 
 interface Failure {
   code: string;
@@ -218,7 +218,8 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
   );
 
   test("refuses what is no query", async () => {
-    const status = async (path: string, init?: RequestInit) => (await worker.acme(path, init)).status;
+    const status = async (path: string, init: RequestInit = {}) =>
+      (await worker.acme(path, { ...init, headers: { ...ONCE, ...init.headers } })).status;
     const post = (body: string) =>
       status("/query", { method: "POST", headers: { "content-type": "application/json" }, body });
     expect(await status("/query")).toBe(400);

@@ -44,7 +44,7 @@ export class TypesInFront {
   }
 
   /**
-   * The question is on the wire when this returns, and its answer is learned before the next operation's first. Where
+   * The question is said when this returns, and its answer is learned before the next operation's first. Where
    * there is none, those statements ask when they have run. Without parsers this returns no promise, so that what the
    * caller says at once leaves in the same write: a second write could come after the answer, and cost a round trip.
    * `undefined` when the call was over before.

@@ -19,6 +19,20 @@ const LEFT_OPEN_AFTER = 2000;
 const CANCEL_LEFT_OPEN_AFTER = 6000;
 const RECEIVED_KEPT = 1 << 16;
 
+/**
+ * Ports of the last plans, the oldest first. The system gives a port again, now and then at once: a CancelRequest's
+ * socket on its way to the plan before would then be the first connection of this one, and meet its fault.
+ */
+const recent = new Set();
+const MOST_RECENT = 4_000;
+
+function takeUnused(port) {
+  if (recent.has(port)) return false;
+  recent.add(port);
+  if (recent.size > MOST_RECENT) recent.delete(recent.values().next().value);
+  return true;
+}
+
 /** One port with its fault. `fault`: `{ scenario, cut, tls, trust, holdCancel, ignoreCancel }`, see `Connection`. */
 export class Plan {
   connections = [];
@@ -41,16 +55,22 @@ export class Plan {
   }
 
   async listen() {
-    this.#server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
-      this.#sockets.add(socket);
-      socket.once("close", () => this.#sockets.delete(socket));
-      const scenario = this.connections.length ? {} : this.scenario;
-      const connection = new Connection(socket, this, scenario, this.connections.length ? null : this.fault.cut);
-      this.connections.push(connection);
-      connection.run();
-    });
-    await new Promise((resolve, reject) => this.#server.once("error", reject).listen(0, "127.0.0.1", resolve));
-    return this.#server.address().port;
+    for (;;) {
+      this.#server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => this.#accept(socket));
+      await new Promise((resolve, reject) => this.#server.once("error", reject).listen(0, "127.0.0.1", resolve));
+      const { port } = this.#server.address();
+      if (takeUnused(port)) return port;
+      this.#server.close();
+    }
+  }
+
+  #accept(socket) {
+    this.#sockets.add(socket);
+    socket.once("close", () => this.#sockets.delete(socket));
+    const scenario = this.connections.length ? {} : this.scenario;
+    const connection = new Connection(socket, this, scenario, this.connections.length ? null : this.fault.cut);
+    this.connections.push(connection);
+    connection.run();
   }
 
   /** Sends SQLSTATE 57014 to the session whose key this is. */

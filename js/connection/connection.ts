@@ -255,6 +255,7 @@ export class Connection {
     this.guarded(() => {
       if (this.#closed || !this.#inflight.length) return;
       const key = this.cancelRequest();
+      if (!key.length) return; // no BackendKeyData yet, so there is nothing to cancel by
       runtime().background(sendCancelRequest(this.#link, () => key, AbortSignal.timeout(CANCEL_DEADLINE)));
     });
     this.#leaving ??= new UsageError(

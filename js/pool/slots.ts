@@ -373,7 +373,8 @@ export class Slots {
           this.#failures = 0;
           this.#failure = undefined;
         },
-        (cause: unknown) => this.#failed(cause),
+        // One that we end before its login is over, as a hook may want, is no failure of the server's.
+        (cause: unknown) => member.ending ?? this.#failed(cause),
       );
       this.#back(member);
       this.fill();

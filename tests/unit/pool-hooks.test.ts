@@ -139,3 +139,29 @@ test("a waiter whose time is over learns why no connect succeeded", async () => 
   expect(connects).toBe(1);
   await pool.close();
 });
+
+// Found by the simulator. Where an early query is allowed a hook has the connection before its login is over.
+test("a connection that beforeAcquire refuses before it is let in fails no call, and connects for no cancel", async () => {
+  newServer();
+  let sessions = 0;
+  void (async () => {
+    for (;;) {
+      const session = await accepted();
+      const isFirst = ++sessions === 1;
+      void (async () => {
+        while ((await session.flight()).at(-1) !== "end") {
+          if (isFirst) continue; // its login is never over
+          session.send(wire.authenticationOk(), wire.backendKeyData(7, wire.int32(9)), wire.readyForQuery());
+        }
+      })();
+    }
+  })();
+  let asked = 0;
+  const pool = poolOf({ max: 1, earlyQuery: true, beforeAcquire: () => ++asked > 1 });
+  const lease = await pool.acquire();
+  expect(asked).toBe(2);
+  expect(pool.stats().failedConnects).toBe(0);
+  expect(sessions).toBe(2);
+  await lease.release();
+  await pool.close();
+});

@@ -116,7 +116,10 @@ class Statement {
     let value = "";
     let isPlain = true;
     let seeds = second === "seed";
-    for (let name = this.#next(); name !== ""; name = this.#next()) {
+    let name = this.#next();
+    // `set local.tenant = …`: a setting of that name, for the session.
+    const isOfTransaction = OF_A_TRANSACTION.has(second) && name !== ".";
+    for (; name !== ""; name = this.#next()) {
       seeds ||= name === "seed";
       if (this.#reader.kind === "text") {
         isPlain &&= !/^[^']|\\/.test(this.#reader.text);
@@ -127,7 +130,7 @@ class Statement {
     if (seeds) return "ends";
     // A search_path that begins with pg_temp makes each later CREATE TABLE a temporary one.
     const isSure = isPlain && !value.toLowerCase().includes("pg_temp");
-    return isSure && OF_A_TRANSACTION.has(second) ? "none" : "resets";
+    return isSure && isOfTransaction ? "none" : "resets";
   }
 
   #has(leaves: (name: string, before: string) => boolean, first = ""): Change {

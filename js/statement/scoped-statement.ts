@@ -35,9 +35,11 @@ function endsWithTransaction(text: string): boolean {
   const reader = new SqlReader(text);
   while (reader.next() !== "word"); // an empty statement in front of it
   reader.next();
-  if (reader.kind === "word" && reader.name === "constraints") return true;
-  if (reader.kind !== "word" || reader.name !== "local") return false;
+  const second = reader.kind === "word" ? reader.name : "";
   reader.next();
+  // `set local.tenant = …`: a setting of that name, for the session.
+  if (reader.text === ".") return false;
+  if (second !== "local") return second === "constraints";
   const setting = reader.name.toLowerCase(); // the server does not mind the case, even in quotes
   const setsRole = setting === "role" || setting === "session" || setting === "session_authorization";
   if (setsRole && givesLoginBack(reader))

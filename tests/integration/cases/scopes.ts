@@ -302,6 +302,8 @@ export const scopes: Case[] = [
           "do $$ begin end $$",
           "listen a",
           "set app.tenant = '2'",
+          "set local.tenant = '2'",
+          "set constraints.tenant = '2'",
           "set role none",
           "reset role",
           "discard all",

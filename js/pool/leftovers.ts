@@ -97,7 +97,7 @@ class Statement {
 
   #changeBy(first: string): Change {
     if (first === "set") return this.#changeBySet();
-    if (first === "prepare") return this.#next() === "transaction" ? "none" : "ends";
+    if (first === "prepare") return this.#changeByPrepare();
     if (ENDING.has(first)) return "ends";
     if (first === "declare") return this.#has((name, before) => name === "hold" && before === "with");
     if (first === "create") return this.#has(isTemporary);
@@ -109,6 +109,12 @@ class Statement {
       if (name === "pg_settings" && updates) return true;
       return name === "into" && before !== "insert" && before !== "merge";
     }, first);
+  }
+
+  /** `prepare transaction 'a'`; `prepare transaction as select 1` makes a prepared statement of that name. */
+  #changeByPrepare(): Change {
+    const isOfTransaction = this.#next() === "transaction" && this.#next() !== "" && this.#reader.kind === "text";
+    return isOfTransaction ? "none" : "ends";
   }
 
   #changeBySet(): Change {

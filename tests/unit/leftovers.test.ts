@@ -187,6 +187,8 @@ const ROWS: readonly Row[] = [
     because: "a reset does not undo them, or would cost the driver its own prepared statements",
     samples: [
       "prepare x as select 1",
+      "prepare transaction as select 1",
+      "prepare transaction (int) as select $1",
       "deallocate all",
       "discard all",
       "load 'x'",

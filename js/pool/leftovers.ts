@@ -40,6 +40,8 @@ const ENDING_FUNCTIONS = wordsOf(`
 `);
 /** Between EXPLAIN and its statement. */
 const EXPLAIN_OPTIONS = wordsOf("analyze analyse verbose");
+/** Between the INTO of a SELECT and the table's name. */
+const BEHIND_INTO = wordsOf("local global unlogged table");
 /** What `set local`, `set transaction` and `set constraints` set ends with the transaction. */
 const OF_A_TRANSACTION = wordsOf("local transaction constraints");
 
@@ -102,12 +104,25 @@ class Statement {
     if (first === "declare") return this.#has((name, before) => name === "hold" && before === "with");
     if (first === "create") return this.#has(isTemporary);
     if (!CLEAN.has(first)) return "resets";
+    return this.#changeByTables(first);
+  }
+
+  /** SELECT … INTO, and UPDATE of pg_settings. */
+  #changeByTables(first: string): Change {
     let updates = first === "update";
-    return this.#has((name, before) => {
+    /** Behind an INTO that may be that of INSERT, or follow a column that is called so. */
+    let isDoubtful = false;
+    return this.#has((name, before, second) => {
       updates ||= name === "update";
       // Its view's rule calls set_config for a row that is updated.
       if (name === "pg_settings" && updates) return true;
-      return name === "into" && before !== "insert" && before !== "merge";
+      if (isDoubtful && (isTemporary(name) || BEHIND_INTO.has(name))) return true;
+      isDoubtful = false;
+      if (name !== "into") return false;
+      if (before !== "insert" && before !== "merge") return true;
+      // INSERT and MERGE are words of a statement at its beginning and beside the parenthesis of a WITH.
+      isDoubtful = second === "(" || second === ")";
+      return second !== "" && !isDoubtful;
     }, first);
   }
 
@@ -139,10 +154,12 @@ class Statement {
     return isSure && isOfTransaction ? "none" : "resets";
   }
 
-  #has(leaves: (name: string, before: string) => boolean, first = ""): Change {
+  /** Whether one of its tokens does, by itself and the two in front of it. */
+  #has(leaves: (name: string, before: string, second: string) => boolean, first = ""): Change {
+    let second = "";
     let before = first;
-    for (let name = this.#next(); name !== ""; before = name, name = this.#next())
-      if (this.#reader.kind !== "text" && leaves(name, before)) return "resets";
+    for (let name = this.#next(); name !== ""; second = before, before = name, name = this.#next())
+      if (this.#reader.kind !== "text" && leaves(name, before, second)) return "resets";
     return "none";
   }
 

@@ -46,6 +46,7 @@ const ROWS: readonly Row[] = [
       "select pg_catalog.\"set_config\" ('a.b', '1', false)",
       "select U&\"set\\005fconfig\"('a.b', '1', false)",
       "select U&\"set!005fconfig\"/**/UESCAPE '!'('a.b', '1', false)",
+      "select U&\"set!005fconfig\" uescape E'\\x21' ('a.b', '1', false)",
       "insert into t select pg_try_advisory_lock_shared(1)",
       "copy (select pg_advisory_lock(1)) to stdout",
       "create table t as select set_config('a.b', '1', false)",

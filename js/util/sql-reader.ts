@@ -85,7 +85,7 @@ export class SqlReader {
   next(): Kind {
     this.#read();
     if (this.kind === "comment") return this.kind;
-    this.#routine.note(this);
+    this.#routine.note(this, this.#depth);
     if (this.kind === "semicolon" && (this.#depth || this.#routine.isOpen)) this.kind = "symbol";
     return this.kind;
   }
@@ -221,10 +221,11 @@ class RoutineBody {
   #state: "begins" | "creates" | "routine" | "other" = "begins";
   #before = "";
 
-  note(reader: SqlReader): void {
+  /** `depth`: within parentheses stand parameters, one of which may be called begin and be of a type atomic. */
+  note(reader: SqlReader, depth: number): void {
     const { kind } = reader;
     if (kind === "semicolon" && !this.isOpen) this.#state = "begins";
-    else if (this.#state !== "other") this.#noteToken(kind === "word" ? reader.name : kind);
+    else if (this.#state !== "other" && !depth) this.#noteToken(kind === "word" ? reader.name : kind);
   }
 
   #noteToken(token: string): void {

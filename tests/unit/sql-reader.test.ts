@@ -87,6 +87,7 @@ test("the semicolons of a routine's body end no statement", () => {
   }
   expect(hasSeveral(`create function f() returns int as 'x'; begin; select atomic; end`)).toBe(true);
   expect(hasSeveral(`create function f() returns int begin atomic end; commit`)).toBe(true);
+  expect(hasSeveral(`create function f(begin atomic) returns int as 'x'; commit`)).toBe(true);
 });
 
 test.each([

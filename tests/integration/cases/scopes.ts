@@ -315,6 +315,8 @@ export const scopes: Case[] = [
           "set local role none",
           "SET LOCAL ROLE 'None'",
           'set local "ROLE" to "none"',
+          "set local role 'no' -- a\n'ne'",
+          `set local U&"r!006fle" uescape E'\\x21' to none`,
           "set local role = default",
           "set local role E'n\\157ne'",
           "set local session authorization default",

@@ -274,6 +274,18 @@ function hasSecond(reader: SqlReader): boolean {
   return false;
 }
 
+/** Without the semicolons at its end, and the comments behind them. */
+export function withoutEnd(text: string): string {
+  const reader = new SqlReader(text);
+  while (reader.next() !== "end")
+    if (reader.kind === "semicolon") {
+      const { start } = reader;
+      while (reader.kind === "semicolon") reader.next();
+      return reader.kind === "end" ? text.slice(0, start) : text;
+    }
+  return text;
+}
+
 // -- ends of tokens: each takes the place where a token begins, or goes on, and returns the place behind it -----------
 
 function classOf(code: number): number {

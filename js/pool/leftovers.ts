@@ -61,11 +61,12 @@ function worstOf(changes: readonly Change[]): Change {
   return CHANGES[Math.max(0, ...changes.map((change) => CHANGES.indexOf(change)))]!;
 }
 
+/** A dump has any number of statements. */
 function changeOfAll(reader: SqlReader): Change {
-  const changes: Change[] = [];
-  do changes.push(new Statement(reader).change());
+  let worst: Change = "none";
+  do worst = worstOf([worst, new Statement(reader).change()]);
   while (reader.kind !== "end");
-  return worstOf(changes);
+  return worst;
 }
 
 /** One statement of a text. Its reader is at the statement's end afterwards. */

@@ -55,15 +55,17 @@ commands.regex = `${allButDeeper.regex}|^(cloudflare:|bun)`;
 
 /**
  * A regular expression over SQL is wrong on nested comments, quotes or escapes, or takes exponential time: two that were
- * here did. It shows by the words that statements begin with, and by the marks of comments.
+ * here did. It shows by the words that statements begin with, by the marks of comments, and by a semicolon beside blanks.
  */
 const STATEMENTS =
   "select|insert|update|delete|merge|values|begin|commit|rollback|savepoint|copy|create|alter|drop|declare|listen|call|do";
 const ofStatements = `/(^|[^a-z])(${STATEMENTS})([^a-z]|$)/i`;
 const ofComments = String.raw`/--(\[\^|\.\*)|\\\/\\\*(?!\\\*)/`;
+const ofEnds = String.raw`/;\\s|\\s;/`;
 const readsSql = [
   `Literal[regex.flags=/i/][regex.pattern=${ofStatements}]`,
   `Literal[regex.pattern=${ofComments}]`,
+  `Literal[regex.pattern=${ofEnds}]`,
   `NewExpression[callee.name='RegExp'] TemplateElement[value.raw=${ofStatements}]`,
   `TaggedTemplateExpression[tag.property.name='raw'] TemplateElement[value.raw=${ofComments}]`,
 ].map((selector) => ({ selector, message: "SQL is read by js/util/sql-reader.ts, not by a regular expression." }));

@@ -27,6 +27,7 @@ import {
   type Transaction,
   type TransactionOptions,
 } from "../index.ts";
+import { hasSeveral } from "../util/sql-reader.ts";
 
 /** Options of every query: what becomes of values, caps, `timeout` and more ({@link QueryOptions}). */
 export type PgzQueryOptions = Omit<QueryOptions, "signal" | "rowMode" | "onLimit">;
@@ -417,12 +418,9 @@ const CHANGES: ReadonlySet<string> = new Set(["INSERT", "UPDATE", "DELETE", "MER
 /** The tags of a transaction's end. */
 const ENDS: ReadonlySet<string> = new Set(["COMMIT", "ROLLBACK"]);
 
-/** Several statements in one text, as migrations have them; or a semicolon in a literal, which does no harm. */
-const SEVERAL = /;\s*\S/;
-
 function run<Row>(calls: Runs, { sql, parameters }: CompiledQuery, options: QueryOptions) {
-  // As over pg, which sends what has no parameters by the simple protocol.
-  return !parameters.length && SEVERAL.test(sql)
+  // Migrations have several statements in one text, which the extended protocol refuses.
+  return !parameters.length && hasSeveral(sql)
     ? runAll<Row>(calls, sql, options)
     : calls.query<Row>(sql, parameters, options);
 }

@@ -12,6 +12,7 @@ import type {
   SqlResultSet,
   SqlTransaction,
 } from "./prisma-contract.ts";
+import { hasSeveral } from "../util/sql-reader.ts";
 import { DriverAdapterError, prismaError, ROLLED_BACK } from "./prisma-errors.ts";
 import { isOfDatabase, parametersOf, resultSet, VALUES } from "./prisma-values.ts";
 
@@ -31,8 +32,6 @@ export interface PrismaPgzOptions {
 
 const OPTIONS: readonly string[] = ["schema", "disposeExternalPool", "userDefinedTypeParser"];
 const NAME = "pgz-edge/prisma";
-/** A semicolon with something behind it: several statements, mostly. */
-const SEVERAL = /;\s*\S/;
 
 /**
  * Lets Prisma's client use this driver: its option `adapter`.
@@ -105,8 +104,8 @@ abstract class Queryable implements SqlQueryable {
 
   async executeRaw(query: SqlQuery): Promise<number> {
     try {
-      // The extended query protocol takes one statement. How many a text has, the server knows.
-      if (!query.args.length && SEVERAL.test(query.sql)) {
+      // The extended query protocol takes one statement.
+      if (!query.args.length && hasSeveral(query.sql)) {
         const results = await this.#calls.simple(query.sql);
         return results.reduce((sum, { rowCount }) => sum + (rowCount ?? 0), 0);
       }

@@ -1,7 +1,7 @@
 // The COPY statement that a command's first value means: a table, a query, or a COPY as it stands.
 //
 // Knows how these begin. The text becomes SQL as it is, since whoever wrote it may run any.
-import { firstWord, SqlReader } from "../util/sql-reader.ts";
+import { firstWord, SqlReader, withoutEnd } from "../util/sql-reader.ts";
 import { Misuse } from "./misuse.ts";
 
 export const COPY_FORMATS = ["csv", "text", "binary"] as const;
@@ -47,18 +47,6 @@ function listIn(given: string, reader: SqlReader): string | undefined {
   let { end, text } = reader;
   for (let kind = reader.next(); kind !== "end" && kind !== "semicolon"; kind = reader.next()) ({ end, text } = reader);
   return text === ")" ? given.slice(start, end) : undefined;
-}
-
-/** Without the semicolon at its end, and what is behind that. */
-function withoutEnd(given: string): string {
-  const reader = new SqlReader(given);
-  while (reader.next() !== "end")
-    if (reader.kind === "semicolon") {
-      const { start } = reader;
-      while (reader.kind === "semicolon") reader.next();
-      return reader.kind === "end" ? given.slice(0, start) : given;
-    }
-  return given;
 }
 
 export function copyOutText(given: string, format: CopyFormat, header: boolean): CopyText {

@@ -8,7 +8,8 @@ import { isRefusal } from "./connect.ts";
 import { Misuse } from "./misuse.ts";
 
 const READING = new Set(["select", "with", "values", "table", "show", "explain", "("]);
-const CHANGING = new Set(["insert", "update", "delete", "merge", "into"]);
+/** EXPLAIN ANALYZE runs CREATE TABLE … AS and EXECUTE too. */
+const CHANGING = new Set(["insert", "update", "delete", "merge", "into", "create", "execute"]);
 
 /** By its words. */
 export function reads(text: string): boolean {

@@ -40,6 +40,8 @@ const ENDING_FUNCTIONS = wordsOf(`
 `);
 /** Between EXPLAIN and its statement. */
 const EXPLAIN_OPTIONS = wordsOf("analyze analyse verbose");
+/** Between the INTO of a SELECT and the table's name. */
+const BEHIND_INTO = wordsOf("local global unlogged table");
 /** What `set local`, `set transaction` and `set constraints` set ends with the transaction. */
 const OF_A_TRANSACTION = wordsOf("local transaction constraints");
 
@@ -59,11 +61,12 @@ function worstOf(changes: readonly Change[]): Change {
   return CHANGES[Math.max(0, ...changes.map((change) => CHANGES.indexOf(change)))]!;
 }
 
+/** A dump has any number of statements. */
 function changeOfAll(reader: SqlReader): Change {
-  const changes: Change[] = [];
-  do changes.push(new Statement(reader).change());
+  let worst: Change = "none";
+  do worst = worstOf([worst, new Statement(reader).change()]);
   while (reader.kind !== "end");
-  return worstOf(changes);
+  return worst;
 }
 
 /** One statement of a text. Its reader is at the statement's end afterwards. */
@@ -97,18 +100,37 @@ class Statement {
 
   #changeBy(first: string): Change {
     if (first === "set") return this.#changeBySet();
-    if (first === "prepare") return this.#next() === "transaction" ? "none" : "ends";
+    if (first === "prepare") return this.#changeByPrepare();
     if (ENDING.has(first)) return "ends";
     if (first === "declare") return this.#has((name, before) => name === "hold" && before === "with");
     if (first === "create") return this.#has(isTemporary);
     if (!CLEAN.has(first)) return "resets";
+    return this.#changeByTables(first);
+  }
+
+  /** SELECT … INTO, and UPDATE of pg_settings. */
+  #changeByTables(first: string): Change {
     let updates = first === "update";
-    return this.#has((name, before) => {
+    /** Behind an INTO that may be that of INSERT, or follow a column that is called so. */
+    let isDoubtful = false;
+    return this.#has((name, before, second) => {
       updates ||= name === "update";
       // Its view's rule calls set_config for a row that is updated.
       if (name === "pg_settings" && updates) return true;
-      return name === "into" && before !== "insert" && before !== "merge";
+      if (isDoubtful && (isTemporary(name) || BEHIND_INTO.has(name))) return true;
+      isDoubtful = false;
+      if (name !== "into") return false;
+      if (before !== "insert" && before !== "merge") return true;
+      // INSERT and MERGE are words of a statement at its beginning and beside the parenthesis of a WITH.
+      isDoubtful = second === "(" || second === ")";
+      return second !== "" && !isDoubtful;
     }, first);
+  }
+
+  /** `prepare transaction 'a'`; `prepare transaction as select 1` makes a prepared statement of that name. */
+  #changeByPrepare(): Change {
+    const isOfTransaction = this.#next() === "transaction" && this.#next() !== "" && this.#reader.kind === "text";
+    return isOfTransaction ? "none" : "ends";
   }
 
   #changeBySet(): Change {
@@ -116,7 +138,10 @@ class Statement {
     let value = "";
     let isPlain = true;
     let seeds = second === "seed";
-    for (let name = this.#next(); name !== ""; name = this.#next()) {
+    let name = this.#next();
+    // `set local.tenant = …`: a setting of that name, for the session.
+    const isOfTransaction = OF_A_TRANSACTION.has(second) && name !== ".";
+    for (; name !== ""; name = this.#next()) {
       seeds ||= name === "seed";
       if (this.#reader.kind === "text") {
         isPlain &&= !/^[^']|\\/.test(this.#reader.text);
@@ -127,13 +152,15 @@ class Statement {
     if (seeds) return "ends";
     // A search_path that begins with pg_temp makes each later CREATE TABLE a temporary one.
     const isSure = isPlain && !value.toLowerCase().includes("pg_temp");
-    return isSure && OF_A_TRANSACTION.has(second) ? "none" : "resets";
+    return isSure && isOfTransaction ? "none" : "resets";
   }
 
-  #has(leaves: (name: string, before: string) => boolean, first = ""): Change {
+  /** Whether one of its tokens does, by itself and the two in front of it. */
+  #has(leaves: (name: string, before: string, second: string) => boolean, first = ""): Change {
+    let second = "";
     let before = first;
-    for (let name = this.#next(); name !== ""; before = name, name = this.#next())
-      if (this.#reader.kind !== "text" && leaves(name, before)) return "resets";
+    for (let name = this.#next(); name !== ""; second = before, before = name, name = this.#next())
+      if (this.#reader.kind !== "text" && leaves(name, before, second)) return "resets";
     return "none";
   }
 

@@ -135,13 +135,17 @@ export function splitOptions(
   return { given: { ...fromInput, ...own }, input: rest as ConnectInput, overrides };
 }
 
-/** The complete options of a pool. `sharing`: option `pipelining`, where it is given. */
+/**
+ * The complete options of a pool. `sharing`: option `pipelining`, where it is given. Who shares a connection comes to it
+ * while others have it, so that `reset: "always"` leaves no sharing.
+ */
 export function resolvePool(options: object, sharing: number | undefined, isWorkerd: boolean): PoolConfig {
   const given = options as Record<string, unknown>;
   const all: Record<string, unknown> = {};
   for (const [name, [check, fallback]] of Object.entries(table(isWorkerd)) as [string, readonly [Check, unknown?]][])
     all[name] = given[name] === undefined ? fallback : check(given[name], name);
-  return Object.freeze({ ...all, sharing: sharing ?? 1 }) as unknown as PoolConfig;
+  const mostSharing = all["reset"] === "always" ? 1 : (sharing ?? 1);
+  return Object.freeze({ ...all, sharing: mostSharing }) as unknown as PoolConfig;
 }
 
 type Check = (value: unknown, name: string) => unknown;

@@ -23,6 +23,7 @@ import { traced } from "../util/trace.ts";
 import { within } from "../util/within.ts";
 import { Borrower } from "./borrower.ts";
 import type { Lease } from "./lease.ts";
+import { changeOf } from "./leftovers.ts";
 import { Loans } from "./loans.ts";
 import type { Member } from "./member.ts";
 import { resolvePool, splitOptions, type PoolConfig, type PoolInput, type PoolOptions } from "./options.ts";
@@ -347,7 +348,8 @@ export class Pool extends Transacting {
     throw new Error("a pool has no connection of its own");
   }
 
-  protected override async perform<T>(call: Call<T>, way: Way, body: Body<T>): Promise<void> {
+  protected override async perform<T>(call: Call<T>, wanted: Way, body: Body<T>): Promise<void> {
+    const way = wanted === "shared" && this.#changesSession(call) ? "alone" : wanted;
     const isAlone = way !== "shared";
     let since: number | undefined;
     for (let attempts = 1; !call.finished;) {
@@ -384,6 +386,12 @@ export class Pool extends Transacting {
       if (!isBack) void this.#giveBack(member);
       if (!isUnheard) return;
     }
+  }
+
+  /** Calls that share its connection would find what it leaves, since a session is reset when the last one goes. */
+  #changesSession({ asked }: Pick<Call<unknown>, "asked">): boolean {
+    const { sharing, reset } = this.#pool;
+    return sharing > 1 && reset === "auto" && asked !== undefined && changeOf(asked.text) !== "none";
   }
 
   // -- connections ----------------------------------------------------------------------------------------------------

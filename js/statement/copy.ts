@@ -7,6 +7,7 @@ import { PgzError, UsageError } from "../util/errors.ts";
 import { LONGEST_TURN, PIECE } from "../util/limits.ts";
 import { COPY_IN, COPY_OUT, COPY_ROWS, NO_LIMITS, ROWS_NONE, type Limits } from "../wasm/boundary.ts";
 import { bytesOf, encoder, isBytes, type Bytes as Binary } from "../util/bytes.ts";
+import { hasSeveral, withoutEnd } from "../util/sql-reader.ts";
 import { HEADER } from "../connection/connection.ts";
 import type { Operation, RowSink } from "../connection/operation.ts";
 import type { Form } from "../rows/form.ts";
@@ -98,22 +99,22 @@ export async function copyRows(
     );
   rows.columns?.(columns.map((column) => ({ ...column, formatCode: 1 })));
   // A comment at its end must not swallow the rest.
-  const text = `copy (${query.replace(/[\s;]+$/, "")}\n) to stdout (format binary)`;
+  const text = `copy (${withoutEnd(query)}\n) to stdout (format binary)`;
   return new Copy(call, session, COPY_ROWS, "copyToRows takes a query that returns rows").run(text, form, { rows });
 }
 
 /**
- * COPY travels as a Query message, which runs every statement of its text. Where a semicolon may stand between two, the
- * server parses the text as a prepared statement first (once in an isolate), and refuses a second one: only the server
- * knows where a text in quotes ends. COPY by Bind and Execute needs no question, but poolers and clients send Query, so
- * that is what is known to work. `undefined` when the call was over before.
+ * COPY travels as a Query message, which runs every statement of its text. Where there may be two, the server parses the
+ * text as a prepared statement first (once in an isolate), and refuses a second one: only the server knows what a
+ * backslash in quotes means. COPY by Bind and Execute needs no question, but poolers and clients send Query, so that is
+ * what is known to work. `undefined` when the call was over before.
  */
 async function isOneStatement(
   call: AnyCall,
   { statements, transaction }: Session,
   text: string,
 ): Promise<boolean | undefined> {
-  if (!/;\s*\S/.test(text)) return true;
+  if (!hasSeveral(text)) return true;
   return (await transaction.begun(call)) && (await statements.shape(call, text)) && true;
 }
 

@@ -35,9 +35,11 @@ function endsWithTransaction(text: string): boolean {
   const reader = new SqlReader(text);
   while (reader.next() !== "word"); // an empty statement in front of it
   reader.next();
-  if (reader.kind === "word" && reader.name === "constraints") return true;
-  if (reader.kind !== "word" || reader.name !== "local") return false;
+  const second = reader.kind === "word" ? reader.name : "";
   reader.next();
+  // `set local.tenant = …`: a setting of that name, for the session.
+  if (reader.text === ".") return false;
+  if (second !== "local") return second === "constraints";
   const setting = reader.name.toLowerCase(); // the server does not mind the case, even in quotes
   const setsRole = setting === "role" || setting === "session" || setting === "session_authorization";
   if (setsRole && givesLoginBack(reader))
@@ -47,13 +49,16 @@ function endsWithTransaction(text: string): boolean {
 
 /** Whether the value of this SET may be the login's own role. The reader is at the setting's name. */
 function givesLoginBack(reader: SqlReader): boolean {
+  let value = "";
   for (let kind = reader.next(); kind !== "end"; kind = reader.next()) {
-    const isString = kind === "text";
-    // An escape could spell anything.
-    if (isString && !/^['$][^\\]*$/.test(reader.text)) return true;
-    if (isNoRole(isString ? reader.content : reader.name) || reader.name === "default") return true;
+    if (kind === "text") {
+      // An escape could spell anything.
+      if (!/^['$][^\\]*$/.test(reader.text)) return true;
+      // A string may go on in the next line.
+      value += reader.content;
+    } else if (isNoRole(reader.name) || reader.name === "default") return true;
   }
-  return false;
+  return isNoRole(value);
 }
 
 export function notInScope(message: string): UsageError {

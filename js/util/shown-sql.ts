@@ -48,7 +48,7 @@ class Search {
   }
 
   #isSecret({ text, content }: SqlReader, before: string, depth: number): boolean {
-    if (before === "connection" || /:\/\/[^\s/]*:[^\s/]*@/.test(content)) return true;
+    if (before === "connection" || /:\/\/[^\s/:]*:[^\s/]*@/.test(content)) return true;
     const isSql = text.startsWith("$") || BEFORE_SQL.has(before);
     return isSql && this.finds(content, depth + 1);
   }

@@ -85,7 +85,7 @@ export class SqlReader {
   next(): Kind {
     this.#read();
     if (this.kind === "comment") return this.kind;
-    this.#routine.note(this);
+    this.#routine.note(this, this.#depth);
     if (this.kind === "semicolon" && (this.#depth || this.#routine.isOpen)) this.kind = "symbol";
     return this.kind;
   }
@@ -190,12 +190,18 @@ export class SqlReader {
     this.end = end;
   }
 
-  /** That of `U&"…" UESCAPE '!'`, which stands behind the name. */
+  /** That of `U&"…" UESCAPE '!'`, which stands behind the name; E'\x21' and `'' ⏎ '!'` are the same. */
   #escapeCharacter(): string {
     const ahead = new SqlReader(this.#text);
     ahead.end = this.end;
-    if (ahead.next() !== "word" || ahead.name !== "uescape" || ahead.next() !== "text") return "\\";
-    return ahead.content;
+    if (ahead.next() !== "word" || ahead.name !== "uescape") return "\\";
+    let written = "";
+    while (ahead.next() === "text") {
+      // Without its E the string's parts come one by one.
+      if ((ahead.text.charCodeAt(0) | 32) === LETTER_E) ahead.end = ahead.start + 1;
+      else written += ahead.content;
+    }
+    return characterOf(written) || "\\";
   }
 }
 
@@ -215,10 +221,11 @@ class RoutineBody {
   #state: "begins" | "creates" | "routine" | "other" = "begins";
   #before = "";
 
-  note(reader: SqlReader): void {
+  /** `depth`: within parentheses stand parameters, one of which may be called begin and be of a type atomic. */
+  note(reader: SqlReader, depth: number): void {
     const { kind } = reader;
     if (kind === "semicolon" && !this.isOpen) this.#state = "begins";
-    else if (this.#state !== "other") this.#noteToken(kind === "word" ? reader.name : kind);
+    else if (this.#state !== "other" && !depth) this.#noteToken(kind === "word" ? reader.name : kind);
   }
 
   #noteToken(token: string): void {
@@ -265,6 +272,18 @@ function hasSecond(reader: SqlReader): boolean {
   for (let before: Kind = "semicolon"; reader.next() !== "end"; before = reader.kind)
     if (reader.kind !== "semicolon" && before === "semicolon" && ++statements > 1) return true;
   return false;
+}
+
+/** Without the semicolons at its end, and the comments behind them. */
+export function withoutEnd(text: string): string {
+  const reader = new SqlReader(text);
+  while (reader.next() !== "end")
+    if (reader.kind === "semicolon") {
+      const { start } = reader;
+      while (reader.kind === "semicolon") reader.next();
+      return reader.kind === "end" ? text.slice(0, start) : text;
+    }
+  return text;
 }
 
 // -- ends of tokens: each takes the place where a token begins, or goes on, and returns the place behind it -----------
@@ -397,6 +416,20 @@ function lowerCase(word: string): string {
   return /[A-Z]/.test(word) ? word.replace(/[A-Z]+/g, (letters) => letters.toLowerCase()) : word;
 }
 
+/** The one character that a string is, as E'…' may write it: `!`, `\x21`, `\41`, `\u0021`. */
+function characterOf(written: string): string {
+  if (!written.startsWith("\\")) return written;
+  const kind = written.charCodeAt(1);
+  const letter = kind | 32;
+  if (letter === LETTER_X || letter === LETTER_U) return characterAt(parseInt(written.slice(2), 16));
+  return classOf(kind) === DIGIT ? characterAt(parseInt(written.slice(1), 8)) : written.slice(1);
+}
+
+/** `""` where that is no character: the server refuses the text. */
+function characterAt(code: number): string {
+  return code <= 0x10ffff ? String.fromCodePoint(code) : "";
+}
+
 /** `\0061`, `\+000061` and `\\`, with any other character in the backslash's place. */
 function unescaped(name: string, escape: string): string {
   let plain = "";
@@ -407,9 +440,7 @@ function unescaped(name: string, escape: string): string {
       at += 2;
     } else {
       const [from, to] = name[at + 1] === "+" ? [at + 2, at + 8] : [at + 1, at + 5];
-      const code = parseInt(name.slice(from, to), 16);
-      // Where that is no character, the server refuses the text.
-      if (code <= 0x10ffff) plain += String.fromCodePoint(code);
+      plain += characterAt(parseInt(name.slice(from, to), 16));
       at = to;
     }
   }

@@ -27,6 +27,8 @@ const ROWS: readonly Row[] = [
       "select 'a\\b', '; set role x' from t",
       "insert into pg_temp.x select * from y",
       "with a as (insert into b values (1) returning *) merge into c using a on true when matched then delete",
+      "with a as (select 1) insert into b select * from a",
+      "explain analyze insert into pg_temp.x select 1",
       "update t set setting = 1",
       "select * from pg_settings",
       "copy t from stdin",
@@ -44,6 +46,7 @@ const ROWS: readonly Row[] = [
       "select pg_catalog.\"set_config\" ('a.b', '1', false)",
       "select U&\"set\\005fconfig\"('a.b', '1', false)",
       "select U&\"set!005fconfig\"/**/UESCAPE '!'('a.b', '1', false)",
+      "select U&\"set!005fconfig\" uescape E'\\x21' ('a.b', '1', false)",
       "insert into t select pg_try_advisory_lock_shared(1)",
       "copy (select pg_advisory_lock(1)) to stdout",
       "create table t as select set_config('a.b', '1', false)",
@@ -67,6 +70,10 @@ const ROWS: readonly Row[] = [
       "select 1 as n into pg_temp.x",
       "select 1into temporary x",
       "with a as (select 1 as n) select * into local temp x from a",
+      "select 1 insert into temp x",
+      "select 1 as merge into pg_temp.x",
+      "select f() insert into local temporary x",
+      "with a as (select 1) select (1) merge into table pg_temp.x from a",
       "update pg_settings set setting = 'a' where name = 'a.b'",
       "with a as (update pg_catalog.pg_settings set setting = 'a' returning 1) select * from a",
     ],
@@ -140,6 +147,9 @@ const ROWS: readonly Row[] = [
       "/* /* */ select */ listen a",
       "; ;set a.b = 1",
       "select 1; set a.b = 1",
+      "set local.tenant = 'a'",
+      "set transaction . tenant to 'a'",
+      'set "constraints".tenant = 1',
       "reset all",
       "set session characteristics as transaction read only",
       "do $$ begin end $$",
@@ -184,6 +194,8 @@ const ROWS: readonly Row[] = [
     because: "a reset does not undo them, or would cost the driver its own prepared statements",
     samples: [
       "prepare x as select 1",
+      "prepare transaction as select 1",
+      "prepare transaction (int) as select $1",
       "deallocate all",
       "discard all",
       "load 'x'",
@@ -213,6 +225,10 @@ test("the worst of several statements counts, in any order", () => {
     return leftovers.change;
   });
   expect(seen).toEqual(["none", "resets", "resets", "ends", "ends", "ends"]);
+});
+
+test("a text may have any number of statements", () => {
+  expect(changeOf(`${"select 1;".repeat(200_000)} set a.b = 1`)).toBe("resets");
 });
 
 const MEANING: Readonly<Record<Change, string>> = { none: "stays clean", resets: "is reset", ends: "ends" };

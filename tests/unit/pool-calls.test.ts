@@ -4,6 +4,7 @@ import type { AcquireOptions } from "../../js/pool/pool.ts";
 import type { Observer } from "../../js/util/observer.ts";
 import { memoryPool } from "../support/memory-pool.ts";
 import { quiet } from "../support/memory-session.ts";
+import { until } from "../support/until.ts";
 
 /** A promise, and what settles it. */
 function gate(): { readonly closed: Promise<void>; open(): void } {
@@ -56,6 +57,24 @@ test("stats say how the pool is, and what it has done", async () => {
   await lease.release();
   await draining;
   expect(pool.stats()).toMatchObject({ state: "closed", total: 0, acquired: 0, waiting: 0, rows: 3, acquires: 4 });
+});
+
+test.each([
+  ["a statement that leaves nothing shares a connection", {}, "select n", 0],
+  ["one that may change the session has it alone", {}, "select n, set_config('a.b', '1', false)", 1],
+  ["one that may change the session shares where no session is reset", { reset: "never" }, "select set_config()", 0],
+  ["none shares where each borrower finds a session that was reset", { reset: "always" }, "select n", 1],
+] as const)("%s", async (_, options, text, waiting) => {
+  const { pool, server } = memoryPool({ max: 1, pipelining: 3, ...options });
+  const held = gate();
+  await pool.query("select n");
+  await until(() => pool.stats().idle === 1);
+  server.gate = held.closed;
+  const calls = [pool.query("select n"), pool.query(text)];
+  expect(pool.stats()).toMatchObject({ total: 1, waiting });
+  held.open();
+  await Promise.all(calls);
+  await pool.close();
 });
 
 test("a pool that drains or is closed takes no calls, and says which", async () => {

@@ -15,6 +15,7 @@ test("defaults, which are others on Workers", () => {
     ...numbers,
     ...{ max: 5, maxLifetime: 720_000, healthCheckInterval: 0, reset: "auto", sharing: 7 },
   });
+  expect(resolvePool({ reset: "always" }, 7, false)).toMatchObject({ reset: "always", sharing: 1 });
   expect(Object.isFrozen(plain)).toBe(true);
   expect(Object.keys(plain).sort()).toEqual([...poolOptionNames, "sharing"].sort());
 });

@@ -32,6 +32,11 @@ test.each([
   expect(shownSql(text)).toBe(text);
 });
 
+test("a URL without an end is looked through once", () => {
+  const text = `select '://${":".repeat(200_000)}'`;
+  expect(shownSql(text)).toMatch(/^select .*… \(\d+ characters\)$/);
+});
+
 test("a long text is cut, not through a character", () => {
   expect(shownSql("x".repeat(1_000))).toBe("x".repeat(1_000));
   expect(shownSql("x".repeat(1_001))).toBe(`${"x".repeat(1_000)}… (1001 characters)`);

@@ -1,4 +1,4 @@
-// The reader of SQL, token by token, and what it costs. tests/integration/sql-reader.test.ts asks the server.
+// The reader of SQL, token by token, and what it costs. tests/sql/reader.test.ts asks the server.
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { firstWord, hasSeveral, readings, SqlReader, type Reading } from "../../js/util/sql-reader.ts";
@@ -29,6 +29,14 @@ test.each<[text: string, ...tokens: string[]]>([
     "word uescape",
     "text '!'",
   ],
+  ["U&\"d!0061ta\" uescape E'\\x21'", "name data", "word uescape", "text E'\\x21'"],
+  ["U&\"d!0061ta\" uescape e'\\41'", "name data", "word uescape", "text e'\\41'"],
+  ["U&\"d!0061ta\" uescape E'\\U00000021'", "name data", "word uescape", "text E'\\U00000021'"],
+  ["U&\"d!0061ta\" uescape E'\\!'", "name data", "word uescape", "text E'\\!'"],
+  ['U&"d!0061ta" uescape $a$!$a$', "name data", "word uescape", "text $a$!$a$"],
+  ["U&\"d!0061ta\" uescape '' -- a\n '!'", "name data", "word uescape", "text ''", "text '!'"],
+  ["U&\"d!0061ta\" uescape E''\n'!'", "name data", "word uescape", "text E''\n'!'"],
+  ['U&"d\\0061ta" uescape', "name data", "word uescape"],
   ["$$;$a$;$$ $a$;$$;$b$;$a$;", "text $$;$a$;$$", "text $a$;$$;$b$;$a$", "semicolon ;"],
   ["a$b$;", "word a$b$", "semicolon ;"],
   ["$1$$;$$", "parameter $1", "text $$;$$"],
@@ -79,6 +87,7 @@ test("the semicolons of a routine's body end no statement", () => {
   }
   expect(hasSeveral(`create function f() returns int as 'x'; begin; select atomic; end`)).toBe(true);
   expect(hasSeveral(`create function f() returns int begin atomic end; commit`)).toBe(true);
+  expect(hasSeveral(`create function f(begin atomic) returns int as 'x'; commit`)).toBe(true);
 });
 
 test.each([

@@ -122,7 +122,7 @@ export const copyRows: Case[] = [
         const query =
           "select n, n::int8 as big, n / 7.0 as m, 't' || n as t, " +
           "now()::date - n as d, array[n, null] as a, jsonb_build_object('n', n) as j, row(n, 'x') as r " +
-          "from generate_series(1, 3000) n -- all\n; ";
+          "from generate_series(1, 3000) n -- all\n; -- done";
         const collect = async (rows: AsyncIterable<unknown>) => {
           const all = [];
           for await (const row of rows) all.push(row);

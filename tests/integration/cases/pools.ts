@@ -230,6 +230,27 @@ export const pools: Case[] = [
       ),
   },
   {
+    name: "calls that share a connection do not find what one of them leaves",
+    run: (t) =>
+      withPool(
+        t,
+        async (pool) => {
+          const tenant = () => pool.query("select coalesce(current_setting('app.tenant', true), '') as tenant");
+          const tenants = async (change: string) => {
+            const [, , ...others] = await Promise.all([
+              pool.query("select 1 from pg_sleep(0.1)"),
+              pool.exec(change),
+              ...[1, 2, 3, 4].map(tenant),
+            ]);
+            return others.map(({ rows }) => rows[0]!["tenant"]);
+          };
+          for (const change of ["select set_config('app.tenant', 'a', false)", "set app.tenant = 'a'"])
+            t.assert.deepEqual(await tenants(change), ["", "", "", ""], change);
+        },
+        { max: 1, pipelining: 8 },
+      ),
+  },
+  {
     name: "who waits for too long learns how the pool stands; who gives up loses nothing",
     run: (t) =>
       withPool(

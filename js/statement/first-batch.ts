@@ -126,6 +126,7 @@ export class FirstBatch<Row> {
       statements.firstRunLost(lost, true);
       throw lost;
     });
+    await this.#rollBackIfOpen();
     if (call.finished) return undefined;
 
     const failures = outcomes.map((outcome) =>
@@ -145,6 +146,14 @@ export class FirstBatch<Row> {
       return new Outdated(error);
     }
     throw failedAt(error, index, commands.length, ending.command === "COMMIT" && !isUndone);
+  }
+
+  /** A cancel can meet COMMIT itself, which then has ended nothing. No cancel of ours may meet this ROLLBACK, too. */
+  async #rollBackIfOpen(): Promise<void> {
+    const { connection, transaction } = this.#session;
+    if (transaction.status === "I") return;
+    await connection.stopping;
+    await transaction.rollBack();
   }
 
   /**

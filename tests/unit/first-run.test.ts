@@ -359,6 +359,28 @@ test("a batch whose COMMIT rolls back has not happened, though each of its items
   await expect(call).rejects.toMatchObject({ code: "TRANSACTION_ROLLED_BACK", batch: { rolledBack: [0, 1] } });
 });
 
+// Found by the simulator: the next call then ran in the transaction that had failed.
+test("a batch whose COMMIT was cancelled is rolled back before the next call", async () => {
+  const call = client.batch(["select n", "select m"]);
+  const session = await letIn();
+  for (const _ of "12") expect(await session.flight()).toEqual(behindPrelude);
+  expect(await session.flight()).toEqual(execution);
+  for (const tag of ["BEGIN", "SAVEPOINT"])
+    session.send(checked([int4], [], tag), wire.bindComplete(), texts("1"), over(1, "T"));
+  session.send(wire.parseComplete(), wire.bindComplete(), wire.noData());
+  session.send(
+    wire.errorResponse({ S: "ERROR", V: "ERROR", C: "57014", M: "canceling statement due to user request" }),
+  );
+  session.send(wire.readyForQuery("E"));
+  const next = client.exec("deallocate all");
+  expect(await session.flight()).toEqual(["Query"]);
+  session.send(wire.commandComplete("ROLLBACK"), wire.readyForQuery());
+  await expect(call).rejects.toMatchObject({ code: "57014", batch: { rolledBack: [0, 1] } });
+  expect(await session.flight()).toEqual(described);
+  await client.close();
+  await expect(next).rejects.toMatchObject({ code: "CLIENT_CLOSED" });
+});
+
 test("FATAL in COMMIT, which a pooler may have said, leaves open whether it committed", async () => {
   const transaction = client.transaction(async (tx) => {
     await tx.exec("delete from t");

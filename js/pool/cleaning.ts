@@ -26,6 +26,8 @@ export async function clean(
   restore: (member: Member) => Promise<unknown>,
 ): Promise<void> {
   const { connection, session, leftovers } = member;
+  // Where an early query is allowed it is lent before its login is over. That is no call of the borrower's.
+  if (!connection.established) await connection.startup.done.catch(() => {});
   await connection.stopping;
   if (connection.closed) return;
   if (connection.isBusy) return connection.destroy(connectionLost("it was given back while a call was running"));

@@ -27,6 +27,7 @@ export class FakeConnection {
   readonly listeners = new Set<() => void>();
   closed: PgzError | undefined;
   stopping: Promise<unknown> | undefined;
+  established = true;
   isBusy = false;
   refusedWrite = false;
   staysRead = false;

@@ -132,6 +132,23 @@ test("each state that a connection comes back in is cleaned as the table says, o
   expect(count).toBe(3 ** 5 * 4 * 2);
 });
 
+// Found by the simulator: a lease that was given back before its first call ended the connection, and failed all who
+// waited for one.
+test("one whose login is not over is busy with that, not with a call of its borrower's", async () => {
+  const connection = new FakeConnection();
+  connection.established = false;
+  connection.isBusy = true;
+  let letIn = () => {};
+  connection.startup.done = new Promise<void>((resolve) => (letIn = resolve));
+  const cleaning = clean(new Member(connection.real, 1, 0, 0, Infinity), { reset: "auto" }, () => Promise.resolve());
+  await settle();
+  connection.isBusy = false;
+  letIn();
+  await cleaning;
+  expect(connection.log).toEqual([]);
+  expect(connection.closed).toBeUndefined();
+});
+
 test.each([
   ["done", []],
   ["error", ["destroy: The connection was lost: it gave no sign of life."]],

@@ -428,13 +428,18 @@ export class Pool extends Transacting {
     return observer ? this.#observed(observer, borrower.since, find) : find();
   }
 
-  /** One that `beforeAcquire` agrees to. */
+  /**
+   * One that `beforeAcquire` agrees to. It may refuse each connection that the pool has; a new one on top of these it
+   * has no reason to refuse but one that holds for every connection, and to go on would connect without end.
+   */
   async #findAgreed(borrower: Borrower): Promise<Member> {
-    for (;;) {
+    for (let refusals = 1; ; refusals++) {
       const member = this.#slots.take(borrower.isAlone) ?? (await borrower.wait());
-      if (await this.#upkeep.agrees(member, "beforeAcquire")) return member;
+      const refusal = await this.#upkeep.refusal(member, "beforeAcquire");
+      if (!refusal) return member;
       member.isDoomed = true;
       void this.#slots.giveBack(member);
+      if (refusals > this.#slots.max) throw refusedAll(refusals, refusal.cause);
     }
   }
 
@@ -507,4 +512,12 @@ export function createPool(target: PoolInput, options: PoolOptions = {}): Pool {
   const config = configWith();
   const { pipelining } = { ...(Object(input) as Options), ...overrides };
   return new Pool(config, resolvePool({ ...config.pool, ...given }, pipelining, isWorkerd), configWith);
+}
+
+function refusedAll(count: number, cause: unknown): UsageError {
+  return new UsageError(
+    "HOOK_REFUSED",
+    `The hook beforeAcquire has refused ${count} connections one after the other: let it agree to a new one.`,
+    { retryable: true, cause },
+  );
 }

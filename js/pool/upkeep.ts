@@ -133,11 +133,19 @@ export class Upkeep implements Pick<Keeper, "open" | "close" | "clean" | "check"
 
   /** A hook that says `false`, or throws, does not agree. */
   async agrees(member: Member, name: keyof Omit<PoolHooks, "beforeConnect">): Promise<boolean> {
+    return (await this.refusal(member, name)) === undefined;
+  }
+
+  /** Why a hook does not agree, with what it threw, if anything; `undefined`: it agrees. */
+  async refusal(
+    member: Member,
+    name: keyof Omit<PoolHooks, "beforeConnect">,
+  ): Promise<{ readonly cause?: unknown } | undefined> {
     const hook = this.#pool[name];
-    if (!hook) return true;
+    if (!hook) return undefined;
     return this.#run(member, name, hook).then(
-      (said) => said !== false && !member.connection.closed,
-      () => false,
+      (said) => (said !== false && !member.connection.closed ? undefined : {}),
+      (cause: unknown) => ({ cause }),
     );
   }
 

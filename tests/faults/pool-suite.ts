@@ -1,39 +1,35 @@
-// A pool whose connection ends or falls silent at each byte, registered with vitest for one runtime: alone, or kept by
-// a Durable Object from one request to the next.
+// A pool whose connection ends or falls silent behind some byte, registered with vitest for one runtime: alone, or kept
+// by a Durable Object from one request to the next.
 //
 // Runs in the test's process, as suite.ts does; the driver runs wherever `run` brings a job.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
 import type { How } from "./control.ts";
 import { cutAll, whole, type Cut } from "./cuts.ts";
-import { range, Stage, type FaultSuite } from "./stage.ts";
+import { range, sampled, Stage, type FaultSuite } from "./stage.ts";
 
 export interface PoolSuite extends Omit<FaultSuite, "ca"> {
   modes: Mode[];
-  /** The first byte, where two runs share the bytes. Default 0. */
-  from?: number;
 }
 
 interface Mode {
   how: How;
   /** Calls that may share the pool's one connection. */
   pipelining?: number;
-  /** Only every such byte, unless PGZ_TEST_EVERY_BYTE is set. Default 1. */
-  each?: number;
 }
 
-const isWhole = process.env["PGZ_TEST_EVERY_BYTE"] !== undefined;
+/** Of so many bytes one. */
+const EACH = 32;
 
-export function poolSuite({ modes, from = 0, ...suite }: PoolSuite): void {
+export function poolSuite({ modes, ...suite }: PoolSuite): void {
   const { label, run, uncaught } = suite;
   const stage = new Stage({ ...suite, ca: undefined });
   const waits = ({ how }: Mode) => how === "silence" || how === "half-open";
 
-  const play = ({ how, pipelining, each: sampled = 1 }: Mode) => {
-    const each = isWhole ? 1 : sampled;
-    test(`by ${how}, of ${each} bytes one`, { timeout: 300_000 }, async () => {
+  const play = ({ how, pipelining }: Mode) => {
+    test(`by ${how} behind bytes`, { timeout: 300_000 }, async () => {
       const { end, steps } = await whole(stage, "pool", false, pipelining);
-      const offsets = range(0, end).filter((after) => after % each === from % each);
+      const offsets = sampled(range(0, end), EACH);
       const cut: Cut = { script: "pool", unit: "byte", how, tls: false, steps, pipelining };
       const { wrong, cut: done, longest } = await cutAll(stage, run, cut, offsets);
       console.log(

@@ -146,7 +146,8 @@ export class Call<T> {
     if (this.finished) return;
     const { operation } = this;
     this.fail(error({ retryable: !operation && !this.delegated, committed: operation?.committed }));
-    if (operation) this.#connection?.abandon(operation);
+    // All that it has on the wire: one that nobody stops would keep the others waiting for a server that is silent.
+    if (operation) for (const one of [...this.#ahead, operation]) this.#connection?.abandon(one);
   }
 
   #finish(error?: PgzError): void {

@@ -12,6 +12,7 @@ import {
   fakeClock,
   int4,
   isPending,
+  learn,
   newClient,
   rows,
   useMemoryServer,
@@ -64,6 +65,24 @@ test.each([
   await clock.pass(2_000);
   const other = await letIn();
   expect(await other.flight()).toEqual(execution);
+  other.send(begun(), rows(5, 6), ended(1));
+  expect((await next).rows).toEqual([{ n: 5 }]);
+});
+
+// Found by the simulator: only the last of the descriptions was stopped, and that waited for those in front of it.
+test("a batch whose descriptions nobody answers lets the next call go on", async () => {
+  using clock = fakeClock();
+  newClient({ timeout: 100 });
+  const batch = client.batch(["select n", "select m", "select o"], { atomic: false });
+  batch.catch(() => {});
+  const session = await letIn();
+  expect(await session.flight()).toEqual(["Parse", "Describe", "Sync"]);
+  await clock.pass(100);
+  await expect(batch).rejects.toMatchObject({ code: "QUERY_TIMEOUT" });
+  const next = client.query("select n", { timeout: 10_000 });
+  await clock.pass(2_000);
+  const other = await letIn();
+  await learn(other);
   other.send(begun(), rows(5, 6), ended(1));
   expect((await next).rows).toEqual([{ n: 5 }]);
 });

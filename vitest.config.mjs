@@ -35,7 +35,7 @@ export default defineConfig({
     // 28 s on a day when they were a quarter as fast.
     testTimeout: 60_000,
     hookTimeout: 60_000,
-    maxWorkers: 2,
+    maxWorkers: 3,
     sequence: { sequencer: LongestFirst },
     // The built driver runs as it is shipped, not as vite would transform it.
     server: { deps: { external: [/\/dist\/[^/]+\.js$/] } },

@@ -26,6 +26,8 @@ export interface World {
   readonly hasOwnBody: boolean;
   /** Columns of the table that DDL changes, as they are when the call that is made next runs. */
   columns: readonly string[];
+  /** Rows of a result at most, where a session has its reasons for fewer than a call would draw. */
+  readonly mostRows?: number;
   /** Never comes again. */
   number: number;
 }
@@ -96,7 +98,7 @@ export interface Series {
 
 export function series(dice: Dice, world: World, most: number): Series {
   const first = (world.number += 1_000_000);
-  const count = dice.oneIn(6) ? 0 : 1 + dice.below(most);
+  const count = dice.oneIn(6) ? 0 : 1 + dice.below(Math.min(most, world.mostRows ?? most));
   const pad = dice.pick([0, 3, 900]);
   const last = first + count - 1;
   const sql = world.sql;

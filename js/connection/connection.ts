@@ -9,6 +9,7 @@ import { explained } from "../config/tls.ts";
 import { connectionLost, reasonOf, tlsFailed } from "../sockets/contract.ts";
 import { runtime } from "../sockets/runtime.ts";
 import { fromErrorResponse, shownFields, fromFailure, isFatal, PgzError, UsageError } from "../util/errors.ts";
+import { copyOf } from "../util/trace.ts";
 import { CANCEL_DEADLINE, MOST_PARAMETERS, TERMINATE_DEADLINE } from "../util/limits.ts";
 import { emit } from "../util/observer.ts";
 import { within } from "../util/within.ts";
@@ -232,8 +233,22 @@ export class Connection {
     return this.core.call((handle) => handle.cancel_request());
   }
 
-  /** Ends the connection now. Every operation in flight rejects with `error`. */
-  destroy(error: PgzError): void {
+  /** Ends a login that takes too long, or that nobody wants any more. */
+  giveUp(error: PgzError): void {
+    if (!this.#closed) this.#endLogin(error);
+  }
+
+  /** Without the server's word. What has left behind the login may run all the same, so that is not safe to repeat. */
+  #endLogin(error: PgzError): void {
+    const hasLeft = this.#inflight.length > 1 && !this.core.call((handle) => handle.holds_back());
+    this.destroy(error, error.retryable && hasLeft ? Object.assign(copyOf(error), { retryable: false }) : error);
+  }
+
+  /**
+   * Ends the connection now. Every operation in flight rejects with `error`; `behindLogin`: those behind a login that
+   * is not over reject with this instead.
+   */
+  destroy(error: PgzError, behindLogin = error): void {
     if (this.#closed) return;
     this.#closed = error;
     if (this.#established && !this.#leaving) this.#tellLoss(error);
@@ -241,7 +256,7 @@ export class Connection {
     this.#outbox.close();
     this.core.free(error);
     void this.#link.socket.close();
-    for (const operation of this.#inflight.splice(0)) operation.end(error);
+    for (const operation of this.#inflight.splice(0)) operation.end(operation === this.startup ? error : behindLogin);
     for (const listener of this.#closeListeners) listener(error);
   }
 
@@ -481,7 +496,9 @@ export class Connection {
     const known = cause instanceof PgzError;
     if (known && cause.code !== "CONNECTION_LOST") return this.destroy(cause);
     // A socket knows neither how far the session had come nor what has gone downstream.
-    this.destroy(this.#lost(reasonOf(cause), known ? cause.cause : cause));
+    const lost = this.#lost(reasonOf(cause), known ? cause.cause : cause);
+    if (this.#established) this.destroy(lost);
+    else this.#endLogin(lost);
   }
 
   #lost(reason: string, cause?: unknown): PgzError {
@@ -493,7 +510,7 @@ export class Connection {
         this.config,
         runtime(),
       );
-    if (!this.#established) return connectionLost(reason, { retryable: this.#inflight.length < 2, cause }, "auth");
+    if (!this.#established) return connectionLost(reason, { retryable: true, cause }, "auth");
     return connectionLost(reason, { cause, committed: this.#inflight[0]?.committed });
   }
 }

@@ -204,7 +204,7 @@ async function open(target: Target, mayRepeat: boolean, signal: AbortSignal): Pr
     const login = new Login(link, prepared, await unlessAborted(channelBinding(link), signal), mayRepeat);
     const connection = new Connection(link, core, config, login.start, login);
     const { done } = connection.startup;
-    const stop = onAbort(signal, () => connection.destroy(signal.reason as PgzError));
+    const stop = onAbort(signal, () => connection.giveUp(signal.reason as PgzError));
     done.then(stop, stop);
     await login.letsIn(done);
     return connection;

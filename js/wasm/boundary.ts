@@ -195,6 +195,7 @@ export interface CoreConnection {
   forget(shapeId: number): void;
   discard(): number;
   cancel_request(): Uint8Array;
+  holds_back(): boolean;
   terminate(): number;
 }
 

@@ -295,6 +295,11 @@ impl Connection {
         self.state.context.cancel_request.clone()
     }
 
+    /// Whether operations wait for the server to let us in, so that nothing of them is in the output.
+    pub fn holds_back(&self) -> bool {
+        !self.state.pending.is_empty()
+    }
+
     /// What must be written to the socket.
     pub fn take_output(&mut self) -> Vec<u8> {
         core::mem::take(&mut self.state.context.output)

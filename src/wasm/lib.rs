@@ -373,6 +373,11 @@ impl CoreConnection {
         self.inner.cancel_request()
     }
 
+    /// Whether operations wait for the server to let us in, so that nothing of them has left.
+    pub fn holds_back(&self) -> bool {
+        self.inner.holds_back()
+    }
+
     /// Terminate.
     pub fn terminate(&mut self) -> u32 {
         self.inner.terminate();

@@ -225,3 +225,23 @@ test("a call inside a transaction rejects with what ended the connection", async
   await expect(outcome).rejects.toMatchObject({ code: "57P01" });
   expect(inside).toMatchObject({ code: "57P01" });
 });
+
+// Found by the simulator: the statement had left with the login, and the error said that it was safe to run it again.
+test.each([
+  ["takes too long", "CONNECT_TIMEOUT", () => {}],
+  ["is lost", "CONNECTION_LOST", ({ peer }: Session) => peer.reset()],
+] as const)("what has left with a login that %s may have run, and what has not has not", async (_, code, end) => {
+  newClient({ password: "x", earlyQuery: true, allowCleartextPassword: true, connectTimeout: 100 });
+  for (const isLetInSoon of [false, true]) {
+    const call = client.exec("insert into t values (1)");
+    const outcome = expect(call).rejects.toMatchObject({ code, retryable: !isLetInSoon });
+    const session = await accepted();
+    await session.flight();
+    if (isLetInSoon) {
+      session.send(wire.authentication(3));
+      expect(await session.flight()).toEqual(["PasswordMessage", "Parse", "Describe", "Sync"]);
+    }
+    end(session);
+    await outcome;
+  }
+});

@@ -22,7 +22,7 @@ export interface PoolHooks {
   readonly afterConnect?: ((lease: Lease) => unknown) | undefined;
   /**
    * Before a connection is given to a call or a lease. `false`, or a throw: that one ends, and another is given. After
-   * `max` + 1 refusals in a row the call rejects with `HOOK_REFUSED`.
+   * `max` + 10 refusals in a row the call rejects with `HOOK_REFUSED`.
    */
   readonly beforeAcquire?: ((lease: Lease) => unknown) | undefined;
   /** When a connection has come back and is clean. `false`, or a throw: it ends. */

@@ -66,6 +66,8 @@ export type PoolEvent = "connect" | "acquire" | "release" | "remove";
 
 /** Attempts of a call whose connection says goodbye before it began. */
 const MOST_ATTEMPTS = 3;
+/** New connections that `beforeAcquire` may refuse one after the other. */
+const MOST_REFUSALS = 10;
 /** Milliseconds that calls get when the pool closes. */
 const CLOSE_TIMEOUT = 5_000;
 
@@ -429,8 +431,8 @@ export class Pool extends Transacting {
   }
 
   /**
-   * One that `beforeAcquire` agrees to. It may refuse each connection that the pool has; a new one on top of these it
-   * has no reason to refuse but one that holds for every connection, and to go on would connect without end.
+   * One that `beforeAcquire` agrees to. It may refuse each connection that the pool has, and some new ones. A hook that
+   * goes on refuses every connection, and the pool would connect without end.
    */
   async #findAgreed(borrower: Borrower): Promise<Member> {
     for (let refusals = 1; ; refusals++) {
@@ -439,7 +441,7 @@ export class Pool extends Transacting {
       if (!refusal) return member;
       member.isDoomed = true;
       void this.#slots.giveBack(member);
-      if (refusals > this.#slots.max) throw refusedAll(refusals, refusal.cause);
+      if (refusals >= this.#slots.max + MOST_REFUSALS) throw refusedAll(refusals, refusal.cause);
     }
   }
 

@@ -1,6 +1,6 @@
 # The commands of the project; each only calls a script. `make demo ONCE=1`, `make test DATABASE_URL=…`, `make bench CASE=stream`:
 # variables given to make reach the scripts through the environment.
-.PHONY: demo quick test test-ecosystem check docs mutants fuzz random soak bench setup build clean
+.PHONY: demo quick test test-release test-ecosystem simulate check docs mutants fuzz random soak bench setup build clean
 
 demo:
 	@scripts/setup demo
@@ -13,6 +13,16 @@ quick:
 
 test:
 	@node tests/run.mjs
+
+# What takes minutes by nature: other Nodes, each byte of a session on each runtime, an hour's simulation. A release runs
+# it.
+test-release:
+	@node tests/run.mjs release
+
+# Sessions against a server, a network and a clock that a seed decides: `make simulate MINUTES=10`, `make simulate SEED=7`
+# with its timeline.
+simulate: build
+	@node tests/simulation/run.mjs
 
 # Other projects' own tests and libraries over the adapters; they are fetched (NODE_POSTGRES, KYSELY: a checkout that is
 # there).

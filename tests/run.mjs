@@ -28,6 +28,7 @@ const timeLeft = () => Math.max(0, last - performance.now());
  * two cores, and took more than twenty on a day when they were half as fast.
  */
 const longestOf = (label) => minutes(label === "node" ? 35 : 20);
+const workerdFaults = ["tests/workerd/faults.test.ts", "tests/workerd/pool-faults.test.ts"];
 const everywhere = ["tests/integration", "tests/adapters", "tests/faults", "tests/random"];
 
 /** Name -> what it needs and how it runs. Each gives rows `{ label, passed, failed }`. */
@@ -55,16 +56,9 @@ const suites = {
         ],
       ),
   },
+  simulation: { needs: ["build", "servers"], run: simulation },
   // What differs between runtimes is their sockets and streams, and what differs between servers is their answers. No
   // runtime can change an answer, so the older server is seen by "node" alone, and all others see the newest one.
-  "node-22": {
-    needs: ["build", "servers"],
-    run: () => runVitest("node-22", [nodeBinary(22)], ["tests/unit", "tests/integration"], onlyNewestServer()),
-  },
-  "node-24": {
-    needs: ["build", "servers"],
-    run: () => runVitest("node-24", [nodeBinary(24)], ["tests/unit", "tests/integration"], onlyNewestServer()),
-  },
   "node-26": {
     needs: ["build", "servers"],
     run: () => runVitest("node-26", [nodeBinary(26)], ["tests/unit", "tests/integration"], onlyNewestServer()),
@@ -90,6 +84,38 @@ const suites = {
       }),
   },
 };
+/** Of `make test-release`: what takes minutes by nature, and differs little from what `make test` has run. */
+const releaseSuites = {
+  "node-22": {
+    needs: ["build", "servers"],
+    run: () => runVitest("node-22", [nodeBinary(22)], ["tests/unit", "tests/integration"], onlyNewestServer()),
+  },
+  "node-24": {
+    needs: ["build", "servers"],
+    run: () => runVitest("node-24", [nodeBinary(24)], ["tests/unit", "tests/integration"], onlyNewestServer()),
+  },
+  ...Object.fromEntries(
+    [
+      ["deno", [bin("deno"), "run", "-A"], "tests/faults", {}],
+      ["bun", [bin("bun"), "--bun"], "tests/faults", {}],
+      ["node", [process.execPath], "tests/faults", {}],
+      ["workerd", [process.execPath], "tests/workerd", {}],
+      ["workerd-node-20", [process.execPath], "tests/workerd", { PGZ_TEST_WORKERD: "node-20" }],
+    ].map(([label, runtime, folder, env]) => [
+      `every-byte-${label}`,
+      {
+        needs: ["build", "servers"],
+        run: () =>
+          runVitest(label, runtime, folder === "tests/workerd" ? workerdFaults : [folder], {
+            ...onlyNewestServer(),
+            ...env,
+            PGZ_TEST_EVERY_BYTE: "1",
+          }),
+      },
+    ]),
+  ),
+  "long-simulation": { needs: ["build"], run: longSimulation },
+};
 /** What the changed files can break (tests/quick.mjs). It is no part of all tests, which contain it. */
 const quick = { needs: [], run: runQuick };
 
@@ -107,10 +133,13 @@ let children = [];
 async function main() {
   const isQuick = wanted.join() === "quick";
   if (isQuick) suites.quick = quick;
-  for (const name of wanted)
+  const isRelease = wanted.join() === "release";
+  if (isRelease || wanted.some((name) => name in releaseSuites)) Object.assign(suites, releaseSuites);
+  for (const name of isRelease ? [] : wanted)
     if (suites[name] === undefined)
       throw new Error(`there is no suite ${name}; there are ${Object.keys(suites).join(", ")}, and quick alone`);
-  const names = wanted.length > 0 ? wanted : Object.keys(suites);
+  const all = Object.keys(isRelease ? releaseSuites : suites);
+  const names = wanted.length > 0 && !isRelease ? wanted : all;
 
   const setup = await part("setup", () => run([at("scripts/setup")], { timeout: minutes(40) }));
   if (setup.status !== 0) return void rows.push(failure("setup", "scripts/setup failed, see above"));
@@ -238,6 +267,34 @@ async function rust(...options) {
   else if (status !== 0 && row.failed === 0) fail(row, `cargo test ended with status ${status}`);
   else if (row.passed + row.failed === 0) fail(row, "no test ran");
   return [row];
+}
+
+/** Simulated sessions, and the server model against the real ones. */
+async function simulation() {
+  return [
+    await countedBy("simulation sessions", ["tests/simulation/check.mjs"], minutes(5)),
+    await countedBy("simulation model", ["tests/simulation/conform.mjs"], minutes(5)),
+  ];
+}
+
+async function longSimulation() {
+  const sessions = Number(process.env.SESSIONS ?? 100_000);
+  const env = { FIXED: "0", OF_THE_DAY: String(sessions) };
+  return [await countedBy("long simulation", ["tests/simulation/check.mjs"], minutes(60), env)];
+}
+
+/** A script of Node's whose last line is `N passed, M failed`. */
+async function countedBy(label, script, timeout, env = {}) {
+  const { output, status, timedOut } = await run([process.execPath, ...script.map((part) => at(part))], {
+    timeout,
+    env,
+  });
+  const [, passed, failed] = /^(\d+) passed, (\d+) failed$/m.exec(output) ?? [];
+  const row = { label, passed: Number(passed ?? 0), failed: Number(failed ?? 0), reasons: [] };
+  for (const [, name] of output.matchAll(/^\[simulation\] FAILED (.*)$/gm)) row.reasons.push(name);
+  if (timedOut) fail(row, "out of time");
+  else if (row.passed + row.failed === 0) fail(row, `ended with status ${status} and no count`);
+  return row;
 }
 
 async function lint() {

@@ -1,0 +1,78 @@
+// The simulator's part of `make test`, on one core:
+//
+//   3,000 sessions by seeds that never change, 1,000 by those of the day: FIXED, OF_THE_DAY
+//   programs that failed once (found.mjs)
+//   the same seed twice in this process, and once in another one: the same trace, byte for byte
+//
+// The last line is `N passed, M failed`. With SIMULATION, the
+// bundle, it is that other process, and only prints the hashes of its traces.
+import { spawnSync } from "node:child_process";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { found } from "./found.mjs";
+import { bundled } from "./load.mjs";
+
+const { env } = process;
+const FIXED = Number(env.FIXED ?? 3_000);
+const OF_THE_DAY = Number(env.OF_THE_DAY ?? 1_000);
+/** How many sessions are played again to compare their traces. */
+const AGAIN = 60;
+
+const file = env.SIMULATION ?? (await bundled());
+const { campaign, draw, play, shrunk, asTest } = await import(pathToFileURL(file).href);
+
+/** Of the first seeds: the hash of all that was sent, received, called and told. */
+async function fingerprints() {
+  const all = [];
+  for (let seed = 1; seed <= AGAIN; seed++) all.push((await play(draw(seed))).fingerprint);
+  return all;
+}
+
+if (env.SIMULATION) {
+  console.log(JSON.stringify(await fingerprints()));
+  process.exit(0);
+}
+
+const counts = { passed: 0, failed: 0 };
+const day = Math.floor(Date.now() / 86_400_000);
+await sessions(`seeds 1 to ${FIXED}`, 1, FIXED);
+await sessions("seeds of the day", day * 10_000, OF_THE_DAY);
+for (const { name, program } of found) check(name, (await play(program)).faults);
+const first = await fingerprints();
+check("the same trace again in this process", differing(first, await fingerprints()));
+check("the same trace in another process", differing(first, elsewhere()));
+console.log(`${counts.passed} passed, ${counts.failed} failed`);
+process.exit(counts.failed ? 1 : 0);
+
+async function sessions(name, from, count) {
+  const seeds = Array.from({ length: count }, (_, at) => from + at);
+  const tally = await campaign(seeds);
+  const rate = (tally.sessions / tally.seconds).toFixed(0);
+  console.log(
+    `[simulation] ${name}: ${tally.sessions} sessions, ${rate} a second, ${tally.calls} calls, ` +
+      `${tally.disturbed} disturbances`,
+  );
+  check(
+    name,
+    tally.failed.map(({ seed, faults }) => `SEED=${seed}: ${faults.join("\n")}`),
+  );
+  for (const { seed } of tally.failed.slice(0, 1)) {
+    const least = await shrunk(draw(seed));
+    console.log(asTest(least, (await play(least)).faults));
+  }
+}
+
+function check(name, faults) {
+  console.log(`[simulation] ${faults.length ? "FAILED" : "passed"} ${name}`);
+  for (const fault of faults.slice(0, 5)) console.log(fault);
+  counts[faults.length ? "failed" : "passed"]++;
+}
+
+function differing(some, others) {
+  return some.flatMap((one, at) => (one === others[at] ? [] : [`seed ${at + 1}: ${one} and ${others[at]}`]));
+}
+
+function elsewhere() {
+  const here = fileURLToPath(import.meta.url);
+  const { stdout } = spawnSync(process.execPath, [here], { env: { ...env, SIMULATION: file }, encoding: "utf8" });
+  return JSON.parse(stdout.trim().split("\n").at(-1));
+}

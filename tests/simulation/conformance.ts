@@ -1,0 +1,254 @@
+// Holds the server model against real servers: one program without faults runs on both, and their messages are
+// compared.
+//
+// What may differ, and why, is in one list (`plain` below). The order of messages is compared for each direction of
+// each
+// connection by itself: which of two ends speaks first is the network's affair. Knows messages. Must not know how a
+// real
+// server is started (conform.mjs).
+import { driver } from "./driver.ts";
+import type * as pgz from "../../js/index.ts";
+import { connect as nodeConnect } from "../../js/sockets/node.ts";
+import type { Connector, Socket } from "../../js/sockets/contract.ts";
+import { callWhich } from "../random/calls.ts";
+import { Dice } from "../random/dice.ts";
+import { Ledger } from "../random/ledger.ts";
+import type { Plan, World as CallWorld } from "../random/plan.ts";
+import { transaction } from "../random/transactions.ts";
+import { Network } from "./network.ts";
+import { Server } from "./server/server.ts";
+import { World } from "./world.ts";
+
+/** A real server, and a role on it that owns a schema of its own name. */
+export interface RealServer {
+  readonly version: 15 | 18;
+  readonly host: string;
+  readonly port: number;
+  readonly database: string;
+  readonly role: string;
+  readonly password: string;
+}
+
+/** What a program of this seed says on a server: each call's end, and each connection's messages. */
+export interface Conversation {
+  readonly calls: string[];
+  readonly messages: string[];
+}
+
+const CALLS = 8;
+
+/** The calls of a seed, made before anything runs. */
+function plansOf(seed: number, role: string): { plans: Plan[]; options: pgz.Options } {
+  const dice = new Dice(seed);
+  const world: CallWorld = {
+    schema: role,
+    ledger: new Ledger(),
+    sql: driver.sql,
+    gzip: false,
+    hasOwnBody: false,
+    columns: ["a", "b"],
+    number: 0,
+  };
+  const options: pgz.Options = {
+    statementCacheSize: dice.pick([64, 0, 1]),
+    prepare: dice.pick(["auto", "named", "unnamed"] as const),
+    firstRun: dice.pick(["text", "describe"] as const),
+  };
+  // What leaves its rows early, or waits for a clock, depends on when bytes arrive.
+  const fits = (plan: Plan) => !plan.leaves && plan.kind !== "quiet" && !/ms|left after|slowly|maxRows/.test(plan.says);
+  const plans = Array.from({ length: CALLS }, () =>
+    dice.oneIn(5) ? transaction(dice, world, fits) : callWhich(fits, dice, world),
+  );
+  return { plans, options };
+}
+
+async function converse(plans: readonly Plan[], options: pgz.Options): Promise<string[]> {
+  const client = driver.createClient(options);
+  const said: string[] = [];
+  for (const plan of plans)
+    await plan.run(client, {}).then(
+      () => said.push(`${plan.says}: well`),
+      (error: { code?: string; message: string }) => said.push(`${plan.says}: ${error.code} ${error.message}`),
+    );
+  await client.close();
+  return said;
+}
+
+let runs = 0;
+
+/** On the model. */
+export async function onModel(seed: number, version: 15 | 18, role: string): Promise<Conversation> {
+  const { plans, options } = plansOf(seed, role);
+  const world = new World(seed, false);
+  const server = new Server(world, world.dice("server"), {
+    version,
+    authentication: "scram-sha-256",
+    maxConnections: 10,
+    roles: { [role]: { password: "secret" } },
+  });
+  const recorder = new Recorder();
+  const weather = { latency: 0.1, jitter: 0, split: "whole" } as const;
+  const network = new Network(
+    world,
+    (purpose) => world.dice(purpose),
+    weather,
+    [],
+    recorder.tap,
+    () => {},
+  );
+  const host = `conformance-${++runs}.test`;
+  network.addHost(host, server);
+  const connect = network.connector({ readsWhileIdle: true });
+  let calls: string[] = [];
+  const all = {
+    ...options,
+    host,
+    user: role,
+    password: "secret",
+    database: "test",
+    sslmode: "disable",
+    connect,
+  } as const;
+  const end = await world.run(async () => void (calls = await converse(plans, all)));
+  await world.runFor(1_000); // its Terminate arrives
+  if (end.kind !== "done") calls.push(`the model is ${end.kind}`);
+  for (const text of server.unknownStatements) calls.push(`the model does not know ${text}`);
+  return { calls, messages: recorder.messages() };
+}
+
+/** On a real server. */
+export async function onReal(seed: number, server: RealServer): Promise<Conversation> {
+  const { role: user, host, port, database, password } = server;
+  const { plans, options } = plansOf(seed, user);
+  const recorder = new Recorder();
+  const all = { ...options, host, port, user, password, database, sslmode: "disable" } as const;
+  // What an earlier run has learned of this server must not show.
+  const applicationName = `conformance-${++runs}`;
+  const calls = await converse(plans, { ...all, applicationName, connect: recorder.connector(nodeConnect) });
+  return { calls, messages: recorder.messages() };
+}
+
+/** The messages of all connections, each direction by itself. */
+class Recorder {
+  readonly #directions = new Map<string, Uint8Array[]>();
+  #links = 0;
+
+  readonly tap = (link: number, direction: ">" | "<", bytes: Uint8Array): void => {
+    const key = `${link} ${direction}`;
+    const chunks = this.#directions.get(key) ?? [];
+    this.#directions.set(key, chunks);
+    chunks.push(bytes.slice());
+  };
+
+  /** Sockets of `connect` whose bytes are recorded. */
+  connector(connect: Connector): Connector {
+    return async (options) => {
+      const link = this.#links++;
+      const socket = await connect(options);
+      const recorded: Socket = {
+        readsWhileIdle: socket.readsWhileIdle,
+        read: async () => {
+          const bytes = await socket.read();
+          if (bytes) this.tap(link, "<", bytes);
+          return bytes;
+        },
+        write: (bytes) => {
+          this.tap(link, ">", bytes);
+          return socket.write(bytes);
+        },
+        startTls: (name) => socket.startTls(name),
+        close: () => socket.close(),
+      };
+      return recorded;
+    };
+  }
+
+  messages(): string[] {
+    return [...this.#directions].flatMap(([key, chunks]) => {
+      const direction = key.endsWith(">") ? ">" : "<";
+      return split(Buffer.concat(chunks), direction).map((message) => `${key} ${message}`);
+    });
+  }
+}
+
+function split(bytes: Buffer, direction: ">" | "<"): string[] {
+  const messages: string[] = [];
+  let isTyped = direction === "<";
+  for (let at = 0; at < bytes.length;) {
+    const letter = isTyped ? String.fromCharCode(bytes[at]!) : "startup";
+    const from = at + (isTyped ? 1 : 0);
+    const end = from + bytes.readUInt32BE(from);
+    const text = plain(letter, direction, bytes.subarray(from + 4, end));
+    if (text !== undefined) messages.push(text);
+    isTyped = true;
+    at = end;
+  }
+  return messages;
+}
+
+/**
+ * A message without what may differ between a server and its model:
+ *
+ *   StartupMessage, PasswordMessage   application_name, nonces and proofs
+ *   BackendKeyData                    process ids and keys
+ *   Authentication                    salts, nonces and signatures
+ *   ParameterStatus                   of the machine: server_version's minor, is_superuser, locale
+ *   ErrorResponse, NoticeResponse     where in the server's source (F, L, R), and the position (P)
+ *   RowDescription, ParameterDescription, DataRow, Parse   OIDs from 16384 on
+ *   Parse, Bind, Close, Describe      names with the random part of the driver's
+ */
+function plain(letter: string, direction: ">" | "<", body: Buffer): string | undefined {
+  if (letter === "startup" || letter === "p") return letter;
+  if (direction === ">") return `${letter} ${anonymous(body.toString("latin1"))}`;
+  if (letter === "K") return "K";
+  if (letter === "R") return `R ${body.readUInt32BE(0)}`;
+  if (letter === "S") {
+    const [name = "", value] = body.toString().split("\0");
+    return ["server_version", "is_superuser", "session_authorization", "application_name"].includes(name)
+      ? `S ${name}`
+      : `S ${name}=${value}`;
+  }
+  if (letter === "E" || letter === "N") {
+    const fields = body
+      .toString()
+      .split("\0")
+      .filter((field) => field && !"FLRP".includes(field[0]!));
+    return `${letter} ${anonymous(fields.join(" "))}`;
+  }
+  if (letter === "T" || letter === "t") return `${letter} ${withoutOids(letter, body)}`;
+  return `${letter} ${anonymous(body.toString("latin1"))}`;
+}
+
+/** Without what the driver draws by its dice, and without OIDs of the database. */
+function anonymous(text: string): string {
+  return text
+    .replace(/p[\w+/-]{8}_/g, "p*_")
+    .replace(/\/\* [a-z0-9]+ \*\//g, "/* */")
+    .replace(/(?<!\d)\d{5,6}(?!\d)/g, (digits) => (Number(digits) >= 16_384 ? "OID" : digits));
+}
+
+function withoutOids(letter: string, body: Buffer): string {
+  const count = body.readUInt16BE(0);
+  const oid = (at: number) => (body.readUInt32BE(at) >= 16_384 ? "OID" : String(body.readUInt32BE(at)));
+  if (letter === "t") return Array.from({ length: count }, (_, index) => oid(2 + 4 * index)).join();
+  const columns: string[] = [];
+  let at = 2;
+  for (let index = 0; index < count; index++) {
+    const end = body.indexOf(0, at);
+    const name = body.toString("utf8", at, end);
+    const [attribute, size] = [body.readUInt16BE(end + 5), body.readInt16BE(end + 11)];
+    columns.push(
+      [
+        name,
+        oid(end + 1),
+        attribute,
+        oid(end + 7),
+        size,
+        body.readInt32BE(end + 13),
+        body.readUInt16BE(end + 17),
+      ].join(),
+    );
+    at = end + 19;
+  }
+  return columns.join(" ");
+}

@@ -1,0 +1,23 @@
+// The driver as simulated sessions use it: its sources, with a runtime that has no sockets of its own. Each client gets
+// its sockets by option `connect` (network.ts).
+//
+// The patches come first: the glue of the wasm looks for FinalizationRegistry while it loads. The wasm is compiled
+// here,
+// in front of the first session.
+import "./patches.ts";
+import { createHash } from "node:crypto";
+import wasm from "../../pkg/pgz_edge_bg.wasm";
+import { installRuntime } from "../../js/sockets/runtime.ts";
+import type { OwnBytes } from "../../js/util/bytes.ts";
+import * as driver from "../../js/index.ts";
+
+installRuntime({
+  name: "simulation",
+  module: () => new WebAssembly.Module(wasm as unknown as BufferSource),
+  connect: () => Promise.reject(new Error("a simulated client needs option connect")),
+  background: () => {},
+  capabilities: { canSkipVerification: true },
+  md5: (bytes: OwnBytes) => new Uint8Array(createHash("md5").update(bytes).digest()),
+});
+
+export { driver };

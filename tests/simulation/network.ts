@@ -1,0 +1,411 @@
+// The network of a simulated session: sockets by the driver's contract on one side, connections of a host on the other,
+// and between them bytes that are split, merged, delayed and lost.
+//
+//   client   write(bytes) ──> pieces, each with a delay ──> Accepted.receive(piece)      up
+//            read()       <── pieces, each with a delay <── Wire.send(bytes)             down
+//
+// It also holds the driver to its side of the contract: one read at a time, no byte of a read used after the next read,
+// no byte of a write changed before the write resolves. Knows bytes, hosts and time. Must not know PostgreSQL.
+import { connectFailed, connectionLost, type ConnectOptions, type Socket } from "../../js/sockets/contract.ts";
+import type { Accepted, Clock, Dice, Host, Wire } from "./contract.ts";
+
+/** How a network is, for the whole of a session. */
+export interface Weather {
+  /** Milliseconds that each piece takes at least, one way. */
+  readonly latency: number;
+  /** Milliseconds on top of it, at random, for each piece. */
+  readonly jitter: number;
+  /** `whole`: as they were written. `pieces`: cut at random. `bytes`: one by one, where there are not many. */
+  readonly split: "whole" | "pieces" | "bytes";
+}
+
+/** What goes wrong with one connection; `link` is its number, in the order of connects. */
+export type Fault =
+  | { readonly link: number; readonly kind: "refuse" | "unresolved" | "hang" }
+  | {
+      readonly link: number;
+      /**
+       * `fin`, `rst`: both sides get it. `silence`: no byte arrives any more, and nobody is told. `deaf`, `mute`: so
+       * it is for what the client, or the server, sends.
+       */
+      readonly kind: "fin" | "rst" | "silence" | "deaf" | "mute";
+      /** When so many bytes have gone through it, both ways together. */
+      readonly afterBytes: number;
+    };
+
+/** What a runtime's sockets say of themselves. */
+export type Traits = Pick<Socket, "readsWhileIdle" | "address">;
+
+/** The bytes of a direction, when they arrive. */
+export type Tap = (link: number, direction: ">" | "<", bytes: Uint8Array) => void;
+
+/** Bytes that wait for a reader, or for a server, before the side that sends them has to wait. */
+const WINDOW = 128 << 10;
+/** What a kernel tells after so long of a peer that is gone without a word. */
+const KEEPALIVE = 120_000;
+
+export class Network {
+  /** Ways in which the driver broke the contract. */
+  readonly violations: string[] = [];
+  /** Connections that were asked for. */
+  connects = 0;
+  readonly #hosts = new Map<string, Host>();
+  readonly #links = new Set<Link>();
+
+  constructor(
+    readonly clock: Clock,
+    private readonly dice: (purpose: string) => Dice,
+    readonly weather: Weather,
+    private readonly faults: readonly Fault[],
+    readonly tap: Tap,
+    /** Told when a fault happens, so that what it may explain is known. */
+    private readonly happened: (fault: Fault) => void,
+  ) {}
+
+  addHost(name: string, host: Host): void {
+    this.#hosts.set(name, host);
+  }
+
+  /** A connector with such sockets, for option `connect`. */
+  connector(traits: Traits) {
+    return (options: ConnectOptions): Promise<Socket> => this.#connect(options, traits);
+  }
+
+  /** Sockets that the driver has not closed. */
+  get open(): number {
+    return [...this.#links].filter((link) => !link.isClosedByClient).length;
+  }
+
+  /** The server, or what lies between, has dropped every connection, and the client is told with its next read. */
+  loseAll(): void {
+    for (const link of this.#links) link.lose();
+  }
+
+  closed(link: Link): void {
+    this.#links.delete(link);
+  }
+
+  #connect({ host, signal, readBuffer }: ConnectOptions, traits: Traits): Promise<Socket> {
+    const { clock } = this;
+    const number = this.connects++;
+    const dice = this.dice(`link ${number}`);
+    const planned = this.faults.filter((fault) => fault.link === number);
+    const target = this.#hosts.get(host);
+    clock.note(`link ${number}`, "connects");
+    return new Promise((resolve, reject) => {
+      if (signal.aborted) return reject(signal.reason as Error);
+      const aborted = () => reject(signal.reason as Error);
+      signal.addEventListener("abort", aborted);
+      const bad = planned.find(({ kind }) => ["refuse", "unresolved", "hang"].includes(kind));
+      if (bad) {
+        this.happened(bad);
+        clock.note(`link ${number}`, bad.kind);
+        if (bad.kind === "hang") return;
+      }
+      const takes = this.weather.latency * 2 + dice.below(100) / 100;
+      clock.after(takes, () => {
+        if (signal.aborted) return;
+        if (bad || !target)
+          return reject(connectFailed(bad?.kind === "unresolved" ? "dns" : "tcp", bad?.kind ?? `no host ${host}`));
+        const link = new Link(this, number, target, dice, planned, readBuffer, this.happened);
+        this.#links.add(link);
+        signal.removeEventListener("abort", aborted);
+        resolve(link.socket(traits));
+      });
+    });
+  }
+}
+
+/** One connection. */
+class Link {
+  readonly up: Direction;
+  readonly down: Direction;
+  isClosedByClient = false;
+  readonly #faults: Fault[];
+  readonly #network: Network;
+  readonly #happened: (fault: Fault) => void;
+  readonly #accepted: Accepted;
+  #bytes = 0;
+  // The client's side.
+  readonly #readBuffer: number;
+  #arrived: Uint8Array[] = [];
+  #waiting = 0;
+  #end: Error | null | undefined;
+  #reader: { resolve: (chunk: Uint8Array | null) => void; reject: (error: Error) => void } | undefined;
+  /** What the last read gave: the next one makes it unusable. */
+  #lent: Uint8Array | undefined;
+
+  constructor(
+    network: Network,
+    readonly number: number,
+    host: Host,
+    dice: Dice,
+    faults: readonly Fault[],
+    readBuffer: number,
+    happened: (fault: Fault) => void,
+  ) {
+    this.#network = network;
+    this.#faults = [...faults];
+    this.#readBuffer = readBuffer || 65_536;
+    this.#happened = happened;
+    const { clock, weather } = network;
+    this.up = new Direction(clock, dice, weather, {
+      piece: (bytes: Uint8Array) => {
+        network.tap(number, ">", bytes);
+        this.#accepted.receive(bytes);
+        this.#count(bytes.length);
+      },
+      end: () => this.#accepted.ended(),
+    });
+    this.down = new Direction(clock, dice, weather, {
+      piece: (bytes: Uint8Array) => {
+        network.tap(number, "<", bytes);
+        this.#arrive(bytes);
+        this.#count(bytes.length);
+      },
+      end: () => this.#ended(null),
+    });
+    const wire: Wire = {
+      send: (bytes) => this.down.send(bytes),
+      end: () => this.down.finish(),
+      reset: () => this.#reset("reset by peer"),
+    };
+    this.#accepted = host.accept(wire);
+    this.#count(0);
+  }
+
+  // -- faults ---------------------------------------------------------------------------------------------------------
+
+  #count(bytes: number): void {
+    this.#bytes += bytes;
+    for (const fault of [...this.#faults])
+      if ("afterBytes" in fault && this.#bytes >= fault.afterBytes) {
+        this.#faults.splice(this.#faults.indexOf(fault), 1);
+        this.#meet(fault);
+      }
+  }
+
+  #meet(fault: Fault): void {
+    const { clock } = this.#network;
+    if (this.isClosedByClient) return;
+    clock.note(`link ${this.number}`, fault.kind);
+    this.#happened(fault);
+    if (fault.kind === "rst") {
+      this.#reset("reset by peer");
+      this.#accepted.wasReset();
+    }
+    if (fault.kind === "fin") {
+      this.down.finish();
+      this.up.finish();
+    }
+    if (fault.kind === "silence" || fault.kind === "mute") this.down.lose();
+    if (fault.kind === "silence" || fault.kind === "deaf") this.up.lose();
+    if (["silence", "mute", "deaf"].includes(fault.kind)) clock.after(KEEPALIVE, () => this.#accepted.wasReset());
+  }
+
+  lose(): void {
+    this.#reset("reset by peer");
+    this.#accepted.wasReset();
+  }
+
+  // -- the client's side ----------------------------------------------------------------------------------------------
+
+  socket(traits: Traits): Socket {
+    const socket: Socket = {
+      ...traits,
+      read: () => this.#read(),
+      write: (bytes) => this.#write(bytes),
+      startTls: () => Promise.resolve(socket),
+      close: () => {
+        this.#close();
+        return Promise.resolve();
+      },
+    };
+    return socket;
+  }
+
+  #read(): Promise<Uint8Array | null> {
+    if (this.#reader) this.#violated("a read while another one is pending");
+    this.#lent?.fill(0xdd);
+    this.#lent = undefined;
+    if (this.#waiting) return Promise.resolve(this.#take());
+    if (this.#end === null) return Promise.resolve(null);
+    if (this.#end) return Promise.reject(this.#end);
+    return new Promise((resolve, reject) => (this.#reader = { resolve, reject }));
+  }
+
+  /** What has arrived, at most a buffer of it. */
+  #take(): Uint8Array {
+    const chunk = new Uint8Array(Math.min(this.#waiting, this.#readBuffer));
+    let filled = 0;
+    while (filled < chunk.length) {
+      const [first] = this.#arrived as [Uint8Array];
+      const part = first.subarray(0, chunk.length - filled);
+      chunk.set(part, filled);
+      filled += part.length;
+      if (part.length === first.length) this.#arrived.shift();
+      else this.#arrived[0] = first.subarray(part.length);
+    }
+    this.#waiting -= filled;
+    if (this.#waiting < WINDOW) this.down.goOn();
+    this.#lent = chunk;
+    return chunk;
+  }
+
+  #write(bytes: Uint8Array): Promise<void> {
+    if (this.#end) return Promise.reject(this.#end);
+    const copy = bytes.slice();
+    return this.up.send(copy).then(() => {
+      if (!isEqual(copy, bytes)) this.#violated("the bytes of a write changed before it resolved");
+      if (this.#end) throw this.#end;
+    });
+  }
+
+  #close(): void {
+    if (this.isClosedByClient) return;
+    this.isClosedByClient = true;
+    this.#network.clock.note(`link ${this.number}`, "is closed by the client");
+    this.down.lose();
+    this.up.finish();
+    this.#ended(connectionLost("the socket was closed"));
+    this.up.release();
+    this.#network.closed(this);
+  }
+
+  #arrive(bytes: Uint8Array): void {
+    if (this.#end !== undefined || this.isClosedByClient) return;
+    this.#arrived.push(bytes);
+    this.#waiting += bytes.length;
+    if (this.#waiting >= WINDOW) this.down.hold();
+    const reader = this.#reader;
+    this.#reader = undefined;
+    reader?.resolve(this.#take());
+  }
+
+  #ended(end: Error | null): void {
+    if (this.#end !== undefined && !(this.#end === null && end)) return;
+    this.#end = end;
+    const reader = this.#reader;
+    this.#reader = undefined;
+    if (reader && end === null) reader.resolve(null);
+    else if (reader) reader.reject(end!);
+  }
+
+  #reset(reason: string): void {
+    this.down.lose();
+    this.up.lose();
+    this.#arrived = [];
+    this.#waiting = 0;
+    this.#ended(connectionLost(reason));
+    this.up.release();
+  }
+
+  #violated(text: string): void {
+    this.#network.violations.push(`link ${this.number}: ${text}`);
+  }
+}
+
+/** What a direction brings. */
+interface Sink {
+  piece(bytes: Uint8Array): void;
+  end(): void;
+}
+
+/** Bytes on their way to one side. */
+class Direction {
+  readonly #clock: Clock;
+  readonly #dice: Dice;
+  readonly #weather: Weather;
+  readonly #to: Sink;
+  /** When the last piece arrives: none overtakes another. */
+  #last = 0;
+  #onTheWay = 0;
+  #state: "open" | "finishing" | "lost" = "open";
+  #isHeld = false;
+  /** Arrived while the reader had too much already. */
+  #kept: (() => void)[] = [];
+  #writers: (() => void)[] = [];
+
+  constructor(clock: Clock, dice: Dice, weather: Weather, to: Sink) {
+    this.#clock = clock;
+    this.#dice = dice;
+    this.#weather = weather;
+    this.#to = to;
+  }
+
+  /** Resolves when more may be sent. On a link that loses bytes that is until its window is full. */
+  send(bytes: Uint8Array): Promise<void> {
+    if (this.#state !== "finishing")
+      for (const piece of this.#pieces(bytes)) {
+        this.#onTheWay += piece.length;
+        if (this.#state === "open") this.#schedule(() => this.#deliver(piece));
+      }
+    if (this.#onTheWay < WINDOW) return Promise.resolve();
+    return new Promise((resolve) => this.#writers.push(resolve));
+  }
+
+  /** Whoever waits to send need not wait any more: its side has ended. */
+  release(): void {
+    for (const resolve of this.#writers.splice(0)) resolve();
+  }
+
+  /** FIN, behind what was sent. */
+  finish(): void {
+    if (this.#state !== "open") return;
+    this.#schedule(() => {
+      if (this.#state !== "lost") this.#to.end();
+    });
+    this.#state = "finishing";
+  }
+
+  /** Nothing arrives any more. */
+  lose(): void {
+    this.#state = "lost";
+    this.#kept = [];
+  }
+
+  hold(): void {
+    this.#isHeld = true;
+  }
+
+  goOn(): void {
+    this.#isHeld = false;
+    while (!this.#isHeld && this.#kept.length) this.#kept.shift()!();
+  }
+
+  #deliver(piece: Uint8Array): void {
+    if (this.#state === "lost") return;
+    this.#onTheWay -= piece.length;
+    this.#to.piece(piece);
+    if (this.#onTheWay < WINDOW) for (const resolve of this.#writers.splice(0)) resolve();
+  }
+
+  #schedule(arrive: () => void): void {
+    const { latency, jitter } = this.#weather;
+    const extra = jitter ? this.#dice.below(jitter * 100) / 100 : 0;
+    this.#last = Math.max(this.#last, this.#clock.now + latency + extra);
+    this.#clock.after(this.#last - this.#clock.now, () => {
+      if (this.#isHeld || this.#kept.length) this.#kept.push(arrive);
+      else arrive();
+    });
+  }
+
+  #pieces(bytes: Uint8Array): Uint8Array[] {
+    const { split } = this.#weather;
+    if (split === "whole" || bytes.length < 2) return bytes.length ? [bytes] : [];
+    const pieces = [];
+    const most = split === "bytes" && bytes.length < 100 ? 1 : Math.max(8, bytes.length >> 1);
+    for (let from = 0; from < bytes.length;) {
+      const to = Math.min(bytes.length, from + 1 + this.#dice.below(most));
+      pieces.push(bytes.subarray(from, to));
+      from = to;
+    }
+    return pieces;
+  }
+}
+
+function isEqual(a: Uint8Array, b: Uint8Array): boolean {
+  if (a.length !== b.length) return false;
+  for (let at = 0; at < a.length; at++) if (a[at] !== b[at]) return false;
+  return true;
+}

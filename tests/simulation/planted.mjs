@@ -1,0 +1,136 @@
+// Faults that are put into the driver, to see whether simulated sessions find them: tests/simulation/plant.mjs.
+//
+// Each is one change of one place of js/. Twenty are listed here: the pool's changes that no test noticed once, faults
+// that a protocol driver can easily have, and faults that this repository's log mends (`mends` names the commit).
+
+/** What is put in, and how: `from` stands exactly once in the file. */
+export const planted = [
+  {
+    name: "one connect more than maxConnecting",
+    file: "js/pool/slots.ts",
+    from: "if (this.#connecting >= maxConnecting) return false;",
+    to: "if (this.#connecting > maxConnecting) return false;",
+  },
+  {
+    name: "the connection with the most calls is shared",
+    file: "js/pool/slots.ts",
+    from: "if (!least || member.borrowers < least.borrowers) least = member;",
+    to: "if (!least || member.borrowers > least.borrowers) least = member;",
+  },
+  {
+    name: "no look at the clock in take()",
+    file: "js/pool/slots.ts",
+    from: "if (this.#ticks && this.#tick !== undefined && this.#wasFrozen()) this.suspectAll();",
+    to: "",
+  },
+  {
+    name: "a pool that has never connected waits for a server that is not there",
+    file: "js/pool/upkeep.ts",
+    from: "return error instanceof PostgresError || this.#hasConnected;",
+    to: "return true;",
+  },
+  {
+    name: "a cancel is sent after its call has ended",
+    file: "js/connection/stop.ts",
+    from: "    if (isOver()) return undefined;\n    sent = true;",
+    to: "    sent = true;",
+  },
+  {
+    name: "a call that is left cancels the one in front of it",
+    file: "js/connection/connection.ts",
+    from: "    await before?.done.catch(() => {});\n",
+    to: "    void before;\n",
+  },
+  {
+    name: "ROLLBACK in answer to COMMIT counts as committed",
+    file: "js/api/transaction.ts",
+    from: 'return command !== "ROLLBACK";',
+    to: 'return command !== "";',
+  },
+  {
+    name: "a transaction's turn is never passed on",
+    file: "js/api/one-connection.ts",
+    from: "void released.then(() => line.pass(turn));",
+    to: "void released;\n    void turn;",
+  },
+  {
+    name: "a borrower is counted out twice",
+    file: "js/pool/slots.ts",
+    from: "    member.borrowers--;\n    member.isAlone = false;",
+    to: "    member.borrowers -= 2;\n    member.isAlone = false;",
+  },
+  {
+    name: "a changed session is lent again as it is",
+    file: "js/pool/cleaning.ts",
+    from: 'reset === "never" || (reset === "auto" && change === "none")',
+    to: 'reset === "never" || reset === "auto" || change === "none"',
+  },
+  {
+    name: "a stream that has ended is waited for by close()",
+    file: "js/api/queue.ts",
+    from: "    await over;\n    this.#handed.delete(call);",
+    to: "    await over;",
+  },
+  {
+    name: "a call waits for a connection that is being cleaned, though there is room",
+    file: "js/pool/slots.ts",
+    from: "    // That may take long. Who waits and has counted on this one may have another.\n    this.#serve();\n",
+    to: "",
+    mends: "1c06eb5",
+  },
+  {
+    name: "a call shares a connection that has ended",
+    file: "js/pool/slots.ts",
+    from: "if (member.connection.closed || member.connection.stopping) continue;",
+    to: "if (member.connection.stopping) continue;",
+    mends: "1c06eb5",
+  },
+  {
+    name: "a call that waits is not let in when one of several is over",
+    file: "js/pool/slots.ts",
+    from: "if (member.borrowers) return void (this.#waiters.size && this.#serve());",
+    to: "if (member.borrowers) return undefined;",
+    mends: "1c06eb5",
+  },
+  {
+    name: "min connects all at once",
+    file: "js/pool/slots.ts",
+    from: "while (this.total < Math.min(min, this.max) && this.#connecting < maxConnecting) this.#connect();",
+    to: "while (this.total < Math.min(min, this.max)) this.#connect();",
+    mends: "1c06eb5",
+  },
+  {
+    name: "who waited for a connect shares its error",
+    file: "js/pool/borrower.ts",
+    from: "copyOf(error)",
+    to: "error",
+    mends: "a204184",
+  },
+  {
+    name: "a stream that stands still is not ended after closeTimeout",
+    file: "js/api/queue.ts",
+    from: "if (!left) return true;",
+    to: "if (!left) left = LOOKS;",
+    mends: "905e508",
+  },
+  {
+    name: "a throw of afterConnect fails all who wait",
+    file: "js/pool/upkeep.ts",
+    from: 'return { error: cause.error, ends: "first" };',
+    to: 'return { error: cause.error, ends: "all" };',
+    mends: "cb2463e",
+  },
+  {
+    name: "a transaction that failed is not rolled back",
+    file: "js/api/transaction.ts",
+    from: "      await this.#session.transaction.rollBack();\n      if (this.#ending",
+    to: "      if (this.#ending",
+  },
+  {
+    name: "COMMIT behind tx.last has no deadline",
+    file: "js/api/transaction.ts",
+    from: 'const timeout = callOption(this.config, {}, "timeout");\n    const late = timeout ?',
+    to: "const timeout = 0;\n    const late = timeout ?",
+    mends: "2759841",
+  },
+];

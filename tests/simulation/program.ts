@@ -1,0 +1,188 @@
+// What a simulated session does: data that a seed draws, that a file can hold, and that can be made smaller bit by bit.
+//
+// A call is named by a seed of its own, from which tests/random makes it with its right answer. So a program without
+// some of its calls is a program too, and its other calls are what they were. Must not know how it is played
+// (session.ts), or how it is made smaller (shrink.ts).
+import { Dice } from "../random/dice.ts";
+import type { Fault, Weather } from "./network.ts";
+
+export interface Program {
+  /** Of the world: its delays, its cuts, its random numbers. */
+  readonly seed: number;
+  readonly server: ServerKind;
+  readonly weather: Weather;
+  readonly users: readonly User[];
+  readonly beside: readonly Beside[];
+  readonly faults: readonly Fault[];
+}
+
+export interface ServerKind {
+  readonly version: 15 | 18;
+  readonly authentication: "trust" | "password" | "md5" | "scram-sha-256";
+  /** Virtual milliseconds that each of its steps may take, at most. */
+  readonly thinks: number;
+}
+
+/** A client or a pool, and what is done with it. Its role on the server is its own: `u0`, `u1` … */
+export interface User {
+  readonly kind: "client" | "pool";
+  /** `edge`: an idle socket is not read, as on Workers. */
+  readonly sockets: "tcp" | "edge" | "websocket";
+  readonly options: Readonly<Record<string, unknown>>;
+  /** Of a pool: hooks that do something besides being called. */
+  readonly hooks: readonly Hook[];
+  /** Each hook of its observer throws. */
+  readonly observerThrows: boolean;
+  /** They run beside each other; the steps of one run one after the other. */
+  readonly tasks: readonly Task[];
+  /** How it ends, and when: behind its tasks, or at a time of its own. */
+  readonly end: { readonly how: "close" | "destroy"; readonly at?: number };
+}
+
+/** `sets`: it runs a statement of its own. It does so, or throws, once in `oneIn` times. */
+export interface Hook {
+  readonly name: "beforeConnect" | "afterConnect" | "beforeAcquire" | "afterRelease" | "beforeClose";
+  readonly does: "throws" | "refuses" | "sets" | "waits";
+  readonly oneIn: number;
+}
+
+export interface Task {
+  /** `lease`: on a lease that is held for the whole task, of a pool. */
+  readonly on: "self" | "lease";
+  readonly steps: readonly Step[];
+}
+
+export interface Step {
+  readonly kind: "call" | "transaction";
+  readonly seed: number;
+  /** Virtual milliseconds in front of it, and from its begin to its abort. */
+  readonly pause: number;
+  readonly abort?: number;
+  readonly timeout?: number;
+}
+
+/** What somebody else does to the server, at a virtual time. `which` picks one of the backends of then. */
+export interface Beside {
+  readonly at: number;
+  /** `freeze`: the process stands still for a minute, and meanwhile the server ends its connections. */
+  readonly kind: "terminate" | "cancel" | "restart" | "freeze";
+  readonly which: number;
+}
+
+/** The program of a seed. */
+export function draw(seed: number): Program {
+  const dice = new Dice(seed);
+  const isQuiet = dice.oneIn(4);
+  const weather: Weather = {
+    latency: dice.pick([0, 0.1, 1, 20]),
+    jitter: dice.pick([0, 0, 1, 30]),
+    split: dice.pick(["whole", "whole", "pieces", "bytes"] as const),
+  };
+  const server: ServerKind = {
+    version: dice.pick([15, 18] as const),
+    authentication: dice.pick(["trust", "password", "md5", "scram-sha-256", "scram-sha-256"] as const),
+    thinks: dice.pick([0, 0.1, 2, 20]),
+  };
+  const users = Array.from({ length: 1 + dice.below(3) }, () => user(dice, isQuiet));
+  const faults = isQuiet ? [] : Array.from({ length: dice.below(4) }, () => fault(dice));
+  const beside = isQuiet ? [] : Array.from({ length: dice.below(3) }, () => somebody(dice));
+  return { seed, server, weather, users, beside, faults };
+}
+
+function user(dice: Dice, isQuiet: boolean): User {
+  const kind = dice.pick(["client", "pool", "pool"] as const);
+  const tasks = Array.from({ length: kind === "pool" ? 1 + dice.below(6) : 1 + dice.below(2) }, () =>
+    task(dice, kind, isQuiet),
+  );
+  const end = { how: dice.pick(["close", "close", "close", "destroy"] as const) };
+  const early = !isQuiet && dice.oneIn(5) ? { at: dice.below(dice.pick([10, 300])) } : {};
+  return {
+    kind,
+    sockets: dice.pick(["tcp", "tcp", "edge", "websocket"] as const),
+    options: { ...clientOptions(dice), ...(kind === "pool" ? poolOptions(dice) : {}) },
+    hooks: kind === "pool" && dice.oneIn(3) ? Array.from({ length: 1 + dice.below(2) }, () => hook(dice)) : [],
+    observerThrows: dice.oneIn(8),
+    tasks,
+    end: { ...end, ...early },
+  };
+}
+
+function hook(dice: Dice): Hook {
+  return {
+    name: dice.pick(["beforeConnect", "afterConnect", "beforeAcquire", "afterRelease", "beforeClose"] as const),
+    does: dice.pick(["throws", "refuses", "sets", "waits"] as const),
+    oneIn: 1 + dice.below(4),
+  };
+}
+
+function clientOptions(dice: Dice): Record<string, unknown> {
+  return {
+    statementCacheSize: dice.pick([64, 64, 64, 0, 1, 3]),
+    prepare: dice.pick(["auto", "auto", "named", "unnamed"]),
+    firstRun: dice.pick(["text", "text", "describe"]),
+    pipelining: dice.pick([100, 100, 1, 2, 3]),
+    flushInterval: dice.pick([100, 0]),
+    flushBytes: dice.pick([65_536, 65_536, 1_000]),
+    earlyQuery: dice.pick([true, true, false]),
+    readBuffer: dice.pick([65_536, 65_536, 1_024]),
+    connectTimeout: 3_000,
+    closeTimeout: dice.pick([30_000, 1_000]),
+  };
+}
+
+function poolOptions(dice: Dice): Record<string, unknown> {
+  return {
+    max: dice.pick([1, 1, 2, 3, 5]),
+    min: dice.pick([0, 0, 0, 1]),
+    pipelining: dice.pick([1, 1, 1, 2, 8]),
+    idleTimeout: dice.pick([300_000, 1_000, 20]),
+    maxLifetime: dice.pick([3_600_000, 3_600_000, 500]),
+    acquireTimeout: dice.pick([30_000, 30_000, 200]),
+    maxConnecting: dice.pick([5, 1, 2]),
+    reset: dice.pick(["auto", "auto", "always"]),
+    healthCheckInterval: dice.pick([30_000, 0, 100]),
+    leakThreshold: 0,
+  };
+}
+
+function task(dice: Dice, kind: "client" | "pool", isQuiet: boolean): Task {
+  return {
+    on: kind === "pool" && dice.oneIn(4) ? "lease" : "self",
+    steps: Array.from({ length: 1 + dice.below(7) }, (): Step => {
+      const disturbed = !isQuiet && dice.oneIn(4);
+      return {
+        kind: dice.oneIn(6) ? "transaction" : "call",
+        seed: dice.below(2 ** 31),
+        pause: dice.oneIn(3) ? dice.below(dice.pick([2, 50, 2_000])) : 0,
+        ...(disturbed && dice.oneIn(2) ? { abort: dice.below(dice.pick([2, 15, 100])) } : {}),
+        ...(disturbed && dice.oneIn(2) ? { timeout: 1 + dice.below(dice.pick([3, 30, 300])) } : {}),
+      };
+    }),
+  };
+}
+
+function fault(dice: Dice): Fault {
+  const link = dice.below(dice.pick([1, 3, 8]));
+  const kind = dice.pick([
+    "refuse",
+    "unresolved",
+    "hang",
+    "fin",
+    "rst",
+    "fin",
+    "rst",
+    "silence",
+    "deaf",
+    "mute",
+  ] as const);
+  if (kind === "refuse" || kind === "unresolved" || kind === "hang") return { link, kind };
+  return { link, kind, afterBytes: dice.below(dice.pick([50, 600, 3_000, 40_000])) };
+}
+
+function somebody(dice: Dice): Beside {
+  return {
+    at: dice.below(dice.pick([10, 100, 3_000])),
+    kind: dice.pick(["terminate", "terminate", "cancel", "cancel", "restart", "freeze"] as const),
+    which: dice.below(8),
+  };
+}

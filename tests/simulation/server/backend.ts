@@ -1,0 +1,788 @@
+// One backend: it takes a connection, logs a client in, and holds the conversation of the simple and the extended
+// protocol until somebody ends it.
+//
+// Knows the order of messages, skipping to Sync, what a cancel or an end hits, and when what was written is sent. Must
+// not know what SQL means (statements/), nor whom else the server serves.
+import type { Accepted, Timer, Wire } from "../contract.ts";
+import * as errors from "./errors.ts";
+import { PgError } from "./errors.ts";
+import { authenticate } from "./login.ts";
+import * as messages from "./messages.ts";
+import { Fields } from "./messages.ts";
+import { Portal } from "./portals.ts";
+import { Process, type Doing, type Wait } from "./process.ts";
+import type { Server } from "./server.ts";
+import { Session, type Client } from "./session.ts";
+import { milliseconds, Settings } from "./settings.ts";
+import { parseStatements } from "./statements/index.ts";
+import { describe, ParameterTypes, type Plan, type Prepared, type Statement } from "./statements/statement.ts";
+import { byOid, decode, encode, type Type, type Value } from "./values.ts";
+
+const SSL_REQUEST = 80877103;
+const GSSENC_REQUEST = 80877104;
+const CANCEL_REQUEST = 80877102;
+
+/** The server sends what it has written when it is as much, and when it has to. */
+const OUTPUT_BUFFER = 8_192;
+/** So much it reads at once: what is behind it when the process ends makes the close a reset. */
+const INPUT_BUFFER = 8_192;
+const LONGEST_MESSAGE = 0x3fffffff;
+const LONGEST_STARTUP = 10_000;
+const AUTHENTICATION_TIMEOUT = 60_000;
+/** So often a statement is planned for the values that it is bound to. */
+const CUSTOM_PLANS = 5;
+
+/** The connection is over, and nothing more is to be said. */
+class Gone {}
+
+/** A message that has no place here was only begun to be read: nobody knows where the next one begins. */
+class OutOfStep extends PgError {}
+
+export type BackendState = "starting" | "active" | "idle" | "idle in transaction" | "idle in transaction (aborted)";
+
+export class Backend implements Accepted, Client {
+  readonly processId: number;
+  readonly startedAt: number;
+  key = new Uint8Array();
+  session: Session | undefined;
+  /** It is a client's, and no cancel's: it has said who it is. */
+  isClient = false;
+  user = "";
+  state: BackendState = "starting";
+  query = "";
+  readonly #server: Server;
+  readonly #wire: Wire;
+  readonly #process: Process;
+  /** What has arrived, and has not been read. */
+  #arrived: Uint8Array[] = [];
+  #read = new Uint8Array();
+  /** How much of that was taken. */
+  #at = 0;
+  /** Something was written that cannot arrive. */
+  #isLost = false;
+  #hasEnded = false;
+  #wasReset = false;
+  #wake = (): void => {};
+  #written: Uint8Array[] = [];
+  #writtenLength = 0;
+  #pendingEnd: PgError | undefined;
+  #pendingCancel: PgError | undefined;
+  #isExtended = false;
+  #skipsToSync = false;
+  #idleTimer: Timer | undefined;
+  #statementTimer: Timer | undefined;
+  #protocol = 0;
+
+  constructor(server: Server, wire: Wire, processId: number) {
+    this.#server = server;
+    this.#wire = wire;
+    this.processId = processId;
+    this.startedAt = server.clock.now;
+    this.#process = new Process(this.#main(), (error) => this.#ended(error));
+  }
+
+  start(): void {
+    this.#process.start();
+  }
+
+  // -- the connection -------------------------------------------------------------------------------------------------
+
+  receive(bytes: Uint8Array): void {
+    if (this.#process.hasEnded) return;
+    this.#arrived.push(bytes.slice());
+    this.#wake();
+  }
+
+  ended(): void {
+    this.#hasEnded = true;
+    this.#wake();
+  }
+
+  wasReset(): void {
+    this.#wasReset = true;
+    this.#wake();
+  }
+
+  #ended(error: unknown): void {
+    this.#idleTimer?.cancel();
+    this.#statementTimer?.cancel();
+    this.session?.end();
+    if (error instanceof PgError) this.send(messages.errorResponse(error));
+    this.flush();
+    if (!this.#wasReset) {
+      if (this.#arrived.length) this.#wire.reset();
+      else this.#wire.end();
+    }
+    this.#server.left(this);
+    if (error !== undefined && !(error instanceof PgError) && !(error instanceof Gone)) throw error;
+  }
+
+  // -- what comes from beside -----------------------------------------------------------------------------------------
+
+  /** A CancelRequest, or a timeout of the statement. */
+  cancel(error = errors.queryCanceled()): void {
+    const { wait } = this.#process;
+    if (wait?.kind === "running") this.#process.interrupt(error);
+    else if (wait?.kind !== "command") this.#pendingCancel = error;
+  }
+
+  end(error: PgError): void {
+    if (this.#process.hasEnded) return;
+    const { wait } = this.#process;
+    if (wait && wait.kind !== "committing") this.#process.interrupt(fatally(error));
+    else this.#pendingEnd = fatally(error);
+  }
+
+  /** It runs now, and hears of what comes from beside by itself. */
+  get isRunning(): boolean {
+    return !this.#process.wait;
+  }
+
+  /** Its process is killed: nothing is said but by `error`. */
+  kill(error?: PgError): void {
+    if (this.#process.hasEnded) return;
+    this.#written = [];
+    this.#writtenLength = 0;
+    if (error) this.send(messages.errorResponse(error));
+    this.#process.interrupt(new Gone());
+  }
+
+  checkInterrupts(): void {
+    const { kind } = this.#process.wait ?? {};
+    if (this.#isLost) throw new Gone();
+    if (this.#pendingEnd && kind !== "committing") throw this.#pendingEnd;
+    const cancel = this.#pendingCancel;
+    this.#pendingCancel = undefined;
+    if (cancel) throw cancel;
+  }
+
+  /** Notifications have come, or it has become idle: they are sent at once where no transaction is open. */
+  notify(): void {
+    if (this.state !== "idle") return;
+    this.#sendNotifications();
+    this.flush();
+  }
+
+  #sendNotifications(): void {
+    for (const { processId, channel, payload } of this.#server.takeNotifications(this))
+      this.send(messages.notificationResponse(processId, channel, payload));
+  }
+
+  // -- bytes ----------------------------------------------------------------------------------------------------------
+
+  send(message: Uint8Array): void {
+    this.#written.push(message);
+    this.#writtenLength += message.length;
+    if (this.#writtenLength >= OUTPUT_BUFFER) this.#sendFull();
+  }
+
+  #sendFull(): void {
+    const all = joined(this.#written);
+    const full = all.length - (all.length % OUTPUT_BUFFER);
+    for (let at = 0; at < full; at += OUTPUT_BUFFER) this.#put(all.slice(at, at + OUTPUT_BUFFER));
+    this.#written = full < all.length ? [all.slice(full)] : [];
+    this.#writtenLength = all.length - full;
+  }
+
+  flush(): void {
+    if (!this.#writtenLength) return;
+    this.#put(joined(this.#written));
+    this.#written = [];
+    this.#writtenLength = 0;
+  }
+
+  #put(bytes: Uint8Array): void {
+    if (this.#wasReset) this.#isLost = true;
+    else this.#wire.send(bytes);
+  }
+
+  notice(notice: PgError): void {
+    this.send(messages.errorResponse(notice));
+    this.flush();
+  }
+
+  /** Whether so many bytes are there; `false`: the client has gone. */
+  *#fill(count: number, kind: Wait["kind"]): Doing<boolean> {
+    if (this.#pendingEnd) throw this.#pendingEnd;
+    while (this.#read.length - this.#at < count) {
+      if (this.#wasReset) throw new Gone();
+      if (this.#arrived.length) this.#takeArrived();
+      else if (this.#hasEnded) return false;
+      else
+        yield {
+          kind,
+          begin: (wake) => {
+            this.#wake = wake;
+            return () => (this.#wake = () => {});
+          },
+        };
+    }
+    return true;
+  }
+
+  #takeArrived(): void {
+    let all = joined(this.#arrived);
+    const rest = all.subarray(INPUT_BUFFER);
+    all = all.subarray(0, INPUT_BUFFER);
+    this.#arrived = rest.length ? [rest] : [];
+    this.#read = this.#at < this.#read.length ? joined([this.#read.subarray(this.#at), all]) : all;
+    this.#at = 0;
+  }
+
+  #take(count: number): Uint8Array {
+    this.#at += count;
+    return this.#read.subarray(this.#at - count, this.#at);
+  }
+
+  /** The next message; `undefined`: the client has gone, perhaps in its middle. */
+  *#message(kind: Wait["kind"]): Doing<{ letter: string; body: Uint8Array } | undefined> {
+    if (!(yield* this.#fill(1, kind))) return undefined;
+    const letter = String.fromCharCode(this.#read[this.#at]!);
+    if (kind === "command" && this.session && !KNOWN.has(letter))
+      throw errors.fatalViolation(`invalid frontend message type ${this.#read[this.#at]!}`);
+    if (!(yield* this.#fill(5, kind))) return undefined;
+    const length = new Fields(this.#read.subarray(this.#at + 1)).int32();
+    if (length < 4 || length > LONGEST_MESSAGE) return undefined;
+    if (!(yield* this.#fill(1 + length, kind))) return undefined;
+    return { letter, body: this.#take(1 + length).subarray(5) };
+  }
+
+  // -- the beginning --------------------------------------------------------------------------------------------------
+
+  *#main(): Doing<void> {
+    const parameters = yield* this.#startup();
+    if (!parameters) return;
+    yield* this.#login(parameters);
+    yield* this.#serve();
+  }
+
+  /** The parameters of StartupMessage; `undefined`: there is nothing more to do. */
+  *#startup(): Doing<Map<string, string> | undefined> {
+    const late = this.#server.clock.after(AUTHENTICATION_TIMEOUT, () => this.kill());
+    try {
+      for (let canAsk = { tls: true, gss: true }; ;) {
+        const packet = yield* this.#startupPacket();
+        if (!packet) return undefined;
+        const code = packet.int32();
+        if (code === CANCEL_REQUEST) return void this.#server.cancelRequest(packet.int32(), packet.rest());
+        if (code === SSL_REQUEST && canAsk.tls) {
+          this.#put(Uint8Array.of(this.#server.options.tls ? 83 : 78));
+          canAsk = { ...canAsk, tls: false };
+        } else if (code === GSSENC_REQUEST && canAsk.gss) {
+          this.#put(Uint8Array.of(78));
+          canAsk = { ...canAsk, gss: false };
+        } else return this.#negotiated(code, packet);
+      }
+    } finally {
+      late.cancel();
+    }
+  }
+
+  *#startupPacket(): Doing<Fields | undefined> {
+    if (!(yield* this.#fill(4, "command"))) return undefined;
+    const length = new Fields(this.#read.subarray(this.#at)).int32();
+    if (length < 8 || length > LONGEST_STARTUP) return undefined;
+    if (!(yield* this.#fill(length, "command"))) return undefined;
+    const fields = new Fields(this.#take(length));
+    fields.int32();
+    return fields;
+  }
+
+  #negotiated(code: number, packet: Fields): Map<string, string> {
+    const { version } = this.#server.options;
+    const [major, minor] = [code >>> 16, code & 0xffff];
+    const newest = version >= 18 ? 2 : 0;
+    if (major !== 3)
+      throw errors.fatal(
+        "0A000",
+        `unsupported frontend protocol ${major}.${minor}: server supports 3.0 to 3.${newest}`,
+      );
+    const parameters = messages.readStartup(packet);
+    const options = [...parameters.keys()].filter((name) => name.startsWith("_pq_."));
+    this.#protocol = Math.min(minor, newest);
+    if (minor > newest || options.length) {
+      const told = version >= 18 ? this.#protocol : newest;
+      this.send(messages.negotiateProtocolVersion((3 << 16) | told, options));
+    }
+    return parameters;
+  }
+
+  *#login(parameters: Map<string, string>): Doing<void> {
+    const server = this.#server;
+    const { user = "", database = user } = Object.fromEntries(parameters);
+    this.user = user;
+    if (user === "") throw errors.fatal("28000", "no PostgreSQL user name specified in startup packet");
+    server.admit(this);
+    const late = server.clock.after(AUTHENTICATION_TIMEOUT, () =>
+      this.end(errors.fatal("57014", "canceling authentication due to timeout")),
+    );
+    try {
+      const role = server.options.roles[user];
+      const account = { user, password: role?.password };
+      yield* authenticate(server.methodOf(user), account, this.#loginTalk(), server.dice);
+      yield* server.pause("login", user);
+      if (!role) throw errors.noRole(user);
+      server.checkRole(this, role);
+      if (!server.hasDatabase(database)) throw errors.noDatabase(database);
+    } finally {
+      late.cancel();
+    }
+    this.#begin(user, database, parameters);
+  }
+
+  #loginTalk() {
+    return {
+      send: (message: Uint8Array) => this.send(message),
+      flush: () => this.flush(),
+      password: () => this.#password(),
+    };
+  }
+
+  *#password(): Doing<Uint8Array> {
+    const message = yield* this.#message("command");
+    if (!message) throw new Gone();
+    if (message.letter !== "p")
+      throw errors.fatalViolation(`expected password response, got message type ${message.letter.charCodeAt(0)}`);
+    return message.body;
+  }
+
+  #begin(user: string, database: string, parameters: Map<string, string>): void {
+    const server = this.#server;
+    const { version, maxConnections } = server.options;
+    const settings = new Settings(version, {
+      server_version: server.versionText,
+      server_version_num: String(server.versionNumber),
+      session_authorization: user,
+      max_connections: String(maxConnections),
+    });
+    this.session = new Session({
+      processId: this.processId,
+      world: server.world,
+      user,
+      database,
+      settings,
+      client: this,
+    });
+    for (const [name, value] of startupSettings(parameters)) {
+      try {
+        settings.begin(name, value);
+      } catch (error) {
+        throw error instanceof PgError ? fatally(error) : error;
+      }
+    }
+    for (const [name, value] of settings.firstReport()) this.send(messages.parameterStatus(name, value));
+    const length = this.#protocol >= 2 ? 32 : 4;
+    this.key = Uint8Array.from({ length }, () => server.dice.below(256));
+    this.send(messages.backendKeyData(this.processId, this.key));
+  }
+
+  // -- the conversation -----------------------------------------------------------------------------------------------
+
+  *#serve(): Doing<void> {
+    const session = this.session!;
+    for (let isReady = true; ;) {
+      try {
+        if (isReady) this.#ready();
+        isReady = false;
+        const message = yield* this.#message("command");
+        this.#idleTimer?.cancel();
+        if (!message || message.letter === "X") return;
+        this.#pendingCancel = undefined;
+        const { letter, body } = message;
+        this.#isExtended = EXTENDED.has(letter);
+        if (this.#skipsToSync && letter !== "S") continue;
+        this.state = "active";
+        isReady = yield* this.#handle(letter, new Fields(body));
+      } catch (error) {
+        if (!(error instanceof PgError) || error.isFatal) throw error;
+        this.send(messages.errorResponse(error));
+        this.flush();
+        if (error instanceof OutOfStep)
+          throw errors.fatalViolation("terminating connection because protocol synchronization was lost");
+        session.fail();
+        this.#endStatementTimer();
+        this.#skipsToSync = this.#isExtended;
+        isReady = !this.#skipsToSync;
+      }
+    }
+  }
+
+  /** ReadyForQuery, and what comes in front of it. */
+  #ready(): void {
+    const session = this.session!;
+    const { status, settings } = session;
+    this.state = status === "I" ? "idle" : status === "T" ? "idle in transaction" : "idle in transaction (aborted)";
+    if (status === "I") this.#sendNotifications();
+    for (const [name, value] of settings.report()) this.send(messages.parameterStatus(name, value));
+    this.send(messages.readyForQuery(status));
+    this.flush();
+    const setting = status === "I" ? "idle_session_timeout" : "idle_in_transaction_session_timeout";
+    const most = milliseconds(settings.get(setting));
+    if (!most) return;
+    const error = status === "I" ? errors.idleSession : errors.idleInTransaction;
+    this.#idleTimer = this.#server.clock.after(most, () => this.end(error()));
+  }
+
+  /** Whether ReadyForQuery is to follow. */
+  *#handle(letter: string, fields: Fields): Doing<boolean> {
+    const session = this.session!;
+    switch (letter) {
+      case "Q":
+        yield* this.#simple(text(fields));
+        return true;
+      case "P":
+        yield* this.#parse(fields);
+        return false;
+      case "B":
+        yield* this.#bind(fields);
+        return false;
+      case "D":
+        yield* this.#describe(fields);
+        return false;
+      case "E":
+        yield* this.#execute(fields);
+        return false;
+      case "C":
+        this.#close(fields);
+        return false;
+      case "H":
+        fields.end();
+        this.flush();
+        return false;
+      case "S":
+        fields.end();
+        this.#skipsToSync = false;
+        session.endImplicitBlock();
+        yield* this.#finish();
+        return true;
+      case "F":
+        throw new PgError("0A000", "function calls are not in the model");
+      default:
+        // What a COPY that has failed still sends.
+        return false;
+    }
+  }
+
+  #start(): void {
+    const session = this.session!;
+    session.startCommand();
+    if (this.#statementTimer) return;
+    const most = milliseconds(session.settings.get("statement_timeout"));
+    if (!most) return;
+    this.#statementTimer = this.#server.clock.after(most, () => {
+      this.#statementTimer = undefined;
+      this.cancel(errors.statementTimeout());
+    });
+  }
+
+  #endStatementTimer(): void {
+    this.#statementTimer?.cancel();
+    this.#statementTimer = undefined;
+  }
+
+  *#finish(): Doing<void> {
+    this.#endStatementTimer();
+    yield* this.session!.finishCommand();
+  }
+
+  #statements(query: string): readonly Statement[] {
+    this.query = query;
+    return parseStatements(query, (unknown) => this.#server.world.unknownStatements.push(unknown));
+  }
+
+  *#plan(statement: Statement, types: ParameterTypes): Doing<Plan> {
+    const session = this.session!;
+    yield* this.#lockTables(statement);
+    return statement.analyse(session, types);
+  }
+
+  *#lockTables({ tables }: Statement): Doing<void> {
+    const session = this.session!;
+    for (const { name, mode } of tables) {
+      const table = session.world.table(name, session);
+      if (table) yield* session.lock(`table ${table.oid}`, mode);
+    }
+  }
+
+  // -- simple ---------------------------------------------------------------------------------------------------------
+
+  *#simple(query: string): Doing<void> {
+    const session = this.session!;
+    this.#start();
+    session.prepared.delete("");
+    session.portals.delete("");
+    const statements = this.#statements(query);
+    for (const [at, statement] of statements.entries()) {
+      const isLast = at === statements.length - 1;
+      if (!statement.isExit) session.checkNotFailed();
+      this.#start();
+      if (statements.length > 1) session.beginImplicitBlock();
+      yield* session.think("statement", statement.text);
+      const types = new ParameterTypes("none");
+      const plan = yield* this.#plan(statement, types);
+      for (const constant of types.constants) constant({ session, parameters: [] });
+      const portal = this.#portal("", plan, undefined, statement.text, [], []);
+      const begun = () => void this.send(messages.rowDescription(describe(plan.columns!), portal.formats));
+      const fetched = yield* portal.fetch(0, (row) => this.#dataRow(portal, row), begun);
+      this.checkInterrupts();
+      if (isLast) session.endImplicitBlock();
+      if (isLast || statement.isTransaction) yield* this.#finish();
+      else this.#endStatementTimer();
+      if (!fetched.isSuspended) this.send(messages.commandComplete(fetched.tag));
+    }
+    if (!statements.length) {
+      session.endImplicitBlock();
+      yield* this.#finish();
+      this.send(messages.emptyQueryResponse());
+    }
+  }
+
+  #portal(
+    name: string,
+    plan: Plan | undefined,
+    prepared: Prepared | undefined,
+    source: string,
+    parameters: readonly Value[],
+    formats: readonly number[],
+  ): Portal {
+    const session = this.session!;
+    const columns = plan?.columns ?? [];
+    const all = columns.map((_, at) => (formats.length === 1 ? formats[0]! : (formats[at] ?? 0)));
+    return new Portal({
+      name,
+      plan,
+      prepared,
+      source,
+      execution: { session, parameters },
+      formats: all,
+      madeIn: session.transaction,
+    });
+  }
+
+  #dataRow({ plan, formats }: Portal, row: readonly Value[]): void {
+    const { forms } = this.session!;
+    const unknown = formats.find((format) => format !== 0 && format !== 1);
+    if (unknown !== undefined) throw new PgError("22023", `unsupported format code: ${unknown}`);
+    const cells = row.map((value, at) => encode(plan!.columns![at]!.type, value, formats[at]!, forms));
+    this.send(messages.dataRow(cells));
+    this.checkInterrupts();
+  }
+
+  // -- extended -------------------------------------------------------------------------------------------------------
+
+  *#parse(fields: Fields): Doing<void> {
+    const session = this.session!;
+    const name = fields.string();
+    const query = fields.string();
+    const given = Array.from({ length: fields.int16() }, () => fields.int32());
+    fields.end();
+    this.#start();
+    if (name === "") session.prepared.delete("");
+    const statements = this.#statements(query);
+    if (statements.length > 1) throw new PgError("42601", "cannot insert multiple commands into a prepared statement");
+    const [statement] = statements;
+    if (statement && !statement.isExit) session.checkNotFailed();
+    yield* session.think("parse", query);
+    const types = new ParameterTypes(given.map(typeOf));
+    const plan = statement && (yield* this.#plan(statement, types));
+    const parameters = types.all();
+    if (name !== "" && session.prepared.has(name)) throw errors.preparedStatementExists(name);
+    const preparedAt = session.transaction!.startedAt;
+    const analysedFor = session.catalogKey;
+    const { constants } = types;
+    const found = { name, text: query, statement, parameters, plan, analysedFor, isFromSql: false, preparedAt };
+    session.prepared.set(name, { ...found, constants, uses: 0 });
+    this.send(messages.parseComplete());
+  }
+
+  *#bind(fields: Fields): Doing<void> {
+    const session = this.session!;
+    const bind = messages.readBind(fields);
+    const { destinationPortal: portalName, preparedStatement: name, values, parameterFormatCodes: codes } = bind;
+    const prepared = session.prepared.get(name);
+    if (!prepared) throw errors.noPreparedStatement(name);
+    this.query = prepared.text;
+    this.#start();
+    if (codes.length > 1 && codes.length !== values.length)
+      throw errors.protocolViolation(
+        `bind message has ${codes.length} parameter formats but ${values.length} parameters`,
+      );
+    const { parameters, statement } = prepared;
+    if (values.length !== parameters.length)
+      throw errors.protocolViolation(
+        `bind message supplies ${values.length} parameters, but prepared statement "${name}" requires ${parameters.length}`,
+      );
+    if (statement && !(statement.isExit && !parameters.length)) session.checkNotFailed();
+    if (portalName !== "" && session.portals.has(portalName)) throw errors.portalExists(portalName);
+    if (portalName === "") session.portals.delete("");
+    const decoded = values.map((value, at) =>
+      this.#parameter(value, parameters[at]!, formatOf(codes, at), at, portalName),
+    );
+    if (statement) yield* this.#lockTables(statement);
+    session.refresh(prepared);
+    if (!parameters.length || prepared.uses < CUSTOM_PLANS)
+      for (const constant of prepared.constants) constant({ session, parameters: decoded });
+    prepared.uses++;
+    const columns = prepared.plan?.columns ?? [];
+    const { resultFormatCodes: formats } = bind;
+    if (columns.length && formats.length > 1 && formats.length !== columns.length)
+      throw errors.protocolViolation(
+        `bind message has ${formats.length} result formats but query has ${columns.length} columns`,
+      );
+    const portal = this.#portal(portalName, prepared.plan, prepared, prepared.text, decoded, formats);
+    session.addPortal(portal);
+    this.send(messages.bindComplete());
+  }
+
+  #parameter(value: Uint8Array | null, type: Type, format: number, at: number, portal: string): Value {
+    try {
+      if (format !== 0 && format !== 1) throw new PgError("22023", `unsupported format code: ${format}`);
+      return decode(type, value, format, this.session!.forms);
+    } catch (error) {
+      if (error instanceof PgError) {
+        const of = portal === "" ? "unnamed portal" : `portal "${portal}"`;
+        const shown = format === 0 && value ? (value.length ? " = '...'" : " = ''") : "";
+        if (error.code === "22P03") error.fields.message = `incorrect binary data format in bind parameter ${at + 1}`;
+        const where = `${of} parameter $${at + 1}${shown}`;
+        error.fields.where = error.fields.where ? `${error.fields.where}\n${where}` : where;
+      }
+      throw error;
+    }
+  }
+
+  *#describe(fields: Fields): Doing<void> {
+    const session = this.session!;
+    const kind = String.fromCharCode(fields.byte());
+    const name = fields.string();
+    fields.end();
+    if (kind !== "S" && kind !== "P")
+      throw errors.protocolViolation(`invalid DESCRIBE message subtype ${kind.charCodeAt(0)}`);
+    this.#start();
+    if (kind === "S") return yield* this.#describeStatement(name);
+    const portal = session.portals.get(name);
+    if (!portal) throw errors.noPortal(name);
+    if (portal.plan?.columns) session.checkNotFailed();
+    this.#sendColumns(portal.plan, portal.formats);
+  }
+
+  *#describeStatement(name: string): Doing<void> {
+    const session = this.session!;
+    const prepared = session.prepared.get(name);
+    if (!prepared) throw errors.noPreparedStatement(name);
+    if (prepared.plan?.columns) session.checkNotFailed();
+    this.send(messages.parameterDescription(prepared.parameters.map(({ oid }) => oid)));
+    if (prepared.plan?.columns) {
+      yield* this.#lockTables(prepared.statement!);
+      session.refresh(prepared);
+    }
+    this.#sendColumns(prepared.plan, []);
+  }
+
+  #sendColumns(plan: Plan | undefined, formats: readonly number[]): void {
+    this.send(plan?.columns ? messages.rowDescription(describe(plan.columns), formats) : messages.noData());
+  }
+
+  *#execute(fields: Fields): Doing<void> {
+    const session = this.session!;
+    const name = fields.string();
+    const limit = Math.max(0, fields.int32());
+    fields.end();
+    const portal = session.portals.get(name);
+    if (!portal) throw errors.noPortal(name);
+    this.query = portal.source;
+    if (!portal.plan) return this.send(messages.emptyQueryResponse());
+    const { prepared } = portal;
+    const isExit = prepared?.statement?.isExit ?? false;
+    this.#start();
+    if (!isExit) session.checkNotFailed();
+    yield* session.think("statement", portal.source);
+    const fetched = yield* portal.fetch(limit, (row) => this.#dataRow(portal, row));
+    this.checkInterrupts();
+    if (fetched.isSuspended) {
+      session.isPipelining = true;
+      return this.send(messages.portalSuspended());
+    }
+    if (prepared?.statement?.isTransaction) yield* this.#finish();
+    else {
+      session.isPipelining = true;
+      this.#endStatementTimer();
+    }
+    this.send(messages.commandComplete(fetched.tag));
+  }
+
+  #close(fields: Fields): void {
+    const session = this.session!;
+    const kind = String.fromCharCode(fields.byte());
+    const name = fields.string();
+    fields.end();
+    if (kind !== "S" && kind !== "P")
+      throw errors.protocolViolation(`invalid CLOSE message subtype ${kind.charCodeAt(0)}`);
+    if (kind === "S") session.prepared.delete(name);
+    else session.portals.delete(name);
+    this.send(messages.closeComplete());
+  }
+
+  // -- COPY -----------------------------------------------------------------------------------------------------------
+
+  *copyMessage(): Doing<{ letter: string; body: Uint8Array }> {
+    for (;;) {
+      const message = yield* this.#message("copy");
+      if (!message) throw new PgError("08006", "unexpected EOF on client connection with an open transaction");
+      const { letter } = message;
+      if (letter === "H" || letter === "S") continue;
+      if (letter === "d" || letter === "c" || letter === "f") return message;
+      const code = letter.charCodeAt(0).toString(16).toUpperCase().padStart(2, "0");
+      throw new OutOfStep("08P01", `unexpected message type 0x${code} during COPY from stdin`);
+    }
+  }
+}
+
+const KNOWN = new Set([..."QPBEFCDHSXdcf"]);
+const EXTENDED = new Set([..."PBEFCDH"]);
+
+function fatally(error: PgError): PgError {
+  error.fields.severity = "FATAL";
+  return error;
+}
+
+function text(fields: Fields): string {
+  const query = fields.string();
+  fields.end();
+  return query;
+}
+
+const formatOf = (codes: readonly number[], at: number): number => (codes.length === 1 ? codes[0]! : (codes[at] ?? 0));
+
+/** 0 leaves it open. */
+function typeOf(oid: number): Type | undefined {
+  if (oid === 0) return undefined;
+  const type = byOid.get(oid);
+  if (!type) throw new PgError("XX000", `cache lookup failed for type ${oid}`);
+  return type.oid === 705 ? undefined : type;
+}
+
+const OF_THE_CONNECTION = new Set(["user", "database", "options", "replication"]);
+
+/** `options` are those of a command line: `-c name=value`, `--name=value`. */
+function startupSettings(parameters: ReadonlyMap<string, string>): [string, string][] {
+  const words = parameters.get("options")?.match(/(?:\\[^]|[^\s\\])+/g) ?? [];
+  const given = words
+    .map((word) => word.replace(/\\([^])/g, "$1").replace(/^(-c|--)/, ""))
+    .filter((word) => word.includes("="))
+    .map((word): [string, string] => [
+      word.slice(0, word.indexOf("=")).replaceAll("-", "_"),
+      word.slice(word.indexOf("=") + 1),
+    ]);
+  const named = [...parameters].filter(([name]) => !OF_THE_CONNECTION.has(name) && !name.startsWith("_pq_."));
+  return [...given, ...named];
+}
+
+function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const all = new Uint8Array(parts.reduce((length, part) => length + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all;
+}

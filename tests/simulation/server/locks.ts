@@ -1,0 +1,272 @@
+// Locks: of tables, of rows (by their transactions) and advisory ones, with PostgreSQL's eight modes, granted in order.
+//
+// A lock belongs to a holder (a session) and to an owner, which is the session itself or one of its transactions: who
+// owns it says when it is released. A wait of a second looks for a deadlock, as `deadlock_timeout` says.
+//
+// Knows keys, modes and queues. Must not know tables or SQL.
+import type { Clock } from "../contract.ts";
+import { lockTimeout, PgError } from "./errors.ts";
+import type { Doing } from "./process.ts";
+
+export const ACCESS_SHARE = 1,
+  ROW_SHARE = 2,
+  ROW_EXCLUSIVE = 3,
+  SHARE_UPDATE_EXCLUSIVE = 4,
+  SHARE = 5,
+  SHARE_ROW_EXCLUSIVE = 6,
+  EXCLUSIVE = 7,
+  ACCESS_EXCLUSIVE = 8;
+
+/** By mode: the modes that it cannot be held together with. */
+const CONFLICTS: readonly (readonly number[])[] = [
+  [],
+  [8],
+  [7, 8],
+  [5, 6, 7, 8],
+  [4, 5, 6, 7, 8],
+  [3, 4, 6, 7, 8],
+  [3, 4, 5, 6, 7, 8],
+  [2, 3, 4, 5, 6, 7, 8],
+  [1, 2, 3, 4, 5, 6, 7, 8],
+];
+
+export const MODE_NAMES = [
+  "",
+  "AccessShareLock",
+  "RowShareLock",
+  "RowExclusiveLock",
+  "ShareUpdateExclusiveLock",
+  "ShareLock",
+  "ShareRowExclusiveLock",
+  "ExclusiveLock",
+  "AccessExclusiveLock",
+];
+
+const DEADLOCK_TIMEOUT = 1_000;
+
+export interface Holder {
+  readonly processId: number;
+}
+
+interface Grant {
+  readonly holder: Holder;
+  readonly owner: object;
+  readonly mode: number;
+  count: number;
+}
+
+interface Request {
+  readonly holder: Holder;
+  readonly owner: object;
+  readonly mode: number;
+  readonly granted: () => void;
+}
+
+interface Lock {
+  readonly grants: Grant[];
+  readonly queue: Request[];
+}
+
+/** What is held or waited for, as a check reads it. */
+export interface LockInfo {
+  readonly key: string;
+  readonly mode: string;
+  readonly processId: number;
+  readonly isGranted: boolean;
+  readonly isOfSession: boolean;
+}
+
+export class Locks {
+  readonly #clock: Clock;
+  readonly #locks = new Map<string, Lock>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  get all(): LockInfo[] {
+    return [...this.#locks].flatMap(([key, { grants, queue }]) => {
+      const info = (isGranted: boolean) => (entry: Grant | Request) => ({
+        key,
+        mode: MODE_NAMES[entry.mode]!,
+        processId: entry.holder.processId,
+        isGranted,
+        isOfSession: entry.owner === entry.holder,
+      });
+      return [...grants.map(info(true)), ...queue.map(info(false))];
+    });
+  }
+
+  /** Without waiting. Whether it is held now. */
+  try(holder: Holder, owner: object, key: string, mode: number): boolean {
+    const lock = this.#of(key);
+    const isFree = !this.#conflicts(lock, lock.queue, holder, mode);
+    if (isFree) this.#grant(lock, holder, owner, mode);
+    this.#forget(key, lock);
+    return isFree;
+  }
+
+  /** Waits for its turn. `timeout`: milliseconds, 0 for none. */
+  *acquire(holder: Holder, owner: object, key: string, mode: number, timeout = 0): Doing<void> {
+    if (this.try(holder, owner, key, mode)) return;
+    const lock = this.#of(key);
+    let failure: PgError | undefined;
+    let isGranted = false;
+    let wake = () => {};
+    const request: Request = { holder, owner, mode, granted: () => ((isGranted = true), wake()) };
+    lock.queue.push(request);
+    const fail = (error: PgError) => {
+      failure = error;
+      wake();
+    };
+    const timers = [
+      this.#clock.after(DEADLOCK_TIMEOUT, () => {
+        if (this.#isWaitingForItself(holder)) fail(this.#deadlock(holder));
+      }),
+    ];
+    if (timeout) timers.push(this.#clock.after(timeout, () => fail(lockTimeout())));
+    try {
+      yield {
+        kind: "running",
+        begin: (awake) => {
+          wake = awake;
+          return () => {};
+        },
+      };
+      if (failure) throw failure;
+    } finally {
+      wake = () => {};
+      for (const timer of timers) timer.cancel();
+      if (!isGranted) this.#withdraw(key, lock, request);
+    }
+  }
+
+  /** Whether there was such a lock. */
+  release(holder: Holder, owner: object, key: string, mode: number): boolean {
+    const lock = this.#locks.get(key);
+    const at = lock?.grants.findIndex((it) => it.holder === holder && it.owner === owner && it.mode === mode) ?? -1;
+    if (!lock || at < 0) return false;
+    if (--lock.grants[at]!.count === 0) lock.grants.splice(at, 1);
+    this.#serve(key, lock);
+    return true;
+  }
+
+  /** `prefix`: of the keys that are released. */
+  releaseAll(owner: object, prefix = ""): void {
+    for (const [key, lock] of [...this.#locks]) {
+      if (!key.startsWith(prefix)) continue;
+      const kept = lock.grants.filter((grant) => grant.owner !== owner);
+      if (kept.length === lock.grants.length) continue;
+      lock.grants.splice(0, lock.grants.length, ...kept);
+      this.#serve(key, lock);
+    }
+  }
+
+  holds(holder: Holder, owner: object, key: string, mode: number): boolean {
+    return !!this.#locks.get(key)?.grants.some((it) => it.holder === holder && it.owner === owner && it.mode === mode);
+  }
+
+  #of(key: string): Lock {
+    let lock = this.#locks.get(key);
+    if (!lock) this.#locks.set(key, (lock = { grants: [], queue: [] }));
+    return lock;
+  }
+
+  #forget(key: string, lock: Lock): void {
+    if (!lock.grants.length && !lock.queue.length) this.#locks.delete(key);
+  }
+
+  #grant(lock: Lock, holder: Holder, owner: object, mode: number): void {
+    const same = lock.grants.find((it) => it.holder === holder && it.owner === owner && it.mode === mode);
+    if (same) same.count++;
+    else lock.grants.push({ holder, owner, mode, count: 1 });
+  }
+
+  /**
+   * Whether somebody else holds what forbids it, or waits for that in front of it. Who has it already need not wait.
+   */
+  #conflicts(lock: Lock, ahead: readonly Request[], holder: Holder, mode: number): boolean {
+    const forbids = (it: Grant | Request) => it.holder !== holder && CONFLICTS[mode]!.includes(it.mode);
+    if (lock.grants.some(forbids)) return true;
+    return !lock.grants.some((it) => it.holder === holder && it.mode >= mode) && ahead.some(forbids);
+  }
+
+  #serve(key: string, lock: Lock): void {
+    const waiting = [...lock.queue];
+    const stillWaiting: Request[] = [];
+    const granted: Request[] = [];
+    for (const request of waiting) {
+      if (this.#conflicts(lock, stillWaiting, request.holder, request.mode)) stillWaiting.push(request);
+      else {
+        this.#grant(lock, request.holder, request.owner, request.mode);
+        granted.push(request);
+      }
+    }
+    lock.queue.splice(0, lock.queue.length, ...stillWaiting);
+    this.#forget(key, lock);
+    // Each wakes in an event of its own: the one that released is still running.
+    for (const request of granted) this.#clock.after(0, () => request.granted());
+  }
+
+  #withdraw(key: string, lock: Lock, request: Request): void {
+    const at = lock.queue.indexOf(request);
+    if (at >= 0) {
+      lock.queue.splice(at, 1);
+      this.#serve(key, lock);
+    } else this.release(request.holder, request.owner, key, request.mode); // granted, and not told yet
+  }
+
+  /** Who stops `holder`, in order of their process ids. */
+  #blockers(holder: Holder): Holder[] {
+    const found = new Set<Holder>();
+    for (const { grants, queue } of this.#locks.values()) {
+      const at = queue.findIndex((request) => request.holder === holder);
+      if (at < 0) continue;
+      const { mode } = queue[at]!;
+      for (const it of [...grants, ...queue.slice(0, at)])
+        if (it.holder !== holder && CONFLICTS[mode]!.includes(it.mode)) found.add(it.holder);
+    }
+    return [...found].sort((a, b) => a.processId - b.processId);
+  }
+
+  #isWaitingForItself(holder: Holder): boolean {
+    const seen = new Set<Holder>();
+    const reaches = (from: Holder): boolean =>
+      this.#blockers(from).some((next) => next === holder || (!seen.has(next) && !!seen.add(next) && reaches(next)));
+    return reaches(holder);
+  }
+
+  /** Who waits for whom, from `holder` around to it. */
+  #cycle(holder: Holder): string[] {
+    const path = (from: Holder, seen: readonly Holder[]): Holder[] | undefined => {
+      for (const next of this.#blockers(from)) {
+        if (next === holder) return [...seen, from];
+        const found = seen.includes(next) ? undefined : path(next, [...seen, from]);
+        if (found) return found;
+      }
+      return undefined;
+    };
+    const all = path(holder, []) ?? [holder];
+    return all.map((waiter, at) => {
+      const [key, { queue }] = [...this.#locks].find(([, lock]) => lock.queue.some((it) => it.holder === waiter))!;
+      const { mode } = queue.find((it) => it.holder === waiter)!;
+      const blocker = all[(at + 1) % all.length]!.processId;
+      return `Process ${waiter.processId} waits for ${MODE_NAMES[mode]} on ${shown(key)}; blocked by process ${blocker}.`;
+    });
+  }
+
+  #deadlock(holder: Holder): PgError {
+    return new PgError("40P01", "deadlock detected", {
+      detail: this.#cycle(holder).join("\n"),
+      hint: "See server log for query details.",
+    });
+  }
+}
+
+/** As a deadlock's detail names a lock. The database's number is the model's own. */
+function shown(key: string): string {
+  const [kind, id] = key.split(" ") as [string, string];
+  const [first, second] = id.split(",");
+  if (kind === "advisory") return `advisory lock [1,${second === undefined ? `0,${first},1` : `${first},${second},2`}]`;
+  return kind === "table" ? `relation ${id} of database 1` : `transaction ${id}`;
+}

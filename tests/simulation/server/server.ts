@@ -1,0 +1,298 @@
+// A PostgreSQL server in memory: it takes connections, and every one gets a backend.
+//
+//   const server = new Server(clock, dice, { version: 18, authentication: "trust", maxConnections: 20, roles })
+//   network.listen("db.example", 5432, server)
+//
+// Knows who may come in, cancel requests, restarts, and what a check asks of the whole. Must not know conversations
+// (backend.ts) or SQL (statements/). Nothing here or below uses real time, real chance or a real socket.
+import type { Accepted, Clock, Dice, Host, Wire } from "../contract.ts";
+import { Backend, type BackendState } from "./backend.ts";
+import * as errors from "./errors.ts";
+import type { LockInfo } from "./locks.ts";
+import type { Method } from "./login.ts";
+import { sleep, type Doing } from "./process.ts";
+import type { Value } from "./values.ts";
+import { World, type Notification } from "./world.ts";
+
+export { SCHEMA } from "./tables.ts";
+
+export interface Role {
+  readonly password: string;
+  readonly connectionLimit?: number;
+}
+
+/** What takes time; `text` is the statement, or the role that logs in. */
+export type Thought = "login" | "parse" | "statement" | "commit";
+
+export interface ServerOptions {
+  readonly version: 15 | 18;
+  readonly authentication: Method | ((user: string) => Method);
+  readonly maxConnections: number;
+  readonly roles: Readonly<Record<string, Role>>;
+  /** Answers SSLRequest with `S`. What comes then is the same bytes: the network stands in for TLS. */
+  readonly tls?: boolean;
+  /** Without a list every database is there, but for `nowhere`. All have the same content. */
+  readonly databases?: readonly string[];
+  /** Milliseconds that a step takes; none without it. */
+  readonly thinkTime?: (what: Thought, text: string) => number;
+}
+
+export interface BackendInfo {
+  readonly processId: number;
+  readonly user: string;
+  readonly database: string;
+  readonly state: BackendState;
+  /** As ReadyForQuery tells it. */
+  readonly transactionStatus: "I" | "T" | "E";
+  readonly query: string;
+  readonly preparedStatements: readonly string[];
+  readonly portals: readonly string[];
+  readonly listening: readonly string[];
+  readonly temporaryTables: readonly string[];
+  /** Settings that are not as the session began. */
+  readonly settings: readonly string[];
+  readonly role: string;
+}
+
+type Phase = "running" | "down" | "starting" | "recovering" | "stopping";
+
+export class Server implements Host {
+  readonly clock: Clock;
+  readonly dice: Dice;
+  readonly options: ServerOptions;
+  readonly world: World;
+  readonly #backends = new Set<Backend>();
+  readonly #notifications = new Map<Backend, Notification[]>();
+  #phase: Phase = "running";
+  #processId = 1_000;
+  #most = 0;
+  readonly #mostOf = new Map<string, number>();
+  /** CancelRequests that came, and whom each hit. */
+  readonly cancelRequests: { readonly processId: number; readonly isKnown: boolean; readonly state: string }[] = [];
+
+  constructor(clock: Clock, dice: Dice, options: ServerOptions) {
+    this.clock = clock;
+    this.dice = dice;
+    this.options = options;
+    this.world = new World({
+      version: options.version,
+      clock,
+      dice,
+      roles: Object.keys(options.roles),
+      thinkTime: (what, text) => options.thinkTime?.(what as Thought, text) ?? 0,
+      sessions: () => this.#clients.map((backend) => sessionInfo(backend)),
+      notify: (notification) => this.#notify(notification),
+      cancel: (processId) => this.cancel(processId),
+      terminate: (processId) => this.terminate(processId),
+    });
+  }
+
+  get versionText(): string {
+    return this.options.version === 18 ? "18.4" : "15.18";
+  }
+
+  get versionNumber(): number {
+    return this.options.version === 18 ? 180_004 : 150_018;
+  }
+
+  // -- who comes in ---------------------------------------------------------------------------------------------------
+
+  /** Whether a connection would be taken at all. */
+  get isListening(): boolean {
+    return this.#phase !== "down";
+  }
+
+  accept(wire: Wire): Accepted {
+    if (!this.isListening) {
+      wire.reset();
+      return { receive() {}, ended() {}, wasReset() {} };
+    }
+    const backend = new Backend(this, wire, this.#processId++);
+    this.#backends.add(backend);
+    backend.start();
+    return backend;
+  }
+
+  /** It has sent its StartupMessage. Throws why it may not go on. */
+  admit(backend: Backend): void {
+    if (this.#phase === "starting") throw errors.startingUp();
+    if (this.#phase === "stopping") throw errors.shuttingDown();
+    if (this.#phase === "recovering") throw errors.inRecovery();
+    if (this.#clients.length >= this.options.maxConnections) throw errors.tooManyClients();
+    backend.isClient = true;
+    this.#most = Math.max(this.#most, this.#clients.length);
+    const same = this.#clients.filter(({ user }) => user === backend.user).length;
+    this.#mostOf.set(backend.user, Math.max(this.mostBackendsOf(backend.user), same));
+  }
+
+  methodOf(user: string): Method {
+    const { authentication } = this.options;
+    return typeof authentication === "function" ? authentication(user) : authentication;
+  }
+
+  checkRole({ user }: Backend, { connectionLimit = Infinity }: Role): void {
+    const same = this.#clients.filter((other) => other.user === user).length;
+    if (same > connectionLimit) throw errors.tooManyOfRole(user);
+  }
+
+  hasDatabase(name: string): boolean {
+    const { databases } = this.options;
+    return databases ? databases.includes(name) : name !== "nowhere";
+  }
+
+  left(backend: Backend): void {
+    this.#backends.delete(backend);
+    this.#notifications.delete(backend);
+  }
+
+  *pause(what: Thought, text: string): Doing<void> {
+    yield* sleep(this.clock, this.options.thinkTime?.(what, text) ?? 0);
+  }
+
+  get #clients(): Backend[] {
+    return [...this.#backends].filter(({ isClient }) => isClient);
+  }
+
+  // -- from beside ----------------------------------------------------------------------------------------------------
+
+  /** A CancelRequest: with a wrong key nothing happens, and nobody is told. */
+  cancelRequest(processId: number, key: Uint8Array): void {
+    const backend = this.#find(processId);
+    const isKnown =
+      !!backend?.key.length && backend.key.length === key.length && backend.key.every((byte, at) => byte === key[at]);
+    this.cancelRequests.push({ processId, isKnown, state: backend?.state ?? "" });
+    if (isKnown) this.#soon(() => backend.cancel());
+  }
+
+  /** As `pg_cancel_backend`. Whether there is such a backend. */
+  cancel(processId: number): boolean {
+    const backend = this.#find(processId);
+    if (backend?.isRunning) backend.cancel();
+    else if (backend) this.#soon(() => backend.cancel());
+    return !!backend;
+  }
+
+  /** As `pg_terminate_backend`. */
+  terminate(processId: number): boolean {
+    const backend = this.#find(processId);
+    if (backend?.isRunning) backend.end(errors.terminated());
+    else if (backend) this.#soon(() => backend.end(errors.terminated()));
+    return !!backend;
+  }
+
+  /** Signals arrive in an event of their own: who sends one may be running. */
+  #soon(event: () => void): void {
+    this.clock.after(0, event);
+  }
+
+  #find(processId: number): Backend | undefined {
+    return this.#clients.find((backend) => backend.processId === processId);
+  }
+
+  /**
+   * A fast shutdown, and a start: all sessions end with 57P01. Half of the time nothing listens, then the server says
+   * that
+   * it is starting up.
+   */
+  restart(downFor: number): void {
+    this.#phase = "stopping";
+    for (const backend of [...this.#backends]) this.#soon(() => backend.end(errors.terminated()));
+    this.#soon(() => (this.#phase = "down"));
+    this.clock.after(downFor / 2, () => (this.#phase = "starting"));
+    this.clock.after(downFor, () => (this.#phase = "running"));
+  }
+
+  /** One process has crashed: all sessions end with 57P02, what was not committed is gone, and the server recovers. */
+  crash(recoversFor: number): void {
+    this.#phase = "recovering";
+    for (const backend of [...this.#backends]) this.#soon(() => backend.kill(errors.crashed()));
+    this.clock.after(recoversFor, () => (this.#phase = "running"));
+  }
+
+  // -- NOTIFY ---------------------------------------------------------------------------------------------------------
+
+  #notify(notification: Notification): void {
+    for (const backend of this.#clients) {
+      if (!backend.session?.listening.has(notification.channel)) continue;
+      const waiting = this.#notifications.get(backend) ?? [];
+      waiting.push(notification);
+      this.#notifications.set(backend, waiting);
+      this.#soon(() => backend.notify());
+    }
+  }
+
+  takeNotifications(backend: Backend): Notification[] {
+    const waiting = this.#notifications.get(backend) ?? [];
+    this.#notifications.delete(backend);
+    return waiting;
+  }
+
+  // -- what a check asks ----------------------------------------------------------------------------------------------
+
+  /** Client backends: those that have said who they are. */
+  get backends(): readonly BackendInfo[] {
+    return this.#clients.map(backendInfo);
+  }
+
+  /** Connections that are there, those of CancelRequests and of clients that have not said anything too. */
+  get connections(): number {
+    return this.#backends.size;
+  }
+
+  /** The most client backends that there ever were at once. */
+  get mostBackends(): number {
+    return this.#most;
+  }
+
+  mostBackendsOf(user: string): number {
+    return this.#mostOf.get(user) ?? 0;
+  }
+
+  get locks(): readonly LockInfo[] {
+    return this.world.locks.all;
+  }
+
+  get openTransactions(): number {
+    return this.#clients.filter(({ session }) => session && session.state !== "none").length;
+  }
+
+  get temporaryTables(): readonly string[] {
+    return this.world.tables.filter(({ owner }) => owner).map(({ name }) => name);
+  }
+
+  /** Texts that may be right SQL, and that the model does not know. */
+  get unknownStatements(): readonly string[] {
+    return this.world.unknownStatements;
+  }
+
+  /** The committed rows of a table, in the order in which they were stored. */
+  stored(table: string): readonly (readonly Value[])[] {
+    const found = this.world.tables.find(({ name, owner }) => name === table && !owner);
+    return found?.visible().map(({ values }) => values) ?? [];
+  }
+
+  /** The ledger's numbers. */
+  get ledger(): number[] {
+    return this.stored("ledger").map(([n]) => n as number);
+  }
+}
+
+function sessionInfo({ processId, user, session, state, query }: Backend) {
+  const { database = "", settings } = session ?? {};
+  return { processId, user, database, applicationName: settings?.get("application_name") ?? "", state, query };
+}
+
+function backendInfo(backend: Backend): BackendInfo {
+  const { session } = backend;
+  return {
+    ...sessionInfo(backend),
+    state: backend.state,
+    transactionStatus: session?.status ?? "I",
+    preparedStatements: [...(session?.prepared.keys() ?? [])],
+    portals: [...(session?.portals.keys() ?? [])],
+    listening: [...(session?.listening ?? [])],
+    temporaryTables: session ? session.world.temporaryOf(session).map(({ name }) => name) : [],
+    settings: session?.settings.leftovers ?? [],
+    role: session?.role ?? "",
+  };
+}

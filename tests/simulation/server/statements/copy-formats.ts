@@ -1,0 +1,229 @@
+// The forms of COPY's data: text, CSV and binary, both ways.
+//
+// Knows lines, quotes and tuples. Must not know tables or messages.
+import { PgError } from "../errors.ts";
+import { Fields, Message, textOf, utf8 } from "../messages.ts";
+
+export interface CopyOptions {
+  readonly format: "text" | "csv" | "binary";
+  readonly delimiter: string;
+  readonly nullText: string;
+  readonly hasHeader: boolean;
+}
+
+/** A field as text, or as bytes in binary; `null` for NULL. */
+export type Field = string | Uint8Array | null;
+
+export interface Row {
+  readonly fields: Field[];
+  /** From 1. */
+  readonly line: number;
+  readonly text: string;
+}
+
+const badFormat = (message: string): PgError => new PgError("22P04", message);
+
+/** Takes data in any pieces, and gives the rows that are complete. */
+export interface RowReader {
+  push(data: Uint8Array): Row[];
+  end(): Row[];
+}
+
+export function rowReader(options: CopyOptions): RowReader {
+  return options.format === "binary" ? new BinaryReader() : new LineReader(options);
+}
+
+class LineReader implements RowReader {
+  #rest = new Uint8Array();
+  #line = 0;
+  #isOver = false;
+  readonly #options: CopyOptions;
+
+  constructor(options: CopyOptions) {
+    this.#options = options;
+  }
+
+  push(data: Uint8Array): Row[] {
+    this.#rest = Uint8Array.from([...this.#rest, ...data]);
+    const rows: Row[] = [];
+    for (let end = this.#lineEnd(); end >= 0; end = this.#lineEnd()) {
+      rows.push(...this.#row(this.#rest.subarray(0, end)));
+      this.#rest = this.#rest.slice(end + 1);
+    }
+    return rows;
+  }
+
+  end(): Row[] {
+    const last = this.#rest.length ? this.#row(this.#rest) : [];
+    this.#rest = new Uint8Array();
+    return last;
+  }
+
+  /** Within quotes a line does not end. */
+  #lineEnd(): number {
+    if (this.#options.format !== "csv") return this.#rest.indexOf(10);
+    let isQuoted = false;
+    return this.#rest.findIndex((byte) => {
+      if (byte === 34) isQuoted = !isQuoted;
+      return byte === 10 && !isQuoted;
+    });
+  }
+
+  #row(bytes: Uint8Array): Row[] {
+    const text = textOf(bytes).replace(/\r$/, "");
+    this.#line++;
+    if (this.#isOver) return [];
+    if (text === "\\.") {
+      this.#isOver = true;
+      return [];
+    }
+    if (this.#options.hasHeader && this.#line === 1) return [];
+    const fields = this.#options.format === "csv" ? this.#csv(text) : this.#plain(text);
+    return [{ fields, line: this.#line, text }];
+  }
+
+  #plain(text: string): Field[] {
+    const { delimiter, nullText } = this.#options;
+    const fields: string[] = [""];
+    for (let at = 0; at < text.length; at++) {
+      if (text[at] === delimiter) fields.push("");
+      else if (text[at] === "\\" && at + 1 < text.length) fields.push(fields.pop()! + text.slice(at, ++at + 1));
+      else fields.push(fields.pop()! + text[at]!);
+    }
+    return fields.map((field) => (field === nullText ? null : unescaped(field)));
+  }
+
+  #csv(text: string): Field[] {
+    const { delimiter, nullText } = this.#options;
+    const fields: Field[] = [];
+    let field = "";
+    let wasQuoted = false;
+    const push = () => {
+      fields.push(!wasQuoted && field === nullText ? null : field);
+      field = "";
+      wasQuoted = false;
+    };
+    for (let at = 0, isQuoted = false; at < text.length; at++) {
+      const letter = text[at]!;
+      if (letter === '"' && isQuoted && text[at + 1] === '"') field += text[at++];
+      else if (letter === '"') {
+        isQuoted = !isQuoted;
+        wasQuoted = true;
+      } else if (letter === delimiter && !isQuoted) push();
+      else field += letter;
+    }
+    push();
+    return fields;
+  }
+}
+
+const ESCAPES: Readonly<Record<string, string>> = { b: "\b", f: "\f", n: "\n", r: "\r", t: "\t", v: "\v" };
+
+function unescaped(field: string): string {
+  return field.replace(/\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|[^])/g, (_, escape: string) => {
+    if (/^x./.test(escape)) return String.fromCharCode(parseInt(escape.slice(1), 16));
+    if (/^[0-7]/.test(escape)) return String.fromCharCode(parseInt(escape, 8));
+    return ESCAPES[escape] ?? escape;
+  });
+}
+
+/** What says so comes before the first row, and names none. */
+export const NO_SIGNATURE = "COPY file signature not recognized";
+const SIGNATURE = Uint8Array.from([80, 71, 67, 79, 80, 89, 10, 255, 13, 10, 0]);
+
+class BinaryReader implements RowReader {
+  #rest = new Uint8Array();
+  #hasHeader = false;
+  #isOver = false;
+  #line = 0;
+
+  push(data: Uint8Array): Row[] {
+    this.#rest = Uint8Array.from([...this.#rest, ...data]);
+    if (!this.#hasHeader && !this.#header()) return [];
+    const rows: Row[] = [];
+    for (let row = this.#tuple(); row; row = this.#tuple()) rows.push(row);
+    return rows;
+  }
+
+  end(): Row[] {
+    if (!this.#hasHeader) throw badFormat(NO_SIGNATURE);
+    if (this.#rest.length) throw badFormat("unexpected EOF in COPY data");
+    return [];
+  }
+
+  #header(): boolean {
+    const length = Math.min(SIGNATURE.length, this.#rest.length);
+    if (SIGNATURE.subarray(0, length).some((byte, at) => byte !== this.#rest[at])) throw badFormat(NO_SIGNATURE);
+    if (this.#rest.length < 19) return false;
+    const fields = new Fields(this.#rest.subarray(11));
+    fields.int32();
+    const more = fields.int32();
+    if (this.#rest.length < 19 + more) return false;
+    this.#rest = this.#rest.slice(19 + more);
+    this.#hasHeader = true;
+    return true;
+  }
+
+  #tuple(): Row | undefined {
+    if (this.#rest.length < 2) return undefined;
+    if (this.#isOver) throw badFormat("received copy data after EOF marker");
+    const fields = new Fields(this.#rest);
+    const count = (fields.int16() << 16) >> 16;
+    let size = 2;
+    if (count < 0) {
+      this.#isOver = true;
+      this.#rest = this.#rest.slice(2);
+      return this.#tuple();
+    }
+    const values: Field[] = [];
+    for (let at = 0; at < count; at++) {
+      if (this.#rest.length < size + 4) return undefined;
+      const length = fields.int32();
+      size += 4 + Math.max(0, length);
+      if (this.#rest.length < size) return undefined;
+      values.push(length < 0 ? null : fields.take(length).slice());
+    }
+    this.#rest = this.#rest.slice(size);
+    this.#line++;
+    return { fields: values, line: this.#line, text: "" };
+  }
+}
+
+// -- out --------------------------------------------------------------------------------------------------------------
+
+export const binaryHeader = (): Uint8Array => Uint8Array.from([...SIGNATURE, 0, 0, 0, 0, 0, 0, 0, 0]);
+export const binaryTrailer = (): Uint8Array => Uint8Array.of(255, 255);
+
+export function binaryTuple(fields: readonly (Uint8Array | null)[]): Uint8Array {
+  const message = new Message(" ").int16(fields.length);
+  for (const field of fields) field === null ? message.int32(-1) : message.int32(field.length).bytes(field);
+  return message.done().subarray(5);
+}
+
+export function textLine(fields: readonly (string | null)[], options: CopyOptions): Uint8Array {
+  const write = options.format === "csv" ? csvField : plainField;
+  return utf8(`${fields.map((field) => write(field, options, fields.length)).join(options.delimiter)}\n`);
+}
+
+function plainField(field: string | null, { delimiter, nullText }: CopyOptions): string {
+  if (field === null) return nullText;
+  if (!/[\\\b\f\n\r\t\v]/.test(field) && !field.includes(delimiter)) return field;
+  const letters: Readonly<Record<string, string>> = {
+    "\b": "b",
+    "\f": "f",
+    "\n": "n",
+    "\r": "r",
+    "\t": "t",
+    "\v": "v",
+  };
+  return [...field]
+    .map((it) => (it === "\\" || it === delimiter ? `\\${letters[it] ?? it}` : letters[it] ? `\\${letters[it]}` : it))
+    .join("");
+}
+
+function csvField(field: string | null, { delimiter, nullText }: CopyOptions, width: number): string {
+  if (field === null) return nullText;
+  const needsQuotes =
+    field === nullText || (width === 1 && field === "\\.") || /["\n\r]/.test(field) || field.includes(delimiter);
+  return needsQuotes ? `"${field.replaceAll('"', '""')}"` : field;
+}

@@ -1,0 +1,146 @@
+// Questions of the driver's own that are too large for the model's SQL: the check in front of a first run, and what
+// types are made of. They are known by their text.
+//
+// Knows what these texts ask. To be kept with js/session/first-run.ts and js/session/catalog.ts: where they change
+// their
+// texts, the server counts an unknown statement, and a test says so.
+import { invalidText } from "../errors.ts";
+import type { Session } from "../session.ts";
+import { byOid, int4, json, text as textType, typeNamed, type Type, type Value } from "../values.ts";
+import type { Column, ParameterTypes, Plan, Prepared, Rows, Statement } from "./statement.ts";
+
+const statement = (text: string, analyse: Statement["analyse"]): Statement => ({ text, tables: [], analyse });
+
+/** `undefined`: it is none of them. */
+export function driversOwn(text: string): Statement | undefined {
+  if (text.startsWith("select ('pgz-edge: '||why)::int from (")) return check(text);
+  if (text.startsWith("with recursive ranges as (")) return catalog(text);
+  if (text.startsWith("select pg_catalog.json_object_agg(name, pg_catalog.to_regtype(name)")) return names(text);
+  return undefined;
+}
+
+// -- the check --------------------------------------------------------------------------------------------------------
+
+const SETTINGS = /current_setting\('(\w+)'\)/g;
+const GOOD = /where why!~'((?:[^'])*)'$/;
+const COLUMNS = /select 'columns '/;
+const KNOWN = /and oid not in \(([\d,]+)\)/;
+const RULES =
+  /bool_and\(parameter_types\[p\]::pg_catalog\.oid (not )?in \(([\d,]*)\)\) from pg_catalog\.unnest\(array\[([\d,]*)\]\)/g;
+
+function check(text: string): Statement {
+  const settings = [...text.matchAll(SETTINGS)].map(([, name]) => name!);
+  const good = new RegExp(GOOD.exec(text)?.[1] ?? "$^");
+  const rules = [...text.matchAll(RULES)].map(([, not, list, numbers]) => ({
+    isNot: not !== undefined,
+    types: list!.split(",").map(Number),
+    parameters: numbers!.split(",").map(Number),
+  }));
+  const asksColumns = COLUMNS.test(text);
+  const known = new Set((KNOWN.exec(text)?.[1] ?? "").split(",").map(Number));
+  const anySize = !text.includes(" and typlen<0");
+  return statement(text, (_session: Session, parameters: ParameterTypes): Plan => {
+    if (rules.length) parameters.use(1, textType);
+    return {
+      kind: "select",
+      columns: [{ name: "int4", type: int4 }],
+      // eslint-disable-next-line require-yield
+      *run({ session, parameters: [described] }): Rows {
+        session.see();
+        const reasons = [`settings ${settings.map((name) => session.settings.get(name)).join("")}`];
+        if (asksColumns) reasons.push(...columnReasons(session, known, anySize));
+        if (rules.length && !fits(session, described as string, rules)) reasons.push("types");
+        for (const why of reasons) if (!good.test(why)) throw invalidText("integer", `pgz-edge: ${why}`);
+        return "SELECT";
+      },
+    };
+  });
+}
+
+interface TypeRule {
+  readonly isNot: boolean;
+  readonly types: readonly number[];
+  readonly parameters: readonly number[];
+}
+
+function named({ prepared }: Session): Prepared[] {
+  return [...prepared.values()].filter(({ name }) => name !== "");
+}
+
+/** Of statements that this transaction has prepared. Before 16 the server does not tell the types of columns. */
+function columnReasons(session: Session, known: ReadonlySet<number>, anySize: boolean): string[] {
+  if (session.world.around.version < 16) return [];
+  return named(session)
+    .filter(({ preparedAt }) => preparedAt >= session.transaction!.startedAt)
+    .flatMap(({ plan }) => {
+      const columns = plan?.columns ?? [];
+      const isAsked = ({ type }: Column) => type.oid >= 16_384 && !known.has(type.oid) && (anySize || type.size < 0);
+      const list = `{${columns.map(({ type }) => type.oid).join(",")}}`;
+      return columns
+        .filter(isAsked)
+        .map(() => `columns ${list}`)
+        .slice(0, 1);
+    });
+}
+
+function fits(session: Session, text: string, rules: readonly TypeRule[]): boolean {
+  const found = named(session).filter((prepared) => prepared.text === text);
+  const holds = ({ parameters }: Prepared) =>
+    rules.every((rule) =>
+      rule.parameters.every((number) => rule.types.includes(parameters[number - 1]?.oid ?? 0) !== rule.isNot),
+    );
+  return found.length > 0 && found.every(holds);
+}
+
+// -- types ------------------------------------------------------------------------------------------------------------
+
+function catalog(text: string): Statement {
+  const oids = (/select unnest\(array\[([\d,]*)\]/.exec(text)?.[1] ?? "").split(",").filter(Boolean).map(Number);
+  const everything = text.includes("unnest(array[oid, typarray])") ? [...byOid.keys()] : [];
+  return oneJson(text, "json_agg", () => {
+    const reached: Type[] = [];
+    const reach = (oid: number): void => {
+      const type = byOid.get(oid);
+      if (!type || reached.includes(type)) return;
+      reached.push(type);
+      for (const part of partsOf(type)) if (part >= 16_384) reach(part);
+    };
+    for (const oid of oids) reach(oid);
+    for (const oid of everything) if (oid >= 16_384) reach(oid);
+    return reached.length ? `[${reached.map(rowOf).join(", ")}]` : null;
+  });
+}
+
+function partsOf({ element, attributes }: Type): number[] {
+  if (attributes) return attributes.map(({ type }) => type.oid);
+  return [element?.oid ?? 0];
+}
+
+function rowOf(type: Type): string {
+  const how = type.element ? "A" : type.attributes ? "c" : type.isEnum ? "e" : null;
+  const name = type.element ? `_${type.element.name}` : type.name;
+  return JSON.stringify([type.oid, how, name, partsOf(type), (type.attributes ?? []).map((it) => it.name)]).replaceAll(
+    ",",
+    ", ",
+  );
+}
+
+function names(text: string): Statement {
+  const asked = JSON.parse(/\$\$(.*)\$\$/s.exec(text)?.[1] ?? "[]") as string[];
+  return oneJson(text, "json_object_agg", () => {
+    const found = asked.map((name) => `${JSON.stringify(name)} : ${typeNamed(name)?.oid ?? null}`);
+    return found.length ? `{ ${found.join(", ")} }` : null;
+  });
+}
+
+function oneJson(text: string, name: string, value: () => Value): Statement {
+  return statement(text, () => ({
+    kind: "select",
+    columns: [{ name, type: json }],
+    *run({ session }): Rows {
+      session.see();
+      yield [value()];
+      return "SELECT";
+    },
+  }));
+}

@@ -1,0 +1,245 @@
+// Tables and their rows, in versions as PostgreSQL keeps them: who has made a version, who has deleted it, and when.
+//
+//   visible to T:  (made by T, or committed and known to T's snapshot)  and not  (deleted by T, or the same committed)
+//
+// Knows transactions and their snapshots. Must not know SQL, or who waits for whom.
+import type { Transaction } from "./transactions.ts";
+import { int4, mood, pair, text, typeNamed, type Type, type Value } from "./values.ts";
+
+export interface Attribute {
+  readonly name: string;
+  readonly type: Type;
+  readonly number: number;
+}
+
+/** One version of a row. */
+export interface Version {
+  readonly id: number;
+  readonly values: Value[];
+  madeBy: Transaction | undefined;
+  madeAt: number;
+  deletedBy: Transaction | undefined;
+  deletedAt: number | undefined;
+  /** What an UPDATE has made of it. */
+  next: Version | undefined;
+}
+
+export interface TableOptions {
+  readonly oid: number;
+  readonly name: string;
+  /** The session whose temporary table it is. */
+  readonly owner?: object;
+  readonly endsWithTransaction?: boolean;
+}
+
+/** The number of the last commit, for all tables of a server. */
+export class Commits {
+  count = 0;
+  /** Versions of rows that there ever were. */
+  versions = 0;
+  /** Transactions that look at an older state. */
+  readonly snapshots = new Set<Transaction>();
+}
+
+export class Table {
+  readonly oid: number;
+  readonly name: string;
+  readonly owner: object | undefined;
+  readonly endsWithTransaction: boolean;
+  attributes: readonly Attribute[];
+  #versions: Version[] = [];
+  /** Versions that were deleted, and may be dropped. */
+  #dead = 0;
+  readonly #commits: Commits;
+  /** Where its transaction has not committed yet, nobody else sees it. */
+  madeBy: Transaction | undefined;
+
+  constructor(options: TableOptions, attributes: readonly Attribute[], commits: Commits) {
+    this.oid = options.oid;
+    this.name = options.name;
+    this.owner = options.owner;
+    this.endsWithTransaction = options.endsWithTransaction ?? false;
+    this.attributes = attributes;
+    this.#commits = commits;
+  }
+
+  /** What `reader` sees now; without one, what is committed. */
+  visible(reader?: Transaction): Version[] {
+    this.#sweep();
+    return this.#versions.filter((version) => this.#sees(reader, version));
+  }
+
+  insert(writer: Transaction, values: Value[]): Version {
+    const version: Version = {
+      id: this.#commits.versions++,
+      values,
+      madeBy: writer,
+      madeAt: 0,
+      deletedBy: undefined,
+      deletedAt: undefined,
+      next: undefined,
+    };
+    this.#versions.push(version);
+    writer.add({
+      undo: () => {
+        const at = this.#versions.lastIndexOf(version);
+        if (at >= 0) this.#versions.splice(at, 1);
+      },
+      keep: () => {
+        version.madeBy = undefined;
+        version.madeAt = this.#commits.count;
+      },
+    });
+    return version;
+  }
+
+  /** `next`: what an UPDATE has made of it. The caller holds its lock. */
+  delete(writer: Transaction, version: Version, next?: Version): void {
+    version.deletedBy = writer;
+    version.next = next;
+    writer.add({
+      undo: () => {
+        version.deletedBy = version.next = undefined;
+      },
+      keep: () => {
+        version.deletedBy = undefined;
+        version.deletedAt = this.#commits.count;
+        this.#dead++;
+      },
+    });
+  }
+
+  truncate(writer: Transaction): void {
+    for (const version of this.visible(writer)) this.delete(writer, version);
+  }
+
+  addColumn(writer: Transaction, name: string, type: Type): void {
+    const before = this.attributes;
+    this.attributes = [...before, { name, type, number: before.length + 1 }];
+    for (const { values } of this.#versions) values.push(null);
+    writer.add({
+      undo: () => {
+        this.attributes = before;
+        for (const { values } of this.#versions) values.length = before.length;
+      },
+    });
+  }
+
+  #sees(reader: Transaction | undefined, version: Version): boolean {
+    const { madeBy, madeAt, deletedBy, deletedAt } = version;
+    const snapshot = reader?.snapshot ?? Infinity;
+    const isMade = madeBy ? madeBy === reader : madeAt <= snapshot;
+    const isDeleted =
+      (deletedBy !== undefined && deletedBy === reader) || (deletedAt !== undefined && deletedAt <= snapshot);
+    return isMade && !isDeleted;
+  }
+
+  /** Drops versions that nobody can see any more. */
+  #sweep(): void {
+    if (!this.#dead || this.#commits.snapshots.size) return;
+    this.#dead = 0;
+    this.#versions = this.#versions.filter(({ deletedAt }) => deletedAt === undefined);
+  }
+}
+
+export function attributesOf(columns: readonly (readonly [name: string, type: Type])[]): Attribute[] {
+  return columns.map(([name, type], at) => ({ name, type, number: at + 1 }));
+}
+
+// -- what is there at the start ---------------------------------------------------------------------------------------
+
+const SAMPLE_COLUMNS = [
+  ["id", "int4"],
+  ["i2", "int2"],
+  ["i8", "int8"],
+  ["t", "text"],
+  ["b", "bool"],
+  ["f8", "float8"],
+  ["n", "numeric"],
+  ["tz", "timestamptz"],
+  ["j", "jsonb"],
+  ["u", "uuid"],
+  ["by", "bytea"],
+  ["ia", "int4[]"],
+  ["ta", "text[]"],
+  ["m", "mood"],
+  ["p", "pair"],
+] as const;
+
+/** As text, `null` for NULL. */
+const SAMPLES: readonly (readonly (string | null)[])[] = [
+  [
+    "1",
+    "-32768",
+    "9007199254740993",
+    'plain "text"',
+    "t",
+    "0.1",
+    "1234567.8900",
+    "2024-01-02 03:04:05.6+00",
+    '{"a": [1, 2.50, null], "bb": "ü €"}',
+    "6f1f9a3e-0b1c-4d2e-8f30-414243444546",
+    "\\x00ff10",
+    "{1,NULL,3}",
+    '{a,"b c",NULL,""}',
+    "calm",
+    '(7,"a, b")',
+  ],
+  [
+    "2",
+    "32767",
+    "-1",
+    "line\nof two, ü €",
+    "f",
+    "-1.5e-07",
+    "0",
+    "1999-12-31 23:59:59.999999+00",
+    "[]",
+    "00000000-0000-0000-0000-000000000000",
+    "\\x",
+    "{}",
+    "{}",
+    "ü €",
+    "(,)",
+  ],
+  ["3", ...SAMPLE_COLUMNS.slice(1).map(() => null)],
+];
+
+/** Makes, in a real server, what the model has from the start. */
+export const SCHEMA = `
+create type mood as enum ('calm', 'glad', 'ü €');
+create type pair as (a int4, b text);
+create table ledger (n int4);
+create table shape (a int4, b text);
+insert into shape values (1, 'one');
+create table samples (${SAMPLE_COLUMNS.map(([name, type]) => `${name} ${type}`).join(", ")});
+insert into samples values ${SAMPLES.map((row) => `(${row.map(literal).join(", ")})`).join(",\n  ")};
+`;
+
+function literal(value: string | null): string {
+  return value === null ? "null" : `'${value.replaceAll("'", "''")}'`;
+}
+
+const FORMS = { timeZone: "UTC", extraFloatDigits: 1, byteaOutput: "hex" };
+
+export function firstTables(newOid: () => number, commits: Commits, writer: Transaction): Table[] {
+  const table = (name: string, columns: Parameters<typeof attributesOf>[0]) =>
+    new Table({ oid: newOid(), name }, attributesOf(columns), commits);
+  const ledger = table("ledger", [["n", int4]]);
+  const shape = table("shape", [
+    ["a", int4],
+    ["b", text],
+  ]);
+  shape.insert(writer, [1, "one"]);
+  const types = SAMPLE_COLUMNS.map(([name, type]) => [name, typeNamed(type)!] as const);
+  const samples = table("samples", types);
+  for (const row of SAMPLES)
+    samples.insert(
+      writer,
+      row.map((value, at) => (value === null ? null : types[at]![1].parse(value, FORMS))),
+    );
+  return [ledger, shape, samples];
+}
+
+/** The types that the database has of its own. */
+export const OWN_TYPES: readonly Type[] = [mood, pair];

@@ -1,0 +1,156 @@
+// What all sessions of a server share: tables, locks, commits, who listens.
+//
+// Knows committed state and how it changes. Must not know sessions' conversations, or how a server begins and ends.
+import type { Clock, Dice } from "../contract.ts";
+import { Locks } from "./locks.ts";
+import type { Session } from "./session.ts";
+import { Commits, firstTables, type Table } from "./tables.ts";
+import { Transaction } from "./transactions.ts";
+
+export interface Notification {
+  readonly processId: number;
+  readonly channel: string;
+  readonly payload: string;
+}
+
+/** What sessions ask of the server that they are in. */
+export interface Surroundings {
+  readonly version: 15 | 18;
+  readonly clock: Clock;
+  readonly dice: Dice;
+  readonly roles: readonly string[];
+  thinkTime(what: string, text: string): number;
+  sessions(): readonly SessionInfo[];
+  notify(notification: Notification): void;
+  /** Whether there was such a process. */
+  cancel(processId: number): boolean;
+  terminate(processId: number): boolean;
+}
+
+/** A row of pg_stat_activity. */
+export interface SessionInfo {
+  readonly processId: number;
+  readonly user: string;
+  readonly database: string;
+  readonly applicationName: string;
+  readonly state: string;
+  readonly query: string;
+}
+
+export class World {
+  readonly #surroundings: Surroundings;
+  locks: Locks;
+  readonly commits = new Commits();
+  readonly tables: Table[] = [];
+  /** Tables were made, changed or dropped: statements are analysed anew. */
+  catalogVersion = 0;
+  /** Texts that the model does not know, and refused as a syntax error. */
+  readonly unknownStatements: string[] = [];
+  #oid = 16_384;
+  #transactions = 700;
+
+  constructor(surroundings: Surroundings) {
+    this.#surroundings = surroundings;
+    this.locks = new Locks(surroundings.clock);
+    const first = new Transaction(this.nextTransaction(), 0, this.locks);
+    // Behind the OIDs of the types.
+    this.#oid = 16_410;
+    this.tables.push(...firstTables(() => this.newOid(), this.commits, first));
+    this.commit(first);
+  }
+
+  get clock(): Clock {
+    return this.#surroundings.clock;
+  }
+
+  get around(): Surroundings {
+    return this.#surroundings;
+  }
+
+  thinkTime(what: string, text: string): number {
+    return this.#surroundings.thinkTime(what, text);
+  }
+
+  newOid(): number {
+    return this.#oid++;
+  }
+
+  nextTransaction(): number {
+    return this.#transactions++;
+  }
+
+  /** Everything that it did is there for all from now on. */
+  commit(transaction: Transaction): void {
+    this.endSnapshot(transaction);
+    this.commits.count++;
+    transaction.commit();
+  }
+
+  takeSnapshot(transaction: Transaction): void {
+    transaction.snapshot = this.commits.count;
+    this.commits.snapshots.add(transaction);
+  }
+
+  endSnapshot(transaction: Transaction): void {
+    this.commits.snapshots.delete(transaction);
+  }
+
+  notify(notification: Notification): void {
+    this.#surroundings.notify(notification);
+  }
+
+  // -- tables ---------------------------------------------------------------------------------------------------------
+
+  /** As this session finds it: its temporary tables hide others. */
+  table(name: string, session: Session): Table | undefined {
+    const isVisible = ({ madeBy }: Table) => !madeBy || madeBy === session.transaction;
+    const all = this.tables.filter((table) => table.name === name && isVisible(table));
+    return all.find(({ owner }) => owner === session) ?? all.find(({ owner }) => !owner);
+  }
+
+  addTable(table: Table, session: Session): void {
+    const transaction = session.transaction!;
+    table.madeBy = transaction;
+    this.tables.push(table);
+    this.catalogVersion++;
+    transaction.add({
+      undo: () => {
+        this.tables.splice(this.tables.indexOf(table), 1);
+        this.catalogVersion++;
+      },
+      keep: () => {
+        table.madeBy = undefined;
+        if (!table.endsWithTransaction) return;
+        this.tables.splice(this.tables.indexOf(table), 1);
+        this.catalogVersion++;
+      },
+    });
+  }
+
+  /** It is gone for its transaction at once; nobody else can look, since it is locked. */
+  dropTable(table: Table, transaction: Transaction): void {
+    const at = this.tables.indexOf(table);
+    this.tables.splice(at, 1);
+    this.catalogVersion++;
+    transaction.add({
+      undo: () => {
+        this.tables.splice(at, 0, table);
+        this.catalogVersion++;
+      },
+    });
+  }
+
+  changed(transaction: Transaction): void {
+    this.catalogVersion++;
+    transaction.add({ undo: () => void this.catalogVersion++ });
+  }
+
+  dropTemporary(session: Session): void {
+    for (let at = this.tables.length - 1; at >= 0; at--)
+      if (this.tables[at]!.owner === session) this.tables.splice(at, 1);
+  }
+
+  temporaryOf(session: Session): Table[] {
+    return this.tables.filter(({ owner }) => owner === session);
+  }
+}

@@ -1,0 +1,247 @@
+// The world of one simulated session: a clock that jumps from event to event, dice for each purpose, and the record of
+// what happened.
+//
+// Between two events all promises come to rest, so what happens depends on the seed alone. An event is a timer of the
+// driver's, bytes that arrive, or a moment of the server's. Knows no driver, no bytes and no PostgreSQL.
+import type { Clock, Dice, Timer } from "./contract.ts";
+import { Dice as SeededDice } from "../random/dice.ts";
+import { real, substitute, type Substitute } from "./patches.ts";
+
+interface Event {
+  readonly at: number;
+  /** Of the events of one time the one that was asked for first comes first. */
+  readonly number: number;
+  run: (() => void) | undefined;
+}
+
+/** How a session's main program ended. */
+export type End =
+  { readonly kind: "done" } | { readonly kind: "failed"; readonly error: unknown } | { readonly kind: "stuck" };
+
+/** A session that needs more is taken for one that never ends. */
+const MOST_EVENTS = 400_000;
+
+export class World implements Clock, Substitute {
+  readonly #queue = new Heap();
+  readonly #timers = new Map<number, Timer>();
+  readonly #seed: number;
+  readonly #lines: string[] | undefined;
+  readonly #random: SeededDice;
+  #now = 0;
+  #lastNumber = 0;
+  #hash = 0x811c9dc5;
+  /** Events that were run. */
+  events = 0;
+
+  /** `keepsLines`: the timeline is wanted as text, not as a hash alone. */
+  constructor(seed: number, keepsLines: boolean) {
+    this.#seed = seed;
+    this.#lines = keepsLines ? [] : undefined;
+    this.#random = this.dice("Math.random") as SeededDice;
+  }
+
+  get now(): number {
+    return this.#now;
+  }
+
+  /** Dice of one purpose: throws for another one do not move them. */
+  dice(purpose: string): Dice {
+    let hash = this.#seed | 0;
+    for (let at = 0; at < purpose.length; at++) hash = Math.imul(hash ^ purpose.charCodeAt(at), 0x01000193);
+    return new SeededDice(hash >>> 0);
+  }
+
+  after(milliseconds: number, event: () => void): Timer {
+    const entry: Event = { at: this.#now + Math.max(0, milliseconds), number: ++this.#lastNumber, run: event };
+    this.#queue.add(entry);
+    return {
+      cancel: () => {
+        if (!entry.run) return;
+        entry.run = undefined;
+        this.#queue.cancelled++;
+      },
+    };
+  }
+
+  /** Events that are still to come. */
+  get pending(): number {
+    return this.#queue.size - this.#queue.cancelled;
+  }
+
+  /** Timers of the driver and of programs that are still set. */
+  get timers(): number {
+    return this.#timers.size;
+  }
+
+  /** The process stands still: its clocks go on, and no timer of its own comes meanwhile. */
+  freeze(milliseconds: number): void {
+    this.#now += milliseconds;
+  }
+
+  // -- the record -----------------------------------------------------------------------------------------------------
+
+  note(who: string, text: string): void {
+    const line = this.#line(who, text);
+    this.#mix(line);
+    this.#lines?.push(line);
+  }
+
+  /**
+   * Bytes that moved, and in the timeline what `describe` gives, if anything. It is called only where lines are kept.
+   */
+  noteBytes(who: string, bytes: Uint8Array, describe: () => string): void {
+    let hash = this.#hash;
+    for (let at = 0; at < bytes.length; at++) hash = Math.imul(hash ^ bytes[at]!, 0x01000193);
+    this.#hash = hash;
+    const text = this.#lines && describe();
+    if (text) this.#lines.push(this.#line(who, text));
+  }
+
+  /** Equal for equal sessions. */
+  get fingerprint(): string {
+    return (this.#hash >>> 0).toString(16).padStart(8, "0");
+  }
+
+  get lines(): readonly string[] {
+    return this.#lines ?? [];
+  }
+
+  #line(who: string, text: string): string {
+    return `${this.#now.toFixed(3).padStart(12)} ${who} ${text}`;
+  }
+
+  #mix(line: string): void {
+    let hash = this.#hash;
+    for (let at = 0; at < line.length; at++) hash = Math.imul(hash ^ line.charCodeAt(at), 0x01000193);
+    this.#hash = hash;
+  }
+
+  // -- in place of the platform's -------------------------------------------------------------------------------------
+
+  random(): number {
+    return this.#random.below(0x40000000) / 0x40000000;
+  }
+
+  set(run: () => void, delay: number, every: boolean): number {
+    const id = ++this.#lastNumber;
+    const event = () => {
+      if (every) this.#timers.set(id, this.after(delay, event));
+      else this.#timers.delete(id);
+      run();
+    };
+    this.#timers.set(id, this.after(delay, event));
+    return id;
+  }
+
+  clear(id: number): void {
+    this.#timers.get(id)?.cancel();
+    this.#timers.delete(id);
+  }
+
+  // -- running --------------------------------------------------------------------------------------------------------
+
+  /**
+   * Runs `main` until it settles, event by event. `stuck`: it waits, and no event is left that could help, or there
+   * were too many.
+   */
+  async run(main: () => Promise<void>): Promise<End> {
+    let end: End | undefined;
+    substitute(this);
+    try {
+      main().then(
+        () => (end = { kind: "done" }),
+        (error: unknown) => (end = { kind: "failed", error }),
+      );
+      for (;;) {
+        await rest();
+        if (end) return end;
+        if (!this.#step()) return { kind: "stuck" };
+      }
+    } finally {
+      substitute(undefined);
+    }
+  }
+
+  /** Goes on for so long, for what is expected to end by itself. */
+  async runFor(milliseconds: number): Promise<void> {
+    const until = this.#now + milliseconds;
+    substitute(this);
+    try {
+      await rest();
+      while ((this.#queue.first()?.at ?? Infinity) <= until && this.#step()) await rest();
+      this.#now = Math.max(this.#now, until);
+    } finally {
+      substitute(undefined);
+    }
+  }
+
+  #step(): boolean {
+    const event = this.#queue.first();
+    if (!event || this.events >= MOST_EVENTS) return false;
+    this.#queue.takeFirst();
+    this.events++;
+    this.#now = Math.max(this.#now, event.at);
+    const { run } = event;
+    event.run = undefined;
+    run!();
+    return true;
+  }
+}
+
+/** All promises have come to rest: Node runs microtasks and ticks to the last one before an immediate. */
+function rest(): Promise<void> {
+  return new Promise((resolve) => real.setImmediate(resolve));
+}
+
+/** Events by time, then by number. */
+class Heap {
+  readonly #events: Event[] = [];
+  /** Of those in it. */
+  cancelled = 0;
+
+  get size(): number {
+    return this.#events.length;
+  }
+
+  add(event: Event): void {
+    const events = this.#events;
+    let at = events.length;
+    events.push(event);
+    while (at > 0) {
+      const parent = (at - 1) >> 1;
+      if (isBefore(events[parent]!, event)) break;
+      events[at] = events[parent]!;
+      at = parent;
+    }
+    events[at] = event;
+  }
+
+  /** The next one that is not cancelled. */
+  first(): Event | undefined {
+    while (this.#events.length && !this.#events[0]!.run) {
+      this.takeFirst();
+      this.cancelled--;
+    }
+    return this.#events[0];
+  }
+
+  takeFirst(): void {
+    const events = this.#events;
+    const last = events.pop()!;
+    if (!events.length) return;
+    let at = 0;
+    for (;;) {
+      let child = 2 * at + 1;
+      if (child >= events.length) break;
+      if (child + 1 < events.length && isBefore(events[child + 1]!, events[child]!)) child++;
+      if (isBefore(last, events[child]!)) break;
+      events[at] = events[child]!;
+      at = child;
+    }
+    events[at] = last;
+  }
+}
+
+function isBefore(a: Event, b: Event): boolean {
+  return a.at < b.at || (a.at === b.at && a.number < b.number);
+}

@@ -84,7 +84,8 @@ export class Pool extends Transacting {
   readonly #upkeep: Upkeep;
   readonly #loans: Loans;
   readonly #listeners = new Map<PoolEvent, Set<() => void>>();
-  #draining: UsageError | undefined;
+  /** Why no call may be made any more. Each call gets an error of its own. */
+  #ended: string | undefined;
   #closing: Promise<void> | undefined;
 
   /** @internal Use {@link createPool}. */
@@ -203,7 +204,7 @@ export class Pool extends Transacting {
   stats(): PoolStats {
     const { max, total, idle, lent: acquired, connecting, waiting, counts } = this.#slots;
     const { running: _, ...calls } = this.counters;
-    const state = this.#closing ? "closed" : this.#draining ? "draining" : "open";
+    const state = this.#closing ? "closed" : this.#ended ? "draining" : "open";
     return { state, max, total, idle, acquired, connecting, waiting, ...counts, ...calls };
   }
 
@@ -253,7 +254,7 @@ export class Pool extends Transacting {
    * process.on("SIGTERM", () => pool.drain(AbortSignal.timeout(10_000)).catch(() => pool.close()));
    */
   async drain(signal?: AbortSignal): Promise<void> {
-    this.#draining ??= closed("The pool is draining: make another.");
+    this.#ended ??= "The pool is draining: make another.";
     await this.waitIdle(signal);
     await this.close();
   }
@@ -276,9 +277,10 @@ export class Pool extends Transacting {
   }
 
   async #close(timeout: number): Promise<void> {
-    this.#draining = closed("The pool is closed: make another.");
-    this.#slots.close(this.#draining);
-    if (!this.#slots.waiting) this.#upkeep.abortConnects(this.#draining);
+    this.#ended = "The pool is closed: make another.";
+    const ended = closed(this.#ended);
+    this.#slots.close(ended);
+    if (!this.#slots.waiting) this.#upkeep.abortConnects(ended);
     this.#loans.look(performance.now());
     // Its reader may be waiting for this: a handler's response is read behind its `await using` and `finally`.
     if (this.handed) runtime().background(this.streamed(closedUnderneath));
@@ -340,7 +342,7 @@ export class Pool extends Transacting {
   }
 
   protected override refused(): UsageError | undefined {
-    return this.#draining ?? this.#home.refused();
+    return this.#ended === undefined ? this.#home.refused() : closed(this.#ended);
   }
 
   /** Streams of a pool stand in nobody's way. */

@@ -76,7 +76,12 @@ export class Network {
     return [...this.#links].filter((link) => !link.isClosedByClient).length;
   }
 
-  /** The server, or what lies between, has dropped every connection, and the client is told with its next read. */
+  /** Servers, or what lies between, have forgotten every connection: a client is told when it sends something. */
+  forgetAll(): void {
+    for (const link of this.#links) link.forget();
+  }
+
+  /** Resets every connection: both sides are told. */
   loseAll(): void {
     for (const link of this.#links) link.lose();
   }
@@ -126,6 +131,7 @@ class Link {
   readonly #happened: (fault: Fault) => void;
   readonly #accepted: Accepted;
   #bytes = 0;
+  #isForgotten = false;
   // The client's side.
   readonly #readBuffer: number;
   #arrived: Uint8Array[] = [];
@@ -151,6 +157,7 @@ class Link {
     const { clock, weather } = network;
     this.up = new Direction(clock, dice, weather, {
       piece: (bytes: Uint8Array) => {
+        if (this.#isForgotten) return void clock.after(weather.latency, () => this.#reset("reset by peer"));
         network.tap(number, ">", bytes);
         this.#accepted.receive(bytes);
         this.#count(bytes.length);
@@ -205,6 +212,12 @@ class Link {
 
   lose(): void {
     this.#reset("reset by peer");
+    this.#accepted.wasReset();
+  }
+
+  forget(): void {
+    this.#isForgotten = true;
+    this.down.lose();
     this.#accepted.wasReset();
   }
 

@@ -30,16 +30,16 @@ export const planted = [
     to: "return true;",
   },
   {
-    name: "a cancel is sent after its call has ended",
+    name: "a cancel that is under way is not waited for",
     file: "js/connection/stop.ts",
-    from: "    if (isOver()) return undefined;\n    sent = true;",
-    to: "    sent = true;",
+    from: "      if (!sent) return giveUp.abort();\n      if (operation.canceled) return;",
+    to: "      return giveUp.abort();",
   },
   {
-    name: "a call that is left cancels the one in front of it",
-    file: "js/connection/connection.ts",
-    from: "    await before?.done.catch(() => {});\n",
-    to: "    void before;\n",
+    name: "a call that another one's cancel has hit is not run again",
+    file: "js/statement/execute.ts",
+    from: "    if (wasHitBesides && !committed && transaction.isNone) return AGAIN;\n",
+    to: "    void wasHitBesides;\n    void committed;\n",
   },
   {
     name: "ROLLBACK in answer to COMMIT counts as committed",
@@ -66,10 +66,10 @@ export const planted = [
     to: 'reset === "never" || reset === "auto" || change === "none"',
   },
   {
-    name: "a stream that has ended is waited for by close()",
+    name: "a stream with closeWhenDone forgets its closer",
     file: "js/api/queue.ts",
-    from: "    await over;\n    this.#handed.delete(call);",
-    to: "    await over;",
+    from: "    if (closeWhenDone) await this.close();",
+    to: "    void closeWhenDone;",
   },
   {
     name: "a call waits for a connection that is being cleaned, though there is room",

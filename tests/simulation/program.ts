@@ -21,6 +21,8 @@ export interface ServerKind {
   readonly authentication: "trust" | "password" | "md5" | "scram-sha-256";
   /** Virtual milliseconds that each of its steps may take, at most. */
   readonly thinks: number;
+  /** No server is there, and none comes. */
+  readonly isAbsent?: boolean;
 }
 
 /** A client or a pool, and what is done with it. Its role on the server is its own: `u0`, `u1` … */
@@ -82,6 +84,7 @@ export function draw(seed: number): Program {
     version: dice.pick([15, 18] as const),
     authentication: dice.pick(["trust", "password", "md5", "scram-sha-256", "scram-sha-256"] as const),
     thinks: dice.pick([0, 0.1, 2, 20]),
+    ...(dice.oneIn(40) ? { isAbsent: true } : {}),
   };
   const users = Array.from({ length: 1 + dice.below(3) }, () => user(dice, isQuiet));
   const faults = isQuiet ? [] : Array.from({ length: dice.below(4) }, () => fault(dice));
@@ -133,7 +136,7 @@ function clientOptions(dice: Dice): Record<string, unknown> {
 function poolOptions(dice: Dice): Record<string, unknown> {
   return {
     max: dice.pick([1, 1, 2, 3, 5]),
-    min: dice.pick([0, 0, 0, 1]),
+    min: dice.pick([0, 0, 0, 1, 3]),
     pipelining: dice.pick([1, 1, 1, 2, 8]),
     idleTimeout: dice.pick([300_000, 1_000, 20]),
     maxLifetime: dice.pick([3_600_000, 3_600_000, 500]),

@@ -32,6 +32,8 @@ export class World implements Clock, Substitute {
   #hash = 0x811c9dc5;
   /** Events that were run. */
   events = 0;
+  /** Called between two events, when all promises have come to rest. */
+  onRest: () => void = () => {};
 
   /** `keepsLines`: the timeline is wanted as text, not as a hash alone. */
   constructor(seed: number, keepsLines: boolean) {
@@ -154,6 +156,7 @@ export class World implements Clock, Substitute {
       );
       for (;;) {
         await rest();
+        this.onRest();
         if (end) return end;
         if (!this.#step()) return { kind: "stuck" };
       }

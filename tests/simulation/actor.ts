@@ -1,0 +1,333 @@
+// One client or pool of a simulated session: what it does, and whether what came of it is right.
+//
+// Knows which faults explain which errors, and what a call's error says of what it has written. Must not know what a
+// call does (tests/random), or how faults come (session.ts).
+import { driver } from "./driver.ts";
+import type * as pgz from "../../js/index.ts";
+import { AssertionError } from "../integration/assert.ts";
+import { callWhich } from "../random/calls.ts";
+import { Dice } from "../random/dice.ts";
+import type { Caller, Disturbed, Plan, World as CallWorld } from "../random/plan.ts";
+import { transaction } from "../random/transactions.ts";
+import { PoolWatch } from "./pool-watch.ts";
+import type { Step, Task, User } from "./program.ts";
+import { described, type Session } from "./session.ts";
+
+/** Virtual milliseconds in which each call must settle: its own time is at most the client's `timeout`. */
+const DEADLINE = 90_000;
+/** The `timeout` of every client, so that a silent link ends too. */
+const TIMEOUT = 20_000;
+
+/** A step, and the call that it makes. */
+interface Move {
+  readonly step: Step;
+  readonly plan: Plan;
+}
+
+export class Actor {
+  readonly role: string;
+  readonly user: User;
+  readonly #session: Session;
+  readonly #world: CallWorld;
+  readonly #tasks: readonly { readonly task: Task; readonly moves: readonly Move[] }[];
+  /** What has happened to its connections, and when last. */
+  readonly #met = new Map<string, number>();
+  readonly #running = new Set<string>();
+  /** Errors that calls have rejected with: each has its own. */
+  readonly #errors = new WeakSet<object>();
+  /** Throws of hooks that cost a waiter, less the waiters that they have cost. */
+  #unpaidThrows = 0;
+  #watch: PoolWatch | undefined;
+  #isEnding = false;
+
+  constructor(session: Session, user: User, number: number) {
+    this.#session = session;
+    this.user = user;
+    this.role = `u${number}`;
+    this.#world = {
+      schema: this.role,
+      ledger: session.ledger,
+      sql: driver.sql,
+      gzip: false,
+      hasOwnBody: false,
+      columns: ["a", "b"],
+      // Few sessions have results of many windows, which cost as much as ten others.
+      mostRows: session.world.dice("rows").oneIn(8) ? 600 : 60,
+      number: number * 400_000_000,
+    };
+    this.#tasks = user.tasks.map((task) => ({
+      task,
+      moves: task.steps.map((step) => ({ step, plan: this.#plan(step) })),
+    }));
+  }
+
+  meets(what: string): void {
+    this.#met.set(what, this.#session.world.now);
+  }
+
+  /** Called whenever all promises have come to rest. */
+  look(): void {
+    this.#watch?.look();
+  }
+
+  waiting(): string[] {
+    return [...this.#running];
+  }
+
+  async act(): Promise<void> {
+    const { user, role } = this;
+    const options: pgz.PoolOptions = {
+      ...user.options,
+      host: this.#session.host,
+      user: role,
+      password: `secret ${role.slice(1)}`,
+      database: "simulation",
+      sslmode: "disable",
+      allowCleartextPassword: true,
+      timeout: TIMEOUT,
+      connect: this.#session.connectorFor(this),
+      observer: user.observerThrows ? throwing() : { onHookError: () => {} },
+      ...this.#hooks(),
+    };
+    const db = user.kind === "pool" ? driver.createPool(options) : driver.createClient(options);
+    if (db instanceof driver.Pool)
+      this.#watch = new PoolWatch(db, options.maxConnecting ?? 5, (fault) => this.#fault(fault));
+    const tasks = Promise.all(this.#tasks.map(({ task, moves }) => this.#task(db, task, moves)));
+    const early = user.end.at;
+    const ended = (async () => {
+      if (early === undefined) await tasks;
+      else await new Promise((resolve) => setTimeout(resolve, early));
+      this.#isEnding = true;
+      await this.#within("its end", user.end.how === "close" ? db.close() : endHard(db));
+    })();
+    await Promise.all([tasks, ended]);
+  }
+
+  /** The server has not seen more backends than there may be. */
+  atRest(): void {
+    const { user, role } = this;
+    const { server, network } = this.#session;
+    if (network.weather.jitter || this.#met.size || isDisturbed(user)) return;
+    const most = user.kind === "pool" ? ((user.options["max"] as number | undefined) ?? 10) : 1;
+    const seen = server.mostBackendsOf(role);
+    if (seen > most) this.#fault(`may have ${most} connections, and the server has seen ${seen}`);
+  }
+
+  #fault(text: string): void {
+    this.#session.faults.push(`${this.role}: ${text}`);
+  }
+
+  #hooks(): pgz.PoolHooks {
+    const dice = this.#session.world.dice(`hooks of ${this.role}`);
+    const hooks: Record<string, unknown> = {};
+    for (const { name, does, oneIn } of this.user.hooks)
+      hooks[name] = async (lease?: pgz.Lease) => {
+        if (!dice.oneIn(oneIn)) return undefined;
+        this.meets(`${name} ${does}`);
+        this.#session.world.note(this.role, `${name} ${does}`);
+        if (does === "throws") {
+          if (name === "beforeConnect" || name === "afterConnect") this.#unpaidThrows++;
+          throw new HookError();
+        }
+        if (does === "refuses") return false;
+        if (does === "waits") await new Promise((resolve) => setTimeout(resolve, 40));
+        if (does === "sets") await lease?.exec("set timezone = 'Asia/Tokyo'");
+        return undefined;
+      };
+    return hooks as pgz.PoolHooks;
+  }
+
+  #plan(step: Step): Plan {
+    const dice = new Dice(step.seed);
+    const fits = (plan: Plan) => plan.kind !== "quiet" && !plan.hasSeveralTurns;
+    return step.kind === "transaction"
+      ? transaction(dice, this.#world, fits)
+      : callWhich((plan) => fits(plan), dice, this.#world);
+  }
+
+  async #task(db: pgz.Client | pgz.Pool, task: Task, moves: readonly Move[]): Promise<void> {
+    if (task.on === "self" || !(db instanceof driver.Pool)) {
+      for (const move of moves) await this.#move(db, move);
+      return;
+    }
+    const since = this.#session.world.now;
+    let lease: pgz.Lease;
+    try {
+      lease = await db.acquire();
+    } catch (error) {
+      if (!this.#explains(error, since, new Set(), db)) this.#fault(`acquire: ${described(error)}`);
+      return;
+    }
+    for (const move of moves) await this.#move(lease, move);
+    await this.#within("release()", lease.release());
+  }
+
+  async #move(on: pgz.Client | pgz.Pool | pgz.Lease, { step, plan }: Move): Promise<void> {
+    const { ledger, world } = this.#session;
+    if (step.pause) await new Promise((resolve) => setTimeout(resolve, step.pause));
+    const options: Disturbed = {};
+    let timer;
+    if (step.timeout !== undefined) options.timeout = step.timeout;
+    if (step.abort !== undefined) {
+      const controller = new AbortController();
+      options.signal = controller.signal;
+      timer = setTimeout(() => controller.abort(), step.abort);
+    }
+    for (const group of plan.groups ?? []) ledger.begin(group);
+    const name = plan.says;
+    const since = world.now;
+    world.note(this.role, `calls ${plan.says}${disturbance(step)}`);
+    this.#session.calls++;
+    const error = await this.#within(
+      name,
+      plan.run(on as Caller, options).then(
+        () => undefined,
+        (reason: unknown) => reason ?? new Error("rejected with nothing"),
+      ),
+    );
+    clearTimeout(timer);
+    world.note(this.role, `${error === undefined ? "has" : codeOf(error)} ${plan.says.split("\n")[0]}`);
+    if (error !== undefined) this.#own(error);
+    this.#judge(on, plan, step, since, error);
+  }
+
+  async #within<T>(name: string, work: Promise<T>): Promise<T | Error> {
+    this.#running.add(name);
+    let timer;
+    const late = new Promise<Error>((resolve) => {
+      timer = setTimeout(() => resolve(new AssertionError(`not settled within ${DEADLINE} ms`)), DEADLINE);
+    });
+    try {
+      const done = await Promise.race([work, late]);
+      if (done instanceof AssertionError) this.#fault(`${name}: ${done.message}`);
+      return done;
+    } finally {
+      clearTimeout(timer);
+      this.#running.delete(name);
+    }
+  }
+
+  /** No two calls reject with the same object: what one caller writes into it another one would read. */
+  #own(error: unknown): void {
+    if (typeof error !== "object" || error === null) return;
+    if (this.#errors.has(error)) this.#fault(`two calls reject with the same error: ${described(error)}`);
+    this.#errors.add(error);
+  }
+
+  #judge(on: unknown, plan: Plan, step: Step, since: number, error: unknown): void {
+    const numbers = plan.groups?.flat() ?? [];
+    const { ledger } = this.#session;
+    const name = plan.says;
+    if (error === undefined) {
+      if (plan.fails) return this.#fault(`${name}: did not fail with ${plan.fails}`);
+      if (!plan.settles) ledger.settle(numbers, "stored");
+      return;
+    }
+    const { code = "", retryable, severity } = error as { code?: string; retryable?: boolean; severity?: string };
+    const own = new Set<string>();
+    if (plan.fails) own.add(plan.fails);
+    if (step.abort !== undefined) own.add("ABORTED");
+    if (step.timeout !== undefined) own.add("QUERY_TIMEOUT");
+    if (error instanceof AssertionError || !this.#explains(error, since, own, on))
+      this.#fault(`${name}: ${described(error)}`);
+    if (code === plan.fails && plan.settles) return;
+    if (retryable || (severity === "ERROR" && !plan.settles)) ledger.settle(numbers, "absent");
+  }
+
+  /** Whether the call itself (`own`), or something that has happened, explains this error of a call made at `since`. */
+  #explains(error: unknown, since: number, own: ReadonlySet<string>, on: unknown): boolean {
+    const code = (error as { code?: string }).code ?? "";
+    const { kind, tasks, options } = this.user;
+    if (code === "HOOK" && --this.#unpaidThrows < 0) return false;
+    if (own.has(code)) return true;
+    if (tasks.length > 1 && /^(STREAM_OPEN|TRANSACTION_OPEN)$/.test(code)) return true;
+    if (this.#isEnding && /^(CLIENT_CLOSED|POOL_CLOSED|LEASE_RELEASED|CONNECTION_LOST)$/.test(code)) return true;
+    const isImpatient =
+      kind === "pool" && ((options["acquireTimeout"] as number | undefined) ?? 30_000) < DEADLINE / 100;
+    if (code === "ACQUIRE_TIMEOUT" && isImpatient && !this.#met.has("absent")) return true;
+    return [...this.#met].some(([what, at]) => {
+      // A pool asks what was idle while the process stood still for a sign of life. What was connecting is late.
+      if (what === "freeze" && on instanceof driver.Pool && since > at) return /^CONNECT_/.test(code);
+      return EXPLAINED[what]?.test(code);
+    });
+  }
+}
+
+const NETWORK = /^(CONNECTION_LOST|CONNECT_FAILED|CONNECT_TIMEOUT)$/;
+/** Nobody is told of these: it is time that ends what waits. */
+const SILENT = /^(CONNECTION_LOST|CONNECT_FAILED|CONNECT_TIMEOUT|QUERY_TIMEOUT|ACQUIRE_TIMEOUT)$/;
+
+/** The errors that each fault, and each thing that somebody else does, may cause. */
+const EXPLAINED: Record<string, RegExp> = {
+  absent: /^CONNECT_FAILED$/,
+  refuse: NETWORK,
+  unresolved: NETWORK,
+  hang: SILENT,
+  fin: NETWORK,
+  rst: NETWORK,
+  silence: SILENT,
+  deaf: SILENT,
+  mute: SILENT,
+  terminate: /^(57P01|CONNECTION_LOST)$/,
+  cancel: /^57014$/,
+  restart: /^(57P01|57P03|CONNECTION_LOST|CONNECT_FAILED)$/,
+  freeze: SILENT,
+  "beforeConnect throws": /^HOOK$/,
+  "afterConnect throws": /^HOOK$/,
+  "beforeAcquire throws": /^HOOK_REFUSED$/,
+  "beforeAcquire refuses": /^HOOK_REFUSED$/,
+  // Its statement meets what else happens to the connection.
+  "beforeAcquire sets": /^HOOK_REFUSED$/,
+};
+
+/**
+ * A call that is stopped may give its connection up, and the server then hears of the next connection before it notices
+ * the end of this one.
+ */
+function isDisturbed({ tasks, end }: User): boolean {
+  const steps = tasks.flatMap((task) => task.steps);
+  return end.at !== undefined || steps.some(({ abort, timeout }) => abort !== undefined || timeout !== undefined);
+}
+
+/** What a user's hook throws. */
+class HookError extends Error {
+  readonly code = "HOOK";
+}
+
+/** An observer each of whose hooks throws. */
+function throwing(): pgz.Observer {
+  const hooks = [
+    "onHookError",
+    "onConnectStart",
+    "onAcquireStart",
+    "onParameterChange",
+    "onQueryStart",
+    "onQueryEnd",
+    "onConnect",
+    "onDisconnect",
+    "onNotice",
+    "onAcquire",
+    "onRelease",
+    "onRetry",
+  ];
+  const fail = () => {
+    throw new Error("an observer's hook throws");
+  };
+  return Object.fromEntries(hooks.map((name) => [name, fail])) as pgz.Observer;
+}
+
+function endHard(db: pgz.Client | pgz.Pool): Promise<void> {
+  return db instanceof driver.Pool ? db.close({ timeout: 0 } as never) : db.close();
+}
+
+function disturbance({ abort, timeout }: Step): string {
+  const marks = [
+    abort === undefined ? [] : [`abort after ${abort}`],
+    timeout === undefined ? [] : [`timeout ${timeout}`],
+  ].flat();
+  return marks.length ? ` (${marks.join(", ")})` : "";
+}
+
+function codeOf(error: unknown): string {
+  return (error as { code?: string }).code ?? String(error);
+}

@@ -1,0 +1,83 @@
+// The same drawn programs over this driver, pg and postgres.js, each against the same server model: counts of sessions
+// for each thing that goes wrong, as a table.
+//
+// Knows seeds, drivers and rows. Must not know what a session does (peers/session.ts), or where packages are
+// (peers.mjs).
+import "./patches.ts";
+import { real } from "./patches.ts";
+import { draw } from "./program.ts";
+import { ROWS, type Finding, type Row } from "./peers/findings.ts";
+import { DRIVERS, play, type Driver, type Report } from "./peers/session.ts";
+
+interface Count {
+  sessions: number;
+  /** The first one. */
+  seed: number;
+}
+
+export interface Tally {
+  sessions: number;
+  calls: number;
+  disturbed: number;
+  /** Sessions in which anything at all went wrong. */
+  failed: number;
+  rows: Map<Row, Count>;
+  seconds: number;
+}
+
+export type Tallies = Readonly<Record<Driver, Tally>>;
+
+/** Plays the programs of these seeds over each driver. `each` is told of every session. */
+export async function compare(
+  seeds: Iterable<number>,
+  each: (driver: Driver, seed: number, findings: readonly Finding[]) => void = () => {},
+): Promise<Tallies> {
+  const tallies = Object.fromEntries(DRIVERS.map((driver) => [driver, emptyTally()])) as Record<Driver, Tally>;
+  for (const seed of seeds)
+    for (const driver of DRIVERS) {
+      const began = real.now();
+      const report = await play(draw(seed), driver);
+      add(tallies[driver], seed, report);
+      tallies[driver].seconds += (real.now() - began) / 1000;
+      each(driver, seed, report.findings);
+    }
+  return tallies;
+}
+
+function emptyTally(): Tally {
+  return { sessions: 0, calls: 0, disturbed: 0, failed: 0, rows: new Map(), seconds: 0 };
+}
+
+function add(tally: Tally, seed: number, { findings, calls, disturbed }: Report): void {
+  tally.sessions++;
+  tally.calls += calls;
+  tally.disturbed += disturbed;
+  if (findings.length) tally.failed++;
+  for (const row of new Set(findings.map((finding) => finding.row))) {
+    const count = tally.rows.get(row);
+    if (count) count.sessions++;
+    else tally.rows.set(row, { sessions: 1, seed });
+  }
+}
+
+/** `titles`: how each driver is called at the head of its column. */
+export function tableOf(tallies: Tallies, titles: Readonly<Record<Driver, string>>): string {
+  const cells = (row: Row) =>
+    DRIVERS.map((driver) => {
+      const count = tallies[driver].rows.get(row);
+      return count ? `${count.sessions} (seed ${count.seed})` : "0";
+    });
+  const of = (number: (tally: Tally) => number) => DRIVERS.map((driver) => String(number(tallies[driver])));
+  const lines = [
+    ["sessions in which", ...DRIVERS.map((driver) => titles[driver])],
+    ["---", ...DRIVERS.map(() => "---:")],
+    ...(Object.keys(ROWS) as Row[]).map((row) => [ROWS[row], ...cells(row)]),
+    ["**anything of it**", ...of(({ failed }) => failed)],
+    ["sessions", ...of(({ sessions }) => sessions)],
+    ["calls", ...of(({ calls }) => calls)],
+    ["disturbances from outside", ...of(({ disturbed }) => disturbed)],
+  ];
+  return lines.map((line) => `| ${line.join(" | ")} |`).join("\n");
+}
+
+export { draw, play, DRIVERS, ROWS };

@@ -1,0 +1,41 @@
+// Looks at a pool whenever all promises have come to rest, and says what must never be so.
+//
+//   total <= max    connecting <= maxConnecting    idle + acquired + connecting <= total
+//   nobody waits for whom no connection is on its way, while there is room for one
+//
+// Knows `stats()` and options of a pool. Must not know who calls it.
+import type { Pool, PoolStats } from "../../js/index.ts";
+
+export class PoolWatch {
+  readonly #pool: Pool;
+  readonly #maxConnecting: number;
+  readonly #tell: (fault: string) => void;
+  /** One moment that was wrong is told once. */
+  #hasTold = false;
+
+  constructor(pool: Pool, maxConnecting: number, tell: (fault: string) => void) {
+    this.#pool = pool;
+    this.#maxConnecting = maxConnecting;
+    this.#tell = tell;
+  }
+
+  look(): void {
+    if (this.#hasTold) return;
+    const stats = this.#pool.stats();
+    const fault = this.#wrong(stats);
+    if (!fault) return;
+    this.#hasTold = true;
+    this.#tell(`${fault}: ${JSON.stringify(stats)}`);
+  }
+
+  #wrong({ state, max, total, idle, acquired, connecting, waiting, failedConnects }: PoolStats): string | undefined {
+    if (total > max) return "the pool has more connections than max";
+    if (connecting > this.#maxConnecting) return "the pool makes more connections at a time than maxConnecting";
+    if (idle + acquired + connecting > total) return "the pool's counts do not add up";
+    const hasRoom = total < max && connecting < this.#maxConnecting;
+    // A connect that failed is tried again after a pause, and a pool that closes makes no more for some who wait.
+    if (state === "open" && !failedConnects && hasRoom && waiting > connecting)
+      return "a call waits while the pool has room";
+    return undefined;
+  }
+}

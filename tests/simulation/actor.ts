@@ -91,7 +91,12 @@ export class Actor {
     };
     const db = user.kind === "pool" ? driver.createPool(options) : driver.createClient(options);
     if (db instanceof driver.Pool)
-      this.#watch = new PoolWatch(db, options.maxConnecting ?? 5, (fault) => this.#fault(fault));
+      this.#watch = new PoolWatch(
+        db,
+        options.maxConnecting ?? 5,
+        (fault) => this.#fault(fault),
+        this.#session.coverage,
+      );
     const tasks = Promise.all(this.#tasks.map(({ task, moves }) => this.#task(db, task, moves)));
     const early = user.end.at;
     const ended = (async () => {
@@ -188,6 +193,7 @@ export class Actor {
     clearTimeout(timer);
     world.note(this.role, `${error === undefined ? "has" : codeOf(error)} ${plan.says.split("\n")[0]}`);
     if (error !== undefined) this.#own(error);
+    this.#session.coverage?.reach("call", kindOf(plan), error === undefined ? "well" : codeOf(error));
     this.#judge(on, plan, step, since, error);
   }
 
@@ -244,7 +250,9 @@ export class Actor {
     if (this.#isEnding && /^(CLIENT_CLOSED|POOL_CLOSED|LEASE_RELEASED|CONNECTION_LOST)$/.test(code)) return true;
     const isImpatient =
       kind === "pool" && ((options["acquireTimeout"] as number | undefined) ?? 30_000) < DEADLINE / 100;
-    if (code === "ACQUIRE_TIMEOUT" && isImpatient && !this.#met.has("absent")) return true;
+    // A server that is not there is told of at once, unless the pool pauses behind a hook that threw.
+    const isToldAtOnce = this.#met.has("absent") && !this.user.hooks.length;
+    if (code === "ACQUIRE_TIMEOUT" && isImpatient && !isToldAtOnce) return true;
     return [...this.#met].some(([what, at]) => {
       // A pool asks what was idle while the process stood still for a sign of life. What was connecting is late.
       if (what === "freeze" && on instanceof driver.Pool && since > at) return /^CONNECT_/.test(code);
@@ -326,6 +334,11 @@ function disturbance({ abort, timeout }: Step): string {
     timeout === undefined ? [] : [`timeout ${timeout}`],
   ].flat();
   return marks.length ? ` (${marks.join(", ")})` : "";
+}
+
+/** Its first word that is no number. */
+function kindOf({ says }: Plan): string {
+  return /[a-z]\w*/i.exec(says)?.[0] ?? says;
 }
 
 function codeOf(error: unknown): string {

@@ -3,6 +3,7 @@
 // Knows seeds, and what is printed. Must not know what a session does.
 import { real } from "./patches.ts";
 import { draw, type Program } from "./program.ts";
+import { Coverage } from "./coverage.ts";
 import { play, type Report } from "./session.ts";
 import { shrink } from "./shrink.ts";
 
@@ -35,7 +36,8 @@ export async function campaign(
   for (const seed of seeds) {
     if (isOver()) break;
     const report = await play(draw(seed));
-    add(tally, seed, report);
+    add(tally, report);
+    if (report.faults.length) tally.failed.push({ seed, faults: report.faults });
     each(report, seed);
     tally.seconds = (real.now() - began) / 1000;
     if (real.now() - told < 5_000) continue;
@@ -45,12 +47,49 @@ export async function campaign(
   return tally;
 }
 
-function add(tally: Tally, seed: number, report: Report): void {
+/** Of a campaign that coverage leads. */
+export interface Exploration extends Omit<Tally, "failed"> {
+  failed: { seed: number; variation: number; faults: string[] }[];
+  /** Seeds that have reached what none before them had. */
+  kept: number;
+  coverage: Coverage;
+}
+
+/**
+ * New seeds from `first` on, and in between those that have reached new pairs of a state and an event again, under
+ * other faults: `variation` names which.
+ */
+export async function explore(
+  first: number,
+  { isOver, tell }: { isOver: () => boolean; tell: (exploration: Exploration) => void },
+): Promise<Exploration> {
+  const coverage = new Coverage();
+  const counts = { sessions: 0, calls: 0, events: 0, disturbed: 0, seconds: 0 };
+  const all: Exploration = { ...counts, failed: [], kept: 0, coverage };
+  const kept: { seed: number; variations: number }[] = [];
+  const began = real.now();
+  let told = began;
+  for (let next = first, turn = 0; !isOver(); turn++) {
+    const again = turn % 2 && kept.length ? kept[(turn * 7_919) % kept.length] : undefined;
+    const [seed, variation] = again ? [again.seed, ++again.variations] : [next++, 0];
+    const before = coverage.pairs;
+    const report = await play(draw(seed, variation), false, coverage);
+    add(all, report);
+    if (report.faults.length) all.failed.push({ seed, variation, faults: report.faults });
+    if (coverage.pairs > before && !again) all.kept = kept.push({ seed, variations: 0 });
+    all.seconds = (real.now() - began) / 1000;
+    if (real.now() - told < 5_000) continue;
+    told = real.now();
+    tell(all);
+  }
+  return all;
+}
+
+function add(tally: Omit<Tally, "failed">, report: Report): void {
   tally.sessions++;
   tally.calls += report.calls;
   tally.events += report.events;
   tally.disturbed += report.disturbed;
-  if (report.faults.length) tally.failed.push({ seed, faults: report.faults });
 }
 
 /** The smallest program that fails as this one does. */

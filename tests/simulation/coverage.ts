@@ -45,6 +45,29 @@ export class Coverage {
   }
 }
 
+/** Conversations of all links: each message in the state that the messages before it have made. */
+export class Conversations {
+  readonly #coverage: Coverage;
+  readonly #links = new Map<number, { ">": Letters; "<": Letters; said: { ">": string; "<": string } }>();
+
+  constructor(coverage: Coverage) {
+    this.#coverage = coverage;
+  }
+
+  read(link: number, direction: ">" | "<", bytes: Uint8Array): void {
+    let known = this.#links.get(link);
+    if (!known) {
+      known = { ">": new Letters(">"), "<": new Letters("<"), said: { ">": "-", "<": "-" } };
+      this.#links.set(link, known);
+    }
+    const { said } = known;
+    known[direction].read(bytes, (letter) => {
+      this.#coverage.reach("conversation", `${said[">"]} ${said["<"]}`, `${direction} ${letter}`);
+      said[direction] = letter;
+    });
+  }
+}
+
 /** What one direction of a connection says, by the letters of its messages, however its bytes are cut. */
 export class Letters {
   /** Of the message that is under way: bytes of its head that have come, and bytes that are still to come. */

@@ -5,6 +5,7 @@
 //
 // Knows `stats()` and options of a pool. Must not know who calls it.
 import type { Pool, PoolStats } from "../../js/index.ts";
+import type { Coverage } from "./coverage.ts";
 
 export class PoolWatch {
   readonly #pool: Pool;
@@ -13,7 +14,14 @@ export class PoolWatch {
   /** One moment that was wrong is told once. */
   #hasTold = false;
 
-  constructor(pool: Pool, maxConnecting: number, tell: (fault: string) => void) {
+  #state = "new";
+
+  constructor(
+    pool: Pool,
+    maxConnecting: number,
+    tell: (fault: string) => void,
+    private readonly coverage: Coverage | undefined,
+  ) {
     this.#pool = pool;
     this.#maxConnecting = maxConnecting;
     this.#tell = tell;
@@ -22,10 +30,19 @@ export class PoolWatch {
   look(): void {
     if (this.#hasTold) return;
     const stats = this.#pool.stats();
+    if (this.coverage) this.#cover(this.coverage, stats);
     const fault = this.#wrong(stats);
     if (!fault) return;
     this.#hasTold = true;
     this.#tell(`${fault}: ${JSON.stringify(stats)}`);
+  }
+
+  #cover(coverage: Coverage, { state, total, max, idle, acquired, connecting, waiting }: PoolStats): void {
+    const some = (count: number) => Math.min(count, 2);
+    const counts = `idle ${some(idle)} lent ${some(acquired)} connecting ${some(connecting)} waiting ${some(waiting)}`;
+    const next = `${state} ${total < max ? "room" : "full"} ${counts}`;
+    if (next !== this.#state) coverage.reach("slots", this.#state, next);
+    this.#state = next;
   }
 
   #wrong({ state, max, total, idle, acquired, connecting, waiting, failedConnects }: PoolStats): string | undefined {

@@ -71,15 +71,26 @@ export interface Beside {
   readonly which: number;
 }
 
-/** The program of a seed. */
-export function draw(seed: number): Program {
+/** The program of a seed; with a `variation` the same users under another weather and other faults. */
+export function draw(seed: number, variation = 0): Program {
+  const program = drawn(seed);
+  if (!variation) return program;
+  const dice = new Dice(seed * 1_000_003 + variation);
+  return { ...program, weather: weather(dice), faults: faults(dice), beside: beside(dice) };
+}
+
+const weather = (dice: Dice): Weather => ({
+  latency: dice.pick([0, 0.1, 1, 20]),
+  jitter: dice.pick([0, 0, 1, 30]),
+  split: dice.pick(["whole", "whole", "pieces", "bytes"] as const),
+});
+const faults = (dice: Dice): Fault[] => Array.from({ length: dice.below(4) }, () => fault(dice));
+const beside = (dice: Dice): Beside[] => Array.from({ length: dice.below(3) }, () => somebody(dice));
+
+function drawn(seed: number): Program {
   const dice = new Dice(seed);
   const isQuiet = dice.oneIn(4);
-  const weather: Weather = {
-    latency: dice.pick([0, 0.1, 1, 20]),
-    jitter: dice.pick([0, 0, 1, 30]),
-    split: dice.pick(["whole", "whole", "pieces", "bytes"] as const),
-  };
+  const around = weather(dice);
   const server: ServerKind = {
     version: dice.pick([15, 18] as const),
     authentication: dice.pick(["trust", "password", "md5", "scram-sha-256", "scram-sha-256"] as const),
@@ -87,9 +98,9 @@ export function draw(seed: number): Program {
     ...(dice.oneIn(40) ? { isAbsent: true } : {}),
   };
   const users = Array.from({ length: 1 + dice.below(3) }, () => user(dice, isQuiet));
-  const faults = isQuiet ? [] : Array.from({ length: dice.below(4) }, () => fault(dice));
-  const beside = isQuiet ? [] : Array.from({ length: dice.below(3) }, () => somebody(dice));
-  return { seed, server, weather, users, beside, faults };
+  const harm = isQuiet ? [] : faults(dice);
+  const others = isQuiet ? [] : beside(dice);
+  return { seed, server, weather: around, users, beside: others, faults: harm };
 }
 
 function user(dice: Dice, isQuiet: boolean): User {

@@ -3,53 +3,59 @@
 //   node tests/simulation/run.mjs              sessions for a minute, the first seed by the clock
 //   MINUTES=60 node tests/simulation/run.mjs   an hour of it
 //   SEED=7 node tests/simulation/run.mjs       one session: its program, its timeline, what did not hold
+//   SEED=7 VARIATION=3 node …                  the same users under other faults
 //
-// A seed that fails is printed with what did not hold, and the first one again as its smallest program. The last line
-// counts. Nothing here touches a real socket: pkg/ must be there (`scripts/build`).
+// Coverage leads: seeds that reach new pairs of a state and an event are played again under other faults, and in the end
+// the pairs that none has reached are counted (PAIRS=1 prints them). A seed that fails is printed with what did not hold,
+// and the first one again as its smallest program. The last line counts. Nothing here touches a real socket: pkg/ must be
+// there (`scripts/build`).
 import { loaded } from "./load.mjs";
 
 const { env } = process;
-const { campaign, draw, play, shrunk, asTest } = await loaded();
+const { explore, draw, play, shrunk, asTest } = await loaded();
 
-if (env.SEED !== undefined) await again(Number(env.SEED));
+if (env.SEED !== undefined) await again(Number(env.SEED), Number(env.VARIATION ?? 0));
 else await forMinutes(Number(env.MINUTES ?? 1));
 
-async function again(seed) {
-  const program = draw(seed);
+async function again(seed, variation) {
+  const program = draw(seed, variation);
   const report = await play(program, true);
   console.log(JSON.stringify(program, undefined, 2));
   console.log(report.lines.join("\n"));
-  await tellOf(seed, report.faults);
+  for (const fault of report.faults) console.log(`FAULT: ${fault}`);
+  if (report.faults.length) await tellLeast(program);
   process.exit(report.faults.length ? 1 : 0);
 }
 
 async function forMinutes(minutes) {
   const first = Number(env.FIRST ?? (Date.now() % 1_000_000) * 1_000);
-  const sessions = Number(env.SESSIONS ?? Infinity);
   const until = performance.now() + minutes * 60_000;
-  const isOver = () => performance.now() > until;
-  const tally = await campaign(seedsFrom(first, sessions), { isOver, tell: progress });
-  for (const { seed, faults } of tally.failed.slice(0, 20)) console.log(`FAULT of seed ${seed}: ${faults.join("\n")}`);
-  if (tally.failed.length) await tellOf(tally.failed[0].seed, tally.failed[0].faults);
-  progress(tally);
-  process.exit(tally.failed.length ? 1 : 0);
+  const all = await explore(first, { isOver: () => performance.now() > until, tell: progress });
+  for (const { seed, variation, faults } of all.failed.slice(0, 20))
+    console.log(`SEED=${seed} VARIATION=${variation}: ${faults.join("\n")}`);
+  const [failed] = all.failed;
+  if (failed) await tellLeast(draw(failed.seed, failed.variation));
+  tellCoverage(all.coverage);
+  progress(all);
+  process.exit(failed ? 1 : 0);
 }
 
-async function tellOf(seed, faults) {
-  for (const fault of faults) console.log(`FAULT of seed ${seed}: ${fault}`);
-  if (!faults.length) return;
-  const least = await shrunk(draw(seed));
+async function tellLeast(program) {
+  const least = await shrunk(program);
   console.log(asTest(least, (await play(least)).faults));
 }
 
-function progress({ sessions, calls, events, disturbed, failed, seconds }) {
+function tellCoverage(coverage) {
+  for (const { machine, states, events, pairs, missing } of coverage.report()) {
+    console.log(`${machine}: ${states} states, ${events} events, ${pairs} pairs reached, ${missing.length} not`);
+    if (env.PAIRS) console.log(missing.map((pair) => `  ${pair}`).join("\n"));
+  }
+}
+
+function progress({ sessions, calls, events, disturbed, failed, kept, coverage, seconds }) {
   const rate = (sessions / seconds).toFixed(0);
   console.log(
     `${sessions} sessions (${rate} a second), ${calls} calls, ${events} events, ${disturbed} disturbances, ` +
-      `${failed.length} failed`,
+      `${coverage.pairs} pairs, ${kept} seeds kept, ${failed.length} failed`,
   );
-}
-
-function* seedsFrom(first, count) {
-  for (let seed = first; seed < first + count; seed++) yield seed;
 }

@@ -14,6 +14,7 @@ import type * as pgz from "../../js/index.ts";
 import { webSocket } from "../../js/sockets/websocket.ts";
 import { Ledger } from "../random/ledger.ts";
 import { Actor } from "./actor.ts";
+import { Conversations, type Coverage } from "./coverage.ts";
 import { Network, type Fault } from "./network.ts";
 import { registered } from "./patches.ts";
 import type { Beside, Program } from "./program.ts";
@@ -48,8 +49,9 @@ const uncaught: unknown[] = [];
 for (const event of ["unhandledRejection", "uncaughtException"] as const)
   process.on(event, (error: unknown) => void uncaught.push(error));
 
-export async function play(program: Program, keepsLines = false): Promise<Report> {
-  return await new Session(program, keepsLines).play();
+/** `coverage` is told which states and events the session reaches. */
+export async function play(program: Program, keepsLines = false, coverage?: Coverage): Promise<Report> {
+  return await new Session(program, keepsLines, coverage).play();
 }
 
 export class Session {
@@ -66,7 +68,11 @@ export class Session {
   /** Who asked for each link. */
   readonly #owners = new Map<number, Actor>();
 
-  constructor(program: Program, keepsLines: boolean) {
+  constructor(
+    program: Program,
+    keepsLines: boolean,
+    readonly coverage: Coverage | undefined,
+  ) {
     this.#program = program;
     const world = (this.world = new World(program.seed, keepsLines));
     const { version, authentication, thinks, isAbsent } = program.server;
@@ -79,7 +85,7 @@ export class Session {
       (purpose) => world.dice(purpose),
       program.weather,
       program.faults,
-      tapOf(world),
+      tapOf(world, coverage),
       (fault) => this.#happened(fault),
     );
     if (!isAbsent) this.network.addHost(this.host, this.server);
@@ -131,6 +137,7 @@ export class Session {
 
   #happened(fault: Fault): void {
     this.#disturbed++;
+    this.coverage?.reach("conversation", "link", fault.kind);
     this.#owners.get(fault.link)?.meets(fault.kind);
   }
 
@@ -177,9 +184,11 @@ export class Session {
   }
 }
 
-function tapOf(world: World) {
+function tapOf(world: World, coverage: Coverage | undefined) {
   const readers = new Map<string, Messages>();
+  const conversations = coverage && new Conversations(coverage);
   return (link: number, direction: ">" | "<", bytes: Uint8Array) => {
+    conversations?.read(link, direction, bytes);
     const who = `link ${link} ${direction}`;
     world.noteBytes(who, bytes, () => {
       let reader = readers.get(who);

@@ -24,7 +24,6 @@ const NOTES = `- A call or an end has 90 virtual seconds, and 60 more for each t
 - Limits: pgz-edge \`timeout\`, pg \`query_timeout\`, \`connectionTimeoutMillis\` and \`statement_timeout\`, postgres.js
   \`connect_timeout\` and \`statement_timeout\`: it has no limit of a call. An abort is pgz-edge's \`signal\` and
   postgres.js's \`cancel()\`, whose documents say that it may hit another query; pg has none.
-- SQLSTATE 57014 is not taken for "not stored": the server model may give it for a COMMIT that it has made.
 - Neither pg nor postgres.js resets what a borrower has set, and neither says that it does.
 - Servers that draw SCRAM take MD5 here: pg's SCRAM waits for WebCrypto, which does not rest with the microtasks.
 - Tasks on a single pg Client take turns, as its documents ask; its \`error\` events have listeners; a transaction that

@@ -37,13 +37,9 @@ export interface Database extends Session {
 
 export type Fate = "not stored" | "stored" | "unknown";
 
-/**
- * The server has ended the statement, and the connection goes on. A cancel says nothing: the model answers with it a
- * COMMIT that it has made, where one comes meanwhile.
- */
+/** The server has ended the statement, and the connection goes on. */
 export function isRefusal(error: unknown): boolean {
-  const { severity, code } = Object(error) as { severity?: string; code?: string };
-  return severity === "ERROR" && code !== "57014";
+  return (Object(error) as { severity?: string }).severity === "ERROR";
 }
 
 export interface Peer {

@@ -123,7 +123,8 @@ export class Backend implements Accepted, Client {
   cancel(error = errors.queryCanceled()): void {
     const { wait } = this.#process;
     if (wait?.kind === "running") this.#process.interrupt(error);
-    else if (wait?.kind !== "command") this.#pendingCancel = error;
+    // A commit holds interrupts off, and behind it the backend reads the next command, where a cancel is dropped.
+    else if (wait?.kind !== "command" && wait?.kind !== "committing") this.#pendingCancel = error;
   }
 
   end(error: PgError): void {
@@ -371,6 +372,7 @@ export class Backend implements Accepted, Client {
       }
     }
     for (const [name, value] of settings.firstReport()) this.send(messages.parameterStatus(name, value));
+    if (server.options.quirks?.hasNoKeys) return;
     const length = this.#protocol >= 2 ? 32 : 4;
     this.key = Uint8Array.from({ length }, () => server.dice.below(256));
     this.send(messages.backendKeyData(this.processId, this.key));
@@ -487,6 +489,8 @@ export class Backend implements Accepted, Client {
 
   #statements(query: string): readonly Statement[] {
     this.query = query;
+    if (this.#server.options.quirks?.hasNoPreparedStatements && query.includes("pg_prepared_statements"))
+      throw errors.noTable("pg_prepared_statements");
     return parseStatements(query, (unknown) => this.#server.world.unknownStatements.push(unknown));
   }
 
@@ -698,6 +702,8 @@ export class Backend implements Accepted, Client {
     yield* session.think("statement", portal.source);
     const fetched = yield* portal.fetch(limit, (row) => this.#dataRow(portal, row));
     this.checkInterrupts();
+    const { quirks } = this.#server.options;
+    if (quirks?.answersChecks && CHECK.test(portal.source)) this.send(messages.dataRow([messages.utf8("0")]));
     if (fetched.isSuspended) {
       session.isPipelining = true;
       return this.send(messages.portalSuspended());
@@ -736,6 +742,9 @@ export class Backend implements Accepted, Client {
     }
   }
 }
+
+/** The driver's question whether the first run of a statement may go on. */
+const CHECK = /^select \('pgz-edge: '/;
 
 const KNOWN = new Set([..."QPBEFCDHSXdcf"]);
 const EXTENDED = new Set([..."PBEFCDH"]);

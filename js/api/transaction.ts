@@ -144,7 +144,7 @@ export function runTransaction<T>(
       running.transaction = transaction;
       call.onFailure = (error) => transaction.abort(error);
       // Also while the callback waits for something else.
-      const unhearLoss = connection.onClosed((error) => transaction.abort(error));
+      const unhearLoss = connection.onClosed((error) => transaction.abort(ownError(error)));
       session.transaction.begin(begin);
       call.delegated = true;
       try {

@@ -109,6 +109,8 @@ export class Slots {
   #patience: ReturnType<typeof setTimeout> | undefined;
   #tick: ReturnType<typeof setTimeout> | undefined;
   #lastTick = { monotonic: 0, wall: 0 };
+  /** When the process last went on after it had been stopped: what is on a connection since before may be gone. */
+  #wentOn = 0;
   /** No more is made. */
   #closed: PgzError | undefined;
   #changed: (() => void)[] = [];
@@ -158,7 +160,7 @@ export class Slots {
   /** A connection that can be had at once. */
   take(isAlone: boolean): Member | undefined {
     if (this.#waiters.size || this.#closed) return undefined;
-    if (this.#ticks && this.#tick !== undefined && this.#wasFrozen()) this.suspectAll();
+    if (this.#isTicking) this.#heedFreeze();
     const now = performance.now();
     const member = this.#fresh(now) ?? (isAlone ? undefined : this.#shareable());
     if (!member) return undefined;
@@ -309,15 +311,17 @@ export class Slots {
     return least;
   }
 
-  /** It is clean, or closed. */
-  #back(member: Member): void {
+  /** It is clean, or closed. `isAlive`: it has just said so. */
+  #back(member: Member, isAlive = false): void {
     if (!this.#members.has(member)) return this.#tell();
     if (member.ending) return;
     const now = performance.now();
     if (member.connection.closed) return this.#remove(member);
+    if (this.#isTicking) this.#heedFreeze();
+    // One that was lent meanwhile is no better than one that was idle.
+    member.isSuspect = !isAlive && member.since < this.#wentOn;
     member.place = "idle";
     member.since = member.heard = now;
-    member.isSuspect = false;
     const isOver = this.#staying > this.max || member.generation !== this.#generation;
     const isClosed = this.#closed !== undefined && !this.#waiters.size;
     if (isClosed || member.isDoomed || isOver) void this.#end(member);
@@ -497,7 +501,7 @@ export class Slots {
   #look(): void {
     this.#tick = undefined;
     const now = performance.now();
-    if (this.#wasFrozen()) this.suspectAll();
+    this.#heedFreeze();
     const { min, healthCheckInterval } = this.#config;
     for (const member of [...this.#idle]) {
       const isTooMany = this.#isIdleTooLong(member, now) && this.#staying > min;
@@ -510,6 +514,17 @@ export class Slots {
     }
     this.#keeper.look(now);
     if (this.#members.size) this.#startTicks();
+  }
+
+  /** Looks are made, so that it shows when one is late. */
+  get #isTicking(): boolean {
+    return this.#ticks && this.#tick !== undefined;
+  }
+
+  #heedFreeze(): void {
+    if (!this.#wasFrozen()) return;
+    this.#wentOn = performance.now();
+    this.suspectAll();
   }
 
   /** By either clock: the monotonic one stands still while a whole machine is suspended, the other one may be set. */
@@ -528,7 +543,7 @@ export class Slots {
     member.place = "busy";
     const { since } = member;
     void this.#keeper.check(member).then(() => {
-      this.#back(member);
+      this.#back(member, true);
       // A sign of life is no use.
       if (member.place === "idle") member.since = since;
     });

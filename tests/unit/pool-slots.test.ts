@@ -244,6 +244,17 @@ test("a process that was stopped for more than two seconds asks before it lends,
   }
 });
 
+// Found by the simulator.
+test("one that was lent while the process was stopped is asked before it is lent again", async () => {
+  const world = new World(clock, { max: 1 });
+  await world.step(() => world.wait(true));
+  await world.step(() => world.opened());
+  world.wait(true);
+  clock.now += 10_000;
+  await world.step(() => void world.giveBack(0));
+  expect(world.waiters.length).toBe(1);
+});
+
 test("a look that is late asks too, and time begins anew with it", async () => {
   const world = await idle(1, {});
   clock.now += 10_000;

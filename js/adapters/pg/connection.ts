@@ -218,10 +218,14 @@ export class Connection extends EventEmitter {
         if (paused) await paused;
         const chunk = await socket.read();
         if (this.#isOver) return;
-        if (!chunk) return this.#destroy();
+        if (!chunk) {
+          await nextTurn();
+          return this.#destroy();
+        }
         this.#frames.push(chunk, this.#onFrame);
       }
     } catch (error) {
+      await nextTurn();
       this.#fail(error as Error);
     } finally {
       this.#reading = false;
@@ -283,4 +287,12 @@ export function nodeErrorOf(error: Error): Error {
   const { cause, code } = error as { cause?: { code?: unknown }; code?: unknown };
   if (cause instanceof Error && typeof cause.code === "string") return cause;
   return code === "CONNECTION_LOST" ? new Error("Connection terminated unexpectedly", { cause: error }) : error;
+}
+
+/**
+ * An end is told in a turn of its own, as by a socket of Node's. One that comes in the turn of the login would else be
+ * told before the code behind `await pool.connect()` has said who hears of errors.
+ */
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve));
 }

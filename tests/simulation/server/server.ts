@@ -24,6 +24,20 @@ export interface Role {
 /** What takes time; `text` is the statement, or the role that logs in. */
 export type Thought = "login" | "parse" | "statement" | "commit";
 
+/** What servers that only speak the protocol, and poolers, do otherwise than PostgreSQL (docs/servers.md). */
+export interface Quirks {
+  /** No BackendKeyData, so nothing can be cancelled. */
+  readonly hasNoKeys?: boolean;
+  /** A CancelRequest changes nothing. */
+  readonly ignoresCancels?: boolean;
+  /** Milliseconds until a CancelRequest hits its backend, whatever runs there then. pgpool-II takes 300. */
+  readonly cancelsAfter?: number;
+  /** There is no `pg_prepared_statements`. */
+  readonly hasNoPreparedStatements?: boolean;
+  /** Each check of a first run is answered with a row, as immudb does it. */
+  readonly answersChecks?: boolean;
+}
+
 export interface ServerOptions {
   readonly version: 15 | 18;
   readonly authentication: Method | ((user: string) => Method);
@@ -33,6 +47,7 @@ export interface ServerOptions {
   readonly tls?: boolean;
   /** Without a list every database is there, but for `nowhere`. All have the same content. */
   readonly databases?: readonly string[];
+  readonly quirks?: Quirks;
   /** Milliseconds that a step takes; none without it. */
   readonly thinkTime?: (what: Thought, text: string) => number;
 }
@@ -161,7 +176,8 @@ export class Server implements Host {
     const isKnown =
       !!backend?.key.length && backend.key.length === key.length && backend.key.every((byte, at) => byte === key[at]);
     this.cancelRequests.push({ processId, isKnown, state: backend?.state ?? "" });
-    if (isKnown) this.#soon(() => backend.cancel());
+    const { ignoresCancels, cancelsAfter = 0 } = this.options.quirks ?? {};
+    if (isKnown && !ignoresCancels) this.clock.after(cancelsAfter, () => backend.cancel());
   }
 
   /** As `pg_cancel_backend`. Whether there is such a backend. */

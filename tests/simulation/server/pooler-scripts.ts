@@ -1,0 +1,569 @@
+// What the model of PgBouncer is asked besides what a driver does: conversations with one or more clients, each of
+// which goes to the model and to real ones (pooler-conformance.ts).
+//
+// Where PgBouncer's own faults decide by time who gets an answer, a script sleeps on the server, so that there is no
+// doubt.
+import {
+  bind,
+  close,
+  copyData,
+  copyDone,
+  copyFail,
+  describe,
+  execute,
+  flush,
+  parse,
+  query,
+  startup,
+  sync,
+  terminate,
+  type Script,
+  type Stage,
+  type Talker,
+} from "./pooler-conformance.ts";
+
+const one = { poolSize: 1 };
+
+/** Another client has the connection that was given back last, for as long as `work` runs. */
+async function beside(stage: Stage, work: () => Promise<void>): Promise<void> {
+  const holder = await stage.client();
+  await holder.ask(query("begin"));
+  await work();
+  await holder.ask(query("commit"));
+}
+
+/** As the driver asks: prepares, binds, describes and runs. */
+const run = (name: string, text: string): Uint8Array[] => [parse(name, text), bind(name), describe("P", ""), execute()];
+
+const slowly = (text: string) => query(`select pg_sleep(0.3); ${text}`);
+
+export const scripts: readonly Script[] = [
+  { name: "a login", run: async (stage) => void (await stage.client()) },
+  {
+    name: "a login with settings that are followed",
+    run: async (stage) =>
+      void (await stage.client({ application_name: "it's me", TimeZone: "Asia/Tokyo", DateStyle: "German" })),
+  },
+  { name: "a wrong password", run: async (stage) => void (await stage.client({}, "wrong")) },
+  { name: "no such user", run: async (stage) => void (await stage.client({ user: "nobody" })) },
+  { name: "no such database", run: async (stage) => void (await stage.client({ database: "nowhere" })) },
+  { name: "no user", run: async (stage) => void (await stage.client({ user: "" })) },
+  { name: "search_path at login", run: async (stage) => void (await stage.client({ search_path: "app" })) },
+  {
+    name: "an ignored parameter at login",
+    wants: {
+      settings: "ignore_startup_parameters = search_path",
+      options: { ignoredStartupParameters: ["search_path"] },
+    },
+    run: async (stage) => void (await stage.client({ search_path: "app" })),
+  },
+  { name: "options", run: async (stage) => void (await stage.client({ options: "-c work_mem=9MB" })) },
+  { name: "followed options", run: async (stage) => void (await stage.client({ options: "-c TimeZone=Asia/Tokyo" })) },
+  { name: "odd options", run: async (stage) => void (await stage.client({ options: "-W 3" })) },
+  { name: "a setting in small letters", run: async (stage) => void (await stage.client({ timezone: "Asia/Tokyo" })) },
+  {
+    name: "a protocol extension",
+    run: async (stage) => void (await stage.client({ "_pq_.some": "1", "_pq_.other": "2" })),
+  },
+  {
+    name: "protocol 3.2",
+    run: async (stage) => {
+      const a = await stage.line();
+      await a.ask(startup({ user: "app", database: "app" }, (3 << 16) | 2));
+    },
+  },
+  {
+    name: "protocol 2.0",
+    run: async (stage) => {
+      const a = await stage.line();
+      await a.ask(startup({ user: "app", database: "app" }, 2 << 16));
+    },
+  },
+  {
+    name: "a startup packet in two parts",
+    run: async (stage) => {
+      const a = await stage.line();
+      const message = startup({ user: "app", database: "app" });
+      a.send(message.subarray(0, 20));
+      await stage.pause(50);
+      await a.ask(message.subarray(20));
+    },
+  },
+  {
+    name: "a password before anything",
+    run: async (stage) => {
+      const a = await stage.line();
+      a.send(query("x").fill(112, 0, 1));
+      await a.over();
+    },
+  },
+  {
+    name: "max_client_conn",
+    wants: { settings: "max_client_conn = 2", options: { maxClientConnections: 2 } },
+    run: async (stage) => {
+      for (let n = 0; n < 3; n++) await stage.client();
+    },
+  },
+  {
+    name: "simple statements, an error, an empty one",
+    run: async (stage) => {
+      const a = await stage.client();
+      for (const text of ["select 1 as a", "selec 1", "", "select 1 as a; select 2 as b"]) await a.ask(query(text));
+    },
+  },
+  {
+    name: "unnamed statements",
+    run: async (stage) => {
+      const a = await stage.client();
+      await a.ask(...run("", "select 7 as a"), sync());
+      await a.ask(...run("", "select 1/0"), ...run("", "select 8 as a"), sync());
+      await a.ask(...run("", "selec"), sync());
+      a.send(...run("", "select 1 as a"), sync(), ...run("", "selec"), sync(), ...run("", "select 3 as a"), sync());
+      await a.ready(3);
+    },
+  },
+  {
+    name: "syncs alone, and a flush",
+    run: async (stage) => {
+      const a = await stage.client();
+      a.send(sync(), sync(), sync());
+      await a.ready(3);
+      a.send(...run("", "select 7 as a"), flush());
+      await stage.pause(50);
+      await a.ask(sync());
+    },
+  },
+  {
+    name: "a named statement, again, closed, and then missing",
+    wants: one,
+    run: async (stage) => {
+      const a = await stage.client();
+      await a.ask(...run("s", "select 7 as a"), sync());
+      await a.ask(bind("s"), describe("S", "s"), execute(), sync());
+      await a.ask(close("S", "s"), sync());
+      await a.ask(bind("s"), execute(), sync());
+    },
+  },
+  {
+    name: "a name that is taken",
+    wants: one,
+    run: async (stage) => {
+      const a = await stage.client();
+      await a.ask(parse("s", "select 7 as a"), sync());
+      await a.ask(parse("s", "select 8 as a"), sync());
+      await a.ask(query("select 9 as a"));
+    },
+  },
+  {
+    name: "a name whose Parse has failed",
+    wants: one,
+    run: async (stage) => {
+      const a = await stage.client();
+      await a.ask(parse("s", "selec"), sync());
+      await a.ask(...run("s", "select 7 as a"), sync());
+    },
+  },
+  {
+    name: "a name whose Parse has failed, closed in front of the next",
+    wants: one,
+    run: async (stage) => {
+      const a = await stage.client();
+      await a.ask(parse("s", "selec"), sync());
+      await a.ask(close("S", "s"), ...run("s", "select 7 as a"), sync());
+    },
+  },
+  {
+    name: "two clients with one name and one text",
+    wants: one,
+    run: async (stage) => {
+      const [a, b] = [await stage.client(), await stage.client()];
+      await a.ask(...run("s", "select 7 as a"), sync());
+      await b.ask(...run("s", "select 7 as a"), sync());
+      await a.ask(bind("s"), execute(), sync());
+    },
+  },
+  {
+    name: "two clients with one name and two texts",
+    wants: one,
+    run: async (stage) => {
+      const [a, b] = [await stage.client(), await stage.client()];
+      await a.ask(...run("s", "select 7 as a"), sync());
+      await b.ask(...run("s", "select 8 as a"), sync());
+      await a.ask(bind("s"), execute(), sync());
+      await b.ask(bind("s"), execute(), sync());
+    },
+  },
+  {
+    name: "a name on another server connection",
+    wants: { poolSize: 2 },
+    run: async (stage) => {
+      const a = await stage.client();
+      await a.ask(...run("s", "select 7 as a"), sync());
+      await beside(stage, async () => {
+        await a.ask(bind("s"), execute(), sync());
+        await a.ask(query("select 8 as a"));
+        await a.ask(bind("s"), execute(), ...run("", "select 9 as b"), sync());
+        await a.ask(describe("S", "s"), sync());
+      });
+    },
+  },
+  {
+    name: "a name on another server connection, in a transaction that has failed",
+    wants: { poolSize: 2 },
+    run: async (stage) => {
+      const a = await stage.client();
+      await a.ask(...run("s", "select 7 as a"), sync());
+      await beside(stage, async () => {
+        await a.ask(query("begin"));
+        await a.ask(query("select 1/0"));
+        await a.ask(bind("s"), execute(), sync());
+        await a.ask(query("rollback"));
+        await a.ask(bind("s"), execute(), sync());
+      });
+    },
+  },
+  {
+    name: "known texts in one flight with an error",
+    wants: one,
+    run: async (stage) => {
+      const a = await stage.client();
+      await a.ask(...run("s", "select 7 as a"), sync());
+      await a.ask(...run("t", "select 7 as a"), ...run("u", "select 1/0"), ...run("v", "select 7 as a"), sync());
+      await a.ask(bind("v"), execute(), sync());
+      await a.ask(bind("u"), execute(), sync());
+    },
+  },
+  {
+    name: "known texts in front, and a Close between",
+    wants: one,
+    run: async (stage) => {
+      const a = await stage.client();
+      await a.ask(parse("s", "select 7 as a"), sync());
+      await a.ask(parse("t", "select 7 as a"), close("S", "t"), ...run("u", "select 7 as a"), close("S", "u"), sync());
+      await a.ask(...run("", "select 8 as a"), close("S", "s"), ...run("s", "select 9 as a"), sync());
+    },
+  },
+  {
+    name: "a Close by itself, and of what is not there",
+    wants: one,
+    run: async (stage) => {
+      const a = await stage.client();
+      await a.ask(close("S", "none"), sync());
+      await a.ask(close("S", ""), close("P", "none"), sync());
+      await a.ask(query("begin"));
+      await a.ask(...run("s", "select 7 as a"), sync());
+      await a.ask(close("S", "s"), sync());
+      await a.ask(query("commit"));
+    },
+  },
+  {
+    name: "many pipelined names",
+    wants: one,
+    run: async (stage) => {
+      const a = await stage.client();
+      for (let n = 0; n < 6; n++) a.send(...run(`s${n}`, `select ${n % 3} as a`), sync());
+      await a.ready(6);
+      for (let n = 5; n >= 0; n--) a.send(bind(`s${n}`), execute(), close("S", `s${n}`), sync());
+      await a.ready(6);
+      await a.ask(query("select name, statement from pg_prepared_statements order by name"));
+    },
+  },
+  {
+    name: "more names than fit",
+    wants: { ...one, settings: "max_prepared_statements = 2", options: { maxPreparedStatements: 2 } },
+    run: async (stage) => {
+      const a = await stage.client();
+      for (let n = 0; n < 4; n++) await a.ask(...run(`s${n}`, `select ${n} as a`), sync());
+      for (let n = 3; n >= 0; n--) await a.ask(bind(`s${n}`), execute(), sync());
+      a.send(bind("s0"), execute(), bind("s1"), execute(), bind("s2"), execute(), bind("s3"), execute(), sync());
+      await a.ready();
+      await a.ask(bind("s0"), execute(), ...run("", "select 1/0"), bind("s1"), execute(), sync());
+      for (let n = 0; n < 4; n++) await a.ask(bind(`s${n}`), execute(), sync());
+    },
+  },
+  {
+    name: "DEALLOCATE ALL and DISCARD ALL",
+    wants: one,
+    run: async (stage) => {
+      for (const text of ["deallocate all", "discard all"]) {
+        const a = await stage.client();
+        await a.ask(...run("s", "select 7 as a"), sync());
+        await a.ask(query(text));
+        await a.ask(...run("s", "select 7 as a"), sync());
+        await a.ask(query(text));
+        await a.ask(bind("s"), execute(), sync());
+      }
+    },
+  },
+  {
+    name: "settings follow their client, others stay",
+    wants: one,
+    run: async (stage) => {
+      const [a, b] = [await stage.client({ TimeZone: "Asia/Tokyo", application_name: "a" }), await stage.client()];
+      const asks = async (talker: Talker) => {
+        for (const name of ["timezone", "application_name", "datestyle", "statement_timeout"])
+          await talker.ask(query(`show ${name}`));
+      };
+      await asks(a);
+      await asks(b);
+      await b.ask(query("set datestyle = 'German'"));
+      await b.ask(query("set application_name = 'it''s b'"));
+      await b.ask(query("set statement_timeout = '7s'"));
+      await asks(a);
+      await asks(b);
+      await a.ask(query("reset all"));
+      await asks(a);
+    },
+  },
+  {
+    name: "a setting that the server refuses",
+    wants: one,
+    run: async (stage) => {
+      const a = await stage.client({ TimeZone: "Nowhere/Else" });
+      await a.ask(query("select 1 as a"));
+      const b = await stage.client();
+      await b.ask(query("select 2 as a"));
+    },
+  },
+  {
+    name: "the server connection ends in a transaction",
+    wants: one,
+    run: async (stage) => {
+      const a = await stage.client();
+      await a.ask(query("begin"));
+      await a.ask(query("select pg_terminate_backend(pg_backend_pid())"));
+      await a.over();
+      const b = await stage.client();
+      await b.ask(query("select 2 as a"));
+    },
+  },
+  {
+    name: "a transaction that waits for another one's end",
+    wants: one,
+    run: async (stage) => {
+      const [a, b] = [await stage.client(), await stage.client()];
+      await a.ask(query("begin"));
+      b.send(...run("", "select 7 as a"), sync(), query("select 8 as a"));
+      await stage.pause(50);
+      await a.ask(query("commit"));
+      await b.ready(2);
+    },
+  },
+  {
+    name: "query_wait_timeout",
+    wants: { ...one, settings: "query_wait_timeout = 1", options: { queryWaitTimeout: 1_000 } },
+    run: async (stage) => {
+      const [a, b] = [await stage.client(), await stage.client()];
+      await a.ask(query("begin"));
+      await b.ask(query("select 8 as a"));
+      await a.ask(query("commit"));
+    },
+  },
+  {
+    name: "a client that leaves in a transaction",
+    wants: one,
+    run: async (stage) => {
+      const [a, b] = [await stage.client(), await stage.client()];
+      await a.ask(query("begin"));
+      a.send(terminate());
+      await a.over();
+      await b.ask(query("select 8 as a"));
+    },
+  },
+  {
+    name: "a statement with Terminate right behind it",
+    wants: one,
+    run: async (stage) => {
+      const [a, b] = [await stage.client(), await stage.client()];
+      await b.ask(query("drop table if exists shape2"));
+      a.send(query("create table shape2 (n int4)"), terminate());
+      await a.over();
+      await stage.pause(50);
+      await b.ask(query("select n from shape2"));
+    },
+  },
+  {
+    name: "a client that leaves while it waits",
+    wants: one,
+    run: async (stage) => {
+      const [a, b, c] = [await stage.client(), await stage.client(), await stage.client()];
+      await a.ask(query("begin"));
+      b.send(query("select 7 as a"));
+      await stage.pause(20);
+      c.send(query("select 8 as a"));
+      await stage.pause(20);
+      b.end();
+      await stage.pause(20);
+      await a.ask(query("commit"));
+      await c.ready();
+      await b.over();
+    },
+  },
+  {
+    name: "a message of an unknown kind",
+    run: async (stage) => {
+      const a = await stage.client();
+      a.send(query("x").fill(122, 0, 1));
+      await a.over();
+    },
+  },
+  {
+    name: "COPY in, done and failed",
+    wants: one,
+    run: async (stage) => {
+      const a = await stage.client();
+      await a.ask(query("drop table if exists copied"));
+      await a.ask(query("create table copied (a int4, b text)"));
+      const begin = [parse("", "copy copied from stdin"), bind(""), execute()];
+      a.send(...begin, sync());
+      await stage.pause(50);
+      await a.ask(copyData("1\tone\n"), copyData("2\ttwo\n"), copyDone(), sync());
+      await a.ask(query("select a from copied order by a"));
+      a.send(...begin, sync());
+      await stage.pause(50);
+      await a.ask(copyData("3\tthree\n"), copyFail("no more"), sync());
+      await stage.pause(50);
+      a.send(query("copy copied from stdin"));
+      await stage.pause(50);
+      await a.ask(copyData("4\tfour\n"), copyDone());
+      await a.ask(query("select count(*) from copied"));
+      await a.ask(query("drop table copied"));
+    },
+  },
+  {
+    name: "COPY out, and a statement behind it",
+    wants: one,
+    run: async (stage) => {
+      const a = await stage.client();
+      await a.ask(query("copy (select n from generate_series(1, 3) n) to stdout"));
+      await a.ask(query("select 7 as a"));
+    },
+  },
+  {
+    // 1.24 keeps the CopyDone in its queue for good: the server connection is not given back, and answers that the
+    // pooler gives itself come too late.
+    name: "a simple COPY in that fails in front of its CopyDone",
+    wants: one,
+    run: async (stage) => {
+      const [a, b] = [await stage.client(), await stage.client()];
+      await a.ask(query("drop table if exists copied"));
+      await a.ask(query("create table copied (a int4, b text)"));
+      a.send(query("copy copied from stdin"));
+      await stage.pause(50);
+      await a.ask(copyData("x\tone\n"));
+      a.send(copyDone());
+      await stage.pause(50);
+      await a.ask(query("select 7 as a"));
+      b.send(query("select 8 as a"));
+      await stage.pause(50);
+      await a.ask(close("S", "s"), ...run("s", "select 7 as a"), sync());
+      await a.ask(close("S", "s"), ...run("s", "select 7 as a"), sync());
+      await a.ask(...run("", "select 1/0"), sync());
+      await a.ask(close("S", "s"), ...run("s", "select 7 as a"), sync());
+      await a.ask(query("drop table copied"));
+      await stage.pause(50);
+    },
+  },
+  {
+    name: "an extended COPY in that fails in front of its CopyDone",
+    wants: one,
+    run: async (stage) => {
+      const [a, b] = [await stage.client(), await stage.client()];
+      await a.ask(query("drop table if exists copied"));
+      await a.ask(query("create table copied (a int4, b text)"));
+      a.send(parse("", "copy copied from stdin"), bind(""), execute(), flush());
+      await stage.pause(50);
+      a.send(copyData("x\tone\n"));
+      await stage.pause(50);
+      a.send(copyDone(), sync());
+      await stage.pause(50);
+      a.send(query("select 7 as a"));
+      await stage.pause(50);
+      b.send(query("select 8 as a"));
+      await stage.pause(50);
+      a.send(close("S", "s"), ...run("s", "select 7 as a"), sync());
+      await stage.pause(50);
+      a.send(query("drop table copied"));
+      await stage.pause(50);
+    },
+  },
+  {
+    // 1.18 forgets what it expects at the end of a COPY. The answer to the statement behind it goes to nobody.
+    name: "a statement in one flight with a COPY out",
+    wants: one,
+    run: async (stage) => {
+      const [a, b] = [await stage.client(), await stage.client()];
+      a.send(query("copy (select n from generate_series(1, 3) n) to stdout"), slowly("select 7 as a"));
+      await stage.pause(100);
+      b.send(slowly("select 8 as b"));
+      await stage.pause(900);
+      b.send(query("select 9 as b"));
+      await stage.pause(100);
+    },
+  },
+  {
+    name: "a statement in one flight with the end of a COPY in",
+    wants: one,
+    run: async (stage) => {
+      const [a, b] = [await stage.client(), await stage.client()];
+      await a.ask(query("drop table if exists copied"));
+      await a.ask(query("create table copied (a int4, b text)"));
+      a.send(parse("", "copy copied from stdin"), bind(""), execute(), sync());
+      await stage.pause(50);
+      a.send(copyData("1\tone\n"), copyDone(), sync(), slowly("select 7 as a"));
+      await stage.pause(100);
+      b.send(slowly("select 8 as b"));
+      await stage.pause(900);
+      b.send(query("drop table copied"));
+      await stage.pause(100);
+    },
+  },
+  {
+    name: "a COPY in that fails, and a statement in its flight",
+    wants: one,
+    run: async (stage) => {
+      const [a, b] = [await stage.client(), await stage.client()];
+      await a.ask(query("drop table if exists copied"));
+      await a.ask(query("create table copied (a int4, b text)"));
+      a.send(parse("", "copy copied from stdin"), bind(""), execute(), sync());
+      await stage.pause(50);
+      a.send(copyData("x\tone\n"), copyDone(), sync(), slowly("select 7 as a"));
+      await stage.pause(100);
+      b.send(slowly("select 8 as b"));
+      await stage.pause(900);
+      const c = await stage.client();
+      await c.ask(query("drop table copied"));
+    },
+  },
+  {
+    name: "a cancel of what runs, of nothing, and of what waits",
+    wants: one,
+    run: async (stage) => {
+      const [a, b] = [await stage.client(), await stage.client()];
+      a.send(query("select pg_sleep(5)"));
+      await stage.pause(100);
+      await stage.cancel(a);
+      await a.ready();
+      await stage.cancel(a);
+      await a.ask(query("select 7 as a"));
+      await a.ask(query("begin"));
+      b.send(query("select 8 as a"));
+      await stage.pause(50);
+      await stage.cancel(b);
+      await a.ask(query("commit"));
+      await b.ready();
+    },
+  },
+  {
+    name: "a slow statement and others behind it",
+    wants: one,
+    run: async (stage) => {
+      const [a, b] = [await stage.client(), await stage.client()];
+      a.send(slowly("select 1 as a"), query("select 2 as b"), ...run("", "select 3 as a"), sync());
+      await stage.pause(50);
+      b.send(query("select 4 as a"), query("begin"), query("select 5 as a"), query("commit"));
+      await a.ready(3);
+      await b.ready(4);
+    },
+  },
+];

@@ -3,12 +3,14 @@
 // Knows which faults explain which errors, and what a call's error says of what it has written. Must not know what a
 // call does (tests/random), or how faults come (session.ts).
 import { driver } from "./driver.ts";
+import { poolOptionNames } from "../../js/pool/options.ts";
 import type * as pgz from "../../js/index.ts";
 import { AssertionError } from "../integration/assert.ts";
 import { callWhich } from "../random/calls.ts";
 import { Dice } from "../random/dice.ts";
-import type { Caller, Disturbed, Plan, World as CallWorld } from "../random/plan.ts";
+import type { Caller, Disturbed, Plan } from "../random/plan.ts";
 import { transaction } from "../random/transactions.ts";
+import { anyCalls, clientCalls, ownCalls, poolCalls, type CallPlan, type CallWorld, type Make } from "./calls/index.ts";
 import { PoolWatch } from "./pool-watch.ts";
 import type { Step, Task, User } from "./program.ts";
 import { described, type Session } from "./session.ts";
@@ -21,20 +23,22 @@ const TIMEOUT = 20_000;
 /** A step, and the call that it makes. */
 interface Move {
   readonly step: Step;
-  readonly plan: Plan;
+  readonly plan: CallPlan;
 }
 
 export class Actor {
   readonly role: string;
   readonly user: User;
   readonly #session: Session;
-  readonly #world: CallWorld;
+  readonly #world: CallWorld & { options?: pgz.Options };
   readonly #tasks: readonly { readonly task: Task; readonly moves: readonly Move[] }[];
   /** What has happened to its connections, and when last. */
   readonly #met = new Map<string, number>();
   readonly #running = new Set<string>();
   /** Errors that calls have rejected with: each has its own. */
   readonly #errors = new WeakSet<object>();
+  /** Codes that calls may end with because of another one of the same user. */
+  readonly #caused = new Set<string>();
   /** Throws of hooks that cost a waiter, less the waiters that they have cost. */
   #unpaidThrows = 0;
   #watch: PoolWatch | undefined;
@@ -57,7 +61,7 @@ export class Actor {
     };
     this.#tasks = user.tasks.map((task) => ({
       task,
-      moves: task.steps.map((step) => ({ step, plan: this.#plan(step) })),
+      moves: task.steps.map((step) => ({ step, plan: this.#plan(step, task) })),
     }));
   }
 
@@ -89,6 +93,8 @@ export class Actor {
       observer: user.observerThrows ? throwing() : { onHookError: () => {} },
       ...this.#hooks(),
     };
+    const isOfPool = (name: string) => (poolOptionNames as readonly string[]).includes(name) || name === "pipelining";
+    this.#world.options = Object.fromEntries(Object.entries(options).filter(([name]) => !isOfPool(name)));
     const db = user.kind === "pool" ? driver.createPool(options) : driver.createClient(options);
     if (db instanceof driver.Pool)
       this.#watch = new PoolWatch(
@@ -113,7 +119,9 @@ export class Actor {
     const { user, role } = this;
     const { server, network } = this.#session;
     if (network.weather.jitter || this.#met.size || isDisturbed(user)) return;
-    const most = user.kind === "pool" ? ((user.options["max"] as number | undefined) ?? 10) : 1;
+    const own = user.kind === "pool" ? ((user.options["max"] as number | undefined) ?? 10) : 1;
+    const moves = this.#tasks.flatMap((task) => task.moves);
+    const most = moves.reduce((sum, { plan }) => sum + (plan.connections ?? 0), own);
     const seen = server.mostBackendsOf(role);
     if (seen > most) this.#fault(`may have ${most} connections, and the server has seen ${seen}`);
   }
@@ -142,12 +150,18 @@ export class Actor {
     return hooks as pgz.PoolHooks;
   }
 
-  #plan(step: Step): Plan {
+  #plan(step: Step, task: Task): CallPlan {
     const dice = new Dice(step.seed);
+    if (step.kind === "more") return dice.pick(this.#calls(task))(dice, this.#world);
     const fits = (plan: Plan) => plan.kind !== "quiet" && !plan.hasSeveralTurns;
-    return step.kind === "transaction"
-      ? transaction(dice, this.#world, fits)
-      : callWhich((plan) => fits(plan), dice, this.#world);
+    return step.kind === "transaction" ? transaction(dice, this.#world, fits) : callWhich(fits, dice, this.#world);
+  }
+
+  /** Of calls/ those that what the task runs on has. */
+  #calls(task: Task): readonly Make[] {
+    const { kind } = this.user;
+    if (kind === "client") return [...anyCalls, ...ownCalls, ...clientCalls];
+    return task.on === "self" ? [...anyCalls, ...ownCalls, ...poolCalls] : [...anyCalls, ...ownCalls];
   }
 
   async #task(db: pgz.Client | pgz.Pool, task: Task, moves: readonly Move[]): Promise<void> {
@@ -178,6 +192,7 @@ export class Actor {
       options.signal = controller.signal;
       timer = setTimeout(() => controller.abort(), step.abort);
     }
+    for (const code of plan.causes ?? []) this.#caused.add(code);
     for (const group of plan.groups ?? []) ledger.begin(group);
     const name = plan.says;
     const since = world.now;
@@ -245,7 +260,7 @@ export class Actor {
     const code = (error as { code?: string }).code ?? "";
     const { kind, tasks, options } = this.user;
     if (code === "HOOK" && --this.#unpaidThrows < 0) return false;
-    if (own.has(code)) return true;
+    if (own.has(code) || this.#caused.has(code)) return true;
     if (tasks.length > 1 && /^(STREAM_OPEN|TRANSACTION_OPEN)$/.test(code)) return true;
     if (this.#isEnding && /^(CLIENT_CLOSED|POOL_CLOSED|LEASE_RELEASED|CONNECTION_LOST)$/.test(code)) return true;
     const isImpatient =
@@ -254,8 +269,10 @@ export class Actor {
     const isToldAtOnce = this.#met.has("absent") && !this.user.hooks.length;
     if (code === "ACQUIRE_TIMEOUT" && isImpatient && !isToldAtOnce) return true;
     return [...this.#met].some(([what, at]) => {
-      // A pool asks what was idle while the process stood still for a sign of life. What was connecting is late.
-      if (what === "freeze" && on instanceof driver.Pool && since > at) return /^CONNECT_/.test(code);
+      // A pool asks what was idle while the process stood still for a sign of life. What was connecting is late, and
+      // what others are using may be shared.
+      const isAlone = on instanceof driver.Pool && options["pipelining"] === 1;
+      if (what === "freeze" && isAlone && since > at) return /^CONNECT_/.test(code);
       return EXPLAINED[what]?.test(code);
     });
   }
@@ -277,7 +294,8 @@ const EXPLAINED: Record<string, RegExp> = {
   deaf: SILENT,
   mute: SILENT,
   terminate: /^(57P01|CONNECTION_LOST)$/,
-  cancel: /^57014$/,
+  // It may meet ROLLBACK TO SAVEPOINT, and then the transaction tells; or ROLLBACK, and then the connection goes.
+  cancel: /^(57014|25P02|TRANSACTION_ROLLED_BACK|CONNECTION_LOST)$/,
   restart: /^(57P01|57P03|CONNECTION_LOST|CONNECT_FAILED)$/,
   freeze: SILENT,
   "beforeConnect throws": /^HOOK$/,

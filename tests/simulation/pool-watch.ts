@@ -15,6 +15,8 @@ export class PoolWatch {
   #hasTold = false;
 
   #state = "new";
+  /** The largest `max` so far. */
+  #most: number;
 
   constructor(
     pool: Pool,
@@ -23,6 +25,7 @@ export class PoolWatch {
     private readonly coverage: Coverage | undefined,
   ) {
     this.#pool = pool;
+    this.#most = pool.options.max;
     this.#maxConnecting = maxConnecting;
     this.#tell = tell;
   }
@@ -46,7 +49,9 @@ export class PoolWatch {
   }
 
   #wrong({ state, max, total, idle, acquired, connecting, waiting, failedConnects }: PoolStats): string | undefined {
-    if (total > max) return "the pool has more connections than max";
+    // Behind `resize` to fewer, those that are in use may finish.
+    this.#most = Math.max(max, this.#most);
+    if (total > this.#most) return "the pool has more connections than max";
     if (connecting > this.#maxConnecting) return "the pool makes more connections at a time than maxConnecting";
     if (idle + acquired + connecting > total) return "the pool's counts do not add up";
     const hasRoom = total < max && connecting < this.#maxConnecting;

@@ -55,7 +55,8 @@ export interface Task {
 }
 
 export interface Step {
-  readonly kind: "call" | "transaction";
+  /** `call`, `transaction`: of tests/random, which real servers see too. `more`: of calls/. */
+  readonly kind: "call" | "transaction" | "more";
   readonly seed: number;
   /** Virtual milliseconds in front of it, and from its begin to its abort. */
   readonly pause: number;
@@ -85,7 +86,12 @@ const weather = (dice: Dice): Weather => ({
   split: dice.pick(["whole", "whole", "pieces", "bytes"] as const),
 });
 const faults = (dice: Dice): Fault[] => Array.from({ length: dice.below(4) }, () => fault(dice));
-const beside = (dice: Dice): Beside[] => Array.from({ length: dice.below(3) }, () => somebody(dice));
+/** The process stands still once at most: two times of it are longer than any call may take. */
+const beside = (dice: Dice): Beside[] => {
+  const all = Array.from({ length: dice.below(3) }, () => somebody(dice));
+  const first = all.findIndex(({ kind }) => kind === "freeze");
+  return all.filter(({ kind }, at) => kind !== "freeze" || at === first);
+};
 
 function drawn(seed: number): Program {
   const dice = new Dice(seed);
@@ -159,13 +165,16 @@ function poolOptions(dice: Dice): Record<string, unknown> {
   };
 }
 
+/** Of eight steps one is of calls/: each of these costs as much as several others. */
+const KINDS = ["transaction", "call", "call", "call", "call", "call", "call", "more"] as const;
+
 function task(dice: Dice, kind: "client" | "pool", isQuiet: boolean): Task {
   return {
     on: kind === "pool" && dice.oneIn(4) ? "lease" : "self",
     steps: Array.from({ length: 1 + dice.below(7) }, (): Step => {
       const disturbed = !isQuiet && dice.oneIn(4);
       return {
-        kind: dice.oneIn(6) ? "transaction" : "call",
+        kind: dice.pick(KINDS),
         seed: dice.below(2 ** 31),
         pause: dice.oneIn(3) ? dice.below(dice.pick([2, 50, 2_000])) : 0,
         ...(disturbed && dice.oneIn(2) ? { abort: dice.below(dice.pick([2, 15, 100])) } : {}),

@@ -10,6 +10,8 @@ import { range, sampled, Stage, type FaultSuite } from "./stage.ts";
 
 export interface PoolSuite extends Omit<FaultSuite, "ca"> {
   modes: Mode[];
+  /** The first byte to end behind. Default 0. */
+  from?: number;
 }
 
 interface Mode {
@@ -21,7 +23,7 @@ interface Mode {
 /** Of so many bytes one. */
 const EACH = 32;
 
-export function poolSuite({ modes, ...suite }: PoolSuite): void {
+export function poolSuite({ modes, from = 0, ...suite }: PoolSuite): void {
   const { label, run, uncaught } = suite;
   const stage = new Stage({ ...suite, ca: undefined });
   const waits = ({ how }: Mode) => how === "silence" || how === "half-open";
@@ -29,7 +31,7 @@ export function poolSuite({ modes, ...suite }: PoolSuite): void {
   const play = ({ how, pipelining }: Mode) => {
     test(`by ${how} behind bytes`, { timeout: 300_000 }, async () => {
       const { end, steps } = await whole(stage, "pool", false, pipelining);
-      const offsets = sampled(range(0, end), EACH);
+      const offsets = sampled(range(from, end), EACH);
       const cut: Cut = { script: "pool", unit: "byte", how, tls: false, steps, pipelining };
       const { wrong, cut: done, longest } = await cutAll(stage, run, cut, offsets);
       console.log(

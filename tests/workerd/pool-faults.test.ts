@@ -11,6 +11,9 @@ import { startWorker, type Worker } from "./host.mjs";
 const control = testServers().faults ?? "";
 const version = process.env["PGZ_TEST_WORKERD"] ?? "newest";
 const label = `workerd ${version}`;
+// The old one now and then does not tell that a connection was reset before a byte of it had come: the connect is then
+// pending until connectTimeout.
+const from = version === "newest" ? 0 : 1;
 let worker: Worker;
 beforeAll(async () => {
   worker = await startWorker({
@@ -48,6 +51,7 @@ poolSuite({
   control,
   run: (job) => ask("", job),
   uncaught,
+  from,
   modes: [{ how: "silence" }, { how: "half-open", pipelining: 3 }],
 });
 
@@ -56,5 +60,6 @@ poolSuite({
   control,
   run: inObject,
   uncaught,
+  from,
   modes: [{ how: "fin" }, { how: "rst", pipelining: 3 }, { how: "silence" }, { how: "half-open", pipelining: 3 }],
 });

@@ -3,7 +3,7 @@
 import type { PgzError } from "../../../js/index.ts";
 import type { Case } from "../context.ts";
 import { pause, until } from "../../support/until.ts";
-import { gone, newMark, readSome, series, started, terminate, withClient } from "./helpers.ts";
+import { asleep, gone, newMark, readSome, series, started, terminate, withClient } from "./helpers.ts";
 
 export const cancel: Case[] = [
   {
@@ -144,7 +144,7 @@ export const cancel: Case[] = [
       const client = await t.pgz.connect({ ...t.options });
       const mark = newMark(t);
       const settled = t.assert.rejects(client.query(`select /* ${mark} */ pg_sleep(60)`), { code: "57P01" });
-      await started(t, mark);
+      await asleep(t, mark);
       await t.side(
         `select pg_terminate_backend(pid) from pg_stat_activity
              where pid <> pg_backend_pid() and query like '%${mark}%'`,

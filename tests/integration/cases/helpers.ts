@@ -87,6 +87,16 @@ export async function running(t: Context, mark: string): Promise<number> {
 export const started = (t: Context, mark: string) => until(async () => (await running(t, mark)) > 0);
 export const gone = (t: Context, mark: string) => until(async () => (await running(t, mark)) === 0);
 
+/**
+ * Waits until the statement with `mark` sleeps. One that is `started` may still be parsed, and a session that ends then
+ * has not begun with it: the driver runs it again on another one.
+ */
+export const asleep = (t: Context, mark: string) =>
+  until(async () => {
+    const look = `select 1 from pg_stat_activity where wait_event = 'PgSleep' and query like '%${mark}%'`;
+    return (await t.side(look)).length > 0;
+  });
+
 /** Aborts as soon as the server runs a statement that contains `mark`. */
 export function abortedAt(t: Context, mark: string): AbortSignal {
   const controller = new AbortController();

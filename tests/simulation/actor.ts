@@ -1,7 +1,7 @@
 // One client or pool of a simulated session: what it does, and whether what came of it is right.
 //
 // Knows which faults explain which errors, and what a call's error says of what it has written. Must not know what a
-// call does (tests/random), or how faults come (session.ts).
+// call does (tests/random, calls/), or how faults come (session.ts).
 import { driver } from "./driver.ts";
 import { poolOptionNames } from "../../js/pool/options.ts";
 import type * as pgz from "../../js/index.ts";

@@ -15,7 +15,7 @@ export interface Weather {
   readonly latency: number;
   /** Milliseconds on top of it, at random, for each piece. */
   readonly jitter: number;
-  /** `whole`: as they were written. `pieces`: cut at random. `bytes`: one by one, where there are not many. */
+  /** `whole`: as they were written. `pieces`: cut at random. `bytes`: a quarter of those that are short one by one. */
   readonly split: "whole" | "pieces" | "bytes";
 }
 
@@ -407,7 +407,8 @@ class Direction {
     const { split } = this.#weather;
     if (split === "whole" || bytes.length < 2) return bytes.length ? [bytes] : [];
     const pieces = [];
-    const most = split === "bytes" && bytes.length < 100 ? 1 : Math.max(8, bytes.length >> 1);
+    const isBytewise = split === "bytes" && bytes.length < 100 && this.#dice.oneIn(4);
+    const most = isBytewise ? 1 : Math.max(8, bytes.length >> 1);
     for (let from = 0; from < bytes.length;) {
       const to = Math.min(bytes.length, from + 1 + this.#dice.below(most));
       pieces.push(bytes.subarray(from, to));

@@ -154,12 +154,14 @@ export class World implements Clock, Substitute {
         () => (end = { kind: "done" }),
         (error: unknown) => (end = { kind: "failed", error }),
       );
-      for (;;) {
-        await rest();
+      await atRest(() => {
         this.onRest();
-        if (end) return end;
-        if (!this.#step()) return { kind: "stuck" };
-      }
+        if (end) return false;
+        if (this.#step()) return true;
+        end = { kind: "stuck" };
+        return false;
+      });
+      return end!;
     } finally {
       substitute(undefined);
     }
@@ -170,8 +172,7 @@ export class World implements Clock, Substitute {
     const until = this.#now + milliseconds;
     substitute(this);
     try {
-      await rest();
-      while ((this.#queue.first()?.at ?? Infinity) <= until && this.#step()) await rest();
+      await atRest(() => (this.#queue.first()?.at ?? Infinity) <= until && this.#step());
       this.#now = Math.max(this.#now, until);
     } finally {
       substitute(undefined);
@@ -191,9 +192,35 @@ export class World implements Clock, Substitute {
   }
 }
 
-/** All promises have come to rest: Node runs microtasks and ticks to the last one before an immediate. */
-function rest(): Promise<void> {
-  return new Promise((resolve) => real.setImmediate(resolve));
+/** Immediates that are asked for at once. */
+const TURNS = 128;
+
+/**
+ * Calls `next` as long as it says so, each time when all promises have come to rest: Node runs microtasks and ticks to
+ * the last one between two immediates. Many immediates are asked for at once, since a turn of the event loop, with its
+ * look at real sockets, costs as much as an event.
+ */
+function atRest(next: () => boolean): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let left = 0;
+    let goesOn = true;
+    const turn = () => {
+      left--;
+      if (!goesOn) return;
+      try {
+        goesOn = next();
+      } catch (error) {
+        goesOn = false;
+        return reject(error as Error);
+      }
+      if (!goesOn) return resolve();
+      if (!left) ask();
+    };
+    const ask = () => {
+      for (left = 0; left < TURNS; left++) real.setImmediate(turn);
+    };
+    ask();
+  });
 }
 
 /** Events by time, then by number. */

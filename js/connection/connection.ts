@@ -68,6 +68,8 @@ export class Connection {
   /** Terminate has been sent, so that the server's end of the connection is no loss. */
   #leaving: PgzError | undefined;
   #transactionStatus = "I";
+  /** Why it ends as soon as nothing runs on it. */
+  #spent: PgzError | undefined;
   #processId: number | undefined;
   #established = false;
   readonly #login: LoginHandlers;
@@ -258,6 +260,16 @@ export class Connection {
     void this.#link.socket.close();
     for (const operation of this.#inflight.splice(0)) operation.end(operation === this.startup ? error : behindLogin);
     for (const listener of this.#closeListeners) listener(error);
+  }
+
+  /** Ends it when nothing runs on it, and no transaction is open: the next answers might not be its own. */
+  endWhenIdle(error: PgzError): void {
+    this.#spent = error;
+    this.#endIfSpent();
+  }
+
+  #endIfSpent(): void {
+    if (this.#spent && !this.#inflight.length && this.#transactionStatus === "I") this.destroy(this.#spent);
   }
 
   #tellLoss(error: PgzError): void {
@@ -463,6 +475,7 @@ export class Connection {
     operation.end();
     const next = this.#inflight[0];
     if (next) this.#comesFirst(next);
+    else this.#endIfSpent();
   }
 
   /** A server that does not report it as `on` may write times as seconds, a float8. */

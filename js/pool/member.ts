@@ -30,7 +30,7 @@ export class Member {
   place: Place = "busy";
   /** Calls that share it, or one lease. */
   borrowers = 0;
-  /** The call that has it. */
+  /** The call that has it, or the last one of those that share it. */
   call: Pick<Call<unknown>, "finished"> | undefined;
   /** What has it wants it for itself. */
   isAlone = false;
@@ -58,9 +58,10 @@ export class Member {
     this.since = this.heard = now;
   }
 
-  /** Its call is over: it comes back before anything else happens, unless something is being stopped on it. */
+  /** Its only call is over: it comes back before anything else happens, unless something is being stopped on it. */
   get isReturning(): boolean {
-    return this.place === "lent" && this.call?.finished === true && !this.connection.stopping;
+    if (this.place !== "lent" || this.borrowers > 1) return false;
+    return this.call?.finished === true && !this.connection.stopping;
   }
 
   /** Its server was to take writes, and has refused one. */

@@ -27,7 +27,10 @@ export interface PoolHooks {
   readonly beforeAcquire?: ((lease: Lease) => unknown) | undefined;
   /** When a connection has come back and is clean. `false`, or a throw: it ends. */
   readonly afterRelease?: ((lease: Lease) => unknown) | undefined;
-  /** Before the pool ends a connection. What it throws is dropped. */
+  /**
+   * Before the pool ends a connection that nobody uses: not where `close({ timeout })` ends one under its borrower. What
+   * it throws is dropped.
+   */
   readonly beforeClose?: ((lease: Lease) => unknown) | undefined;
 }
 

@@ -188,6 +188,8 @@ export class Slots {
     member.borrowers--;
     member.isAlone = false;
     member.stream = undefined;
+    // It may be that of those who are left, and then it tells when the connection returns.
+    if (member.call?.finished) member.call = undefined;
     if (member.ending) return undefined;
     // Another may share it in this one's place.
     if (member.borrowers) return void (this.#waiters.size && this.#serve());

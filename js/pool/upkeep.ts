@@ -90,8 +90,11 @@ export class Upkeep implements Pick<Keeper, "open" | "close" | "clean" | "check"
   }
 
   async close(member: Member): Promise<void> {
-    if (!member.connection.closed) await this.agrees(member, "beforeClose");
-    await member.connection.close();
+    const { connection, borrowers } = member;
+    // Of one that is in use the hook's calls would come into the middle of its borrower's transaction, or of his COPY.
+    const isInUse = borrowers > 0 || connection.isBusy;
+    if (!connection.closed && !isInUse) await this.agrees(member, "beforeClose");
+    await connection.close();
     this.#tell("remove");
   }
 

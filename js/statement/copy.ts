@@ -3,6 +3,7 @@
 //
 // Knows the core's COPY, sources and pieces of data. Must not know formats of rows (copy-rows.ts), options or streams
 // of results.
+import { connectionLost } from "../sockets/contract.ts";
 import { PgzError, UsageError } from "../util/errors.ts";
 import { LONGEST_TURN, PIECE } from "../util/limits.ts";
 import { COPY_IN, COPY_OUT, COPY_ROWS, NO_LIMITS, ROWS_NONE, type Limits } from "../wasm/boundary.ts";
@@ -166,6 +167,10 @@ class Copy implements CopyTarget {
       if (this.#isMine && !operation.ended && !this.#call.finished) await this.#feed(feed);
     }
     await operation.done;
+    // PgBouncer 1.24 waits for the answer to a CopyDone that crosses the server's error, and PostgreSQL gives none: it
+    // would keep back each CloseComplete of this connection from now on.
+    if (feed && this.#isMine && operation.error && connection.isPooled)
+      connection.endWhenIdle(connectionLost("its pooler may have lost count of its answers in a COPY that failed"));
     if (this.#call.finished) return undefined;
     if (operation.error) throw operation.error;
     if (!this.#isMine) throw this.#wrong;

@@ -221,6 +221,26 @@ test("temporary tables, SQL's PREPARE and WITH HOLD cursors belong to the server
   });
 });
 
+test("a connection ends behind a COPY that failed, since its pooler may have lost count of its answers", async () => {
+  let ended = 0;
+  const a = await client(one, { observer: { onDisconnect: () => void ended++ } });
+  await a.exec("create table if not exists failed_copy (n int4)");
+  const copy = (on: Pick<Client, "copyFrom">) => on.copyFrom("copy failed_copy (n) from stdin", ["1\n", "x\n"]);
+  const failed = expect.objectContaining({ code: "22P02" }) as unknown;
+  await expect(copy(a)).rejects.toEqual(failed);
+  expect(await value(a, "select 2")).toBe(2);
+  expect(ended).toBe(1);
+  // In a transaction it is needed until the end.
+  await a.transaction(async (tx) => {
+    await expect(tx.transaction(copy)).rejects.toEqual(failed);
+    expect((await tx.query("select count(*)::int4 as n from failed_copy")).rows).toEqual([{ n: 0 }]);
+    expect(ended).toBe(1);
+  });
+  expect(await value(a, "select 3")).toBe(3);
+  expect(ended).toBe(2);
+  await a.exec("drop table failed_copy");
+});
+
 test('prepare: "named" outside a transaction: a missing name is noticed once and nobody hears of it', async () => {
   const a = await client(two, { prepare: "named" });
   for (let n = 0; n < 2; n++) expect(await value(a, "select 11")).toBe(11);

@@ -118,7 +118,8 @@ export class Actor {
   atRest(): void {
     const { user, role } = this;
     const { server, network } = this.#session;
-    if (network.weather.jitter || this.#met.size || isDisturbed(user)) return;
+    // A pooler has connections of its own to the server.
+    if (network.weather.jitter || this.#met.size || isDisturbed(user) || this.#session.pooler) return;
     const own = user.kind === "pool" ? ((user.options["max"] as number | undefined) ?? 10) : 1;
     const moves = this.#tasks.flatMap((task) => task.moves);
     const most = moves.reduce((sum, { plan }) => sum + (plan.connections ?? 0), own);
@@ -152,9 +153,16 @@ export class Actor {
 
   #plan(step: Step, task: Task): CallPlan {
     const dice = new Dice(step.seed);
-    if (step.kind === "more") return dice.pick(this.#calls(task))(dice, this.#world);
+    if (step.kind === "more") return this.#drawn(dice, this.#calls(task));
     const fits = (plan: Plan) => plan.kind !== "quiet" && !plan.hasSeveralTurns;
     return step.kind === "transaction" ? transaction(dice, this.#world, fits) : callWhich(fits, dice, this.#world);
+  }
+
+  #drawn(dice: Dice, makes: readonly Make[]): CallPlan {
+    for (;;) {
+      const plan = dice.pick(makes)(dice, this.#world);
+      if (!plan.isDirect || !this.#session.pooler) return plan;
+    }
   }
 
   /** Of calls/ those that what the task runs on has. */
@@ -208,6 +216,8 @@ export class Actor {
     clearTimeout(timer);
     world.note(this.role, `${error === undefined ? "has" : codeOf(error)} ${plan.says.split("\n")[0]}`);
     if (error !== undefined) this.#own(error);
+    if (error !== undefined && plan.says.startsWith("copyFrom")) this.meets("a COPY that failed");
+    if (error !== undefined && disturbance(step)) this.meets("a call that was stopped");
     this.#session.coverage?.reach("call", kindOf(plan), error === undefined ? "well" : codeOf(error));
     this.#judge(on, plan, step, since, error);
   }
@@ -249,6 +259,8 @@ export class Actor {
     if (plan.fails) own.add(plan.fails);
     if (step.abort !== undefined) own.add("ABORTED");
     if (step.timeout !== undefined) own.add("QUERY_TIMEOUT");
+    // Such a server's rows are taken as text.
+    if (this.#session.answersChecks && name.startsWith("copyToRows")) own.add("INVALID_QUERY");
     if (error instanceof AssertionError || !this.#explains(error, since, own, on))
       this.#fault(`${name}: ${described(error)}`);
     if (code === plan.fails && plan.settles) return;
@@ -261,6 +273,10 @@ export class Actor {
     const { kind, tasks, options } = this.user;
     if (code === "HOOK" && --this.#unpaidThrows < 0) return false;
     if (own.has(code) || this.#caused.has(code)) return true;
+    // PgBouncer 1.18 lends each name to whoever comes.
+    const losesNames = this.#session.pooler?.version === "1.18" && options["prepare"] === "named";
+    if (losesNames && /^(26000|42P05)$/.test(code)) return true;
+    if (this.#session.cancelsLate && EXPLAINED["cancel"]!.test(code)) return true;
     if (tasks.length > 1 && /^(STREAM_OPEN|TRANSACTION_OPEN)$/.test(code)) return true;
     if (this.#isEnding && /^(CLIENT_CLOSED|POOL_CLOSED|LEASE_RELEASED|CONNECTION_LOST)$/.test(code)) return true;
     const isImpatient =
@@ -271,16 +287,16 @@ export class Actor {
     return [...this.#met].some(([what, at]) => {
       // A pool asks what was idle while the process stood still for a sign of life. What was connecting is late, and
       // what others are using may be shared.
-      const isAlone = on instanceof driver.Pool && options["pipelining"] === 1;
+      const isAlone = on instanceof driver.Pool && options["pipelining"] === 1 && !this.#session.pooler;
       if (what === "freeze" && isAlone && since > at) return /^CONNECT_/.test(code);
-      return EXPLAINED[what]?.test(code);
+      return EXPLAINED[what]?.test(code) || (this.#session.pooler && POOLED[what]?.test(code));
     });
   }
 }
 
 const NETWORK = /^(CONNECTION_LOST|CONNECT_FAILED|CONNECT_TIMEOUT)$/;
 /** Nobody is told of these: it is time that ends what waits. */
-const SILENT = /^(CONNECTION_LOST|CONNECT_FAILED|CONNECT_TIMEOUT|QUERY_TIMEOUT|ACQUIRE_TIMEOUT)$/;
+const SILENT = /^(CONNECTION_LOST|CONNECT_FAILED|(CONNECT|QUERY|ACQUIRE|HOOK)_TIMEOUT)$/;
 
 /** The errors that each fault, and each thing that somebody else does, may cause. */
 const EXPLAINED: Record<string, RegExp> = {
@@ -304,6 +320,16 @@ const EXPLAINED: Record<string, RegExp> = {
   "beforeAcquire refuses": /^HOOK_REFUSED$/,
   // Its statement meets what else happens to the connection.
   "beforeAcquire sets": /^HOOK_REFUSED$/,
+};
+
+/** And behind a pooler: it tells with a code of its own, or a name is gone with its server's connection. */
+const POOLED: Record<string, RegExp> = {
+  terminate: /^(08P01|26000)$/,
+  restart: /^(08P01|26000)$/,
+  cancel: /^08P01$/,
+  // The connection ends behind these: its pooler has lost count, or a cancel may still be on its way.
+  "a COPY that failed": /^CONNECTION_LOST$/,
+  "a call that was stopped": /^CONNECTION_LOST$/,
 };
 
 /**

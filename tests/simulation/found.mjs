@@ -68,4 +68,107 @@ export const found = [
       faults: [{ link: 0, kind: "mute", afterBytes: 563 }],
     },
   },
+  {
+    name: "beforeClose is not called on a connection that its borrower uses",
+    program: {
+      seed: 5474,
+      server: { version: 18, authentication: "trust", thinks: 20 },
+      weather: { latency: 0.1, jitter: 30, split: "bytes" },
+      users: [
+        {
+          kind: "pool",
+          sockets: "tcp",
+          options: { max: 1 },
+          hooks: [],
+          observerThrows: false,
+          tasks: [{ on: "self", steps: [] }],
+          end: { how: "close" },
+        },
+        {
+          kind: "pool",
+          sockets: "tcp",
+          options: { earlyQuery: true, max: 5 },
+          hooks: [
+            { name: "beforeAcquire", does: "refuses", oneIn: 3 },
+            { name: "beforeClose", does: "sets", oneIn: 4 },
+          ],
+          observerThrows: false,
+          tasks: [
+            { on: "lease", steps: [] },
+            { on: "self", steps: [{ kind: "call", seed: 1837770283, pause: 1 }] },
+            { on: "lease", steps: [] },
+            { on: "lease", steps: [{ kind: "more", seed: 1891390490, pause: 0 }] },
+            { on: "self", steps: [{ kind: "call", seed: 38402256, pause: 0 }] },
+          ],
+          end: { how: "destroy", at: 87 },
+        },
+      ],
+      beside: [],
+      faults: [],
+    },
+  },
+  {
+    name: "a shared connection is on its way to nobody while another call runs on it",
+    program: {
+      seed: 11154,
+      server: { version: 18, authentication: "trust", thinks: 20, pooler: { version: "1.18", size: 1 } },
+      weather: { latency: 1, jitter: 0, split: "whole" },
+      users: [
+        {
+          kind: "pool",
+          sockets: "tcp",
+          options: { pipelining: 2, max: 5, maxConnecting: 1 },
+          hooks: [],
+          observerThrows: false,
+          tasks: [
+            { on: "self", steps: [{ kind: "call", seed: 812865054, pause: 0 }] },
+            { on: "self", steps: [{ kind: "call", seed: 667666864, pause: 0 }] },
+            { on: "self", steps: [{ kind: "more", seed: 1998371399, pause: 0 }] },
+            { on: "self", steps: [{ kind: "call", seed: 370408833, pause: 0 }] },
+            { on: "self", steps: [{ kind: "call", seed: 1877015915, pause: 0 }] },
+            {
+              on: "self",
+              steps: [
+                { kind: "call", seed: 186388336, pause: 0, abort: 63 },
+                { kind: "call", seed: 413471753, pause: 0 },
+              ],
+            },
+          ],
+          end: { how: "close" },
+        },
+      ],
+      beside: [{ at: 36, kind: "restart", which: 3 }],
+      faults: [],
+    },
+  },
+  {
+    name: "behind PgBouncer 1.24 a connection ends behind a COPY that failed",
+    program: {
+      seed: 1035,
+      server: { version: 18, authentication: "md5", thinks: 2, pooler: { version: "1.24", size: 4 } },
+      weather: { latency: 20, jitter: 30, split: "whole" },
+      users: [
+        {
+          kind: "client",
+          sockets: "tcp",
+          options: { statementCacheSize: 1, prepare: "named", firstRun: "describe", earlyQuery: true },
+          hooks: [],
+          observerThrows: false,
+          tasks: [
+            {
+              on: "self",
+              steps: [
+                { kind: "call", seed: 972937459, pause: 0 },
+                { kind: "call", seed: 1951704260, pause: 0 },
+                { kind: "call", seed: 1753476781, pause: 0 },
+              ],
+            },
+          ],
+          end: { how: "close" },
+        },
+      ],
+      beside: [],
+      faults: [],
+    },
+  },
 ];

@@ -5,6 +5,8 @@
 // (session.ts), or how it is made smaller (shrink.ts).
 import { Dice } from "../random/dice.ts";
 import type { Fault, Weather } from "./network.ts";
+import type { PoolerVersion } from "./server/pooler.ts";
+import type { Quirks } from "./server/server.ts";
 
 export interface Program {
   /** Of the world: its delays, its cuts, its random numbers. */
@@ -23,6 +25,10 @@ export interface ServerKind {
   readonly thinks: number;
   /** No server is there, and none comes. */
   readonly isAbsent?: boolean;
+  /** Of what only speaks its protocol. */
+  readonly quirks?: Quirks;
+  /** PgBouncer in transaction mode in front of it, with so many connections for each user. */
+  readonly pooler?: { readonly version: PoolerVersion; readonly size: number };
 }
 
 /** A client or a pool, and what is done with it. Its role on the server is its own: `u0`, `u1` … */
@@ -80,6 +86,14 @@ export function draw(seed: number, variation = 0): Program {
   return { ...program, weather: weather(dice), faults: faults(dice), beside: beside(dice) };
 }
 
+const QUIRKS: readonly Quirks[] = [
+  { hasNoKeys: true },
+  { ignoresCancels: true },
+  { cancelsAfter: 300 },
+  { hasNoPreparedStatements: true },
+  { hasNoPreparedStatements: true, answersChecks: true },
+];
+
 const weather = (dice: Dice): Weather => ({
   latency: dice.pick([0, 0.1, 1, 20]),
   jitter: dice.pick([0, 0, 1, 30]),
@@ -102,6 +116,8 @@ function drawn(seed: number): Program {
     authentication: dice.pick(["trust", "password", "md5", "scram-sha-256", "scram-sha-256"] as const),
     thinks: dice.pick([0, 0.1, 2, 20]),
     ...(dice.oneIn(40) ? { isAbsent: true } : {}),
+    ...(dice.oneIn(5) ? { pooler: { version: dice.pick(["1.18", "1.24"] as const), size: 1 + dice.below(4) } } : {}),
+    ...(dice.oneIn(10) ? { quirks: dice.pick(QUIRKS) } : {}),
   };
   const users = Array.from({ length: 1 + dice.below(3) }, () => user(dice, isQuiet));
   const harm = isQuiet ? [] : faults(dice);

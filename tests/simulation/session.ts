@@ -18,6 +18,7 @@ import { Conversations, type Coverage } from "./coverage.ts";
 import { Network, type Fault } from "./network.ts";
 import { registered } from "./patches.ts";
 import type { Beside, Program } from "./program.ts";
+import { Pooler } from "./server/pooler.ts";
 import { Server } from "./server/server.ts";
 import { Messages } from "./timeline.ts";
 import { webSocketClass } from "./websocket.ts";
@@ -58,6 +59,7 @@ export class Session {
   readonly world: World;
   readonly ledger = new Ledger();
   readonly server: Server;
+  readonly pooler: Pooler | undefined;
   readonly network: Network;
   readonly faults: string[] = [];
   readonly host = `h${++sessions}.test`;
@@ -75,20 +77,28 @@ export class Session {
   ) {
     this.#program = program;
     const world = (this.world = new World(program.seed, keepsLines));
-    const { version, authentication, thinks, isAbsent } = program.server;
+    const { version, authentication, thinks, isAbsent, quirks = {}, pooler } = program.server;
     const roles = Object.fromEntries(program.users.map((_, at) => [`u${at}`, { password: `secret ${at}` }]));
     const dice = world.dice("server");
     const thinkTime = () => (thinks ? dice.below(thinks * 100) / 100 : 0);
-    this.server = new Server(world, dice, { version, authentication, maxConnections: 100, roles, thinkTime });
+    const options = { version, authentication, maxConnections: 100, roles, thinkTime, quirks };
+    this.server = new Server(world, dice, options);
+    if (pooler)
+      this.pooler = new Pooler(world, world.dice("pooler"), this.server, {
+        ...{ version: pooler.version, poolSize: pooler.size, authentication, roles },
+        // So that it closes what is idle before the session is over, and tries a server again before a call is late.
+        ...{ serverIdleTimeout: REST / 4, serverLoginRetry: 1_000, maxClientConnections: 500 },
+      });
     this.network = new Network(
       world,
       (purpose) => world.dice(purpose),
-      program.weather,
+      // PgBouncer 1.18 refuses a startup packet that comes in pieces.
+      pooler?.version === "1.18" ? { ...program.weather, split: "whole" } : program.weather,
       program.faults,
       tapOf(world, coverage),
       (fault) => this.#happened(fault),
     );
-    if (!isAbsent) this.network.addHost(this.host, this.server);
+    if (!isAbsent) this.network.addHost(this.host, this.pooler ?? this.server);
     this.#actors = program.users.map((user, at) => new Actor(this, user, at));
     if (isAbsent) for (const actor of this.#actors) actor.meets("absent");
     world.onRest = () => {
@@ -115,6 +125,15 @@ export class Session {
       disturbed: this.#disturbed,
       took: world.now,
     };
+  }
+
+  /** A cancel may hit whatever runs when it comes. */
+  get cancelsLate(): boolean {
+    return this.#program.server.quirks?.cancelsAfter !== undefined;
+  }
+
+  get answersChecks(): boolean {
+    return this.#program.server.quirks?.answersChecks === true;
   }
 
   /** A connector whose links belong to `actor`. */
@@ -174,6 +193,11 @@ export class Session {
     if (network.open) faults.push(`${network.open} sockets are left`);
     if (registered !== handles) faults.push(`${registered - handles} handles of the wasm, or leases, are left`);
     for (const { processId, state } of server.backends) faults.push(`backend ${processId} is left, ${state}`);
+    if (this.pooler) {
+      const { clients, serverConnections, waiting, statements } = this.pooler;
+      const left = [clients.length, serverConnections.length, waiting, statements.size];
+      if (left.some(Boolean)) faults.push(`the pooler has clients, connections, who waits, names left: ${left.join()}`);
+    }
     for (const text of server.unknownStatements) faults.push(`the server model does not know ${text}`);
     for (const lock of server.locks) faults.push(`a lock is left: ${JSON.stringify(lock)}`);
     if (server.openTransactions) faults.push(`${server.openTransactions} transactions are left open`);

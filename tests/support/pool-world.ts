@@ -358,7 +358,8 @@ export class World {
     if (slots.total < least && !isFull && !isPausing && !this.isClosed && !this.#hasGivenUp) this.#fault("below min");
     if (!first) return;
     if (slots.idle) this.#fault("a call waits while a connection is idle");
-    const returning = new Set(this.loans.map(({ member }) => member).filter(({ isReturning }) => isReturning));
+    const isOnly = (loan: Loan) => !this.loans.some((other) => other !== loan && other.member === loan.member);
+    const returning = new Set(this.loans.filter((loan) => isOnly(loan) && loan.member.isReturning));
     const coming = this.opens.length + returning.size;
     if (!first.isAlone && slots.total >= slots.max && this.waiters.length > coming && this.#shareable().length)
       this.#fault("a call waits while a connection could be shared");

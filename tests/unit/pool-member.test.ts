@@ -64,6 +64,9 @@ test("it is on its way back when its call is over and nothing is being stopped",
   member.call = { finished: true };
   member.place = "idle";
   expect(member.isReturning).toBe(false);
+  member.place = "lent";
+  member.borrowers = 2;
+  expect(member.isReturning).toBe(false);
   const stopping = memberOf({ stopping: Promise.resolve() });
   stopping.place = "lent";
   stopping.call = { finished: true };

@@ -448,3 +448,26 @@ test("what has gone is not counted when a pool becomes smaller", async () => {
   await world.step(() => world.slots.resize(1));
   expect([world.closes.length, world.slots.idle]).toEqual([1, 1]);
 });
+
+test("a shared connection is on its way to nobody while another call runs on it", async () => {
+  const world = new World(clock, { max: 2, sharing: 2 });
+  for (let n = 0; n < 2; n++) {
+    await world.step(() => world.wait(false));
+    await world.step(() => world.opened());
+  }
+  await world.step(() => world.wait(false));
+  const [first, second, third] = world.loans;
+  expect(third!.member).toBe(first!.member);
+  world.wait(true);
+  // The call that came last is over, and not yet given back; meanwhile the other connection is lost.
+  await world.step(() => {
+    world.finishCall(2);
+    world.lose(second!.member);
+    void world.giveBack(1);
+  });
+  expect(world.opens.length).toBe(1);
+  // It is given back, and it tells nothing of the call that stays.
+  await world.step(() => void world.giveBack(1));
+  expect(first!.member).toMatchObject({ borrowers: 1, call: undefined, isReturning: false });
+  expect(world.faults).toEqual([]);
+});

@@ -337,6 +337,19 @@ test("beforeClose is called for a connection that is open, and cannot keep it", 
   expect(told).toEqual(["connect", "connect", "remove", "remove"]);
 });
 
+test.each([
+  ["a borrower", (member: Member) => (member.borrowers = 1)],
+  ["a call that runs", (member: Member) => ((member.connection as { isBusy: boolean }).isBusy = true)],
+])("beforeClose is not called beside %s", async (_, beside) => {
+  const beforeClose = vi.fn();
+  const { upkeep, connections } = keep({ beforeClose });
+  const member = await upkeep.open(0);
+  beside(member);
+  await upkeep.close(member);
+  expect(beforeClose).not.toHaveBeenCalled();
+  expect(connections[0]!.log).toEqual(["close"]);
+});
+
 test("a sign of life is asked for", async () => {
   const { upkeep, connections } = keep({});
   await upkeep.check(await upkeep.open(0));

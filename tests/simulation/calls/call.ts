@@ -15,6 +15,8 @@ export interface CallWorld extends World {
 export interface CallPlan extends Plan {
   /** Backends that the role has at most because of this call, besides those of its caller. */
   readonly connections?: number;
+  /** It needs a session of its own on the server, which a pooler does not give. */
+  readonly isDirect?: true;
   /** Codes that other calls of the same pool may end with because of this one. */
   readonly causes?: readonly string[];
 }
@@ -71,6 +73,21 @@ export async function inTime<T>(work: Promise<T>, milliseconds: number, what: st
     return await Promise.race([work, late]);
   } finally {
     clearTimeout(timer);
+  }
+}
+
+/** A `close` takes less than a second whatever happens; a frozen process may make it longer by a minute. */
+export const CLOSE = 62_000;
+
+/** Ends a client or pool of a call's own, whatever `work` does. */
+export async function with_<Own extends pgz.Client | pgz.Pool>(
+  own: Own,
+  work: (own: Own) => Promise<void>,
+): Promise<void> {
+  try {
+    await work(own);
+  } finally {
+    await inTime(own.close(), CLOSE, "close()");
   }
 }
 

@@ -62,6 +62,7 @@ const selects: Make = (dice, world) => {
   const isNamed = dice.oneIn(2);
   return {
     says: `pg: ${count} ${isNamed ? "named " : ""}queries of a pool`,
+    ...(isNamed ? { isDirect: true } : {}),
     kind: "client",
     connections: 2,
     run: (_, options) =>
@@ -185,6 +186,7 @@ const notified: Make = (dice, world) => {
   return {
     says: `pg: a client that listens hears ${count}`,
     kind: "client",
+    isDirect: true,
     connections: 1,
     async run(_, options) {
       const client = new pg.Client(configOf(world, options));

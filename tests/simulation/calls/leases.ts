@@ -100,6 +100,7 @@ const leaves: Make = (dice, world) => {
   return {
     says: `a lease leaves ${[...new Set(names)].join()}, ends by ${end}, and the next one finds nothing`,
     kind: "client",
+    isDirect: true,
     async run(caller, options) {
       const pool = asPool(caller);
       const texts = [...new Set(names)].map((name) => LEFT[name]!(number, world.schema));
@@ -108,7 +109,7 @@ const leaves: Make = (dice, world) => {
         else for (const text of texts) await lease.exec(text, options);
       });
       await borrowed(pool, "release", options, async (lease) => {
-        if (end === "destroy") assert(lease.processId !== processId, "a connection that was destroyed");
+        if (end === "destroy" && processId) assert(lease.processId !== processId, "a connection that was destroyed");
         await findsNothing(lease, options);
       });
     },
@@ -123,6 +124,7 @@ const leavesByCall: Make = (dice, world) => {
   return {
     says: `${call} of the pool leaves ${name}, and the next one finds nothing`,
     kind: "client",
+    isDirect: true,
     async run(caller, options) {
       const pool = asPool(caller);
       await pool[call](LEFT[name]!(number, world.schema), options);
@@ -139,6 +141,7 @@ const leavesWork: Make = (dice, world) => {
   return {
     says: `a lease leaves a ${what} that is not over, and ends by ${end}`,
     kind: "client",
+    isDirect: true,
     groups: [numbers],
     settles: true,
     async run(caller, options) {
@@ -219,6 +222,7 @@ const isNew: Make = (dice) => {
   return {
     says: `${isLease ? "a lease" : "a call of the pool"} finds nothing`,
     kind: "client",
+    isDirect: true,
     async run(caller, options) {
       if (!isLease) return findsNothing(asPool(caller), options);
       await borrowed(asPool(caller), "release", options, (lease) => findsNothing(lease, options));

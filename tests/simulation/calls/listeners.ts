@@ -130,6 +130,7 @@ const hears: Make = (dice, world) => {
   return {
     says: `listens and hears ${ways.map(({ way, count }) => `${count} by ${way}`).join()}${waits ? ", slowly" : ""}`,
     kind: "client",
+    isDirect: true,
     hasSeveralTurns: true,
     connections: 1,
     async run(caller, options) {
@@ -160,6 +161,7 @@ const hearsMany: Make = (dice, world) => {
   return {
     says: `listens and hears ${count} at once`,
     kind: "client",
+    isDirect: true,
     connections: 1,
     async run(caller, options) {
       const client = asClient(caller);
@@ -182,6 +184,7 @@ const ends: Make = (dice, world) => {
   return {
     says: `listens, and is ${how} after ${waits} ms`,
     kind: "client",
+    isDirect: true,
     connections: 1,
     async run(caller, options) {
       const own = new AbortController();
@@ -222,6 +225,7 @@ const staysOpen: Make = (dice, world): CallPlan => {
   return {
     says: `listens for ${stays} ms on`,
     kind: "client",
+    isDirect: true,
     connections: 1,
     async run(caller, { signal }) {
       const listener = await asClient(caller).listen(channel, { signal });

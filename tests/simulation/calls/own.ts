@@ -2,22 +2,21 @@
 //
 // Knows how clients and pools end. Needs the session's options.
 import { driver } from "../driver.ts";
-import type * as pgz from "../../../js/index.ts";
 import { assert } from "../../integration/assert.ts";
 import { checkAll, lines, pause, readLines, series, type Disturbed } from "../../random/plan.ts";
-import { alwaysRefused, codeOf, endOf, inTime, mayBeRefused, optionsOf, refused, type Make } from "./call.ts";
-
-/** A `close` takes less than a second whatever happens; a frozen process may make it longer by a minute. */
-const CLOSE = 62_000;
-
-/** Ends `client` whatever `work` does. */
-async function with_<Own extends pgz.Client | pgz.Pool>(own: Own, work: (own: Own) => Promise<void>): Promise<void> {
-  try {
-    await work(own);
-  } finally {
-    await inTime(own.close(), CLOSE, "close()");
-  }
-}
+import { sharing } from "./sharing.ts";
+import {
+  alwaysRefused,
+  CLOSE,
+  codeOf,
+  endOf,
+  inTime,
+  mayBeRefused,
+  optionsOf,
+  refused,
+  with_,
+  type Make,
+} from "./call.ts";
 
 /** The client closes by itself when its stream is over. */
 const closesWhenDone: Make = (dice, world) => {
@@ -102,6 +101,47 @@ const outlives: Make = (dice, world) => {
 };
 
 const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+
+/** Nothing moves under a `close()`, since the reader does not read, or the server says nothing: it ends the stream. */
+const standsStill: Make = (dice, world) => {
+  const kind = dice.pick(["client", "pool"] as const);
+  const who = dice.pick(["reader", "server"] as const);
+  const closeTimeout = dice.pick([200, 1_000]);
+  return {
+    says: `stream whose ${who} stands still under the close of its ${kind}`,
+    kind: "client",
+    connections: 1,
+    async run(_, { signal }) {
+      const given = { ...optionsOf(world), closeTimeout };
+      // With a `timeout` a silent server is left to that.
+      if (who === "server") given.timeout = 0;
+      const own = kind === "client" ? driver.createClient(given) : driver.createPool({ ...given, max: 1 });
+      await with_(own, async () => {
+        const many = world.sql`select n, repeat('x', ${1_000}::int4) as pad from generate_series(1, ${500}::int4) n`;
+        const query = who === "reader" ? many : world.sql`select pg_sleep(${100}::float8) as slept`;
+        const asked = own.stream(query, { signal });
+        if (who === "reader") await takesOne(asked);
+        else await Promise.race([endOf(asked), pause(50)]);
+        await inTime(own.close(), CLOSE, "close() under a stream");
+        // In steps, since a process that stands still goes on with what it was at.
+        if (who === "reader") for (let step = 0; step < 40; step++) await pause(closeTimeout / 20);
+        const reading = inTime(asked.then(readToEnd), CLOSE, "a stream that stands still");
+        await refused(reading, "it", "CLIENT_CLOSED", "POOL_CLOSED");
+      });
+    },
+  };
+};
+
+async function takesOne(asked: Promise<ReadableStream<Uint8Array>>): Promise<void> {
+  const reader = (await asked).getReader();
+  await reader.read();
+  reader.releaseLock();
+}
+
+async function readToEnd(stream: ReadableStream<Uint8Array>): Promise<void> {
+  const reader = stream.getReader();
+  while (!(await reader.read()).done);
+}
 
 /** A lease is out while its pool closes: what it runs gets the time that `close` gives. */
 const leaseUnderClose: Make = (dice, world) => {
@@ -235,6 +275,6 @@ const manyClients: Make = (dice, world) => {
 
 /** Of any caller, which they leave alone. They need `options` of their world. */
 export const own: readonly Make[] = [
-  ...[closesWhenDone, closesWhenDone, outlives, outlives, leaseUnderClose, leaseUnderClose, drains],
-  ...[closesTwice, manyClients],
+  ...[closesWhenDone, closesWhenDone, outlives, outlives, standsStill, leaseUnderClose, leaseUnderClose, drains],
+  ...[closesTwice, manyClients, ...sharing],
 ];

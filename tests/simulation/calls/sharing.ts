@@ -1,0 +1,66 @@
+// Connections of a pool that several calls share: they are shared evenly, and nobody waits while one has room.
+//
+// Knows `pipelining` of pools, and `stats()`. Each call makes a pool of its own, since it counts what is in use.
+import { driver } from "../driver.ts";
+import { assert } from "../../integration/assert.ts";
+import { pause } from "../../random/plan.ts";
+import { endOf, optionsOf, with_, type CallWorld, type Make } from "./call.ts";
+
+const sleep = ({ sql }: CallWorld, milliseconds: number) =>
+  sql`select pg_backend_pid() as pid, pg_sleep(${milliseconds / 1_000}::float8) as slept`;
+
+/** Calls that share. */
+const MANY = 10;
+
+const evenly: Make = (dice, world) => {
+  const each = 1 + dice.below(5);
+  return {
+    says: `${MANY} calls over two connections`,
+    kind: "client",
+    connections: 2,
+    isDirect: true,
+    async run() {
+      const pool = driver.createPool({ ...optionsOf(world), max: 2, pipelining: MANY });
+      await with_(pool, async () => {
+        const ask = async (count: number) => {
+          const asked = Array.from({ length: count }, () => pool.query<{ pid: number }>(sleep(world, each)));
+          return (await Promise.all(asked)).map(({ rows }) => rows[0]!.pid);
+        };
+        const [one, other] = await ask(2);
+        const pids = await ask(MANY);
+        const counts = [one, other].map((pid) => pids.filter((it) => it === pid).length);
+        // One of them was lost meanwhile.
+        if (one === other || counts.includes(0) || counts[0]! + counts[1]! < MANY) return;
+        // A call that a cancel has hit runs again, perhaps on the other one.
+        const most = Math.max(...counts);
+        assert(most <= MANY / 2 + 2, `${most} of ${MANY} calls on one of two connections`);
+      });
+    },
+  };
+};
+
+const lets: Make = (dice, world) => {
+  const long = 50 + dice.below(300);
+  return {
+    says: `a third call beside two that share, of which one takes ${long} ms`,
+    kind: "client",
+    connections: 1,
+    async run() {
+      const pool = driver.createPool({ ...optionsOf(world), max: 1, pipelining: 2 });
+      await with_(pool, async () => {
+        await pool.query(sleep(world, 0));
+        const [first, ...others] = [1, long, 0].map((milliseconds) => pool.query(sleep(world, milliseconds)));
+        const ends = others.map(endOf);
+        const error = await endOf(first!);
+        await pause(1);
+        const { waiting, acquired } = pool.stats();
+        const errors = [error, ...(await Promise.all(ends))].filter((it) => it !== undefined);
+        if (errors.length) throw errors[0];
+        assert(!(acquired && waiting), "a call waits for two that share, of which one is over");
+      });
+    },
+  };
+};
+
+/** Of any caller, which they leave alone. They need `options` of their world. */
+export const sharing: readonly Make[] = [evenly, lets];

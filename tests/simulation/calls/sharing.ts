@@ -22,12 +22,13 @@ const evenly: Make = (dice, world) => {
     async run() {
       const pool = driver.createPool({ ...optionsOf(world), max: 2, pipelining: MANY });
       await with_(pool, async () => {
-        const ask = async (count: number) => {
-          const asked = Array.from({ length: count }, () => pool.query<{ pid: number }>(sleep(world, each)));
-          return (await Promise.all(asked)).map(({ rows }) => rows[0]!.pid);
-        };
-        const [one, other] = await ask(2);
-        const pids = await ask(MANY);
+        const leases = await Promise.all([pool.acquire(), pool.acquire()]);
+        // Known when their logins are over.
+        await Promise.all(leases.map((lease) => lease.query("select 1 as n")));
+        const [one, other] = leases.map(({ processId }) => processId);
+        await Promise.all(leases.map((lease) => lease.release()));
+        const asked = Array.from({ length: MANY }, () => pool.query<{ pid: number }>(sleep(world, each)));
+        const pids = (await Promise.all(asked)).map(({ rows }) => rows[0]!.pid);
         const counts = [one, other].map((pid) => pids.filter((it) => it === pid).length);
         // One of them was lost meanwhile.
         if (one === other || counts.includes(0) || counts[0]! + counts[1]! < MANY) return;

@@ -6,15 +6,12 @@
 //
 // By hand: the mutation tool comes from npm with the first run (tests/mutants). The last line counts.
 import { spawnSync } from "node:child_process";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
-import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { bundled } from "./load.mjs";
+import { drawn } from "./mutants.mjs";
 import { planted } from "./planted.mjs";
 
 const { env } = process;
-const here = fileURLToPath(new URL(".", import.meta.url));
-const root = path.join(here, "../..");
 const minutes = Number(env.MINUTES ?? 10);
 
 if (env.SIMULATION) await find(env.SIMULATION);
@@ -74,47 +71,4 @@ async function find(file) {
   const why = failed ? `, seed ${failed.seed}: ${failed.faults[0].split("\n")[0].slice(0, 100)}` : "";
   console.log(`\n${JSON.stringify({ isFound: failed !== undefined, text: took + why })}`);
   process.exit(0);
-}
-
-/** Mutants of the mutation tool, over the rooms of js/ that simulated sessions run through. */
-async function drawn(count, seed) {
-  const tool = path.join(root, "tests/mutants/node_modules/@stryker-mutator");
-  if (!existsSync(tool))
-    spawnSync("npm", ["install", "--ignore-scripts", "--no-save", "--no-audit", "--no-fund", "--loglevel=error"], {
-      cwd: path.join(root, "tests/mutants"),
-      stdio: "inherit",
-    });
-  const at = (file) => pathToFileURL(path.join(tool, file)).href;
-  const { createInstrumenter } = await import(at("instrumenter/dist/src/index.js"));
-  const { commonTokens } = await import(at("api/dist/src/plugin/index.js"));
-  const { createInjector } = await import(pathToFileURL(path.join(tool, "../typed-inject/dist/src/index.js")).href);
-  const quiet = { isTraceEnabled: () => false, isDebugEnabled: () => false };
-  for (const level of ["trace", "debug", "info", "warn", "error", "fatal"]) quiet[level] = () => {};
-  const instrumenter = createInjector().provideValue(commonTokens.logger, quiet).injectFunction(createInstrumenter);
-  const rooms = ["api", "connection", "pool", "session", "statement"];
-  const files = rooms.flatMap((room) =>
-    readdirSync(path.join(root, "js", room))
-      .filter((name) => name.endsWith(".ts"))
-      .map((name) => `js/${room}/${name}`),
-  );
-  const contents = new Map(files.map((name) => [name, readFileSync(path.join(root, name), "utf8")]));
-  const sources = files.map((name) => ({ name, content: contents.get(name), mutate: true }));
-  const options = { plugins: null, excludedMutations: ["StringLiteral"], ignorers: [], noHeader: true };
-  const { mutants } = await instrumenter.instrument(sources, options);
-  let state = seed;
-  const dice = (below) => (state = (Math.imul(state, 1103515245) + 12345) >>> 0) % below;
-  return Array.from({ length: count }, () => {
-    const { fileName, location, replacement, mutatorName } = mutants[dice(mutants.length)];
-    const text = contents.get(fileName);
-    const [start, end] = [offsetOf(text, location.start), offsetOf(text, location.end)];
-    const shown = text.slice(start, end).replace(/\s+/g, " ").slice(0, 60);
-    const name = `${fileName}:${location.start.line + 1} ${mutatorName}: ${shown} -> ${replacement.slice(0, 40)}`;
-    return { name, file: fileName, start, end, to: replacement };
-  });
-}
-
-function offsetOf(text, { line, column }) {
-  let at = 0;
-  for (let number = 0; number < line; number++) at = text.indexOf("\n", at) + 1;
-  return at + column;
 }

@@ -1,0 +1,85 @@
+// Changes of the mutation tool for plant.mjs: drawn by a seed, over the places of js/ that simulated sessions run through.
+//
+// A change of a place that no session comes to says nothing of what sessions notice. So the tool's own counters are put
+// into the driver once, and 300 sessions say which changes they would meet. Knows Stryker's instrumenter. Must not know
+// how a change is tried.
+import { spawnSync } from "node:child_process";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { bundled } from "./load.mjs";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const ROOMS = ["api", "connection", "pool", "session", "statement"];
+const SURVEY = 300;
+
+if (process.env.SURVEY) await survey(process.env.SURVEY);
+
+/** `{ name, file, start, end, to }` of so many changes, none of them twice. */
+export async function drawn(count, seed) {
+  const contents = new Map(ROOMS.flatMap(filesOf).map((name) => [name, readFileSync(path.join(root, name), "utf8")]));
+  const { files, mutants } = await instrumented(contents);
+  const texts = new Map(files.map(({ name, content }) => [name, content]));
+  const file = await bundled((name, text) => texts.get(name) ?? text, `surveyed-${process.pid}`);
+  const met = metBy(file);
+  const left = mutants.filter(({ id }) => met.has(id));
+  let state = seed;
+  const dice = (below) => (state = (Math.imul(state, 1103515245) + 12345) >>> 0) % below;
+  return Array.from({ length: count }, () => faultOf(left.splice(dice(left.length), 1)[0], contents));
+}
+
+function filesOf(room) {
+  const names = readdirSync(path.join(root, "js", room)).filter((name) => name.endsWith(".ts"));
+  return names.map((name) => `js/${room}/${name}`);
+}
+
+function faultOf({ fileName, location, replacement, mutatorName }, contents) {
+  const text = contents.get(fileName);
+  const [start, end] = [offsetOf(text, location.start), offsetOf(text, location.end)];
+  const shown = text.slice(start, end).replace(/\s+/g, " ").slice(0, 60);
+  const name = `${fileName}:${location.start.line + 1} ${mutatorName}: ${shown} -> ${replacement.slice(0, 40)}`;
+  return { name, file: fileName, start, end, to: replacement };
+}
+
+function offsetOf(text, { line, column }) {
+  let at = 0;
+  for (let number = 0; number < line; number++) at = text.indexOf("\n", at) + 1;
+  return at + column;
+}
+
+/** The numbers of the changes that sessions come to. */
+function metBy(file) {
+  const { stdout } = spawnSync(process.execPath, [fileURLToPath(import.meta.url)], {
+    env: { ...process.env, SURVEY: file },
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "ignore"],
+    maxBuffer: 1 << 28,
+  });
+  return new Set(JSON.parse(stdout.trim().split("\n").at(-1)));
+}
+
+async function survey(file) {
+  const { campaign } = await import(pathToFileURL(file).href);
+  await campaign(Array.from({ length: SURVEY }, (_, at) => at + 1));
+  console.log(`\n${JSON.stringify(Object.keys(globalThis.__stryker__.mutantCoverage.static))}`);
+  process.exit(0);
+}
+
+async function instrumented(contents) {
+  const tool = path.join(root, "tests/mutants/node_modules/@stryker-mutator");
+  if (!existsSync(tool))
+    spawnSync("npm", ["install", "--ignore-scripts", "--no-save", "--no-audit", "--no-fund", "--loglevel=error"], {
+      cwd: path.join(root, "tests/mutants"),
+      stdio: "inherit",
+    });
+  const from = (file) => import(pathToFileURL(path.join(tool, file)).href);
+  const { createInstrumenter } = await from("instrumenter/dist/src/index.js");
+  const { commonTokens } = await from("api/dist/src/plugin/index.js");
+  const { createInjector } = await from("../typed-inject/dist/src/index.js");
+  const quiet = { isTraceEnabled: () => false, isDebugEnabled: () => false };
+  for (const level of ["trace", "debug", "info", "warn", "error", "fatal"]) quiet[level] = () => {};
+  const instrumenter = createInjector().provideValue(commonTokens.logger, quiet).injectFunction(createInstrumenter);
+  const sources = [...contents].map(([name, content]) => ({ name, content, mutate: true }));
+  const options = { plugins: null, excludedMutations: ["StringLiteral"], ignorers: [], noHeader: false };
+  return instrumenter.instrument(sources, options);
+}

@@ -2,6 +2,7 @@
 //
 // Knows `pipelining` of pools, and `stats()`. Each call makes a pool of its own, since it counts what is in use.
 import { driver } from "../driver.ts";
+import type * as pgz from "../../../js/index.ts";
 import { assert } from "../../integration/assert.ts";
 import { pause } from "../../random/plan.ts";
 import { endOf, optionsOf, with_, type CallWorld, type Make } from "./call.ts";
@@ -22,11 +23,7 @@ const evenly: Make = (dice, world) => {
     async run() {
       const pool = driver.createPool({ ...optionsOf(world), max: 2, pipelining: MANY });
       await with_(pool, async () => {
-        const leases = await Promise.all([pool.acquire(), pool.acquire()]);
-        // Known when their logins are over.
-        await Promise.all(leases.map((lease) => lease.query("select 1 as n")));
-        const [one, other] = leases.map(({ processId }) => processId);
-        await Promise.all(leases.map((lease) => lease.release()));
+        const [one, other] = await twoProcesses(pool);
         const asked = Array.from({ length: MANY }, () => pool.query<{ pid: number }>(sleep(world, each)));
         const pids = (await Promise.all(asked)).map(({ rows }) => rows[0]!.pid);
         const counts = [one, other].map((pid) => pids.filter((it) => it === pid).length);
@@ -39,6 +36,19 @@ const evenly: Make = (dice, world) => {
     },
   };
 };
+
+/** Of two connections that are idle then. */
+async function twoProcesses(pool: pgz.Pool): Promise<(number | undefined)[]> {
+  const asked = await Promise.allSettled([pool.acquire(), pool.acquire()]);
+  const leases = asked.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
+  try {
+    // Known when the logins are over.
+    await Promise.all(leases.map((lease) => lease.query("select 1 as n")));
+    return leases.map(({ processId }) => processId);
+  } finally {
+    await Promise.all(leases.map((lease) => lease.release()));
+  }
+}
 
 const lets: Make = (dice, world) => {
   const long = 50 + dice.below(300);

@@ -20,6 +20,9 @@ const DEADLINE = 90_000;
 /** The `timeout` of every client, so that a silent link ends too. */
 const TIMEOUT = 20_000;
 
+/** Two looks of a pool at what is idle, and what they do takes no longer. */
+const LATE = 2_800;
+
 /** A step, and the call that it makes. */
 interface Move {
   readonly step: Step;
@@ -106,12 +109,38 @@ export class Actor {
     const tasks = Promise.all(this.#tasks.map(({ task, moves }) => this.#task(db, task, moves)));
     const early = user.end.at;
     const ended = (async () => {
-      if (early === undefined) await tasks;
+      if (early === undefined) await tasks.then(() => this.#linger(db));
       else await new Promise((resolve) => setTimeout(resolve, early));
       this.#isEnding = true;
       await this.#within("its end", user.end.how === "close" ? db.close() : endHard(db));
     })();
     await Promise.all([tasks, ended]);
+  }
+
+  /** A pool that is left alone ends what is idle for too long or too old, keeps `min`, and asks for signs of life. */
+  async #linger(pool: pgz.Client | pgz.Pool): Promise<void> {
+    const { lingers = 0, options } = this.user;
+    if (!lingers || !(pool instanceof driver.Pool)) return;
+    await new Promise((resolve) => setTimeout(resolve, lingers));
+    if (this.#met.size || isDisturbed(this.user)) return;
+    const { idle, total, acquired, connecting } = pool.stats();
+    // A stream that nobody reads keeps its connection.
+    if (acquired || connecting) return;
+    const { min, max, idleTimeout, maxLifetime, healthCheckInterval } = options as Record<string, number>;
+    const least = Math.min(min!, max!);
+    if (total < least) this.#fault(`has ${total} connections, and must have ${least}`);
+    if (idleTimeout! + LATE < lingers && idle > least) this.#fault(`${idle} connections are idle for too long`);
+    const { server, pooler, world } = this.#session;
+    const own = pooler ? [] : server.backends.filter(({ user }) => user === this.role);
+    const tooOld = own.filter(({ startedAt }) => world.now - startedAt > maxLifetime! + LATE);
+    if (tooOld.length) this.#fault(`${tooOld.length} connections are too old`);
+    const silences = this.#session.silencesOf(this);
+    const quiet = silences.filter((milliseconds) => milliseconds > healthCheckInterval! + LATE);
+    if (healthCheckInterval && quiet.length)
+      this.#fault(`${quiet.length} connections were not asked for a sign of life`);
+    const isAsked = silences.some((milliseconds) => milliseconds < lingers / 2);
+    const isSettled = Math.min(idleTimeout!, maxLifetime!) > lingers;
+    if (isAsked && isSettled && healthCheckInterval !== 100) this.#fault("a connection is asked though it need not be");
   }
 
   /** The server has not seen more backends than there may be. */

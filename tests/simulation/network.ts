@@ -73,7 +73,11 @@ export class Network {
 
   /** Sockets that the driver has not closed. */
   get open(): number {
-    return [...this.#links].filter((link) => !link.isClosedByClient).length;
+    return this.openLinks.length;
+  }
+
+  get openLinks(): number[] {
+    return [...this.#links].filter((link) => !link.isClosedByClient).map(({ number }) => number);
   }
 
   /** Servers, or what lies between, have forgotten every connection: a client is told when it sends something. */

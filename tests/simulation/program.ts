@@ -43,6 +43,8 @@ export interface User {
   readonly observerThrows: boolean;
   /** They run beside each other; the steps of one run one after the other. */
   readonly tasks: readonly Task[];
+  /** Virtual milliseconds for which a pool is left alone before it ends. */
+  readonly lingers?: number;
   /** How it ends, and when: behind its tasks, or at a time of its own. */
   readonly end: { readonly how: "close" | "destroy"; readonly at?: number };
 }
@@ -139,6 +141,7 @@ function user(dice: Dice, isQuiet: boolean): User {
     hooks: kind === "pool" && dice.oneIn(3) ? Array.from({ length: 1 + dice.below(2) }, () => hook(dice)) : [],
     observerThrows: dice.oneIn(8),
     tasks,
+    ...(kind === "pool" && dice.oneIn(6) ? { lingers: 6_000 } : {}),
     end: { ...end, ...early },
   };
 }

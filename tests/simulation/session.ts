@@ -69,6 +69,8 @@ export class Session {
   readonly #actors: Actor[];
   /** Who asked for each link. */
   readonly #owners = new Map<number, Actor>();
+  /** When the server last heard something of each. */
+  readonly #said = new Map<number, number>();
 
   constructor(
     program: Program,
@@ -95,7 +97,7 @@ export class Session {
       // PgBouncer 1.18 refuses a startup packet that comes in pieces.
       pooler?.version === "1.18" ? { ...program.weather, split: "whole" } : program.weather,
       program.faults,
-      tapOf(world, coverage),
+      tapOf(world, coverage, (link) => this.#said.set(link, world.now)),
       (fault) => this.#happened(fault),
     );
     if (!isAbsent) this.network.addHost(this.host, this.pooler ?? this.server);
@@ -134,6 +136,12 @@ export class Session {
 
   get answersChecks(): boolean {
     return this.#program.server.quirks?.answersChecks === true;
+  }
+
+  /** Milliseconds since the server has heard something, for each open link of this actor. */
+  silencesOf(actor: Actor): number[] {
+    const own = this.network.openLinks.filter((link) => this.#owners.get(link) === actor);
+    return own.map((link) => this.world.now - (this.#said.get(link) ?? 0));
   }
 
   /** A connector whose links belong to `actor`. */
@@ -208,11 +216,12 @@ export class Session {
   }
 }
 
-function tapOf(world: World, coverage: Coverage | undefined) {
+function tapOf(world: World, coverage: Coverage | undefined, says: (link: number) => void) {
   const readers = new Map<string, Messages>();
   const conversations = coverage && new Conversations(coverage);
   return (link: number, direction: ">" | "<", bytes: Uint8Array) => {
     conversations?.read(link, direction, bytes);
+    if (direction === ">") says(link);
     const who = `link ${link} ${direction}`;
     world.noteBytes(who, bytes, () => {
       let reader = readers.get(who);

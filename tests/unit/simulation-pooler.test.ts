@@ -13,6 +13,7 @@ import { sql } from "../../js/statement/sql.ts";
 import type { Accepted, Clock, Dice, Host } from "../simulation/contract.ts";
 import { Pooler, type PoolerOptions } from "../simulation/server/pooler.ts";
 import { Server, type Quirks } from "../simulation/server/server.ts";
+import { until } from "../support/until.ts";
 
 const clock: Clock = {
   get now() {
@@ -98,15 +99,12 @@ const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(reso
 
 afterEach(async () => {
   for (const client of clients.splice(0)) await client.close();
-  await pause(20);
-  expect([pooler.clients, pooler.waiting]).toEqual([[], 0]);
-  expect(pooler.serverConnections.every(({ state }) => state === "idle")).toBe(true);
-  expect(server.openTransactions).toBe(0);
-  expect(server.backends.length).toBe(pooler.serverConnections.length);
+  await until(() => !pooler.clients.length && !pooler.waiting && !server.openTransactions);
+  await until(() => pooler.serverConnections.every(({ state }) => state === "idle"));
+  await until(() => server.backends.length === pooler.serverConnections.length);
   expect(server.unknownStatements).toEqual([]);
   pooler.shutDown();
-  await pause(20);
-  expect(server.backends).toEqual([]);
+  await until(() => !server.backends.length);
 });
 
 /** Ways in which the driver asks. */
@@ -253,7 +251,7 @@ describe.each(["1.18", "1.24"] as const)("PgBouncer %s", (version) => {
     const lost = client.transaction(async (tx) => {
       await tx.query("select 1");
       server.terminate(server.backends[0]!.processId);
-      await pause(20);
+      await until(() => !pooler.serverConnections.length);
       await tx.query("select 2");
     });
     await expect(lost).rejects.toMatchObject({ code: "57P01" });
@@ -286,12 +284,11 @@ describe.each(["1.18", "1.24"] as const)("PgBouncer %s", (version) => {
     expect(await value()).toBe(7);
     pooler.pause();
     const waiting = value();
-    await pause(30);
-    expect(pooler.waiting).toBe(1);
+    await until(() => pooler.waiting === 1);
     pooler.resume();
     expect(await waiting).toBe(7);
     const running = pool.query("select pg_sleep(0.3)");
-    await pause(30);
+    await until(() => pooler.serverConnections.some(({ state }) => state !== "idle"));
     pooler.kill();
     await expect(running).rejects.toMatchObject({ message: "database removed" });
     expect(await value()).toBe(7);
@@ -304,16 +301,14 @@ describe.each(["1.18", "1.24"] as const)("PgBouncer %s", (version) => {
     newPooler({ version, serverIdleTimeout: 100 });
     await newClient().query("select 1");
     expect(pooler.serverConnections.length).toBe(1);
-    await pause(800);
-    expect([pooler.serverConnections, server.backends]).toEqual([[], []]);
+    await until(() => !pooler.serverConnections.length && !server.backends.length);
     pooler.shutDown();
     newPooler({ version, serverLifetime: 50 });
     const client = newClient();
     await client.query("select 1");
     await pause(60);
     await client.query("select 1");
-    await pause(5);
-    expect(pooler.serverConnections).toEqual([]);
+    await until(() => !pooler.serverConnections.length);
   });
 });
 

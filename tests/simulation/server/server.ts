@@ -57,6 +57,7 @@ export interface BackendInfo {
   readonly user: string;
   readonly database: string;
   readonly state: BackendState;
+  readonly startedAt: number;
   /** As ReadyForQuery tells it. */
   readonly transactionStatus: "I" | "T" | "E";
   readonly query: string;
@@ -303,6 +304,7 @@ function backendInfo(backend: Backend): BackendInfo {
   return {
     ...sessionInfo(backend),
     state: backend.state,
+    startedAt: backend.startedAt,
     transactionStatus: session?.status ?? "I",
     preparedStatements: [...(session?.prepared.keys() ?? [])],
     portals: [...(session?.portals.keys() ?? [])],

@@ -23,6 +23,9 @@ const TIMEOUT = 20_000;
 /** Two looks of a pool at what is idle, and what they do takes no longer. */
 const LATE = 2_800;
 
+/** Longer than any session. */
+const REST = 200_000;
+
 /** A step, and the call that it makes. */
 interface Move {
   readonly step: Step;
@@ -154,6 +157,9 @@ export class Actor {
     const most = moves.reduce((sum, { plan }) => sum + (plan.connections ?? 0), own);
     const seen = server.mostBackendsOf(role);
     if (seen > most) this.#fault(`may have ${most} connections, and the server has seen ${seen}`);
+    const { connects = 0 } = this.#watch?.pool.stats() ?? {};
+    if (connects > most && keepsConnections(user))
+      this.#fault(`has connected ${connects} times for ${most} connections`);
   }
 
   #fault(text: string): void {
@@ -368,6 +374,13 @@ const POOLED: Record<string, RegExp> = {
 function isDisturbed({ tasks, end }: User): boolean {
   const steps = tasks.flatMap((task) => task.steps);
   return end.at !== undefined || steps.some(({ abort, timeout }) => abort !== undefined || timeout !== undefined);
+}
+
+/** A pool has no reason to end one of its connections before its own end. */
+function keepsConnections({ options, hooks, tasks }: User): boolean {
+  const { idleTimeout = 0, maxLifetime = 0 } = options as Record<string, number>;
+  const steps = tasks.flatMap((task) => task.steps);
+  return Math.min(idleTimeout, maxLifetime) > REST && !hooks.length && !steps.some(({ kind }) => kind === "more");
 }
 
 /** What a user's hook throws. */

@@ -8,7 +8,7 @@ import type { Pool, PoolStats } from "../../js/index.ts";
 import type { Coverage } from "./coverage.ts";
 
 export class PoolWatch {
-  readonly #pool: Pool;
+  readonly pool: Pool;
   readonly #maxConnecting: number;
   readonly #tell: (fault: string) => void;
   /** One moment that was wrong is told once. */
@@ -24,7 +24,7 @@ export class PoolWatch {
     tell: (fault: string) => void,
     private readonly coverage: Coverage | undefined,
   ) {
-    this.#pool = pool;
+    this.pool = pool;
     this.#most = pool.options.max;
     this.#maxConnecting = maxConnecting;
     this.#tell = tell;
@@ -32,7 +32,7 @@ export class PoolWatch {
 
   look(): void {
     if (this.#hasTold) return;
-    const stats = this.#pool.stats();
+    const stats = this.pool.stats();
     if (this.coverage) this.#cover(this.coverage, stats);
     const fault = this.#wrong(stats);
     if (!fault) return;

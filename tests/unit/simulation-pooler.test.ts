@@ -222,8 +222,11 @@ describe.each(["1.18", "1.24"] as const)("PgBouncer %s", (version) => {
   it("passes a cancel on to who runs, and drops it for who waits", async () => {
     newPooler({ version, poolSize: 1 });
     const [a, b] = [newClient(), newClient({}, true)];
-    const signal = AbortSignal.timeout(50);
-    await expect(a.query("select pg_sleep(30)", [], { signal })).rejects.toThrow();
+    const stop = new AbortController();
+    const sleeping = a.query("select pg_sleep(30)", [], { signal: stop.signal });
+    const sleeps = () => server.backends.some(({ state, query }) => state === "active" && query.includes("pg_sleep"));
+    void until(sleeps).then(() => stop.abort());
+    await expect(sleeping).rejects.toThrow();
     expect((await a.query("select 1::int4 as n")).rows).toEqual([{ n: 1 }]);
     expect(server.cancelRequests).toMatchObject([{ isKnown: true, state: "active" }]);
     await b.query("select 1");

@@ -26,7 +26,7 @@ interface Listener {
 }
 
 /** Without the stacks of its errors, which cost as much as the calls that fail: `play` alone has them. */
-async function playFast(program: Program, coverage?: Coverage): Promise<Report> {
+export async function playFast(program: Program, coverage?: Coverage): Promise<Report> {
   const { stackTraceLimit } = Error;
   Error.stackTraceLimit = 0;
   try {

@@ -2,12 +2,14 @@
 //
 //   3,000 sessions by seeds that never change, 1,000 by those of the day: FIXED, OF_THE_DAY
 //   programs that failed once (found.mjs)
+//   what quiet sessions cost on the wire (costs.mjs)
 //   the same seed twice in this process, and once in another one: the same trace, byte for byte
 //
 // The last line is `N passed, M failed`. With SIMULATION, the
 // bundle, it is that other process, and only prints the hashes of its traces.
 import { spawnSync } from "node:child_process";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { differences } from "./costs.mjs";
 import { found } from "./found.mjs";
 import { bundled } from "./load.mjs";
 
@@ -18,7 +20,8 @@ const OF_THE_DAY = Number(env.OF_THE_DAY ?? 1_000);
 const AGAIN = 60;
 
 const file = env.SIMULATION ?? (await bundled());
-const { campaign, draw, play, shrunk, asTest } = await import(pathToFileURL(file).href);
+const simulation = await import(pathToFileURL(file).href);
+const { campaign, draw, play, shrunk, asTest } = simulation;
 
 /** Of the first seeds: the hash of all that was sent, received, called and told. */
 async function fingerprints() {
@@ -37,6 +40,7 @@ const day = Math.floor(Date.now() / 86_400_000);
 await sessions(`seeds 1 to ${FIXED}`, 1, FIXED);
 await sessions("seeds of the day", day * 10_000, OF_THE_DAY);
 for (const { name, program } of found) check(name, (await play(program)).faults);
+check("what quiet sessions cost", await differences(simulation));
 const first = await fingerprints();
 check("the same trace again in this process", differing(first, await fingerprints()));
 check("the same trace in another process", differing(first, elsewhere()));

@@ -49,6 +49,9 @@ export class Network {
   readonly violations: string[] = [];
   /** Connections that were asked for. */
   connects = 0;
+  /** Of all connections, and the bytes in them. */
+  writes = 0;
+  sent = 0;
   readonly #hosts = new Map<string, Host>();
   readonly #links = new Set<Link>();
 
@@ -271,6 +274,8 @@ class Link {
 
   #write(bytes: Uint8Array): Promise<void> {
     if (this.#end) return Promise.reject(this.#end);
+    this.#network.writes++;
+    this.#network.sent += bytes.length;
     const copy = bytes.slice();
     return this.up.send(copy).then(() => {
       if (!isEqual(copy, bytes)) this.#violated("the bytes of a write changed before it resolved");

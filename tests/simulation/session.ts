@@ -35,6 +35,8 @@ export interface Report {
   readonly disturbed: number;
   /** Virtual milliseconds. */
   readonly took: number;
+  /** What the driver has made of its calls: connects, writes, bytes in them. */
+  readonly costs: readonly [connects: number, writes: number, sent: number];
 }
 
 /** Virtual milliseconds behind the last call, in which all that is left has to end by itself. */
@@ -126,6 +128,7 @@ export class Session {
       events: world.events,
       disturbed: this.#disturbed,
       took: world.now,
+      costs: [this.network.connects, this.network.writes, this.network.sent],
     };
   }
 

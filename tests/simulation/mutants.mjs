@@ -17,7 +17,7 @@ if (process.env.SURVEY) await survey(process.env.SURVEY);
 
 /** `{ name, file, start, end, to }` of so many changes, none of them twice. */
 export async function drawn(count, seed) {
-  const contents = new Map(ROOMS.flatMap(filesOf).map((name) => [name, readFileSync(path.join(root, name), "utf8")]));
+  const contents = contentsOf(ROOMS.flatMap(filesOf));
   const { files, mutants } = await instrumented(contents);
   const texts = new Map(files.map(({ name, content }) => [name, content]));
   const file = await bundled((name, text) => texts.get(name) ?? text, `surveyed-${process.pid}`);
@@ -26,6 +26,30 @@ export async function drawn(count, seed) {
   let state = seed;
   const dice = (below) => (state = (Math.imul(state, 1103515245) + 12345) >>> 0) % below;
   return Array.from({ length: count }, () => faultOf(left.splice(dice(left.length), 1)[0], contents));
+}
+
+/** Of the changes that `make mutants` tells of in this output, those that its tests have not noticed. */
+export async function survivors(output) {
+  const told = [...output.matchAll(/^\[(?:Survived|NoCoverage)\] (\w+)\n(\S+):(\d+):(\d+)\n((?:[-+ ].*\n)*)/gm)];
+  const contents = contentsOf([...new Set(told.map(([, , file]) => file))]);
+  const { mutants } = await instrumented(contents);
+  return told.flatMap(([, mutator, file, line, column, shown]) => {
+    const isThere = ({ fileName, location: { start }, mutatorName }) =>
+      fileName === file && mutatorName === mutator && start.line === line - 1 && start.column === column - 1;
+    const faults = mutants.filter(isThere).map((mutant) => faultOf(mutant, contents));
+    return faults.find((fault) => isShown(fault, contents.get(file), Number(line), shown)) ?? faults.slice(0, 1);
+  });
+}
+
+/** Whether the text with this change begins, in this line, as the output shows it. */
+function isShown({ start, end, to }, text, line, shown) {
+  const changed = (text.slice(0, start) + to + text.slice(end)).split("\n")[line - 1].trim();
+  const added = /^\+(.*)$/m.exec(shown)?.[1].trim();
+  return added === changed;
+}
+
+function contentsOf(files) {
+  return new Map(files.map((name) => [name, readFileSync(path.join(root, name), "utf8")]));
 }
 
 function filesOf(room) {

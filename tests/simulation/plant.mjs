@@ -3,13 +3,15 @@
 //   node tests/simulation/plant.mjs                 the twenty of planted.mjs, ten minutes each at most
 //   MINUTES=1 ONLY=maxConnecting node …             those whose name has this word
 //   DRAWN=20 DRAW=7 node …                          as many drawn by a seed from the mutation tool, over js/
+//   SURVIVED=mutants.log node …                     those that survived in this output of `make mutants`
 //
 // By hand: the mutation tool comes from npm with the first run (tests/mutants). The last line counts.
 import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { differences } from "./costs.mjs";
 import { bundled } from "./load.mjs";
-import { drawn } from "./mutants.mjs";
+import { drawn, survivors } from "./mutants.mjs";
 import { planted } from "./planted.mjs";
 
 const { env } = process;
@@ -19,8 +21,7 @@ if (env.SIMULATION) await find(env.SIMULATION);
 else await all();
 
 async function all() {
-  const listed = env.DRAWN ? [] : planted.filter(({ name }) => name.includes(env.ONLY ?? ""));
-  const faults = [...listed, ...(env.DRAWN ? await drawn(Number(env.DRAWN), Number(env.DRAW ?? 1)) : [])];
+  const faults = await chosen();
   let count = 0;
   for (const fault of faults) {
     const outcome = await tried(fault);
@@ -28,6 +29,12 @@ async function all() {
     console.log(`${outcome.isFound ? "found" : "NOT FOUND"} | ${fault.name} | ${outcome.text}`);
   }
   console.log(`${count} of ${faults.length} found`);
+}
+
+async function chosen() {
+  if (env.DRAWN) return drawn(Number(env.DRAWN), Number(env.DRAW ?? 1));
+  if (env.SURVIVED) return survivors(readFileSync(env.SURVIVED, "utf8"));
+  return planted.filter(({ name }) => name.includes(env.ONLY ?? ""));
 }
 
 /** In a process of its own: the driver with the fault may do anything. */

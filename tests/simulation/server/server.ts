@@ -34,7 +34,7 @@ export interface Quirks {
   readonly cancelsAfter?: number;
   /** There is no `pg_prepared_statements`. */
   readonly hasNoPreparedStatements?: boolean;
-  /** Each check of a first run is answered with a row, as immudb does it. */
+  /** Each check of a first run is answered with a row, as immudb and SPQR's router do it. */
   readonly answersChecks?: boolean;
 }
 

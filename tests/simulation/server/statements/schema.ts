@@ -16,7 +16,7 @@ import { attributesOf, Table } from "../tables.ts";
 import type { Session } from "../session.ts";
 import type { TokenReader } from "../tokens.ts";
 import type { Type } from "../values.ts";
-import { findType, parseTypeName } from "./expressions.ts";
+import { findType, parseTypeName } from "./syntax.ts";
 import { planOf, parseQuery, lockedTables, type Query } from "./select.ts";
 import { ParameterTypes, quiet, type Rows, type Statement } from "./statement.ts";
 

@@ -10,19 +10,9 @@ import type { Table, Version } from "../tables.ts";
 import type { TokenReader } from "../tokens.ts";
 import * as types from "../values.ts";
 import type { Type, Value } from "../values.ts";
-import {
-  analyse,
-  coerced,
-  compare,
-  isUntyped,
-  nameOf,
-  parseExpression,
-  Scope,
-  type Context,
-  type Expression,
-  type Node,
-  type Source,
-} from "./expressions.ts";
+import { analyse, coerced, isUntyped, Scope, type Context, type Expression, type Source } from "./expressions.ts";
+import { compare } from "./operations.ts";
+import { nameOf, parseExpression, type Node } from "./syntax.ts";
 import { type ParameterTypes, type Column, type Execution, type Plan, type Rows, type Statement } from "./statement.ts";
 import { systemView } from "./views.ts";
 

@@ -5,7 +5,8 @@ import { noPreparedStatement, notice, notInBlocks, PgError, preparedStatementExi
 import type { Session } from "../session.ts";
 import type { TokenReader } from "../tokens.ts";
 import type { Type } from "../values.ts";
-import { coerced, findType, parseExpression, parseTypeName, Scope, type Node } from "./expressions.ts";
+import { coerced, Scope } from "./expressions.ts";
+import { findType, parseExpression, parseTypeName, type Node } from "./syntax.ts";
 import { ParameterTypes, quiet, type Plan, type Prepared, type Rows, type Statement } from "./statement.ts";
 
 const plain = (text: string, plan: Parameters<typeof quiet>[0]): Statement => ({

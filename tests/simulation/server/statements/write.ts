@@ -8,16 +8,9 @@ import type { Attribute, Table, Version } from "../tables.ts";
 import type { TokenReader } from "../tokens.ts";
 import * as types from "../values.ts";
 import type { Value } from "../values.ts";
-import {
-  analyse,
-  conversion,
-  isImplicit,
-  parseExpression,
-  Scope,
-  type Context,
-  type Expression,
-  type Node,
-} from "./expressions.ts";
+import { conversion, isImplicit } from "./conversions.ts";
+import { analyse, Scope, type Context, type Expression } from "./expressions.ts";
+import { parseExpression, type Node } from "./syntax.ts";
 import { columnsOf, expanded, lockedTables, parseQuery, parseTarget, rowsOf, type Query } from "./select.ts";
 import type { Column, ParameterTypes, Plan, Rows, Statement } from "./statement.ts";
 

@@ -296,7 +296,11 @@ export class Actor {
     if (step.timeout !== undefined) own.add("QUERY_TIMEOUT");
     // Such a server's rows are taken as text.
     if (this.#session.answersChecks && name.startsWith("copyToRows")) own.add("INVALID_QUERY");
-    if (error instanceof AssertionError || !this.#explains(error, since, own, on))
+    // A pool that has connected once waits for its server, and tries again.
+    const isPatient =
+      on instanceof driver.Pool && !(plan as CallPlan).connections && this.#watch!.connectedBefore(since);
+    const hasGivenUp = isPatient && /^(CONNECT_FAILED|57P03)$/.test(code);
+    if (error instanceof AssertionError || hasGivenUp || !this.#explains(error, since, own, on))
       this.#fault(`${name}: ${described(error)}`);
     if (code === plan.fails && plan.settles) return;
     if (retryable || (severity === "ERROR" && !plan.settles)) ledger.settle(numbers, "absent");

@@ -15,6 +15,8 @@ export class PoolWatch {
   #hasTold = false;
 
   #state = "new";
+  /** When the first of its connections had logged in. */
+  #connectedAt: number | undefined;
   /** The largest `max` so far. */
   #most: number;
 
@@ -30,9 +32,15 @@ export class PoolWatch {
     this.#tell = tell;
   }
 
+  /** At `time` a connection had been made. */
+  connectedBefore(time: number): boolean {
+    return this.#connectedAt !== undefined && this.#connectedAt < time;
+  }
+
   look(): void {
     if (this.#hasTold) return;
     const stats = this.pool.stats();
+    if (stats.connects) this.#connectedAt ??= performance.now();
     if (this.coverage) this.#cover(this.coverage, stats);
     const fault = this.#wrong(stats);
     if (!fault) return;

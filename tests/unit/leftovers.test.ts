@@ -68,6 +68,7 @@ const ROWS: readonly Row[] = [
       "select 1 as n into temp x",
       "select 1 as n into/**/temp x",
       "select 1 as n into pg_temp.x",
+      "select f() into x",
       "select 1into temporary x",
       "with a as (select 1 as n) select * into local temp x from a",
       "select 1 insert into temp x",
@@ -100,6 +101,7 @@ const ROWS: readonly Row[] = [
       "create temp table t (id int)",
       "create global temporary table t (id int)",
       "create table pg_temp.t (id int)",
+      "create table pg_temp_3.t (id int)",
       'create or replace temp view v as select 1; select "x"',
       'create function "pg_temp".f() returns int language sql as $$select 1$$',
     ],
@@ -163,7 +165,11 @@ const ROWS: readonly Row[] = [
     statements: "DECLARE",
     change: "none",
     because: "the cursor ends with the transaction",
-    samples: ["declare c cursor for select 1", "declare c cursor without hold for select 1"],
+    samples: [
+      "declare c cursor for select 1",
+      "declare c cursor without hold for select 1",
+      "declare c cursor for with a as (select 1 as n) select n from a",
+    ],
   },
   {
     statements: "DECLARE … WITH HOLD",
@@ -175,7 +181,12 @@ const ROWS: readonly Row[] = [
     statements: "EXPLAIN",
     change: "none",
     because: "it counts as the statement that it explains",
-    samples: ["explain select 1", "explain (analyze, format 'json') (select 1)", "explain analyze verbose select 1"],
+    samples: [
+      "explain select 1",
+      "explain (analyze, format 'json') (select 1)",
+      "explain analyze verbose select 1",
+      "explain (analyze", // an error, and the text is read to its end
+    ],
   },
   {
     statements: "EXPLAIN of a statement behind which the session is reset",

@@ -38,6 +38,29 @@ test("release gives the connection back once, whatever is called again, and call
   await pool.close();
 });
 
+test("a stream with closeWhenDone gives its lease back when it is over", async () => {
+  const { pool } = memoryPool({ max: 1 });
+  const lease = await pool.acquire();
+  const stream = await lease.stream("select n", { closeWhenDone: true });
+  expect(await new Response(stream).text()).toBe('{"n":0}\n');
+  await pool.waitIdle();
+  await expect(lease.query("select n")).rejects.toMatchObject(released);
+  expect(pool.stats()).toMatchObject({ idle: 1, acquired: 0 });
+  await pool.close();
+});
+
+test("the signal of a pool's options ends its calls and those of its leases", async () => {
+  const stop = new AbortController();
+  const { pool } = memoryPool({ max: 2, signal: stop.signal });
+  const lease = await pool.acquire();
+  await lease.query("select n");
+  stop.abort();
+  await expect(lease.query("select n")).rejects.toMatchObject({ code: "ABORTED" });
+  await expect(pool.query("select n")).rejects.toMatchObject({ code: "ABORTED" });
+  await lease.release();
+  await pool.close();
+});
+
 test("destroy ends the connection, and the next borrower has another", async () => {
   const { pool, server } = memoryPool({ max: 1 });
   const lease = await pool.acquire();

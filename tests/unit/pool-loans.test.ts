@@ -106,6 +106,16 @@ test("one that is destroyed is not lent again", async () => {
   expect(back).toEqual([[member, true]]);
 });
 
+test("a signal that lives long keeps nothing of a lease that was given back", async () => {
+  const { lend } = given(0);
+  const { signal } = new AbortController();
+  const remove = vi.spyOn(signal, "removeEventListener");
+  const [lease] = lend(signal);
+  expect(remove).not.toHaveBeenCalled();
+  await lease.release();
+  expect(remove).toHaveBeenCalledTimes(1);
+});
+
 test("one that nothing refers to is told of and taken back, if it is out when the pool looks", async () => {
   const { loans, leaks, back, lend } = given(60_000);
   const [, member] = lend();

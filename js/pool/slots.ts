@@ -228,6 +228,8 @@ export class Slots {
   resize(max: number): void {
     this.max = max;
     while (this.#staying > max && this.#idle.length) void this.#end(this.#idle.shift()!);
+    // There may be room for `min` again.
+    this.fill();
     this.#serve();
   }
 

@@ -295,10 +295,11 @@ export class Actor {
     if (step.abort !== undefined) own.add("ABORTED");
     if (step.timeout !== undefined) own.add("QUERY_TIMEOUT");
     // Such a server's rows are taken as text.
-    if (this.#session.answersChecks && name.startsWith("copyToRows")) own.add("INVALID_QUERY");
-    // A pool that has connected once waits for its server, and tries again.
-    const isPatient =
-      on instanceof driver.Pool && !(plan as CallPlan).connections && this.#watch!.connectedBefore(since);
+    if (this.#session.answersChecks && name.includes("copyToRows")) own.add("INVALID_QUERY");
+    // A pool that has connected once waits for its server, and tries again. The callback of a transaction may have run
+    // when a login that it has left with (`earlyQuery`) is refused.
+    const isOfPool = on instanceof driver.Pool && !(plan as CallPlan).connections && step.kind !== "transaction";
+    const isPatient = isOfPool && this.#watch!.connectedBefore(since);
     const hasGivenUp = isPatient && /^(CONNECT_FAILED|57P03)$/.test(code);
     if (error instanceof AssertionError || hasGivenUp || !this.#explains(error, since, own, on))
       this.#fault(`${name}: ${described(error)}`);
@@ -327,7 +328,7 @@ export class Actor {
       // A pool asks what was idle while the process stood still for a sign of life. What was connecting is late, and
       // what others are using may be shared.
       const isAlone = on instanceof driver.Pool && options["pipelining"] === 1 && !this.#session.pooler;
-      if (what === "freeze" && isAlone && since > at) return /^CONNECT_/.test(code);
+      if (what === "freeze" && isAlone && since > at) return /^(CONNECT_|HOOK_TIMEOUT$)/.test(code);
       return EXPLAINED[what]?.test(code) || (this.#session.pooler && POOLED[what]?.test(code));
     });
   }
@@ -368,7 +369,7 @@ const POOLED: Record<string, RegExp> = {
   cancel: /^08P01$/,
   // The connection ends behind these: its pooler has lost count, or a cancel may still be on its way.
   "a COPY that failed": /^CONNECTION_LOST$/,
-  "a call that was stopped": /^CONNECTION_LOST$/,
+  "a call that was stopped": /^(CONNECTION_LOST|08P01)$/,
 };
 
 /**

@@ -471,3 +471,14 @@ test("a shared connection is on its way to nobody while another call runs on it"
   expect(first!.member).toMatchObject({ borrowers: 1, call: undefined, isReturning: false });
   expect(world.faults).toEqual([]);
 });
+
+test("behind a resize to more, min is kept again", async () => {
+  const world = new World(clock, { max: 3, min: 2 });
+  world.slots.fill();
+  for (let n = 0; n < 2; n++) await world.step(() => world.opened());
+  await world.step(() => world.slots.resize(1));
+  await world.step(() => world.over("closes", false));
+  expect([world.slots.total, world.opens.length]).toEqual([1, 0]);
+  await world.step(() => world.slots.resize(3));
+  expect([world.slots.total, world.opens.length]).toEqual([2, 1]);
+});

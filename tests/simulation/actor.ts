@@ -129,6 +129,8 @@ export class Actor {
     const { idle, total, acquired, connecting } = pool.stats();
     // A stream that nobody reads keeps its connection.
     if (acquired || connecting) return;
+    // Listeners and clients of calls have connections of their own, which may stay.
+    if (this.#tasks.some(({ moves }) => moves.some(({ plan }) => plan.connections))) return;
     const { min, max, idleTimeout, maxLifetime, healthCheckInterval } = options as Record<string, number>;
     const least = Math.min(min!, max!);
     if (total < least) this.#fault(`has ${total} connections, and must have ${least}`);

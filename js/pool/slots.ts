@@ -188,7 +188,7 @@ export class Slots {
     member.borrowers--;
     member.isAlone = false;
     member.stream = undefined;
-    // It may be that of those who are left, and then it tells when the connection returns.
+    // `call` tells when the connection comes back: one of several that is over does not.
     if (member.call?.finished) member.call = undefined;
     if (member.ending) return undefined;
     // Another may share it in this one's place.

@@ -91,7 +91,7 @@ export class Upkeep implements Pick<Keeper, "open" | "close" | "clean" | "check"
 
   async close(member: Member): Promise<void> {
     const { connection, borrowers } = member;
-    // Of one that is in use the hook's calls would come into the middle of its borrower's transaction, or of his COPY.
+    // On a connection in use, the hook's calls would come into the middle of the borrower's transaction or COPY.
     const isInUse = borrowers > 0 || connection.isBusy;
     if (!connection.closed && !isInUse) await this.agrees(member, "beforeClose");
     await connection.close();

@@ -1,75 +1,25 @@
 // The simulator's model of PgBouncer in front of its model of a server, as the real driver sees them, over sockets in
 // memory and real time. tests/simulation/conform-pooler.mjs holds the model against real ones.
-import { readFileSync } from "node:fs";
 import { afterEach, describe, expect, it } from "vitest";
 import { createClient, type Client } from "../../js/api/client.ts";
 import type { Options } from "../../js/config/options.ts";
 import type { PoolOptions } from "../../js/pool/options.ts";
 import { createPool, type Pool } from "../../js/pool/pool.ts";
-import { memoryListener } from "../../js/sockets/memory.ts";
-import { md5 } from "../../js/sockets/node.ts";
-import { installRuntime } from "../../js/sockets/runtime.ts";
 import { sql } from "../../js/statement/sql.ts";
-import type { Accepted, Clock, Dice, Host } from "../simulation/contract.ts";
 import { Pooler, type PoolerOptions } from "../simulation/server/pooler.ts";
 import { Server, type Quirks } from "../simulation/server/server.ts";
+import { clock, listen, newDice } from "../support/model-host.ts";
 import { until } from "../support/until.ts";
-
-const clock: Clock = {
-  get now() {
-    return performance.now();
-  },
-  after(milliseconds, event) {
-    const timer = setTimeout(event, milliseconds);
-    return { cancel: () => clearTimeout(timer) };
-  },
-  note() {},
-};
-
-/** The same numbers each time. */
-function newDice(): Dice {
-  let state = 1;
-  const below = (n: number): number => {
-    state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0;
-    return Math.floor((state / 2 ** 32) * n);
-  };
-  return { below, pick: (choices) => choices[below(choices.length)]!, oneIn: (n) => below(n) === 0 };
-}
 
 let server: Server;
 let pooler: Pooler;
 const clients: (Client | Pool)[] = [];
-const wasm = readFileSync(new URL("../../pkg/pgz_edge_bg.wasm", import.meta.url));
-const capabilities = { canSkipVerification: true, canUseCustomCa: true, canAlpn: true, canClientCertificate: true };
 const roles = { app: { password: "app-secret" }, other: { password: "other-secret" } };
 
 function newPooler(options: Pick<PoolerOptions, "version"> & Partial<PoolerOptions>): void {
   server = new Server(clock, newDice(), { version: 18, authentication: "scram-sha-256", maxConnections: 10, roles });
   pooler = new Pooler(clock, newDice(), server, { authentication: "scram-sha-256", roles, ...options });
   listen(pooler);
-}
-
-/** The driver's sockets lead to `host`. */
-function listen(host: Host): void {
-  const { connect, accepted } = memoryListener();
-  installRuntime({ name: "node", module: () => wasm, connect, background: () => {}, capabilities, md5 });
-  void (async () => {
-    for (;;) {
-      const peer = await accepted();
-      const client: Accepted = host.accept({
-        send: (bytes) => peer.send(bytes.slice()),
-        end: () => peer.end(),
-        reset: () => peer.reset(),
-      });
-      void (async () => {
-        for (;;) {
-          const bytes = await peer.received();
-          if (!bytes) return client.ended();
-          client.receive(bytes);
-        }
-      })();
-    }
-  })();
 }
 
 let databases = 0;

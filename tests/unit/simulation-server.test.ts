@@ -1,42 +1,15 @@
 // The simulator's model of a PostgreSQL server, as the real driver sees it, over sockets in memory and real time.
-import { readFileSync } from "node:fs";
 import { afterEach, describe, expect, it } from "vitest";
 import { createClient, type Client } from "../../js/api/client.ts";
 import type { Options } from "../../js/config/options.ts";
 import { createPool, type Pool } from "../../js/pool/pool.ts";
 import type { PoolOptions } from "../../js/pool/options.ts";
-import { memoryListener } from "../../js/sockets/memory.ts";
-import { md5 } from "../../js/sockets/node.ts";
-import { installRuntime } from "../../js/sockets/runtime.ts";
 import { sql } from "../../js/statement/sql.ts";
-import type { Accepted, Clock, Dice } from "../simulation/contract.ts";
 import { Server, type ServerOptions } from "../simulation/server/server.ts";
-
-const clock: Clock = {
-  get now() {
-    return performance.now();
-  },
-  after(milliseconds, event) {
-    const timer = setTimeout(event, milliseconds);
-    return { cancel: () => clearTimeout(timer) };
-  },
-  note() {},
-};
-
-/** The same numbers each time. */
-function newDice(): Dice {
-  let state = 1;
-  const below = (n: number): number => {
-    state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0;
-    return Math.floor((state / 2 ** 32) * n);
-  };
-  return { below, pick: (choices) => choices[below(choices.length)]!, oneIn: (n) => below(n) === 0 };
-}
+import { clock, listen, newDice } from "../support/model-host.ts";
 
 let server: Server;
 const clients: (Client | Pool)[] = [];
-const wasm = readFileSync(new URL("../../pkg/pgz_edge_bg.wasm", import.meta.url));
-const capabilities = { canSkipVerification: true, canUseCustomCa: true, canAlpn: true, canClientCertificate: true };
 
 function newServer(options: Partial<ServerOptions> = {}): void {
   server = new Server(clock, newDice(), {
@@ -46,25 +19,7 @@ function newServer(options: Partial<ServerOptions> = {}): void {
     roles: { app: { password: "app-secret" }, other: { password: "other-secret" } },
     ...options,
   });
-  const { connect, accepted } = memoryListener();
-  installRuntime({ name: "node", module: () => wasm, connect, background: () => {}, capabilities, md5 });
-  void (async () => {
-    for (;;) {
-      const peer = await accepted();
-      const backend: Accepted = server.accept({
-        send: (bytes) => peer.send(bytes),
-        end: () => peer.end(),
-        reset: () => peer.reset(),
-      });
-      void (async () => {
-        for (;;) {
-          const bytes = await peer.received();
-          if (!bytes) return backend.ended();
-          backend.receive(bytes);
-        }
-      })();
-    }
-  })();
+  listen(server);
 }
 
 let databases = 0;

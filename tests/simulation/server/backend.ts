@@ -8,7 +8,7 @@ import * as errors from "./errors.ts";
 import { PgError } from "./errors.ts";
 import { authenticate } from "./login.ts";
 import * as messages from "./messages.ts";
-import { Fields } from "./messages.ts";
+import { Fields, joined } from "./messages.ts";
 import { Portal } from "./portals.ts";
 import { Process, type Doing, type Wait } from "./process.ts";
 import type { Server } from "./server.ts";
@@ -784,14 +784,4 @@ function startupSettings(parameters: ReadonlyMap<string, string>): [string, stri
     ]);
   const named = [...parameters].filter(([name]) => !OF_THE_CONNECTION.has(name) && !name.startsWith("_pq_."));
   return [...given, ...named];
-}
-
-function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const all = new Uint8Array(parts.reduce((length, part) => length + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    all.set(part, at);
-    at += part.length;
-  }
-  return all;
 }

@@ -18,6 +18,16 @@ export function textOf(bytes: Uint8Array): string {
   }
 }
 
+export function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const all = new Uint8Array(parts.reduce((length, part) => length + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all;
+}
+
 // -- what the server says --------------------------------------------------------------------------------------------
 
 /** One message under construction. */

@@ -7,6 +7,7 @@
 //
 // Knows buffers and the borders of packets. Must not know what a packet means.
 import type { Accepted } from "../contract.ts";
+import { joined } from "./messages.ts";
 
 /** PgBouncer's `pkt_buf`: so much it reads at once. */
 const BUFFER = 4_096;
@@ -213,15 +214,4 @@ export abstract class PoolerSocket implements Accepted {
     this.#remain -= count;
     this.#skips -= skips;
   }
-}
-
-export function joined(parts: readonly Uint8Array[]): Uint8Array {
-  if (parts.length === 1) return parts[0]!;
-  const all = new Uint8Array(parts.reduce((length, part) => length + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    all.set(part, at);
-    at += part.length;
-  }
-  return all;
 }

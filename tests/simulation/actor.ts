@@ -253,10 +253,15 @@ export class Actor {
     clearTimeout(timer);
     world.note(this.role, `${error === undefined ? "has" : codeOf(error)} ${plan.says.split("\n")[0]}`);
     if (error !== undefined) this.#own(error);
-    if (error !== undefined && plan.says.startsWith("copyFrom")) this.meets("a COPY that failed");
-    if (error !== undefined && disturbance(step)) this.meets("a call that was stopped");
+    if (error !== undefined && this.#session.pooler) this.#endsItsConnection(plan, step);
     this.#session.coverage?.reach("call", kindOf(plan), error === undefined ? "well" : codeOf(error));
     this.#judge(on, plan, step, since, error);
+  }
+
+  /** Behind a pooler: what comes next on the same connection may find it gone. */
+  #endsItsConnection({ says }: Plan, step: Step): void {
+    if (says.startsWith("copyFrom")) this.meets("a COPY that failed");
+    if (disturbance(step)) this.meets("a call that was stopped");
   }
 
   async #within<T>(name: string, work: Promise<T>): Promise<T | Error> {

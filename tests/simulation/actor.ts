@@ -323,6 +323,8 @@ export class Actor {
     // PgBouncer 1.18 lends each name to whoever comes.
     const losesNames = this.#session.pooler?.version === "1.18" && options["prepare"] === "named";
     if (losesNames && /^(26000|42P05)$/.test(code)) return true;
+    // And the answers that a client has not waited for go to the next one.
+    if (code === "UNEXPECTED_MESSAGE" && this.#session.pooler?.hasStaleAnswers(this.role)) return true;
     if (this.#session.cancelsLate && EXPLAINED["cancel"]!.test(code)) return true;
     if (tasks.length > 1 && /^(STREAM_OPEN|TRANSACTION_OPEN)$/.test(code)) return true;
     if (this.#isEnding && /^(CLIENT_CLOSED|POOL_CLOSED|LEASE_RELEASED|CONNECTION_LOST)$/.test(code)) return true;

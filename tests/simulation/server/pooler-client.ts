@@ -115,12 +115,18 @@ export class PoolerClient extends PoolerSocket {
     this.close();
   }
 
-  /** A server connection can be given back only if nothing is open on it, and nothing under way. */
+  /**
+   * A server connection can be given back only if nothing is open on it, and nothing under way. 1.18 takes it for that
+   * behind each ReadyForQuery, though more of them may be expected.
+   */
   #leave(server: ServerConnection): void {
     server.client = undefined;
     if (!server.isReady) server.disconnect(true, "client disconnect while server was not ready");
     else if (server.tracked.outstanding.length) server.disconnect(true, "client disconnected with query in progress");
-    else this.pool!.release(server);
+    else {
+      this.pool!.release(server);
+      if (this.expected && !server.isClosed) this.pool!.hasStaleAnswers = true;
+    }
   }
 
   forgetStatements(): void {

@@ -23,6 +23,8 @@ export class Pool {
   readonly welcome: [string, string][] = [];
   readonly variables: Variables;
   isWelcomeReady = false;
+  /** Of 1.18: a client has gone between the answers to its flight. The next one has got the rest of them, or may yet. */
+  hasStaleAnswers = false;
   #hasLoginFailed = false;
   #hasConnectFailed = false;
   #lastConnectAt = -Infinity;

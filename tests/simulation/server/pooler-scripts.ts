@@ -383,6 +383,40 @@ export const scripts: readonly Script[] = [
     },
   },
   {
+    // 1.18 takes the first ReadyForQuery for the end of the flight. What the server answers to the rest of it goes to
+    // the next client, whose own answers then come to its next statements, or to nobody.
+    name: "a client that leaves between the answers to its flight",
+    wants: one,
+    run: async (stage) => {
+      const [a, b] = [await stage.client(), await stage.client()];
+      a.send(...run("", "select 1 as a"), sync(), ...run("", "select pg_sleep(0.3)"), sync());
+      await a.ready();
+      a.end();
+      await a.over();
+      await stage.cancel(a);
+      b.send(slowly("select 2 as b"));
+      await stage.pause(450);
+      b.send(slowly("select 3 as b"));
+      await stage.pause(900);
+      await b.ready(2);
+      await b.ask(query("select 4 as b"));
+    },
+  },
+  {
+    name: "a client that leaves in front of the first answer to its flight",
+    wants: one,
+    run: async (stage) => {
+      const [a, b] = [await stage.client(), await stage.client()];
+      a.send(...run("", "select pg_sleep(0.3)"), sync(), ...run("", "select 1 as a"), sync());
+      await stage.pause(100);
+      a.end();
+      await a.over();
+      await b.ask(parse("", "select 2 as b"), describe("S", ""), sync());
+      await stage.pause(500);
+      await b.ask(query("select 3 as b"));
+    },
+  },
+  {
     name: "a client that leaves while it waits",
     wants: one,
     run: async (stage) => {

@@ -277,6 +277,11 @@ export class Pooler implements Host {
     );
   }
 
+  /** Whether clients of `user` may have got answers to what another one had asked, as 1.18 lets them. */
+  hasStaleAnswers(user: string): boolean {
+    return [...this.#pools.values()].some((pool) => pool.user === user && pool.hasStaleAnswers);
+  }
+
   /** Clients that wait for a server connection, and CancelRequests that wait to be passed on. */
   get waiting(): number {
     return [...this.#pools.values()].reduce((sum, { waiting, cancels }) => sum + waiting.length + cancels.length, 0);

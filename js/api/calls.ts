@@ -14,12 +14,11 @@ import { runtime, type ByteChannel } from "../sockets/runtime.ts";
 import { copyIn, copyOut, copyRows, leave, sendSource, type CopySource, type CopyTarget } from "../statement/copy.ts";
 import { RowWriter, type CopyRow } from "../statement/copy-rows.ts";
 import { copyText } from "../statement/copy-statement.ts";
-import { execute } from "../statement/execute.ts";
-import { plainText, sql, type QueryInput, type RowInput } from "../statement/sql.ts";
+import { begin, execute } from "../statement/execute.ts";
+import { plainText, sql, type Query, type QueryInput, type RowInput } from "../statement/sql.ts";
 import { joined, type OwnBytes } from "../util/bytes.ts";
 import { UsageError, type PgzError } from "../util/errors.ts";
 import type { Asked } from "../util/observer.ts";
-import { traced } from "../util/trace.ts";
 import type {
   CopyFromOptions,
   CopyToOptions,
@@ -29,8 +28,8 @@ import type {
   SimpleOptions,
   StreamOptions,
 } from "./options.ts";
-import { Queries, wayOf } from "./queries.ts";
-import type { Body } from "./queue.ts";
+import { Queries, Result, wayOf } from "./queries.ts";
+import { refusal, waiting, type Body } from "./queue.ts";
 import { checkGzip, compressed, feed, responseInit } from "./streams.ts";
 
 /** The calls that a `Client` and a `Transaction` share. Every call may reject with a `PgzError` (docs/errors.md). */
@@ -41,8 +40,15 @@ export abstract class Calls extends Queries {
    * @example
    * await cache.put("users", await client.json("select * from users"));
    */
-  async json(input: QueryInput, options: JsonOptions = {}): Promise<OwnBytes> {
-    const query = this.asQuery(input, options);
+  json(input: QueryInput, options: JsonOptions = {}): Promise<OwnBytes> {
+    try {
+      return this.#json(this.asQuery(input, options), options);
+    } catch (error) {
+      return refusal(error);
+    }
+  }
+
+  #json(query: Query, options: JsonOptions): Promise<OwnBytes> {
     const form = outputForm(this.config, { format: "json", ...options });
     const { sink, rest } = outputOf(form);
     let pieces: Uint8Array[] = [];
@@ -50,10 +56,11 @@ export abstract class Calls extends Queries {
       pieces = [];
       return sink({ rows: (view) => void pieces.push(view.slice()) });
     };
-    const body = async (call: Call<OwnBytes>, session: Session) => {
-      if (await execute(call, session, query, form, run)) call.succeed(rest() ?? joined(pieces));
+    const join: Body<OwnBytes> = (call, session, ending) => {
+      const ended = () => call.succeed(rest() ?? joined(pieces));
+      begin(call, session, query, form, run, new Result(ending, ended));
     };
-    return await traced(this.run(query, options, body, wayOf(query)));
+    return this.run(query, options, join, wayOf(query));
   }
 
   /**
@@ -144,7 +151,7 @@ export abstract class Calls extends Queries {
       );
       if (ended) call.succeed({ command: ended.command, rowCount: ended.rowCount });
     };
-    return await traced(this.run(asked, options, run));
+    return await this.run(asked, options, waiting(run));
   }
 
   async #copyIn(text: string, options: CopyFromOptions, feed: Parameters<typeof copyIn>[3]): Promise<ExecResult> {
@@ -152,7 +159,7 @@ export abstract class Calls extends Queries {
       const ended = await copyIn(call, session, text, feed);
       if (ended) call.succeed({ command: ended.command, rowCount: ended.rowCount });
     };
-    return await traced(this.run({ text, kind: "copy" }, options, run));
+    return await this.run({ text, kind: "copy" }, options, waiting(run));
   }
 
   /**
@@ -234,11 +241,11 @@ export abstract class Calls extends Queries {
   async #streaming(
     asked: Asked,
     options: StreamOptions,
-    body: Body<ReadableStream<Uint8Array>>,
+    body: (call: Call<ReadableStream<Uint8Array>>, session: Session) => Promise<void>,
   ): Promise<ReadableStream<Uint8Array>> {
     let opened: Call<ReadableStream<Uint8Array>> | undefined;
     const run: typeof body = (call, session) => body((opened = call), session);
-    const stream = await traced(this.run(asked, options, run, "stream"));
+    const stream = await this.run(asked, options, waiting(run), "stream");
     // It goes on, and may fail where nobody awaits this any more.
     if (!opened!.finished) opened!.trace ??= new Error();
     return stream;

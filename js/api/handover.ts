@@ -112,10 +112,14 @@ class Ferry implements Socket {
     return end < chunk.length ? chunk.subarray(0, end) : chunk;
   }
 
-  write(bytes: Uint8Array): Promise<void> {
-    if (this.#given) return Promise.resolve(); // the login's Terminate
+  write(bytes: Uint8Array): Promise<void> | undefined {
+    if (this.#given) return undefined; // the login's Terminate
     if (bytes.length === SSL_REQUEST.length && SSL_REQUEST.every((byte, at) => bytes[at] === byte)) this.#bare = 1;
     return this.#socket.write(bytes);
+  }
+
+  flushed(): Promise<void> | undefined {
+    return this.#given ? undefined : this.#socket.flushed?.();
   }
 
   async startTls(servername: string): Promise<Socket> {
@@ -143,6 +147,7 @@ class Ferry implements Socket {
         return first ? Promise.resolve(first) : socket.read();
       },
       write: (bytes) => socket.write(bytes),
+      flushed: () => socket.flushed?.(),
       startTls: (servername) => socket.startTls(servername),
       close: () => socket.close(),
       hold: (isHeld) => socket.hold?.(isHeld),

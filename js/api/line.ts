@@ -1,7 +1,7 @@
 // Whose turn it is on one connection.
 //
 // Calls that share the wire go when the call before them has said all it has to say; their answers come in that order.
-// Any other call waits until those before it are over, and those behind it wait for its end:
+// Any other call waits until those before it are over, and those after it wait for its end:
 //
 //   shared:  ──said──┐············over      alone:  waits for all before it ──────────over──┐
 //                    └──said──┐········over                                                 └── next
@@ -11,19 +11,22 @@ import type { Call } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
 import { PIECE } from "../util/limits.ts";
 
-/** Something that happens once. Mostly nobody waits for it, so the promise is made when somebody does. */
+/** Something that happens once. */
 class Moment {
   isPast = false;
-  #promise: Promise<void> | undefined;
-  #resolve: (() => void) | undefined;
+  #listeners: (() => void)[] | undefined;
 
-  reached(): Promise<void> {
-    return (this.#promise ??= this.isPast ? Promise.resolve() : new Promise((resolve) => (this.#resolve = resolve)));
+  /** Calls `listener` once it is past, from within `reach`. */
+  whenPast(listener: () => void): void {
+    if (this.isPast) listener();
+    else (this.#listeners ??= []).push(listener);
   }
 
   reach(): void {
     this.isPast = true;
-    this.#resolve?.();
+    const listeners = this.#listeners;
+    this.#listeners = undefined;
+    if (listeners) for (const listener of listeners) listener();
   }
 }
 
@@ -31,25 +34,13 @@ class Moment {
 export class Turn {
   /** Its call has said all that it has to say. */
   hasSaid = false;
-  readonly #said = new Moment();
-  readonly #over = new Moment();
-
-  /** The next call may go on the wire behind this one; `undefined`: at once. */
-  said(): Promise<void> | undefined {
-    return this.#said.isPast ? undefined : this.#said.reached();
-  }
-
-  end(): Promise<void> {
-    return this.#over.reached();
-  }
-
-  say(): void {
-    this.#said.reach();
-  }
+  /** The next call may go on the wire. */
+  readonly said = new Moment();
+  readonly over = new Moment();
 
   pass(): void {
-    this.#said.reach();
-    this.#over.reach();
+    this.said.reach();
+    this.over.reach();
   }
 }
 
@@ -57,14 +48,34 @@ export class Turn {
  * How a call uses the connection.
  *
  * - `alone`: nothing else is on the wire meanwhile.
- * - `shared`: other calls may be, before it and behind it.
+ * - `shared`: other calls may be, before it and after it.
  * - `loop`: alone, and its consumer has to finish it before another call can run.
  * - `stream`: the same, and the user has it in hands when the client is closed: it goes on.
  */
 export type Way = "alone" | "shared" | "loop" | "stream";
 
+/** Is told once how the work of a call ended. */
+export interface Ending {
+  /** The call has nothing more to do on its session. */
+  over(): void;
+  /** The call fails with this. */
+  failed(error: unknown): void;
+}
+
 /** Bytes of parameters after which the next call waits until what was said has left. */
 const MOST_SAID = PIECE;
+
+/** What has its turn on a connection. */
+export interface Visitor {
+  readonly call: Pick<Call<never>, "finished" | "asked" | "observation" | "operation" | "onSaid" | "fail">;
+  readonly way: Way;
+  /** The session that it runs on. */
+  connected(): Session | Promise<Session>;
+  /** It is its turn. What throws fails the call. */
+  work(session: Session, ending: Ending): void;
+  /** The connection is free again. */
+  free(): void;
+}
 
 export class Line {
   /** Calls that share the wire, at most. */
@@ -77,6 +88,9 @@ export class Line {
   #said = 0;
   /** The turn that is not passed on before another call is over: `pipelining` calls are on the wire. */
   #held: Turn | undefined;
+  /** Whose turn has come; empty unless one of them begins just now. */
+  readonly #next: Visit[] = [];
+  #isBeginning = false;
 
   constructor(pipelining: number) {
     this.#pipelining = pipelining;
@@ -84,10 +98,11 @@ export class Line {
 
   /** When all that was made so far is over; `undefined`: it is. */
   end(): Promise<void> | undefined {
-    return this.#last?.end();
+    const last = this.#last;
+    return last && new Promise((resolve) => last.over.whenPast(resolve));
   }
 
-  /** A turn behind all others, for who waits for `end` of the line before it. */
+  /** A turn after all others, for who waits for `end` of the line before it. */
   take(): Turn {
     return (this.#last = new Turn());
   }
@@ -99,58 +114,126 @@ export class Line {
   }
 
   /**
-   * One call's turn: behind those before it, on the session, until the connection is free again. Where nothing has to
-   * be waited for, `work` begins, and says what it has to say, before this returns. Never rejects.
+   * One call's turn: after those before it, on the session, until the connection is free again. Where nothing has to
+   * be waited for, the work begins, and says what it has to say, before this returns, and no promise is made. Never
+   * throws.
    */
-  async run<T>(
-    call: Call<T>,
-    way: Way,
-    connected: () => Session | Promise<Session>,
-    work: (session: Session) => Promise<void>,
-  ): Promise<void> {
-    // At once: a value's own code may make a call while `work` begins, and that one comes behind.
+  run(visitor: Visitor): void {
+    // At once: a value's own code may make a call while the work begins, and that one comes after it.
     const before = this.#last;
     const turn = this.take();
-    const isShared = way === "shared" && this.#pipelining > 1;
-    try {
-      const ahead = isShared ? before?.said() : before?.end();
-      if (ahead) await ahead;
-      if (call.finished) return;
-      const first = connected();
-      const session = first instanceof Promise ? await first : first;
-      if (call.finished) return;
-      const { asked, observation } = call;
-      observation?.begin(session.connection.config);
-      if (isShared) call.onSaid = (bytes) => this.#say(turn, bytes, session);
-      if (session.leftovers && asked) for (const text of asked.texts ?? [asked.text]) session.leftovers.note(text);
-      await work(session);
-    } catch (error) {
-      call.fail(error);
-    } finally {
-      const cleanup = call.operation?.cleanup;
-      if (cleanup) await cleanup;
-      if (isShared && before) await before.end();
-      this.pass(turn);
-      if (turn.hasSaid) this.#leave();
-    }
+    const isShared = visitor.way === "shared" && this.#pipelining > 1;
+    const visit = new Visit(this, visitor, turn, isShared, before);
+    const ahead = isShared ? before?.said : before?.over;
+    if (ahead) ahead.whenPast(() => this.#begin(visit));
+    else visit.begin();
+  }
+
+  /**
+   * At once, so that what all of them say leaves in one write; one after the other, so that a thousand that wait need
+   * no stack of a thousand calls.
+   */
+  #begin(visit: Visit): void {
+    this.#next.push(visit);
+    if (this.#isBeginning) return;
+    this.#isBeginning = true;
+    for (let next; (next = this.#next.shift());) next.begin();
+    this.#isBeginning = false;
   }
 
   /** The call has said all it has to say: the next one may go, unless there is too much on the wire. */
-  #say(turn: Turn, bytes: number, { connection }: Session): void {
+  say(turn: Turn, bytes: number, { connection }: Session): void {
     turn.hasSaid = true;
     this.#onWire++;
     this.#said += bytes;
     if (this.#onWire >= this.#pipelining) this.#held = turn;
-    else if (this.#said < MOST_SAID) turn.say();
+    else if (this.#said < MOST_SAID) turn.said.reach();
     else {
       this.#said = 0;
-      void connection.written.then(() => turn.say());
+      void connection.written.then(() => turn.said.reach());
     }
   }
 
-  #leave(): void {
+  /** A call that has said something is over. */
+  leave(): void {
     this.#onWire--;
-    this.#held?.say();
+    this.#held?.said.reach();
     this.#held = undefined;
+  }
+}
+
+/**
+ * One call in its turn:
+ *
+ *   begin ──> session ──> work ──> over ──> what it abandoned is cleaned up ──> those before it are over ──> passed on
+ */
+class Visit implements Ending {
+  readonly #line: Line;
+  readonly #visitor: Visitor;
+  readonly #turn: Turn;
+  readonly #isShared: boolean;
+  /** Of the call before it, whose answers come first. */
+  readonly #before: Turn | undefined;
+
+  constructor(line: Line, visitor: Visitor, turn: Turn, isShared: boolean, before: Turn | undefined) {
+    this.#line = line;
+    this.#visitor = visitor;
+    this.#turn = turn;
+    this.#isShared = isShared;
+    this.#before = before;
+  }
+
+  /** Never throws. */
+  begin(): void {
+    const { call } = this.#visitor;
+    if (call.finished) return this.#leave();
+    try {
+      const session = this.#visitor.connected();
+      if (!(session instanceof Promise)) return this.#work(session);
+      session.then(
+        (connected) => this.#work(connected),
+        (error: unknown) => this.failed(error),
+      );
+    } catch (error) {
+      this.failed(error);
+    }
+  }
+
+  #work(session: Session): void {
+    const { call } = this.#visitor;
+    if (call.finished) return this.#leave();
+    const { asked, observation } = call;
+    try {
+      observation?.begin(session.connection.config);
+      if (this.#isShared) call.onSaid = (bytes) => this.#line.say(this.#turn, bytes, session);
+      if (session.leftovers && asked) for (const text of asked.texts ?? [asked.text]) session.leftovers.note(text);
+      this.#visitor.work(session, this);
+    } catch (error) {
+      this.failed(error);
+    }
+  }
+
+  over(): void {
+    this.#leave();
+  }
+
+  failed(error: unknown): void {
+    this.#visitor.call.fail(error);
+    this.#leave();
+  }
+
+  #leave(): void {
+    const cleanup = this.#visitor.call.operation?.cleanup;
+    if (cleanup) void cleanup.then(() => this.#pass());
+    else this.#pass();
+  }
+
+  #pass(): void {
+    // Later, since a thousand aborted calls may wait for the one before them.
+    if (this.#before && !this.#before.over.isPast)
+      return this.#before.over.whenPast(() => queueMicrotask(() => this.#pass()));
+    this.#line.pass(this.#turn);
+    if (this.#turn.hasSaid) this.#line.leave();
+    this.#visitor.free();
   }
 }

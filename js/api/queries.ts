@@ -19,7 +19,7 @@ import type { BatchItem } from "../statement/batch-run.ts";
 import { isCopy } from "../statement/copy-statement.ts";
 import { forCache } from "../statement/cached.ts";
 import { Cursor } from "../statement/cursor.ts";
-import { execute } from "../statement/execute.ts";
+import { begin, execute, type Executed } from "../statement/execute.ts";
 import { checkInScope, notInScope } from "../statement/scoped-statement.ts";
 import {
   sql,
@@ -55,8 +55,8 @@ import {
   type SimpleOptions,
 } from "./options.ts";
 import { Prepared } from "./prepared.ts";
-import type { Way } from "./line.ts";
-import { Queue } from "./queue.ts";
+import type { Ending, Way } from "./line.ts";
+import { Queue, refusal, waiting, type Body } from "./queue.ts";
 
 /** The calls of a `Client` and a `Transaction` that give values or counts. */
 export abstract class Queries extends Queue {
@@ -81,27 +81,25 @@ export abstract class Queries extends Queue {
     options?: QueryOptions,
   ): Promise<QueryResult<Row>>;
   query<Row = Record<string, unknown>>(query: TemplateStringsArray, ...values: unknown[]): Promise<QueryResult<Row>>;
-  async query<Row>(input: QueryInput | TemplateStringsArray, ...rest: unknown[]): Promise<QueryResult<Row>> {
-    const [query, options] = this.#asCall<QueryOptions>(input, rest);
-    const collect = this.collecting<Row>(query, options);
-    const run = async (call: Call<QueryResult<Row>>, session: Session) => void (await collect(call, session));
-    return await traced(this.run(query, options, run, wayOf(query)));
+  query<Row>(input: QueryInput | TemplateStringsArray, ...rest: unknown[]): Promise<QueryResult<Row>> {
+    try {
+      const [query, options] = this.#asCall<QueryOptions>(input, rest);
+      return this.run(query, options, this.collecting<Row>(query, options), wayOf(query));
+    } catch (error) {
+      return refusal(error);
+    }
   }
 
-  /** What runs a query and holds its rows; it resolves with whether that went well. */
-  protected collecting<Row>(
-    query: Query,
-    options: QueryOptions,
-  ): (call: Call<QueryResult<Row>>, session: Session) => Promise<boolean> {
+  /** What runs a query and holds its rows. */
+  protected collecting<Row>(query: Query, options: QueryOptions): Body<QueryResult<Row>> {
     const [form, mode] = this.#values(options);
-    return async (call, session) => {
+    return (call, session, ending) => {
       const rows = new Collector<Row>(form, mode);
-      const ended = await execute(call, session, query, form, () => rows.sink);
-      if (!ended) return false;
-      const { rowCount, command, truncated } = ended;
-      const result = { rows: rows.take(), rowCount, command, fields: rows.fields };
-      call.succeed(truncated ? { ...result, truncated } : result);
-      return true;
+      const ended = ({ rowCount, command, truncated }: Operation) => {
+        const result = { rows: rows.take(), rowCount, command, fields: rows.fields };
+        call.succeed(truncated ? { ...result, truncated } : result);
+      };
+      begin(call, session, query, form, () => rows.sink, new Result(ending, ended));
     };
   }
 
@@ -147,12 +145,12 @@ export abstract class Queries extends Queue {
       const running = this.run(
         asked,
         { ...options, [LEAVING]: leaving.signal },
-        async (call: Call<void>, session) => {
+        waiting(async (call: Call<void>, session) => {
           const ended = await run(call, session, asked.text, form, sink);
           if (!ended) return;
           ({ command: rows.command, rowCount: rows.rowCount, truncated: rows.truncated } = ended);
           call.succeed();
-        },
+        }),
         "loop",
       );
       running.then(
@@ -169,17 +167,21 @@ export abstract class Queries extends Queue {
    * @example
    * const { rowCount } = await client.exec(sql`delete from sessions where seen < ${limit}`);
    */
-  async exec(
+  exec(
     input: QueryInput,
     ...rest: [options?: ExecOptions | undefined] | [values: readonly unknown[], options?: ExecOptions | undefined]
   ): Promise<ExecResult> {
-    const [query, options] = this.#asCall<ExecOptions>(input, rest);
-    const counted: Form = { ...valueForm(this.config, { ...options, onLimit: "error" }), form: ROWS_NONE };
-    const run = async (call: Call<ExecResult>, session: Session) => {
-      const ended = await execute(call, session, query, counted, () => NO_ROWS);
-      if (ended) call.succeed({ command: ended.command, rowCount: ended.rowCount });
-    };
-    return await traced(this.run(query, options, run, wayOf(query)));
+    try {
+      const [query, options] = this.#asCall<ExecOptions>(input, rest);
+      const counted: Form = { ...valueForm(this.config, { ...options, onLimit: "error" }), form: ROWS_NONE };
+      const count: Body<ExecResult> = (call, session, ending) => {
+        const ended = ({ command, rowCount }: Operation) => call.succeed({ command, rowCount });
+        begin(call, session, query, counted, () => NO_ROWS, new Result(ending, ended));
+      };
+      return this.run(query, options, count, wayOf(query));
+    } catch (error) {
+      return refusal(error);
+    }
   }
 
   /**
@@ -229,7 +231,7 @@ export abstract class Queries extends Queue {
       if (operation.error) throw operation.error;
       call.succeed(results);
     };
-    return await traced(this.run(query, options, run));
+    return await this.run(query, options, waiting(run));
   }
 
   /**
@@ -274,7 +276,7 @@ export abstract class Queries extends Queue {
       call.hand(cursor);
       return cursor.closed;
     };
-    const cursor = await this.run(query, options, opening, "loop");
+    const cursor = await this.run(query, options, waiting(opening), "loop");
     try {
       let batch = await cursor.start(query, form, size);
       for (;;) {
@@ -345,7 +347,7 @@ export abstract class Queries extends Queue {
     const texts = items.map((item) => item.text);
     const run = (call: Call<PromiseSettledResult<BatchItem<unknown>>[]>, session: Session) =>
       runBatch(call, session, items, { atomic, form, mode });
-    const settled = await traced(this.run({ text, texts, kind: "batch" }, options, run));
+    const settled = await this.run({ text, texts, kind: "batch" }, options, waiting(run));
     settled.forEach((item, index) => {
       if (item.status === "rejected") item.reason = here(errorOf(item.reason as PgzError, items[index]!));
     });
@@ -381,7 +383,7 @@ export abstract class Queries extends Queue {
       const description = { parameterTypes: [...prepared.parameterTypes], fields: prepared.columns };
       call.succeed(new Prepared<Row>(text, description, this, () => statements.forget(prepared)));
     };
-    return await traced(this.run({ text }, options, run));
+    return await this.run({ text }, options, waiting(run));
   }
 
   /**
@@ -390,8 +392,8 @@ export abstract class Queries extends Queue {
    * @example
    * await client.notify("jobs", JSON.stringify({ id: 7 }));
    */
-  async notify(channel: string, payload = "", options: CallOptions = {}): Promise<ExecResult> {
-    return await this.exec(sql`select pg_catalog.pg_notify(${channel}, ${payload})`, options);
+  notify(channel: string, payload = "", options: CallOptions = {}): Promise<ExecResult> {
+    return this.exec(sql`select pg_catalog.pg_notify(${channel}, ${payload})`, options);
   }
 
   /**
@@ -410,7 +412,7 @@ export abstract class Queries extends Queue {
       if (shape) call.succeed({ parameterTypes: [...shape.parameterTypes], fields: shape.columns });
     };
     // Of any statement: none runs.
-    return await traced(this.run({ text }, options, run, "shared"));
+    return await this.run({ text }, options, waiting(run), "shared");
   }
 
   // -- calls ----------------------------------------------------------------------------------------------------------
@@ -457,6 +459,26 @@ export abstract class Queries extends Queue {
 const rowModes = oneOf("object", "array");
 /** For what returns rows that nobody wants. */
 const NO_ROWS: RowSink = { rows: () => {} };
+
+/** What becomes of a call whose result is whole at its end. */
+export class Result implements Executed {
+  readonly #ending: Ending;
+  readonly #ended: (operation: Operation) => void;
+
+  constructor(ending: Ending, ended: (operation: Operation) => void) {
+    this.#ending = ending;
+    this.#ended = ended;
+  }
+
+  ended(operation: Operation | undefined): void {
+    if (operation) this.#ended(operation);
+    this.#ending.over();
+  }
+
+  failed(error: unknown): void {
+    this.#ending.failed(error);
+  }
+}
 
 /** How a statement whose result is collected uses the connection. */
 export function wayOf(query: Query): Way {

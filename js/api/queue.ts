@@ -5,6 +5,7 @@
 import { callOption } from "../config/config.ts";
 import type { Config } from "../config/options.ts";
 import { checkOptions } from "../config/rules.ts";
+import { nextAfter } from "../session/again.ts";
 import { Call, type Outcome } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
 import { watched } from "../sockets/channels.ts";
@@ -12,15 +13,26 @@ import { runtime } from "../sockets/runtime.ts";
 import { UsageError, type Facts, type PgzError } from "../util/errors.ts";
 import { shownAs } from "../util/shown.ts";
 import { Observation, type Asked } from "../util/observer.ts";
+import { traced } from "../util/trace.ts";
 import { within } from "../util/within.ts";
-import { Line, type Way } from "./line.ts";
+import { Line, type Ending, type Visitor, type Way } from "./line.ts";
 import { CALL_OPTIONS, LEAVING, type CallOptions } from "./options.ts";
 
 /** What a queue is given: what is asked, options, what runs, and how it uses the connection. */
 export type CallArguments<T> = [asked: Asked, options: TurnOptions, body: Body<T>, way?: Way];
 
-/** What runs for a call on its session. */
-export type Body<T> = (call: Call<T>, session: Session) => Promise<void>;
+/** What runs for a call on its session, and tells once how it ended. */
+export type Body<T> = (call: Call<T>, session: Session, ending: Ending) => void;
+
+/** What waits for several answers: it ends when the promise settles. */
+export function waiting<T>(run: (call: Call<T>, session: Session) => Promise<void>): Body<T> {
+  return (call, session, ending) => {
+    run(call, session).then(
+      () => ending.over(),
+      (error: unknown) => ending.failed(error),
+    );
+  };
+}
 
 /** What a call says of its turn. */
 type TurnOptions = CallOptions & {
@@ -38,12 +50,21 @@ export interface Counters {
   running: number;
 }
 
-/**
- * The server has ended the session before it began with what it was asked: it can be asked again on another one.
- * `error` is the connection's own end, not that of a statement.
- */
-export function isUntouched(error: unknown, { connection }: Session): boolean {
-  return connection.established && error === connection.closed && (error as PgzError).retryable;
+/** Why a session was of no use to a call: its own end, not that of a statement. */
+export function uselessFor(error: unknown, { connection }: Session): "ended session" | "refused login" | undefined {
+  if (error !== connection.closed || !(error as PgzError).retryable) return undefined;
+  return connection.established ? "ended session" : "refused login";
+}
+
+/** Whether another session takes the call that has failed on this one. `most`: how often that may be. */
+export function goesElsewhere(
+  { hasCommitted }: Pick<Call<unknown>, "hasCommitted">,
+  cause: ReturnType<typeof uselessFor>,
+  repeats: number,
+  most: number,
+): boolean {
+  const attempt = { effect: hasCommitted ? "unknown" : "none", place: "alone", isSeen: false, repeats, most } as const;
+  return cause !== undefined && nextAfter(cause, attempt) === "elsewhere";
 }
 
 /** What a close asks of a stream that the user has. */
@@ -51,6 +72,13 @@ type Handed = Pick<Call<never>, "finished" | "operation" | "receivedBytes" | "is
 
 /** Looks per `closeTimeout` at a stream that outlives a close: it ends at most a tenth late, and needs no clock. */
 const LOOKS = 10;
+
+const NOTHING = () => {};
+
+/** A call that is refused before it begins: its promise. */
+export function refusal(error: unknown): Promise<never> {
+  return Promise.reject(error as Error);
+}
 
 export abstract class Queue {
   static {
@@ -109,11 +137,16 @@ export abstract class Queue {
   protected run<T>(...call: CallArguments<T>): Promise<T> {
     const refused = this.refused() ?? this.unfinished();
     if (refused) throw refused;
-    return this.queue(...call);
+    // Its engine names who awaits an async function, and nobody else (util/trace.ts).
+    return runtime().name === "bun" ? traced(this.#make(false, ...call)) : this.#make(true, ...call);
   }
 
   /** The same for calls of our own, which nothing refuses. */
-  protected queue<T>(...[asked, options, body, way = "alone"]: CallArguments<T>): Promise<T> {
+  protected queue<T>(...call: CallArguments<T>): Promise<T> {
+    return this.#make(false, ...call);
+  }
+
+  #make<T>(isOfUser: boolean, ...[asked, options, body, way = "alone"]: CallArguments<T>): Promise<T> {
     const { config, counters } = this;
     checkOptions(options, CALL_OPTIONS);
     const signal = options.signal && callOption(config, options, "signal");
@@ -135,22 +168,36 @@ export abstract class Queue {
     const call = new Call<T>(timeout, ended, observation);
     call.place = this.#calls.push(call) - 1;
     call.asked = asked;
+    call.isOfUser = isOfUser && way !== "loop"; // whoever awaits its next rows
     if (config.debug) {
       call.isDebug = true;
       call.trace = new Error();
     }
     const isOpen = way === "stream" || way === "loop";
-    const begin = () => {
-      call.heed(signal, options[LEAVING], this.signal);
-      if (this.#stopped) call.interrupt(this.#stopped);
-      if (isOpen) this.#stream = call;
-      return this.perform(call, way, body);
-    };
-    const over = observation ? observation.run(begin) : begin();
-    if (way === "stream") this.#handed.set(call, over);
-    // Whoever waits for a stream is not the handler that made it.
-    if (isOpen) runtime().background(this.#left(call, over, options.closeWhenDone));
+    let free = NOTHING;
+    if (isOpen) {
+      this.#stream = call;
+      const over = new Promise<void>((resolve) => (free = resolve));
+      if (way === "stream") this.#handed.set(call, over);
+      // Whoever waits for a stream is not the handler that made it.
+      runtime().background(this.#left(call, over, options.closeWhenDone));
+    }
+    const signals = [signal, options[LEAVING], this.signal];
+    if (observation) observation.run(() => this.#begin(call, signals, way, body, free));
+    else this.#begin(call, signals, way, body, free);
     return call.promise;
+  }
+
+  #begin<T>(
+    call: Call<T>,
+    signals: readonly (AbortSignal | undefined)[],
+    way: Way,
+    body: Body<T>,
+    free: () => void,
+  ): void {
+    call.heed(...signals);
+    if (this.#stopped) call.interrupt(this.#stopped);
+    this.perform(call, way, body, free);
   }
 
   /** What comes behind a stream or cursor. */
@@ -160,24 +207,12 @@ export abstract class Queue {
     if (closeWhenDone) await this.close();
   }
 
-  /** Runs the call when it is its turn; resolves when the connection is free again. Never rejects. */
-  protected perform<T>(call: Call<T>, way: Way, body: Body<T>): Promise<void> {
-    // In a transaction without a detour: each `await` more, and what the caller asks next finds the turn still taken.
-    const work = this.comesBack
-      ? (session: Session) => this.#comingBack(call, body, session)
-      : (session: Session) => body(call, session);
-    return this.line.run(call, way, () => this.#ready(), work);
-  }
-
-  /** Once more on another session, where the first one ended before it began with the call. */
-  async #comingBack<T>(call: Call<T>, body: Body<T>, session: Session): Promise<void> {
-    try {
-      await body(call, session);
-    } catch (error) {
-      if (call.hasCommitted || !isUntouched(error, session)) throw error;
-      const next = await this.#ready();
-      if (!call.finished) await body(call, next);
-    }
+  /** Runs the call when it is its turn. `free` is called when the connection is free again. Never throws. */
+  protected perform<T>(call: Call<T>, way: Way, body: Body<T>, free: () => void): void {
+    const ready = () => this.#ready();
+    this.line.run(
+      this.comesBack ? new Returning(call, way, body, free, ready) : new Staying(call, way, body, free, ready),
+    );
   }
 
   /** The session, when nothing on it is being stopped: a cancel that is under way would meet the call. */
@@ -234,6 +269,61 @@ export abstract class Queue {
       "STREAM_OPEN",
       "A stream or cursor of this client is unfinished: read it to its end, leave it, or use another client.",
     );
+  }
+}
+
+/** A call in its turn on the one session that there is. */
+class Staying<T> implements Visitor {
+  readonly call: Call<T>;
+  readonly way: Way;
+  readonly body: Body<T>;
+  readonly free: () => void;
+  readonly connected: () => Session | Promise<Session>;
+
+  constructor(call: Call<T>, way: Way, body: Body<T>, free: () => void, connected: () => Session | Promise<Session>) {
+    this.call = call;
+    this.way = way;
+    this.body = body;
+    this.free = free;
+    this.connected = connected;
+  }
+
+  work(session: Session, ending: Ending): void {
+    this.body(this.call, session, ending);
+  }
+}
+
+/** The same, and once more on another session where the first one had ended before it began with the call. */
+class Returning<T> extends Staying<T> implements Ending {
+  #session: Session | undefined;
+  #ending: Ending | undefined;
+
+  override work(session: Session, ending: Ending): void {
+    this.#session = session;
+    this.#ending = ending;
+    try {
+      this.body(this.call, session, this);
+    } catch (error) {
+      this.failed(error);
+    }
+  }
+
+  over(): void {
+    this.#ending!.over();
+  }
+
+  failed(error: unknown): void {
+    const ending = this.#ending!;
+    const cause = uselessFor(error, this.#session!);
+    // A server that lets nobody in has told whoever connected.
+    if (cause === "refused login" || !goesElsewhere(this.call, cause, 0, 1)) return ending.failed(error);
+    this.#again(ending).catch((again: unknown) => ending.failed(again));
+  }
+
+  async #again(ending: Ending): Promise<void> {
+    const session = await this.connected();
+    if (this.call.finished) ending.over();
+    else this.body(this.call, session, ending);
   }
 }
 

@@ -4,7 +4,6 @@
 // Knows which calls can have such a context. Must not know how settings travel (session/), nor whose turn it is: its
 // calls are its client's.
 import type { Config } from "../config/options.ts";
-import type { Call } from "../session/call.ts";
 import type { ScopeSettings } from "../session/scope-settings.ts";
 import type { Session } from "../session/session.ts";
 import type { Rows } from "../rows/rows.ts";
@@ -90,7 +89,7 @@ export class Scope extends Calls {
   /** The client's queue, with our session. */
   protected override run<T>(...[asked, options, body, way]: CallArguments<T>): Promise<T> {
     if (isCopy(asked.text)) throw copyNeedsTransaction();
-    const scoped = (call: Call<T>, session: Session) => body(call, this.#sessionOf(session));
+    const scoped: typeof body = (call, session, ending) => body(call, this.#sessionOf(session), ending);
     return this.#client.run(asked, options, scoped, way);
   }
 

@@ -10,6 +10,7 @@ import { Calls } from "./calls.ts";
 import { callOption } from "../config/config.ts";
 import type { Config } from "../config/options.ts";
 import { attempts, checkOptions, namesOf, oneOf } from "../config/rules.ts";
+import { nextAfter } from "../session/again.ts";
 import { Call, tookTooLong } from "../session/call.ts";
 import type { Connection } from "../connection/connection.ts";
 import type { Operation } from "../connection/operation.ts";
@@ -20,7 +21,7 @@ import type { RowInput } from "../statement/sql.ts";
 import { AbortError, isFatal, PgzError, PostgresError, rolledBack, UsageError } from "../util/errors.ts";
 import type { QueryOptions, QueryResult } from "./options.ts";
 import { wayOf } from "./queries.ts";
-import type { Counters } from "./queue.ts";
+import type { Body, Counters } from "./queue.ts";
 import { LONGEST_IDLE } from "../util/limits.ts";
 import { ownError, traced } from "../util/trace.ts";
 import { within } from "../util/within.ts";
@@ -150,8 +151,16 @@ export function runTransaction<T>(
       try {
         return call.succeed(await transaction.between(work));
       } catch (error) {
-        if (call.finished || attempt >= most || connection.closed || !isConflict(error)) throw error;
-        await pauseAfter(attempt, error, connection, call.promise);
+        if (call.finished || connection.closed || !isConflict(error)) throw error;
+        const rolledBack = {
+          effect: "undone",
+          place: "alone",
+          isSeen: false,
+          repeats: attempt - 1,
+          most: most - 1,
+        } as const;
+        if (nextAfter("conflict", rolledBack) === "fail") throw error;
+        await pauseAfter(attempt, error, connection, call);
       } finally {
         unhearLoss();
       }
@@ -162,7 +171,7 @@ export function runTransaction<T>(
 
 /** A transaction whose turn it is, in all its attempts. */
 export class Running {
-  readonly call: Pick<Call<unknown>, "finished" | "promise" | "interrupt">;
+  readonly call: Pick<Call<unknown>, "finished" | "whenOver" | "interrupt">;
   /** Of the attempt that runs. */
   transaction: Transaction | undefined;
   readonly #counters: Counters;
@@ -184,7 +193,7 @@ export class Running {
  * AsyncLocalStorage would, but needs a flag in workerd, and until Node 24 slows down each promise of the process.
  */
 async function endWaitFor<T>(front: Running, call: Call<T>): Promise<void> {
-  const over = Promise.race([front.call.promise, call.promise]).catch(() => {});
+  const over = new Promise<void>((resolve) => [front.call, call].forEach((one) => one.whenOver(resolve)));
   for (;;) {
     const idle = front.idleBehind;
     await within(LONGEST_IDLE, over);
@@ -259,28 +268,28 @@ export class Transaction extends Calls {
         "last() would commit the outer transaction: call query(), or its last().",
       );
     const query = this.asQuery(input, options);
-    const collect = this.collecting<Row>(query, options);
-    const result = this.run(
-      query,
-      options,
-      async (call: Call<QueryResult<Row>>, session) => {
-        const { onSaid } = call;
-        const end = () => (this.#ending ??= session.connection.operate(commit));
-        call.onSaid = (bytes) => {
-          end();
-          onSaid?.(bytes);
-        };
-        try {
-          // Behind BEGIN in its own flight nothing was sent yet.
-          if (await collect(call, session)) end();
-        } finally {
-          await this.#answered(session.connection);
-        }
-      },
-      wayOf(query),
-    );
+    const result = this.run(query, options, this.#andCommit(this.collecting<Row>(query, options)), wayOf(query));
     this.#hasLast = true;
-    return await traced(result);
+    return await result;
+  }
+
+  /** COMMIT leaves as soon as the call has said all it has to say, and the call ends when both are answered. */
+  #andCommit<T>(body: Body<T>): Body<T> {
+    return (call, session, ending) => {
+      const { connection } = session;
+      const { onSaid } = call;
+      const end = () => void (this.#ending ??= connection.operate(commit));
+      call.onSaid = (bytes) => {
+        end();
+        onSaid?.(bytes);
+      };
+      // After BEGIN in its own flight nothing was sent yet.
+      call.onSuccess = end;
+      body(call, session, {
+        over: () => void this.#answered(connection).then(() => ending.over()),
+        failed: (error) => void this.#answered(connection).then(() => ending.failed(error)),
+      });
+    };
   }
 
   /** COMMIT behind the last statement is over. It has a deadline of its own, as one that leaves by itself. */
@@ -415,13 +424,16 @@ export class Transaction extends Calls {
 
   /** A statement of our own; its command tag. */
   #statement(text: string): Promise<string> {
-    return this.queue<string>({ text }, {}, async (call, { connection, transaction }) => {
+    return this.queue<string>({ text }, {}, (call, { connection, transaction }, ending) => {
       const operation = transaction.flight((preludes) =>
         call.operate(connection, plainly([...preludes, text].join("; "))),
       );
-      await operation.done;
-      if (operation.error) throw operation.error;
-      call.succeed(operation.command);
+      operation.whenOver((lost) => {
+        const error = lost ?? operation.error;
+        if (error) return ending.failed(error);
+        call.succeed(operation.command);
+        ending.over();
+      });
     });
   }
 

@@ -152,7 +152,7 @@ export class Connection {
     operation.exposed = this.#cleanups.size > 0;
     this.#inflight.push(operation);
     this.command(command);
-    if (!this.#pumping) void this.#pump();
+    if (!this.#pumping) this.#startPump();
     return operation;
   }
 
@@ -290,15 +290,25 @@ export class Connection {
       "The client was closed under this call: await its calls before close().",
     );
     this.command((handle) => handle.terminate());
-    const { writing } = this.#outbox;
-    if (writing) await within(TERMINATE_DEADLINE, writing);
+    await within(TERMINATE_DEADLINE, this.#flushed());
     this.destroy(this.#leaving);
+  }
+
+  /** All that was said is on its way: closing the socket loses none of it. */
+  async #flushed(): Promise<void> {
+    await this.#outbox.writing;
+    await this.#link.socket.flushed?.();
   }
 
   // -- the pump -------------------------------------------------------------------------------------------------------
 
-  async #pump(): Promise<void> {
+  /** Later: what was said leaves at the end of this turn, and mostly needs not be waited for then. */
+  #startPump(): void {
     this.#pumping = true;
+    queueMicrotask(() => void this.#pump());
+  }
+
+  async #pump(): Promise<void> {
     try {
       while (this.#reads() && !this.#closed) {
         const { writing } = this.#outbox;
@@ -383,7 +393,7 @@ export class Connection {
     if (!this.#closed) this.guarded(() => this.#drain(this.core.call(command)));
   }
 
-  #send(bytes: Uint8Array): Promise<void> {
+  #send(bytes: Uint8Array): Promise<void> | undefined {
     this.counters.writes++;
     if (this.#isAnswered) this.counters.flights++;
     this.#isAnswered = false;

@@ -84,11 +84,6 @@ export interface NotificationListener {
 }
 
 export class Operation {
-  /**
-   * Resolves at ReadyForQuery, also after an ErrorResponse (see `error`); rejects when the connection is lost. Always
-   * handled.
-   */
-  readonly done: Promise<void>;
   readonly conversation: Conversation;
   readonly owner: Owner | undefined;
   ended = false;
@@ -120,16 +115,32 @@ export class Operation {
   cleanup: Promise<void> | undefined;
   /** Ends the wait for a full sink. */
   wake: () => void = () => {};
-  #resolve!: () => void;
-  #reject!: (error: PgzError) => void;
+  /** The connection went before ReadyForQuery. */
+  #lost: PgzError | undefined;
+  /** Who is told of the end, in the order in which they asked. */
+  #listeners: ((lost: PgzError | undefined) => void)[] | undefined;
+  #done: Promise<void> | undefined;
 
   constructor(conversation: Conversation, owner?: Owner) {
     this.conversation = conversation;
     this.owner = owner;
-    this.done = new Promise((resolve, reject) => {
-      this.#resolve = resolve;
-      this.#reject = reject;
-    });
+  }
+
+  /**
+   * Calls `listener` once, in a later microtask, when ReadyForQuery has come, also after an ErrorResponse (see `error`),
+   * or when the connection is gone: `lost`. It costs no promise.
+   */
+  whenOver(listener: (lost: PgzError | undefined) => void): void {
+    if (this.ended) queueMicrotask(() => listener(this.#lost));
+    else (this.#listeners ??= []).push(listener);
+  }
+
+  /** The same as a promise, which rejects when the connection is gone. Always handled. */
+  get done(): Promise<void> {
+    if (this.#done) return this.#done;
+    this.#done = new Promise((resolve, reject) => this.whenOver((lost) => (lost ? reject(lost) : resolve())));
+    this.#done.catch(() => {});
+    return this.#done;
   }
 
   /** It has failed, perhaps by a CancelRequest that was for another operation. */
@@ -150,9 +161,11 @@ export class Operation {
   /** `lost`: the connection is gone. */
   end(lost?: PgzError): void {
     this.ended = true;
+    this.#lost = lost;
     this.wake();
-    if (!lost) return this.#resolve();
-    this.done.catch(() => {});
-    this.#reject(lost);
+    const listeners = this.#listeners;
+    this.#listeners = undefined;
+    // Later: what listens may ask for the next operation, and the events of this chunk are not all told yet.
+    if (listeners) for (const listener of listeners) queueMicrotask(() => listener(lost));
   }
 }

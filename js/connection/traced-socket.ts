@@ -128,6 +128,7 @@ export function tracedSocket(socket: Socket, tell: (line: string) => void): Sock
       flights.sent(bytes);
       return socket.write(bytes);
     },
+    flushed: () => socket.flushed?.(),
     startTls: (servername) => socket.startTls(servername),
     close() {
       flights.ended("closed");

@@ -58,9 +58,12 @@ export class Member {
     this.since = this.heard = now;
   }
 
-  /** Its only call is over: it comes back before anything else happens, unless something is being stopped on it. */
+  /**
+   * Its only call is over: it comes back before anything else happens, unless something is being stopped on it. One
+   * that is closed comes back to nobody.
+   */
   get isReturning(): boolean {
-    if (this.place !== "lent" || this.borrowers > 1) return false;
+    if (this.place !== "lent" || this.borrowers > 1 || this.connection.closed) return false;
     return this.call?.finished === true && !this.connection.stopping;
   }
 

@@ -4,9 +4,9 @@
 // (slots.ts), SQL that cleans (cleaning.ts), sockets or messages.
 import { configured } from "../api/configured.ts";
 import { Home } from "../api/home.ts";
-import type { Way } from "../api/line.ts";
+import type { Ending, Way } from "../api/line.ts";
 import { Listener, type ListenOptions } from "../api/listen.ts";
-import { isUntouched, type Body } from "../api/queue.ts";
+import { goesElsewhere, uselessFor, type Body } from "../api/queue.ts";
 import { Transacting } from "../api/transacting.ts";
 import { beginStatement, runTransaction, type Transaction, type TransactionOptions } from "../api/transaction.ts";
 import { callOption } from "../config/config.ts";
@@ -70,6 +70,26 @@ const MOST_ATTEMPTS = 3;
 const MOST_REFUSALS = 10;
 /** Milliseconds that calls get when the pool closes. */
 const CLOSE_TIMEOUT = 5_000;
+
+/** A call that a member is to be found for, until one has heard it. */
+class Errand<T> {
+  readonly call: Call<T>;
+  readonly way: Way;
+  readonly body: Body<T>;
+  /** Its connection is free again, or it has never had one. */
+  readonly free: () => void;
+  /** When it began to wait for a member. */
+  since: number | undefined;
+  /** Sessions that had ended before they began with it. */
+  repeats = 0;
+
+  constructor(call: Call<T>, way: Way, body: Body<T>, free: () => void) {
+    this.call = call;
+    this.way = way;
+    this.body = body;
+    this.free = free;
+  }
+}
 
 /**
  * A pool of connections: {@link createPool} makes it. It has every call of a client. Each takes a connection for itself
@@ -352,44 +372,71 @@ export class Pool extends Transacting {
     throw new Error("a pool has no connection of its own");
   }
 
-  protected override async perform<T>(call: Call<T>, wanted: Way, body: Body<T>): Promise<void> {
+  protected override perform<T>(call: Call<T>, wanted: Way, body: Body<T>, free: () => void): void {
     const way = wanted === "shared" && this.#changesSession(call) ? "alone" : wanted;
-    const isAlone = way !== "shared";
-    let since: number | undefined;
-    for (let attempts = 1; !call.finished;) {
-      let member = this.#atOnce(isAlone);
-      try {
-        member ??= await this.#borrowFor(call, way, (since ??= performance.now()));
-      } catch (error) {
-        return call.fail(error);
-      }
-      call.onFailure = undefined;
-      this.#tell("acquire");
-      if (call.finished) return void this.#giveBack(member);
-      member.call = call;
-      if (way === "stream") member.stream = call;
-      let isUnheard = false;
-      let isBack = false;
-      // Before its caller goes on, who may make the next call at once: it would find no connection, and wait.
-      if (!isAlone) call.onSuccess = () => (isBack = member.isClean) && void this.#giveBack(member);
-      const work = async (session: Session) => {
-        try {
-          await body(call, session);
-        } catch (error) {
-          if (call.hasCommitted || !mayRunAgain(error, session)) throw error;
-          // A server that lets nobody in is asked again until `acquireTimeout`, as by who waits.
-          if (session.connection.established) {
-            if (attempts++ === MOST_ATTEMPTS) throw error;
-            // What ended it may have ended the others, and where idle ones are not read nobody has told.
-            this.#slots.suspectAll();
-          }
-          isUnheard = true;
-        }
-      };
-      await member.line.run(call, way, () => member.session, work);
-      if (!isBack) void this.#giveBack(member);
-      if (!isUnheard) return;
+    this.#lend(new Errand(call, way, body, free));
+  }
+
+  /** A member for the call: at once where one is free, so that no promise is made. */
+  #lend<T>(errand: Errand<T>): void {
+    const { call, way } = errand;
+    if (call.finished) return errand.free();
+    const member = this.#atOnce(way !== "shared");
+    if (member) return this.#run(errand, member);
+    this.#borrowFor(call, way, (errand.since ??= performance.now())).then(
+      (borrowed) => this.#run(errand, borrowed),
+      (error: unknown) => {
+        call.fail(error);
+        errand.free();
+      },
+    );
+  }
+
+  #run<T>(errand: Errand<T>, member: Member): void {
+    const { call, way } = errand;
+    call.onFailure = undefined;
+    this.#tell("acquire");
+    if (call.finished) {
+      void this.#giveBack(member);
+      return errand.free();
     }
+    member.call = call;
+    if (way === "stream") member.stream = call;
+    let isUnheard = false;
+    let isBack = false;
+    // Before its caller goes on, who may make the next call at once: it would find no connection, and wait.
+    if (way !== "shared") call.onSuccess = () => (isBack = member.isClean) && void this.#giveBack(member);
+    const work = (session: Session, ending: Ending) => {
+      const failed = (error: unknown) => {
+        if (!this.#goesElsewhere(errand, error, session)) return ending.failed(error);
+        isUnheard = true;
+        ending.over();
+      };
+      try {
+        errand.body(call, session, { over: () => ending.over(), failed });
+      } catch (error) {
+        failed(error);
+      }
+    };
+    const free = () => {
+      if (!isBack) void this.#giveBack(member);
+      if (isUnheard) this.#lend(errand);
+      else errand.free();
+    };
+    member.line.run({ call, way, connected: () => member.session, work, free });
+  }
+
+  #goesElsewhere<T>(errand: Errand<T>, error: unknown, session: Session): boolean {
+    const cause = uselessFor(error, session);
+    // A server that lets nobody in is asked again until `acquireTimeout`, as by who waits.
+    const most = cause === "refused login" ? Infinity : MOST_ATTEMPTS - 1;
+    if (!goesElsewhere(errand.call, cause, errand.repeats, most)) return false;
+    if (cause === "ended session") {
+      errand.repeats++;
+      // What ended it may have ended the others, and where idle ones are not read nobody has told.
+      this.#slots.suspectAll();
+    }
+    return true;
   }
 
   /** Calls that share its connection would find what it leaves, since a session is reset when the last one goes. */
@@ -483,13 +530,6 @@ export class Pool extends Transacting {
       { retryable: true, cause },
     );
   }
-}
-
-/** Nothing of the call has run, and another connection may do better. */
-function mayRunAgain(error: unknown, session: Session): boolean {
-  const { connection } = session;
-  if (isUntouched(error, session)) return true;
-  return !connection.established && error === connection.closed && (error as PgzError).retryable;
 }
 
 function closed(message: string, facts = {}): UsageError {

@@ -474,6 +474,8 @@ export class Slots {
     const at = this.#idle.indexOf(member);
     if (at >= 0) this.#idle.splice(at, 1);
     if (member.place === "idle") this.#remove(member);
+    // Who waits and has counted on it may have another.
+    else this.#serve();
   }
 
   #remove(member: Member): void {

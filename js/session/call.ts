@@ -5,7 +5,7 @@
 import { AbortError, PgzError, TimeoutError, type Facts } from "../util/errors.ts";
 import type { Asked, Observation, Truncation } from "../util/observer.ts";
 import { onAbort } from "../util/abort.ts";
-import { errorOf } from "../util/trace.ts";
+import { errorOf, rejecting } from "../util/trace.ts";
 import type { CoreConnection } from "../wasm/boundary.ts";
 import type { Connection } from "../connection/connection.ts";
 import type { Conversation, Operation } from "../connection/operation.ts";
@@ -20,7 +20,7 @@ export interface Outcome {
 }
 
 /** A call, whatever it resolves with: what runs for it needs no more. */
-export type AnyCall = Pick<Call<unknown>, "finished" | "promise" | "operate" | "said">;
+export type AnyCall = Pick<Call<unknown>, "finished" | "whenOver" | "operate" | "said">;
 
 export class Call<T> {
   readonly promise: Promise<T>;
@@ -50,6 +50,8 @@ export class Call<T> {
   trace: Error | undefined;
   /** Its error has its parameters. */
   isDebug = false;
+  /** Who awaits its promise is the user, so that its error names him. */
+  isOfUser = false;
   /** Of a stream: what was written waits for its reader. */
   isUnread: () => boolean = () => false;
   /** In its queue's list. */
@@ -59,10 +61,13 @@ export class Call<T> {
   #bytes = 0;
   readonly #ahead: Operation[] = [];
   #connection: Connection | undefined;
-  #resolve!: (value: T) => void;
+  #resolve!: (value: T | Promise<never>) => void;
   #reject!: (error: unknown) => void;
+  /** The user has the result, or its beginning. */
+  #isHanded = false;
   readonly #timer: ReturnType<typeof setTimeout> | undefined;
   readonly #stops: (() => void)[] = [];
+  #listeners: (() => void)[] | undefined;
   readonly #ended: (result: Outcome) => void;
 
   /** `ended` is called once, when the call has settled. */
@@ -98,6 +103,12 @@ export class Call<T> {
     return this.operation;
   }
 
+  /** Calls `listener` when it has settled, in the same turn. */
+  whenOver(listener: () => void): void {
+    if (this.finished) listener();
+    else (this.#listeners ??= []).push(listener);
+  }
+
   /** It ends by itself when its `timeout` is over. */
   get isTimed(): boolean {
     return this.#timer !== undefined;
@@ -116,12 +127,13 @@ export class Call<T> {
 
   /** The user has the result, or its beginning: a stream goes on after this until `succeed` or `fail`. */
   hand(value: T): void {
+    this.#isHanded = true;
     this.#resolve(value);
   }
 
   succeed(value: T): void {
     if (this.finished) return;
-    this.#resolve(value);
+    this.hand(value);
     this.#finish();
     this.onSuccess?.();
   }
@@ -136,9 +148,16 @@ export class Call<T> {
       if (this.hasCommitted) Object.assign(error, { retryable: false });
       if (this.delivered) Object.assign(error, { committed: true, retryable: false });
     }
-    this.#reject(error);
-    this.onFailure?.(error as PgzError);
-    this.#finish(error as PgzError);
+    if (this.#isHanded) return this.#failed(error as PgzError);
+    // Nobody else may wait for the promise: V8 does not follow one that two wait for.
+    if (this.isOfUser) this.#resolve(rejecting(error));
+    else this.#reject(error);
+    this.#failed(error as PgzError);
+  }
+
+  #failed(error: PgzError): void {
+    this.onFailure?.(error);
+    this.#finish(error);
   }
 
   /** Ends the call from our side, at once. Unsent it was only removed, so trying again is safe. */
@@ -159,6 +178,7 @@ export class Call<T> {
     const { command = "", truncated } = (!error && this.operation) || {};
     const outcome = { rows: this.#rows, bytes: this.#bytes, command, error };
     this.#ended(truncated ? { ...outcome, truncated } : outcome);
+    if (this.#listeners) for (const listener of this.#listeners) listener();
   }
 
   #count({ rowCount, bytes }: Operation): void {

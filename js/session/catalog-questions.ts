@@ -6,6 +6,7 @@ import { ProtocolError, UsageError, type PgzError } from "../util/errors.ts";
 import type { Parser, ValuePolicy } from "../values/converters.ts";
 import { COPY_NONE, NO_LIMITS, ROWS_ARRAYS, type Column } from "../wasm/boundary.ts";
 import type { Definition } from "../wasm/type-definitions.ts";
+import { mayAskAgain } from "./again.ts";
 import type { AnyCall } from "./call.ts";
 import type { Catalog, Typed } from "./catalog.ts";
 
@@ -175,6 +176,6 @@ async function askOnce<Answer>(
   await asking.done;
   // Not what the user asked: it counts for no observer.
   Object.assign(asking, { rowCount: null, bytes: 0, command: "" });
-  if (asking.wasHitBesides && !call.finished && connection.transactionStatus === "I") return AGAIN;
+  if (asking.wasHitBesides && !call.finished && mayAskAgain(connection.transactionStatus)) return AGAIN;
   return asking.error ?? unreadable;
 }

@@ -15,6 +15,7 @@ import type { Form } from "../rows/form.ts";
 import { PgzError } from "../util/errors.ts";
 import { COLUMNS_KNOWN, ROWS_NONE, type Column, type CoreConnection, type Limits } from "../wasm/boundary.ts";
 import type { Definition } from "../wasm/type-definitions.ts";
+import { mayAskAgain } from "./again.ts";
 import type { AnyCall } from "./call.ts";
 import type { Catalog } from "./catalog.ts";
 import { learnTypes } from "./catalog-questions.ts";
@@ -278,7 +279,7 @@ export class Statements {
     const { text, id, operation, answer } = asked;
     await operation.done;
     if (call.finished) return undefined;
-    if (!operation.wasHitBesides || this.#connection.transactionStatus !== "I")
+    if (!operation.wasHitBesides || !mayAskAgain(this.#connection.transactionStatus))
       return operation.error ?? this.#withTypes(call, answer.shape!);
     await this.#connection.stopping;
     return call.finished ? undefined : this.#found(call, this.#describe(call, text, named, id), named);

@@ -95,10 +95,7 @@ export class TransactionBlock {
     const operation = operate(begin === undefined ? this.settings : [begin, ...this.#settings]);
     if (begin !== undefined) {
       this.#carried = { begin, operation };
-      operation.done.then(
-        () => this.#arrived(operation),
-        () => {},
-      );
+      operation.whenOver((lost) => lost ?? this.#arrived(operation));
     }
     return operation;
   }

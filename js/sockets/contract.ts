@@ -63,8 +63,16 @@ export interface Socket {
    * other end. The bytes are valid until the next `read`. It is never called while a read is pending.
    */
   read(): Promise<Uint8Array | null>;
-  /** Resolves when more may be written. The bytes do not change before. */
-  write(bytes: Uint8Array): Promise<void>;
+  /**
+   * Resolves when more may be written. The bytes do not change before. `undefined`: they have been taken, more may be
+   * written at once, and a failure rejects the next `read`.
+   */
+  write(bytes: Uint8Array): Promise<void> | undefined;
+  /**
+   * Resolves when all that `write` has taken is on its way, so that `close` loses none of it; `undefined` when it is.
+   * Leave it out where `write` always returns a promise.
+   */
+  flushed?(): Promise<void> | undefined;
   /**
    * Upgrades to TLS, with no read pending, and returns the new socket. This one is not used any more. On workerd a
    * failed handshake shows only at the first write or read.

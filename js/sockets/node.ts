@@ -56,12 +56,18 @@ export const connect: Connector = async (options) => {
   return security?.negotiation === "direct" ? plain.startTls(security.servername) : plain;
 };
 
+/** Bytes that are copied rather than waited for. */
+const SHORT_WRITE = 4096;
+
 class NodeSocket implements Socket {
   readonly address: string | undefined;
   readonly readsWhileIdle = true;
   readonly #raw: net.Socket;
   readonly #inbox: Inbox;
   readonly #options: ConnectOptions;
+  /** Short writes that Node has taken and not yet handed to the kernel. */
+  #leaving = 0;
+  #flushed: (() => void) | undefined;
 
   constructor(raw: net.Socket, inbox: Inbox, options: ConnectOptions, source?: Source) {
     this.#raw = raw;
@@ -84,15 +90,37 @@ class NodeSocket implements Socket {
     return this.#inbox.next();
   }
 
-  write(bytes: Uint8Array): Promise<void> {
+  write(bytes: Uint8Array): Promise<void> | undefined {
     this.#inbox.sent();
     // The other side has gone: nothing arrives any more, TLS never says so, and whoever reads hears why.
     const { over } = this.#inbox;
-    if (over !== undefined) return over ? Promise.reject(over) : Promise.resolve();
+    if (over !== undefined) return over ? Promise.reject(over) : undefined;
+    if (bytes.length <= SHORT_WRITE && this.#raw.writableLength <= SHORT_WRITE) return this.#writeShort(bytes);
     return new Promise((resolve, reject) => {
       this.#raw.write(bytes, (cause) => (cause ? reject(connectionLost(reasonOf(cause), { cause })) : resolve()));
     });
   }
+
+  /** All that is written in one turn of the event loop leaves together, when the turn is over. */
+  #writeShort(bytes: Uint8Array): undefined {
+    const raw = this.#raw;
+    if (!this.#leaving++) {
+      raw.cork();
+      process.nextTick(() => raw.uncork());
+    }
+    // A copy, since the caller may change the bytes as soon as this returns. A failure is an "error" of the socket.
+    raw.write(Buffer.from(bytes), this.#left);
+  }
+
+  flushed(): Promise<void> | undefined {
+    return this.#leaving ? new Promise((resolve) => (this.#flushed = resolve)) : undefined;
+  }
+
+  readonly #left = (): void => {
+    if (--this.#leaving) return;
+    this.#flushed?.();
+    this.#flushed = undefined;
+  };
 
   startTls(servername: string): Promise<Socket> {
     this.#raw.removeAllListeners("data");
@@ -105,7 +133,7 @@ class NodeSocket implements Socket {
   }
 
   close(): Promise<void> {
-    // What was written and awaited is the kernel's already, so Terminate still goes out before the FIN.
+    // What was written and flushed is the kernel's already, so Terminate still goes out before the FIN.
     this.#raw.destroy();
     return Promise.resolve();
   }

@@ -1,12 +1,11 @@
-// When something is run again: because what was known of a statement was out of date, or because the server rolled it
-// back for a conflict.
+// Why an attempt failed, as far as that decides whether it is made again: what was known of a statement was out of date,
+// or the server rolled it back for a conflict.
 //
-// Knows the SQLSTATEs of both, and how often. Must not know how anything runs. Nothing here runs again what may have
-// had an effect: who asks says so.
+// Knows the SQLSTATEs of both, and the pause between two attempts. Must not know what may be made again: session/again.ts
+// says so.
+import type { Call } from "../session/call.ts";
 import type { Connection } from "../connection/connection.ts";
 import type { Operation } from "../connection/operation.ts";
-import type { AnyCall } from "../session/call.ts";
-import type { Session } from "../session/session.ts";
 import { PgzError, PostgresError } from "../util/errors.ts";
 import { emit } from "../util/observer.ts";
 import { firstWord } from "../util/sql-reader.ts";
@@ -24,23 +23,6 @@ export class Outdated {
     this.error = error;
     this.operation = operation;
   }
-}
-
-/**
- * Makes `attempt` by what the isolate knows (`anew: false`), and once more by what the server says now when that was
- * out of date. A transaction that was to begin with the first begins with the second. `attempt` sends nothing when
- * `anew` shows that its knowledge was right.
- */
-export async function withCurrentShapes<Result>(
-  session: Session,
-  attempt: (anew: boolean) => Promise<Result | Outdated>,
-): Promise<Result> {
-  const first = await attempt(false);
-  if (!(first instanceof Outdated)) return first;
-  await session.transaction.again(first.operation);
-  const second = await attempt(true);
-  if (second instanceof Outdated) throw second.error;
-  return second;
 }
 
 /** Whether what is known of a statement may be why it failed: its prepared statement, or its shape. */
@@ -101,52 +83,22 @@ export function isConflict(error: unknown): error is PgzError {
   return error instanceof PgzError && /^40(001|P01)$/.test(error.code);
 }
 
-/**
- * Runs a statement of its own, and again after a conflict, as `retryOnSerialization` says; not behind rows that have
- * gone downstream, and not what may have committed before it failed. `undefined` when the call was over before.
- */
-export function retryingConflicts<Result>(
-  call: AnyCall,
-  session: Session,
-  text: string,
-  run: () => Promise<Result>,
-): Promise<Result | undefined> {
-  const most = attemptsOf(session.config.retryOnSerialization);
-  if (most === 1 || !session.transaction.isNone || COMMITS.has(firstWord(text))) return run();
-  return retrying(call, session.connection, most, run);
-}
-
-async function retrying<Result>(
-  call: AnyCall,
-  connection: Connection,
-  most: number,
-  run: () => Promise<Result>,
-): Promise<Result | undefined> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await run();
-    } catch (error) {
-      if (attempt >= most || !isConflict(error) || error.committed) throw error;
-      await pauseAfter(attempt, error, connection, call.promise);
-      if (call.finished) return undefined;
-    }
-  }
+/** A part of what the statement did may be committed though it has failed. */
+export function mayCommit(text: string): boolean {
+  return COMMITS.has(firstWord(text));
 }
 
 /**
- * Tells of the next attempt and waits for its time, or until `over` settles. Throws when the connection is gone then.
+ * Tells of the next attempt and waits for its time, or until the call is over. Throws when the connection is gone then.
  */
 export async function pauseAfter(
   attempt: number,
   error: PgzError,
   connection: Connection,
-  over: Promise<unknown>,
+  call: Pick<Call<unknown>, "whenOver">,
 ): Promise<void> {
   const delayMs = Math.min(10 * 2 ** (attempt - 1), LONGEST_PAUSE) * (1 + Math.random());
   emit(connection.config.observer, "onRetry", { attempt, delayMs, error });
-  await within(
-    delayMs,
-    over.catch(() => {}),
-  );
+  await within(delayMs, new Promise<void>((resolve) => call.whenOver(resolve)));
   if (connection.closed) throw connection.closed;
 }

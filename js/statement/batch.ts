@@ -3,6 +3,7 @@
 //
 // Knows shapes, the core's batch and which failures leave nothing behind. Must not know options, sockets or streams.
 import type { Operation } from "../connection/operation.ts";
+import { nextAfter } from "../session/again.ts";
 import type { Call } from "../session/call.ts";
 import { learnNames, TypesInFront } from "../session/catalog-questions.ts";
 import { columnTypes } from "../session/first-run.ts";
@@ -11,7 +12,7 @@ import type { Shape } from "../session/shapes.ts";
 import { putInFront } from "../session/transaction-block.ts";
 import { PgzError, type BatchFailure } from "../util/errors.ts";
 import { BATCH_CONTINUES, BATCH_ENDS, BATCH_IS_UNDONE } from "../wasm/boundary.ts";
-import { mayBeOutdated, Outdated, refusesBinary, withCurrentShapes } from "./attempts.ts";
+import { mayBeOutdated, Outdated, refusesBinary } from "./attempts.ts";
 import { encodeBatch, type EncodedBatch } from "./batch-encoding.ts";
 import { BatchRun, type BatchPlan, type Settled } from "./batch-run.ts";
 import { FirstBatch, firstItems, type FirstItems } from "./first-batch.ts";
@@ -46,9 +47,17 @@ class Batch<Row> {
     this.#waiting = queries.map((_, index) => index);
   }
 
-  /** `undefined` when the call was over before. */
-  run(): Promise<Settled<Row>[] | undefined> {
-    return withCurrentShapes(this.#session, (anew) => this.#attempt(anew));
+  /**
+   * By what the isolate knows, and once more by what the server says now when that was out of date. A transaction that
+   * was to begin with the first attempt begins with the second. `undefined` when the call was over before.
+   */
+  async run(): Promise<Settled<Row>[] | undefined> {
+    const first = await this.#attempt(false);
+    if (!(first instanceof Outdated)) return first;
+    await this.#session.transaction.again(first.operation);
+    const second = await this.#attempt(true);
+    if (second instanceof Outdated) throw second.error;
+    return second;
   }
 
   async #attempt(anew: boolean): Promise<Settled<Row>[] | undefined | Outdated> {
@@ -152,7 +161,7 @@ class Batch<Row> {
     anew: boolean,
   ): Promise<Settled<Row>[] | undefined | Outdated> {
     const { statements, transaction } = this.#session;
-    const wasOutside = transaction.status === "I";
+    const place = transaction.isNone ? "alone" : transaction.status === "I" ? "begins" : "inside";
     const run = new BatchRun<Row>(encoded, this.#plan, statements.handlers);
     this.#hasRun = true;
     const { error } = await this.#send(encoded, run);
@@ -166,8 +175,10 @@ class Batch<Row> {
       ...refused,
       ...run.unbound.filter((at) => mayBeOutdated(run.failure(at), known.has(this.#queries[encoded.order[at]!]!.text))),
     ];
-    const from = wasOutside && !anew ? run.repeatableFrom(outdated[0]) : undefined;
-    if (from === undefined) {
+    const from = run.repeatableFrom(outdated[0]);
+    const effect = from === undefined ? "unknown" : "undone";
+    const attempt = { effect, place, isSeen: false, repeats: anew ? 1 : 0, most: 1 } as const;
+    if (from === undefined || nextAfter("outdated", attempt) === "fail") {
       this.#forget(encoded, outdated);
       if (error) throw failedAt(error, encoded.order[run.ended], run.commands, this.#queries.length);
       run.settle(this.#settled);

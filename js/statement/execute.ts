@@ -1,222 +1,174 @@
-// One statement from its text and values to the end of its result: learn its shape, run it, and once more when what was
-// known is stale.
+// One statement on its session: carries out what its course decides, until its result is over or the call fails.
 //
-// Knows shapes, parameters and what a failure says of both. Must not know sockets, or what becomes of the rows.
+// A statement that is known makes no promise: it leaves when this is called, and the end of its operation calls back.
+// Knows how each step of course.ts is done. Must not know why it is decided, or what becomes of the rows.
 import type { Operation, RowSink } from "../connection/operation.ts";
-import type { Form } from "../rows/form.ts";
 import type { AnyCall } from "../session/call.ts";
 import { learnNames, TypesInFront } from "../session/catalog-questions.ts";
-import { columnTypes, isPlain, type FirstRun } from "../session/first-run.ts";
+import type { FirstRun } from "../session/first-run.ts";
 import type { Session } from "../session/session.ts";
 import type { Shape } from "../session/shapes.ts";
-import type { RowRequest } from "../session/statements.ts";
-import { checkCount, encodeParameters } from "../values/parameters.ts";
-import { isStale, mayBeOutdated, Outdated, refusesBinary, retryingConflicts, withCurrentShapes } from "./attempts.ts";
+import type { PgzError } from "../util/errors.ts";
+import { pauseAfter } from "./attempts.ts";
+import { Course, type ExecutionForm, type Step } from "./course.ts";
 import { FirstExecution } from "./first-execution.ts";
 import type { Query } from "./sql.ts";
-import { LIMIT_FETCH, LIMIT_FIELD_BYTES } from "../wasm/boundary.ts";
 
-/**
- * The ended operation, or `undefined` when the call was over before. `sink` gives a new one for each run: a second run
- * starts from nothing. Rejects with what the call is to reject with.
- */
+/** Is told once what became of the statement. */
+export interface Executed {
+  /** The operation that is over, or `undefined` when the call was over before. */
+  ended(operation: Operation | undefined): void;
+  /** What the call is to fail with. */
+  failed(error: unknown): void;
+}
+
+/** `sink` gives a new one for each run: a second run starts from nothing. */
+export function begin(
+  call: AnyCall,
+  session: Session,
+  query: Query,
+  form: ExecutionForm,
+  sink: () => RowSink,
+  executed: Executed,
+): void {
+  new Execution(call, session, query, form, sink, executed).begin();
+}
+
+/** The same as a promise: of the ended operation, or of `undefined` when the call was over before. */
 export function execute(
   call: AnyCall,
   session: Session,
   query: Query,
-  form: RowRequest & Pick<Form, "policy">,
+  form: ExecutionForm,
   sink: () => RowSink,
 ): Promise<Operation | undefined> {
-  return retryingConflicts(call, session, query.text, () => new Execution(call, session, query, form, sink).run());
+  return new Promise((ended, failed) => begin(call, session, query, form, sink, { ended, failed }));
 }
-
-/** What held when an attempt began. */
-interface Attempt {
-  readonly shape: Shape;
-  /** The isolate knew the shape; else the server has just told of it. */
-  readonly wasKnown: boolean;
-  /** The server may have had it under a name. */
-  readonly hadRun: boolean;
-  readonly wasOutside: boolean;
-}
-
-/** The first attempt, when it failed. */
-interface Failed {
-  readonly shape: Shape;
-  /** The server may have had it under a name. */
-  readonly hadRun: boolean;
-  readonly error: unknown;
-}
-
-/**
- * The server has rolled it back, nobody has seen a row, and it is not the statement's fault: a CancelRequest for
- * another call ended it, or its rows have no binary form.
- */
-const AGAIN = Symbol("again");
 
 class Execution {
   readonly #call: AnyCall;
   readonly #session: Session;
   readonly #query: Query;
-  readonly #form: RowRequest & Pick<Form, "policy">;
+  readonly #form: ExecutionForm;
   readonly #sink: () => RowSink;
-  #failed: Failed | undefined;
-  /** What its first run has taught, though it failed. */
-  #learned: Shape | undefined;
+  readonly #executed: Executed;
+  readonly #course: Course;
+  /** Types that the next first run asks for in front of it. */
+  #inFront: TypesInFront | undefined;
 
   constructor(
     call: AnyCall,
     session: Session,
     query: Query,
-    form: RowRequest & Pick<Form, "policy">,
+    form: ExecutionForm,
     sink: () => RowSink,
+    executed: Executed,
   ) {
     this.#call = call;
     this.#session = session;
     this.#query = query;
     this.#form = form;
     this.#sink = sink;
+    this.#executed = executed;
+    this.#course = new Course(call, session, query, form);
   }
 
-  async run(): Promise<Operation | undefined> {
-    for (;;) {
-      const ended = await withCurrentShapes(this.#session, (anew) => this.#attempt(anew));
-      if (ended !== AGAIN) return ended;
-      // The server signals a cancel twice, to the backend and to its process group: the second one may still come.
-      await this.#session.connection.stopping;
-      if (this.#call.finished) return undefined;
-    }
-  }
-
-  async #attempt(anew: boolean): Promise<Operation | undefined | Outdated | typeof AGAIN> {
-    const { connection, catalog, statements, transaction } = this.#session;
-    const { text, values } = this.#query;
-    const call = this.#call;
-    checkCount(values);
-    const { policy } = this.#form;
-    if (policy?.parsers && !(await learnNames(call, connection, catalog, policy))) return undefined;
-    const known = anew ? this.#learned : statements.known(text);
-    const first = known || anew || !this.#mayRunFirst() ? undefined : statements.firstRun(text, values, this.#form);
-    if (first) return this.#runFirst(first);
-    const shape = known ?? (await statements.learn(call, text));
-    if (!shape) return undefined;
-    this.#checkChanged(shape);
-
-    const attempt: Attempt = {
-      shape,
-      wasKnown: known !== undefined,
-      hadRun: statements.hasRun(shape),
-      wasOutside: transaction.status === "I",
-    };
-    let parameters;
+  /** What throws on the way fails the call. */
+  begin(): void {
     try {
-      parameters = encodeParameters(values, shape.parameterTypes);
+      this.#carryOut(this.#course.begin());
     } catch (error) {
-      if (!known) throw error;
-      return this.#outdated({ shape, hadRun: false, error });
+      this.#executed.failed(error);
     }
-    if (call.finished) return undefined; // a value's toJSON may abort
-    const length = text.length + parameters.length;
+  }
+
+  #over(operation: Operation, lost: PgzError | undefined): void {
+    try {
+      this.#carryOut(this.#course.executed(operation, lost));
+    } catch (error) {
+      this.#executed.failed(error);
+    }
+  }
+
+  #carryOut(step: Step): void {
+    switch (step.do) {
+      case "execute":
+        return this.#execute(step.shape, step.parameters);
+      case "end":
+        return this.#executed.ended(step.operation);
+      case "leave":
+        return this.#executed.ended(undefined);
+      case "fail":
+        return this.#executed.failed(step.error);
+      default:
+        this.#wait(step)
+          .then((decide) => this.#carryOut(decide()))
+          .catch((error: unknown) => this.#executed.failed(error));
+    }
+  }
+
+  #execute(shape: Shape, parameters: Uint8Array): void {
+    const { statements, transaction } = this.#session;
+    const call = this.#call;
+    const length = this.#query.text.length + parameters.length;
     const operation = statements.execute(call, transaction, { shape, parameters }, this.#form, this.#sink());
+    operation.whenOver((lost) => this.#over(operation, lost));
     // A call behind BEGIN that fails would run outside of the transaction.
     if (!transaction.isWaiting) call.said(length);
-    try {
-      await operation.done;
-    } catch (lost) {
-      // Cut off by a limit, the output is whole whatever becomes of the connection.
-      if (!operation.truncated) throw lost;
-    }
-    if (operation.error) return this.#failure(operation, attempt, anew);
-    return call.finished ? undefined : operation;
   }
+
+  // -- steps that wait ------------------------------------------------------------------------------------------------
 
   /**
-   * Inside a transaction a type may have been made that nobody else sees, and a check that fails would end it. A
-   * cursor's portal is one that a later flight finds. As text a field is longer than it is in binary, or shorter, so
-   * that a cap on it would refuse other rows.
+   * Does it, and gives what decides about the next step. That is decided where it is carried out: encoded parameters
+   * last no longer.
    */
-  #mayRunFirst(): boolean {
-    const { config, transaction } = this.#session;
-    const { limits } = this.#form;
-    if (limits[LIMIT_FETCH] || limits[LIMIT_FIELD_BYTES]) return false;
-    return config.firstRun === "text" && transaction.status === "I";
+  async #wait(step: Exclude<Step, { readonly do: "execute" | "end" | "leave" | "fail" }>): Promise<() => Step> {
+    const { connection, catalog, statements, transaction } = this.#session;
+    const call = this.#call;
+    const course = this.#course;
+    const { policy } = this.#form;
+    switch (step.do) {
+      case "learn names":
+        return (await learnNames(call, connection, catalog, policy)) ? () => course.named() : leave;
+      case "describe": {
+        const shape = await statements.learn(call, this.#query.text);
+        return shape ? () => course.described(shape) : leave;
+      }
+      case "run first":
+        return this.#runFirst(step.run, step.asked);
+      case "begin again":
+        await transaction.again(step.failed);
+        return () => course.begin();
+      case "ask for types": {
+        await transaction.again(step.failed);
+        if (call.finished) return leave;
+        const asking = TypesInFront.ask(call, connection, catalog, step.oids, policy);
+        this.#inFront = asking instanceof Promise ? await asking : asking;
+        if (!this.#inFront || call.finished) return leave;
+        const next = course.withTypes(step.oids, step.failed);
+        // At once: the question and the statement leave in one write, so that no answer can come between them.
+        return next.do === "run first" ? this.#runFirst(next.run, next.asked) : () => next;
+      }
+      case "wait":
+        await connection.stopping;
+        return call.finished ? leave : () => course.begin();
+      case "pause":
+        await pauseAfter(step.attempt, step.error, connection, call);
+        return call.finished ? leave : () => course.begin();
+    }
   }
 
-  /** One flight for a statement that nobody has described, with a question about types in front perhaps. */
-  async #runFirst(first: FirstRun, inFront?: TypesInFront): Promise<Operation | undefined | Outdated | typeof AGAIN> {
-    const { statements, transaction } = this.#session;
+  async #runFirst(first: FirstRun, asked: readonly number[] | undefined): Promise<() => Step> {
+    const { transaction } = this.#session;
     const call = this.#call;
-    const run = new FirstExecution(call, this.#session, first, this.#form, this.#sink(), inFront);
-    const { operation } = run;
+    const run = new FirstExecution(call, this.#session, first, this.#form, this.#sink(), this.#inFront);
     if (!transaction.isWaiting) call.said(first.text.length + first.parameters.length);
     const ended = await run.ended();
-    const { error, wasHitBesides, committed } = operation;
-    if (call.finished) return undefined;
-    if (!error) return this.#releasedOrError(ended);
-    if (wasHitBesides && !committed && transaction.isNone) return AGAIN;
-    if (!run.mayBeDescribed) throw error;
-    statements.failedInFront(operation.failedBefore, error.message);
-    const types = operation.failedBefore === "check" && !inFront ? columnTypes(error.message) : undefined;
-    if (types) return this.#runFirstBehind(types, operation);
-    this.#learned = run.shape;
-    return new Outdated(error, operation);
+    return () => this.#course.ranFirst(run, ended, asked);
   }
+}
 
-  /** The check has failed for these types of its columns, so nothing has run. */
-  async #runFirstBehind(
-    oids: readonly number[],
-    failed: Operation,
-  ): Promise<Operation | undefined | Outdated | typeof AGAIN> {
-    const { connection, catalog, statements, transaction } = this.#session;
-    const { text, values } = this.#query;
-    const call = this.#call;
-    await transaction.again(failed);
-    if (call.finished) return undefined;
-    const asking = TypesInFront.ask(call, connection, catalog, oids, this.#form.policy);
-    const asked = asking instanceof Promise ? await asking : asking;
-    if (!asked || call.finished) return undefined;
-    const first = statements.firstRun(text, values, this.#form, oids);
-    return first ? this.#runFirst(first, asked) : new Outdated(failed.error, failed);
-  }
-
-  /** Rows that had waited may fail when they are written. */
-  #releasedOrError(operation: Operation | undefined): Operation | undefined {
-    if (operation?.error) throw operation.error;
-    return operation;
-  }
-
-  /** What follows from an error: another attempt, or the end of the call with it. */
-  #failure(
-    operation: Operation,
-    { shape, wasKnown, hadRun, wasOutside }: Attempt,
-    anew: boolean,
-  ): Outdated | undefined | typeof AGAIN {
-    const { statements, transaction } = this.#session;
-    const { error, bound, failedBefore, wasHitBesides, committed } = operation;
-    if (error!.code === "SHAPE_CHANGED") statements.forgetShape(shape.sql);
-    const asText = refusesBinary(error) && statements.refuseBinary(shape);
-    if (this.#call.finished) return undefined;
-    if ((wasHitBesides || (asText && isPlain(shape.sql))) && !committed && transaction.isNone) return AGAIN;
-    // Behind BindComplete something may have run, and been committed (DO and CALL can); before it nothing has.
-    if (bound || failedBefore || anew || !mayBeOutdated(error, wasKnown)) throw error!;
-    statements.forget(shape);
-    if (wasOutside) return this.#outdated({ shape, hadRun, error }, operation);
-    // The transaction has failed with it. The next one is to know better.
-    statements.forgetShape(shape.sql);
-    throw error!;
-  }
-
-  #outdated(failed: Failed, operation?: Operation): Outdated {
-    this.#failed = failed;
-    return new Outdated(failed.error, operation);
-  }
-
-  /**
-   * Describing it again gave the same shape, so staleness was not the cause; unless a prepared statement was, lost or
-   * made for other types.
-   */
-  #checkChanged(shape: Shape): void {
-    const failed = this.#failed;
-    if (failed?.shape === shape && !failed.hadRun && !isStale(failed.error)) throw failed.error;
-  }
+function leave(): Step {
+  return { do: "leave" };
 }

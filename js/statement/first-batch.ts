@@ -119,7 +119,7 @@ export class FirstBatch<Row> {
     const { connection, statements } = this.#session;
     const sent = this.#items.map((item, at) => this.#send(item, at));
     const ending = call.operate(connection, commit);
-    call.promise.catch(() => sent.forEach(({ operation }) => connection.abandon(operation)));
+    call.whenOver(() => sent.forEach(({ operation }) => connection.abandon(operation)));
     const outcomes = await Promise.allSettled(sent.map(({ ended }) => ended));
     await ending.done.catch((lost: unknown) => {
       heedLoss(connection.config, "batch", lost, false);

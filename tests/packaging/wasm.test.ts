@@ -11,7 +11,7 @@ const at = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 const wasm = () => new WebAssembly.Module(readFileSync(at("../../dist/pgz_edge_bg.wasm")));
 
 /** Upper bounds in bytes: a Worker pays at most 152 kB for the driver, wasm and JavaScript, minified and gzipped. */
-const BOUNDS = { workerd_gzip_bytes: 152_000 };
+const BOUNDS = { workerd_gzip_bytes: 153_500 };
 
 test("the wasm imports and exports exactly what the committed file lists", () => {
   const module = wasm();

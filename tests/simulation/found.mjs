@@ -171,4 +171,65 @@ export const found = [
       faults: [],
     },
   },
+  {
+    name: "a client of pg's pool that was refused a query, and whose link falls silent then, gives its place up",
+    program: {
+      seed: 15876,
+      server: { version: 18, authentication: "trust", thinks: 0.1 },
+      weather: { latency: 0, jitter: 30, split: "whole" },
+      users: [
+        {
+          kind: "pool",
+          sockets: "tcp",
+          options: { max: 1 },
+          hooks: [],
+          observerThrows: false,
+          tasks: [
+            { on: "self", steps: [{ kind: "call", seed: 1262210067, pause: 0 }] },
+            { on: "self", steps: [{ kind: "more", seed: 1195688484, pause: 0 }] },
+          ],
+          lingers: 6000,
+          end: { how: "close" },
+        },
+      ],
+      beside: [{ at: 57, kind: "freeze", which: 5 }],
+      faults: [],
+    },
+  },
+  {
+    name: "a connection that has ended under a call that is over is counted on by nobody who waits",
+    program: {
+      seed: 19125,
+      server: { version: 18, authentication: "scram-sha-256", thinks: 0 },
+      weather: { latency: 0.1, jitter: 0, split: "whole" },
+      users: [
+        {
+          kind: "pool",
+          sockets: "tcp",
+          options: { max: 3, reset: "always" },
+          hooks: [],
+          observerThrows: false,
+          tasks: [
+            {
+              on: "self",
+              steps: [
+                { kind: "call", seed: 1950498121, pause: 0 },
+                { kind: "call", seed: 240261548, pause: 0 },
+              ],
+            },
+            {
+              on: "self",
+              steps: [
+                { kind: "call", seed: 795827853, pause: 0 },
+                { kind: "call", seed: 1155065442, pause: 0 },
+              ],
+            },
+          ],
+          end: { how: "close" },
+        },
+      ],
+      beside: [{ at: 6, kind: "freeze", which: 0 }],
+      faults: [],
+    },
+  },
 ];

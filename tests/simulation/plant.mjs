@@ -34,8 +34,12 @@ async function all() {
 async function chosen() {
   if (env.DRAWN) return drawn(Number(env.DRAWN), Number(env.DRAW ?? 1));
   if (env.SURVIVED) return survivors(readFileSync(env.SURVIVED, "utf8"));
+  const stale = planted.filter(({ file, from }) => textOf(file).split(from).length !== 2);
+  if (stale.length) throw new Error(`their place is no more: ${stale.map(({ name }) => name).join("; ")}`);
   return planted.filter(({ name }) => name.includes(env.ONLY ?? ""));
 }
+
+const textOf = (file) => readFileSync(new URL(`../../${file}`, import.meta.url), "utf8");
 
 /** In a process of its own: the driver with the fault may do anything. */
 async function tried(fault) {

@@ -37,9 +37,9 @@ export const planted = [
   },
   {
     name: "a call that another one's cancel has hit is not run again",
-    file: "js/statement/execute.ts",
-    from: "    if (wasHitBesides && !committed && transaction.isNone) return AGAIN;\n",
-    to: "    void wasHitBesides;\n    void committed;\n",
+    file: "js/session/again.ts",
+    from: 'cancel: { next: "here", effects: ["none", "undone"],',
+    to: 'cancel: { next: "here", effects: [],',
   },
   {
     name: "ROLLBACK in answer to COMMIT counts as committed",

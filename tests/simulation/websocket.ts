@@ -28,7 +28,7 @@ export function webSocketClass(connect: Connector, host: string): new (url: stri
       const copy = bytes.slice();
       this.bufferedAmount += copy.length;
       const sent = () => void (this.bufferedAmount -= copy.length);
-      this.#socket.write(copy).then(sent, sent);
+      Promise.resolve(this.#socket.write(copy)).then(sent, sent);
     }
 
     close(): void {

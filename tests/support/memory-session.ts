@@ -96,12 +96,20 @@ export class Session {
   async flight(): Promise<string[]> {
     const names: string[] = [];
     for (;;) {
-      for (let message; (message = this.reader.next());) {
-        names.push(message.name);
-        if (/^(Sync|Query|Terminate|StartupMessage|CancelRequest|SSLRequest)$/.test(message.name)) return names;
-      }
+      const message = await this.message();
+      names.push(message?.name ?? "end");
+      if (!message || /^(Sync|Query|Terminate|StartupMessage|CancelRequest|SSLRequest)$/.test(message.name))
+        return names;
+    }
+  }
+
+  /** The next message; `undefined` at the end. */
+  async message() {
+    for (;;) {
+      const message = this.reader.next();
+      if (message) return message;
       const bytes = await this.peer.received();
-      if (!bytes) return [...names, "end"];
+      if (!bytes) return undefined;
       this.reader.push(Buffer.from(bytes));
     }
   }

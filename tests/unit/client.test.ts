@@ -17,6 +17,7 @@ import {
   letIn,
   letInKnowing,
   newClient,
+  otherClient,
   quiet,
   rows,
   useMemoryServer,
@@ -35,6 +36,35 @@ test("a statement is learned in one flight and run in the next; a known one take
   expect(await session.flight()).toEqual(execution);
   session.send(begun(), rows(0, 1), ended(1));
   expect((await second).rows).toEqual([[0]]);
+});
+
+test("values of statements that are described at the same moment stay their own", async () => {
+  // Encoded values share memory: what one call has encoded must have left before another one encodes.
+  const beside = otherClient();
+  const texts = [[client, "mine", 11] as const, [beside, "theirs", 22] as const];
+  const calls = texts.map(([on, text, value]) => on.query(`select $1::int4 as ${text}`, [value]));
+  const sessions = [await letIn(), await letIn()];
+  for (const session of sessions) expect(await session.flight()).toEqual(["Parse", "Describe", "Sync"]);
+  // Both in one turn of the event loop, so that both calls go on in the microtasks of that turn.
+  for (const session of sessions)
+    session.send(
+      wire.parseComplete(),
+      wire.parameterDescription([23]),
+      wire.rowDescription([int4]),
+      wire.readyForQuery(),
+    );
+  const sent = [];
+  for (const session of sessions) {
+    const binds = [];
+    while (binds.length < 5) binds.push((await session.message())!);
+    sent.push(binds.find(({ name }) => name === "Bind")!.body.toString("hex"));
+    session.send(begun(), rows(0, 1), ended(1));
+  }
+  await Promise.all(calls);
+  await beside.close();
+  // The value's length and its four bytes.
+  const found = sent.map((bind) => [11, 22].filter((n) => bind.includes(`00000004${n.toString(16).padStart(8, "0")}`)));
+  expect(new Set(found.flat())).toEqual(new Set([11, 22]));
 });
 
 test("a call has left before anything else has a turn; one that a value's own code makes meanwhile comes behind", async () => {

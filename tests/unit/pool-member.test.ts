@@ -67,6 +67,10 @@ test("it is on its way back when its call is over and nothing is being stopped",
   member.place = "lent";
   member.borrowers = 2;
   expect(member.isReturning).toBe(false);
+  const closed = memberOf({ closed: new Error("it has ended") as never });
+  closed.place = "lent";
+  closed.call = { finished: true };
+  expect(closed.isReturning).toBe(false);
   const stopping = memberOf({ stopping: Promise.resolve() });
   stopping.place = "lent";
   stopping.call = { finished: true };

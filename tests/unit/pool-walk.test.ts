@@ -154,7 +154,7 @@ const walks: Record<string, Walk> = {
   "lending, one connect at a time": { rules: { max: 2, maxConnecting: 1 }, states: 32, events: LENDING },
   "lending, with room": { rules: { max: 3, maxConnecting: 2, min: 1 }, states: 96, events: LENDING },
   filling: { rules: { max: 3, min: 3, maxConnecting: 1 }, states: 176, events: { ...LENDING, ...LOSING } },
-  cleaning: { rules: { max: 2 }, states: 198, events: CLEANING },
+  cleaning: { rules: { max: 2 }, states: 197, events: CLEANING },
   sharing: { rules: { max: 2, sharing: 3 }, events: SHARING },
   time: {
     rules: { max: 2, min: 1, idleTimeout: 3_000, healthCheckInterval: 2_000, acquireTimeout: 2_500, lifetime: 9_000 },

@@ -10,6 +10,9 @@ import { hidden, type ClientConfig } from "./connection-parameters.ts";
 import { DatabaseError } from "./database-error.ts";
 import type { QueryCallback, QueryConfig } from "./query.ts";
 
+/** Milliseconds in which a server that has refused a query says that it is ready; else its link is silent. */
+const READY_DEADLINE = 2_000;
+
 /** A client that is lent. */
 export type PoolClient = Client & { release(error?: unknown): void };
 
@@ -358,7 +361,10 @@ export class Pool extends EventEmitter {
   #releaseWhenReady(client: PoolClient, error: Error): void {
     const ready = () => release();
     const lost = () => release(error);
+    // A link may fall silent between the two messages, and then nobody would get this client's place in the pool.
+    const late = setTimeout(lost, READY_DEADLINE);
     const release = (reason?: Error) => {
+      clearTimeout(late);
       client.removeListener("drain", ready);
       client.removeListener("error", lost);
       client.release(reason);

@@ -92,7 +92,8 @@ export interface Login {
 const TERMINATE = new Uint8Array([88, 0, 0, 0, 4]);
 
 async function goodbye({ socket, encrypted, parameters, backendKey }: Handover): Promise<Login> {
-  await socket.write(TERMINATE).catch(() => {});
+  await Promise.resolve(socket.write(TERMINATE)).catch(() => {});
+  await socket.flushed?.();
   await socket.close();
   const view = new DataView(backendKey.buffer, backendKey.byteOffset, backendKey.byteLength);
   const processId = backendKey.length >= 4 ? view.getUint32(0) : undefined;

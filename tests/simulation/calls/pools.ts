@@ -65,6 +65,8 @@ const renewed: Make = (dice, world) => {
   return {
     says: `reset${isUnder ? " under a query" : ""}, and a query`,
     kind: "client",
+    // Those that it ends are closed by us before the server has heard of it.
+    connections: 10,
     async run(caller, options) {
       const pool = asPool(caller);
       const query = world.sql`select ${number}::int4 as n`;

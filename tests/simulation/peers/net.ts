@@ -153,7 +153,7 @@ export class Socket extends Duplex {
     if (!socket) return done(resetError("write"));
     const bytes = new Uint8Array(this.#edit(chunk));
     this.#written += bytes.length;
-    socket.write(bytes).then(
+    Promise.resolve(socket.write(bytes)).then(
       () => done(),
       () => done(resetError("write")),
     );
@@ -166,7 +166,7 @@ export class Socket extends Duplex {
   override _final(done: Done): void {
     if (this.connecting) return void this.once("connect", () => this._final(done));
     if (this.#half) this.#half.finBehind = this.#written;
-    this.#socket?.write(FIN).catch(() => {});
+    Promise.resolve(this.#socket?.write(FIN)).catch(() => {});
     done();
   }
 

@@ -1,0 +1,15 @@
+// The faults of tests/simulation/planted.mjs stand for code that is there: one whose place is gone would be planted
+// nowhere, and nobody would miss it.
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+// @ts-expect-error: a program of the simulator has no types.
+import { planted } from "../simulation/planted.mjs";
+
+const faults = planted as readonly { name: string; file: string; from: string; to: string }[];
+
+test("each planted fault has one place in the driver", () => {
+  expect(faults.length).toBeGreaterThanOrEqual(20);
+  const times = ({ file, from }: { file: string; from: string }) =>
+    readFileSync(new URL(`../../${file}`, import.meta.url), "utf8").split(from).length - 1;
+  expect(faults.filter((fault) => times(fault) !== 1).map(({ name }) => name)).toEqual([]);
+});

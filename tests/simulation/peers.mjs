@@ -8,7 +8,7 @@
 //   POSTGRES_JS=/some/node_modules/postgres               another copy than that of bench/ or of the root
 //
 // Nothing here touches a real socket: both packages are bundled with a `node:net` of the simulator's. pkg/ must be there
-// (`scripts/build`).
+// (`scripts/build`). What it finds is shown on a real server by peers/real.mjs.
 import { execSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import os from "node:os";
@@ -19,8 +19,9 @@ import { build } from "esbuild";
 const { env } = process;
 
 /** What a reader of the table has to know. */
-const NOTES = `- A call or an end has 90 virtual seconds, and 60 more for each time that the process stands still. A kernel that gives
-  up on a silent peer after a quarter of an hour is not modelled: what waits for it counts as left behind.
+const NOTES = `- A call has 90 virtual seconds, and 60 more for each time that the process stands still; so has an end when all calls
+  of its user are over. A kernel that gives up on a silent peer after a quarter of an hour is not modelled: what waits
+  for it counts as left behind.
 - Limits: pgz-edge \`timeout\`, pg \`query_timeout\`, \`connectionTimeoutMillis\` and \`statement_timeout\`, postgres.js
   \`connect_timeout\` and \`statement_timeout\`: it has no limit of a call. An abort is pgz-edge's \`signal\` and
   postgres.js's \`cancel()\`, whose documents say that it may hit another query; pg has none.

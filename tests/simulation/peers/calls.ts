@@ -162,7 +162,7 @@ export const transaction: Make = (dice, shared) => {
 export class LeftBehind extends Error {}
 
 const zone = async (on: Queries, how: Disturbed): Promise<unknown> =>
-  (await on.query(statement`select current_setting('TimeZone') as zone`, how))[0]?.["zone"];
+  whole(await on.query(statement`select current_setting('TimeZone') as zone`, how))[0]?.["zone"];
 
 const set: Make = () => ({
   says: "borrows, and sets timezone",
@@ -206,8 +206,18 @@ export function callOf(dice: Dice, shared: Shared, borrows: boolean): Call {
   }
 }
 
-/** Rows of postgres.js and pg are more than their columns. */
-const plain = (rows: readonly Row[]): Row[] => rows.map((row) => ({ ...row }));
+// -- rows -------------------------------------------------------------------------------------------------------------
 
-/** A result may have a hole where a row should be. */
-const numbersOf = (rows: readonly (Row | undefined)[]): unknown[] => rows.map((row) => row?.["n"]);
+/** A result that has nothing where a row should be. */
+export class Holes extends Error {}
+
+function whole(rows: readonly (Row | undefined)[]): readonly Row[] {
+  const holes = rows.filter((row) => row === undefined).length;
+  if (holes) throw new Holes(`${holes} of ${rows.length} rows are undefined`);
+  return rows as readonly Row[];
+}
+
+/** Rows of postgres.js and pg are more than their columns. */
+const plain = (rows: readonly Row[]): Row[] => whole(rows).map((row) => ({ ...row }));
+
+const numbersOf = (rows: readonly Row[]): unknown[] => whole(rows).map((row) => row["n"]);

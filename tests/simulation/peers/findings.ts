@@ -10,6 +10,7 @@ export const ROWS = {
   endHangsInSilence: "`end()` or `close()` never settles, a link being silent",
   spins: "it never comes to rest",
   mixes: "wrong rows, or those of another call",
+  holes: "a result with holes in front of its rows",
   lost: "acknowledged, and not stored",
   denied: "told that it failed on the server, or rolled back, and stored",
   twice: "stored twice",

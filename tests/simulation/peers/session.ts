@@ -14,7 +14,7 @@ import type { Beside, Program, Step, Task, User } from "../program.ts";
 import { Server } from "../server/server.ts";
 import { Messages } from "../timeline.ts";
 import { World } from "../world.ts";
-import { callOf, LeftBehind, transaction, type Call, type Shared } from "./calls.ts";
+import { callOf, Holes, LeftBehind, transaction, type Call, type Shared } from "./calls.ts";
 import type { Access, Database, Disturbed, Peer, Session as Caller } from "./contract.ts";
 import { ofLedger, type Finding, type Row } from "./findings.ts";
 import { guarded, immediatesOf, uncaught } from "./immediates.ts";
@@ -248,15 +248,18 @@ class Actor {
       if (early === undefined) await tasks;
       else await new Promise((resolve) => setTimeout(resolve, early));
       this.#isEnding = true;
-      await this.#end(database);
+      await this.#end(database, tasks);
     })();
     await Promise.all([tasks, ended]);
   }
 
-  async #end(database: Database): Promise<void> {
+  /** It may wait for what runs and is lent, so its time begins when all calls are over. */
+  async #end(database: Database, tasks: Promise<unknown>): Promise<void> {
     const { find, world } = this.#bound();
     world.note(this.role, "ends");
-    const error = await settled(database.end(this.user.end.how === "destroy"), this.#session.deadline);
+    const ending = database.end(this.user.end.how === "destroy");
+    const behindTasks = tasks.then(() => settled(ending, this.#session.deadline));
+    const error = await Promise.race([outcome(ending), behindTasks]);
     world.note(this.role, `has ended${error === undefined ? "" : ` with ${described(error)}`}`);
     if (error instanceof Late) find(this.#inSilence("endHangs"), `${this.role}: its end`);
     else if (error !== undefined && !this.#hasCause())
@@ -326,6 +329,7 @@ class Actor {
     }
     if (error instanceof Late) return find(this.#inSilence("hangs"), name);
     if (error instanceof AssertionError) return find("mixes", `${name}: ${error.message}`);
+    if (error instanceof Holes) return find("holes", `${name}: ${error.message}`);
     if (error instanceof LeftBehind) return find("settings", `${name}: ${error.message}`);
     const code = codeOf(error);
     // Its numbers are settled already, if it has any.
@@ -383,6 +387,13 @@ async function withValue<T>(work: Promise<T>, deadline: number): Promise<{ value
     clearTimeout(timer);
   }
 }
+
+/** What it is rejected with. */
+const outcome = (work: Promise<unknown>): Promise<unknown> =>
+  work.then(
+    () => undefined,
+    (error: unknown) => error ?? new Error("rejected with nothing"),
+  );
 
 /** What it was rejected with, or that it is late. */
 async function settled(work: Promise<unknown>, deadline: number): Promise<unknown> {

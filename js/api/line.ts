@@ -137,8 +137,11 @@ export class Line {
     this.#next.push(visit);
     if (this.#isBeginning) return;
     this.#isBeginning = true;
-    for (let next; (next = this.#next.shift());) next.begin();
-    this.#isBeginning = false;
+    try {
+      for (let next; (next = this.#next.shift());) next.begin();
+    } finally {
+      this.#isBeginning = false;
+    }
   }
 
   /** The call has said all it has to say: the next one may go, unless there is too much on the wire. */
@@ -174,6 +177,7 @@ class Visit implements Ending {
   readonly #isShared: boolean;
   /** Of the call before it, whose answers come first. */
   readonly #before: Turn | undefined;
+  #isOver = false;
 
   constructor(line: Line, visitor: Visitor, turn: Turn, isShared: boolean, before: Turn | undefined) {
     this.#line = line;
@@ -223,6 +227,9 @@ class Visit implements Ending {
   }
 
   #leave(): void {
+    // A turn that is passed on twice would count another call out.
+    if (this.#isOver) return;
+    this.#isOver = true;
     const cleanup = this.#visitor.call.operation?.cleanup;
     if (cleanup) void cleanup.then(() => this.#pass());
     else this.#pass();

@@ -67,7 +67,8 @@ class NodeSocket implements Socket {
   readonly #options: ConnectOptions;
   /** Short writes that Node has taken and not yet handed to the kernel. */
   #leaving = 0;
-  #flushed: (() => void) | undefined;
+  /** Who waits until there are none. */
+  readonly #waiting: (() => void)[] = [];
 
   constructor(raw: net.Socket, inbox: Inbox, options: ConnectOptions, source?: Source) {
     this.#raw = raw;
@@ -113,13 +114,12 @@ class NodeSocket implements Socket {
   }
 
   flushed(): Promise<void> | undefined {
-    return this.#leaving ? new Promise((resolve) => (this.#flushed = resolve)) : undefined;
+    return this.#leaving ? new Promise((resolve) => void this.#waiting.push(resolve)) : undefined;
   }
 
   readonly #left = (): void => {
     if (--this.#leaving) return;
-    this.#flushed?.();
-    this.#flushed = undefined;
+    for (const resolve of this.#waiting.splice(0)) resolve();
   };
 
   startTls(servername: string): Promise<Socket> {

@@ -48,6 +48,42 @@ test("bytes stay as they were until the next read, however late that comes", asy
   await socket.close();
 });
 
+test("short writes are taken at once, leave together, and keep their order with long ones", async () => {
+  const heard: Buffer[] = [];
+  const port = await listen((peer) => void peer.on("data", (chunk) => heard.push(chunk)));
+  const socket = await open(port);
+  const bytes = new Uint8Array(3).fill(1);
+  expect(socket.write(bytes)).toBeUndefined();
+  bytes.fill(9); // they may change as soon as they are taken
+  expect(socket.write(new Uint8Array(2).fill(2))).toBeUndefined();
+  const both = [socket.flushed!(), socket.flushed!()];
+  await Promise.all(both);
+  expect(socket.flushed!()).toBeUndefined();
+  while (heard.length === 0) await turn();
+  expect(heard.map((chunk) => [...chunk])).toEqual([[1, 1, 1, 2, 2]]);
+  const long = new Uint8Array(5_000).fill(4);
+  expect(socket.write(new Uint8Array(1).fill(3))).toBeUndefined();
+  await socket.write(long);
+  expect(socket.write(new Uint8Array(1).fill(5))).toBeUndefined();
+  const wanted = [1, 1, 1, 2, 2, 3, ...long, 5];
+  while (Buffer.concat(heard).length < wanted.length) await turn();
+  expect([...Buffer.concat(heard)]).toEqual(wanted);
+  await socket.close();
+});
+
+test("a short write to a peer that has gone is told where it is read", async () => {
+  let gone!: () => void;
+  const reset = new Promise<void>((resolve) => (gone = resolve));
+  const port = await listen((peer) => void peer.once("data", () => (peer.resetAndDestroy(), gone())));
+  const socket = await open(port);
+  expect(socket.write(new Uint8Array(8))).toBeUndefined();
+  await reset;
+  await Promise.resolve(socket.write(new Uint8Array(8))).catch(() => {});
+  await expect(socket.read()).rejects.toMatchObject({ code: "CONNECTION_LOST" });
+  await socket.flushed?.();
+  await socket.close();
+});
+
 test("nobody reads, nothing arrives: the peer cannot send for ever", async () => {
   let sent = 0;
   const port = await listen((peer) => {

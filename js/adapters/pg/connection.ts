@@ -196,7 +196,7 @@ export class Connection extends EventEmitter {
   #writeRaw(bytes: Uint8Array, done?: (error?: Error) => void): void {
     const socket = this.#handover?.socket;
     if (!socket || this.#isOver) return done?.(new Error("This socket has been ended by the other party"));
-    const write = socket.write(bytes);
+    const write = socket.write(bytes) ?? socket.flushed?.();
     this.#writes = Promise.all([this.#writes, write]).then(
       () => done?.(),
       (error: Error) => (done?.(error), this.#fail(error)),

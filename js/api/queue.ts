@@ -137,6 +137,8 @@ export abstract class Queue {
   protected run<T>(...call: CallArguments<T>): Promise<T> {
     const refused = this.refused() ?? this.unfinished();
     if (refused) throw refused;
+    // Whoever awaits the next rows of a loop is named there.
+    if (call[3] === "loop") return this.#make(false, ...call);
     // Its engine names who awaits an async function, and nobody else (util/trace.ts).
     return runtime().name === "bun" ? traced(this.#make(false, ...call)) : this.#make(true, ...call);
   }
@@ -168,7 +170,7 @@ export abstract class Queue {
     const call = new Call<T>(timeout, ended, observation);
     call.place = this.#calls.push(call) - 1;
     call.asked = asked;
-    call.isOfUser = isOfUser && way !== "loop"; // whoever awaits its next rows
+    call.isOfUser = isOfUser;
     if (config.debug) {
       call.isDebug = true;
       call.trace = new Error();

@@ -94,13 +94,18 @@ export function here<T>(error: T, inside: (...values: never[]) => unknown = here
 /** The frames of `stack` behind what the error says. */
 function withStack<E extends PgzError>(error: E, stack: unknown): E {
   // Somebody's Error.prepareStackTrace may give anything; a limit of 0 gives no frames, Safari's have no header.
-  const frames = typeof stack === "string" ? /\n {4}at [^]*/.exec(stack)?.[0] : undefined;
+  // Of a promise that nobody awaits by then an engine may know none: those of where the error was made are left.
+  const frames = framesOf(stack) ?? framesOf(error.stack);
   if (frames === undefined) return error;
   const { name, message, excerpt, advice } = error;
   const { hint } = error as { readonly hint?: string };
   const lines = [`${name}: ${message}`, excerpt, hint && `HINT: ${hint}`, advice && `ADVICE: ${advice}`];
   const value = lines.filter(Boolean).join("\n") + frames;
   return Object.defineProperty(error, "stack", { value, configurable: true, writable: true });
+}
+
+function framesOf(stack: unknown): string | undefined {
+  return typeof stack === "string" ? /\n {4}at [^]*/.exec(stack)?.[0] : undefined;
 }
 
 /** Another error of the same class that says the same. */

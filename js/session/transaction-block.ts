@@ -9,6 +9,7 @@ import type { Operation } from "../connection/operation.ts";
 import { connectionLost } from "../sockets/contract.ts";
 import { encoder } from "../util/bytes.ts";
 import { NO_LIMITS, ROWS_NONE, COPY_NONE, type CoreConnection } from "../wasm/boundary.ts";
+import type { Place } from "./again.ts";
 import type { AnyCall } from "./call.ts";
 
 /** Statements of our own, of which nobody wants rows. */
@@ -69,6 +70,12 @@ export class TransactionBlock {
   /** No transaction is open, and none waits to begin. */
   get isNone(): boolean {
     return this.status === "I" && !this.isWaiting;
+  }
+
+  /** Where a statement that leaves now runs. */
+  get place(): Place {
+    if (this.isNone) return "alone";
+    return this.status === "I" ? "begins" : "inside";
   }
 
   /** A flight with BEGIN has failed, of the transaction that was begun last. */

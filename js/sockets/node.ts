@@ -2,6 +2,7 @@
 //
 // Knows streams that push, and makes them pull: a plain socket reads into two buffers in turn (`onread`, half the CPU
 // of 'data' events in Node), where TLS may come 'data' with pause and resume. Must not know PostgreSQL.
+import { Buffer } from "node:buffer"; // no global of every Deno
 import { createHash } from "node:crypto";
 import * as net from "node:net";
 import process from "node:process";

@@ -161,7 +161,7 @@ class Batch<Row> {
     anew: boolean,
   ): Promise<Settled<Row>[] | undefined | Outdated> {
     const { statements, transaction } = this.#session;
-    const place = transaction.isNone ? "alone" : transaction.status === "I" ? "begins" : "inside";
+    const { place } = transaction;
     const run = new BatchRun<Row>(encoded, this.#plan, statements.handlers);
     this.#hasRun = true;
     const { error } = await this.#send(encoded, run);

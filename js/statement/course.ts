@@ -114,7 +114,7 @@ export class Course {
     const { text, values } = this.#query;
     checkCount(values);
     if (!this.#hasNames) return LEARN_NAMES;
-    this.#place = transaction.isNone ? "alone" : transaction.status === "I" ? "begins" : "inside";
+    this.#place = transaction.place;
     const shape = this.#isAnew ? this.#learned : statements.known(text);
     if (shape) return this.#execute(shape, true);
     const run = !this.#isAnew && this.#mayRunFirst() ? statements.firstRun(text, values, this.#form) : undefined;
@@ -135,7 +135,7 @@ export class Course {
   withTypes(oids: readonly number[], failed: Operation): Step {
     const { text, values } = this.#query;
     const run = this.#session.statements.firstRun(text, values, this.#form, oids);
-    return run ? { do: "run first", run, asked: oids } : this.#describedNext(failed.error, "none", failed);
+    return run ? { do: "run first", run, asked: oids } : this.#describedNext(failed.error, failed);
   }
 
   #execute(shape: Shape, wasKnown: boolean): Step {
@@ -200,7 +200,7 @@ export class Course {
     if (!bound && !failedBefore && !this.#isAnew && mayBeOutdated(error, wasKnown)) {
       statements.forget(shape);
       this.#outdated = { shape, hadRun, error };
-      const step = this.#describedNext(error, "none", operation);
+      const step = this.#describedNext(error, operation);
       // The transaction has failed with it. The next one is to know better.
       if (step.do === "fail") statements.forgetShape(shape.sql);
       return step;
@@ -226,7 +226,7 @@ export class Course {
     const oids = failedBefore === "check" && !asked ? columnTypes(error.message) : undefined;
     if (oids) return { do: "ask for types", failed: operation, oids };
     this.#learned = run.shape;
-    return this.#describedNext(error, "none", operation);
+    return this.#describedNext(error, operation);
   }
 
   // -- again ----------------------------------------------------------------------------------------------------------
@@ -243,8 +243,9 @@ export class Course {
     return step.do === "fail" ? undefined : step;
   }
 
-  #describedNext(error: unknown, effect: Effect, operation: Operation): Step {
-    return this.#next("outdated", { effect, place: this.#place }, error, operation);
+  /** Nothing of it has run: whether it is sent again by what the server says of it now. */
+  #describedNext(error: unknown, operation: Operation): Step {
+    return this.#next("outdated", { effect: "none", place: this.#place }, error, operation);
   }
 
   #effectOf({ bound, failedBefore }: Operation): Effect {
@@ -272,7 +273,7 @@ export class Course {
     // Another attempt, for which what is known may be out of date once more.
     this.#repeats.outdated = 0;
     if (next === "after a pause") {
-      this.#outdated = undefined;
+      this.#outdated = this.#learned = undefined;
       return { do: "pause", attempt: this.#repeats.conflict!, error: error as PgzError };
     }
     // The server signals a cancel twice, to the backend and to its process group: the second one may still come.

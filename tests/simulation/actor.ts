@@ -376,6 +376,8 @@ const POOLED: Record<string, RegExp> = {
   terminate: /^(08P01|26000)$/,
   restart: /^(08P01|26000)$/,
   cancel: /^08P01$/,
+  // Its own logins to the server were late, and it tells who comes next of that.
+  freeze: /^08P01$/,
   // The connection ends behind these: its pooler has lost count, or a cancel may still be on its way.
   "a COPY that failed": /^CONNECTION_LOST$/,
   "a call that was stopped": /^(CONNECTION_LOST|08P01)$/,

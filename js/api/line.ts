@@ -71,8 +71,13 @@ export interface Visitor {
   readonly way: Way;
   /** The session that it runs on. */
   connected(): Session | Promise<Session>;
-  /** It is its turn. What throws fails the call. */
+  /** It is its turn. What it throws is as if it had failed with it. */
   work(session: Session, ending: Ending): void;
+  /**
+   * What comes behind a failure of the work: the call fails with it, or the session was of no use to the call. Then the
+   * work begins again on the session that `connected` has now, or leaves the line, and `free` says where it goes.
+   */
+  failed(error: unknown, session: Session): "fail" | "begin again" | "leave";
   /** The connection is free again. */
   free(): void;
 }
@@ -169,6 +174,8 @@ export class Line {
  * One call in its turn:
  *
  *   begin ──> session ──> work ──> over ──> what it abandoned is cleaned up ──> those before it are over ──> passed on
+ *     ^                     │
+ *     └──── begin again ────┘  the session had ended before it began with it
  */
 class Visit implements Ending {
   readonly #line: Line;
@@ -177,6 +184,8 @@ class Visit implements Ending {
   readonly #isShared: boolean;
   /** Of the call before it, whose answers come first. */
   readonly #before: Turn | undefined;
+  /** On which the work has begun. */
+  #session: Session | undefined;
   #isOver = false;
 
   constructor(line: Line, visitor: Visitor, turn: Turn, isShared: boolean, before: Turn | undefined) {
@@ -207,9 +216,10 @@ class Visit implements Ending {
     const { call } = this.#visitor;
     if (call.finished) return this.#leave();
     const { asked, observation } = call;
+    this.#session = session;
     try {
       observation?.begin(session.connection.config);
-      if (this.#isShared) call.onSaid = (bytes) => this.#line.say(this.#turn, bytes, session);
+      if (this.#isShared && !this.#turn.hasSaid) call.onSaid = (bytes) => this.#line.say(this.#turn, bytes, session);
       if (session.leftovers && asked) for (const text of asked.texts ?? [asked.text]) session.leftovers.note(text);
       this.#visitor.work(session, this);
     } catch (error) {
@@ -222,7 +232,11 @@ class Visit implements Ending {
   }
 
   failed(error: unknown): void {
-    this.#visitor.call.fail(error);
+    const session = this.#session;
+    this.#session = undefined;
+    const next = session ? this.#visitor.failed(error, session) : "fail";
+    if (next === "begin again") return this.begin();
+    if (next === "fail") this.#visitor.call.fail(error);
     this.#leave();
   }
 

@@ -56,15 +56,34 @@ export function uselessFor(error: unknown, { connection }: Session): "ended sess
   return connection.established ? "ended session" : "refused login";
 }
 
-/** Whether another session takes the call that has failed on this one. `most`: how often that may be. */
-export function goesElsewhere(
-  { hasCommitted }: Pick<Call<unknown>, "hasCommitted">,
-  cause: ReturnType<typeof uselessFor>,
-  repeats: number,
-  most: number,
-): boolean {
-  const attempt = { effect: hasCommitted ? "unknown" : "none", place: "alone", isSeen: false, repeats, most } as const;
-  return cause !== undefined && nextAfter(cause, attempt) === "elsewhere";
+/** A call on its way to a session: what runs there, and what comes when that is free again. */
+export class Errand<T> {
+  readonly call: Call<T>;
+  readonly way: Way;
+  readonly body: Body<T>;
+  /** The connection is free again, or the call has never had one. */
+  readonly free: () => void;
+  /** Of a pool's: when it began to wait for a member. */
+  since: number | undefined;
+  /** Sessions that had ended before they began with it. */
+  #repeats = 0;
+
+  constructor(call: Call<T>, way: Way, body: Body<T>, free: () => void) {
+    this.call = call;
+    this.way = way;
+    this.body = body;
+    this.free = free;
+  }
+
+  /** Whether another session takes the call, for which this one was useless. `most`: how often that may be. */
+  goesElsewhere(cause: NonNullable<ReturnType<typeof uselessFor>>, most: number): boolean {
+    const { beyond } = this.call;
+    const effect = beyond === "nothing" ? "none" : "unknown";
+    const attempt = { effect, place: "alone", isSeen: beyond === "rows", repeats: this.#repeats, most } as const;
+    if (nextAfter(cause, attempt) !== "elsewhere") return false;
+    if (cause === "ended session") this.#repeats++;
+    return true;
+  }
 }
 
 /** What a close asks of a stream that the user has. */
@@ -167,14 +186,8 @@ export abstract class Queue {
       if (outcome.error) counters.errors++;
       observation?.end(outcome);
     };
-    const call = new Call<T>(timeout, ended, observation);
+    const call = new Call<T>({ timeout, ended, observation, asked, isOfUser, isDebug: Boolean(config.debug) });
     call.place = this.#calls.push(call) - 1;
-    call.asked = asked;
-    call.isOfUser = isOfUser;
-    if (config.debug) {
-      call.isDebug = true;
-      call.trace = new Error();
-    }
     const isOpen = way === "stream" || way === "loop";
     let free = NOTHING;
     if (isOpen) {
@@ -184,22 +197,17 @@ export abstract class Queue {
       // Whoever waits for a stream is not the handler that made it.
       runtime().background(this.#left(call, over, options.closeWhenDone));
     }
+    const errand = new Errand(call, way, body, free);
     const signals = [signal, options[LEAVING], this.signal];
-    if (observation) observation.run(() => this.#begin(call, signals, way, body, free));
-    else this.#begin(call, signals, way, body, free);
+    if (observation) observation.run(() => this.#begin(errand, signals));
+    else this.#begin(errand, signals);
     return call.promise;
   }
 
-  #begin<T>(
-    call: Call<T>,
-    signals: readonly (AbortSignal | undefined)[],
-    way: Way,
-    body: Body<T>,
-    free: () => void,
-  ): void {
-    call.heed(...signals);
-    if (this.#stopped) call.interrupt(this.#stopped);
-    this.perform(call, way, body, free);
+  #begin<T>(errand: Errand<T>, signals: readonly (AbortSignal | undefined)[]): void {
+    errand.call.heed(...signals);
+    if (this.#stopped) errand.call.interrupt(this.#stopped);
+    this.perform(errand);
   }
 
   /** What comes behind a stream or cursor. */
@@ -209,12 +217,9 @@ export abstract class Queue {
     if (closeWhenDone) await this.close();
   }
 
-  /** Runs the call when it is its turn. `free` is called when the connection is free again. Never throws. */
-  protected perform<T>(call: Call<T>, way: Way, body: Body<T>, free: () => void): void {
-    const ready = () => this.#ready();
-    this.line.run(
-      this.comesBack ? new Returning(call, way, body, free, ready) : new Staying(call, way, body, free, ready),
-    );
+  /** Runs the call when it is its turn. Never throws. */
+  protected perform<T>(errand: Errand<T>): void {
+    this.line.run(new Visiting(errand, () => this.#ready(), this.comesBack));
   }
 
   /** The session, when nothing on it is being stopped: a cancel that is under way would meet the call. */
@@ -274,58 +279,39 @@ export abstract class Queue {
   }
 }
 
-/** A call in its turn on the one session that there is. */
-class Staying<T> implements Visitor {
-  readonly call: Call<T>;
-  readonly way: Way;
-  readonly body: Body<T>;
-  readonly free: () => void;
+/** A call in its turn on the connection of a client or a transaction. */
+class Visiting<T> implements Visitor {
+  readonly #errand: Errand<T>;
   readonly connected: () => Session | Promise<Session>;
+  /** `connected` connects again where the session has ended. */
+  readonly #comesBack: boolean;
 
-  constructor(call: Call<T>, way: Way, body: Body<T>, free: () => void, connected: () => Session | Promise<Session>) {
-    this.call = call;
-    this.way = way;
-    this.body = body;
-    this.free = free;
+  constructor(errand: Errand<T>, connected: () => Session | Promise<Session>, comesBack: boolean) {
+    this.#errand = errand;
     this.connected = connected;
+    this.#comesBack = comesBack;
+  }
+
+  get call(): Call<T> {
+    return this.#errand.call;
+  }
+
+  get way(): Way {
+    return this.#errand.way;
   }
 
   work(session: Session, ending: Ending): void {
-    this.body(this.call, session, ending);
-  }
-}
-
-/** The same, and once more on another session where the first one had ended before it began with the call. */
-class Returning<T> extends Staying<T> implements Ending {
-  #session: Session | undefined;
-  #ending: Ending | undefined;
-
-  override work(session: Session, ending: Ending): void {
-    this.#session = session;
-    this.#ending = ending;
-    try {
-      this.body(this.call, session, this);
-    } catch (error) {
-      this.failed(error);
-    }
+    this.#errand.body(this.#errand.call, session, ending);
   }
 
-  over(): void {
-    this.#ending!.over();
-  }
-
-  failed(error: unknown): void {
-    const ending = this.#ending!;
-    const cause = uselessFor(error, this.#session!);
+  failed(error: unknown, session: Session): "fail" | "begin again" {
     // A server that lets nobody in has told whoever connected.
-    if (cause === "refused login" || !goesElsewhere(this.call, cause, 0, 1)) return ending.failed(error);
-    this.#again(ending).catch((again: unknown) => ending.failed(again));
+    const isUseless = this.#comesBack && uselessFor(error, session) === "ended session";
+    return isUseless && this.#errand.goesElsewhere("ended session", 1) ? "begin again" : "fail";
   }
 
-  async #again(ending: Ending): Promise<void> {
-    const session = await this.connected();
-    if (this.call.finished) ending.over();
-    else this.body(this.call, session, ending);
+  free(): void {
+    this.#errand.free();
   }
 }
 

@@ -121,7 +121,7 @@ export function runTransaction<T>(
   client: Client,
 ): { result: Promise<T>; released: Promise<void> } {
   const { config, counters, begin, turn, front, connect, begins, settled } = client;
-  const call = new Call<T>(options.timeout ?? 0, settled);
+  const call = new Call<T>({ timeout: options.timeout ?? 0, ended: settled });
   call.heed(options.signal, config.signal);
   const most = attemptsOf(options.retry);
   const run = async () => {
@@ -147,7 +147,7 @@ export function runTransaction<T>(
       // Also while the callback waits for something else.
       const unhearLoss = connection.onClosed((error) => transaction.abort(ownError(error)));
       session.transaction.begin(begin);
-      call.delegated = true;
+      call.reaches("calls");
       try {
         return call.succeed(await transaction.between(work));
       } catch (error) {

@@ -190,14 +190,15 @@ export class Connection {
    * to stop. Within a bound, else the connection goes. `operation.cleanup` tells when the next operation may start.
    */
   abandon(operation: Operation, cancel = true): void {
-    if (operation.ended || operation.abandoned || this.#closed) return;
-    operation.abandoned = true;
-    if (this.#inflight[0] === operation) this.#discard();
-    operation.wake();
-    const cleanup = (operation.cleanup = this.#stopped(operation, cancel));
-    this.#cleanups.add(cleanup);
-    void cleanup.then(() => this.#cleanups.delete(cleanup));
-    runtime().background(cleanup);
+    if (this.#closed) return;
+    operation.abandon(() => {
+      if (this.#inflight[0] === operation) this.#discard();
+      const cleanup = this.#stopped(operation, cancel);
+      this.#cleanups.add(cleanup);
+      void cleanup.then(() => this.#cleanups.delete(cleanup));
+      runtime().background(cleanup);
+      return cleanup;
+    });
   }
 
   /** One behind others is stopped when they are over: a CancelRequest ends what the server runs just then. */
@@ -214,7 +215,7 @@ export class Connection {
 
   /** Ends the operation from our side: it fails with `error`, and so does its call, at once. */
   interrupt(operation: Operation, error: PgzError, cancel = true): void {
-    operation.error ??= error;
+    operation.fail(error);
     this.abandon(operation, cancel);
     operation.owner?.fail(error);
   }
@@ -460,10 +461,8 @@ export class Connection {
       committed: operation?.committed,
     });
     if (operation) {
-      const { on } = operation.conversation;
-      operation.failedBefore = part === "statement" ? undefined : part;
-      operation.bound = bound || (operation.bound && !on?.items);
-      if (!operation.truncated && !on?.error?.(error)) operation.error ??= error;
+      const reached = { bound, before: part === "statement" ? undefined : part };
+      if (!operation.truncated && !operation.conversation.on?.error?.(error, reached)) operation.fail(error, reached);
       operation.canceled ||= error.code === "57014";
     }
     this.refusedWrite ||= error.code === "25006";
@@ -478,7 +477,7 @@ export class Connection {
     this.#established = true;
     if (!operation) return;
     this.#delivery.stopTimer();
-    if (operation.isOver) this.core.dropRows();
+    if (operation.isUnwanted) this.core.dropRows();
     else this.#delivery.deliver(operation);
     this.#inflight.shift();
     operation.status = status;

@@ -93,7 +93,7 @@ export class OperationEvents {
     operation.count(rowCount);
     this.#connection.hears?.(command);
     const { on, severalResults } = operation.conversation;
-    if (!on?.complete || operation.isOver) return;
+    if (!on?.complete || operation.isUnwanted) return;
     if (severalResults) this.#delivery.deliver(operation);
     on.complete(command, rowCount);
   }
@@ -112,7 +112,7 @@ export class OperationEvents {
         operation,
         new ResponseTooLargeError({ limit, value, observed, committed: operation.committed }),
       );
-    operation.truncated = { limit, value, observed };
+    operation.cut({ limit, value, observed });
     this.#delivery.deliver(operation);
     this.#connection.abandon(operation);
   }

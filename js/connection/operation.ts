@@ -51,8 +51,33 @@ export interface Handlers {
   /** The server is ready for data of COPY, or begins to send them. Without a handler COPY is refused. */
   copy?(event: EventOf<"copy">): void;
   /** `true`: the error is that of a part of the operation, which goes on. */
-  error?(error: PgzError): boolean;
+  error?(error: PgzError, reached: Reached): boolean;
 }
+
+/** How far a statement had come when something went wrong. */
+export interface Reached {
+  /** Something of it may have run. */
+  readonly bound: boolean;
+  /** What failed in front of it, so that nothing of it has run: for a prelude, knowing the statement is no help. */
+  readonly before: "prelude" | "close" | "check" | undefined;
+}
+
+/** Why the operation gives less than was asked for: the first thing that went wrong. */
+export interface Failure extends Reached {
+  readonly is: "failed";
+  readonly error: PgzError;
+}
+
+/** What it gives, as far as is known. */
+export type Outcome =
+  | { readonly is: "whole" }
+  /** A limit ended the result, which is no error: the output is whole whatever happens now. */
+  | { readonly is: "cut"; readonly by: Truncation }
+  | Failure;
+
+const WHOLE: Outcome = { is: "whole" };
+/** From our side: nobody asks how far it had come. */
+const UNKNOWN: Reached = { bound: true, before: undefined };
 
 /** What an operation is to its connection: where rows go, who hears of events, how it shares the wire. */
 export interface Conversation {
@@ -86,23 +111,12 @@ export interface NotificationListener {
 export class Operation {
   readonly conversation: Conversation;
   readonly owner: Owner | undefined;
-  ended = false;
-  /** Nobody waits for it any more: its rows are dropped, and the server is told. */
-  abandoned = false;
-  /** Something of the statement may have run. */
-  bound = false;
-  /** What failed in front of a statement, none of which has run: for a prelude, knowing the statement is no help. */
-  failedBefore: "prelude" | "close" | "check" | undefined;
   /** The server says that a cancel ended it. */
   canceled = false;
   /** A CancelRequest for another operation of this connection may have hit it. */
   exposed = false;
   /** Rows have gone downstream. */
   committed = false;
-  /** A limit ended the result, which is no error. */
-  truncated: Truncation | undefined;
-  /** The first thing that went wrong. */
-  error: PgzError | undefined;
   command = "";
   /** Of the transaction, as its ReadyForQuery tells it. */
   status = "";
@@ -111,10 +125,12 @@ export class Operation {
   bytes = 0;
   /** Its portal has more rows, perhaps. */
   suspended = false;
-  /** Settles when the connection is usable again (or gone) after `abandoned`. */
-  cleanup: Promise<void> | undefined;
   /** Ends the wait for a full sink. */
   wake: () => void = () => {};
+  /** `stopping`: nobody waits for it any more, so its rows are dropped, and the server is told. */
+  #life: "running" | "stopping" | "over" = "running";
+  #outcome = WHOLE;
+  #cleanup: Promise<void> | undefined;
   /** The connection went before ReadyForQuery. */
   #lost: PgzError | undefined;
   /** Who is told of the end, in the order in which they asked. */
@@ -131,7 +147,7 @@ export class Operation {
    * or when the connection is gone: `lost`. It costs no promise.
    */
   whenOver(listener: (lost: PgzError | undefined) => void): void {
-    if (this.ended) queueMicrotask(() => listener(this.#lost));
+    if (this.#life === "over") queueMicrotask(() => listener(this.#lost));
     else (this.#listeners ??= []).push(listener);
   }
 
@@ -143,14 +159,55 @@ export class Operation {
     return this.#done;
   }
 
+  get ended(): boolean {
+    return this.#life === "over";
+  }
+
+  get abandoned(): boolean {
+    return this.#life === "stopping";
+  }
+
+  get outcome(): Outcome {
+    return this.#outcome;
+  }
+
+  get error(): PgzError | undefined {
+    return this.#outcome.is === "failed" ? this.#outcome.error : undefined;
+  }
+
+  get truncated(): Truncation | undefined {
+    return this.#outcome.is === "cut" ? this.#outcome.by : undefined;
+  }
+
+  /** Settles when the connection is usable again (or gone) after `abandon`. */
+  get cleanup(): Promise<void> | undefined {
+    return this.#cleanup;
+  }
+
+  fail(error: PgzError, { bound, before } = UNKNOWN): void {
+    if (this.#outcome.is === "whole") this.#outcome = { is: "failed", error, bound, before };
+  }
+
+  cut(by: Truncation): void {
+    if (this.#outcome.is === "whole") this.#outcome = { is: "cut", by };
+  }
+
+  /** Nobody waits for it any more, and `cleanup` begins; where that was so already, nothing happens. */
+  abandon(cleanup: () => Promise<void>): void {
+    if (this.#life !== "running") return;
+    this.#life = "stopping";
+    this.#cleanup = cleanup();
+    this.wake();
+  }
+
   /** It has failed, perhaps by a CancelRequest that was for another operation. */
   get wasHitBesides(): boolean {
     return this.exposed && this.canceled;
   }
 
   /** Nobody wants rows of it any more. */
-  get isOver(): boolean {
-    return this.abandoned || this.error !== undefined;
+  get isUnwanted(): boolean {
+    return this.#life === "stopping" || this.#outcome.is === "failed";
   }
 
   /** Of one statement that is over: its rows, where it counts any. */
@@ -160,7 +217,7 @@ export class Operation {
 
   /** `lost`: the connection is gone. */
   end(lost?: PgzError): void {
-    this.ended = true;
+    this.#life = "over";
     this.#lost = lost;
     this.wake();
     const listeners = this.#listeners;

@@ -27,7 +27,7 @@ export class RowDelivery {
 
   /** Rows of this operation wait in the core. `full`: it takes no more input before they are gone. */
   offer(operation: Operation, full: boolean): void {
-    if (operation.isOver) return this.#core.dropRows();
+    if (operation.isUnwanted) return this.#core.dropRows();
     const prompt = operation.conversation.rows?.delivery === "prompt";
     if (full || (prompt && !operation.committed)) return this.deliver(operation);
     if (prompt) this.#timer ??= this.#flushLater(operation);
@@ -60,7 +60,7 @@ export class RowDelivery {
   /** Rows that come slower than `flushBytes` do not wait for ever. */
   #flush(operation: Operation): void {
     this.#timer = undefined;
-    if (operation.ended || operation.isOver) return;
+    if (operation.ended || operation.isUnwanted) return;
     if (operation.conversation.rows?.full?.()) this.#timer = this.#flushLater(operation);
     else this.#connection.guarded(() => this.deliver(operation));
   }

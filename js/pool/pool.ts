@@ -1,29 +1,23 @@
 // The public pool: every call of a client, each on a connection of its own until it ends.
 //
-// Knows how a call, a transaction or a lease gets a connection and gives it back. Must not know who comes first
-// (slots.ts), SQL that cleans (cleaning.ts), sockets or messages.
+// Knows when calls are taken, and how a pool begins and ends. Must not know how one of them gets a connection
+// (lender.ts), who comes first (slots.ts), SQL that cleans (cleaning.ts), sockets or messages.
 import { configured } from "../api/configured.ts";
 import { Home } from "../api/home.ts";
-import type { Ending, Way } from "../api/line.ts";
 import { Listener, type ListenOptions } from "../api/listen.ts";
-import { goesElsewhere, uselessFor, type Body } from "../api/queue.ts";
+import type { Errand } from "../api/queue.ts";
 import { Transacting } from "../api/transacting.ts";
 import { beginStatement, runTransaction, type Transaction, type TransactionOptions } from "../api/transaction.ts";
 import { callOption } from "../config/config.ts";
 import type { Config, Options } from "../config/options.ts";
 import { checkObject, checkOptions, namesOf } from "../config/rules.ts";
-import type { Call } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
-import { watched } from "../sockets/channels.ts";
 import { runtime } from "../sockets/runtime.ts";
-import { onAbort } from "../util/abort.ts";
-import { AbortError, TimeoutError, UsageError, type Facts, type PgzError } from "../util/errors.ts";
-import { emit, inside, newEventId, type Observer } from "../util/observer.ts";
+import { AbortError, TimeoutError, UsageError, type Facts } from "../util/errors.ts";
 import { traced } from "../util/trace.ts";
 import { within } from "../util/within.ts";
-import { Borrower } from "./borrower.ts";
 import type { Lease } from "./lease.ts";
-import { changeOf } from "./leftovers.ts";
+import { Lender } from "./lender.ts";
 import { Loans } from "./loans.ts";
 import type { Member } from "./member.ts";
 import { resolvePool, splitOptions, type PoolConfig, type PoolInput, type PoolOptions } from "./options.ts";
@@ -64,32 +58,8 @@ const ACQUIRE_OPTIONS = namesOf<AcquireOptions>({ signal: true, until: true });
 /** What `pool.on` tells of. */
 export type PoolEvent = "connect" | "acquire" | "release" | "remove";
 
-/** Attempts of a call whose connection says goodbye before it began. */
-const MOST_ATTEMPTS = 3;
-/** New connections that `beforeAcquire` may refuse one after the other. */
-const MOST_REFUSALS = 10;
 /** Milliseconds that calls get when the pool closes. */
 const CLOSE_TIMEOUT = 5_000;
-
-/** A call that a member is to be found for, until one has heard it. */
-class Errand<T> {
-  readonly call: Call<T>;
-  readonly way: Way;
-  readonly body: Body<T>;
-  /** Its connection is free again, or it has never had one. */
-  readonly free: () => void;
-  /** When it began to wait for a member. */
-  since: number | undefined;
-  /** Sessions that had ended before they began with it. */
-  repeats = 0;
-
-  constructor(call: Call<T>, way: Way, body: Body<T>, free: () => void) {
-    this.call = call;
-    this.way = way;
-    this.body = body;
-    this.free = free;
-  }
-}
 
 /**
  * A pool of connections: {@link createPool} makes it. It has every call of a client. Each takes a connection for itself
@@ -103,6 +73,7 @@ export class Pool extends Transacting {
   readonly #home = new Home("pool");
   readonly #upkeep: Upkeep;
   readonly #loans: Loans;
+  readonly #lender: Lender;
   readonly #listeners = new Map<PoolEvent, Set<() => void>>();
   /** Why no call may be made any more. Each call gets an error of its own. */
   #ended: string | undefined;
@@ -138,6 +109,7 @@ export class Pool extends Transacting {
     this.#upkeep = upkeep;
     this.#loans = loans;
     this.#slots = new Slots(pool, keeper, mayTick);
+    this.#lender = new Lender(config, pool, this.#slots, upkeep, (event) => this.#tell(event));
     this.#slots.fill();
   }
 
@@ -161,9 +133,9 @@ export class Pool extends Transacting {
     const until = options.until && callOption(config, { signal: options.until }, "signal");
     if (signal?.aborted) throw new AbortError(signal.reason, { retryable: true });
     const trace = this.#pool.leakThreshold ? new Error("acquired here") : undefined;
-    const member = this.#atOnce(true) ?? (await traced(this.#borrowUnless(signal)));
+    const member = this.#lender.atOnce(true) ?? (await traced(this.#lender.borrowUnless(signal)));
     this.#tell("acquire");
-    return this.#loans.lend(member, trace, until, (back) => this.#giveBack(back));
+    return this.#loans.lend(member, trace, until, (back) => this.#lender.giveBack(back));
   }
 
   // -- transactions, notifications ------------------------------------------------------------------------------------
@@ -186,7 +158,7 @@ export class Pool extends Transacting {
       turn: undefined,
       front: undefined,
       connect: async (call) => {
-        member = this.#atOnce(true) ?? (await this.#borrowFor(call, "alone", performance.now()));
+        member = this.#lender.atOnce(true) ?? (await this.#lender.borrowFor(call, "alone", performance.now()));
         this.#tell("acquire");
         if (call.finished) return undefined;
         member.call = call;
@@ -195,7 +167,7 @@ export class Pool extends Transacting {
       begins: () => {},
       settled: () => {},
     });
-    void released.then(() => member && this.#giveBack(member));
+    void released.then(() => member && this.#lender.giveBack(member));
     return await traced(result);
   }
 
@@ -372,152 +344,8 @@ export class Pool extends Transacting {
     throw new Error("a pool has no connection of its own");
   }
 
-  protected override perform<T>(call: Call<T>, wanted: Way, body: Body<T>, free: () => void): void {
-    const way = wanted === "shared" && this.#changesSession(call) ? "alone" : wanted;
-    this.#lend(new Errand(call, way, body, free));
-  }
-
-  /** A member for the call: at once where one is free, so that no promise is made. */
-  #lend<T>(errand: Errand<T>): void {
-    const { call, way } = errand;
-    if (call.finished) return errand.free();
-    const member = this.#atOnce(way !== "shared");
-    if (member) return this.#run(errand, member);
-    this.#borrowFor(call, way, (errand.since ??= performance.now())).then(
-      (borrowed) => this.#run(errand, borrowed),
-      (error: unknown) => {
-        call.fail(error);
-        errand.free();
-      },
-    );
-  }
-
-  #run<T>(errand: Errand<T>, member: Member): void {
-    const { call, way } = errand;
-    call.onFailure = undefined;
-    this.#tell("acquire");
-    if (call.finished) {
-      void this.#giveBack(member);
-      return errand.free();
-    }
-    member.call = call;
-    if (way === "stream") member.stream = call;
-    let isUnheard = false;
-    let isBack = false;
-    // Before its caller goes on, who may make the next call at once: it would find no connection, and wait.
-    if (way !== "shared") call.onSuccess = () => (isBack = member.isClean) && void this.#giveBack(member);
-    const work = (session: Session, ending: Ending) => {
-      const failed = (error: unknown) => {
-        if (!this.#goesElsewhere(errand, error, session)) return ending.failed(error);
-        isUnheard = true;
-        ending.over();
-      };
-      try {
-        errand.body(call, session, { over: () => ending.over(), failed });
-      } catch (error) {
-        failed(error);
-      }
-    };
-    const free = () => {
-      if (!isBack) void this.#giveBack(member);
-      if (isUnheard) this.#lend(errand);
-      else errand.free();
-    };
-    member.line.run({ call, way, connected: () => member.session, work, free });
-  }
-
-  #goesElsewhere<T>(errand: Errand<T>, error: unknown, session: Session): boolean {
-    const cause = uselessFor(error, session);
-    // A server that lets nobody in is asked again until `acquireTimeout`, as by who waits.
-    const most = cause === "refused login" ? Infinity : MOST_ATTEMPTS - 1;
-    if (!goesElsewhere(errand.call, cause, errand.repeats, most)) return false;
-    if (cause === "ended session") {
-      errand.repeats++;
-      // What ended it may have ended the others, and where idle ones are not read nobody has told.
-      this.#slots.suspectAll();
-    }
-    return true;
-  }
-
-  /** Calls that share its connection would find what it leaves, since a session is reset when the last one goes. */
-  #changesSession({ asked }: Pick<Call<unknown>, "asked">): boolean {
-    const { sharing, reset } = this.#pool;
-    return sharing > 1 && reset === "auto" && asked !== undefined && changeOf(asked.text) !== "none";
-  }
-
-  // -- connections ----------------------------------------------------------------------------------------------------
-
-  #atOnce(isAlone: boolean): Member | undefined {
-    if (this.#pool.beforeAcquire) return undefined;
-    const member = this.#slots.take(isAlone);
-    if (!member) return undefined;
-    const observer = watched("acquire", this.config.observer);
-    if (observer) void this.#observed(observer, performance.now(), () => member);
-    return member;
-  }
-
-  /** Rejects when the call has failed meanwhile. */
-  #borrowFor(call: Pick<Call<unknown>, "onFailure">, way: Way, since: number): Promise<Member> {
-    const borrower = new Borrower(this.#slots, way !== "shared", since, way === "stream");
-    call.onFailure = (error) => borrower.giveUp(error);
-    return this.#borrow(borrower);
-  }
-
-  async #borrowUnless(signal: AbortSignal | undefined): Promise<Member> {
-    const borrower = new Borrower(this.#slots, true, performance.now());
-    const stop = onAbort(signal, () => borrower.giveUp(signal!.reason));
-    try {
-      return await this.#borrow(borrower);
-    } finally {
-      stop();
-    }
-  }
-
-  #borrow(borrower: Borrower): Promise<Member> {
-    const find = () => (this.#pool.beforeAcquire ? this.#findAgreed(borrower) : borrower.wait());
-    const observer = watched("acquire", this.config.observer);
-    return observer ? this.#observed(observer, borrower.since, find) : find();
-  }
-
-  /**
-   * One that `beforeAcquire` agrees to. It may refuse each connection that the pool has, and some new ones. A hook that
-   * goes on refuses every connection, and the pool would connect without end.
-   */
-  async #findAgreed(borrower: Borrower): Promise<Member> {
-    for (let refusals = 1; ; refusals++) {
-      const member = this.#slots.take(borrower.isAlone) ?? (await borrower.wait());
-      const refusal = await this.#upkeep.refusal(member, "beforeAcquire");
-      if (!refusal) return member;
-      member.isDoomed = true;
-      void this.#slots.giveBack(member);
-      if (refusals >= this.#slots.max + MOST_REFUSALS) throw refusedAll(refusals, refusal.cause);
-    }
-  }
-
-  /** Tells the observer what becomes of it. */
-  async #observed(observer: Observer, since: number, find: () => Member | Promise<Member>): Promise<Member> {
-    const { host, port, database } = this.config;
-    const start = { id: newEventId(), host, port, database };
-    const ended = (error?: PgzError) =>
-      emit(observer, "onAcquire", { ...start, waitMs: performance.now() - since, error });
-    try {
-      const found = inside(emit(observer, "onAcquireStart", start), find);
-      const member = found instanceof Promise ? await found : found;
-      ended();
-      return member;
-    } catch (error) {
-      ended(error as PgzError);
-      throw error;
-    }
-  }
-
-  #giveBack(member: Member): Promise<void> | undefined {
-    const { observer, host, port, database } = this.config;
-    if (observer) emit(observer, "onRelease", { host, port, database, useMs: performance.now() - member.since });
-    const cleaning = this.#slots.giveBack(member);
-    this.#tell("release");
-    if (cleaning) runtime().background(cleaning);
-    return cleaning;
+  protected override perform<T>(errand: Errand<T>): void {
+    this.#lender.lend(errand);
   }
 
   #late(cause: unknown): TimeoutError {
@@ -556,12 +384,4 @@ export function createPool(target: PoolInput, options: PoolOptions = {}): Pool {
   const config = configWith();
   const { pipelining } = { ...(Object(input) as Options), ...overrides };
   return new Pool(config, resolvePool({ ...config.pool, ...given }, pipelining, isWorkerd), configWith);
-}
-
-function refusedAll(count: number, cause: unknown): UsageError {
-  return new UsageError(
-    "HOOK_REFUSED",
-    `The hook beforeAcquire has refused ${count} connections one after the other: let it agree to a new one.`,
-    { retryable: true, cause },
-  );
 }

@@ -22,40 +22,53 @@ export interface Outcome {
 /** A call, whatever it resolves with: what runs for it needs no more. */
 export type AnyCall = Pick<Call<unknown>, "finished" | "whenOver" | "operate" | "said">;
 
+/** What is known of a call when it is made. */
+export interface Made {
+  /** Milliseconds; 0: it has no deadline of its own. */
+  readonly timeout: number;
+  /** Is called once, when the call has settled. */
+  readonly ended?: (result: Outcome) => void;
+  readonly observation?: Observation | undefined;
+  /** What it asks for; of a transaction nothing. */
+  readonly asked?: Asked;
+  /** Its error has its parameters. */
+  readonly isDebug?: boolean;
+  /** Who awaits its promise is the user, so that its error names him. */
+  readonly isOfUser?: boolean;
+}
+
+/** What cannot be taken back by a call that fails, so that no error of it reads as if nothing had happened. */
+export type Beyond =
+  /** Nothing but what its operations do. */
+  | "nothing"
+  /** Other calls work for it: something may have happened though it has no operation of its own. */
+  | "calls"
+  /** Some of its statements have committed, so it cannot be made again as a whole. */
+  | "commits"
+  /** Rows of operations that are over have reached the user. */
+  | "rows";
+
 export class Call<T> {
   readonly promise: Promise<T>;
-  /** Nothing that happens from now on reaches the user. */
-  finished = false;
-  /** The operation on the wire, or the last one that was. */
-  operation: Operation | undefined;
+  readonly asked: Asked | undefined;
+  readonly observation: Observation | undefined;
   /** How a failure reaches what the user already holds, such as a stream. */
   onFailure: ((error: PgzError) => void) | undefined;
   /** Is called once, when the call has succeeded, before its caller goes on. */
   onSuccess: (() => void) | undefined;
   /** Is called once: all that the call has to say is on the wire, and it is so many bytes. */
   onSaid: ((bytes: number) => void) | undefined;
-  readonly observation: Observation | undefined;
-  /** Other calls work for it, so that something may have happened though it has no operation of its own. */
-  delegated = false;
-  /**
-   * Rows of operations that are over have reached the user: no error of this call can be answered as if nothing had
-   * happened.
-   */
-  delivered = false;
-  /** Some of its statements have committed, so it cannot be made again as a whole. */
-  hasCommitted = false;
-  /** What it asks for; of a transaction nothing. */
-  asked: Asked | undefined;
   /** Where it was made, if that is recorded. */
   trace: Error | undefined;
-  /** Its error has its parameters. */
-  isDebug = false;
-  /** Who awaits its promise is the user, so that its error names him. */
-  isOfUser = false;
   /** Of a stream: what was written waits for its reader. */
   isUnread: () => boolean = () => false;
   /** In its queue's list. */
   place = 0;
+  /** `handed`: the user has the result, or its beginning. `over`: nothing that happens from now on reaches him. */
+  #state: "open" | "handed" | "over" = "open";
+  #beyond: Beyond = "nothing";
+  /** The operation on the wire, or the last one that was. */
+  #operation: Operation | undefined;
   /** Of the operations before this one; those that were not over when the next one was put on the wire. */
   #rows: number | null = null;
   #bytes = 0;
@@ -63,17 +76,20 @@ export class Call<T> {
   #connection: Connection | undefined;
   #resolve!: (value: T | Promise<never>) => void;
   #reject!: (error: unknown) => void;
-  /** The user has the result, or its beginning. */
-  #isHanded = false;
   readonly #timer: ReturnType<typeof setTimeout> | undefined;
   readonly #stops: (() => void)[] = [];
   #listeners: (() => void)[] | undefined;
-  readonly #ended: (result: Outcome) => void;
+  readonly #ended: ((result: Outcome) => void) | undefined;
+  readonly #isDebug: boolean;
+  readonly #isOfUser: boolean;
 
-  /** `ended` is called once, when the call has settled. */
-  constructor(timeout: number, ended: (result: Outcome) => void = () => {}, observation?: Observation) {
-    this.#ended = ended;
+  constructor({ timeout, ended, observation, asked, isDebug = false, isOfUser = false }: Made) {
+    this.asked = asked;
     this.observation = observation;
+    this.trace = isDebug ? new Error() : undefined;
+    this.#ended = ended;
+    this.#isDebug = isDebug;
+    this.#isOfUser = isOfUser;
     this.promise = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;
@@ -81,6 +97,23 @@ export class Call<T> {
     this.#timer = timeout
       ? setTimeout(() => this.interrupt((facts) => tookTooLong(timeout, facts)), timeout)
       : undefined;
+  }
+
+  get finished(): boolean {
+    return this.#state === "over";
+  }
+
+  get operation(): Operation | undefined {
+    return this.#operation;
+  }
+
+  get beyond(): Beyond {
+    return this.#beyond;
+  }
+
+  /** It cannot take back this from now on. */
+  reaches(beyond: Exclude<Beyond, "nothing">): void {
+    this.#beyond = beyond;
   }
 
   /** Any of these ends it, also when it has aborted before. */
@@ -96,11 +129,10 @@ export class Call<T> {
     // Nobody would end it.
     if (this.finished) throw new Error("an operation of a call that is over");
     this.#connection = connection;
-    if (this.operation?.ended) this.#count(this.operation);
-    else if (this.operation) this.#ahead.push(this.operation);
-    this.operation = connection.operate(command, conversation, this);
+    if (this.#operation?.ended) this.#count(this.#operation);
+    else if (this.#operation) this.#ahead.push(this.#operation);
     // A trap or a lost socket may have ended it already; the next await says so.
-    return this.operation;
+    return (this.#operation = connection.operate(command, conversation, this));
   }
 
   /** Calls `listener` when it has settled, in the same turn. */
@@ -127,57 +159,54 @@ export class Call<T> {
 
   /** The user has the result, or its beginning: a stream goes on after this until `succeed` or `fail`. */
   hand(value: T): void {
-    this.#isHanded = true;
+    if (this.#state === "open") this.#state = "handed";
     this.#resolve(value);
   }
 
   succeed(value: T): void {
     if (this.finished) return;
-    this.hand(value);
+    this.#resolve(value);
     this.#finish();
     this.onSuccess?.();
   }
 
   fail(cause: unknown): void {
     if (this.finished) return;
-    this.finished = true;
-    const { asked, isDebug, trace } = this;
-    const error = asked && cause instanceof PgzError ? errorOf(cause, asked, isDebug, trace) : cause;
-    // Where the error was made nothing was known of earlier rows.
-    if (error instanceof PgzError) {
-      if (this.hasCommitted) Object.assign(error, { retryable: false });
-      if (this.delivered) Object.assign(error, { committed: true, retryable: false });
-    }
-    if (this.#isHanded) return this.#failed(error as PgzError);
-    // Nobody else may wait for the promise: V8 does not follow one that two wait for.
-    if (this.isOfUser) this.#resolve(rejecting(error));
-    else this.#reject(error);
-    this.#failed(error as PgzError);
+    const isHanded = this.#state === "handed";
+    this.#state = "over";
+    const { asked, trace } = this;
+    const error = asked && cause instanceof PgzError ? errorOf(cause, asked, this.#isDebug, trace) : cause;
+    // Where the error was made nothing was known of what had gone before.
+    if (error instanceof PgzError) Object.assign(error, FACTS[this.#beyond]);
+    if (!isHanded) this.#rejectWith(error);
+    this.onFailure?.(error as PgzError);
+    this.#finish(error as PgzError);
   }
 
-  #failed(error: PgzError): void {
-    this.onFailure?.(error);
-    this.#finish(error);
+  #rejectWith(error: unknown): void {
+    // Nobody else may wait for the promise: V8 does not follow one that two wait for.
+    if (this.#isOfUser) this.#resolve(rejecting(error));
+    else this.#reject(error);
   }
 
   /** Ends the call from our side, at once. Unsent it was only removed, so trying again is safe. */
   interrupt(error: (facts: Facts) => PgzError): void {
     if (this.finished) return;
-    const { operation } = this;
-    this.fail(error({ retryable: !operation && !this.delegated, committed: operation?.committed }));
+    const operation = this.#operation;
+    this.fail(error({ retryable: !operation && this.#beyond === "nothing", committed: operation?.committed }));
     // All that it has on the wire: one that nobody stops would keep the others waiting for a server that is silent.
     if (operation) for (const one of [...this.#ahead, operation]) this.#connection?.abandon(one);
   }
 
   #finish(error?: PgzError): void {
-    this.finished = true;
+    this.#state = "over";
     clearTimeout(this.#timer);
     for (const stop of this.#stops) stop();
     for (const operation of this.#ahead) this.#count(operation);
-    if (this.operation) this.#count(this.operation);
-    const { command = "", truncated } = (!error && this.operation) || {};
+    if (this.#operation) this.#count(this.#operation);
+    const { command = "", truncated } = (!error && this.#operation) || {};
     const outcome = { rows: this.#rows, bytes: this.#bytes, command, error };
-    this.#ended(truncated ? { ...outcome, truncated } : outcome);
+    this.#ended?.(truncated ? { ...outcome, truncated } : outcome);
     if (this.#listeners) for (const listener of this.#listeners) listener();
   }
 
@@ -186,6 +215,14 @@ export class Call<T> {
     this.#bytes += bytes;
   }
 }
+
+/** What an error says behind that. */
+const FACTS: Readonly<Record<Beyond, object>> = {
+  nothing: {},
+  calls: {},
+  commits: { retryable: false },
+  rows: { committed: true, retryable: false },
+};
 
 /** The error of a deadline that has passed. */
 export function tookTooLong(timeout: number, facts?: Facts): TimeoutError {

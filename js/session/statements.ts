@@ -10,7 +10,7 @@
 //      ^                                                          │ forget: the name is closed with the next flight
 //      └───────────────────────── forgetShape ────────────────────┘
 import type { Connection } from "../connection/connection.ts";
-import type { Handlers, Operation, RowSink } from "../connection/operation.ts";
+import type { Handlers, Operation, Reached, RowSink } from "../connection/operation.ts";
 import type { Form } from "../rows/form.ts";
 import { PgzError } from "../util/errors.ts";
 import { COLUMNS_KNOWN, ROWS_NONE, type Column, type CoreConnection, type Limits } from "../wasm/boundary.ts";
@@ -193,7 +193,7 @@ export class Statements {
   }
 
   /** What stands in front of the statement of a first run failed, with this message: Close of the name, or the check. */
-  failedInFront(part: Operation["failedBefore"], message: string): void {
+  failedInFront(part: Reached["before"], message: string): void {
     if (part === "close") this.oddServer();
     else if (part === "check") this.#checkFailed(message);
   }

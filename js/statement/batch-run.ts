@@ -1,7 +1,7 @@
 // One way through the pipeline of a batch: what the answers say of each item, and what rows belong to it.
 //
 // Knows the events of a batch and the order of its items. Must not know the wire, or who runs it again.
-import type { Conversation, Handlers, Operation } from "../connection/operation.ts";
+import type { Conversation, Handlers, Operation, Reached } from "../connection/operation.ts";
 import { decoderOf, joinedRows } from "../rows/collect.ts";
 import { checkNames, type ValueForm } from "../rows/form.ts";
 import { joined, type OwnBytes } from "../util/bytes.ts";
@@ -82,7 +82,7 @@ export class BatchRun<Row> {
         ...learning,
         items: (outcomes) => this.#items(outcomes),
         switch: ({ statement }) => void (this.#decode = this.#decoders[statement]),
-        error: (error) => this.#failed(error),
+        error: (error, reached) => this.#failed(error, reached),
       },
     };
   }
@@ -114,12 +114,12 @@ export class BatchRun<Row> {
   }
 
   /** Behind an outcome without a command. */
-  #failed(error: PgzError): boolean {
+  #failed(error: PgzError, { bound, before }: Reached): boolean {
     const at = this.#ends.length;
     const number = this.#encoded.numbers[at];
     let reason;
-    if (this.operation!.failedBefore) this.#failedBefore.add(at);
-    if (!this.operation!.bound) {
+    if (before) this.#failedBefore.add(at);
+    if (!bound) {
       this.#unbound.add(at);
       // Nothing of it has run.
       if (isStale(error)) Object.assign(error, { retryable: true });

@@ -186,7 +186,7 @@ class Batch<Row> {
     }
     run.settle(this.#settled);
     for (const shape of encoded.statements) statements.forget(shape);
-    if (!this.#plan.atomic && from > 0) this.#call.hasCommitted = true;
+    if (!this.#plan.atomic && from > 0) this.#call.reaches("commits");
     this.#waiting = encoded.order.slice(from);
     return new Outdated(run.failure(outdated[0]!), run.operation);
   }

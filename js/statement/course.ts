@@ -12,7 +12,7 @@
 //
 // It makes no promise and sends nothing: execute.ts carries its decisions out. Knows shapes, parameters and what a
 // failure says of both. Must not know sockets, or what becomes of the rows.
-import type { Operation } from "../connection/operation.ts";
+import type { Failure, Operation } from "../connection/operation.ts";
 import type { Form } from "../rows/form.ts";
 import { nextAfter, type Cause, type Effect, type Next, type Place } from "../session/again.ts";
 import type { AnyCall } from "../session/call.ts";
@@ -181,14 +181,15 @@ export class Course {
   executed(operation: Operation, lost: PgzError | undefined): Step {
     // Cut off by a limit, the output is whole whatever becomes of the connection.
     if (lost && !operation.truncated) return { do: "fail", error: lost };
-    if (!operation.error) return this.#call.finished ? LEAVE : { do: "end", operation };
-    return this.#executionFailed(operation, operation.error);
+    const { outcome } = operation;
+    if (outcome.is === "failed") return this.#executionFailed(operation, outcome);
+    return this.#call.finished ? LEAVE : { do: "end", operation };
   }
 
-  #executionFailed(operation: Operation, error: PgzError): Step {
+  #executionFailed(operation: Operation, { error, bound, before }: Failure): Step {
     const { statements } = this.#session;
     const { shape, wasKnown, hadRun } = this.#sent!;
-    const { bound, failedBefore, wasHitBesides } = operation;
+    const { wasHitBesides } = operation;
     if (error.code === "SHAPE_CHANGED") statements.forgetShape(shape.sql);
     const asText = refusesBinary(error) && statements.refuseBinary(shape);
     if (this.#call.finished) return LEAVE;
@@ -197,7 +198,7 @@ export class Course {
       if (step) return step;
     }
     // After BindComplete something may have run, and been committed (DO and CALL can); before it nothing has.
-    if (!bound && !failedBefore && !this.#isAnew && mayBeOutdated(error, wasKnown)) {
+    if (!bound && !before && !this.#isAnew && mayBeOutdated(error, wasKnown)) {
       statements.forget(shape);
       this.#outdated = { shape, hadRun, error };
       const step = this.#describedNext(error, operation);
@@ -212,18 +213,21 @@ export class Course {
   ranFirst(run: FirstEnded, ended: Operation | undefined, asked: readonly number[] | undefined): Step {
     const { statements } = this.#session;
     const { operation } = run;
-    const { error, failedBefore, wasHitBesides } = operation;
+    const { outcome } = operation;
     if (this.#call.finished) return LEAVE;
-    // Rows that had waited may fail when they are written.
-    if (!error && ended?.error) return { do: "fail", error: ended.error };
-    if (!error) return ended ? { do: "end", operation: ended } : LEAVE;
-    if (wasHitBesides) {
+    if (outcome.is !== "failed") {
+      // Rows that had waited may fail when they are written.
+      if (ended?.error) return { do: "fail", error: ended.error };
+      return ended ? { do: "end", operation: ended } : LEAVE;
+    }
+    const { error, before } = outcome;
+    if (operation.wasHitBesides) {
       const step = this.#rolledBack("cancel", operation, error);
       if (step) return step;
     }
     if (!run.mayBeDescribed) return this.#conflictOrFail(operation, error);
-    statements.failedInFront(failedBefore, error.message);
-    const oids = failedBefore === "check" && !asked ? columnTypes(error.message) : undefined;
+    statements.failedInFront(before, error.message);
+    const oids = before === "check" && !asked ? columnTypes(error.message) : undefined;
     if (oids) return { do: "ask for types", failed: operation, oids };
     this.#learned = run.shape;
     return this.#describedNext(error, operation);
@@ -248,8 +252,8 @@ export class Course {
     return this.#next("outdated", { effect: "none", place: this.#place }, error, operation);
   }
 
-  #effectOf({ bound, failedBefore }: Operation): Effect {
-    if (!bound || failedBefore) return "none";
+  #effectOf({ outcome }: Operation): Effect {
+    if (outcome.is === "failed" && (!outcome.bound || outcome.before)) return "none";
     return mayCommit(this.#query.text) ? "unknown" : "undone";
   }
 

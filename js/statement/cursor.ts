@@ -108,7 +108,7 @@ export class Cursor<Row> {
     this.more = operation.suspended;
     if (this.more) operation.rowCount = rows.length;
     else if (this.#isOwn) await this.#commitOwn();
-    this.#call.delivered ||= rows.length > 0;
+    if (rows.length > 0) this.#call.reaches("rows");
     return rows;
   }
 

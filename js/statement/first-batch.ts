@@ -5,7 +5,7 @@
 // SAVEPOINT is refused outside of a transaction: where BEGIN was not reached (a cancel), nothing behind it may run by
 // itself. Knows the order of these and what their ends mean for the batch. Must not know how one item runs as text
 // (first-execution.ts), nor batches of described statements (batch.ts).
-import type { Operation, RowSink } from "../connection/operation.ts";
+import type { Operation, Reached, RowSink } from "../connection/operation.ts";
 import { Collector } from "../rows/collect.ts";
 import { checkNames } from "../rows/form.ts";
 import type { Call } from "../session/call.ts";
@@ -142,7 +142,7 @@ export class FirstBatch<Row> {
     const failed = sent[index];
     const isUndone = ending.command !== "COMMIT" || this.#isUndone(sent, index);
     if (failed && isUndone && (failed.mayBeDescribed() || this.#refusesSavepoint(failed.operation, index))) {
-      statements.failedInFront(failed.operation.failedBefore, error.message);
+      statements.failedInFront(failedBefore(failed.operation), error.message);
       return new Outdated(error);
     }
     throw failedAt(error, index, commands.length, ending.command === "COMMIT" && !isUndone);
@@ -161,15 +161,15 @@ export class FirstBatch<Row> {
    * ended the transaction, as routers do, and none of those behind it ran by itself.
    */
   #isUndone(sent: readonly Sent<Row>[], index: number): boolean {
-    const isInFront = ({ operation }: Sent<Row>) => operation.failedBefore !== undefined;
+    const isInFront = ({ operation }: Sent<Row>) => failedBefore(operation) !== undefined;
     if (sent.every(isInFront)) return true;
     const wasOpen = sent[index - 1]?.operation.status === "T" && sent[index]!.operation.status === "I";
     return wasOpen && sent.slice(index + 1).every(isInFront);
   }
 
   /** SPQR's router knows none. */
-  #refusesSavepoint({ error, failedBefore }: Operation, index: number): boolean {
-    const refuses = index > 0 && failedBefore === "prelude" && error !== undefined && mayLackCheck(error);
+  #refusesSavepoint({ outcome }: Operation, index: number): boolean {
+    const refuses = index > 0 && outcome.is === "failed" && outcome.before === "prelude" && mayLackCheck(outcome.error);
     if (refuses) heedOddness(this.#session.config, "batch");
     return refuses;
   }
@@ -187,7 +187,10 @@ export class FirstBatch<Row> {
       return { operation: run.operation, mayBeDescribed, ended: run.ended(), output };
     }
     const operation = session.statements.execute(call, block, item.bound, form, output.sink);
-    const mayBeDescribed = () => !operation.bound && !operation.failedBefore && mayBeOutdated(operation.error, true);
+    const mayBeDescribed = () => {
+      const { outcome } = operation;
+      return outcome.is === "failed" && !outcome.bound && !outcome.before && mayBeOutdated(outcome.error, true);
+    };
     return { operation, mayBeDescribed, ended: operation.done.then(() => operation), output };
   }
 
@@ -195,6 +198,10 @@ export class FirstBatch<Row> {
     const { command, rowCount } = (outcome as PromiseFulfilledResult<Operation>).value;
     return { status: "fulfilled", value: { command, rowCount, ...output.take() } };
   }
+}
+
+function failedBefore({ outcome }: Operation): Reached["before"] {
+  return outcome.is === "failed" ? outcome.before : undefined;
 }
 
 /** Says what the failure of an item did to the others, or that it came too late to do anything. */

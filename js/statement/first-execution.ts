@@ -75,9 +75,10 @@ export class FirstExecution {
 
   /** Nothing of it ran, and described first it may go well. */
   get mayBeDescribed(): boolean {
-    const { error, bound, failedBefore } = this.#operation;
-    if (!error || failedBefore === "prelude") return false;
-    if (failedBefore) return mayLackCheck(error);
+    const { outcome } = this.#operation;
+    if (outcome.is !== "failed" || outcome.before === "prelude") return false;
+    const { error, bound, before } = outcome;
+    if (before) return mayLackCheck(error);
     if (bound) return false;
     // Before it is described too: a pooler may have given it a statement of the same text that somebody else prepared.
     if (isStale(error)) return true;

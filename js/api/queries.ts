@@ -271,14 +271,15 @@ export abstract class Queries extends Queue {
     size: number,
     options: CallOptions,
   ): AsyncGenerator<Row[], void, undefined> {
-    const opening = (call: Call<Cursor<Row>>, session: Session) => {
+    const opening = async (call: Call<Cursor<Row>>, session: Session) => {
       const cursor = new Cursor(call, session, rows);
-      call.hand(cursor);
-      return cursor.closed;
+      await cursor.start(query, form, size);
+      if (!call.finished) call.hand(cursor);
+      await cursor.closed;
     };
     const cursor = await this.run(query, options, waiting(opening), "loop");
     try {
-      let batch = await cursor.start(query, form, size);
+      let batch = cursor.first;
       for (;;) {
         if (!cursor.more) await cursor.close();
         if (batch.length) yield batch;

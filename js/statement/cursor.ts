@@ -16,8 +16,12 @@ import { execute } from "./execute.ts";
 import type { Query } from "./sql.ts";
 
 export class Cursor<Row> {
+  /** The first batch. */
+  first: Row[] = [];
   /** There may be more rows. */
   more = true;
+  /** Until the first batch is there, or the call has failed. */
+  #isStarting = true;
   /** Settles when the connection is free again. Never rejects. */
   readonly closed: Promise<void>;
   readonly #call: Call<Cursor<Row>>;
@@ -50,23 +54,33 @@ export class Cursor<Row> {
     this.#unhearLoss = session.connection.onClosed((error) => this.#lost(error));
   }
 
-  /** The first batch, of `size` rows as all further ones. */
-  start(query: Query, form: Form, size: number): Promise<Row[]> {
-    if (this.#isOwn) this.#session.transaction.begin("BEGIN");
+  /**
+   * Asks for the first batch, of `size` rows as all further ones. Rejects only where the session has ended before that
+   * was there: nothing of the cursor is left, and the call has not failed yet, since another session may take it.
+   */
+  async start(query: Query, form: Form, size: number): Promise<void> {
+    const { connection, transaction } = this.#session;
+    if (this.#isOwn) transaction.begin("BEGIN");
     const { [LIMIT_ROWS]: rows, [LIMIT_BYTES]: bytes, [LIMIT_FIELD_BYTES]: fieldBytes } = form.limits;
     const limits = limitsOf({ rows, bytes, fieldBytes, fetch: size });
-    return this.#batch(() => execute(this.#call, this.#session, query, { ...form, limits }, () => this.#rows.sink));
+    const executing = execute(this.#call, this.#session, query, { ...form, limits }, () => this.#rows.sink);
+    const work = executing.then((operation) => this.#take(operation));
+    this.#working = work.catch(() => {});
+    try {
+      this.first = await work;
+    } catch (error) {
+      if (error === connection.closed && !this.#commit) throw error;
+      this.#call.fail(error);
+    } finally {
+      this.#isStarting = false;
+    }
   }
 
   next(): Promise<Row[]> {
-    return this.#batch(async () => {
-      const operation = this.#call.operate(this.#session.connection, (handle) => handle.fetch(), {
-        rows: this.#rows.sink,
-      });
-      await operation.done;
-      if (operation.error) throw operation.error;
-      return operation;
-    });
+    if (this.#call.finished) return this.#failed;
+    const work = this.#fetch();
+    this.#working = work.catch((error: unknown) => this.#call.fail(error));
+    return Promise.race([work, this.#failed]);
   }
 
   /**
@@ -78,15 +92,17 @@ export class Cursor<Row> {
     return Promise.race([this.#end(), this.#failed]).catch(() => {});
   }
 
-  #batch(run: () => Promise<Operation | undefined>): Promise<Row[]> {
-    if (this.#call.finished) return this.#failed;
-    const work = this.#take(run);
-    this.#working = work.catch((error: unknown) => this.#call.fail(error));
-    return Promise.race([work, this.#failed]);
+  async #fetch(): Promise<Row[]> {
+    const operation = this.#call.operate(this.#session.connection, (handle) => handle.fetch(), {
+      rows: this.#rows.sink,
+    });
+    await operation.done;
+    if (operation.error) throw operation.error;
+    return await this.#take(operation);
   }
 
-  async #take(run: () => Promise<Operation | undefined>): Promise<Row[]> {
-    const operation = await run();
+  /** The rows of a flight that is over; none where the call was over before. */
+  async #take(operation: Operation | undefined): Promise<Row[]> {
     if (!operation) return [];
     const rows = this.#rows.take();
     this.more = operation.suspended;
@@ -103,6 +119,7 @@ export class Cursor<Row> {
   }
 
   #lost(error: PgzError): void {
+    if (this.#isStarting) return; // that fails by itself
     // Behind an answered COMMIT, as a server that ends the session at once does it, all is well.
     if (!this.#commit || this.#session.transaction.status !== "I") this.#call.fail(error);
   }

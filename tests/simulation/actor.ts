@@ -267,12 +267,13 @@ export class Actor {
   async #within<T>(name: string, work: Promise<T>): Promise<T | Error> {
     this.#running.add(name);
     let timer;
-    const late = new Promise<Error>((resolve) => {
-      timer = setTimeout(() => resolve(new AssertionError(`not settled within ${DEADLINE} ms`)), DEADLINE);
+    const late = new AssertionError(`not settled within ${DEADLINE} ms`);
+    const deadline = new Promise<Error>((resolve) => {
+      timer = setTimeout(() => resolve(late), DEADLINE);
     });
     try {
-      const done = await Promise.race([work, late]);
-      if (done instanceof AssertionError) this.#fault(`${name}: ${done.message}`);
+      const done = await Promise.race([work, deadline]);
+      if (done === late) this.#fault(`${name}: ${late.message}`);
       return done;
     } finally {
       clearTimeout(timer);
@@ -308,8 +309,7 @@ export class Actor {
     const isOfPool = on instanceof driver.Pool && !(plan as CallPlan).connections && step.kind !== "transaction";
     const isPatient = isOfPool && this.#watch!.connectedBefore(since);
     const hasGivenUp = isPatient && /^(CONNECT_FAILED|57P03)$/.test(code);
-    if (error instanceof AssertionError || hasGivenUp || !this.#explains(error, since, own, on))
-      this.#fault(`${name}: ${described(error)}`);
+    if (hasGivenUp || !this.#explains(error, since, own, on)) this.#fault(`${name}: ${described(error)}`);
     if (code === plan.fails && plan.settles) return;
     if (retryable || (severity === "ERROR" && !plan.settles)) ledger.settle(numbers, "absent");
   }
@@ -323,8 +323,9 @@ export class Actor {
     // PgBouncer 1.18 lends each name to whoever comes.
     const losesNames = this.#session.pooler?.version === "1.18" && options["prepare"] === "named";
     if (losesNames && /^(26000|42P05)$/.test(code)) return true;
-    // And the answers that a client has not waited for go to the next one.
-    if (code === "UNEXPECTED_MESSAGE" && this.#session.pooler?.hasStaleAnswers(this.role)) return true;
+    // And the answers that a client has not waited for go to the next one, which takes them for its own.
+    const isAnothers = code === "UNEXPECTED_MESSAGE" || error instanceof AssertionError;
+    if (isAnothers && this.#session.pooler?.hasStaleAnswers(this.role)) return true;
     if (this.#session.cancelsLate && EXPLAINED["cancel"]!.test(code)) return true;
     if (tasks.length > 1 && /^(STREAM_OPEN|TRANSACTION_OPEN)$/.test(code)) return true;
     if (this.#isEnding && /^(CLIENT_CLOSED|POOL_CLOSED|LEASE_RELEASED|CONNECTION_LOST)$/.test(code)) return true;

@@ -232,4 +232,28 @@ export const found = [
       faults: [],
     },
   },
+  {
+    name: "a cursor whose login is refused begins on the next connection",
+    program: {
+      seed: 82605,
+      server: { version: 18, authentication: "trust", thinks: 2 },
+      weather: { latency: 1, jitter: 0, split: "whole" },
+      users: [
+        {
+          kind: "pool",
+          sockets: "tcp",
+          options: { earlyQuery: true, max: 1 },
+          hooks: [],
+          observerThrows: false,
+          tasks: [
+            { on: "lease", steps: [] },
+            { on: "self", steps: [{ kind: "call", seed: 300172966, pause: 33 }] },
+          ],
+          end: { how: "close" },
+        },
+      ],
+      beside: [{ at: 8, kind: "restart", which: 0 }],
+      faults: [],
+    },
+  },
 ];

@@ -6,6 +6,7 @@ import {
   begun,
   client,
   ended,
+  execution,
   learn,
   letIn,
   letInKnowing,
@@ -49,6 +50,12 @@ test.each(["end", "reset"] as const)(
     await answered(client.query("select n"), await letIn());
   },
 );
+
+async function allOf<Row>(batches: AsyncIterable<Row[]>): Promise<Row[]> {
+  const all: Row[] = [];
+  for await (const batch of batches) all.push(...batch);
+  return all;
+}
 
 describe("while nothing is asked", () => {
   const idle = async (traits: Parameters<typeof newServer>[0]) => {
@@ -150,6 +157,22 @@ describe("a session that ends in place of the first answer", () => {
     next.send(begun(), rows(1, 2), ended(1), begun(), rows(2, 3), ended(1));
     expect((await first!).rows).toEqual([{ n: 1 }]);
     expect((await second!).rows).toEqual([{ n: 2 }]);
+    expect(client.stats().errors).toBe(0);
+  });
+
+  // Found by the simulator: a cursor failed where any other call came back.
+  test("has not begun: a cursor begins on the next one", async () => {
+    const session = await letInKnowing();
+    const reading = allOf(client.cursor<{ n: number }>("select n", 5));
+    await session.flight();
+    session.send(shutdown());
+    const next = await letIn();
+    expect(await next.flight()).toEqual(["Parse", "Bind", "Execute", ...execution]);
+    next.send(wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN"));
+    next.send(begun(), rows(4, 6), wire.commandComplete("SELECT 2"), wire.readyForQuery("T"));
+    expect(await next.flight()).toEqual(["Query"]);
+    next.send(wire.commandComplete("COMMIT"), wire.readyForQuery());
+    expect(await reading).toEqual([{ n: 4 }, { n: 5 }]);
     expect(client.stats().errors).toBe(0);
   });
 

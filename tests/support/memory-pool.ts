@@ -1,7 +1,8 @@
 // A pool over sockets in memory, and a server that lets everybody in and answers each "select n" with one row.
 import { createPool, type Pool } from "../../js/pool/pool.ts";
 import type { PoolOptions } from "../../js/pool/options.ts";
-import { accepted, begun, ended, int4, newServer, rows, shutdown, type Session } from "./memory-session.ts";
+import { installRuntime, runtime, type Runtime } from "../../js/sockets/runtime.ts";
+import { accepted, begun, int4, newServer, quiet, rows, shutdown, type Session } from "./memory-session.ts";
 import * as wire from "./wire.mjs";
 
 /** What a test may want of the server. */
@@ -12,13 +13,31 @@ export interface MemoryServer {
   gate: Promise<unknown> | undefined;
   /** So many executions are answered with the end of the session, before it has begun with them. */
   farewells: number;
+  /** The next logins; `false` is one that is refused, since the server has no place. Others are let in. */
+  readonly logins: boolean[];
+  /** Queries so far: the pool's own, such as signs of life and resets. */
+  queries: number;
+  /** The transaction status behind each execution. */
+  status: "I" | "T";
+}
+
+/** A promise, and what settles it. */
+export function gate(): { readonly closed: Promise<void>; open(): void } {
+  let open = () => {};
+  const closed = new Promise<void>((resolve) => (open = resolve));
+  return { closed, open };
 }
 
 let databases = 0;
 
-export function memoryPool(options: PoolOptions = {}): { pool: Pool; server: MemoryServer } {
+/** `traits`: what the runtime does in another way than Node. */
+export function memoryPool(
+  options: PoolOptions = {},
+  traits: Partial<Runtime> = {},
+): { pool: Pool; server: MemoryServer } {
   newServer();
-  const server: MemoryServer = { sessions: [], gate: undefined, farewells: 0 };
+  installRuntime({ ...runtime(), ...traits });
+  const server: MemoryServer = { sessions: [], gate: undefined, farewells: 0, logins: [], queries: 0, status: "I" };
   void letEverybodyIn(server);
   const place = { host: "memory", user: "u", database: `pooled${databases++}`, sslmode: "disable" } as const;
   return { pool: createPool({ ...place, firstRun: "describe", prepare: "unnamed" }, options), server };
@@ -32,11 +51,15 @@ async function answer(session: Session, server: MemoryServer): Promise<void> {
   for (;;) {
     const flight = await session.flight();
     const last = flight.at(-1);
-    if (last === "StartupMessage") {
+    if (last === "StartupMessage" && server.logins.shift() === false) {
+      await quiet(); // a query that leaves with the login has left
+      session.send(wire.errorResponse({ S: "FATAL", V: "FATAL", C: "53300", M: "too many connections" }));
+    } else if (last === "StartupMessage") {
       session.send(wire.authenticationOk(), wire.parameterStatus("integer_datetimes", "on"));
       session.send(wire.backendKeyData(7, wire.int32(9)), wire.readyForQuery());
       server.sessions.push(session);
     } else if (last === "Query") {
+      server.queries++;
       if (server.gate) await server.gate;
       session.send(wire.commandComplete("SET"), wire.readyForQuery());
     } else if (last === "CancelRequest") {
@@ -51,7 +74,7 @@ async function answer(session: Session, server: MemoryServer): Promise<void> {
       session.send(shutdown());
     } else {
       if (server.gate) await server.gate;
-      session.send(begun(), rows(0, 1), ended(1));
+      session.send(begun(), rows(0, 1), wire.commandComplete("SELECT 1"), wire.readyForQuery(server.status));
     }
   }
 }

@@ -1,17 +1,13 @@
 // The pool as its user calls it, over sockets in memory: what each call gets, refuses, tells and leaves.
+import { getEventListeners } from "node:events";
+import { inspect } from "node:util";
 import { expect, test, vi } from "vitest";
-import type { AcquireOptions } from "../../js/pool/pool.ts";
+import type { PoolOptions } from "../../js/pool/options.ts";
+import { createPool, type AcquireOptions } from "../../js/pool/pool.ts";
 import type { Observer } from "../../js/util/observer.ts";
-import { memoryPool } from "../support/memory-pool.ts";
-import { quiet } from "../support/memory-session.ts";
+import { gate, memoryPool } from "../support/memory-pool.ts";
+import { fakeClock, quiet } from "../support/memory-session.ts";
 import { until } from "../support/until.ts";
-
-/** A promise, and what settles it. */
-function gate(): { readonly closed: Promise<void>; open(): void } {
-  let open = () => {};
-  const closed = new Promise<void>((resolve) => (open = resolve));
-  return { closed, open };
-}
 
 const one = { rows: [{ n: 0 }] };
 
@@ -19,6 +15,7 @@ test("events tell of each connection and each loan, until they are left; a liste
   const { pool } = memoryPool({ max: 1 });
   const told: string[] = [];
   const left = () => told.push("left");
+  expect(pool.off("connect", left)).toBe(pool);
   for (const event of ["connect", "acquire", "release", "remove"] as const) {
     expect(pool.on(event, () => void told.push(event))).toBe(pool);
     pool.on(event, () => {
@@ -57,6 +54,58 @@ test("stats say how the pool is, and what it has done", async () => {
   await lease.release();
   await draining;
   expect(pool.stats()).toMatchObject({ state: "closed", total: 0, acquired: 0, waiting: 0, rows: 3, acquires: 4 });
+});
+
+test("console.log shows a pool by its state, its server and its counts", async () => {
+  const { pool } = memoryPool({ max: 3 });
+  await pool.query("select n");
+  const shown = /^Pool \{ state: 'open', host: 'memory', .*, max: 3, total: 1, idle: 1, .*, queries: 1, errors: 0 \}$/;
+  expect(inspect(pool, { breakLength: Infinity })).toMatch(shown);
+  await pool.close();
+});
+
+test.each([[5], ["text"], [null], [() => {}], [[1]]])("options that are %s are refused", (options) => {
+  const make = () => createPool({ host: "memory", user: "u" }, options as PoolOptions);
+  expect(make).toThrow(expect.objectContaining({ name: "UsageError" }));
+});
+
+test("a connection string has options of the pool, too", () => {
+  expect(createPool("postgres://u@memory/d?connection_limit=3").options.max).toBe(3);
+});
+
+test("where a connection is free a call has it at once, also right after one that waited for several answers", async () => {
+  const { pool } = memoryPool({ max: 1 });
+  for (let n = 0; n < 3; n++) {
+    await pool.prepare("select n");
+    expect(pool.stats()).toMatchObject({ idle: 1, acquired: 0 });
+    await pool.query("select n");
+    expect(pool.stats()).toMatchObject({ idle: 1, acquired: 0, acquires: 2 * n + 2, emptyAcquires: 1 });
+  }
+  await pool.close();
+});
+
+test("a call that is aborted before it is made, or while it waits, takes no connection", async () => {
+  const { pool } = memoryPool({ max: 1 });
+  const aborted = { code: "ABORTED", retryable: true };
+  await expect(pool.query("select n", { signal: AbortSignal.abort() })).rejects.toMatchObject(aborted);
+  expect(pool.stats()).toMatchObject({ acquires: 0, total: 0 });
+  const lease = await pool.acquire();
+  const abort = new AbortController();
+  const waiting = pool.query("select n", { signal: abort.signal });
+  expect(pool.stats().waiting).toBe(1);
+  abort.abort();
+  await expect(waiting).rejects.toMatchObject(aborted);
+  expect(pool.stats()).toMatchObject({ acquires: 1, waiting: 0, canceledAcquires: 1 });
+  await lease.release();
+  await pool.close();
+});
+
+test("an open pool listens, on a connection that is none of its own", async () => {
+  const { pool, server } = memoryPool({ max: 1 });
+  const listener = await pool.listen("jobs");
+  expect([server.sessions.length, pool.stats().total]).toEqual([1, 0]);
+  await listener.close();
+  await pool.close();
 });
 
 test.each([
@@ -124,6 +173,7 @@ test("acquire() ends with its signal, before, while and not after it has a conne
   expect(pool.stats().acquires).toBe(0);
   const abort = new AbortController();
   const lease = await pool.acquire({ signal: abort.signal });
+  expect(getEventListeners(abort.signal, "abort")).toEqual([]);
   const waiting = pool.acquire({ signal: abort.signal });
   expect(pool.stats().waiting).toBe(1);
   abort.abort("while");
@@ -138,6 +188,8 @@ test("acquire() ends with its signal, before, while and not after it has a conne
   until.abort();
   await pool.waitIdle();
   await expect(bound.query("select n")).rejects.toMatchObject({ code: "LEASE_RELEASED" });
+  // Also where a connection is free.
+  await expect(pool.acquire({ signal: AbortSignal.abort("before") })).rejects.toMatchObject(aborted);
   await pool.close();
 });
 
@@ -170,6 +222,32 @@ test("a call whose session says goodbye before it has begun runs on others, thre
   server.farewells = 4;
   await expect(pool.query("select n")).rejects.toMatchObject({ code: "57P01" });
   expect([server.farewells, pool.stats().errors]).toEqual([1, 1]);
+  await pool.close();
+});
+
+test("where one session has ended, those that were idle are asked for a sign of life", async () => {
+  const { pool, server } = memoryPool({ max: 2 });
+  await Promise.all([pool.query("select n"), pool.query("select n")]);
+  server.farewells = 1;
+  expect(await pool.query("select n")).toMatchObject(one);
+  expect(server.queries).toBe(1);
+  await pool.close();
+});
+
+test.each([
+  ["behind two that were refused", [false, false, true, true], 1],
+  ["behind two that ended", [true, true, false, true], 2],
+])("logins that are refused do not count as sessions that end: %s", async (_, logins, farewells) => {
+  using clock = fakeClock();
+  const { pool, server } = memoryPool({ max: 1, earlyQuery: true });
+  await pool.query("select n");
+  pool.reset();
+  server.logins.push(...logins);
+  server.farewells = farewells;
+  const outcome = pool.query("select n").catch((error: unknown) => error);
+  for (let n = 0; n < 5; n++) await clock.pass(1_000);
+  expect(await outcome).toMatchObject(one);
+  expect(server.logins).toEqual([]);
   await pool.close();
 });
 

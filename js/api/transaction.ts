@@ -454,6 +454,8 @@ export class Transaction extends Calls {
   protected override refused(): UsageError | undefined {
     if (this.#nested)
       return new UsageError("TRANSACTION_OPEN", "A nested transaction is open: use its methods, or wait for its end.");
+    // What has ended it says more: `connected` tells of a connection that was lost under the callback.
+    if (this.#end && this.#session.connection.closed) return undefined;
     return this.#finished || this.#hasLast ? ended() : undefined;
   }
 

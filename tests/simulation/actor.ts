@@ -306,7 +306,8 @@ export class Actor {
     if (this.#session.answersChecks && name.includes("copyToRows")) own.add("INVALID_QUERY");
     // A pool that has connected once waits for its server, and tries again. The callback of a transaction may have run
     // when a login that it has left with (`earlyQuery`) is refused.
-    const isOfPool = on instanceof driver.Pool && !(plan as CallPlan).connections && step.kind !== "transaction";
+    const hasCallback = step.kind === "transaction" || name.startsWith("transaction");
+    const isOfPool = on instanceof driver.Pool && !(plan as CallPlan).connections && !hasCallback;
     const isPatient = isOfPool && this.#watch!.connectedBefore(since);
     const hasGivenUp = isPatient && /^(CONNECT_FAILED|57P03)$/.test(code);
     if (hasGivenUp || !this.#explains(error, since, own, on)) this.#fault(`${name}: ${described(error)}`);
@@ -323,9 +324,9 @@ export class Actor {
     // PgBouncer 1.18 lends each name to whoever comes.
     const losesNames = this.#session.pooler?.version === "1.18" && options["prepare"] === "named";
     if (losesNames && /^(26000|42P05)$/.test(code)) return true;
-    // And the answers that a client has not waited for go to the next one, which takes them for its own.
-    const isAnothers = code === "UNEXPECTED_MESSAGE" || error instanceof AssertionError;
-    if (isAnothers && this.#session.pooler?.hasStaleAnswers(this.role)) return true;
+    // And the answers that a client has not waited for go to the next one, which takes them for its own: rows, shapes,
+    // errors.
+    if (this.#session.pooler?.hasStaleAnswers(this.role)) return true;
     if (this.#session.cancelsLate && EXPLAINED["cancel"]!.test(code)) return true;
     if (tasks.length > 1 && /^(STREAM_OPEN|TRANSACTION_OPEN)$/.test(code)) return true;
     if (this.#isEnding && /^(CLIENT_CLOSED|POOL_CLOSED|LEASE_RELEASED|CONNECTION_LOST)$/.test(code)) return true;

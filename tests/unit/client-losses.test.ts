@@ -249,6 +249,29 @@ test("a call inside a transaction rejects with what ended the connection", async
   expect(inside).toMatchObject({ code: "57P01" });
 });
 
+// Found by the simulator: it heard that its callback had returned.
+test("a call of a callback whose connection was lost between two calls rejects with that", async () => {
+  newServer({ readsWhileIdle: true });
+  const session = await letInKnowing();
+  let goOn = () => {};
+  const pause = new Promise<void>((resolve) => (goOn = resolve));
+  let inside: unknown;
+  const outcome = client.transaction(async (tx) => {
+    await tx.query("select n");
+    await pause;
+    inside = await tx.query("select n").catch((error: unknown) => error);
+  });
+  await session.flight();
+  session.send(wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN"));
+  session.send(begun(), rows(0, 1), wire.commandComplete("SELECT 1"), wire.readyForQuery("T"));
+  await quiet();
+  session.peer.reset();
+  await expect(outcome).rejects.toMatchObject({ code: "CONNECTION_LOST" });
+  goOn();
+  await quiet();
+  expect(inside).toMatchObject({ code: "CONNECTION_LOST", retryable: false });
+});
+
 // Found by the simulator: the statement had left with the login, and the error said that it was safe to run it again.
 test.each([
   ["takes too long", "CONNECT_TIMEOUT", () => {}],

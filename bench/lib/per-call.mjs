@@ -1,0 +1,53 @@
+// What one known call leaves for the collector, counted in the process that makes it, on Node alone:
+//
+//   promises         by v8.promiseHooks: the library's and those of the socket's reads and writes, not the caller's await
+//   heap_bytes       allocated on V8's heap, without a collection between
+//
+// Counts of one library's own call, without a wrapper: `call()` gives what the user awaits. The promises are the least
+// of ten calls, since what else the process does meanwhile only adds to them; the bytes the least of ten means.
+import process from "node:process";
+import { collect } from "./child.mjs";
+
+/** By then a library has learned what it has to, and V8 has compiled it, which takes heap too. */
+const WARM = 5_000;
+const COUNTED = 10;
+/** So few that the young generation (16 MiB) holds what they allocate. */
+const ALLOCATING = 500;
+
+export async function perCall(call) {
+  for (let times = 0; times < WARM; times++) await call();
+  return { promises: await promisesOf(call), heap_bytes: await heapOf(call) };
+}
+
+/** Rows of a result file. */
+export function perCallRows({ library, runtime }, shape, config, { promises, heap_bytes }) {
+  const row = (metric, unit, value) => ({
+    ...{ shape, library, runtime, config, metric, unit },
+    ...{ median: value, min: value, max: value, stddev: 0, trials: 1 },
+  });
+  return [row("promises", "", promises), row("heap_bytes", "B", Math.round(heap_bytes))];
+}
+
+async function promisesOf(call) {
+  const { promiseHooks } = await import("node:v8");
+  const counts = [];
+  for (let times = 0; times < COUNTED; times++) {
+    let made = 0;
+    const stop = promiseHooks.onInit(() => made++);
+    await call();
+    stop();
+    counts.push(made - 1); // of this `await`
+  }
+  return Math.min(...counts);
+}
+
+async function heapOf(call) {
+  const means = [];
+  for (let round = 0; round < COUNTED; round++) {
+    collect();
+    const before = process.memoryUsage().heapUsed;
+    for (let times = 0; times < ALLOCATING; times++) await call();
+    means.push((process.memoryUsage().heapUsed - before) / ALLOCATING);
+  }
+  return Math.min(...means.filter((mean) => mean > 0)); // less than nothing: there was a collection
+}

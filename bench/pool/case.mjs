@@ -16,6 +16,7 @@
 //   TRIALS, MS milliseconds of a trial, WARM rounds before              how much; TRIALS=1 MS=200 for a try
 //   SHAPES RUNTIMES THROUGH=direct,pgbouncer WORKERS=16,100         which, separated by commas
 import pg from "pg";
+import { perCallRows } from "../lib/per-call.mjs";
 import { command, goProgram, wantedRuntimes } from "../lib/runtimes.mjs";
 import { compareSpeed, interleaved, resultRows } from "../lib/trials.mjs";
 import { CLIENT_CPU, pin, SERVER_CPU, start } from "../lib/worker.mjs";
@@ -75,6 +76,11 @@ export async function run({ server, option }) {
       result.rows.push(...found.rows);
       result.failures.push(...found.failures);
     }
+    if (wanted.includes("select_1"))
+      for (const one of contestants.filter(({ runtime }) => runtime === "node"))
+        result.rows.push(
+          ...perCallRows(one, "select_1", { through: "direct", execution: "known" }, await one.ask({ counts: true })),
+        );
   } finally {
     await Promise.all(contestants.map((one) => one.stop()));
     await table.drop();

@@ -3,6 +3,7 @@
 // bytes are checked as they come: what is wrong ends the benchmark, what fails is counted by its SQLSTATE.
 import process from "node:process";
 import { collect, runtimeVersion, serve, timed } from "../lib/child.mjs";
+import { perCall } from "../lib/per-call.mjs";
 import { libraries } from "./libraries.mjs";
 import { COPIES, COPY_IN, COPY_OUT, copied, INTENDED, SELECTS, WIDE, HASHES, windows } from "./shapes.mjs";
 
@@ -147,8 +148,9 @@ async function able() {
   return [...calls, "mixed", "mixed_dirty", ...copying, ...(pair ? ["acquire_release"] : [])];
 }
 
-serve(async ({ hello, shape, through, times, ...how }) => {
+serve(async ({ hello, counts, shape, through, times, ...how }) => {
   if (hello) return { version: runtimeVersion(), shapes: await able() };
+  if (counts) return perCall(pools.direct.call);
   const pool = pools[through];
   if (shape === "waiters_10000") return waiters(pool, times);
   return timed(() => (shape === "acquire_release" ? pairs(pool, times) : perform(shape, pool, how)), { clean: false });

@@ -4,6 +4,7 @@
 //   borrow(work)        `work(on)` with one connection: `on.rows(text, n)`, `on.transaction(work)`, `on.copyOut(sql,
 //                       sink)`, `on.copyIn(sql, bytes)`; what a library has no way for is not there
 //   pair()              acquires an idle connection and gives it back
+//   call()              what the library's own call of select_1 gives, for per-call.mjs
 //   codeOf(error)       its SQLSTATE, or what the library says instead
 //
 // `named`: statements may have names; not behind PgBouncer 1.18, where nobody's have. Every pool is as large as the
@@ -47,6 +48,7 @@ export const libraries = {
     return {
       codeOf,
       select: async (shape) => (await pool.query(one(shape))).rows,
+      call: () => pool.query(one("select_1")),
       async pair() {
         (await pool.connect()).release();
       },
@@ -87,6 +89,7 @@ export const libraries = {
     return {
       codeOf,
       select: (shape) => pool.unsafe(SELECTS[shape], [], { prepare: named }),
+      call: () => pool.unsafe(SELECTS.select_1, [], { prepare: named }),
       async pair() {
         (await pool.reserve()).release();
       },
@@ -156,6 +159,7 @@ async function ours(url, options) {
   return {
     codeOf,
     select: async (shape) => (await pool.query(SELECTS[shape])).rows,
+    call: () => pool.query(SELECTS.select_1),
     connections: () => pool.stats().connects,
     async pair() {
       const lease = await pool.acquire();

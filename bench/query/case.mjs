@@ -5,13 +5,15 @@
 // Client and backend share one CPU (`PIN=split`: one each), because where the scheduler puts the backend decides more
 // than any library does. The rows of each run are counted and summed; those of a checked one are equal in every
 // library. What goes over the wire is counted through a proxy, by processes that are not timed: the first execution of
-// a statement, the second, and the ones behind.
+// a statement, the second, and the ones behind. What one known call of each library leaves for the collector on Node,
+// promises and heap, is counted by processes of their own, too.
 //
 // Each process runs a shape some thousand times before its trials: V8 makes good code of it only by then.
 //
 //   ROWS executions per trial, TRIALS, WARM          how much
 //   SHAPES RUNTIMES                            which, separated by commas
 import { countingProxy } from "../lib/counting-proxy.mjs";
+import { perCallRows } from "../lib/per-call.mjs";
 import { cargoProgram, command, wantedRuntimes } from "../lib/runtimes.mjs";
 import { compareSpeed, interleaved, resultRows } from "../lib/trials.mjs";
 import { CLIENT_CPU, pin, SERVER_CPU, start } from "../lib/worker.mjs";
@@ -58,6 +60,10 @@ export async function run({ server, option }) {
   } finally {
     await Promise.all(contestants.map((one) => one.stop()));
   }
+  if (wanted.includes("select_arg"))
+    for (const [library, runtime] of all)
+      if (library !== "bare" && runtime === "node")
+        result.rows.push(...(await perKnownCall(library, runtime, url, begin)));
   for (const [library, runtime] of all)
     if (library !== "bare") result.rows.push(...(await onTheWire(library, runtime, url, begin, wanted)));
   return result;
@@ -143,6 +149,17 @@ function targets(samples, shape) {
     ...compare("node", "a bare socket", on("node", "bare"), OF_BARE),
     ...compare("bun", "Bun.sql", on("bun", "bun.sql")),
   ];
+}
+
+/** By a process of its own, in which nothing else is compiled or awaited. */
+async function perKnownCall(library, runtime, url, begin) {
+  const one = begin(library, runtime, url);
+  try {
+    await one.ask({ hello: true });
+    return perCallRows(one, "select_arg", { execution: "known" }, await one.ask({ counts: true }));
+  } finally {
+    await one.stop();
+  }
 }
 
 // -- the wire --------------------------------------------------------------------------------------------------------

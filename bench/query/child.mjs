@@ -2,6 +2,7 @@
 // the other, and gives the rows and the sum of a column; `check` gives the rows themselves, canonical.
 import process from "node:process";
 import { runtimeVersion, serve, timed } from "../lib/child.mjs";
+import { perCall } from "../lib/per-call.mjs";
 import { libraries } from "./libraries.mjs";
 import { canonicalRow, setup, shapes } from "./shapes.mjs";
 
@@ -9,8 +10,9 @@ const [library, url] = process.argv.slice(2);
 const run = await libraries[library](url);
 if (run.setup) for (const text of setup) await run.setup(text);
 
-serve(async ({ hello, shape, times, check }) => {
+serve(async ({ hello, counts, shape, times, check }) => {
   if (hello) return { version: runtimeVersion(), shapes: Object.keys(shapes).filter((name) => run[name]) };
+  if (counts) return perCall(run.call);
   if (library === "bare") return bare(shape, times);
   if (check) return { rows: (await run[shape](7)).map(canonicalRow) };
   const { value } = shapes[shape];

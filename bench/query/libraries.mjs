@@ -1,5 +1,6 @@
 // One library each as source of rows, in its own idiom: `open(url)` -> `{ simple, select, … pipelined_100 }`, each `(i)
-// => rows` (pipelined_100: the rows of all hundred). A shape that a library has no way for is not there.
+// => rows` (pipelined_100: the rows of all hundred). A shape that a library has no way for is not there. `call`, on Node:
+// what the library's own call gives, for per-call.mjs.
 import { openBare } from "../lib/bare.mjs";
 import { connectPgz, runBatch, sqlTag } from "../lib/pgz-edge.mjs";
 import { args, IN_FLIGHT, simpleText } from "./shapes.mjs";
@@ -25,6 +26,7 @@ export const libraries = {
     await pool`select 1`;
     return {
       setup: (text) => pool.unsafe(text),
+      call: () => pool`SELECT ${7}::int4 as x`,
       select: () => pool`SELECT 1 as x`,
       select_arg: (i) => pool`SELECT ${i}::int4 as x`,
       select_args: (i) =>
@@ -56,6 +58,7 @@ export const libraries = {
     const rows = async (query) => (await connection.query(query)).rows;
     return {
       setup: (text) => connection.query(sql.unsafe(Object.assign([text], { raw: Object.freeze([text]) }))),
+      call: () => connection.query(sql.unsafe`SELECT ${7}::int4 as x`),
       select: () => rows(sql.unsafe`SELECT 1 as x`),
       select_arg: (i) => rows(sql.unsafe`SELECT ${i}::int4 as x`),
       select_args: (i) =>
@@ -115,6 +118,7 @@ function ours(client, sql) {
   const rows = async (query) => (await client.query(query)).rows;
   return {
     setup: (text) => client.simple(text),
+    call: () => client.query(sql`SELECT ${7}::int4 as x`),
     select: () => rows(sql`SELECT 1 as x`),
     select_arg: (i) => rows(sql`SELECT ${i}::int4 as x`),
     select_args: (i) =>
@@ -144,6 +148,7 @@ async function pgOf(url, query) {
   const rows = async (name, text, values) => (await client.query(query(name, text, values))).rows;
   return {
     setup: (text) => client.query(text),
+    call: () => client.query(query("select_arg", "SELECT $1::int4 as x", [7])),
     select: () => rows("select", "SELECT 1 as x"),
     select_arg: (i) => rows("select_arg", "SELECT $1::int4 as x", [i]),
     select_args: (i) =>

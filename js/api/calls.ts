@@ -28,8 +28,9 @@ import type {
   SimpleOptions,
   StreamOptions,
 } from "./options.ts";
+import type { Body } from "./line.ts";
 import { Queries, Result, wayOf } from "./queries.ts";
-import { refusal, waiting, type Body } from "./queue.ts";
+import { refusal, waiting } from "./queue.ts";
 import { checkGzip, compressed, feed, responseInit } from "./streams.ts";
 
 /** The calls that a `Client` and a `Transaction` share. Every call may reject with a `PgzError` (docs/errors.md). */

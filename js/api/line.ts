@@ -65,17 +65,17 @@ export interface Ending {
 /** Bytes of parameters after which the next call waits until what was said has left. */
 const MOST_SAID = PIECE;
 
-/** What has its turn on a connection. */
-export interface Visitor {
-  readonly call: Pick<Call<never>, "finished" | "asked" | "observation" | "operation" | "onSaid" | "fail">;
-  readonly way: Way;
+/** What runs for a call on its session, and tells once how it ended. What it throws is as if it had failed with it. */
+export type Body<T> = (call: Call<T>, session: Session, ending: Ending) => void;
+
+/** Who has a turn on a connection. */
+export interface Visitor<T> {
+  readonly errand: { readonly call: Call<T>; readonly way: Way; readonly body: Body<T> };
   /** The session that it runs on. */
   connected(): Session | Promise<Session>;
-  /** It is its turn. What it throws is as if it had failed with it. */
-  work(session: Session, ending: Ending): void;
   /**
-   * What comes behind a failure of the work: the call fails with it, or the session was of no use to the call. Then the
-   * work begins again on the session that `connected` has now, or leaves the line, and `free` says where it goes.
+   * What comes behind a failure of its body: the call fails with it, or the session was of no use to the call. Then the
+   * body begins again on the session that `connected` has now, or it leaves the line, and `free` says where it goes.
    */
   failed(error: unknown, session: Session): "fail" | "begin again" | "leave";
   /** The connection is free again. */
@@ -94,7 +94,7 @@ export class Line {
   /** The turn that is not passed on before another call is over: `pipelining` calls are on the wire. */
   #held: Turn | undefined;
   /** Whose turn has come; empty unless one of them begins just now. */
-  readonly #next: Visit[] = [];
+  readonly #next: Pick<Visit<never>, "begin">[] = [];
   #isBeginning = false;
 
   constructor(pipelining: number) {
@@ -123,11 +123,11 @@ export class Line {
    * be waited for, the work begins, and says what it has to say, before this returns, and no promise is made. Never
    * throws.
    */
-  run(visitor: Visitor): void {
+  run<T>(visitor: Visitor<T>): void {
     // At once: a value's own code may make a call while the work begins, and that one comes after it.
     const before = this.#last;
     const turn = this.take();
-    const isShared = visitor.way === "shared" && this.#pipelining > 1;
+    const isShared = visitor.errand.way === "shared" && this.#pipelining > 1;
     const visit = new Visit(this, visitor, turn, isShared, before);
     const ahead = isShared ? before?.said : before?.over;
     if (ahead) ahead.whenPast(() => this.#begin(visit));
@@ -138,7 +138,7 @@ export class Line {
    * At once, so that what all of them say leaves in one write; one after the other, so that a thousand that wait need
    * no stack of a thousand calls.
    */
-  #begin(visit: Visit): void {
+  #begin(visit: Pick<Visit<never>, "begin">): void {
     this.#next.push(visit);
     if (this.#isBeginning) return;
     this.#isBeginning = true;
@@ -177,9 +177,9 @@ export class Line {
  *     ^                     │
  *     └──── begin again ────┘  the session had ended before it began with it
  */
-class Visit implements Ending {
+class Visit<T> implements Ending {
   readonly #line: Line;
-  readonly #visitor: Visitor;
+  readonly #visitor: Visitor<T>;
   readonly #turn: Turn;
   readonly #isShared: boolean;
   /** Of the call before it, whose answers come first. */
@@ -188,7 +188,7 @@ class Visit implements Ending {
   #session: Session | undefined;
   #isOver = false;
 
-  constructor(line: Line, visitor: Visitor, turn: Turn, isShared: boolean, before: Turn | undefined) {
+  constructor(line: Line, visitor: Visitor<T>, turn: Turn, isShared: boolean, before: Turn | undefined) {
     this.#line = line;
     this.#visitor = visitor;
     this.#turn = turn;
@@ -198,8 +198,7 @@ class Visit implements Ending {
 
   /** Never throws. */
   begin(): void {
-    const { call } = this.#visitor;
-    if (call.finished) return this.#leave();
+    if (this.#visitor.errand.call.finished) return this.#leave();
     try {
       const session = this.#visitor.connected();
       if (!(session instanceof Promise)) return this.#work(session);
@@ -213,7 +212,7 @@ class Visit implements Ending {
   }
 
   #work(session: Session): void {
-    const { call } = this.#visitor;
+    const { call, body } = this.#visitor.errand;
     if (call.finished) return this.#leave();
     const { asked, observation } = call;
     this.#session = session;
@@ -221,7 +220,7 @@ class Visit implements Ending {
       observation?.begin(session.connection.config);
       if (this.#isShared && !this.#turn.hasSaid) call.onSaid = (bytes) => this.#line.say(this.#turn, bytes, session);
       if (session.leftovers && asked) for (const text of asked.texts ?? [asked.text]) session.leftovers.note(text);
-      this.#visitor.work(session, this);
+      body(call, session, this);
     } catch (error) {
       this.failed(error);
     }
@@ -236,7 +235,7 @@ class Visit implements Ending {
     this.#session = undefined;
     const next = session ? this.#visitor.failed(error, session) : "fail";
     if (next === "begin again") return this.begin();
-    if (next === "fail") this.#visitor.call.fail(error);
+    if (next === "fail") this.#visitor.errand.call.fail(error);
     this.#leave();
   }
 
@@ -244,7 +243,7 @@ class Visit implements Ending {
     // A turn that is passed on twice would count another call out.
     if (this.#isOver) return;
     this.#isOver = true;
-    const cleanup = this.#visitor.call.operation?.cleanup;
+    const cleanup = this.#visitor.errand.call.operation?.cleanup;
     if (cleanup) void cleanup.then(() => this.#pass());
     else this.#pass();
   }

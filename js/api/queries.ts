@@ -55,8 +55,8 @@ import {
   type SimpleOptions,
 } from "./options.ts";
 import { Prepared } from "./prepared.ts";
-import type { Ending, Way } from "./line.ts";
-import { Queue, refusal, waiting, type Body } from "./queue.ts";
+import type { Body, Ending, Way } from "./line.ts";
+import { Queue, refusal, waiting } from "./queue.ts";
 
 /** The calls of a `Client` and a `Transaction` that give values or counts. */
 export abstract class Queries extends Queue {

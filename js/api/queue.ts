@@ -15,14 +15,11 @@ import { shownAs } from "../util/shown.ts";
 import { Observation, type Asked } from "../util/observer.ts";
 import { traced } from "../util/trace.ts";
 import { within } from "../util/within.ts";
-import { Line, type Ending, type Visitor, type Way } from "./line.ts";
+import { Line, type Body, type Visitor, type Way } from "./line.ts";
 import { CALL_OPTIONS, LEAVING, type CallOptions } from "./options.ts";
 
 /** What a queue is given: what is asked, options, what runs, and how it uses the connection. */
 export type CallArguments<T> = [asked: Asked, options: TurnOptions, body: Body<T>, way?: Way];
-
-/** What runs for a call on its session, and tells once how it ended. */
-export type Body<T> = (call: Call<T>, session: Session, ending: Ending) => void;
 
 /** What waits for several answers: it ends when the promise settles. */
 export function waiting<T>(run: (call: Call<T>, session: Session) => Promise<void>): Body<T> {
@@ -280,38 +277,26 @@ export abstract class Queue {
 }
 
 /** A call in its turn on the connection of a client or a transaction. */
-class Visiting<T> implements Visitor {
-  readonly #errand: Errand<T>;
+class Visiting<T> implements Visitor<T> {
+  readonly errand: Errand<T>;
   readonly connected: () => Session | Promise<Session>;
   /** `connected` connects again where the session has ended. */
   readonly #comesBack: boolean;
 
   constructor(errand: Errand<T>, connected: () => Session | Promise<Session>, comesBack: boolean) {
-    this.#errand = errand;
+    this.errand = errand;
     this.connected = connected;
     this.#comesBack = comesBack;
-  }
-
-  get call(): Call<T> {
-    return this.#errand.call;
-  }
-
-  get way(): Way {
-    return this.#errand.way;
-  }
-
-  work(session: Session, ending: Ending): void {
-    this.#errand.body(this.#errand.call, session, ending);
   }
 
   failed(error: unknown, session: Session): "fail" | "begin again" {
     // A server that lets nobody in has told whoever connected.
     const isUseless = this.#comesBack && uselessFor(error, session) === "ended session";
-    return isUseless && this.#errand.goesElsewhere("ended session", 1) ? "begin again" : "fail";
+    return isUseless && this.errand.goesElsewhere("ended session", 1) ? "begin again" : "fail";
   }
 
   free(): void {
-    this.#errand.free();
+    this.errand.free();
   }
 }
 

@@ -6,7 +6,7 @@
 //
 // Knows when a call has a connection for itself, the hook `beforeAcquire`, and what an observer hears of it. Must not
 // know who comes first (slots.ts), SQL that cleans (cleaning.ts), sockets or messages.
-import type { Ending, Visitor, Way } from "../api/line.ts";
+import type { Visitor, Way } from "../api/line.ts";
 import { Errand, uselessFor } from "../api/queue.ts";
 import type { Config } from "../config/options.ts";
 import type { Call } from "../session/call.ts";
@@ -189,9 +189,9 @@ export class Lender {
 }
 
 /** A call on the member that it has been lent. */
-class Loan<T> implements Visitor {
+class Loan<T> implements Visitor<T> {
   readonly #lender: Lender;
-  readonly #errand: Errand<T>;
+  readonly errand: Errand<T>;
   readonly #member: Member;
   #isBack = false;
   /** The session had ended before it began with it. */
@@ -199,28 +199,16 @@ class Loan<T> implements Visitor {
 
   constructor(lender: Lender, errand: Errand<T>, member: Member) {
     this.#lender = lender;
-    this.#errand = errand;
+    this.errand = errand;
     this.#member = member;
-  }
-
-  get call(): Call<T> {
-    return this.#errand.call;
-  }
-
-  get way(): Way {
-    return this.#errand.way;
   }
 
   connected(): Session {
     return this.#member.session;
   }
 
-  work(session: Session, ending: Ending): void {
-    this.#errand.body(this.#errand.call, session, ending);
-  }
-
   failed(error: unknown, session: Session): "fail" | "leave" {
-    this.#isUnheard = this.#lender.leaves(this.#errand, error, session);
+    this.#isUnheard = this.#lender.leaves(this.errand, error, session);
     return this.#isUnheard ? "leave" : "fail";
   }
 
@@ -232,7 +220,7 @@ class Loan<T> implements Visitor {
 
   free(): void {
     if (!this.#isBack) void this.#lender.giveBack(this.#member);
-    this.#lender.ended(this.#errand, this.#isUnheard);
+    this.#lender.ended(this.errand, this.#isUnheard);
   }
 }
 

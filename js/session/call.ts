@@ -48,6 +48,8 @@ export type Beyond =
   /** Rows of operations that are over have reached the user. */
   | "rows";
 
+const NEVER = () => false;
+
 export class Call<T> {
   readonly promise: Promise<T>;
   readonly asked: Asked | undefined;
@@ -61,7 +63,7 @@ export class Call<T> {
   /** Where it was made, if that is recorded. */
   trace: Error | undefined;
   /** Of a stream: what was written waits for its reader. */
-  isUnread: () => boolean = () => false;
+  isUnread: () => boolean = NEVER;
   /** In its queue's list. */
   place = 0;
   /** `handed`: the user has the result, or its beginning. `over`: nothing that happens from now on reaches him. */
@@ -72,12 +74,12 @@ export class Call<T> {
   /** Of the operations before this one; those that were not over when the next one was put on the wire. */
   #rows: number | null = null;
   #bytes = 0;
-  readonly #ahead: Operation[] = [];
+  #ahead: Operation[] | undefined;
   #connection: Connection | undefined;
   #resolve!: (value: T | Promise<never>) => void;
   #reject!: (error: unknown) => void;
   readonly #timer: ReturnType<typeof setTimeout> | undefined;
-  readonly #stops: (() => void)[] = [];
+  #stops: (() => void)[] | undefined;
   #listeners: (() => void)[] | undefined;
   readonly #ended: ((result: Outcome) => void) | undefined;
   readonly #isDebug: boolean;
@@ -119,8 +121,9 @@ export class Call<T> {
   /** Any of these ends it, also when it has aborted before. */
   heed(...signals: (AbortSignal | undefined)[]): void {
     for (const signal of signals) {
-      if (signal && !this.finished)
-        this.#stops.push(onAbort(signal, () => this.interrupt((facts) => new AbortError(signal.reason, facts))));
+      if (!signal || this.finished) continue;
+      const stop = onAbort(signal, () => this.interrupt((facts) => new AbortError(signal.reason, facts)));
+      (this.#stops ??= []).push(stop);
     }
   }
 
@@ -130,7 +133,7 @@ export class Call<T> {
     if (this.finished) throw new Error("an operation of a call that is over");
     this.#connection = connection;
     if (this.#operation?.ended) this.#count(this.#operation);
-    else if (this.#operation) this.#ahead.push(this.#operation);
+    else if (this.#operation) (this.#ahead ??= []).push(this.#operation);
     // A trap or a lost socket may have ended it already; the next await says so.
     return (this.#operation = connection.operate(command, conversation, this));
   }
@@ -195,19 +198,19 @@ export class Call<T> {
     const operation = this.#operation;
     this.fail(error({ retryable: !operation && this.#beyond === "nothing", committed: operation?.committed }));
     // All that it has on the wire: one that nobody stops would keep the others waiting for a server that is silent.
-    if (operation) for (const one of [...this.#ahead, operation]) this.#connection?.abandon(one);
+    if (operation) for (const one of [...(this.#ahead ?? []), operation]) this.#connection?.abandon(one);
   }
 
   #finish(error?: PgzError): void {
     this.#state = "over";
     clearTimeout(this.#timer);
-    for (const stop of this.#stops) stop();
-    for (const operation of this.#ahead) this.#count(operation);
+    this.#stops?.forEach((stop) => stop());
+    this.#ahead?.forEach((operation) => this.#count(operation));
     if (this.#operation) this.#count(this.#operation);
     const { command = "", truncated } = (!error && this.#operation) || {};
     const outcome = { rows: this.#rows, bytes: this.#bytes, command, error };
     this.#ended?.(truncated ? { ...outcome, truncated } : outcome);
-    if (this.#listeners) for (const listener of this.#listeners) listener();
+    this.#listeners?.forEach((listener) => listener());
   }
 
   #count({ rowCount, bytes }: Operation): void {

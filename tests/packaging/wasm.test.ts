@@ -10,8 +10,12 @@ import { sizes } from "../../scripts/build.mjs";
 const at = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 const wasm = () => new WebAssembly.Module(readFileSync(at("../../dist/pgz_edge_bg.wasm")));
 
-/** Upper bounds in bytes: a Worker pays at most 152 kB for the driver, wasm and JavaScript, minified and gzipped. */
-const BOUNDS = { workerd_gzip_bytes: 153_500 };
+/**
+ * Upper bounds in bytes: what a Worker pays for the driver, wasm and JavaScript, minified and gzipped. 151,000 before a
+ * call's way was one course of decisions; 2,000 are that course and its table, 600 the outcomes that only an operation
+ * and a call write themselves, and a cursor that comes back.
+ */
+const BOUNDS = { workerd_gzip_bytes: 153_700 };
 
 test("the wasm imports and exports exactly what the committed file lists", () => {
   const module = wasm();

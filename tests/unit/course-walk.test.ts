@@ -1,0 +1,273 @@
+// A statement's course (js/statement/course.ts) in every state that it can reach: each end that an attempt may have, in
+// each place, for what was known and for what was not. What holds in each is told apart from how the course decides it.
+import { expect, test } from "vitest";
+import { Operation, type Reached } from "../../js/connection/operation.ts";
+import type { AnyCall } from "../../js/session/call.ts";
+import type { Session } from "../../js/session/session.ts";
+import type { Shape } from "../../js/session/shapes.ts";
+import { Course, type ExecutionForm, type Step } from "../../js/statement/course.ts";
+import { connectionLost } from "../../js/sockets/contract.ts";
+import { fromErrorResponse } from "../../js/util/errors.ts";
+import { NO_LIMITS } from "../../js/wasm/boundary.ts";
+
+type Place = "alone" | "begins" | "inside";
+
+/** How a session finds the statement. */
+interface Beginning {
+  readonly place: Place;
+  readonly text: string;
+  readonly knows: "its shape" | "nothing" | "nothing, and describes first";
+  readonly hasNames: boolean;
+}
+
+/** What an attempt may come to. */
+interface End {
+  readonly name: string;
+  readonly error?: { readonly code: string; readonly routine?: string; readonly message?: string };
+  readonly reached?: Reached;
+  readonly isSeen?: boolean;
+  readonly isHit?: boolean;
+  readonly isLost?: boolean;
+  /** The server is in a transaction behind it, which nobody had asked for. */
+  readonly isOpen?: boolean;
+}
+
+const CHECK = "check" as const;
+const NOT_BOUND = { bound: false, before: undefined };
+const BOUND = { bound: true, before: undefined };
+const ends: readonly End[] = [
+  { name: "well" },
+  { name: "the connection is lost", isLost: true },
+  { name: "a conflict", error: { code: "40001" }, reached: BOUND },
+  { name: "a conflict when rows were seen", error: { code: "40001" }, reached: BOUND, isSeen: true },
+  { name: "a conflict in what it began itself", error: { code: "40001" }, reached: BOUND, isOpen: true },
+  { name: "a cancel for another", error: { code: "57014" }, reached: BOUND, isHit: true },
+  { name: "a cancel for another before it began", error: { code: "57014" }, reached: NOT_BOUND, isHit: true },
+  { name: "a cancel by somebody else", error: { code: "57014" }, reached: BOUND },
+  { name: "no such name", error: { code: "26000" }, reached: NOT_BOUND },
+  { name: "no such table", error: { code: "42P01" }, reached: NOT_BOUND },
+  { name: "no such table, from a function", error: { code: "42P01" }, reached: BOUND },
+  { name: "a value that does not fit", error: { code: "22P02" }, reached: NOT_BOUND },
+  { name: "a division by zero when rows were seen", error: { code: "22012" }, reached: BOUND, isSeen: true },
+  { name: "a type without binary form", error: { code: "42883", routine: "getTypeBinaryOutputInfo" }, reached: BOUND },
+  { name: "a prelude that fails", error: { code: "42501" }, reached: { bound: false, before: "prelude" } },
+  {
+    name: "a check that meets types of the database",
+    error: { code: "22P02", message: 'invalid input syntax for type integer: "pgz-edge: columns {20001}"' },
+    reached: { bound: true, before: CHECK },
+  },
+  { name: "a check that fails", error: { code: "22P02" }, reached: { bound: true, before: CHECK } },
+];
+
+const goesOn = (step: Step): boolean => !["end", "fail", "leave"].includes(step.do);
+
+/** A course, and what the session under it does. */
+class World {
+  readonly call = { finished: false };
+  readonly course: Course;
+  readonly #beginning: Beginning;
+  #place: Place;
+  #shapes = 0;
+  #shape: Shape | undefined;
+  #hasRefusedBinary = false;
+
+  constructor(beginning: Beginning) {
+    this.#beginning = beginning;
+    this.#place = beginning.place;
+    if (beginning.knows === "its shape") this.#shape = this.#newShape();
+    const form = { limits: NO_LIMITS, policy: beginning.hasNames ? undefined : { parsers: {} } };
+    const query = { text: beginning.text, values: [] };
+    this.course = new Course(this.call as AnyCall, this.#session(), query, form as unknown as ExecutionForm);
+  }
+
+  #session(): Session {
+    const place = () => this.#place;
+    return {
+      config: { firstRun: "text", retryOnSerialization: 2 },
+      statements: {
+        known: () => this.#shape,
+        hasRun: () => true,
+        firstRun: () => (this.#beginning.knows === "nothing" ? { text: this.#beginning.text } : undefined),
+        forget: () => {},
+        forgetShape: () => (this.#shape = undefined),
+        failedInFront: () => {},
+        refuseBinary: () => !this.#hasRefusedBinary && (this.#hasRefusedBinary = true),
+      },
+      transaction: {
+        get place() {
+          return place();
+        },
+        get isNone() {
+          return place() === "alone";
+        },
+        get status() {
+          return place() === "inside" ? "T" : "I";
+        },
+      },
+    } as unknown as Session;
+  }
+
+  #newShape(): Shape {
+    const types = new Uint32Array();
+    return { id: ++this.#shapes, sql: this.#beginning.text, parameterTypes: types } as unknown as Shape;
+  }
+
+  /** What the loop of execute.ts tells the course behind a step that was carried out, with each end it may have. */
+  *nexts(step: Step): Generator<{ readonly end: End; readonly next: () => Step }> {
+    const { course } = this;
+    switch (step.do) {
+      case "learn names":
+        return yield { end: ends[0]!, next: () => course.named() };
+      case "describe":
+        return yield { end: ends[0]!, next: () => course.described((this.#shape = this.#newShape())) };
+      case "wait":
+      case "pause":
+        return yield { end: ends[0]!, next: () => course.begin() };
+      case "begin again":
+        return yield { end: ends[0]!, next: () => this.#again(() => course.begin()) };
+      case "ask for types":
+        return yield { end: ends[0]!, next: () => this.#again(() => course.withTypes(step.oids, step.failed)) };
+      case "execute":
+        for (const end of ends) {
+          if (end.reached?.before === CHECK) continue; // only first runs have one
+          yield { end, next: () => course.executed(this.#operation(end), end.isLost ? lost() : undefined) };
+        }
+        return;
+      case "run first":
+        for (const end of ends) {
+          if (end.isLost) continue; // it rejects then, which fails the call
+          yield { end, next: () => this.#ranFirst(end, step.asked) };
+        }
+    }
+  }
+
+  #again(next: () => Step): Step {
+    if (this.#beginning.place === "begins") this.#place = "begins";
+    return next();
+  }
+
+  #ranFirst(end: End, asked: readonly number[] | undefined): Step {
+    const operation = this.#operation(end);
+    const { reached } = end;
+    const mayBeDescribed =
+      reached !== undefined && reached.before !== "prelude" && (!!reached.before || !reached.bound);
+    return this.course.ranFirst({ operation, shape: undefined, mayBeDescribed }, operation, asked);
+  }
+
+  #operation({ error, reached, isSeen = false, isHit = false, isOpen = false }: End): Operation {
+    const operation = new Operation({});
+    operation.committed = isSeen;
+    operation.exposed = isHit;
+    if (error) {
+      const fields = { severity: "ERROR", message: "failed", ...error };
+      operation.canceled = error.code === "57014";
+      operation.fail(fromErrorResponse(fields), reached);
+    }
+    // BEGIN in front went well: the transaction is open, and has failed with the statement.
+    if (this.#place === "begins" || isOpen) this.#place = "inside";
+    return operation;
+  }
+}
+
+const lost = () => connectionLost("the server closed it");
+
+/** How a walk came to a step. */
+type Way = readonly string[];
+interface Stop {
+  readonly beginning: Beginning;
+  readonly way: Way;
+  /** Of the attempts that have failed so far. */
+  readonly ends: readonly End[];
+  readonly step: Step;
+  /** It goes on behind an attempt that has just failed. */
+  readonly isAgain: boolean;
+}
+
+/** Attempts that fail on one way. What a course remembers of them is one bit or count per cause. */
+const MOST_FAILURES = 4;
+
+const beginnings: Beginning[] = [];
+for (const place of ["alone", "begins", "inside"] as const)
+  for (const text of ["select 1", "call p()"])
+    for (const knows of ["its shape", "nothing", "nothing, and describes first"] as const)
+      for (const hasNames of [true, false]) beginnings.push({ place, text, knows, hasNames });
+
+/** Every way through the course: the choices are made again from the start, since a course has a state of its own. */
+function* walk(beginning: Beginning, isAbandoned = false, choices: readonly number[] = []): Generator<Stop> {
+  const world = new World(beginning);
+  let step = world.course.begin();
+  const way: string[] = [step.do];
+  const met: End[] = [];
+  let isFailure = false;
+  for (const [at, choice] of choices.entries()) {
+    const { end, next } = [...world.nexts(step)][choice]!;
+    world.call.finished = isAbandoned && at === choices.length - 1;
+    isFailure = end.error !== undefined || end.isLost === true;
+    if (isFailure) met.push(end);
+    step = decided(next);
+    way.push(`${end.name} -> ${step.do}`);
+  }
+  yield { beginning, way, ends: met, step, isAgain: isFailure && goesOn(step) };
+  if (!goesOn(step) || met.length === MOST_FAILURES) return;
+  for (const choice of [...world.nexts(step)].keys()) yield* walk(beginning, isAbandoned, [...choices, choice]);
+}
+
+function decided(next: () => Step): Step {
+  try {
+    return next();
+  } catch (error) {
+    return { do: "fail", error };
+  }
+}
+
+const stops = beginnings.flatMap((beginning) => [...walk(beginning)]);
+const again = stops.filter(({ isAgain }) => isAgain);
+
+test("every step is reached", () => {
+  const steps = ["learn names", "describe", "run first", "execute", "begin again", "ask for types", "wait", "pause"];
+  // A course leaves where its call is over, below.
+  expect([...new Set(stops.map(({ step }) => step.do))].sort()).toEqual([...steps, "end", "fail"].sort());
+  expect(again.length).toBeGreaterThan(500);
+});
+
+test("nothing that may have had an effect, or whose rows were seen, is sent again", () => {
+  const mayHaveRun = ({ reached }: End) => reached?.bound === true && reached.before === undefined;
+  const wrong = again.filter(({ beginning, ends }) => {
+    const last = ends.at(-1)!;
+    return last.isSeen || last.isLost || last.isOpen || (beginning.text.startsWith("call") && mayHaveRun(last));
+  });
+  expect(wrong.map(({ way }) => way)).toEqual([]);
+});
+
+test("inside of a transaction nothing is sent again; what begins one begins it again", () => {
+  const beginsAgain = ({ do: next }: Step) => next === "begin again" || next === "ask for types";
+  const wrong = again.filter(
+    ({ beginning: { place }, step }) => place === "inside" || (place === "begins" && !beginsAgain(step)),
+  );
+  expect(wrong.map(({ way }) => way)).toEqual([]);
+});
+
+test.each([
+  // retryOnSerialization: 2.
+  ["a conflict", 1],
+  ["a type without binary form", 1],
+  ["no such name", 1],
+])("%s by itself is answered by another attempt so often: %i", (name, most) => {
+  const only = again.filter(({ ends }) => ends.every((end) => end.name === name));
+  expect(Math.max(...only.map(({ ends }) => ends.length))).toBe(most);
+});
+
+test("an attempt that is sent again for another cause may be outdated once more, and conflicts are counted over all", () => {
+  const counts = (way: Stop) => way.ends.filter(({ name }) => name === "a conflict").length;
+  expect(Math.max(...again.map(counts))).toBe(1);
+  expect(again.some(({ ends }) => ends.map(({ name }) => name).join() === "no such name,a conflict,no such name")).toBe(
+    true,
+  );
+});
+
+test("a call that is over sends nothing any more", () => {
+  const abandoned = beginnings.flatMap((beginning) => [...walk(beginning, true)]);
+  const failed = abandoned.filter(({ ends }) => ends.length > 0);
+  expect(failed.length).toBeGreaterThan(100);
+  expect(failed.filter(({ isAgain }) => isAgain).map(({ way }) => way)).toEqual([]);
+});

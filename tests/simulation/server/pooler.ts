@@ -277,9 +277,10 @@ export class Pooler implements Host {
     );
   }
 
-  /** Whether clients of `user` may have got answers to what another one had asked, as 1.18 lets them. */
-  hasStaleAnswers(user: string): boolean {
-    return [...this.#pools.values()].some((pool) => pool.user === user && pool.hasStaleAnswers);
+  /** Whether clients, of `user` or of anybody, may have got answers to what another had asked, as 1.18 lets them. */
+  hasStaleAnswers(user?: string): boolean {
+    const pools = [...this.#pools.values()].filter((pool) => user === undefined || pool.user === user);
+    return pools.some((pool) => pool.hasStaleAnswers);
   }
 
   /** Clients that wait for a server connection, and CancelRequests that wait to be passed on. */

@@ -212,7 +212,8 @@ class Visit<T> implements Ending {
   }
 
   #work(session: Session): void {
-    const { call, body } = this.#visitor.errand;
+    const { errand } = this.#visitor;
+    const { call } = errand;
     if (call.finished) return this.#leave();
     const { asked, observation } = call;
     this.#session = session;
@@ -220,7 +221,7 @@ class Visit<T> implements Ending {
       observation?.begin(session.connection.config);
       if (this.#isShared && !this.#turn.hasSaid) call.onSaid = (bytes) => this.#line.say(this.#turn, bytes, session);
       if (session.leftovers && asked) for (const text of asked.texts ?? [asked.text]) session.leftovers.note(text);
-      body(call, session, this);
+      errand.body(call, session, this); // as a method, so that a stack names it
     } catch (error) {
       this.failed(error);
     }

@@ -223,6 +223,8 @@ export class Transaction extends Calls {
   readonly #aborted: Promise<never>;
   #rejectAborted!: (reason: unknown) => void;
   #finished = false;
+  /** The connection was lost under its callback. */
+  #isLost = false;
   /** A transaction inside this one runs. */
   #nested = false;
   /** The last of those. */
@@ -380,6 +382,7 @@ export class Transaction extends Calls {
     if (this.#nested) this.#innermost?.abort(end.reason);
     // Calls on a connection that is gone fail by themselves, COMMIT too, with what ended it.
     const { connection } = this.#session;
+    this.#isLost ||= connection.closed !== undefined && !this.#finished;
     if (!connection.closed) this.stop((facts) => new AbortError(end.reason, facts));
     if (!this.#ending) return;
     if (reason instanceof PgzError) Object.assign(reason, { transaction: outcomeOf(this.#ending) });
@@ -455,8 +458,7 @@ export class Transaction extends Calls {
   protected override refused(): UsageError | undefined {
     if (this.#nested)
       return new UsageError("TRANSACTION_OPEN", "A nested transaction is open: use its methods, or wait for its end.");
-    // What has ended it says more: `connected` tells of a connection that was lost under the callback.
-    if (this.#end && this.#session.connection.closed) return undefined;
+    if (this.#isLost) return undefined; // `connected` tells
     return this.#finished || this.#hasLast ? ended() : undefined;
   }
 

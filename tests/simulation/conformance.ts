@@ -196,9 +196,12 @@ function split(bytes: Buffer, direction: ">" | "<"): string[] {
  *   ErrorResponse, NoticeResponse     where in the server's source (F, L, R), and the position (P)
  *   RowDescription, ParameterDescription, DataRow, Parse   OIDs from 16384 on
  *   Parse, Bind, Close, Describe      names with the random part of the driver's
+ *   CopyDone                          whole: where the server ends a COPY, its error may come before it leaves. That it
+ *                                     came in other COPYs is told by their answer.
  */
 function plain(letter: string, direction: ">" | "<", body: Buffer): string | undefined {
   if (letter === "startup" || letter === "p") return letter;
+  if (direction === ">" && letter === "c") return undefined;
   if (direction === ">") return `${letter} ${anonymous(body.toString("latin1"))}`;
   if (letter === "K") return "K";
   if (letter === "R") return `R ${body.readUInt32BE(0)}`;

@@ -1,6 +1,6 @@
 // The simulator's part of `make test`, on one core:
 //
-//   3,000 sessions by seeds that never change, 1,000 by those of the day: FIXED, OF_THE_DAY
+//   3,000 sessions by seeds that never change, 1,000 by those of the day: FIXED from FIRST on, OF_THE_DAY
 //   programs that failed once (found.mjs)
 //   what quiet sessions cost on the wire (costs.mjs)
 //   the same seed twice in this process, and once in another one: the same trace, byte for byte
@@ -14,6 +14,7 @@ import { found } from "./found.mjs";
 import { bundled } from "./load.mjs";
 
 const { env } = process;
+const FIRST = Number(env.FIRST ?? 1);
 const FIXED = Number(env.FIXED ?? 3_000);
 const OF_THE_DAY = Number(env.OF_THE_DAY ?? 1_000);
 /** How many sessions are played again to compare their traces. */
@@ -37,7 +38,7 @@ if (env.SIMULATION) {
 
 const counts = { passed: 0, failed: 0 };
 const day = Math.floor(Date.now() / 86_400_000);
-await sessions(`seeds 1 to ${FIXED}`, 1, FIXED);
+await sessions(`seeds ${FIRST} to ${FIRST + FIXED - 1}`, FIRST, FIXED);
 await sessions("seeds of the day", day * 10_000, OF_THE_DAY);
 for (const { name, program } of found) check(name, (await play(program)).faults);
 check("what quiet sessions cost", await differences(simulation));

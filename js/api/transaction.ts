@@ -223,8 +223,8 @@ export class Transaction extends Calls {
   readonly #aborted: Promise<never>;
   #rejectAborted!: (reason: unknown) => void;
   #finished = false;
-  /** The connection was lost under its callback. */
-  #isLost = false;
+  /** Its callback has; one that is ended from outside runs on. */
+  #hasReturned = false;
   /** A transaction inside this one runs. */
   #nested = false;
   /** The last of those. */
@@ -382,7 +382,6 @@ export class Transaction extends Calls {
     if (this.#nested) this.#innermost?.abort(end.reason);
     // Calls on a connection that is gone fail by themselves, COMMIT too, with what ended it.
     const { connection } = this.#session;
-    this.#isLost ||= connection.closed !== undefined && !this.#finished;
     if (!connection.closed) this.stop((facts) => new AbortError(end.reason, facts));
     if (!this.#ending) return;
     if (reason instanceof PgzError) Object.assign(reason, { transaction: outcomeOf(this.#ending) });
@@ -393,8 +392,8 @@ export class Transaction extends Calls {
   /** From the first call to the last one, those that nobody awaited too. */
   async #callback<T>(work: (transaction: Transaction) => T | Promise<T>): Promise<T> {
     try {
-      const result = await Promise.race([(async () => work(this))(), this.#aborted]);
-      const open = (this.#hasLast ? undefined : this.refused()) ?? this.unfinished();
+      const result = await Promise.race([this.#run(work), this.#aborted]);
+      const open = this.#nestedIsOpen() ?? this.unfinished();
       if (open) throw open;
       this.#finished = true;
       await this.line.end();
@@ -404,6 +403,14 @@ export class Transaction extends Calls {
       throw error;
     } finally {
       this.#finished = true;
+    }
+  }
+
+  async #run<T>(work: (transaction: Transaction) => T | Promise<T>): Promise<T> {
+    try {
+      return await work(this);
+    } finally {
+      this.#hasReturned = true;
     }
   }
 
@@ -456,10 +463,16 @@ export class Transaction extends Calls {
   protected override readonly signal = undefined;
 
   protected override refused(): UsageError | undefined {
-    if (this.#nested)
-      return new UsageError("TRANSACTION_OPEN", "A nested transaction is open: use its methods, or wait for its end.");
-    if (this.#isLost) return undefined; // `connected` tells
-    return this.#finished || this.#hasLast ? ended() : undefined;
+    const open = this.#nestedIsOpen();
+    if (open) return open;
+    if (this.#hasReturned || this.#hasLast) return ended();
+    // A callback that runs on hears what ended it: a lost connection is told by `connected`.
+    return this.#finished && !this.#session.connection.closed ? ended() : undefined;
+  }
+
+  #nestedIsOpen(): UsageError | undefined {
+    if (!this.#nested) return undefined;
+    return new UsageError("TRANSACTION_OPEN", "A nested transaction is open: use its methods, or wait for its end.");
   }
 
   protected override connected(): Session {

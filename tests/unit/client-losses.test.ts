@@ -1,5 +1,6 @@
 // Connections that end, over sockets in memory: what a call, a transaction and the next call hear of it.
 import { describe, expect, test } from "vitest";
+import type { Transaction } from "../../js/api/transaction.ts";
 import type { PgzError } from "../../js/util/errors.ts";
 import {
   accepted,
@@ -256,7 +257,9 @@ test("a call of a callback whose connection was lost between two calls rejects w
   let goOn = () => {};
   const pause = new Promise<void>((resolve) => (goOn = resolve));
   let inside: unknown;
+  let kept: Transaction | undefined;
   const outcome = client.transaction(async (tx) => {
+    kept = tx;
     await tx.query("select n");
     await pause;
     inside = await tx.query("select n").catch((error: unknown) => error);
@@ -270,6 +273,7 @@ test("a call of a callback whose connection was lost between two calls rejects w
   goOn();
   await quiet();
   expect(inside).toMatchObject({ code: "CONNECTION_LOST", retryable: false });
+  await expect(kept!.query("select n")).rejects.toMatchObject({ code: "TRANSACTION_FINISHED" });
 });
 
 // Found by the simulator: the statement had left with the login, and the error said that it was safe to run it again.

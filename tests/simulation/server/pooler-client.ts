@@ -121,6 +121,7 @@ export class PoolerClient extends PoolerSocket {
    */
   #leave(server: ServerConnection): void {
     server.client = undefined;
+    if (this.isWithinPacket) this.pool!.hasCutPackets = true;
     if (!server.isReady) server.disconnect(true, "client disconnect while server was not ready");
     else if (server.tracked.outstanding.length) server.disconnect(true, "client disconnected with query in progress");
     else {

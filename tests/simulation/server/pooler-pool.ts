@@ -25,6 +25,8 @@ export class Pool {
   isWelcomeReady = false;
   /** Of 1.18: a client has gone between the answers to its flight. The next one has got the rest of them, or may yet. */
   hasStaleAnswers = false;
+  /** A client has gone in the middle of a packet, and the server may have read the Terminate as the rest of it. */
+  hasCutPackets = false;
   #hasLoginFailed = false;
   #hasConnectFailed = false;
   #lastConnectAt = -Infinity;

@@ -89,6 +89,11 @@ export abstract class PoolerSocket implements Accepted {
     this.ended();
   }
 
+  /** Part of a packet was forwarded, and part of it has not come yet. */
+  get isWithinPacket(): boolean {
+    return this.#remain > this.#skips;
+  }
+
   // -- from the pooler ------------------------------------------------------------------------------------------------
 
   pause(): void {

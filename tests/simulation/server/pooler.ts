@@ -283,6 +283,10 @@ export class Pooler implements Host {
     return pools.some((pool) => pool.hasStaleAnswers);
   }
 
+  get hasCutPackets(): boolean {
+    return [...this.#pools.values()].some((pool) => pool.hasCutPackets);
+  }
+
   /** Clients that wait for a server connection, and CancelRequests that wait to be passed on. */
   get waiting(): number {
     return [...this.#pools.values()].reduce((sum, { waiting, cancels }) => sum + waiting.length + cancels.length, 0);

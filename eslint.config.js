@@ -103,6 +103,8 @@ export default tseslint.config(
       "no-unexpected-multiline": "off",
       "no-console": "off",
       "@typescript-eslint/consistent-type-imports": ["error", { disallowTypeAnnotations: false }],
+      // A name for what a table of options makes.
+      "@typescript-eslint/no-empty-object-type": ["error", { allowInterfaces: "with-single-extends" }],
       "@typescript-eslint/no-unused-expressions": ["error", { allowShortCircuit: true, allowTernary: true }],
       "@typescript-eslint/no-unused-vars": [
         "error",

@@ -1,28 +1,18 @@
 // Options and results of the calls that a client and a transaction share.
 //
-// Types, and the names of the options. What an option of rows means is in rows/form.ts, and its default in
-// config/config.ts.
+// Types, and the names of the options. What an option of rows means is in rows/form.ts; those that a connection has too,
+// with their defaults, are in config/table.ts.
+import type { CallOptionName, Options } from "../config/options.ts";
 import { namesOf } from "../config/rules.ts";
-import type { Observer, Truncation } from "../util/observer.ts";
-import { VALUE_OPTION_NAMES, type FormatOptions, type RowOptions, type ValueOptions } from "../rows/form.ts";
+import { namesBy, type NamesBy } from "../config/table.ts";
+import type { Truncation } from "../util/observer.ts";
+import type { FormatOptions, RowOptions, ValueOptions } from "../rows/form.ts";
 import type { CopyProgress } from "../statement/copy.ts";
 import type { Column } from "../wasm/boundary.ts";
 import type { OwnBytes } from "../util/bytes.ts";
 
-/** Options of every call. */
-export interface CallOptions {
-  /** When it aborts, the call rejects with an `AbortError` and the query is cancelled on the server. */
-  readonly signal?: AbortSignal | undefined;
-  /**
-   * Milliseconds for the whole call: waiting for its turn, connecting, and reading a stream to its end. Then it rejects
-   * with `QUERY_TIMEOUT`. 0: no deadline. Default: the client's.
-   */
-  readonly timeout?: number | undefined;
-  /** Gets the events of this call instead of the client's observer. */
-  readonly observer?: Observer | undefined;
-  /** Milliseconds after which `onSlowQuery` is called. 0: never. Default: the client's. */
-  readonly slowQueryThreshold?: number | undefined;
-}
+/** Options of every call. Each default is the client's option of that name. */
+export interface CallOptions extends Readonly<Pick<Options, NamesBy<"every">>> {}
 
 /** Of calls that run a statement whose answer a cache in front of the server may keep. */
 export interface CacheOptions {
@@ -141,26 +131,24 @@ export interface Description {
 /** Ours, beside the user's options: aborts when a call's consumer goes. A symbol, so that no list of names has it. */
 export const LEAVING = Symbol("leaving");
 
+type AnyOptions = QueryOptions & JsonOptions & RespondOptions & BatchOptions & CopyFromOptions & CopyToOptions;
+
 /** The names of all of them. What one means is checked where it is used. */
-export const CALL_OPTIONS = namesOf<
-  QueryOptions & JsonOptions & RespondOptions & BatchOptions & CopyFromOptions & CopyToOptions
->({
-  signal: true,
-  timeout: true,
-  observer: true,
-  slowQueryThreshold: true,
-  cache: true,
-  ...VALUE_OPTION_NAMES,
-  rowMode: true,
-  format: true,
-  header: true,
-  csvFormulas: true,
-  toon: true,
-  gzip: true,
-  closeWhenDone: true,
-  headers: true,
-  status: true,
-  atomic: true,
-  results: true,
-  onProgress: true,
-});
+export const CALL_OPTIONS: readonly string[] = [
+  ...namesBy("every", "rows", "values"),
+  ...namesOf<Omit<AnyOptions, CallOptionName>>({
+    cache: true,
+    rowMode: true,
+    format: true,
+    header: true,
+    csvFormulas: true,
+    toon: true,
+    gzip: true,
+    closeWhenDone: true,
+    headers: true,
+    status: true,
+    atomic: true,
+    results: true,
+    onProgress: true,
+  }),
+];

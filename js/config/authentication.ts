@@ -1,18 +1,12 @@
 // What is allowed while logging in: the authentication methods that the server may ask for over this link, how weak they
 // may be, and whether a query may leave before its answer.
 //
-// Knows libpq's require_auth, and when a link is safe for a password in clear. Must not know how a method works
+// Knows when a link is safe for a password in clear. Must not know how a method works
 // (the core, js/connection).
 
-import {
-  AUTH_CLEARTEXT,
-  AUTH_MD5,
-  AUTH_SCRAM_SHA_256,
-  AUTH_TRUST,
-  CLEARTEXT_WANTS_TLS,
-  CLEARTEXT_WANTS_VERIFIED_TLS,
-} from "../wasm/boundary.ts";
+import { AUTH_CLEARTEXT, CLEARTEXT_WANTS_TLS, CLEARTEXT_WANTS_VERIFIED_TLS } from "../wasm/boundary.ts";
 import type { Config } from "./options.ts";
+import { asksForCleartext, requiredMethods } from "./require-auth.ts";
 import type { TlsPlan } from "./tls.ts";
 
 /**
@@ -57,39 +51,4 @@ export function fewestIterations(config: Config, verify: TlsPlan["verify"], encr
 export function allowsEarlyQuery(config: Config, verify: TlsPlan["verify"], encrypted: boolean): boolean {
   if (config.earlyQuery !== "auto") return config.earlyQuery;
   return config.localLink || (encrypted && verify === "full");
-}
-
-// -- require_auth ----------------------------------------------------------------------------------------------------
-
-/** The words of libpq's require_auth. The last three may be listed, but nothing here speaks them. */
-const METHODS = new Map([
-  ["none", AUTH_TRUST],
-  ["password", AUTH_CLEARTEXT],
-  ["md5", AUTH_MD5],
-  ["scram-sha-256", AUTH_SCRAM_SHA_256],
-  ["gss", 0],
-  ["sspi", 0],
-  ["oauth", 0],
-]);
-const ALL_METHODS = AUTH_TRUST | AUTH_CLEARTEXT | AUTH_MD5 | AUTH_SCRAM_SHA_256;
-
-/** The methods that a require_auth leaves; 0 when it is malformed or leaves none. */
-export function requiredMethods(list: string | undefined): number {
-  if (list === undefined) return ALL_METHODS;
-  const words = list.split(",").map((word) => word.trim());
-  const excludes = list.trimStart().startsWith("!");
-  let listed = 0;
-  for (const word of words) {
-    // All of them with "!" or none.
-    if (word.startsWith("!") !== excludes) return 0;
-    const method = METHODS.get(excludes ? word.slice(1) : word);
-    if (method === undefined) return 0;
-    listed |= method;
-  }
-  return excludes ? ALL_METHODS & ~listed : listed;
-}
-
-/** Cleartext by its name, not as one of those that are left. */
-function asksForCleartext(list = ""): boolean {
-  return list.split(",").some((word) => word.trim() === "password");
 }

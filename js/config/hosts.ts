@@ -5,27 +5,8 @@
 
 import type { Runtime } from "../sockets/runtime.ts";
 import { UsageError } from "../util/errors.ts";
-import { isText } from "../util/text.ts";
 import type { Config, Server } from "./options.ts";
-import { invalid, rule } from "./rules.ts";
-
-const isPort = (port: unknown) => Number.isInteger(port) && (port as number) >= 1 && (port as number) <= 65_535;
-const list = (value: unknown) => String(value).split(",");
-
-export const hostRule = rule(
-  "names or addresses, or absolute paths of folders with Unix sockets; several with commas between",
-  (value) => isText(value) && list(value).every((host) => /^(\/[^\0]*|[^\0-\x20,/@\x7f]+)$/.test(host)),
-);
-export const portRule = rule(
-  "a whole number from 1 to 65535, or several as text with commas between",
-  (value) =>
-    isPort(value) ||
-    (typeof value === "string" && list(value).every((port) => port === "" || (/^\d+$/.test(port) && isPort(+port)))),
-);
-export const addressRule = rule(
-  "IP addresses, with commas between, one for each host",
-  (value) => isText(value) && list(value).every((address) => /^[\w.:%]*$/.test(address)),
-);
+import { invalid, wordsOf } from "./rules.ts";
 
 /**
  * Each host with its port and address. As in libpq one port is every host's, and an empty one the default.
@@ -35,9 +16,9 @@ export function addresses(
   hostaddr: string | undefined,
   port: number | string | undefined,
 ): Pick<Server, "host" | "port" | "hostaddr">[] {
-  const hostaddrs = hostaddr === undefined ? [] : list(hostaddr);
-  const hosts = host === undefined ? (hostaddr === undefined ? ["localhost"] : hostaddrs) : list(host);
-  const ports = list(port ?? "");
+  const hostaddrs = hostaddr === undefined ? [] : wordsOf(hostaddr);
+  const hosts = host === undefined ? (hostaddr === undefined ? ["localhost"] : hostaddrs) : wordsOf(host);
+  const ports = wordsOf(port ?? "");
   if (ports.length > 1 && ports.length !== hosts.length) invalid("port", `one, or as many as hosts (${hosts.length})`);
   if (hostaddrs.length && hostaddrs.length !== hosts.length) invalid("hostaddr", `as many as hosts (${hosts.length})`);
   return hosts.map((name, at) => ({

@@ -6,28 +6,31 @@ import { UsageError } from "../util/errors.ts";
 import { isText } from "../util/text.ts";
 
 /** Gives the value back, or throws and says what the option of this name must be. */
-export type Rule = <T>(value: T, name: string) => T;
+export type Rule<Value> = (value: unknown, name: string) => Value;
 
-export function rule(must: string, holds: (value: unknown) => unknown): Rule {
-  return (value, name) => (holds(value) ? value : invalid(name, must));
+export function rule<Value>(must: string, holds: (value: unknown) => unknown): Rule<Value> {
+  return (value, name) => (holds(value) ? (value as Value) : invalid(name, must));
 }
 
-export function oneOf(...values: unknown[]): Rule {
-  return rule(`one of ${values.join(", ")}`, (value) => values.includes(value));
+export function oneOf<const Value>(...values: readonly Value[]): Rule<Value> {
+  return rule(`one of ${values.join(", ")}`, (value) => values.includes(value as Value));
 }
 
-export function whole(min: number, max: number): Rule {
+export function whole(min: number, max: number): Rule<number> {
   return rule(
     `a whole number from ${min} to ${max}`,
     (value) => Number.isInteger(value) && (value as number) >= min && (value as number) <= max,
   );
 }
 
-export const anyText = rule("text without NUL", isText);
-export const someText = rule("text without NUL, not empty", (value) => value && isText(value));
-export const flag = oneOf(true, false);
+export const anyText = rule<string>("text without NUL", isText);
+export const someText = rule<string>("text without NUL, not empty", (value) => value && isText(value));
+export const flag = oneOf<boolean>(true, false);
+/** Of a list with commas between. */
+export const wordsOf = (value: unknown): string[] => String(value).split(",");
+export const isFunction = (value: unknown): boolean => typeof value === "function";
 /** Of something that is tried again. */
-export const attempts = rule(
+export const attempts = rule<boolean | number>(
   "a boolean or the number of attempts",
   (value) => typeof value === "boolean" || (Number.isInteger(value) && (value as number) > 0),
 );

@@ -1,132 +1,156 @@
-// What a pool may be told, besides what its connections are: names, rules and defaults.
+// What a pool may be told, besides what its connections are: each option once, as those of a connection in
+// config/table.ts. The table of docs/pool.md is made of them.
 //
-// Types and a table. What an option does is where it is used (slots.ts, upkeep.ts, cleaning.ts).
+// What an option does is where it is used (slots.ts, upkeep.ts, cleaning.ts).
 import type { ConnectInput, Options } from "../config/options.ts";
-import { optionNames } from "../config/config.ts";
-import { checkOptions, namesOf, oneOf, rule, whole } from "../config/rules.ts";
+import { optionNames } from "../config/table.ts";
+import { option, optional, valuesOf, type ValueOf } from "../config/entries.ts";
+import { checkOptions, isFunction, oneOf, rule, whole } from "../config/rules.ts";
 import { LONGEST_TIMER } from "../util/limits.ts";
 import type { Lease } from "./lease.ts";
 
-/** What is done with a connection at points of its life. Each may be async, and has 5 s. */
-export interface PoolHooks {
+const milliseconds = whole(0, LONGEST_TIMER);
+const most = whole(1, 100_000);
+const hook = rule<(lease: Lease) => unknown>("a function", isFunction);
+
+const SIZES = {
+  /**
+   * Connections, at most: those that are being made or closed count. `listen()` has one of its own, and a CancelRequest
+   * a socket that is no session.
+   *
+   * @unit connections
+   * @defaultValue 10
+   * @runtimes Workers: 5
+   */
+  max: option(most, (_, { isWorkerd }) => (isWorkerd ? 5 : 10)),
+  /**
+   * Connections that are kept, idle or not. They are made when the pool is.
+   *
+   * @unit connections
+   * @defaultValue 0
+   */
+  min: option(whole(0, 100_000), 0),
+  /**
+   * For how long a connection may be idle; then it ends. 0: for ever.
+   *
+   * @unit milliseconds
+   * @defaultValue 300,000 (5 minutes)
+   */
+  idleTimeout: option(milliseconds, 300_000),
+  /**
+   * For how long a connection is used, less up to a tenth at random, so that they do not all end at once. One that is in
+   * use ends when it comes back. 0: for ever.
+   *
+   * @unit milliseconds
+   * @defaultValue 3,600,000 (1 hour)
+   * @runtimes Workers: 720,000, because a socket keeps a Durable Object alive for 15 minutes
+   */
+  maxLifetime: option(milliseconds, (_, { isWorkerd }) => (isWorkerd ? 720_000 : 3_600_000)),
+  /**
+   * For how long a call or `acquire()` waits for a connection; then `ACQUIRE_TIMEOUT`, which says how the pool stands.
+   * 0: for ever.
+   *
+   * @unit milliseconds
+   * @defaultValue 30,000
+   */
+  acquireTimeout: option(milliseconds, 30_000),
+  /**
+   * How often an idle connection is asked for a sign of life, with 2 s to answer. 0: never. Set it in a Durable Object,
+   * whose timers and reads outlive requests: then idle connections are looked after as they are elsewhere
+   * (docs/pool.md#where-a-pool-belongs).
+   *
+   * @unit milliseconds
+   * @defaultValue 30,000
+   * @runtimes Workers: 0
+   */
+  healthCheckInterval: option(milliseconds, (_, { isWorkerd }) => (isWorkerd ? 0 : 30_000)),
+  /**
+   * Connects at a time.
+   *
+   * @unit connects
+   * @defaultValue 5
+   */
+  maxConnecting: option(most, 5),
+  /**
+   * What happens to a connection's settings when it comes back. `auto`: they are reset when a statement may have changed
+   * something that outlives it (docs/pool.md#what-the-next-borrower-finds). `always`: each time, which costs a round
+   * trip. `never`: only an open transaction is rolled back.
+   *
+   * @defaultValue `auto`
+   */
+  reset: option(oneOf("auto", "always", "never"), "auto"),
+  /**
+   * For how long a lease may be held before `onLeaseLeak` of the observer is called, or a warning printed. 0: nobody is
+   * told.
+   *
+   * @unit milliseconds
+   * @defaultValue 60,000
+   */
+  leakThreshold: option(milliseconds, 60_000),
+};
+
+const HOOKS = {
   /**
    * Before each connect: options of this one connection, such as a password that rotates. A throw ends the connect, and
-   * the call that has waited longest rejects with it.
+   * the call that has waited longest rejects with it (docs/pool.md#when-a-hook-throws).
+   *
+   * @unit function
    */
-  readonly beforeConnect?: (() => Options | void | Promise<Options | void>) | undefined;
+  beforeConnect: optional(rule<() => Options | void | Promise<Options | void>>("a function", isFunction)),
   /**
    * After each connect, before the first call. Settings that are made here are made again after a reset. A throw ends
    * the connection, and the call that has waited longest rejects with it. A throw during a reset goes to `onHookError`
-   * of the observer.
+   * of the observer (docs/pool.md#when-a-hook-throws).
+   *
+   * @unit function of a lease
    */
-  readonly afterConnect?: ((lease: Lease) => unknown) | undefined;
+  afterConnect: optional(hook),
   /**
    * Before a connection is given to a call or a lease. `false`, or a throw: that one ends, and another is given. After
    * `max` + 10 refusals in a row the call rejects with `HOOK_REFUSED`.
+   *
+   * @unit function of a lease
    */
-  readonly beforeAcquire?: ((lease: Lease) => unknown) | undefined;
-  /** When a connection has come back and is clean. `false`, or a throw: it ends. */
-  readonly afterRelease?: ((lease: Lease) => unknown) | undefined;
+  beforeAcquire: optional(hook),
+  /**
+   * When a connection has come back and is clean. `false`, or a throw: it ends.
+   *
+   * @unit function of a lease
+   */
+  afterRelease: optional(hook),
   /**
    * Before the pool ends a connection that nobody uses: not where `close({ timeout })` ends one under its borrower. What
    * it throws is dropped.
+   *
+   * @unit function of a lease
    */
-  readonly beforeClose?: ((lease: Lease) => unknown) | undefined;
-}
+  beforeClose: optional(hook),
+};
+
+/** Each of them once, as those of a connection in config/table.ts. */
+export const POOL_OPTIONS = { ...SIZES, ...HOOKS };
+
+/** The names of the pool's own options. */
+export const poolOptionNames: readonly string[] = Object.keys(POOL_OPTIONS);
+
+type Hooks = { readonly [Name in keyof typeof HOOKS]?: ValueOf<(typeof HOOKS)[Name]> | undefined };
+type Given<Values> = { readonly [Name in keyof Values]?: Values[Name] | undefined };
+type Sizes = { readonly [Name in keyof typeof SIZES]: ValueOf<(typeof SIZES)[Name]> };
+
+/** What is done with a connection at points of its life. Each may be async, and has 5 s. */
+export interface PoolHooks extends Hooks {}
 
 /** Options of {@link createPool}: those of a client, and these. Times are milliseconds. */
-export interface PoolOptions extends Options, PoolHooks {
-  /** Connections, at most; those that are being made or closed count. Default 10, on Workers 5. */
-  readonly max?: number | undefined;
-  /** Connections that are kept, idle or not. They are made when the pool is. Default 0. */
-  readonly min?: number | undefined;
-  /** For how long a connection may be idle. 0: for ever. Default 5 minutes. */
-  readonly idleTimeout?: number | undefined;
-  /**
-   * For how long a connection is used, less up to a tenth at random, so that they do not all end at once. One that is
-   * in use ends when it comes back. 0: for ever. Default 1 hour, on Workers 12 minutes: a socket keeps a Durable Object
-   * alive for 15.
-   */
-  readonly maxLifetime?: number | undefined;
-  /** For how long a call or `acquire()` waits for a connection; then `ACQUIRE_TIMEOUT`. 0: for ever. Default 30 s. */
-  readonly acquireTimeout?: number | undefined;
-  /**
-   * How often an idle connection is asked for a sign of life. 0: never. Default 30 s, on Workers 0. Set it in a Durable
-   * Object, whose timers and reads outlive requests: then idle connections are looked after as they are elsewhere.
-   */
-  readonly healthCheckInterval?: number | undefined;
-  /** Connects at a time. Default 5. */
-  readonly maxConnecting?: number | undefined;
-  /**
-   * What happens to a connection's settings when it comes back. `"auto"`: they are reset when a statement may have
-   * changed something that outlives it (docs/pool.md). `"always"`: each time, which costs a round trip. `"never"`: only
-   * an open transaction is rolled back. Default `"auto"`.
-   */
-  readonly reset?: "auto" | "always" | "never" | undefined;
-  /**
-   * For how long a lease may be held before `onLeaseLeak` is called, or a warning printed. 0: nobody is told. Default
-   * 1 minute.
-   */
-  readonly leakThreshold?: number | undefined;
-}
+export interface PoolOptions extends Options, PoolHooks, Given<Sizes> {}
 
 /** What {@link createPool} takes: as a client, and an object may have the pool's own options too. */
 export type PoolInput = ConnectInput | (PoolOptions & { readonly connectionString?: string | undefined });
 
 /** The pool's own, complete and checked. */
-export interface PoolConfig extends PoolHooks {
-  readonly max: number;
-  readonly min: number;
-  readonly idleTimeout: number;
-  readonly maxLifetime: number;
-  readonly acquireTimeout: number;
-  readonly healthCheckInterval: number;
-  readonly maxConnecting: number;
-  readonly reset: "auto" | "always" | "never";
-  readonly leakThreshold: number;
+export interface PoolConfig extends PoolHooks, Sizes {
   /** Calls of the pool that may share a connection. */
   readonly sharing: number;
 }
-
-const hook = rule("a function", (value) => typeof value === "function");
-const milliseconds = whole(0, LONGEST_TIMER);
-const most = whole(1, 100_000);
-
-const table = (isWorkerd: boolean) =>
-  ({
-    max: [most, isWorkerd ? 5 : 10],
-    min: [whole(0, 100_000), 0],
-    idleTimeout: [milliseconds, 300_000],
-    maxLifetime: [milliseconds, isWorkerd ? 720_000 : 3_600_000],
-    acquireTimeout: [milliseconds, 30_000],
-    healthCheckInterval: [milliseconds, isWorkerd ? 0 : 30_000],
-    maxConnecting: [most, 5],
-    reset: [oneOf("auto", "always", "never"), "auto"],
-    leakThreshold: [milliseconds, 60_000],
-    beforeConnect: [hook],
-    afterConnect: [hook],
-    beforeAcquire: [hook],
-    afterRelease: [hook],
-    beforeClose: [hook],
-  }) as const;
-
-/** The names of the pool's own options. */
-export const poolOptionNames = namesOf<Required<Omit<PoolOptions, keyof Options>>>({
-  max: true,
-  min: true,
-  idleTimeout: true,
-  maxLifetime: true,
-  acquireTimeout: true,
-  healthCheckInterval: true,
-  maxConnecting: true,
-  reset: true,
-  leakThreshold: true,
-  beforeConnect: true,
-  afterConnect: true,
-  beforeAcquire: true,
-  afterRelease: true,
-  beforeClose: true,
-});
 
 const KNOWN = [...poolOptionNames, ...optionNames, "connectionString"];
 
@@ -146,15 +170,10 @@ export function splitOptions(
  * while others have it, so that `reset: "always"` leaves no sharing.
  */
 export function resolvePool(options: object, sharing: number | undefined, isWorkerd: boolean): PoolConfig {
-  const given = options as Record<string, unknown>;
-  const all: Record<string, unknown> = {};
-  for (const [name, [check, fallback]] of Object.entries(table(isWorkerd)) as [string, readonly [Check, unknown?]][])
-    all[name] = given[name] === undefined ? fallback : check(given[name], name);
+  const all = valuesOf(POOL_OPTIONS, (name) => (options as Record<string, unknown>)[name], { isWorkerd });
   const mostSharing = all["reset"] === "always" ? 1 : (sharing ?? 1);
   return Object.freeze({ ...all, sharing: mostSharing }) as unknown as PoolConfig;
 }
-
-type Check = (value: unknown, name: string) => unknown;
 
 function split(options: object): [own: object, others: object] {
   const entries = Object.entries(options);

@@ -2,10 +2,11 @@
 //
 // Knows formats and their options. Must not know calls, connections or streams.
 import { callOption } from "../config/config.ts";
-import type { Config } from "../config/options.ts";
-import { namesOf, oneOf } from "../config/rules.ts";
+import type { Config, Options } from "../config/options.ts";
+import { oneOf } from "../config/rules.ts";
+import { namesBy, type NamesBy } from "../config/table.ts";
 import { UsageError } from "../util/errors.ts";
-import { temporal, type Parser, type ValuePolicy } from "../values/converters.ts";
+import { temporal, type ValuePolicy } from "../values/converters.ts";
 import { runtime } from "../sockets/runtime.ts";
 import type { Observer } from "../util/observer.ts";
 import {
@@ -27,59 +28,10 @@ import {
 export type Format = keyof typeof FORMATS;
 
 /** Options of calls that return rows. Each default is the client's option of that name. */
-export interface RowOptions {
-  /** The most rows of the result. 0: no limit. Default: the client's. */
-  readonly maxRows?: number | undefined;
-  /** The most bytes of the output, including brackets and headers. 0: no limit. Default: the client's. */
-  readonly maxBytes?: number | undefined;
-  /** The most bytes of one field, as the server sends it. 0: no limit. Default: the client's. */
-  readonly maxFieldBytes?: number | undefined;
-  /**
-   * `"error"`: a result that passes a limit fails. `"truncate"`: it ends there properly, with a mark. In NDJSON and
-   * JSON the mark is a last element `{"$truncated":{"limit":…,"value":…,"rows":…}}`, in columnar output a member of
-   * that name. TOON and CSV have no place for a mark and refuse it, unless the call has an `observer` whose
-   * `onQueryEnd` is told of it. Default: the client's.
-   */
-  readonly onLimit?: "error" | "truncate" | undefined;
-  /**
-   * Columns with the same name: `"keep"` them (in objects the last one wins), `"rename"` the second `id` to `id_2`, or
-   * fail with `DUPLICATE_COLUMN` (`"error"`). Default: the client's.
-   */
-  readonly duplicates?: "keep" | "rename" | "error" | undefined;
-  /**
-   * Names of columns in rows: `"keep"` them, or `"camelCase"`: `created_at` becomes `createdAt`. `columns` of a result
-   * have the server's names, and members of json values stay. Default: the client's.
-   */
-  readonly columnNames?: "keep" | "camelCase" | undefined;
-  /**
-   * int8 values. Default: the client's; if that is not set, strings in JavaScript objects and bare digits in JSON.
-   * `"bigint"` gives bare digits in JSON too.
-   */
-  readonly int8?: "string" | "number" | "bigint" | undefined;
-  /**
-   * numeric values. Default: the client's; if that is not set, strings in JavaScript objects and bare digits in JSON.
-   */
-  readonly numeric?: "string" | "number" | undefined;
-}
+export interface RowOptions extends Readonly<Pick<Options, NamesBy<"rows">>> {}
 
 /** Options of calls whose rows become JavaScript values. */
-export interface ValueOptions extends RowOptions {
-  /**
-   * date, timestamp (read as UTC) and timestamptz: ISO 8601 text, `Date`, or Temporal's types (for time and interval
-   * too). A value that the type cannot represent, such as infinity, stays text. Default: the client's.
-   */
-  readonly dates?: "string" | "date" | "temporal" | undefined;
-  /** bytea: bytes, PostgreSQL's text `\x…`, or base64. Default: the client's. */
-  readonly bytea?: "uint8array" | "hex" | "base64" | undefined;
-  /** json and jsonb: parsed, or the server's text. Default: the client's. */
-  readonly json?: "parse" | "text" | undefined;
-  /**
-   * Your own parsers, by a type's OID or SQL name (`uuid`, `uuid[]`, `app.mood`). They override every other policy. A
-   * parser gets each value that is not NULL as it would be in the row by default, but bytea as text `\x…`. The client's
-   * parsers apply too; for the same type the call's parser wins.
-   */
-  readonly types?: Readonly<Record<string, Parser>> | undefined;
-}
+export interface ValueOptions extends Readonly<Pick<Options, NamesBy<"rows" | "values">>> {}
 
 /** Options of calls that give encoded output. */
 export interface FormatOptions extends RowOptions {
@@ -120,7 +72,7 @@ type Told = { readonly observer?: Observer | undefined };
 /** The form of encoded output. Throws before anything is sent. */
 export function outputForm(config: Config, options: FormatOptions & Told): Form {
   const { format = "ndjson", header = true, csvFormulas = "keep", toon = "pgz" } = options;
-  const { code, contentType, truncates } = FORMATS[oneOf(...Object.keys(FORMATS))(format, "format")];
+  const { code, contentType, truncates } = FORMATS[oneOf(...(Object.keys(FORMATS) as Format[]))(format, "format")];
   oneOf(true, false)(header, "header");
   oneOf("keep", "escape")(csvFormulas, "csvFormulas");
   oneOf("pgz", "standard")(toon, "toon");
@@ -166,21 +118,7 @@ export function valueForm(config: Config, options: ValueOptions): ValueForm {
 }
 
 /** The names of the options that decide what a row's values are. */
-export const VALUE_OPTION_NAMES: Readonly<Record<keyof ValueOptions, true>> = {
-  maxRows: true,
-  maxBytes: true,
-  maxFieldBytes: true,
-  onLimit: true,
-  duplicates: true,
-  columnNames: true,
-  int8: true,
-  numeric: true,
-  dates: true,
-  bytea: true,
-  json: true,
-  types: true,
-};
-const VALUE_OPTIONS: ReadonlySet<string> = new Set(namesOf<ValueOptions>(VALUE_OPTION_NAMES));
+const VALUE_OPTIONS: ReadonlySet<string> = new Set(namesBy("rows", "values"));
 /** Of a connection's configuration, with the options that are not the connection's: names and values. */
 const forms = new WeakMap<Config, { readonly own: readonly unknown[]; readonly form: ValueForm }[]>();
 /** Caps may be other numbers in each call. */

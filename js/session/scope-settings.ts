@@ -28,7 +28,7 @@ export interface ScopeSettings {
 }
 
 const SCOPE_OPTIONS = namesOf<ScopeOptions>({ settings: true, role: true });
-const roleName = rule("a role's name, not empty and without NUL", (value) => value && isText(value));
+const roleName = rule<string>("a role's name, not empty and without NUL", (value) => value && isText(value));
 /** What the option `role` says, and what the core cannot do without. */
 const RESERVED = /^(role|client_encoding|)$/i;
 

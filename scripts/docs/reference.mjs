@@ -2,7 +2,7 @@
 // built with the other pages. What an editor shows is so what the site shows (tests/packaging/tsdoc.test.ts).
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { Application, ReflectionKind } from "typedoc";
+import { Application, OptionDefaults, ReflectionKind } from "typedoc";
 import { REPOSITORY, root } from "./pages.mjs";
 
 const navigationFile = path.join(root, ".cache/docs/reference/navigation.json");
@@ -42,6 +42,8 @@ export async function writeReference() {
     entryFileName: "index",
     navigationJson: navigationFile,
     hidePageHeader: true,
+    jsDocCompatibility: { defaultTag: false }, // a default is a value and its reason
+    blockTags: [...OptionDefaults.blockTags, "@unit", "@runtimes"], // of options: js/config/table.ts
     useCodeBlocks: true,
     parametersFormat: "table",
     typeDeclarationFormat: "table",

@@ -1,7 +1,8 @@
 // docs/limits.md has every number that bounds something, and each is that of the code.
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { optionNames, resolveConfig } from "../../js/config/config.ts";
+import { resolveConfig } from "../../js/config/config.ts";
+import { optionNames } from "../../js/config/table.ts";
 import { poolOptionNames, resolvePool } from "../../js/pool/options.ts";
 import * as limits from "../../js/util/limits.ts";
 

@@ -27,11 +27,12 @@ interface Documented {
 }
 
 /** Everything that the package's main entry exports, with the public methods of its classes and of `sql`. */
+const entry = path.join(types, "index.d.ts");
+const program = ts.createProgram([entry], options);
+const checker = program.getTypeChecker();
+const module = checker.getSymbolAtLocation(program.getSourceFile(entry)!)!;
+
 function exported(): Documented[] {
-  const entry = path.join(types, "index.d.ts");
-  const program = ts.createProgram([entry], options);
-  const checker = program.getTypeChecker();
-  const module = checker.getSymbolAtLocation(program.getSourceFile(entry)!)!;
   const found = new Map<ts.Declaration, Documented>();
   const add = (symbol: ts.Symbol, name: string): void => {
     const [declaration] = symbol.declarations ?? [];
@@ -64,6 +65,18 @@ test("each export says what it is, and each function and method has an example",
   expect(all.filter(({ text }) => !text).map(({ name }) => name)).toEqual([]);
   expect(all.filter((one) => one.isCallable && !one.examples.length).map(({ name }) => name)).toEqual([]);
 });
+
+// The types of options are made of tables, whose texts an editor must find all the same.
+test.each(["Options", "PoolOptions", "PoolHooks", "CallOptions", "QueryOptions", "StreamOptions", "BatchOptions"])(
+  "each option of %s says what it is",
+  (name) => {
+    const alias = checker.getExportsOfModule(module).find((one) => one.name === name)!;
+    const found = checker.getDeclaredTypeOfSymbol(checker.getAliasedSymbol(alias)).getProperties();
+    expect(found.length).toBeGreaterThan(3);
+    const mute = found.filter((option) => !option.getDocumentationComment(checker).length);
+    expect(mute.map((option) => option.name)).toEqual([]);
+  },
+);
 
 /** What an example takes as given. */
 const GIVEN = `

@@ -367,10 +367,10 @@ const EXPLAINED: Record<string, RegExp> = {
   freeze: SILENT,
   "beforeConnect throws": /^HOOK$/,
   "afterConnect throws": /^HOOK$/,
-  "beforeAcquire throws": /^HOOK_REFUSED$/,
-  "beforeAcquire refuses": /^HOOK_REFUSED$/,
+  "beforeAcquire throws": /^(HOOK_REFUSED|QUERY_TIMEOUT)$/,
+  "beforeAcquire refuses": /^(HOOK_REFUSED|QUERY_TIMEOUT)$/,
   // Its statement meets what else happens to the connection.
-  "beforeAcquire sets": /^HOOK_REFUSED$/,
+  "beforeAcquire sets": /^(HOOK_REFUSED|QUERY_TIMEOUT)$/,
 };
 
 /** And behind a pooler: it tells with a code of its own, or a name is gone with its server's connection. */

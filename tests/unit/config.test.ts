@@ -1,8 +1,6 @@
 // Options: where they come from, and what a session starts with.
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { expect, test } from "vitest";
-import { optionNames, resolveConfig, startupParameters } from "../../js/config/config.ts";
+import { resolveConfig, startupParameters } from "../../js/config/config.ts";
 import { of, URL_ } from "./config-input.ts";
 
 test("the defaults", async () => {
@@ -181,26 +179,4 @@ test("StartupMessage's parameters in order, always in UTF-8", () => {
     "application_name",
     "client_encoding",
   ]);
-});
-
-test("docs/options.md has one row for each option, with its default", () => {
-  const rows = readFileSync(join(import.meta.dirname, "../../docs/options.md"), "utf8")
-    .split("\n")
-    .flatMap((line) => {
-      const cells = line.split("|").map((cell) => cell.trim());
-      return /^`\w+`$/.test(cells[1] ?? "") && cells.length === 7 ? [cells.slice(1, -1)] : [];
-    });
-  expect(rows.map(([name]) => name?.replaceAll("`", "")).sort()).toEqual([...optionNames].sort());
-  const config: Record<string, unknown> = of({ user: "ada" }) as never;
-  for (const [name = "", value = "", ...others] of rows) {
-    expect(
-      others.every((cell) => cell !== ""),
-      name,
-    ).toBe(true);
-    const actual = config[name.replaceAll("`", "")];
-    if (/number|boolean/.test(typeof actual))
-      expect(value.replaceAll(/[`,]/g, ""), name).toMatch(new RegExp(`^${String(actual)}\\b`));
-    else if (typeof actual === "string" && actual !== "" && !/user|database/.test(name))
-      expect(value, name).toContain(`\`${actual}\``);
-  }
 });

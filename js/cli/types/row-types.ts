@@ -2,19 +2,13 @@
 //
 // Knows pg_type and the options of the driver that change what a value becomes. Must not know statements. Every value
 // inside of a composite type, and every element of an array, can be NULL.
-import type { Transaction } from "../../index.ts";
+import type { Options, Transaction } from "../../index.ts";
 import { Misuse } from "../misuse.ts";
 import type { Described } from "./describe.ts";
 
 /** The options of the client whose rows are described. */
-export interface Representation {
-  readonly int8?: "string" | "number" | "bigint";
-  readonly numeric?: "string" | "number";
-  readonly dates?: "string" | "date" | "temporal";
-  readonly bytea?: "uint8array" | "hex" | "base64";
-  readonly json?: "parsed" | "text";
-  readonly columnNames?: "keep" | "camelCase";
-}
+export type Representation = { readonly [Name in Representing]?: Exclude<Options[Name], undefined> };
+export type Representing = "int8" | "numeric" | "dates" | "bytea" | "json" | "columnNames";
 
 interface TypeRow {
   readonly oid: number;

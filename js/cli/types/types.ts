@@ -15,18 +15,33 @@ import { say } from "../terminal.ts";
 import { describeAll, type Described } from "./describe.ts";
 import { differences, moduleOf, type NamedRow } from "./module.ts";
 import { sourcesOf } from "./project.ts";
-import { RowTypes, type Member, type Representation, type Sayings } from "./row-types.ts";
+import { RowTypes, type Member, type Representation, type Representing, type Sayings } from "./row-types.ts";
 import { templatesIn, withoutEnding, type Place, type Template } from "./templates.ts";
 
-/** Options that say what the client's values look like, and their words. */
-const REPRESENTATION = {
-  int8: ["string", "number", "bigint"],
-  numeric: ["string", "number"],
-  dates: ["string", "date", "temporal"],
-  bytea: ["uint8array", "hex", "base64"],
-  json: ["parsed", "text"],
-  "column-names": ["keep", "camelCase"],
-} as const;
+type Words<Name extends Representing> = Readonly<Record<NonNullable<Representation[Name]>, true>>;
+
+/** Options that say what the client's values look like, and their words. The compiler wants each of them, and no other. */
+const REPRESENTATION: { readonly [Name in Representing]: Words<Name> } = {
+  int8: { string: true, number: true, bigint: true },
+  numeric: { string: true, number: true },
+  dates: { string: true, date: true, temporal: true },
+  bytea: { uint8array: true, hex: true, base64: true },
+  json: { parse: true, text: true },
+  columnNames: { keep: true, camelCase: true },
+};
+/** The same, by the names that the command line has for them. */
+const WORDS: Readonly<Record<string, readonly string[]>> = Object.fromEntries(
+  Object.entries(REPRESENTATION).map(([name, words]) => [flagOf(name), Object.keys(words)]),
+);
+
+function flagOf(option: string): string {
+  return option.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+}
+
+function wordsOf([flag, words]: [string, readonly string[]]): string {
+  const listed = `${words.slice(0, -1).join(", ")} or ${words.at(-1)}`;
+  return `${`  --${flag} WORD`.padEnd(24)}${listed}`;
+}
 
 export const types: Command = {
   summary: "writes row types for the sql templates of a project, and checks their SQL",
@@ -42,19 +57,14 @@ checked. The files are those of tsconfig.json, or those below src. docs/sql-type
   -p, --project FILE    another tsconfig.json
   --verbose             list the templates that cannot be checked, and why
 Options of the client whose rows these are (docs/options.md):
-  --int8 WORD           string, number or bigint
-  --numeric WORD        string or number
-  --dates WORD          string, date or temporal
-  --bytea WORD          uint8array, hex or base64
-  --json WORD           parsed or text
-  --column-names WORD   keep or camelCase
+${Object.entries(WORDS).map(wordsOf).join("\n")}
 All but --check and --verbose may stand in package.json, as "pgz-edge": { "types": { "files": ["src/**/*"] } }.`,
   options: {
     check: { type: "boolean" },
     out: { type: "string", short: "o" },
     project: { type: "string", short: "p" },
     verbose: { type: "boolean" },
-    ...Object.fromEntries(Object.keys(REPRESENTATION).map((name) => [name, { type: "string" as const }])),
+    ...Object.fromEntries(Object.keys(WORDS).map((flag) => [flag, { type: "string" as const }])),
   },
   run,
 };
@@ -103,9 +113,9 @@ function settings({ values, options }: Task, folder: string): Pick<Task, "values
   >;
   const found: Record<string, string> = {};
   for (const [key, value] of Object.entries(given)) {
-    const name = key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+    const name = flagOf(key);
     if (name === "files" && Array.isArray(value) && value.every((one) => typeof one === "string")) continue;
-    if (!(name in REPRESENTATION) && name !== "out" && name !== "project")
+    if (!(name in WORDS) && name !== "out" && name !== "project")
       throw new Misuse(`package.json has "${key}" in "pgz-edge"."types", which means nothing.`);
     if (typeof value !== "string") throw new Misuse(`"${key}" in "pgz-edge"."types" of package.json is a text.`);
     found[name] = value;
@@ -118,16 +128,16 @@ const defaultOut = (folder: string): string =>
   path.join(existsSync(path.join(folder, "src")) ? "src" : ".", "pgz-edge.types.ts");
 
 function representationOf(options: OptionValues): Representation {
-  const found = Object.entries(REPRESENTATION).flatMap(([name, words]) => {
-    const word = choice<string>({ options }, name, words);
-    return word === undefined ? [] : [[name === "column-names" ? "columnNames" : name, word]];
+  const found = Object.keys(REPRESENTATION).flatMap((name) => {
+    const word = choice<string>({ options }, flagOf(name), WORDS[flagOf(name)]!);
+    return word === undefined ? [] : [[name, word]];
   });
   return Object.fromEntries(found) as Representation;
 }
 
 const madeWith = (representation: Representation): string =>
   Object.entries(representation)
-    .map(([name, word]) => `--${name === "columnNames" ? "column-names" : name} ${String(word)}`)
+    .map(([name, word]) => `--${flagOf(name)} ${String(word)}`)
     .sort()
     .join(" ");
 

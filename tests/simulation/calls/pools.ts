@@ -43,6 +43,8 @@ const resized: Make = (dice) => {
   return {
     says: `resize, and back after ${stays} ms`,
     kind: "client",
+    // Those that it ends are closed by us before the server has heard of it.
+    connections: 10,
     async run(caller) {
       const pool = asPool(caller);
       const most = largest.get(pool) ?? pool.options.max;

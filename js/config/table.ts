@@ -1,0 +1,590 @@
+// Every option of a connection, once: what it is for, what it must be, its default, and which calls may set it too.
+//
+// `Options` and `Config` (options.ts), the options of calls (rows/form.ts, api/options.ts), what is checked
+// (config.ts), words of the command line and the table of docs/options.md are made of these entries. To add an option:
+// an entry here, and the code that uses it. For the page, an entry's text may say
+//
+//   @unit          its unit or its values, where its rule is not a list of words
+//   @defaultValue  the default, and why it is that; a test compares it with the entry
+//   @runtimes      what differs on some runtimes or servers
+//
+// and name pages and sections as docs/connecting.md#several-hosts.
+//
+// Knows options and their rules, one by one. Must not know where a value was given, or what follows from two of them.
+
+import type { Connector } from "../sockets/contract.ts";
+import { LONGEST_TIMER } from "../util/limits.ts";
+import { isObserver, observerMethods, strangerOf, type Observer } from "../util/observer.ts";
+import { isText } from "../util/text.ts";
+import type { Parser } from "../values/converters.ts";
+import type { Serializer } from "../values/serialize.ts";
+import { option, optional, type Entry, type Setters, type ValueOf } from "./entries.ts";
+import { requiredMethods } from "./require-auth.ts";
+import {
+  anyText,
+  attempts,
+  flag,
+  isFunction,
+  oneOf,
+  rule,
+  someText,
+  unknown,
+  whole,
+  wordsOf,
+  type Rule,
+} from "./rules.ts";
+
+/** A password, or a function that is called for one at each new connection, for tokens that expire. */
+export type Password = string | (() => string | Promise<string>);
+
+const isPort = (port: unknown) => Number.isInteger(port) && (port as number) >= 1 && (port as number) <= 65_535;
+
+const host = rule<string>(
+  "names or addresses, or absolute paths of folders with Unix sockets; several with commas between",
+  (value) => isText(value) && wordsOf(value).every((name) => /^(\/[^\0]*|[^\0-\x20,/@\x7f]+)$/.test(name)),
+);
+const port = rule<number | string>(
+  "a whole number from 1 to 65535, or several as text with commas between",
+  (value) =>
+    isPort(value) ||
+    (typeof value === "string" && wordsOf(value).every((word) => word === "" || (/^\d+$/.test(word) && isPort(+word)))),
+);
+const address = rule<string>(
+  "IP addresses, with commas between, one for each host",
+  (value) => isText(value) && wordsOf(value).every((one) => /^[\w.:%]*$/.test(one)),
+);
+
+const count = whole(0, Number.MAX_SAFE_INTEGER);
+const milliseconds = whole(0, LONGEST_TIMER);
+const pem = rule<string>("PEM text (-----BEGIN …)", (value) => isText(value) && /-----BEGIN ./.test(value));
+
+/** An empty password is text like any other. */
+export const passwordText = rule<string>("text without NUL, or a function that gives it", isText);
+const password: Rule<Password> = (value, name) =>
+  typeof value === "function" ? (value as Password) : passwordText(value, name);
+
+const RESERVED = /^(user|database|options|application_name|client_encoding|replication|_pq_\..*)?$/i;
+
+export function isStartup(value: unknown): value is Readonly<Record<string, string>> {
+  return (
+    typeof value === "object" &&
+    value !== null &&
+    Object.entries(value).every(([name, text]) => isText(name) && !RESERVED.test(name) && isText(text))
+  );
+}
+
+const observing = rule<Observer>("an object whose on… methods are functions", isObserver);
+/** A method that nobody calls would watch nothing. */
+const observer: Rule<Observer> = (value, name) => {
+  const checked = observing(value, name);
+  const other = strangerOf(checked);
+  if (other) throw unknown(`method "${other}" of option "${name}"`, other, observerMethods);
+  return checked;
+};
+
+export const OPTIONS = {
+  /**
+   * Name or address of the server, or the absolute path of the folder with its Unix socket. Several, with commas
+   * between, are tried in their order (docs/connecting.md#several-hosts).
+   *
+   * @unit text
+   * @defaultValue `localhost`: a name works on every runtime; libpq's own default is a Unix socket, where there are any
+   * @runtimes Workers: no Unix sockets, and a private address only through a binding
+   */
+  host: optional(host),
+  /**
+   * The IP address of the host, with commas between for several: it is connected to without asking DNS, while
+   * certificates are checked for `host`.
+   *
+   * @unit text
+   * @runtimes Workers: error beside TLS when it differs from `host`
+   */
+  hostaddr: optional(address),
+  /**
+   * Port, for all hosts; or as text one for each, with commas between: `"5432,5433"`.
+   *
+   * @unit 1 to 65,535, number or text
+   * @defaultValue 5432, PostgreSQL's
+   * @runtimes Workers refuse port 25
+   */
+  port: optional(port),
+  /**
+   * Which of the hosts are wanted, by what the server says of itself behind the login. Another one is left, and the
+   * next is tried (docs/connecting.md#several-hosts).
+   *
+   * @defaultValue `any`: one host is what most have
+   */
+  targetSessionAttrs: option(oneOf("any", "read-write", "read-only", "primary", "standby", "prefer-standby"), "any"),
+  /**
+   * In which order the hosts are tried: as they stand (`disable`), or `random`.
+   *
+   * @defaultValue `disable`: the order in which you wrote them has a meaning
+   */
+  loadBalanceHosts: option(oneOf("disable", "random"), "disable"),
+  /**
+   * Where libpq's variables (`PGHOST` and so on) are read, which shells, containers and CI set: defaults for what is
+   * given nowhere else. An object, or `false` for none.
+   *
+   * @unit object, `false`
+   * @defaultValue the process's
+   * @runtimes Workers: none, unless you pass an object; Deno: only those that may be read without asking
+   */
+  environment: optional(
+    rule<Readonly<Record<string, unknown>> | false>(
+      "an object or false",
+      (value) => value === false || (typeof value === "object" && value !== null),
+    ),
+  ),
+  /**
+   * The role to log in as, here or in the URL. It is required, because an edge runtime has no login name to use
+   * instead.
+   *
+   * @unit text
+   * @defaultValue none: required
+   */
+  user: option(someText, ""),
+  /**
+   * Name of the database.
+   *
+   * @unit text
+   * @defaultValue the user's name, as in libpq
+   */
+  database: option(someText, ({ user }) => user as string),
+  /**
+   * The password, or a function that returns it or a promise of it. The function is called for each new connection, so
+   * tokens may expire. An empty text is a password. `console.log`, JSON and errors never show it.
+   *
+   * @unit text, function
+   */
+  password: optional(password),
+  /**
+   * The `application_name` by which `pg_stat_activity` shows which program it is.
+   *
+   * @unit text
+   * @defaultValue `pgz-edge`
+   */
+  applicationName: option(anyText, "pgz-edge"),
+  /**
+   * Settings for the session, such as `{ search_path: "app", TimeZone: "UTC" }`. `client_encoding` is always UTF8.
+   *
+   * @unit object of texts
+   * @defaultValue none: the session is not changed unless you ask
+   * @runtimes PgBouncer refuses names that it does not track, unless `ignore_startup_parameters` lists them
+   */
+  startup: option(
+    rule("an object of texts without NUL, none of them an option of its own or client_encoding", isStartup),
+    {},
+  ),
+  /**
+   * Command-line options for the server process, libpq's `options`, such as `-c geqo=off`.
+   *
+   * @unit text
+   * @defaultValue none
+   * @runtimes poolers ignore or refuse it
+   */
+  options: option(anyText, ""),
+  /**
+   * The link never leaves the runtime or the machine, so a cleartext password and an early query are safe.
+   *
+   * @defaultValue whether the host ends in `.hyperdrive.local` or is a Unix socket
+   */
+  localLink: optional(flag),
+  /**
+   * Whether TLS is used, and what is verified: libpq's six modes. Set `verify-full` on any network that is not yours.
+   *
+   * @defaultValue `prefer`, libpq's; on a local link (`localLink`) `disable`, because nothing leaves the machine
+   * @runtimes see docs/options.md#tls-by-runtime
+   */
+  sslmode: optional(oneOf("disable", "allow", "prefer", "require", "verify-ca", "verify-full")),
+  /**
+   * `direct` starts TLS without asking first, which saves a round trip. It needs PostgreSQL 17, a runtime with ALPN, and
+   * `sslmode` `require` or stronger.
+   *
+   * @defaultValue `postgres`: it works with every server
+   * @runtimes Workers: `direct` is an error, they have no ALPN
+   */
+  sslnegotiation: option(oneOf("postgres", "direct"), "postgres"),
+  /**
+   * The name that is sent (SNI) and that the certificate must have.
+   *
+   * @unit text
+   * @defaultValue the host: the certificate must be for the one that you named
+   * @runtimes Workers: error when it differs from `host`
+   */
+  servername: optional(someText),
+  /**
+   * Certificates to trust instead of the runtime's. Every `sslmode` that uses TLS then checks the chain, as in libpq.
+   *
+   * @unit PEM text
+   * @defaultValue what the platform trusts
+   * @runtimes Workers: error, they accept public roots only
+   */
+  ca: optional(pem),
+  /**
+   * The client's certificate. It needs `key`.
+   *
+   * @unit PEM text
+   * @runtimes Workers: error
+   */
+  cert: optional(pem),
+  /**
+   * The private key of `cert`. It is never shown.
+   *
+   * @unit PEM text
+   * @runtimes Workers: error
+   */
+  key: optional(pem),
+  /**
+   * The allowed authentication methods, as libpq's `require_auth`: a comma-separated list of `none`, `password`, `md5`
+   * and `scram-sha-256`, or all with `!` to exclude them. `scram-sha-256` refuses every downgrade and saves a round
+   * trip; so does `password` over verified TLS. Naming `password` here allows it over TLS that is not verified too.
+   *
+   * @unit text
+   * @defaultValue any, but cleartext only over verified TLS or a local link
+   */
+  requireAuth: optional(
+    rule<string>(
+      'a list of none, password, md5, scram-sha-256, all or none with "!", that leaves one',
+      (value) => typeof value === "string" && requiredMethods(value),
+    ),
+  ),
+  /**
+   * Allows the password in clear over any link, also without TLS.
+   *
+   * @defaultValue false: it is sent only over verified TLS or a local link
+   */
+  allowCleartextPassword: option(flag, false),
+  /**
+   * Whether a login is bound to the server's certificate (SCRAM-SHA-256-PLUS), so that a login that somebody passes on
+   * over TLS of his own fails. `prefer` binds it where server and runtime can, `require` refuses every other login
+   * (docs/connecting.md#channel-binding).
+   *
+   * @defaultValue `prefer`, libpq's
+   * @runtimes Workers, whose sockets do not show the certificate: `require` is an error, `prefer` does without; Deno:
+   * `prefer` does without under verified TLS
+   */
+  channelBinding: option(oneOf("disable", "prefer", "require"), "prefer"),
+  /**
+   * The fewest SCRAM iterations that are accepted over a link on which no certificate is checked (no TLS, or `sslmode`
+   * `prefer`, `allow` or `require` without `ca`). Whoever answers there gets a proof of your password, and with few
+   * iterations can find the password by trying. Over a link whose certificate is checked, and a local one, any number
+   * is accepted, and `npx pgz-edge doctor` tells of it.
+   *
+   * @unit 1 to 100,000,000
+   * @defaultValue 4,096, the least that RFC 7677 recommends, and PostgreSQL's default
+   * @runtimes Workers: with TLS the certificate is always checked
+   */
+  scramMinIterations: option(whole(1, 100_000_000), 4096),
+  /**
+   * The most SCRAM iterations that a server may ask for. A false server could waste your CPU with a large number.
+   *
+   * @unit 1 to 100,000,000
+   * @defaultValue 100,000, as pgjdbc and pg; PostgreSQL's default is 4,096
+   * @runtimes Workers: WebCrypto refuses more than 100,000, so the core derives the key in wasm
+   */
+  scramMaxIterations: option(whole(1, 100_000_000), 100_000),
+  /**
+   * For DNS, TCP, TLS and authentication together, of each host anew. It cannot be turned off, because an attempt must
+   * end. In a connection string it is in seconds, as in libpq.
+   *
+   * @unit milliseconds
+   * @defaultValue 10,000
+   */
+  connectTimeout: option(whole(1, LONGEST_TIMER), 10_000),
+  /**
+   * For a whole call: waiting for its turn, connecting, and reading a stream to its end. Then it rejects with
+   * `QUERY_TIMEOUT`, and the query is cancelled on the server. 0: no deadline.
+   *
+   * @unit milliseconds
+   * @defaultValue 0: no deadline unless you set one
+   */
+  timeout: option(milliseconds, 0, "every"),
+  /**
+   * A stream that outlives `close()` or `release()` holds its connection. It ends when for this long its server has sent
+   * nothing and its reader has read nothing (at most a tenth later), so that no silent server and no forgotten stream
+   * holds it for ever. While the reader waits, the call's `timeout` holds in its place. 0: for ever.
+   *
+   * @unit milliseconds
+   * @defaultValue 30,000
+   */
+  closeTimeout: option(milliseconds, 30_000),
+  /**
+   * The most rows of a result. 0: no limit.
+   *
+   * @unit rows
+   * @defaultValue 0
+   */
+  maxRows: option(count, 0, "rows"),
+  /**
+   * The most bytes of an encoded result. Brackets and headers around the rows count, the truncation mark does not
+   * (docs/options.md#limits-and-memory). 0: no limit.
+   *
+   * @unit bytes
+   * @defaultValue 0
+   */
+  maxBytes: option(count, 0, "rows"),
+  /**
+   * The most bytes of one field, as the server sends it; of a CopyData message for `copyTo`
+   * (docs/options.md#limits-and-memory). 0: no limit.
+   *
+   * @unit bytes
+   * @defaultValue 0
+   */
+  maxFieldBytes: option(count, 0, "rows"),
+  /**
+   * What happens to a result that passes a limit. `error`: it rejects or breaks off. `truncate`: it ends there properly,
+   * with a mark that is not a row: in NDJSON and JSON a last element `{"$truncated":{"limit":…,"value":…,"rows":…}}`, in
+   * columnar output a member of that name; `query` returns `truncated`. TOON and CSV have no place for a mark and refuse
+   * it, unless the call has an `observer` whose `onQueryEnd` is told of it (docs/observer.md).
+   *
+   * @defaultValue `error`: a shortened result must not look complete
+   */
+  onLimit: option(oneOf("error", "truncate"), "error", "rows"),
+  /**
+   * What happens to columns with the same name. `keep`: in objects the last one wins. `rename`: the second `id` becomes
+   * `id_2`. `error`: the call fails with `DUPLICATE_COLUMN`.
+   *
+   * @defaultValue `keep`: the server's own JSON repeats the name too
+   */
+  duplicates: option(oneOf("keep", "rename", "error"), "keep", "rows"),
+  /**
+   * Names of columns in rows. `camelCase` writes `created_at` as `createdAt`, in every format: an underscore between an
+   * ASCII letter or digit and a small ASCII letter goes (`_id` and `line_2` stay). `columns` of a result have the
+   * server's names, and members of json values stay. `sql.snakeCase` is the way back.
+   *
+   * @defaultValue `keep`
+   */
+  columnNames: option(oneOf("keep", "camelCase"), "keep", "rows"),
+  /**
+   * int8 (bigint) values. `bigint` gives bare digits in JSON too.
+   *
+   * @defaultValue none: strings in objects, since a JavaScript number would lose digits, and bare digits in JSON, as the
+   * server writes them
+   */
+  int8: optional(oneOf("string", "number", "bigint"), "rows"),
+  /**
+   * numeric values.
+   *
+   * @defaultValue none: as `int8`, so every digit is kept unless you choose `number`
+   */
+  numeric: optional(oneOf("string", "number"), "rows"),
+  /**
+   * date, timestamp and timestamptz in JavaScript objects. `string`: ISO 8601 text, which keeps microseconds, infinity
+   * and all years. `date`: a `Date`, a timestamp read as UTC. `temporal`: PlainDate, PlainDateTime and Instant, and
+   * PlainTime for time, Duration for interval. A value that the type cannot represent, such as infinity, stays text.
+   *
+   * @defaultValue `string`
+   * @runtimes `temporal`: error if the runtime has no `Temporal`
+   */
+  dates: option(oneOf("string", "date", "temporal"), "string", "values"),
+  /**
+   * bytea in JavaScript objects: bytes, PostgreSQL's text `\x…` (`hex`), or base64.
+   *
+   * @defaultValue `uint8array`: bytes stay bytes
+   */
+  bytea: option(oneOf("uint8array", "hex", "base64"), "uint8array", "values"),
+  /**
+   * json and jsonb in JavaScript objects: parsed, or the server's text with every digit.
+   *
+   * @defaultValue `parse`
+   */
+  json: option(oneOf("parse", "text"), "parse", "values"),
+  /**
+   * Your own parsers for JavaScript objects, by a type's OID or SQL name (`uuid`, `uuid[]`, `app.mood`). They override
+   * every other policy (docs/options.md#parsers-of-your-own). The client's parsers apply to a call that has its own too;
+   * for the same type the call's wins.
+   *
+   * @unit object of functions
+   */
+  types: optional(
+    rule<Readonly<Record<string, Parser>>>(
+      "an object of functions",
+      (value) => typeof value === "object" && value && Object.values(value).every(isFunction),
+    ),
+    "values",
+  ),
+  /**
+   * Makes parameters of values of your own: it gets each value that is not null, and each element of an array, and
+   * returns it, or what is to be sent in its place (docs/queries.md#values-of-your-own).
+   *
+   * @unit function
+   * @example
+   * createClient(url, { serialize: (value) => (value instanceof Decimal ? value.toString() : value) });
+   */
+  serialize: optional(rule<Serializer>("a function", isFunction)),
+  /**
+   * The longest message that is accepted from the server (docs/options.md#limits-and-memory).
+   *
+   * @unit bytes
+   * @defaultValue 1,073,741,824, PostgreSQL's own limit: a longer message cannot be genuine
+   * @runtimes Workers: 8,388,608, because an isolate has 128 MB in all
+   */
+  maxMessageBytes: option(whole(1 << 10, 1 << 30), (_, { isWorkerd }) => (isWorkerd ? 1 << 23 : 1 << 30)),
+  /**
+   * Bytes of finished rows that are passed on at once. Above 4 MiB counts as 4 MiB.
+   *
+   * @unit bytes
+   * @defaultValue 65,536, a socket's size: larger pieces only wait, smaller pieces cost a call each
+   */
+  flushBytes: option(whole(1, 1 << 30), 1 << 16),
+  /**
+   * For how long a finished row waits for `flushBytes` to fill. 0: it does not wait.
+   *
+   * @unit milliseconds
+   * @defaultValue 100, so that rows of a slow query leave soon (the server itself sends 8 KB at a time)
+   */
+  flushInterval: option(milliseconds, 100),
+  /**
+   * Named statements per connection. 0: none, for poolers without prepared statements.
+   *
+   * @unit statements, 0 to 65,535
+   * @defaultValue 64: enough for what an application repeats, and kind to the server's memory
+   */
+  statementCacheSize: option(whole(0, 65_535), 64),
+  /**
+   * When a statement is prepared under a name: from its second use on, but never behind a detected pooler (`auto`), from
+   * its first use on (`named`), or never (`unnamed`) (docs/poolers.md).
+   *
+   * @defaultValue `auto`: statements that run once leave nothing behind
+   * @runtimes PgBouncer from 1.21 on: `named`
+   */
+  prepare: option(oneOf("auto", "named", "unnamed"), "auto"),
+  /**
+   * What happens to a statement that the isolate does not know. `text`: it runs at once, with values and rows as text.
+   * `describe`: the server is asked for its types first, which is one more round trip
+   * (docs/queries.md#the-first-run-of-a-statement).
+   *
+   * @defaultValue `text`
+   */
+  firstRun: option(oneOf("text", "describe"), "text"),
+  /**
+   * Most calls of `query`, `exec` and `json` that are on the wire together: those that are made together leave together
+   * and are answered in their order (docs/queries.md#calls-made-together). 1: each waits for the one before it.
+   *
+   * @unit 1 to 1,000
+   * @defaultValue 100: enough to hide a round trip, and few enough that a failed connection leaves few calls in doubt
+   */
+  pipelining: option(whole(1, 1_000), 100),
+  /**
+   * Runs a statement outside a transaction again after a conflict (40001, 40P01), which the server has rolled back.
+   * `true`: up to three runs in all; a number: that many. The pause is 10 ms, 20 ms … plus up to as much again at
+   * random. Not inside a transaction (use its `retry`), and not after rows have gone downstream.
+   *
+   * @unit boolean, number
+   * @defaultValue false
+   */
+  retryOnSerialization: option(attempts, false),
+  /**
+   * Sends the first query together with the last authentication message, which saves a round trip. `auto` does so only
+   * if the server is already known, by verified TLS or a local link.
+   *
+   * @defaultValue `auto`: elsewhere the query would leave before the server has authenticated itself
+   */
+  earlyQuery: option(oneOf<boolean | "auto">("auto", true, false), "auto"),
+  /**
+   * Until the first TCP keep-alive probe, which notices a dead peer on an idle connection. 0: none.
+   *
+   * @unit milliseconds
+   * @defaultValue 30,000
+   * @runtimes Workers: no effect, sockets have no such option
+   */
+  keepAlive: option(milliseconds, 30_000),
+  /**
+   * Bytes of one read.
+   *
+   * @unit bytes, 1,024 to 16,777,216
+   * @defaultValue 65,536: fewer reads than with the runtimes' own buffers of 4 to 16 KiB, and still small for an isolate
+   * @runtimes Workers: 65,536 always
+   */
+  readBuffer: option(whole(1 << 10, 1 << 24), 1 << 16),
+  /**
+   * `3.2` has long cancel keys, and needs PostgreSQL 18 and poolers that know it.
+   *
+   * @defaultValue `3.0`, libpq's: older poolers refuse anything newer
+   */
+  maxProtocolVersion: option(oneOf("3.0", "3.2"), "3.0"),
+  /**
+   * Makes the sockets: your own transport, by the socket contract of docs/architecture.md.
+   *
+   * @unit function
+   * @defaultValue the runtime's
+   */
+  connect: optional(rule<Connector>("a function", isFunction)),
+  /**
+   * Is told of connects, calls, notices and changed settings (docs/observer.md). A call's own gets the events of that
+   * call instead of the client's.
+   *
+   * @unit object of functions
+   */
+  observer: optional(observer, "every"),
+  /**
+   * Observers and tracing channels get the values of parameters too.
+   *
+   * @defaultValue false: parameters are often secrets or personal data
+   */
+  observeParameters: option(flag, false),
+  /**
+   * For looking for a mistake: each flight is told of as a line, to `console.debug` or to this function
+   * (docs/observer.md#each-flight-as-a-line). Errors have the call's `parameters`, and their stack is recorded at each
+   * call (docs/errors.md#where-it-happened), which costs 3 to 5 µs each.
+   *
+   * @unit boolean, function
+   * @defaultValue false
+   */
+  debug: option(
+    rule<boolean | ((line: string) => void)>(
+      "true, false or a function",
+      (value) => typeof value === "boolean" || isFunction(value),
+    ),
+    false,
+  ),
+  /**
+   * What to say behind each statement that has no name, as an SQL comment: `() => ({ traceparent })`. It is called in
+   * the caller's async context (docs/observer.md#the-trace-in-the-servers-log).
+   *
+   * @unit function
+   * @defaultValue none: a comment that differs each time defeats caches that go by the text, Hyperdrive's too
+   */
+  sqlComment: optional(rule<() => Readonly<Record<string, string | undefined>> | undefined>("a function", isFunction)),
+  /**
+   * After so long `onSlowQuery` of the observer is called, while the call still runs. 0: never.
+   *
+   * @unit milliseconds
+   * @defaultValue 0
+   * @runtimes Workers: timers wait for I/O
+   */
+  slowQueryThreshold: option(milliseconds, 0, "every"),
+  /**
+   * When it aborts, connecting and every call end. A call whose own aborts rejects with an `AbortError`, and its query
+   * is cancelled on the server. On Workers: `request.signal`.
+   *
+   * @unit AbortSignal
+   */
+  signal: optional(
+    rule<AbortSignal>(
+      "an AbortSignal",
+      (value) => typeof (value as AbortSignal | null)?.addEventListener === "function",
+    ),
+    "every",
+  ),
+};
+
+type Table = typeof OPTIONS;
+export type OptionName = keyof Table;
+export type OptionValue<Name extends OptionName> = ValueOf<Table[Name]>;
+/** Those that such calls may set. */
+export type NamesBy<By extends Setters> = {
+  [Name in OptionName]: Table[Name]["by"] extends By ? Name : never;
+}[OptionName];
+/** Those without a default. */
+export type OptionalName = {
+  [Name in OptionName]: Table[Name] extends Entry<infer _, undefined, Setters> ? Name : never;
+}[OptionName];
+
+/** The names of all options. */
+export const optionNames = Object.keys(OPTIONS) as readonly OptionName[];
+
+/** The names of those that such calls may set. */
+export function namesBy<By extends Setters>(...by: By[]): readonly NamesBy<By>[] {
+  return optionNames.filter((name): name is NamesBy<By> => (by as Setters[]).includes(OPTIONS[name].by));
+}

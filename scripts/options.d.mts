@@ -1,0 +1,9 @@
+export interface Told {
+  readonly name: string;
+  readonly text: string;
+  readonly values: string;
+  readonly fallback: string;
+  readonly differs: string;
+  readonly calls: string;
+}
+export function entriesOf(file: string, ...tables: readonly string[]): Told[];

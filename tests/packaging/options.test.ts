@@ -1,0 +1,32 @@
+// Each option is told once, beside its rule: the pages are made of that.
+import { execFileSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import type { Entry, Setters } from "../../js/config/entries.ts";
+import { OPTIONS } from "../../js/config/table.ts";
+import { POOL_OPTIONS } from "../../js/pool/options.ts";
+import { entriesOf } from "../../scripts/options.mjs";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+type AnyEntry = Entry<unknown, unknown, Setters>;
+
+test("the tables of docs/options.md and docs/pool.md are those of js/", () => {
+  execFileSync(process.execPath, ["scripts/options.mjs", "--check"], { cwd: root, stdio: "pipe" });
+});
+
+test.each([
+  ["js/config/table.ts", ["OPTIONS"], OPTIONS],
+  ["js/pool/options.ts", ["SIZES", "HOOKS"], POOL_OPTIONS],
+])("each option of %s has a text, and the default that its text says", (file, tables, all) => {
+  const told = entriesOf(file, ...tables);
+  expect(told.map(({ name }) => name)).toEqual(Object.keys(all));
+  for (const { name, text, fallback } of told) {
+    expect(text, name).toMatch(/^\S.*[.`)]$/);
+    const entry = (all as Record<string, AnyEntry>)[name]!;
+    const value = typeof entry.fallback === "function" ? entry.fallback({ user: "" }, {}) : entry.fallback;
+    const [said] = /^[^\s:;(]+?(?=[\s:;(]|, |,?$)/.exec(fallback) ?? [];
+    if (typeof value === "number" || typeof value === "boolean")
+      expect(said?.replaceAll(",", ""), name).toBe(`${value}`);
+    else if (typeof value === "string" && value !== "") expect(said, name).toBe(`\`${value}\``);
+  }
+});

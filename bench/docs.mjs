@@ -10,7 +10,7 @@ const at = (name) => fileURLToPath(new URL(name, import.meta.url));
 const page = at("../docs/benchmarks.md");
 
 /** Sockets without a driver. They are the floor, not peers. */
-const FLOORS = ["drain", "bare"];
+const FLOORS = ["drain", "bare", "empty"];
 /** On a shared machine a ratio this close to 1 means no difference. */
 const SAME = 0.05;
 
@@ -85,6 +85,20 @@ const scenarios = [
       },
       { title: "Socket writes of a trial", case: "latency", metric: "writes", less: true },
       { title: "Bytes of a trial, both ways", case: "latency", metric: "wire_bytes", less: true },
+    ],
+  },
+  {
+    title: "The first row of a cold process",
+    about: [
+      "Each trial is a process that has never run: it loads one library, connects, logs in by SCRAM, and asks for one row",
+      "by its key. The figures are above those of a process that loads nothing (`empty`, which is told as it is), round by",
+      "round. On Node, Deno and Bun time runs from the start of the process to the row; in workerd, whose process is ready",
+      "then, from its first request to the answer. CPU is the process's, all threads, from its start to then. `tls`: with a",
+      "certificate that is checked, which workerd cannot do with the tests' own.",
+    ],
+    tables: [
+      { title: "Until the first row", case: "startup", metric: "first_row_ms", less: true },
+      { title: "CPU until then", case: "startup", metric: "cpu_ms", less: true },
     ],
   },
   {

@@ -16,10 +16,13 @@ const PATIENCE = 240_000;
 
 const hasTaskset = spawnSync("taskset", ["-p", String(process.pid)], { stdio: "ignore" }).status === 0;
 
+/** The command line that runs this one on that CPU. */
+export const pinned = (command, cpu) => (hasTaskset ? ["taskset", "-c", String(cpu), ...command] : command);
+
 /** `{ pid, ask, stop }`. `ask` sends one request and gives its answer; one that says `error` throws. */
-export function start(name, [command, ...parameters], { cpu = CLIENT_CPU, env = {} } = {}) {
-  const pinned = hasTaskset ? ["taskset", "-c", String(cpu), command, ...parameters] : [command, ...parameters];
-  const child = spawn(pinned[0], pinned.slice(1), {
+export function start(name, command, { cpu = CLIENT_CPU, env = {} } = {}) {
+  const [program, ...parameters] = pinned(command, cpu);
+  const child = spawn(program, parameters, {
     stdio: ["pipe", "pipe", "inherit"],
     env: { ...process.env, DENO_NO_UPDATE_CHECK: "1", ...env },
   });

@@ -1,0 +1,121 @@
+// CASE=startup: what the first row of a cold process costs, above the runtime alone. Each trial is a process that has
+// never run: it loads one library, connects, logs in by SCRAM, and asks for one row by its key.
+//
+//   first_row_ms   on Node, Deno and Bun from the start of the process to the row; in workerd, whose process is ready
+//                  then, from its first request to the answer
+//   cpu_ms         of the process, all threads, from its start to then
+//
+// `empty` is a process that loads nothing. Each figure of a library is its trial's less the one of `empty` in the same
+// round; `empty` itself is told as it is. The contestants of a round follow each other in random order. `tls`: with the
+// tests' certificate checked, which workerd cannot: it trusts public roots only.
+//
+//   TRIALS   how many rounds (20)        RUNTIMES LINKS LIBRARIES   which, separated by commas
+import { spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { isDeepStrictEqual } from "node:util";
+import { workerd } from "../../scripts/node/index.mjs";
+import { command, wantedRuntimes } from "../lib/runtimes.mjs";
+import { shuffled, summary } from "../lib/statistics.mjs";
+import { CLIENT_CPU, pin, pinned, SERVER_CPU, start } from "../lib/worker.mjs";
+import { cpuTime, post } from "../workerd/contestant.mjs";
+import { ROW } from "./libraries.mjs";
+
+const LIBRARIES = ["empty", "pgz-edge", "postgres.js", "pg"];
+const LINKS = { workerd: ["plain"], node: ["plain", "tls"], deno: ["plain", "tls"], bun: ["plain", "tls"] };
+/** Longer than any first row takes. */
+const PATIENCE = 60_000;
+
+export async function run({ server, option }) {
+  const trials = Number(option("TRIALS") ?? 20);
+  const runtimes = wantedRuntimes(option, Object.keys(LINKS));
+  const links = option("LINKS")?.split(",") ?? ["plain", "tls"];
+  const libraries = option("LIBRARIES")?.split(",") ?? LIBRARIES;
+  const target = { url: server.appUrl.split("?")[0], caFile: server.caFile };
+  if (server.own) pin(server.pid, SERVER_CPU); // backends inherit it
+  await fill(server);
+  const contests = runtimes.flatMap((runtime) =>
+    LINKS[runtime].filter((link) => links.includes(link)).map((link) => ({ runtime, link, samples: [] })),
+  );
+  // The first round warms the caches of the machine, and is not kept.
+  for (let trial = 0; trial <= trials; trial++)
+    for (const contest of shuffled(contests)) {
+      const round = {};
+      for (const library of shuffled(libraries)) round[library] = await cold(contest, library, target);
+      if (trial) contest.samples.push(round);
+    }
+  return { rows: contests.flatMap((contest) => figures(contest, libraries)), failures: [] };
+}
+
+/** The table that is asked, in the run itself. */
+async function fill({ appUrl }) {
+  const { createClient } = await import("../../dist/node.js");
+  const client = createClient(appUrl);
+  await client.simple(`
+    drop table if exists startup;
+    create table startup (id int primary key, label text);
+    insert into startup select n, 'row ' || n from generate_series(1, 100) n;
+    analyze startup;
+  `);
+  await client.close();
+}
+
+function figures({ runtime, link, samples }, libraries) {
+  return libraries.flatMap((library) =>
+    ["first_row_ms", "cpu_ms"].map((metric) => {
+      const above = (round) => (library === "empty" ? 0 : (round.empty?.[metric] ?? 0));
+      const values = samples.map((round) => round[library][metric] - above(round));
+      return { shape: link, library, runtime, metric, config: {}, ...summary(values) };
+    }),
+  );
+}
+
+async function cold({ runtime, link }, library, target) {
+  const trial = runtime === "workerd" ? coldWorker : coldProcess;
+  const { rows, ...measured } = await trial(runtime, link, library, target);
+  if (!isDeepStrictEqual(rows, [ROW])) throw new Error(`${library} on ${runtime}: ${JSON.stringify(rows)}`);
+  return measured;
+}
+
+async function coldProcess(runtime, link, library, { url, caFile }) {
+  const file = new URL("child.mjs", import.meta.url);
+  const [program, ...parameters] = pinned(
+    [...command(runtime, file), library, url, ...(link === "tls" ? [caFile] : [])],
+    CLIENT_CPU,
+  );
+  const from = performance.now();
+  const child = spawn(program, parameters, {
+    stdio: ["pipe", "pipe", "inherit"],
+    env: { ...process.env, DENO_NO_UPDATE_CHECK: "1" },
+  });
+  const late = setTimeout(() => child.kill("SIGKILL"), PATIENCE);
+  try {
+    const line = await new Promise((resolve, reject) => {
+      createInterface({ input: child.stdout }).once("line", resolve);
+      child.once("error", reject);
+      child.once("exit", (code, signal) => reject(new Error(`${library} on ${runtime} ended: ${signal ?? code}`)));
+    });
+    return { rows: JSON.parse(line), first_row_ms: performance.now() - from, cpu_ms: cpuTime(child.pid) };
+  } finally {
+    clearTimeout(late);
+    child.stdin.end();
+    if (child.exitCode === null && child.signalCode === null)
+      await new Promise((resolve) => child.once("exit", resolve));
+  }
+}
+
+async function coldWorker(_, link, library, { url }) {
+  const options = { library, folder: "startup/workerd", bindings: { URL: url } };
+  if (library === "empty") options.compatibilityFlags = [];
+  const program = [workerd().execPath, fileURLToPath(new URL("../workerd/host.mjs", import.meta.url))];
+  const host = start(`${library} in workerd`, [...program, JSON.stringify(options)]);
+  try {
+    const { address, pid } = await host.ask({ hello: true });
+    const from = performance.now();
+    const { chunks } = await post(address, {}, true);
+    const first_row_ms = performance.now() - from;
+    return { rows: JSON.parse(Buffer.concat(chunks).toString()), first_row_ms, cpu_ms: cpuTime(pid) };
+  } finally {
+    await host.stop();
+  }
+}

@@ -109,6 +109,7 @@ async function bundle() {
     external: ["node:*", "cloudflare:*", "@opentelemetry/api", "drizzle-orm", "kysely"],
     sourcemap: true,
     minifySyntax: true, // inlines constants across modules; names and lines stay readable
+    plugins: [commentless],
     logLevel: "warning",
   };
   const entries = (...names) => names.map((name) => `js/entrypoints/${name}.ts`);
@@ -117,7 +118,7 @@ async function bundle() {
   const drizzle = adapters("drizzle", "drizzle-migrator");
   const drizzle1 = {
     entryPoints: adapters("drizzle-v1", "drizzle-v1-migrator"),
-    plugins: [driverBeside, drizzleAsUsed],
+    plugins: [commentless, driverBeside, drizzleAsUsed],
   };
   const inside = { ".wasm": "binary" };
   /** Commands are chunks that the entry loads; what only one of them needs is a package of its user's. */
@@ -127,33 +128,33 @@ async function bundle() {
     platform: "node",
     splitting: true,
     external: ["typescript", "@modelcontextprotocol/*", "zod"],
-    plugins: [driverBeside],
+    plugins: [commentless, driverBeside],
   };
   rmSync(at("dist/cli"), { recursive: true, force: true }); // chunks have their hash in their name
   /** What `require` gets where it cannot load a module. */
   const commonjs = { ...common, outdir: "dist/cjs", format: "cjs" };
   await Promise.all([
-    esbuild({ ...common, entryPoints: entries("workerd", "edge-light", "slim"), plugins: [wasmBeside] }),
+    esbuild({ ...common, entryPoints: entries("workerd", "edge-light", "slim"), plugins: [commentless, wasmBeside] }),
     esbuild({ ...common, entryPoints: entries("node", "bun", "deno", "browser"), loader: inside }),
     esbuild({ ...common, entryPoints: ["js/sqlstates.ts"] }),
     esbuild({ ...common, entryPoints: ["js/adapters/otel.ts"] }),
     esbuild({ ...common, entryPoints: ["js/sockets/websocket.ts"] }),
     esbuild({ ...common, entryPoints: entries("otel-workers") }),
-    esbuild({ ...common, entryPoints: pg, plugins: [driverBeside] }),
-    esbuild({ ...common, entryPoints: ["js/adapters/prisma.ts"], plugins: [driverBeside] }),
-    esbuild({ ...common, entryPoints: drizzle, plugins: [driverBeside] }),
+    esbuild({ ...common, entryPoints: pg, plugins: [commentless, driverBeside] }),
+    esbuild({ ...common, entryPoints: ["js/adapters/prisma.ts"], plugins: [commentless, driverBeside] }),
+    esbuild({ ...common, entryPoints: drizzle, plugins: [commentless, driverBeside] }),
     esbuild({ ...common, ...drizzle1 }),
-    esbuild({ ...common, entryPoints: ["js/adapters/kysely.ts"], plugins: [driverBeside] }),
+    esbuild({ ...common, entryPoints: ["js/adapters/kysely.ts"], plugins: [commentless, driverBeside] }),
     esbuild({ ...commands, entryPoints: ["js/cli/main.ts"] }),
     esbuild({ ...commonjs, entryPoints: entries("node", "slim"), loader: inside }),
     esbuild({ ...commonjs, entryPoints: ["js/sqlstates.ts"] }),
     esbuild({ ...commonjs, entryPoints: ["js/adapters/otel.ts"] }),
     esbuild({ ...commonjs, entryPoints: ["js/sockets/websocket.ts"] }),
-    esbuild({ ...commonjs, entryPoints: pg, plugins: [driverBeside] }),
-    esbuild({ ...commonjs, entryPoints: ["js/adapters/prisma.ts"], plugins: [driverBeside] }),
-    esbuild({ ...commonjs, entryPoints: drizzle, plugins: [driverBeside] }),
+    esbuild({ ...commonjs, entryPoints: pg, plugins: [commentless, driverBeside] }),
+    esbuild({ ...commonjs, entryPoints: ["js/adapters/prisma.ts"], plugins: [commentless, driverBeside] }),
+    esbuild({ ...commonjs, entryPoints: drizzle, plugins: [commentless, driverBeside] }),
     esbuild({ ...commonjs, ...drizzle1 }),
-    esbuild({ ...commonjs, entryPoints: ["js/adapters/kysely.ts"], plugins: [driverBeside] }),
+    esbuild({ ...commonjs, entryPoints: ["js/adapters/kysely.ts"], plugins: [commentless, driverBeside] }),
   ]);
   copyFileSync(at("pkg/pgz_edge_bg.wasm"), at("dist/pgz_edge_bg.wasm"));
 }
@@ -163,6 +164,27 @@ function commonJsTypes() {
   cpSync(at("dist/types"), at("dist/cjs/types"), { recursive: true });
   writeFileSync(at("dist/cjs/package.json"), '{ "type": "commonjs" }\n');
 }
+
+/**
+ * Comments stay in the sources, to which the maps lead: here they would be a fifth of what each runtime has to read
+ * before its first query. esbuild keeps those inside of classes and objects, unless a file comes without white space.
+ */
+const commentless = {
+  name: "commentless",
+  setup: ({ onLoad }) =>
+    onLoad({ filter: /[\\/](js|pkg)[\\/].*\.[jt]s$/ }, async ({ path: file }) => {
+      const { transform } = await import("esbuild");
+      const { code } = await transform(readFileSync(file, "utf8"), {
+        loader: path.extname(file).slice(1),
+        sourcefile: path.basename(file),
+        sourcemap: "inline",
+        minifyWhitespace: true,
+        target: "es2022",
+        tsconfigRaw: readFileSync(at("tsconfig.json"), "utf8"),
+      });
+      return { contents: code, loader: "js" };
+    }),
+};
 
 const wasmBeside = {
   name: "wasm-beside",

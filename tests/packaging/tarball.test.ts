@@ -1,7 +1,7 @@
 // The packed tarball, installed in an empty project and used once in each runtime by its export conditions, as a user
 // would.
 import { execFileSync } from "node:child_process";
-import { readdirSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { testServers } from "../integration/servers.ts";
 import { startWorker } from "../workerd/host.mjs";
@@ -62,4 +62,13 @@ test("the tarball holds what it should and nothing else", () => {
   expect(files).toContain("LICENSE");
   expect(files).toContain("README.md");
   expect(files.filter((name) => /(^|\/)(src|js|tests|bench|node_modules|pkg)(\/|$)/.test(name))).toEqual([]);
+});
+
+// Each runtime would have to read them before its first query; the sources, to which the maps lead, have them.
+test("published JavaScript has no comments", () => {
+  const dist = project.at("node_modules/pgz-edge/dist");
+  const files = (readdirSync(dist, { recursive: true }) as string[]).filter((name) => name.endsWith(".js"));
+  expect(files.length).toBeGreaterThan(20);
+  const told = files.filter((name) => /^\s*\/\*\*/m.test(readFileSync(`${dist}/${name}`, "utf8")));
+  expect(told).toEqual([]);
 });

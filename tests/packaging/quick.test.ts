@@ -31,7 +31,7 @@ test.each([
 
 test("a test that reads a changed file by its name is chosen, and a page has the tests of pages", async () => {
   const { tests } = await plan(["docs/options.md"]);
-  expect(tests).toEqual(["tests/unit/config.test.ts", "tests/packaging/docs.test.ts"]);
+  expect(tests).toEqual(["tests/unit/options.test.ts", "tests/packaging/docs.test.ts"]);
 });
 
 test("what a test file imports counts as the driver does; a test of another folder is left out by name", async () => {

@@ -57,7 +57,7 @@ export const statements: Case[] = [
         await refused(
           client.exec("select 1", { prepare: "named" } as never),
           "prepare",
-          "Known names: signal, timeout, ",
+          "Known names: timeout, maxRows, ",
         );
         await refused(
           client.stream("select 1", { statusCode: 200 } as never),

@@ -120,7 +120,7 @@ async function bundle() {
     entryPoints: adapters("drizzle-v1", "drizzle-v1-migrator"),
     plugins: [commentless, driverBeside, drizzleAsUsed],
   };
-  const inside = { ".wasm": "binary" };
+  const inside = { ".wasm": "base64" }; // js/wasm/inside.ts decodes it
   /** Commands are chunks that the entry loads; what only one of them needs is a package of its user's. */
   const commands = {
     ...common,

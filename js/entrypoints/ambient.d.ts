@@ -2,8 +2,8 @@
 // @cloudflare/workers-types contradicts the DOM's types.
 
 declare module "*.wasm" {
-  /** A module in workerd, bytes where esbuild's `binary` loader put them. */
-  const wasm: WebAssembly.Module | Uint8Array<ArrayBuffer>;
+  /** A module in workerd, base64 where esbuild's loader put it. */
+  const wasm: WebAssembly.Module | string;
   export default wasm;
 }
 

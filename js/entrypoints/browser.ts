@@ -4,5 +4,6 @@ import wasm from "../../pkg/pgz_edge_bg.wasm";
 import { gzip } from "../sockets/gzip.ts";
 import { connect } from "../sockets/none.ts";
 import { installRuntime } from "../sockets/runtime.ts";
+import { decoded } from "../wasm/inside.ts";
 
-installRuntime({ name: "browser", module: () => wasm, connect, background: () => {}, gzip });
+installRuntime({ name: "browser", module: () => decoded(wasm as string), connect, background: () => {}, gzip });

@@ -4,10 +4,11 @@ import wasm from "../../pkg/pgz_edge_bg.wasm";
 import { gzip } from "../sockets/gzip.ts";
 import { installRuntime } from "../sockets/runtime.ts";
 import { capabilities, connect, environment, md5 } from "../sockets/node.ts";
+import { decoded } from "../wasm/inside.ts";
 
 installRuntime({
   name: "bun",
-  module: () => wasm,
+  module: () => decoded(wasm as string),
   connect,
   background: () => {},
   environment,

@@ -9,7 +9,7 @@ import { connect, inRequest, keepAlive, md5 } from "../sockets/cloudflare.ts";
 const background = keepAlive(waitUntil);
 installRuntime({
   name: "workerd",
-  module: () => wasm,
+  module: () => wasm as WebAssembly.Module,
   connect,
   background,
   inRequest,

@@ -35,10 +35,13 @@ const workerdWithoutFaults = () =>
     .filter((name) => name.endsWith(".test.ts") && !workerdFaults.includes(name));
 const everywhere = ["tests/integration", "tests/adapters", "tests/faults", "tests/random"];
 
-/** Name -> what it needs and how it runs. Each gives rows `{ label, passed, failed }`. */
+/**
+ * Name -> what it needs and how it runs. Each gives rows `{ label, passed, failed }`. Those `beside` keep one core busy,
+ * and the suites of the other runtimes leave one idle: they run side by side.
+ */
 const suites = {
   rust: { run: rust },
-  lint: { needs: ["build"], run: lint },
+  lint: { needs: ["build"], run: lint, beside: true },
   node: {
     needs: ["build", "servers"],
     run: () =>
@@ -60,7 +63,7 @@ const suites = {
         ],
       ),
   },
-  simulation: { needs: ["build", "servers"], run: simulation },
+  simulation: { needs: ["build", "servers"], run: simulation, beside: true },
   // What differs between runtimes is their sockets and streams, and what differs between servers is their answers. No
   // runtime can change an answer, so the older server is seen by "node" alone, and all others see the newest one.
   "node-26": {
@@ -118,11 +121,26 @@ const releaseSuites = {
           runVitest(label, runtime, folder === "tests/workerd" ? workerdFaults : [folder], {
             ...onlyNewestServer(),
             ...env,
-            PGZ_TEST_EVERY_BYTE: "1",
+            PGZ_TEST_RELEASE: "1",
           }),
       },
     ]),
   ),
+  // What these leave out in `make test`: a page of each class, another bundler, compiler or workerd.
+  "every-page": {
+    needs: ["build", "servers"],
+    run: () =>
+      runVitest(
+        "every-page",
+        [process.execPath],
+        ["tests/site", "tests/memory", "tests/packaging/types.test.ts", "tests/packaging/programs.test.ts"],
+        { ...onlyNewestServer(), PGZ_TEST_RELEASE: "1" },
+      ),
+  },
+  "older-server": {
+    needs: ["build", "servers"],
+    run: () => runVitest("older-server", [process.execPath], ["tests/integration"], onlyOldestServer()),
+  },
   "long-simulation": { needs: ["build"], run: longSimulation },
 };
 /** What the changed files can break (tests/quick.mjs). It is no part of all tests, which contain it. */
@@ -147,8 +165,7 @@ async function main() {
   for (const name of isRelease ? [] : wanted)
     if (suites[name] === undefined)
       throw new Error(`there is no suite ${name}; there are ${Object.keys(suites).join(", ")}, and quick alone`);
-  const all = Object.keys(isRelease ? releaseSuites : suites);
-  const names = wanted.length > 0 && !isRelease ? wanted : all;
+  const names = wanted.length > 0 && !isRelease ? wanted : Object.keys(isRelease ? releaseSuites : suites);
 
   const setup = await part("setup", () => run([at("scripts/setup")], { timeout: minutes(40) }));
   if (setup.status !== 0) return void rows.push(failure("setup", "scripts/setup failed, see above"));
@@ -162,17 +179,26 @@ async function main() {
     ? await part("servers", () => start(isQuick ? { majors: [18] } : { majors: [18, 15], others: true }))
     : undefined;
 
+  const isBeside = (name) => suites[name].beside === true;
+  const inOrder = names.filter((name) => !isBeside(name));
+  const besideFrom = inOrder.indexOf("node") + 1; // "node" has both cores to itself
   try {
-    for (const name of names) {
-      const { needs = [], run: suite } = suites[name];
-      const missing = needs.find((need) => unmet[need] !== undefined);
-      const late = timeLeft() === 0 ? `not begun: all took ${last / minutes(1)} minutes` : undefined;
-      const reason = late ?? unmet[missing];
-      const work = async () => (reason === undefined ? suite() : [failure(name, reason)]);
-      rows.push(...(await part(name, work).catch((error) => [failure(name, error.message)])));
-    }
+    await all(inOrder.slice(0, besideFrom));
+    await Promise.all([all(inOrder.slice(besideFrom)), all(names.filter(isBeside))]);
   } finally {
     await servers?.stop();
+  }
+}
+
+/** Runs suites one after the other. */
+async function all(names) {
+  for (const name of names) {
+    const { needs = [], run: suite } = suites[name];
+    const missing = needs.find((need) => unmet[need] !== undefined);
+    const late = timeLeft() === 0 ? `not begun: all took ${last / minutes(1)} minutes` : undefined;
+    const reason = late ?? unmet[missing];
+    const work = async () => (reason === undefined ? suite() : [failure(name, reason)]);
+    rows.push(...(await part(name, work).catch((error) => [failure(name, error.message)])));
   }
 }
 
@@ -280,13 +306,11 @@ async function rust(...options) {
 
 /** Simulated sessions, and the server model against the real ones. */
 async function simulation() {
-  // Sessions keep one core busy; what compares the models with real servers mostly waits.
-  const compared = async () => [
+  return [
+    await countedBy("simulation sessions", ["tests/simulation/check.mjs"], minutes(5)),
     await countedBy("simulation model", ["tests/simulation/conform.mjs"], minutes(5)),
     await countedBy("simulation pooler", ["tests/simulation/conform-pooler.mjs"], minutes(5)),
   ];
-  const sessions = countedBy("simulation sessions", ["tests/simulation/check.mjs"], minutes(5));
-  return (await Promise.all([sessions, compared()])).flat();
 }
 
 async function longSimulation() {
@@ -358,7 +382,7 @@ async function runVitest(label, runtime, allFolders, env = {}) {
     ...folders,
     ...vitestOptions.filter((option) => !paths.includes(option)),
   ];
-  const host = /^(node|workerd|quick)/.test(label) ? "node" : label;
+  const host = ["deno", "bun"].includes(label) ? label : "node";
   const { status, timedOut } = await run([...runtime, vitest, ...options], {
     env: { ...env, PGZ_TEST_RUNTIME: host },
     timeout: longestOf(label),
@@ -396,6 +420,11 @@ async function runVitest(label, runtime, allFolders, env = {}) {
 function onlyNewestServer() {
   const { servers, ...rest } = JSON.parse(environment.PGZ_TEST_SERVERS);
   return { PGZ_TEST_SERVERS: JSON.stringify({ ...rest, servers: servers.slice(0, 1) }) };
+}
+
+function onlyOldestServer() {
+  const { servers, ...rest } = JSON.parse(environment.PGZ_TEST_SERVERS);
+  return { PGZ_TEST_SERVERS: JSON.stringify({ ...rest, servers: servers.filter(({ own }) => own).slice(-1) }) };
 }
 
 function onlyPlainServer() {

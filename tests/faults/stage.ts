@@ -3,6 +3,7 @@
 // Knows plans, ports and reports. Must not know what a job does, or what is right (cuts.ts, suite.ts).
 import { expect } from "vitest";
 
+import { isRelease } from "../support/release.ts";
 import { FaultHost, type ConnectionReport, type Fault } from "./control.ts";
 import type { Job, Outcome, Target } from "./jobs.ts";
 
@@ -57,16 +58,14 @@ export class Stage {
   }
 }
 
-const isWhole = process.env["PGZ_TEST_EVERY_BYTE"] !== undefined;
-
 /**
- * The offsets to cut at: the first, the last and every `each`th between them; all of them by PGZ_TEST_EVERY_BYTE.
+ * The offsets to cut at: the first, the last and every `each`th between them; all of them for a release.
  *
  * What the driver makes of an end at each byte is the simulator's to try (tests/simulation), and no runtime changes it.
  * On a runtime it is shown that real sockets tell of an end as the simulated ones do, and for that a sample is enough.
  */
 export function sampled(offsets: readonly number[], each: number): number[] {
-  if (isWhole) return [...offsets];
+  if (isRelease) return [...offsets];
   return offsets.filter((_, at) => at % each === 0 || at === offsets.length - 1);
 }
 

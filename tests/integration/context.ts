@@ -69,16 +69,20 @@ export interface Registration {
   tls: boolean;
 }
 
-/** Every case once per server, plain and under TLS. */
+/**
+ * Every case once per server, plain and under TLS. TLS ends below what a server's version changes, so that an older
+ * server has those cases under it that are about TLS.
+ */
 export function registrations(all: readonly Case[], { servers, quick }: TestServers): Registration[] {
   const cases = all.filter(({ slow }) => !(slow && quick));
   const names = cases.map(({ name }) => name);
-  const twice = names.find((name, at) => names.indexOf(name) !== at);
+  const twice = names.find((name, place) => names.indexOf(name) !== place);
   if (twice !== undefined) throw new Error(`two cases are named "${twice}"; workerd finds them by name`);
-  return servers.flatMap((server) =>
+  return servers.flatMap((server, at) =>
     [false, ...(server.tls ? [true] : [])].flatMap((tls) =>
       cases
-        .filter(({ ownServer, only }) => (server.own || !ownServer) && (only === undefined || (only === "tls") === tls))
+        .filter(({ ownServer }) => server.own || !ownServer)
+        .filter(({ only }) => (only ? only === (tls ? "tls" : "plain") : at === 0 || !tls))
         .map((one) => ({ name: `${one.name} [${server.name} ${tls ? "tls" : "plain"}]`, case: one, server, tls })),
     ),
   );

@@ -12,6 +12,7 @@ import ts from "typescript";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { nodeBinary, workerd } from "../../scripts/node/index.mjs";
 import { testServers } from "../integration/servers.ts";
+import { isRelease } from "../support/release.ts";
 import { startWorker } from "../workerd/host.mjs";
 import { bin, Project, root } from "./project.ts";
 
@@ -291,7 +292,8 @@ describe("docs/examples.md", () => {
     await works(await listening(command));
   });
 
-  test.each(["--turbopack", "--webpack"])(
+  // Next builds by Turbopack unless it is told otherwise.
+  test.each(["--turbopack", ...(isRelease ? ["--webpack"] : [])])(
     "next/ by next build %s in its Node runtime; it builds without a database, and its edge runtime says that it has no TCP",
     { timeout: 300_000 },
     async (bundler) => {

@@ -282,6 +282,7 @@ impl Batch {
         !self.items.is_empty()
     }
 
+    #[inline(never)] // see State::dispatch
     pub fn receive(
         &mut self,
         tag: u8,

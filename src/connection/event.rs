@@ -283,6 +283,7 @@ struct Command {
 }
 
 impl Events {
+    #[inline(never)]
     pub fn push(&mut self, event: Event<'_>) {
         self.parked |= event.parks();
         // Only keys that are no text and a `Serialize` that fails by itself would be errors.

@@ -182,6 +182,7 @@ impl ExtendedQuery {
         }
     }
 
+    #[inline(never)] // see State::dispatch
     pub fn receive(
         &mut self,
         tag: u8,

@@ -134,6 +134,7 @@ impl FirstRun {
         })
     }
 
+    #[inline(never)] // see State::dispatch
     pub fn receive(
         &mut self,
         tag: u8,

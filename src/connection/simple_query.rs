@@ -122,6 +122,7 @@ impl SimpleQuery {
         }
     }
 
+    #[inline(never)] // see State::dispatch
     pub fn receive(
         &mut self,
         tag: u8,

@@ -135,6 +135,7 @@ impl Startup {
         self.password = None;
     }
 
+    #[inline(never)] // see State::dispatch
     pub fn receive(
         &mut self,
         tag: u8,

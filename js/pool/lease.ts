@@ -95,11 +95,11 @@ export class Lease extends OneConnection {
     return Promise.resolve();
   }
 
-  async #release(isDoomed: boolean): Promise<void> {
+  #release(isDoomed: boolean): Promise<void> {
     this.stop(released);
+    const giveBack = (): Promise<void> | undefined => this.#giveBack(isDoomed);
     const over = this.line.end();
-    if (over) await over;
-    await this.#giveBack(isDoomed);
+    return over ? over.then(giveBack) : (giveBack() ?? Promise.resolve());
   }
 
   // -- for calls ------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import type { Member } from "./member.ts";
 interface Loan {
   readonly member: Member;
   readonly since: number;
-  /** Where it was acquired, if somebody is to be told. */
+  /** Where it was acquired, if that is recorded. */
   readonly trace: Error | undefined;
   /** Until it is watched: most are given back before that, and watching costs more than all else. */
   lease: Lease | undefined;
@@ -27,6 +27,8 @@ export class Loans {
   readonly #threshold: number;
   /** `look` is called again and again. */
   readonly #looks: boolean;
+  /** See {@link recordsStacks}. */
+  #recordsStacks: boolean;
   readonly #loans = new Set<Loan>();
   readonly #lost: FinalizationRegistry<Loan> | undefined;
 
@@ -35,12 +37,21 @@ export class Loans {
     this.#counters = counters;
     this.#threshold = threshold;
     this.#looks = looks;
+    this.#recordsStacks = threshold > 0 && Boolean(config.debug || config.observer?.onLeaseLeak);
     // The old workerd has none.
     if (typeof FinalizationRegistry === "undefined") return;
     this.#lost = new FinalizationRegistry((loan) => {
       this.#tell(loan, performance.now());
       void loan.giveBack();
     });
+  }
+
+  /**
+   * Whether the stack of an `acquire` is wanted. To record one is most of what a lease costs (3 to 5 us), and few are
+   * ever told of: without `debug` and `onLeaseLeak` that begins with the first warning.
+   */
+  get recordsStacks(): boolean {
+    return this.#recordsStacks;
   }
 
   /** `until`: it is taken back when this aborts. `giveBack` is called once. */
@@ -59,7 +70,7 @@ export class Loans {
       return giveBack(member);
     };
     const lease = new Lease(this.#config, this.#counters, member, back);
-    const loan: Loan = { member, since: performance.now(), trace, lease, isTold: false, giveBack: back };
+    const loan: Loan = { member, since: member.since, trace, lease, isTold: false, giveBack: back };
     this.#loans.add(loan);
     if (!this.#looks) this.#watch(loan);
     if (until) stop = onAbort(until, releaser(new WeakRef(lease)));
@@ -87,9 +98,16 @@ export class Loans {
     loan.isTold = true;
     const { observer } = this.#config;
     const event = { heldMs: now - loan.since, stack: loan.trace?.stack ?? "" };
-    if (observer?.onLeaseLeak) emit(observer, "onLeaseLeak", event);
+    if (observer?.onLeaseLeak) {
+      emit(observer, "onLeaseLeak", event);
+      return;
+    }
+    this.#recordsStacks = true;
     // eslint-disable-next-line no-console -- what nobody watches has to be seen somewhere
-    else console.warn(`pgz-edge: a lease has not been released for ${Math.round(event.heldMs)} ms; ${event.stack}`);
+    console.warn(
+      `pgz-edge: a lease has not been released for ${Math.round(event.heldMs)} ms; ` +
+        (event.stack || "where it was acquired is recorded from now on, and with debug: true from the start"),
+    );
   }
 }
 

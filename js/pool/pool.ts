@@ -132,7 +132,7 @@ export class Pool extends Transacting {
     const signal = options.signal && callOption(config, options, "signal");
     const until = options.until && callOption(config, { signal: options.until }, "signal");
     if (signal?.aborted) throw new AbortError(signal.reason, { retryable: true });
-    const trace = this.#pool.leakThreshold ? new Error("acquired here") : undefined;
+    const trace = this.#loans.recordsStacks ? new Error("acquired here") : undefined;
     const member = this.#lender.atOnce(true) ?? (await traced(this.#lender.borrowUnless(signal)));
     this.#tell("acquire");
     return this.#loans.lend(member, trace, until, (back) => this.#lender.giveBack(back));

@@ -160,8 +160,8 @@ export class Slots {
   /** A connection that can be had at once. */
   take(isAlone: boolean): Member | undefined {
     if (this.#waiters.size || this.#closed) return undefined;
-    if (this.#isTicking) this.#heedFreeze();
     const now = performance.now();
+    if (this.#isTicking) this.#heedFreeze(now);
     const member = this.#fresh(now) ?? (isAlone ? undefined : this.#shareable());
     if (!member) return undefined;
     this.#lend(member, isAlone, now, now);
@@ -321,7 +321,7 @@ export class Slots {
     if (member.ending) return;
     const now = performance.now();
     if (member.connection.closed) return this.#remove(member);
-    if (this.#isTicking) this.#heedFreeze();
+    if (this.#isTicking) this.#heedFreeze(now);
     // One that was lent meanwhile is no better than one that was idle.
     member.isSuspect = !isAlive && member.since < this.#wentOn;
     member.place = "idle";
@@ -332,7 +332,7 @@ export class Slots {
     else if (now >= member.expiresAt) this.#endOld(member, now);
     else this.#keep(member);
     // Also where it goes: its end may take long, and there may be room for another.
-    this.#serve();
+    this.#serve(now);
     this.#tell();
   }
 
@@ -342,8 +342,7 @@ export class Slots {
   }
 
   /** Gives what there is to who waits, and makes more. */
-  #serve(): void {
-    const now = performance.now();
+  #serve(now = performance.now()): void {
     for (let waiter = this.#waiters.first; waiter; waiter = this.#waiters.first) {
       const member = this.#fresh(now) ?? (waiter.isAlone ? undefined : this.#shareable());
       if (!member) break;
@@ -507,7 +506,7 @@ export class Slots {
   #look(): void {
     this.#tick = undefined;
     const now = performance.now();
-    this.#heedFreeze();
+    this.#heedFreeze(now);
     const { min, healthCheckInterval } = this.#config;
     for (const member of [...this.#idle]) {
       const isTooMany = this.#isIdleTooLong(member, now) && this.#staying > min;
@@ -527,16 +526,16 @@ export class Slots {
     return this.#ticks && this.#tick !== undefined;
   }
 
-  #heedFreeze(): void {
-    if (!this.#wasFrozen()) return;
-    this.#wentOn = performance.now();
+  #heedFreeze(now: number): void {
+    if (!this.#wasFrozen(now)) return;
+    this.#wentOn = now;
     this.suspectAll();
   }
 
   /** By either clock: the monotonic one stands still while a whole machine is suspended, the other one may be set. */
-  #wasFrozen(): boolean {
+  #wasFrozen(now: number): boolean {
     const { monotonic, wall } = this.#lastTick;
-    return Math.max(performance.now() - monotonic, Date.now() - wall) > TICK + FROZEN;
+    return Math.max(now - monotonic, Date.now() - wall) > TICK + FROZEN;
   }
 
   #checkSuspects(): void {

@@ -39,7 +39,9 @@ async function chosen() {
   return planted.filter(({ name }) => name.includes(env.ONLY ?? ""));
 }
 
-const textOf = (file) => readFileSync(new URL(`../../${file}`, import.meta.url), "utf8");
+function textOf(file) {
+  return readFileSync(new URL(`../../${file}`, import.meta.url), "utf8");
+}
 
 /** In a process of its own: the driver with the fault may do anything. */
 async function tried(fault) {

@@ -1,6 +1,7 @@
 // Leases that are out: which are told of, which are taken back, and who is not kept by that.
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { resolveConfig } from "../../js/config/config.ts";
+import type { Options } from "../../js/config/options.ts";
 import type { Lease } from "../../js/pool/lease.ts";
 import { Loans } from "../../js/pool/loans.ts";
 import { Member } from "../../js/pool/member.ts";
@@ -53,8 +54,8 @@ function given(threshold: number, looks = true, isObserved = true): Given {
   const config = resolveConfig({ user: "fake", host: "fake", ...(isObserved && { observer }) });
   const loans = new Loans(config, { queries: 0, errors: 0, rows: 0, bytes: 0, running: 0 }, threshold, looks);
   const lend = (until?: AbortSignal): [Lease, Member] => {
-    const member = new Member(new FakeConnection().real, 1, 0, 0, Infinity);
-    const trace = Object.assign(new Error("x"), { stack: "acquired here" });
+    const member = new Member(new FakeConnection().real, 1, 0, clock.now, Infinity);
+    const trace = loans.recordsStacks ? Object.assign(new Error("x"), { stack: "acquired here" }) : undefined;
     const lease = loans.lend(member, trace, until, (its) => void back.push([its, its.isDoomed]));
     return [lease, member];
   };
@@ -89,13 +90,30 @@ test("not one whose stream is read on, nor one that was given back, nor any wher
   expect([never.leaks.length, never.back.length]).toEqual([0, 1]);
 });
 
-test("without an observer a warning says where it was acquired", () => {
+test("without an observer a warning says where it was acquired, but the first, behind which that is recorded", () => {
   const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
   const { loans, lend } = given(1_000, true, false);
   lend();
   loans.look(clock.now + 1_500.4);
-  expect(warn.mock.calls).toEqual([["pgz-edge: a lease has not been released for 1500 ms; acquired here"]]);
+  lend();
+  loans.look(clock.now + 1_600);
+  const late = (rest: string) => [`pgz-edge: a lease has not been released for ${rest}`];
+  expect(warn.mock.calls).toEqual([
+    late("1500 ms; where it was acquired is recorded from now on, and with debug: true from the start"),
+    late("1600 ms; acquired here"),
+  ]);
   warn.mockRestore();
+});
+
+test("stacks are recorded from the start for who asks: an observer of leaks, or debug", () => {
+  const recorded = (threshold: number, options: Partial<Options>) => {
+    const config = resolveConfig({ user: "fake", host: "fake", ...options });
+    return new Loans(config, { queries: 0, errors: 0, rows: 0, bytes: 0, running: 0 }, threshold, true).recordsStacks;
+  };
+  const onLeaseLeak = () => {};
+  expect([recorded(1, {}), recorded(1, { observer: {} })]).toEqual([false, false]);
+  expect([recorded(1, { debug: true }), recorded(1, { observer: { onLeaseLeak } })]).toEqual([true, true]);
+  expect(recorded(0, { debug: true, observer: { onLeaseLeak } })).toBe(false);
 });
 
 test("one that is destroyed is not lent again", async () => {

@@ -20,8 +20,8 @@ export const planted = [
   {
     name: "no look at the clock in take()",
     file: "js/pool/slots.ts",
-    from: "    if (this.#isTicking) this.#heedFreeze();\n    const now = performance.now();\n    const member",
-    to: "    const now = performance.now();\n    const member",
+    from: "    if (this.#isTicking) this.#heedFreeze(now);\n    const member",
+    to: "    const member",
   },
   {
     name: "a pool that has never connected waits for a server that is not there",

@@ -26,6 +26,7 @@ export async function versions(server) {
     "pg-query-stream": of("pg-query-stream"),
     "pg-copy-streams": of("pg-copy-streams"),
     slonik: of("slonik"),
+    "@effect/sql-pg": of("@effect/sql-pg"),
     kysely: of("kysely"),
     pgx: /pgx\/v5 v(\S+)/.exec(text("replay/pgx/go.mod"))[1],
     "lib-pq": /lib\/pq v(\S+)/.exec(text("batch/native/go.mod"))[1],

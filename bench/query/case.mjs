@@ -20,7 +20,7 @@ import { CLIENT_CPU, pin, SERVER_CPU, start } from "../lib/worker.mjs";
 import { shapes } from "./shapes.mjs";
 
 const libraries = {
-  node: ["pgz-edge", "pg named", "pg", "postgres.js", "slonik", "bare"],
+  node: ["pgz-edge", "pg named", "pg", "postgres.js", "slonik", "@effect/sql-pg", "bare"],
   bun: ["pgz-edge", "postgres.js", "bun.sql", "bare"],
   native: ["tokio-postgres"],
 };

@@ -71,6 +71,28 @@ export const libraries = {
     };
   },
 
+  /** Its driver has no form for types such as regproc in rows of `select_where`, and says so. */
+  async "@effect/sql-pg"(url) {
+    const { Effect, Redacted, Scope } = await import("effect");
+    const { PgClient } = await import("@effect/sql-pg");
+    const { layer } = await import("effect/reactivity/Reactivity");
+    const scope = Effect.runSync(Scope.make()); // it stays open until the process ends
+    const opened = PgClient.makeClient({ url: Redacted.make(url) });
+    const sql = await Effect.runPromise(opened.pipe(Scope.provide(scope), Effect.provide(layer)));
+    const rows = (query) => Effect.runPromise(query);
+    return {
+      setup: (text) => rows(sql.unsafe(text)),
+      call: () => rows(sql`SELECT ${7}::int4 as x`),
+      select: () => rows(sql`SELECT 1 as x`),
+      select_arg: (i) => rows(sql`SELECT ${i}::int4 as x`),
+      select_args: (i) =>
+        rows(
+          sql`SELECT ${i}::int4 as a, ${text}::text as b, ${time}::timestamptz as c, ${null}::int4 as d, ${true}::bool as e, ${bytes}::bytea as f, ${sql.json(json)}::jsonb as g`,
+        ),
+      singles_55000: (i) => rows(sql`SELECT id, name FROM harbors LIMIT ${(i % 10) + 1}`),
+    };
+  },
+
   async "bun.sql"(url) {
     const sql = new globalThis.Bun.SQL(url, { max: 1, idleTimeout: 0, maxLifetime: 0 });
     return {

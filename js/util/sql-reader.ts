@@ -413,7 +413,10 @@ function continued(text: string, from: number): number {
 
 /** ASCII only, as the server does: `K` may be the Kelvin sign, whose lower case is `k`. */
 function lowerCase(word: string): string {
-  return /[A-Z]/.test(word) ? word.replace(/[A-Z]+/g, (letters) => letters.toLowerCase()) : word;
+  if (!/[A-Z]/.test(word)) return word;
+  // Nearly every word: without a function for each run of letters.
+  if (!/[^\0-\x7f]/.test(word)) return word.toLowerCase();
+  return word.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 }
 
 /** The one character that a string is, as E'…' may write it: `!`, `\x21`, `\41`, `\u0021`. */

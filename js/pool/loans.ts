@@ -106,7 +106,7 @@ export class Loans {
     // eslint-disable-next-line no-console -- what nobody watches has to be seen somewhere
     console.warn(
       `pgz-edge: a lease has not been released for ${Math.round(event.heldMs)} ms; ` +
-        (event.stack || "where it was acquired is recorded from now on, and with debug: true from the start"),
+        (event.stack || "later warnings, and debug: true, say where it was acquired"),
     );
   }
 }

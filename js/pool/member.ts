@@ -58,13 +58,19 @@ export class Member {
     this.since = this.heard = now;
   }
 
+  /** The server has nothing more to say or to do: no answer is due, and no transaction is open. */
+  get #isAtRest(): boolean {
+    const { connection, session } = this;
+    return !connection.closed && !connection.isBusy && !connection.stopping && session.transaction.isNone;
+  }
+
   /**
-   * Its only call is over: it comes back before anything else happens, unless something is being stopped on it. One
-   * that is closed comes back to nobody.
+   * Its only call is over: it comes back before anything else happens. Not where the call ended before the server had
+   * said all: a cursor that a limit has ended rolls back first.
    */
   get isReturning(): boolean {
-    if (this.place !== "lent" || this.borrowers > 1 || this.connection.closed) return false;
-    return this.call?.finished === true && !this.connection.stopping;
+    if (this.place !== "lent" || this.borrowers > 1) return false;
+    return this.call?.finished === true && this.#isAtRest;
   }
 
   /** Its server was to take writes, and has refused one. */
@@ -75,14 +81,6 @@ export class Member {
 
   /** Nothing of the last borrower is left that is known of. */
   get isClean(): boolean {
-    const { connection, session } = this;
-    return (
-      !connection.closed &&
-      !connection.isBusy &&
-      !connection.stopping &&
-      !this.mayBeDemoted &&
-      session.transaction.isNone &&
-      this.leftovers.change === "none"
-    );
+    return this.#isAtRest && !this.mayBeDemoted && this.leftovers.change === "none";
   }
 }

@@ -305,8 +305,8 @@ export class Actor {
     // Such a server's rows are taken as text.
     if (this.#session.answersChecks && name.includes("copyToRows")) own.add("INVALID_QUERY");
     // A pool that has connected once waits for its server, and tries again. The callback of a transaction may have run
-    // when a login that it has left with (`earlyQuery`) is refused.
-    const hasCallback = step.kind === "transaction" || name.startsWith("transaction");
+    // when a login that it has left with (`earlyQuery`) is refused, and somebody has the lease.
+    const hasCallback = step.kind === "transaction" || /^(transaction|a lease)/.test(name);
     const isOfPool = on instanceof driver.Pool && !(plan as CallPlan).connections && !hasCallback;
     const isPatient = isOfPool && this.#watch!.connectedBefore(since);
     const hasGivenUp = isPatient && /^(CONNECT_FAILED|57P03)$/.test(code);

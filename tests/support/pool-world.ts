@@ -405,6 +405,8 @@ function fakeConnection(login: Promise<unknown>): Connection {
     listeners,
     closed: undefined,
     stopping: undefined,
+    isBusy: false,
+    transactionStatus: "I",
     config: { host: "fake", port: 0, database: "fake", user: "fake", startup: [] },
     startup: { done: login },
     onClosed: (listener: () => void) => listeners.add(listener),

@@ -52,7 +52,7 @@ test.each<[Options["targetSessionAttrs"], boolean]>([
   expect(memberOf({ refusedWrite: false, config }).mayBeDemoted).toBe(false);
 });
 
-test("it is on its way back when its call is over and nothing is being stopped", () => {
+test("it is on its way back when its call is over and the server has nothing more to say or to do", () => {
   const member = memberOf();
   member.place = "lent";
   member.call = { finished: true };
@@ -71,6 +71,12 @@ test("it is on its way back when its call is over and nothing is being stopped",
   closed.place = "lent";
   closed.call = { finished: true };
   expect(closed.isReturning).toBe(false);
+  for (const more of [{ isBusy: true }, { transactionStatus: "T" }, { transactionStatus: "E" }]) {
+    const saying = memberOf(more);
+    saying.place = "lent";
+    saying.call = { finished: true };
+    expect(saying.isReturning).toBe(false);
+  }
   const stopping = memberOf({ stopping: Promise.resolve() });
   stopping.place = "lent";
   stopping.call = { finished: true };

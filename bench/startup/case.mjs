@@ -65,7 +65,7 @@ function figures({ runtime, link, samples }, libraries) {
     ["first_row_ms", "cpu_ms"].map((metric) => {
       const above = (round) => (library === "empty" ? 0 : (round.empty?.[metric] ?? 0));
       const values = samples.map((round) => round[library][metric] - above(round));
-      return { shape: link, library, runtime, metric, config: {}, ...summary(values) };
+      return { shape: link, library, runtime, metric, unit: "ms", config: {}, ...summary(values) };
     }),
   );
 }

@@ -36,14 +36,15 @@ const workerdWithoutFaults = () =>
 const everywhere = ["tests/integration", "tests/adapters", "tests/faults", "tests/random"];
 
 /**
- * Name -> what it needs and how it runs. Each gives rows `{ label, passed, failed }`. Those `beside` keep one core busy,
- * and the suites of the other runtimes leave one idle: they run side by side.
+ * Name -> what it needs and how it runs. Each gives rows `{ label, passed, failed }`. Those that
+ * are `alone` keep both cores busy. Those `beside` keep one busy, and the rest leave one idle: they run side by side.
  */
 const suites = {
-  rust: { run: rust },
+  rust: { run: rust, alone: true },
   lint: { needs: ["build"], run: lint, beside: true },
   node: {
     needs: ["build", "servers"],
+    alone: true,
     run: () =>
       runVitest(
         "node",
@@ -181,7 +182,7 @@ async function main() {
 
   const isBeside = (name) => suites[name].beside === true;
   const inOrder = names.filter((name) => !isBeside(name));
-  const besideFrom = inOrder.indexOf("node") + 1; // "node" has both cores to itself
+  const besideFrom = inOrder.findLastIndex((name) => suites[name].alone) + 1;
   try {
     await all(inOrder.slice(0, besideFrom));
     await Promise.all([all(inOrder.slice(besideFrom)), all(names.filter(isBeside))]);

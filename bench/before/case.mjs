@@ -3,8 +3,8 @@
 //   make bench CASE=before BEFORE=/tmp/base          a checkout of an older commit, built by its scripts/setup and
 //                                                    scripts/build
 //
-// Process CPU on Node of queries one at a time, streams, rows as objects and a batch; then the core alone in wasm
-// (core/wasm.mjs). Both builds must give the same rows and the same bytes. The two sides do the same in turns, so that
+// Process CPU on Node of queries one at a time, streams, rows as objects and a batch; the first thousand queries of a
+// new process (`cold`, by cold.mjs); then the core alone in wasm (core/wasm.mjs). Both builds must give the same rows and the same bytes. The two sides do the same in turns, so that
 // a busy machine slows both.
 //
 //   SHAPES, TRIALS, ROWS of a stream, TIMES a query runs          which and how much
@@ -15,8 +15,9 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { lines } from "../lib/lines.mjs";
 import { command } from "../lib/runtimes.mjs";
+import { shuffled, summary } from "../lib/statistics.mjs";
 import { interleaved, resultRows } from "../lib/trials.mjs";
-import { pin, SERVER_CPU, start } from "../lib/worker.mjs";
+import { CLIENT_CPU, pin, pinned, SERVER_CPU, start } from "../lib/worker.mjs";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const child = new URL("child.mjs", import.meta.url);
@@ -37,8 +38,12 @@ export async function run({ server, option }) {
   });
   const rows = [];
   try {
-    const shapes = (await contestants[0].ask({ hello: true })).shapes;
+    const shapes = [...(await contestants[0].ask({ hello: true })).shapes, "cold"];
     for (const shape of option("SHAPES")?.split(",") ?? shapes) {
+      if (shape === "cold") {
+        rows.push(...(await cold(sides, url, trials)));
+        continue;
+      }
       const truth = await contestants[0].ask({ shape, ...amount });
       const verify = ({ key }, got) => {
         if (got.facts !== truth.facts) throw new Error(`${key}, ${shape}: ${got.facts} instead of ${truth.facts}`);
@@ -57,6 +62,31 @@ export async function run({ server, option }) {
     await Promise.all(contestants.map((one) => one.stop()));
   }
   return { rows: [...rows, ...(await core(sides))], failures: [] };
+}
+
+/** New processes, in random order within each round. */
+async function cold(sides, url, trials) {
+  const program = fileURLToPath(new URL("cold.mjs", import.meta.url));
+  const told = Object.fromEntries(Object.keys(sides).map((library) => [library, []]));
+  for (let trial = 0; trial < trials; trial++)
+    for (const [library, folder] of shuffled(Object.entries(sides))) {
+      const [command, ...words] = pinned(
+        [process.execPath, program, path.join(folder, "dist/node.js"), url],
+        CLIENT_CPU,
+      );
+      told[library].push(...(await lines(command, words)));
+    }
+  return Object.entries(told).flatMap(([library, samples]) =>
+    Object.keys(samples[0]).map((queries) => ({
+      shape: "cold",
+      library,
+      runtime: "node",
+      metric: `cpu_ms ${queries} queries`,
+      unit: "ms",
+      config: {},
+      ...summary(samples.map((sample) => sample[queries])),
+    })),
+  );
 }
 
 /** Rows and queries in the core, whose lines of JSON are result rows. */

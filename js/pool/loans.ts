@@ -11,7 +11,6 @@ import type { Member } from "./member.ts";
 
 interface Loan {
   readonly member: Member;
-  readonly since: number;
   /** Where it was acquired, if that is recorded. */
   readonly trace: Error | undefined;
   /** Until it is watched: most are given back before that, and watching costs more than all else. */
@@ -70,7 +69,7 @@ export class Loans {
       return giveBack(member);
     };
     const lease = new Lease(this.#config, this.#counters, member, back);
-    const loan: Loan = { member, since: member.since, trace, lease, isTold: false, giveBack: back };
+    const loan: Loan = { member, trace, lease, isTold: false, giveBack: back };
     this.#loans.add(loan);
     if (!this.#looks) this.#watch(loan);
     if (until) stop = onAbort(until, releaser(new WeakRef(lease)));
@@ -82,7 +81,7 @@ export class Loans {
     for (const loan of this.#loans) {
       this.#watch(loan);
       if (loan.member.stream) continue; // it was released, and its stream is read on
-      if (this.#threshold && now - loan.since >= this.#threshold) this.#tell(loan, now);
+      if (this.#threshold && now - loan.member.since >= this.#threshold) this.#tell(loan, now);
     }
   }
 
@@ -97,7 +96,7 @@ export class Loans {
     if (loan.isTold || !this.#threshold) return;
     loan.isTold = true;
     const { observer } = this.#config;
-    const event = { heldMs: now - loan.since, stack: loan.trace?.stack ?? "" };
+    const event = { heldMs: now - loan.member.since, stack: loan.trace?.stack ?? "" };
     if (observer?.onLeaseLeak) {
       emit(observer, "onLeaseLeak", event);
       return;
@@ -106,7 +105,7 @@ export class Loans {
     // eslint-disable-next-line no-console -- what nobody watches has to be seen somewhere
     console.warn(
       `pgz-edge: a lease has not been released for ${Math.round(event.heldMs)} ms; ` +
-        (event.stack || "later warnings, and debug: true, say where it was acquired"),
+        (event.stack || "where it was acquired is recorded from now on, and always with debug: true"),
     );
   }
 }

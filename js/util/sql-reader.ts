@@ -414,7 +414,7 @@ function continued(text: string, from: number): number {
 /** ASCII only, as the server does: `K` may be the Kelvin sign, whose lower case is `k`. */
 function lowerCase(word: string): string {
   if (!/[A-Z]/.test(word)) return word;
-  // Nearly every word: without a function for each run of letters.
+  // Nearly every word is ASCII, and needs no function call for each run of letters.
   if (!/[^\0-\x7f]/.test(word)) return word.toLowerCase();
   return word.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 }

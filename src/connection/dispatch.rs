@@ -350,8 +350,8 @@ impl State {
         true
     }
 
-    /// Each conversation's `receive` is a function of its own in the wasm, too: a process that is new pays for those it
-    /// meets (decision 0041).
+    /// Each conversation's `receive` stays a function of its own in the wasm, so that a new process compiles only those
+    /// that it meets (decision 0041). It is the same with the writing of events.
     fn dispatch(&mut self, tag: u8, message: BackendMessage<'_>) -> Result<Progress, Failure> {
         let context = &mut self.context;
         if self.phase == Phase::Startup {

@@ -283,7 +283,7 @@ struct Command {
 }
 
 impl Events {
-    #[inline(never)]
+    #[inline(never)] // see State::dispatch
     pub fn push(&mut self, event: Event<'_>) {
         self.parked |= event.parks();
         // Only keys that are no text and a `Serialize` that fails by itself would be errors.

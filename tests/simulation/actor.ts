@@ -304,10 +304,11 @@ export class Actor {
     if (step.timeout !== undefined) own.add("QUERY_TIMEOUT");
     // Such a server's rows are taken as text.
     if (this.#session.answersChecks && name.includes("copyToRows")) own.add("INVALID_QUERY");
-    // A pool that has connected once waits for its server, and tries again. The callback of a transaction may have run
-    // when a login that it has left with (`earlyQuery`) is refused, and somebody has the lease.
-    const hasCallback = step.kind === "transaction" || /^(transaction|a lease)/.test(name);
-    const isOfPool = on instanceof driver.Pool && !(plan as CallPlan).connections && !hasCallback;
+    // A pool that has connected once waits for its server, and tries again. With `earlyQuery` a login may be refused
+    // when the callback of a transaction has run, or when somebody has the lease already.
+    const hasCallback = step.kind === "transaction" || name.startsWith("transaction");
+    const isLent = name.startsWith("a lease") && this.user.options["earlyQuery"] === true;
+    const isOfPool = on instanceof driver.Pool && !(plan as CallPlan).connections && !hasCallback && !isLent;
     const isPatient = isOfPool && this.#watch!.connectedBefore(since);
     const hasGivenUp = isPatient && /^(CONNECT_FAILED|57P03)$/.test(code);
     if (hasGivenUp || !this.#explains(error, since, own, on)) this.#fault(`${name}: ${described(error)}`);

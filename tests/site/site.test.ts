@@ -180,8 +180,9 @@ function opened(): string[] {
   const folders = new Set<string>();
   return names.filter((name) => {
     const folder = path.dirname(name);
-    if (isRelease || !name.startsWith("reference/") || !folders.has(folder)) return folders.add(folder);
-    return false;
+    const isFirst = !folders.has(folder);
+    folders.add(folder);
+    return isRelease || isFirst || !name.startsWith("reference/");
   });
 }
 

@@ -99,7 +99,7 @@ test("without an observer a warning says where it was acquired, but the first, b
   loans.look(clock.now + 1_600);
   const late = (rest: string) => [`pgz-edge: a lease has not been released for ${rest}`];
   expect(warn.mock.calls).toEqual([
-    late("1500 ms; later warnings, and debug: true, say where it was acquired"),
+    late("1500 ms; where it was acquired is recorded from now on, and always with debug: true"),
     late("1600 ms; acquired here"),
   ]);
   warn.mockRestore();

@@ -75,7 +75,7 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     for (const none of ["x", 2 ** 31, ""]) expect((await user(none)).status).toBe(400);
   });
 
-  test("/listen, and who hears it", async () => {
+  test("/listen, and who hears it", { timeout: 90_000 }, async () => {
     expect((await worker.acme("/listen", { headers: { "sec-fetch-site": "cross-site" } })).status).toBe(403);
     const leave = new AbortController();
     // A channel that the address asks for is nothing: the token says whose it is.
@@ -88,12 +88,14 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     expect((await reader.read()).value).toBe('event: notification\ndata: {"channel":"orders_acme","payload":"42"}\n\n');
     leave.abort();
     const look = "select from pg_stat_activity where usename = $1 and query ilike 'listen%'";
-    // The old workerd notices with the next write that nobody is there.
+    // The old workerd notices with the next write that nobody is there. One time in some 300 that write never ends (the
+    // newest: in none of 1,500), and the second keep-alive finds that nothing was taken: 30 s at most (fan-out.ts).
     const { objectRole } = demo.sample;
-    await until(async () => {
+    const hasEnded = async () => {
       await demo.admin.query("notify orders_acme");
       return (await demo.admin.query(look, [objectRole])).rowCount === 0;
-    });
+    };
+    await until(hasEnded).catch(() => until(hasEnded));
   });
 
   test("/listen across requests that change orders: each tells its tenant once, and nobody else", async () => {

@@ -16,6 +16,16 @@ async function forgetful() {
   await lease.exec("create temporary table of_a_lost_lease (n int)");
 }
 
+/** Its signal aborts when it has been collected, and before that is told. */
+async function abandoned() {
+  const request = new AbortController();
+  await (async () => void (await pool.acquire({ until: request.signal })))();
+  await until(() => told.length);
+  globalThis.gc();
+  request.abort();
+  await until(() => pool.stats().idle);
+}
+
 async function slow() {
   const lease = await pool.acquire();
   await until(() => told.length);
@@ -27,6 +37,9 @@ const waiting = pool.query("select to_regclass('of_a_lost_lease') is null as cle
 await until(() => (globalThis.gc(), !pool.stats().waiting));
 const { rows } = await waiting;
 const lost = told.splice(0);
+await abandoned();
+const abandonedTold = told.splice(0);
+const { idle } = pool.stats();
 await slow();
 await pool.close();
-process.send({ rows, lost, slow: told });
+process.send({ rows, lost, abandoned: abandonedTold, idle, slow: told });

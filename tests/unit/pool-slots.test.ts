@@ -449,15 +449,22 @@ test("what has gone is not counted when a pool becomes smaller", async () => {
   expect([world.closes.length, world.slots.idle]).toEqual([1, 1]);
 });
 
-test("a shared connection is on its way to nobody while another call runs on it", async () => {
+/** Two connections, which is all that there may be, and of three calls the first and the last share one. */
+async function sharing(): Promise<World> {
   const world = new World(clock, { max: 2, sharing: 2 });
   for (let n = 0; n < 2; n++) {
     await world.step(() => world.wait(false));
     await world.step(() => world.opened());
   }
   await world.step(() => world.wait(false));
-  const [first, second, third] = world.loans;
+  const [first, , third] = world.loans;
   expect(third!.member).toBe(first!.member);
+  return world;
+}
+
+test("a shared connection is on its way to nobody while another call runs on it", async () => {
+  const world = await sharing();
+  const [first, second] = world.loans;
   world.wait(true);
   // The call that came last is over, and not yet given back; meanwhile the other connection is lost.
   await world.step(() => {
@@ -469,6 +476,19 @@ test("a shared connection is on its way to nobody while another call runs on it"
   // It is given back, and it tells nothing of the call that stays.
   await world.step(() => void world.giveBack(1));
   expect(first!.member).toMatchObject({ borrowers: 1, call: undefined, isReturning: false });
+  expect(world.faults).toEqual([]);
+});
+
+test("a shared connection is on its way when the last of its calls is over", async () => {
+  const world = await sharing();
+  const { member } = world.loans[2]!;
+  const call = { finished: false };
+  member.call = call;
+  // The other one goes, and the call that stays tells.
+  await world.step(() => void world.giveBack(0));
+  expect(member).toMatchObject({ borrowers: 1, call, isReturning: false });
+  call.finished = true;
+  expect(member.isReturning).toBe(true);
   expect(world.faults).toEqual([]);
 });
 

@@ -1,0 +1,77 @@
+// The suites that vitest does not run: Rust, lint, the simulator.
+import { at, bin, minutes, run, say } from "./command.mjs";
+import { fail } from "./rows.mjs";
+
+export async function rust(...options) {
+  const command = ["cargo", "test", "--no-fail-fast", ...options];
+  const { output, status, timedOut } = await run(command, { timeout: minutes(20) });
+  const row = { label: "rust native", passed: 0, failed: 0, reasons: [] };
+  for (const [, passed, failed, ignored] of output.matchAll(
+    /^test result: .*?(\d+) passed; (\d+) failed; (\d+) ignored/gm,
+  )) {
+    row.passed += Number(passed);
+    row.failed += Number(failed) + Number(ignored);
+    if (Number(ignored) > 0) row.reasons.push(`${ignored} ignored`);
+  }
+  if (timedOut) fail(row, "out of time");
+  else if (status !== 0 && row.failed === 0) fail(row, `cargo test ended with status ${status}`);
+  else if (row.passed + row.failed === 0) fail(row, "no test ran");
+  return [row];
+}
+
+/** Simulated sessions, and the server model against the real ones. */
+export async function simulation() {
+  return [
+    await countedBy("simulation sessions", ["tests/simulation/check.mjs"], minutes(5)),
+    await countedBy("simulation model", ["tests/simulation/conform.mjs"], minutes(5)),
+    await countedBy("simulation pooler", ["tests/simulation/conform-pooler.mjs"], minutes(5)),
+  ];
+}
+
+export async function longSimulation() {
+  const sessions = Number(process.env.SESSIONS ?? 100_000);
+  const env = { FIXED: "0", OF_THE_DAY: String(sessions) };
+  return [await countedBy("long simulation", ["tests/simulation/check.mjs"], minutes(60), env)];
+}
+
+/** A script of Node's whose last line is `N passed, M failed`. */
+async function countedBy(label, script, timeout, env = {}) {
+  const { output, status, timedOut } = await run([process.execPath, ...script.map((part) => at(part))], {
+    timeout,
+    env,
+  });
+  const [, passed, failed] = /^(\d+) passed, (\d+) failed$/m.exec(output) ?? [];
+  const row = { label, passed: Number(passed ?? 0), failed: Number(failed ?? 0), reasons: [] };
+  for (const [, name] of output.matchAll(/^\[simulation\] FAILED (.*)$/gm)) row.reasons.push(name);
+  if (timedOut) fail(row, "out of time");
+  else if (row.passed + row.failed === 0) fail(row, `ended with status ${status} and no count`);
+  return row;
+}
+
+export async function lint() {
+  // worker-example imports the driver by its name, and nothing has bundled it yet in a fresh checkout.
+  (await import("../../worker-example/build.mjs")).linkDriver();
+  const clippy = ["cargo", "clippy", "--quiet"];
+  const ofRust = {
+    "cargo fmt": ["cargo", "fmt", "--all", "--check", "--", "--color=never"],
+    "clippy, native": [...clippy, "--all-targets", "--", "-D", "warnings"],
+    "clippy, wasm32": [...clippy, "--workspace", "--target", "wasm32-unknown-unknown", "--", "-D", "warnings"],
+  };
+  const ofTypeScript = {
+    prettier: [bin("prettier"), "--check", "--log-level=warn", "**/*.{ts,mts,mjs,js}"],
+    eslint: [bin("eslint"), "."],
+    tsc: [bin("tsc"), "--noEmit"],
+  };
+  const row = { label: "lint", passed: 0, failed: 0, reasons: [] };
+  const check = async ([name, command]) => {
+    const { status, timedOut } = await run(command, { timeout: minutes(10) });
+    say(`${name} ${status === 0 ? "passed" : "FAILED"}`);
+    if (status === 0) row.passed++;
+    else fail(row, timedOut ? `${name} ran out of time` : name);
+  };
+  const lane = async (commands) => {
+    for (const one of Object.entries(commands)) await check(one);
+  };
+  await Promise.all([lane(ofRust), lane(ofTypeScript)]); // each uses one core
+  return [row];
+}

@@ -1,0 +1,105 @@
+// How a command of the tests runs: from the project's root, in an environment without the user's settings, within the
+// time that is left, and with all that it has started ended when it ends. What it prints is shown as it comes.
+import { spawn } from "node:child_process";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+
+export const root = fileURLToPath(new URL("../..", import.meta.url));
+export const at = (...parts) => path.join(root, ...parts);
+export const bin = (name) => at("node_modules/.bin", name);
+export const minutes = (n) => n * 60_000;
+
+/**
+ * When no part goes on or begins: red tests that each run out of time must end in a report that names them, before
+ * whoever runs this ends it without one.
+ */
+export const LAST = minutes(75);
+export const timeLeft = () => Math.max(0, LAST - performance.now());
+
+/** Of every command. The addresses of the servers come to it when they run (servers.mjs). */
+export const environment = clean(process.env);
+let children = [];
+
+/**
+ * Runs a command in a process group of its own, shows its output as it comes, and kills the whole group when time is
+ * up.
+ */
+export function run([command, ...parameters], { env = {}, timeout: longest }) {
+  const timeout = Math.min(longest, timeLeft());
+  return new Promise((resolve) => {
+    const child = spawn(command, parameters, {
+      cwd: root,
+      env: { ...environment, ...env },
+      detached: true,
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    children.push(child);
+    let output = "";
+    let timedOut = false;
+    const timer = setTimeout(() => {
+      timedOut = true;
+      say(`${path.basename(command)}: out of time after ${Math.round(timeout / minutes(1))} minutes`);
+      killGroup(child);
+    }, timeout);
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.setEncoding("utf8");
+      stream.on("data", (text) => {
+        output += text;
+        process.stdout.write(text);
+      });
+    }
+    const end = (status) => {
+      clearTimeout(timer);
+      children = children.filter((one) => one !== child);
+      resolve({ output, status, timedOut });
+    };
+    child.once("error", (error) => {
+      say(`${command}: ${error.message}`);
+      end(127);
+    });
+    child.once("exit", (code, signal) => {
+      killGroup(child); // what it left behind, which may hold the pipes open
+      const status = code ?? `signal ${signal}`;
+      const fallback = setTimeout(end, 2000, status);
+      child.once("close", () => {
+        clearTimeout(fallback);
+        end(status);
+      });
+    });
+  });
+}
+
+function killGroup({ pid }) {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, "SIGKILL");
+  } catch {
+    // all gone already
+  }
+}
+
+/** The groups of all commands that run: for who ends before them. */
+export function killAll() {
+  children.forEach(killGroup);
+}
+
+/**
+ * Without what would change the tests' meaning: libpq's variables, flags for compilers and for Node, modes of npm and
+ * vitest.
+ */
+function clean(env) {
+  const noise =
+    /^(PG[A-Z]+|NODE_(ENV|OPTIONS|EXTRA_CA_CERTS|TLS_REJECT_UNAUTHORIZED)|(CARGO_.*)?RUSTFLAGS|RUSTUP_TOOLCHAIN|MINIFLARE_.*|VITEST.*|CLOUDFLARE_.*|WRANGLER_.*|DENO_.*|BUN_.*|RUST_TEST_.*|TS_NODE_.*|TZ)$/;
+  const cargo = path.join(env.CARGO_HOME ?? path.join(env.HOME ?? "", ".cargo"), "bin");
+  const kept = Object.fromEntries(Object.entries(env).filter(([name]) => !noise.test(name)));
+  return {
+    ...kept,
+    PATH: [cargo, env.PATH, "/usr/sbin"].join(path.delimiter),
+    CI: env.CI ?? "true",
+    DENO_NO_UPDATE_CHECK: "1",
+    WRANGLER_SEND_METRICS: "false",
+    NO_COLOR: "1",
+  };
+}
+
+export const say = (text) => process.stdout.write(`[test] ${text}\n`);

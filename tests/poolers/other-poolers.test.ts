@@ -26,7 +26,7 @@ const modes: { name: string; options: Options; without?: RegExp }[] = [
   { name: 'prepare: "named", without scopes', options: { prepare: "named" }, without: /scope/ },
 ];
 
-test.each(modes)("20 tenants with 50 statements each, $name", { timeout: 90_000 }, async ({ options, without }) => {
+test.each(modes)("20 tenants with 50 statements each, $name", { timeout: 180_000 }, async ({ options, without }) => {
   const load: Load = {
     prefix: `newer_${options.prepare ?? "auto"}`,
     seed,
@@ -93,7 +93,7 @@ test('with prepare: "named" they are an error, never another row', () =>
  * It answers Close itself, also in the middle of a CommandComplete that reaches it in two pieces: at the end of results
  * that end near the end of its buffer of 4,096 bytes. With Close behind each first run some of these were lost.
  */
-test("first runs keep their answers in order", { timeout: 60_000 }, async () => {
+test("first runs keep their answers in order", { timeout: 180_000 }, async () => {
   const { sql, connect } = driver;
   const lane = async (number: number) => {
     const client = await connect(plain(four.descriptor));

@@ -136,7 +136,7 @@ describe.each([
     return { codes, messages };
   }
 
-  test("RELOAD, RECONNECT, PAUSE and RESUME fail no call that has a connection", { timeout: 60_000 }, async () => {
+  test("RELOAD, RECONNECT, PAUSE and RESUME fail no call that has a connection", { timeout: 180_000 }, async () => {
     const { messages } = await underLoad(() => command("RELOAD", "200", "RECONNECT", "200", "PAUSE", "500", "RESUME"));
     // 1.24 takes a server connection that it ended while that one logged in for a login that failed, and lets no other
     // client in for server_login_retry. Calls that wait for a connection of the pool are told.
@@ -146,12 +146,12 @@ describe.each([
     expect([...messages].filter((message) => message !== known)).toEqual([]);
   });
 
-  test("KILL and RESUME: what ran is lost, and the rest waits", { timeout: 60_000 }, async () => {
+  test("KILL and RESUME: what ran is lost, and the rest waits", { timeout: 180_000 }, async () => {
     const { codes } = await underLoad(() => command("KILL app", "500", "RESUME app"));
     expect(Object.keys(codes).filter((code) => !/^(CONNECTION_LOST|08P01|57P0[1-3])$/.test(code))).toEqual([]);
   });
 
-  test("a restart: what ran is lost, and the rest waits until it is back", { timeout: 60_000 }, async () => {
+  test("a restart: what ran is lost, and the rest waits until it is back", { timeout: 180_000 }, async () => {
     const { codes } = await underLoad(async () => {
       // At once; SIGTERM waits for the clients, from 1.23 on.
       await command("SHUTDOWN").catch(() => {});

@@ -11,7 +11,7 @@ const modes: { name: string; lanes: number; options: Options }[] = [
   { name: 'prepare: "unnamed"', lanes: 1, options: { prepare: "unnamed" } },
 ];
 
-test.each(modes)("20 tenants with 50 statements each, $name", { timeout: 60_000 }, async ({ lanes, options }) => {
+test.each(modes)("20 tenants with 50 statements each, $name", { timeout: 180_000 }, async ({ lanes, options }) => {
   const load: Load = { prefix: `pooled_${options.prepare ?? "auto"}`, seed, repeat: 3, jobs: 1 };
   console.log(`PGZ_SEED=${seed}`);
   const connect = () => connectRecognised((observer) => driver.connect(plain(pgbouncer), { ...options, observer }));

@@ -118,7 +118,7 @@ test.each([
     env: { PGAPPNAME: name },
   });
   expect([code, out.split("\n").length, err]).toEqual([141, 2, ""]);
-  expect(await sessions(name, ALL)).toBe(0);
+  await until(async () => (await sessions(name, ALL)) === 0);
 });
 
 test("a copy-in that is interrupted stores nothing, and says so", async () => {

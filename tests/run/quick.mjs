@@ -1,8 +1,9 @@
 // The suite `quick`: what the changed files can break (../quick.mjs plans it). It is no part of all tests, which
 // contain it.
+//
+// ../quick.mjs imports what scripts/setup installs, so it is loaded when that has run.
 import { mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { changedFiles, plan, typesOfJs } from "../quick.mjs";
 import { rust } from "./checks.mjs";
 import { at, bin, minutes, run, say } from "./command.mjs";
 import { failure } from "./rows.mjs";
@@ -11,26 +12,27 @@ import { runVitest } from "./vitest.mjs";
 
 /** What it needs and how it runs; `leftOut`: a line for each thing that does not. */
 export async function plannedQuick() {
+  const { changedFiles, plan, typesOfJs } = await import("../quick.mjs");
   const since = process.env.SINCE || "HEAD";
   const changed = changedFiles(since);
   say(changed.length > 0 ? `changed against ${since}: ${changed.join(" ")}` : `nothing has changed against ${since}`);
   if (changed.length === 0) say("`make quick SINCE=HEAD~1` compares with the commit before");
   const planned = await plan(changed);
-  return { needs: planned.needs, leftOut: planned.leftOut, run: () => runQuick(planned) };
+  return { needs: planned.needs, leftOut: planned.leftOut, run: () => runQuick(planned, typesOfJs) };
 }
 
-async function runQuick({ rust: ofRust, types, tests, needs }) {
+async function runQuick({ rust: ofRust, types, tests, needs }, typesOfJs) {
   const inRust = ofRust ? await rust("--lib") : [];
-  const ofTypes = types ? checkTypes() : [];
+  const ofTypes = types ? checkTypes(typesOfJs) : [];
   const env = needs.includes("servers") ? onlyPlainServer() : {};
   const tested = tests.length > 0 ? runVitest("quick", [process.execPath], tests, env) : [];
   return [...inRust, ...(await Promise.all([ofTypes, tested])).flat()];
 }
 
-async function checkTypes() {
+async function checkTypes(configuration) {
   const project = at(".cache/quick/tsconfig.json");
   mkdirSync(path.dirname(project), { recursive: true });
-  writeFileSync(project, JSON.stringify(typesOfJs));
+  writeFileSync(project, JSON.stringify(configuration));
   const { status } = await run([bin("tsc"), "-p", project], { timeout: minutes(5) });
   return [status === 0 ? { label: "quick types", passed: 1, failed: 0 } : failure("quick types", "tsc, see above")];
 }

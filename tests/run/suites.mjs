@@ -9,9 +9,11 @@ import { at, bin } from "./command.mjs";
 import { onlyNewestServer, onlyOldestServer } from "./servers.mjs";
 import { runVitest } from "./vitest.mjs";
 
-const node = [process.execPath];
-const deno = [bin("deno"), "run", "-A"];
-const bun = [bin("bun"), "--bun"];
+// Asked when a suite runs: scripts/setup installs some of them.
+const node = () => [process.execPath];
+const nodeOf = (major) => () => [nodeBinary(major)];
+const deno = () => [bin("deno"), "run", "-A"];
+const bun = () => [bin("bun"), "--bun"];
 
 const everywhere = ["tests/integration", "tests/adapters", "tests/faults", "tests/random"];
 const onNodeOnly = ["unit", "packaging", "demo", "site", "memory", "pool", "sql", "poolers", "other-servers", "cli"];
@@ -25,10 +27,10 @@ const release =
   (env = onlyNewestServer) =>
   () => ({ ...env(), PGZ_TEST_RELEASE: "1" });
 
-/** `label`: of its rows and its report. `env` is asked when it runs: only then is there a server. */
+/** `label`: of its rows and its report. `env` is asked when it runs, too: only then is there a server. */
 const inVitest = (label, runtime, folders, env = onlyNewestServer) => ({
   needs: ["build", "servers"],
-  run: () => runVitest(label, runtime, folders, env()),
+  run: () => runVitest(label, runtime(), folders, env()),
 });
 
 /**
@@ -43,7 +45,7 @@ export const suites = {
     alone: true,
   },
   simulation: { needs: ["build", "servers"], run: simulation, beside: true },
-  "node-26": inVitest("node-26", [nodeBinary(26)], ["tests/integration"]),
+  "node-26": inVitest("node-26", nodeOf(26), ["tests/integration"]),
   deno: inVitest("deno", deno, everywhere),
   bun: inVitest("bun", bun, everywhere),
   workerd: inVitest("workerd", node, ["tests/workerd"]),
@@ -53,9 +55,9 @@ export const suites = {
 
 /** Of `make test-release`: what takes minutes by nature, and differs little from what `make test` has run. */
 export const releaseSuites = {
-  "node-26-unit": inVitest("node-26-unit", [nodeBinary(26)], ["tests/unit"]),
-  "node-22": inVitest("node-22", [nodeBinary(22)], ["tests/unit", "tests/integration"]),
-  "node-24": inVitest("node-24", [nodeBinary(24)], ["tests/unit", "tests/integration"]),
+  "node-26-unit": inVitest("node-26-unit", nodeOf(26), ["tests/unit"]),
+  "node-22": inVitest("node-22", nodeOf(22), ["tests/unit", "tests/integration"]),
+  "node-24": inVitest("node-24", nodeOf(24), ["tests/unit", "tests/integration"]),
   "every-byte-deno": inVitest("deno", deno, ["tests/faults"], release()),
   "every-byte-bun": inVitest("bun", bun, ["tests/faults"], release()),
   "every-byte-node": inVitest("node", node, ["tests/faults"], release()),

@@ -66,7 +66,7 @@ async function start() {
   });
 }
 
-/** All up to the last one that is `alone`, one after the other; then the rest, and beside it those that are `beside`. */
+/** In order up to the last one that is `alone`; then the rest, and at the same time those that are `beside`. */
 async function inTurn(suites) {
   const names = Object.keys(suites);
   const isBeside = (name) => suites[name].beside === true;

@@ -4,8 +4,8 @@
 //                                                    scripts/build
 //
 // Process CPU on Node of queries one at a time, streams, rows as objects and a batch; the first thousand queries of a
-// new process (`cold`, by cold.mjs); then the core alone in wasm (core/wasm.mjs). Both builds must give the same rows and the same bytes. The two sides do the same in turns, so that
-// a busy machine slows both.
+// new process (`cold`, by cold.mjs); then the core alone in wasm (core/wasm.mjs). Both builds must give the same rows
+// and the same bytes. The two sides do the same in turns, so that a busy machine slows both.
 //
 //   SHAPES, TRIALS, ROWS of a stream, TIMES a query runs          which and how much
 import { spawnSync } from "node:child_process";

@@ -1,5 +1,5 @@
-// A process that has never run, of one build: `cold.mjs <dist/node.js> <url>`. Prints the CPU of all its threads from
-// the first query to the nth, in milliseconds, as a line of JSON: `{ "1": 6.8, "10": 11.8, … }`. Loading the driver and
+// A process that has never run, of one build: `cold.mjs <dist/node.js> <url>`. Prints a line of JSON: the CPU of all
+// its threads from the first query to the nth, in milliseconds, `{ "1": 6.8, "10": 11.8, … }`. Loading the driver and
 // the login are not in it.
 import process from "node:process";
 

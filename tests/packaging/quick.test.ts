@@ -1,6 +1,6 @@
-// `make quick` chooses what the changed files can break, and says what it leaves out (tests/quick.mjs).
+// `make quick` chooses what the changed files can break, and says what it leaves out (tests/run/plan.mjs).
 import { expect, test } from "vitest";
-import { changedFiles, plan } from "../quick.mjs";
+import { changedFiles, plan } from "../run/plan.mjs";
 
 const cases = "tests/integration/cases.test.ts";
 
@@ -48,6 +48,6 @@ test("files that no quick test sees need neither a build nor a server", async ()
 
 test("changed files are those that differ from the commit, whole paths without quotes", () => {
   const emptyTree = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"; // git knows it in any clone, also in a shallow one
-  expect(changedFiles(emptyTree)).toEqual(expect.arrayContaining(["package.json", "tests/quick.mjs"]));
+  expect(changedFiles(emptyTree)).toEqual(expect.arrayContaining(["package.json", "tests/run/plan.mjs"]));
   expect(() => changedFiles("no-such-commit")).toThrow(/no-such-commit/);
 });

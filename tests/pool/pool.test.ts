@@ -37,13 +37,15 @@ test("a process that was stopped while its sessions ended has no call fail", { t
 
 test("a lease that nobody has any more is taken back; one that is held is told of", { timeout: 60_000 }, async () => {
   const child = fork(at("lost-lease-child.mjs"), [url], { execArgv: ["--expose-gc"] });
-  const { rows, lost, abandoned, idle, slow } = await message<
-    { rows: unknown; idle: number } & Record<"lost" | "abandoned" | "slow", string[]>
-  >(child);
+  const { rows, lost, collected, slow } = await message<{
+    rows: unknown;
+    lost: string[];
+    collected: { told: string[]; idle: number };
+    slow: string[];
+  }>(child);
   expect(rows).toEqual([{ clean: true }]);
   expect(lost).toEqual([expect.stringContaining("forgetful")]);
-  expect(abandoned).toEqual([expect.stringContaining("abandoned")]);
-  expect(idle).toBe(1);
+  expect(collected).toEqual({ told: [expect.stringContaining("abandoned")], idle: 1 });
   expect(slow).toEqual([expect.stringContaining("slow")]);
 });
 

@@ -1,4 +1,4 @@
-// The suites that vitest does not run: Rust, lint, the simulator.
+// The suites that vitest does not run: Rust, lint, the simulator. Knows what each prints, and counts it as rows.
 import { at, bin, minutes, run, say } from "./command.mjs";
 import { fail } from "./rows.mjs";
 

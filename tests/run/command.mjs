@@ -1,5 +1,7 @@
 // How a command of the tests runs: from the project's root, in an environment without the user's settings, within the
-// time that is left, and with all that it has started ended when it ends. What it prints is shown as it comes.
+// time that is left. When it ends, all that it has started ends. What it prints is shown as it comes.
+//
+// Must not know suites, vitest or servers.
 import { spawn } from "node:child_process";
 import path from "node:path";
 import { fileURLToPath } from "node:url";

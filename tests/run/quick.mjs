@@ -1,7 +1,7 @@
-// The suite `quick`: what the changed files can break (../quick.mjs plans it). It is no part of all tests, which
+// The suite `quick`: what the changed files can break (plan.mjs chooses). It is no part of all tests, which
 // contain it.
 //
-// ../quick.mjs imports what scripts/setup installs, so it is loaded when that has run.
+// plan.mjs imports what scripts/setup installs, so it is loaded when that has run.
 import { mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { rust } from "./checks.mjs";
@@ -12,7 +12,7 @@ import { runVitest } from "./vitest.mjs";
 
 /** What it needs and how it runs; `leftOut`: a line for each thing that does not. */
 export async function plannedQuick() {
-  const { changedFiles, plan, typesOfJs } = await import("../quick.mjs");
+  const { changedFiles, plan, typesOfJs } = await import("./plan.mjs");
   const since = process.env.SINCE || "HEAD";
   const changed = changedFiles(since);
   say(changed.length > 0 ? `changed against ${since}: ${changed.join(" ")}` : `nothing has changed against ${since}`);

@@ -1,4 +1,4 @@
-// vitest in each runtime, and its report as rows.
+// vitest in a runtime, and its report as rows. Must not know which folders are whose (suites.mjs).
 import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import path from "node:path";
 import { forVitest } from "./arguments.mjs";

@@ -1,6 +1,6 @@
 // What `make quick` runs: from the files that changed to the tests that they can break, in less than a minute.
 //
-// Knows which parts of the tree a test sees. Must not run anything: tests/run.mjs does, as its suite `quick`.
+// Knows which parts of the tree a test sees. Must not run anything: quick.mjs does.
 // A unit test is chosen by its imports, which esbuild follows, or because it reads a changed file by name. Whatever is
 // not chosen is said in `leftOut`, so that no one takes a quick pass for a whole one.
 import { build } from "esbuild";
@@ -9,7 +9,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 
-const root = fileURLToPath(new URL("..", import.meta.url));
+const root = fileURLToPath(new URL("../..", import.meta.url));
 const cases = "tests/integration/cases.test.ts";
 const documents = "tests/packaging/docs.test.ts";
 

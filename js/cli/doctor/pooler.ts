@@ -2,7 +2,7 @@
 //
 // Knows the signs: a process id that is not the server's own, one server process that serves two clients in turn, and
 // what some poolers say of themselves. Must not know the driver's own guess, which works without asking.
-import { PgzError, type Client } from "../../index.ts";
+import { PgzError, type Client, type ConnectEvent } from "../../index.ts";
 import { leave } from "../connect.ts";
 import { change, good, note, unknown, type Finding } from "./findings.ts";
 import type { Login, Patient } from "./patient.ts";
@@ -15,7 +15,9 @@ type Mode = "session" | "transaction" | "statement";
 
 export async function pooler(patient: Patient, login: Login, { name, isPostgres }: Server): Promise<Finding[]> {
   if (!isPostgres) return [unknown("pooler", "Pooler", `${name} has no process ids to tell it by`)];
-  const [a, b] = [patient.client(), patient.client()];
+  const told = [login.processId ?? 0];
+  const observer = { onConnect: ({ processId = 0 }: ConnectEvent) => void told.push(processId) };
+  const [a, b] = [patient.client({ observer }), patient.client({ observer })];
   try {
     const shared = await serversAreShared(patient, a, b);
     if (shared === undefined)
@@ -27,14 +29,15 @@ export async function pooler(patient: Patient, login: Login, { name, isPostgres 
     // It answers this itself, in messages that the driver refuses; to a server it is a setting that is not there.
     const pgpool = await patient.firstValue("show pool_version");
     if (pgpool !== undefined) return [pgpoolFinding(pgpool)];
-    const isPooled = shared || (await isAnotherProcess(patient, login));
+    const isMadeUp = hasMadeUp(told);
+    const isPooled = shared || isMadeUp || (await isAnotherProcess(patient));
     if (!isPooled)
       return [
         good("pooler", "Pooler", "none", { kind: "none", mode: null }),
         good("prepared", "Prepared", "named statements work", { named: true }),
       ];
     const mode: Mode = !shared ? "session" : (await refusesTransactions(a)) ? "statement" : "transaction";
-    return modeFindings(login, mode, mode === "transaction" ? await tracksNames(patient) : mode === "session");
+    return modeFindings(isMadeUp, mode, mode === "transaction" ? await tracksNames(patient) : mode === "session");
   } finally {
     await Promise.all([leave(a), leave(b)]);
   }
@@ -63,9 +66,16 @@ async function serversAreShared(patient: Patient, a: Client, b: Client): Promise
   return seen[0].size > 1 || seen[1].size > 1 || [...seen[0]].some((pid) => seen[1].has(pid));
 }
 
+/**
+ * PgBouncer gives each client a process id at random. One in 1,024 of them could be a real one; of the three that were
+ * told here all could in one examination of a thousand million.
+ */
+function hasMadeUp(told: readonly number[]): boolean {
+  return told.some((processId) => processId > LARGEST_PROCESS_ID);
+}
+
 /** What the client was told its process is, and what the process itself says. */
-async function isAnotherProcess(patient: Patient, login: Login): Promise<boolean> {
-  if (login.processId !== undefined && login.processId > LARGEST_PROCESS_ID) return true;
+async function isAnotherProcess(patient: Patient): Promise<boolean> {
   let told: number | undefined;
   const client = patient.client({ observer: { onConnect: ({ processId }) => void (told = processId) } });
   try {
@@ -106,10 +116,10 @@ async function tracksNames(patient: Patient): Promise<boolean> {
   }
 }
 
-function modeFindings({ processId = 0 }: Login, mode: Mode, named: boolean): Finding[] {
-  const kind = processId > LARGEST_PROCESS_ID ? "PgBouncer, or one like it," : "a pooler";
+function modeFindings(isPgBouncer: boolean, mode: Mode, named: boolean): Finding[] {
+  const kind = isPgBouncer ? "PgBouncer, or one like it," : "a pooler";
   const text = `${kind} in ${mode} mode`;
-  const facts = { kind: processId > LARGEST_PROCESS_ID ? "pgbouncer" : "other", mode };
+  const facts = { kind: isPgBouncer ? "pgbouncer" : "other", mode };
   const found = (...advice: string[]) => note("pooler", "Pooler", text, facts, ...advice);
   if (mode === "session")
     return [

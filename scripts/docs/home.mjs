@@ -60,7 +60,7 @@ The result streams from PostgreSQL to the client and is never held in memory.
 ## What it saves and costs
 
 ${costs}
-[Performance](/performance) shows what was measured, [Benchmarks](/benchmarks) begins with what is lost.
+[Performance](/performance) shows what was measured, [Benchmarks](/benchmarks) says what to decide by, and what is lost.
 
 ${lists.join("\n")}
 ## What it does not do yet

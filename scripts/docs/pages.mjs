@@ -35,7 +35,7 @@ const chapters = [
   ["Libraries", ["drizzle", "kysely", "prisma"]],
   ["Look up", ["reference/index", "options", "limits", "types", "errors", "sqlstates"]],
   ["Servers", ["poolers", "servers", "websocket", "guard"]],
-  ["Measured", ["performance", "benchmarks", "reliability"]],
+  ["Measured", ["performance", "benchmarks", "benchmark-tables", "reliability"]],
   ["Inside", ["architecture", "boundary", "hacking", "security", "changelog"]],
 ];
 

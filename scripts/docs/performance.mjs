@@ -56,7 +56,7 @@ const charts = [
     title: "Round trips",
     about:
       "How often a client has to wait for the server on an open socket. What each scenario does stands in " +
-      "[Benchmarks](/benchmarks#round-trips).",
+      "[the tables](/benchmark-tables#round-trips).",
     case: "latency",
     metric: "flights",
     where: (row) => on("node", "native")(row) && away(row),
@@ -219,8 +219,8 @@ outline: 2
 # Performance
 
 Bars of what \`make bench\` has measured, drawn from the files in \`bench/results\` when this site was built. They are
-one machine's figures, and it is shared: a difference of a few hundredths means nothing. [Benchmarks](/benchmarks) has
-every scenario as a table, and begins with those that pgz-edge loses.
+one machine's figures, and it is shared: a difference of a few hundredths means nothing. [Benchmarks](/benchmarks)
+says what to decide by and what pgz-edge loses, and [the tables](/benchmark-tables) have every scenario.
 
 ${charts.map(draw).join("\n")}`;
 }

@@ -1,4 +1,4 @@
-// What the documents say is so: the figures of README and docs/benchmarks.md are those of bench/results, its Worker is
+// What the documents say is so: the figures of README and of the benchmarks are those of bench/results, its Worker is
 // short, its links lead somewhere.
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync, readdirSync } from "node:fs";
@@ -17,7 +17,7 @@ test("names and table of SQLSTATEs are those of the server's errcodes.txt", () =
   execFileSync(process.execPath, ["scripts/sqlstates.mjs", "--check"], { cwd: root, stdio: "pipe" });
 });
 
-test("docs/benchmarks.md shows the figures of bench/results", () => {
+test("docs/benchmarks.md and benchmark-tables.md show the figures of bench/results", () => {
   execFileSync(process.execPath, ["bench/docs.mjs", "--check"], { cwd: root, stdio: "pipe" });
 });
 

@@ -7,7 +7,7 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { decisions } from "./docs/decide.mjs";
 import { chosen, figure, isOurs, nameOf, number, results, unique } from "./docs/figures.mjs";
-import { changes, scenarios } from "./docs/scenarios.mjs";
+import { changes, profile, scenarios } from "./docs/scenarios.mjs";
 
 /** Sockets without a driver. They are the floor, not peers. */
 const FLOORS = ["drain", "bare", "empty"];
@@ -100,6 +100,10 @@ function lost() {
   return ["## All that we lose", "", "Largest gap first.", "", ...LOSSES, ...worse.map(loss), ""];
 }
 
+function section({ seed, title = `Seed ${seed}`, about = [], tables }) {
+  return [`## ${title}`, "", ...(about.length > 0 ? [...about, ""] : []), ...tables.flatMap(table)];
+}
+
 /** Ours against an older build of ours: shape by shape, since both did the same. */
 function beforeAndAfter() {
   const rows = results("before")?.rows ?? [];
@@ -119,7 +123,7 @@ function beforeAndAfter() {
 }
 
 function origin() {
-  const names = unique(["before", ...scenarios.flatMap(({ tables }) => tables.map((one) => one.case))]);
+  const names = unique(["before", ...[profile, ...scenarios].flatMap(({ tables }) => tables.map((one) => one.case))]);
   const versions = Object.assign({}, ...names.map((name) => results(name)?.versions).filter(Boolean));
   delete versions.commit;
   return [
@@ -160,6 +164,7 @@ const short = [
   "",
   ...decisions(),
   ...worst(),
+  ...section(profile),
   ...origin(),
 ];
 
@@ -169,12 +174,7 @@ const long = [
   "Round trips, then every scenario of the five seed systems, pgz-edge beside its peers. [Benchmarks](benchmarks.md) says",
   "what to decide by, and where the figures come from.",
   "",
-  ...scenarios.flatMap(({ seed, title = `Seed ${seed}`, about = [], tables }) => [
-    `## ${title}`,
-    "",
-    ...(about.length > 0 ? [...about, ""] : []),
-    ...tables.flatMap(table),
-  ]),
+  ...scenarios.flatMap(section),
   ...beforeAndAfter(),
   ...lost(),
 ];

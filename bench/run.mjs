@@ -67,7 +67,7 @@ function print(rows) {
         row.shape,
         row.library,
         row.runtime,
-        [row.metric, row.config?.format, row.config?.execution].filter(Boolean).join(" "),
+        [row.metric, row.config?.format, row.config?.execution, row.config?.part].filter(Boolean).join(" "),
         number(row.median),
         number(row.min),
         number(row.max),

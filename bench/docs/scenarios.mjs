@@ -313,6 +313,25 @@ export const scenarios = [
   },
 ];
 
+/** Why a small call costs what it costs. */
+export const profile = {
+  title: "Where the CPU of a small call goes",
+  about: [
+    "By V8's profiler, which samples the process every 100 µs; idle time does not count. It costs some microseconds a",
+    "query itself, so compare parts, not sums with other tables. `select_arg`: one row by its key, one query behind the",
+    "other. `bare` is a socket without a driver that exchanges our bytes: what no driver can save. `pool_100`: a hundred",
+    "workers on sixteen connections.",
+  ],
+  tables: [
+    {
+      title: "Process CPU of a query by part, on Node",
+      case: "profile",
+      metric: "cpu_us_per_query",
+      name: ({ config }) => config.part,
+    },
+  ],
+};
+
 /** This build beside an older one of ours. */
 export const changes = [
   { title: "Process CPU on Node, us per query, row or item", metric: "cpu_us_per_unit" },

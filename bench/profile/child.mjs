@@ -1,0 +1,84 @@
+// One library in one shape: `child.mjs <shape> <library> <url>`. A request runs it so many times under V8's profiler, and
+// gives the microseconds of each part for one query. Rows are checked as they come.
+import { Session } from "node:inspector/promises";
+import process from "node:process";
+import * as node from "../../dist/node.js";
+import { overPg } from "../adapters/over-pg.mjs";
+import { overPgzEdge } from "../adapters/over-pgz-edge.mjs";
+import { runtimeVersion, serve } from "../lib/child.mjs";
+import { libraries as pools } from "../pool/libraries.mjs";
+import { libraries as clients } from "../query/libraries.mjs";
+import { partsOf } from "./parts.mjs";
+
+/** Microseconds between two samples: a query takes some fifteen. */
+const INTERVAL = 100;
+const WORKERS = 100;
+const CONNECTIONS = 16;
+
+const [shape, library, url] = process.argv.slice(2);
+
+/** Shape -> what runs it so many times. */
+const shapes = {
+  /** One row by its key, one query behind the other on one connection. */
+  async select_arg() {
+    const client = await clients[library](url);
+    if (library === "bare") return bare(client);
+    return async (times) => {
+      for (let index = 0; index < times; index++) check((await client.select_arg(index))[0]?.x, index);
+    };
+  },
+
+  /** Workers that share a pool. */
+  async pool_100() {
+    const pool = await pools[library](url, { max: CONNECTIONS, named: true });
+    return async (times) => {
+      let left = times;
+      const worker = async () => {
+        while (left-- > 0) check((await pool.select("select_1"))[0]?.x, 1);
+      };
+      await Promise.all(Array.from({ length: WORKERS }, worker));
+    };
+  },
+
+  kysely_1: () => under("kysely"),
+  drizzle_1: () => under("drizzle"),
+};
+
+/** One row by its key, under a library that is above the driver. */
+async function under(name) {
+  const opened = await (library === "pg" ? overPg : overPgzEdge(node))[name](url);
+  return async (times) => {
+    for (let index = 0; index < times; index++) {
+      const id = 1 + (index % 100);
+      check((await opened.one(id))[0]?.id, id);
+    }
+  };
+}
+
+/** The driver's own bytes over a socket without a driver. */
+async function bare(client) {
+  const recording = await client.recorded("select_arg");
+  return async (times) => {
+    for (let index = 0; index < times; index++) check(await client.exchange(recording), recording.answer.length);
+  };
+}
+
+function check(got, expected) {
+  if (got !== expected) throw new Error(`${shape}, ${library}: ${got} where ${expected} was due`);
+}
+
+const run = await shapes[shape]();
+const profiler = new Session();
+profiler.connect();
+await profiler.post("Profiler.enable");
+await profiler.post("Profiler.setSamplingInterval", { interval: INTERVAL });
+
+serve(async ({ hello, times, warm }) => {
+  if (hello) return { version: runtimeVersion() };
+  if (warm) await run(warm);
+  await profiler.post("Profiler.start");
+  await run(times);
+  const { profile } = await profiler.post("Profiler.stop");
+  const parts = Object.entries(partsOf(profile)).map(([part, us]) => [part, us / times]);
+  return { parts: Object.fromEntries(parts) };
+});

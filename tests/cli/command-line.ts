@@ -78,8 +78,13 @@ export class CommandLine {
   }
 }
 
-/** Its end, and what it wrote; without its output where somebody else reads that. */
+/**
+ * Its end, and what it wrote; without its output where somebody else reads that. Called before it can end: Node tells of
+ * that once.
+ */
 export async function ended(child: ChildProcess, { readsOut = true } = {}): Promise<Ended> {
+  if (child.exitCode !== null || child.signalCode !== null)
+    throw new Error("the process has ended, and nobody heard it");
   const read = (stream: NodeJS.ReadableStream | null) => {
     const pieces: Buffer[] = [];
     stream?.on("data", (piece: Buffer) => pieces.push(piece));

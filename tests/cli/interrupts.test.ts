@@ -140,13 +140,14 @@ test("a copy-in whose server goes away stores nothing", async () => {
   const child = cli.start(["copy-in", "cli_interrupted"], { env: { PGAPPNAME: name }, stdin: "open" });
   child.stdin!.write("id\n1\n");
   await until(async () => (await sessions(name)) > 0);
+  const result = ended(child);
   const admin = await driver.connect(superuser());
   await admin.query({
     text: "select pg_terminate_backend(pid) from pg_stat_activity where application_name = $1",
     values: [name],
   });
   await admin.close();
-  const { code, err } = await ended(child);
+  const { code, err } = await result;
   expect([code, err]).toEqual([expect.any(Number), expect.stringMatching(/^Nothing was stored\.\n(FATAL|ERROR): /)]);
   expect(code).not.toBe(0);
   expect((await db.query("select * from cli_interrupted")).rows).toEqual([]);

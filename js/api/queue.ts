@@ -1,13 +1,14 @@
-// The life of a call: made, performed on a connection when it is its turn (line.ts), counted and observed until it has
-// settled.
+// The life of a call: made, counted (ledger.ts) and observed until it has settled, and performed on a connection when it
+// is its turn (line.ts).
 //
 // Must not know SQL, or what becomes of rows.
 import { callOption } from "../config/config.ts";
 import type { Config } from "../config/options.ts";
 import { checkOptions } from "../config/rules.ts";
 import { nextAfter } from "../session/again.ts";
-import { Call, type Outcome } from "../session/call.ts";
+import { Call } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
+import { commentOf } from "../session/sql-comment.ts";
 import { watched } from "../sockets/channels.ts";
 import { runtime } from "../sockets/runtime.ts";
 import { UsageError, type Facts, type PgzError } from "../util/errors.ts";
@@ -15,6 +16,7 @@ import { shownAs } from "../util/shown.ts";
 import { Observation, type Asked } from "../util/observer.ts";
 import { traced } from "../util/trace.ts";
 import { within } from "../util/within.ts";
+import { Ledger, type Counters, type OpenCall } from "./ledger.ts";
 import { Line, type Body, type Visitor, type Way } from "./line.ts";
 import { CALL_OPTIONS, LEAVING, type CallOptions } from "./options.ts";
 
@@ -36,16 +38,6 @@ type TurnOptions = CallOptions & {
   closeWhenDone?: boolean | undefined;
   [LEAVING]?: AbortSignal;
 };
-
-/** What a client counts, its transactions' calls included. */
-export interface Counters {
-  queries: number;
-  errors: number;
-  rows: number;
-  bytes: number;
-  /** Calls that wait or run. */
-  running: number;
-}
 
 /** Why a session was of no use to a call: its own end, not that of a statement. */
 export function uselessFor(error: unknown, { connection }: Session): "ended session" | "refused login" | undefined {
@@ -83,9 +75,6 @@ export class Errand<T> {
   }
 }
 
-/** What a close asks of a stream that the user has. */
-type Handed = Pick<Call<never>, "finished" | "operation" | "receivedBytes" | "isUnread" | "isTimed" | "interrupt">;
-
 /** Looks per `closeTimeout` at a stream that outlives a close: it ends at most a tenth late, and needs no clock. */
 const LOOKS = 10;
 
@@ -110,19 +99,19 @@ export abstract class Queue {
   protected readonly counters: Counters;
   /** Whose turn it is on the connection. @internal */
   protected readonly line: Line;
-  /** Those that wait or run, in no order. A Set of mostly one would grow and shrink with each call. */
-  readonly #calls: (Handed & Pick<Call<never>, "place">)[] = [];
+  readonly #ledger: Ledger;
   /** Why all calls end, those to come too. */
   #stopped: ((facts: Facts) => PgzError) | undefined;
   /** The stream that its consumer has to finish before another call can run. */
   #stream: { readonly finished: boolean } | undefined;
   /** Streams that the user has, or waits for, each with when its connection is free again. They outlive `close()`. */
-  readonly #handed = new Map<Handed, Promise<void>>();
+  readonly #handed = new Map<OpenCall, Promise<void>>();
 
   /** @internal */
   constructor(config: Config, counters: Counters) {
     this.config = config;
     this.counters = counters;
+    this.#ledger = new Ledger(counters);
     this.line = new Line(config.pipelining);
   }
 
@@ -165,26 +154,16 @@ export abstract class Queue {
   }
 
   #make<T>(isOfUser: boolean, ...[asked, options, body, way = "alone"]: CallArguments<T>): Promise<T> {
-    const { config, counters } = this;
+    const { config } = this;
     checkOptions(options, CALL_OPTIONS);
     const signal = options.signal && callOption(config, options, "signal");
     const timeout = callOption(config, options, "timeout");
     const observer = watched(asked.kind ?? "query", callOption(config, options, "observer"));
     const observation =
       observer && new Observation(observer, asked, config, callOption(config, options, "slowQueryThreshold"));
-    counters.queries++;
-    counters.running++;
-    const ended = (outcome: Outcome) => {
-      const last = this.#calls.pop()!;
-      if (last !== call) this.#calls[(last.place = call.place)] = last;
-      counters.running--;
-      counters.rows += outcome.rows ?? 0;
-      counters.bytes += outcome.bytes;
-      if (outcome.error) counters.errors++;
-      observation?.end(outcome);
-    };
-    const call = new Call<T>({ timeout, ended, observation, asked, isOfUser, isDebug: Boolean(config.debug) });
-    call.place = this.#calls.push(call) - 1;
+    const maker = this.#ledger;
+    const call = new Call<T>({ timeout, maker, observation, asked, isOfUser, isDebug: Boolean(config.debug) });
+    maker.add(call);
     const isOpen = way === "stream" || way === "loop";
     let free = NOTHING;
     if (isOpen) {
@@ -202,13 +181,14 @@ export abstract class Queue {
   }
 
   #begin<T>(errand: Errand<T>, signals: readonly (AbortSignal | undefined)[]): void {
+    errand.call.comment = commentOf(this.config);
     errand.call.heed(...signals);
     if (this.#stopped) errand.call.interrupt(this.#stopped);
     this.perform(errand);
   }
 
   /** What comes behind a stream or cursor. */
-  async #left(call: Handed, over: Promise<void>, closeWhenDone: boolean | undefined): Promise<void> {
+  async #left(call: OpenCall, over: Promise<void>, closeWhenDone: boolean | undefined): Promise<void> {
     await over;
     this.#handed.delete(call);
     if (closeWhenDone) await this.close();
@@ -236,11 +216,11 @@ export abstract class Queue {
 
   /** A call waits or runs that ends by itself: no consumer has to finish it. */
   protected get isBusy(): boolean {
-    return this.#calls.some((call) => call !== this.#stream);
+    return this.#ledger.hasOther(this.#stream);
   }
 
   /** A stream that the user has, or waits for. */
-  protected get handed(): Handed | undefined {
+  protected get handed(): OpenCall | undefined {
     return [...this.#handed.keys()].find(({ finished }) => !finished);
   }
 
@@ -250,7 +230,7 @@ export abstract class Queue {
    */
   protected async streamed(stuck?: (facts: Facts) => PgzError): Promise<void> {
     const { closeTimeout } = this.config;
-    const wait = async ([stream, over]: [Handed, Promise<void>]) => {
+    const wait = async ([stream, over]: [OpenCall, Promise<void>]) => {
       if (closeTimeout && (await isStuck(stream, over, closeTimeout))) {
         if (!stuck) return;
         stream.interrupt(stuck);
@@ -263,7 +243,7 @@ export abstract class Queue {
   /** Ends all calls, those to come too. `exceptStreams`: those that the user has go on. */
   protected stop(error: (facts: Facts) => PgzError, exceptStreams = false): void {
     this.#stopped ??= error;
-    for (const call of [...this.#calls]) if (!exceptStreams || !this.#handed.has(call)) call.interrupt(this.#stopped);
+    for (const call of this.#ledger.open) if (!exceptStreams || !this.#handed.has(call)) call.interrupt(this.#stopped);
   }
 
   /** A stream or cursor that stands in the way, since its consumer has to finish it. */
@@ -304,7 +284,7 @@ class Visiting<T> implements Visitor<T> {
  * Resolves with `true` when the stream has not moved for `closeTimeout`: its server has sent nothing, and its reader
  * has read nothing. While the reader waits, a call with a `timeout` is left to that. `false`: it is over.
  */
-async function isStuck(stream: Handed, over: Promise<void>, closeTimeout: number): Promise<boolean> {
+async function isStuck(stream: OpenCall, over: Promise<void>, closeTimeout: number): Promise<boolean> {
   let seen = "";
   for (let left = LOOKS; !stream.finished; left--) {
     const isUnread = stream.isUnread();

@@ -12,7 +12,8 @@ import { isCopy } from "../statement/copy-statement.ts";
 import { notInScope } from "../statement/scoped-statement.ts";
 import { UsageError } from "../util/errors.ts";
 import { Calls } from "./calls.ts";
-import type { CallArguments, Counters } from "./queue.ts";
+import type { Counters } from "./ledger.ts";
+import type { CallArguments } from "./queue.ts";
 import { checkWork, type Transaction, type TransactionOptions } from "./transaction.ts";
 
 /** What a scope needs of its client. */

@@ -22,7 +22,7 @@ import { AbortError, isFatal, PgzError, PostgresError, rolledBack, UsageError } 
 import type { QueryOptions, QueryResult } from "./options.ts";
 import { wayOf } from "./queries.ts";
 import type { Body } from "./line.ts";
-import type { Counters } from "./queue.ts";
+import type { Counters } from "./ledger.ts";
 import { LONGEST_IDLE } from "../util/limits.ts";
 import { ownError, traced } from "../util/trace.ts";
 import { within } from "../util/within.ts";
@@ -96,7 +96,7 @@ export function checkWork(work: unknown): void {
 }
 
 /** What of a transaction's call decides whether it still wants a connection. */
-type AnyTransaction = Pick<Call<unknown>, "finished" | "fail" | "onFailure" | "operation">;
+type AnyTransaction = Pick<Call<unknown>, "finished" | "fail" | "holder" | "operation">;
 
 /** What a transaction needs of its client. */
 interface Client {
@@ -122,7 +122,7 @@ export function runTransaction<T>(
   client: Client,
 ): { result: Promise<T>; released: Promise<void> } {
   const { config, counters, begin, turn, front, connect, begins, settled } = client;
-  const call = new Call<T>({ timeout: options.timeout ?? 0, ended: settled });
+  const call = new Call<T>({ timeout: options.timeout ?? 0, maker: { ended: settled } });
   call.heed(options.signal, config.signal);
   const most = attemptsOf(options.retry);
   const run = async () => {
@@ -287,7 +287,7 @@ export class Transaction extends Calls {
         onSaid?.(bytes);
       };
       // After BEGIN in its own flight nothing was sent yet.
-      call.onSuccess = end;
+      call.holder = { onSuccess: end };
       body(call, session, {
         over: () => void this.#answered(connection).then(() => ending.over()),
         failed: (error) => void this.#answered(connection).then(() => ending.failed(error)),

@@ -1,4 +1,5 @@
-// Who wants a connection of the pool, as a promise of it.
+// Who wants a connection of the pool, as a promise of it: leases, transactions, and calls that somebody observes or
+// `beforeAcquire` decides about. Other calls wait themselves (lender.ts).
 //
 // Knows whether one is still wanted. Must not know who comes first (slots.ts), or what the connection is for.
 //
@@ -6,10 +7,11 @@
 // functions here cost 100 callers on 16 connections a third of their CPU.
 import { AbortError, PgzError } from "../util/errors.ts";
 import { copyOf } from "../util/trace.ts";
+import type { Holder } from "../session/call.ts";
 import type { Member } from "./member.ts";
 import type { Slots, Waiter } from "./slots.ts";
 
-export class Borrower implements Waiter {
+export class Borrower implements Waiter, Holder {
   readonly isAlone: boolean;
   readonly since: number;
   readonly isStream: boolean;
@@ -26,7 +28,7 @@ export class Borrower implements Waiter {
     this.isStream = isStream;
   }
 
-  /** Resolves when it is lent one. Rejects with why there is none, or behind `giveUp`. */
+  /** Resolves when it is lent one. Rejects with why there is none, or behind `onFailure`. */
   wait(): Promise<Member> {
     return new Promise((resolve, reject) => {
       this.#resolve = resolve;
@@ -46,7 +48,7 @@ export class Borrower implements Waiter {
   }
 
   /** A connection that it has been lent already stays its own. */
-  giveUp(reason: unknown): void {
+  onFailure(reason: unknown): void {
     this.#left = new AbortError(reason, { retryable: true });
     this.#slots.leave(this);
     this.#reject?.(this.#left);

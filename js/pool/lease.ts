@@ -3,7 +3,7 @@
 // Knows its own end. Must not know who else waits, or how a connection is cleaned (slots.ts, cleaning.ts).
 import { Home } from "../api/home.ts";
 import { OneConnection } from "../api/one-connection.ts";
-import type { Counters } from "../api/queue.ts";
+import type { Counters } from "../api/ledger.ts";
 import type { Config } from "../config/options.ts";
 import type { Session } from "../session/session.ts";
 import { connectionLost } from "../sockets/contract.ts";

@@ -1,6 +1,6 @@
 // How a call, a transaction or a lease gets a connection of the pool, and gives it back.
 //
-//   lend ──> at once, or wait (borrower.ts) ──> the call's turn on its member ──> given back ──> the next one's
+//   lend ──> at once, or wait ──> the call's turn on its member ──> given back ──> the next one's
 //     ^                                                │
 //     └────── the session was of no use to it ─────────┘
 //
@@ -9,18 +9,19 @@
 import type { Visitor, Way } from "../api/line.ts";
 import { Errand, uselessFor } from "../api/queue.ts";
 import type { Config } from "../config/options.ts";
-import type { Call } from "../session/call.ts";
+import type { Call, Holder } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
 import { watched } from "../sockets/channels.ts";
 import { runtime } from "../sockets/runtime.ts";
 import { onAbort } from "../util/abort.ts";
-import { UsageError, type PgzError } from "../util/errors.ts";
+import { PgzError, UsageError } from "../util/errors.ts";
 import { emit, inside, newEventId, type Observer } from "../util/observer.ts";
+import { copyOf } from "../util/trace.ts";
 import { Borrower } from "./borrower.ts";
 import { changeOf } from "./leftovers.ts";
 import type { Member } from "./member.ts";
 import type { PoolConfig } from "./options.ts";
-import type { Slots } from "./slots.ts";
+import type { Slots, Waiter } from "./slots.ts";
 import type { Upkeep } from "./upkeep.ts";
 
 /** Attempts of a call whose connection says goodbye before it began. */
@@ -61,31 +62,35 @@ export class Lender {
   #find<T>(errand: Errand<T>): void {
     const { call, way } = errand;
     if (call.finished) return errand.free();
-    const member = this.atOnce(way !== "shared");
-    if (member) return this.#run(errand, member);
-    this.borrowFor(call, way, (errand.since ??= performance.now())).then(
-      (borrowed) => this.#run(errand, borrowed),
-      (error: unknown) => {
-        call.fail(error);
-        errand.free();
-      },
-    );
+    const borrowing = new Borrowing(this, errand);
+    const member = this.atOnce(borrowing.isAlone);
+    if (member) return borrowing.begin(member);
+    errand.since ??= performance.now();
+    call.onFailure = undefined; // of the session that was of no use
+    if (this.#waitsByPromise(call)) {
+      this.borrowFor(call, way, errand.since).then(
+        (borrowed) => borrowing.begin(borrowed),
+        (error: unknown) => borrowing.end(error),
+      );
+      return;
+    }
+    // Thousands may wait, and each collection copies all that they hold: no promise is made of a member.
+    call.holder = borrowing;
+    this.#slots.wait(borrowing);
   }
 
-  #run<T>(errand: Errand<T>, member: Member): void {
-    const { call, way } = errand;
-    call.onFailure = undefined;
+  /** Whether it waited, and does not any more. */
+  leave<T>(borrowing: Borrowing<T>): boolean {
+    return this.#slots.leave(borrowing);
+  }
+
+  /** The member is the call's, if that is not over meanwhile. */
+  isWanted<T>({ call, way }: Errand<T>, member: Member): boolean {
     this.#tell("acquire");
-    if (call.finished) {
-      void this.giveBack(member);
-      return errand.free();
-    }
+    if (call.finished) return false;
     member.call = call;
     if (way === "stream") member.stream = call;
-    const loan = new Loan(this, errand, member);
-    // Before its caller goes on, who may make the next call at once: it would find no connection, and wait.
-    if (way !== "shared") call.onSuccess = () => loan.endEarly();
-    member.line.run(loan);
+    return true;
   }
 
   /** Behind a failure: whether the call goes to another session, since this one was of no use to it. */
@@ -124,20 +129,28 @@ export class Lender {
   }
 
   /** Rejects when the call has failed meanwhile. */
-  borrowFor(call: Pick<Call<unknown>, "onFailure">, way: Way, since: number): Promise<Member> {
+  borrowFor(call: Pick<Call<unknown>, "holder">, way: Way, since: number): Promise<Member> {
     const borrower = new Borrower(this.#slots, way !== "shared", since, way === "stream");
-    call.onFailure = (error) => borrower.giveUp(error);
+    call.holder = borrower;
     return this.#borrow(borrower);
   }
 
   async borrowUnless(signal: AbortSignal | undefined): Promise<Member> {
     const borrower = new Borrower(this.#slots, true, performance.now());
-    const stop = onAbort(signal, () => borrower.giveUp(signal!.reason));
+    const stop = onAbort(signal, () => borrower.onFailure(signal!.reason));
     try {
       return await this.#borrow(borrower);
     } finally {
       stop();
     }
+  }
+
+  /**
+   * `beforeAcquire` decides about each connection, which takes a promise. Who observes the pool, or the call, wants the
+   * caller's async context, and a promise takes that along.
+   */
+  #waitsByPromise<T>({ observation }: Call<T>): boolean {
+    return Boolean(this.#pool.beforeAcquire ?? observation ?? watched("acquire", this.#config.observer));
   }
 
   #borrow(borrower: Borrower): Promise<Member> {
@@ -188,23 +201,67 @@ export class Lender {
   }
 }
 
-/** A call on the member that it has been lent. */
-class Loan<T> implements Visitor<T> {
+/**
+ * A call on its way to a member, and on it:
+ *
+ *   wait ──> take ──> begin: its turn on the member ──> free
+ *     └── fail, or its call has failed ──────────────────┘
+ */
+class Borrowing<T> implements Waiter, Holder, Visitor<T> {
   readonly #lender: Lender;
   readonly errand: Errand<T>;
-  readonly #member: Member;
+  /** That it has been lent. */
+  #member: Member | undefined;
   #isBack = false;
   /** The session had ended before it began with it. */
   #isUnheard = false;
 
-  constructor(lender: Lender, errand: Errand<T>, member: Member) {
+  constructor(lender: Lender, errand: Errand<T>) {
     this.#lender = lender;
     this.errand = errand;
+  }
+
+  // -- in front of a member -------------------------------------------------------------------------------------------
+
+  get isAlone(): boolean {
+    return this.errand.way !== "shared";
+  }
+
+  get isStream(): boolean {
+    return this.errand.way === "stream";
+  }
+
+  get since(): number {
+    return this.errand.since!;
+  }
+
+  /** Later: whoever gives the member back may be in the middle of what its connection has read. */
+  take(member: Member): void {
+    queueMicrotask(() => this.begin(member));
+  }
+
+  /** Later, since a call's end may run a user's code. With an error of its own: all who waited are given this one. */
+  fail(error: unknown): void {
+    const own = error instanceof PgzError ? copyOf(error) : error;
+    queueMicrotask(() => this.end(own));
+  }
+
+  end(error: unknown): void {
+    this.errand.call.fail(error);
+    this.errand.free();
+  }
+
+  // -- on a member ----------------------------------------------------------------------------------------------------
+
+  begin(member: Member): void {
     this.#member = member;
+    this.errand.call.holder = this;
+    if (this.#lender.isWanted(this.errand, member)) member.line.run(this);
+    else this.free();
   }
 
   connected(): Session {
-    return this.#member.session;
+    return this.#member!.session;
   }
 
   failed(error: unknown, session: Session): "fail" | "leave" {
@@ -212,15 +269,25 @@ class Loan<T> implements Visitor<T> {
     return this.#isUnheard ? "leave" : "fail";
   }
 
-  /** The call has succeeded. A session that is to be cleaned waits until all of its answer is in. */
-  endEarly(): void {
-    this.#isBack = this.#member.isClean;
-    if (this.#isBack) void this.#lender.giveBack(this.#member);
+  free(): void {
+    if (!this.#isBack) void this.#lender.giveBack(this.#member!);
+    this.#lender.ended(this.errand, this.#isUnheard);
   }
 
-  free(): void {
-    if (!this.#isBack) void this.#lender.giveBack(this.#member);
-    this.#lender.ended(this.errand, this.#isUnheard);
+  // -- as its call settles --------------------------------------------------------------------------------------------
+
+  /**
+   * Gives the member back before the caller goes on, who may make the next call at once: it would find no connection,
+   * and wait. A session that is to be cleaned waits until all of its answer is in.
+   */
+  onSuccess(): void {
+    if (!this.isAlone) return;
+    this.#isBack = this.#member!.isClean;
+    if (this.#isBack) void this.#lender.giveBack(this.#member!);
+  }
+
+  onFailure(): void {
+    if (this.#lender.leave(this)) this.errand.free();
   }
 }
 

@@ -2,7 +2,7 @@
 //
 // Knows leases by what takes them back, not by the lease itself, which would keep one that was forgotten for ever. Must
 // not know how a connection is cleaned, or who gets it next.
-import type { Counters } from "../api/queue.ts";
+import type { Counters } from "../api/ledger.ts";
 import type { Config } from "../config/options.ts";
 import { onAbort } from "../util/abort.ts";
 import { emit } from "../util/observer.ts";

@@ -176,11 +176,12 @@ export class Slots {
     this.#serve();
   }
 
-  /** It does not want a connection any more. What is being made for it is somebody else's. */
-  leave(waiter: Waiter): void {
-    if (!this.#waiters.delete(waiter)) return;
+  /** It does not want a connection any more: whether it still waited. What is being made for it is somebody else's. */
+  leave(waiter: Waiter): boolean {
+    if (!this.#waiters.delete(waiter)) return false;
     this.counts.canceledAcquires++;
     this.#tell();
+    return true;
   }
 
   /** One borrower is done with it. The last one brings it back, when it is clean: what is returned waits for that. */

@@ -2,7 +2,7 @@
 // around that.
 //
 // Knows one connection at a time. Must not know who waits for it, or how many there are (slots.ts).
-import type { Counters } from "../api/queue.ts";
+import type { Counters } from "../api/ledger.ts";
 import type { Config, Options } from "../config/options.ts";
 import { openConnection } from "../connection/startup.ts";
 import { PgzError, PostgresError } from "../util/errors.ts";

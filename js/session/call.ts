@@ -20,14 +20,31 @@ export interface Outcome {
 }
 
 /** A call, whatever it resolves with: what runs for it needs no more. */
-export type AnyCall = Pick<Call<unknown>, "finished" | "whenOver" | "operate" | "said">;
+export type AnyCall = Pick<Call<unknown>, "finished" | "whenOver" | "operate" | "said" | "comment">;
+
+/** A call that has settled, to who has made it. */
+export type Settled = Pick<Call<never>, "place" | "observation">;
+
+/** Who has made calls. Is told once of each of them that it has settled. */
+export interface Maker {
+  ended(call: Settled, outcome: Outcome): void;
+}
+
+/**
+ * Who gives a call its connection, or looks for one. Is told once how it has settled, before its caller goes on: of a
+ * success behind its maker, of a failure before. (An object that is there anyway, since calls wait by the thousand: a
+ * closure takes 100 bytes of each.)
+ */
+export interface Holder {
+  onSuccess?(): void;
+  onFailure?(error: unknown): void;
+}
 
 /** What is known of a call when it is made. */
 export interface Made {
   /** Milliseconds; 0: it has no deadline of its own. */
   readonly timeout: number;
-  /** Is called once, when the call has settled. */
-  readonly ended?: (result: Outcome) => void;
+  readonly maker?: Maker | undefined;
   readonly observation?: Observation | undefined;
   /** What it asks for; of a transaction nothing. */
   readonly asked?: Asked;
@@ -56,16 +73,18 @@ export class Call<T> {
   readonly observation: Observation | undefined;
   /** How a failure reaches what the user already holds, such as a stream. */
   onFailure: ((error: PgzError) => void) | undefined;
-  /** Is called once, when the call has succeeded, before its caller goes on. */
-  onSuccess: (() => void) | undefined;
+  /** Who has its connection, or looks for one; of a client's calls nobody. */
+  holder: Holder | undefined;
   /** Is called once: all that the call has to say is on the wire, and it is so many bytes. */
   onSaid: ((bytes: number) => void) | undefined;
   /** Where it was made, if that is recorded. */
   trace: Error | undefined;
   /** Of a stream: what was written waits for its reader. */
   isUnread: () => boolean = NEVER;
-  /** In its queue's list. */
+  /** In its maker's list. */
   place = 0;
+  /** Stands behind the text of its statements: option `sqlComment`, in the context in which the call was made. */
+  comment = "";
   /** `handed`: the user has the result, or its beginning. `over`: nothing that happens from now on reaches him. */
   #state: "open" | "handed" | "over" = "open";
   #beyond: Beyond = "nothing";
@@ -81,15 +100,15 @@ export class Call<T> {
   readonly #timer: ReturnType<typeof setTimeout> | undefined;
   #stops: (() => void)[] | undefined;
   #listeners: (() => void)[] | undefined;
-  readonly #ended: ((result: Outcome) => void) | undefined;
+  readonly #maker: Maker | undefined;
   readonly #isDebug: boolean;
   readonly #isOfUser: boolean;
 
-  constructor({ timeout, ended, observation, asked, isDebug = false, isOfUser = false }: Made) {
+  constructor({ timeout, maker, observation, asked, isDebug = false, isOfUser = false }: Made) {
     this.asked = asked;
     this.observation = observation;
     this.trace = isDebug ? new Error() : undefined;
-    this.#ended = ended;
+    this.#maker = maker;
     this.#isDebug = isDebug;
     this.#isOfUser = isOfUser;
     this.promise = new Promise((resolve, reject) => {
@@ -170,7 +189,7 @@ export class Call<T> {
     if (this.finished) return;
     this.#resolve(value);
     this.#finish();
-    this.onSuccess?.();
+    this.holder?.onSuccess?.();
   }
 
   fail(cause: unknown): void {
@@ -182,6 +201,7 @@ export class Call<T> {
     // Where the error was made nothing was known of what had gone before.
     if (error instanceof PgzError) Object.assign(error, FACTS[this.#beyond]);
     if (!isHanded) this.#rejectWith(error);
+    this.holder?.onFailure?.(error);
     this.onFailure?.(error as PgzError);
     this.#finish(error as PgzError);
   }
@@ -209,7 +229,7 @@ export class Call<T> {
     if (this.#operation) this.#count(this.#operation);
     const { command = "", truncated } = (!error && this.#operation) || {};
     const outcome = { rows: this.#rows, bytes: this.#bytes, command, error };
-    this.#ended?.(truncated ? { ...outcome, truncated } : outcome);
+    this.#maker?.ended(this, truncated ? { ...outcome, truncated } : outcome);
     this.#listeners?.forEach((listener) => listener());
   }
 

@@ -7,20 +7,20 @@ import type { Config } from "../config/options.ts";
 const LONGEST = 1_000;
 
 /**
- * The text with its comment, on a line of its own, since the text may end with one that goes to the end of the line.
- * Whatever the function does wrong, the text stays as it is: telemetry must not break a call.
+ * What is to stand behind the text of a statement: a line of its own, since the text may end with a comment that goes to
+ * the end of the line. Whatever the function does wrong, nothing does: telemetry must not break a call.
  */
-export function commented({ sqlComment }: Pick<Config, "sqlComment">, text: string): string {
-  if (!sqlComment) return text;
+export function commentOf({ sqlComment }: Pick<Config, "sqlComment">): string {
+  if (!sqlComment) return "";
   try {
-    const comment = commentOf(sqlComment() ?? {});
-    return comment && comment.length <= LONGEST ? `${text}\n/*${comment}*/` : text;
+    const comment = written(sqlComment() ?? {});
+    return comment && comment.length <= LONGEST ? `\n/*${comment}*/` : "";
   } catch {
-    return text;
+    return "";
   }
 }
 
-function commentOf(facts: Readonly<Record<string, string | undefined>>): string {
+function written(facts: Readonly<Record<string, string | undefined>>): string {
   return Object.entries(facts)
     .filter(([, value]) => value !== undefined)
     .map(([name, value]) => `${encoded(name)}='${encoded(value!)}'`)

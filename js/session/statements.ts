@@ -32,7 +32,6 @@ import {
 import { asksForText, heedLoss, heedOddness, heedSuccess, isOdd } from "./odd-servers.ts";
 import type { SchemaChanges } from "./schema-changes.ts";
 import { encodedStatement, newShapeId, newStatement, shapes, type LearnedShape, type Shape } from "./shapes.ts";
-import { commented } from "./sql-comment.ts";
 import type { Told } from "./told.ts";
 import { putInFront, type TransactionBlock } from "./transaction-block.ts";
 
@@ -126,7 +125,13 @@ export class Statements {
       const command = (handle: CoreConnection) => {
         putInFront(handle, preludes);
         this.define(handle, shape.types);
-        return handle.execute(shape.id, this.#encoded(shape), parameters, told ? form | COLUMNS_KNOWN : form, limits);
+        return handle.execute(
+          shape.id,
+          this.#encoded(shape, call),
+          parameters,
+          told ? form | COLUMNS_KNOWN : form,
+          limits,
+        );
       };
       return call.operate(this.#connection, command, {
         rows,
@@ -141,16 +146,16 @@ export class Statements {
   }
 
   /** Puts a statement of a batch where its items find it. */
-  addToBatch(handle: CoreConnection, shape: Shape): void {
+  addToBatch(handle: CoreConnection, shape: Shape, call: AnyCall): void {
     this.#told.remember(shape);
-    handle.batch_statement(shape.id, this.#encoded(shape));
+    handle.batch_statement(shape.id, this.#encoded(shape, call));
   }
 
   /** A name would keep the comment of its first run. */
-  #encoded(shape: Shape): Uint8Array {
+  #encoded(shape: Shape, { comment }: AnyCall): Uint8Array {
     const { config } = this.#connection;
     const hasNames = config.prepare !== "unnamed" && config.statementCacheSize > 0;
-    return config.sqlComment && !hasNames ? newStatement(shape, commented(config, shape.sql)) : encodedStatement(shape);
+    return comment && !hasNames ? newStatement(shape, shape.sql + comment) : encodedStatement(shape);
   }
 
   /** Tells the core of types that it does not know yet. */

@@ -217,7 +217,7 @@ class Batch<Row> {
             statements.flatMap((shape) => shape.types),
           );
           handle.batch(!atomic, form.form, form.limits);
-          for (const shape of statements) known.addToBatch(handle, shape);
+          for (const shape of statements) known.addToBatch(handle, shape, call);
           return handle.batch_items(windows[0]!, last ? BATCH_CONTINUES : BATCH_ENDS);
         },
         run.conversation,

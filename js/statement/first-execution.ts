@@ -19,7 +19,6 @@ import { isComposite } from "../session/catalog.ts";
 import { learnNames, learnTypesAnew, type TypesInFront } from "../session/catalog-questions.ts";
 import type { FirstRun } from "../session/first-run.ts";
 import type { Session } from "../session/session.ts";
-import { commented } from "../session/sql-comment.ts";
 import { isRecord, newShapeId, type LearnedShape, type Shape } from "../session/shapes.ts";
 import type { RowRequest } from "../session/statements.ts";
 import { putInFront, type TransactionBlock } from "../session/transaction-block.ts";
@@ -130,7 +129,7 @@ export class FirstExecution {
     const { connection } = this.#session;
     // An early query leaves before BackendKeyData tells.
     const mayBePooled = connection.isPooled || connection.processId === undefined;
-    const said = commented(connection.config, this.#run.text);
+    const said = this.#run.text + this.#call.comment;
     const text = mayBePooled ? nobodyElses(said) : said;
     const { form, limits } = this.#request;
     const command = (handle: CoreConnection) => {

@@ -331,6 +331,22 @@ test("the trace stands behind statements without a name", async () => {
   expect(spans.length).toBeGreaterThan(0);
 });
 
+test.each([
+  ["client", () => pgz.createClient({ ...target, prepare: "unnamed", pipelining: 1, sqlComment: otel.traceContext })],
+  ["pool", () => pgz.createPool({ ...target, prepare: "unnamed", max: 1, sqlComment: otel.traceContext })],
+])("a call that waits for its turn on a %s has its own caller's trace", async (_, open) => {
+  await using db = open();
+  const asked = "select query from pg_stat_activity where pid = pg_backend_pid() and pg_sleep(0.02) is not null";
+  const calls = ["a", "b", "c"].map((name) =>
+    tracer.startActiveSpan(name, async (parent) => {
+      const { rows } = await db.query<{ query: string }>(`${asked} -- ${name}`);
+      expect(rows[0]!.query).toContain(`-${parent.spanContext().spanId}-01'*/`);
+      parent.end();
+    }),
+  );
+  await Promise.all(calls);
+});
+
 const bin = (name: string) => fileURLToPath(new URL(`../../node_modules/.bin/${name}`, import.meta.url));
 
 test.each([

@@ -96,7 +96,7 @@ export class Actor {
       allowCleartextPassword: true,
       timeout: TIMEOUT,
       connect: this.#session.connectorFor(this),
-      observer: user.observerThrows ? throwing() : { onHookError: () => {} },
+      observer: user.observerThrows ? throwing() : user.hooks.length ? { onHookError: () => {} } : undefined,
       ...this.#hooks(),
     };
     const isOfPool = (name: string) => (poolOptionNames as readonly string[]).includes(name) || name === "pipelining";

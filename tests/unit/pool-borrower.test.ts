@@ -40,14 +40,14 @@ test("a failure of the driver's is copied for each borrower, and a hook's is giv
 test("who gives up while it waits leaves the queue, and its promise rejects with the reason", async () => {
   const { slots, borrower } = slotsOf();
   const waiting = borrower.wait();
-  borrower.giveUp("enough");
+  borrower.onFailure("enough");
   expect(slots.leave.mock.calls).toEqual([[borrower]]);
   await expect(waiting).rejects.toMatchObject({ code: "ABORTED", cause: "enough", retryable: true });
 });
 
 test("who has given up before it waits is never in the queue", async () => {
   const { slots, borrower } = slotsOf();
-  borrower.giveUp("enough");
+  borrower.onFailure("enough");
   await expect(borrower.wait()).rejects.toBeInstanceOf(AbortError);
   expect(slots.wait).not.toHaveBeenCalled();
 });
@@ -56,6 +56,6 @@ test("a connection that it has been lent stays its own", async () => {
   const { borrower } = slotsOf();
   const waiting = borrower.wait();
   borrower.take(member);
-  borrower.giveUp("too late");
+  borrower.onFailure("too late");
   expect(await waiting).toBe(member);
 });

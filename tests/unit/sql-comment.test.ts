@@ -1,9 +1,9 @@
 // What option sqlComment puts behind a text: one comment whatever it is given, or nothing.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { commented } from "../../js/session/sql-comment.ts";
+import { commentOf } from "../../js/session/sql-comment.ts";
 
-const behind = (facts: unknown, text = "select 1") => commented({ sqlComment: () => facts as never }, text);
+const behind = (facts: unknown, text = "select 1") => text + commentOf({ sqlComment: () => facts as never });
 
 test("names and values are written as sqlcommenter writes them, by their names", () => {
   expect(behind({ traceparent: "00-ab-cd-01", route: "/a b?c='d'" })).toBe(
@@ -29,11 +29,11 @@ test("no name and no value ends the comment, opens another, or ends a value", ()
 });
 
 test("without an option, and with what cannot be said, the text stays as it is", () => {
-  expect(commented({ sqlComment: undefined }, "select 1")).toBe("select 1");
+  expect(commentOf({ sqlComment: undefined })).toBe("");
   for (const facts of [undefined, null, {}, { a: undefined }, { a: "x".repeat(1_000) }, { a: "\ud800" }])
     expect(behind(facts)).toBe("select 1");
   const throws = () => {
     throw new Error("no context");
   };
-  expect(commented({ sqlComment: throws }, "select 1")).toBe("select 1");
+  expect(commentOf({ sqlComment: throws })).toBe("");
 });

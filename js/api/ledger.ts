@@ -1,0 +1,59 @@
+// The calls of one client, pool, transaction or lease that wait or run, and what is counted of all that there were.
+//
+// Knows that a call was made and how it ended. Must not know whose turn it is, or what it asks for.
+import type { Call, Outcome, Maker, Settled } from "../session/call.ts";
+
+/** What a client counts, its transactions' calls included. */
+export interface Counters {
+  queries: number;
+  errors: number;
+  rows: number;
+  bytes: number;
+  /** Calls that wait or run. */
+  running: number;
+}
+
+/** A call that is not over, as who closes its client sees it. */
+export type OpenCall = Pick<
+  Call<never>,
+  "finished" | "operation" | "receivedBytes" | "isUnread" | "isTimed" | "interrupt"
+>;
+
+type Entry = OpenCall & Settled;
+
+export class Ledger implements Maker {
+  readonly #counters: Counters;
+  /** In no order. A Set of mostly one would grow and shrink with each call. */
+  readonly #open: Entry[] = [];
+
+  constructor(counters: Counters) {
+    this.#counters = counters;
+  }
+
+  /** Those that wait or run now. */
+  get open(): OpenCall[] {
+    return [...this.#open];
+  }
+
+  /** A call that waits or runs and is not this one. */
+  hasOther(than: unknown): boolean {
+    return this.#open.some((call) => call !== than);
+  }
+
+  add(call: Entry): void {
+    this.#counters.queries++;
+    this.#counters.running++;
+    call.place = this.#open.push(call) - 1;
+  }
+
+  ended(call: Settled, outcome: Outcome): void {
+    const counters = this.#counters;
+    const last = this.#open.pop()!;
+    if (last !== call) this.#open[(last.place = call.place)] = last;
+    counters.running--;
+    counters.rows += outcome.rows ?? 0;
+    counters.bytes += outcome.bytes;
+    if (outcome.error) counters.errors++;
+    call.observation?.end(outcome);
+  }
+}

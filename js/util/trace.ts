@@ -108,9 +108,12 @@ function framesOf(stack: unknown): string | undefined {
   return typeof stack === "string" ? /\n {4}at [^]*/.exec(stack)?.[0] : undefined;
 }
 
-/** Another error of the same class that says the same. */
+/** Another error of the same class that says the same, but for what `describe` and `debug` have said of one call. */
 export function copyOf<E extends PgzError>(error: E): E {
   const copy = Reflect.construct(Error, [error.message], error.constructor) as E;
-  const { stack: _, ...own } = Object.getOwnPropertyDescriptors(error) as Record<string, PropertyDescriptor>;
+  const own: Record<string, PropertyDescriptor> = Object.getOwnPropertyDescriptors(error);
+  for (const name of OF_ONE_CALL) delete own[name];
   return Object.defineProperties(copy, own);
 }
+
+const OF_ONE_CALL = ["stack", "query", "excerpt", "advice", "parameters"];

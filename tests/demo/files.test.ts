@@ -251,6 +251,26 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     expect(await stored(mark)).toEqual([]);
   });
 
+  test("a wrong line is told when a client that pauses has sent all of its file", async () => {
+    const rows = csv(prefix(), 20_000).replace(",open,", ",lost,");
+    let sent = 0;
+    const body = new ReadableStream<Uint8Array>({
+      async pull(controller) {
+        // COPY has failed by then, while a read of the body is under way.
+        if (sent) await pause(sent === 200_000 ? 1_000 : 0);
+        controller.enqueue(Buffer.from(rows.slice(sent, (sent += 200_000))));
+        if (sent >= rows.length) controller.close();
+      },
+    });
+    const response = await upload(acme, body, { accept: "application/x-ndjson" });
+    let told = "";
+    for await (const piece of response.body!.pipeThrough(new TextDecoderStream()) as unknown as AsyncIterable<string>) {
+      told += piece;
+      if (piece.includes("problem")) expect(sent).toBeGreaterThanOrEqual(rows.length);
+    }
+    expect(JSON.parse(told.trimEnd().split("\n").at(-1)!)).toMatchObject({ problem: { status: 422, line: 2 } });
+  });
+
   test("a file that is none", async () => {
     expect(await refused(upload(acme, "reference,total\nX-1,1\n"), 422)).toMatchObject({ line: 1 });
     expect(await refused(upload(acme, new Uint8Array([...Buffer.from(header), 0xff, 10])), 422)).toMatchObject({

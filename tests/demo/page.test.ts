@@ -244,8 +244,15 @@ describe.each(Object.entries(sizes))("examples at the size of a %s", (name, size
 
   const section = (id: string) => page.locator(`section#${id}`);
   const status = (id: string) => section(id).locator("[role=status]");
-  const ends = (id: string, state: string) =>
-    section(id).locator(`[role=status][data-state="${state}"]`).waitFor({ timeout: 15_000 });
+  /** A failure shows what the page says, since nothing else is left of it. */
+  const ends = async (id: string, state: string) => {
+    const ended = section(id).locator(`[role=status][data-state="${state}"]`);
+    await ended.waitFor({ timeout: 15_000 }).catch(async (error: unknown) => {
+      const log = await section(id).locator("ol.log").allInnerTexts();
+      const said = [await status(id).getAttribute("data-state"), await status(id).innerText(), ...log];
+      throw new Error(`${id} is not ${state}: ${said.join("\n")}`, { cause: error });
+    });
+  };
   /** Presses a button and waits for the end of what it runs. */
   const press = async (id: string, button: string, state = "done") => {
     await section(id)

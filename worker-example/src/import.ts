@@ -96,6 +96,8 @@ class Upload {
   #records = 0;
   #isQuoted = false;
   #wasReturn = false;
+  /** The read that is under way. */
+  #reading: Promise<unknown> | undefined;
   readonly #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
 
   constructor(body: ReadableStream<Uint8Array> | null) {
@@ -118,10 +120,12 @@ class Upload {
 
   /**
    * Reads on behind an error, as far as the file may be long. Who still sends when the answer comes finds the
-   * connection closed, and most clients then do not look at the answer, which has the line.
+   * connection closed, and most clients then do not look at the answer, which has the line. COPY may have left `pieces`
+   * in the middle of a read, and workerd refuses a second one beside it.
    */
   async discard(): Promise<void> {
     try {
+      await this.#reading;
       for (let piece = await this.#next(); piece && this.bytes <= importing.maxBytes; piece = await this.#next())
         this.bytes += piece.length;
     } catch {
@@ -130,7 +134,8 @@ class Upload {
   }
 
   async #next(): Promise<Uint8Array | undefined> {
-    return (await this.#reader?.read())?.value;
+    const reading = (this.#reading = this.#reader?.read());
+    return (await reading)?.value;
   }
 
   #count(piece: Uint8Array): void {

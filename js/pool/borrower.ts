@@ -7,11 +7,10 @@
 // functions here cost 100 callers on 16 connections a third of their CPU.
 import { AbortError, PgzError } from "../util/errors.ts";
 import { copyOf } from "../util/trace.ts";
-import type { Holder } from "../session/call.ts";
 import type { Member } from "./member.ts";
-import type { Slots, Waiter } from "./slots.ts";
+import type { Slots, Waiter, Wish } from "./slots.ts";
 
-export class Borrower implements Waiter, Holder {
+export class Borrower implements Waiter {
   readonly isAlone: boolean;
   readonly since: number;
   readonly isStream: boolean;
@@ -21,14 +20,14 @@ export class Borrower implements Waiter, Holder {
   /** Why none is wanted any more. */
   #left: AbortError | undefined;
 
-  constructor(slots: Slots, isAlone: boolean, since: number, isStream = false) {
+  constructor(slots: Slots, { isAlone, since, isStream }: Wish) {
     this.#slots = slots;
     this.isAlone = isAlone;
     this.since = since;
     this.isStream = isStream;
   }
 
-  /** Resolves when it is lent one. Rejects with why there is none, or behind `onFailure`. */
+  /** Resolves when it is lent one. Rejects with why there is none, or behind `giveUp`. */
   wait(): Promise<Member> {
     return new Promise((resolve, reject) => {
       this.#resolve = resolve;
@@ -48,7 +47,7 @@ export class Borrower implements Waiter, Holder {
   }
 
   /** A connection that it has been lent already stays its own. */
-  onFailure(reason: unknown): void {
+  giveUp(reason: unknown): void {
     this.#left = new AbortError(reason, { retryable: true });
     this.#slots.leave(this);
     this.#reject?.(this.#left);

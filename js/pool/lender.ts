@@ -6,7 +6,7 @@
 //
 // Knows when a call has a connection for itself, the hook `beforeAcquire`, and what an observer hears of it. Must not
 // know who comes first (slots.ts), SQL that cleans (cleaning.ts), sockets or messages.
-import type { Visitor, Way } from "../api/line.ts";
+import type { Visitor } from "../api/line.ts";
 import { Errand, uselessFor } from "../api/queue.ts";
 import type { Config } from "../config/options.ts";
 import type { Call, Holder } from "../session/call.ts";
@@ -21,7 +21,7 @@ import { Borrower } from "./borrower.ts";
 import { changeOf } from "./leftovers.ts";
 import type { Member } from "./member.ts";
 import type { PoolConfig } from "./options.ts";
-import type { Slots, Waiter } from "./slots.ts";
+import type { Slots, Waiter, Wish } from "./slots.ts";
 import type { Upkeep } from "./upkeep.ts";
 
 /** Attempts of a call whose connection says goodbye before it began. */
@@ -60,15 +60,15 @@ export class Lender {
   }
 
   #find<T>(errand: Errand<T>): void {
-    const { call, way } = errand;
+    const { call } = errand;
     if (call.finished) return errand.free();
+    call.onFailure = undefined; // that of the session that was of no use
     const borrowing = new Borrowing(this, errand);
     const member = this.atOnce(borrowing.isAlone);
     if (member) return borrowing.begin(member);
     errand.since ??= performance.now();
-    call.onFailure = undefined; // of the session that was of no use
     if (this.#waitsByPromise(call)) {
-      this.borrowFor(call, way, errand.since).then(
+      this.borrowFor(call, borrowing).then(
         (borrowed) => borrowing.begin(borrowed),
         (error: unknown) => borrowing.end(error),
       );
@@ -129,15 +129,15 @@ export class Lender {
   }
 
   /** Rejects when the call has failed meanwhile. */
-  borrowFor(call: Pick<Call<unknown>, "holder">, way: Way, since: number): Promise<Member> {
-    const borrower = new Borrower(this.#slots, way !== "shared", since, way === "stream");
-    call.holder = borrower;
+  borrowFor(call: Pick<Call<unknown>, "holder">, wish: Wish): Promise<Member> {
+    const borrower = new Borrower(this.#slots, wish);
+    call.holder = { onFailure: (error) => borrower.giveUp(error) };
     return this.#borrow(borrower);
   }
 
   async borrowUnless(signal: AbortSignal | undefined): Promise<Member> {
-    const borrower = new Borrower(this.#slots, true, performance.now());
-    const stop = onAbort(signal, () => borrower.onFailure(signal!.reason));
+    const borrower = new Borrower(this.#slots, aloneFromNow());
+    const stop = onAbort(signal, () => borrower.giveUp(signal!.reason));
     try {
       return await this.#borrow(borrower);
     } finally {
@@ -289,6 +289,11 @@ class Borrowing<T> implements Waiter, Holder, Visitor<T> {
   onFailure(): void {
     if (this.#lender.leave(this)) this.errand.free();
   }
+}
+
+/** The wish of a lease or a transaction. */
+export function aloneFromNow(): Wish {
+  return { isAlone: true, isStream: false, since: performance.now() };
 }
 
 function refusedAll(count: number, cause: unknown): UsageError {

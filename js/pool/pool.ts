@@ -17,7 +17,7 @@ import { AbortError, TimeoutError, UsageError, type Facts } from "../util/errors
 import { traced } from "../util/trace.ts";
 import { within } from "../util/within.ts";
 import type { Lease } from "./lease.ts";
-import { Lender } from "./lender.ts";
+import { aloneFromNow, Lender } from "./lender.ts";
 import { Loans } from "./loans.ts";
 import type { Member } from "./member.ts";
 import { resolvePool, splitOptions, type PoolConfig, type PoolInput, type PoolOptions } from "./options.ts";
@@ -158,7 +158,7 @@ export class Pool extends Transacting {
       turn: undefined,
       front: undefined,
       connect: async (call) => {
-        member = this.#lender.atOnce(true) ?? (await this.#lender.borrowFor(call, "alone", performance.now()));
+        member = this.#lender.atOnce(true) ?? (await this.#lender.borrowFor(call, aloneFromNow()));
         this.#tell("acquire");
         if (call.finished) return undefined;
         member.call = call;

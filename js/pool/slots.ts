@@ -11,13 +11,17 @@ import { Fifo } from "./fifo.ts";
 import type { Member } from "./member.ts";
 import type { PoolConfig } from "./options.ts";
 
-/** Who waits for a connection. One of the two is called, once. */
-export interface Waiter {
+/** What is wanted of a connection, and since when. */
+export interface Wish {
   readonly since: number;
-  /** Nothing else is to be on its connection. */
+  /** Nothing else is to be on the connection. */
   readonly isAlone: boolean;
   /** What its user reads of it outlives a close of the pool, and so does its waiting. */
   readonly isStream: boolean;
+}
+
+/** Who waits for a connection. One of the two is called, once. */
+export interface Waiter extends Wish {
   take(member: Member): void;
   fail(error: unknown): void;
 }

@@ -9,13 +9,16 @@ const member = {} as Member;
 
 function slotsOf() {
   const slots = { wait: vi.fn(), leave: vi.fn() };
-  return { slots, borrower: new Borrower(slots as unknown as Slots, true, 5) };
+  return { slots, borrower: new Borrower(slots as unknown as Slots, { isAlone: true, since: 5, isStream: false }) };
 }
 
 test("it says what it wants, and waits once", async () => {
   const { slots, borrower } = slotsOf();
   expect(borrower).toMatchObject({ isAlone: true, since: 5, isStream: false });
-  expect(new Borrower(slots as unknown as Slots, false, 6, true)).toMatchObject({ isAlone: false, isStream: true });
+  expect(new Borrower(slots as unknown as Slots, { isAlone: false, since: 6, isStream: true })).toMatchObject({
+    isAlone: false,
+    isStream: true,
+  });
   const waiting = borrower.wait();
   expect(slots.wait.mock.calls).toEqual([[borrower]]);
   borrower.take(member);
@@ -40,14 +43,14 @@ test("a failure of the driver's is copied for each borrower, and a hook's is giv
 test("who gives up while it waits leaves the queue, and its promise rejects with the reason", async () => {
   const { slots, borrower } = slotsOf();
   const waiting = borrower.wait();
-  borrower.onFailure("enough");
+  borrower.giveUp("enough");
   expect(slots.leave.mock.calls).toEqual([[borrower]]);
   await expect(waiting).rejects.toMatchObject({ code: "ABORTED", cause: "enough", retryable: true });
 });
 
 test("who has given up before it waits is never in the queue", async () => {
   const { slots, borrower } = slotsOf();
-  borrower.onFailure("enough");
+  borrower.giveUp("enough");
   await expect(borrower.wait()).rejects.toBeInstanceOf(AbortError);
   expect(slots.wait).not.toHaveBeenCalled();
 });
@@ -56,6 +59,6 @@ test("a connection that it has been lent stays its own", async () => {
   const { borrower } = slotsOf();
   const waiting = borrower.wait();
   borrower.take(member);
-  borrower.onFailure("too late");
+  borrower.giveUp("too late");
   expect(await waiting).toBe(member);
 });

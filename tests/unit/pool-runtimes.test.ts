@@ -161,3 +161,20 @@ test("a reset is kept alive until it is over", async () => {
   expect(await isPending(Promise.all(kept))).toBe(false);
   await pool.close();
 });
+
+test("a stream that is aborted while it waits for a connection keeps nothing alive", async () => {
+  const kept: Promise<unknown>[] = [];
+  const background = (work: Promise<unknown>) => void kept.push(work);
+  const { pool } = memoryPool({ max: 1 }, { background });
+  const lease = await pool.acquire();
+  const abort = new AbortController();
+  const waiting = pool.stream("select n", { signal: abort.signal });
+  waiting.catch(() => {});
+  await pass(10);
+  expect([pool.stats().waiting, kept.length, await isPending(kept[0]!)]).toEqual([1, 1, true]);
+  abort.abort();
+  await expect(waiting).rejects.toMatchObject({ code: "ABORTED", retryable: true });
+  expect(await isPending(Promise.all(kept))).toBe(false);
+  await lease.release();
+  await pool.close();
+});

@@ -318,9 +318,9 @@ export const profile = {
   title: "Where the CPU of a small call goes",
   about: [
     "By V8's profiler, which samples the process every 100 µs; idle time does not count. It costs some microseconds a",
-    "query itself, so compare parts, not sums with other tables. `select_arg`: one row by its key, one query behind the",
-    "other. `bare` is a socket without a driver that exchanges our bytes: what no driver can save. `pool_100`: a hundred",
-    "workers on sixteen connections.",
+    "query itself and makes collections dearer, so compare parts, not sums with other tables. `select_arg`: one row by its",
+    "key, one query behind the other. `bare` is a socket without a driver that exchanges our bytes: what no driver can",
+    "save. `pool_100`: a hundred workers on sixteen connections.",
   ],
   tables: [
     {

@@ -165,7 +165,8 @@ test("what was given, and what it waited, is counted", async () => {
   await world.step(() => world.take(true));
   world.wait(true);
   world.leave(0);
-  world.slots.leave({ since: 0, isAlone: true, isStream: false, take: () => {}, fail: () => {} });
+  const stranger = { since: 0, isAlone: true, isStream: false, take: () => {}, fail: () => {} };
+  expect(world.slots.leave(stranger)).toBe(false);
   expect(world.slots.counts).toEqual({
     ...{ acquires: 3, acquireMs: 51, emptyAcquires: 2, emptyAcquireMs: 51, canceledAcquires: 1, acquireTimeouts: 0 },
     ...{ connects: 1, failedConnects: 0, lifetimeCloses: 0, idleCloses: 0 },

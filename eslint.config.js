@@ -70,6 +70,12 @@ const readsSql = [
   `TaggedTemplateExpression[tag.property.name='raw'] TemplateElement[value.raw=${ofComments}]`,
 ].map((selector) => ({ selector, message: "SQL is read by js/util/sql-reader.ts, not by a regular expression." }));
 
+/** V8 puts such a closure into the old generation at once, and with it all that it reaches: docs/decisions/0042. */
+const assignedClosures = {
+  selector: ":function AssignmentExpression[left.type='MemberExpression'][right.type=/^(Arrow)?FunctionExpression$/]",
+  message: "V8 keeps such a function until a major collection: assign an object with it, or a const (decision 0042).",
+};
+
 const imports = (files, ...patterns) => ({
   files,
   rules: { "@typescript-eslint/no-restricted-imports": ["error", { patterns }] },
@@ -118,7 +124,7 @@ export default tseslint.config(
       "no-console": "error",
       "no-eval": "error",
       "no-new-func": "error",
-      "no-restricted-syntax": ["error", ...readsSql],
+      "no-restricted-syntax": ["error", ...readsSql, assignedClosures],
     },
   },
   // CommonJS, as those who import it.

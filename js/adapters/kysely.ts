@@ -158,7 +158,8 @@ class PgzDriver implements Driver {
     const given = pool ?? client;
     const source = typeof given === "function" ? await given() : given;
     checkSource(this.#config, source);
-    this.#close = () => source.close();
+    const close = () => source.close();
+    this.#close = close;
     if ("acquire" in source) this.#pool = source;
     else this.#client = new ClientConnection(source, this.#settings);
   }

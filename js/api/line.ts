@@ -7,7 +7,7 @@
 //                    └──said──┐········over                                                 └── next
 //
 // Knows turns, and what is on the wire. Must not know SQL, options, or where the connection comes from.
-import type { Call } from "../session/call.ts";
+import type { Call, Follower } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
 import { PIECE } from "../util/limits.ts";
 
@@ -177,7 +177,7 @@ export class Line {
  *     ^                     │
  *     └──── begin again ────┘  the session had ended before it began with it
  */
-class Visit<T> implements Ending {
+class Visit<T> implements Ending, Follower {
   readonly #line: Line;
   readonly #visitor: Visitor<T>;
   readonly #turn: Turn;
@@ -219,12 +219,16 @@ class Visit<T> implements Ending {
     this.#session = session;
     try {
       observation?.begin(session.connection.config);
-      if (this.#isShared && !this.#turn.hasSaid) call.onSaid = (bytes) => this.#line.say(this.#turn, bytes, session);
+      if (this.#isShared && !this.#turn.hasSaid) call.follower = this;
       if (session.leftovers && asked) for (const text of asked.texts ?? [asked.text]) session.leftovers.note(text);
       errand.body(call, session, this); // as a method, so that a stack names it
     } catch (error) {
       this.failed(error);
     }
+  }
+
+  said(bytes: number): void {
+    if (this.#session) this.#line.say(this.#turn, bytes, this.#session);
   }
 
   over(): void {

@@ -216,7 +216,8 @@ export abstract class Queries extends Queue {
       { connection, catalog, statements, transaction }: Session,
     ): Promise<void> => {
       if (!(await learnNames(call, connection, catalog, form.policy)) || !(await transaction.begun(call))) return;
-      call.onFailure = (error) => Object.assign(error, { completed: results.map(({ command }) => command) });
+      const fail = (error: PgzError) => Object.assign(error, { completed: results.map(({ command }) => command) });
+      call.handed = { fail };
       const conversation = { rows: rows.sink, severalResults: true, on: { complete } };
       const operation = call.operate(
         connection,

@@ -32,8 +32,7 @@ export async function feed(
     (bytes) => void (stats.copiedBytes += bytes),
     channel,
   );
-  call.onFailure = (error) => stream.fail(error);
-  call.isUnread = () => stream.full() !== undefined;
+  call.handed = { fail: (error) => stream.fail(error), isUnread: () => stream.full() !== undefined };
   const sink: RowSink = {
     delivery: "prompt",
     rows: (view) => {

@@ -144,7 +144,7 @@ export function runTransaction<T>(
     for (let attempt = 1; !call.finished; attempt++) {
       const transaction = new Transaction(config, counters, session);
       running.transaction = transaction;
-      call.onFailure = (error) => transaction.abort(error);
+      call.handed = { fail: (error) => transaction.abort(error) };
       // Also while the callback waits for something else.
       const unhearLoss = connection.onClosed((error) => transaction.abort(ownError(error)));
       session.transaction.begin(begin);
@@ -280,12 +280,13 @@ export class Transaction extends Calls {
   #andCommit<T>(body: Body<T>): Body<T> {
     return (call, session, ending) => {
       const { connection } = session;
-      const { onSaid } = call;
+      const { follower } = call;
       const end = () => void (this.#ending ??= connection.operate(commit));
-      call.onSaid = (bytes) => {
+      const said = (bytes: number) => {
         end();
-        onSaid?.(bytes);
+        follower?.said(bytes);
       };
+      call.follower = { said };
       // After BEGIN in its own flight nothing was sent yet.
       call.holder = { onSuccess: end };
       body(call, session, {

@@ -103,7 +103,8 @@ export class Connection {
     );
     this.#delivery = new RowDelivery(this, core, config.flushInterval);
     this.#events = new OperationEvents(this, this.#delivery);
-    core.onTrap = (error) => this.destroy(error);
+    const trapped = (error: PgzError) => this.destroy(error);
+    core.onTrap = trapped;
     this.startup = this.operate(start);
   }
 

@@ -40,6 +40,18 @@ export interface Holder {
   onFailure?(error: unknown): void;
 }
 
+/** Whose turn it is to follow a call on the wire. Is told once that the call has said all it has to say, in so many bytes. */
+export interface Follower {
+  said(bytes: number): void;
+}
+
+/** What the user has of a call that goes on, such as a stream: how a failure reaches it, and whether it waits for him. */
+export interface Handed {
+  fail(error: PgzError): void;
+  /** What was written waits for its reader. */
+  isUnread?(): boolean;
+}
+
 /** What is known of a call when it is made. */
 export interface Made {
   /** Milliseconds; 0: it has no deadline of its own. */
@@ -65,22 +77,16 @@ export type Beyond =
   /** Rows of operations that are over have reached the user. */
   | "rows";
 
-const NEVER = () => false;
-
 export class Call<T> {
   readonly promise: Promise<T>;
   readonly asked: Asked | undefined;
   readonly observation: Observation | undefined;
-  /** How a failure reaches what the user already holds, such as a stream. */
-  onFailure: ((error: PgzError) => void) | undefined;
+  handed: Handed | undefined;
   /** Who has its connection, or looks for one; of a client's calls nobody. */
   holder: Holder | undefined;
-  /** Is called once: all that the call has to say is on the wire, and it is so many bytes. */
-  onSaid: ((bytes: number) => void) | undefined;
+  follower: Follower | undefined;
   /** Where it was made, if that is recorded. */
   trace: Error | undefined;
-  /** Of a stream: what was written waits for its reader. */
-  isUnread: () => boolean = NEVER;
   /** In its maker's list. */
   place = 0;
   /** Stands behind the text of its statements: option `sqlComment`, in the context in which the call was made. */
@@ -168,6 +174,11 @@ export class Call<T> {
     return this.#timer !== undefined;
   }
 
+  /** Of a stream: what was written waits for its reader. */
+  isUnread(): boolean {
+    return this.handed?.isUnread?.() ?? false;
+  }
+
   /** What the connection has received that its operations are on; 0 before the first one. */
   get receivedBytes(): number {
     return this.#connection?.core.stats.receivedBytes ?? 0;
@@ -175,8 +186,8 @@ export class Call<T> {
 
   /** All that the call has to say is on the wire, unless it has to be run again: another one may follow it there. */
   said(bytes: number): void {
-    this.onSaid?.(bytes);
-    this.onSaid = undefined;
+    this.follower?.said(bytes);
+    this.follower = undefined;
   }
 
   /** The user has the result, or its beginning: a stream goes on after this until `succeed` or `fail`. */
@@ -202,7 +213,7 @@ export class Call<T> {
     if (error instanceof PgzError) Object.assign(error, FACTS[this.#beyond]);
     if (!isHanded) this.#rejectWith(error);
     this.holder?.onFailure?.(error);
-    this.onFailure?.(error as PgzError);
+    this.handed?.fail(error as PgzError);
     this.#finish(error as PgzError);
   }
 

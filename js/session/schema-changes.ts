@@ -35,7 +35,8 @@ export class SchemaChanges {
     this.#connection = connection;
     this.#server = server;
     this.#told = told;
-    connection.hears = (command) => this.#hear(command);
+    const hears = (command: string) => this.#hear(command);
+    connection.hears = hears;
   }
 
   /** Part of what statements are looked up by. */

@@ -76,7 +76,8 @@ class NodeSocket implements Socket {
     this.#inbox = inbox;
     this.#options = options;
     this.address = source ? source.address : raw.remoteAddress;
-    inbox.resume = () => (source ? source.release() : raw.resume());
+    const resume = () => (source ? source.release() : raw.resume());
+    inbox.resume = resume;
     raw.on("end", () => inbox.end(null));
     raw.on("error", (cause: NodeJS.ErrnoException) => inbox.end(connectionLost(reasonOf(cause), { cause })));
     raw.on("close", () => inbox.end(connectionLost("the socket was closed")));

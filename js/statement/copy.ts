@@ -221,7 +221,7 @@ class Copy implements CopyTarget {
 
   orOver<T>(promise: Promise<T>): Promise<T | undefined> {
     return new Promise((resolve, reject) => {
-      this.#operation.wake = () => resolve(undefined);
+      this.#operation.wake = resolve as () => void;
       promise.then(resolve, reject);
     });
   }

@@ -47,10 +47,11 @@ export class Cursor<Row> {
     this.closed = new Promise((resolve) => (this.#release = resolve));
     this.#failed = new Promise<never>((_, reject) => (this.#fail = reject));
     this.#failed.catch(() => {});
-    call.onFailure = (error) => {
+    const fail = (error: PgzError) => {
       this.#fail(error);
       void this.#end();
     };
+    call.handed = { fail };
     this.#unhearLoss = session.connection.onClosed((error) => this.#lost(error));
   }
 

@@ -382,7 +382,7 @@ export class Client extends EventEmitter implements ConnectionOwner {
 
   #promised(query: Submittable): Promise<unknown> {
     const result = new this._Promise((resolve, reject) => {
-      query.callback = (error, value) => (error ? reject(error) : resolve(value));
+      query.callback = settling(resolve, reject);
     });
     // The stack of a message that came from a socket shows nothing; from here it leads to who awaits.
     return result.catch((error: Error) => {
@@ -398,17 +398,18 @@ export class Client extends EventEmitter implements ConnectionOwner {
       const error = new Error("Query read timeout");
       queueMicrotask(() => query.handleError(error, this.connection));
       callback(error);
-      query.callback = () => {};
+      query.callback = IGNORED;
       const at = this._queryQueue.indexOf(query);
       if (at >= 0) this._queryQueue.splice(at, 1);
       // Those behind it would wait for its end.
       else if (this.pipeline) return void this.connection.stream.destroy();
       this._pulseQueryQueue();
     }, millis);
-    query.callback = (error, result) => {
+    const heard: Submittable["callback"] = (error, result) => {
       clearTimeout(timer);
       callback(error, result as never);
     };
+    query.callback = heard;
   }
 
   #refused(query: Submittable): Error | undefined {
@@ -484,6 +485,13 @@ export interface QueryResult<R = any> {
   oid: number;
   fields: FieldDef[];
   rows: R[];
+}
+
+const IGNORED = () => {};
+
+/** A query's callback that settles a promise. */
+function settling(resolve: (value: unknown) => void, reject: (error: unknown) => void): Submittable["callback"] {
+  return (error, value) => (error ? reject(error) : resolve(value));
 }
 
 /** The server's refusal as its own error, a failure of the network as the runtime's. */

@@ -156,7 +156,8 @@ export class Pool extends EventEmitter {
       return result;
     }
     this.ending = true;
-    this.#whenEnded = () => done(undefined);
+    const ended = () => done(undefined);
+    this.#whenEnded = ended;
     this._pulseQueue();
     return result;
   }

@@ -82,7 +82,8 @@ async function run(task: Task): Promise<void> {
     // The SDK's transport does not say that its client has gone.
     process.stdin.once("end", close).once("close", close).once("error", close);
     signal.addEventListener("abort", close, { once: true });
-    server.onerror = (error) => say(`pgz-edge mcp: ${error.message}`);
+    const failed = (error: Error) => say(`pgz-edge mcp: ${error.message}`);
+    server.onerror = failed;
     await server.connect(transport);
     if (signal.aborted) close();
     await closed;

@@ -1,0 +1,29 @@
+// What V8 keeps of calls that are over when it collects only what is young: `node --expose-gc kept-child.mjs <url>`.
+import { createClient, createPool } from "../../dist/node.js";
+
+const CALLS = 100;
+
+/** Bytes of each of `CALLS` calls that are still there behind a minor collection; of several, the median. */
+async function kept(database) {
+  const call = () => database.query("select 1 as x");
+  for (let n = 0; n < 300; n++) await call();
+  globalThis.gc();
+  const rounds = [];
+  let before = process.memoryUsage().heapUsed;
+  for (let round = 0; round < 15; round++) {
+    for (let n = 0; n < CALLS; n++) await call();
+    await new Promise(setImmediate);
+    globalThis.gc({ type: "minor" });
+    const { heapUsed } = process.memoryUsage();
+    rounds.push((heapUsed - before) / CALLS);
+    before = heapUsed;
+  }
+  return rounds.sort((a, b) => a - b)[rounds.length >> 1];
+}
+
+const client = createClient(process.argv[2]);
+const pool = createPool(process.argv[2], { max: 1 });
+process.send({ client: await kept(client), pool: await kept(pool) });
+await client.close();
+await pool.close();
+process.disconnect();

@@ -84,8 +84,11 @@ test("where a connection is free a call has it at once, also right after one tha
   await pool.close();
 });
 
-test("a call that is aborted before it is made, or while it waits, takes no connection", async () => {
-  const { pool } = memoryPool({ max: 1 });
+test.each([
+  ["", {}],
+  [", observed", { observer: { onAcquire() {} } }],
+])("a call that is aborted before it is made, or while it waits, takes no connection%s", async (_, options) => {
+  const { pool } = memoryPool({ max: 1, ...options });
   const aborted = { code: "ABORTED", retryable: true };
   await expect(pool.query("select n", { signal: AbortSignal.abort() })).rejects.toMatchObject(aborted);
   expect(pool.stats()).toMatchObject({ acquires: 0, total: 0 });
@@ -303,16 +306,17 @@ test("close() gives what runs its time, then ends it; who waits is refused at on
       server.gate = new Promise(() => {});
       const outcomes: string[] = [];
       const running = pool.query("select n").catch((error: { code: string }) => outcomes.push(error.code));
-      const waiting = pool.query("select n").catch((error: { message: string }) => outcomes.push(error.message));
+      const refused = (error: { message: string }) => outcomes.push(error.message);
+      const waiting = [pool.query("select n").catch(refused), pool.acquire().catch(refused)];
       const closing = pool.close(options);
       expect(pool.close()).toBe(closing);
-      await waiting;
-      expect(outcomes).toEqual(["The pool is closed: make another."]);
+      await Promise.all(waiting);
+      expect(outcomes).toEqual(Array(2).fill("The pool is closed: make another."));
       await vi.advanceTimersByTimeAsync(time - 1);
-      expect(outcomes.length).toBe(1);
+      expect(outcomes.length).toBe(2);
       await vi.advanceTimersByTimeAsync(2);
       await running;
-      expect(outcomes[1]).toBe("POOL_CLOSED");
+      expect(outcomes[2]).toBe("POOL_CLOSED");
       await vi.advanceTimersByTimeAsync(3_000);
       await closing;
       expect(pool.stats()).toMatchObject({ state: "closed", total: 0 });

@@ -158,8 +158,7 @@ class PgzDriver implements Driver {
     const given = pool ?? client;
     const source = typeof given === "function" ? await given() : given;
     checkSource(this.#config, source);
-    const close = () => source.close();
-    this.#close = close;
+    this.#close = () => source.close();
     if ("acquire" in source) this.#pool = source;
     else this.#client = new ClientConnection(source, this.#settings);
   }

@@ -217,7 +217,7 @@ export abstract class Queries extends Queue {
     ): Promise<void> => {
       if (!(await learnNames(call, connection, catalog, form.policy)) || !(await transaction.begun(call))) return;
       const fail = (error: PgzError) => Object.assign(error, { completed: results.map(({ command }) => command) });
-      call.handed = { fail };
+      call.attached = { fail };
       const conversation = { rows: rows.sink, severalResults: true, on: { complete } };
       const operation = call.operate(
         connection,

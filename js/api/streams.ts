@@ -32,7 +32,7 @@ export async function feed(
     (bytes) => void (stats.copiedBytes += bytes),
     channel,
   );
-  call.handed = { fail: (error) => stream.fail(error), isUnread: () => stream.full() !== undefined };
+  call.attached = { fail: (error) => stream.fail(error), isUnread: () => stream.full() !== undefined };
   const sink: RowSink = {
     delivery: "prompt",
     rows: (view) => {

@@ -144,7 +144,7 @@ export function runTransaction<T>(
     for (let attempt = 1; !call.finished; attempt++) {
       const transaction = new Transaction(config, counters, session);
       running.transaction = transaction;
-      call.handed = { fail: (error) => transaction.abort(error) };
+      call.attached = { fail: (error) => transaction.abort(error) };
       // Also while the callback waits for something else.
       const unhearLoss = connection.onClosed((error) => transaction.abort(ownError(error)));
       session.transaction.begin(begin);

@@ -62,7 +62,7 @@ export class Lender {
   #find<T>(errand: Errand<T>): void {
     const { call } = errand;
     if (call.finished) return errand.free();
-    call.handed = undefined; // that of the session that was of no use
+    call.attached = undefined; // that of the session that was of no use
     const borrowing = new Borrowing(this, errand);
     const member = this.atOnce(borrowing.isAlone);
     if (member) return borrowing.begin(member);

@@ -40,15 +40,16 @@ export interface Holder {
   onFailure?(error: unknown): void;
 }
 
-/** Whose turn it is to follow a call on the wire. Is told once that the call has said all it has to say, in so many bytes. */
+/** Lets what comes after a call follow it on the wire: the next call, or a COMMIT. */
 export interface Follower {
+  /** Called once: the call has said all that it has to say, which was so many bytes. */
   said(bytes: number): void;
 }
 
-/** What the user has of a call that goes on, such as a stream: how a failure reaches it, and whether it waits for him. */
-export interface Handed {
+/** What a failure of a call has to reach besides its promise: a stream, a cursor, a transaction, facts of its error. */
+export interface Attached {
   fail(error: PgzError): void;
-  /** What was written waits for its reader. */
+  /** Of a stream: what was written waits for its reader. */
   isUnread?(): boolean;
 }
 
@@ -81,7 +82,7 @@ export class Call<T> {
   readonly promise: Promise<T>;
   readonly asked: Asked | undefined;
   readonly observation: Observation | undefined;
-  handed: Handed | undefined;
+  attached: Attached | undefined;
   /** Who has its connection, or looks for one; of a client's calls nobody. */
   holder: Holder | undefined;
   follower: Follower | undefined;
@@ -176,7 +177,7 @@ export class Call<T> {
 
   /** Of a stream: what was written waits for its reader. */
   isUnread(): boolean {
-    return this.handed?.isUnread?.() ?? false;
+    return this.attached?.isUnread?.() ?? false;
   }
 
   /** What the connection has received that its operations are on; 0 before the first one. */
@@ -213,7 +214,7 @@ export class Call<T> {
     if (error instanceof PgzError) Object.assign(error, FACTS[this.#beyond]);
     if (!isHanded) this.#rejectWith(error);
     this.holder?.onFailure?.(error);
-    this.handed?.fail(error as PgzError);
+    this.attached?.fail(error as PgzError);
     this.#finish(error as PgzError);
   }
 

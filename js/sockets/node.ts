@@ -76,8 +76,7 @@ class NodeSocket implements Socket {
     this.#inbox = inbox;
     this.#options = options;
     this.address = source ? source.address : raw.remoteAddress;
-    const resume = () => (source ? source.release() : raw.resume());
-    inbox.resume = resume;
+    inbox.resume = () => (source ? source.release() : raw.resume());
     raw.on("end", () => inbox.end(null));
     raw.on("error", (cause: NodeJS.ErrnoException) => inbox.end(connectionLost(reasonOf(cause), { cause })));
     raw.on("close", () => inbox.end(connectionLost("the socket was closed")));

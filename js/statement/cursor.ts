@@ -51,7 +51,7 @@ export class Cursor<Row> {
       this.#fail(error);
       void this.#end();
     };
-    call.handed = { fail };
+    call.attached = { fail };
     this.#unhearLoss = session.connection.onClosed((error) => this.#lost(error));
   }
 

@@ -286,12 +286,11 @@ export function observers(first: Observer, second: Observer): Observer {
   for (const name of observerMethods as readonly (keyof Observer)[]) {
     // A method has a meaning by being there: onLeaseLeak, onHookError.
     if (!first[name] && !second[name]) continue;
-    const tell = (event: never): Enter | undefined => {
+    both[name] = (event: never): Enter | undefined => {
       const outer = emit(first, name, event);
       const inner = emit(second, name, event);
       return outer && inner ? (work) => inside(outer, () => inside(inner, work)) : (outer ?? inner);
     };
-    both[name] = tell;
   }
   return both;
 }

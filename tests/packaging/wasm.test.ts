@@ -14,7 +14,7 @@ const wasm = () => new WebAssembly.Module(readFileSync(at("../../dist/pgz_edge_b
  * Upper bounds in bytes: what a Worker pays for the driver, wasm and JavaScript, minified and gzipped. 151,000 before a
  * call's way was one course of decisions; 2,000 are that course and its table, 600 the outcomes that only an operation
  * and a call write themselves, and a cursor that comes back, 300 a call that waits for a pool's connection itself,
- * 100 that who hears of a call is an object and no closure.
+ * 100 the objects that hear of a call, where closures did.
  */
 const BOUNDS = { workerd_gzip_bytes: 154_100 };
 

@@ -1,4 +1,6 @@
 // What V8 keeps of calls that are over when it collects only what is young: `node --expose-gc kept-child.mjs <url>`.
+// Tells its parent process, or prints it where there is none.
+import process from "node:process";
 import { createClient, createPool } from "../../dist/node.js";
 
 const CALLS = 100;
@@ -23,7 +25,9 @@ async function kept(database) {
 
 const client = createClient(process.argv[2]);
 const pool = createPool(process.argv[2], { max: 1 });
-process.send({ client: await kept(client), pool: await kept(pool) });
+const bytes = { client: await kept(client), pool: await kept(pool) };
+if (process.send) process.send(bytes);
+else console.log(bytes);
 await client.close();
 await pool.close();
-process.disconnect();
+process.disconnect?.();

@@ -37,7 +37,8 @@ if (env.SIMULATION) {
 }
 
 const counts = { passed: 0, failed: 0 };
-// First: what the driver remembers is bounded. Behind thousands of sessions it may forget in the midst of one of these.
+// First: the driver remembers the types of 100 servers, and then forgets all of them (MOST_CATALOGS). After the
+// sessions of a day that may happen between two connections of one session: its first runs then check other types.
 const first = await fingerprints();
 check("the same trace again in this process", differing(first, await fingerprints()));
 check("the same trace in another process", differing(first, elsewhere()));

@@ -82,8 +82,7 @@ async function run(task: Task): Promise<void> {
     // The SDK's transport does not say that its client has gone.
     process.stdin.once("end", close).once("close", close).once("error", close);
     signal.addEventListener("abort", close, { once: true });
-    const failed = (error: Error) => say(`pgz-edge mcp: ${error.message}`);
-    server.onerror = failed;
+    server.onerror = (error) => say(`pgz-edge mcp: ${error.message}`);
     await server.connect(transport);
     if (signal.aborted) close();
     await closed;

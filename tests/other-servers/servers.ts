@@ -82,8 +82,9 @@ export const pglite: Server = {
   },
   fails: {
     "protocol 3.2": "CONNECT_TIMEOUT",
-    // The stream ends by itself where all of it has left before the cancel comes.
+    // Both end by themselves where all has arrived before the cancel has left.
     "a stream that is left early": "yes or CONNECTION_LOST",
+    "`maxRows`": "yes or CONNECTION_LOST",
     "`listen`": "nothing comes",
     "cancel, by `timeout`": "CONNECTION_LOST",
     "`copyFromRows`": "08P01 or CONNECTION_LOST",

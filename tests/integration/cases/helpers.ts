@@ -97,11 +97,11 @@ export const asleep = (t: Context, mark: string) =>
     return (await t.side(look)).length > 0;
   });
 
-/** Aborts as soon as the server runs a statement that contains `mark`. */
+/** Aborts as soon as the statement with `mark` sleeps: of one that is still parsed, the rest has not left. */
 export function abortedAt(t: Context, mark: string): AbortSignal {
   const controller = new AbortController();
   // A statement that never runs fails its own test, by the error that it expects.
-  started(t, mark)
+  asleep(t, mark)
     .finally(() => controller.abort())
     .catch(() => {});
   return controller.signal;

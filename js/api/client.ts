@@ -167,16 +167,22 @@ export class Client extends OneConnection {
     return session && !session.connection.closed && !this.#closed ? session : this.#connected();
   }
 
+  /**
+   * Connects once more when the connection has ended before the call could say anything. pgpool-II does that: behind a
+   * client that left in the middle of a result it greets the next one with an answer too many.
+   */
   async #connected(): Promise<Session> {
-    if (this.#closed) throw this.#closed;
-    if (this.#session?.connection.closed && this.#session.connection.established) this.#forget();
-    const session = await (this.#opening ??= this.#open());
-    if (this.#closed) throw this.#closed;
-    const { closed, established } = session.connection;
-    if (!closed) return session;
-    // What ended a startup says more than that it ended.
-    if (!established) throw closed;
-    throw connectionLost("as soon as it was made", { retryable: true, cause: closed });
+    for (let attempts = 1; ; attempts++) {
+      if (this.#closed) throw this.#closed;
+      if (this.#session?.connection.closed && this.#session.connection.established) this.#forget();
+      const session = await (this.#opening ??= this.#open());
+      if (this.#closed) throw this.#closed;
+      const { closed, established } = session.connection;
+      if (!closed) return session;
+      // What ended a startup says more than that it ended.
+      if (!established) throw closed;
+      if (attempts === 2) throw connectionLost("as soon as it was made", { retryable: true, cause: closed });
+    }
   }
 
   async #open(): Promise<Session> {

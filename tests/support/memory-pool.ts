@@ -15,6 +15,8 @@ export interface MemoryServer {
   farewells: number;
   /** The next logins; `false` is one that is refused, since the server has no place. Others are let in. */
   readonly logins: boolean[];
+  /** So many logins are answered with one message too many, as pgpool-II does behind a client that left too early. */
+  strays: number;
   /** Queries so far: the pool's own, such as signs of life and resets. */
   queries: number;
   /** The transaction status behind each execution. */
@@ -37,7 +39,15 @@ export function memoryPool(
 ): { pool: Pool; server: MemoryServer } {
   newServer();
   installRuntime({ ...runtime(), ...traits });
-  const server: MemoryServer = { sessions: [], gate: undefined, farewells: 0, logins: [], queries: 0, status: "I" };
+  const server: MemoryServer = {
+    sessions: [],
+    gate: undefined,
+    farewells: 0,
+    logins: [],
+    strays: 0,
+    queries: 0,
+    status: "I",
+  };
   void letEverybodyIn(server);
   const place = { host: "memory", user: "u", database: `pooled${databases++}`, sslmode: "disable" } as const;
   return { pool: createPool({ ...place, firstRun: "describe", prepare: "unnamed" }, options), server };
@@ -56,7 +66,8 @@ async function answer(session: Session, server: MemoryServer): Promise<void> {
       session.send(wire.errorResponse({ S: "FATAL", V: "FATAL", C: "53300", M: "too many connections" }));
     } else if (last === "StartupMessage") {
       session.send(wire.authenticationOk(), wire.parameterStatus("integer_datetimes", "on"));
-      session.send(wire.backendKeyData(7, wire.int32(9)), wire.readyForQuery());
+      const stray = server.strays-- > 0 ? [wire.commandComplete("SET"), wire.readyForQuery()] : [];
+      session.send(wire.backendKeyData(7, wire.int32(9)), wire.readyForQuery(), ...stray);
       server.sessions.push(session);
     } else if (last === "Query") {
       server.queries++;

@@ -295,3 +295,48 @@ test.each([
     await outcome;
   }
 });
+
+describe("a connection that ends with its login, before a call could say anything", () => {
+  /** As pgpool-II greets a client on a connection that another one has left too early. */
+  async function greetedWithTooMuch(): Promise<void> {
+    const session = await accepted();
+    await session.flight();
+    session.send(
+      wire.authenticationOk(),
+      wire.backendKeyData(7, wire.int32(9)),
+      wire.parameterStatus("integer_datetimes", "on"),
+      wire.readyForQuery(),
+      wire.commandComplete("SET"),
+      wire.readyForQuery(),
+    );
+  }
+
+  test("is made once more", async () => {
+    newClient({ earlyQuery: false });
+    const calls = [client.query("select n"), client.query("select n")];
+    await greetedWithTooMuch();
+    const session = await letIn();
+    await learn(session);
+    session.send(begun(), rows(7, 8), ended(1));
+    expect(await session.flight()).toEqual(execution);
+    session.send(begun(), rows(8, 9), ended(1));
+    expect((await Promise.all(calls)).map(({ rows }) => rows)).toEqual([[{ n: 7 }], [{ n: 8 }]]);
+  });
+
+  test("and when that ends so too, the call says that it can be tried again", async () => {
+    newClient({ earlyQuery: false });
+    const query = client.query("select n");
+    await greetedWithTooMuch();
+    await greetedWithTooMuch();
+    await expect(query).rejects.toMatchObject({
+      code: "CONNECTION_LOST",
+      retryable: true,
+      cause: { code: "UNEXPECTED_MESSAGE" },
+    });
+    const again = client.query("select n");
+    const session = await letIn();
+    await learn(session);
+    session.send(begun(), rows(7, 8), ended(1));
+    expect((await again).rows).toEqual([{ n: 7 }]);
+  });
+});

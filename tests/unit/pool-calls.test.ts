@@ -228,6 +228,17 @@ test("a call whose session says goodbye before it has begun runs on others, thre
   await pool.close();
 });
 
+test("a session that ends with its login is nobody's: the call runs on the next one", async () => {
+  const { pool, server } = memoryPool({ max: 1 });
+  server.strays = 1;
+  expect(await pool.query("select n")).toMatchObject(one);
+  expect([server.sessions.length, pool.stats().errors]).toEqual([2, 0]);
+  const lease = await pool.acquire();
+  expect(await lease.query("select n")).toMatchObject(one);
+  await lease.release();
+  await pool.close();
+});
+
 test("where one session has ended, those that were idle are asked for a sign of life", async () => {
   const { pool, server } = memoryPool({ max: 2 });
   await Promise.all([pool.query("select n"), pool.query("select n")]);

@@ -16,6 +16,7 @@ import { firstWord, SqlReader } from "../util/sql-reader.ts";
 import { TextCache } from "../util/text-cache.ts";
 import { FIRST_OF_A_DATABASE } from "../values/oid.ts";
 import { firstParameters, type TypeRule } from "../values/first-parameters.ts";
+import { newShapeId } from "./shapes.ts";
 
 /** Statements that can neither begin nor end a transaction, and that run as well behind a snapshot. */
 const PLAIN = new Set(["select", "insert", "update", "delete", "merge", "with", "values", "table"]);
@@ -48,6 +49,8 @@ const MOST_RULES = 200;
 const LONGEST_LOOKED_UP = 16 << 10;
 
 export interface Check {
+  /** Unique in the isolate, as a shape's: the core prepares it once on a connection. */
+  readonly id: number;
   /** Returns no rows. Fails where the statement has to be described first. */
   readonly sql: string;
   /** It looks at parameters, of the statement whose text is its own parameter. */
@@ -85,19 +88,25 @@ export function isOld(version: string | undefined): boolean {
   return version !== undefined && !(parseInt(version) >= 12);
 }
 
-/** `undefined`: the statement is to be described first. Without `columns` its rows are not read. */
+/**
+ * `undefined`: the statement is to be described first. Without `columns` its check does not look at them. `version`:
+ * what the server has reported, which is not {@link isOld}.
+ */
 export function firstRunOf(
   server: string,
   text: string,
   values: readonly unknown[],
   columns?: ReadColumns,
+  version?: string,
 ): FirstRun | undefined {
   if (failures.get(server) === ENOUGH || records.get(keyOf(server, text))) return undefined;
   if (!isPlain(text) || hidesTypes(text)) return undefined;
   const first = firstParameters(values);
   if (first?.rules.length && (first.rules.length > MOST_RULES || text.length > LONGEST_LOOKED_UP)) return undefined;
   const hasValues = values.length > 0;
-  return first && { text, parameters: first.parameters, hasValues, check: checkOf(server, first.rules, columns) };
+  if (!first) return undefined;
+  const isNew = version === undefined && !passed.has(server);
+  return { text, parameters: first.parameters, hasValues, check: checkOf(isNew, first.rules, columns) };
 }
 
 /**
@@ -174,17 +183,34 @@ const records = new TextCache<true>(1_000, 1 << 20);
 
 /**
  * Each row that is left has a reason why the statement cannot run as it is. It is no number, so the cast fails, and the
- * server's log has the reason.
+ * server's log has the reason. `isNew`: it looks at the server's version too.
  */
-function checkOf(server: string, rules: readonly TypeRule[], columns?: ReadColumns): Check {
-  const isNew = !passed.has(server);
+function checkOf(isNew: boolean, rules: readonly TypeRule[], columns?: ReadColumns): Check {
   const settings = (isNew ? [VERSION, ...SETTINGS] : SETTINGS).map((name) => `pg_catalog.current_setting('${name}')`);
   const good = ` ${isNew ? GOOD_VERSION : ""}${GOOD_SETTINGS}`;
   const reasons = [`select 'settings '||${settings.join("||")} why`];
   if (columns) reasons.push(columnsToAskFor(columns, isNew ? 0 : LONGEST_KNOWN_TYPES));
   if (rules.length) reasons.push(otherTypes(rules));
   const bad = `(${reasons.join(" union all ")})bad where why!~'${good}'`;
-  return { sql: `select ('pgz-edge: '||why)::int from ${bad}`, looksAtTypes: rules.length > 0 };
+  const sql = `select ('pgz-edge: '||why)::int from ${bad}`;
+  return { id: idOf(sql), sql, looksAtTypes: rules.length > 0 };
+}
+
+/** The same for the same text. */
+function idOf(sql: string): number {
+  let id = ids.get(sql);
+  if (id === undefined) ids.put(sql, (id = newShapeId()));
+  return id;
+}
+
+const ids = new TextCache<number>(100, 64 << 10);
+
+/**
+ * Whether a server of this version tells the types of columns before a statement runs, as PostgreSQL does from 16 on.
+ * Planning that question is most of what a check costs.
+ */
+export function tellsColumns(version: string | undefined): boolean {
+  return version === undefined || parseInt(version) >= 16;
 }
 
 /**

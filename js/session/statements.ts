@@ -27,6 +27,8 @@ import {
   firstRunOf,
   isOfTypes,
   isOld,
+  tellsColumns,
+  type Check,
   type FirstRun,
 } from "./first-run.ts";
 import { asksForText, heedLoss, heedOddness, heedSuccess, isOdd } from "./odd-servers.ts";
@@ -34,6 +36,9 @@ import type { SchemaChanges } from "./schema-changes.ts";
 import { encodedStatement, newShapeId, newStatement, shapes, type LearnedShape, type Shape } from "./shapes.ts";
 import type { Told } from "./told.ts";
 import { putInFront, type TransactionBlock } from "./transaction-block.ts";
+
+/** A flight names a statement that the server does not have. */
+const NO_SUCH_STATEMENT = "26000";
 
 /** How rows are asked for. */
 export interface RowRequest {
@@ -191,16 +196,31 @@ export class Statements {
     asked: readonly number[] = [],
   ): FirstRun | undefined {
     const { config, parameters } = this.#connection;
-    if (this.#describesFirst || isOld(parameters.get("server_version")) || isOdd(config, "statement")) return undefined;
+    const version = parameters.get("server_version");
+    if (this.#describesFirst || isOld(version) || isOdd(config, "statement")) return undefined;
     const known = this.#catalog.readable();
-    const columns = { known, asked, anySize: policy?.parsers !== undefined };
-    return firstRunOf(this.#server, text, values, form === ROWS_NONE ? undefined : columns);
+    const columns =
+      form === ROWS_NONE || !tellsColumns(version)
+        ? undefined
+        : { known, asked, anySize: policy?.parsers !== undefined };
+    return firstRunOf(this.#server, text, values, columns, version);
   }
 
-  /** What stands in front of the statement of a first run failed, with this message: Close of the name, or the check. */
-  failedInFront(part: Reached["before"], message: string): void {
+  /** What stands in front of the statement of a first run failed: Close of the name, or the check. */
+  failedInFront(part: Reached["before"], { code, message }: PgzError): void {
     if (part === "close") this.oddServer();
-    else if (part === "check") this.#checkFailed(message);
+    // Without its name the check has not run.
+    else if (part === "check" && code !== NO_SUCH_STATEMENT) this.#checkFailed(message);
+  }
+
+  /**
+   * The number under which the connection keeps the check prepared; 0: it is prepared each time, where a pooler may
+   * lead the next flight to another server connection.
+   */
+  prepared({ id }: Check, mayBePooled: boolean): number {
+    if (mayBePooled) return 0;
+    this.#told.remember({ id });
+    return id;
   }
 
   #checkFailed(message: string): void {

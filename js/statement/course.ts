@@ -226,7 +226,7 @@ export class Course {
       if (step) return step;
     }
     if (!run.mayBeDescribed) return this.#conflictOrFail(operation, error);
-    statements.failedInFront(before, error.message);
+    statements.failedInFront(before, error);
     const oids = before === "check" && !asked ? columnTypes(error.message) : undefined;
     if (oids) return { do: "ask for types", failed: operation, oids };
     this.#learned = run.shape;

@@ -142,7 +142,7 @@ export class FirstBatch<Row> {
     const failed = sent[index];
     const isUndone = ending.command !== "COMMIT" || this.#isUndone(sent, index);
     if (failed && isUndone && (failed.mayBeDescribed() || this.#refusesSavepoint(failed.operation, index))) {
-      statements.failedInFront(failedBefore(failed.operation), error.message);
+      statements.failedInFront(failedBefore(failed.operation), error);
       return new Outdated(error);
     }
     throw failedAt(error, index, commands.length, ending.command === "COMMIT" && !isUndone);

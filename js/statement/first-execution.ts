@@ -132,9 +132,10 @@ export class FirstExecution {
     const said = this.#run.text + this.#call.comment;
     const text = mayBePooled ? nobodyElses(said) : said;
     const { form, limits } = this.#request;
+    const checkId = this.#session.statements.prepared(check, mayBePooled);
     const command = (handle: CoreConnection) => {
       putInFront(handle, preludes);
-      return handle.first_run(this.#id, text, parameters, check.sql, check.looksAtTypes, form, limits);
+      return handle.first_run(this.#id, text, parameters, check.sql, checkId, check.looksAtTypes, form, limits);
     };
     return this.#call.operate(connection, command, {
       rows: this.#sink,

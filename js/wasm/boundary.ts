@@ -166,12 +166,16 @@ export interface CoreConnection {
   result_format(typeOid: number): number;
   /** `statement`: as `encodedStatement` makes it; `parameters`: the middle of Bind; `shapeId` 0: it is not kept. */
   execute(shapeId: number, statement: Uint8Array, parameters: Uint8Array, rowForm: number, limits: Limits): number;
-  /** `parameters`: the middle of Bind, of text alone; `check`: a statement, of which `sql` is the parameter or none. */
+  /**
+   * `parameters`: the middle of Bind, of text alone; `check`: a statement, of which `sql` is the parameter or none;
+   * `checkId`: it stays prepared for it; 0: for none.
+   */
   first_run(
     shapeId: number,
     sql: string,
     parameters: Uint8Array,
     check: string,
+    checkId: number,
     checksTypes: boolean,
     rowForm: number,
     limits: Limits,

@@ -27,6 +27,8 @@ pub struct FirstRequest<'a> {
     pub parameters: &'a [u8],
     /// A statement that fails where text would not mean what binary does.
     pub check: &'a str,
+    /// The caller's number for the check, by which it is prepared once for many; 0: it is not kept.
+    pub check_shape: u32,
     /// The check has a parameter, the query's text.
     pub checks_types: bool,
 }
@@ -118,6 +120,7 @@ impl Connection {
             query: request.query.as_bytes(),
             parameters: request.parameters,
             check: request.check.as_bytes(),
+            check_shape: request.check_shape,
             checks_types: request.checks_types,
             preludes: &preludes,
         };

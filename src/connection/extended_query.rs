@@ -346,14 +346,10 @@ fn drop_copy_out(context: &mut Context) -> Step {
     Step::CopyOut
 }
 
-/// Parse, Bind, Execute of a statement whose rows nobody wants; `parameters`: the middle of Bind.
-pub(super) fn write_unseen(
-    flight: &mut Vec<u8>,
-    sql: &[u8],
-    parameters: &[u8],
-) -> Result<(), TooLong> {
+/// Parse, Bind, Execute of a statement without parameters, whose rows nobody wants.
+fn write_unseen(flight: &mut Vec<u8>, sql: &[u8]) -> Result<(), TooLong> {
     frontend::parse_untyped(flight, b"", sql)?;
-    frontend::bind(flight, b"", b"", parameters, &[0; 2])?;
+    frontend::bind(flight, b"", b"", &[0; 4], &[0; 2])?;
     frontend::execute(flight, b"", 0)
 }
 
@@ -384,6 +380,12 @@ impl Ahead {
         preludes: ANSWERS,
         begins: false,
     };
+    /// The same for one that is prepared: BindComplete comes first.
+    pub const BOUND: Ahead = Ahead {
+        closes: 0,
+        preludes: ANSWERS - 1,
+        begins: false,
+    };
 
     /// Writes Closes for what the cache has pushed out, then the preludes.
     pub fn write(
@@ -412,7 +414,7 @@ impl Ahead {
     /// Writes statements without parameters, whose rows nobody wants.
     pub fn write_preludes(flight: &mut Vec<u8>, preludes: &[Vec<u8>]) -> Result<Self, TooLong> {
         for sql in preludes {
-            write_unseen(flight, sql, &[0; 4])?;
+            write_unseen(flight, sql)?;
         }
         Ok(Ahead {
             closes: 0,

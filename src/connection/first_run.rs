@@ -1,12 +1,14 @@
 //! The first run of a statement that nobody has described yet: one flight, with values and rows as text.
 //!
 //! ```text
-//! Close S n  [Close …] [prelude …]  Parse n   Parse "" Bind "" Execute ""   Describe S n   Bind "" n   Execute ""   Sync
-//!   answer:  CloseComplete … [theirs]   ParseComplete   ParseComplete BindComplete CommandComplete
+//! Close S n  [Close …] [prelude …]  Parse n  [Parse c] Bind "" c Execute ""  Describe S n  Bind "" n  Execute ""  Sync
+//!   answer:  CloseComplete … [theirs]   ParseComplete   [ParseComplete] BindComplete CommandComplete
 //!            ParameterDescription   RowDescription | NoData   BindComplete   DataRow …   CommandComplete   ReadyForQuery
 //! ```
 //! Behind Parse stands a check: a statement that fails where text would not mean what binary means (which settings and
-//! parameter types those are, JavaScript knows). The server then skips the rest, so nothing has run.
+//! parameter types those are, JavaScript knows). The server then skips the rest, so nothing has run. Many first runs
+//! have the same check, and planning it costs the server more than running it: where names are safe it has one, and
+//! only the first flight parses it.
 //!
 //! Servers that only speak the protocol, and routers, answer Close and the check in ways of their own. These are taken,
 //! since what they say of the statement itself is in order, and the caller is told that the server is odd:
@@ -21,9 +23,9 @@
 //! until then, as they came, within a bound of the caller's. Beyond it they are dropped, and the caller is told.
 
 use super::event::{Event, Events, Part};
-use super::extended_query::{Ahead, write_unseen};
+use super::extended_query::Ahead;
 use super::limits::RowSink;
-use super::statements::Statements;
+use super::statements::{Statements, Use};
 use super::{Context, Progress};
 use crate::error::{Failure, Reason};
 use crate::protocol::backend::{BackendMessage, RowDescription, TransactionStatus};
@@ -32,10 +34,10 @@ use crate::protocol::frontend;
 use crate::protocol::writer::TooLong;
 use alloc::vec::Vec;
 
-/// The statement's name, since the unnamed statement is the check's. All clients have the same one, and Close stands in
-/// front: behind a pooler at most one such statement is left on a server connection, whoever runs there next. Behind
-/// its run it would be closed too late for PgBouncer (1.21 to 1.25), which answers Close itself, and does so in the
-/// middle of a CommandComplete that reached it in two pieces.
+/// The statement's name, since the unnamed statement may be the check's. All clients have the same one, and Close
+/// stands in front: behind a pooler at most one such statement is left on a server connection, whoever runs there next.
+/// Behind its run it would be closed too late for PgBouncer (1.21 to 1.25), which answers Close itself, and does so in
+/// the middle of a CommandComplete that reached it in two pieces.
 const NAME: &[u8] = b"pgz_first_run";
 
 /// No shape is kept for it: its columns are read as text once only.
@@ -45,7 +47,7 @@ const NO_SHAPE: u32 = 0;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     Parse,
-    /// All three of the check's.
+    /// All of the check's.
     Check,
     /// An error came in place of CloseComplete (`ahead` still has the Close) or of one of the check's answers. The next
     /// message says whether the server skips to the Sync.
@@ -68,6 +70,8 @@ pub(super) struct Request<'a> {
     pub parameters: &'a [u8],
     /// A statement without rows, whose parameter, if `checks_types` says that it has one, is the query's text.
     pub check: &'a [u8],
+    /// The caller's number for the check, equal only for equal text; 0: it gets no name.
+    pub check_shape: u32,
     pub checks_types: bool,
     /// A statement without parameters in front of it all; empty: none.
     pub preludes: &'a [Vec<u8>],
@@ -79,6 +83,8 @@ pub(super) struct FirstRun {
     pub ahead: Ahead,
     /// What is left of the check's answers.
     pub check: Ahead,
+    check_shape: u32,
+    check_use: Use,
     /// The fields of the error that [`Step::Refused`] is about.
     refusal: Vec<u8>,
     /// The caller has been told that the server is odd.
@@ -109,10 +115,19 @@ impl FirstRun {
         statements: &mut Statements,
     ) -> Result<Self, TooLong> {
         frontend::close_statement(flight, NAME)?;
+        let check_use = match request.check_shape {
+            0 => Use::UNNAMED,
+            shape => statements.touch_beside(shape, 0),
+        };
         let ahead = Ahead::write(flight, statements, request.preludes)?.behind_close();
         statements.note_use(request.shape);
         frontend::parse_untyped(flight, NAME, request.query)?;
-        write_check(request, flight)?;
+        write_check(
+            request,
+            check_use.parse,
+            &statements.name(check_use.number),
+            flight,
+        )?;
         frontend::describe_statement(flight, NAME)?;
         frontend::bind(flight, b"", NAME, request.parameters, &[0; 2])?;
         frontend::execute(flight, b"", 0)?;
@@ -120,7 +135,12 @@ impl FirstRun {
         Ok(FirstRun {
             step: Step::Parse,
             ahead,
-            check: Ahead::PRELUDE,
+            check: match check_use.parse {
+                true => Ahead::PRELUDE,
+                false => Ahead::BOUND,
+            },
+            check_shape: request.check_shape,
+            check_use,
             refusal: Vec::new(),
             is_odd: false,
             shape: request.shape,
@@ -381,6 +401,7 @@ impl FirstRun {
         if self.step == Step::Refused {
             return Step::Refused;
         }
+        self.blame(fields.get(b'C'), &mut context.statements);
         // Behind a fatal one nothing comes.
         if (self.ahead.closes > 0 || self.step == Step::Check) && !fields.are_fatal() {
             self.refusal = fields.body().to_vec();
@@ -399,6 +420,20 @@ impl FirstRun {
         }
         self.skip();
         Step::Ready
+    }
+
+    /// What the error says about the check's name on the server.
+    fn blame(&self, code: Option<&[u8]>, statements: &mut Statements) {
+        let Use { number, parse } = self.check_use;
+        if parse && number != 0 && self.check == Ahead::PRELUDE {
+            statements.parse_failed(self.check_shape);
+        }
+        // A flight before this one that did not come to its Parse explains the missing name too.
+        let is_missing =
+            self.step == Step::Check && self.check == Ahead::BOUND && code == Some(b"26000");
+        if !parse && is_missing && statements.knows(number) {
+            statements.names_are_unsafe();
+        }
     }
 
     fn skip(&mut self) {
@@ -431,12 +466,21 @@ fn value_count(parameters: &[u8]) -> usize {
     }
 }
 
-/// Writes the check with its one value, if it takes any.
-fn write_check(request: &Request<'_>, flight: &mut Vec<u8>) -> Result<(), TooLong> {
+/// Writes the check with its one value, if it takes any; `name`: what it is prepared as, after `parse`.
+fn write_check(
+    request: &Request<'_>,
+    parse: bool,
+    name: &[u8],
+    flight: &mut Vec<u8>,
+) -> Result<(), TooLong> {
     let mut parameters = Vec::from([0; 4]);
     if request.checks_types {
         let length = u32::try_from(request.query.len()).map_err(|_| TooLong)?;
         parameters = [&[0, 0, 0, 1], &length.to_be_bytes()[..], request.query].concat();
     }
-    write_unseen(flight, request.check, &parameters)
+    if parse {
+        frontend::parse_untyped(flight, name, request.check)?;
+    }
+    frontend::bind(flight, b"", name, &parameters, &[0; 2])?;
+    frontend::execute(flight, b"", 0)
 }

@@ -14,6 +14,8 @@ const loggedIn = ({ flights }: ProxyReport): Flight[] =>
   );
 /** The flight of a statement that nobody has described: it, the check, its description, its run. */
 const FIRST_RUN = "Close Parse Parse Bind Execute Describe Bind Execute Sync";
+/** The same on a connection that has the check prepared. */
+const LATER_FIRST_RUN = "Close Parse Bind Execute Describe Bind Execute Sync";
 const names = (flight: Flight | undefined) => flight?.messages.join(" ");
 
 export const flightCases: Case[] = [
@@ -193,9 +195,11 @@ export const flightCases: Case[] = [
       await five(cold, "cold");
       await cold.close();
       const [connected, early] = await proxy.close();
-      const all = Array(5).fill(FIRST_RUN).join(" ");
-      t.assert.deepEqual(loggedIn(connected as ProxyReport).map(names), [all, "Terminate"]);
-      t.assert.deepEqual(loggedIn(early as ProxyReport).map(names), [`PasswordMessage ${all}`, "Terminate"]);
+      const together = [FIRST_RUN, ...Array<string>(4).fill(LATER_FIRST_RUN)].join(" ");
+      t.assert.deepEqual(loggedIn(connected as ProxyReport).map(names), [together, "Terminate"]);
+      // Nobody knows yet whether a pooler answers.
+      const unnamed = Array(5).fill(FIRST_RUN).join(" ");
+      t.assert.deepEqual(loggedIn(early as ProxyReport).map(names), [`PasswordMessage ${unnamed}`, "Terminate"]);
       t.assert.equal(early?.flightsToFirstRow, 2);
     },
   },
@@ -387,7 +391,7 @@ export const flightCases: Case[] = [
         "Parse Bind Execute Parse Bind Describe Execute Sync",
         "Bind Describe Execute Sync",
         "Query",
-        "Close Parse Bind Execute Parse Parse Bind Execute Describe Bind Execute Sync",
+        "Close Parse Bind Execute Parse Bind Execute Describe Bind Execute Sync",
         "Query",
         // A call behind a BEGIN that failed would run by itself, so COMMIT waits.
         "Parse Bind Execute Bind Describe Execute Sync",

@@ -93,6 +93,7 @@ pub struct FirstRun {
     sql: String,
     parameters: Vec<u8>,
     check: String,
+    check_shape: u32,
     checks_types: bool,
     rows: Rows,
 }
@@ -284,13 +285,15 @@ fn execute(tokens: &mut Tokens<'_>) -> Result<Execute, String> {
 
 fn first_run(tokens: &mut Tokens<'_>) -> Result<FirstRun, String> {
     let (shape, sql, check) = (tokens.number()?, text(tokens)?, text(tokens)?);
-    let (mut checks_types, mut codes, mut values) = (false, vec![], vec![]);
+    let (mut check_shape, mut checks_types) = (0, false);
+    let (mut codes, mut values) = (vec![], vec![]);
     let mut rows = Rows {
         format: row_format::NDJSON,
         ..Rows::default()
     };
     while tokens.more() {
         match tokens.word()?.as_str() {
+            "check_shape" => check_shape = tokens.number()?,
             "checks_types" => checks_types = true,
             word if parameter(word, tokens, &mut codes, &mut values)? => {}
             word => row_option(word, tokens, &mut rows)?,
@@ -301,6 +304,7 @@ fn first_run(tokens: &mut Tokens<'_>) -> Result<FirstRun, String> {
         sql,
         parameters: block(&codes, &values),
         check,
+        check_shape,
         checks_types,
         rows,
     })
@@ -459,6 +463,7 @@ impl Command {
                 sql,
                 parameters,
                 check,
+                check_shape,
                 checks_types,
                 rows,
             }) => {
@@ -467,6 +472,7 @@ impl Command {
                     query: sql,
                     parameters,
                     check,
+                    check_shape: *check_shape,
                     checks_types: *checks_types,
                 };
                 connection.first_run(&request, rows.form(), rows.caps);
@@ -553,6 +559,7 @@ impl Command {
                 sql,
                 parameters,
                 check,
+                check_shape,
                 checks_types,
                 rows,
             }) => {
@@ -562,6 +569,7 @@ impl Command {
                     sql,
                     parameters,
                     check,
+                    check_shape,
                     checks_types,
                     rows.format,
                     caps

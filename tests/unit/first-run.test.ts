@@ -24,16 +24,29 @@ const described = ["Parse", "Describe", "Sync"];
 const composite = { name: "c", oid: 99_999, size: -1 };
 const mood = { name: "m", oid: 99_998, size: 4 };
 
+/** The same where an earlier one has prepared the check. */
+const laterFlight = ["Close", "Parse", "Bind", "Execute", "Describe", "Bind", "Execute", "Sync"];
+
 /** With BEGIN or the like in front. */
 const behindPrelude = ["Close", "Parse", "Bind", "Execute", ...firstFlight.slice(1)];
+const laterBehindPrelude = ["Close", "Parse", "Bind", "Execute", ...laterFlight.slice(1)];
 
 /** The answers up to the description, of a statement with these columns; `prelude`: the tag of what stands in front. */
 function checked(columns = [int4], parameters: number[] = [], prelude?: string): Buffer {
+  return answersOf([wire.parseComplete()], columns, parameters, prelude);
+}
+
+/** The same where the check was prepared before. */
+function checkedLater(columns = [int4], parameters: number[] = [], prelude?: string): Buffer {
+  return answersOf([], columns, parameters, prelude);
+}
+
+function answersOf(prepared: Buffer[], columns: (typeof int4)[], parameters: number[], prelude?: string): Buffer {
   return Buffer.concat([
     wire.closeComplete(),
     ...(prelude ? [wire.parseComplete(), wire.bindComplete(), wire.commandComplete(prelude)] : []),
     wire.parseComplete(),
-    wire.parseComplete(),
+    ...prepared,
     wire.bindComplete(),
     wire.commandComplete("SELECT 0"),
     wire.parameterDescription(parameters),
@@ -60,6 +73,26 @@ async function letInFirst(): Promise<Session> {
   return session;
 }
 
+/** The next session, of a server that reports its version, as PostgreSQL does. */
+async function letInBy(version: string, processId = 7): Promise<Session> {
+  const session = await accepted();
+  await session.flight();
+  session.send(wire.authenticationOk(), wire.parameterStatus("integer_datetimes", "on"));
+  session.send(wire.parameterStatus("server_version", version));
+  session.send(wire.backendKeyData(processId, wire.int32(9)), wire.readyForQuery());
+  return session;
+}
+
+/** A session in which a first run has prepared the check. */
+async function runFirst(): Promise<Session> {
+  const call = client.query("select n");
+  const session = await letInBy("18.1");
+  expect(await session.flight()).toEqual(firstFlight);
+  session.send(checked(), wire.bindComplete(), texts("7"), over(1));
+  await call;
+  return session;
+}
+
 test("one flight, and from the second run on all is binary", async () => {
   const first = client.query("select n");
   const session = await letInFirst();
@@ -69,6 +102,93 @@ test("one flight, and from the second run on all is binary", async () => {
   expect(await session.flight()).toEqual(execution);
   session.send(begun(), wire.dataRow([wire.int32(8)]), ended(1));
   expect((await second).rows).toEqual([{ n: 8 }]);
+});
+
+test("the check is prepared once, and again when its name is gone", async () => {
+  const session = await runFirst();
+  for (const text of ["select m", "select o"]) {
+    const call = client.query(text);
+    expect(await session.flight()).toEqual(laterFlight);
+    session.send(checkedLater(), wire.bindComplete(), texts("7"), over(1));
+    expect((await call).rows).toEqual([{ n: 7 }]);
+  }
+  const discards = client.exec("discard all");
+  expect(await session.flight()).toEqual(described);
+  session.send(wire.parseComplete(), wire.parameterDescription([]), wire.noData(), wire.readyForQuery());
+  expect(await session.flight()).toEqual(execution);
+  session.send(wire.parseComplete(), wire.bindComplete(), wire.noData());
+  session.send(wire.commandComplete("DISCARD ALL"), wire.readyForQuery());
+  await discards;
+  const last = client.query("select p");
+  // The name is closed, too: the server does not mind one that it does not have.
+  expect(await session.flight()).toEqual(["Close", ...firstFlight]);
+  session.send(wire.closeComplete(), checked(), wire.bindComplete(), texts("7"), over(1));
+  expect((await last).rows).toEqual([{ n: 7 }]);
+});
+
+test("a check that the server has lost leads to a description, and says nothing of the session", async () => {
+  const session = await runFirst();
+  const lost = client.query("select m");
+  expect(await session.flight()).toEqual(laterFlight);
+  session.send(wire.closeComplete(), wire.parseComplete(), failed("26000", "prepared statement does not exist"));
+  expect(await session.flight()).toEqual(described);
+  session.send(wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([int4]), wire.readyForQuery());
+  expect(await session.flight()).toEqual(execution);
+  session.send(begun(), ended(0));
+  await lost;
+  // A pooler may be why, so nothing has a name here from now on.
+  for (const text of ["select o", "select p"]) {
+    const call = client.query(text);
+    expect(await session.flight()).toEqual(firstFlight);
+    session.send(checked(), wire.bindComplete(), texts("7"), over(1));
+    expect((await call).rows).toEqual([{ n: 7 }]);
+  }
+});
+
+test("a neighbour whose statement is no SQL does not take the check from those behind it for good", async () => {
+  const calls = ["select from from", "select m"].map((text) => client.query(text));
+  const session = await letInBy("18.1");
+  expect(await session.flight()).toEqual(firstFlight);
+  expect(await session.flight()).toEqual(laterFlight);
+  session.send(wire.closeComplete(), failed("42601", "syntax error"));
+  session.send(wire.closeComplete(), wire.parseComplete(), failed("26000", "prepared statement does not exist"));
+  await expect(calls[0]).rejects.toMatchObject({ code: "42601" });
+  expect(await session.flight()).toEqual(described);
+  session.send(wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([int4]), wire.readyForQuery());
+  expect(await session.flight()).toEqual(execution);
+  session.send(begun(), ended(0));
+  await calls[1];
+  for (const flight of [firstFlight, laterFlight]) {
+    const call = client.query(`select ${flight.length}`);
+    expect(await session.flight()).toEqual(flight);
+    session.send((flight === firstFlight ? checked : checkedLater)(), wire.bindComplete(), texts("7"), over(1));
+    await call;
+  }
+});
+
+test("behind a pooler the check has no name", async () => {
+  const first = client.query("select n");
+  const session = await letInBy("18.1", 2 ** 31 - 1);
+  for (const call of [first, client.query("select m"), client.query("select o")]) {
+    expect(await session.flight()).toEqual(firstFlight);
+    session.send(checked(), wire.bindComplete(), texts("7"), over(1));
+    await call;
+  }
+});
+
+test.each([
+  ["15.14 (Debian 15.14-0+deb12u1)", false],
+  ["16.4", true],
+  ["18beta1", true],
+])("a server of version %s tells the types of columns: %s", async (version, tells) => {
+  const first = client.query("select n");
+  const session = await letInBy(version);
+  const parsed = [];
+  for (let message = await session.message(); message!.name !== "Sync"; message = await session.message())
+    if (message!.name === "Parse") parsed.push(message!.body.toString());
+  expect([parsed[1]!.includes("result_types"), parsed[1]!.includes("server_version_num")]).toEqual([tells, false]);
+  session.send(checked(), wire.bindComplete(), texts("7"), over(1));
+  await first;
 });
 
 test("a session whose check fails describes this statement first, and all others from then on", async () => {
@@ -181,7 +301,7 @@ test("a catalog that cannot be asked fails the call, whose statement has run", a
 
 /** The check fails, and names these types of the statement's columns. */
 function unknownTypes(types: string, prelude?: string): Buffer {
-  const before = checked([int4], [], prelude);
+  const before = (prelude === "SAVEPOINT" ? checkedLater : checked)([int4], [], prelude);
   const description = Buffer.concat([wire.parameterDescription([]), wire.rowDescription([int4])]).length;
   const bound = Buffer.concat([wire.bindComplete(), wire.commandComplete("SELECT 0")]).length;
   const message = `invalid input syntax for type integer: "pgz-edge: columns {${types}}"`;
@@ -253,7 +373,7 @@ test("a question in front that fails is asked again behind the run, whose rows h
 test("a batch whose check names types is rolled back, and runs again behind the question", async () => {
   const call = client.batch(["select n", "select c"]);
   const session = await letIn();
-  for (const _ of "12") expect(await session.flight()).toEqual(behindPrelude);
+  for (const flight of [behindPrelude, laterBehindPrelude]) expect(await session.flight()).toEqual(flight);
   expect(await session.flight()).toEqual(execution);
   const ending = [wire.parseComplete(), wire.bindComplete(), wire.noData()];
   session.send(checked([int4], [], "BEGIN"), wire.bindComplete(), texts("1"), over(1, "T"));
@@ -349,11 +469,10 @@ test.each([[], [23, 23]])("a statement of other parameters than were bound is an
 test("a batch whose COMMIT rolls back has not happened, though each of its items went well", async () => {
   const call = client.batch(["select n", "select m"]);
   const session = await letIn();
-  for (const _ of "12") expect(await session.flight()).toEqual(behindPrelude);
+  for (const flight of [behindPrelude, laterBehindPrelude]) expect(await session.flight()).toEqual(flight);
   expect(await session.flight()).toEqual(execution);
-  for (const tag of ["BEGIN", "SAVEPOINT"]) {
-    session.send(checked([int4], [], tag), wire.bindComplete(), texts("1"), over(1, "T"));
-  }
+  session.send(checked([int4], [], "BEGIN"), wire.bindComplete(), texts("1"), over(1, "T"));
+  session.send(checkedLater([int4], [], "SAVEPOINT"), wire.bindComplete(), texts("1"), over(1, "T"));
   session.send(wire.parseComplete(), wire.bindComplete(), wire.noData());
   session.send(wire.commandComplete("ROLLBACK"), wire.readyForQuery());
   await expect(call).rejects.toMatchObject({ code: "TRANSACTION_ROLLED_BACK", batch: { rolledBack: [0, 1] } });
@@ -363,10 +482,10 @@ test("a batch whose COMMIT rolls back has not happened, though each of its items
 test("a batch whose COMMIT was cancelled is rolled back before the next call", async () => {
   const call = client.batch(["select n", "select m"]);
   const session = await letIn();
-  for (const _ of "12") expect(await session.flight()).toEqual(behindPrelude);
+  for (const flight of [behindPrelude, laterBehindPrelude]) expect(await session.flight()).toEqual(flight);
   expect(await session.flight()).toEqual(execution);
-  for (const tag of ["BEGIN", "SAVEPOINT"])
-    session.send(checked([int4], [], tag), wire.bindComplete(), texts("1"), over(1, "T"));
+  session.send(checked([int4], [], "BEGIN"), wire.bindComplete(), texts("1"), over(1, "T"));
+  session.send(checkedLater([int4], [], "SAVEPOINT"), wire.bindComplete(), texts("1"), over(1, "T"));
   session.send(wire.parseComplete(), wire.bindComplete(), wire.noData());
   session.send(
     wire.errorResponse({ S: "ERROR", V: "ERROR", C: "57014", M: "canceling statement due to user request" }),

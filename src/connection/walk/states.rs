@@ -97,7 +97,12 @@ pub(super) fn state(connection: &Connection) -> String {
                 _ if held => " that are held".to_string(),
                 _ => String::new(),
             };
-            format!("first run {step:?}{what}")
+            let is_ahead = step == first_run::Step::Parse || operation.ahead.closes > 0;
+            let check = match operation.check == extended_query::Ahead::BOUND && is_ahead {
+                true => ", its check is prepared",
+                false => "",
+            };
+            format!("first run {step:?}{what}{check}")
         }
         (Phase::Closed, _) => "closed".to_string(),
     }
@@ -320,11 +325,17 @@ fn running_first(messages: &[&str]) -> Connection {
 }
 
 fn run_first(connection: &mut Connection) {
+    run_first_checked_by(connection, 0);
+}
+
+/// `check_shape`: the check's number.
+fn run_first_checked_by(connection: &mut Connection, check_shape: u32) {
     let request = FirstRequest {
         shape: 1,
         query: "select n",
         parameters: &[0, 0, 0, 1, 0, 0, 0, 1, b'7'],
         check: "select 1 where false",
+        check_shape,
         checks_types: true,
     };
     let ndjson = Some(crate::encode::RowFormat::Ndjson.into());
@@ -336,6 +347,29 @@ fn running_first_behind_prelude(messages: &[&str]) -> Connection {
     connection.prelude("SAVEPOINT a");
     run_first(&mut connection);
     feed(&mut connection, &bytes("CloseComplete"));
+    after(connection, messages)
+}
+
+/// One whose check a first run before it has prepared.
+fn running_first_with_its_check(prelude: Option<&str>, messages: &[&str]) -> Connection {
+    const FLIGHT: [&str; 9] = [
+        "CloseComplete",
+        "ParseComplete",
+        "ParseComplete",
+        "BindComplete",
+        "CommandComplete",
+        "ParameterDescription",
+        "NoData",
+        "BindComplete",
+        "CommandComplete",
+    ];
+    let mut connection = idle();
+    run_first_checked_by(&mut connection, 2);
+    let mut connection = after(after(connection, &FLIGHT), &["ReadyForQuery"]);
+    if let Some(prelude) = prelude {
+        connection.prelude(prelude);
+    }
+    run_first_checked_by(&mut connection, 2);
     after(connection, messages)
 }
 
@@ -413,6 +447,25 @@ pub(super) fn reach(name: &str) -> Connection {
             let mut connection = idle();
             run_first(&mut connection);
             after(connection, &["ErrorResponse"])
+        }
+        "first run Parse behind Close, its check is prepared" => {
+            running_first_with_its_check(None, &[])
+        }
+        "first run Refused behind Close, its check is prepared" => {
+            running_first_with_its_check(None, &["ErrorResponse"])
+        }
+        "first run Parse behind 3 of a prelude, its check is prepared" => {
+            running_first_with_its_check(Some("SAVEPOINT a"), &["CloseComplete"])
+        }
+        "first run Parse behind 2 of a prelude, its check is prepared" => {
+            running_first_with_its_check(Some("SAVEPOINT a"), &["CloseComplete", "ParseComplete"])
+        }
+        "first run Parse behind 1 of a prelude, its check is prepared" => after(
+            running_first_with_its_check(Some("SAVEPOINT a"), &["CloseComplete"]),
+            &BOUND,
+        ),
+        "first run Parse, its check is prepared" => {
+            running_first_with_its_check(None, &["CloseComplete"])
         }
         "first run Refused" => running_first(&["ParseComplete", "ErrorResponse"]),
         "first run Parse behind 3 of a prelude" => running_first_behind_prelude(&[]),

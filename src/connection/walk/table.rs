@@ -361,6 +361,59 @@ pub(super) const WALK: &[(&str, Moves)] = &[
         ],
     ),
     (
+        "first run Parse behind Close, its check is prepared",
+        &[
+            (
+                "ErrorResponse",
+                "first run Refused behind Close, its check is prepared",
+            ),
+            ("CloseComplete", "first run Parse, its check is prepared"),
+            ("ParseComplete", "first run Check, 2 to come"),
+        ],
+    ),
+    (
+        "first run Refused behind Close, its check is prepared",
+        &[
+            ("ErrorResponse", "first run Ready"),
+            ("ParseComplete", "first run Check, 2 to come"),
+            ("ReadyForQuery", "idle"),
+        ],
+    ),
+    (
+        "first run Parse behind 3 of a prelude, its check is prepared",
+        &[
+            ("ErrorResponse", "first run Ready"),
+            (
+                "ParseComplete",
+                "first run Parse behind 2 of a prelude, its check is prepared",
+            ),
+        ],
+    ),
+    (
+        "first run Parse behind 2 of a prelude, its check is prepared",
+        &[
+            ("ErrorResponse", "first run Ready"),
+            (
+                "BindComplete",
+                "first run Parse behind 1 of a prelude, its check is prepared",
+            ),
+        ],
+    ),
+    (
+        "first run Parse behind 1 of a prelude, its check is prepared",
+        &[
+            ("ErrorResponse", "first run Ready"),
+            ("CommandComplete", "first run Parse, its check is prepared"),
+        ],
+    ),
+    (
+        "first run Parse, its check is prepared",
+        &[
+            ("ErrorResponse", "first run Ready"),
+            ("ParseComplete", "first run Check, 2 to come"),
+        ],
+    ),
+    (
         "first run Check, 3 to come",
         &[
             ("ErrorResponse", "first run Refused"),

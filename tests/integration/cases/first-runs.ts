@@ -63,6 +63,40 @@ export const firstRuns: Case[] = [
       }),
   },
   {
+    name: "the check is prepared once on a connection, and its loss costs a flight and is no fault of the session",
+    ownServer: true,
+    run: (t) =>
+      withClient(t, async (client) => {
+        const one = (n: number) => client.query<{ n: number }>(fresh(t, `select ${n} as n`));
+        const prepared = async () => {
+          const { rows } = await client.query<{ n: number }>(
+            fresh(t, "select count(*)::int4 as n from pg_prepared_statements where statement ^@ 'select (''pgz-edge'"),
+          );
+          return rows[0]!.n;
+        };
+        const [first] = (await one(1)).rows;
+        t.assert.deepEqual([first, await prepared()], [{ n: 1 }, 1]);
+        const together = async () => {
+          const answers = await Promise.all([2, 3, 4, 5, 6].map((n) => one(n)));
+          t.assert.deepEqual(
+            answers.map(({ rows }) => rows[0]?.n),
+            [2, 3, 4, 5, 6],
+          );
+        };
+        t.assert.equal(await flights(client, together), 1);
+        t.assert.equal(await prepared(), 1);
+        await client.exec("deallocate all");
+        t.assert.equal(await flights(client, together), 1);
+        t.assert.equal(await prepared(), 1);
+        // The driver does not hear of this one.
+        await client.exec("do $$ begin execute 'deallocate all'; end $$");
+        t.assert.equal(await flights(client, () => one(7)), 3);
+        // From now on nothing has a name here, as behind a pooler.
+        t.assert.equal(await flights(client, together), 1);
+        t.assert.equal(await prepared(), 0);
+      }),
+  },
+  {
     name: "the same bytes in every format, of a stream, a Response and one piece",
     run: (t) =>
       withClient(t, async (client) => {

@@ -435,7 +435,8 @@ export const OPTIONS = {
    */
   flushInterval: option(milliseconds, 100),
   /**
-   * Named statements per connection. 0: none, for poolers without prepared statements.
+   * Named statements per connection, the driver's own checks among them (docs/queries.md#the-first-run-of-a-statement).
+   * 0: none, for poolers without prepared statements.
    *
    * @unit statements, 0 to 65,535
    * @defaultValue 64: enough for what an application repeats, and kind to the server's memory

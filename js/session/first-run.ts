@@ -35,7 +35,10 @@ const SETTERS = new Set(["set_config", "pg_settings"]);
 const SETTINGS = ["extra_float_digits", "DateStyle", "IntervalStyle"];
 const GOOD_SETTINGS = "[1-3]ISO.*[s1]$";
 
-/** Before version 12 floats had fewer digits than they need. A server that has passed is not asked again. */
+/**
+ * Before version 12 floats had fewer digits than they need. A server that has reported its version, or has passed, is
+ * not asked.
+ */
 const VERSION = "server_version_num";
 const GOOD_VERSION = "(1[2-9]|[2-9].)....";
 
@@ -49,7 +52,7 @@ const MOST_RULES = 200;
 const LONGEST_LOOKED_UP = 16 << 10;
 
 export interface Check {
-  /** Unique in the isolate, as a shape's: the core prepares it once on a connection. */
+  /** Unique in the isolate, as a shape's: by it a connection knows the check again and prepares it. */
   readonly id: number;
   /** Returns no rows. Fails where the statement has to be described first. */
   readonly sql: string;
@@ -81,7 +84,7 @@ export function isPlain(text: string): boolean {
 }
 
 /**
- * Whether the check would fail for the version that the server reports. Older than any that is still maintained are
+ * Whether first runs are nothing for a server that reports this version. Older than any that is still maintained are
  * mostly servers that only speak the protocol, and some of them run on behind an error, over the check too.
  */
 export function isOld(version: string | undefined): boolean {
@@ -89,15 +92,15 @@ export function isOld(version: string | undefined): boolean {
 }
 
 /**
- * `undefined`: the statement is to be described first. Without `columns` its check does not look at them. `version`:
- * what the server has reported, which is not {@link isOld}.
+ * `undefined`: the statement is to be described first. Without `columns` its check does not look at them, and not at
+ * the server's version where that is known to do.
  */
 export function firstRunOf(
   server: string,
   text: string,
   values: readonly unknown[],
   columns?: ReadColumns,
-  version?: string,
+  isVersionKnown = false,
 ): FirstRun | undefined {
   if (failures.get(server) === ENOUGH || records.get(keyOf(server, text))) return undefined;
   if (!isPlain(text) || hidesTypes(text)) return undefined;
@@ -105,7 +108,7 @@ export function firstRunOf(
   if (first?.rules.length && (first.rules.length > MOST_RULES || text.length > LONGEST_LOOKED_UP)) return undefined;
   const hasValues = values.length > 0;
   if (!first) return undefined;
-  const isNew = version === undefined && !passed.has(server);
+  const isNew = !isVersionKnown && !passed.has(server);
   return { text, parameters: first.parameters, hasValues, check: checkOf(isNew, first.rules, columns) };
 }
 
@@ -196,18 +199,16 @@ function checkOf(isNew: boolean, rules: readonly TypeRule[], columns?: ReadColum
   return { id: idOf(sql), sql, looksAtTypes: rules.length > 0 };
 }
 
-/** The same for the same text. */
+/** The same for the same text, as long as that is remembered. */
 function idOf(sql: string): number {
-  let id = ids.get(sql);
-  if (id === undefined) ids.put(sql, (id = newShapeId()));
-  return id;
+  return ids.get(sql) ?? ids.put(sql, newShapeId());
 }
 
 const ids = new TextCache<number>(100, 64 << 10);
 
 /**
- * Whether a server of this version tells the types of columns before a statement runs, as PostgreSQL does from 16 on.
- * Planning that question is most of what a check costs.
+ * Whether the check may ask a server of this version for the types of columns, which PostgreSQL tells from 16 on.
+ * Planning the question for them is most of what a check costs.
  */
 export function tellsColumns(version: string | undefined): boolean {
   return version === undefined || parseInt(version) >= 16;

@@ -203,21 +203,21 @@ export class Statements {
       form === ROWS_NONE || !tellsColumns(version)
         ? undefined
         : { known, asked, anySize: policy?.parsers !== undefined };
-    return firstRunOf(this.#server, text, values, columns, version);
+    return firstRunOf(this.#server, text, values, columns, version !== undefined);
   }
 
   /** What stands in front of the statement of a first run failed: Close of the name, or the check. */
   failedInFront(part: Reached["before"], { code, message }: PgzError): void {
     if (part === "close") this.oddServer();
-    // Without its name the check has not run.
-    else if (part === "check" && code !== NO_SUCH_STATEMENT) this.#checkFailed(message);
+    // Its name is gone, so the check has not run. Behind a pooler it has none.
+    else if (part === "check" && (code !== NO_SUCH_STATEMENT || this.#connection.isPooled)) this.#checkFailed(message);
   }
 
   /**
-   * The number under which the connection keeps the check prepared; 0: it is prepared each time, where a pooler may
-   * lead the next flight to another server connection.
+   * By which the connection knows the check again and prepares it; 0: never, where a pooler may lead the next flight to
+   * another server connection.
    */
-  prepared({ id }: Check, mayBePooled: boolean): number {
+  checkIdFor({ id }: Check, mayBePooled: boolean): number {
     if (mayBePooled) return 0;
     this.#told.remember({ id });
     return id;

@@ -9,7 +9,7 @@ import type { Shape } from "./shapes.ts";
 const MOST_REMEMBERED = 1_000;
 
 export class Told {
-  /** By the ids of shapes that have run here: their columns as the core has them, where it has told. */
+  /** By the ids of shapes, and of checks, that have run here: their columns as the core has them, where it has told. */
   readonly #columns = new Map<number, readonly Column[] | undefined>();
   /** What the core has been told of the database's types. */
   readonly #types = new Map<number, Definition>();

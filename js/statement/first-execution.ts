@@ -132,7 +132,7 @@ export class FirstExecution {
     const said = this.#run.text + this.#call.comment;
     const text = mayBePooled ? nobodyElses(said) : said;
     const { form, limits } = this.#request;
-    const checkId = this.#session.statements.prepared(check, mayBePooled);
+    const checkId = this.#session.statements.checkIdFor(check, mayBePooled);
     const command = (handle: CoreConnection) => {
       putInFront(handle, preludes);
       return handle.first_run(this.#id, text, parameters, check.sql, checkId, check.looksAtTypes, form, limits);

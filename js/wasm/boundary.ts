@@ -168,14 +168,14 @@ export interface CoreConnection {
   execute(shapeId: number, statement: Uint8Array, parameters: Uint8Array, rowForm: number, limits: Limits): number;
   /**
    * `parameters`: the middle of Bind, of text alone; `check`: a statement, of which `sql` is the parameter or none;
-   * `checkId`: it stays prepared for it; 0: for none.
+   * `checkShapeId`: by which it is known again, and prepared at its second use; 0: it is not kept.
    */
   first_run(
     shapeId: number,
     sql: string,
     parameters: Uint8Array,
     check: string,
-    checkId: number,
+    checkShapeId: number,
     checksTypes: boolean,
     rowForm: number,
     limits: Limits,

@@ -78,7 +78,8 @@ struct Statement {
     /// The whole message.
     parse: Vec<u8>,
     result_formats: Vec<u8>,
-    /// Empty: unnamed.
+    /// Of its name; 0: unnamed.
+    number: u32,
     name: Vec<u8>,
     /// Of an unnamed one: whether it was parsed once.
     parsed: Parsed,
@@ -161,6 +162,7 @@ impl Batch {
             shape,
             parse,
             result_formats: statement.result_formats.to_vec(),
+            number: reference.number,
             name,
             parsed: if reference.parse {
                 Parsed::No
@@ -475,8 +477,8 @@ impl Batch {
     /// A Parse that was skipped or failed has left no statement.
     fn forget_unparsed(&self, statements: &mut Statements) {
         for statement in &self.statements {
-            if statement.parsed != Parsed::Yes && !statement.name.is_empty() {
-                statements.parse_failed(statement.shape);
+            if statement.parsed != Parsed::Yes {
+                statements.parse_failed(statement.number);
             }
         }
     }

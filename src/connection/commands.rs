@@ -27,7 +27,7 @@ pub struct FirstRequest<'a> {
     pub parameters: &'a [u8],
     /// A statement that fails where text would not mean what binary does.
     pub check: &'a str,
-    /// The caller's number for the check, by which it is prepared once for many; 0: it is not kept.
+    /// The caller's number for the check, equal only for equal text; 0: it is not kept.
     pub check_shape: u32,
     /// The check has a parameter, the query's text.
     pub checks_types: bool,

@@ -309,8 +309,8 @@ impl ExtendedQuery {
 
     /// What the error says about the statement's name on the server.
     fn blame(&self, code: Option<&[u8]>, statements: &mut Statements) {
-        if matches!(self.step, Step::DescribeParse | Step::Parse) && self.reference.number != 0 {
-            statements.parse_failed(self.shape);
+        if matches!(self.step, Step::DescribeParse | Step::Parse) {
+            statements.parse_failed(self.reference.number);
         }
         // A Parse that failed right before, in the same pipeline, explains the missing name too.
         if !self.reference.parse

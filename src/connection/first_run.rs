@@ -7,8 +7,8 @@
 //! ```
 //! Behind Parse stands a check: a statement that fails where text would not mean what binary means (which settings and
 //! parameter types those are, JavaScript knows). The server then skips the rest, so nothing has run. Many first runs
-//! have the same check, and planning it costs the server more than running it: where names are safe it has one, and
-//! only the first flight parses it.
+//! have the same check, and planning it costs the server more than running it: where names are safe it gets one at its
+//! second use, as any statement does, and is only bound from the third on.
 //!
 //! Servers that only speak the protocol, and routers, answer Close and the check in ways of their own. These are taken,
 //! since what they say of the statement itself is in order, and the caller is told that the server is odd:
@@ -81,10 +81,10 @@ pub(super) struct Request<'a> {
 pub(super) struct FirstRun {
     pub step: Step,
     pub ahead: Ahead,
+    /// How the flight refers to the check.
+    check: Use,
     /// What is left of the check's answers.
-    pub check: Ahead,
-    check_shape: u32,
-    check_use: Use,
+    pub check_answers: Ahead,
     /// The fields of the error that [`Step::Refused`] is about.
     refusal: Vec<u8>,
     /// The caller has been told that the server is odd.
@@ -115,19 +115,14 @@ impl FirstRun {
         statements: &mut Statements,
     ) -> Result<Self, TooLong> {
         frontend::close_statement(flight, NAME)?;
-        let check_use = match request.check_shape {
+        let check = match request.check_shape {
             0 => Use::UNNAMED,
-            shape => statements.touch_beside(shape, 0),
+            shape => statements.touch(shape),
         };
         let ahead = Ahead::write(flight, statements, request.preludes)?.behind_close();
         statements.note_use(request.shape);
         frontend::parse_untyped(flight, NAME, request.query)?;
-        write_check(
-            request,
-            check_use.parse,
-            &statements.name(check_use.number),
-            flight,
-        )?;
+        write_check(request, check, flight, statements)?;
         frontend::describe_statement(flight, NAME)?;
         frontend::bind(flight, b"", NAME, request.parameters, &[0; 2])?;
         frontend::execute(flight, b"", 0)?;
@@ -135,12 +130,11 @@ impl FirstRun {
         Ok(FirstRun {
             step: Step::Parse,
             ahead,
-            check: match check_use.parse {
+            check,
+            check_answers: match check.parse {
                 true => Ahead::PRELUDE,
                 false => Ahead::BOUND,
             },
-            check_shape: request.check_shape,
-            check_use,
             refusal: Vec::new(),
             is_odd: false,
             shape: request.shape,
@@ -193,8 +187,8 @@ impl FirstRun {
         use BackendMessage as M;
         Ok(match (self.step, message) {
             (Step::Parse, M::ParseComplete) => Step::Check,
-            (Step::Check, message) if self.check.answered_by(&message) => {
-                if self.check.is_over() {
+            (Step::Check, message) if self.check_answers.answered_by(&message) => {
+                if self.check_answers.is_over() {
                     Step::Parameters
                 } else {
                     Step::Check
@@ -272,7 +266,7 @@ impl FirstRun {
 
     /// The check's Execute is being answered.
     fn runs_check(&self) -> bool {
-        self.step == Step::Check && self.ahead.is_over() && self.check.preludes == 1
+        self.step == Step::Check && self.ahead.is_over() && self.check_answers.preludes == 1
     }
 
     /// A DataRow where none may come: nobody wants it if it is one of the check, which returns none.
@@ -424,14 +418,17 @@ impl FirstRun {
 
     /// What the error says about the check's name on the server.
     fn blame(&self, code: Option<&[u8]>, statements: &mut Statements) {
-        let Use { number, parse } = self.check_use;
-        if parse && number != 0 && self.check == Ahead::PRELUDE {
-            statements.parse_failed(self.check_shape);
+        let Use { number, parse } = self.check;
+        if parse && self.check_answers == Ahead::PRELUDE {
+            statements.parse_failed(number);
         }
         // A flight before this one that did not come to its Parse explains the missing name too.
-        let is_missing =
-            self.step == Step::Check && self.check == Ahead::BOUND && code == Some(b"26000");
-        if !parse && is_missing && statements.knows(number) {
+        if !parse
+            && self.step == Step::Check
+            && self.check_answers == Ahead::BOUND
+            && code == Some(b"26000")
+            && statements.knows(number)
+        {
             statements.names_are_unsafe();
         }
     }
@@ -466,21 +463,22 @@ fn value_count(parameters: &[u8]) -> usize {
     }
 }
 
-/// Writes the check with its one value, if it takes any; `name`: what it is prepared as, after `parse`.
+/// Writes the check with its one value, if it takes any.
 fn write_check(
     request: &Request<'_>,
-    parse: bool,
-    name: &[u8],
+    check: Use,
     flight: &mut Vec<u8>,
+    statements: &Statements,
 ) -> Result<(), TooLong> {
     let mut parameters = Vec::from([0; 4]);
     if request.checks_types {
         let length = u32::try_from(request.query.len()).map_err(|_| TooLong)?;
         parameters = [&[0, 0, 0, 1], &length.to_be_bytes()[..], request.query].concat();
     }
-    if parse {
-        frontend::parse_untyped(flight, name, request.check)?;
+    let name = statements.name(check.number);
+    if check.parse {
+        frontend::parse_untyped(flight, &name, request.check)?;
     }
-    frontend::bind(flight, b"", name, &parameters, &[0; 2])?;
+    frontend::bind(flight, b"", &name, &parameters, &[0; 2])?;
     frontend::execute(flight, b"", 0)
 }

@@ -163,9 +163,10 @@ impl Statements {
         }
     }
 
-    /// The Parse of `shape` failed: there is no such statement.
-    pub fn parse_failed(&mut self, shape: u32) {
-        self.take(shape);
+    /// The Parse of this number failed, or the server did not come to it: there is no such statement. Its shape may have
+    /// another number by now.
+    pub fn parse_failed(&mut self, number: u32) {
+        self.named.retain(|entry| entry.number != number);
     }
 
     #[inline(never)]
@@ -274,6 +275,18 @@ mod tests {
         assert_eq!(statements.take_closing(), [1]);
         statements.touch(1);
         assert_eq!(statements.touch(1), parsed(2));
+    }
+
+    #[test]
+    fn a_parse_that_failed_leaves_a_later_name_of_its_shape() {
+        let mut statements = Statements::new("p".into(), 1);
+        statements.name_first_use();
+        let [first, other, second] = [1, 2, 1].map(|shape| statements.touch(shape));
+        assert_eq!([first, other, second], [1, 2, 3].map(parsed));
+        statements.parse_failed(first.number);
+        assert_eq!(statements.touch(1), named(3));
+        statements.parse_failed(second.number);
+        assert_eq!(statements.touch(1), parsed(4));
     }
 
     #[test]

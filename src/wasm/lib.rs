@@ -244,15 +244,15 @@ impl CoreConnection {
         self.inner.status()
     }
 
-    /// Operation: Close, [Close …] Parse, the check ([Parse] Bind, Execute), Describe, Bind, Execute, Sync: the first run of a statement that
-    /// has not been described, with values and rows as text. The first Close removes the statement of the first run
-    /// before, which has the same name. Its `shape` event comes before its rows.
+    /// Operation: Close, [Close …] Parse, the check ([Parse] Bind, Execute), Describe, Bind, Execute, Sync: the first run
+    /// of a statement that has not been described, with values and rows as text. The first Close removes the statement
+    /// of the first run before, which has the same name. Its `shape` event comes before its rows.
     /// - `shape`: JavaScript's number for it, for `release`.
     /// - `parameters`: as of `execute`, without format codes.
     /// - `check`: a statement that fails where text would not mean what binary does; nothing has run then. Where
     ///   `checks_types` says so, it has one parameter: the text of `sql`.
-    /// - `check_shape`: JavaScript's number for the check, equal only for equal text. The connection prepares it once;
-    ///   0: each time.
+    /// - `check_shape`: JavaScript's number for the check, equal only for equal text, by which it gets a name at its
+    ///   second use; 0: never.
     /// - `row_form`, `limits`: as of `execute`.
     #[allow(clippy::too_many_arguments)]
     pub fn first_run(

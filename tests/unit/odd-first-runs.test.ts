@@ -29,10 +29,7 @@ beforeEach(() => {
 });
 
 const firstFlight = ["Close", "Parse", "Parse", "Bind", "Execute", "Describe", "Bind", "Execute", "Sync"];
-const prelude = ["Parse", "Bind", "Execute"];
-const behindPrelude = ["Close", ...prelude, ...firstFlight.slice(1)];
-/** Of two items that have one check: the first one prepares it. */
-const flightsOfTwo = [behindPrelude, ["Close", ...prelude, ...firstFlight.slice(2)]];
+const behindPrelude = ["Close", "Parse", "Bind", "Execute", ...firstFlight.slice(1)];
 const described = ["Parse", "Describe", "Sync"];
 
 const text = (value: string | null) => wire.dataRow([value === null ? null : Buffer.from(value)]);
@@ -251,7 +248,7 @@ test("BEGIN that is refused where the server runs on: the statement may have run
 test("a batch whose items are all refused in front is described, though COMMIT goes well", async () => {
   const call = client.batch(["select n", "select m"]);
   const session = await letIn();
-  for (const flight of flightsOfTwo) expect(await session.flight()).toEqual(flight);
+  for (const _ of "12") expect(await session.flight()).toEqual(behindPrelude);
   expect(await session.flight()).toEqual(execution);
   for (const _ of "12") session.send(failing("08P01"), wire.readyForQuery());
   session.send(wire.parseComplete(), wire.bindComplete(), wire.noData(), over("COMMIT"));
@@ -355,7 +352,7 @@ async function withoutSavepoint(
 ): Promise<{ call: Promise<unknown>; session: Session }> {
   const call = client.batch(["select n", "select m"]);
   const session = await letIn();
-  for (const flight of flightsOfTwo) expect(await session.flight()).toEqual(flight);
+  for (const _ of "12") expect(await session.flight()).toEqual(behindPrelude);
   expect(await session.flight()).toEqual(execution);
   const [description, bound] = [wire.parameterDescription([]), wire.bindComplete()];
   session.send(wire.closeComplete(), begins("BEGIN"), wire.parseComplete(), checkPasses());
@@ -395,7 +392,7 @@ const noTransactions = () => failing("08P01", "transaction blocks not allowed in
 test("a pooler that refuses BEGIN of a batch: the next one is described, statements alone are not", async () => {
   const call = client.batch(["select n", "select m"]);
   const session = await letIn();
-  for (const flight of flightsOfTwo) expect(await session.flight()).toEqual(flight);
+  for (const _ of "12") expect(await session.flight()).toEqual(behindPrelude);
   session.send(wire.closeComplete(), noTransactions());
   await expect(call).rejects.toMatchObject({ code: "08P01", retryable: false });
   const next = await nextBatchIsDescribed(client);

@@ -6,13 +6,14 @@ import { createPool, type Pool } from "../../js/pool/pool.ts";
 import type { PoolOptions } from "../../js/pool/options.ts";
 import { sql } from "../../js/statement/sql.ts";
 import { Server, type ServerOptions } from "../simulation/server/server.ts";
+import type { Clock } from "../simulation/contract.ts";
 import { clock, listen, newDice } from "../support/model-host.ts";
 
 let server: Server;
 const clients: (Client | Pool)[] = [];
 
-function newServer(options: Partial<ServerOptions> = {}): void {
-  server = new Server(clock, newDice(), {
+function newServer(options: Partial<ServerOptions> = {}, time = clock): void {
+  server = new Server(time, newDice(), {
     version: 18,
     authentication: "trust",
     maxConnections: 10,
@@ -239,21 +240,29 @@ describe.each([15, 18] as const)("PostgreSQL %d", (version) => {
   });
 
   it("loses what was not committed in a restart, and takes clients again", async () => {
-    newServer({ version });
+    // What comes later comes when this test says so.
+    const later: (() => void)[] = [];
+    const after: Clock["after"] = (milliseconds, event) => {
+      if (milliseconds < 50) return clock.after(milliseconds, event);
+      later.push(event);
+      return { cancel: () => {} };
+    };
+    newServer({ version }, { now: 0, note: () => {}, after });
+    let restarted = 0;
     const client = newClient();
     await client.exec("insert into ledger values (1)");
     const lost = client.transaction(async (tx) => {
       await tx.exec("insert into ledger values (2)");
+      restarted = later.length;
       server.restart(200);
       await tx.query("select pg_sleep(1)");
     });
     await expect(lost).rejects.toMatchObject({ code: "57P01" });
     expect(server.backends).toEqual([]);
-    await new Promise((resolve) => setTimeout(resolve, 140));
-    await expect(newClient().query("select 1")).rejects.toMatchObject({
-      code: "57P03",
-    });
-    await new Promise((resolve) => setTimeout(resolve, 120));
+    const [begins, isUp] = later.slice(restarted);
+    begins!();
+    await expect(newClient().query("select 1")).rejects.toMatchObject({ code: "57P03" });
+    isUp!();
     expect((await newClient().query("select n from ledger")).rows).toEqual([{ n: 1 }]);
     expect(server.locks).toEqual([]);
   });

@@ -90,7 +90,7 @@ pub(super) fn state(connection: &Connection) -> String {
         (Phase::Ready, Some(Operation::FirstRun(operation))) => {
             let step = operation.step;
             let held = step == first_run::Step::Rows && operation.sink.holds();
-            let what = match (operation.ahead.preludes, operation.check.preludes) {
+            let what = match (operation.ahead.preludes, operation.check_answers.preludes) {
                 (0, _) if operation.ahead.closes > 0 => " behind Close".to_string(),
                 (1.., _) => format!(" behind {} of a prelude", operation.ahead.preludes),
                 (_, left) if step == first_run::Step::Check => format!(", {left} to come"),
@@ -98,7 +98,7 @@ pub(super) fn state(connection: &Connection) -> String {
                 _ => String::new(),
             };
             let is_ahead = step == first_run::Step::Parse || operation.ahead.closes > 0;
-            let check = match operation.check == extended_query::Ahead::BOUND && is_ahead {
+            let check = match operation.check_answers == extended_query::Ahead::BOUND && is_ahead {
                 true => ", its check is prepared",
                 false => "",
             };
@@ -135,7 +135,7 @@ fn guessing(what: u32) -> Connection {
 
 fn logging_in(login: &Login<'_>) -> Connection {
     let mut connection = Connection::new(Settings {
-        statement_cache_size: 1,
+        statement_cache_size: 4,
         ..Settings::default()
     });
     connection.start(login);
@@ -350,7 +350,7 @@ fn running_first_behind_prelude(messages: &[&str]) -> Connection {
     after(connection, messages)
 }
 
-/// One whose check a first run before it has prepared.
+/// One whose check the first run before it has prepared, since that was its second use.
 fn running_first_with_its_check(prelude: Option<&str>, messages: &[&str]) -> Connection {
     const FLIGHT: [&str; 9] = [
         "CloseComplete",
@@ -364,8 +364,10 @@ fn running_first_with_its_check(prelude: Option<&str>, messages: &[&str]) -> Con
         "CommandComplete",
     ];
     let mut connection = idle();
-    run_first_checked_by(&mut connection, 2);
-    let mut connection = after(after(connection, &FLIGHT), &["ReadyForQuery"]);
+    for _ in 0..2 {
+        run_first_checked_by(&mut connection, 2);
+        connection = after(after(connection, &FLIGHT), &["ReadyForQuery"]);
+    }
     if let Some(prelude) = prelude {
         connection.prelude(prelude);
     }

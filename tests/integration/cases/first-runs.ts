@@ -63,7 +63,7 @@ export const firstRuns: Case[] = [
       }),
   },
   {
-    name: "the check is prepared once on a connection, and its loss costs a flight and is no fault of the session",
+    name: "the check is prepared once on a connection, and its loss costs flights but is no fault of the session",
     ownServer: true,
     run: (t) =>
       withClient(t, async (client) => {
@@ -75,6 +75,7 @@ export const firstRuns: Case[] = [
           return rows[0]!.n;
         };
         const [first] = (await one(1)).rows;
+        // In its second use, which is the question itself.
         t.assert.deepEqual([first, await prepared()], [{ n: 1 }, 1]);
         const together = async () => {
           const answers = await Promise.all([2, 3, 4, 5, 6].map((n) => one(n)));

@@ -323,6 +323,17 @@ describe("a connection that ends with its login, before a call could say anythin
     expect((await Promise.all(calls)).map(({ rows }) => rows)).toEqual([[{ n: 7 }], [{ n: 8 }]]);
   });
 
+  test("is given up when the client is closed meanwhile", async () => {
+    newClient({ earlyQuery: false });
+    const query = client.query("select n");
+    await greetedWithTooMuch();
+    const session = await accepted();
+    await client.close();
+    await expect(query).rejects.toMatchObject({ code: "CLIENT_CLOSED" });
+    expect(await session.flight()).toEqual(["StartupMessage"]);
+    expect(await session.message()).toBeUndefined();
+  });
+
   test("and when that ends so too, the call says that it can be tried again", async () => {
     newClient({ earlyQuery: false });
     const query = client.query("select n");

@@ -174,6 +174,64 @@ test("a neighbour whose statement is no SQL does not take the check from those b
   }
 });
 
+test.each([
+  ["prepare: unnamed", { prepare: "unnamed" }, [firstFlight, firstFlight, firstFlight]],
+  ["no place for a name", { statementCacheSize: 0 }, [firstFlight, firstFlight, firstFlight]],
+  ["prepare: named", { prepare: "named" }, [firstFlight, laterFlight, laterFlight]],
+] as const)("the check is named as statements are: %s", async (_, options, expected) => {
+  newClient({ firstRun: "text", ...options });
+  const calls = expected.map((_, at) => client.query(`select ${at} as n`));
+  const session = await letInBy("18.1");
+  for (const [at, flight] of expected.entries()) {
+    expect(await session.flight()).toEqual(flight);
+    session.send((flight === firstFlight ? checked : checkedLater)(), wire.bindComplete(), texts("7"), over(1));
+    expect((await calls[at]!).rows).toEqual([{ n: 7 }]);
+  }
+});
+
+test("a transaction that begins with a check that is lost begins again, described", async () => {
+  const session = await runFirst();
+  const transaction = client.transaction((tx) => tx.query("select m"));
+  expect(await session.flight()).toEqual(["Close", "Parse", "Bind", "Execute", ...laterFlight.slice(1)]);
+  const lost = wire.errorResponse({ S: "ERROR", V: "ERROR", C: "26000", M: "prepared statement does not exist" });
+  const begins = [wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN")];
+  session.send(wire.closeComplete(), ...begins, wire.parseComplete(), lost, wire.readyForQuery("E"));
+  expect(await session.flight()).toEqual(["Query"]);
+  session.send(wire.commandComplete("ROLLBACK"), wire.readyForQuery());
+  expect(await session.flight()).toEqual(described);
+  session.send(wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([int4]), wire.readyForQuery());
+  expect(await session.flight()).toEqual(["Parse", "Bind", "Execute", ...execution]);
+  session.send(...begins, begun(), wire.dataRow([wire.int32(7)]), over(1, "T"));
+  expect(await session.flight()).toEqual(["Query"]);
+  session.send(wire.commandComplete("COMMIT"), wire.readyForQuery());
+  expect((await transaction).rows).toEqual([{ n: 7 }]);
+});
+
+test("an atomic batch whose check is lost is rolled back and described", async () => {
+  const session = await runFirst();
+  const call = client.batch(["select m", "select o"]);
+  const flight = ["Close", "Parse", "Bind", "Execute", ...laterFlight.slice(1)];
+  for (const _ of "12") expect(await session.flight()).toEqual(flight);
+  expect(await session.flight()).toEqual(execution);
+  const refused = (C: string) => [wire.errorResponse({ S: "ERROR", V: "ERROR", C, M: "no" }), wire.readyForQuery("E")];
+  session.send(wire.closeComplete(), wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN"));
+  session.send(wire.parseComplete(), ...refused("26000"));
+  session.send(wire.closeComplete(), ...refused("25P02"));
+  session.send(wire.parseComplete(), wire.bindComplete(), wire.noData());
+  session.send(wire.commandComplete("ROLLBACK"), wire.readyForQuery());
+  for (const _ of "12") {
+    expect(await session.flight()).toEqual(described);
+    session.send(wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([int4]));
+    session.send(wire.readyForQuery());
+  }
+  await session.flight();
+  for (const _ of "12") {
+    session.send(begun(), wire.dataRow([wire.int32(5)]), wire.commandComplete("SELECT 1"));
+  }
+  session.send(wire.readyForQuery());
+  expect((await call).map((result) => result.rows)).toEqual([[{ n: 5 }], [{ n: 5 }]]);
+});
+
 test("behind a pooler the check has no name", async () => {
   const first = client.query("select n");
   const session = await letInBy("18.1", 2 ** 31 - 1);

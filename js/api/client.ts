@@ -168,8 +168,8 @@ export class Client extends OneConnection {
   }
 
   /**
-   * Connects once more when the connection has ended before the call could say anything. pgpool-II does that: behind a
-   * client that left in the middle of a result it greets the next one with an answer too many.
+   * Connects once more when the connection has ended before the call could say anything. After a client that left in
+   * the middle of a result, pgpool-II sends the next client one message too many, and that ends the connection.
    */
   async #connected(): Promise<Session> {
     for (let attempts = 1; ; attempts++) {

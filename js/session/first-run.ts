@@ -84,7 +84,7 @@ export function isPlain(text: string): boolean {
 }
 
 /**
- * Whether first runs are nothing for a server that reports this version. Older than any that is still maintained are
+ * Whether a server that reports this version is too old for first runs. Older than any that is still maintained are
  * mostly servers that only speak the protocol, and some of them run on behind an error, over the check too.
  */
 export function isOld(version: string | undefined): boolean {
@@ -92,8 +92,8 @@ export function isOld(version: string | undefined): boolean {
 }
 
 /**
- * `undefined`: the statement is to be described first. Without `columns` its check does not look at them, and not at
- * the server's version where that is known to do.
+ * `undefined`: the statement is to be described first. The check looks at columns only where `columns` is given, and at
+ * the server's version only where nobody knows it yet.
  */
 export function firstRunOf(
   server: string,

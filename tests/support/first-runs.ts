@@ -1,0 +1,54 @@
+// What a first run sends, and what a server answers to it, for tests over sockets in memory.
+//
+// Knows messages and their order. Must not know sessions or clients.
+import { int4 } from "./memory-session.ts";
+import * as wire from "./wire.mjs";
+
+/** The flight of a first run. */
+export const firstFlight = ["Close", "Parse", "Parse", "Bind", "Execute", "Describe", "Bind", "Execute", "Sync"];
+/** The flight of a description. */
+export const described = ["Parse", "Describe", "Sync"];
+
+/** From the third one on, where the second has prepared the check. */
+export const laterFlight = ["Close", "Parse", "Bind", "Execute", "Describe", "Bind", "Execute", "Sync"];
+
+/** With BEGIN or the like in front. */
+export const behindPrelude = ["Close", "Parse", "Bind", "Execute", ...firstFlight.slice(1)];
+
+/** The answers up to the description, of a statement with these columns; `prelude`: the tag of what stands in front. */
+export function checked(columns = [int4], parameters: number[] = [], prelude?: string): Buffer {
+  return answersOf([wire.parseComplete()], columns, parameters, prelude);
+}
+
+/** The same where the check was prepared before. */
+export function checkedLater(columns = [int4]): Buffer {
+  return answersOf([], columns, []);
+}
+
+function answersOf(prepared: Buffer[], columns: (typeof int4)[], parameters: number[], prelude?: string): Buffer {
+  return Buffer.concat([
+    wire.closeComplete(),
+    ...(prelude ? [wire.parseComplete(), wire.bindComplete(), wire.commandComplete(prelude)] : []),
+    wire.parseComplete(),
+    ...prepared,
+    wire.bindComplete(),
+    wire.commandComplete("SELECT 0"),
+    wire.parameterDescription(parameters),
+    wire.rowDescription(columns),
+  ]);
+}
+
+/** Rows of one column, as text. */
+export function texts(...values: (string | null)[]): Buffer {
+  return Buffer.concat(values.map((value) => wire.dataRow([value === null ? null : Buffer.from(value)])));
+}
+
+/** What stands behind the rows. */
+export function over(count: number, status = "I"): Buffer {
+  return Buffer.concat([wire.commandComplete(`SELECT ${count}`), wire.readyForQuery(status as "I")]);
+}
+
+/** An error that ends its flight. */
+export function failed(code: string, message = "no"): Buffer {
+  return Buffer.concat([wire.errorResponse({ S: "ERROR", V: "ERROR", C: code, M: message }), wire.readyForQuery()]);
+}

@@ -3,12 +3,14 @@
 //   make mutants FILES="js/util/errors.ts src/protocol"
 //
 // TypeScript by Stryker against tests/unit (js/pool against tests/unit/{pool-*,leftovers} alone), Rust by cargo-mutants
-// against the unit tests in src/ and the transcripts. By hand, because a file takes minutes (each change of the Rust is
-// compiled). A survivor is a missing test, code that is not needed, or a change that makes no difference: equivalent.md names those
-// of js/pool. What only tests/integration would notice survives too. Stryker wants Node 22; it comes from npm with the
-// first run. cargo-mutants: `cargo install --locked cargo-mutants`.
+// against the unit tests in src/ and the transcripts. Where calls are run (BY_SESSIONS), simulated sessions come first,
+// and Stryker tries what they have not noticed: few files of these folders have a unit test of their own. By hand,
+// because a file takes minutes (each change of the Rust is compiled). A survivor is a missing test, code that is not
+// needed, or a change that makes no difference: equivalent.md names those of js/pool. What only tests/integration would
+// notice survives too. Stryker wants Node 22; it comes from npm with the first run. cargo-mutants: `cargo install
+// --locked cargo-mutants`.
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { nodeBinary } from "../../scripts/node/index.mjs";
@@ -24,22 +26,65 @@ const unitTested = [
   "src/protocol",
 ];
 
+/** Folders whose code every simulated session runs through. */
+const BY_SESSIONS = ["js/api", "js/session", "js/statement"];
+
 const run = (command, parameters, options = {}) => {
   const { status, error } = spawnSync(command, parameters, { cwd: root, stdio: "inherit", ...options });
   if (error) throw error;
   return status ?? 1;
 };
 
-function stryker(files) {
-  if (!existsSync(path.join(here, "node_modules"))) {
-    const quiet = ["--no-audit", "--no-fund", "--loglevel=error"];
-    run("npm", ["install", "--ignore-scripts", "--no-save", ...quiet], { cwd: here });
-  }
-  const globs = files.map((file) => (file.endsWith(".ts") ? file : `${file}/**/*.ts`)).join();
+function install() {
+  if (existsSync(path.join(here, "node_modules"))) return;
+  const quiet = ["--no-audit", "--no-fund", "--loglevel=error"];
+  run("npm", ["install", "--ignore-scripts", "--no-save", ...quiet], { cwd: here });
+}
+
+function stryker(patterns, tests = "*") {
   const bin = path.join(here, "node_modules/@stryker-mutator/core/bin/stryker.js");
+  const config = path.join(here, "stryker.config.mjs");
+  const env = { ...process.env, MUTANT_TESTS: tests };
+  return run(nodeBinary(24), [bin, "run", config, "--mutate", patterns.join()], { env });
+}
+
+/** What no session has noticed, and then what no unit test has noticed of that. */
+function bySessions(files) {
+  const env = { ...process.env, FILES: files.join(" ") };
+  const status = run(process.execPath, [path.join(root, "tests/simulation/sweep.mjs")], { env });
+  if (status !== 0) return status;
+  const unnoticed = JSON.parse(readFileSync(path.join(root, ".cache/mutants/unnoticed.json"), "utf8"));
+  if (unnoticed.length === 0) return 0;
+  // A range has all changes inside it, so that some are tried again which a session has noticed.
+  stryker([...new Set(unnoticed.map(({ range }) => range))]);
+  const { files: tried } = JSON.parse(readFileSync(path.join(root, ".cache/mutants/stryker.json"), "utf8"));
+  const keyOf = ({ range, mutatorName, replacement }) => [range, mutatorName, replacement].join(" ");
+  const left = new Set(unnoticed.map(keyOf));
+  const survivors = Object.entries(tried).flatMap(([file, { mutants }]) =>
+    mutants
+      .filter(({ status }) => status === "Survived" || status === "NoCoverage")
+      .map(({ location: { start, end }, ...mutant }) => ({
+        ...mutant,
+        range: `${file}:${start.line}:${start.column - 1}-${end.line}:${end.column - 1}`,
+      }))
+      .filter((mutant) => left.has(keyOf(mutant))),
+  );
+  for (const { range, mutatorName, replacement } of survivors) console.log(`${range} ${mutatorName}: ${replacement}`);
+  console.log(`${survivors.length} are noticed by nobody`);
+  return 0;
+}
+
+function typescriptMutants(files) {
+  install();
   const isPool = files.every((file) => file.startsWith("js/pool"));
-  const env = { ...process.env, MUTANT_TESTS: isPool ? "{pool-*,leftovers}" : "*" };
-  return run(nodeBinary(24), [bin, "run", path.join(here, "stryker.config.mjs"), "--mutate", globs], { env });
+  const isBySessions = (file) => BY_SESSIONS.some((folder) => file.startsWith(folder));
+  const swept = files.filter(isBySessions);
+  const others = files.filter((file) => !isBySessions(file));
+  const globs = others.map((file) => (file.endsWith(".ts") ? file : `${file}/**/*.ts`));
+  return Math.max(
+    others.length > 0 ? stryker(globs, isPool ? "{pool-*,leftovers}" : "*") : 0,
+    swept.length > 0 ? bySessions(swept) : 0,
+  );
 }
 
 function cargoMutants(files) {
@@ -54,5 +99,5 @@ function cargoMutants(files) {
 const files = process.argv.slice(2).length > 0 ? process.argv.slice(2) : unitTested;
 const typescript = files.filter((file) => file.startsWith("js"));
 const rust = files.filter((file) => file.startsWith("src"));
-const statuses = [typescript.length > 0 ? stryker(typescript) : 0, rust.length > 0 ? cargoMutants(rust) : 0];
+const statuses = [typescript.length > 0 ? typescriptMutants(typescript) : 0, rust.length > 0 ? cargoMutants(rust) : 0];
 process.exitCode = Math.max(...statuses);

@@ -48,7 +48,7 @@ function isShown({ start, end, to }, text, line, shown) {
   return added === changed;
 }
 
-function contentsOf(files) {
+export function contentsOf(files) {
   return new Map(files.map((name) => [name, readFileSync(path.join(root, name), "utf8")]));
 }
 
@@ -57,7 +57,7 @@ function filesOf(room) {
   return names.map((name) => `js/${room}/${name}`);
 }
 
-function faultOf({ fileName, location, replacement, mutatorName }, contents) {
+export function faultOf({ fileName, location, replacement, mutatorName }, contents) {
   const text = contents.get(fileName);
   const [start, end] = [offsetOf(text, location.start), offsetOf(text, location.end)];
   const shown = text.slice(start, end).replace(/\s+/g, " ").slice(0, 60);
@@ -91,7 +91,7 @@ async function survey(file) {
   process.exit(0);
 }
 
-async function instrumented(contents) {
+export async function instrumented(contents) {
   const tool = path.join(root, "tests/mutants/node_modules/@stryker-mutator");
   if (!existsSync(tool))
     spawnSync("npm", ["install", "--ignore-scripts", "--no-save", "--no-audit", "--no-fund", "--loglevel=error"], {

@@ -1,0 +1,177 @@
+// Which changes of the driver do simulated sessions not notice? Tries each that the mutation tool makes in these files:
+//
+//   FILES="js/session js/statement" node tests/simulation/sweep.mjs
+//
+//   SESSIONS=40     so many sessions that come to its place, at most, for each change
+//   SEEDS=1000      the seeds that they are chosen from
+//
+// All changes are in one bundle, and the tool's switch says which of them holds, so that a change costs no build. A
+// change that is noticed ends its process, and what it has broken there. `.cache/mutants/unnoticed.json` has the
+// others: tests/mutants/run.mjs tries the unit tests on them. The last line counts.
+//
+// Knows Stryker's switch. Must not know what a session does.
+import { spawn } from "node:child_process";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { bundled } from "./load.mjs";
+import { contentsOf, faultOf, instrumented } from "./mutants.mjs";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const { env } = process;
+const costs = JSON.parse(readFileSync(new URL("costs.json", import.meta.url), "utf8"));
+const SESSIONS = Number(env.SESSIONS ?? 40);
+const SEEDS = Number(env.SEEDS ?? 1_000);
+/** Milliseconds without a word from a process until what it tries is taken for a loop without an end. */
+const STILL = 15_000;
+/** So often a session may come to the changed place: sessions come to the busiest one some 20,000 times. */
+const MOST_HITS = 1_000_000;
+
+if (env.SWEEP_SURVEY) await survey(env.SWEEP_SURVEY);
+else if (env.SWEEP) await tryAll(env.SWEEP, JSON.parse(readFileSync(env.SWEEP_WHAT, "utf8")));
+else await sweep();
+
+async function sweep() {
+  const files = (env.FILES ?? "js/statement").split(/[ ,]+/).flatMap(filesOf);
+  const contents = contentsOf(files);
+  const { files: changed, mutants: all } = await instrumented(contents);
+  const mutants = all.filter(({ status }) => status !== "Ignored");
+  const texts = new Map(changed.map(({ name, content }) => [name, content]));
+  const file = await bundled((name, text) => texts.get(name) ?? text, `sweep-${process.pid}`);
+  const { atLoad, bySeed } = await surveyed(file);
+  const tasks = mutants.map(({ id }) => ({ id, isAtLoad: atLoad.has(id), seeds: seedsOf(id, bySeed, atLoad) }));
+  const outcomes = await tried(file, tasks);
+  const unnoticed = mutants.filter(({ id }) => outcomes.get(id) === undefined);
+  for (const mutant of unnoticed) {
+    const isMet = tasks.find(({ id }) => id === mutant.id).seeds.length > 0;
+    console.log(`${isMet ? "NOT NOTICED" : "not met"} | ${faultOf(mutant, contents).name}`);
+  }
+  mkdirSync(path.join(root, ".cache/mutants"), { recursive: true });
+  writeFileSync(path.join(root, ".cache/mutants/unnoticed.json"), JSON.stringify(unnoticed.map(placeOf), null, 1));
+  console.log(`${mutants.length - unnoticed.length} of ${mutants.length} noticed`);
+}
+
+/** `js/session` or one file of it. */
+function filesOf(what) {
+  if (what.endsWith(".ts")) return [what];
+  const names = readdirSync(path.join(root, what)).filter((name) => name.endsWith(".ts"));
+  return names.map((name) => `${what}/${name}`);
+}
+
+/** `range` as Stryker's `--mutate` has it: lines from 1, columns from 0. */
+function placeOf({ fileName, location: { start, end }, mutatorName, replacement }) {
+  const range = `${fileName}:${start.line + 1}:${start.column}-${end.line + 1}:${end.column}`;
+  return { range, mutatorName, replacement };
+}
+
+/** Of sessions that come to it: one half quiet ones, whose costs are known, the other half disturbed. */
+function seedsOf(id, bySeed, atLoad) {
+  const quiet = [];
+  const disturbed = [];
+  for (const [seed, met] of bySeed) {
+    const some = seed in costs ? quiet : disturbed;
+    if (some.length < SESSIONS / 2 && (atLoad.has(id) || met.has(id))) some.push(seed);
+  }
+  return [...quiet, ...disturbed];
+}
+
+/** Which changes a session comes to, by its seed, and which ones are met while the modules load. */
+async function surveyed(file) {
+  const bySeed = new Map();
+  let atLoad = new Set();
+  await linesOf({ SWEEP_SURVEY: file }, (line) => {
+    if (line.atLoad) atLoad = new Set(line.atLoad);
+    else bySeed.set(line.seed, new Set(line.met));
+  });
+  return { atLoad, bySeed };
+}
+
+async function survey(file) {
+  const tool = (globalThis.__stryker__ = { mutantCoverage: { static: {}, perTest: {} } });
+  const { playFast, draw } = await import(pathToFileURL(file).href);
+  say({ atLoad: Object.keys(tool.mutantCoverage.static) });
+  for (let seed = 1; seed <= SEEDS; seed++) {
+    tool.mutantCoverage.static = {};
+    await playFast(draw(seed));
+    say({ seed, met: Object.keys(tool.mutantCoverage.static) });
+  }
+  process.exit(0);
+}
+
+/** By id: why a change was noticed; nothing of one that was not. */
+async function tried(file, tasks) {
+  const outcomes = new Map();
+  const what = path.join(root, `.cache/simulation/sweep-${process.pid}.json`);
+  const waiting = tasks.filter(({ seeds }) => seeds.length > 0);
+  const total = waiting.length;
+  while (waiting.length) {
+    // What is switched while the modules load has a process of its own.
+    const count = waiting[0].isAtLoad ? 1 : waiting.findIndex(({ isAtLoad }) => isAtLoad);
+    const some = waiting.slice(0, count < 0 ? undefined : count);
+    writeFileSync(what, JSON.stringify(some));
+    const atLoad = some[0].isAtLoad ? { __STRYKER_ACTIVE_MUTANT__: some[0].id } : {};
+    let unnoticed = 0;
+    let fault;
+    const end = await linesOf({ SWEEP: file, SWEEP_WHAT: what, ...atLoad }, (line) => {
+      fault = line.fault;
+      if (fault === undefined) unnoticed++;
+    });
+    waiting.splice(0, unnoticed);
+    const isNoticed = fault !== undefined || unnoticed < some.length;
+    // Behind others it may be their fault: it is tried again, as the first of the next process.
+    if (isNoticed && unnoticed === 0) outcomes.set(waiting.shift().id, fault ?? end);
+    const now = total - waiting.length;
+    if (now % 50 === 0 || !waiting.length)
+      process.stderr.write(`[sweep] ${now} of ${total}, ${outcomes.size} noticed\n`);
+  }
+  return outcomes;
+}
+
+/** Until one of them is noticed. */
+async function tryAll(file, tasks) {
+  const { playFast, draw } = await import(pathToFileURL(file).href);
+  const tool = (globalThis.__stryker__ ??= {});
+  for (const { id, seeds } of tasks) {
+    tool.activeMutant = id;
+    const fault = await noticed(seeds);
+    say({ id, fault });
+    if (fault !== undefined) break;
+  }
+  process.exit(0);
+
+  async function noticed(seeds) {
+    for (const seed of seeds) {
+      Object.assign(tool, { hitCount: 0, hitLimit: MOST_HITS });
+      const report = await playFast(draw(seed));
+      if (report.faults.length) return `seed ${seed}: ${report.faults[0].split("\n")[0]}`;
+      if (seed in costs && costs[seed].join() !== report.costs.join())
+        return `seed ${seed}: it costs ${report.costs.join()}`;
+    }
+  }
+}
+
+function say(line) {
+  process.stdout.write(`\n@${JSON.stringify(line)}\n`);
+}
+
+/** Runs this program with `more` in its environment, and gives what it says. Resolves to how it ended. */
+function linesOf(more, heard) {
+  return new Promise((resolve) => {
+    const child = spawn(process.execPath, [fileURLToPath(import.meta.url)], {
+      env: { ...env, ...more },
+      stdio: ["ignore", "pipe", "ignore"],
+    });
+    let last = performance.now();
+    const watch = setInterval(() => performance.now() - last > STILL && child.kill("SIGKILL"), 500);
+    createInterface({ input: child.stdout }).on("line", (line) => {
+      if (!line.startsWith("@")) return;
+      last = performance.now();
+      heard(JSON.parse(line.slice(1)));
+    });
+    child.on("close", (status, signal) => {
+      clearInterval(watch);
+      resolve(`the process ended with ${signal ?? status}`);
+    });
+  });
+}

@@ -46,8 +46,8 @@ export const scenarios = [
       "A flight begins when the client speaks behind an answer that has reached it. TCP's round trip is no flight, but",
       "it is in the wall time. `pg pipeline` is pg with `pipeline: true`. postgres.js runs with `fetch_types: false`,",
       "which spares it a query at login. The clock of workerd has whole milliseconds, too few to measure without a",
-      "delay. The first two first runs of a connection carry a check of the session, some 700 bytes each; later ones",
-      "carry its name alone ([0016](decisions/0016-the-first-run-of-a-statement.md),",
+      "delay. The first two new statements of a connection carry a check of the session, later ones its name alone",
+      "([0016](decisions/0016-the-first-run-of-a-statement.md),",
       "[0043](decisions/0043-the-check-of-a-first-run-is-prepared-once.md)).",
     ],
     tables: [

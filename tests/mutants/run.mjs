@@ -10,10 +10,11 @@
 // notice survives too. Stryker wants Node 22; it comes from npm with the first run. cargo-mutants: `cargo install
 // --locked cargo-mutants`.
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { nodeBinary } from "../../scripts/node/index.mjs";
+import { installStryker } from "./install.mjs";
 
 const here = fileURLToPath(new URL(".", import.meta.url));
 const root = path.join(here, "../..");
@@ -35,12 +36,6 @@ const run = (command, parameters, options = {}) => {
   return status ?? 1;
 };
 
-function install() {
-  if (existsSync(path.join(here, "node_modules"))) return;
-  const quiet = ["--no-audit", "--no-fund", "--loglevel=error"];
-  run("npm", ["install", "--ignore-scripts", "--no-save", ...quiet], { cwd: here });
-}
-
 function stryker(patterns, tests = "*") {
   const bin = path.join(here, "node_modules/@stryker-mutator/core/bin/stryker.js");
   const config = path.join(here, "stryker.config.mjs");
@@ -48,43 +43,52 @@ function stryker(patterns, tests = "*") {
   return run(nodeBinary(24), [bin, "run", config, "--mutate", patterns.join()], { env });
 }
 
-/** What no session has noticed, and then what no unit test has noticed of that. */
+/** Lists what neither a session nor a unit test has noticed. */
 function bySessions(files) {
   const env = { ...process.env, FILES: files.join(" ") };
-  const status = run(process.execPath, [path.join(root, "tests/simulation/sweep.mjs")], { env });
-  if (status !== 0) return status;
-  const unnoticed = JSON.parse(readFileSync(path.join(root, ".cache/mutants/unnoticed.json"), "utf8"));
+  const swept = run(process.execPath, [path.join(root, "tests/simulation/sweep.mjs")], { env });
+  if (swept !== 0) return swept;
+  const unnoticed = readJson(".cache/mutants/unnoticed.json");
   if (unnoticed.length === 0) return 0;
-  // A range has all changes inside it, so that some are tried again which a session has noticed.
-  stryker([...new Set(unnoticed.map(({ range }) => range))]);
-  const { files: tried } = JSON.parse(readFileSync(path.join(root, ".cache/mutants/stryker.json"), "utf8"));
+  const tried = stryker([...new Set(unnoticed.map(({ range }) => range))]);
+  if (tried !== 0) return tried;
+  // Stryker tries all changes inside a range, also those that a session has noticed.
   const keyOf = ({ range, mutatorName, replacement }) => [range, mutatorName, replacement].join(" ");
   const left = new Set(unnoticed.map(keyOf));
-  const survivors = Object.entries(tried).flatMap(([file, { mutants }]) =>
-    mutants
-      .filter(({ status }) => status === "Survived" || status === "NoCoverage")
-      .map(({ location: { start, end }, ...mutant }) => ({
-        ...mutant,
-        range: `${file}:${start.line}:${start.column - 1}-${end.line}:${end.column - 1}`,
-      }))
-      .filter((mutant) => left.has(keyOf(mutant))),
-  );
+  const survivors = survivorsOf(readJson(".cache/mutants/stryker.json")).filter((one) => left.has(keyOf(one)));
   for (const { range, mutatorName, replacement } of survivors) console.log(`${range} ${mutatorName}: ${replacement}`);
   console.log(`${survivors.length} are noticed by nobody`);
   return 0;
 }
 
+/** Of Stryker's report, with ranges as sweep.mjs has them: its columns begin at 1, ours at 0. */
+function survivorsOf({ files }) {
+  return Object.entries(files).flatMap(([file, { mutants }]) =>
+    mutants
+      .filter(({ status }) => status === "Survived" || status === "NoCoverage")
+      .map(({ location: { start, end }, mutatorName, replacement }) => ({
+        range: `${file}:${start.line}:${start.column - 1}-${end.line}:${end.column - 1}`,
+        mutatorName,
+        replacement,
+      })),
+  );
+}
+
+function readJson(file) {
+  return JSON.parse(readFileSync(path.join(root, file), "utf8"));
+}
+
 function typescriptMutants(files) {
-  install();
-  const isPool = files.every((file) => file.startsWith("js/pool"));
+  installStryker();
   const isBySessions = (file) => BY_SESSIONS.some((folder) => file.startsWith(folder));
   const swept = files.filter(isBySessions);
   const others = files.filter((file) => !isBySessions(file));
   const globs = others.map((file) => (file.endsWith(".ts") ? file : `${file}/**/*.ts`));
-  return Math.max(
-    others.length > 0 ? stryker(globs, isPool ? "{pool-*,leftovers}" : "*") : 0,
-    swept.length > 0 ? bySessions(swept) : 0,
-  );
+  const isPool = others.every((file) => file.startsWith("js/pool"));
+  const statuses = [0];
+  if (others.length > 0) statuses.push(stryker(globs, isPool ? "{pool-*,leftovers}" : "*"));
+  if (swept.length > 0) statuses.push(bySessions(swept));
+  return Math.max(...statuses);
 }
 
 function cargoMutants(files) {

@@ -4,13 +4,14 @@
 // into the driver once, and 300 sessions say which changes they would meet. Knows Stryker's instrumenter. Must not know
 // how a change is tried.
 import { spawnSync } from "node:child_process";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { installStryker } from "../mutants/install.mjs";
 import { bundled } from "./load.mjs";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
-const ROOMS = ["api", "connection", "pool", "session", "statement"];
+const ROOMS = ["js/api", "js/connection", "js/pool", "js/session", "js/statement"];
 const SURVEY = 300;
 
 if (process.env.SURVEY) await survey(process.env.SURVEY);
@@ -52,9 +53,11 @@ export function contentsOf(files) {
   return new Map(files.map((name) => [name, readFileSync(path.join(root, name), "utf8")]));
 }
 
-function filesOf(room) {
-  const names = readdirSync(path.join(root, "js", room)).filter((name) => name.endsWith(".ts"));
-  return names.map((name) => `js/${room}/${name}`);
+/** Of a folder, or a file by itself: `js/session`, `js/session/told.ts`. */
+export function filesOf(what) {
+  if (what.endsWith(".ts")) return [what];
+  const names = readdirSync(path.join(root, what)).filter((name) => name.endsWith(".ts"));
+  return names.map((name) => `${what}/${name}`);
 }
 
 export function faultOf({ fileName, location, replacement, mutatorName }, contents) {
@@ -93,11 +96,7 @@ async function survey(file) {
 
 export async function instrumented(contents) {
   const tool = path.join(root, "tests/mutants/node_modules/@stryker-mutator");
-  if (!existsSync(tool))
-    spawnSync("npm", ["install", "--ignore-scripts", "--no-save", "--no-audit", "--no-fund", "--loglevel=error"], {
-      cwd: path.join(root, "tests/mutants"),
-      stdio: "inherit",
-    });
+  installStryker();
   const from = (file) => import(pathToFileURL(path.join(tool, file)).href);
   const { createInstrumenter } = await from("instrumenter/dist/src/index.js");
   const { commonTokens } = await from("api/dist/src/plugin/index.js");

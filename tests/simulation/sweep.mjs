@@ -11,12 +11,12 @@
 //
 // Knows Stryker's switch. Must not know what a session does.
 import { spawn } from "node:child_process";
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { bundled } from "./load.mjs";
-import { contentsOf, faultOf, instrumented } from "./mutants.mjs";
+import { contentsOf, faultOf, filesOf, instrumented } from "./mutants.mjs";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const { env } = process;
@@ -25,7 +25,7 @@ const SESSIONS = Number(env.SESSIONS ?? 40);
 const SEEDS = Number(env.SEEDS ?? 1_000);
 /** Milliseconds without a word from a process until what it tries is taken for a loop without an end. */
 const STILL = 15_000;
-/** So often a session may come to the changed place: sessions come to the busiest one some 20,000 times. */
+/** A session that comes to the changed place more often than that is in a loop: the tool throws there. */
 const MOST_HITS = 1_000_000;
 
 if (env.SWEEP_SURVEY) await survey(env.SWEEP_SURVEY);
@@ -40,6 +40,7 @@ async function sweep() {
   const texts = new Map(changed.map(({ name, content }) => [name, content]));
   const file = await bundled((name, text) => texts.get(name) ?? text, `sweep-${process.pid}`);
   const { atLoad, bySeed } = await surveyed(file);
+  await checkUnchanged(file, [...bySeed.keys()].slice(0, SESSIONS));
   const tasks = mutants.map(({ id }) => ({ id, isAtLoad: atLoad.has(id), seeds: seedsOf(id, bySeed, atLoad) }));
   const outcomes = await tried(file, tasks);
   const unnoticed = mutants.filter(({ id }) => outcomes.get(id) === undefined);
@@ -50,13 +51,6 @@ async function sweep() {
   mkdirSync(path.join(root, ".cache/mutants"), { recursive: true });
   writeFileSync(path.join(root, ".cache/mutants/unnoticed.json"), JSON.stringify(unnoticed.map(placeOf), null, 1));
   console.log(`${mutants.length - unnoticed.length} of ${mutants.length} noticed`);
-}
-
-/** `js/session` or one file of it. */
-function filesOf(what) {
-  if (what.endsWith(".ts")) return [what];
-  const names = readdirSync(path.join(root, what)).filter((name) => name.endsWith(".ts"));
-  return names.map((name) => `${what}/${name}`);
 }
 
 /** `range` as Stryker's `--mutate` has it: lines from 1, columns from 0. */
@@ -84,7 +78,14 @@ async function surveyed(file) {
     if (line.atLoad) atLoad = new Set(line.atLoad);
     else bySeed.set(line.seed, new Set(line.met));
   });
+  if (bySeed.size !== SEEDS) throw new Error(`the survey broke off behind ${bySeed.size} sessions`);
   return { atLoad, bySeed };
+}
+
+/** Without a change nothing may be noticed, or all of them would seem to be. */
+async function checkUnchanged(file, seeds) {
+  const outcomes = await tried(file, [{ id: "none", isAtLoad: false, seeds }]);
+  if (outcomes.size) throw new Error(`noticed without a change: ${outcomes.get("none")}`);
 }
 
 async function survey(file) {
@@ -132,23 +133,27 @@ async function tried(file, tasks) {
 async function tryAll(file, tasks) {
   const { playFast, draw } = await import(pathToFileURL(file).href);
   const tool = (globalThis.__stryker__ ??= {});
+  const play = (seed) => {
+    Object.assign(tool, { hitCount: 0, hitLimit: MOST_HITS });
+    return playFast(draw(seed));
+  };
   for (const { id, seeds } of tasks) {
     tool.activeMutant = id;
-    const fault = await noticed(seeds);
-    say({ id, fault });
+    const fault = await noticedIn(seeds, play);
+    say({ fault });
     if (fault !== undefined) break;
   }
   process.exit(0);
+}
 
-  async function noticed(seeds) {
-    for (const seed of seeds) {
-      Object.assign(tool, { hitCount: 0, hitLimit: MOST_HITS });
-      const report = await playFast(draw(seed));
-      if (report.faults.length) return `seed ${seed}: ${report.faults[0].split("\n")[0]}`;
-      if (seed in costs && costs[seed].join() !== report.costs.join())
-        return `seed ${seed}: it costs ${report.costs.join()}`;
-    }
+/** What is wrong with the first of these sessions that has a fault, or costs what it did not. */
+async function noticedIn(seeds, play) {
+  for (const seed of seeds) {
+    const { faults, costs: now } = await play(seed);
+    if (faults.length) return `seed ${seed}: ${faults[0].split("\n")[0]}`;
+    if (seed in costs && costs[seed].join() !== now.join()) return `seed ${seed}: it costs ${now.join()}`;
   }
+  return undefined;
 }
 
 function say(line) {

@@ -3,17 +3,19 @@
 //   make mutants FILES="js/util/errors.ts src/protocol"
 //
 // TypeScript by Stryker against tests/unit (js/pool against tests/unit/{pool-*,leftovers} alone), Rust by cargo-mutants
-// against the unit tests in src/ and the transcripts. Where calls are run (BY_SESSIONS), simulated sessions come first,
-// and Stryker tries what they have not noticed: few files of these folders have a unit test of their own. By hand,
-// because a file takes minutes (each change of the Rust is compiled). A survivor is a missing test, code that is not
+// against the unit tests in src/ and the transcripts. Where calls are run (BY_SESSIONS), Stryker has the unit tests that
+// are named after the file, and simulated sessions try what these have not noticed. By hand, because a file takes
+// minutes (each change of the Rust is compiled). A survivor is a missing test, code that is not
 // needed, or a change that makes no difference: equivalent.md names those of js/pool. What only tests/integration would
 // notice survives too. Stryker wants Node 22; it comes from npm with the first run. cargo-mutants: `cargo install
 // --locked cargo-mutants`.
 import { spawnSync } from "node:child_process";
-import { mkdirSync, readFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { nodeBinary } from "../../scripts/node/index.mjs";
+import { filesOf } from "../simulation/mutants.mjs";
+import { changesOf, isNoticed, STRYKER_REPORT } from "./changes.mjs";
 import { installStryker } from "./install.mjs";
 
 const here = fileURLToPath(new URL(".", import.meta.url));
@@ -26,6 +28,9 @@ const unitTested = [
   "src/auth",
   "src/protocol",
 ];
+
+/** Changes that a file's own tests have noticed: sweep.mjs leaves them out. */
+const NOTICED = ".cache/mutants/noticed.json";
 
 /** Folders whose code every simulated session runs through. */
 const BY_SESSIONS = ["js/api", "js/session", "js/statement"];
@@ -43,35 +48,30 @@ function stryker(patterns, tests = "*") {
   return run(nodeBinary(24), [bin, "run", config, "--mutate", patterns.join()], { env });
 }
 
-/** Lists what neither a session nor a unit test has noticed. */
+/**
+ * Lists what is noticed neither by a file's own tests nor by a session: of js/session/told.ts these are
+ * tests/unit/told.test.ts and tests/unit/told-*.test.ts. The tests of clients run through all of this code; each change
+ * would be tried by some two hundred of them.
+ */
 function bySessions(files) {
-  const env = { ...process.env, FILES: files.join(" ") };
-  const swept = run(process.execPath, [path.join(root, "tests/simulation/sweep.mjs")], { env });
-  if (swept !== 0) return swept;
-  const unnoticed = readJson(".cache/mutants/unnoticed.json");
-  if (unnoticed.length === 0) return 0;
-  const tried = stryker([...new Set(unnoticed.map(({ range }) => range))]);
-  if (tried !== 0) return tried;
-  // Stryker tries all changes inside a range, also those that a session has noticed.
-  const keyOf = ({ range, mutatorName, replacement }) => [range, mutatorName, replacement].join(" ");
-  const left = new Set(unnoticed.map(keyOf));
-  const survivors = survivorsOf(readJson(".cache/mutants/stryker.json")).filter((one) => left.has(keyOf(one)));
-  for (const { range, mutatorName, replacement } of survivors) console.log(`${range} ${mutatorName}: ${replacement}`);
-  console.log(`${survivors.length} are noticed by nobody`);
-  return 0;
+  const noticed = [];
+  for (const file of files) {
+    const tests = ownTestsOf(file);
+    if (!tests) continue;
+    if (stryker([file], tests) !== 0) return 1;
+    noticed.push(...changesOf(readJson(STRYKER_REPORT), isNoticed));
+  }
+  mkdirSync(path.join(root, ".cache/mutants"), { recursive: true });
+  writeFileSync(path.join(root, NOTICED), JSON.stringify(noticed));
+  const env = { ...process.env, FILES: files.join(" "), NOTICED };
+  return run(process.execPath, [path.join(root, "tests/simulation/sweep.mjs")], { env });
 }
 
-/** Of Stryker's report, with ranges as sweep.mjs has them: its columns begin at 1, ours at 0. */
-function survivorsOf({ files }) {
-  return Object.entries(files).flatMap(([file, { mutants }]) =>
-    mutants
-      .filter(({ status }) => status === "Survived" || status === "NoCoverage")
-      .map(({ location: { start, end }, mutatorName, replacement }) => ({
-        range: `${file}:${start.line}:${start.column - 1}-${end.line}:${end.column - 1}`,
-        mutatorName,
-        replacement,
-      })),
-  );
+function ownTestsOf(file) {
+  const name = path.basename(file, ".ts");
+  const all = readdirSync(path.join(root, "tests/unit"));
+  const own = all.filter((test) => test === `${name}.test.ts` || test.startsWith(`${name}-`));
+  return own.length > 0 ? `{${name},${name}-*}` : undefined;
 }
 
 function readJson(file) {
@@ -87,7 +87,7 @@ function typescriptMutants(files) {
   const isPool = others.every((file) => file.startsWith("js/pool"));
   const statuses = [0];
   if (others.length > 0) statuses.push(stryker(globs, isPool ? "{pool-*,leftovers}" : "*"));
-  if (swept.length > 0) statuses.push(bySessions(swept));
+  if (swept.length > 0) statuses.push(bySessions(swept.flatMap(filesOf)));
   return Math.max(...statuses);
 }
 

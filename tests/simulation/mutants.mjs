@@ -1,20 +1,21 @@
 // Changes of the mutation tool for plant.mjs: drawn by a seed, over the places of js/ that simulated sessions run through.
 //
 // A change of a place that no session comes to says nothing of what sessions notice. So the tool's own counters are put
-// into the driver once, and 300 sessions say which changes they would meet. Knows Stryker's instrumenter. Must not know
-// how a change is tried.
-import { spawnSync } from "node:child_process";
+// into the driver once, and 300 sessions say which changes they would come to. Knows Stryker's instrumenter. Must not
+// know how a change is tried.
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { changeOf, changesOf, isUnnoticed, keyOf } from "../mutants/changes.mjs";
 import { installStryker } from "../mutants/install.mjs";
+import { linesOf, say } from "./lines.mjs";
 import { bundled } from "./load.mjs";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const ROOMS = ["js/api", "js/connection", "js/pool", "js/session", "js/statement"];
 const SURVEY = 300;
 
-if (process.env.SURVEY) await survey(process.env.SURVEY);
+if (process.env.SURVEY) await survey(process.env.SURVEY, Number(process.env.SESSIONS));
 
 /** `{ name, file, start, end, to }` of so many changes, none of them twice. */
 export async function drawn(count, seed) {
@@ -22,31 +23,19 @@ export async function drawn(count, seed) {
   const { files, mutants } = await instrumented(contents);
   const texts = new Map(files.map(({ name, content }) => [name, content]));
   const file = await bundled((name, text) => texts.get(name) ?? text, `surveyed-${process.pid}`);
-  const met = metBy(file);
-  const left = mutants.filter(({ id }) => met.has(id));
+  const { bySeed } = await surveyed(file, SURVEY);
+  const left = mutants.filter(({ id }) => [...bySeed.values()].some((met) => met.has(id)));
   let state = seed;
   const dice = (below) => (state = (Math.imul(state, 1103515245) + 12345) >>> 0) % below;
   return Array.from({ length: count }, () => faultOf(left.splice(dice(left.length), 1)[0], contents));
 }
 
-/** Of the changes that `make mutants` tells of in this output, those that its tests have not noticed. */
-export async function survivors(output) {
-  const told = [...output.matchAll(/^\[(?:Survived|NoCoverage)\] (\w+)\n(\S+):(\d+):(\d+)\n((?:[-+ ].*\n)*)/gm)];
-  const contents = contentsOf([...new Set(told.map(([, , file]) => file))]);
+/** Of the changes in this report of Stryker, those that its tests have not noticed. */
+export async function survivors(report) {
+  const wanted = new Set(changesOf(report, isUnnoticed).map(keyOf));
+  const contents = contentsOf(Object.keys(report.files));
   const { mutants } = await instrumented(contents);
-  return told.flatMap(([, mutator, file, line, column, shown]) => {
-    const isThere = ({ fileName, location: { start }, mutatorName }) =>
-      fileName === file && mutatorName === mutator && start.line === line - 1 && start.column === column - 1;
-    const faults = mutants.filter(isThere).map((mutant) => faultOf(mutant, contents));
-    return faults.find((fault) => isShown(fault, contents.get(file), Number(line), shown)) ?? faults.slice(0, 1);
-  });
-}
-
-/** Whether the text with this change begins, in this line, as the output shows it. */
-function isShown({ start, end, to }, text, line, shown) {
-  const changed = (text.slice(0, start) + to + text.slice(end)).split("\n")[line - 1].trim();
-  const added = /^\+(.*)$/m.exec(shown)?.[1].trim();
-  return added === changed;
+  return mutants.filter((mutant) => wanted.has(keyOf(changeOf(mutant)))).map((mutant) => faultOf(mutant, contents));
 }
 
 export function contentsOf(files) {
@@ -74,23 +63,30 @@ function offsetOf(text, { line, column }) {
   return at + column;
 }
 
-/** The numbers of the changes that sessions come to. */
-function metBy(file) {
-  const { stdout } = spawnSync(process.execPath, [fileURLToPath(import.meta.url)], {
-    env: { ...process.env, SURVEY: file },
-    encoding: "utf8",
-    stdio: ["ignore", "pipe", "ignore"],
-    maxBuffer: 1 << 28,
+/**
+ * Which changes these sessions come to: by their seeds, and those that are met while the modules load. Each set has the
+ * numbers that `instrumented` has given.
+ */
+export async function surveyed(file, sessions) {
+  const bySeed = new Map();
+  let atLoad = new Set();
+  await linesOf(import.meta.url, { SURVEY: file, SESSIONS: sessions }, (line) => {
+    if (line.atLoad) atLoad = new Set(line.atLoad);
+    else bySeed.set(line.seed, new Set(line.met));
   });
-  return new Set(JSON.parse(stdout.trim().split("\n").at(-1)));
+  if (bySeed.size !== sessions) throw new Error(`the survey broke off after ${bySeed.size} sessions`);
+  return { atLoad, bySeed };
 }
 
-async function survey(file) {
-  const { campaign } = await import(pathToFileURL(file).href);
-  // What runs while the modules load is met by everybody.
-  globalThis.__stryker__.mutantCoverage.static = {};
-  await campaign(Array.from({ length: SURVEY }, (_, at) => at + 1));
-  console.log(`\n${JSON.stringify(Object.keys(globalThis.__stryker__.mutantCoverage.static))}`);
+async function survey(file, sessions) {
+  const tool = (globalThis.__stryker__ = { mutantCoverage: { static: {}, perTest: {} } });
+  const { playFast, draw } = await import(pathToFileURL(file).href);
+  say({ atLoad: Object.keys(tool.mutantCoverage.static) });
+  for (let seed = 1; seed <= sessions; seed++) {
+    tool.mutantCoverage.static = {};
+    await playFast(draw(seed));
+    say({ seed, met: Object.keys(tool.mutantCoverage.static) });
+  }
   process.exit(0);
 }
 

@@ -3,7 +3,7 @@
 //   node tests/simulation/plant.mjs                 the twenty of planted.mjs, ten minutes each at most
 //   MINUTES=1 ONLY=maxConnecting node …             those whose name has this word
 //   DRAWN=20 DRAW=7 node …                          as many drawn by a seed from the mutation tool, over js/
-//   SURVIVED=mutants.log node …                     those that survived in this output of `make mutants`
+//   SURVIVED=.cache/mutants/stryker.json node …     those that survived in this report of Stryker
 //
 // By hand: the mutation tool comes from npm with the first run (tests/mutants). The last line counts.
 import { spawnSync } from "node:child_process";
@@ -33,7 +33,7 @@ async function all() {
 
 async function chosen() {
   if (env.DRAWN) return drawn(Number(env.DRAWN), Number(env.DRAW ?? 1));
-  if (env.SURVIVED) return survivors(readFileSync(env.SURVIVED, "utf8"));
+  if (env.SURVIVED) return survivors(JSON.parse(readFileSync(env.SURVIVED, "utf8")));
   const stale = planted.filter(({ file, from }) => textOf(file).split(from).length !== 2);
   if (stale.length) throw new Error(`their place is no more: ${stale.map(({ name }) => name).join("; ")}`);
   return planted.filter(({ name }) => name.includes(env.ONLY ?? ""));

@@ -4,42 +4,43 @@
 //
 //   SESSIONS=40     so many sessions that come to its place, at most, for each change
 //   SEEDS=1000      the seeds that they are chosen from
+//   NOTICED=file    leaves out the changes in this file (tests/mutants/changes.mjs): unit tests have noticed them
 //
 // All changes are in one bundle, and the tool's switch says which of them holds, so that a change costs no build. A
-// change that is noticed ends its process, and what it has broken there. `.cache/mutants/unnoticed.json` has the
-// others: tests/mutants/run.mjs tries the unit tests on them. The last line counts.
+// change that is noticed ends its process, and what it has broken there. The last line counts.
 //
 // Knows Stryker's switch. Must not know what a session does.
-import { spawn } from "node:child_process";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { createInterface } from "node:readline";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { changeOf, keyOf } from "../mutants/changes.mjs";
+import { linesOf, say } from "./lines.mjs";
 import { bundled } from "./load.mjs";
-import { contentsOf, faultOf, filesOf, instrumented } from "./mutants.mjs";
+import { contentsOf, faultOf, filesOf, instrumented, surveyed } from "./mutants.mjs";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const { env } = process;
 const costs = JSON.parse(readFileSync(new URL("costs.json", import.meta.url), "utf8"));
 const SESSIONS = Number(env.SESSIONS ?? 40);
 const SEEDS = Number(env.SEEDS ?? 1_000);
-/** Milliseconds without a word from a process until what it tries is taken for a loop without an end. */
-const STILL = 15_000;
+const noticed = new Set(
+  env.NOTICED ? JSON.parse(readFileSync(path.resolve(root, env.NOTICED), "utf8")).map(keyOf) : [],
+);
 /** A session that comes to the changed place more often than that is in a loop: the tool throws there. */
 const MOST_HITS = 1_000_000;
 
-if (env.SWEEP_SURVEY) await survey(env.SWEEP_SURVEY);
-else if (env.SWEEP) await tryAll(env.SWEEP, JSON.parse(readFileSync(env.SWEEP_WHAT, "utf8")));
+if (env.SWEEP) await tryAll(env.SWEEP, JSON.parse(readFileSync(env.SWEEP_WHAT, "utf8")));
 else await sweep();
 
 async function sweep() {
   const files = (env.FILES ?? "js/statement").split(/[ ,]+/).flatMap(filesOf);
   const contents = contentsOf(files);
   const { files: changed, mutants: all } = await instrumented(contents);
-  const mutants = all.filter(({ status }) => status !== "Ignored");
+  const isLeft = (mutant) => mutant.status !== "Ignored" && !noticed.has(keyOf(changeOf(mutant)));
+  const mutants = all.filter(isLeft);
   const texts = new Map(changed.map(({ name, content }) => [name, content]));
   const file = await bundled((name, text) => texts.get(name) ?? text, `sweep-${process.pid}`);
-  const { atLoad, bySeed } = await surveyed(file);
+  const { atLoad, bySeed } = await surveyed(file, SEEDS);
   await checkUnchanged(file, [...bySeed.keys()].slice(0, SESSIONS));
   const tasks = mutants.map(({ id }) => ({ id, isAtLoad: atLoad.has(id), seeds: seedsOf(id, bySeed, atLoad) }));
   const outcomes = await tried(file, tasks);
@@ -48,15 +49,8 @@ async function sweep() {
     const isMet = tasks.find(({ id }) => id === mutant.id).seeds.length > 0;
     console.log(`${isMet ? "NOT NOTICED" : "not met"} | ${faultOf(mutant, contents).name}`);
   }
-  mkdirSync(path.join(root, ".cache/mutants"), { recursive: true });
-  writeFileSync(path.join(root, ".cache/mutants/unnoticed.json"), JSON.stringify(unnoticed.map(placeOf), null, 1));
-  console.log(`${mutants.length - unnoticed.length} of ${mutants.length} noticed`);
-}
-
-/** `range` as Stryker's `--mutate` has it: lines from 1, columns from 0. */
-function placeOf({ fileName, location: { start, end }, mutatorName, replacement }) {
-  const range = `${fileName}:${start.line + 1}:${start.column}-${end.line + 1}:${end.column}`;
-  return { range, mutatorName, replacement };
+  if (noticed.size) console.log(`${noticed.size} are noticed by unit tests`);
+  console.log(`${mutants.length - unnoticed.length} of ${mutants.length} are noticed by sessions`);
 }
 
 /** Of sessions that come to it: one half quiet ones, whose costs are known, the other half disturbed. */
@@ -70,34 +64,10 @@ function seedsOf(id, bySeed, atLoad) {
   return [...quiet, ...disturbed];
 }
 
-/** Which changes a session comes to, by its seed, and which ones are met while the modules load. */
-async function surveyed(file) {
-  const bySeed = new Map();
-  let atLoad = new Set();
-  await linesOf({ SWEEP_SURVEY: file }, (line) => {
-    if (line.atLoad) atLoad = new Set(line.atLoad);
-    else bySeed.set(line.seed, new Set(line.met));
-  });
-  if (bySeed.size !== SEEDS) throw new Error(`the survey broke off behind ${bySeed.size} sessions`);
-  return { atLoad, bySeed };
-}
-
 /** Without a change nothing may be noticed, or all of them would seem to be. */
 async function checkUnchanged(file, seeds) {
   const outcomes = await tried(file, [{ id: "none", isAtLoad: false, seeds }]);
   if (outcomes.size) throw new Error(`noticed without a change: ${outcomes.get("none")}`);
-}
-
-async function survey(file) {
-  const tool = (globalThis.__stryker__ = { mutantCoverage: { static: {}, perTest: {} } });
-  const { playFast, draw } = await import(pathToFileURL(file).href);
-  say({ atLoad: Object.keys(tool.mutantCoverage.static) });
-  for (let seed = 1; seed <= SEEDS; seed++) {
-    tool.mutantCoverage.static = {};
-    await playFast(draw(seed));
-    say({ seed, met: Object.keys(tool.mutantCoverage.static) });
-  }
-  process.exit(0);
 }
 
 /** By id: why a change was noticed; nothing of one that was not. */
@@ -114,7 +84,7 @@ async function tried(file, tasks) {
     const atLoad = some[0].isAtLoad ? { __STRYKER_ACTIVE_MUTANT__: some[0].id } : {};
     let unnoticed = 0;
     let fault;
-    const end = await linesOf({ SWEEP: file, SWEEP_WHAT: what, ...atLoad }, (line) => {
+    const end = await linesOf(import.meta.url, { SWEEP: file, SWEEP_WHAT: what, ...atLoad }, (line) => {
       fault = line.fault;
       if (fault === undefined) unnoticed++;
     });
@@ -154,29 +124,4 @@ async function noticedIn(seeds, play) {
     if (seed in costs && costs[seed].join() !== now.join()) return `seed ${seed}: it costs ${now.join()}`;
   }
   return undefined;
-}
-
-function say(line) {
-  process.stdout.write(`\n@${JSON.stringify(line)}\n`);
-}
-
-/** Runs this program with `more` in its environment, and gives what it says. Resolves to how it ended. */
-function linesOf(more, heard) {
-  return new Promise((resolve) => {
-    const child = spawn(process.execPath, [fileURLToPath(import.meta.url)], {
-      env: { ...env, ...more },
-      stdio: ["ignore", "pipe", "ignore"],
-    });
-    let last = performance.now();
-    const watch = setInterval(() => performance.now() - last > STILL && child.kill("SIGKILL"), 500);
-    createInterface({ input: child.stdout }).on("line", (line) => {
-      if (!line.startsWith("@")) return;
-      last = performance.now();
-      heard(JSON.parse(line.slice(1)));
-    });
-    child.on("close", (status, signal) => {
-      clearInterval(watch);
-      resolve(`the process ended with ${signal ?? status}`);
-    });
-  });
 }

@@ -1,0 +1,33 @@
+// A program of the simulator that runs itself in another process, and what that one says: lines of JSON, each after an @.
+// The driver with a fault may print what it likes, end its process, or loop.
+import { spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+
+/** Milliseconds without a word from a process until what it tries is taken for a loop without an end. */
+const STILL = 15_000;
+
+export function say(line) {
+  process.stdout.write(`\n@${JSON.stringify(line)}\n`);
+}
+
+/** Runs the module `url` with `more` in its environment, and gives what it says. Resolves to how it ended. */
+export function linesOf(url, more, heard) {
+  return new Promise((resolve) => {
+    const child = spawn(process.execPath, [fileURLToPath(url)], {
+      env: { ...process.env, ...more },
+      stdio: ["ignore", "pipe", "ignore"],
+    });
+    let last = performance.now();
+    const watch = setInterval(() => performance.now() - last > STILL && child.kill("SIGKILL"), 500);
+    createInterface({ input: child.stdout }).on("line", (line) => {
+      if (!line.startsWith("@")) return;
+      last = performance.now();
+      heard(JSON.parse(line.slice(1)));
+    });
+    child.on("close", (status, signal) => {
+      clearInterval(watch);
+      resolve(`the process ended with ${signal ?? status}`);
+    });
+  });
+}

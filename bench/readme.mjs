@@ -11,7 +11,7 @@ const batch = read("batch");
 const memory = read("memory");
 const latency = read("latency");
 const size = read("size");
-const bundleKb = (size.workerd_gzip_bytes / 1000).toFixed(1);
+const bundleKb = (size.readme_worker_gzip_bytes / 1000).toFixed(1);
 const onNode = stream.rows.filter(({ runtime, config }) => runtime === "node" && !config.format);
 
 function cell(shape, library, metric = "cpu_ms") {
@@ -64,7 +64,7 @@ function costs() {
     flights("round trips of five new statements in `Promise.all`", "new_5"),
     flights("round trips of a tenant's query behind its setting, which ends with it", "scope"),
     "",
-    `It adds ${bundleKb} kB (gzip) to a Worker. ` +
+    `It adds ${bundleKb} kB (gzip) to the Worker above. ` +
       `Streaming ${peak.config.rows.toLocaleString("en")} rows takes Node ${peak.median.toFixed(0)} MiB above idle.`,
   ].join("\n");
 }
@@ -107,7 +107,8 @@ function numbers() {
     `Node ${versions.node}, PostgreSQL ${versions.postgresql}, ` +
       `postgres.js ${versions["postgres.js"]}, pg ${versions.pg},`,
     `pg-query-stream ${versions["pg-query-stream"]}, pg-copy-streams ${versions["pg-copy-streams"]}.`,
-    `A Worker carries ${bundleKb} kB of wasm and JavaScript, minified and gzipped (\`bench/results/size.json\`).`,
+    `The Worker of the first screen has ${bundleKb} kB of wasm and JavaScript, minified and gzipped ` +
+      "(`bench/results/size.json`).",
   ].join("\n");
 }
 

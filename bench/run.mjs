@@ -9,7 +9,8 @@ import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { build, sizes } from "../scripts/build.mjs";
+import { build } from "../scripts/build.mjs";
+import { bundleSizes, packageSizes } from "../scripts/sizes.mjs";
 import { startServers } from "../tests/servers/index.mjs";
 import { load, machine, versions } from "./lib/environment.mjs";
 
@@ -33,7 +34,7 @@ if (installed.status !== 0) process.exit(1);
 await build();
 const results = path.resolve(option("RESULTS") ?? here("results"));
 mkdirSync(results, { recursive: true });
-write("size", await sizes());
+write("size", { ...(await bundleSizes()), ...packageSizes() });
 
 const { run, needsServer = true } = await import(`./${name}/case.mjs`);
 const { servers, stop } = needsServer ? await startServers({ majors: [18] }) : { servers: [], stop: () => {} };

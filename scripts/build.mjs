@@ -1,9 +1,10 @@
 // Rust -> pkg/ (wasm, and types of what it exports, by wasm-pack), then TypeScript -> dist/ (what npm ships).
 //
 // Each part is skipped while its inputs hash to what they were (stamps in .cache/build/). `--without-types` leaves
-// dist/types as it is, for tests that run the bundles only. `scripts/setup` has brought the tools. dist/workerd.js imports ./pgz_edge_bg.wasm as a file, which workerd's bundlers compile ahead of time.
-// dist/{node,bun,deno}.js carry the wasm inside as base64, because bundlers and single-file compilers lose a file that
-// is read at run time. dist/slim.js has no wasm and no socket: its user passes both.
+// dist/types as it is, for tests that run the bundles only. `scripts/setup` has brought the tools. All entries of
+// runtimes have dist/shared/core.js in common. dist/workerd.js imports ./pgz_edge_bg.wasm as a file, which workerd's
+// bundlers compile ahead of time. dist/{node,bun,deno}.js import it as base64, because bundlers and single-file
+// compilers lose a file that is read at run time. dist/slim.js has no wasm and no socket: its user passes both.
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import {
@@ -21,7 +22,7 @@ import {
 import os from "node:os";
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { brotliCompressSync, gzipSync } from "node:zlib";
+import { bundleSizes } from "./sizes.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const at = (...parts) => path.join(root, ...parts);
@@ -45,7 +46,7 @@ export async function build({ types = true } = {}) {
     run(process.execPath, [at("node_modules/typescript/bin/tsc"), "-p", "tsconfig.build.json"]);
     drizzleTypesAsUsed();
     commonJsTypes();
-    const kilobytes = Object.entries(await sizes()).map(
+    const kilobytes = Object.entries(await bundleSizes()).map(
       ([name, bytes]) => `${name.replace("_bytes", "")} ${(bytes / 1000).toFixed(1)} kB`,
     );
     say(kilobytes.join(", "));
@@ -97,6 +98,9 @@ function remaps(env, home) {
   return Object.entries(paths).map(([from, to]) => `--remap-path-prefix=${from}=${to}`);
 }
 
+/** Each has an entry of its own, js/entrypoints/<name>.ts. */
+const RUNTIMES = ["workerd", "edge-light", "slim", "node", "bun", "deno", "browser"];
+
 async function bundle() {
   const { build: esbuild } = await import("esbuild");
   const common = {
@@ -107,7 +111,7 @@ async function bundle() {
     target: "es2022",
     platform: "neutral",
     external: ["node:*", "cloudflare:*", "@opentelemetry/api", "drizzle-orm", "kysely"],
-    sourcemap: true,
+    sourcemap: "external", // for bench/profile; package.json leaves them out
     minifySyntax: true, // inlines constants across modules; names and lines stay readable
     plugins: [commentless],
     logLevel: "warning",
@@ -120,7 +124,6 @@ async function bundle() {
     entryPoints: adapters("drizzle-v1", "drizzle-v1-migrator"),
     plugins: [commentless, driverBeside, drizzleAsUsed],
   };
-  const inside = { ".wasm": "base64" }; // js/wasm/inside.ts decodes it
   /** Commands are chunks that the entry loads; what only one of them needs is a package of its user's. */
   const commands = {
     ...common,
@@ -130,12 +133,13 @@ async function bundle() {
     external: ["typescript", "@modelcontextprotocol/*", "zod"],
     plugins: [commentless, driverBeside],
   };
-  rmSync(at("dist/cli"), { recursive: true, force: true }); // chunks have their hash in their name
+  // Chunks have their hash in their name: none of another build stays.
+  for (const folder of ["dist/cli", "dist/shared", "dist/cjs/shared"])
+    rmSync(at(folder), { recursive: true, force: true });
   /** What `require` gets where it cannot load a module. */
   const commonjs = { ...common, outdir: "dist/cjs", format: "cjs" };
   await Promise.all([
-    esbuild({ ...common, entryPoints: entries("workerd", "edge-light", "slim"), plugins: [commentless, wasmBeside] }),
-    esbuild({ ...common, entryPoints: entries("node", "bun", "deno", "browser"), loader: inside }),
+    driver(common, commonjs, esbuild),
     esbuild({ ...common, entryPoints: ["js/sqlstates.ts"] }),
     esbuild({ ...common, entryPoints: ["js/adapters/otel.ts"] }),
     esbuild({ ...common, entryPoints: ["js/sockets/websocket.ts"] }),
@@ -146,7 +150,6 @@ async function bundle() {
     esbuild({ ...common, ...drizzle1 }),
     esbuild({ ...common, entryPoints: ["js/adapters/kysely.ts"], plugins: [commentless, driverBeside] }),
     esbuild({ ...commands, entryPoints: ["js/cli/main.ts"] }),
-    esbuild({ ...commonjs, entryPoints: entries("node", "slim"), loader: inside }),
     esbuild({ ...commonjs, entryPoints: ["js/sqlstates.ts"] }),
     esbuild({ ...commonjs, entryPoints: ["js/adapters/otel.ts"] }),
     esbuild({ ...commonjs, entryPoints: ["js/sockets/websocket.ts"] }),
@@ -159,6 +162,48 @@ async function bundle() {
   copyFileSync(at("pkg/pgz_edge_bg.wasm"), at("dist/pgz_edge_bg.wasm"));
 }
 
+/**
+ * One core for all runtimes. What several entries have in common is in dist/shared: the core, the sockets of Node, and
+ * the wasm as base64, which js/wasm/inside.ts decodes. `require` gets the same files, each turned into CommonJS.
+ */
+async function driver(common, commonjs, esbuild) {
+  const { outputFiles, metafile } = await esbuild({
+    ...common,
+    entryPoints: RUNTIMES.map((name) => `js/entrypoints/${name}.ts`),
+    splitting: true,
+    chunkNames: "shared/[hash]",
+    loader: { ".wasm": "base64" },
+    plugins: [commentless, wasmBeside],
+    metafile: true,
+    write: false,
+  });
+  const shared = sharedNames(metafile);
+  const named = (text) => [...shared].reduce((done, [hash, name]) => done.replaceAll(hash, name), text);
+  mkdirSync(at("dist/shared"), { recursive: true });
+  for (const { path: file, text } of outputFiles) writeFileSync(named(file), named(text));
+  const needed = new Set();
+  const need = (file) => {
+    if (needed.has(file)) return;
+    needed.add(file);
+    for (const { path: imported, external } of metafile.outputs[file].imports) if (!external) need(imported);
+  };
+  for (const name of ["node", "slim"]) need(`dist/${name}.js`);
+  const asThey = { bundle: false, external: [], plugins: [], sourcemap: false, minifySyntax: false, outbase: "dist" };
+  await esbuild({ ...commonjs, ...asThey, entryPoints: [...needed].map(named) });
+}
+
+/** A frame of a stack names its file: each one is called after the largest of its sources, instead of by its hash. */
+function sharedNames({ outputs }) {
+  const shared = Object.entries(outputs).filter(([file]) => /^dist\/shared\/\w+\.js$/.test(file));
+  const names = shared.map(([file, { inputs }]) => {
+    const [largest] = Object.entries(inputs).sort(([, one], [, other]) => other.bytesInOutput - one.bytesInOutput)[0];
+    const name = "js/index.ts" in inputs ? "core" : path.basename(largest).replace(/\.\w+$/, "");
+    return [path.basename(file, ".js"), name];
+  });
+  if (new Set(names.map(([, name]) => name)).size < names.length) throw new Error(`twice the same name: ${names}`);
+  return new Map(names);
+}
+
 /** The same types for those who `require`: TypeScript reads in the nearest package.json what a file is. */
 function commonJsTypes() {
   cpSync(at("dist/types"), at("dist/cjs/types"), { recursive: true });
@@ -166,8 +211,8 @@ function commonJsTypes() {
 }
 
 /**
- * Comments stay in the sources, to which the maps lead: here they would be a fifth of what each runtime has to read
- * before its first query. esbuild keeps those inside of classes and objects, unless a file comes without white space.
+ * Comments stay in the sources: here they would be a fifth of what each runtime has to read before its first query.
+ * esbuild keeps those inside of classes and objects, unless a file comes without white space.
  */
 const commentless = {
   name: "commentless",
@@ -186,13 +231,15 @@ const commentless = {
     }),
 };
 
+/** Where code from bytes is refused, the bundler of the platform compiles the file ahead of time. */
+const COMPILED_AHEAD = /[\\/](workerd|edge-light)\.ts$/;
+
 const wasmBeside = {
   name: "wasm-beside",
   setup: ({ onResolve }) =>
-    onResolve({ filter: /pgz_edge_bg\.wasm(\?module)?$/ }, ({ path: given }) => ({
-      path: `./${path.basename(given)}`,
-      external: true,
-    })),
+    onResolve({ filter: /pgz_edge_bg\.wasm(\?module)?$/ }, ({ path: given, importer }) =>
+      COMPILED_AHEAD.test(importer) ? { path: `./${path.basename(given)}`, external: true } : undefined,
+    ),
 };
 
 /** An adapter, and the command line, use the driver that the application has: one copy, made for its runtime. */
@@ -221,25 +268,6 @@ function drizzleTypesAsUsed() {
     const file = path.join(folder, name);
     writeFileSync(file, usedDrizzle(readFileSync(file, "utf8")));
   }
-}
-
-/**
- * What one pays for the driver: the wasm alone, and all that goes to a Worker or into a Node bundle, minified and
- * gzipped.
- */
-export async function sizes() {
-  const { transform } = await import("esbuild");
-  const wasm = readFileSync(at("dist/pgz_edge_bg.wasm"));
-  const minified = async (name) =>
-    Buffer.from((await transform(readFileSync(at(`dist/${name}.js`), "utf8"), { minify: true, format: "esm" })).code);
-  const gzip = (bytes) => gzipSync(bytes, { level: 9 }).length;
-  return {
-    wasm_bytes: wasm.length,
-    wasm_gzip_bytes: gzip(wasm),
-    wasm_brotli_bytes: brotliCompressSync(wasm).length,
-    workerd_gzip_bytes: gzip(wasm) + gzip(await minified("workerd")),
-    node_gzip_bytes: gzip(await minified("node")),
-  };
 }
 
 /**

@@ -26,7 +26,11 @@ for (const name of readdirSync(path.join(folder, "dist/types"), { recursive: tru
   const file = path.join(folder, "dist/types", name);
   writeFileSync(file, readFileSync(file, "utf8").replace(/("\.{1,2}\/[^"\n]+?)(?:\.d)?\.ts"/g, '$1.d.ts"'));
 }
+cpSync(path.join(root, "dist/shared"), path.join(folder, "dist/shared"), {
+  recursive: true,
+  filter: (file) => !file.endsWith(".map"),
+});
 for (const [name, types] of Object.entries(TYPES)) {
-  const text = readFileSync(path.join(root, `dist/${name}.js`), "utf8").replace(/^\/\/# sourceMappingURL=.*$/m, "");
+  const text = readFileSync(path.join(root, `dist/${name}.js`), "utf8");
   writeFileSync(path.join(folder, `dist/${name}.js`), `/* @ts-self-types="./types/${types}.d.ts" */\n${text}`);
 }

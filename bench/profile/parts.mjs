@@ -59,7 +59,7 @@ function partOf({ functionName, url, lineNumber, columnNumber }) {
   if (functionName === "(garbage collector)") return COLLECTOR;
   if (url.startsWith("wasm:")) return WASM;
   if (url.startsWith("node:")) return NODE;
-  if (url.includes("/dist/node.js")) return partOfSource(url, lineNumber, columnNumber);
+  if (/\/dist\/(node|shared\/\w+)\.js$/.test(url)) return partOfSource(url, lineNumber, columnNumber);
   const [, name] = /\/node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(url) ?? [];
   if (name) return name === "pg-pool" ? PG_POOL : name.startsWith("pg") ? PG : LIBRARY;
   if (/\/dist\/[a-z]+\.js$/.test(url)) return ADAPTER;

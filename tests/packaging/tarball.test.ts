@@ -64,7 +64,7 @@ test("the tarball holds what it should and nothing else", () => {
   expect(files.filter((name) => /(^|\/)(src|js|tests|bench|node_modules|pkg)(\/|$)/.test(name))).toEqual([]);
 });
 
-// Each runtime would have to read them before its first query; the sources, to which the maps lead, have them.
+// Each runtime would have to read them before its first query.
 test("published JavaScript has no comments", () => {
   const dist = project.at("node_modules/pgz-edge/dist");
   const files = (readdirSync(dist, { recursive: true }) as string[]).filter((name) => name.endsWith(".js"));

@@ -72,7 +72,7 @@ test.each([
   const query = "select $1::jsonb as id";
   await on.query(query, [7]);
   await on.query(query, [spy]);
-  const own = frames.filter((frame) => frame.includes("/dist/node.js"));
+  const own = frames.filter((frame) => /\/dist\/(node|shared\/\w+)\.js/.test(frame));
   console.log(own.map((frame) => /at (.*?) \(/.exec(frame)?.[1]).join(" < "));
   expect(own.length).toBeGreaterThan(5);
   expect(own.filter((frame) => !/at (new |async )?[\w#.$]+ (\[as \w+\] )?\(/.test(frame))).toEqual([]);

@@ -1,0 +1,50 @@
+// What one pays for the driver, in bytes: bench/results/size.json has these figures, and tests/packaging/wasm.test.ts
+// bounds them. All but the package's are minified and gzipped.
+//
+// Knows dist/ and README's Worker. `scripts/build` has made the first.
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { brotliCompressSync, gzipSync } from "node:zlib";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const at = (...parts) => path.join(root, ...parts);
+const gzip = (bytes) => gzipSync(bytes, { level: 9 }).length;
+
+/** The wasm alone, all exports of a Worker's and of Node's build, and README's Worker with what it imports. */
+export async function bundleSizes() {
+  const wasm = readFileSync(at("dist/pgz_edge_bg.wasm"));
+  const contents = readmeWorker();
+  const readme = { stdin: { contents, loader: "ts", resolveDir: root }, alias: { "pgz-edge": at("dist/workerd.js") } };
+  return {
+    wasm_bytes: wasm.length,
+    wasm_gzip_bytes: gzip(wasm),
+    wasm_brotli_bytes: brotliCompressSync(wasm).length,
+    workerd_gzip_bytes: gzip(wasm) + gzip(await minified({ entryPoints: [at("dist/workerd.js")] })),
+    readme_worker_gzip_bytes: gzip(wasm) + gzip(await minified(readme)),
+    node_gzip_bytes: gzip(await minified({ entryPoints: [at("dist/node.js")] })),
+  };
+}
+
+/** What npm would publish. */
+export function packageSizes() {
+  const told = execFileSync("npm", ["pack", "--dry-run", "--json", "--loglevel=error"], {
+    cwd: root,
+    encoding: "utf8",
+  });
+  const [{ size, unpackedSize }] = JSON.parse(told);
+  return { tarball_bytes: size, unpacked_bytes: unpackedSize };
+}
+
+/** README's first program, as text. */
+export function readmeWorker() {
+  return /```ts run\n([^]*?)```/.exec(readFileSync(at("README.md"), "utf8"))[1];
+}
+
+async function minified(what) {
+  const { build } = await import("esbuild");
+  const options = { bundle: true, minify: true, format: "esm", target: "es2022", write: false, absWorkingDir: root };
+  const { outputFiles } = await build({ ...options, external: ["cloudflare:*", "node:*", "*.wasm"], ...what });
+  return outputFiles[0].contents;
+}

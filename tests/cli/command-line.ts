@@ -1,4 +1,4 @@
-// `pgz-edge` as a user has it: the packed tarball, installed in an empty project, run as a process of its own.
+// `pgz-edge` as a user has it: the packed tarballs, installed in an empty project, run as a process of its own.
 import { spawn, type ChildProcess } from "node:child_process";
 import path from "node:path";
 import process from "node:process";
@@ -34,7 +34,7 @@ export interface RunOptions {
 }
 
 export class CommandLine {
-  readonly project = new Project();
+  readonly project = new Project({ hasCommandLine: true });
   readonly bin = this.project.at("node_modules/.bin/pgz-edge");
 
   /** Begins it. */

@@ -90,7 +90,7 @@ export class Session {
   constructor(cli: CommandLine, url: string, words: readonly string[] = []) {
     this.transport = new StdioClientTransport({
       command: process.execPath,
-      args: [cli.project.at("node_modules/pgz-edge/dist/cli/main.js"), "mcp", ...words],
+      args: [cli.project.at("node_modules/@pgz-edge/cli/dist/main.js"), "mcp", ...words],
       cwd: cli.project.folder,
       env: { PATH: process.env["PATH"]!, DATABASE_URL: url },
       stderr: "pipe",

@@ -21,7 +21,7 @@ afterAll(async () => {
 
 test.each([
   ["Bun", [bin("bun"), "--bun", "x", "pgz-edge"]],
-  ["Deno", [deno, "run", "-A", "npm:pgz-edge"]],
+  ["Deno", [deno, "run", "-A", "npm:@pgz-edge/cli"]],
 ])("%s", { timeout: 90_000 }, async (name, command) => {
   const run = (words: string[], options = {}) => cli.run(words, options, command);
   const rows = await run(["query", "select n from generate_series(1, $1::int4) n", "100000"]);

@@ -166,7 +166,7 @@ function complaintOf(command: string): string | undefined {
     return [".", "worker-example"].some((folder) => existsSync(path.join(root, folder, first)))
       ? undefined
       : `there is no ${first}`;
-  if (program === "npx" && first === "pgz-edge") {
+  if (program === "npx" && first === "@pgz-edge/cli") {
     const { status } = helpOf(second);
     return status === 0 ? undefined : `pgz-edge has no command ${second}`;
   }

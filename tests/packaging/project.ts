@@ -1,6 +1,6 @@
-// An empty project with the packed tarball installed, as a user has it.
+// An empty project with the packed tarball installed, as a user has it, or with that of the command line too.
 import { execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -10,16 +10,29 @@ export const bin = (name: string) => path.join(root, "node_modules/.bin", name);
 
 export class Project {
   readonly folder = mkdtempSync(path.join(tmpdir(), "pgz-edge-pack-"));
-  readonly tarball: string;
+  readonly tarball = this.#packed(root);
 
-  constructor() {
-    execFileSync("npm", ["pack", "--pack-destination", this.folder, "--loglevel=error"], { cwd: root, stdio: "pipe" });
-    this.tarball = this.at(readdirSync(this.folder).find((name) => name.endsWith(".tgz"))!);
+  constructor({ hasCommandLine = false } = {}) {
+    const tarballs = [this.tarball, ...(hasCommandLine ? [this.#packedCommandLine()] : [])];
     this.write("package.json", JSON.stringify({ private: true, type: "module" }));
-    execFileSync("npm", ["install", "--offline", "--no-audit", "--no-fund", "--loglevel=error", this.tarball], {
+    execFileSync("npm", ["install", "--offline", "--no-audit", "--no-fund", "--loglevel=error", ...tarballs], {
       cwd: this.folder,
       stdio: "pipe",
     });
+  }
+
+  #packedCommandLine(): string {
+    const made = this.at("cli");
+    execFileSync(process.execPath, [path.join(root, "scripts/cli-package.mjs"), made]);
+    const tarball = this.#packed(made);
+    rmSync(made, { recursive: true });
+    return tarball;
+  }
+
+  #packed(cwd: string): string {
+    const words = ["pack", "--json", "--pack-destination", this.folder, "--loglevel=error"];
+    const [{ filename }] = JSON.parse(execFileSync("npm", words, { cwd, encoding: "utf8" })) as [{ filename: string }];
+    return this.at(filename);
   }
 
   at(...names: string[]): string {

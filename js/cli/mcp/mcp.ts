@@ -29,7 +29,7 @@ export const mcp: Command = {
 Speaks the Model Context Protocol on standard input and output: tools to list and describe tables, to describe a
 statement and to run one that reads. Every call is a read-only transaction that is rolled back; its rows, bytes and time
 are capped, and an answer says whether it was cut. Give it a role that may only read (docs/mcp.md).
-It needs the package @modelcontextprotocol/sdk beside pgz-edge.
+It needs the package @modelcontextprotocol/sdk beside @pgz-edge/cli.
 
   --max-rows N       the most rows of an answer: ${DEFAULTS.rows} unless given
   --max-bytes SIZE   the most bytes of an answer: 64kB unless given

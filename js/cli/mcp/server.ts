@@ -90,10 +90,10 @@ export class NoSdk extends Error {
   override readonly name = "NoSdk";
   constructor() {
     super(
-      "The command mcp needs the package @modelcontextprotocol/sdk. Install it beside pgz-edge:\n" +
+      "The command mcp needs the package @modelcontextprotocol/sdk. Install it beside @pgz-edge/cli:\n" +
         "  npm install @modelcontextprotocol/sdk\n" +
         "or run both at once:\n" +
-        "  npx -y -p pgz-edge -p @modelcontextprotocol/sdk pgz-edge mcp",
+        "  npx -y -p @pgz-edge/cli -p @modelcontextprotocol/sdk pgz-edge mcp",
     );
   }
 }

@@ -1,0 +1,60 @@
+// @pgz-edge/cli, the package of the command line: it is of the driver's version and wants exactly that, holds its built
+// files alone, and nobody is told to find the commands in the driver's package. tests/cli run it as it is installed.
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { expect, test } from "vitest";
+import { root } from "./project.ts";
+
+interface Manifest {
+  readonly version: string;
+  readonly bin?: Record<string, string>;
+  readonly peerDependencies: Record<string, string>;
+}
+const manifestOf = (folder: string) =>
+  JSON.parse(readFileSync(path.join(root, folder, "package.json"), "utf8")) as Manifest;
+
+test("both packages are of one version, and the command line wants exactly that driver", () => {
+  const { version, bin, peerDependencies } = manifestOf(".");
+  const commands = manifestOf("js/cli");
+  expect(commands.version).toBe(version);
+  expect(commands.peerDependencies["pgz-edge"]).toBe(version);
+  expect(commands.bin).toEqual({ "pgz-edge": "dist/main.js" });
+  expect(bin).toBeUndefined();
+  expect(Object.keys(peerDependencies)).not.toContain("typescript");
+  expect(Object.keys(peerDependencies)).not.toContain("@modelcontextprotocol/sdk");
+});
+
+test("its tarball has the built files, and not the driver", () => {
+  const folder = mkdtempSync(path.join(tmpdir(), "pgz-edge-cli-"));
+  try {
+    execFileSync(process.execPath, [path.join(root, "scripts/cli-package.mjs"), folder]);
+    const told = execFileSync("npm", ["pack", "--dry-run", "--json"], { cwd: folder, encoding: "utf8", stdio: "pipe" });
+    const [{ files, unpackedSize }] = JSON.parse(told) as [{ files: { path: string }[]; unpackedSize: number }];
+    const names = files.map(({ path: name }) => name);
+    expect(names).toEqual(expect.arrayContaining(["LICENSE", "README.md", "dist/main.js", "package.json"]));
+    expect(names.filter((name) => !/^(dist\/[\w-]+\.js|LICENSE|README\.md|package\.json)$/.test(name))).toEqual([]);
+    expect(unpackedSize).toBeLessThan(200_000);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test("nothing tells of the command by the driver's name", () => {
+  const old = ["npx", "bunx", "bunx --bun", "deno run -A npm:", "-p"].map((words) =>
+    words.endsWith(":") ? `${words}pgz-edge` : `${words} pgz-edge`,
+  );
+  const patterns = old.flatMap((words) => ["-e", words]);
+  const { stdout } = search(["grep", "-n", "-F", ...patterns, "--", ".", ":!tests"]);
+  expect(stdout.split("\n").filter(Boolean)).toEqual([]);
+});
+
+function search(words: string[]): { stdout: string } {
+  try {
+    return { stdout: execFileSync("git", words, { cwd: root, encoding: "utf8" }) };
+  } catch (error) {
+    if ((error as { status?: number }).status === 1) return { stdout: "" }; // git grep has found nothing
+    throw error;
+  }
+}

@@ -1,6 +1,6 @@
 # The commands of the project; each only calls a script. `make demo ONCE=1`, `make test DATABASE_URL=…`, `make bench CASE=stream`:
 # variables given to make reach the scripts through the environment.
-.PHONY: demo quick test test-release test-ecosystem simulate check docs mutants fuzz random soak bench setup build clean
+.PHONY: demo quick test test-release test-ecosystem verify simulate check docs mutants fuzz random soak bench setup build clean
 
 demo:
 	@scripts/setup demo
@@ -29,6 +29,10 @@ simulate: build
 test-ecosystem: build
 	@node tests/ecosystem/node-postgres.mjs; own=$$?; node tests/ecosystem/kysely.mjs || own=1; \
 	node tests/ecosystem/libraries.mjs && exit $$own
+
+# Is what we publish made from this source? Two clean builds in two folders give the same bytes of each file.
+verify: build
+	@node scripts/verify.mjs
 
 # All that needs no server: Rust tests and the linters.
 check:

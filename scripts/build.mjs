@@ -22,6 +22,7 @@ import {
 import os from "node:os";
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { thirdPartyLicenses } from "./licenses.mjs";
 import { bundleSizes } from "./sizes.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -29,8 +30,10 @@ const at = (...parts) => path.join(root, ...parts);
 const say = (text) => process.stderr.write(`[build] ${text}\n`);
 
 export async function build({ types = true } = {}) {
-  const rust = ["src", "Cargo.toml", "Cargo.lock", "rust-toolchain.toml", ".cargo/config.toml", "scripts/build.mjs"];
-  await unlessBuilt("wasm", rust, ["pkg/pgz_edge.js", "pkg/pgz_edge.d.ts", "pkg/pgz_edge_bg.wasm"], () => {
+  const cargo = ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml", ".cargo/config.toml"];
+  const rust = ["src", ...cargo, "scripts/build.mjs", "scripts/licenses.mjs"];
+  const core = ["pkg/pgz_edge.js", "pkg/pgz_edge.d.ts", "pkg/pgz_edge_bg.wasm", "pkg/THIRD-PARTY-LICENSES.txt"];
+  await unlessBuilt("wasm", rust, core, () => {
     say("wasm-pack");
     buildWasm();
   });
@@ -82,6 +85,7 @@ function buildWasm() {
   // Beside the .wasm it would be taken for the type of `import wasm from "….wasm"`, which js/entrypoints/ambient.d.ts
   // declares.
   rmSync(path.join(made, "pgz_edge_bg.wasm.d.ts"));
+  writeFileSync(path.join(made, "THIRD-PARTY-LICENSES.txt"), thirdPartyLicenses(env));
   rmSync(at("pkg"), { recursive: true, force: true });
   renameSync(made, at("pkg"));
 }
@@ -159,7 +163,7 @@ async function bundle() {
     esbuild({ ...commonjs, ...drizzle1 }),
     esbuild({ ...commonjs, entryPoints: ["js/adapters/kysely.ts"], plugins: [commentless, driverBeside] }),
   ]);
-  copyFileSync(at("pkg/pgz_edge_bg.wasm"), at("dist/pgz_edge_bg.wasm"));
+  for (const name of ["pgz_edge_bg.wasm", "THIRD-PARTY-LICENSES.txt"]) copyFileSync(at("pkg", name), at("dist", name));
 }
 
 /**

@@ -5,6 +5,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, test } from "vitest";
+import { makePackages } from "../../scripts/packages.mjs";
 import { root } from "./project.ts";
 
 interface Manifest {
@@ -29,8 +30,8 @@ test("both packages are of one version, and the command line wants exactly that 
 test("its tarball has the built files, and not the driver", () => {
   const folder = mkdtempSync(path.join(tmpdir(), "pgz-edge-cli-"));
   try {
-    execFileSync(process.execPath, [path.join(root, "scripts/cli-package.mjs"), folder]);
-    const told = execFileSync("npm", ["pack", "--dry-run", "--json"], { cwd: folder, encoding: "utf8", stdio: "pipe" });
+    const cwd = makePackages(folder)["@pgz-edge/cli"]!;
+    const told = execFileSync("npm", ["pack", "--dry-run", "--json"], { cwd, encoding: "utf8", stdio: "pipe" });
     const [{ files, unpackedSize }] = JSON.parse(told) as [{ files: { path: string }[]; unpackedSize: number }];
     const names = files.map(({ path: name }) => name);
     expect(names).toEqual(expect.arrayContaining(["LICENSE", "README.md", "dist/main.js", "package.json"]));

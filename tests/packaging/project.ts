@@ -4,29 +4,25 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
+import { makePackages } from "../../scripts/packages.mjs";
 
 export const root = fileURLToPath(new URL("../../", import.meta.url));
 export const bin = (name: string) => path.join(root, "node_modules/.bin", name);
 
 export class Project {
   readonly folder = mkdtempSync(path.join(tmpdir(), "pgz-edge-pack-"));
-  readonly tarball = this.#packed(root);
+  readonly tarball: string;
 
   constructor({ hasCommandLine = false } = {}) {
-    const tarballs = [this.tarball, ...(hasCommandLine ? [this.#packedCommandLine()] : [])];
+    const packages = makePackages(this.at("packages"));
+    this.tarball = this.#packed(packages["pgz-edge"]!);
+    const tarballs = hasCommandLine ? [this.tarball, this.#packed(packages["@pgz-edge/cli"]!)] : [this.tarball];
+    rmSync(this.at("packages"), { recursive: true });
     this.write("package.json", JSON.stringify({ private: true, type: "module" }));
     execFileSync("npm", ["install", "--offline", "--no-audit", "--no-fund", "--loglevel=error", ...tarballs], {
       cwd: this.folder,
       stdio: "pipe",
     });
-  }
-
-  #packedCommandLine(): string {
-    const made = this.at("cli");
-    execFileSync(process.execPath, [path.join(root, "scripts/cli-package.mjs"), made]);
-    const tarball = this.#packed(made);
-    rmSync(made, { recursive: true });
-    return tarball;
   }
 
   #packed(cwd: string): string {

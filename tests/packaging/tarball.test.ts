@@ -60,6 +60,7 @@ test("the tarball holds what it should and nothing else", () => {
   const files = readdirSync(project.at("node_modules/pgz-edge"), { recursive: true }) as string[];
   expect(files).toContain("dist/pgz_edge_bg.wasm");
   expect(files).toContain("LICENSE");
+  expect(files).toContain("dist/THIRD-PARTY-LICENSES.txt");
   expect(files).toContain("README.md");
   expect(files.filter((name) => /(^|\/)(src|js|tests|bench|node_modules|pkg)(\/|$)/.test(name))).toEqual([]);
 });

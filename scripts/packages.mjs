@@ -1,0 +1,76 @@
+// Makes the folders that `npm publish` takes, one for each package: `node scripts/packages.mjs <folder>`, after
+// scripts/build.
+//
+//   pgz-edge/      the driver: what `npm pack` takes of this repository
+//   pgz-edge-pg/   the name `pg` for the driver's facade, from js/adapters/pg-alias
+//   pgz-edge-cli/  @pgz-edge/cli, from js/cli and dist/cli (where its built files find this repository's driver)
+//
+// Their manifests have nothing that only this repository needs. They name the commit (`gitHead`), unless a file is
+// changed: then no commit has what is packed. JSR's folder is made by scripts/jsr.mjs.
+import { execFileSync } from "node:child_process";
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import process from "node:process";
+import { fileURLToPath, pathToFileURL } from "node:url";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const at = (...parts) => path.join(root, ...parts);
+const ONLY_HERE = ["scripts", "devDependencies", "workspaces", "overrides", "allowScripts"];
+
+/** The folders of all packages, by their names. */
+export function makePackages(folder) {
+  const commit = commitOf();
+  const alias = at("js/adapters/pg-alias");
+  const make = (name, files) => {
+    const made = path.join(folder, name);
+    for (const [to, from] of files) copy(from, path.join(made, to));
+    const manifest = JSON.parse(readFileSync(path.join(made, "package.json"), "utf8"));
+    for (const key of ONLY_HERE) delete manifest[key];
+    const published = commit ? { ...manifest, gitHead: commit } : manifest;
+    writeFileSync(path.join(made, "package.json"), `${JSON.stringify(published, null, 2)}\n`);
+    return [manifest.name, made];
+  };
+  return Object.fromEntries([
+    make("pgz-edge", packed(root)),
+    make("pgz-edge-pg", [...packed(alias), ["LICENSE", at("LICENSE")]]),
+    make("pgz-edge-cli", commandLine()),
+  ]);
+}
+
+/** What npm takes of a folder: `[name in the package, file here]`. */
+function packed(folder) {
+  const words = ["pack", "--dry-run", "--json", "--ignore-scripts", "--loglevel=error"];
+  const [{ files }] = JSON.parse(execFileSync("npm", words, { cwd: folder, encoding: "utf8" }));
+  return files.map(({ path: name }) => [name, path.join(folder, name)]);
+}
+
+function commandLine() {
+  const built = readdirSync(at("dist/cli")).filter((name) => name.endsWith(".js"));
+  return [
+    ["package.json", at("js/cli/package.json")],
+    ["README.md", at("js/cli/README.md")],
+    ["LICENSE", at("LICENSE")],
+    ...built.map((name) => [`dist/${name}`, at("dist/cli", name)]),
+  ];
+}
+
+function copy(from, to) {
+  mkdirSync(path.dirname(to), { recursive: true });
+  copyFileSync(from, to);
+}
+
+/** Undefined where files differ from their commit, or there is no repository, as in an archive of the sources. */
+function commitOf() {
+  const git = (...words) => execFileSync("git", words, { cwd: root, encoding: "utf8", stdio: "pipe" }).trim();
+  try {
+    return git("status", "--porcelain") === "" ? git("rev-parse", "HEAD") : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
+  const [folder] = process.argv.slice(2);
+  if (!folder) throw new Error("say where to: node scripts/packages.mjs <folder>");
+  for (const [name, made] of Object.entries(makePackages(folder))) console.log(`${name} ${made}`);
+}

@@ -59,6 +59,7 @@ test.each([
   "select ((1), 2)",
   "select (f(a), b)",
   "select (a, (select 1))",
+  "select ((select 1), a)",
   "select (a table, b)",
   "select f(1), row (a)",
   "SELECT ROW(1)",

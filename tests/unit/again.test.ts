@@ -1,7 +1,15 @@
 // The table that says when SQL is sent a second time (js/session/again.ts), in every state that an attempt can be in.
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { nextAfter, RULES, type Attempt, type Cause, type Effect, type Place } from "../../js/session/again.ts";
+import {
+  mayAskAgain,
+  nextAfter,
+  RULES,
+  type Attempt,
+  type Cause,
+  type Effect,
+  type Place,
+} from "../../js/session/again.ts";
 
 const CAUSES = Object.keys(RULES) as Cause[];
 const EFFECTS: readonly Effect[] = ["none", "undone", "unknown"];
@@ -54,6 +62,10 @@ test("each cause is sent again somewhere, as often as its bound says", () => {
     const nexts = [0, 1, 2].map((repeats) => nextAfter(cause, { ...attempt, repeats }));
     expect(nexts).toEqual([RULES[cause].next, RULES[cause].next, "fail"]);
   }
+});
+
+test("a question of ours that a cancel for another call ended is asked again, unless a transaction failed with it", () => {
+  expect(["I", "T", "E"].map(mayAskAgain)).toEqual([true, false, false]);
 });
 
 test("docs/architecture.md shows this table", () => {

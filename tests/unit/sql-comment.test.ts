@@ -28,6 +28,11 @@ test("no name and no value ends the comment, opens another, or ends a value", ()
   );
 });
 
+test("the longest comment has a thousand characters, and one of more is left out", () => {
+  expect(behind({ a: "x".repeat(996) })).toBe(`select 1\n/*a='${"x".repeat(996)}'*/`);
+  expect(behind({ a: "x".repeat(997) })).toBe("select 1");
+});
+
 test("without an option, and with what cannot be said, the text stays as it is", () => {
   expect(commentOf({ sqlComment: undefined })).toBe("");
   for (const facts of [undefined, null, {}, { a: undefined }, { a: "x".repeat(1_000) }, { a: "\ud800" }])

@@ -1,0 +1,139 @@
+// How a call ends from our side (js/session/call.ts): its deadline, its signals, and what its error may promise.
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { Connection } from "../../js/connection/connection.ts";
+import { Operation } from "../../js/connection/operation.ts";
+import { Call, tookTooLong } from "../../js/session/call.ts";
+import { AbortError, PgzError, type Facts } from "../../js/util/errors.ts";
+
+/** A connection that notes which of its operations nobody wants any more. */
+class Wire {
+  readonly abandoned: Operation[] = [];
+  operate(): Operation {
+    return new Operation({});
+  }
+  abandon(operation: Operation): void {
+    this.abandoned.push(operation);
+  }
+}
+
+let wire: Wire;
+beforeEach(() => {
+  wire = new Wire();
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+});
+afterEach(() => void vi.useRealTimers());
+
+function made(timeout = 0): Call<string> {
+  const call = new Call<string>({ timeout });
+  call.promise.catch(() => {});
+  return call;
+}
+
+const operate = (call: Call<string>) => call.operate(wire as unknown as Connection, () => 0);
+const errorOf = (call: Call<string>) => call.promise.catch((error: PgzError) => error) as Promise<PgzError>;
+const stopped = (facts: Facts) => new AbortError("why", facts);
+
+test("a call ends at its deadline, and its error says so", async () => {
+  const call = made(50);
+  expect(call.isTimed).toBe(true);
+  vi.advanceTimersByTime(49);
+  expect(call.finished).toBe(false);
+  vi.advanceTimersByTime(1);
+  expect(call.finished).toBe(true);
+  expect(await errorOf(call)).toMatchObject({
+    name: "TimeoutError",
+    code: "QUERY_TIMEOUT",
+    message: expect.stringContaining("50 ms"),
+    retryable: true,
+  });
+});
+
+test("a call without a deadline has no timer, and one that is over has none any more", () => {
+  const call = made();
+  expect([call.isTimed, vi.getTimerCount()]).toEqual([false, 0]);
+  const calls = [made(50), made(50)];
+  expect(vi.getTimerCount()).toBe(2);
+  calls[0]!.succeed("a");
+  calls[1]!.fail(new PgzError("CONNECTION_LOST", "gone"));
+  expect(vi.getTimerCount()).toBe(0);
+});
+
+test("a deadline's error has the facts that it is given, and none without", () => {
+  expect(tookTooLong(7)).toMatchObject({ code: "QUERY_TIMEOUT", retryable: false, committed: false });
+  expect(tookTooLong(7, { committed: true })).toMatchObject({ retryable: false, committed: true });
+});
+
+test("any of its signals ends a call, with the signal's reason", async () => {
+  const [first, second] = [new AbortController(), new AbortController()];
+  for (const controller of [first, second]) {
+    const call = made();
+    call.heed(undefined, first.signal, second.signal);
+    expect(call.finished).toBe(controller === second);
+    controller.abort(controller === first ? "first" : "second");
+    expect(await errorOf(call)).toMatchObject({ name: "AbortError", code: "ABORTED", cause: "first", retryable: true });
+  }
+});
+
+test("a signal that has aborted before ends a call at once, and the signals behind it are not listened to", () => {
+  const call = made();
+  const { signal } = new AbortController();
+  const listens = vi.spyOn(signal, "addEventListener");
+  call.heed(AbortSignal.abort(), signal);
+  expect(call.finished).toBe(true);
+  expect(listens).not.toHaveBeenCalled();
+  call.heed(signal);
+  expect(listens).not.toHaveBeenCalled();
+});
+
+test("a call that is over leaves nothing on its signals", () => {
+  const { signal } = new AbortController();
+  const listeners = new Set<unknown>();
+  vi.spyOn(signal, "addEventListener").mockImplementation((_, listener) => void listeners.add(listener));
+  vi.spyOn(signal, "removeEventListener").mockImplementation((_, listener) => void listeners.delete(listener));
+  const calls = [made(), made()];
+  for (const call of calls) {
+    call.heed(signal);
+    call.heed(signal);
+  }
+  expect(listeners.size).toBe(4);
+  calls[0]!.succeed("a");
+  calls[1]!.fail(new PgzError("CONNECTION_LOST", "gone"));
+  expect(listeners.size).toBe(0);
+});
+
+test("a call that has put nothing on the wire can be made again, unless something may have happened besides", async () => {
+  const expected = { nothing: true, calls: false, commits: false, rows: false } as const;
+  for (const [beyond, retryable] of Object.entries(expected)) {
+    const call = made();
+    if (beyond !== "nothing") call.reaches(beyond as "rows");
+    call.interrupt(stopped);
+    expect(await errorOf(call)).toMatchObject({ retryable, committed: beyond === "rows" });
+  }
+  expect(wire.abandoned).toEqual([]);
+});
+
+test("a call that is on the wire is abandoned there, all of it, and may have run", async () => {
+  const call = made();
+  const over = operate(call);
+  over.end();
+  const [first, second, last] = [operate(call), operate(call), operate(call)];
+  call.interrupt(stopped);
+  expect(wire.abandoned).toEqual([first, second, last]);
+  expect(await errorOf(call)).toMatchObject({ code: "ABORTED", cause: "why", retryable: false, committed: false });
+});
+
+test("a call whose rows have gone downstream says so when it is ended", async () => {
+  const call = made();
+  operate(call).committed = true;
+  call.interrupt(stopped);
+  expect(wire.abandoned).toHaveLength(1);
+  expect(await errorOf(call)).toMatchObject({ retryable: false, committed: true });
+});
+
+test("a call that is over is not ended again, and its operation stays as it is", () => {
+  const call = made();
+  operate(call);
+  call.succeed("a");
+  call.interrupt(stopped);
+  expect(wire.abandoned).toEqual([]);
+});

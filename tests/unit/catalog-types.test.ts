@@ -1,0 +1,214 @@
+// What a catalog remembers of types (js/session/catalog.ts): which are asked for anew, which are gone, whose text can be
+// read, and the types of names.
+import { beforeEach, expect, test } from "vitest";
+import { Catalog, catalogOf, isComposite } from "../../js/session/catalog.ts";
+import { FIRST_OF_A_DATABASE, RECORD, RECORD_ARRAY } from "../../js/values/oid.ts";
+
+const typed = (...oids: number[]) => oids.map((typeOid) => ({ typeOid }));
+type Rows = Parameters<Catalog["learn"]>[1];
+const rows = (...given: readonly (readonly unknown[])[]) => structuredClone(given) as Rows;
+
+const MOOD = FIRST_OF_A_DATABASE;
+const mood = [MOOD, "e", "mood", [0], []] as const;
+const moods = [20_002, "A", "_mood", [MOOD], []] as const;
+const pair = [20_003, "c", "pair", [20_002, 23], ["a", "b"]] as const;
+const pairs = [20_004, "A", "_pair", [20_003], []] as const;
+const all = rows(mood, moods, pair, pairs);
+const ALL = all.map(([oid]) => oid);
+
+let catalog: Catalog;
+beforeEach(() => {
+  catalog = new Catalog();
+});
+
+// -- questions -------------------------------------------------------------------------------------------------------
+
+test("only types of the database are asked for, the first of them too", () => {
+  expect(catalog.question(typed(23, MOOD - 1, MOOD))).toContain(`array[${MOOD}]`);
+  expect(catalog.question(typed(MOOD - 1))).toBeUndefined();
+  expect(catalog.question([])).toBeUndefined();
+});
+
+test.each([RECORD, RECORD_ARRAY])(
+  "beside a column of type %s all types are asked for, and its own only once",
+  (record) => {
+    const wanted = typed(23, record, MOOD);
+    expect(catalog.question(wanted)).toMatch(new RegExp(`array\\[${MOOD}\\].*typarray`, "s"));
+    expect(catalog.question(typed(23, MOOD))).not.toContain("typarray");
+    catalog.learn(wanted, all);
+    expect(catalog.question(wanted)).toBeUndefined();
+    expect(catalog.definitions(typed(23, record)).map(({ oid }) => oid)).toEqual(expect.arrayContaining(ALL));
+  },
+);
+
+test("an answer about columns without a record says nothing of the other types", () => {
+  catalog.learn(typed(MOOD, 23), all);
+  expect(catalog.question(typed(RECORD))).toContain("typarray");
+});
+
+test("a question anew is about each type of the database, whatever is known of it", () => {
+  catalog.learn(typed(MOOD), all);
+  expect(catalog.questionAnew(typed(23, MOOD, MOOD - 1, 20_003))).toContain(`array[${MOOD},20003]`);
+  expect(catalog.questionAnew(typed(23, RECORD))).toBeUndefined();
+  // A record in it is no reason to ask for all.
+  expect(catalog.questionAnew(typed(RECORD, MOOD))).not.toContain("typarray");
+});
+
+test("a question asks for the attributes of composites, in their order", () => {
+  const question = catalog.question(typed(MOOD))!;
+  for (const what of ["atttypid", "attname"])
+    expect(question).toMatch(new RegExp(`select ${what} from pg_catalog\\.pg_attribute[^)]*order by attnum`));
+});
+
+// -- what is known ---------------------------------------------------------------------------------------------------
+
+test("what is as it was stays the same object, and what differs is another one", () => {
+  catalog.learn(typed(20_003), all);
+  const before = catalog.definitions(typed(20_003));
+  catalog.learn(typed(20_003), structuredClone(all));
+  expect(catalog.knows(before)).toBe(true);
+  catalog.learn(typed(20_003), rows(mood, moods, [...pair.slice(0, 4), ["a", "c"]]));
+  expect(catalog.knows(before)).toBe(false);
+  const after = catalog.definitions(typed(20_003));
+  expect(after[0]!.names).toEqual(["a", "c"]);
+  // Of its parts nothing has changed.
+  expect(after.slice(1)).toEqual(before.slice(1));
+  expect(catalog.knows(before.slice(1))).toBe(true);
+});
+
+test("a type that stops being readable is text from then on", () => {
+  catalog.learn(typed(20_001), rows([20_001, "hstore", "hstore", [0], []]));
+  const before = catalog.definitions(typed(20_001));
+  expect(before).toHaveLength(1);
+  catalog.learn(typed(20_001), rows([20_001, "mine", "hstore", [0], []]));
+  expect(catalog.definitions(typed(20_001))).toEqual([]);
+  catalog.learn(typed(20_001), rows([20_001, "hstore", "hstore", [0], []]));
+  expect(catalog.definitions(typed(20_001))).toEqual(before);
+});
+
+test("where no catalog can be asked, types stay text and are not asked for again", () => {
+  catalog.learnNothing(typed(23, MOOD, 20_003));
+  expect(catalog.question(typed(MOOD, 20_003))).toBeUndefined();
+  expect(catalog.definitions(typed(MOOD))).toEqual([]);
+  expect(catalog.isGone(typed(MOOD))).toBe(false);
+});
+
+test("where no catalog can be asked any more, what is known stays", () => {
+  catalog.learn(typed(MOOD), all);
+  catalog.learnNothing(typed(MOOD));
+  expect(catalog.definitions(typed(MOOD)).map(({ oid }) => oid)).toEqual([MOOD]);
+});
+
+test("without columns everything that is known is told", () => {
+  catalog.learn(typed(20_004), all);
+  expect(new Set(catalog.definitions().map(({ oid }) => oid))).toEqual(new Set(ALL));
+  expect(catalog.definitions([])).toEqual([]);
+});
+
+test("a value whose type did not fit makes everything asked anew", () => {
+  catalog.learn(typed(RECORD, MOOD), all);
+  catalog.learnNames({ mood: MOOD });
+  catalog.forget(MOOD);
+  expect(catalog.question(typed(MOOD))).toContain(`array[${MOOD}]`);
+  expect(catalog.question(typed(20_003))).toContain("array[20003]");
+  expect(catalog.definitions(typed(20_003))).toEqual([]);
+  expect([...catalog.readable()]).toEqual([]);
+  expect(catalog.oid("mood")).toBeUndefined();
+  catalog.learn(typed(MOOD), rows(mood));
+  // That answer was about no record.
+  expect(catalog.question(typed(RECORD))).toContain("typarray");
+});
+
+test("a value of a built-in type makes nothing asked anew", () => {
+  catalog.learn(typed(RECORD, MOOD), all);
+  catalog.forget(MOOD - 1);
+  expect(catalog.question(typed(MOOD, RECORD))).toBeUndefined();
+});
+
+// -- types that are gone ---------------------------------------------------------------------------------------------
+
+test("a type that the answer does not have is gone, which is told once", () => {
+  const wanted = typed(23, MOOD, 20_003, RECORD);
+  catalog.learn(wanted, rows(mood));
+  expect(catalog.isGone(typed(23, MOOD, RECORD))).toBe(false);
+  expect(catalog.isGone(typed(MOOD, 20_003))).toBe(true);
+  expect(catalog.isGone(typed(20_003))).toBe(false);
+  // It was asked for.
+  expect(catalog.question(typed(20_003))).toBeUndefined();
+});
+
+test("a type that is known is not gone, though a later answer does not have it", () => {
+  catalog.learn(typed(MOOD), all);
+  catalog.learn(typed(MOOD, 20_003), rows());
+  expect(catalog.isGone(typed(MOOD, 20_003))).toBe(false);
+});
+
+test("each of several types that are gone is told, whichever column it is", () => {
+  catalog.learn(typed(MOOD, 20_003), []);
+  expect(catalog.isGone(typed(MOOD))).toBe(true);
+  expect(catalog.isGone(typed(23, 20_003))).toBe(true);
+});
+
+// -- types whose text can be read ------------------------------------------------------------------------------------
+
+test("types of columns can be read as text, the last one met first, but where a composite is part of them", () => {
+  expect([...catalog.readable()]).toEqual([]);
+  catalog.learn(typed(23, MOOD, 20_004), all);
+  catalog.learn(typed(20_003), all);
+  catalog.learn(typed(20_002), all);
+  expect([...catalog.readable()]).toEqual([20_002, MOOD]);
+});
+
+test("types that nothing is known of are text, which can be read", () => {
+  catalog.learnNothing(typed(23, MOOD - 1, MOOD, 30_000));
+  expect([...catalog.readable()]).toEqual([30_000, MOOD]);
+});
+
+test("what a composite is may have changed, and of other types it cannot", () => {
+  catalog.learn(typed(20_004), all);
+  expect(new Map(catalog.definitions().map((type) => [type.oid, isComposite(type)]))).toEqual(
+    new Map([
+      [MOOD, false],
+      [20_002, false],
+      [20_003, true],
+      [20_004, false],
+    ]),
+  );
+});
+
+// -- names -----------------------------------------------------------------------------------------------------------
+
+test("names are asked for until the server has told their types, and numbers never", () => {
+  expect(catalog.nameQuestion(["mood", "public.pair", "23"])).toContain('["mood","public.pair"]');
+  expect(catalog.nameQuestion(["23", "20003"])).toBeUndefined();
+  expect(catalog.nameQuestion([])).toBeUndefined();
+  catalog.learnNames({ mood: MOOD, "public.pair": null });
+  expect(["mood", "public.pair", "20003", "2x", "x2"].map((name) => catalog.oid(name))).toEqual([
+    MOOD,
+    undefined,
+    20_003,
+    undefined,
+    undefined,
+  ]);
+  // Perhaps it is there by now.
+  expect(catalog.nameQuestion(["mood", "public.pair"])).toContain('["public.pair"]');
+});
+
+test("a name that ends its quotes is asked for all the same", () => {
+  const question = catalog.nameQuestion(["a$$b"])!;
+  expect(question).toContain('$$["a\\u0024\\u0024b"]$$');
+});
+
+test("an answer about types may make names mean other types", () => {
+  catalog.learnNames({ mood: MOOD });
+  catalog.learn(typed(20_003), all);
+  expect(catalog.oid("mood")).toBeUndefined();
+});
+
+// -- one for each server ---------------------------------------------------------------------------------------------
+
+test("a hundred catalogs are kept at once", () => {
+  const first = Array.from({ length: 100 }, (_, at) => catalogOf(`catalog types ${at}`));
+  const kept = first.filter((each, at) => catalogOf(`catalog types ${at}`) === each);
+  expect(kept).toHaveLength(100);
+});

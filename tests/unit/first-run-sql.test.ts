@@ -1,0 +1,265 @@
+// The check in front of a first run as SQL (js/session/first-run.ts): which statements may have one, what it looks at,
+// what its failure says, and what is remembered of servers and statements.
+import { expect, test, vi } from "vitest";
+import {
+  checkPassed,
+  columnTypes,
+  describeFirst,
+  firstRunOf,
+  isOfTypes,
+  isOld,
+  isPlain,
+  tellsColumns,
+  type ReadColumns,
+} from "../../js/session/first-run.ts";
+import { MOST_SERVERS } from "../../js/util/limits.ts";
+
+/** The memory of an isolate that has seen no server. */
+async function newIsolate() {
+  vi.resetModules();
+  return import("../../js/session/first-run.ts");
+}
+
+const COLUMNS: ReadColumns = { known: [], asked: [], anySize: false };
+const checkOf = (values: readonly unknown[], columns?: ReadColumns, isVersionKnown = true) =>
+  firstRunOf("server", "select n", values, columns, isVersionKnown)!.check;
+const sqlOf = (...given: Parameters<typeof checkOf>) => checkOf(...given).sql;
+
+// -- statements ------------------------------------------------------------------------------------------------------
+
+test.each(["select", "INSERT", "update", "delete", "merge", "with", "values", "table"])("%s is plain", (word) => {
+  expect(isPlain(`${word} x`)).toBe(true);
+});
+
+test.each(["begin", "commit", "create table t ()", "explain select 1", "set a to b", "", "(select 1)"])(
+  "%j is not plain, and is described first",
+  (text) => {
+    expect([isPlain(text), firstRunOf("server", text, [])]).toEqual([false, undefined]);
+  },
+);
+
+test.each([
+  "select ((1)), 2",
+  "select (f(a, b)) from t",
+  "select (a) from (select 1, 2) s",
+  "select (values (1, 2))",
+  "select (with x as (select 1, 2) select 3)",
+  "select (table t), 2",
+  "select ')', (a), 2",
+  "select a) , b",
+  "select row from t, u",
+  "insert into t (a, b) values (1, 2) returning a, (b)",
+  `select "record", 'row(1)' from t`,
+  "select f((a), b), arrow(1, 2)",
+])("what shows no record may run first: %s", (text) => {
+  expect(firstRunOf("server", text, [])).toBeDefined();
+});
+
+test.each([
+  "select ((1), 2)",
+  "select (f(a), b)",
+  "select (a, (select 1))",
+  "select ((select 1), a)",
+  "select (a table, b)",
+  "select f(1), row (a)",
+  "SELECT ROW(1)",
+  "select (1), row(2)",
+  "select x::record",
+  "insert into t values (1) returning (b, c)",
+  "select (select 1), x, y from t returning (a, b)",
+  'select "set_config"(a)',
+  "select set_config(a)",
+  "table pg_settings",
+])("what may show a record, or changes settings, is described first: %s", (text) => {
+  expect(firstRunOf("server", text, [])).toBeUndefined();
+});
+
+test("a statement leaves with its text, its values as text, and whether it has any", () => {
+  const none = firstRunOf("server", "select n", [])!;
+  expect(none).toMatchObject({ text: "select n", hasValues: false });
+  // No format codes, no values.
+  expect([...none.parameters]).toEqual([0, 0, 0, 0]);
+  const one = firstRunOf("server", "select $1", ["é"])!;
+  expect(one).toMatchObject({ text: "select $1", hasValues: true });
+  expect([...one.parameters]).toEqual([0, 0, 0, 1, 0, 0, 0, 2, 0xc3, 0xa9]);
+  expect(firstRunOf("server", "select $1", [Symbol("no text")])).toBeUndefined();
+});
+
+test("a long statement is described first only where its parameters' types have to be found", () => {
+  const long = (length: number) => "select ".padEnd(length, "x");
+  expect(firstRunOf("server", long(16 << 10), [7])).toBeDefined();
+  expect(firstRunOf("server", long((16 << 10) + 1), [7])).toBeUndefined();
+  expect(firstRunOf("server", long((16 << 10) + 1), [])).toBeDefined();
+});
+
+test("a statement that is to be described first is so on its server, and no other statement is", () => {
+  describeFirst("server", "select record_like");
+  expect(firstRunOf("server", "select record_like", [])).toBeUndefined();
+  expect(firstRunOf("other", "select record_like", [])).toBeDefined();
+  expect(firstRunOf("server", "select record_likes", [])).toBeDefined();
+});
+
+// -- what the check looks at -----------------------------------------------------------------------------------------
+
+test("the check always looks at settings, at the version only where nobody knows it", async () => {
+  const isolate = await newIsolate();
+  const looksAtVersion = (isVersionKnown: boolean) =>
+    isolate.firstRunOf("s", "select 1", [], undefined, isVersionKnown)!.check.sql.includes("server_version_num");
+  expect([looksAtVersion(false), looksAtVersion(true)]).toEqual([true, false]);
+  for (const setting of ["extra_float_digits", "DateStyle", "IntervalStyle"])
+    expect(sqlOf([])).toContain(`current_setting('${setting}')`);
+  // A server that a check has passed is new enough.
+  isolate.checkPassed("s");
+  expect(looksAtVersion(false)).toBe(false);
+  expect(isolate.firstRunOf("t", "select 1", [])!.check.sql).toContain("server_version_num");
+});
+
+/** The settings that the check accepts, as the server joins them: digits, DateStyle, IntervalStyle. */
+test.each([
+  ["1ISO, MDYpostgres", true],
+  ["3ISO, DMYiso_8601", true],
+  ["0ISO, MDYpostgres", false],
+  ["-1ISO, MDYpostgres", false],
+  ["1German, DMYpostgres", false],
+  ["1ISO, MDYsql_standard", false],
+  ["1ISO, MDYpostgres_verbose", false],
+])("settings that read %s pass: %s", (joined, passes) => {
+  const [, pattern] = /why!~'([^']*)'/.exec(sqlOf([]))!;
+  expect(new RegExp(pattern!).test(`settings ${joined}`)).toBe(passes);
+});
+
+test.each([
+  ["110022", false],
+  ["120000", true],
+  ["150018", true],
+  ["190000", true],
+  ["90624", false],
+])("version %s passes: %s", (version, passes) => {
+  const [, pattern] = /why!~'([^']*)'/.exec(sqlOf([], undefined, false))!;
+  expect(new RegExp(pattern!).test(`settings ${version}1ISO, MDYpostgres`)).toBe(passes);
+});
+
+test("columns are looked at where they are given, those of the database, and but for a parser only of no fixed size", () => {
+  expect(sqlOf([])).not.toContain("result_types");
+  expect(sqlOf([], COLUMNS)).toContain("result_types");
+  expect(sqlOf([], COLUMNS)).toContain(">=10000");
+  expect([sqlOf([], COLUMNS), sqlOf([], { ...COLUMNS, anySize: true })].map((sql) => sql.includes("typlen<0"))).toEqual(
+    [true, false],
+  );
+});
+
+test("types that were asked for are not looked for, and as many of those that are known as fit", () => {
+  const excepted = (columns: Partial<ReadColumns>, isVersionKnown = true) =>
+    /oid not in \(([^)]*)\)/.exec(sqlOf([], { ...COLUMNS, ...columns }, isVersionKnown))?.[1];
+  expect(excepted({})).toBeUndefined();
+  expect(excepted({ known: [20_001] })).toBe("20001");
+  expect(excepted({ known: [20_001], asked: [20_002, 20_003] })).toBe("20002,20003,20001");
+  const asked = Array.from({ length: 20 }, (_, at) => 20_000 + at);
+  expect(excepted({ asked, known: [30_000] })).toBe(asked.join());
+  // Forty characters; behind one that does not fit none is looked at.
+  const known = [20_001, 20_002, 20_003, 20_004, 20_005, 20_006, 1_234_567, 1];
+  expect(excepted({ known })).toBe(known.slice(0, 6).join());
+  expect(excepted({ known: [...known.slice(0, 6), 1_234] })).toBe([...known.slice(0, 6), 1_234].join());
+  // Beside the version there is no room for them.
+  expect(excepted({ known: [20_001], asked: [20_002] }, false)).toBe("20002");
+});
+
+test("the types of parameters are looked at where a text would not do for each of them", () => {
+  expect(checkOf(["text"]).looksAtTypes).toBe(false);
+  expect(sqlOf(["text"])).not.toContain("parameter_types");
+  const { sql, looksAtTypes } = checkOf([7, 8, "text", new Date(0)]);
+  expect(looksAtTypes).toBe(true);
+  // One rule for both numbers, which some types refuse, another one for the date, which only some take.
+  expect([...sql.matchAll(/unnest\(array\[([0-9,]*)\]\)/g)].map(([, numbers]) => numbers)).toEqual(["1,2", "4"]);
+  const rules = [...sql.matchAll(/oid (not in|in) \(([0-9,]+)\)/g)].map(([, how, types]) => [how, types!.split(",")]);
+  expect(rules).toEqual([
+    ["not in", expect.arrayContaining(["16", "1184"])],
+    ["in", ["1082", "1114", "1184"]],
+  ]);
+});
+
+test("values whose types may be other ones are not looked at together", () => {
+  const numbersOf = (...values: unknown[]) =>
+    [...sqlOf(values).matchAll(/unnest\(array\[([0-9,]*)\]\)/g)].map(([, numbers]) => numbers);
+  expect(numbersOf(7, "a", 8)).toEqual(["1,3"]);
+  expect(numbersOf(7, true, 8, false)).toEqual(["1,3", "2,4"]);
+});
+
+test("the check has one id for one text, by which a connection knows it again", () => {
+  const [plain, again, other] = [checkOf([]), checkOf([]), checkOf([7])];
+  expect(again.id).toBe(plain.id);
+  expect(other.id).not.toBe(plain.id);
+  // Above 0, which names no statement.
+  expect(Math.min(plain.id, other.id)).toBeGreaterThan(0);
+});
+
+// -- what its failure says -------------------------------------------------------------------------------------------
+
+test.each([
+  ['invalid input syntax for type integer: "pgz-edge: types"', true, undefined],
+  ['invalid input syntax for type integer: "pgz-edge: columns {23,20001,10000,9999}"', true, [20_001, 10_000]],
+  ['invalid input syntax for type integer: "pgz-edge: columns {23}"', true, []],
+  ['invalid input syntax for type integer: "pgz-edge: settings 0ISO, MDYpostgres"', false, undefined],
+  ['invalid input syntax for type integer: "pgz-edge: columns"', false, undefined],
+  ['function pg_catalog.current_setting("types") does not exist', false, undefined],
+])("%s", (message, isOfItsTypes, types) => {
+  expect([isOfTypes(message), columnTypes(message)]).toEqual([isOfItsTypes, types]);
+});
+
+test.each([
+  [undefined, true],
+  ["16.0", true],
+  ["18beta1", true],
+  ["15.18 (Debian 15.18-0)", false],
+  ["9.6", false],
+  ["H2", false],
+])("a server that reports version %s may be asked for the types of columns: %s", (version, tells) => {
+  expect(tellsColumns(version)).toBe(tells);
+});
+
+test.each([
+  ["12.1", false],
+  ["11.22", true],
+  ["H2", true],
+  [undefined, false],
+])("a server that reports version %s is too old: %s", (version, isTooOld) => {
+  expect(isOld(version)).toBe(isTooOld);
+});
+
+// -- servers ---------------------------------------------------------------------------------------------------------
+
+test("of so many servers it is known that checks fail there, and a failure more does not make room twice", async () => {
+  const isolate = await newIsolate();
+  const runs = (server: string) => isolate.firstRunOf(server, "select 1", []) !== undefined;
+  const fail = (server: string) => isolate.checkFailed(server);
+  // Two sessions each, but for the last one, which has its first.
+  for (let server = 1; server < MOST_SERVERS; server++) for (const _ of "12") fail(`${server}`);
+  fail("last");
+  expect(["1", "2", `${MOST_SERVERS - 1}`, "last"].map(runs)).toEqual([false, false, false, true]);
+  fail("more");
+  expect(["1", "2", `${MOST_SERVERS - 1}`].map(runs)).toEqual([true, true, true]);
+});
+
+test("of so many servers it is known that a check has passed there", async () => {
+  const isolate = await newIsolate();
+  const isNew = (server: string) =>
+    isolate.firstRunOf(server, "select 1", [])!.check.sql.includes("server_version_num");
+  for (let server = 1; server <= MOST_SERVERS; server++) isolate.checkPassed(`${server}`);
+  expect(["1", `${MOST_SERVERS}`].map(isNew)).toEqual([false, false]);
+  isolate.checkPassed("more");
+  expect(["1", `${MOST_SERVERS}`, "more"].map(isNew)).toEqual([true, true, false]);
+});
+
+test("a check that passes makes the failures before it count no more", async () => {
+  const isolate = await newIsolate();
+  const runs = () => isolate.firstRunOf("s", "select 1", []) !== undefined;
+  isolate.checkFailed("s");
+  isolate.checkPassed("s");
+  isolate.checkFailed("s");
+  expect(runs()).toBe(true);
+  isolate.checkFailed("s");
+  expect(runs()).toBe(false);
+  checkPassed("s");
+  isolate.checkPassed("s");
+  expect(runs()).toBe(true);
+});

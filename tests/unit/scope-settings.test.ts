@@ -1,0 +1,93 @@
+// The settings of a scope (js/session/scope-settings.ts): the statement that sets them, what of them decides what SQL
+// means, and what is refused.
+import { expect, test } from "vitest";
+import { scopeSettings, type ScopeOptions } from "../../js/session/scope-settings.ts";
+import { UsageError } from "../../js/util/errors.ts";
+
+const set = (name: string, value: string) => `pg_catalog.set_config(E'${name}',E'${value}',true) is null`;
+const statementOf = (options: ScopeOptions) => scopeSettings(options).statement;
+const meaningOf = (settings: Record<string, string>) => scopeSettings({ settings }).meaning;
+
+test("each setting is set until the transaction ends, in its order, and the role behind them", () => {
+  const settings = { "app.tenant": 7, search_path: "a, b", "app.big": 8n, "app.on": true };
+  expect(statementOf({ role: "r", settings })).toBe(
+    `select where ${[set("app.tenant", "7"), set("search_path", "a, b"), set("app.big", "8"), set("app.on", "true"), set("role", "r")].join(" or ")}`,
+  );
+  expect(statementOf({ role: "r" })).toBe(`select where ${set("role", "r")}`);
+});
+
+test("no quote and no backslash ends a literal", () => {
+  expect(statementOf({ settings: { "a'b.c": "d\\e'f''" } })).toBe(`select where ${set("a''b.c", "d\\\\e''f''''")}`);
+});
+
+test("names with a dot mean nothing to the server, all others do, the role too", () => {
+  expect(meaningOf({ "app.tenant": "7", "app.other": "8" })).toBe("");
+  expect(scopeSettings({ role: "r" }).meaning).not.toBe("");
+  const path = meaningOf({ search_path: "a" });
+  expect(meaningOf({ search_path: "a", "app.tenant": "7" })).toBe(path);
+  expect(meaningOf({ Search_Path: "a" })).toBe(path);
+  const others = [
+    meaningOf({ search_path: "b" }),
+    meaningOf({ DateStyle: "a" }),
+    scopeSettings({ settings: { search_path: "a" }, role: "r" }).meaning,
+  ];
+  expect(new Set([...others, path]).size).toBe(4);
+});
+
+test("what settings mean does not depend on their order", () => {
+  expect(meaningOf({ DateStyle: "ISO", TimeZone: "UTC" })).toBe(meaningOf({ TimeZone: "UTC", DateStyle: "ISO" }));
+});
+
+/** What an application may pass by mistake, and words of the message that help it. */
+const refused: [what: string, options: unknown, says: RegExp][] = [
+  ["nothing", undefined, /"settings" must be given, or role/],
+  ["null", null, /"settings" must be given, or role/],
+  ["a text", "app.tenant=7", /"settings" must be given, or role/],
+  ["no option", {}, /a scope without both would be the client itself/],
+  ["no setting", { settings: {} }, /a scope without both would be the client itself/],
+  ["settings that are null", { settings: null }, /"settings" must be an object/],
+  ["settings that are a text", { settings: "a" }, /"settings" must be an object/],
+  ["a name that is empty", { settings: { "": "a" } }, /"settings" has a name that cannot be set/],
+  ["a name with NUL", { settings: { "a\0.b": "a" } }, /"settings" has a name that cannot be set/],
+  ["the role among settings", { settings: { Role: "r" } }, /use option "role"/],
+  ["an encoding", { settings: { CLIENT_ENCODING: "LATIN1" } }, /cannot be set: client_encoding is always UTF8/],
+  ["a value that is undefined", { settings: { "app.tenant": undefined } }, /must give "app.tenant" as text/],
+  ["a value that is null", { settings: { "app.tenant": null } }, /must give "app.tenant" as text/],
+  ["a value with NUL", { settings: { "app.tenant": "a\0" } }, /must give "app.tenant" as text/],
+  ["a value that is an object", { settings: { "app.tenant": {} } }, /must give "app.tenant" as text/],
+  ["a role that is empty", { role: "" }, /"role" must be a role's name/],
+  ["a role with NUL", { role: "a\0" }, /"role" must be a role's name/],
+  ["a role that is no text", { role: 7 }, /"role" must be a role's name/],
+  ["none, which is no role", { role: '"None"' }, /"none" would be the login's own role/],
+];
+
+test.each(refused)("%s is refused, and the message says why", (_, options, says) => {
+  const make = () => scopeSettings(options as ScopeOptions);
+  expect(make).toThrow(UsageError);
+  expect(make).toThrow(expect.objectContaining({ code: "INVALID_OPTION", message: expect.stringMatching(says) }));
+});
+
+test("an option that there is not is refused by its name", () => {
+  const make = () => scopeSettings({ setting: {} } as ScopeOptions);
+  expect(make).toThrow(
+    expect.objectContaining({ code: "UNKNOWN_OPTION", message: expect.stringContaining("setting") }),
+  );
+});
+
+test.each(["my_role", "roles", "role.name", "app.role", "client_encoding_", "my_client_encoding"])(
+  "a setting whose name only looks reserved is set: %s",
+  (name) => {
+    expect(statementOf({ settings: { [name]: "a" } })).toBe(`select where ${set(name, "a")}`);
+  },
+);
+
+test("only a setting with the role's own name is told to use the option", () => {
+  const messages = ["", "a\0role", "roles\0"].map((name) => {
+    try {
+      return statementOf({ settings: { [name]: "a" } });
+    } catch (error) {
+      return (error as Error).message;
+    }
+  });
+  for (const message of messages) expect(message).not.toContain('use option "role"');
+});

@@ -1,0 +1,90 @@
+// A session and those of scopes on the same connection (js/session/session.ts): what they share, and what holds for a
+// scope alone.
+import { expect, test } from "vitest";
+import type { Connection } from "../../js/connection/connection.ts";
+import { Operation } from "../../js/connection/operation.ts";
+import { resolveConfig } from "../../js/config/config.ts";
+import { catalogOf } from "../../js/session/catalog.ts";
+import { scopeSettings } from "../../js/session/scope-settings.ts";
+import { Session } from "../../js/session/session.ts";
+import { serverKey, shapes } from "../../js/session/shapes.ts";
+import { shapeOf } from "../support/noted-statements.ts";
+
+let databases = 0;
+
+/** A connection on which nothing runs, to a database of its own. */
+function connect() {
+  const config = resolveConfig(`postgres://u@h/session_${++databases}`);
+  const forgotten: number[] = [];
+  const connection = {
+    config,
+    transactionStatus: "I",
+    integerDatetimes: true,
+    parameters: new Map<string, string>(),
+    hears: undefined as Connection["hears"],
+    tell: (command: (handle: { forget: (id: number) => void }) => void) =>
+      command({ forget: (id) => void forgotten.push(id) }),
+  };
+  return { connection, session: new Session(connection as unknown as Connection), forgotten };
+}
+
+const role = scopeSettings({ role: "r" });
+const tenant = scopeSettings({ settings: { "app.tenant": 7 } });
+
+/** What stands in front of a flight of this session. */
+function inFront({ transaction }: Session): readonly string[] {
+  let preludes: readonly string[] = [];
+  transaction.flight((given) => ((preludes = given), new Operation({})));
+  return preludes;
+}
+
+test("a session has its connection's configuration and its server's catalog, and no settings", () => {
+  const { connection, session } = connect();
+  expect(session.connection).toBe(connection);
+  expect(session.config).toBe(connection.config);
+  expect(session.catalog).toBe(catalogOf(serverKey(connection.config)));
+  expect([session.isScoped, inFront(session), session.leftovers]).toEqual([false, [], undefined]);
+});
+
+test("a scope's session sets its settings in front of each flight, and the client's own does not", () => {
+  const { session } = connect();
+  const scoped = session.scoped(tenant);
+  expect([scoped.isScoped, inFront(scoped)]).toEqual([true, [tenant.statement]]);
+  expect([session.isScoped, inFront(session)]).toEqual([false, []]);
+});
+
+test("what is learned in a scope is for all where its settings mean nothing, else for that scope", () => {
+  const { session, connection } = connect();
+  const learned = shapes.put(serverKey(connection.config), "select n", shapeOf([23]));
+  const known = ({ statements }: Session) => statements.known("select n");
+  expect([session, session.scoped(tenant), session.scoped(role)].map(known)).toEqual([learned, learned, undefined]);
+});
+
+test("sessions of one connection have one memory of what has run there, and hear of its changes", () => {
+  const { session, connection, forgotten } = connect();
+  const shape = shapes.put(serverKey(connection.config), "select n", shapeOf([23]));
+  const scoped = session.scoped(tenant);
+  scoped.statements.checkIdFor(shape as never, false);
+  expect(session.statements.hasRun(shape)).toBe(true);
+  connection.hears!("DISCARD ALL");
+  expect([session, scoped].map(({ statements }) => statements.hasRun(shape))).toEqual([false, false]);
+  expect(forgotten).toEqual([shape.id]);
+  // In its transaction, whichever session looks first.
+  connection.transactionStatus = "T";
+  connection.hears!("ALTER TABLE");
+  expect([session, scoped].map(({ statements }) => statements.known("select n"))).toEqual([undefined, undefined]);
+  const inside = shapes.size;
+  const [first, second] = [session, scoped].map(({ statements }) =>
+    statements.learnedNow("select n", shapeOf([23]), shape.id),
+  );
+  expect([second, shapes.size]).toEqual([first, inside + 1]);
+});
+
+test("a scope's session begins transactions of its own, and notes what it leaves where the client's does", () => {
+  const { session } = connect();
+  session.leftovers = { note: () => {} };
+  const scoped = session.scoped(tenant);
+  expect(scoped.leftovers).toBe(session.leftovers);
+  scoped.transaction.begin("begin");
+  expect([scoped.transaction.isWaiting, session.transaction.isWaiting]).toEqual([true, false]);
+});

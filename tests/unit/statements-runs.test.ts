@@ -1,0 +1,282 @@
+// How statements run on one connection (js/session/statements.ts): what the core is told and the sink hears, comments,
+// and what may run before it is described.
+import { beforeEach, expect, test } from "vitest";
+import type { Operation, RowSink } from "../../js/connection/operation.ts";
+import { isOdd } from "../../js/session/odd-servers.ts";
+import { encodedStatement, newStatement, shapes, type Shape } from "../../js/session/shapes.ts";
+import { connectionLost } from "../../js/sockets/contract.ts";
+import { PostgresError, ProtocolError } from "../../js/util/errors.ts";
+import {
+  COLUMNS_KNOWN,
+  NO_LIMITS,
+  ROWS_ARRAYS,
+  ROWS_NONE,
+  type Column,
+  type CoreConnection,
+} from "../../js/wasm/boundary.ts";
+import { columnOf, NotedSession, shapeOf } from "../support/noted-statements.ts";
+
+const MOOD = 20_001;
+const mood = { oid: MOOD, code: 0, of: 25, parts: [], names: [] };
+const parameters = Uint8Array.of(0, 0, 0, 0);
+const form = ROWS_ARRAYS;
+
+let session: NotedSession;
+beforeEach(() => {
+  session = new NotedSession();
+});
+
+const known = (text: string, types: readonly (typeof mood)[] = []) =>
+  shapes.put(session.server, text, { ...shapeOf([23]), types });
+
+/** A sink that notes the columns it is told, and refuses them where it should. */
+function newSink(refuses = false) {
+  const heard: (readonly Column[])[] = [];
+  const columns = (given: readonly Column[]) => {
+    if (refuses) throw new Error("other columns");
+    heard.push(given);
+  };
+  return { heard, sink: { columns, rows: () => {} } satisfies RowSink };
+}
+
+function execute(shape: Shape, sink: RowSink = { rows: () => {} }, preludes: readonly string[] = []): Operation {
+  const transaction = { flight: (operate: (given: readonly string[]) => Operation) => operate(preludes) };
+  const request = { form, limits: NO_LIMITS };
+  return session.statements.execute(session.owner, transaction, { shape, parameters }, request, sink);
+}
+
+// -- executions ------------------------------------------------------------------------------------------------------
+
+test("an execution leaves behind what goes in front of it, and behind the types that the core must know", () => {
+  const shape = known("select m", [mood]);
+  const { sink } = newSink();
+  const operation = execute(shape, sink, ["begin", "settings"]);
+  const types = Uint32Array.of(MOOD, 0, 25, 0);
+  const sent = ["execute", shape.id, encodedStatement(shape), parameters, form, NO_LIMITS];
+  expect(session.asked[0]!.commands).toEqual([
+    ["prelude", "begin"],
+    ["prelude", "settings"],
+    ["define_types", types, new Uint32Array(), ""],
+    sent,
+  ]);
+  expect(operation).toBe(session.asked[0]!.operation);
+  expect(operation.conversation.rows).toBe(sink);
+  expect(session.statements.hasRun(shape)).toBe(true);
+  execute(shape);
+  expect(session.asked[1]!.commands).toEqual([sent]);
+});
+
+test("columns that the core has told before are told to the sink at once, and the core does not tell them again", () => {
+  const shape = known("select n");
+  const first = execute(shape, newSink().sink);
+  const columns = [columnOf(23)];
+  first.conversation.on!.columns!({ shape: shape.id, columns } as never);
+  const { heard, sink } = newSink();
+  execute(shape, sink);
+  expect(heard).toEqual([columns]);
+  expect(session.asked[1]!.commands[0]![4]).toBe(form | COLUMNS_KNOWN);
+  // A sink that listens to none is as good.
+  execute(shape);
+  expect(session.asked[2]!.commands[0]![4]).toBe(form | COLUMNS_KNOWN);
+});
+
+test("columns of what is no statement of ours are nobody's", () => {
+  const shape = known("select n");
+  const first = execute(shape);
+  first.conversation.on!.columns!({ shape: 0, columns: [columnOf(23)] } as never);
+  const { heard, sink } = newSink();
+  execute({ ...shape, id: 0 }, sink);
+  expect(heard).toEqual([]);
+});
+
+test("where the sink refuses the columns, the core is to tell them, since they may have changed", () => {
+  const shape = known("select n");
+  session.told.learnColumns(shape.id, [columnOf(23)]);
+  execute(shape, newSink(true).sink);
+  expect(session.asked[0]!.commands[0]![4]).toBe(form);
+});
+
+test("a sink hears columns again when it is its turn, where an operation before it was told others", () => {
+  const shape = known("select n");
+  const [before, after] = [[columnOf(23)], [columnOf(25)]];
+  session.told.learnColumns(shape.id, before);
+  const { heard, sink } = newSink();
+  const operation = execute(shape, sink);
+  operation.conversation.comesFirst!();
+  expect(heard).toEqual([before]);
+  session.told.learnColumns(shape.id, after);
+  operation.conversation.comesFirst!();
+  expect(heard).toEqual([before, after]);
+  // All names may be gone by then.
+  session.told.forgetAll();
+  operation.conversation.comesFirst!();
+  expect(heard).toEqual([before, after]);
+});
+
+test("a sink that was told nothing hears its columns from the core alone", () => {
+  const shape = known("select n");
+  const { heard, sink } = newSink();
+  const operation = execute(shape, sink);
+  session.told.learnColumns(shape.id, [columnOf(23)]);
+  operation.conversation.comesFirst!();
+  expect(heard).toEqual([]);
+  const silent = execute(shape);
+  session.told.learnColumns(shape.id, [columnOf(25)]);
+  silent.conversation.comesFirst!();
+});
+
+test("a statement of a batch is put where its items find it, and has run here", () => {
+  const shape = known("select n");
+  const commands: unknown[] = [];
+  const handle = { batch_statement: (...given: unknown[]) => void commands.push(given) } as unknown as CoreConnection;
+  session.statements.addToBatch(handle, shape, session.owner);
+  expect(commands).toEqual([[shape.id, encodedStatement(shape)]]);
+  expect(session.statements.hasRun(shape)).toBe(true);
+});
+
+test.each([
+  ["auto", 100, false],
+  ["named", 1, false],
+  ["named", 0, true],
+  ["unnamed", 100, true],
+] as const)("prepare %s with room for %i names: a comment stands behind the text: %s", (prepare, room, isSaid) => {
+  Object.assign(session.connection.config, { prepare, statementCacheSize: room });
+  const shape = known("select n");
+  const textOf = () => session.asked.at(-1)!.commands[0]![2];
+  execute(shape);
+  expect(textOf()).toBe(encodedStatement(shape));
+  session.call.comment = "\n/*a='1'*/";
+  execute(shape);
+  expect(textOf()).toEqual(newStatement(shape, isSaid ? "select n\n/*a='1'*/" : "select n"));
+});
+
+// -- what may run first ----------------------------------------------------------------------------------------------
+
+const asRows = { form, policy: undefined };
+const first = (text = "select n", request: Parameters<typeof session.statements.firstRun>[2] = asRows) =>
+  session.statements.firstRun(text, [], request);
+const failed = (message: string, code = "22P02") =>
+  session.statements.failedInFront("check", new PostgresError({ code, message }));
+const SETTINGS = 'invalid: "pgz-edge: settings 0ISO"';
+
+test("a statement may run first on a server that says nothing of its version, or a new one", () => {
+  const runs = (version?: string) => {
+    if (version) session.connection.parameters.set("server_version", version);
+    return first();
+  };
+  expect(runs()!.check.sql).toContain("server_version_num");
+  expect(runs("18.1")!.check.sql).not.toContain("server_version_num");
+  expect(runs("11.22")).toBeUndefined();
+});
+
+test("the check looks at columns where rows are wanted and the server tells their types", () => {
+  const looks = (request = asRows) => first("select n", request)!.check.sql.includes("result_types");
+  expect([looks(), looks({ ...asRows, form: ROWS_NONE })]).toEqual([true, false]);
+  session.connection.parameters.set("server_version", "15.4");
+  expect(looks()).toBe(false);
+  session.connection.parameters.set("server_version", "16.0");
+  expect(looks()).toBe(true);
+});
+
+test("the check passes over types that are known or asked for, and takes any size where a parser may want it", () => {
+  session.connection.parameters.set("server_version", "18.1");
+  session.statements.checkPassed();
+  session.catalog.learn([{ typeOid: MOOD }], [[MOOD, "e", "mood", [0], []]]);
+  const request = (parsers?: object) => ({ form, policy: { parsers } as never });
+  const sqlOf = (parsers?: object, asked?: number[]) =>
+    session.statements.firstRun("select n", [], request(parsers), asked)!.check.sql;
+  expect(sqlOf()).toContain(`not in (${MOOD})`);
+  expect(sqlOf(undefined, [MOOD + 1])).toContain(`not in (${MOOD + 1},${MOOD})`);
+  expect([sqlOf(), sqlOf({})].map((sql) => sql.includes("typlen<0"))).toEqual([true, false]);
+});
+
+test("a check that fails for settings has this session describe all, and a second session's has all of them", () => {
+  failed(SETTINGS);
+  expect(first()).toBeUndefined();
+  // The same session fails again for those that were on the wire.
+  failed(SETTINGS);
+  session = new NotedSession(session.server);
+  expect(first()).toBeDefined();
+  failed(SETTINGS);
+  session = new NotedSession(session.server);
+  expect(first()).toBeUndefined();
+});
+
+test("a check that passes in between makes the first failure count no more", () => {
+  const { server } = session;
+  failed(SETTINGS);
+  new NotedSession(server).statements.checkPassed();
+  session = new NotedSession(server);
+  failed(SETTINGS);
+  session = new NotedSession(server);
+  expect(first()).toBeDefined();
+});
+
+test("a check that fails for types says nothing of other statements, and that its settings pass where it names columns", () => {
+  failed('invalid: "pgz-edge: types"');
+  expect(first()!.check.sql).toContain("server_version_num");
+  failed(`invalid: "pgz-edge: columns {${MOOD}}"`);
+  expect(first()!.check.sql).not.toContain("server_version_num");
+});
+
+test("a check whose name is gone has not run, but where a pooler gives it none", () => {
+  failed("prepared statement does not exist", "26000");
+  expect(first()).toBeDefined();
+  session.connection.isPooled = true;
+  failed("prepared statement does not exist", "26000");
+  expect(first()).toBeUndefined();
+});
+
+test("what fails in front of the check says nothing of it, and Close that fails is no PostgreSQL's", () => {
+  const { config } = session.connection;
+  const error = new PostgresError({ code: "22P02", message: SETTINGS });
+  for (const part of ["prelude", undefined] as const) session.statements.failedInFront(part, error);
+  expect([first() !== undefined, isOdd(config as never, "statement")]).toEqual([true, false]);
+  session.statements.failedInFront("close", error);
+  expect([first(), isOdd(config as never, "statement")]).toEqual([undefined, true]);
+});
+
+test("a server that is none of PostgreSQL's describes all, its batches too only where they say so", () => {
+  session.statements.oddServer();
+  expect(first()).toBeUndefined();
+  expect(isOdd(session.connection.config as never, "batch")).toBe(false);
+});
+
+test("a connection that is lost under a first run counts where none has gone well", () => {
+  const lost = connectionLost("the server closed it");
+  session.statements.firstRunLost(lost, true);
+  expect(first()).toBeDefined();
+  session.statements.firstRunLost(lost, false);
+  expect(first()).toBeUndefined();
+  session = new NotedSession();
+  session.statements.checkPassed();
+  session.statements.firstRunLost(lost, false);
+  expect(first()).toBeDefined();
+  session.statements.firstRunLost(new ProtocolError("UNEXPECTED_MESSAGE", "no"), true);
+  expect(first()).toBeUndefined();
+});
+
+test("a statement that is never to run first is described by each session of its server", () => {
+  session.statements.describeFirst("select n");
+  session = new NotedSession(session.server);
+  expect([first(), first("select m") !== undefined]).toEqual([undefined, true]);
+  session = new NotedSession();
+  expect(first()).toBeDefined();
+});
+
+test("the check has a name on its connection, but not where a pooler may change it", () => {
+  const { check } = first()!;
+  expect([session.statements.checkIdFor(check, true), session.told.hasRun(check as never)]).toEqual([0, false]);
+  expect([session.statements.checkIdFor(check, false), session.told.hasRun(check as never)]).toEqual([check.id, true]);
+});
+
+test("what a first run says of its statement is for all, once the catalog knows its types", () => {
+  const learned = shapeOf([MOOD]);
+  expect(session.statements.learnedNow("select m", learned, 77)).toBeUndefined();
+  expect(session.statements.known("select m")).toBeUndefined();
+  session.catalog.learn([{ typeOid: MOOD }], [[MOOD, "e", "mood", [0], []]]);
+  const shape = session.statements.learnedNow("select m", { ...learned, resultFormats: [0] }, 77)!;
+  expect(shape).toMatchObject({ id: 77, sql: "select m", types: session.catalog.definitions([{ typeOid: MOOD }]) });
+  expect([...shape.resultFormats]).toEqual([1]);
+  expect(session.statements.known("select m")).toBe(shape);
+});

@@ -1,0 +1,316 @@
+// How statements are learned on one connection (js/session/statements.ts): what is asked, what is known afterwards and by
+// whom, and what prepares a name.
+import { beforeEach, expect, test } from "vitest";
+import { heedOddness } from "../../js/session/odd-servers.ts";
+import type { Shape } from "../../js/session/shapes.ts";
+import { PgzError, PostgresError } from "../../js/util/errors.ts";
+import { columnOf, NotedSession, settled, shapeOf } from "../support/noted-statements.ts";
+
+const failure = new PostgresError({ code: "42P01", message: "no" });
+const canceled = new PostgresError({ code: "57014", message: "canceled" });
+const MOOD = 20_001;
+const mood = [MOOD, "e", "mood", [0], []];
+
+let session: NotedSession;
+beforeEach(() => {
+  session = new NotedSession();
+});
+
+const learn = (text: string) => session.statements.learn(session.owner, text);
+const prepare = (...texts: string[]) => session.statements.prepare(session.owner, texts);
+const last = () => session.asked.at(-1)!;
+
+/** Learns it, with one answer. */
+async function learned(text: string, types: number[] = [23], parameters: number[] = []): Promise<Shape> {
+  const learning = learn(text);
+  last().answer(shapeOf(types, parameters));
+  return (await learning)!;
+}
+
+// -- one statement ---------------------------------------------------------------------------------------------------
+
+test("a statement is described without a name, behind settings, while others may be on the wire", async () => {
+  session.block.settings.push("settings");
+  const learning = learn("select n");
+  expect(last().commands).toEqual([
+    ["prelude", "settings"],
+    ["describe", "select n", 0],
+  ]);
+  expect(last().operation.conversation.duplex).toBe(true);
+  last().answer(shapeOf([23], [25]));
+  expect(await learning).toMatchObject({
+    sql: "select n",
+    parameterTypes: Uint32Array.of(25),
+    resultFormats: Uint8Array.of(1),
+    columns: [columnOf(23)],
+    types: [],
+  });
+  expect(session.log).toEqual([]);
+});
+
+test("what is learned is known to all connections of that server, and nothing is asked of it again", async () => {
+  const shape = await learned("select n");
+  const other = new NotedSession(session.server);
+  expect([session.statements.known("select n"), other.statements.known("select n")]).toEqual([shape, shape]);
+  expect(await session.statements.shape(session.owner, "select n")).toBe(shape);
+  expect(session.asked).toHaveLength(1);
+  expect(new NotedSession().statements.known("select n")).toBeUndefined();
+  // It has run nowhere yet.
+  expect(session.statements.hasRun(shape)).toBe(false);
+  session.told.remember(shape);
+  expect(session.statements.hasRun(shape)).toBe(true);
+});
+
+test("what is unknown is asked for", async () => {
+  const asking = session.statements.shape(session.owner, "select n");
+  last().answer(shapeOf([23]));
+  expect((await asking)!.sql).toBe("select n");
+});
+
+test("what is wrong with a statement is thrown, and not remembered", async () => {
+  const learning = learn("select n");
+  last().fail(failure);
+  await expect(learning).rejects.toBe(failure);
+  expect(session.statements.known("select n")).toBeUndefined();
+});
+
+test("a connection that goes rejects", async () => {
+  const learning = learn("select n");
+  const loss = new PgzError("CONNECTION_LOST", "gone");
+  last().operation.end(loss);
+  await expect(learning).rejects.toBe(loss);
+});
+
+test("a call that is over learns nothing, whatever the answer", async () => {
+  for (const isError of [false, true]) {
+    const learning = learn("select n");
+    if (isError) last().fail(failure);
+    else last().answer(shapeOf([23]));
+    session.call.finished = true;
+    expect(await learning).toBeUndefined();
+    session.call.finished = false;
+  }
+  expect(session.statements.known("select n")).toBeUndefined();
+});
+
+test("before the schema has changed, and where times are floats, what is learned is for those alone", async () => {
+  const shape = await learned("select n");
+  const known = () => session.statements.known("select n");
+  session.changes.key = "1";
+  expect(known()).toBeUndefined();
+  const later = await learned("select n", [25]);
+  session.changes.key = "2";
+  expect(known()).toBeUndefined();
+  session.changes.key = "1";
+  session.connection.integerDatetimes = false;
+  expect(known()).toBeUndefined();
+  const floats = await learned("select n", [20]);
+  session.changes.key = "";
+  expect(known()).toBeUndefined();
+  const both = await learned("select n", [21]);
+  expect(known()).toBe(both);
+  session.connection.integerDatetimes = true;
+  expect(known()).toBe(shape);
+  session.changes.key = "1";
+  expect(known()).toBe(later);
+  session.connection.integerDatetimes = false;
+  expect(known()).toBe(floats);
+});
+
+test("a statement that is forgotten is learned anew, and one whose name is taken is known all the same", async () => {
+  const shape = await learned("select n");
+  session.statements.forget(shape);
+  expect([session.log, session.statements.known("select n")]).toEqual([[["forget", shape.id]], shape]);
+  session.statements.forgetShape("select n");
+  expect(session.statements.known("select n")).toBeUndefined();
+});
+
+test("what the server cannot write in binary is asked for as text from then on", async () => {
+  const shape = await learned("select n");
+  expect(session.statements.refuseBinary(shape)).toBe(true);
+  const asText = session.statements.known("select n")!;
+  expect([...asText.resultFormats]).toEqual([0]);
+  expect(session.statements.refuseBinary(asText)).toBe(false);
+});
+
+test("on a server that is none of PostgreSQL's all rows are asked for as text", async () => {
+  heedOddness(session.connection.config as never, "statement");
+  expect([...(await learned("select n", [23, 25])).resultFormats]).toEqual([0, 0]);
+});
+
+// -- cancels of other calls ------------------------------------------------------------------------------------------
+
+/** A CancelRequest for another call has ended the question; `stop` ends the cancel. */
+function hit(): () => void {
+  let stop = () => {};
+  session.connection.stopping = new Promise<void>((resolve) => (stop = resolve));
+  Object.assign(last().operation, { exposed: true, canceled: true });
+  last().fail(canceled);
+  return stop;
+}
+
+test("a question that a cancel for another call ended is asked again when the cancel is over", async () => {
+  const preparing = prepare("select n");
+  const stop = hit();
+  await settled();
+  expect(session.asked).toHaveLength(1);
+  stop();
+  await settled();
+  expect(session.asked.map(({ commands }) => commands)).toEqual([
+    session.asked[0]!.commands,
+    session.asked[0]!.commands,
+  ]);
+  last().answer(shapeOf([23]));
+  expect(await preparing).toMatchObject([{ sql: "select n" }]);
+});
+
+test("within a transaction, which has failed with it, it is not asked again", async () => {
+  const learning = learn("select n");
+  session.connection.transactionStatus = "E";
+  hit()();
+  await expect(learning).rejects.toBe(canceled);
+  expect(session.asked).toHaveLength(1);
+});
+
+test("a call that ends under the cancel asks nothing any more", async () => {
+  const learning = learn("select n");
+  const stop = hit();
+  await settled();
+  session.call.finished = true;
+  stop();
+  expect(await learning).toBeUndefined();
+  expect(session.asked).toHaveLength(1);
+});
+
+// -- names -----------------------------------------------------------------------------------------------------------
+
+test("statements are prepared in one flight, and each has its shape or what is wrong with it", async () => {
+  const preparing = prepare("select n", "select from from", "select m");
+  expect(session.asked).toHaveLength(3);
+  const [first, , third] = session.asked.map(({ commands }) => commands[0]![2] as number);
+  // What may be prepared under a name is closed, since it would tell of what was.
+  expect(session.log).toEqual(session.asked.map(({ commands }) => ["forget", commands[0]![2]]));
+  session.asked[0]!.answer(shapeOf([23]));
+  session.asked[1]!.fail(failure);
+  session.asked[2]!.answer(shapeOf([25]));
+  expect(await preparing).toMatchObject([{ sql: "select n", id: first }, failure, { sql: "select m", id: third }]);
+  expect(session.told.hasRun({ id: first } as Shape)).toBe(true);
+  expect(session.log).toHaveLength(3);
+});
+
+test("a statement that is known is prepared under its own id, where it is what it was", async () => {
+  const shape = await learned("select n");
+  const preparing = prepare("select n");
+  expect(last().commands).toEqual([["describe", "select n", shape.id]]);
+  last().answer(shapeOf([23]));
+  expect(await preparing).toEqual([shape]);
+  expect(session.log).toEqual([["forget", shape.id]]);
+});
+
+test("a statement that is another one by now is not used under the id of the one before", async () => {
+  const shape = await learned("select n");
+  const preparing = prepare("select n");
+  last().answer(shapeOf([25]));
+  const [changed] = (await preparing) as Shape[];
+  expect(changed!.id).not.toBe(shape.id);
+  expect(session.log).toEqual([
+    ["forget", shape.id],
+    ["forget", shape.id],
+  ]);
+  // Described without a name, there is no name to take.
+  await learned("select n", [20]);
+  expect(session.log).toHaveLength(2);
+});
+
+test("of a call that is over no statement is prepared", async () => {
+  const preparing = prepare("select n", "select m");
+  for (const asked of session.asked) asked.answer(shapeOf([23]));
+  session.call.finished = true;
+  expect(await preparing).toBeUndefined();
+});
+
+// -- types of the database -------------------------------------------------------------------------------------------
+
+test("types of the database are asked for, told to the core, and read in binary where it can", async () => {
+  session.textTypes.add(MOOD + 1);
+  const learning = learn("select m");
+  last().answer({ ...shapeOf([MOOD, MOOD + 1, 23]), resultFormats: [0, 0, 1] });
+  await settled();
+  expect(last().commands[0]![0]).toBe("simple_query");
+  last().tellTypes(mood, [MOOD + 1, "d", "own", [17], []]);
+  const shape = (await learning)!;
+  expect([...shape.resultFormats]).toEqual([1, 0, 1]);
+  expect(shape.types.map(({ oid }) => oid)).toEqual([MOOD, MOOD + 1]);
+  expect(session.log).toEqual([
+    ["define_types", Uint32Array.of(MOOD, 0, 25, 0, MOOD + 1, 0, 17, 0), new Uint32Array(), ""],
+  ]);
+  // A type that is told is not told again.
+  session.statements.define({} as never, shape.types);
+  expect(session.statements.known("select m")).toBe(shape);
+});
+
+test("without types of the database formats are those that the core has said", async () => {
+  const learning = learn("select n");
+  last().answer({ ...shapeOf([23, 25]), resultFormats: [1, 0] });
+  expect([...(await learning)!.resultFormats]).toEqual([1, 0]);
+});
+
+test("on a server that is none of PostgreSQL's its own types are text, too", async () => {
+  heedOddness(session.connection.config as never, "statement");
+  const learning = learn("select m");
+  last().answer(shapeOf([MOOD]));
+  await settled();
+  last().tellTypes(mood);
+  expect([...(await learning)!.resultFormats]).toEqual([0]);
+});
+
+test("a statement whose types have been forgotten is not known any more", async () => {
+  const learning = learn("select m");
+  last().answer(shapeOf([MOOD]));
+  await settled();
+  last().tellTypes(mood);
+  const shape = await learning;
+  expect(session.statements.known("select m")).toBe(shape);
+  session.statements.handlers.shapeChanged!({ typeOid: MOOD } as never);
+  expect(session.statements.known("select m")).toBeUndefined();
+  expect(session.catalog.question([{ typeOid: MOOD }])).toBeDefined();
+});
+
+test("a statement one of whose types is gone is described once more, under the same name", async () => {
+  const preparing = prepare("select m");
+  const first = last();
+  first.answer(shapeOf([MOOD]));
+  await settled();
+  last().tellTypes();
+  await settled();
+  expect(session.asked).toHaveLength(3);
+  expect(last().commands).toEqual(first.commands);
+  last().answer(shapeOf([23]));
+  expect(await preparing).toMatchObject([{ columns: [columnOf(23)], id: first.commands[0]![2] }]);
+  expect(session.asked).toHaveLength(3);
+});
+
+test.each(["the catalog", "the second description"])("a call that is over behind %s learns nothing", async (what) => {
+  const learning = learn("select m");
+  last().answer(shapeOf([MOOD]));
+  await settled();
+  last().tellTypes();
+  if (what === "the catalog") session.call.finished = true;
+  await settled();
+  if (what !== "the catalog") {
+    last().answer(shapeOf([23]));
+    session.call.finished = true;
+  }
+  expect(await learning).toBeUndefined();
+  expect(session.statements.known("select m")).toBeUndefined();
+});
+
+test("a statement whose type is gone may be wrong by now, which is its error", async () => {
+  const learning = learn("select m");
+  last().answer(shapeOf([MOOD]));
+  await settled();
+  last().tellTypes();
+  await settled();
+  last().fail(failure);
+  await expect(learning).rejects.toBe(failure);
+});

@@ -1,0 +1,321 @@
+// The transaction of a session and BEGIN that waits for the next flight (js/session/transaction-block.ts): what leaves in
+// which order, and what is left when a flight fails.
+import { beforeEach, expect, test } from "vitest";
+import type { Connection } from "../../js/connection/connection.ts";
+import { Operation } from "../../js/connection/operation.ts";
+import type { AnyCall } from "../../js/session/call.ts";
+import { commit, plainly, putInFront, TransactionBlock } from "../../js/session/transaction-block.ts";
+import { PgzError, PostgresError } from "../../js/util/errors.ts";
+import { COPY_NONE, NO_LIMITS, ROWS_NONE, type CoreConnection } from "../../js/wasm/boundary.ts";
+
+const failure = new PostgresError({ code: "42601", message: "no" });
+const loss = new PgzError("CONNECTION_LOST", "gone");
+
+/** What a core is told, as one line each. */
+function textOf(command: (handle: CoreConnection) => number): string {
+  let text = "";
+  command({ simple_query: (sent: string) => ((text = sent), 0) } as unknown as CoreConnection);
+  return text;
+}
+
+/** A connection that notes what is run on it; `rolls`: the status that its ROLLBACK leads to. */
+class Wire {
+  transactionStatus = "I";
+  closed: PgzError | undefined;
+  rolls = "I";
+  readonly log: string[] = [];
+
+  operate(command: (handle: CoreConnection) => number): Operation {
+    this.log.push(textOf(command));
+    return new Operation({});
+  }
+
+  abandon(operation: Operation, cancel: boolean): void {
+    this.log.push(cancel ? "abandon, with a cancel" : "abandon");
+    operation.abandon(async () => {
+      await undefined;
+      this.log.push("over");
+      this.transactionStatus = this.rolls;
+    });
+  }
+
+  destroy(error: PgzError): void {
+    this.log.push(error.code);
+    this.closed = error;
+  }
+}
+
+let connection: Wire;
+const blockOf = (settings?: string) => new TransactionBlock(connection as unknown as Connection, settings);
+beforeEach(() => {
+  connection = new Wire();
+});
+
+/** A flight of `block`, and what stood in front of it. */
+function fly(block: TransactionBlock) {
+  const operation = new Operation({});
+  let preludes: readonly string[] = [];
+  expect(block.flight((given) => ((preludes = given), operation))).toBe(operation);
+  /** ReadyForQuery with this status. */
+  const arrive = async (status: string, error?: PgzError) => {
+    connection.transactionStatus = status;
+    if (error) operation.fail(error);
+    operation.end();
+    await operation.done;
+  };
+  const lose = async () => {
+    operation.end(loss);
+    await operation.done.catch(() => {});
+  };
+  return { operation, preludes, arrive, lose };
+}
+
+/** What a session asks of its block between two flights. */
+const stateOf = (block: TransactionBlock) => ({
+  place: block.place,
+  isNone: block.isNone,
+  isWaiting: block.isWaiting,
+  beginFailed: block.beginFailed,
+});
+const NONE = { place: "alone", isNone: true, isWaiting: false, beginFailed: false };
+const WAITING = { place: "begins", isNone: false, isWaiting: true, beginFailed: false };
+const INSIDE = { place: "inside", isNone: false, isWaiting: false, beginFailed: false };
+
+test("without a transaction a flight has nothing in front", async () => {
+  const block = blockOf();
+  expect(stateOf(block)).toEqual(NONE);
+  const { preludes, arrive } = fly(block);
+  expect(preludes).toEqual([]);
+  await arrive("I", failure);
+  expect(stateOf(block)).toEqual(NONE);
+});
+
+test("BEGIN leaves with the next flight, and with no other behind it", async () => {
+  const block = blockOf();
+  block.begin("begin");
+  expect(stateOf(block)).toEqual(WAITING);
+  const first = fly(block);
+  expect(first.preludes).toEqual(["begin"]);
+  await first.arrive("T");
+  expect(stateOf(block)).toEqual(INSIDE);
+  const second = fly(block);
+  expect(second.preludes).toEqual([]);
+  await second.arrive("E", failure);
+  // That was no flight with BEGIN.
+  expect(stateOf(block)).toEqual(INSIDE);
+});
+
+test("settings of a scope stand in front of each flight outside of a transaction, and behind BEGIN only", async () => {
+  const block = blockOf("settings");
+  expect([block.settings, fly(block).preludes, fly(block).preludes]).toEqual([
+    ["settings"],
+    ["settings"],
+    ["settings"],
+  ]);
+  block.begin("begin");
+  const first = fly(block);
+  expect(first.preludes).toEqual(["begin", "settings"]);
+  await first.arrive("T");
+  expect([block.settings, fly(block).preludes]).toEqual([[], []]);
+  connection.transactionStatus = "E";
+  expect(block.settings).toEqual([]);
+});
+
+test("a BEGIN that is withdrawn does not leave", async () => {
+  const block = blockOf();
+  block.begin("begin");
+  block.withdraw();
+  expect(stateOf(block)).toEqual(NONE);
+  expect(fly(block).preludes).toEqual([]);
+});
+
+test("a flight with BEGIN that fails outside of a transaction has not begun it, so BEGIN still waits", async () => {
+  const block = blockOf();
+  block.begin("begin");
+  await fly(block).arrive("I", failure);
+  expect(stateOf(block)).toEqual({ ...WAITING, beginFailed: true });
+  const again = fly(block);
+  expect(again.preludes).toEqual(["begin"]);
+  await again.arrive("T");
+  expect(stateOf(block)).toEqual({ ...INSIDE, beginFailed: true });
+  // Of the next transaction nothing has failed.
+  block.begin("begin next");
+  expect(block.beginFailed).toBe(false);
+});
+
+test("a flight with BEGIN that fails inside of its transaction has begun it", async () => {
+  const block = blockOf();
+  block.begin("begin");
+  await fly(block).arrive("E", failure);
+  expect(stateOf(block)).toEqual({ ...INSIDE, beginFailed: true });
+  expect(fly(block).preludes).toEqual([]);
+});
+
+test("a statement that ends its transaction in the flight that begins it leaves no BEGIN behind", async () => {
+  const block = blockOf();
+  block.begin("begin");
+  await fly(block).arrive("I");
+  expect(stateOf(block)).toEqual(NONE);
+});
+
+test("a connection that is lost under BEGIN has not refused it", async () => {
+  const block = blockOf();
+  block.begin("begin");
+  const { operation, lose } = fly(block);
+  operation.fail(failure);
+  await lose();
+  expect(stateOf(block)).toEqual(WAITING);
+});
+
+// -- BEGIN in a flight of its own ------------------------------------------------------------------------------------
+
+/** A call whose operations run on the wire, as far as `begun` needs one. */
+function calling(finished = false) {
+  const operations: Operation[] = [];
+  const call = {
+    finished,
+    operate: (on: Wire, command: (handle: CoreConnection) => number) => {
+      const operation = on.operate(command);
+      operations.push(operation);
+      return operation;
+    },
+  };
+  return { call, operations, begun: (block: TransactionBlock) => block.begun(call as unknown as AnyCall) };
+}
+
+test("where nothing waits to begin, nothing leaves: the call goes on unless it is over", async () => {
+  const block = blockOf("settings");
+  expect([await calling().begun(block), await calling(true).begun(block)]).toEqual([true, false]);
+  expect(connection.log).toEqual([]);
+});
+
+test("BEGIN and settings leave as one Query where they cannot be in front of a flight", async () => {
+  const block = blockOf("settings");
+  block.begin("begin");
+  const { begun, operations } = calling();
+  const beginning = begun(block);
+  expect(connection.log).toEqual(["begin; settings"]);
+  connection.transactionStatus = "T";
+  operations[0]!.end();
+  expect(await beginning).toBe(true);
+  expect(stateOf(block)).toEqual(INSIDE);
+});
+
+test("what is wrong with BEGIN is thrown, unless its call is over", async () => {
+  for (const isOver of [false, true]) {
+    const block = blockOf();
+    block.begin("begin");
+    const { begun, operations, call } = calling();
+    const beginning = begun(block).catch((error: unknown) => error);
+    operations[0]!.fail(failure);
+    operations[0]!.end();
+    call.finished = isOver;
+    expect(await beginning).toBe(isOver ? false : failure);
+  }
+});
+
+test("a connection that goes under BEGIN rejects", async () => {
+  const block = blockOf();
+  block.begin("begin");
+  const { begun, operations } = calling();
+  const beginning = begun(block);
+  operations[0]!.end(loss);
+  await expect(beginning).rejects.toBe(loss);
+});
+
+// -- repetition and ROLLBACK -----------------------------------------------------------------------------------------
+
+test("what began a transaction and failed is rolled back, and begins again with its repetition", async () => {
+  const block = blockOf();
+  block.begin("begin");
+  const { operation, arrive } = fly(block);
+  await arrive("E", failure);
+  await block.again(operation);
+  expect(connection.log).toEqual(["ROLLBACK", "abandon", "over"]);
+  expect(stateOf(block)).toEqual({ ...WAITING, beginFailed: true });
+  expect(fly(block).preludes).toEqual(["begin"]);
+});
+
+test("what failed within a transaction, or behind another BEGIN, is not begun again", async () => {
+  const block = blockOf();
+  await block.again(undefined);
+  block.begin("begin");
+  const first = fly(block);
+  await first.arrive("T");
+  const second = fly(block);
+  await second.arrive("E", failure);
+  for (const operation of [second.operation, first.operation, undefined]) await block.again(operation);
+  expect([connection.log, stateOf(block)]).toEqual([[], INSIDE]);
+  block.begin("begin next");
+  const third = fly(block);
+  await third.arrive("E", failure);
+  await block.again(second.operation);
+  expect([connection.log, block.isWaiting]).toEqual([[], false]);
+});
+
+test("a flight of a transaction that was withdrawn is not begun again", async () => {
+  const block = blockOf();
+  block.begin("begin");
+  const { operation, arrive } = fly(block);
+  await arrive("E", failure);
+  block.withdraw();
+  await block.again(operation);
+  expect([connection.log, block.isWaiting]).toEqual([[], false]);
+});
+
+test("a flight of the transaction before is not begun again by the next one", async () => {
+  const block = blockOf();
+  block.begin("begin");
+  const { operation, arrive } = fly(block);
+  await arrive("I", failure);
+  block.begin("begin next");
+  await block.again(operation);
+  expect(fly(block).preludes).toEqual(["begin next"]);
+});
+
+test("where the connection ends instead of rolling back, the repetition fails with why", async () => {
+  const block = blockOf();
+  block.begin("begin");
+  const { operation, arrive } = fly(block);
+  await arrive("E", failure);
+  connection.rolls = "E";
+  await expect(block.again(operation)).rejects.toMatchObject({
+    code: "CONNECTION_LOST",
+    message: expect.stringContaining("could not be rolled back"),
+  });
+  expect(connection.log).toEqual(["ROLLBACK", "abandon", "over", "CONNECTION_LOST"]);
+});
+
+test("ROLLBACK leaves only where a transaction is open on a connection that is", async () => {
+  const block = blockOf();
+  block.begin("begin");
+  await block.rollBack();
+  expect([connection.log, block.isWaiting]).toEqual([[], false]);
+  connection.transactionStatus = "T";
+  connection.closed = loss;
+  await block.rollBack();
+  expect(connection.log).toEqual([]);
+  connection.closed = undefined;
+  await block.rollBack();
+  expect(connection.log).toEqual(["ROLLBACK", "abandon", "over"]);
+});
+
+// -- what a core is told ---------------------------------------------------------------------------------------------
+
+test("statements of our own ask for no rows, and COMMIT is no Query", () => {
+  const told: unknown[][] = [];
+  const handle = {
+    prelude: (...given: unknown[]) => void told.push(["prelude", ...given]),
+    simple_query: (...given: unknown[]) => told.push(["simple_query", ...given]),
+    execute: (...given: unknown[]) => told.push(["execute", ...given]),
+  } as unknown as CoreConnection;
+  putInFront(handle, ["a", "b"]);
+  expect([plainly("c")(handle), commit(handle)]).toEqual([3, 4]);
+  expect(told).toEqual([
+    ["prelude", "a"],
+    ["prelude", "b"],
+    ["simple_query", "c", COPY_NONE, ROWS_NONE, NO_LIMITS],
+    // No format codes, the text, no types; no parameters.
+    ["execute", 0, new TextEncoder().encode("\0\0COMMIT\0\0\0"), new Uint8Array(4), ROWS_NONE, NO_LIMITS],
+  ]);
+});

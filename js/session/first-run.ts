@@ -102,7 +102,7 @@ export function firstRunOf(
   columns?: ReadColumns,
   isVersionKnown = false,
 ): FirstRun | undefined {
-  if (failures.get(server) === ENOUGH || records.get(keyOf(server, text))) return undefined;
+  if ((failures.get(server) ?? 0) >= ENOUGH || records.get(keyOf(server, text))) return undefined;
   if (!isPlain(text) || hidesTypes(text)) return undefined;
   const first = firstParameters(values);
   if (first?.rules.length && (first.rules.length > MOST_RULES || text.length > LONGEST_LOOKED_UP)) return undefined;

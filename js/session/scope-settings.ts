@@ -30,7 +30,7 @@ export interface ScopeSettings {
 const SCOPE_OPTIONS = namesOf<ScopeOptions>({ settings: true, role: true });
 const roleName = rule<string>("a role's name, not empty and without NUL", (value) => value && isText(value));
 /** What the option `role` says, and what the core cannot do without. */
-const RESERVED = /^(role|client_encoding|)$/i;
+const RESERVED = /^(role|client_encoding)$/i;
 
 export function scopeSettings(options: ScopeOptions): ScopeSettings {
   if (typeof options !== "object" || options === null)
@@ -54,9 +54,13 @@ function checkRole(role: string): string {
 }
 
 function checkName(name: string): string {
-  if (isText(name) && !RESERVED.test(name)) return name;
-  const instead = /^role$/i.test(name) ? 'use option "role"' : "client_encoding is always UTF8";
-  throw new UsageError("INVALID_OPTION", `Option "settings" has a name that cannot be set: ${instead}.`);
+  if (name && isText(name) && !RESERVED.test(name)) return name;
+  throw new UsageError("INVALID_OPTION", `Option "settings" has a name that cannot be set: ${reasonAgainst(name)}.`);
+}
+
+function reasonAgainst(name: string): string {
+  if (/^role$/i.test(name)) return 'use option "role"';
+  return RESERVED.test(name) ? "client_encoding is always UTF8" : "a name is text without NUL, and not empty";
 }
 
 /** A tenant that is undefined must not be none. */

@@ -21,7 +21,7 @@ export class Told {
   /** It runs now, or is prepared. */
   remember({ id }: Pick<Shape, "id">): void {
     if (this.#columns.has(id)) return;
-    if (this.#columns.size > MOST_REMEMBERED) this.#columns.clear();
+    if (this.#columns.size >= MOST_REMEMBERED) this.#columns.clear();
     this.#columns.set(id, undefined);
   }
 
@@ -43,6 +43,6 @@ export class Told {
 
   /** Tells the core of types that it does not know yet. */
   define(handle: CoreConnection, types: readonly Definition[]): void {
-    if (types.length) define(handle, this.#types, types);
+    define(handle, this.#types, types);
   }
 }

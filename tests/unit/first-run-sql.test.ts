@@ -250,6 +250,12 @@ test("of so many servers it is known that a check has passed there", async () =>
   expect(["1", `${MOST_SERVERS}`, "more"].map(isNew)).toEqual([true, true, false]);
 });
 
+test("checks that fail in three sessions at once say it of their server as two do", async () => {
+  const isolate = await newIsolate();
+  for (const _ of "123") isolate.checkFailed("s");
+  expect(isolate.firstRunOf("s", "select 1", [])).toBeUndefined();
+});
+
 test("a check that passes makes the failures before it count no more", async () => {
   const isolate = await newIsolate();
   const runs = () => isolate.firstRunOf("s", "select 1", []) !== undefined;

@@ -260,3 +260,41 @@ test("copyToRows has no parameters, and says when its rows are cut short", async
   session.send(wire.message("c"), ...done("COPY 3"));
   expect(await looping).toMatchObject({ name: "ResponseTooLargeError", limit: "rows" });
 });
+
+// -- what is told of it ------------------------------------------------------------------------------------------------
+
+const refusedAt8 = () => wire.errorResponse({ S: "ERROR", V: "ERROR", C: "42703", M: "no such column", P: "8" });
+
+test.each([
+  ["copyFrom", () => client.copyFrom(IN, ["1"]), IN],
+  ["copyFromRows", () => client.copyFromRows("t", ["id"], [[7]]), 'copy "t" ("id") from stdin'],
+  ["copyTo", () => client.copyTo(OUT), OUT],
+] as const)(
+  "an observer hears of %s as a COPY of this text, and so does who reads its error",
+  async (how, make, text) => {
+    const onQueryStart = vi.fn();
+    newClient({ prepare: "unnamed", observer: { onQueryStart } });
+    const session = await letInKnowing();
+    const call = (make() as Promise<unknown>).catch((error: unknown) => error);
+    expect(onQueryStart.mock.calls.at(-1)).toEqual([expect.objectContaining({ kind: "copy", text })]);
+    await session.flight();
+    session.send(refusedAt8(), wire.readyForQuery());
+    const error = await call;
+    expect(error).toMatchObject({ code: "42703", query: text });
+    // Where the driver has written the text, the server's position is in another one.
+    expect((error as { excerpt?: string }).excerpt === undefined).toBe(how === "copyFromRows");
+  },
+);
+
+test("an error of copyToRows points to no place of the query, which is part of another text", async () => {
+  const session = await letInKnowing();
+  const looping = (async () => {
+    for await (const _ of client.copyToRows("select n"));
+  })().catch((error: unknown) => error);
+  await describe(session, 23, "n");
+  await query(session);
+  session.send(refusedAt8(), wire.readyForQuery());
+  const error = await looping;
+  expect(error).toMatchObject({ code: "42703", query: "select n" });
+  expect((error as { excerpt?: string }).excerpt).toBeUndefined();
+});

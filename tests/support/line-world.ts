@@ -1,0 +1,84 @@
+// A line of calls on one connection, without a connection: calls and sessions are stand-ins that a test moves on, and what
+// happens is written down.
+//
+// Knows what line.ts asks of calls and sessions. Must not know queues or clients.
+import { Line, type Ending, type Visitor, type Way } from "../../js/api/line.ts";
+import type { Call } from "../../js/session/call.ts";
+import type { Session } from "../../js/session/session.ts";
+import { quiet } from "./memory-session.ts";
+
+interface Extra {
+  way?: Way;
+  connected?: () => Session | Promise<Session>;
+  body?: (call: Call<void>, session: Session) => void;
+  next?: "fail" | "begin again" | "leave";
+  call?: object;
+}
+
+/** One line, and what has happened on it, in `log`. */
+export class LineWorld {
+  readonly log: string[] = [];
+  readonly line: Line;
+  written: Promise<void> = Promise.resolve();
+  session = this.newSession();
+
+  constructor(pipelining: number) {
+    this.line = new Line(pipelining);
+  }
+
+  newSession(leftovers?: object): Session {
+    const written = () => this.written;
+    return {
+      connection: {
+        get written() {
+          return written();
+        },
+        config: "config",
+      },
+      leftovers,
+    } as never;
+  }
+
+  /** A call of this name, which is in the line from now on. */
+  call(name: string, { way = "shared", connected, body, next = "fail", call: more }: Extra = {}) {
+    let ending!: Ending;
+    const call = {
+      finished: false,
+      follower: undefined as { said(bytes: number): void } | undefined,
+      operation: undefined as { cleanup?: Promise<unknown> } | undefined,
+      fail: (error: Error) => void this.log.push(`${name} fails: ${error.message}`),
+      ...more,
+    };
+    const run = (_: unknown, session: Session, end: Ending) => {
+      ending = end;
+      this.log.push(`${name} begins`);
+      body?.(call as never, session);
+    };
+    const visitor = {
+      errand: { call, way, body: run },
+      connected: connected ?? (() => this.session),
+      failed: (error: Error) => (this.log.push(`${name} is asked about ${error.message}`), next),
+      free: () => void this.log.push(`${name} is free`),
+    };
+    this.line.run(visitor as unknown as Visitor<void>);
+    return {
+      call,
+      /** It has said all it has to say. */
+      says: (bytes = 1) => {
+        const { follower } = call;
+        call.follower = undefined;
+        follower?.said(bytes);
+      },
+      over: () => ending.over(),
+      fails: (text: string) => ending.failed(new Error(text)),
+    };
+  }
+
+  /** What has happened since the last look; which calls have left is said at its end. */
+  async news(): Promise<string[]> {
+    await quiet();
+    const isFree = (line: string) => line.endsWith("is free");
+    const all = this.log.splice(0);
+    return [...all.filter((line) => !isFree(line)), ...all.filter(isFree).sort()];
+  }
+}

@@ -1,0 +1,190 @@
+// Whose turn it is on one connection: which calls may be on the wire together, what each waits for, and when the
+// connection is free again. Calls and the connection are stand-ins, so that each step is the test's.
+import { expect, test } from "vitest";
+import type { Call } from "../../js/session/call.ts";
+import { PIECE } from "../../js/util/limits.ts";
+import { LineWorld } from "../support/line-world.ts";
+import { gate } from "../support/memory-pool.ts";
+import { isPending, quiet } from "../support/memory-session.ts";
+
+test("a call on a free connection begins at once, and nothing is to be waited for when it is over", async () => {
+  const world = new LineWorld(5);
+  expect(world.line.end()).toBeUndefined();
+  const { over } = world.call("a");
+  expect(world.log).toEqual(["a begins"]);
+  const end = world.line.end()!;
+  expect(await isPending(end)).toBe(true);
+  over();
+  await end;
+  expect(world.line.end()).toBeUndefined();
+  expect(await world.news()).toEqual(["a begins", "a is free"]);
+});
+
+test("a call that shares the wire goes as soon as the one before it has said all; the ends come in their order", async () => {
+  const world = new LineWorld(5);
+  const a = world.call("a");
+  const b = world.call("b");
+  expect(await world.news()).toEqual(["a begins"]);
+  a.says();
+  expect(world.log).toEqual(["b begins"]);
+  b.says();
+  b.over();
+  expect(await world.news()).toEqual(["b begins"]);
+  const end = world.line.end()!;
+  expect(await isPending(end)).toBe(true);
+  a.over();
+  await end;
+  expect(await world.news()).toEqual(["a is free", "b is free"]);
+});
+
+test.each(["alone", "loop", "stream"] as const)(
+  "a call that is %s waits for all before it, and all wait for it",
+  async (way) => {
+    const world = new LineWorld(5);
+    const a = world.call("a");
+    const b = world.call("b", { way });
+    const c = world.call("c");
+    a.says();
+    expect(await world.news()).toEqual(["a begins"]);
+    a.over();
+    expect(await world.news()).toEqual(["b begins", "a is free"]);
+    // It has no follower that could let others on the wire.
+    expect(b.call.follower).toBeUndefined();
+    b.over();
+    expect(await world.news()).toEqual(["c begins", "b is free"]);
+    c.over();
+  },
+);
+
+test("without pipelining each call waits for the end of the one before it", async () => {
+  const world = new LineWorld(1);
+  const a = world.call("a");
+  world.call("b");
+  expect(a.call.follower).toBeUndefined();
+  a.over();
+  expect(await world.news()).toEqual(["a begins", "b begins", "a is free"]);
+});
+
+test("so many calls are on the wire at most, and one more for each that is over", async () => {
+  const world = new LineWorld(3);
+  const calls = ["a", "b", "c", "d", "e"].map((name) => world.call(name));
+  for (const at of [0, 1, 2]) calls[at]!.says();
+  expect(await world.news()).toEqual(["a begins", "b begins", "c begins"]);
+  calls[0]!.over();
+  expect(await world.news()).toEqual(["d begins", "a is free"]);
+  calls[3]!.says();
+  expect(await world.news()).toEqual([]);
+  calls[1]!.over();
+  expect(await world.news()).toEqual(["e begins", "b is free"]);
+  for (const at of [2, 3, 4]) calls[at]!.over();
+  await quiet();
+  // The places are free again: as many as at first.
+  const next = ["f", "g", "h", "i"].map((name) => world.call(name));
+  for (const one of next.slice(0, 3)) one.says();
+  expect((await world.news()).filter((line) => line.endsWith("begins"))).toEqual(["f begins", "g begins", "h begins"]);
+});
+
+test("behind 64 KiB of parameters the next call waits until they have left", async () => {
+  const world = new LineWorld(9);
+  const { closed, open } = gate();
+  world.written = closed;
+  const calls = ["a", "b", "c", "d"].map((name) => world.call(name));
+  calls[0]!.says(PIECE - 1);
+  expect(await world.news()).toEqual(["a begins", "b begins"]);
+  calls[1]!.says(1);
+  expect(await world.news()).toEqual([]);
+  open();
+  expect(await world.news()).toEqual(["c begins"]);
+  // They are counted from there on.
+  world.written = new Promise(() => {});
+  calls[2]!.says(PIECE - 1);
+  expect(await world.news()).toEqual(["d begins"]);
+});
+
+test("all whose turn comes with the end of one begin one after the other, in the same turn", () => {
+  const world = new LineWorld(100);
+  const first = world.call("first", { way: "alone" });
+  const says = (call: Call<void>) => call.follower!.said(1);
+  for (let n = 0; n < 50; n++) world.call(String(n), { body: says });
+  let depth = 0;
+  world.call("last", { body: () => void (depth = new Error().stack!.split("\n").length) });
+  Error.stackTraceLimit = 1_000;
+  first.over();
+  Error.stackTraceLimit = 10;
+  expect(world.log.filter((line) => line.endsWith("begins")).length).toBe(52);
+  // Not within each other: a thousand would need the stack of a thousand.
+  expect(depth).toBeLessThan(60);
+});
+
+test("a call that is made while another one begins comes behind that", async () => {
+  const world = new LineWorld(5);
+  const a = world.call("a", { body: () => void world.call("b") });
+  expect(await world.news()).toEqual(["a begins"]);
+  a.over();
+  expect(await world.news()).toEqual(["b begins", "a is free"]);
+});
+
+test("what begins after a body that throws still has its turn", async () => {
+  const world = new LineWorld(5);
+  const first = world.call("first", { way: "alone" });
+  world.call("a", {
+    body: () => {
+      throw new Error("mine");
+    },
+  });
+  world.call("b");
+  first.over();
+  expect(await world.news()).toEqual([
+    "first begins",
+    "a begins",
+    "a is asked about mine",
+    "a fails: mine",
+    "b begins",
+    "a is free",
+    "first is free",
+  ]);
+});
+
+// -- what a call brings ------------------------------------------------------------------------------------------------
+
+test("an observer hears on which server the call begins", async () => {
+  const world = new LineWorld(5);
+  const begun: unknown[] = [];
+  world.call("a", { call: { observation: { begin: (config: unknown) => void begun.push(config) } } });
+  expect(begun).toEqual(["config"]);
+});
+
+test("texts are noted where the session has other users later: each of a batch, or the one of a call", async () => {
+  const world = new LineWorld(5);
+  const noted: string[] = [];
+  world.session = world.newSession({ note: (text: string) => void noted.push(text) });
+  world.call("a", { call: { asked: { text: "all", texts: ["one", "two"] } } }).over();
+  world.call("b", { call: { asked: { text: "three" } } }).over();
+  world.call("c").over();
+  expect(noted).toEqual(["one", "two", "three"]);
+});
+
+// -- turns of transactions ---------------------------------------------------------------------------------------------
+
+test("a turn that is taken holds what comes behind it until it is passed on", async () => {
+  const world = new LineWorld(5);
+  const turn = world.line.take();
+  world.call("a");
+  const end = world.line.end()!;
+  expect(await world.news()).toEqual([]);
+  world.line.pass(turn);
+  expect(await world.news()).toEqual(["a begins"]);
+  expect(await isPending(end)).toBe(true);
+});
+
+test("the last turn that is passed on leaves nothing to wait for", async () => {
+  const world = new LineWorld(5);
+  const [first, second] = [world.line.take(), world.line.take()];
+  const end = world.line.end()!;
+  world.line.pass(first);
+  expect(await isPending(end)).toBe(true);
+  expect(await isPending(world.line.end()!)).toBe(true);
+  world.line.pass(second);
+  await end;
+  expect(world.line.end()).toBeUndefined();
+});

@@ -1,0 +1,216 @@
+// LISTEN over sockets in memory: what a listener asks its server, what its loop gets, and how each of both ends it.
+import { expect, test } from "vitest";
+import type { Listener, ListenOptions } from "../../js/api/listen.ts";
+import {
+  accepted,
+  client,
+  isPending,
+  letIn,
+  newClient,
+  quiet,
+  useMemoryServer,
+  type Session,
+} from "../support/memory-session.ts";
+import * as wire from "../support/wire.mjs";
+
+useMemoryServer();
+
+const notified = (payload: string, channel = "jobs") =>
+  wire.message("A", wire.int32(9), Buffer.from(`${channel}\0${payload}\0`));
+const answered = () => [wire.commandComplete("LISTEN"), wire.readyForQuery()];
+
+/** A listener that listens, and its session. */
+async function listening(options?: ListenOptions): Promise<{ listener: Listener; session: Session }> {
+  const pending = client.listen("jobs", options);
+  const session = await letIn();
+  expect(await session.flight()).toEqual(["Query"]);
+  session.send(...answered());
+  return { listener: await pending, session };
+}
+
+/** The names of what comes until the session's end. */
+async function rest(session: Session): Promise<string[]> {
+  const names: string[] = [];
+  for (let message; (message = await session.message());) names.push(message.name);
+  return names;
+}
+
+test("it listens on a connection of its own, to the channel as it is written", async () => {
+  const pending = client.listen('Odd "channel"');
+  const session = await letIn();
+  const { name, body } = (await session.message())!;
+  expect([name, body.toString()]).toEqual(["Query", 'LISTEN "Odd ""channel"""\0']);
+  expect(await isPending(pending)).toBe(true);
+  session.send(...answered());
+  await (await pending).close();
+  expect(client.stats()).toMatchObject({ state: "new", queries: 0 });
+});
+
+test("the loop gets each notification once, in order, also those that came before it began", async () => {
+  const { listener, session } = await listening();
+  session.send(notified("one"), notified("", "jobs"));
+  await quiet();
+  const seen: unknown[] = [];
+  const looping = (async () => {
+    for await (const notification of listener) {
+      seen.push(notification);
+      if (seen.length === 3) break;
+    }
+  })();
+  await quiet();
+  expect(seen.length).toBe(2);
+  session.send(notified("two"));
+  await looping;
+  expect(seen).toEqual(["one", "", "two"].map((payload) => ({ channel: "jobs", payload, processId: 9 })));
+  // Leaving the loop has ended it.
+  expect(await rest(session)).toEqual(["Terminate"]);
+});
+
+test("calls of next() that do not wait for each other get one notification each", async () => {
+  const { listener, session } = await listening();
+  const iterator = listener[Symbol.asyncIterator]();
+  const waiting = [iterator.next(), iterator.next(), iterator.next()];
+  session.send(notified("one"));
+  await quiet();
+  session.send(notified("two"));
+  expect((await waiting[0]!).value).toMatchObject({ payload: "one" });
+  expect((await waiting[1]!).value).toMatchObject({ payload: "two" });
+  expect(await isPending(waiting[2]!)).toBe(true);
+  await listener.close();
+  expect(await waiting[2]).toEqual({ done: true, value: undefined });
+});
+
+test.each(["close", "dispose", "return"])("%s ends it; what had come is still read, and nothing comes", async (how) => {
+  const { listener, session } = await listening();
+  session.send(notified("one"));
+  await quiet();
+  const iterator = listener[Symbol.asyncIterator]();
+  if (how === "close") await listener.close();
+  if (how === "dispose") await listener[Symbol.asyncDispose]();
+  if (how === "return") expect(await iterator.return!()).toEqual({ done: true, value: undefined });
+  expect(await rest(session)).toEqual(["Terminate"]);
+  expect((await iterator.next()).value).toMatchObject({ payload: "one" });
+  expect(await iterator.next()).toEqual({ done: true, value: undefined });
+  await listener.close();
+  expect(await iterator.next()).toEqual({ done: true, value: undefined });
+});
+
+test("a signal ends it with its reason, once what had come is read", async () => {
+  const stop = new AbortController();
+  const { listener, session } = await listening({ signal: stop.signal });
+  const iterator = listener[Symbol.asyncIterator]();
+  session.send(notified("one"));
+  await quiet();
+  stop.abort("enough");
+  expect((await iterator.next()).value).toMatchObject({ payload: "one" });
+  await expect(iterator.next()).rejects.toMatchObject({ name: "AbortError", code: "ABORTED", cause: "enough" });
+  // A failed next() does not fail those that come behind it in another way.
+  await expect(iterator.next()).rejects.toMatchObject({ code: "ABORTED" });
+  expect(await rest(session)).toEqual(["Terminate"]);
+});
+
+test("a loop that waits hears of the signal at once", async () => {
+  const stop = new AbortController();
+  const { listener } = await listening({ signal: stop.signal });
+  const next = listener[Symbol.asyncIterator]().next();
+  await quiet();
+  stop.abort();
+  await expect(next).rejects.toMatchObject({ code: "ABORTED" });
+});
+
+test("a signal ends the attempt to listen, before and while it connects", async () => {
+  await expect(client.listen("jobs", { signal: AbortSignal.abort("before") })).rejects.toMatchObject({
+    ...{ code: "ABORTED", cause: "before" },
+  });
+  const stop = new AbortController();
+  const pending = client.listen("jobs", { signal: stop.signal });
+  const session = await accepted();
+  await session.flight();
+  stop.abort("meanwhile");
+  await expect(pending).rejects.toMatchObject({ code: "ABORTED", cause: "meanwhile" });
+  expect(await rest(session)).toEqual([]);
+});
+
+test("a signal that aborts while LISTEN runs ends the connection and the call", async () => {
+  const stop = new AbortController();
+  const pending = client.listen("jobs", { signal: stop.signal });
+  const session = await letIn();
+  await session.flight();
+  stop.abort("meanwhile");
+  await expect(pending).rejects.toMatchObject({ code: "ABORTED", cause: "meanwhile" });
+  expect(await rest(session)).toEqual(["Terminate"]);
+});
+
+test("what the first attempt fails with is the call's, and no other one is made", async () => {
+  const refused = (C: string) => wire.errorResponse({ S: "ERROR", V: "ERROR", C, M: "no" });
+  const pending = client.listen("jobs");
+  const session = await letIn();
+  await session.flight();
+  session.send(refused("42501"), wire.readyForQuery());
+  await expect(pending).rejects.toMatchObject({ name: "PostgresError", code: "42501" });
+  expect(await rest(session)).toEqual(["Terminate"]);
+  const login = client.listen("jobs");
+  const refusing = await accepted();
+  await refusing.flight();
+  refusing.send(wire.errorResponse({ S: "FATAL", V: "FATAL", C: "28P01", M: "no" }));
+  refusing.peer.end();
+  await expect(login).rejects.toMatchObject({ code: "28P01" });
+  expect(await isPending(accepted())).toBe(true);
+});
+
+test("a connection that is lost before it listens is the call's failure", async () => {
+  const pending = client.listen("jobs");
+  const session = await letIn();
+  await session.flight();
+  session.peer.reset();
+  await expect(pending).rejects.toMatchObject({ code: "CONNECTION_LOST" });
+});
+
+test.each([undefined, false, true])("behind a pooler it listens only where that is asked for: %s", async (isAsked) => {
+  newClient();
+  const pending = client.listen("jobs", { sessionPooling: isAsked });
+  const session = await accepted();
+  await session.flight();
+  // No server has such a process id.
+  session.send(wire.authenticationOk(), wire.backendKeyData(0x7fffffff, wire.int32(9)), wire.readyForQuery());
+  if (isAsked) {
+    expect(await session.flight()).toEqual(["Query"]);
+    session.send(...answered());
+    return void (await (await pending).close());
+  }
+  await expect(pending).rejects.toMatchObject({ name: "UsageError", code: "LISTEN_BEHIND_POOLER" });
+  expect(await rest(session)).toEqual(["Terminate"]);
+});
+
+test("options are checked before anything connects", async () => {
+  await expect(client.listen("jobs", { onreconnect: () => {} } as never)).rejects.toMatchObject({
+    ...{ code: "UNKNOWN_OPTION", message: expect.stringContaining('"onReconnect"') },
+  });
+  await expect(client.listen("jobs", { signal: 5 as never })).rejects.toMatchObject({ code: "INVALID_OPTION" });
+  await expect(client.listen("jobs", null as never)).rejects.toMatchObject({ code: "INVALID_OPTION" });
+  await expect(client.listen(5 as never)).rejects.toMatchObject({ name: "UsageError" });
+});
+
+test("a thousand notifications wait for the loop; behind them the socket is not read until some are taken", async () => {
+  const { listener, session } = await listening();
+  session.send(Buffer.concat(Array.from({ length: 999 }, (_, at) => notified(String(at)))));
+  await quiet();
+  const reads = session.peer.reads;
+  session.send(notified("999"));
+  await quiet();
+  session.send(notified("1000"));
+  await quiet();
+  expect(session.peer.reads).toBe(reads);
+  const iterator = listener[Symbol.asyncIterator]();
+  for (let at = 0; at < 1_001; at++) expect((await iterator.next()).value).toMatchObject({ payload: String(at) });
+  expect(session.peer.reads).toBeGreaterThan(reads);
+  await listener.close();
+});
+
+test("closing it ends one whose loop has stopped reading", async () => {
+  const { listener, session } = await listening();
+  session.send(Buffer.concat(Array.from({ length: 3_000 }, (_, at) => notified(String(at)))));
+  await quiet();
+  await listener.close();
+  expect(await rest(session)).toEqual(["Terminate"]);
+});

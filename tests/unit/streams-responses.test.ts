@@ -1,0 +1,160 @@
+// The Response around rows: its status and headers, gzip, and the runtime's own bytes as its body.
+import { gunzipSync } from "node:zlib";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { checkGzip, compressed, responseInit } from "../../js/api/streams.ts";
+import { installRuntime, type Runtime } from "../../js/sockets/runtime.ts";
+import { isPending, quiet } from "../support/memory-session.ts";
+
+type Stream = ReadableStream<Uint8Array>;
+
+/** Work that the runtime was asked to keep alive. */
+let kept: Promise<unknown>[];
+const install = (traits: Partial<Runtime> = {}) =>
+  installRuntime({ name: "here", background: (work) => void kept.push(work), ...traits } as Runtime);
+
+beforeEach(() => {
+  kept = [];
+  install();
+});
+afterEach(() => void vi.unstubAllGlobals());
+
+const bytes = (text: string) => new TextEncoder().encode(text);
+const refused = (code: string, text: RegExp) =>
+  expect.objectContaining({ name: "UsageError", code, message: expect.stringMatching(text) });
+
+// -- status and headers ------------------------------------------------------------------------------------------------
+
+test("a response has status 200 and the format's type", () => {
+  const init = responseInit({}, "text/csv");
+  expect([init.status, ...(init.headers as Headers)]).toEqual([200, ["content-type", "text/csv"]]);
+  expect(init).not.toHaveProperty("encodeBody");
+});
+
+test("headers that are given stay, and a type among them wins", () => {
+  const given: [string, string][] = [
+    ["cache-control", "no-store"],
+    ["content-type", "text/plain"],
+  ];
+  for (const headers of [given, new Headers(given), Object.fromEntries(given)])
+    expect([...(responseInit({ headers }, "text/csv").headers as Headers)]).toEqual(given);
+});
+
+test("a compressed body is named, and told to workerd", () => {
+  const init = responseInit({ gzip: true }, "text/csv");
+  expect((init.headers as Headers).get("content-encoding")).toBe("gzip");
+  expect(init).toMatchObject({ encodeBody: "manual" });
+  expect((responseInit({ gzip: false }, "text/csv").headers as Headers).has("content-encoding")).toBe(false);
+});
+
+test.each([200, 201, 206, 303, 404, 599])("status %d may have a body", (status) => {
+  expect(responseInit({ status }, "text/csv").status).toBe(status);
+});
+
+test.each([100, 199, 204, 205, 304, 600, 200.5, NaN, "200", null])("status %s is refused", (status) => {
+  expect(() => responseInit({ status: status as number }, "text/csv")).toThrow(refused("INVALID_OPTION", /"status"/));
+});
+
+test.each([[{ "a b": "c" }], [{ a: "b\nc" }], [5]])("headers that HTTP does not allow are refused: %o", (headers) => {
+  const act = () => responseInit({ headers: headers as never }, "text/csv");
+  expect(act).toThrow(refused("INVALID_OPTION", /"headers"/));
+  expect(act).toThrow(expect.objectContaining({ cause: expect.any(TypeError) }));
+});
+
+// -- gzip ------------------------------------------------------------------------------------------------------------
+
+test("gzip is true or false", () => {
+  for (const gzip of [true, false, undefined]) expect(() => checkGzip({ gzip })).not.toThrow();
+  for (const gzip of [1, "yes", null])
+    expect(() => checkGzip({ gzip: gzip as never })).toThrow(refused("INVALID_OPTION", /"gzip"/));
+});
+
+test("where the runtime cannot compress, gzip is refused, and only gzip", () => {
+  vi.stubGlobal("CompressionStream", undefined);
+  expect(() => checkGzip({ gzip: true })).toThrow(refused("UNSUPPORTED_ON_RUNTIME", /^here has no CompressionStream/));
+  expect(() => checkGzip({ gzip: false })).not.toThrow();
+  expect(() => checkGzip({})).not.toThrow();
+});
+
+const unzipped = async (stream: Stream) =>
+  gunzipSync(new Uint8Array(await new Response(stream as BodyInit).arrayBuffer())).toString();
+
+/** A source by hand, and what it was left with. */
+function source() {
+  let controller!: ReadableStreamDefaultController<Uint8Array>;
+  const left: unknown[] = [];
+  const stream: Stream = new ReadableStream({
+    start: (given) => void (controller = given),
+    cancel: (reason) => void left.push(reason),
+  });
+  return { stream, controller, left };
+}
+
+test("rows are compressed by the platform, or by what the runtime has in its place", async () => {
+  const given = () => new Response("some rows").body!;
+  expect(await unzipped(compressed(given()))).toBe("some rows");
+  const own = new ReadableStream<Uint8Array>();
+  const gzip = vi.fn(() => own);
+  install({ gzip });
+  const stream = given();
+  expect(compressed(stream)).toBe(own);
+  expect(gzip.mock.calls).toEqual([[stream]]);
+  expect(kept).toEqual([]);
+});
+
+// -- the runtime's own bytes --------------------------------------------------------------------------------------------
+
+const channelOf = () => new TransformStream<Uint8Array, Uint8Array>();
+/** Bytes that go through a channel as they are. */
+function carried() {
+  install({ gzip: (stream) => stream });
+  const given = source();
+  const channel = channelOf();
+  const stream = compressed(given.stream, channel);
+  expect(stream).toBe(channel.readable);
+  expect(kept.length).toBe(1);
+  return { ...given, reader: stream.getReader() };
+}
+
+test("a channel carries the compressed bytes to their end, which is kept alive", async () => {
+  const channel = channelOf();
+  const stream = compressed(new Response("some rows").body!, channel);
+  expect(stream).toBe(channel.readable);
+  expect(await isPending(kept[0]!)).toBe(true);
+  expect(await unzipped(stream)).toBe("some rows");
+  await kept[0];
+  expect(kept.length).toBe(1);
+});
+
+test("each chunk comes as it was", async () => {
+  const { controller, reader } = carried();
+  for (const text of ["one", "two"]) {
+    controller.enqueue(bytes(text));
+    expect((await reader.read()).value).toEqual(bytes(text));
+  }
+  controller.close();
+  expect((await reader.read()).done).toBe(true);
+  await kept[0];
+});
+
+test("a source that fails fails the channel", async () => {
+  const { controller, reader } = carried();
+  const error = new Error("lost");
+  controller.error(error);
+  await expect(reader.read()).rejects.toBe(error);
+  await kept[0];
+});
+
+test("a reader that leaves leaves the source at once, though it is silent", async () => {
+  const { left, reader } = carried();
+  await reader.cancel("enough");
+  await quiet();
+  expect(left).toEqual(["enough"]);
+  await kept[0];
+});
+
+test("a source that cannot be left does not matter to a reader that leaves", async () => {
+  install({ gzip: (stream) => stream });
+  const stream: Stream = new ReadableStream({ cancel: () => Promise.reject(new Error("cannot")) });
+  await compressed(stream, channelOf()).cancel("enough");
+  await kept[0];
+});

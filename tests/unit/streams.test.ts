@@ -1,0 +1,127 @@
+// Rows as bytes on their way to a user: when a call has its stream, what ends it, and who waits for whom.
+import { beforeEach, expect, test } from "vitest";
+import { feed, type Source } from "../../js/api/streams.ts";
+import type { Operation, RowSink } from "../../js/connection/operation.ts";
+import { Call } from "../../js/session/call.ts";
+import type { Session } from "../../js/session/session.ts";
+import { installRuntime, type ByteChannel, type Runtime } from "../../js/sockets/runtime.ts";
+import { PostgresError } from "../../js/util/errors.ts";
+import { isPending, quiet } from "../support/memory-session.ts";
+
+type Stream = ReadableStream<Uint8Array>;
+
+/** Work that the runtime was asked to keep alive. */
+let kept: Promise<unknown>[];
+beforeEach(() => {
+  kept = [];
+  installRuntime({ name: "node", background: (work: Promise<unknown>) => void kept.push(work) } as unknown as Runtime);
+});
+
+const bytes = (text: string) => new TextEncoder().encode(text);
+const lost = () => new PostgresError({ code: "57P01", message: "terminating connection" });
+
+/** A call that is fed by hand: `sink` takes rows, `end` says what the statement has come to. */
+function fed(rest?: Source["rest"], channel?: ByteChannel) {
+  const stats = { copiedBytes: 0 };
+  const call = new Call<Stream>({ timeout: 0 });
+  let sink!: RowSink;
+  let end!: (operation: Operation | undefined) => void;
+  const run = (given: RowSink) => ((sink = given), new Promise<Operation | undefined>((resolve) => (end = resolve)));
+  const session = { connection: { core: { stats } } } as unknown as Session;
+  const feeding = feed(call, session, { run, ...(rest && { rest }) }, channel);
+  return { call, sink, stats, feeding, end: (done = true) => end(done ? ({} as Operation) : undefined) };
+}
+
+test("a call has its stream at the first rows, and all of them until the end", async () => {
+  const { call, sink, stats, feeding, end } = fed();
+  expect(sink.delivery).toBe("prompt");
+  expect(await isPending(call.promise)).toBe(true);
+  sink.rows(bytes("one "));
+  const stream = await call.promise;
+  expect(call.finished).toBe(false);
+  sink.rows(bytes("two"));
+  end();
+  await feeding;
+  expect(call.finished).toBe(true);
+  expect(await new Response(stream).text()).toBe("one two");
+  expect(stats.copiedBytes).toBe(7);
+});
+
+test("without rows a call has its stream at the end, with what stands behind rows", async () => {
+  for (const [rest, expected] of [
+    [undefined, ""],
+    [() => undefined, ""],
+    [() => bytes("]"), "]"],
+  ] as const) {
+    const { call, feeding, end } = fed(rest);
+    end();
+    await feeding;
+    expect(call.finished).toBe(true);
+    expect(await new Response(await call.promise).text()).toBe(expected);
+  }
+});
+
+test("what stands behind the rows comes behind them", async () => {
+  const { call, sink, end } = fed(() => bytes("]"));
+  sink.rows(bytes("[1"));
+  end();
+  expect(await new Response(await call.promise).text()).toBe("[1]");
+});
+
+test("a statement that has not come to its end leaves the call to whoever ends it", async () => {
+  const { call, feeding, end } = fed(() => bytes("]"));
+  end(false);
+  await feeding;
+  expect([call.finished, await isPending(call.promise), kept]).toEqual([false, true, []]);
+});
+
+test("a failure before the first row rejects the call, a later one errors its stream", async () => {
+  const early = fed();
+  const error = lost();
+  early.call.fail(error);
+  await expect(early.call.promise).rejects.toBe(error);
+  const late = fed();
+  late.sink.rows(bytes("one"));
+  const reader = (await late.call.promise).getReader();
+  await reader.read();
+  late.call.fail(error);
+  await expect(reader.read()).rejects.toBe(error);
+});
+
+test("a reader that leaves ends the call, with its reason", async () => {
+  const { call, sink } = fed();
+  const errors: unknown[] = [];
+  call.holder = { onFailure: (error) => void errors.push(error) };
+  sink.rows(bytes("one"));
+  await (await call.promise).cancel("enough");
+  expect(call.finished).toBe(true);
+  expect(errors).toEqual([expect.objectContaining({ name: "AbortError", code: "ABORTED", cause: "enough" })]);
+});
+
+test("who writes waits for the reader, and it is known that rows are unread", async () => {
+  const { call, sink } = fed();
+  expect([sink.full!(), call.isUnread()]).toEqual([undefined, false]);
+  sink.rows(bytes("one"));
+  expect(call.isUnread()).toBe(true);
+  const room = sink.full!()!;
+  expect(await isPending(room)).toBe(true);
+  await (await call.promise).getReader().read();
+  await room;
+  expect([sink.full!(), call.isUnread()]).toEqual([undefined, false]);
+});
+
+test("a runtime's own channel carries the rows, and its end is kept alive", async () => {
+  const channel = new TransformStream<Uint8Array, Uint8Array>(undefined, undefined, { highWaterMark: 4 });
+  const { call, sink, stats, feeding, end } = fed(() => bytes("]"), channel);
+  sink.rows(bytes("[1"));
+  const stream = await call.promise;
+  expect(stream).toBe(channel.readable);
+  end();
+  await feeding;
+  expect(kept.length).toBe(1);
+  expect(await new Response(stream).text()).toBe("[1]");
+  await Promise.all(kept);
+  await quiet();
+  // The channel copies by itself.
+  expect(stats.copiedBytes).toBe(0);
+});

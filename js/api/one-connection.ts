@@ -12,11 +12,12 @@ import {
   type Running,
   type Transaction,
   type TransactionOptions,
+  type WaitingTransaction,
 } from "./transaction.ts";
 
 export abstract class OneConnection extends Transacting {
-  /** Transactions that run or wait for their turn. */
-  #transactions = 0;
+  /** Those that run or wait for their turn. */
+  readonly #transactions = new Set<WaitingTransaction>();
   /** The one whose callback runs. */
   #running: Running | undefined;
 
@@ -32,7 +33,6 @@ export abstract class OneConnection extends Transacting {
     const begin = beginStatement(this.config, options);
     const refused = this.ended() ?? this.unfinished();
     if (refused) throw refused;
-    this.#transactions++;
     const { config, counters, line } = this;
     const connect = async () => sessionOf(await this.connected());
     const before = line.end();
@@ -44,9 +44,10 @@ export abstract class OneConnection extends Transacting {
       turn: before,
       front: this.#running,
       connect,
+      made: (call) => void this.#transactions.add(call),
       begins: (running) => void (this.#running = running),
-      settled: () => {
-        this.#transactions--;
+      settled: (call) => {
+        this.#transactions.delete(call);
         if (this.#running?.call.finished) this.#running = undefined;
       },
     });
@@ -58,18 +59,18 @@ export abstract class OneConnection extends Transacting {
 
   /** @internal */
   protected get isInTransaction(): boolean {
-    return this.#transactions > 0;
+    return this.#transactions.size > 0;
   }
 
-  /** Ends all calls and the transaction that runs; those to come too. */
+  /** Ends all calls and transactions, those that wait for their turn and those to come too. */
   protected override stop(error: (facts: Facts) => PgzError, exceptStreams?: boolean): void {
     super.stop(error, exceptStreams);
-    this.#running?.call.interrupt(error);
+    for (const call of this.#transactions) call.interrupt(error);
   }
 
   protected override refused(): UsageError | undefined {
     const ended = this.ended();
-    if (ended || !this.#transactions) return ended;
+    if (ended || !this.#transactions.size) return ended;
     return new UsageError(
       "TRANSACTION_OPEN",
       "A transaction of this client is open: use its methods, wait for its end, or use another client.",

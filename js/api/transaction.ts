@@ -98,6 +98,9 @@ export function checkWork(work: unknown): void {
 /** What of a transaction's call decides whether it still wants a connection. */
 type AnyTransaction = Pick<Call<unknown>, "finished" | "fail" | "holder" | "operation">;
 
+/** A transaction from when it is made to its result: whoever made it may end it. */
+export type WaitingTransaction = Pick<Call<unknown>, "interrupt">;
+
 /** What a transaction needs of its client. */
 interface Client {
   readonly config: Config;
@@ -109,10 +112,12 @@ interface Client {
   readonly front: Running | undefined;
   /** `undefined`: the call was over before. */
   readonly connect: (call: AnyTransaction) => Promise<Session | undefined>;
+  /** It is made, and waits for its turn. */
+  readonly made: (call: WaitingTransaction) => void;
   /** It is this one's turn. */
   readonly begins: (running: Running) => void;
   /** The transaction has come to its result, whatever the connection still has to clean up. */
-  readonly settled: () => void;
+  readonly settled: (call: WaitingTransaction) => void;
 }
 
 /** `released` resolves when the connection is free again. */
@@ -121,8 +126,9 @@ export function runTransaction<T>(
   options: TransactionOptions,
   client: Client,
 ): { result: Promise<T>; released: Promise<void> } {
-  const { config, counters, begin, turn, front, connect, begins, settled } = client;
-  const call = new Call<T>({ timeout: options.timeout ?? 0, maker: { ended: settled } });
+  const { config, counters, begin, turn, front, connect, made, begins, settled } = client;
+  const call = new Call<T>({ timeout: options.timeout ?? 0, maker: { ended: () => settled(call) } });
+  made(call);
   call.heed(options.signal, config.signal);
   const most = attemptsOf(options.retry);
   const run = async () => {
@@ -172,7 +178,7 @@ export function runTransaction<T>(
 
 /** A transaction whose turn it is, in all its attempts. */
 export class Running {
-  readonly call: Pick<Call<unknown>, "finished" | "whenOver" | "interrupt">;
+  readonly call: Pick<Call<unknown>, "finished" | "whenOver">;
   /** Of the attempt that runs. */
   transaction: Transaction | undefined;
   readonly #counters: Counters;

@@ -268,7 +268,7 @@ export const OPTIONS = {
    * The fewest SCRAM iterations that are accepted over a link on which no certificate is checked (no TLS, or `sslmode`
    * `prefer`, `allow` or `require` without `ca`). Whoever answers there gets a proof of your password, and with few
    * iterations can find the password by trying. Over a link whose certificate is checked, and a local one, any number
-   * is accepted, and `npx @pgz-edge/cli doctor` tells of it.
+   * is accepted, and `pgz-edge doctor` tells of it.
    *
    * @unit 1 to 100,000,000
    * @defaultValue 4,096, the least that RFC 7677 recommends, and PostgreSQL's default

@@ -164,6 +164,7 @@ export class Pool extends Transacting {
         member.call = call;
         return sessionOf(member.session);
       },
+      made: () => {},
       begins: () => {},
       settled: () => {},
     });

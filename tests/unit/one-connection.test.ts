@@ -197,3 +197,19 @@ test("the end of a lease without a transaction ends the calls on it", async () =
   expect(await isPending(call.catch(() => {}))).toBe(false);
   await expect(call).rejects.toMatchObject({ code: "LEASE_RELEASED" });
 });
+
+test("a transaction that waits on a lease ends with the lease, and does not keep its connection", async () => {
+  const { pool } = memoryPool({ max: 1 });
+  const lease = await pool.acquire();
+  const failed = (error: unknown) => error;
+  const running = lease.transaction(() => new Promise(() => {})).catch(failed);
+  let hasRun = false;
+  const waiting = lease.transaction(() => ((hasRun = true), new Promise(() => {}))).catch(failed);
+  await quiet();
+  const releasing = lease.release();
+  expect(await running).toMatchObject({ code: "LEASE_RELEASED" });
+  expect(await waiting).toMatchObject({ code: "LEASE_RELEASED" });
+  await releasing;
+  expect(hasRun).toBe(false);
+  expect(pool.stats()).toMatchObject({ acquired: 0 });
+});

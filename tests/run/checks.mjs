@@ -34,6 +34,11 @@ export async function longSimulation() {
   return [await countedBy("long simulation", ["tests/simulation/check.mjs"], minutes(60), env)];
 }
 
+/** Two clean builds of the commit give the same bytes of each published file. */
+export async function reproducible() {
+  return [await countedBy("reproducible", ["scripts/verify.mjs"], minutes(20))];
+}
+
 /** A script of Node's whose last line is `N passed, M failed`. */
 async function countedBy(label, script, timeout, env = {}) {
   const { output, status, timedOut } = await run([process.execPath, ...script.map((part) => at(part))], {

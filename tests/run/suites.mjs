@@ -4,7 +4,7 @@
 // runtime can change an answer, so the older server is seen by "node" alone, and all others see the newest one.
 import { readdirSync } from "node:fs";
 import { nodeBinary } from "../../scripts/node/index.mjs";
-import { lint, longSimulation, rust, simulation } from "./checks.mjs";
+import { lint, longSimulation, reproducible, rust, simulation } from "./checks.mjs";
 import { at, bin } from "./command.mjs";
 import { onlyNewestServer, onlyOldestServer } from "./servers.mjs";
 import { runVitest } from "./vitest.mjs";
@@ -71,5 +71,6 @@ export const releaseSuites = {
     release(),
   ),
   "older-server": inVitest("older-server", node, ["tests/integration"], onlyOldestServer),
+  reproducible: { needs: ["build"], run: reproducible },
   "long-simulation": { needs: ["build"], run: longSimulation },
 };

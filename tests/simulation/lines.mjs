@@ -5,7 +5,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
 /** Milliseconds without a word from a process until what it tries is taken for a loop without an end. */
-const STILL = 15_000;
+const STILL = 40_000;
 
 export function say(line) {
   process.stdout.write(`\n@${JSON.stringify(line)}\n`);

@@ -1,0 +1,45 @@
+// What docs/support.md calls the oldest is what the project itself uses: its manifests, its toolchain, its tests.
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { expect, test } from "vitest";
+import { root } from "./project.ts";
+
+const read = (name: string) => readFileSync(path.join(root, name), "utf8");
+const page = read("docs/support.md");
+/** Of a row of the table: its oldest version, and the others. */
+const row = (name: string) => new RegExp(`^\\| ${name} \\| ([^|]+) \\| ([^|]+) \\|`, "m").exec(page)!.slice(1);
+const packages = (name: string) =>
+  JSON.parse(read(name)) as { devDependencies: Record<string, string>; engines: Record<string, string> };
+const NODES = /node-\d+-linux-x64(?=": "npm:)/g;
+const minor = (version: string) => version.split(".").slice(0, 2).join(".");
+
+test("Node", () => {
+  const [oldest, others] = row("Node");
+  expect(packages("package.json").engines["node"]).toBe(`>=${oldest}`);
+  expect(packages("js/cli/package.json").engines["node"]).toBe(`>=${oldest}`);
+  const installed = ["scripts/tests/package.json", "scripts/node/package.json"].flatMap((name) =>
+    read(name).match(NODES),
+  );
+  expect(installed.map((name) => name!.slice("node-".length, -"-linux-x64".length)).sort()).toEqual(
+    others!.split(", "),
+  );
+});
+
+test.each(["Deno", "Bun"])("%s", (name) => {
+  const version = packages("scripts/tests/package.json").devDependencies[name.toLowerCase()]!;
+  expect(row(name)[0]).toBe(minor(version));
+});
+
+test("Rust", () => {
+  const [, toolchain] = /^channel = "([\d.]+)"/m.exec(read("rust-toolchain.toml"))!;
+  const [, least] = /^rust-version = "([\d.]+)"/m.exec(read("Cargo.toml"))!;
+  const [oldest] = row("Rust, to build it");
+  expect([minor(toolchain!), least]).toEqual([oldest, oldest]);
+});
+
+test("TypeScript", () => {
+  const [oldest, others] = row("TypeScript");
+  const tested = read("tests/packaging/types.test.ts");
+  for (const version of [oldest!, ...others!.split(", ").slice(0, -1)])
+    expect(tested).toContain(`typescript-${version}`);
+});

@@ -66,6 +66,7 @@ export async function lint() {
     prettier: [bin("prettier"), "--check", "--log-level=warn", "**/*.{ts,mts,mjs,js}"],
     eslint: [bin("eslint"), "."],
     tsc: [bin("tsc"), "--noEmit"],
+    workflows: [process.execPath, at("tests/run/workflows.mjs")],
   };
   const row = { label: "lint", passed: 0, failed: 0, reasons: [] };
   const check = async ([name, command]) => {

@@ -20,8 +20,11 @@ export function thirdPartyLicenses(env = process.env) {
   return `${[head, ...crates].join(`\n\n${LINE}\n`)}\n`;
 }
 
-/** Macros run in the compiler: no code of theirs is linked. */
-function linkedCrates(env) {
+/**
+ * What cargo says of the crates that the wasm links, and `needs`: the ids of those that each of them wants. Macros run in
+ * the compiler: no code of theirs is linked.
+ */
+export function linkedCrates(env = process.env) {
   const words = ["metadata", "--format-version", "1", "--locked", "--filter-platform", "wasm32-unknown-unknown"];
   const manifest = ["--manifest-path", path.join(root, "src/wasm/Cargo.toml")];
   const options = { cwd: root, env, encoding: "utf8", maxBuffer: 1 << 28 };
@@ -36,7 +39,9 @@ function linkedCrates(env) {
   };
   visit(packages.find(({ name }) => name === "pgz-edge-wasm").id);
   const ours = ["pgz-edge", "pgz-edge-wasm"];
-  const others = [...linked].map((id) => byId.get(id)).filter(({ name }) => !ours.includes(name));
+  const needs = (id) => nodes.get(id).dependencies.filter((other) => linked.has(other));
+  const all = [...linked].map((id) => ({ ...byId.get(id), needs: needs(id) }));
+  const others = all.filter(({ name }) => !ours.includes(name));
   return others.sort((one, other) => (one.name < other.name ? -1 : 1));
 }
 

@@ -1,6 +1,25 @@
-// What stops a release before anything is published, and what its notes say.
+// What stops a release before anything is published, what its notes say, and its list of parts.
+import { readFileSync } from "node:fs";
+import path from "node:path";
 import { expect, test } from "vitest";
 import { objections, sectionOf } from "../../scripts/release.mjs";
+import { sbom } from "../../scripts/sbom.mjs";
+import { root } from "./project.ts";
+
+interface Bom {
+  readonly bomFormat: string;
+  readonly specVersion: string;
+  readonly metadata: { readonly component: { readonly purl: string } };
+  readonly components: readonly {
+    readonly name: string;
+    readonly version: string;
+    readonly purl: string;
+    readonly hashes: readonly { readonly content: string }[];
+  }[];
+  readonly dependencies: readonly { readonly dependsOn?: readonly string[] }[];
+}
+
+const read = (name: string) => readFileSync(path.join(root, name), "utf8");
 
 const changelog = `# Changelog
 
@@ -36,4 +55,21 @@ test("the notes are the version's own section", () => {
   expect(sectionOf(changelog, "0.2.0")).toBe("- a fault\n### Packaging\n- a file");
   expect(sectionOf(changelog, "0.1.0")).toBe("The first version.");
   expect(sectionOf(changelog, "0.1")).toBeUndefined();
+});
+
+test("the list of parts has each crate of the wasm by its checksum, and what wants it", () => {
+  const bom = JSON.parse(sbom()) as Bom;
+  expect([bom.bomFormat, bom.specVersion, bom.metadata.component.purl]).toEqual([
+    "CycloneDX",
+    "1.6",
+    `pkg:npm/pgz-edge@${(JSON.parse(read("package.json")) as { version: string }).version}`,
+  ]);
+  const titles = read("dist/THIRD-PARTY-LICENSES.txt").matchAll(/^-{120}\n(\S+ \S+) \(/gm);
+  expect(bom.components.map(({ name, version }) => `${name} ${version}`)).toEqual(
+    [...titles].map(([, title]) => title),
+  );
+  const checksums = read("Cargo.lock");
+  for (const { hashes } of bom.components) expect(checksums).toContain(`checksum = "${hashes[0]!.content}"`);
+  const wanted = new Set(bom.dependencies.flatMap(({ dependsOn = [] }) => dependsOn));
+  expect(bom.components.filter(({ purl }) => !wanted.has(purl))).toEqual([]);
 });

@@ -92,13 +92,14 @@ test("each item has its own rows, of its statement's columns, however they came"
   rows(4);
   ended("SELECT", 1);
   switchTo(0);
-  ended("SELECT", 0);
+  rows(6);
+  ended("SELECT", 1);
   switchTo(1);
   rows(5);
   ended("SELECT", 1);
   const all = settled();
   expect(all.map((one) => one.status === "fulfilled" && one.value.rows)).toEqual([
-    [],
+    [{ a: 6 }],
     [{ b: 4 }],
     [{ b: 5 }],
     [{ a: 1 }, { a: 2 }, { a: 3 }],
@@ -114,7 +115,7 @@ test("each item has its own rows, of its statement's columns, however they came"
 });
 
 test("as bytes each item has its part of them, and an item without rows has none", () => {
-  const { columns, bytes, ended, failed, settled } = newRun({ form: ROWS_NDJSON, numbers: [0, 0, 1, 0] });
+  const { columns, bytes, ended, failed, settled } = newRun({ form: ROWS_NDJSON, numbers: [1, 1, 0, 1] });
   columns("a");
   bytes('{"a":1}\n{"a"');
   bytes(":2}\n");
@@ -215,10 +216,13 @@ test("a lost statement hides no failure of one that is bound later", () => {
 
 // -- again -----------------------------------------------------------------------------------------------------------
 
-test("without a failure there is nothing to repeat", () => {
+test("without a failure that repeating could help there is nothing to repeat", () => {
   const { run, ended } = newRun();
   ended("SELECT");
   expect(run.repeatableFrom(undefined)).toBeUndefined();
+  const atomic = newRun({ atomic: true });
+  atomic.failed(error("22012"));
+  expect(atomic.run.repeatableFrom(undefined)).toBeUndefined();
 });
 
 test("an atomic batch runs again from its start, unless one of its commands may have ended the transaction", () => {

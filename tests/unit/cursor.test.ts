@@ -10,11 +10,13 @@ import {
   execution,
   fakeClock,
   isPending,
+  letIn,
   letInKnowing,
   newClient,
   newServer,
   quiet,
   rows,
+  shutdown,
   useMemoryServer,
   type Session,
 } from "../support/memory-session.ts";
@@ -175,25 +177,66 @@ test.each([
   await goesOn(session);
 });
 
-test("a connection that is lost between two batches fails the cursor at once where it is heard of, else the next one", async () => {
+test("a connection that is lost between two batches frees the client at once where that is heard of", async () => {
   newServer({ readsWhileIdle: true });
-  const heard = await begin();
-  heard.session.peer.reset();
+  const { session, batches } = await begin();
+  session.peer.reset();
   await quiet();
-  await expect(heard.batches.next()).rejects.toMatchObject({ code: "CONNECTION_LOST", committed: true });
-  newServer();
-  newClient({ prepare: "unnamed" });
+  // Else it would be refused, since a loop is open.
+  const next = client.query("select n");
+  const other = await letIn();
+  expect(await other.flight()).toEqual(execution);
+  other.send(begun(), rows(7, 8), atEnd(1, "I"));
+  expect((await next).rows).toEqual([{ n: 7 }]);
+  await expect(batches.next()).rejects.toMatchObject({ code: "CONNECTION_LOST", committed: true });
+});
+
+test("where it is not, the next batch says so", async () => {
   const { session, batches } = await begin();
   session.peer.end();
   await expect(batches.next()).rejects.toMatchObject({ code: "CONNECTION_LOST", committed: true });
 });
 
-test("a connection that is lost under COMMIT fails the cursor, and nothing runs again", async () => {
+test("a session that ends in place of the first answer had not begun, so another one takes the cursor", async () => {
+  newServer({ readsWhileIdle: true });
+  const { session, first } = await open();
+  session.send(shutdown());
+  const next = await letIn();
+  expect(await next.flight()).toEqual(opening);
+  next.send(beginning(), begun(), rows(4, 5), atEnd(1));
+  expect(await query(next)).toBe("COMMIT");
+  next.send(done("COMMIT"));
+  expect((await first).value).toEqual([{ n: 4 }]);
+});
+
+test.each([
+  ["a lost connection", (session: Session) => session.peer.end(), "CONNECTION_LOST"],
+  ["a session that ends", (session: Session) => session.send(shutdown()), "57P01"],
+])("%s under COMMIT fails the cursor, and nothing runs again", async (_, end, code) => {
   const { session, first } = await open();
   session.send(beginning(), begun(), rows(0, 1), atEnd(1));
   expect(await query(session)).toBe("COMMIT");
-  session.peer.end();
-  await expect(first).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: false });
+  end(session);
+  await expect(first).rejects.toMatchObject({ code, retryable: false });
+});
+
+test("a session that ends right behind the answer to COMMIT takes nothing back", async () => {
+  newServer({ readsWhileIdle: true });
+  const { session, first, batches } = await open();
+  session.send(beginning(), begun(), rows(0, 1), atEnd(1));
+  expect(await query(session)).toBe("COMMIT");
+  session.send(done("COMMIT"), shutdown());
+  expect((await first).value).toEqual([{ n: 0 }]);
+  expect((await batches.next()).done).toBe(true);
+});
+
+test("what is wrong before anything is sent is the cursor's error, and there is nothing to roll back", async () => {
+  const session = await letInKnowing();
+  const values = Array<number>(65_536).fill(1);
+  await expect(client.cursor({ text: "select n", values }, 2).next()).rejects.toMatchObject({
+    code: "TOO_MANY_PARAMETERS",
+  });
+  await goesOn(session);
 });
 
 test("a deadline ends it at once between two batches, and its transaction with it", async () => {

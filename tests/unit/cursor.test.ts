@@ -220,13 +220,19 @@ test.each([
   await expect(first).rejects.toMatchObject({ code, retryable: false });
 });
 
-test("a session that ends right behind the answer to COMMIT takes nothing back", async () => {
+test.each([
+  ["takes nothing back behind the answer to COMMIT", true],
+  ["fails the last batch in front of it", false],
+])("a session that ends %s", async (_, isAnswered) => {
   newServer({ readsWhileIdle: true });
-  const { session, first, batches } = await open();
-  session.send(beginning(), begun(), rows(0, 1), atEnd(1));
+  const { session, batches } = await begin();
+  const last = batches.next();
+  expect(await session.flight()).toEqual(fetching);
+  session.send(rows(2, 3), atEnd(1));
   expect(await query(session)).toBe("COMMIT");
-  session.send(done("COMMIT"), shutdown());
-  expect((await first).value).toEqual([{ n: 0 }]);
+  session.send(...(isAnswered ? [done("COMMIT")] : []), shutdown());
+  if (!isAnswered) return expect(last).rejects.toMatchObject({ code: "57P01", committed: true, retryable: false });
+  expect((await last).value).toEqual([{ n: 2 }]);
   expect((await batches.next()).done).toBe(true);
 });
 

@@ -1,5 +1,5 @@
-// A statement that runs before anybody has described it (js/statement/first-execution.ts), over sockets in memory: which
-// rows wait for the catalog, which failures lead to a description, and what is said where its rows cannot be read.
+// A statement that runs before anybody has described it (js/statement/first-execution.ts), over sockets in memory:
+// which rows wait for the catalog, which failures lead to a description, and what is said of rows that cannot be read.
 import { beforeEach, expect, test } from "vitest";
 import { sql } from "../../js/statement/sql.ts";
 import { checked, described, failed, firstFlight, over, texts } from "../support/first-runs.ts";

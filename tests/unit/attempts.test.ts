@@ -106,7 +106,7 @@ afterEach(() => clock.uninstall());
 const conflict = error("40001");
 
 /** A pause that has begun, and what is told of it. */
-function pause(attempt: number) {
+function begun(attempt: number) {
   const told: unknown[] = [];
   const observer = { onRetry: (event: unknown) => void told.push(event) };
   const connection = { config: { observer }, closed: undefined as PgzError | undefined };
@@ -136,7 +136,7 @@ test.each([
   [7, 500],
   [20, 500],
 ])("attempt %i is followed by a pause of %i ms, and the observer is told of it first", async (attempt, delayMs) => {
-  const { told, outcome } = pause(attempt);
+  const { told, outcome } = begun(attempt);
   expect(told).toEqual([{ attempt, delayMs, error: conflict }]);
   expect(clock.timers).toEqual([delayMs]);
   await clock.advance(delayMs - 1, quiet);
@@ -147,18 +147,18 @@ test.each([
 
 test("it is as much longer at random, so that two that met do not meet again", () => {
   Math.random = () => 0.75;
-  expect(pause(2).told).toMatchObject([{ delayMs: 35 }]);
+  expect(begun(2).told).toMatchObject([{ delayMs: 35 }]);
 });
 
 test("a call that is over waits no longer, and leaves no timer", async () => {
-  const { end, outcome } = pause(5);
+  const { end, outcome } = begun(5);
   end();
   expect(await outcome()).toBe("over");
   expect(clock.timers).toEqual([]);
 });
 
 test("a connection that is gone behind the pause fails the call", async () => {
-  const { connection, outcome } = pause(1);
+  const { connection, outcome } = begun(1);
   connection.closed = connectionLost("gone");
   await clock.advance(10, quiet);
   expect(await outcome()).toBe(connection.closed);

@@ -1,0 +1,37 @@
+// Which texts are COPY statements whose data travel by the connection, so that copyFrom and copyTo take them.
+import { expect, test } from "vitest";
+import { copyText, isCopy } from "../../js/statement/copy-statement.ts";
+import { sql } from "../../js/statement/sql.ts";
+
+test.each([
+  "copy t from stdin",
+  "COPY t (a, b) TO STDOUT (format csv)",
+  "-- one\n copy /* two */ t from /* three */ Stdin",
+  "copy (select 'x', \"y\" from t) to stdout",
+  ";copy t to stdout",
+])("%j is one", (text) => {
+  expect(isCopy(text)).toBe(true);
+  expect(copyText(text)).toBe(text);
+});
+
+test.each([
+  "copy t from '/tmp/file'",
+  "copy t to program 'stdout'",
+  "copy \"stdin\" from 'file'",
+  "copy \"stdout\" to 'file' -- stdin",
+  "copy t from 'file' /* stdin */",
+  "copy t from $$stdin$$",
+  "copy",
+  "select stdin, stdout from t",
+  "copyright from stdin",
+  "insert into stdin values (1)",
+  "",
+])("%j is none, so it is refused before it runs", (text) => {
+  expect(isCopy(text)).toBe(false);
+  expect(() => copyText(text)).toThrow(expect.objectContaining({ name: "UsageError", code: "COPY_NEEDS_COPY_CALL" }));
+});
+
+test("its table may be put in by the sql tag, but no parameter", () => {
+  expect(copyText(sql`copy ${sql.identifier("t")} from stdin`)).toBe('copy "t" from stdin');
+  expect(() => copyText(sql`copy t from ${"stdin"}`)).toThrow(expect.objectContaining({ code: "INVALID_QUERY" }));
+});

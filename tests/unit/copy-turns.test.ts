@@ -1,0 +1,55 @@
+// A COPY over a socket that takes everything at once (js/statement/copy.ts): every few milliseconds it waits for a turn
+// of the event loop, so that errors and timers have theirs.
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { FakeClock } from "../support/fake-clock.ts";
+import { client, isPending, letIn, quiet, useMemoryServer, type Session } from "../support/memory-session.ts";
+import * as wire from "../support/wire.mjs";
+
+useMemoryServer();
+const clock = new FakeClock();
+beforeEach(() => void clock.install().reset());
+// Before the client is closed, since hooks of this kind run in reverse order.
+afterEach(() => clock.uninstall());
+
+const PIECES = 20;
+
+/** Its pieces take so many milliseconds each. */
+function* source(milliseconds: number) {
+  const begin = clock.now;
+  for (let piece = 1; piece <= PIECES; piece++) {
+    clock.now = begin + piece * milliseconds;
+    yield Buffer.alloc(64 << 10);
+  }
+}
+
+async function bytesOf(session: Session): Promise<number> {
+  let bytes = 0;
+  for (let message = await session.message(); message!.name === "CopyData"; message = await session.message())
+    bytes += message!.body.length;
+  return bytes;
+}
+
+test.each([
+  [0, 0],
+  [2, 6],
+  [5, 10],
+  [6, 20],
+])("%i ms for each of twenty pieces are %i turns", async (milliseconds, turns) => {
+  const call = client.copyFrom("copy t from stdin", source(milliseconds));
+  const session = await letIn();
+  await session.flight();
+  session.send(wire.message("G", Buffer.of(0), wire.int16(0)));
+  const sent = bytesOf(session);
+  let count = 0;
+  while (await isPending(sent)) {
+    // It goes on with the turn, and not before.
+    const [next = 0, ...others] = clock.timers;
+    expect(others).toEqual([]);
+    count++;
+    await clock.advance(next, quiet);
+  }
+  expect(count).toBe(turns);
+  expect(await sent).toBe(PIECES * (64 << 10));
+  session.send(wire.commandComplete("COPY 1"), wire.readyForQuery());
+  await call;
+});

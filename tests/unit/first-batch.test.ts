@@ -1,0 +1,262 @@
+// An atomic batch of statements that nobody has described (js/statement/first-batch.ts), over sockets in memory: one
+// flight with BEGIN, a savepoint for each further item and COMMIT, and what the failure of each of them means.
+import { beforeEach, expect, test } from "vitest";
+import { sql } from "../../js/statement/sql.ts";
+import type { PgzError } from "../../js/util/errors.ts";
+import { behindPrelude, checked, described, firstFlight, over, texts } from "../support/first-runs.ts";
+import {
+  accepted,
+  begun,
+  client,
+  execution,
+  int4,
+  letIn,
+  newClient,
+  quiet,
+  rows,
+  useMemoryServer,
+  type Session,
+} from "../support/memory-session.ts";
+import * as wire from "../support/wire.mjs";
+
+useMemoryServer();
+/** The check in front of a statement would have a name from the third on. */
+const OPTIONS = { firstRun: "text", prepare: "unnamed" } as const;
+beforeEach(() => newClient(OPTIONS));
+
+const error = (C: string, more = {}) => wire.errorResponse({ S: "ERROR", V: "ERROR", C, M: "no", ...more });
+const failed = (C: string, status: "I" | "E" = "E") => Buffer.concat([error(C), wire.readyForQuery(status)]);
+/** The answer to the first item, or to one behind it, of one row. */
+const first = (value: string) => item(value, "BEGIN");
+const item = (value: string, prelude = "SAVEPOINT") =>
+  Buffer.concat([checked([int4], [], prelude), wire.bindComplete(), texts(value), over(1, "T")]);
+const skipped = () => failed("25P02");
+const ending = (tag: string) =>
+  Buffer.concat([
+    ...[wire.parseComplete(), wire.bindComplete(), wire.noData()],
+    ...[wire.commandComplete(tag), wire.readyForQuery()],
+  ]);
+
+/** The next session, which has sent a batch of so many items. */
+async function sent(count: number): Promise<Session> {
+  const session = await letIn();
+  for (let at = 0; at < count; at++) expect(await session.flight()).toEqual(behindPrelude);
+  expect(await session.flight()).toEqual(execution);
+  return session;
+}
+
+const outcome = (call: Promise<unknown>) =>
+  call.then(
+    () => "well",
+    ({ code, batch, transaction }: PgzError) => ({ code, batch, transaction }),
+  );
+
+test("BEGIN, a savepoint for each further item, and COMMIT leave in one go; its statements are known then", async () => {
+  const call = client.batch(["select a", "select b", "select c"]);
+  const session = await sent(3);
+  session.send(first("1"), item("2"), item("3"), ending("COMMIT"));
+  expect(await call).toMatchObject([1, 2, 3].map((n) => ({ rows: [{ n }], rowCount: 1, command: "SELECT" })));
+  expect((await call)[0]!.fields).toMatchObject([{ name: "n", typeOid: 23 }]);
+  const next = client.query("select b");
+  expect(await session.flight()).toEqual(execution);
+  session.send(begun(), rows(4, 5), over(1));
+  expect((await next).rows).toEqual([{ n: 4 }]);
+});
+
+test("the statements in front of its items are named by their places", async () => {
+  const call = client.batch(["select a", "select b", "select c"]);
+  const session = await letIn();
+  const preludes: string[] = [];
+  for (let message = await session.message(); preludes.length < 4; message = await session.message()) {
+    const [, text] = message!.body.toString().split("\0");
+    if (message!.name === "Parse" && /^(BEGIN|SAVEPOINT|COMMIT)/.test(text!)) preludes.push(text!);
+  }
+  expect(preludes).toEqual(["BEGIN", "SAVEPOINT pgz_1", "SAVEPOINT pgz_2", "COMMIT"]);
+  session.peer.end();
+  expect(await outcome(call)).toMatchObject({ code: "CONNECTION_LOST" });
+});
+
+test("counts need no rows, and bytes are each item's own", async () => {
+  const counted = client.batch(["select a", "select b"], { results: "count" });
+  let session = await sent(2);
+  session.send(first("1"), item("2"), ending("COMMIT"));
+  expect(await counted).toEqual([
+    { command: "SELECT", rowCount: 1 },
+    { command: "SELECT", rowCount: 1 },
+  ]);
+  await client.close();
+  newClient(OPTIONS);
+  const bytes = client.batch(["select a", "select b"], { results: "ndjson" });
+  session = await sent(2);
+  session.send(first("1"), item("2"), ending("COMMIT"));
+  const results = (await bytes) as { bytes: Uint8Array; fields: readonly { name: string }[] }[];
+  expect(results.map((one) => new TextDecoder().decode(one.bytes))).toEqual(['{"n":1}\n', '{"n":2}\n']);
+  expect(results.map(({ fields }) => fields.map(({ name }) => name))).toEqual([["n"], ["n"]]);
+});
+
+test("a statement that is known by then is bound as it is", async () => {
+  const learning = client.query("select a");
+  const session = await letIn();
+  expect(await session.flight()).toEqual(firstFlight);
+  session.send(checked(), wire.bindComplete(), texts("1"), over(1));
+  await learning;
+  const call = client.batch(["select a", "select b"]);
+  const bound = await session.flight();
+  expect(bound).toEqual(["Parse", "Bind", "Execute", ...execution]);
+  const second = await session.flight();
+  expect(second.slice(-3)).toEqual(["Bind", "Execute", "Sync"]);
+  expect(await session.flight()).toEqual(execution);
+  session.send(wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN"), begun(), rows(2, 3));
+  session.send(over(1, "T"), item("3"), ending("COMMIT"));
+  expect((await call).map((one) => one.rows)).toEqual([[{ n: 2 }], [{ n: 3 }]]);
+});
+
+test.each([
+  ["more than 25 items", Array.from({ length: 26 }, (_, n) => `select ${n}`), {}],
+  ["items that are not atomic", ["select a"], { atomic: false }],
+  ["caps", ["select a"], { maxRows: 5 }],
+])("%s are described first", async (_, queries, options) => {
+  const call = client.batch(queries, options as { atomic: true });
+  const ended = outcome(call);
+  const session = await letIn();
+  expect(await session.flight()).toEqual(described);
+  session.peer.end();
+  expect(await ended).toMatchObject({ code: "CONNECTION_LOST" });
+});
+
+test("25 items are not, nor is one", async () => {
+  for (const count of [25, 1]) {
+    const call = client.batch(Array.from({ length: count }, (_, n) => `select ${n}`));
+    const session = await sent(count);
+    session.send(first("0"), ...Array.from({ length: count - 1 }, (_, n) => item(`${n + 1}`)), ending("COMMIT"));
+    expect((await call).map((one) => one.rows)).toEqual(Array.from({ length: count }, (_, n) => [{ n }]));
+    await client.close();
+    newClient(OPTIONS);
+  }
+});
+
+test("in a transaction of the user's, and by option, they are described first", async () => {
+  const call = client.transaction(async (tx) => {
+    await tx.query("select a");
+    return tx.batch(["select b"]);
+  });
+  const ended = outcome(call);
+  const session = await letIn();
+  expect(await session.flight()).toEqual(behindPrelude);
+  session.send(checked([int4], [], "BEGIN"), wire.bindComplete(), texts("1"), over(1, "T"));
+  expect(await session.flight()).toEqual(described);
+  session.peer.end();
+  expect(await ended).toMatchObject({ code: "CONNECTION_LOST" });
+  newClient({ firstRun: "describe" });
+  const other = outcome(client.batch(["select a"]));
+  const next = await letIn();
+  expect(await next.flight()).toEqual(described);
+  next.peer.end();
+  await other;
+});
+
+test("a value that cannot be sent is told of by the described batch", async () => {
+  const call = outcome(client.batch([sql`select ${1n}`, sql`select ${{ a: 1n }}`]));
+  const session = await letIn();
+  expect(await session.flight()).toEqual(described);
+  session.peer.end();
+  expect(await call).not.toBe("well");
+});
+
+// -- failures --------------------------------------------------------------------------------------------------------
+
+test("an item that has run and fails undoes those in front of it; those behind it have not run", async () => {
+  const call = client.batch(["select a", "select b", "select c"]);
+  const session = await sent(3);
+  session.send(first("1"), checked([int4], [], "SAVEPOINT"), wire.bindComplete(), failed("22012"));
+  session.send(skipped(), ending("ROLLBACK"));
+  expect(await outcome(call)).toEqual({
+    code: "22012",
+    batch: { index: 1, rolledBack: [0], skipped: [2] },
+    transaction: undefined,
+  });
+  expect(client.stats().state).toBe("idle");
+});
+
+test("COMMIT that fails is the failure of no item", async () => {
+  const call = client.batch(["select a", "select b"]);
+  const session = await sent(2);
+  session.send(first("1"), item("2"), wire.parseComplete(), wire.bindComplete(), wire.noData(), failed("23503", "I"));
+  expect(await outcome(call)).toEqual({
+    code: "23503",
+    batch: { index: undefined, rolledBack: [0, 1], skipped: [] },
+    transaction: undefined,
+  });
+});
+
+test("so is one that rolls back though no item has failed", async () => {
+  const call = client.batch(["select a", "select b"]);
+  const session = await sent(2);
+  session.send(first("1"), item("2"), ending("ROLLBACK"));
+  expect(await outcome(call)).toMatchObject({
+    code: "TRANSACTION_ROLLED_BACK",
+    batch: { index: undefined, rolledBack: [0, 1], skipped: [] },
+  });
+});
+
+test("an item that fails though the transaction is committed behind it has failed alone", async () => {
+  const call = client.batch(["select a", "select b"]);
+  const session = await sent(2);
+  session.send(first("1"), checked([int4], [], "SAVEPOINT"), wire.bindComplete(), error("22012"));
+  session.send(wire.readyForQuery("T"), ending("COMMIT"));
+  expect(await outcome(call)).toEqual({
+    code: "22012",
+    batch: { index: 1, rolledBack: [], skipped: [] },
+    transaction: "committed",
+  });
+});
+
+test("a BEGIN that is refused is the error, and nothing runs by itself", async () => {
+  const call = client.batch(["select a", "select b"]);
+  const session = await sent(2);
+  session.send(
+    wire.closeComplete(),
+    failed("25006", "I"),
+    wire.closeComplete(),
+    failed("25P01", "I"),
+    ending("COMMIT"),
+  );
+  expect(await outcome(call)).toMatchObject({ code: "25006", batch: { index: 0, rolledBack: [], skipped: [1] } });
+});
+
+test("a check that fails rolls all of it back, and then all of it is described", async () => {
+  const call = client.batch(["select a", "select b"]);
+  const session = await sent(2);
+  session.send(wire.closeComplete(), wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN"));
+  session.send(wire.parseComplete(), wire.parseComplete(), wire.bindComplete(), failed("22P02"));
+  session.send(wire.closeComplete(), skipped(), ending("ROLLBACK"));
+  for (const _ of "12") {
+    expect((await session.flight()).filter((name) => name !== "Close")).toEqual(described);
+    session.send(wire.parseComplete(), wire.parameterDescription([]), wire.rowDescription([int4]));
+    session.send(wire.readyForQuery());
+  }
+  const parsed = (await session.flight()).includes("Parse") ? [wire.parseComplete()] : [];
+  const begins = [...parsed, wire.bindComplete(), wire.rowDescription([int4], [1])];
+  for (const n of [1, 2]) session.send(...begins, rows(n, n + 1), wire.commandComplete("SELECT 1"));
+  session.send(wire.readyForQuery());
+  expect((await call).map((one) => one.rows)).toEqual([[{ n: 1 }], [{ n: 2 }]]);
+});
+
+test("a call that ends meanwhile stops what it has on the wire, and a transaction that is left is rolled back", async () => {
+  const abort = new AbortController();
+  const call = outcome(client.batch(["select a", "select b"], { signal: abort.signal }));
+  const session = await sent(2);
+  session.send(first("1"));
+  await quiet();
+  abort.abort();
+  expect(await call).toMatchObject({ code: "ABORTED" });
+  const cancel = await accepted();
+  await cancel.flight();
+  cancel.peer.end();
+  session.send(checked([int4], [], "SAVEPOINT"), wire.bindComplete(), texts("2"), over(1, "T"));
+  session.send(wire.parseComplete(), wire.bindComplete(), wire.noData(), failed("57014", "E"));
+  expect(await session.flight()).toEqual(["Query"]);
+  session.send(wire.commandComplete("ROLLBACK"), wire.readyForQuery());
+  await quiet();
+  expect(client.stats().state).toBe("idle");
+});

@@ -1,0 +1,173 @@
+// What a call takes for a query (js/statement/sql.ts), in every form, and what it says of what it does not take.
+import { inspect } from "node:util";
+import { expect, test } from "vitest";
+import { plainText, sql, toCall, toQuery, type Query } from "../../js/statement/sql.ts";
+
+const said = (act: () => unknown) => {
+  try {
+    act();
+  } catch (error) {
+    return `${(error as { code: string }).code}: ${(error as Error).message}`;
+  }
+  return "accepted";
+};
+
+test("unsafe with values is a whole statement that cannot be changed", () => {
+  const given = [1, null];
+  const whole = sql.unsafe("select $1, $2", given);
+  given.push(2);
+  expect(whole).toMatchObject({ text: "select $1, $2", values: [1, null] });
+  expect(toQuery(whole)).toBe(whole);
+  expect(() => Object.assign(whole, { text: "x" })).toThrow(TypeError);
+  expect(() => (whole.values as unknown[]).push(3)).toThrow(TypeError);
+  expect(sql.unsafe("select 1", [])).toMatchObject({ text: "select 1", values: [] });
+  for (const text of ["a\0", 5 as never]) expect(said(() => sql.unsafe(text, []))).toMatch(/^INVALID_QUERY: SQL must/);
+  expect(said(() => sql.unsafe("select $1", "a" as never))).toMatch(/^INVALID_QUERY: The values of \$1, \$2/);
+  expect(said(() => sql.unsafe("select $1", null as never))).toMatch(/^INVALID_QUERY: The values of/);
+  expect(said(() => sql.unsafe("select $1, $2", [1, undefined]))).toMatch(/^INVALID_PARAMETER: The value of \$2 is/);
+});
+
+test("a whole statement goes into no other, since its numbers would mean other values", () => {
+  const whole = sql.unsafe("select $1", [1]);
+  for (const act of [() => sql`select ${whole}`, () => sql.join([whole]), () => sql.in([whole])])
+    expect(said(act)).toMatch(/^INVALID_QUERY: sql\.unsafe with values is a whole statement/);
+});
+
+test.each([
+  ["the words in front of it", () => sql`select ${undefined}`, 'Value 1 of the query, behind "select", is'],
+  [
+    "the last five of them",
+    () => sql`update  users set\n a = ${1} where one or  two and\n three = ${undefined}`,
+    'Value 2 of the query, behind "or two and three =", is',
+  ],
+  ["nothing in front", () => sql`${undefined} from t`, "Value 1 of the query is"],
+  ["no word in front", () => sql`(${1}), (${undefined})`, "Value 2 of the query is"],
+])("undefined is named by %s", (_, act, message) => {
+  expect(said(act)).toContain(`INVALID_PARAMETER: ${message} undefined`);
+});
+
+test("undefined behind a very long word is named by its end", () => {
+  const strings = Object.assign([`select ${"x".repeat(100)}y`, ""], { raw: [] as string[] });
+  expect(said(() => sql(strings, undefined))).toContain(`behind "${"x".repeat(59)}y", is`);
+});
+
+test("what the helpers cannot make SQL of is refused in words", () => {
+  const cases: [() => unknown, RegExp][] = [
+    [() => sql.join("ab" as never), /^INVALID_QUERY: sql\.join needs an array/],
+    [() => sql.join({ length: 1 } as never), /^INVALID_QUERY: sql\.join needs an array/],
+    [() => sql.in({ length: 1 } as never), /^INVALID_QUERY: A list of values must be an array/],
+    [() => sql.set(5 as never), /^INVALID_QUERY: sql\.set needs an object/],
+    [() => sql.set(null as never), /^INVALID_QUERY: sql\.set needs an object/],
+    [() => sql.set("ab" as never, "length"), /^INVALID_QUERY: sql\.set needs an object/],
+    [() => sql.set({ a: 1 }, "b"), /^INVALID_PARAMETER: A row has no value for column "b"/],
+    [() => sql.values(5 as never), /^INVALID_QUERY: A list of values must be an array/],
+    [() => sql.values("ab" as never), /^INVALID_QUERY: A list of values must be an array/],
+    [() => sql.values({}), /^INVALID_QUERY: sql\.values needs rows/],
+    [() => sql.values(null as never), /^INVALID_QUERY: sql\.values needs rows/],
+    [() => sql.values(["ab"] as never), /^INVALID_QUERY: sql\.values needs rows/],
+    [() => sql.values([[1], []]), /^INVALID_QUERY: A list of values must be an array/],
+    [() => sql.values([[1, 2], [1]]), /^INVALID_QUERY: A row has 1 values, but the first row has 2/],
+    [() => sql.values([[1], { a: 1 }]), /^INVALID_QUERY: A list of values must be an array/],
+    [() => sql.values([{ a: 1 }], "b"), /^INVALID_PARAMETER: A row has no value for column "b"/],
+    [() => sql.snakeCase(5 as never), /^INVALID_QUERY: sql\.snakeCase needs an object/],
+    [() => sql.snakeCase(null as never), /^INVALID_QUERY: sql\.snakeCase needs an object/],
+    [() => sql.snakeCase([{}, "ab"] as never), /^INVALID_QUERY: sql\.snakeCase needs an object/],
+    [() => (sql as unknown as (given: string) => unknown)("select"), /^INVALID_QUERY: Write sql`…`, or use sql\.in/],
+    [() => sql.identifier("a", ""), /^INVALID_QUERY: An identifier cannot be empty/],
+  ];
+  for (const [act, message] of cases) expect(said(act), String(act)).toMatch(message);
+});
+
+test("values takes one row without a list", () => {
+  expect(sql.values({ id: 1, name: "a" })).toMatchObject({ text: '("id", "name") values ($1, $2)', values: [1, "a"] });
+  expect(sql.values({ id: 1, name: "a" }, "name")).toMatchObject({ text: '("name") values ($1)', values: ["a"] });
+  expect(sql.values([[1], [2]])).toMatchObject({ text: "values ($1), ($2)", values: [1, 2] });
+});
+
+test("snakeCase puts an underscore in front of each capital but the first letter, and behind none", () => {
+  const row = { id: 1, createdAt: 2, aURL: 3, Name: 4, is_Old: 5, x1Y: 6 };
+  const named = { id: 1, created_at: 2, a_u_r_l: 3, Name: 4, is_Old: 5, x1_y: 6 };
+  expect(sql.snakeCase(row)).toEqual(named);
+  expect(sql.snakeCase([row, {}])).toEqual([named, {}]);
+});
+
+test("what is shown of a query is its text, and of its values only how many", () => {
+  for (const query of [sql`select ${"secret"}`, sql.unsafe("select $1", ["secret"])])
+    expect(inspect(query)).toBe("Query { text: 'select $1', values: '1 value' }");
+  expect(inspect(sql`select ${"secret"}, ${2}`)).toBe("Query { text: 'select $1, $2', values: '2 values' }");
+  expect(inspect(sql`select 1`)).toBe("Query { text: 'select 1', values: '0 values' }");
+  expect(inspect(sql`create role r password 'x'`)).not.toContain("'x'");
+});
+
+test("a query object has text and values, and nothing that would be ignored", () => {
+  const base = { text: "select $1", values: [1] };
+  expect(said(() => toQuery({ ...base, name: "n" } as Query))).toMatch(
+    /^INVALID_QUERY: .* no "name": statements are prepared under names of their own/,
+  );
+  expect(said(() => toQuery({ ...base, rowMode: "array" } as Query))).toMatch(
+    /^INVALID_QUERY: .* no "rowMode": options are given behind it/,
+  );
+  const bare = Object.assign(Object.create(null) as object, base, { rowMode: "array" });
+  expect(said(() => toQuery(bare as Query))).toMatch(/^INVALID_QUERY: .* no "rowMode"/);
+  expect(toQuery({ ...base, name: undefined } as Query)).toEqual(base);
+  expect(toQuery({ text: "select 1", values: null } as never)).toEqual({ text: "select 1", values: [] });
+});
+
+test("a query of another library's class may have more members", () => {
+  class Built {
+    readonly text = "select $1";
+    readonly values = [1];
+    readonly name = "n";
+  }
+  expect(toQuery(new Built())).toEqual({ text: "select $1", values: [1] });
+});
+
+test("what is no query says what one is", () => {
+  for (const input of [null, undefined, 5, { text: 5 }, { text: "select $1", values: "a" }])
+    expect(said(() => toQuery(input as never))).toMatch(/^INVALID_QUERY: A query is sql`…`, text, or an object/);
+});
+
+// -- what a call is given in front of its options --------------------------------------------------------------------
+
+const template = (strings: TemplateStringsArray, ...values: unknown[]) => toCall(strings, values);
+const shown = ([{ text, values }, options]: [Query, object]) => ({ text, values, options });
+
+test("a call takes a template, a query, a text, or a text with its values, each with options behind it", () => {
+  expect(shown(template`select ${1}`)).toEqual({ text: "select $1", values: [1], options: {} });
+  // A template's values are all its own.
+  expect(shown(template`select ${{ timeout: 1 }}`)).toMatchObject({ values: [{ timeout: 1 }], options: {} });
+  const options = { timeout: 1 };
+  for (const [input, given, text, values] of [
+    ["select 1", [], "select 1", []],
+    [sql`select ${1}`, [], "select $1", [1]],
+    [{ text: "select $1", values: [2] }, [], "select $1", [2]],
+    ["select $1", [[3]], "select $1", [3]],
+    ["select 1", [[]], "select 1", []],
+    ["select 1", [undefined], "select 1", []],
+  ] as [Query | string, unknown[], string, unknown[]][]) {
+    expect(shown(toCall(input, given))).toEqual({ text, values, options: {} });
+    if (given[0] !== undefined || !given.length)
+      expect(toCall(input, [...given, options, undefined])[1], text).toBe(options);
+  }
+});
+
+test.each([
+  ["values behind a query that has its own", sql`select 1`, [[1]], /^INVALID_QUERY: Values belong into the query/],
+  ["values behind options", "select $1", [{}, [1]], /^INVALID_OPTION: Options must be an object/],
+  ["two lists of values", "select $1", [[1], [2]], /^INVALID_QUERY: Values belong into the query/],
+  ["a callback", "select 1", [() => 1], /^INVALID_OPTION: No call takes a callback/],
+  ["a callback behind values", "select $1", [[1], () => 1], /^INVALID_OPTION: No call takes a callback/],
+  ["a callback behind options", "select 1", [{}, () => 1], /^INVALID_OPTION: No call takes a callback/],
+  ["a number", "select 1", [5], /^INVALID_OPTION: Options must be an object/],
+  ["null for options", "select 1", [null], /^INVALID_OPTION: Options must be an object/],
+  ["a text behind options", "select 1", [{}, "x"], /^INVALID_OPTION: Options must be an object/],
+  ["an undefined value", "select $1", [[undefined]], /^INVALID_PARAMETER: The value of \$1/],
+])("a call refuses %s", (_, input, given, message) => {
+  expect(said(() => toCall(input, given))).toMatch(message);
+});
+
+test("COPY takes text without values", () => {
+  expect(plainText("copy t from stdin")).toBe("copy t from stdin");
+  expect(plainText(sql`copy ${sql.identifier("t")} from stdin`)).toBe('copy "t" from stdin');
+  expect(said(() => plainText(sql`copy t from ${1}`))).toMatch(/^INVALID_QUERY: COPY takes no parameters/);
+});

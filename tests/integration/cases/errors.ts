@@ -1,7 +1,7 @@
 // What an error tells of the call that it ended: the caller's own line, the SQL and the place in it, and no secrets.
 import type { Client, PgzError, Pool, PostgresError } from "../../../js/index.ts";
 import type { Case, Context } from "../context.ts";
-import { withClient } from "./helpers.ts";
+import { asleep, newMark, withClient } from "./helpers.ts";
 
 /** What the work throws, caught where nothing else of the stack is in between. */
 async function caught(work: () => Promise<unknown>): Promise<PgzError> {
@@ -211,16 +211,17 @@ export const errors: Case[] = [
     name: "what ends a connection ends each call with an error of its own",
     run: (t) =>
       withClient(t, async (client) => {
-        const lost = Promise.allSettled([client.query("select pg_sleep(60)"), client.query("select 'behind'")]);
-        let pid: string | null | undefined;
-        while (!pid)
-          [[pid] = [undefined]] = await t.side(
-            "select pid from pg_stat_activity where query = 'select pg_sleep(60)' and state = 'active'",
-          );
-        await t.side(`select pg_terminate_backend(${pid})`);
+        const mark = newMark(t); // another test's session may sleep as long
+        const sleep = `select /* ${mark} */ pg_sleep(60)`;
+        const lost = Promise.allSettled([client.query(sleep), client.query("select 'behind'")]);
+        await asleep(t, mark);
+        await t.side(
+          `select pg_terminate_backend(pid) from pg_stat_activity
+             where pid <> pg_backend_pid() and query like '%${mark}%'`,
+        );
         const [first, second] = (await lost).map((one) => (one as PromiseRejectedResult).reason as PgzError);
         t.assert(first !== second, "one error each");
-        t.assert.equal(first!.query, "select pg_sleep(60)");
+        t.assert.equal(first!.query, sleep);
         t.assert.equal(second!.query, "select 'behind'");
         t.assert(first instanceof t.pgz.PgzError && second instanceof t.pgz.PgzError, "of their class");
         t.assert.equal(second!.code, first!.code);

@@ -1,6 +1,7 @@
 # The commands of the project; each only calls a script. `make demo ONCE=1`, `make test DATABASE_URL=…`, `make bench CASE=stream`:
 # variables given to make reach the scripts through the environment.
-.PHONY: demo quick test test-release test-ecosystem verify simulate check docs mutants fuzz random soak bench setup build clean
+.PHONY: demo quick test test-release test-ecosystem verify simulate check docs mutants fuzz random
+.PHONY: soak bench setup build clean
 
 demo:
 	@scripts/setup demo

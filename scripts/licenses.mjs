@@ -21,8 +21,8 @@ export function thirdPartyLicenses(env = process.env) {
 }
 
 /**
- * What cargo says of the crates that the wasm links, and `needs`: the ids of those that each of them wants. Macros run in
- * the compiler: no code of theirs is linked.
+ * What cargo says of the crates that the wasm links, and `needs`: the ids of those that each of them wants. Macros run
+ * in the compiler: no code of theirs is linked.
  */
 export function linkedCrates(env = process.env) {
   const words = ["metadata", "--format-version", "1", "--locked", "--filter-platform", "wasm32-unknown-unknown"];

@@ -1,7 +1,7 @@
 // The steps of a release (.github/workflows/release.yml), each for a tag such as `v0.1.0`:
 //
 //   node scripts/release.mjs check v0.1.0     is everything of this version? Nothing is published
-//   node scripts/release.mjs publish v0.1.0   all packages, or those that an earlier attempt has left
+//   node scripts/release.mjs publish v0.1.0   all packages, or what an earlier attempt has left; JSR by setup's Deno
 //   node scripts/release.mjs notes v0.1.0     what CHANGELOG says of it, and the SHA-256 of the wasm
 //
 // npm cannot publish three packages at once. So all are checked first, with what npm itself would refuse, and the one
@@ -55,11 +55,14 @@ function publish(tag) {
     const left = packages.filter(
       ([name, made]) => !isPublished(name, JSON.parse(readFileSync(`${made}/package.json`))),
     );
-    for (const [, made] of left) npm(made, "publish", "--dry-run");
-    for (const [, made] of left) npm(made, "publish");
     const jsr = path.join(folder, "jsr");
     execFileSync(process.execPath, [path.join(root, "scripts/jsr.mjs"), jsr]);
-    execFileSync(path.join(root, "node_modules/.bin/deno"), ["publish"], { cwd: jsr, stdio: ["ignore", 2, 2] });
+    const deno = (...words) =>
+      execFileSync(path.join(root, "node_modules/.bin/deno"), words, { cwd: jsr, stdio: ["ignore", 2, 2] });
+    deno("publish", "--dry-run", "--allow-dirty");
+    for (const [, made] of left) npm(made, "publish", "--dry-run");
+    for (const [, made] of left) npm(made, "publish");
+    deno("publish", "--allow-dirty"); // a version that JSR has is left out
   } finally {
     rmSync(folder, { recursive: true });
   }

@@ -1,7 +1,7 @@
 // What the package is made of, as CycloneDX: `node scripts/sbom.mjs > pgz-edge.cdx.json`. A release carries it.
 //
-// The driver has no dependency of npm; its parts are the crates in the wasm. It has no time and no serial number, so that
-// the same commit gives the same file.
+// The driver has no dependency of npm; its parts are the crates in the wasm. The list has no time and no serial number,
+// so that the same commit gives the same file.
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import process from "node:process";

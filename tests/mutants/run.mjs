@@ -3,8 +3,8 @@
 //   make mutants FILES="js/util/errors.ts src/protocol"
 //
 // TypeScript by Stryker against tests/unit (js/pool against tests/unit/{pool-*,leftovers} alone), Rust by cargo-mutants
-// against the unit tests in src/ and the transcripts. Where calls are run (BY_SESSIONS), Stryker has the unit tests that
-// are named after the file, and simulated sessions try what these have not noticed. By hand, because a file takes
+// against the unit tests in src/ and the transcripts. Where calls are run (BY_SESSIONS), Stryker has the unit tests
+// that are named after the file, and simulated sessions try what these have not noticed. By hand, because a file takes
 // minutes (each change of the Rust is compiled). A survivor is a missing test, code that is not
 // needed, or a change that makes no difference: equivalent.md names those of js/pool. What only tests/integration would
 // notice survives too. Stryker wants Node 22; it comes from npm with the first run. cargo-mutants: `cargo install

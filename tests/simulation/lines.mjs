@@ -1,5 +1,5 @@
-// A program of the simulator that runs itself in another process, and what that one says: lines of JSON, each after an @.
-// The driver with a fault may print what it likes, end its process, or loop.
+// A program of the simulator that runs itself in another process, and what that one says: lines of JSON, each after an
+// @. The driver with a fault may print what it likes, end its process, or loop.
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";

@@ -1,4 +1,5 @@
-// Changes of the mutation tool for plant.mjs: drawn by a seed, over the places of js/ that simulated sessions run through.
+// Changes of the mutation tool for plant.mjs: drawn by a seed, over the places of js/ that simulated sessions run
+// through.
 //
 // A change of a place that no session comes to says nothing of what sessions notice. So the tool's own counters are put
 // into the driver once, and 300 sessions say which changes they would come to. Knows Stryker's instrumenter. Must not

@@ -1,5 +1,5 @@
-// A line of calls on one connection, without a connection: calls and sessions are stand-ins that a test moves on, and what
-// happens is written down.
+// A line of calls on one connection, without a connection: calls and sessions are stand-ins that a test moves on, and
+// what happens is written down.
 //
 // Knows what line.ts asks of calls and sessions. Must not know queues or clients.
 import { Line, type Ending, type Visitor, type Way } from "../../js/api/line.ts";

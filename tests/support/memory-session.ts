@@ -187,3 +187,16 @@ export function fakeClock(): Disposable & { pass: (milliseconds: number) => Prom
     [Symbol.dispose]: () => void vi.useRealTimers(),
   };
 }
+
+/** The texts of statements that the next flight prepares, and of a Query. `end`: the session ends. */
+export async function texts(session: Session): Promise<string[]> {
+  const found: string[] = [];
+  for (;;) {
+    const message = await session.message();
+    if (!message) return ["end"];
+    const [first, second] = message.body.toString().split("\0");
+    if (message.name === "Parse") found.push(second!);
+    if (message.name === "Query") found.push(first!);
+    if (["Sync", "Query"].includes(message.name)) return found;
+  }
+}

@@ -64,7 +64,7 @@ test("each cause is sent again somewhere, as often as its bound says", () => {
   }
 });
 
-test("a question of ours that a cancel for another call ended is asked again, unless a transaction failed with it", () => {
+test("a question that another call's cancel ended is asked again, unless a transaction failed with it", () => {
   expect(["I", "T", "E"].map(mayAskAgain)).toEqual([true, false, false]);
 });
 

@@ -195,7 +195,7 @@ test("where a Parse failed, its later items say why, not that their statement is
   expect(reasons(settled())).toEqual(["42P01", "42P01", "26000", "23505"]);
 });
 
-test("a lost statement that was not bound may be tried again; one of another kind, or that was bound, says nothing", () => {
+test("a lost statement may be tried again where it was not bound; one of another kind says nothing", () => {
   for (const [code, reached, retryable] of [
     ["26000", NOT_BOUND, true],
     ["26000", BOUND, false],

@@ -68,7 +68,7 @@ const outcome = (call: Promise<unknown>) =>
 const reasons = (settled: PromiseSettledResult<{ rows: unknown[] }>[]) =>
   settled.map((one) => (one.status === "rejected" ? (one.reason as PgzError).code : one.value.rows));
 
-test("each statement is described once, together; then all items travel together, and are known from then on", async () => {
+test("statements are described together, once; then all items travel together, and are known", async () => {
   const texts = ["select a", "select b", "select a"];
   const call = client.batch(texts);
   const session = await letIn();
@@ -227,7 +227,7 @@ test("nor when something in it may have committed: then the next call knows bett
   await expect(next).rejects.toMatchObject({ code: "42P01" });
 });
 
-test("without a transaction only the items from the lost one on run again, and the others keep their results", async () => {
+test("without a transaction the items from the lost one on run again; the others keep their results", async () => {
   const session = await knowing("select a", "select b");
   const call = client.batch(["select a", "select b", "select b"], { atomic: false });
   for (const _ of "123") await session.flight();
@@ -342,7 +342,7 @@ test("a connection that is lost is the failure of all of it", async () => {
 
 // -- in a transaction ------------------------------------------------------------------------------------------------
 
-test("items that are not atomic begin a transaction of the user's first; atomic ones take BEGIN with them", async () => {
+test("items that are not atomic begin the user's transaction first; atomic ones take BEGIN with them", async () => {
   const begins = [wire.parseComplete(), wire.bindComplete(), wire.commandComplete("BEGIN")];
   for (const atomic of [true, false]) {
     await knowing("select a").then(async (session) => {

@@ -101,7 +101,7 @@ test("a call that is over leaves nothing on its signals", () => {
   expect(listeners.size).toBe(0);
 });
 
-test("a call that has put nothing on the wire can be made again, unless something may have happened besides", async () => {
+test("a call that has put nothing on the wire can be made again, unless something else has happened", async () => {
   const expected = { nothing: true, calls: false, commits: false, rows: false } as const;
   for (const [beyond, retryable] of Object.entries(expected)) {
     const call = made();

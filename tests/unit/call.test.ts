@@ -51,7 +51,7 @@ function operate(call: Call<string>, facts: Partial<Operation> = {}, isOver = tr
 const outcome = () => (log as [string, Outcome][]).find(([who]) => who === "maker")?.[1];
 const nothing = { rows: null, bytes: 0, command: "", error: undefined };
 
-test("a call that succeeds tells its maker, then its listeners, then its holder, and then its caller goes on", async () => {
+test("a call that succeeds tells its maker, its listeners, its holder, and then its caller", async () => {
   const call = made();
   call.holder = { onSuccess: () => log.push("holder"), onFailure: () => log.push("holder: failed") };
   call.whenOver(() => log.push("listener"));
@@ -265,7 +265,7 @@ test("the error of a statement has its text, and its values only where debugging
   }
 });
 
-test("two calls that one error ends have errors of their own, and what is no error of ours stays what it is", async () => {
+test("two calls that one error ends have an error each, and what is no error of ours stays", async () => {
   const shared = failure();
   const calls = ["select 1", "select 2"].map((text) => made({ asked: { text } as never }));
   for (const call of calls) call.fail(shared);

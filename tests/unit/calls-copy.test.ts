@@ -1,4 +1,5 @@
-// COPY both ways over sockets in memory: what is sent, what is given, and what a source hears of a call that is refused.
+// COPY both ways over sockets in memory: what is sent, what is given, and what a source hears of a call that is
+// refused.
 import { beforeEach, expect, test, vi } from "vitest";
 import { sql } from "../../js/statement/sql.ts";
 import {
@@ -41,7 +42,7 @@ async function query(session: Session): Promise<string> {
   return body.toString().slice(0, -1);
 }
 
-// -- from --------------------------------------------------------------------------------------------------------------
+// -- from -------------------------------------------------------------------------------------------------------------
 
 test("copyFrom sends the source's data, and gives what the server has stored", async () => {
   const session = await letInKnowing();
@@ -118,7 +119,7 @@ test("a source that was begun is left once, by who reads it", async () => {
   expect(told).toEqual(["asked", "left"]);
 });
 
-// -- rows --------------------------------------------------------------------------------------------------------------
+// -- rows -------------------------------------------------------------------------------------------------------------
 
 /** Answers the question for the columns of a statement, and gives its text. */
 async function describe(session: Session, oid: number, column = "id"): Promise<string> {
@@ -196,7 +197,7 @@ test.each([
   expect(client.stats().state).toBe("new");
 });
 
-// -- to ----------------------------------------------------------------------------------------------------------------
+// -- to ---------------------------------------------------------------------------------------------------------------
 
 test("copyTo gives the data as they come, from the first on", async () => {
   const session = await letInKnowing();
@@ -261,7 +262,7 @@ test("copyToRows has no parameters, and says when its rows are cut short", async
   expect(await looping).toMatchObject({ name: "ResponseTooLargeError", limit: "rows" });
 });
 
-// -- what is told of it ------------------------------------------------------------------------------------------------
+// -- what is told of it -----------------------------------------------------------------------------------------------
 
 const refusedAt8 = () => wire.errorResponse({ S: "ERROR", V: "ERROR", C: "42703", M: "no such column", P: "8" });
 

@@ -1,5 +1,5 @@
-// Rows as bytes over sockets in memory: json, stream and respond. What they give, what a refused call closes, and what a
-// second attempt keeps of the first.
+// Rows as bytes over sockets in memory: json, stream and respond. What they give, what a refused call closes, and what
+// a second attempt keeps of the first.
 import { gunzipSync } from "node:zlib";
 import { beforeEach, expect, test } from "vitest";
 import { installRuntime, runtime, type ByteChannel } from "../../js/sockets/runtime.ts";
@@ -27,7 +27,7 @@ beforeEach(() => newClient({ prepare: "unnamed", flushInterval: 0 }));
 const text = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
 const refused = { name: "UsageError", code: "INVALID_OPTION" };
 
-// -- json --------------------------------------------------------------------------------------------------------------
+// -- json -------------------------------------------------------------------------------------------------------------
 
 test.each([
   [undefined, '[{"n":1},{"n":2}]'],
@@ -91,7 +91,7 @@ test("what cannot be sent is refused as a rejection, and nothing is asked", asyn
   expect(client.stats()).toMatchObject({ state: "new", queries: 0 });
 });
 
-// -- stream and respond ------------------------------------------------------------------------------------------------
+// -- stream and respond -----------------------------------------------------------------------------------------------
 
 test("a stream has the format's rows, compressed where that is asked for", async () => {
   const session = await letInKnowing();
@@ -169,7 +169,7 @@ test("rows of a compressed stream leave in blocks, others as soon as they come",
   expect(gunzipSync(new Uint8Array(await new Response(await compressed).arrayBuffer())).length).toBe(8);
 });
 
-// -- closeWhenDone -----------------------------------------------------------------------------------------------------
+// -- closeWhenDone ----------------------------------------------------------------------------------------------------
 
 const closing = { closeWhenDone: true } as const;
 

@@ -1,5 +1,5 @@
-// What a catalog remembers of types (js/session/catalog.ts): which are asked for anew, which are gone, whose text can be
-// read, and the types of names.
+// What a catalog remembers of types (js/session/catalog.ts): which are asked for anew, which are gone, whose text can
+// be read, and the types of names.
 import { beforeEach, expect, test } from "vitest";
 import { Catalog, catalogOf, isComposite } from "../../js/session/catalog.ts";
 import { FIRST_OF_A_DATABASE, RECORD, RECORD_ARRAY } from "../../js/values/oid.ts";

@@ -297,7 +297,7 @@ test("COPY TO through a pooler that fails says nothing of its answers", async ()
 
 // -- more than one statement -----------------------------------------------------------------------------------------
 
-test("a text that may be two statements is parsed by the server first, once, and not run where it refuses", async () => {
+test("a text that may be two statements is parsed by the server first, and not run where it refuses", async () => {
   const text = "copy t from stdin; drop table t";
   const refused = client.copyFrom(text, "a");
   const session = await letIn();

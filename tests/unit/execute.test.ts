@@ -93,7 +93,7 @@ test("a value that does not suit what was known is encoded by what the server sa
   expect((await second).rows).toEqual([{ n: 2 }]);
 });
 
-test("a statement that is out of date is described and runs again, in a transaction that begins again with it", async () => {
+test("a statement that is out of date is described and runs again, and its transaction begins again", async () => {
   const session = await letInKnowing();
   const call = client.query("select n");
   await answer(session, execution, failed("42P01"));
@@ -133,7 +133,7 @@ test("rows of a run that failed are not those of the next one", async () => {
 
 // -- pauses ----------------------------------------------------------------------------------------------------------
 
-test("a conflict is tried again after a pause, of which the observer is told, as often as the option says", async () => {
+test("a conflict is tried again after a pause, as often as the option says, and the observer hears of it", async () => {
   using clock = fakeClock();
   const told: Retry[] = [];
   newClient({ prepare: "unnamed", retryOnSerialization: 3, observer: { onRetry: (event) => void told.push(event) } });

@@ -51,7 +51,7 @@ const outcome = (call: Promise<unknown>) =>
     ({ code, batch, transaction }: PgzError) => ({ code, batch, transaction }),
   );
 
-test("BEGIN, a savepoint for each further item, and COMMIT leave in one go; its statements are known then", async () => {
+test("BEGIN, a savepoint for each further item and COMMIT leave together; the statements are known then", async () => {
   const call = client.batch(["select a", "select b", "select c"]);
   const session = await sent(3);
   session.send(first("1"), item("2"), item("3"), ending("COMMIT"));
@@ -242,7 +242,7 @@ test("a check that fails rolls all of it back, and then all of it is described",
   expect((await call).map((one) => one.rows)).toEqual([[{ n: 1 }], [{ n: 2 }]]);
 });
 
-test("a call that ends meanwhile stops what it has on the wire, and a transaction that is left is rolled back", async () => {
+test("a call that ends meanwhile stops what it has on the wire, and its transaction is rolled back", async () => {
   const abort = new AbortController();
   const call = outcome(client.batch(["select a", "select b"], { signal: abort.signal }));
   const session = await sent(2);

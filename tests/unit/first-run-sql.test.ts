@@ -139,7 +139,7 @@ test.each([
   expect(new RegExp(pattern!).test(`settings ${version}1ISO, MDYpostgres`)).toBe(passes);
 });
 
-test("columns are looked at where they are given, those of the database, and but for a parser only of no fixed size", () => {
+test("columns of the database's types are looked at, and without a parser those of no fixed size only", () => {
   expect(sqlOf([])).not.toContain("result_types");
   expect(sqlOf([], COLUMNS)).toContain("result_types");
   expect(sqlOf([], COLUMNS)).toContain(">=10000");

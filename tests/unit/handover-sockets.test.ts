@@ -60,7 +60,7 @@ test("an unknown option is refused before anything is connected", async () => {
   await expect(logIn(place, { replicate: "database" } as never)).rejects.toMatchObject({ code: "UNKNOWN_OPTION" });
 });
 
-// -- the socket --------------------------------------------------------------------------------------------------------
+// -- the socket -------------------------------------------------------------------------------------------------------
 
 test("where nothing has come behind the login, the socket is handed over as it is", async () => {
   let made: Socket | undefined;
@@ -210,7 +210,7 @@ test("a server that has no TLS is logged in without it where that may be", async
   expect(Buffer.from((await socket.read())!)).toEqual(behind);
 });
 
-// -- whose it is, and cancel ---------------------------------------------------------------------------------------------
+// -- whose it is, and cancel ------------------------------------------------------------------------------------------
 
 test("it is at home everywhere, but where sockets belong to requests only in the one that logged in", async () => {
   expect((await loggedIn()).handover.isHome()).toBe(true);

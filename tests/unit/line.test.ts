@@ -20,7 +20,7 @@ test("a call on a free connection begins at once, and nothing is to be waited fo
   expect(await world.news()).toEqual(["a begins", "a is free"]);
 });
 
-test("a call that shares the wire goes as soon as the one before it has said all; the ends come in their order", async () => {
+test("a call that shares the wire goes when the one before it has said all; the ends keep their order", async () => {
   const world = new LineWorld(5);
   const a = world.call("a");
   const b = world.call("b");
@@ -145,7 +145,7 @@ test("what begins after a body that throws still has its turn", async () => {
   ]);
 });
 
-// -- what a call brings ------------------------------------------------------------------------------------------------
+// -- what a call brings -----------------------------------------------------------------------------------------------
 
 test("an observer hears on which server the call begins", async () => {
   const world = new LineWorld(5);
@@ -164,7 +164,7 @@ test("texts are noted where the session has other users later: each of a batch, 
   expect(noted).toEqual(["one", "two", "three"]);
 });
 
-// -- turns of transactions ---------------------------------------------------------------------------------------------
+// -- turns of transactions --------------------------------------------------------------------------------------------
 
 test("a turn that is taken holds what comes behind it until it is passed on", async () => {
   const world = new LineWorld(5);

@@ -183,7 +183,7 @@ test.each(["close", "signal"])("%s while it connects again ends that", async (ho
   expect(onReconnect).not.toHaveBeenCalled();
 });
 
-// -- signs of life -----------------------------------------------------------------------------------------------------
+// -- signs of life ----------------------------------------------------------------------------------------------------
 
 test("a sign of life is asked for each half minute, and an answer in time is enough", async () => {
   const { listener, session } = await listening();

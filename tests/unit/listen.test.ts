@@ -191,7 +191,7 @@ test("options are checked before anything connects", async () => {
   await expect(client.listen(5 as never)).rejects.toMatchObject({ name: "UsageError" });
 });
 
-test("a thousand notifications wait for the loop; behind them the socket is not read until some are taken", async () => {
+test("a thousand notifications wait for the loop; then the socket is not read until some are taken", async () => {
   const { listener, session } = await listening();
   session.send(Buffer.concat(Array.from({ length: 999 }, (_, at) => notified(String(at)))));
   await quiet();

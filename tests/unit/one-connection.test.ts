@@ -1,5 +1,5 @@
-// Turns between the calls of one connection and its transactions, over sockets in memory: who waits, who is refused, and
-// what the end of their owner does to them.
+// Turns between the calls of one connection and its transactions, over sockets in memory: who waits, who is refused,
+// and what the end of their owner does to them.
 import { beforeEach, expect, test } from "vitest";
 import { gate, memoryPool } from "../support/memory-pool.ts";
 import {

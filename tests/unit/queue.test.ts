@@ -1,5 +1,5 @@
-// The life of a call beside its turn: what is refused, what ends it, what its observer hears, and where it goes when its
-// session was of no use.
+// The life of a call beside its turn: what is refused, what ends it, what its observer hears, and where it goes when
+// its session was of no use.
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { Errand, refusal, uselessFor } from "../../js/api/queue.ts";
 import type { Call } from "../../js/session/call.ts";
@@ -24,7 +24,7 @@ useMemoryServer();
 beforeEach(() => newClient({ prepare: "unnamed" }));
 afterEach(() => vi.restoreAllMocks());
 
-// -- sessions that were of no use --------------------------------------------------------------------------------------
+// -- sessions that were of no use -------------------------------------------------------------------------------------
 
 test("a session is of no use where its own end failed the call, and that is safe to try again", () => {
   const own = { retryable: true };
@@ -59,7 +59,7 @@ test("a refusal is a promise that rejects", async () => {
   await expect(refusal(error)).rejects.toBe(error);
 });
 
-// -- what is refused, and what ends a call -----------------------------------------------------------------------------
+// -- what is refused, and what ends a call ----------------------------------------------------------------------------
 
 test("wrong options are refused, and no call is counted", async () => {
   for (const [options, code] of [
@@ -170,7 +170,7 @@ test("the end of a lease ends its calls, those to come too, but no stream that t
   await pool.close();
 });
 
-// -- observers ---------------------------------------------------------------------------------------------------------
+// -- observers --------------------------------------------------------------------------------------------------------
 
 test("an observer hears of a call's beginning and end; a call's own observer stands in for the client's", async () => {
   const [all, own] = [0, 1].map(() => ({ onQueryStart: vi.fn(), onQueryEnd: vi.fn() }));
@@ -205,7 +205,7 @@ test("a call is slow from the client's threshold on, or from its own", async () 
   }
 });
 
-// -- errors and their places -------------------------------------------------------------------------------------------
+// -- errors and their places ------------------------------------------------------------------------------------------
 
 test.each(["node", "bun"])("a call's error names who awaits it (%s)", async (name) => {
   installRuntime({ ...runtime(), name });

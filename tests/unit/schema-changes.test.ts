@@ -67,7 +67,7 @@ test.each(KEEPS)("behind %s what is known is used, in a transaction too", (comma
   expect(key()).toBe("");
 });
 
-test("in a transaction a connection keeps what it learns behind DDL for itself, and learns anew behind its COMMIT", () => {
+test("what a connection learns after DDL in a transaction is its own, and is learned anew after COMMIT", () => {
   const [own, other] = [connect(), connect()];
   own.run(["BEGIN", "ALTER TABLE"], "T");
   const inside = own.key();
@@ -105,7 +105,7 @@ test("a transaction that begins, changes and commits in one flight is like DDL o
   expect(own.key()).not.toBe(between);
 });
 
-test("behind COMMIT AND CHAIN the change is for all, though a transaction is open, which changes nothing itself", () => {
+test("after COMMIT AND CHAIN the change is for all, though the next transaction is open", () => {
   const [own, other] = [connect(), connect()];
   own.run(["BEGIN", "ALTER TABLE"], "T");
   const inside = own.key();

@@ -12,8 +12,8 @@ import {
   letInKnowing,
   newClient,
   rows,
+  texts,
   useMemoryServer,
-  type Session,
 } from "../support/memory-session.ts";
 import * as wire from "../support/wire.mjs";
 
@@ -25,19 +25,6 @@ const SET = "select where pg_catalog.set_config(E'app.tenant',E'7',true) is null
 /** The answers to a statement in front of another one, by its tag. */
 const inFront = (tag: string) => Buffer.concat([wire.parseComplete(), wire.bindComplete(), wire.commandComplete(tag)]);
 const tenant = () => client.scope({ settings });
-
-/** The texts of the next flight. */
-async function texts(session: Session): Promise<string[]> {
-  const found: string[] = [];
-  for (;;) {
-    const message = await session.message();
-    if (!message) return ["end"];
-    const [first, second] = message.body.toString().split("\0");
-    if (message.name === "Parse") found.push(second!);
-    if (message.name === "Query") found.push(first!);
-    if (["Sync", "Query"].includes(message.name)) return found;
-  }
-}
 
 const inTransaction = () => [wire.commandComplete("SELECT 1"), wire.readyForQuery("T")];
 

@@ -1,5 +1,5 @@
-// The edges of the isolate's memory of statements (js/session/shapes.ts): keys of servers and scopes, epochs of schemas,
-// exact bounds, and which types are asked for as text.
+// The edges of the isolate's memory of statements (js/session/shapes.ts): keys of servers and scopes, epochs of
+// schemas, exact bounds, and which types are asked for as text.
 import { expect, test, vi } from "vitest";
 import { resolveConfig } from "../../js/config/config.ts";
 import { encodedStatement, newStatement, scopedKey, ShapeCache } from "../../js/session/shapes.ts";
@@ -39,7 +39,7 @@ test("a scope whose settings mean nothing has the key of its server, others have
   expect(scopedKey(server, "one")).toBe(one);
 });
 
-test("so many keys are kept, behind them a scope has another one, and a server that is configured keeps its own", async () => {
+test("with more keys than are kept a scope has another one, and a configured server keeps its own", async () => {
   const shapes = await newIsolate();
   const config = resolveConfig("postgres://u@h/d");
   const own = shapes.serverKey(config);

@@ -66,7 +66,7 @@ test("an execution leaves behind what goes in front of it, and behind the types 
   expect(session.asked[1]!.commands).toEqual([sent]);
 });
 
-test("columns that the core has told before are told to the sink at once, and the core does not tell them again", () => {
+test("columns that the core has told are given to the sink at once, and the core does not tell them again", () => {
   const shape = known("select n");
   const first = execute(shape, newSink().sink);
   const columns = [columnOf(23)];
@@ -212,7 +212,7 @@ test("a check that passes in between makes the first failure count no more", () 
   expect(first()).toBeDefined();
 });
 
-test("a check that fails for types says nothing of other statements, and that its settings pass where it names columns", () => {
+test("a check that fails for types says nothing of other statements; one that names columns has passed", () => {
   failed('invalid: "pgz-edge: types"');
   expect(first()!.check.sql).toContain("server_version_num");
   failed(`invalid: "pgz-edge: columns {${MOOD}}"`);

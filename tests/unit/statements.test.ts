@@ -1,5 +1,5 @@
-// How statements are learned on one connection (js/session/statements.ts): what is asked, what is known afterwards and by
-// whom, and what prepares a name.
+// How statements are learned on one connection (js/session/statements.ts): what is asked, what is known afterwards and
+// by whom, and what prepares a name.
 import { beforeEach, expect, test } from "vitest";
 import { heedOddness } from "../../js/session/odd-servers.ts";
 import type { Shape } from "../../js/session/shapes.ts";

@@ -22,7 +22,7 @@ const bytes = (text: string) => new TextEncoder().encode(text);
 const refused = (code: string, text: RegExp) =>
   expect.objectContaining({ name: "UsageError", code, message: expect.stringMatching(text) });
 
-// -- status and headers ------------------------------------------------------------------------------------------------
+// -- status and headers -----------------------------------------------------------------------------------------------
 
 test("a response has status 200 and the format's type", () => {
   const init = responseInit({}, "text/csv");
@@ -101,7 +101,7 @@ test("rows are compressed by the platform, or by what the runtime has in its pla
   expect(kept).toEqual([]);
 });
 
-// -- the runtime's own bytes --------------------------------------------------------------------------------------------
+// -- the runtime's own bytes ------------------------------------------------------------------------------------------
 
 const channelOf = () => new TransformStream<Uint8Array, Uint8Array>();
 /** Bytes that go through a channel as they are. */

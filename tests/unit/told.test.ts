@@ -9,7 +9,7 @@ import type { Definition } from "../../js/wasm/type-definitions.ts";
 const shape = (id: number) => ({ id }) as Shape;
 const columns = [{ name: "n", typeOid: 23 }] as unknown as readonly Column[];
 
-test("a statement has run here from when it is remembered, and its columns are known once the core has told them", () => {
+test("a statement has run here once it is remembered, and has columns once the core has told them", () => {
   const told = new Told();
   expect([told.hasRun(shape(7)), told.columns(shape(7))]).toEqual([false, undefined]);
   told.remember(shape(7));

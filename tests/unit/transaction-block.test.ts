@@ -1,5 +1,5 @@
-// The transaction of a session and BEGIN that waits for the next flight (js/session/transaction-block.ts): what leaves in
-// which order, and what is left when a flight fails.
+// The transaction of a session and BEGIN that waits for the next flight (js/session/transaction-block.ts): what leaves
+// in which order, and what is left when a flight fails.
 import { beforeEach, expect, test } from "vitest";
 import type { Connection } from "../../js/connection/connection.ts";
 import { Operation } from "../../js/connection/operation.ts";

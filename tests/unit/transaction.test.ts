@@ -13,6 +13,7 @@ import {
   newClient,
   quiet,
   rows,
+  texts,
   useMemoryServer,
   type Session,
 } from "../support/memory-session.ts";
@@ -32,26 +33,13 @@ const inside = (value = 1) => [
 ];
 const conflict = () => wire.errorResponse({ S: "ERROR", V: "ERROR", C: "40001", M: "could not serialize access" });
 
-/** The texts of the next flight, and of a Query its text. */
-async function texts(session: Session): Promise<string[]> {
-  const found: string[] = [];
-  for (;;) {
-    const message = await session.message();
-    if (!message) return ["end"];
-    const [first, second] = message.body.toString().split("\0");
-    if (message.name === "Parse") found.push(second!);
-    if (message.name === "Query") found.push(first!);
-    if (["Sync", "Query"].includes(message.name)) return found;
-  }
-}
-
 /** Expects a statement of our own, and answers it. */
 async function answers(session: Session, text: string, tag = text.split(" ")[0]!, status: "I" | "T" = "I") {
   expect(await texts(session)).toEqual([text]);
   session.send(wire.commandComplete(tag), wire.readyForQuery(status));
 }
 
-// -- BEGIN -------------------------------------------------------------------------------------------------------------
+// -- BEGIN ------------------------------------------------------------------------------------------------------------
 
 test.each<[TransactionOptions, string]>([
   [{}, "BEGIN"],
@@ -84,7 +72,7 @@ test.each([
   expect(act).toThrow(expect.objectContaining({ name: "UsageError", code }));
 });
 
-// -- ends --------------------------------------------------------------------------------------------------------------
+// -- ends -------------------------------------------------------------------------------------------------------------
 
 test("what work returns is given when COMMIT was answered, and no call can be made then", async () => {
   const session = await letInKnowing();
@@ -134,7 +122,7 @@ test("a call that nobody has awaited belongs to the transaction", async () => {
   expect(await call).toBeUndefined();
 });
 
-// -- savepoints --------------------------------------------------------------------------------------------------------
+// -- savepoints -------------------------------------------------------------------------------------------------------
 
 /** Answers the savepoint that begins a transaction. */
 async function savepoint(session: Session): Promise<void> {
@@ -195,7 +183,7 @@ test("a nested transaction that is open when work returns is refused, and all is
   expect(await nested).toMatchObject({ code: "ABORTED" });
 });
 
-// -- what ends it from outside -----------------------------------------------------------------------------------------
+// -- what ends it from outside ----------------------------------------------------------------------------------------
 
 test("a signal ends what runs, and the transaction is rolled back", async () => {
   const session = await letInKnowing();
@@ -224,7 +212,7 @@ test("a transaction begun in SQL is in the way of another one", async () => {
   await expect(client.transaction(() => 1)).rejects.toMatchObject(open);
 });
 
-// -- again -------------------------------------------------------------------------------------------------------------
+// -- again ------------------------------------------------------------------------------------------------------------
 
 test.each([
   [undefined, 1],

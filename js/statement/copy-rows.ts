@@ -12,7 +12,7 @@ import { TYPE_SAME, type Column } from "../wasm/boundary.ts";
 import { characters, encoder } from "../util/bytes.ts";
 import type { Definition } from "../wasm/type-definitions.ts";
 import { HEADER } from "../connection/connection.ts";
-import { each, type CopyProgress, type CopyTarget } from "./copy.ts";
+import { each, tell, type CopyTarget, type OnProgress } from "./copy.ts";
 import { serialized, type Serializer } from "../values/serialize.ts";
 import { binaryWriter, Block, literal, takesText, type BinaryWriter, type Where } from "../values/parameters.ts";
 
@@ -67,7 +67,7 @@ export class RowWriter {
   async send(
     target: CopyTarget,
     rows: Iterable<CopyRow> | AsyncIterable<CopyRow>,
-    progress?: (progress: CopyProgress) => void,
+    progress?: OnProgress,
   ): Promise<void> {
     const block = this.#block;
     let sent = 0;
@@ -76,7 +76,7 @@ export class RowWriter {
       sent += block.length - HEADER;
       if (block.length > HEADER) await target.write(block.bytes, block.length);
       block.length = HEADER;
-      await progress?.({ bytes: sent, rows: this.#count });
+      await tell(target, progress, { bytes: sent, rows: this.#count });
     };
     if (this.#isBinary) this.#append(characters(SIGNATURE));
     await each(target, rows, (row) => {

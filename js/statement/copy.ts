@@ -213,7 +213,7 @@ class Copy implements CopyTarget {
     // A socket that takes everything at once never lets its errors, or a timer, have a turn (seen in Node: 320 MB
     // behind the server's refusal).
     if (performance.now() - this.#turn > LONGEST_TURN) {
-      await new Promise((resolve) => setTimeout(resolve));
+      await this.orOver(new Promise((resolve) => setTimeout(resolve)));
       this.#turn = performance.now();
     }
     return !this.over;
@@ -221,18 +221,15 @@ class Copy implements CopyTarget {
 
   orOver<T>(promise: Promise<T>): Promise<T | undefined> {
     return new Promise((resolve, reject) => {
-      this.#operation.wake = resolve as () => void;
       promise.then(resolve, reject);
+      if (this.over) resolve(undefined);
+      else this.#operation.wake = resolve as () => void;
     });
   }
 }
 
 /** Sends all of a source. One that is left is told so. */
-export async function sendSource(
-  target: CopyTarget,
-  source: CopySource,
-  progress?: (progress: CopyProgress) => void,
-): Promise<void> {
+export async function sendSource(target: CopyTarget, source: CopySource, progress?: OnProgress): Promise<void> {
   const bytes = new Uint8Array(HEADER + PIECE);
   let length = HEADER;
   let sent = 0;
@@ -240,7 +237,7 @@ export async function sendSource(
     sent += length - HEADER;
     const more = length === HEADER || (await target.write(bytes, length));
     length = HEADER;
-    await progress?.({ bytes: sent });
+    await tell(target, progress, { bytes: sent });
     return more;
   };
   await each(target, piecesOf(source), async (given) => {
@@ -263,6 +260,15 @@ export async function sendSource(
     }
   });
   if (!target.over) await flush();
+}
+
+/** The user's, which may be an async function. */
+export type OnProgress = (progress: CopyProgress) => unknown;
+
+/** What `progress` waits for is waited for, but no longer than anything is wanted. */
+export async function tell(target: CopyTarget, progress: OnProgress | undefined, so: CopyProgress): Promise<void> {
+  const told = progress?.(so);
+  if (told) await target.orOver(Promise.resolve(told));
 }
 
 /** Goes through an iterable, until its end or until nothing is wanted any more. */

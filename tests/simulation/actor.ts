@@ -47,6 +47,7 @@ export class Actor {
   readonly #caused = new Set<string>();
   /** Throws of hooks that cost a waiter, less the waiters that they have cost. */
   #unpaidThrows = 0;
+  #db: pgz.Client | pgz.Pool | undefined;
   #watch: PoolWatch | undefined;
   #isEnding = false;
 
@@ -102,6 +103,7 @@ export class Actor {
     const isOfPool = (name: string) => (poolOptionNames as readonly string[]).includes(name) || name === "pipelining";
     this.#world.options = Object.fromEntries(Object.entries(options).filter(([name]) => !isOfPool(name)));
     const db = user.kind === "pool" ? driver.createPool(options) : driver.createClient(options);
+    this.#db = db;
     if (db instanceof driver.Pool)
       this.#watch = new PoolWatch(
         db,
@@ -148,9 +150,11 @@ export class Actor {
     if (isAsked && isSettled && healthCheckInterval !== 100) this.#fault("a connection is asked though it need not be");
   }
 
-  /** The server has not seen more backends than there may be. */
+  /** The server has not seen more backends than there may be, and the counts add up. */
   atRest(): void {
     const { user, role } = this;
+    const { queries, errors } = this.#db!.stats();
+    if (queries < errors) this.#fault(`counts ${queries} calls, of which ${errors} have failed`);
     const { server, network } = this.#session;
     // A pooler has connections of its own to the server.
     if (network.weather.jitter || this.#met.size || isDisturbed(user) || this.#session.pooler) return;

@@ -3,6 +3,7 @@
 //   node tests/simulation/plant.mjs                 the twenty of planted.mjs, ten minutes each at most
 //   MINUTES=1 ONLY=maxConnecting node …             those whose name has this word
 //   DRAWN=20 DRAW=7 node …                          as many drawn by a seed from the mutation tool, over js/
+//   PART=2/3 DRAWN=20 node …                        every third of them, from the second on: one core of three
 //   SURVIVED=.cache/mutants/stryker.json node …     those that survived in this report of Stryker
 //
 // By hand: the mutation tool comes from npm with the first run (tests/mutants). The last line counts.
@@ -21,7 +22,8 @@ if (env.SIMULATION) await find(env.SIMULATION);
 else await all();
 
 async function all() {
-  const faults = await chosen();
+  const [part, parts] = (env.PART ?? "1/1").split("/").map(Number);
+  const faults = (await chosen()).filter((_, at) => at % parts === part - 1);
   let count = 0;
   for (const fault of faults) {
     const outcome = await tried(fault);

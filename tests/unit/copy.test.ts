@@ -393,3 +393,23 @@ test("copyToRows in a transaction begins it first", async () => {
   session.send(failed("25006"));
   await expect(transaction).rejects.toMatchObject({ code: "25006" });
 });
+
+test("an onProgress that never comes to an end keeps neither an aborted call nor its connection", async () => {
+  const abort = new AbortController();
+  const onProgress = () => new Promise<void>(() => {});
+  const call = client.copyFrom("copy t from stdin", "1\n", { onProgress, signal: abort.signal });
+  const code = call.catch((error: { code: string }) => error.code);
+  const session = await letIn();
+  await session.flight();
+  session.send(copyInResponse());
+  expect((await session.message())?.name).toBe("CopyData");
+  await quiet();
+  abort.abort();
+  expect(await code).toBe("ABORTED");
+  const cancel = await accepted();
+  await cancel.flight();
+  cancel.peer.end();
+  session.send(failed("57014"));
+  expect((await session.message())?.name).toBe("CopyFail");
+  await goesOn(session);
+});

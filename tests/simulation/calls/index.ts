@@ -12,7 +12,7 @@ import { caps } from "./caps.ts";
 import { facade } from "./facade.ts";
 import { leases } from "./leases.ts";
 import { listeners } from "./listeners.ts";
-import { nested } from "./nested.ts";
+import { nested, nestedOfClients } from "./nested.ts";
 import { own } from "./own.ts";
 import { pools } from "./pools.ts";
 import { scopes } from "./scopes.ts";
@@ -20,7 +20,7 @@ import { statements } from "./statements.ts";
 import { streams, streamsOfPools } from "./streams.ts";
 
 export const anyCalls: readonly Make[] = [...nested, ...scopes, ...streams, ...statements, ...caps, ...adapters];
-export const clientCalls: readonly Make[] = [...listeners];
+export const clientCalls: readonly Make[] = [...listeners, ...nestedOfClients];
 export const poolCalls: readonly Make[] = [...listeners, ...leases, ...pools, ...streamsOfPools];
 export const ownCalls: readonly Make[] = [...own, ...facade];
 

@@ -332,8 +332,54 @@ const endedBySql: Make = (dice, world) => {
   };
 };
 
+/** BEGIN says what was asked for: isolation, whether it may write, and whether it waits for a safe snapshot. */
+const asAsked: Make = (dice) => {
+  const asked = {
+    isolation: dice.pick(["read uncommitted", "read committed", "repeatable read", "serializable"] as const),
+    readOnly: dice.oneIn(2),
+    deferrable: dice.oneIn(2),
+  };
+  const names = ["transaction_isolation", "transaction_read_only", "transaction_deferrable"];
+  const text = `select ${names.map((name) => `current_setting('${name}') as ${name}`).join()}`;
+  return {
+    says: `transaction with ${JSON.stringify(asked)}`,
+    kind: "transaction",
+    async run(caller, options) {
+      await asClient(caller).transaction(
+        async (tx) => {
+          const { rows } = await tx.query<Record<string, string>>(text);
+          const flags = [asked.readOnly, asked.deferrable].map((is) => (is ? "on" : "off"));
+          assert.deepEqual(Object.values(rows[0]!), [asked.isolation, ...flags], "what it was begun with");
+        },
+        { ...options, ...asked },
+      );
+    },
+  };
+};
+
+/** Inside its callback the client's next transaction is waited for, which waits for it: that one gives way. */
+const waitsForItself: Make = (_, world) => {
+  const number = ++world.number;
+  return {
+    says: "transaction of a client inside another's callback",
+    kind: "transaction",
+    async run(caller, options) {
+      const client = asClient(caller);
+      await client.transaction(async (tx) => {
+        const inner = client.transaction((other) => other.query("select 1 as n"), { signal: options.signal });
+        await refused(inner, "the inner one", "TRANSACTION_OPEN");
+        const { rows } = await tx.query(world.sql`select ${number}::int4 as n`);
+        assert.deepEqual(rows, [{ n: number }]);
+      }, options);
+    },
+  };
+};
+
+/** Of a client: a pool's next transaction has a connection of its own. */
+export const nestedOfClients: readonly Make[] = [waitsForItself];
+
 /** Of whoever can begin a transaction. */
 export const nested: readonly Make[] = [
   ...[innerFails, innerFails, outerMeanwhile, innersTogether, readerStops, readerStops, streamLeftOpen],
-  ...[usedAfterEnd, last, last, swallowed, endedBySql],
+  ...[usedAfterEnd, last, last, swallowed, endedBySql, asAsked],
 ];

@@ -273,8 +273,28 @@ const manyClients: Make = (dice, world) => {
   };
 };
 
+/** Options that are wrong, or another's, make neither a client nor a pool. */
+const misconfigured: Make = (dice, world) => {
+  const [kind, code, wrong] = dice.pick([
+    ["client", "UNKNOWN_OPTION", { max: 3 }],
+    ["client", "INVALID_OPTION", { maxRows: -1 }],
+    ["client", "INVALID_OPTION", { port: 70_000 }],
+    ["pool", "UNKNOWN_OPTION", { maxConnections: 3 }],
+    ["pool", "INVALID_OPTION", { max: 0 }],
+  ] as const);
+  return {
+    says: `a ${kind} with ${JSON.stringify(wrong)}`,
+    kind: "client",
+    async run() {
+      const given = { ...optionsOf(world), ...wrong };
+      const make = async () => (kind === "client" ? driver.createClient(given) : driver.createPool(given));
+      await alwaysRefused(make(), "options that are wrong", code);
+    },
+  };
+};
+
 /** Of any caller, which they leave alone. They need `options` of their world. */
 export const own: readonly Make[] = [
   ...[closesWhenDone, closesWhenDone, outlives, outlives, standsStill, leaseUnderClose, leaseUnderClose, drains],
-  ...[closesTwice, manyClients, ...sharing],
+  ...[closesTwice, manyClients, misconfigured, ...sharing],
 ];

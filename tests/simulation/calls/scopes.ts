@@ -164,11 +164,23 @@ const failsBeside: Make = (dice, world) => {
   };
 };
 
-/** What cannot run in a scope is refused, and nothing of it is sent. */
+const WRONG = [
+  ["UNKNOWN_OPTION", { settings: { "app.tenant": 1 }, rolle: "x" }],
+  ["INVALID_OPTION", {}],
+  ["INVALID_OPTION", { role: "none" }],
+  ["INVALID_OPTION", { settings: { "app.tenant": null } }],
+  ["INVALID_OPTION", { settings: { client_encoding: "LATIN1" } }],
+] as const;
+
+/** What cannot make a scope or run in one is refused, and nothing of it is sent. */
 const misused: Make = () => ({
   says: "what a scope refuses",
   kind: "client",
   async run(caller, options) {
+    for (const [code, given] of WRONG) {
+      const makes = async () => asClient(caller).scope(given as pgz.ScopeOptions);
+      await alwaysRefused(makes(), JSON.stringify(given), code);
+    }
     const scope = asClient(caller).scope({ settings: { "app.tenant": 1 } });
     const texts = ["begin", "commit", "rollback", "savepoint a", "set timezone = 'UTC'", "reset all", "listen a"];
     for (const text of texts) await alwaysRefused(scope.exec(text, options), text, "NOT_IN_SCOPE");

@@ -4,7 +4,7 @@
 import type * as pgz from "../../../js/index.ts";
 import { assert, AssertionError } from "../../integration/assert.ts";
 import { decode, pause, range } from "../../random/plan.ts";
-import { codeOf, endOf, refused, type Make } from "./call.ts";
+import { asClient, codeOf, endOf, refused, type Make } from "./call.ts";
 
 /** It is run again and again; now and then a run is aborted at once, or a little later. */
 const preparedAcrossAborts: Make = (dice, world) => {
@@ -116,6 +116,39 @@ function checkFacts(error: unknown, failing: number): void {
   );
 }
 
+/** An item whose value its type cannot hold: it is told by its index, and no item has run. */
+const wrongItem: Make = (dice, world) => {
+  const numbers = world.ledger.take(1 + dice.below(6));
+  const at = dice.below(numbers.length);
+  const atomic = dice.oneIn(2);
+  const [wrong, code] = dice.pick([
+    ["x", "INVALID_PARAMETER"],
+    [{}, "INVALID_PARAMETER"],
+    [2 ** 40, "PARAMETER_OUT_OF_RANGE"],
+  ] as const);
+  const isKnown = dice.oneIn(2);
+  return {
+    says: `batch of ${numbers.length}${atomic ? "" : ", not atomic"}, the value of item ${at} is ${JSON.stringify(wrong)}`,
+    kind: "client",
+    groups: [numbers],
+    settles: true,
+    fails: code,
+    hasSeveralTurns: isKnown,
+    async run(caller, options) {
+      const { ledger, schema } = world;
+      const text = `insert into ${schema}.ledger values ($1)`;
+      if (isKnown) await caller.describe(text, options);
+      const queries = numbers.map((number, index) => ({ text, values: [index === at ? wrong : number] }));
+      const given = { ...options, atomic: atomic as false };
+      const error = await endOf(asClient(caller).batch(queries, given));
+      ledger.settle(numbers, "absent");
+      if (codeOf(error) === code)
+        assert.equal((error as { batch?: { index?: number } }).batch?.index, at, "the item it names");
+      if (error !== undefined) throw error;
+    },
+  };
+};
+
 class SourceError extends Error {}
 
 /** A source that throws before anything, in its middle or behind its last piece; also one that throws nothing. */
@@ -163,12 +196,13 @@ const sourceThrows: Make = (dice, world) => {
   };
 };
 
-/** A source that waits for good: the call's time ends it, and it is told. */
+/** A source that waits for good, or who hears of its progress: the call's time ends it, and the source is told. */
 const sourceWaits: Make = (dice, world) => {
   const numbers = world.ledger.take(1 + dice.below(10));
   const timeout = 1 + dice.below(200);
+  const who = dice.pick(["source", "onProgress"] as const);
   return {
-    says: `copyFrom of ${numbers.length} whose source waits for good, timeout ${timeout}`,
+    says: `copyFrom of ${numbers.length} whose ${who} waits for good, timeout ${timeout}`,
     groups: [numbers],
     kind: "client",
     settles: true,
@@ -188,7 +222,12 @@ const sourceWaits: Make = (dice, world) => {
       };
       const longest = Math.min(timeout, options.timeout ?? timeout);
       const text = `copy ${schema}.ledger (n) from stdin`;
-      const error = await endOf(caller.copyFrom(text, source, { ...options, timeout: longest }));
+      const never = () => new Promise<never>(() => {});
+      const copying =
+        who === "source"
+          ? caller.copyFrom(text, source, { ...options, timeout: longest })
+          : caller.copyFrom(text, `${numbers.join("\n")}\n`, { ...options, timeout: longest, onProgress: never });
+      const error = await endOf(copying);
       // CopyDone never left.
       ledger.settle(numbers, "absent");
       // The source is told behind the call.
@@ -242,6 +281,15 @@ const misused: Make = (dice) => {
 
 /** Of any caller. */
 export const statements: readonly Make[] = [
-  ...[preparedAcrossAborts, preparedAcrossAborts, manyPrepared, longBatch, longBatch, sourceThrows, sourceThrows],
+  ...[
+    preparedAcrossAborts,
+    preparedAcrossAborts,
+    manyPrepared,
+    longBatch,
+    longBatch,
+    wrongItem,
+    sourceThrows,
+    sourceThrows,
+  ],
   ...[sourceWaits, wrongRow, misused],
 ];

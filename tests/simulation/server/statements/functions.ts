@@ -9,7 +9,7 @@ import { fromUnix } from "../times.ts";
 import * as types from "../values.ts";
 import { typeNamed, type Type, type Value } from "../values.ts";
 import type { Context } from "./expressions.ts";
-import { changeRole, setSetting } from "./set-setting.ts";
+import { changeRole, setSetting, shown } from "./set-setting.ts";
 
 export interface FunctionDefinition {
   readonly takes: readonly (Type | undefined)[];
@@ -155,10 +155,11 @@ const FUNCTIONS: Readonly<Record<string, readonly FunctionDefinition[]>> = {
   pg_is_in_recovery: ofSession(bool, () => false),
   txid_current: ofSession(int8, (session) => (session.write(), BigInt(session.transaction!.id))),
   current_setting: [
-    plain([text], text, ([key], { session }) => session.settings.get(key as string)),
-    plain([text, bool], text, ([key, isOptional], { session }) =>
-      isOptional ? (session.settings.find(key as string) ?? null) : session.settings.get(key as string),
-    ),
+    plain([text], text, ([key], { session }) => shown(session, key as string)),
+    plain([text, bool], text, ([key, isOptional], { session }) => {
+      const isNone = isOptional && session.settings.find(key as string) === undefined;
+      return isNone ? null : shown(session, key as string);
+    }),
   ],
   set_config: [
     {

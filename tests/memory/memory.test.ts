@@ -55,7 +55,7 @@ test(
   },
 );
 
-test("Node refuses a field of 1 GB at its length, in flat memory", { timeout: 240_000 }, async () => {
+const refusesGigabyte = async () => {
   const child = fork(at("gigabyte-child.mjs"), [server!.url], { execArgv: [] });
   const ended = once(child, "exit").then(([code]) => Promise.reject(new Error(`ended with ${code}`)));
   const [said] = (await Promise.race([once(child, "message"), ended])) as [
@@ -63,7 +63,10 @@ test("Node refuses a field of 1 GB at its length, in flat memory", { timeout: 24
   ];
   expect(said).toMatchObject({ errors: ["RESPONSE_TOO_LARGE", 1, "MESSAGE_TOO_LARGE", 1], beside: 1 });
   expect(said.grown, "KiB grown").toBeLessThanOrEqual(MOST_KIB);
-});
+};
+// The server takes its time to make it, and three of 200 MB are refused above.
+if (isRelease)
+  test("Node refuses a field of 1 GB at its length, in flat memory", { timeout: 240_000 }, refusesGigabyte);
 
 // A TLS socket that pushes would hold what its reader does not want: node:tls in Deno grew by 942 MB in 1.5 s.
 test.each([["node"], ["bun"], ["deno", "run", "-A"]])(

@@ -20,7 +20,7 @@ test("the binding is a local link, on which a client's first query leaves early"
 });
 
 test.each(["auto", "unnamed"] as const)(
-  '20 tenants with 50 statements each, each in a request of its own, prepare: "%s"',
+  `${TENANTS} tenants with 50 statements each, each in a request of its own, prepare: "%s"`,
   { timeout: 180_000 },
   async (prepare) => {
     const load: Load = { prefix: `hyperdrive_${prepare}`, seed, repeat: 3, jobs: 1 };

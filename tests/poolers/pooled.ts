@@ -2,10 +2,12 @@
 // itself.
 import type * as pgz from "../../js/index.ts";
 import type { Server } from "../integration/context.ts";
+import { isRelease } from "../support/release.ts";
 import { testServers } from "../integration/servers.ts";
 import { createTenant, schemaOf, type Load } from "./workload.ts";
 
-export const TENANTS = 20;
+/** More than the poolers have connections to the server, so that each connection is many tenants'. */
+export const TENANTS = isRelease ? 20 : 8;
 
 /** Repeats an order when PGZ_SEED is set; each failure names it. */
 export const seed = Number(process.env["PGZ_SEED"] ?? Math.floor(Math.random() * 1e6));

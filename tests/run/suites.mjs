@@ -67,7 +67,13 @@ export const releaseSuites = {
   "every-page": inVitest(
     "every-page",
     node,
-    ["tests/site", "tests/memory", "tests/packaging/types.test.ts", "tests/packaging/programs.test.ts"],
+    [
+      "tests/site",
+      "tests/memory",
+      "tests/poolers",
+      "tests/packaging/types.test.ts",
+      "tests/packaging/programs.test.ts",
+    ],
     release(),
   ),
   "older-server": inVitest("older-server", node, ["tests/integration"], onlyOldestServer),

@@ -1,9 +1,9 @@
 // Values of a statement that runs before it is described, against the same values of one that was described first: for
-// each type of a parameter the server stores the same, or the call is refused in the same words. workerd's engine is
-// Node's.
+// each type of a parameter the server stores the same, or the call is refused in the same words. In Node alone: how a
+// number is written is ECMAScript's, and no runtime can change it.
 import { describe, expect, test } from "vitest";
 import type { Client, PgzError } from "../../js/index.ts";
-import { runtime, testServers } from "./servers.ts";
+import { runtime, testServers } from "../integration/servers.ts";
 
 const { servers } = testServers();
 const { connect, sql } = (await import(`../../dist/${runtime}.js`)) as typeof import("../../js/index.ts");

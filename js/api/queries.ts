@@ -68,8 +68,8 @@ export abstract class Queries extends Queue {
    * const same = await client.query`select name from users where id = ${1}`;
    * const again = await client.query("select name from users where id = $1", [1]);
    */
-  query<Row = unknown[]>(query: QueryInput, options: QueryOptions & AsArrays): Promise<QueryResult<Row>>;
-  query<Row = Record<string, unknown>>(query: RowInput<Row>, options?: QueryOptions): Promise<QueryResult<Row>>;
+  // Of many overloads the compiler tells of the last one: it is the one that most calls mean.
+  query<Row = Record<string, unknown>>(query: TemplateStringsArray, ...values: unknown[]): Promise<QueryResult<Row>>;
   query<Row = unknown[]>(
     text: string,
     values: readonly unknown[],
@@ -80,7 +80,8 @@ export abstract class Queries extends Queue {
     values: readonly unknown[],
     options?: QueryOptions,
   ): Promise<QueryResult<Row>>;
-  query<Row = Record<string, unknown>>(query: TemplateStringsArray, ...values: unknown[]): Promise<QueryResult<Row>>;
+  query<Row = unknown[]>(query: QueryInput, options: QueryOptions & AsArrays): Promise<QueryResult<Row>>;
+  query<Row = Record<string, unknown>>(query: RowInput<Row>, options?: QueryOptions): Promise<QueryResult<Row>>;
   query<Row>(input: QueryInput | TemplateStringsArray, ...rest: unknown[]): Promise<QueryResult<Row>> {
     try {
       const [query, options] = this.#asCall<QueryOptions>(input, rest);
@@ -114,10 +115,11 @@ export abstract class Queries extends Queue {
    * for await (const row of client.rows("select * from log")) console.log(row);
    * for await (const rows of client.rows("select * from log").batches(1_000)) console.log(rows.length);
    */
+  rows<Row = Record<string, unknown>>(query: TemplateStringsArray, ...values: unknown[]): Rows<Row>;
+  rows<Row = unknown[]>(text: string, values: readonly unknown[], options: QueryOptions & AsArrays): Rows<Row>;
+  rows<Row = Record<string, unknown>>(text: string, values: readonly unknown[], options?: QueryOptions): Rows<Row>;
   rows<Row = unknown[]>(query: QueryInput, options: QueryOptions & AsArrays): Rows<Row>;
   rows<Row = Record<string, unknown>>(query: RowInput<Row>, options?: QueryOptions): Rows<Row>;
-  rows<Row = Record<string, unknown>>(text: string, values: readonly unknown[], options?: QueryOptions): Rows<Row>;
-  rows<Row = Record<string, unknown>>(query: TemplateStringsArray, ...values: unknown[]): Rows<Row>;
   rows<Row>(input: QueryInput | TemplateStringsArray, ...rest: unknown[]): Rows<Row> {
     const [query, options] = this.#asCall<QueryOptions>(input, rest);
     return this.loop<Row>(query, options, (call, session, _, form, sink) =>
@@ -169,7 +171,7 @@ export abstract class Queries extends Queue {
    */
   exec(
     input: QueryInput,
-    ...rest: [options?: ExecOptions | undefined] | [values: readonly unknown[], options?: ExecOptions | undefined]
+    ...rest: [values: readonly unknown[], options?: ExecOptions | undefined] | [options?: ExecOptions | undefined]
   ): Promise<ExecResult> {
     try {
       const [query, options] = this.#asCall<ExecOptions>(input, rest);

@@ -365,12 +365,17 @@ const waitsForItself: Make = (_, world) => {
     kind: "transaction",
     async run(caller, options) {
       const client = asClient(caller);
-      await client.transaction(async (tx) => {
-        const inner = client.transaction((other) => other.query("select 1 as n"), { signal: options.signal });
+      let inner: Promise<unknown> | undefined;
+      const outer = client.transaction(async (tx) => {
+        inner = client.transaction((other) => other.query("select 1 as n"), { signal: options.signal });
         await refused(inner, "the inner one", "TRANSACTION_OPEN");
         const { rows } = await tx.query(world.sql`select ${number}::int4 as n`);
         assert.deepEqual(rows, [{ n: number }]);
       }, options);
+      const error = await endOf(outer);
+      // Where the outer one ended early it is the inner one's turn.
+      if (inner) await endOf(inner);
+      if (error !== undefined) throw error;
     },
   };
 };

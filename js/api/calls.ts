@@ -86,7 +86,7 @@ export abstract class Calls extends Queries {
    * {@link stream} as a `Response` with the format's content type.
    *
    * @example
-   * return db.respond(sql`select * from users`, { signal: request.signal, maxRows: 1_000, closeWhenDone: true });
+   * return await db.respond(sql`select * from users`, { signal: request.signal, maxRows: 1_000, closeWhenDone: true });
    */
   respond(input: QueryInput, options: RespondOptions = {}): Promise<Response> {
     return this.#orClose(options, () => this.#respond(input, options));

@@ -195,6 +195,33 @@ describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {
     expect(JSON.parse(text.trimEnd().split("\n").at(-1)!)).toMatchObject({ done: { rows: 3, inserted: 3 } });
   });
 
+  test.each([1, 2, 100])("imports a file with a byte order mark, in pieces of %i", async (length) => {
+    const mark = prefix();
+    const bytes = Buffer.from(`\ufeff${csv(mark, 2)}`);
+    const pieces = Array.from({ length: Math.ceil(bytes.length / length) }, (_, at) =>
+      bytes.subarray(at * length, (at + 1) * length),
+    );
+    const body = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        const piece = pieces.shift();
+        if (piece) controller.enqueue(piece);
+        else controller.close();
+      },
+    });
+    const response = await upload(acme, body);
+    expect([response.status, await response.json()]).toMatchObject([200, { rows: 2, inserted: 2 }]);
+  });
+
+  test.each(["ref,customer,status,total", "reference,customer,total", "reference;customer;status;total"])(
+    "the first line %s is refused, and the right one named",
+    async (first) => {
+      const response = await upload(acme, csv(prefix(), 2).replace(/.*/, first));
+      const { detail, ...problem } = (await response.json()) as Problem;
+      expect([response.status, problem]).toMatchObject([422, { line: 1, code: "22P04" }]);
+      expect(detail).toContain("reference,customer,status,total");
+    },
+  );
+
   test("tells how far it has come, while the file is still on its way", async () => {
     const mark = prefix();
     const rows = csv(mark, 4_000).split(/(?<=\n)/);

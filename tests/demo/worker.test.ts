@@ -1,5 +1,6 @@
 // The SQL box and the Durable Object by HTTP alone, in the newest workerd and in the one for Node 20: they tell a
 // Worker of a client that left in different ways.
+import { readFileSync } from "node:fs";
 import { beforeAll, describe, expect, test } from "vitest";
 import { eventRows } from "../../worker-example/sample-data.mjs";
 import { until } from "../support/until.ts";
@@ -20,6 +21,21 @@ beforeAll(async () => {
   // A role that may write, so that the read-only transaction alone has to refuse.
   await admin.query(`grant insert, update, delete on users to ${sample.role}`);
   await admin.query(`alter role ${sample.role} set default_transaction_read_only = off`);
+});
+
+test("the page's examples want no table but those of schema.sql", async () => {
+  const html = readFileSync(new URL("../../worker-example/src/page.html", import.meta.url), "utf8");
+  const texts = [...html.matchAll(/data-sql="([^"]*)"/g), ...html.matchAll(/<textarea id="sql"[^>]*>([^<]*)</g)];
+  expect(texts.length).toBeGreaterThan(8);
+  const { admin } = demo;
+  const wrong: string[] = [];
+  for (const [, text] of texts) {
+    await admin.query("begin; drop table events");
+    const explained = admin.query(`explain ${text!.replaceAll("&#10;", "\n")}`);
+    await explained.catch((error: Error) => wrong.push(error.message));
+    await admin.query("rollback");
+  }
+  expect(wrong).toEqual(['syntax error at or near "selec"']);
 });
 
 describe.each(["newest", "node-20"] as const)("workerd %s", (workerd) => {

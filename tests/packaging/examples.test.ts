@@ -115,6 +115,14 @@ test.each(examples)("$name runs", async ({ name, code }) => {
           .filter(Boolean)
           .map((line) => (JSON.parse(line) as { id: number }).id),
       ).toEqual([2, 3]);
+      await client.exec("alter table users rename to people");
+      const failing = worker.fetch(new Request("http://localhost/"), { HYPERDRIVE: options });
+      const { stack } = await failing.then(
+        () => new Error("there is no such table"),
+        (error: Error) => error,
+      );
+      expect(stack).toMatch(/LINE 1: select id, name from users where/);
+      expect(stack, "the line of the Worker").toMatch(/at (async )?Object.fetch/);
     }
     // What an example says that it prints, it prints.
     const promised = [...code.matchAll(/console\.log\([^\n]*\);\s*\/\/ ([^\n:]+)/g)].map(

@@ -24,6 +24,7 @@ const UNCHECKED = new Map([
 /** Commands of `sh` blocks that are not run, with the reason. Others are checked in `complaintOf`. */
 const COMMANDS: Record<string, string> = {
   "npm install": "installs from the registry; tests/packaging/tarball.test.ts installs the packed tarball",
+  "npm run": "runs a script of the example; tests/demo/copied.test.ts runs its parts",
   "npx wrangler": "wants an account, or serves until Ctrl-C; tests/demo/wrangler.test.ts runs the server",
   docker: "builds an image; tests/packaging/docker.test.ts reads that Dockerfile",
   psql: "wants a server of the reader's",

@@ -11,6 +11,7 @@
  * PostgreSQL asks for no permission to listen, so the Worker says who hears what: each tenant has an object of its own,
  * which hears that tenant's channel. One tenant's clients then cannot use up another's room either.
  */
+import { DurableObject } from "cloudflare:workers";
 import { createPool, sql, type Pool } from "pgz-edge";
 import type { Context } from "./context.ts";
 import { FanOut } from "./fan-out.ts";
@@ -25,11 +26,12 @@ export interface DatabaseEnv {
 
 const MINUTE = 60_000;
 
-export class Database {
+export class Database extends DurableObject<DatabaseEnv> {
   readonly pool: Pool;
   readonly #fanOut: FanOut;
 
-  constructor(_state: unknown, env: DatabaseEnv) {
+  constructor(context: DurableObjectState, env: DatabaseEnv) {
+    super(context, env);
     this.pool = createPool(env.DATABASE_URL, {
       max: 5,
       observer,
@@ -46,7 +48,7 @@ export class Database {
   }
 
   /** Requests come from this Worker only: it has looked at the token, and names the channel. */
-  async fetch(request: Request): Promise<Response> {
+  override async fetch(request: Request): Promise<Response> {
     const { pathname, searchParams } = new URL(request.url);
     const requestId = searchParams.get("request") ?? "";
     try {

@@ -128,7 +128,7 @@ class Channel {
   /** The last client has left, or the listener is over for good. */
   #end(): void {
     if (this.#stop.signal.aborted) return;
-    clearInterval(this.#timer);
+    if (this.#timer !== undefined) clearInterval(this.#timer);
     this.#ended();
     this.#stop.abort();
     for (const client of this.#clients) client.end();

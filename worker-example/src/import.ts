@@ -17,6 +17,11 @@ import { noStore, withTenant, type Context } from "./context.ts";
 import { importing, requests } from "./limits.ts";
 import { Problem, problemBody, problemOf } from "./problem.ts";
 
+/** Of the file, in this order: its first line names them. */
+const COLUMNS = "reference, customer, status, total";
+/** Spreadsheets write it in front of UTF-8. PostgreSQL would take it for a part of the first column's name. */
+const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
+
 interface Counts {
   rows: number;
   bytes: number;
@@ -48,12 +53,11 @@ async function store(context: Context, upload: Upload, signal = context.request.
               "create temporary table staging (like orders including defaults including constraints including identity) " +
                 "on commit drop",
             );
-            const copy = "copy staging (reference, customer, status, total) from stdin (format csv, header match)";
+            const copy = `copy staging (${COLUMNS}) from stdin (format csv, header match)`;
             const { rowCount: rows } = await tx.copyFrom(copy, upload.pieces());
             if (rows! > importing.maxRows) throw tooManyRows(); // the server counts what we only estimate on its way
             const { rowCount: inserted } = await tx.exec(
-              "insert into orders (reference, customer, status, total) " +
-                "select reference, customer, status, total from staging order by id " +
+              `insert into orders (${COLUMNS}) select ${COLUMNS} from staging order by id ` +
                 "on conflict (tenant, reference) do nothing",
             );
             return { rows: rows!, bytes: upload.bytes, inserted: inserted!, skipped: rows! - inserted! };
@@ -82,6 +86,10 @@ function ofLine(error: unknown): unknown {
   const [, line, column] = /^COPY staging, line (\d+)(?:, column (\w+))?/.exec(error.where ?? "") ?? [];
   if (line === undefined) return error;
   const { code, constraint } = error;
+  if (line === "1")
+    return new Problem(422, code, `The first line must be ${COLUMNS.replaceAll(" ", "")}. Nothing was stored.`, {
+      line: 1,
+    });
   return new Problem(422, code, `Line ${line} is not what it must be. Nothing was stored.`, {
     line: Number(line),
     ...((column ?? error.column) && { column: column ?? error.column }),
@@ -110,7 +118,7 @@ class Upload {
   }
 
   async *pieces(): AsyncGenerator<Uint8Array> {
-    for (let piece = await this.#next(); piece; piece = await this.#next()) {
+    for (let piece = await this.#first(); piece; piece = await this.#next()) {
       this.#count(piece);
       if (this.bytes > importing.maxBytes) throw tooLarge(importing.maxBytes);
       if (this.rows > importing.maxRows) throw tooManyRows();
@@ -131,6 +139,20 @@ class Upload {
     } catch {
       // The client has left.
     }
+  }
+
+  /** Without a byte order mark, which may come in pieces itself. */
+  async #first(): Promise<Uint8Array | undefined> {
+    let first = await this.#next();
+    while (first && first.length < BYTE_ORDER_MARK.length) {
+      const more = await this.#next();
+      if (!more) return first;
+      const both = new Uint8Array(first.length + more.length);
+      both.set(first);
+      both.set(more, first.length);
+      first = both;
+    }
+    return first && BYTE_ORDER_MARK.every((byte, at) => first[at] === byte) ? first.subarray(3) : first;
   }
 
   async #next(): Promise<Uint8Array | undefined> {

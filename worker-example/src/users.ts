@@ -5,6 +5,7 @@ export default {
     const after = Number(new URL(request.url).searchParams.get("after") ?? 0);
     const client = createClient(env.HYPERDRIVE);
     const query = sql`select id, name, meta from users where id > ${after} order by id`;
-    return client.respond(query, { maxRows: 100_000, maxBytes: 16 << 20, signal: request.signal, closeWhenDone: true });
+    const options = { maxRows: 100_000, maxBytes: 16 << 20, signal: request.signal, closeWhenDone: true };
+    return await client.respond(query, options);
   },
 };

@@ -1,0 +1,44 @@
+// worker-example as somebody copies it out of the repository: it has the driver's tarball, its types are those that
+// wrangler writes, and TypeScript takes it strictly.
+import { execFile } from "node:child_process";
+import { cpSync, readFileSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
+import path from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { workerd } from "../../scripts/node/index.mjs";
+import { bin, Project, root } from "../packaging/project.ts";
+
+const run = promisify(execFile);
+let project: Project;
+beforeAll(() => {
+  project = new Project();
+  for (const name of ["src", "wrangler.jsonc", "tsconfig.json"])
+    cpSync(path.join(root, "worker-example", name), project.at(name), { recursive: true });
+  const manifest = JSON.parse(readFileSync(path.join(root, "worker-example/package.json"), "utf8")) as object;
+  // wrangler and TypeScript come from the registry, and here from this repository.
+  project.write("package.json", JSON.stringify({ ...manifest, devDependencies: {} }));
+}, 60_000);
+afterAll(() => project.remove());
+
+test("`npm install` of the driver takes the place of the folder above", async () => {
+  const words = ["install", "--offline", "--no-audit", "--no-fund", "--loglevel=error", project.tarball];
+  await run("npm", words, { cwd: project.folder });
+  const { dependencies } = JSON.parse(readFileSync(project.at("package.json"), "utf8")) as { dependencies: object };
+  expect(dependencies).toEqual({ "pgz-edge": expect.stringMatching(/^file:pgz-edge-.*\.tgz$/) as unknown });
+}, 60_000);
+
+test("npm run check: `wrangler types`, and tsc over it", { timeout: 120_000 }, async () => {
+  const { resolve } = createRequire(path.join(root, "scripts/tests/package.json"));
+  const wrangler = path.join(path.dirname(resolve("wrangler/package.json")), "bin", "wrangler.js");
+  const env = { ...process.env, HOME: project.folder, WRANGLER_SEND_METRICS: "false", CI: "1" };
+  await run(workerd().execPath, [wrangler, "types"], { cwd: project.folder, env });
+  const compiled = run(bin("tsc"), ["-p", project.folder], { cwd: project.folder }).catch(({ stdout }) => ({ stdout }));
+  expect((await compiled).stdout).toBe("");
+  // With a mistake it does not pass: the types are there.
+  project.write("src/wrong.ts", 'import { sql } from "pgz-edge";\nexport const wrong: number = sql`select 1`;\n');
+  await expect(run(bin("tsc"), ["-p", project.folder], { cwd: project.folder })).rejects.toMatchObject({
+    stdout: expect.stringMatching(/wrong\.ts\(2,14\): error TS2322/) as unknown,
+  });
+  rmSync(project.at("src/wrong.ts"));
+});

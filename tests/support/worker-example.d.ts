@@ -1,0 +1,30 @@
+// As much of workerd as worker-example uses, for the compiler of this repository, whose globals are the DOM's. A copy of
+// the example has all of it by `wrangler types` (tests/demo/copied.test.ts).
+
+declare module "*.html" {
+  const text: string;
+  export default text;
+}
+
+declare module "cloudflare:workers" {
+  export abstract class DurableObject<Env = unknown> {
+    protected ctx: DurableObjectState;
+    protected env: Env;
+    constructor(ctx: DurableObjectState, env: Env);
+    fetch?(request: Request): Response | Promise<Response>;
+  }
+}
+
+interface DurableObjectState {
+  abort(reason?: string): void;
+}
+
+interface DurableObjectNamespace {
+  idFromName(name: string): unknown;
+  get(id: unknown): { fetch(request: Request): Promise<Response> };
+}
+
+// workerd's own, beside what the DOM has.
+interface SubtleCrypto {
+  timingSafeEqual(one: ArrayBuffer, other: ArrayBuffer): boolean;
+}

@@ -5,6 +5,7 @@
 import { and, DrizzleQueryError, eq, gt, relations, sql, TransactionRollbackError } from "drizzle-orm";
 import { Cache, type MutationOption } from "drizzle-orm/cache/core";
 import { bigint, boolean, date, integer, jsonb, numeric, pgTable, serial, text, timestamp } from "drizzle-orm/pg-core";
+import { inputCases } from "./drizzle-input-cases.ts";
 import { assert } from "../integration/assert.ts";
 
 const equal = assert.deepEqual;
@@ -78,6 +79,8 @@ const wrapped = (error: Error): DrizzleQueryError => {
 const codeOf = (error: Error) => (error.cause as { code?: string } | undefined)?.code;
 
 export const cases: Record<string, (kit: Kit) => Promise<void>> = {
+  ...inputCases,
+
   "select, insert, update, delete and returning": (kit) =>
     withDb(kit, async (db) => {
       const [eve] = await db

@@ -15,6 +15,7 @@ import {
   timestamp,
 } from "drizzle-orm-v1/pg-core";
 import { defineRelations } from "drizzle-orm-v1/relations";
+import { inputCases } from "./drizzle-input-cases.ts";
 import { assert } from "../integration/assert.ts";
 
 const equal = assert.deepEqual;
@@ -81,6 +82,8 @@ const failure = async (work: Promise<unknown>): Promise<Error> =>
 const codeOf = (error: Error) => (error.cause as { code?: string } | undefined)?.code;
 
 export const cases: Record<string, (kit: Kit) => Promise<void>> = {
+  ...inputCases,
+
   "select, insert, update, delete and returning": (kit) =>
     withDb(kit, async (db) => {
       const [eve] = await db

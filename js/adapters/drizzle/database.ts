@@ -11,7 +11,8 @@ import {
   type RelationalSchemaConfig,
   type TablesRelationalConfig,
 } from "drizzle-orm/relations";
-import { createPool, UsageError, type Pool, type PoolInput } from "../../index.ts";
+import type { Pool } from "../../index.ts";
+import { chosen, type InputOf } from "./input.ts";
 import type { IterableQuery, PgzClient, RowOf, TransactionConfig } from "./runner.ts";
 import { PgzSession, type PgzQueryResultHKT, type PgzTransaction } from "./session.ts";
 
@@ -76,19 +77,16 @@ export class PgzDatabase<TSchema extends Schema = Record<string, never>> extends
 }
 
 /** What {@link drizzle} takes, besides a client and Drizzle's options behind it. */
-export type DrizzleInput<TSchema extends Schema, TClient extends PgzClient> =
-  | [client: TClient | string]
-  | [client: TClient | string, config: DrizzleConfig<TSchema>]
-  | [config: DrizzleConfig<TSchema> & ({ client: TClient } | { connection: PoolInput })];
+export type DrizzleInput<TSchema extends Schema, TClient extends PgzClient> = InputOf<DrizzleConfig<TSchema>, TClient>;
 
-/** Of a connection string `drizzle` makes a pool. */
+/** Of what is no client `drizzle` makes a pool. */
 type Database<TSchema extends Schema, TClient extends PgzClient> = PgzDatabase<TSchema> & {
   readonly $client: PgzClient extends TClient ? Pool : TClient;
 };
 
 /**
- * Drizzle over a client, a pool, a lease, a scope or a transaction of the driver; of a connection string it makes a
- * pool.
+ * Drizzle over a client, a pool, a lease, a scope or a transaction of the driver; of a connection string or a Hyperdrive
+ * binding it makes a pool.
  *
  * @example
  * const db = drizzle(createPool(url), { schema });
@@ -97,16 +95,8 @@ type Database<TSchema extends Schema, TClient extends PgzClient> = PgzDatabase<T
 export function drizzle<TSchema extends Schema = Record<string, never>, TClient extends PgzClient = Pool>(
   ...[first, second]: DrizzleInput<TSchema, TClient>
 ): Database<TSchema, TClient> {
-  if (typeof first === "string") return construct(createPool(first), second) as unknown as Database<TSchema, TClient>;
-  if (isClient(first)) return construct(first as TClient, second);
-  const { client, connection, ...config } = Object(first) as DrizzleConfig<TSchema> & {
-    client?: TClient;
-    connection?: PoolInput;
-  };
-  if (client) return construct(client, config);
-  if (connection !== undefined)
-    return construct(createPool(connection), config) as unknown as Database<TSchema, TClient>;
-  throw new UsageError("INVALID_OPTION", "drizzle needs a client or a pool: drizzle(createPool(url), { schema }).");
+  const [client, config] = chosen(first, second);
+  return construct(client as TClient, config);
 }
 
 /**
@@ -118,9 +108,6 @@ export function drizzle<TSchema extends Schema = Record<string, never>, TClient 
 drizzle.mock = <TSchema extends Schema = Record<string, never>>(
   config?: DrizzleConfig<TSchema>,
 ): Database<TSchema, PgzClient> => construct({} as PgzClient, config);
-
-const isClient = (given: unknown): given is PgzClient =>
-  typeof (Object(given) as { query?: unknown }).query === "function";
 
 function construct<TSchema extends Schema, TClient extends PgzClient>(
   client: TClient,

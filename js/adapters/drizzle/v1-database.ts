@@ -12,7 +12,8 @@ import {
 import { PgAsyncDatabase } from "drizzle-orm-v1/pg-core/async";
 import type { AnyRelations, EmptyRelations } from "drizzle-orm-v1/relations";
 import * as utils from "drizzle-orm-v1/utils";
-import { createPool, UsageError, type Pool, type PoolInput } from "../../index.ts";
+import type { Pool } from "../../index.ts";
+import { chosen, type InputOf } from "./input.ts";
 import type { IterableQuery, PgzClient, RowOf, TransactionConfig } from "./runner.ts";
 import { pgzCodecs } from "./v1-codecs.ts";
 import { RelationalSelection, Selection, type RelationalItem, type SelectedField } from "./v1-columns.ts";
@@ -73,10 +74,10 @@ export class PgzDatabase<TRelations extends AnyRelations = EmptyRelations> exten
 }
 
 /** What {@link drizzle} takes, besides a client and Drizzle's options behind it. */
-export type DrizzleInput<TRelations extends AnyRelations, TClient extends PgzClient> =
-  | [client: TClient | string]
-  | [client: TClient | string, config: DrizzlePgConfig<TRelations>]
-  | [config: DrizzlePgConfig<TRelations> & ({ client: TClient } | { connection: PoolInput })];
+export type DrizzleInput<TRelations extends AnyRelations, TClient extends PgzClient> = InputOf<
+  DrizzlePgConfig<TRelations>,
+  TClient
+>;
 
 /** Whether this runtime lets Drizzle generate code, if that is wanted. drizzle-orm has it and does not declare it. */
 const { jitCompatCheck } = utils as unknown as { jitCompatCheck(wanted: boolean | undefined): boolean };
@@ -84,8 +85,8 @@ const { jitCompatCheck } = utils as unknown as { jitCompatCheck(wanted: boolean 
 type Database<TRelations extends AnyRelations, TClient> = PgzDatabase<TRelations> & { readonly $client: TClient };
 
 /**
- * Drizzle over a client, a pool, a lease, a scope or a transaction of the driver; of a connection string it makes a
- * pool.
+ * Drizzle over a client, a pool, a lease, a scope or a transaction of the driver; of a connection string or a Hyperdrive
+ * binding it makes a pool.
  *
  * @example
  * const db = drizzle(createPool(url), { relations });
@@ -94,17 +95,8 @@ type Database<TRelations extends AnyRelations, TClient> = PgzDatabase<TRelations
 export function drizzle<TRelations extends AnyRelations = EmptyRelations, TClient extends PgzClient = Pool>(
   ...[first, second]: DrizzleInput<TRelations, TClient>
 ): Database<TRelations, TClient> {
-  type Made = Database<TRelations, TClient>;
-  if (typeof first === "string") return construct(createPool(first), second) as unknown as Made;
-  if (typeof (Object(first) as { query?: unknown }).query === "function") return construct(first as TClient, second);
-  const { client, connection, ...config } = Object(first) as DrizzlePgConfig<TRelations> & {
-    client?: TClient;
-    connection?: PoolInput;
-  };
-  if (client) return construct(client, config as DrizzlePgConfig<TRelations>);
-  if (connection !== undefined)
-    return construct(createPool(connection), config as DrizzlePgConfig<TRelations>) as unknown as Made;
-  throw new UsageError("INVALID_OPTION", "drizzle needs a client or a pool: drizzle(createPool(url), { relations }).");
+  const [client, config] = chosen(first, second);
+  return construct(client as TClient, config);
 }
 
 /**

@@ -1,0 +1,35 @@
+// What `drizzle(…)` takes, for both releases of drizzle-orm: something that runs queries, or of what a pool is made.
+//
+// Knows the forms of its arguments. Must not know what a database is made of.
+import { createPool, UsageError, type Pool, type PoolInput } from "../../index.ts";
+import type { PgzClient } from "./runner.ts";
+
+/** Of what `drizzle` makes a pool: a connection string, a URL, or a binding such as Hyperdrive's. */
+export type Connection = string | { readonly href: string } | { readonly connectionString: string };
+
+/** The arguments of `drizzle`; `Config` is Drizzle's, which its releases have different. */
+export type InputOf<Config, TClient extends PgzClient> =
+  | [client: TClient | Connection]
+  | [client: TClient | Connection, config: Config]
+  | [config: Config & ({ client: TClient } | { connection: PoolInput })];
+
+/** What runs the queries, and Drizzle's options. */
+export function chosen<Config>(
+  first: unknown,
+  second: Config | undefined,
+): [client: PgzClient | Pool, config: Config | undefined] {
+  if (isClient(first)) return [first, second];
+  if (isConnection(first)) return [createPool(first), second];
+  const { client, connection, ...config } = Object(first) as { client?: PgzClient; connection?: PoolInput };
+  if (client) return [client, config as Config];
+  if (connection !== undefined) return [createPool(connection), config as Config];
+  throw new UsageError("INVALID_OPTION", "drizzle needs a client or a pool: drizzle(createPool(url), { … }).");
+}
+
+function isConnection(given: unknown): given is Connection {
+  const { href, connectionString } = Object(given) as { href?: unknown; connectionString?: unknown };
+  return [given, href, connectionString].some((one) => typeof one === "string");
+}
+
+const isClient = (given: unknown): given is PgzClient =>
+  typeof (Object(given) as { query?: unknown }).query === "function";

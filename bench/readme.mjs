@@ -11,6 +11,7 @@ const batch = read("batch");
 const memory = read("memory");
 const latency = read("latency");
 const size = read("size");
+const startup = read("startup");
 const bundleKb = (size.readme_worker_gzip_bytes / 1000).toFixed(1);
 const onNode = stream.rows.filter(({ runtime, config }) => runtime === "node" && !config.format);
 
@@ -63,10 +64,20 @@ function costs() {
     flights("round trips from an open socket to the first row, nothing known (`earlyQuery` on)", "connect_new"),
     flights("round trips of five new statements in `Promise.all`", "new_5"),
     flights("round trips of a tenant's query behind its setting, which ends with it", "scope"),
+    `| bytes in the Worker above, gzip | ${bundleKb} kB | ${kilobytes("postgres_js")} | ${kilobytes("pg")} |`,
+    line(
+      "first row of a cold isolate in workerd, above an empty one",
+      best(startup, { shape: "plain", runtime: "workerd", metric: "first_row_ms" }),
+      " ms",
+    ),
     "",
-    `It adds ${bundleKb} kB (gzip) to the Worker above. ` +
-      `Streaming ${peak.config.rows.toLocaleString("en")} rows takes Node ${peak.median.toFixed(0)} MiB above idle.`,
+    `Streaming ${peak.config.rows.toLocaleString("en")} rows takes Node ${peak.median.toFixed(0)} MiB above idle.`,
   ].join("\n");
+}
+
+/** Of the same Worker with another driver. */
+function kilobytes(library) {
+  return `${(size[`${library}_worker_gzip_bytes`] / 1000).toFixed(0)} kB`;
 }
 
 /** Flights on Node, in which runtimes do not differ. What an option of pg changes is said beside it. */

@@ -2,11 +2,11 @@
 // where the bytes of README's Worker lie, by folders of js/ and by modules of the core.
 import { writeFileSync } from "node:fs";
 import { build } from "../scripts/build.mjs";
-import { bundleSizes, packageSizes } from "../scripts/sizes.mjs";
+import { bundleSizes, packageSizes, peerSizes } from "../scripts/sizes.mjs";
 import { partsOfCore, partsOfScript } from "./lib/size-parts.mjs";
 
 await build();
-const found = { ...(await bundleSizes()), ...packageSizes() };
+const found = { ...(await bundleSizes()), ...(await peerSizes()), ...packageSizes() };
 writeFileSync(new URL("results/size.json", import.meta.url), `${JSON.stringify(found, null, 2)}\n`);
 table("README's Worker by folders: bytes, minified", await partsOfScript());
 table("the wasm by modules: bytes of code, before wasm-opt", partsOfCore());

@@ -4,6 +4,7 @@
 // Knows dist/ and README's Worker. `scripts/build` has made the first.
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
+import { builtinModules } from "node:module";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { brotliCompressSync, gzipSync } from "node:zlib";
@@ -25,6 +26,34 @@ export async function bundleSizes() {
     readme_worker_gzip_bytes: gzip(wasm) + gzip(await minified(readme)),
     node_gzip_bytes: gzip(await minified({ entryPoints: [at("dist/node.js")] })),
   };
+}
+
+/** README's Worker written with other drivers. What they import of Node is the runtime's, and not counted. */
+const PEERS = {
+  postgres_js: `import postgres from "postgres";
+    export default {
+      async fetch(request, env) {
+        const sql = postgres(env.HYPERDRIVE.connectionString);
+        return Response.json(await sql\`select id, name from users where id > \${1}\`);
+      },
+    };`,
+  pg: `import { Client } from "pg";
+    export default {
+      async fetch(request, env) {
+        const client = new Client(env.HYPERDRIVE);
+        await client.connect();
+        return Response.json((await client.query("select id, name from users where id > $1", [1])).rows);
+      },
+    };`,
+};
+
+export async function peerSizes() {
+  const external = ["cloudflare:*", "node:*", ...builtinModules];
+  const sizes = Object.entries(PEERS).map(async ([name, contents]) => {
+    const bytes = await minified({ stdin: { contents, resolveDir: root }, conditions: ["workerd"], external });
+    return [`${name}_worker_gzip_bytes`, gzip(bytes)];
+  });
+  return Object.fromEntries(await Promise.all(sizes));
 }
 
 /** What npm would publish. */

@@ -33,7 +33,7 @@ const chapters = [
   ["Calls", ["queries", "transactions", "scopes", "batches", "copy", "listen", "pool", "observer"]],
   ["Command line", ["cli", "sql-types", "mcp"]],
   ["Libraries", ["drizzle", "kysely", "prisma"]],
-  ["Look up", ["reference/index", "options", "limits", "types", "errors", "sqlstates", "support"]],
+  ["Look up", ["where", "reference/index", "options", "limits", "types", "errors", "sqlstates", "support"]],
   ["Servers", ["poolers", "servers", "websocket", "guard"]],
   ["Measured", ["performance", "benchmarks", "benchmark-tables", "reliability"]],
   ["Inside", ["architecture", "boundary", "hacking", "security", "changelog"]],

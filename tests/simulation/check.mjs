@@ -1,6 +1,6 @@
 // The simulator's part of `make test`, on one core:
 //
-//   3,000 sessions by seeds that never change, 1,000 by those of the day: FIXED from FIRST on, OF_THE_DAY
+//   3,000 sessions by seeds that never change, 1,000 by those of the day: FIXED from FIRST on, OF_THE_DAY behind AFTER
 //   programs that failed once (found.mjs)
 //   what quiet sessions cost on the wire (costs.mjs)
 //   the same seed twice in this process, and once in another one: the same trace, byte for byte
@@ -17,6 +17,7 @@ const { env } = process;
 const FIRST = Number(env.FIRST ?? 1);
 const FIXED = Number(env.FIXED ?? 3_000);
 const OF_THE_DAY = Number(env.OF_THE_DAY ?? 1_000);
+const AFTER = Number(env.AFTER ?? 0);
 /** How many sessions are played again to compare their traces. */
 const AGAIN = 60;
 
@@ -44,7 +45,7 @@ check("the same trace again in this process", differing(first, await fingerprint
 check("the same trace in another process", differing(first, elsewhere()));
 const day = Math.floor(Date.now() / 86_400_000);
 await sessions(`seeds ${FIRST} to ${FIRST + FIXED - 1}`, FIRST, FIXED);
-await sessions("seeds of the day", day * 10_000, OF_THE_DAY);
+await sessions("seeds of the day", day * 10_000 + AFTER, OF_THE_DAY);
 for (const { name, program } of found) check(name, (await play(program)).faults);
 check("what quiet sessions cost", await differences(simulation));
 console.log(`${counts.passed} passed, ${counts.failed} failed`);

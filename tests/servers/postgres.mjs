@@ -133,7 +133,8 @@ export async function withClient(process, port, database, use) {
     try {
       await client.connect();
     } catch (error) {
-      const early = error.code === "ECONNREFUSED" || error.code === "57P03" || error instanceof AggregateError;
+      // A server on a busy machine may reset a connection that it cannot serve yet.
+      const early = /^(ECONNREFUSED|ECONNRESET|57P03)$/.test(error.code) || error instanceof AggregateError;
       if (process.ended) throw new Error("the process ended", { cause: error });
       if (!early || Date.now() > deadline) throw error;
       continue;

@@ -169,6 +169,7 @@ export abstract class Queries extends Queue {
    * @example
    * const { rowCount } = await client.exec(sql`delete from sessions where seen < ${limit}`);
    */
+  // One signature, so that it can be called beside other methods. The compiler tells of the last form.
   exec(
     input: QueryInput,
     ...rest: [values: readonly unknown[], options?: ExecOptions | undefined] | [options?: ExecOptions | undefined]

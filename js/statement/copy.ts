@@ -262,10 +262,10 @@ export async function sendSource(target: CopyTarget, source: CopySource, progres
   if (!target.over) await flush();
 }
 
-/** The user's, which may be an async function. */
+/** The user's `onProgress`, which may be an async function. */
 export type OnProgress = (progress: CopyProgress) => unknown;
 
-/** What `progress` waits for is waited for, but no longer than anything is wanted. */
+/** Calls `progress`, and waits for the promise that it may give, but not beyond the end of the COPY. */
 export async function tell(target: CopyTarget, progress: OnProgress | undefined, so: CopyProgress): Promise<void> {
   const told = progress?.(so);
   if (told) await target.orOver(Promise.resolve(told));

@@ -48,7 +48,6 @@ const CLOSE = 1000;
 const REPORTS_AT_ONCE = 64;
 const CUT_CODES = /^(CONNECTION_LOST|CONNECT_FAILED|TLS_FAILED)$/;
 const SILENCE_CODES = /^(QUERY_TIMEOUT|CONNECT_TIMEOUT)$/;
-const SILENCE_CODES_IN = /\b(QUERY_TIMEOUT|CONNECT_TIMEOUT)\b|left open by the driver/;
 
 const isSilent = (how: How) => how === "silence" || how === "half-open";
 
@@ -126,11 +125,10 @@ async function playAll(stage: Stage, run: FaultSuite["run"], cut: Cut, offsets: 
     for (const [i, { after, outcome }] of some.entries()) {
       const report = item(reports, i);
       const found = judge(outcome, report, cut, after);
-      // A machine that stands still for longer than a call's deadline fails calls that nobody cut.
-      const isLate = found !== undefined && isSilent(how) && SILENCE_CODES_IN.test(found);
-      const tooLong = isLate ? found : found ? undefined : lateOf(outcome, cut);
+      const tooLong = found ? undefined : lateOf(outcome, cut);
       const told = (text: string) => `${script} cut by ${how} after ${after} ${unit}s: ${text}: ${timesOf(outcome)}`;
-      if (found && !isLate) wrong.push(told(found));
+      if (found?.mayBeLate) late.push({ after, text: told(found.text) });
+      else if (found) wrong.push(told(found.text));
       if (tooLong) late.push({ after, text: told(tooLong) });
       if (report[0]?.cut) done.push(after);
       longest = Math.max(longest, Math.round(outcome.total));
@@ -168,9 +166,42 @@ function outOfOrder(failures: { after: number; step: number }[], { script, unit,
   });
 }
 
-/** What is wrong with a session, if anything is, besides its time. */
-function judge(outcome: Outcome, report: ConnectionReport[], cut: Cut, after: number): string | undefined {
-  const { unit, how, tls, steps, script } = cut;
+interface Wrong {
+  text: string;
+  /** A machine that stands still for longer than a call's deadline does that to calls that nobody has cut. */
+  mayBeLate: boolean;
+}
+
+/** What is wrong with a session, if anything is, besides its time. What it stored and said is never a matter of time. */
+function judge(outcome: Outcome, report: ConnectionReport[], cut: Cut, after: number): Wrong | undefined {
+  const isLate = isSilent(cut.how) && hasMissedDeadline(outcome, report);
+  // Without all of its steps nobody knows what it has asked for.
+  const text = outcome.problem ? undefined : storedOrSaidWrong(outcome, report, cut);
+  if (text) return { text, mayBeLate: false };
+  const other = wentWrong(outcome, report, cut, after);
+  return other ? { text: other, mayBeLate: isLate } : undefined;
+}
+
+/** A call met its deadline, or a connection its end, which a silent server may be the reason of, or the machine. */
+function hasMissedDeadline({ steps, problem }: Outcome, report: ConnectionReport[]): boolean {
+  const isOpen = report.some(({ closedByDriver }) => closedByDriver === "open");
+  return isOpen || /_TIMEOUT\b/.test(problem) || Object.values(steps).some(({ code }) => SILENCE_CODES.test(code));
+}
+
+/** What an error says, and what is in the ledger. */
+function storedOrSaidWrong(outcome: Outcome, report: ConnectionReport[], { tls }: Cut): string | undefined {
+  const [first] = report.filter(({ kind }) => kind !== "cancel");
+  for (const [name, settled] of Object.entries(outcome.steps)) {
+    const { code, text, retryable } = settled;
+    if (code === "TLS_FAILED" && !retryable) return `${name}: a network that failed is not retryable: ${text}`;
+    const lie = tls || !first ? "" : lieOf(name, settled, first);
+    if (lie) return `${name}: ${lie}: ${text}`;
+  }
+  return ledgerFault(outcome, report);
+}
+
+function wentWrong(outcome: Outcome, report: ConnectionReport[], cut: Cut, after: number): string | undefined {
+  const { unit, how, steps, script } = cut;
   const [first, ...others] = report.filter(({ kind }) => kind !== "cancel");
   if (outcome.problem) return outcome.problem;
   if (!first?.cut || (unit === "byte" ? first.sent : first.records) !== after)
@@ -182,16 +213,11 @@ function judge(outcome: Outcome, report: ConnectionReport[], cut: Cut, after: nu
   if (outcome.failed === "" && !isIdle) return "nothing failed";
   const codes = isSilent(how) ? SILENCE_CODES : CUT_CODES;
   for (const [name, settled] of Object.entries(outcome.steps)) {
-    const { code, text, retryable, wanted } = settled;
+    const { code, text, wanted } = settled;
     // Calls made together with the one that failed are lost with it; the client comes back for those behind them.
     const mayBeLost = name === outcome.failed || isBehind(name, steps, outcome.failed);
     if (code !== wanted && !(mayBeLost && codes.test(code))) return `${name}: ${code} ${text}`;
-    if (code === "TLS_FAILED" && !retryable) return `${name}: a network that failed is not retryable: ${text}`;
-    const lie = tls ? "" : lieOf(name, settled, first);
-    if (lie) return `${name}: ${lie}: ${text}`;
   }
-  const ledger = ledgerFault(outcome, report);
-  if (ledger) return ledger;
   for (const { kind, problem, closedByDriver } of report)
     if (problem || closedByDriver === "open") return `a connection (${kind}): ${problem || "left open by the driver"}`;
   const isBack = Object.entries(outcome.steps).some(

@@ -150,7 +150,7 @@ export class Actor {
     if (isAsked && isSettled && healthCheckInterval !== 100) this.#fault("a connection is asked though it need not be");
   }
 
-  /** The server has not seen more backends than there may be, and the counts add up. */
+  /** The server has not seen more backends than there may be, and no more calls have failed than were made. */
   atRest(): void {
     const { user, role } = this;
     const { queries, errors } = this.#db!.stats();

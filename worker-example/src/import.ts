@@ -152,7 +152,9 @@ class Upload {
       both.set(more, first.length);
       first = both;
     }
-    return first && BYTE_ORDER_MARK.every((byte, at) => first[at] === byte) ? first.subarray(3) : first;
+    return first && BYTE_ORDER_MARK.every((byte, at) => first[at] === byte)
+      ? first.subarray(BYTE_ORDER_MARK.length)
+      : first;
   }
 
   async #next(): Promise<Uint8Array | undefined> {

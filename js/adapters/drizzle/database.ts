@@ -79,7 +79,7 @@ export class PgzDatabase<TSchema extends Schema = Record<string, never>> extends
 /** What {@link drizzle} takes, besides a client and Drizzle's options behind it. */
 export type DrizzleInput<TSchema extends Schema, TClient extends PgzClient> = InputOf<DrizzleConfig<TSchema>, TClient>;
 
-/** Of what is no client `drizzle` makes a pool. */
+/** Its `$client` is a pool where `drizzle` has made one. */
 type Database<TSchema extends Schema, TClient extends PgzClient> = PgzDatabase<TSchema> & {
   readonly $client: PgzClient extends TClient ? Pool : TClient;
 };

@@ -5,12 +5,12 @@ import { createPool, UsageError, type Pool, type PoolInput } from "../../index.t
 import type { PgzClient } from "./runner.ts";
 
 /** Of what `drizzle` makes a pool: a connection string, a URL, or a binding such as Hyperdrive's. */
-export type Connection = string | { readonly href: string } | { readonly connectionString: string };
+export type Target = string | { readonly href: string } | { readonly connectionString: string };
 
 /** The arguments of `drizzle`; `Config` is Drizzle's, which its releases have different. */
 export type InputOf<Config, TClient extends PgzClient> =
-  | [client: TClient | Connection]
-  | [client: TClient | Connection, config: Config]
+  | [client: TClient | Target]
+  | [client: TClient | Target, config: Config]
   | [config: Config & ({ client: TClient } | { connection: PoolInput })];
 
 /** What runs the queries, and Drizzle's options. */
@@ -19,14 +19,14 @@ export function chosen<Config>(
   second: Config | undefined,
 ): [client: PgzClient | Pool, config: Config | undefined] {
   if (isClient(first)) return [first, second];
-  if (isConnection(first)) return [createPool(first), second];
+  if (isTarget(first)) return [createPool(first), second];
   const { client, connection, ...config } = Object(first) as { client?: PgzClient; connection?: PoolInput };
   if (client) return [client, config as Config];
   if (connection !== undefined) return [createPool(connection), config as Config];
   throw new UsageError("INVALID_OPTION", "drizzle needs a client or a pool: drizzle(createPool(url), { … }).");
 }
 
-function isConnection(given: unknown): given is Connection {
+function isTarget(given: unknown): given is Target {
   const { href, connectionString } = Object(given) as { href?: unknown; connectionString?: unknown };
   return [given, href, connectionString].some((one) => typeof one === "string");
 }

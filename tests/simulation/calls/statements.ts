@@ -281,15 +281,6 @@ const misused: Make = (dice) => {
 
 /** Of any caller. */
 export const statements: readonly Make[] = [
-  ...[
-    preparedAcrossAborts,
-    preparedAcrossAborts,
-    manyPrepared,
-    longBatch,
-    longBatch,
-    wrongItem,
-    sourceThrows,
-    sourceThrows,
-  ],
-  ...[sourceWaits, wrongRow, misused],
+  ...[preparedAcrossAborts, preparedAcrossAborts, manyPrepared, longBatch, longBatch, wrongItem],
+  ...[sourceThrows, sourceThrows, sourceWaits, wrongRow, misused],
 ];

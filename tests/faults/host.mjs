@@ -28,15 +28,18 @@ export async function startFaultHost() {
 
   const routes = {
     "GET /": () => ({ user, password, scenarios: Object.keys(scenarios) }),
-    "POST /plans": (faults) =>
-      Promise.all(
-        faults.map(async (fault) => {
-          const plan = new Plan(fault, { certificate, scenarios });
-          const id = next++;
-          plans.set(id, plan);
-          return { id, port: await plan.listen() };
-        }),
-      ),
+    "POST /plans": async (faults) => {
+      const made = [];
+      for (const fault of faults) {
+        const plan = new Plan(fault, { certificate, scenarios });
+        const id = next++;
+        plans.set(id, plan);
+        made.push({ id, port: await plan.listen() });
+        // A thousand ports take two seconds, for which the calls of another test would get no answer.
+        await new Promise(setImmediate);
+      }
+      return made;
+    },
     "POST /reports": (ids) =>
       Promise.all(
         ids.map(async (id) => {
@@ -73,6 +76,8 @@ export async function startFaultHost() {
       response.end(String(error.stack));
     }
   });
+  // An idle connection that the host ends after 5 s may be the one that the next request takes.
+  control.keepAliveTimeout = 0;
   await new Promise((resolve, reject) => control.once("error", reject).listen(0, "127.0.0.1", resolve));
   return {
     url: `http://127.0.0.1:${control.address().port}`,

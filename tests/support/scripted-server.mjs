@@ -55,12 +55,17 @@ export class Plan {
   }
 
   async listen() {
+    /** They are kept until there is a port: some systems give the one that was closed last again and again. */
+    const refused = [];
     for (;;) {
       this.#server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => this.#accept(socket));
       await new Promise((resolve, reject) => this.#server.once("error", reject).listen(0, "127.0.0.1", resolve));
       const { port } = this.#server.address();
-      if (takeUnused(port)) return port;
-      this.#server.close();
+      if (takeUnused(port)) {
+        for (const server of refused) server.close();
+        return port;
+      }
+      refused.push(this.#server);
     }
   }
 

@@ -30,6 +30,10 @@ const TABLE = `create table users (id int4 primary key, name text not null);
 /** Rows of 3 kB, more than sockets hold on their way. */
 const LAST = 40_000;
 const MANY = `insert into users select n, repeat('x', 3000) from generate_series(4, ${LAST}) n`;
+/** For new rows. */
+const RULES = `create table names (name text primary key);
+  insert into names values ('Di'), ('');
+  alter table users add check (name <> '') not valid, add foreign key (name) references names not valid`;
 /** What the programs' users install beside the driver. */
 const INSTALLED = [
   ...["hono", "@hono/node-server", "@types/node", "undici-types"],
@@ -165,12 +169,9 @@ const busy = async () =>
 /** What the page says of each of them. */
 async function works(address: string): Promise<void> {
   const users = new URL("users", address).href;
-  const post = (id: number) =>
-    fetch(users, {
-      method: "POST",
-      body: JSON.stringify({ id, name: "Di" }),
-      headers: { "content-type": "application/json" },
-    });
+  const send = (body: string) =>
+    fetch(users, { method: "POST", body, headers: { "content-type": "application/json" } });
+  const post = (id: number, name: string | null = "Di") => send(JSON.stringify({ id, name }));
   await admin.query("delete from users where id < 1");
 
   const few = await fetch(`${users}?after=${LAST - 2}`);
@@ -179,10 +180,18 @@ async function works(address: string): Promise<void> {
   expect((await post(0)).status).toBe(201);
   expect((await admin.query("select name from users where id = 0")).rows).toEqual([{ name: "Di" }]);
 
-  const taken = await post(1);
-  expect([taken.status, await taken.json()]).toEqual([409, { error: "There is such a row already." }]);
-  const misfit = await fetch(`${users}?after=x`);
-  expect([misfit.status, await misfit.json()]).toEqual([400, { error: "A value does not fit its column." }]);
+  const said = async (answer: Promise<Response>) => [(await answer).status, await (await answer).json()];
+  const misfit = "A value does not fit its column.";
+  expect(await said(post(1))).toEqual([409, { error: "There is such a row already." }]);
+  expect(await said(fetch(`${users}?after=x`))).toEqual([400, { error: misfit }]);
+  expect(await said(send("{ id: 5 }"))).toEqual([400, { error: "The body is not JSON." }]);
+  expect(await said(send("null"))).toEqual([400, { error: misfit }]);
+  expect(await said(send('{ "id": 5 }'))).toEqual([400, { error: misfit }]);
+  expect(await said(post(5.5))).toEqual([400, { error: misfit }]);
+  expect(await said(post(-9, null))).toEqual([422, { error: "name is missing." }]);
+  expect(await said(post(-9, ""))).toEqual([422, { error: "It breaks a rule of its table (users_name_check)." }]);
+  expect(await said(post(-9, "Zoe"))).toEqual([422, { error: "It names what does not exist (users_name_fkey)." }]);
+  expect((await fetch(new URL("nowhere", address))).status).toBe(404);
   await admin.query("alter table users rename to people");
   try {
     const broken = await fetch(users);
@@ -259,7 +268,7 @@ describe("docs/node.md", () => {
 });
 
 describe("docs/examples.md", () => {
-  beforeAll(() => admin.query(MANY));
+  beforeAll(() => admin.query(`${MANY}; ${RULES}`));
 
   test("there are files for each place", () => {
     expect(filesOf("docs/examples.md").map(([name]) => name)).toEqual([

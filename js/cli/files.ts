@@ -33,7 +33,7 @@ export async function destination(path: string | undefined, signal: AbortSignal)
     const isOwnName = found !== undefined && (!found.isFile() || KERNEL.test(place));
     return isOwnName ? await inPlace(place, signal) : await beside(place, found);
   } catch (error) {
-    throw signal.aborted ? error : new Misuse(`The file cannot be written: ${reasonOf(error)}`);
+    throw signal.aborted ? error : new Misuse(`The file${shownPath(path)} cannot be written: ${reasonOf(error)}`);
   }
 }
 
@@ -123,7 +123,7 @@ export async function source(path: string | undefined, what: string, signal: Abo
     const awaitsWriter = found.isFIFO() && !KERNEL.test(resolve(path));
     return { bytes: found.isFile() ? found.size : undefined, data: piecesOf(file, signal, awaitsWriter) };
   } catch (error) {
-    throw signal.aborted ? error : new Misuse(`The file cannot be read: ${reasonOf(error)}`);
+    throw signal.aborted ? error : new Misuse(`The file${shownPath(path)} cannot be read: ${reasonOf(error)}`);
   }
 }
 
@@ -151,6 +151,11 @@ export async function abortable<T>(work: Promise<T>, signal: AbortSignal): Promi
 
 function absent(error: NodeJS.ErrnoException): undefined {
   if (error.code !== "ENOENT") throw error;
+}
+
+/** What is no plain path is not repeated: it may be whatever was passed in its place, such as a password. */
+function shownPath(path: string): string {
+  return /^[\w.~-]*(?:\/[\w.~-]*)*$/.test(path) && /[./]/.test(path) ? ` ${path}` : "";
 }
 
 /** Node's text without the path, which may hold whatever was passed in its place. */

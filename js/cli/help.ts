@@ -1,4 +1,5 @@
 // `pgz-edge help`, `pgz-edge help <command>`, and what stands below them.
+import { firstWord } from "../util/sql-reader.ts";
 import { COMMON_HELP } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { commands } from "./commands.ts";
@@ -33,9 +34,19 @@ export function helpOf({ usage }: Command): string {
 }
 
 export async function commandOf(name: string): Promise<Command> {
+  if (/\s/.test(name) && STATEMENTS.has(firstWord(name)))
+    throw new Misuse(`SQL stands behind a command: pgz-edge ${firstWord(name) === "copy" ? "copy-out" : "query"} "…".`);
   // Anything that is no plain word is not repeated: it may be a URL.
   const shown = /^[a-z-]{1,20}$/i.test(name) ? ` "${name}"` : "";
   if (!Object.hasOwn(commands, name))
     throw new Misuse(`There is no command${shown}; there are ${Object.keys(commands).join(", ")}.`);
   return await commands[name]!();
 }
+
+/** Words with which somebody who forgot the command begins. */
+const STATEMENTS = new Set(
+  (
+    "select insert update delete merge with values table show explain create alter drop truncate copy call do set grant " +
+    "revoke vacuum analyze refresh begin"
+  ).split(" "),
+);

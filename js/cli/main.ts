@@ -24,7 +24,7 @@ class Interrupted extends Error {
 const ending = new AbortController();
 
 async function main([name, ...words]: readonly string[]): Promise<number | void> {
-  if (name === undefined) throw new Misuse("Say which command.");
+  if (name === undefined) return write(await overview());
   if (name === "--version" || name === "-V") return write(`${version()}\n`);
   if (name === "--help" || name === "-h") return write(await overview());
   if (name === "help") return write(words[0] === undefined ? await overview() : helpOf(await commandOf(words[0])));

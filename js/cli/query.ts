@@ -2,18 +2,22 @@
 //
 // Knows formats and limits by name. The values behind the SQL are texts, which the server takes for the types that its
 // parameters have.
+import process from "node:process";
 import type { Format, QueryEnd } from "../index.ts";
 import { choice, count, refuseUrls, size } from "./arguments.ts";
 import type { Command, Task } from "./command.ts";
 import { onNotice, withClient } from "./connect.ts";
 import { bytesFrom, destination, pour, type Destination } from "./files.ts";
 import { Misuse } from "./misuse.ts";
+import { doubledIn } from "./names.ts";
 import { isWithoutEffect, reads } from "./statement.ts";
 import { iterate } from "./streams.ts";
-import { say } from "./terminal.ts";
+import { tableOf } from "./table.ts";
+import { ReaderLeft, say } from "./terminal.ts";
 import { utf8 } from "./utf8.ts";
 
 const FORMATS = ["ndjson", "json", "csv", "columnar", "toon"] as const satisfies readonly Format[];
+type Shown = Format | "table";
 
 export const query: Command = {
   summary: "runs one statement and writes its rows",
@@ -25,7 +29,7 @@ Runs one statement. Its rows go to standard output as they come; the command tag
 goes to standard error. The values are those of $1, $2 …: text, which the server takes for the parameters' types. A
 value that begins with a dash stands behind --.
 
-  -f, --format WORD  ndjson (the default), json, csv, columnar or toon
+  -f, --format WORD  table (the default on a terminal), ndjson (the default elsewhere), json, csv, columnar or toon
   --file FILE        read the SQL from this file
   --max-rows N       the most rows: a larger result fails with RESPONSE_TOO_LARGE
   --max-bytes SIZE   the most bytes of output, as 4096, 64kB or 10MB
@@ -47,7 +51,10 @@ value that begins with a dash stands behind --.
 
 async function run(task: Task): Promise<void> {
   const { options, signal } = task;
-  const format = choice(task, "format", FORMATS, "--file reads the SQL of a file.") ?? "ndjson";
+  const isToStandard = options["output"] === undefined || options["output"] === "-";
+  const format: Shown =
+    choice(task, "format", ["table", ...FORMATS], "--file reads the SQL of a file.") ??
+    (isToStandard && process.stdout.isTTY === true ? "table" : "ndjson");
   const maxRows = count(task, "max-rows");
   const maxBytes = size(task, "max-bytes");
   if (options["no-header"] && format !== "csv") throw new Misuse("--no-header is for --format csv.");
@@ -55,7 +62,7 @@ async function run(task: Task): Promise<void> {
   let end: QueryEnd | undefined;
   let isAsked = false;
   const streamOptions = {
-    format,
+    format: format === "table" ? "columnar" : format,
     signal,
     // Of the call itself: csv and toon are cut only for a call that is told.
     observer: { onNotice, onQueryEnd: (event: QueryEnd) => void (end = event) },
@@ -69,11 +76,14 @@ async function run(task: Task): Promise<void> {
       const to = await destination(options["output"] as string | undefined, signal);
       await pour(async function* () {
         isAsked = true;
-        const rows = await client.stream(values.length ? { text, values } : text, streamOptions);
-        yield* endingIn(iterate(rows), to);
+        const rows = iterate(await client.stream(values.length ? { text, values } : text, streamOptions));
+        yield* format === "table"
+          ? tableOf(rows, isToStandard ? widthOfTerminal() : Infinity)
+          : endingIn(tellingNames(rows, format), to);
       }, to);
     });
   } catch (error) {
+    if (signal.aborted && !(signal.reason instanceof ReaderLeft)) say(isAsked ? STOPPED : NOTHING_SENT);
     const isDone = end?.command && !end.error;
     if (isAsked && !reads(text) && !isWithoutEffect(error)) say(isDone ? HAS_EFFECT : MAY_HAVE_EFFECT);
     throw error;
@@ -85,6 +95,8 @@ async function run(task: Task): Promise<void> {
   if (!reads(text)) say(MAY_HAVE_EFFECT);
 }
 
+const STOPPED = "Interrupted: the server was told to stop.";
+const NOTHING_SENT = "Interrupted: nothing was sent.";
 /** Its output could not be written. */
 const HAS_EFFECT = "The statement has taken effect.";
 /** The server was told to stop, and may have come to the end before that. */
@@ -110,6 +122,28 @@ const ONE_WORD = /^\s*\w+\s*$/;
 function notEmpty(text: string): string {
   if (text.trim() === "") throw new Misuse("The SQL is empty.");
   return text;
+}
+
+/** A terminal may not know its own; what is no terminal has none. */
+const widthOfTerminal = () => (process.stdout.isTTY ? process.stdout.columns || 80 : Infinity);
+
+/** Characters of a first row in which names are looked for. */
+const LONGEST_FIRST = 1 << 20;
+
+/** Says which names are lost to whoever reads JSON into objects. */
+async function* tellingNames(data: AsyncIterable<Uint8Array>, format: Format): AsyncIterable<Uint8Array> {
+  const decoder = new TextDecoder();
+  let first = "";
+  let isOver = format !== "ndjson" && format !== "json";
+  for await (const piece of data) {
+    yield piece;
+    if (isOver) continue;
+    first += decoder.decode(piece, { stream: true });
+    const doubled = doubledIn(first);
+    if (doubled?.length)
+      say(`Twice in each row, where readers keep the last: ${doubled.join(", ")}. Give it an alias.`);
+    isOver = doubled !== undefined || first.length > LONGEST_FIRST;
+  }
 }
 
 const NEWLINE = 10;

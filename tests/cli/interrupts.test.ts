@@ -84,7 +84,7 @@ test("a statement that changes something and is interrupted: that is not known",
   });
   await until(async () => (await sessions(name)) > 0);
   child.kill("SIGINT");
-  const err = "The statement may have taken effect: it is not known.\n";
+  const err = "Interrupted: the server was told to stop.\nThe statement may have taken effect: it is not known.\n";
   expect(await ended(child)).toEqual({ code: 130, out: "", err });
 });
 

@@ -86,6 +86,44 @@ test.each([
   expect(err).not.toMatch(/copyFrom|copyTo|sql\.|\(\)/);
 });
 
+test("a name that comes twice is told, and a table is there for pipes too", async () => {
+  const words = ["query", "select 1 as id, 2 as id"];
+  const twice = "Twice in each row, where readers keep the last: id. Give it an alias.\n";
+  expect(await cli.run(words)).toEqual({ code: 0, out: '{"id":1,"id":2}\n', err: twice });
+  expect(await cli.run([...words, "-f", "json"])).toEqual({ code: 0, out: '[{"id":1,"id":2}]', err: twice });
+  expect(await cli.run([...words, "-f", "csv"])).toEqual({ code: 0, out: "id,id\r\n1,2\r\n", err: "" });
+  expect((await cli.run([...words, "-f", "table"])).out).toBe(" id | id\n----+----\n  1 |  2\n(1 row)\n");
+});
+
+test("no argument is a call for help, and SQL without a command is told of one", async () => {
+  const { code, out, err } = await cli.run([]);
+  expect([code, err]).toEqual([0, ""]);
+  expect(out).toMatch(/^pgz-edge: PostgreSQL on the command line\.[^]*\n {2}query /);
+  for (const [text, command] of [
+    ["select 1", "query"],
+    ["/* a comment */ Select 1", "query"],
+    ["copy t to stdout", "copy-out"],
+  ] as const) {
+    const told = await cli.run([text]);
+    expect([told.code, told.err]).toEqual([
+      64,
+      expect.stringContaining(`SQL stands behind a command: pgz-edge ${command} "…".`),
+    ]);
+  }
+  expect((await cli.run(["my select"])).err).toContain("There is no command; there are");
+});
+
+test("a file that is not there is named, and what is no path is not repeated", async () => {
+  const missing = await cli.run(["copy-in", "t", "data/nothing.csv"]);
+  expect(missing).toMatchObject({
+    code: 64,
+    err: expect.stringContaining("The file data/nothing.csv cannot be read: ENOENT"),
+  });
+  const unwritten = await cli.run(["query", "select 1", "-o", "no/such/folder.ndjson"]);
+  expect(unwritten.err).toContain("The file no/such/folder.ndjson cannot be written");
+  expect((await cli.run(["copy-in", "t", "s3cret!?"])).err).not.toContain("s3cret");
+});
+
 test("SQL that is not UTF-8, or empty, is not run", async () => {
   const input = Buffer.from("select 'M\xfcller' as name", "latin1");
   const refused = { code: 64, out: "", err: expect.stringContaining("The SQL is not UTF-8.") as string };
@@ -252,7 +290,6 @@ test.each([
 
 test("wrong usage is 64, and no password is repeated", async () => {
   const lines = [
-    [],
     [wrongPassword],
     ["--url", wrongPassword],
     ["help", wrongPassword],

@@ -18,7 +18,21 @@ async function seen(line: string): Promise<{ code: number | string | null; text:
 
 test("JSON ends with a newline, so that the prompt stands on a line of its own", async () => {
   expect(await seen('pgz-edge query "select 1 as a" --format json')).toEqual({ code: 0, text: '[{"a":1}]\n' });
-  expect(await seen('pgz-edge query "select 1 as a"')).toEqual({ code: 0, text: '{"a":1}\n' });
+  expect(await seen('pgz-edge query "select 1 as a" --format ndjson')).toEqual({ code: 0, text: '{"a":1}\n' });
+});
+
+test("rows are a table, or records where that is wider than the terminal", async () => {
+  const text = " n | t\n---+---\n 1 | x\n 2 |\n(2 rows)\n";
+  expect(await seen("pgz-edge query \"values (1, 'x'), (2, null)\"")).toMatchObject({ code: 0 });
+  expect(await seen("pgz-edge query \"select * from (values (1, 'x'), (2, null)) v (n, t)\"")).toEqual({
+    code: 0,
+    text,
+  });
+  const wide = await seen("pgz-edge query \"select 1 as n, repeat('x', 300) as t\"");
+  expect(wide.text).toBe(`-[ RECORD 1 ]\nn | 1\nt | ${"x".repeat(300)}\n(1 row)\n`);
+  expect(await seen('pgz-edge query "create temp table t ()"')).toEqual({ code: 0, text: "CREATE TABLE\n" });
+  // A file is for programs.
+  expect((await seen('pgz-edge query "select 1 as a" -o a.ndjson; cat a.ndjson')).text).toContain('{"a":1}');
 });
 
 test("an error comes with its exit code", async () => {
@@ -60,7 +74,7 @@ test("Ctrl-C at the keyboard cancels", async () => {
   await until(isThere);
   child.stdin!.write("\x03");
   const { code, out } = await result;
-  expect({ code, out }).toEqual({ code: 130, out: "^C" });
+  expect({ code, out }).toEqual({ code: 130, out: "^CInterrupted: the server was told to stop.\r\n" });
   expect(await isThere()).toBe(false);
   await db.close();
 });

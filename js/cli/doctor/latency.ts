@@ -4,7 +4,8 @@ import { performance } from "node:perf_hooks";
 import type { Client, ConnectEvent } from "../../index.ts";
 import { leave } from "../connect.ts";
 import { milliseconds } from "../ping.ts";
-import { change, good, type Finding } from "./findings.ts";
+import { change, good, note, type Finding } from "./findings.ts";
+import { isHere } from "./link.ts";
 import type { Patient } from "./patient.ts";
 
 interface Way {
@@ -33,7 +34,7 @@ export async function latency(patient: Patient): Promise<{ finding: Finding; pla
     const runs: Way[] = [];
     for (let n = 0; n < 7; n++) runs.push(await timed(next));
     const warm = runs.sort((a, b) => a.ms - b.ms)[3]!;
-    return { finding: findingOf(cold, again, warm), place };
+    return { finding: findingOf(cold, again, warm, place?.host ?? ""), place };
   } finally {
     await Promise.all([leave(first), leave(next)]);
   }
@@ -46,7 +47,7 @@ async function timed(client: Client, timeout?: number): Promise<Way> {
   return { ms: performance.now() - from, flights: client.stats().flights - flights };
 }
 
-function findingOf(cold: Way, again: Way, warm: Way): Finding {
+export function findingOf(cold: Way, again: Way, warm: Way, host: string): Finding {
   const text = [
     `${told(cold)} from nothing`,
     `${told(again)} on the next connection`,
@@ -54,6 +55,7 @@ function findingOf(cold: Way, again: Way, warm: Way): Finding {
   ].join("; ");
   const facts = { cold, again, warm };
   if (warm.ms < FAR) return good("first-row", "First row", text, facts);
+  if (isHere(host)) return note("first-row", "First row", text, facts, SLOW_HERE);
   return change(
     "first-row",
     "First row",
@@ -64,6 +66,10 @@ function findingOf(cold: Way, again: Way, warm: Way): Finding {
     "Make statements that do not need each other's results together, or as a batch: they share one round trip.",
   );
 }
+
+const SLOW_HERE =
+  "That is long for a host that is this machine: it was busy, or the address is that of a tunnel or a proxy, whose " +
+  "server is elsewhere.";
 
 const told = ({ flights, ms }: Way) =>
   `${flights} ${flights === 1 ? "round trip" : "round trips"}, ${milliseconds(ms)}`;

@@ -1,0 +1,172 @@
+// Rows for a person at a terminal: a table with aligned columns, or, where it would be wider than the terminal, each
+// row as a record of lines.
+//
+// Knows the columnar format, as text that comes in pieces, and how wide a character is. Must not know where rows come
+// from. Numbers keep their digits, since no cell is read as a JavaScript number. A control character is shown as JSON
+// writes it, so that no value moves the cursor.
+
+interface Cell {
+  readonly text: string;
+  readonly isNumber: boolean;
+}
+type Row = readonly Cell[];
+
+/** The table of columnar output, as it comes. `columns`: of the terminal; `Infinity` where there is none. */
+export async function* tableOf(data: AsyncIterable<Uint8Array>, columns: number): AsyncGenerator<string> {
+  const reader = new ColumnarReader();
+  const decoder = new TextDecoder();
+  let table: Table | undefined;
+  let count = 0;
+  for await (const piece of data) {
+    const rows = reader.read(decoder.decode(piece, { stream: true }));
+    if (!rows.length) continue;
+    table ??= new Table(reader.names, rows, columns);
+    yield table.lines(rows, count);
+    count += rows.length;
+  }
+  if (!reader.names.length) return;
+  yield `${table ? "" : new Table(reader.names, [], columns).lines([], 0)}(${count} ${count === 1 ? "row" : "rows"})\n`;
+}
+
+/** Its widths are those of the first rows, and grow with later ones. */
+class Table {
+  readonly #names: readonly string[];
+  readonly #widths: number[];
+  readonly #isRight: readonly boolean[];
+  readonly #isRecords: boolean;
+
+  constructor(names: readonly string[], first: readonly Row[], columns: number) {
+    this.#names = names.map(shown);
+    this.#widths = this.#names.map((name, at) =>
+      Math.max(widthOf(name), ...first.map((row) => widthOf(row[at]!.text))),
+    );
+    this.#isRight = names.map((_, at) => first.some((row) => row[at]!.isNumber));
+    this.#isRecords = this.#widths.reduce((sum, width) => sum + width + 3, -1) > columns;
+  }
+
+  /** `count`: of the rows before. */
+  lines(rows: readonly Row[], count: number): string {
+    const all = this.#isRecords
+      ? rows.flatMap((row, at) => this.#record(row, count + at + 1))
+      : [...(count ? [] : this.#head()), ...rows.map((row) => this.#line(row))];
+    return all.map((line) => `${line.trimEnd()}\n`).join("");
+  }
+
+  #head(): string[] {
+    const names = this.#names.map((name, at) => padded(name, this.#widths[at]!, this.#isRight[at]!));
+    return [` ${names.join(" | ")} `, this.#widths.map((width) => "-".repeat(width + 2)).join("+")];
+  }
+
+  #line(row: Row): string {
+    const cells = row.map(({ text }, at) => {
+      this.#widths[at] = Math.max(this.#widths[at]!, widthOf(text));
+      return padded(text, this.#widths[at], this.#isRight[at]!);
+    });
+    return ` ${cells.join(" | ")} `;
+  }
+
+  #record(row: Row, number: number): string[] {
+    const width = Math.max(...this.#names.map(widthOf));
+    const lines = row.map(({ text }, at) => `${padded(this.#names[at]!, width)} | ${text}`);
+    return [`-[ RECORD ${number} ]${"-".repeat(Math.max(0, width - 8))}`, ...lines];
+  }
+}
+
+/** Reads `{"columns":["a"],"rows":[[1],[2]]}`, which may be cut anywhere. What stands behind the rows is left out. */
+class ColumnarReader {
+  names: readonly string[] = [];
+  #text = "";
+  #at = 0;
+  /** Of the cell, or name, that has begun. */
+  #begin = 0;
+  #depth = 0;
+  #isQuoted = false;
+  /** The first array holds the names, the second one the rows. */
+  #arrays = 0;
+  #cells: string[] = [];
+
+  /** The rows that have ended. */
+  read(piece: string): Row[] {
+    const rows: Row[] = [];
+    this.#text += piece;
+    for (; this.#at < this.#text.length; this.#at++) this.#take(this.#text[this.#at]!, rows);
+    this.#text = this.#text.slice(this.#begin);
+    this.#at -= this.#begin;
+    this.#begin = 0;
+    return rows;
+  }
+
+  #take(character: string, rows: Row[]): void {
+    if (this.#isQuoted) {
+      if (character === "\\") this.#at++;
+      else if (character === '"') this.#isQuoted = false;
+    } else if (character === '"') this.#isQuoted = true;
+    else if (character === "[" || character === "{") this.#open(character);
+    else if (character === "]" || character === "}") this.#close(rows);
+    else if (character === "," && this.#depth === this.#cellDepth) this.#endCell();
+  }
+
+  /** Where names, and later cells, stand. */
+  get #cellDepth(): number {
+    return this.#arrays > 1 ? 3 : 2;
+  }
+
+  #open(character: string): void {
+    this.#depth++;
+    if (this.#depth === 2 && character === "[") this.#arrays++;
+    if (this.#depth === this.#cellDepth) this.#begin = this.#at + 1;
+  }
+
+  #close(rows: Row[]): void {
+    if (this.#depth === this.#cellDepth && this.#arrays < 3) {
+      this.#endCell();
+      const cells = this.#cells.splice(0);
+      if (this.#arrays === 1) this.names = cells.map((text) => JSON.parse(text) as string);
+      else if (this.#depth === 3) rows.push(cells.map(cellOf));
+    }
+    this.#depth--;
+    // Behind the rows nothing is a cell.
+    if (this.#depth === 1 && this.#arrays === 2) this.#arrays = 3;
+  }
+
+  #endCell(): void {
+    const text = this.#text.slice(this.#begin, this.#at);
+    if (text) this.#cells.push(text);
+    this.#begin = this.#at + 1;
+  }
+}
+
+function cellOf(json: string): Cell {
+  if (json === "null") return { text: "", isNumber: false };
+  if (json.startsWith('"')) return { text: shown(JSON.parse(json) as string), isNumber: false };
+  return { text: shown(json), isNumber: /^-?\d/.test(json) };
+}
+
+/** Of ASCII, C1 and what turns the direction of a line. */
+// eslint-disable-next-line no-control-regex -- these are what is looked for
+const CONTROLS = /[\0-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+function shown(text: string): string {
+  return text.replace(CONTROLS, (one) => {
+    const escaped = JSON.stringify(one).slice(1, -1);
+    return escaped === one ? `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}` : escaped;
+  });
+}
+
+function padded(text: string, width: number, isRight = false): string {
+  const blanks = " ".repeat(Math.max(0, width - widthOf(text)));
+  return isRight ? blanks + text : text + blanks;
+}
+
+// No library is asked for the width: the best known one is three packages, for what a terminal shows a little askew.
+const WIDE =
+  /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|\p{Emoji_Presentation}|[\u{20000}-\u{3fffd}]/u;
+const NO_WIDTH = /\p{Mn}|\p{Me}|[\u200b-\u200d]/u;
+
+/** Cells of a terminal. */
+function widthOf(text: string): number {
+  if (/^[ -~]*$/.test(text)) return text.length;
+  let width = 0;
+  for (const one of text) width += NO_WIDTH.test(one) ? 0 : WIDE.test(one) ? 2 : 1;
+  return width;
+}

@@ -10,6 +10,7 @@ import { shownWith } from "../util/shown.ts";
 import { shownSql } from "../util/shown-sql.ts";
 import { LONGEST_KEY, LONGEST_WAY, MOST_STEPS } from "../util/limits.ts";
 import { isText, JsonText, MUST } from "../util/text.ts";
+import type { TakenBy } from "../values/parameter-types.ts";
 
 /** Only in types: no query has such a member. */
 declare const ROW: unique symbol;
@@ -73,7 +74,7 @@ export interface Sql {
    * @example
    * const { rows } = await client.query(sql<{ name: string }>`select name from users where id = ${7}`);
    */
-  <Row>(template: TemplateStringsArray, ...values: unknown[]): Query<Row>;
+  <Row>(template: TemplateStringsArray, ...values: TakenBy<Row>): Query<Row>;
   /**
    * `text` as SQL, unchanged. Never use it with text from outside. With `values` for its `$1`, `$2` … it is a whole
    * statement, and cannot be used inside another template.

@@ -4,7 +4,8 @@ import { execFile } from "node:child_process";
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { CommandLine, plainUrl, servers, url } from "./command-line.ts";
+import { until } from "../support/until.ts";
+import { CommandLine, ended, plainUrl, servers, url } from "./command-line.ts";
 import { bin } from "../packaging/project.ts";
 
 const { connect } = (await import("../../dist/node.js" as string)) as typeof import("../../js/index.ts");
@@ -97,6 +98,7 @@ test("writes what compiles; --check agrees until the schema changes, and then sa
   });
   expect(written()).toBe(`/* eslint-disable */
 // Written by \`pgz-edge types\` from the project's sql templates: run it again instead of editing.
+import type * as pgz from "pgz-edge";
 
 /** cli_types.mood */
 export type Mood = "sad" | "ok";
@@ -111,7 +113,7 @@ export interface Place {
  * src/users.ts
  * Takes $1 int8.
  */
-export interface FindUser {
+export interface FindUser extends pgz.Takes<[pgz.Parameter<"int8">]> {
   id: string;
   display_name: string;
   email: string | null;
@@ -274,7 +276,7 @@ export const of = (ids: number[], isOpen: boolean, rows: { id: number }[]) => [
   source(readFileSync(cli.project.at("src/users.ts"), "utf8").replace("}0 as n", "}::bool as n"));
   expect(await types()).toMatchObject({ code: 0 });
   const rows = Object.fromEntries(
-    [...written().matchAll(/export interface (\w+) \{\n([^}]*)\}/g)].map(([, name, body]) => [
+    [...written().matchAll(/export interface (\w+)[^{]* \{\n([^}]*)\}/g)].map(([, name, body]) => [
       name,
       body!.replace(/\s+/g, " ").trim(),
     ]),
@@ -286,6 +288,89 @@ export const of = (ids: number[], isOpen: boolean, rows: { id: number }[]) => [
     D: "j: unknown; n: boolean | null; a: number; b: number;",
     E: "note: string | null;",
   });
+});
+
+test("a value of a wrong type does not compile, and a promise never does", async () => {
+  source(`import { sql } from "pgz-edge";
+import type { Find, Set, Mixed, Twice } from "./pgz-edge.types.js";
+const isOpen = Math.random() > 2;
+export const find = (id: number, seen: Date, names: string[]) => [
+  sql<Find>\`select id from users where id = \${id} and seen > \${seen} and display_name = any(\${names})\`,
+  sql<Set>\`update users set home = \${null}, mood = \${"ok"} where score > \${1.5} returning id\`,
+  sql<Mixed>\`select id from users where \${sql\`id = \${id}\`} \${isOpen ? sql\`and email = \${"x"}\` : sql\`\`} limit \${5}\`,
+  sql<Twice>\`select 1 as n where \${true}\`, sql<Twice>\`select 2 as n where \${1}::int4 = \${isOpen ? 1 : 2}::int4\`,
+];
+`);
+  expect(await types()).toMatchObject({ code: 0 });
+  const takes = Object.fromEntries(
+    [...written().matchAll(/export interface (\w+) extends pgz\.Takes<(.*)> \{/g)].map(([, name, list]) => [
+      name,
+      list!.replaceAll("pgz.Parameter", ""),
+    ]),
+  );
+  expect(takes).toEqual({
+    Find: '[<"int8">, <"timestamptz">, <"text[]">]',
+    Set: '[<"place">, <"mood">, <"numeric">]',
+    Mixed: '[unknown, unknown, <"int8">]',
+    Twice: '[<"bool">] | [<"int4">, <"int4">]',
+  });
+  expect(await compile()).toBe("");
+  const right = readFileSync(cli.project.at("src/users.ts"), "utf8");
+  for (const [value, wrong] of [
+    ["${id} and", "${Promise.resolve(id)} and"],
+    ["${id} and", "${seen} and"],
+    ["${seen}", "${true}"],
+    ["${names}", "${[seen]}"],
+    ["${null}", "${undefined}"],
+    ['${"ok"}', "${{ mood: 1 }}"],
+    ["${1.5}", "${fetch('x')}"],
+    ["where ${true}", "where ${id}"],
+  ] as const) {
+    source(right.replace(value, wrong));
+    expect(await compile(), wrong).toMatch(/src\/users\.ts\(\d+,\d+\): error TS(2345|2322|2353)/);
+  }
+  expect(await types("--parameters", "any")).toMatchObject({ code: 0 });
+  expect(written()).not.toContain("pgz.");
+});
+
+test("a wrong template does not hold up the others, and its row stays as it was", async () => {
+  const of = (good: string, bad: string) =>
+    source(
+      `import { sql } from "pgz-edge";
+export const all = [sql<Good>\`select \${good} as a\`, sql<Bad>\`\${bad}\`];`
+        .replace("${good}", good)
+        .replace("${bad}", bad),
+    );
+  of("1", "select mood, home from users");
+  expect(await types()).toMatchObject({ code: 0 });
+  const bad = /export interface Bad \{[^}]*\}/.exec(written())![0];
+  of("'x'", "select mood, homee from users");
+  expect(await types()).toMatchObject({ code: 1, err: expect.stringContaining("was written") as string });
+  expect(written()).toContain("export interface Good {\n  a: string;\n}");
+  expect(written()).toContain(bad);
+  expect(written()).toMatch(/export type Mood = [^]*export interface Place /);
+  expect(await types("--check")).toMatchObject({ code: 1 });
+  of("'x'", "select id from users");
+  expect(await types()).toMatchObject({ code: 0 });
+  expect(written()).not.toContain("Mood");
+});
+
+test("--watch writes again when a source changes, until Ctrl-C", async () => {
+  source(`import { sql } from "pgz-edge";\nexport const q = sql<Row>\`select 1 as a\`;`);
+  const child = cli.start(["types", "--watch"], { env: { DATABASE_URL: path(url) } });
+  const result = ended(child);
+  const has = (text: string) => () => existsSync(cli.project.at(OUT)) && written().includes(text);
+  await until(has("  a: number;"));
+  source(`import { sql } from "pgz-edge";\nexport const q = sql<Row>\`select 'x' as b\`;`);
+  await until(has("  b: string;"));
+  source(`import { sql } from "pgz-edge";\nexport const r = sql<More>\`select true as c\`;`, "more.ts");
+  await until(has("export interface More"));
+  child.kill("SIGINT");
+  const { code, err } = await result;
+  expect(code).toBe(130);
+  // One run for each change: its own file is no source.
+  expect(err.match(/Waiting for a source to change/g)!.length).toBeLessThanOrEqual(5);
+  expect(await types("--watch", "--check")).toMatchObject({ code: 64 });
 });
 
 test("what is only known at run time is an error for a template with a type, and else is listed", async () => {

@@ -81,7 +81,7 @@ test.each(["Options", "PoolOptions", "PoolHooks", "CallOptions", "QueryOptions",
 /** What an example takes as given. */
 const GIVEN = `
   import { connect, createClient, createPool, logIn, observers, sql, PgzError, PostgresError } from "../../dist/types/index.js";
-  import type { Client, ClientOptions, Lease, Observer, Pool, Prepared, Scope, Transaction } from "../../dist/types/index.js";
+  import type { Client, ClientOptions, Lease, Observer, Parameter, Pool, Prepared, Scope, Takes, Transaction } from "../../dist/types/index.js";
   declare const client: Client, pool: Pool, lease: Lease, tx: Transaction, scope: Scope, byId: Prepared, rename: Prepared;
   declare const db: Client, error: unknown, request: Request, body: ReadableStream<Uint8Array>, options: ClientOptions;
   declare const Deno: any, process: any, env: any, url: string, schema: string, isNewest: boolean;

@@ -9,24 +9,69 @@ export interface NamedRow {
   readonly members: readonly Member[];
   /** What its comment says. */
   readonly comment: readonly string[];
+  /**
+   * Of each template that asks for it: by what stands in its braces the parameter's type; `undefined` where that is
+   * SQL, or depends on a condition.
+   */
+  readonly takes: readonly (readonly (string | undefined)[])[];
 }
 
-/** `made`: the options that change what is in it. */
-export function moduleOf(rows: readonly NamedRow[], declarations: readonly string[], made: string): string {
-  const sorted = [...rows].sort((a, b) => (a.name < b.name ? -1 : 1));
+/** What the file is made of besides rows. */
+export interface Surroundings {
+  /** Enums and composite types. */
+  readonly declarations: readonly string[];
+  /** The options that change what is in it. */
+  readonly made: string;
+  /** The driver, as the project imports it. */
+  readonly driver: string;
+  /** The file as it is, and the rows in it that are not known now: their templates are wrong. */
+  readonly old: string;
+  readonly kept: readonly string[];
+}
+
+export function moduleOf(rows: readonly NamedRow[], around: Surroundings): string {
+  const { declarations, made, driver } = around;
+  const blocks = new Map(rows.map((row) => [row.name, interfaceOf(row)]));
+  const kept = keptOf(around);
+  for (const [name, block] of kept.rows) blocks.set(name, block);
+  const sorted = [...blocks].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, block]) => block);
+  const all = [...declarations, ...kept.declarations, ...sorted];
   return [
     "/* eslint-disable */",
     `// Written by \`pgz-edge types${made && ` ${made}`}\` from the project's sql templates: run it again instead of editing.`,
-    ...[...declarations, ...sorted.map(interfaceOf)].map((block) => `\n${block}`),
+    ...(sorted.some((block) => block.includes("pgz.")) ? [`import type * as pgz from ${JSON.stringify(driver)};`] : []),
+    ...all.map((block) => `\n${block}`),
     "",
   ].join("\n");
 }
 
-function interfaceOf({ name, members, comment }: NamedRow): string {
+/** What stays of the file as it is: the rows of wrong templates, and the types that only they name. */
+function keptOf({ declarations, old, kept }: Surroundings): { rows: Map<string, string>; declarations: string[] } {
+  const blocks = blocksOf(old);
+  const isNew = new Set(declarations.flatMap((block) => nameOf(block) ?? []));
+  const rows = new Map<string, string>();
+  const named = new Map<string, string>();
+  const waiting = [...kept];
+  for (let name = waiting.shift(); name !== undefined; name = waiting.shift()) {
+    const block = blocks.get(name)?.join("\n");
+    if (block === undefined || rows.has(name) || named.has(name) || isNew.has(name)) continue;
+    (kept.includes(name) ? rows : named).set(name, block);
+    waiting.push(...(block.match(/\b[A-Z]\w*/g) ?? []));
+  }
+  return { rows, declarations: [...named].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, block]) => block) };
+}
+
+function interfaceOf({ name, members, comment, takes }: NamedRow): string {
   const lines = comment.map((line) => ` * ${inComment(line)}\n`).join("");
   const body = members.map((member) => `  ${property(member.name)}: ${member.type};\n`).join("");
-  return `/**\n${lines} */\nexport interface ${name} {\n${body}}`;
+  const said = takes.some((types) => types.some((type) => type !== undefined));
+  const values = [...new Set(takes.map((types) => `[${types.map(parameter).join(", ")}]`))].sort();
+  const extending = said ? ` extends pgz.Takes<${values.join(" | ")}>` : "";
+  return `/**\n${lines} */\nexport interface ${name}${extending} {\n${body}}`;
 }
+
+const parameter = (type: string | undefined) =>
+  type === undefined ? "unknown" : `pgz.Parameter<${JSON.stringify(type)}>`;
 
 export interface Difference {
   /** The row, enum or composite type. */
@@ -52,10 +97,7 @@ export function differences(old: string, now: string): Difference[] {
 
 function blocksOf(text: string): Map<string, readonly string[]> {
   const blocks = text.replaceAll("\r\n", "\n").split(/\n\n(?=\/\*\*)/);
-  return new Map(
-    blocks.map((block) => [
-      /^export (?:interface|type) (\S+)/m.exec(block)?.[1] ?? "the head of the file",
-      block.trim().split("\n"),
-    ]),
-  );
+  return new Map(blocks.map((block) => [nameOf(block) ?? "the head of the file", block.trim().split("\n")]));
 }
+
+const nameOf = (block: string): string | undefined => /^export (?:interface|type) (\S+)/m.exec(block)?.[1];

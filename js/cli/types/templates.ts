@@ -15,8 +15,8 @@ export interface Place {
 /** A text that a template may make. */
 export interface Variant {
   readonly text: string;
-  /** How many values it has: $1, $2 … */
-  readonly values: number;
+  /** The expressions of its values: $1, $2 … */
+  readonly values: readonly (ts.Expression | undefined)[];
   /** Where an index of the text comes from. */
   placeOf(index: number): Place;
 }
@@ -25,12 +25,25 @@ export interface Template {
   readonly place: Place;
   /** The row type that it asks for: a plain name that nobody else declares. */
   readonly row: string | undefined;
+  /** The driver, as its file imports it; `undefined`: it comes through another file. */
+  readonly driver: string | undefined;
+  /** What stands in its braces. */
+  readonly expressions: readonly ts.Expression[];
   readonly variants: readonly Variant[];
   /** What is only known at run time: then there are no variants. */
   readonly unknown: { readonly place: Place; readonly what: string } | undefined;
 }
 
-type Part = { readonly text: string; readonly places: readonly number[]; readonly file: ts.SourceFile } | "value";
+interface TextPart {
+  readonly text: string;
+  readonly places: readonly number[];
+  readonly file: ts.SourceFile;
+}
+/** A value, of this expression; of a helper's there is none. */
+interface ValuePart {
+  readonly value: ts.Expression | undefined;
+}
+type Part = TextPart | ValuePart;
 
 /** Text that a template may make at most so many of. */
 const MOST_VARIANTS = 64;
@@ -86,12 +99,24 @@ class Finder {
   #template(node: ts.TaggedTemplateExpression): Template {
     const place = placeOf(node);
     const row = this.#rowOf(node);
+    const { template } = node;
+    const driver = this.#driverOf(node.tag);
+    const expressions = this.#ts.isTemplateExpression(template)
+      ? template.templateSpans.map(({ expression }) => expression)
+      : [];
     try {
       const variants = this.#ofTemplate(node, 0).map(joined);
-      return { place, row, variants, unknown: undefined };
+      return { place, row, driver, expressions, variants, unknown: undefined };
     } catch (error) {
       if (!(error instanceof Unknown)) throw error;
-      return { place, row, variants: [], unknown: { place: placeOf(error.node), what: error.message } };
+      return {
+        place,
+        row,
+        driver,
+        expressions,
+        variants: [],
+        unknown: { place: placeOf(error.node), what: error.message },
+      };
     }
   }
 
@@ -143,6 +168,19 @@ class Finder {
     return moduleSpecifier && this.#ts.isStringLiteral(moduleSpecifier) ? moduleSpecifier.text : "";
   }
 
+  #driverOf(tag: ts.Expression): string | undefined {
+    const name = this.#ts.isPropertyAccessExpression(tag) ? tag.expression : tag;
+    const declaration = this.#checker.getSymbolAtLocation(name)?.declarations?.[0];
+    if (!declaration) return undefined;
+    const from = this.#ts.isImportSpecifier(declaration)
+      ? declaration.parent.parent.parent
+      : this.#ts.isNamespaceImport(declaration)
+        ? declaration.parent.parent
+        : undefined;
+    const specifier = from && this.#specifierOf(from);
+    return specifier !== undefined && PACKAGE.test(specifier) ? specifier : undefined;
+  }
+
   // -- sql ------------------------------------------------------------------------------------------------------------
 
   /** `sql` of this package, under whatever name it came here. */
@@ -181,7 +219,7 @@ class Finder {
       this.nested.add(node);
       return this.#ofTemplate(node, depth);
     }
-    if (this.#ts.isConditionalExpression(node))
+    if (this.#ts.isConditionalExpression(node) && this.#mayBeFragment(node))
       return [...this.#of(node.whenTrue, depth + 1), ...this.#of(node.whenFalse, depth + 1)];
     const helper = this.#helperOf(node);
     if (helper) return this.#ofHelper(helper, node as ts.CallExpression, depth);
@@ -196,7 +234,7 @@ class Finder {
     if (this.#ts.isArrayLiteralExpression(node) && node.elements.some((element) => this.#mayBeFragment(element)))
       return this.#inARow(node.elements, [], depth);
     if (this.#mayBeFragment(node)) throw new Unknown(node, "a fragment that is only known at run time");
-    return [["value"]];
+    return [[{ value: given }]];
   }
 
   #inARow(elements: readonly ts.Expression[], separator: readonly Part[], depth: number): Part[][] {
@@ -262,8 +300,8 @@ class Finder {
 
   #ofHelper(helper: string, node: ts.CallExpression, depth: number): Part[][] {
     const [first, ...others] = node.arguments;
-    const made = (...parts: (string | "value")[]) => [
-      parts.map((part) => (part === VALUE ? "value" : here(node, part))),
+    const made = (...parts: string[]): Part[][] => [
+      parts.map((part) => (part === VALUE ? { value: undefined } : here(node, part))),
     ];
     switch (helper) {
       case "identifier":
@@ -272,7 +310,7 @@ class Finder {
         if (others.length || !first) break;
         return made(this.#literal(first));
       case "json":
-        return [["value"]];
+        return [[{ value: node }]];
       case "join": {
         const list = first && this.#bare(first);
         if (!list || !this.#ts.isArrayLiteralExpression(list)) break;
@@ -359,12 +397,12 @@ function placesIn(source: string, cooked: string, start: number): number[] {
 /** As the driver joins them, with numbered parameters. */
 function joined(parts: readonly Part[]): Variant {
   let text = "";
-  let parameters = 0;
+  const values: (ts.Expression | undefined)[] = [];
   let behindParameter = false;
-  const starts: { readonly at: number; readonly part: Exclude<Part, "value"> }[] = [];
+  const starts: { readonly at: number; readonly part: TextPart }[] = [];
   for (const part of parts) {
-    if (part === "value") {
-      text += `$${++parameters}`;
+    if ("value" in part) {
+      text += `$${values.push(part.value)}`;
       behindParameter = true;
       continue;
     }
@@ -375,7 +413,7 @@ function joined(parts: readonly Part[]): Variant {
   }
   return {
     text,
-    values: parameters,
+    values,
     placeOf(index) {
       const { at, part } = [...starts].reverse().find((start) => start.at <= index) ?? starts[0]!;
       return { file: part.file, offset: part.places[Math.min(index - at, part.text.length)]! };

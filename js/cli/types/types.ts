@@ -10,6 +10,7 @@ import { SqlReader } from "../../util/sql-reader.ts";
 import { choice, refuseUrls } from "../arguments.ts";
 import type { Command, OptionValues, Task } from "../command.ts";
 import { withClient } from "../connect.ts";
+import { textOf } from "../failure.ts";
 import { Misuse } from "../misuse.ts";
 import { say } from "../terminal.ts";
 import { describeAll, type Described } from "./describe.ts";
@@ -17,6 +18,7 @@ import { differences, moduleOf, type NamedRow } from "./module.ts";
 import { sourcesOf } from "./project.ts";
 import { RowTypes, type Member, type Representation, type Representing, type Sayings } from "./row-types.ts";
 import { templatesIn, withoutEnding, type Place, type Template } from "./templates.ts";
+import { foldersOf, Watcher } from "./watch.ts";
 
 type Words<Name extends Representing> = Readonly<Record<NonNullable<Representation[Name]>, true>>;
 
@@ -55,15 +57,20 @@ checked. The files are those of tsconfig.json, or those below src. docs/sql-type
   --check               write nothing: exit with 1 if the file would change, or a template is wrong
   -o, --out FILE        where the types go: src/pgz-edge.types.ts, or pgz-edge.types.ts without a folder src
   -p, --project FILE    another tsconfig.json
+  -w, --watch           go on, and write again when a source changes
+  --parameters WORD     known (the default): a value of a wrong type does not compile; any: it does, for values that
+                        option serialize makes
   --verbose             list the templates that cannot be checked, and why
 Options of the client whose rows these are (docs/options.md):
 ${Object.entries(WORDS).map(wordsOf).join("\n")}
-All but --check and --verbose may stand in package.json, as "pgz-edge": { "types": { "files": ["src/**/*"] } }.`,
+All but --check, --watch and --verbose may stand in package.json, as "pgz-edge": { "types": { "files": ["src/**/*"] } }.`,
   options: {
     check: { type: "boolean" },
     out: { type: "string", short: "o" },
     project: { type: "string", short: "p" },
     verbose: { type: "boolean" },
+    watch: { type: "boolean", short: "w" },
+    parameters: { type: "string" },
     ...Object.fromEntries(Object.keys(WORDS).map((flag) => [flag, { type: "string" as const }])),
   },
   run,
@@ -76,12 +83,34 @@ interface Problem {
 }
 
 async function run(task: Task): Promise<number> {
+  if (task.options["watch"] !== true) return await once(task);
+  if (task.options["check"]) throw new Misuse("--check or --watch, not both.");
+  const { values, options } = settings(task, process.cwd());
+  const watcher = new Watcher(outOf(options, process.cwd()));
+  watcher.look([process.cwd(), ...foldersOf(values)]);
+  for (;;) {
+    try {
+      await once(task, (files) => watcher.look(files.map((file) => path.dirname(file))));
+    } catch (error) {
+      task.signal.throwIfAborted();
+      if (error instanceof Misuse) throw error;
+      say(textOf(error, options["debug"] === true));
+    }
+    say("Waiting for a source to change: Ctrl-C ends it.");
+    await watcher.change(task.signal);
+  }
+}
+
+/** `seen` gets the paths of the sources. */
+async function once(task: Task, seen: (files: readonly string[]) => void = () => {}): Promise<number> {
   const folder = process.cwd();
   const { values, options } = settings(task, folder);
   refuseUrls(...values, options["out"], options["project"]);
-  const out = path.resolve(folder, (options["out"] as string | undefined) ?? defaultOut(folder));
+  const out = outOf(options, folder);
   const representation = representationOf(options);
+  const takesAny = choice({ options }, "parameters", ["known", "any"]) === "any";
   const { compiler, program, files } = await sourcesOf(folder, values, options["project"] as string | undefined);
+  seen(files.map((file) => path.resolve(file.fileName)));
   const templates = templatesIn(compiler, program, files, withoutEnding(out));
   const asked = templates.filter(isAsked);
   const problems = templates.flatMap(unknownRow);
@@ -92,7 +121,14 @@ async function run(task: Task): Promise<number> {
       const taken = new Set(asked.flatMap(({ row }) => row ?? []));
       const rowTypes = await RowTypes.of(tx, statements, representation, taken);
       const rows = rowsOf(asked, found, rowTypes, problems);
-      return moduleOf(rows, rowTypes.declarations(), madeWith(representation));
+      const known = new Set(rows.map(({ name }) => name));
+      return moduleOf(takesAny ? rows.map((row) => ({ ...row, takes: [] })) : rows, {
+        declarations: rowTypes.declarations(),
+        made: [madeWith(representation), takesAny ? "--parameters any" : ""].filter(Boolean).join(" "),
+        driver: templates.find(({ driver }) => driver !== undefined)?.driver ?? "pgz-edge",
+        old: existsSync(out) ? readFileSync(out, "utf8") : "",
+        kept: templates.flatMap(({ row }) => (row === undefined || known.has(row) ? [] : row)),
+      });
     }),
   );
   report(templates, asked, options["verbose"] === true);
@@ -115,13 +151,17 @@ function settings({ values, options }: Task, folder: string): Pick<Task, "values
   for (const [key, value] of Object.entries(given)) {
     const name = flagOf(key);
     if (name === "files" && Array.isArray(value) && value.every((one) => typeof one === "string")) continue;
-    if (!(name in WORDS) && name !== "out" && name !== "project")
+    if (!(name in WORDS) && name !== "out" && name !== "project" && name !== "parameters")
       throw new Misuse(`package.json has "${key}" in "pgz-edge"."types", which means nothing.`);
     if (typeof value !== "string") throw new Misuse(`"${key}" in "pgz-edge"."types" of package.json is a text.`);
     found[name] = value;
   }
   const files = (given["files"] as readonly string[] | undefined) ?? [];
   return { values: values.length ? values : files, options: { ...found, ...options } };
+}
+
+function outOf(options: OptionValues, folder: string): string {
+  return path.resolve(folder, (options["out"] as string | undefined) ?? defaultOut(folder));
 }
 
 const defaultOut = (folder: string): string =>
@@ -174,14 +214,15 @@ function rowsOf(
     if (!row) continue;
     const other = rows.get(row.name);
     if (!other) rows.set(row.name, row);
-    else if (JSON.stringify(other.members) !== JSON.stringify(row.members))
-      problems.push({ place: row.place, text: `error: ${row.name} is another row at ${shown(other.place)}.` });
+    else if (JSON.stringify(other.members) === JSON.stringify(row.members))
+      rows.set(row.name, { ...other, takes: [...other.takes, ...row.takes] });
+    else problems.push({ place: row.place, text: `error: ${row.name} is another row at ${shown(other.place)}.` });
   }
   return [...rows.values()];
 }
 
 function rowOf(
-  { row: name, place, variants }: Template,
+  { row: name, place, variants, expressions }: Template,
   found: ReadonlyMap<string, Described | PgzError>,
   types: RowTypes,
   problems: Problem[],
@@ -192,8 +233,8 @@ function rowOf(
   for (const variant of variants) {
     const statement = found.get(variant.text)!;
     if (!("nullable" in statement)) return wrong(messageOf(statement), placeIn(variant, statement));
-    if (variant.values !== statement.parameterTypes.length) {
-      const [has, takes] = [variant.values, statement.parameterTypes.length];
+    if (variant.values.length !== statement.parameterTypes.length) {
+      const [has, takes] = [variant.values.length, statement.parameterTypes.length];
       return wrong(`it has ${has} values, and the SQL takes ${takes}: one stands in quotes or in a comment.`);
     }
     if (name === undefined) continue;
@@ -208,7 +249,15 @@ function rowOf(
     const parameters = statement.parameterTypes.map((oid, index) => `$${index + 1} ${types.nameOf(oid)}`);
     if (!comment.length) comment = [relative(place), ...(parameters.length ? [`Takes ${parameters.join(", ")}.`] : [])];
   }
-  return name === undefined || !members ? undefined : { name, members, comment, place };
+  if (name === undefined || !members) return undefined;
+  const takes = expressions.map((expression) => {
+    const all = variants.map(({ text, values }) => {
+      const at = values.indexOf(expression);
+      return at < 0 ? undefined : types.nameOf((found.get(text) as Described).parameterTypes[at]!);
+    });
+    return all.every((one) => one === all[0]) ? all[0] : undefined;
+  });
+  return { name, members, comment, place, takes: [takes] };
 }
 
 /** One row for both: what can be NULL in one of them can. */
@@ -288,9 +337,9 @@ function check(out: string, text: string, templates: readonly Template[]): boole
   return false;
 }
 
-/** A row that is wrong leaves the file as it is: half of it would break what compiles. */
+/** A row whose template is wrong stays as it was. */
 async function write(out: string, text: string, problems: number): Promise<boolean> {
-  if (problems) return false;
+  if (problems && !existsSync(out) && !/^export /m.test(text)) return false; // it would be empty
   const isNew = !existsSync(out) || readFileSync(out, "utf8") !== text;
   if (isNew) {
     await mkdir(path.dirname(out), { recursive: true });

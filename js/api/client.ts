@@ -2,7 +2,7 @@
 // was lost.
 //
 // Knows how a client begins, comes back and ends. Must not know sockets, wasm or messages.
-import { configured } from "./configured.ts";
+import { checkConfigured, configured } from "./configured.ts";
 import { Home } from "./home.ts";
 import type { Config, ConnectInput, Options } from "../config/options.ts";
 import type { BoundaryStats } from "../wasm/boundary.ts";
@@ -61,7 +61,8 @@ export class Client extends OneConnection {
 
   /** @internal Use {@link createClient} or {@link connect}. */
   constructor(config: Config) {
-    super(config, { queries: 0, errors: 0, rows: 0, bytes: 0, running: 0 });
+    const made = checkConfigured(config, "createClient(url, options), or await connect(url, options)");
+    super(made, { queries: 0, errors: 0, rows: 0, bytes: 0, running: 0 });
   }
 
   /**

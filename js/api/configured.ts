@@ -5,10 +5,22 @@ import { resolveConfig } from "../config/config.ts";
 import { checkObject } from "../config/rules.ts";
 import type { Config, ConnectInput, Options } from "../config/options.ts";
 import { runtime } from "../sockets/runtime.ts";
+import { UsageError } from "../util/errors.ts";
 
 /** @throws UsageError as `resolveConfig` */
 export function configured(input: ConnectInput, options?: Options, isPool = false): Config {
   if (options !== undefined) checkObject(options);
   const { name, environment } = runtime();
   return resolveConfig(input, { isWorkerd: name === "workerd", environment, isPool }, options);
+}
+
+/**
+ * For classes that users of other drivers make by `new`: `make` is what makes them here.
+ *
+ * @throws UsageError `INVALID_OPTION`
+ */
+export function checkConfigured(config: Config, make: string): Config {
+  // What users pass has none.
+  if ("hosts" in Object(config)) return config;
+  throw new UsageError("INVALID_OPTION", `It is made without "new": ${make}.`);
 }

@@ -296,6 +296,11 @@ export class Connection {
     this.destroy(this.#leaving);
   }
 
+  /** `false`: it does not keep the process alive, where a socket can do without that. */
+  hold(isHeld: boolean): void {
+    this.#link.socket.hold?.(isHeld);
+  }
+
   /** All that was said is on its way: closing the socket loses none of it. */
   async #flushed(): Promise<void> {
     await this.#outbox.writing;

@@ -3,7 +3,7 @@ export * from "../index.ts";
 import wasm from "../../pkg/pgz_edge_bg.wasm";
 import { gzip } from "../sockets/gzip.ts";
 import { installRuntime } from "../sockets/runtime.ts";
-import { capabilities, connect, environment, md5 } from "../sockets/deno.ts";
+import { capabilities, connect, environment, md5, unref } from "../sockets/deno.ts";
 import { decoded } from "../wasm/inside.ts";
 
 installRuntime({
@@ -15,4 +15,5 @@ installRuntime({
   capabilities,
   gzip,
   md5,
+  unref,
 });

@@ -45,6 +45,10 @@ export class Loans {
     });
   }
 
+  get count(): number {
+    return this.#loans.size;
+  }
+
   /**
    * Whether the stack of an `acquire` is wanted. To record one is most of what a lease costs (3 to 5 us), and few are
    * ever told of: without `debug` and `onLeaseLeak` that begins with the first warning.

@@ -58,6 +58,15 @@ export class Member {
     this.since = this.heard = now;
   }
 
+  /** Whether its socket keeps the process alive. It does when it is made. */
+  #isHeld = true;
+
+  hold(isHeld: boolean): void {
+    if (this.#isHeld === isHeld) return;
+    this.#isHeld = isHeld;
+    this.connection.hold(isHeld);
+  }
+
   /** The server has nothing more to say or to do: no answer is due, and no transaction is open. */
   get #isAtRest(): boolean {
     const { connection, session } = this;

@@ -5,7 +5,7 @@
 import type { ConnectInput, Options } from "../config/options.ts";
 import { optionNames } from "../config/table.ts";
 import { option, optional, valuesOf, type ValueOf } from "../config/entries.ts";
-import { checkOptions, isFunction, oneOf, rule, whole } from "../config/rules.ts";
+import { checkOptions, flag, isFunction, oneOf, rule, whole } from "../config/rules.ts";
 import { LONGEST_TIMER } from "../util/limits.ts";
 import type { Lease } from "./lease.ts";
 
@@ -87,6 +87,14 @@ const SIZES = {
    * @defaultValue 60,000
    */
   leakThreshold: option(milliseconds, 60_000),
+  /**
+   * An idle pool keeps the process alive. Without it a program ends when its work is done, though nobody has closed the
+   * pool; a call, a lease or who waits for a connection keeps it alive in any case.
+   *
+   * @defaultValue false: a script that forgets `close()` must not hang, and a server is kept by what it listens on
+   * @runtimes Workers: no process; Deno: over TLS an idle connection keeps it alive
+   */
+  holdProcess: option(flag, false),
 };
 
 const HOOKS = {

@@ -2,7 +2,7 @@
 //
 // Knows when calls are taken, and how a pool begins and ends. Must not know how one of them gets a connection
 // (lender.ts), who comes first (slots.ts), SQL that cleans (cleaning.ts), sockets or messages.
-import { configured } from "../api/configured.ts";
+import { checkConfigured, configured } from "../api/configured.ts";
 import { Home } from "../api/home.ts";
 import { Listener, type ListenOptions } from "../api/listen.ts";
 import type { Errand } from "../api/queue.ts";
@@ -58,6 +58,11 @@ const ACQUIRE_OPTIONS = namesOf<AcquireOptions>({ signal: true, until: true });
 /** What `pool.on` tells of. */
 export type PoolEvent = "connect" | "acquire" | "release" | "remove";
 
+/** Said of a pool whose calls may be waiting for the code that made them. */
+const HELD =
+  " All are held by transactions and leases. A call on the pool from within one waits for it: make it on the " +
+  "transaction or the lease.";
+
 /** Milliseconds that calls get when the pool closes. */
 const CLOSE_TIMEOUT = 5_000;
 
@@ -74,6 +79,8 @@ export class Pool extends Transacting {
   readonly #upkeep: Upkeep;
   readonly #loans: Loans;
   readonly #lender: Lender;
+  /** Connections that transactions hold. */
+  #transactions = 0;
   readonly #listeners = new Map<PoolEvent, Set<() => void>>();
   /** Why no call may be made any more. Each call gets an error of its own. */
   #ended: string | undefined;
@@ -81,8 +88,8 @@ export class Pool extends Transacting {
 
   /** @internal Use {@link createPool}. */
   constructor(config: Config, pool: PoolConfig, configWith: (given: Options) => Config) {
-    super(config, { queries: 0, errors: 0, rows: 0, bytes: 0, running: 0 });
-    const { counters } = this;
+    const counters = { queries: 0, errors: 0, rows: 0, bytes: 0, running: 0 };
+    super(checkConfigured(config, "createPool(url, options)"), counters);
     const { max, min, idleTimeout, leakThreshold } = pool;
     this.#pool = pool;
     this.options = Object.freeze({ max, min, idleTimeoutMillis: idleTimeout });
@@ -102,6 +109,7 @@ export class Pool extends Transacting {
       clean: (member) => upkeep.clean(member),
       check: (member) => upkeep.check(member),
       look: (now) => loans.look(now),
+      unref: (timer) => pool.holdProcess || runtime().unref?.(timer),
       late: (cause) => this.#late(cause),
       judge: (cause) => upkeep.judge(cause),
       untold: (cause) => upkeep.untold(cause),
@@ -159,6 +167,7 @@ export class Pool extends Transacting {
       front: undefined,
       connect: async (call) => {
         member = this.#lender.atOnce(true) ?? (await this.#lender.borrowFor(call, aloneFromNow()));
+        this.#transactions++;
         this.#tell("acquire");
         if (call.finished) return undefined;
         member.call = call;
@@ -168,7 +177,11 @@ export class Pool extends Transacting {
       begins: () => {},
       settled: () => {},
     });
-    void released.then(() => member && this.#lender.giveBack(member));
+    void released.then(() => {
+      if (!member) return undefined;
+      this.#transactions--;
+      return this.#lender.giveBack(member);
+    });
     return await traced(result);
   }
 
@@ -355,7 +368,8 @@ export class Pool extends Transacting {
     return new TimeoutError(
       "ACQUIRE_TIMEOUT",
       `No connection was free within ${acquireTimeout} ms (acquireTimeout): ${acquired} of ${max} in use, ` +
-        `${idle} idle, ${connecting} connecting, ${total} in all, ${waiting} waiting.`,
+        `${idle} idle, ${connecting} connecting, ${total} in all, ${waiting} waiting.` +
+        (this.#transactions + this.#loans.count >= max ? HELD : ""),
       { retryable: true, cause },
     );
   }

@@ -46,6 +46,8 @@ export interface Keeper {
   look(now: number): void;
   /** Why a waiter has waited long enough. `cause`: why the last connect failed, if none has succeeded since. */
   late(cause: unknown): PgzError;
+  /** This timer is for idle connections, which may not keep the process alive. */
+  unref?(timer: unknown): void;
   /** What it means that a connect has failed so. */
   judge(cause: unknown): Failure;
   /** A connect has failed so, which would have ended a waiter, but none waits. */
@@ -255,13 +257,13 @@ export class Slots {
     this.#failAll(error, ({ isStream }) => !isStream);
   }
 
-  /**
-   * Behind `close`, when nobody waits. A timer would keep the process for as long as who has gone might have waited.
-   */
+  /** When nobody waits: a timer would keep the process for as long as who has gone might have waited. */
   #stopTimers(): void {
-    clearTimeout(this.#pause);
     clearTimeout(this.#patience);
-    this.#pause = this.#patience = undefined;
+    this.#patience = undefined;
+    if (!this.#closed) return;
+    clearTimeout(this.#pause);
+    this.#pause = undefined;
   }
 
   #endIdle(): void {
@@ -292,6 +294,7 @@ export class Slots {
     member.borrowers++;
     member.isAlone = isAlone;
     member.call = undefined;
+    member.hold(true);
     member.place = "lent";
     member.since = now;
   }
@@ -338,6 +341,7 @@ export class Slots {
     else this.#keep(member);
     // Also where it goes: its end may take long, and there may be room for another.
     this.#serve(now);
+    if (member.place === "idle") member.hold(this.#config.holdProcess);
     this.#tell();
   }
 
@@ -490,7 +494,7 @@ export class Slots {
   }
 
   #tell(): void {
-    if (this.#closed && !this.#waiters.size) this.#stopTimers();
+    if (!this.#waiters.size) this.#stopTimers();
     for (const changed of this.#changed.splice(0)) changed();
   }
 
@@ -505,9 +509,10 @@ export class Slots {
     if (!this.#ticks || this.#tick !== undefined || this.#closed) return;
     this.#lastTick = { monotonic: performance.now(), wall: Date.now() };
     this.#tick = setTimeout(() => this.#look(), TICK);
+    this.#keeper.unref?.(this.#tick);
   }
 
-  /** At idle connections, the oldest first. They hold the process, so the timer may, too. */
+  /** At idle connections, the oldest first. */
   #look(): void {
     this.#tick = undefined;
     const now = performance.now();

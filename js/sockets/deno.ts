@@ -42,6 +42,7 @@ interface DenoNet {
 
 interface DenoEnvironment {
   readonly env: { get(name: string): string | undefined };
+  unrefTimer(timer: number): void;
   readonly permissions: { querySync(permission: { name: "env"; variable: string }): { state: string } };
 }
 
@@ -53,6 +54,8 @@ export const environment = (name: string): string | undefined =>
 
 export const capabilities: Capabilities = node.capabilities;
 export const md5 = node.md5;
+/** Its timers are numbers. */
+export const unref = (timer: unknown): void => deno.unrefTimer(timer as number);
 
 export const connect: Connector = async (options) => {
   const { host, port, tls, signal } = options;

@@ -52,6 +52,8 @@ export interface Runtime {
   readonly inRequest?: () => () => boolean;
   /** The value of an environment variable, where the runtime has them and may read this one without asking anybody. */
   readonly environment?: (name: string) => string | undefined;
+  /** A timer of `setTimeout` does not keep the process alive from now on. Leave it out where nothing does. */
+  readonly unref?: (timer: unknown) => void;
   /** Default: none. */
   readonly capabilities?: Capabilities;
   /** Makes the body of `respond`. Default: a plain ReadableStream. */

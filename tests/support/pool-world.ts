@@ -12,7 +12,10 @@ import type { FakeClock } from "./fake-clock.ts";
 export type Rules = Partial<PoolConfig> & { readonly lifetime?: number; readonly ticks?: boolean };
 
 /** What the fake connection of a member can be told. */
-type Fake = { -readonly [K in "closed" | "stopping"]: unknown } & { readonly listeners: Set<() => void> };
+type Fake = { -readonly [K in "closed" | "stopping"]: unknown } & {
+  readonly listeners: Set<() => void>;
+  readonly isHeld: boolean;
+};
 
 interface Loan {
   readonly member: Member;
@@ -74,7 +77,8 @@ export class World {
     clock.reset();
     this.#lifetime = lifetime;
     this.#ticks = ticks;
-    this.config = { ...DEFAULTS, maxConnecting: 5, reset: "auto", leakThreshold: 0, sharing: 1, ...rules };
+    const plain = { maxConnecting: 5, reset: "auto", leakThreshold: 0, holdProcess: false, sharing: 1 } as const;
+    this.config = { ...DEFAULTS, ...plain, ...rules };
     this.slots = new Slots(this.config, this.#keeper(), ticks);
     this.slots.fill();
   }
@@ -350,8 +354,13 @@ export class World {
     if (slots.idle && staying > slots.max) this.#fault("more than max are kept");
     if (slots.total !== this.#total) this.#fault("total is miscounted");
     if (slots.counts.acquires !== this.#acquires) this.#fault("acquires are miscounted");
-    for (const { member } of this.loans)
+    for (const { member } of this.loans) {
       if (!member.connection.closed && member.place === "idle") this.#fault("one that is lent counts as idle");
+      if (!fakeOf(member).isHeld) this.#fault("the process may end under a borrower");
+    }
+    for (const member of this.members)
+      if (member.place === "idle" && fakeOf(member).isHeld !== config.holdProcess)
+        this.#fault("an idle connection keeps the process, or does not though it should");
     if (this.isClosed && this.waiters.some(({ isStream }) => !isStream)) this.#fault("a call waits in a closed pool");
     const isFull = this.opens.length >= config.maxConnecting;
     const least = Math.min(config.min, slots.max);
@@ -410,5 +419,9 @@ function fakeConnection(login: Promise<unknown>): Connection {
     config: { host: "fake", port: 0, database: "fake", user: "fake", startup: [] },
     startup: { done: login },
     onClosed: (listener: () => void) => listeners.add(listener),
+    isHeld: true,
+    hold(this: { isHeld: boolean }, isHeld: boolean) {
+      this.isHeld = isHeld;
+    },
   } as unknown as Connection;
 }

@@ -1,8 +1,8 @@
 // What users of other drivers type first, and other slips: each is honoured, or refused by an error of ours that says
 // what to write, before anything is sent.
 import { expect, test } from "vitest";
-import { createClient } from "../../js/api/client.ts";
-import { createPool } from "../../js/pool/pool.ts";
+import { Client, createClient } from "../../js/api/client.ts";
+import { createPool, Pool } from "../../js/pool/pool.ts";
 import { sql, toCall, toQuery } from "../../js/statement/sql.ts";
 import { ConnectionError, PgzError } from "../../js/util/errors.ts";
 import { observers } from "../../js/util/observer.ts";
@@ -140,6 +140,14 @@ test("what would be ignored is refused with what to write", async () => {
   expect(await query({ text: "select 1", name: "one" })).toEqual(message("INVALID_QUERY", /no "name": .*of their own/));
   expect(await query("select 1", "select 2")).toEqual(message("INVALID_OPTION", /must be an object/));
   expect(await thrown(() => client.transaction!(["select 1"]))).toEqual(message("INVALID_OPTION", /use batch/));
+});
+
+test("what other drivers make by new says by what it is made here", () => {
+  for (const given of ["postgres://u:p@h/d", place, undefined]) {
+    expect(() => new Client(given as never)).toThrow(/createClient\(url, options\)/);
+    expect(() => new Pool(given as never, {} as never, undefined as never)).toThrow(/createPool\(url, options\)/);
+    expect(() => new (Pool as unknown as new (url: unknown) => Pool)(given)).toThrow(PgzError);
+  }
 });
 
 test("an observer's method that nobody calls is refused, also of a class", async () => {

@@ -210,8 +210,23 @@ test("who waits for too long learns how the pool is", async () => {
     code: "ACQUIRE_TIMEOUT",
     retryable: true,
     message:
-      "No connection was free within 30 ms (acquireTimeout): 1 of 1 in use, 0 idle, 0 connecting, 1 in all, 1 waiting.",
+      "No connection was free within 30 ms (acquireTimeout): 1 of 1 in use, 0 idle, 0 connecting, 1 in all, 1 waiting. " +
+      "All are held by transactions and leases. A call on the pool from within one waits for it: make it on the " +
+      "transaction or the lease.",
   });
+  await lease.release();
+  await pool.close();
+});
+
+test("a call on the pool from within its transaction is told to go to the transaction", async () => {
+  const { pool } = memoryPool({ max: 2, acquireTimeout: 30 });
+  const within = () => pool.transaction(() => pool.query("select n"));
+  const message = expect.stringContaining("All are held by transactions and leases.") as string;
+  for (const settled of await Promise.allSettled([within(), within()]))
+    expect(settled).toMatchObject({ reason: { code: "ACQUIRE_TIMEOUT", message } });
+  // They are free again: one that is lent says nothing of the other.
+  const lease = await pool.acquire();
+  expect(await pool.query("select n")).toMatchObject(one);
   await lease.release();
   await pool.close();
 });

@@ -20,6 +20,13 @@ function connectionOf(traits: Record<string, unknown> = {}): Connection {
 
 const memberOf = (traits?: Record<string, unknown>) => new Member(connectionOf(traits), 1, 3, 10, 20);
 
+test("its socket is told when that changes, and not at each call", () => {
+  const told: boolean[] = [];
+  const member = memberOf({ hold: (isHeld: boolean) => told.push(isHeld) });
+  for (const isHeld of [true, false, false, true, true, false]) member.hold(isHeld);
+  expect(told).toEqual([false, true, false]);
+});
+
 test("a new member is busy, without borrowers, of its generation", () => {
   const member = memberOf();
   expect(member).toMatchObject({ place: "busy", borrowers: 0, isAlone: false, isSuspect: false, isDoomed: false });

@@ -32,6 +32,7 @@ const good: Record<string, unknown[]> = {
     ]),
   ),
   reset: ["auto", "always", "never"],
+  holdProcess: [true, false],
   ...Object.fromEntries(
     ["beforeConnect", "afterConnect", "beforeAcquire", "afterRelease", "beforeClose"].map((name) => [name, [hook]]),
   ),
@@ -41,6 +42,7 @@ const wrong: Record<string, unknown[]> = {
   max: [0, 100_001, "10"],
   min: [-1, 100_001],
   maxConnecting: [0, 100_001],
+  holdProcess: [null, "x", -1, 1.5, NaN, {}],
 };
 
 test("each option has a rule", () => {

@@ -152,7 +152,7 @@ const MOST_STATES = 500;
 
 const walks: Record<string, Walk> = {
   "lending, one connect at a time": { rules: { max: 2, maxConnecting: 1 }, states: 32, events: LENDING },
-  "lending, with room": { rules: { max: 3, maxConnecting: 2, min: 1 }, states: 96, events: LENDING },
+  "lending, with room": { rules: { max: 3, maxConnecting: 2, min: 1, holdProcess: true }, states: 96, events: LENDING },
   filling: { rules: { max: 3, min: 3, maxConnecting: 1 }, states: 176, events: { ...LENDING, ...LOSING } },
   cleaning: { rules: { max: 2 }, states: 197, events: CLEANING },
   sharing: { rules: { max: 2, sharing: 3 }, events: SHARING },

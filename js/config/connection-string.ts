@@ -40,7 +40,7 @@ export function invalidUrl(why: string): UsageError {
 // user:password @ host or [IPv6] : port , host : port … / database ? parameters. As in libpq the first @ before any /
 // ends the user information; a later @ means a password that is not percent-encoded, of which a part would be taken for
 // a host or a parameter.
-const HOST = String.raw`(?:\[[^[\]@/]+\]|[^:/?[\]@,]*)(?::[^/?@,]*)?`;
+const HOST = String.raw`(?:\[[^[\]@/]+\]|[^:/?[\]@,]*)(?::[^:/?@,]*)?`;
 const URL_FORM = new RegExp(
   String.raw`^postgres(?:ql)?://(?:([^:@/]*)(?::([^@/]*))?@)?(${HOST}(?:,${HOST})*)(?:/([^?@]*))?(?:\?([^@]*))?$`,
   "i",
@@ -48,7 +48,7 @@ const URL_FORM = new RegExp(
 
 function readUrl(text: string): Pair[] {
   const [matched, user = "", password, list = "", database = "", query = ""] = URL_FORM.exec(text) ?? [];
-  if (matched === undefined) throw invalidUrl(FORM);
+  if (matched === undefined) throw invalidUrl(hasBareIPv6(text) ? "An IPv6 address needs brackets: [::1]" : FORM);
   const addresses = list.split(",").map((address) => /^(?:\[(.*)\]|([^:]*))(?::(.*))?$/.exec(address)!);
   const hosts = addresses.map(([, ipv6, name = ""]) => decode(ipv6 ?? name)).join();
   const ports = addresses.map(([, , , port = ""]) => decode(port)).join();
@@ -66,6 +66,12 @@ function readUrl(text: string): Pair[] {
   }
   // An empty part of the URL says nothing, and must not hide a parameter.
   return pairs.filter(([parameter, value], at) => at > 3 || value !== "" || parameter === "password");
+}
+
+/** Two colons or more in what should be one host with its port. */
+function hasBareIPv6(text: string): boolean {
+  const [, place = ""] = /^[^/]*\/\/(?:[^/]*@)?([^/?]*)/.exec(text) ?? [];
+  return /^[\da-f.]*:[\da-f.]*:[\da-f:.]*$/i.test(place);
 }
 
 function decode(text: string): string {

@@ -7,7 +7,7 @@
 import { UsageError } from "../util/errors.ts";
 import type { ConnectionString } from "./connection-string.ts";
 import type { Options } from "./options.ts";
-import { unknown } from "./rules.ts";
+import { invalid, unknown } from "./rules.ts";
 
 /** Where parameters come from and where they go. */
 export interface Reading {
@@ -58,6 +58,12 @@ const setting = (name: string, convert = (value: string) => value): Parameter =>
   "done",
   (value, { given }) => given.set("startup", { ...Object(given.get("startup")), [name]: convert(value) }),
 ];
+const SEARCH_PATH = setting("search_path");
+const TIME_ZONE = setting("TimeZone");
+const UTF8 = unless(/^(utf-?8|utf8mb4|unicode|auto)$/i, ignored("text is always sent as UTF-8"));
+/** Nothing is kept on the server under a name. */
+const UNNAMED = done("prepare", () => "unnamed");
+const MEANS_NOTHING = ignored("it means nothing to a driver");
 const NO_SOCKET_OPTION = ignored("the runtime's sockets have no such option");
 const NO_GSSAPI = ignored("GSSAPI is not used");
 const NO_OAUTH = refused('where the server takes a token as password, pass a function as option "password"');
@@ -80,7 +86,7 @@ const parameters = new Map<string, Parameter>(
       (value, { given }) => given.has("applicationName") || given.set("applicationName", value),
     ],
     options: done("options"),
-    client_encoding: unless(/^(utf-?8|unicode|auto)$/i, ignored("text is always sent as UTF-8")),
+    client_encoding: UTF8,
     connect_timeout: done("connectTimeout", seconds),
     target_session_attrs: done("targetSessionAttrs"),
     load_balance_hosts: done("loadBalanceHosts"),
@@ -93,7 +99,13 @@ const parameters = new Map<string, Parameter>(
     keepalives_interval: NO_SOCKET_OPTION,
     keepalives_count: NO_SOCKET_OPTION,
     tcp_user_timeout: unless(/^0$/, NO_SOCKET_OPTION),
-    sslmode: done("sslmode"),
+    sslmode: [
+      "done",
+      (value, { given }) =>
+        value === "no-verify"
+          ? invalid("sslmode", '"require" for what pg calls no-verify: encrypted, and nothing verified')
+          : given.set("sslmode", value),
+    ],
     ssl: [
       "by value",
       // As in libpq: JDBC's word.
@@ -133,10 +145,7 @@ const parameters = new Map<string, Parameter>(
     replication: unless(/^(false|off|no|0)$/i, refused("use a client made for replication")),
     // Prisma's
     schema: setting("search_path", (value) => `"${value.replaceAll('"', '""')}"`),
-    pgbouncer: unless(
-      /^false$/,
-      done("prepare", () => "unnamed"),
-    ),
+    pgbouncer: unless(/^false$/, UNNAMED),
     statement_cache_size: done("statementCacheSize", Number),
     socket_timeout: done("timeout", seconds),
     sslaccept: [
@@ -150,8 +159,42 @@ const parameters = new Map<string, Parameter>(
     max_connection_lifetime: ofPool("maxLifetime", seconds),
     max_idle_connection_lifetime: ofPool("idleTimeout", seconds),
     // Of Supabase in Vercel, and of node-postgres
-    supa: ignored("it means nothing to a driver"),
+    supa: MEANS_NOTHING,
+    workaround: MEANS_NOTHING,
     uselibpqcompat: unless(/^true$/, ignored("the modes are always libpq's")),
+    query_timeout: done("timeout", Number),
+    // JDBC's
+    ApplicationName: done("applicationName"),
+    currentSchema: SEARCH_PATH,
+    loginTimeout: done("connectTimeout", seconds),
+    connectTimeout: done("connectTimeout", seconds),
+    socketTimeout: done("timeout", seconds),
+    tcpKeepAlive: unless(
+      /^true$/,
+      done("keepAlive", (value) => (value === "false" ? 0 : NaN)),
+    ),
+    prepareThreshold: unless(/^[1-9]\d*$/, UNNAMED),
+    reWriteBatchedInserts: ignored("a batch is one round trip always"),
+    // postgres.js', Rails', Ecto's, SQLAlchemy's, pgx'
+    prepare: unless(/^true$/, UNNAMED),
+    prepared_statements: unless(/^true$/, UNNAMED),
+    prepared_statement_cache_size: done("statementCacheSize", Number),
+    charset: UTF8,
+    encoding: UTF8,
+    max: ofPool("max", Number),
+    pool: ofPool("max", Number),
+    pool_size: ofPool("max", Number),
+    pool_max_conns: ofPool("max", Number),
+    pool_min_conns: ofPool("min", Number),
+    idle_timeout: ofPool("idleTimeout", seconds),
+    max_lifetime: ofPool("maxLifetime", seconds),
+    // Settings of the session, which many drivers take by their names
+    search_path: SEARCH_PATH,
+    TimeZone: TIME_ZONE,
+    timezone: TIME_ZONE,
+    statement_timeout: setting("statement_timeout"),
+    lock_timeout: setting("lock_timeout"),
+    idle_in_transaction_session_timeout: setting("idle_in_transaction_session_timeout"),
   } satisfies Record<string, Parameter>),
 );
 

@@ -60,13 +60,20 @@ export function tlsPlan(
   return { attempts, verify };
 }
 
-/** The error; that of a handshake says what to do where the runtime checks more than `sslmode` says. */
+/**
+ * The error; that of a handshake says what to do where no `ca` was given, or where the runtime checks more than
+ * `sslmode` says.
+ */
 export function explained<E>(
   error: E,
-  { sslmode }: Pick<Config, "sslmode">,
+  { sslmode, ca }: Pick<Config, "sslmode" | "ca">,
   { name, capabilities: can = {} }: Pick<Runtime, "name" | "capabilities">,
 ): E {
   if (!(error instanceof PgzError) || error.code !== "TLS_FAILED") return error;
+  if (can.canUseCustomCa && !ca && !error.retryable && sslmode.startsWith("verify-"))
+    error.message +=
+      " A certificate of a CA of your own, or one that signed itself (Debian's default is " +
+      "/etc/ssl/certs/ssl-cert-snakeoil.pem), is trusted when you pass it as option ca.";
   if (can.canSkipVerification || sslmode === "verify-full") return error;
   const trusted = can.canUseCustomCa ? "pass its CA as option ca" : "give the server a certificate of a public CA";
   const workers = name === "workerd" ? "connect through Hyperdrive, " : "";

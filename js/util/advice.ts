@@ -1,11 +1,11 @@
-// What to write instead, where the server's error and the SQL in front of its place show the mistake.
+// What to write instead, where an error and the SQL show the mistake.
 //
 // Knows mistakes that users of every driver make with parameters. Must not know how a statement runs. No advice repeats
 // what stands in the SQL.
 
 import { firstWord, SqlReader } from "./sql-reader.ts";
 
-/** What the server said, and where. */
+/** What the server said, and where; or that values and placeholders are not as many (`INVALID_QUERY`). */
 interface Refusal {
   readonly code: string;
   readonly message: string;
@@ -29,13 +29,18 @@ const TAKES_PARAMETERS = new Set([
 
 const NO_PARAMETERS = "This kind of statement takes no parameters: only SELECT, INSERT, UPDATE and the like do.";
 
-/** A sentence for the user; `undefined` where the error says all that is known. */
-export function adviceFor({ code, message, position }: Refusal, text: string): string | undefined {
+/** A sentence for the user; `undefined` where the error says all that is known. `values`: how many were given. */
+export function adviceFor({ code, message, position }: Refusal, text: string, values: number): string | undefined {
+  if (code === "INVALID_QUERY")
+    return values && hasQuotedParameter(text)
+      ? "Within quotes $1 is text: write $1 without them, and put words around it with ||, as in '%' || $1 || '%'."
+      : undefined;
   if (code === "42P02") return NO_PARAMETERS;
   if (code === "42P18") return "Say the parameter's type, as in $1::text.";
   if (code !== "42601") return undefined;
   if (/multiple commands/.test(message))
     return "Several statements in one text need simple(), or batch([…]) for values.";
+  if (values && hasQuestionMark(text)) return "Placeholders are $1, $2 …, or ${value} in sql`…`: ? is none.";
   if (!/"\$\d+"/.test(message)) return undefined;
   const before = wordBefore(text, Number(position));
   if (before === "in") return "A list is one parameter: write = any($1) with an array, or in ${sql.in(list)}.";
@@ -47,6 +52,24 @@ export function adviceFor({ code, message, position }: Refusal, text: string): s
 }
 
 const TYPED = new Set(["interval", "date", "time", "timestamp", "timestamptz"]);
+
+/** A placeholder where it is none. */
+function hasQuotedParameter(text: string): boolean {
+  const reader = new SqlReader(text);
+  while (reader.next() !== "end") if (reader.kind === "text" && /\$\d/.test(reader.text)) return true;
+  return false;
+}
+
+/** `?` outside of quotes and comments, and no `$1` beside it, with which it would be an operator of jsonb. */
+function hasQuestionMark(text: string): boolean {
+  const reader = new SqlReader(text);
+  let isFound = false;
+  while (reader.next() !== "end") {
+    if (reader.kind === "parameter") return false;
+    isFound ||= reader.kind === "symbol" && reader.text === "?";
+  }
+  return isFound;
+}
 
 /** The word in front of a place, which is counted in characters from 1. */
 function wordBefore(text: string, position: number): string {

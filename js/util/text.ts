@@ -13,6 +13,11 @@ export function isText(value: unknown): value is string {
 /** The end of an error message about text that {@link isText} refuses. */
 export const MUST = "must be text without NUL and without unpaired surrogates.";
 
+/** A promise, or what else `await` would wait for, such as a query builder: as JSON it would be `{}`. */
+export function isThenable(value: unknown): boolean {
+  return typeof value === "object" && value !== null && typeof (value as { then?: unknown }).then === "function";
+}
+
 /**
  * Marks JSON text that is sent unchanged. A registered symbol, so that it also works between two copies of the package.
  */
@@ -24,6 +29,7 @@ export class JsonText {
 
   /** @throws UsageError `INVALID_PARAMETER` for a value that JSON cannot represent */
   constructor(value: unknown) {
+    if (isThenable(value)) throw new UsageError("INVALID_PARAMETER", "sql.json was given a promise: await it first.");
     let text;
     try {
       text = JSON.stringify(value);

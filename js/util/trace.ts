@@ -22,7 +22,7 @@ export function errorOf(error: PgzError, asked: Asked, isDebug = false, trace?: 
   const own = ownError(error);
   const { batch } = own;
   const text = asked.texts && batch ? asked.texts[batch.index ?? -1] : asked.text;
-  if (text !== undefined) describe(own, text, asked.isRewritten);
+  if (text !== undefined) describe(own, text, asked);
   if (isDebug && asked.values) hide(own, "parameters", asked.values);
   if (trace) located.add(withStack(own, trace.stack));
   return own;
@@ -41,13 +41,13 @@ function hide(error: PgzError, name: "query" | "excerpt" | "advice" | "parameter
   Object.defineProperty(error, name, { value, configurable: true, writable: true });
 }
 
-function describe(error: PgzError, text: string, isRewritten = false): void {
+function describe(error: PgzError, text: string, { isRewritten, values = [] }: Asked): void {
   hide(error, "query", shownSql(text));
   if (isRewritten) return;
   const isOfServer = error instanceof PostgresError;
   const position = isOfServer ? error.position : positionOf(error.parameter, text);
   const excerpt = position === undefined ? undefined : excerptOf(text, position);
-  const advice = isOfServer ? adviceFor(error, text) : undefined;
+  const advice = adviceFor(error, text, values.length);
   if (excerpt) hide(error, "excerpt", excerpt);
   if (advice) hide(error, "advice", advice);
 }

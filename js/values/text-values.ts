@@ -4,7 +4,7 @@
 // know: messages, binary forms. Errors name the parameter and its type, never the value.
 
 import { UsageError, type Code, type Facts } from "../util/errors.ts";
-import { isText, jsonTextOf, MUST } from "../util/text.ts";
+import { isText, isThenable, jsonTextOf, MUST } from "../util/text.ts";
 import { bytesOf, hex, isBytes } from "../util/bytes.ts";
 import { elements, names, parts } from "./element-types.ts";
 import {
@@ -103,7 +103,8 @@ function json(where: Where, value: unknown): string {
   let text: string | undefined;
   let facts;
   try {
-    if (!isBytes(value)) text = JSON.stringify(value);
+    // A promise would be stored as {}.
+    if (!isBytes(value) && !isThenable(value)) text = JSON.stringify(value);
   } catch (cause) {
     facts = { cause };
   }
@@ -209,7 +210,7 @@ function named({ name = () => `Parameter $${index + 1}`, index, type }: Where): 
 export function wrong(where: Where, value: unknown, advice: string, facts?: Facts): never {
   const isList = Array.isArray(value) && !where.name && !(where.type in elements);
   const list = isList ? `; for a list write = any($${where.index + 1}), or sql.in(list)` : "";
-  const what = value === undefined ? "pass null for NULL" : advice + list;
+  const what = value === undefined ? "pass null for NULL" : isThenable(value) ? "await it first" : advice + list;
   return fail(where, "INVALID_PARAMETER", `does not accept a value of type ${tagOf(value)}: ${what}.`, facts);
 }
 

@@ -20,6 +20,21 @@ test.each([
   "postgres://ada@h/d?application_name=a@b",
 ])("INVALID_URL: %j", (url) => expect(refused(url).code).toBe("INVALID_URL"));
 
+test.each(["postgres://u:p@::1:5432/d", "postgres://u:p@2001:db8::1/d", "postgres://fe80::1?sslmode=disable"])(
+  "an IPv6 address without brackets: %s",
+  (url) => expect(refused(url).message).toContain("An IPv6 address needs brackets: [::1]"),
+);
+
+test("a password with a colon is taken for no address", () => {
+  for (const url of ["postgres://u:p:w@x@h/d", "postgres://u:ab:12%@h:1/d"])
+    expect(refused(url).message).not.toContain("IPv6");
+});
+
+test("pg's no-verify is told what it is called here", () => {
+  const error = refused("postgres://u:p@h/d?sslmode=no-verify");
+  expect([error.code, error.message]).toEqual(["INVALID_SSLMODE", expect.stringContaining('"require"')]);
+});
+
 test.each([null, undefined, 5, true, () => 1, new Date()])("INVALID_URL: %s is no input", (input) =>
   expect(refused(input).code).toBe("INVALID_URL"),
 );
@@ -52,7 +67,7 @@ test.each([
   ["target_session=any", "target_session", '"target_session_attrs"'],
   ["ssl_mode=require", "ssl_mode", "sslmode"],
   ["application-name=x", "", "application_name"],
-  ["applicationName=x", "applicationName", "application_name"],
+  ["appName=x", "appName", '"application_name"'],
   ["sslrootcert=/root.crt", "sslrootcert", '"ca"'],
   ["sslkey=k", "sslkey", '"key"'],
   ["service=prod", "service", "service files"],

@@ -60,6 +60,11 @@ test("a handshake that fails where sslmode asks for no check says what to do", (
     explained(failed(), of({ user: "a", host: "h", sslmode }), runtime).message;
   expect(said("prefer", node)).toBe("TLS failed: unknown issuer.");
   expect(said("verify-full", { name: "workerd" })).toBe("TLS failed: unknown issuer.");
+  expect(said("verify-full", node)).toMatch(/CA of your own.*Debian.*as option ca\.$/);
+  const ofNetwork = new ConnectionError("TLS_FAILED", "TLS failed: cut.", { stage: "tls", retryable: true });
+  const options = { user: "a", host: "h", sslmode: "verify-full" } as const;
+  expect(explained(ofNetwork, of(options), node).message).toBe("TLS failed: cut.");
+  expect(explained(failed(), of({ ...options, ca }), node).message).toBe("TLS failed: unknown issuer.");
   expect(said("prefer", { name: "workerd" })).toBe(
     "TLS failed: unknown issuer. workerd checks the server's certificate and name with sslmode=prefer too: give the " +
       "server a certificate of a public CA, connect through Hyperdrive, or set sslmode=disable where the link is private.",

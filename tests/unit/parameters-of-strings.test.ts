@@ -105,6 +105,41 @@ test.each<[string, string, object]>([
   ["JDBC", "postgres://u:p@h/d?ssl=true", { sslmode: "require" }],
   ["JDBC, beside a mode", "postgres://u:p@h/d?ssl=true&sslmode=verify-full", { sslmode: "verify-full" }],
   ["node-postgres", "postgres://u:p@h/d?uselibpqcompat=true&sslmode=require", { sslmode: "require" }],
+  [
+    "Supabase in Vercel, for Prisma",
+    "postgres://u:p@h/d?pgbouncer=true&workaround=supabase-pooler.vercel&connection_limit=1",
+    { prepare: "unnamed" },
+  ],
+  [
+    "JDBC, with its own parameters",
+    "postgresql://u:p@h/d?currentSchema=app,public&ApplicationName=shop&loginTimeout=3&socketTimeout=7&tcpKeepAlive=true" +
+      "&prepareThreshold=5&reWriteBatchedInserts=true",
+    { startup: [["search_path", "app,public"]], applicationName: "shop", connectTimeout: 3_000, timeout: 7_000 },
+  ],
+  [
+    "JDBC behind a pooler",
+    "postgres://u:p@h/d?prepareThreshold=0&tcpKeepAlive=false",
+    { prepare: "unnamed", keepAlive: 0 },
+  ],
+  [
+    "Go's gorm",
+    "host=h user=u password=p dbname=d port=9920 sslmode=disable TimeZone=Asia/Shanghai",
+    { port: 9920, startup: [["TimeZone", "Asia/Shanghai"]] },
+  ],
+  [
+    "pgx",
+    "postgres://u:p@h/d?pool_max_conns=10&pool_min_conns=1&search_path=a&statement_timeout=5s",
+    {
+      startup: [
+        ["search_path", "a"],
+        ["statement_timeout", "5s"],
+      ],
+    },
+  ],
+  ["postgres.js", "postgres://u:p@h/d?max=5&idle_timeout=20&max_lifetime=1800&prepare=false", { prepare: "unnamed" }],
+  ["Rails", "postgres://u:p@h/d?encoding=unicode&pool=5&prepared_statements=false", { prepare: "unnamed" }],
+  ["Laravel", "postgres://u:p@h/d?charset=utf8", { startup: [] }],
+  ["SQLAlchemy", "postgresql://u:p@h/d?prepared_statement_cache_size=0", { statementCacheSize: 0 }],
 ])("a string of %s works as it is", async (_, text, expected) => {
   const config = of(text);
   expect(config).toMatchObject(expected);
@@ -150,6 +185,13 @@ test("a pool takes its options from the string, and options of its own win", () 
   expect(createPool(text).options).toEqual({ max: 5, min: 0, idleTimeoutMillis: 60_000 });
   expect(createPool(text, { max: 7 }).options.max).toBe(7);
   expect(createPool({ connectionString: text, max: 8 }).options.max).toBe(8);
+  const others = "postgres://u@h/d?pool_min_conns=1&pool_max_conns=9&idle_timeout=20&max_lifetime=1800";
+  expect(resolveConfig(others, { isPool: true }).pool).toEqual({
+    min: 1,
+    max: 9,
+    idleTimeout: 20_000,
+    maxLifetime: 1_800_000,
+  });
   const wrong = () => createPool("postgresql://u@h/d?connection_limit=many");
   expect(wrong).toThrow(expect.objectContaining({ code: "INVALID_OPTION", message: expect.stringContaining('"max"') }));
 });
@@ -255,7 +297,8 @@ test("docs/connecting.md says of each parameter its variable and what becomes of
     .split("\n")
     .flatMap((line) => {
       const [, name = "", variable = "", fate = ""] = line.split("|").map((cell) => cell.trim().replaceAll("`", ""));
-      return /^(done|ignored|refused|by value|pool)\b/.test(fate) ? [[name, variable, fate.split(":")[0]]] : [];
+      if (!/^(done|ignored|refused|by value|pool)\b/.test(fate)) return [];
+      return name.split(", ").map((one) => [one, variable, fate.split(":")[0]]);
     });
   expect(rows.sort()).toEqual(
     fates()

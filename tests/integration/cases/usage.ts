@@ -95,6 +95,24 @@ export const usage: Case[] = [
           t.assert.match(String(error.advice), advice);
           t.assert((error.stack ?? "").includes(`ADVICE: ${String(error.advice)}\n`), "the stack has it");
         }
+        for (const [text, advice] of [
+          ["select 1 where 1 = ?", /\$1, \$2/],
+          ["select * from (values (?, ?)) as v", /\$1, \$2/],
+          ["select 'it is $1'", /Within quotes/],
+          ["select $$ $1 $$, '%$2%'", /Within quotes/],
+        ] as const) {
+          const error = await t.assert.rejects(client.query(text, [1]));
+          t.assert.match(String(error.advice), advice);
+        }
+        // A question mark that is an operator, and a text that says nothing of placeholders.
+        for (const text of ["select '{}'::jsonb ? $1 from", "select '?' from", "select '$1' from"])
+          t.assert.equal((await t.assert.rejects(client.query(text, ["a"]))).advice, undefined);
+        const promise = await t.assert.rejects(client.query("select $1::jsonb", [Promise.resolve(1)]));
+        t.assert.match(promise.message, /Promise: await it first/);
+        const builder = await t.assert.rejects(client.query(sql`select ${{ then: () => {} }}::text`));
+        t.assert.match(builder.message, /await it first/);
+        const made = Promise.resolve().then(() => sql.json(Promise.resolve(1)));
+        await t.assert.rejects(made, { code: "INVALID_PARAMETER" });
         const untyped = await t.assert.rejects(client.query("select $1 is null and $1 is null", [null]));
         t.assert.match(String(untyped.advice), /\$1::text/);
         const list = await t.assert.rejects(client.query(sql`select 1 where 1 = ${[1, 2]}`), {

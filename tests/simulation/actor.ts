@@ -310,9 +310,10 @@ export class Actor {
     if (this.#session.answersChecks && name.includes("copyToRows")) own.add("INVALID_QUERY");
     // A pool that has connected once waits for its server, and tries again. With `earlyQuery` a login may be refused
     // when the callback of a transaction has run, or when somebody has the lease already.
-    const hasCallback = step.kind === "transaction" || name.startsWith("transaction");
-    const isLent = name.startsWith("a lease") && this.user.options["earlyQuery"] === true;
-    const isOfPool = on instanceof driver.Pool && !(plan as CallPlan).connections && !hasCallback && !isLent;
+    const hasCallback = step.kind === "transaction" || plan.kind === "transaction";
+    const { connections, takesLease = name.startsWith("a lease") } = plan as CallPlan;
+    const isLent = takesLease && this.user.options["earlyQuery"] === true;
+    const isOfPool = on instanceof driver.Pool && !connections && !hasCallback && !isLent;
     const isPatient = isOfPool && this.#watch!.connectedBefore(since);
     const hasGivenUp = isPatient && /^(CONNECT_FAILED|57P03)$/.test(code);
     if (hasGivenUp || !this.#explains(error, since, own, on)) this.#fault(`${name}: ${described(error)}`);
@@ -332,7 +333,8 @@ export class Actor {
     // And the answers that a client has not waited for go to the next one, which takes them for its own: rows, shapes,
     // errors.
     if (this.#session.pooler?.hasStaleAnswers(this.role)) return true;
-    if (this.#session.cancelsLate && EXPLAINED["cancel"]!.test(code)) return true;
+    // A cancel may be late for any call, and behind a pooler for its own SET.
+    if (this.#session.cancelsLate && this.#mayBe("cancel", code)) return true;
     if (tasks.length > 1 && /^(STREAM_OPEN|TRANSACTION_OPEN)$/.test(code)) return true;
     if (this.#isEnding && /^(CLIENT_CLOSED|POOL_CLOSED|LEASE_RELEASED|CONNECTION_LOST)$/.test(code)) return true;
     const isImpatient =
@@ -345,8 +347,13 @@ export class Actor {
       // what others are using may be shared.
       const isAlone = on instanceof driver.Pool && options["pipelining"] === 1 && !this.#session.pooler;
       if (what === "freeze" && isAlone && since > at) return /^(CONNECT_|HOOK_TIMEOUT$)/.test(code);
-      return EXPLAINED[what]?.test(code) || (this.#session.pooler && POOLED[what]?.test(code));
+      return this.#mayBe(what, code);
     });
+  }
+
+  /** Whether this, which has happened, may end a call with this code. */
+  #mayBe(what: string, code: string): boolean {
+    return EXPLAINED[what]?.test(code) || (this.#session.pooler !== undefined && POOLED[what]?.test(code)) || false;
   }
 }
 

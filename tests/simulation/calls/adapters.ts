@@ -67,6 +67,7 @@ const kyselySelects: Make = (_, world) => {
   const number = ++world.number;
   return {
     says: `Kysely: select of ${number}`,
+    takesLease: true,
     kind: "client",
     async run(caller, options) {
       const db = kyselyOver(caller, world, options);
@@ -132,6 +133,7 @@ const kyselyStreams: Make = (dice, world) => {
   const leave = dice.oneIn(2) ? 1 + dice.below(20) : Infinity;
   return {
     says: `Kysely: stream of ${count} rows${leave < Infinity ? `, left after ${leave}` : ""}`,
+    takesLease: true,
     kind: "client",
     streams: true,
     async run(caller, options) {
@@ -151,6 +153,7 @@ const kyselyStreams: Make = (dice, world) => {
 
 const kyselyFails: Make = (_, world) => ({
   says: "Kysely: 42P01 of a table that is not there",
+  takesLease: true,
   kind: "client",
   fails: "42P01",
   run: async (caller, options) =>

@@ -15,6 +15,8 @@ export interface CallWorld extends World {
 export interface CallPlan extends Plan {
   /** Backends that the role has at most because of this call, besides those of its caller. */
   readonly connections?: number;
+  /** It holds a lease of its pool, and so hears of a login that is refused behind `earlyQuery`. */
+  readonly takesLease?: true;
   /** It needs a session of its own on the server, which a pooler does not give. */
   readonly isDirect?: true;
   /** Codes that other calls of the same pool may end with because of this one. */

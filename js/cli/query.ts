@@ -7,6 +7,7 @@ import type { Format, QueryEnd } from "../index.ts";
 import { choice, count, refuseUrls, size } from "./arguments.ts";
 import type { Command, Task } from "./command.ts";
 import { onNotice, withClient } from "./connect.ts";
+import { arraysOf, withArrays } from "./csv-arrays.ts";
 import { bytesFrom, destination, pour, type Destination } from "./files.ts";
 import { Misuse } from "./misuse.ts";
 import { doubledIn } from "./names.ts";
@@ -74,12 +75,13 @@ async function run(task: Task): Promise<void> {
   try {
     await withClient(task, {}, async (client) => {
       const to = await destination(options["output"] as string | undefined, signal);
+      const arrays = format === "csv" ? await arraysOf(client, text) : undefined;
       await pour(async function* () {
         isAsked = true;
         const rows = iterate(await client.stream(values.length ? { text, values } : text, streamOptions));
         yield* format === "table"
           ? tableOf(rows, isToStandard ? widthOfTerminal() : Infinity)
-          : endingIn(tellingNames(rows, format), to);
+          : endingIn(arrays ? withArrays(rows, arrays, options["no-header"] !== true) : tellingNames(rows, format), to);
       }, to);
     });
   } catch (error) {

@@ -211,3 +211,24 @@ test("of a table the time left is about, by the server's statistics", { timeout:
   expect(code).toBe(0);
   expect(err).toMatch(/^[\d,]+ rows, [\d.]+ MB, [\d.]+ MB\/s, about [\d.]+ s left$/m);
 });
+
+test("csv of a query with arrays goes back in, value by value", async () => {
+  await db.simple(`drop table if exists cli_arrays; create table cli_arrays (id int4, n int8[], deep int4[][],
+    words text[], docs jsonb[], times timestamptz[], flags bool[], raw bytea[], ranges int4range[], note text, doc jsonb)`);
+  await db.simple(String.raw`insert into cli_arrays values
+    (1, '{9007199254740993,NULL,-1}', '{{1,2},{3,NULL}}', array['a,b', 'q"uo\te', 'NULL', '', null, E'two\r\nlines', 'é{}'],
+      array['{"a":[1,"x"]}', '[1,[2]]', '"t\""', 'null', '7']::jsonb[], array['2024-02-29 12:00:00.123456+00']::timestamptz[],
+      '{t,f}', array['\x00ff']::bytea[], array['[1,5)', 'empty']::int4range[], '[1]', '[1,2]'),
+    (2, '{}', null, '{}', '{}', '{}', '{}', '{}', '{}', '', null),
+    (3, null, null, null, null, null, null, null, null, null, '{}')`);
+  const state = "select json_agg(a order by id)::text as all from cli_arrays a";
+  const before = (await db.query(state)).rows;
+  for (const header of [[], ["--no-header"]]) {
+    const words = ["query", "select * from cli_arrays where id < $1", "9", "-f", "csv", ...header, "-o", "arrays.csv"];
+    expect(await cli.run(words)).toMatchObject({ code: 0, err: "" });
+    await db.exec("truncate cli_arrays");
+    expect(await cli.run(["copy-in", "cli_arrays", "arrays.csv", ...header])).toMatchObject({ code: 0 });
+    expect((await db.query(state)).rows).toEqual(before);
+  }
+  await db.exec("drop table cli_arrays");
+});

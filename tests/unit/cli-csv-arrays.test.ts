@@ -1,0 +1,27 @@
+// CSV with arrays, as COPY reads them, whatever pieces it comes in.
+import { expect, test } from "vitest";
+import { arrayLiteral, withArrays, type ArrayKind } from "../../js/cli/csv-arrays.ts";
+
+test.each<[string, ArrayKind, string]>([
+  ["[]", "array", "{}"],
+  ["[1,null,9007199254740993,true]", "array", "{1,NULL,9007199254740993,true}"],
+  ['["a,b","q\\"\\\\","NULL","","\\u00e9{}"]', "array", '{"a,b","q\\"\\\\","NULL","","é{}"}'],
+  ["[[1,2],[3,null]]", "array", "{{1,2},{3,NULL}}"],
+  ['[{"a":[1,"x"]},[1,[2]],"t",null,7]', "array of JSON", '{"{\\"a\\":[1,\\"x\\"]}","[1,[2]]","\\"t\\"",NULL,7}'],
+  ['[{"f1":1}]', "array", '{"{\\"f1\\":1}"}'],
+])("%s (%s) is %s", (json, kind, literal) => expect(arrayLiteral(json, kind)).toBe(literal));
+
+test("cells of other columns, names and NULL stay, and pieces may end anywhere", async () => {
+  const csv = '"a,""b""",n\r\n"[1]","[1,2]"\r\nx,\r\n"two\r\nlines, ""q""","[""é"",null]"\r\n,[3]\r\n';
+  const right = '"a,""b""",n\r\n"[1]","{1,2}"\r\nx,\r\n"two\r\nlines, ""q""","{""é"",NULL}"\r\n,"{3}"\r\n';
+  const bytes = new TextEncoder().encode(csv);
+  for (let size = 1; size <= bytes.length; size++) {
+    async function* pieces() {
+      for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
+    }
+    const decoder = new TextDecoder();
+    let all = "";
+    for await (const piece of withArrays(pieces(), [undefined, "array"], true)) all += decoder.decode(piece);
+    expect(all).toBe(right);
+  }
+});

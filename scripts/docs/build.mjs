@@ -8,7 +8,8 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "vitepress";
 import { indexPage } from "./home.mjs";
-import { base, root, sources } from "./pages.mjs";
+import { llms } from "./llms.mjs";
+import { SITE, base, root, sources } from "./pages.mjs";
 import { performancePage } from "./performance.mjs";
 import { writeReference } from "./reference.mjs";
 import { serve } from "./serve.mjs";
@@ -31,5 +32,6 @@ async function stage() {
 const from = performance.now();
 await stage();
 await build(here);
+for (const [name, text] of Object.entries(llms(SITE + base))) writeFileSync(path.join(root, ".cache/site", name), text);
 say(`.cache/site in ${((performance.now() - from) / 1000).toFixed(0)} s; \`make docs SERVE=1\` serves it`);
 if (process.env.SERVE) say(`${(await serve(Number(process.env.PORT ?? 4173), base)).url}, until Ctrl-C`);

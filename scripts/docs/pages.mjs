@@ -13,6 +13,9 @@ export const REPOSITORY = "https://github.com/pgz-edge/pgz-edge";
 export const base = process.env.BASE ?? "/";
 if (!/^\/(.*\/)?$/.test(base)) throw new Error(`BASE begins and ends with a slash, as /pgz-edge/; it is ${base}`);
 
+/** Where the site is served, without that path. */
+export const SITE = process.env.SITE ?? "https://pgz-edge.github.io";
+
 /** Files outside of docs/ that are pages, and where they stand on the site. */
 const beside = new Map([
   ["README.md", "readme.md"],
@@ -33,7 +36,7 @@ const chapters = [
   ["Calls", ["queries", "transactions", "scopes", "batches", "copy", "listen", "pool", "observer"]],
   ["Command line", ["cli", "sql-types", "mcp"]],
   ["Libraries", ["drizzle", "kysely", "prisma"]],
-  ["Look up", ["where", "reference/index", "options", "limits", "types", "errors", "sqlstates", "support"]],
+  ["Look up", ["contents", "where", "reference/index", "options", "limits", "types", "errors", "sqlstates", "support"]],
   ["Servers", ["poolers", "servers", "websocket", "guard"]],
   ["Measured", ["performance", "benchmarks", "benchmark-tables", "reliability"]],
   ["Inside", ["architecture", "boundary", "hacking", "security", "changelog"]],

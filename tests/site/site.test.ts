@@ -9,7 +9,8 @@ import { REPOSITORY, navigation, root, sources, unlisted } from "../../scripts/d
 import { serve } from "../../scripts/docs/serve.mjs";
 import { chromiumFile } from "../demo/chromium.ts";
 import { isRelease } from "../support/release.ts";
-import { BASE, build, htmlOf, pages, type Html } from "./built.ts";
+import { contentsPage } from "../../scripts/docs/llms.mjs";
+import { BASE, build, folder, htmlOf, pages, type Html } from "./built.ts";
 
 const PHONE = { width: 390, height: 844 };
 const SCREEN = { width: 1440, height: 900 };
@@ -168,6 +169,10 @@ async function look(page: Page, name: string): Promise<string[]> {
     await page.setViewportSize(size);
     const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
     if (wide > 0) note(`at ${size.width} pixels it is ${wide} wider than the window`);
+    const cut = await page.evaluate(
+      () => [...document.querySelectorAll("pre")].filter((code) => code.scrollWidth > code.clientWidth).length,
+    );
+    if (cut > 0) note(`at ${size.width} pixels ${cut} blocks of code are cut`);
   }
   return wrong;
 }
@@ -199,6 +204,39 @@ test("Chromium opens the pages: no error, no failed request, nothing of another 
   expect(all.length).toBeGreaterThan(50);
   expect(wrong).toEqual([]);
 }, 600_000);
+
+test("a page that is shared says what it is, and tools find every page", () => {
+  for (const [name, { text }] of html) {
+    const [, title] = /<meta property="og:title" content="([^"]*)"/.exec(text) ?? [];
+    expect(title, name).toMatch(/pgz-edge$/);
+    expect(text, name).toContain(`<meta property="og:url" content="https://pgz-edge.github.io${BASE}`);
+  }
+  const [map, index, full] = ["sitemap.xml", "llms.txt", "llms-full.txt"].map((name) =>
+    readFileSync(path.join(folder, name), "utf8"),
+  ) as [string, string, string];
+  expect(map.match(/<loc>/g)!.length).toBeGreaterThan(names.length - 2);
+  const links = [...index.matchAll(/\]\(https:\/\/pgz-edge\.github\.io\/somewhere\/else\/([^)]*)\): .*\.$/gm)];
+  expect(links.length).toBeGreaterThan(40);
+  expect(links.map(([, page]) => page!).filter((page) => !html.has(page))).toEqual([]);
+  expect(full).toContain("\n# Pools\n");
+});
+
+test("docs/contents.md, which the package has, names every page", () => {
+  expect(readFileSync(path.join(root, "docs/contents.md"), "utf8")).toBe(contentsPage());
+});
+
+test("the search finds guides before interfaces", { timeout: 120_000 }, async () => {
+  const page = await browser!.newPage();
+  await page.setViewportSize(SCREEN);
+  await page.goto(site.url);
+  await untilItRuns(page);
+  await page.locator(".VPNavBarSearch button").click();
+  await page.locator("#localsearch-input").fill("transaction retry");
+  await page.locator("#localsearch-list a").first().waitFor();
+  const links = await page.locator("#localsearch-list a").evaluateAll((all) => all.map((a) => a.getAttribute("href")!));
+  expect(links.slice(0, 3).filter((href) => href.includes("/reference/"))).toEqual([]);
+  await page.close();
+});
 
 test("the search finds an option without a network, and the page turns dark", { timeout: 120_000 }, async () => {
   const page = await browser!.newPage();

@@ -1,7 +1,7 @@
 // VitePress' settings. Pages, charts and reference are made beforehand (../build.mjs), in .cache/docs.
 import path from "node:path";
 import { anchorOf, siteLinks } from "../links.mjs";
-import { REPOSITORY, base, navigation, root } from "../pages.mjs";
+import { REPOSITORY, SITE, base, navigation, root } from "../pages.mjs";
 import { referenceNavigation } from "../reference.mjs";
 
 const icon =
@@ -16,6 +16,14 @@ export default {
   outDir: path.join(root, ".cache/site"),
   cacheDir: path.join(root, ".cache/vitepress"),
   head: [["link", { rel: "icon", href: `data:image/svg+xml,${icon.replaceAll("<", "%3C").replaceAll(">", "%3E")}` }]],
+  sitemap: { hostname: SITE + base },
+  /** What is shown of a page where somebody has shared its address. */
+  transformHead({ title, description, pageData: { relativePath } }) {
+    const page = relativePath.replace(/(index)?\.md$/, (_, index) => (index ? "" : ".html"));
+    const facts = { type: "website", site_name: "pgz-edge", title, description, url: SITE + base + page };
+    const tags = Object.entries(facts).map(([name, content]) => ["meta", { property: `og:${name}`, content }]);
+    return [...tags, ["meta", { name: "twitter:card", content: "summary" }]];
+  },
   router: { prefetchLinks: false }, // a phone loads what its reader opens
   markdown: {
     anchor: { slugify: anchorOf },
@@ -24,7 +32,13 @@ export default {
   },
   themeConfig: {
     // No other host is asked for anything: the index of the search is a file of the site.
-    search: { provider: "local" },
+    // A guide says more to who searches than the page of an interface.
+    search: {
+      provider: "local",
+      options: {
+        miniSearch: { searchOptions: { boostDocument: (page) => (page.includes("/reference/") ? 0.1 : 1) } },
+      },
+    },
     nav: [
       { text: "Guides", link: "/workers", activeMatch: "^/(workers|durable-objects|node|deno|bun|vercel)" },
       { text: "API", link: "/reference/", activeMatch: "^/reference/" },

@@ -5,7 +5,7 @@
 // in libraries-services.mjs and libraries-queries.mjs. A name as an argument runs that job only; `--installed` leaves
 // the installation as it is.
 import { spawnSync } from "node:child_process";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import path from "node:path";
@@ -45,6 +45,9 @@ function install() {
   const overrides = { pg: "$pg", "pgz-edge": "$pgz-edge" };
   const manifest = { private: true, dependencies: { ...LIBRARIES, ...own }, overrides };
   writeFileSync(path.join(folder, "package.json"), JSON.stringify(manifest, undefined, 2));
+  // npm leaves what it has installed as it is while the version stays the same.
+  for (const ours of Object.keys(own))
+    rmSync(path.join(folder, "node_modules", ours), { recursive: true, force: true });
   const options = ["install", "--install-links", "--ignore-scripts", "--legacy-peer-deps", "--no-audit", "--no-fund"];
   const { status } = spawnSync("npm", options, { cwd: folder, stdio: "inherit" });
   if (status !== 0) throw new Error("could not install the libraries");

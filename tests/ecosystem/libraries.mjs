@@ -1,14 +1,18 @@
 // Libraries that import `pg` themselves, each doing its main job over pgz-edge/pg: `make test-ecosystem`.
 //
 // They are installed in .cache/ecosystem/libraries as an application would: `pg` is `pgz-edge-pg`
-// (js/adapters/pg-alias), also for what they depend on. Prints a line per library; fails where one does.
+// (js/adapters/pg-alias), also for what they depend on. Prints a line per library; fails where one does. More jobs are
+// in libraries-services.mjs and libraries-queries.mjs. A name as an argument runs that job only; `--installed` leaves
+// the installation as it is.
 import { spawnSync } from "node:child_process";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { magicLink } from "./auth-js.mjs";
+import * as queries from "./libraries-queries.mjs";
+import * as services from "./libraries-services.mjs";
 import { startServers } from "../servers/index.mjs";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -31,6 +35,8 @@ const LIBRARIES = {
   "@mikro-orm/postgresql": "7.2.1",
   "pg-copy-streams": "7.0.0",
   "reflect-metadata": "0.2.2",
+  ...services.LIBRARIES,
+  ...queries.LIBRARIES,
 };
 
 function install() {
@@ -39,6 +45,9 @@ function install() {
   const overrides = { pg: "$pg", "pgz-edge": "$pgz-edge" };
   const manifest = { private: true, dependencies: { ...LIBRARIES, ...own }, overrides };
   writeFileSync(path.join(folder, "package.json"), JSON.stringify(manifest, undefined, 2));
+  // npm leaves what it has installed as it is while the version stays the same.
+  for (const ours of Object.keys(own))
+    rmSync(path.join(folder, "node_modules", ours), { recursive: true, force: true });
   const options = ["install", "--install-links", "--ignore-scripts", "--legacy-peer-deps", "--no-audit", "--no-fund"];
   const { status } = spawnSync("npm", options, { cwd: folder, stdio: "inherit" });
   if (status !== 0) throw new Error("could not install the libraries");
@@ -360,7 +369,22 @@ const jobs = {
     assert.deepEqual(rows, [{ sum: "200010000" }]);
     await client.end();
   },
+
+  ...services.jobs({ require, esm, inSchema }),
+  ...queries.jobs({ require, esm, folder, inSchema }),
 };
+
+/** `work` gets a pool whose `search_path` is a new schema, and that pool's options; the schema goes at the end. */
+async function inSchema(url, schema, work) {
+  const options = { connectionString: url, options: `-c search_path=${schema}` };
+  const pool = new (require("pg").Pool)(options);
+  try {
+    await pool.query(`create schema ${schema}`);
+    await work(pool, options);
+  } finally {
+    await pool.query(`drop schema if exists ${schema} cascade`).finally(() => pool.end());
+  }
+}
 
 /** What `import` finds from there. */
 async function esm(name) {

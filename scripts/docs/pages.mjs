@@ -30,7 +30,7 @@ export const made = ["index.md", "performance.md", "reference/index.md"];
 
 /** Title, then the pages in their order, as the site names them. */
 const chapters = [
-  ["Start", ["readme", "examples", "connecting", "bundlers", "worker-example"]],
+  ["Start", ["readme", "comparison", "examples", "connecting", "bundlers", "worker-example"]],
   ["Guides", ["workers", "durable-objects", "node", "deno", "bun", "vercel"]],
   ["Moving", ["pg", "from-postgres"]],
   ["Calls", ["queries", "transactions", "scopes", "batches", "copy", "listen", "pool", "observer"]],

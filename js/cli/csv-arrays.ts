@@ -1,4 +1,4 @@
-// CSV whose arrays COPY reads: the driver writes an array as JSON, `[1,null,"a"]`, and PostgreSQL reads `{1,NULL,"a"}`.
+// CSV whose arrays COPY reads: the driver writes an array as JSON, `[1,null,"a"]`; PostgreSQL reads `{1,NULL,"a"}`.
 //
 // Knows CSV as the driver writes it, the tokens of JSON, and array literals. Must not know where rows come from. No
 // number is read, so that each keeps its digits. A composite value within an array stays JSON, which nothing reads back.
@@ -30,8 +30,13 @@ export async function* withArrays(
   const encoder = new TextEncoder();
   let rest = "";
   let isHeader = hasHeader;
+  let quotes = 0;
   for await (const piece of data) {
-    rest += decoder.decode(piece, { stream: true });
+    const text = decoder.decode(piece, { stream: true });
+    rest += text;
+    // Within quotes no row ends, and a long cell is not read again with each piece of it.
+    for (let at = text.indexOf('"'); at >= 0; at = text.indexOf('"', at + 1)) quotes++;
+    if (quotes % 2) continue;
     const { rows, end } = rowsIn(rest);
     const lines = rows.map((row, at) => (isHeader && at === 0 ? row : row.map((cell, i) => rewritten(cell, kinds[i]))));
     if (rows.length) isHeader = false;
@@ -46,19 +51,35 @@ function rowsIn(text: string): { rows: string[][]; end: number } {
   const rows: string[][] = [];
   let row: string[] = [];
   let end = 0;
-  for (const { 1: cell = "", 2: behind = "", index, 0: whole } of text.matchAll(CELL)) {
-    row.push(cell);
-    if (behind === ",") continue;
-    if (behind === "") break; // it may go on
-    rows.push(row);
-    row = [];
-    end = index + whole.length;
+  for (let at = 0; ;) {
+    const behind = afterCell(text, at);
+    row.push(text.slice(at, behind));
+    if (text[behind] === ",") at = behind + 1;
+    else if (!text.startsWith("\r\n", behind))
+      return { rows, end }; // it may go on
+    else {
+      rows.push(row);
+      row = [];
+      at = end = behind + 2;
+    }
   }
-  return { rows, end };
 }
 
-/** Sticky: a cell in quotes that goes on in the next piece is none, and nothing behind it is. */
-const CELL = /("(?:[^"]|"")*"|[^,"\r\n]*)(,|\r\n|$)/gy;
+/** No regular expression: one with alternatives keeps something of each character of a long cell. */
+function afterCell(text: string, from: number): number {
+  if (text[from] !== '"') {
+    PLAIN.lastIndex = from;
+    return from + PLAIN.exec(text)![0].length;
+  }
+  for (let at = from + 1; ;) {
+    const quote = text.indexOf('"', at);
+    if (quote < 0) return text.length;
+    if (text[quote + 1] !== '"') return quote + 1;
+    at = quote + 2;
+  }
+}
+
+const PLAIN = /[^,\r\n]*/y;
 
 function rewritten(cell: string, kind: ArrayKind | undefined): string {
   if (kind === undefined || cell === "") return cell;
@@ -67,7 +88,26 @@ function rewritten(cell: string, kind: ArrayKind | undefined): string {
   return json.startsWith("[") ? `"${arrayLiteral(json, kind).replaceAll('"', '""')}"` : cell;
 }
 
-const TOKEN = /"(?:[^"\\]|\\.)*"|[[\]{},]|[^[\]{},"\s]+/g;
+/** Of JSON: strings, brackets, commas, and what stands between them. */
+function* tokensOf(json: string): Generator<string> {
+  for (let at = 0; at < json.length;) {
+    OTHER.lastIndex = at;
+    const end = json[at] === '"' ? afterString(json, at) : at + (OTHER.exec(json)?.[0].length || 1);
+    const token = json.slice(at, end);
+    if (token.trim()) yield token;
+    at = end;
+  }
+}
+
+function afterString(json: string, from: number): number {
+  for (let at = from + 1; at < json.length; at++) {
+    if (json[at] === "\\") at++;
+    else if (json[at] === '"') return at + 1;
+  }
+  return json.length;
+}
+
+const OTHER = /[^[\]{},"\s]+/y;
 
 /** `["a",[null]]` to `{"a",{NULL}}`. */
 export function arrayLiteral(json: string, kind: ArrayKind): string {
@@ -77,7 +117,7 @@ export function arrayLiteral(json: string, kind: ArrayKind): string {
   let depth = 0;
   const deepest = kind === "array of JSON" ? 1 : Infinity;
   let dimensions = 0;
-  for (const [token] of json.matchAll(TOKEN)) {
+  for (const token of tokensOf(json)) {
     const opens = token === "{" || (token === "[" && dimensions === deepest);
     if (depth || opens) {
       inside += token;

@@ -155,7 +155,8 @@ function absent(error: NodeJS.ErrnoException): undefined {
 
 /** What is no plain path is not repeated: it may be whatever was passed in its place, such as a password. */
 function shownPath(path: string): string {
-  return /^[\w.~-]*(?:\/[\w.~-]*)*$/.test(path) && /[./]/.test(path) ? ` ${path}` : "";
+  const isPlain = path.split("/").every((name) => /^[\w.~-]{0,40}$/.test(name) && !name.startsWith("eyJ"));
+  return isPlain && (/\.[a-z]{1,6}$/.test(path) || /^(\.{0,2}|~)\//.test(path)) ? ` ${path}` : "";
 }
 
 /** Node's text without the path, which may hold whatever was passed in its place. */

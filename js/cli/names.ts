@@ -2,7 +2,8 @@
 //
 // Knows JSON's tokens. Must not know where the text comes from.
 
-const TOKEN = /"(?:[^"\\]|\\.)*"|[{}[\]:]/g;
+/** A string that does not end in this text is a token too, without its last quote. */
+const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"?|[{}[\]:]/gs;
 
 /** The names that the first object in this text has more than once; `undefined`: it does not end in it. */
 export function doubledIn(text: string): readonly string[] | undefined {
@@ -10,6 +11,7 @@ export function doubledIn(text: string): readonly string[] | undefined {
   let depth = 0;
   let before = "";
   for (const [token] of text.matchAll(TOKEN)) {
+    if (token.startsWith('"') && !isWhole(token)) return undefined;
     if (token === "{" || (token === "[" && depth)) depth++;
     else if (token === "}" || (token === "]" && depth)) depth--;
     else if (token === ":" && depth === 1) counts.set(before, (counts.get(before) ?? 0) + 1);
@@ -18,4 +20,9 @@ export function doubledIn(text: string): readonly string[] | undefined {
     before = token;
   }
   return undefined;
+}
+
+/** Whether a string has its last quote, which no backslash stands in front of. */
+function isWhole(token: string): boolean {
+  return /^"[^"\\]*(?:\\.[^"\\]*)*"$/s.test(token);
 }

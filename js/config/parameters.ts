@@ -103,7 +103,7 @@ const parameters = new Map<string, Parameter>(
       "done",
       (value, { given }) =>
         value === "no-verify"
-          ? invalid("sslmode", '"require" for what pg calls no-verify: encrypted, and nothing verified')
+          ? invalid("sslmode", 'a mode of libpq: what pg calls no-verify is "require"')
           : given.set("sslmode", value),
     ],
     ssl: [
@@ -176,8 +176,11 @@ const parameters = new Map<string, Parameter>(
     prepareThreshold: unless(/^[1-9]\d*$/, UNNAMED),
     reWriteBatchedInserts: ignored("a batch is one round trip always"),
     // postgres.js', Rails', Ecto's, SQLAlchemy's, pgx'
-    prepare: unless(/^true$/, UNNAMED),
-    prepared_statements: unless(/^true$/, UNNAMED),
+    prepare: [
+      "done",
+      (value, { given }) => given.set("prepare", value === "false" ? "unnamed" : value === "true" ? "auto" : value),
+    ],
+    prepared_statements: unless(/^(true|on|yes|1)$/, UNNAMED),
     prepared_statement_cache_size: done("statementCacheSize", Number),
     charset: UTF8,
     encoding: UTF8,

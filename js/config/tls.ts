@@ -70,7 +70,7 @@ export function explained<E>(
   { name, capabilities: can = {} }: Pick<Runtime, "name" | "capabilities">,
 ): E {
   if (!(error instanceof PgzError) || error.code !== "TLS_FAILED") return error;
-  if (can.canUseCustomCa && !ca && !error.retryable && sslmode.startsWith("verify-"))
+  if (can.canUseCustomCa && !ca && sslmode.startsWith("verify-") && isOfUnknownCa(error.cause))
     error.message +=
       " A certificate of a CA of your own, or one that signed itself (Debian's default is " +
       "/etc/ssl/certs/ssl-cert-snakeoil.pem), is trusted when you pass it as option ca.";
@@ -81,6 +81,14 @@ export function explained<E>(
     ` ${name} checks the server's certificate and name with sslmode=${sslmode} too: ` +
     `${trusted}, ${workers}or set sslmode=disable where the link is private.`;
   return error;
+}
+
+/** Words of Node and Bun, and of Deno. */
+const UNKNOWN_CA = /SELF_SIGNED|UNABLE_TO_(VERIFY|GET_ISSUER)|UnknownIssuer|CaUsedAsEndEntity/;
+
+function isOfUnknownCa(cause: unknown): boolean {
+  const { code, message } = Object(cause) as { code?: unknown; message?: unknown };
+  return UNKNOWN_CA.test(`${String(code)} ${String(message)}`);
 }
 
 /** Without TLS, or without its certificate, there is nothing to bind a login to. */

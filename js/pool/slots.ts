@@ -424,6 +424,8 @@ export class Slots {
       this.fill();
       this.#serve();
     }, pause);
+    // Who comes next waits by `#patience`, which keeps the process.
+    if (!this.#waiters.size && this.#config.acquireTimeout) this.#keeper.unref?.(this.#pause);
   }
 
   #failAll(error: unknown, isMeant: (waiter: Waiter) => boolean = () => true): void {

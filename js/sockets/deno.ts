@@ -54,8 +54,8 @@ export const environment = (name: string): string | undefined =>
 
 export const capabilities: Capabilities = node.capabilities;
 export const md5 = node.md5;
-/** Its timers are numbers. */
-export const unref = (timer: unknown): void => deno.unrefTimer(timer as number);
+/** Its timers are numbers, or Node's where its own are. */
+export const unref = (timer: unknown): void => (typeof timer === "number" ? deno.unrefTimer(timer) : node.unref(timer));
 
 export const connect: Connector = async (options) => {
   const { host, port, tls, signal } = options;

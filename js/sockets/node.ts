@@ -20,8 +20,8 @@ import {
 } from "./contract.ts";
 
 /** AuthenticationMD5Password. */
-export const unref = (timer: unknown): void => void (timer as NodeJS.Timeout).unref();
 export const md5 = (bytes: Uint8Array): Uint8Array => createHash("md5").update(bytes).digest();
+export const unref = (timer: unknown): void => void (timer as NodeJS.Timeout).unref();
 
 export const capabilities: Capabilities = {
   canSkipVerification: true,

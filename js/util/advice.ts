@@ -32,7 +32,7 @@ const NO_PARAMETERS = "This kind of statement takes no parameters: only SELECT, 
 /** A sentence for the user; `undefined` where the error says all that is known. `values`: how many were given. */
 export function adviceFor({ code, message, position }: Refusal, text: string, values: number): string | undefined {
   if (code === "INVALID_QUERY")
-    return values && hasQuotedParameter(text)
+    return hasQuotedParameter(text, values)
       ? "Within quotes $1 is text: write $1 without them, and put words around it with ||, as in '%' || $1 || '%'."
       : undefined;
   if (code === "42P02") return NO_PARAMETERS;
@@ -40,7 +40,7 @@ export function adviceFor({ code, message, position }: Refusal, text: string, va
   if (code !== "42601") return undefined;
   if (/multiple commands/.test(message))
     return "Several statements in one text need simple(), or batch([…]) for values.";
-  if (values && hasQuestionMark(text)) return "Placeholders are $1, $2 …, or ${value} in sql`…`: ? is none.";
+  if (values && isAtQuestionMark(text, position)) return "Placeholders are $1, $2 …, or ${value} in sql`…`: ? is none.";
   if (!/"\$\d+"/.test(message)) return undefined;
   const before = wordBefore(text, Number(position));
   if (before === "in") return "A list is one parameter: write = any($1) with an array, or in ${sql.in(list)}.";
@@ -53,22 +53,29 @@ export function adviceFor({ code, message, position }: Refusal, text: string, va
 
 const TYPED = new Set(["interval", "date", "time", "timestamp", "timestamptz"]);
 
-/** A placeholder where it is none. */
-function hasQuotedParameter(text: string): boolean {
+/** A placeholder where it is none: within quotes, but not in the body of a function. */
+function hasQuotedParameter(text: string, values: number): boolean {
   const reader = new SqlReader(text);
-  while (reader.next() !== "end") if (reader.kind === "text" && /\$\d/.test(reader.text)) return true;
+  while (reader.next() !== "end") {
+    if (reader.kind !== "text" || reader.text.startsWith("$")) continue;
+    for (const [, number] of reader.text.matchAll(/\$(\d+)/g)) if (Number(number) <= values) return true;
+  }
   return false;
 }
 
-/** `?` outside of quotes and comments, and no `$1` beside it, with which it would be an operator of jsonb. */
-function hasQuestionMark(text: string): boolean {
+/**
+ * The server stumbles right behind a `?` that is outside of quotes and comments, and there is no `$1`, with which it
+ * would be an operator of jsonb. Without a position it is at the end.
+ */
+function isAtQuestionMark(text: string, position: string | undefined): boolean {
+  const end = position === undefined ? text.length : [...text].slice(0, Number(position) - 1).join("").length;
   const reader = new SqlReader(text);
-  let isFound = false;
+  let before = "";
   while (reader.next() !== "end") {
     if (reader.kind === "parameter") return false;
-    isFound ||= reader.kind === "symbol" && reader.text === "?";
+    if (reader.start < end) before = reader.kind === "symbol" ? reader.text : "";
   }
-  return isFound;
+  return before === "?";
 }
 
 /** The word in front of a place, which is counted in characters from 1. */

@@ -1,7 +1,9 @@
 // What the values of a statement may be, for the compiler.
 //
-// Types only. Knows what the encoder (parameters.ts) takes for which type, and is never stricter than that: a text is
-// taken for every type, as the server reads it. Must not know rows.
+// Types only. Knows what the encoder (parameters.ts) takes for which type: a text is taken for every one, as the server
+// reads it. Must not know rows.
+
+import type { JsonText } from "../util/text.ts";
 
 /** Only in types: no row has such a member. */
 declare const TAKES: unique symbol;
@@ -70,6 +72,7 @@ interface ParameterTypes {
 export type Parameter<Type extends string> =
   | string
   | null
+  | JsonText
   | (Type extends `${infer Element}[]`
       ? readonly (Parameter<Element> | readonly unknown[])[]
       : Type extends keyof ParameterTypes

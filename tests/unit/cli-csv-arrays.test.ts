@@ -25,3 +25,16 @@ test("cells of other columns, names and NULL stay, and pieces may end anywhere",
     expect(all).toBe(right);
   }
 });
+
+test("a cell of many megabytes passes, in one piece and in many", async () => {
+  const cell = `"${'x""'.repeat(4_000_000)}"`;
+  const bytes = new TextEncoder().encode(`a,b\r\n${cell},[1]\r\n`);
+  for (const size of [bytes.length, 65_536]) {
+    async function* pieces() {
+      for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
+    }
+    let length = 0;
+    for await (const piece of withArrays(pieces(), [undefined, "array"], true)) length += piece.length;
+    expect(length).toBe(bytes.length + 2);
+  }
+});

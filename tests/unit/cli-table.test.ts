@@ -81,3 +81,10 @@ test.each([
   ["", undefined],
   ["[]", undefined],
 ])("names that come twice in %s", (text, names) => expect(doubledIn(text)).toEqual(names));
+
+test("names are looked for in whole strings only, wherever a piece ends", () => {
+  const row = '{"a":"b: c: d: } \\" x","a":{"n":"}"},"b":1}';
+  for (let end = 0; end < row.length; end++) expect(doubledIn(row.slice(0, end)), row.slice(0, end)).toBeUndefined();
+  expect(doubledIn(row)).toEqual(["a"]);
+  expect(doubledIn(`{"a":"${"x".repeat(5_000_000)}","a":1}`)).toEqual(["a"]);
+});

@@ -60,9 +60,13 @@ test("a handshake that fails where sslmode asks for no check says what to do", (
     explained(failed(), of({ user: "a", host: "h", sslmode }), runtime).message;
   expect(said("prefer", node)).toBe("TLS failed: unknown issuer.");
   expect(said("verify-full", { name: "workerd" })).toBe("TLS failed: unknown issuer.");
-  expect(said("verify-full", node)).toMatch(/CA of your own.*Debian.*as option ca\.$/);
+  expect(said("verify-full", node)).toBe("TLS failed: unknown issuer.");
   const ofNetwork = new ConnectionError("TLS_FAILED", "TLS failed: cut.", { stage: "tls", retryable: true });
   const options = { user: "a", host: "h", sslmode: "verify-full" } as const;
+  for (const cause of [{ code: "DEPTH_ZERO_SELF_SIGNED_CERT" }, new Error("invalid peer certificate: UnknownIssuer")]) {
+    const error = new ConnectionError("TLS_FAILED", "TLS failed: it is.", { stage: "tls", cause });
+    expect(explained(error, of(options), node).message).toMatch(/CA of your own.*Debian.*as option ca\.$/);
+  }
   expect(explained(ofNetwork, of(options), node).message).toBe("TLS failed: cut.");
   expect(explained(failed(), of({ ...options, ca }), node).message).toBe("TLS failed: unknown issuer.");
   expect(said("prefer", { name: "workerd" })).toBe(

@@ -138,6 +138,7 @@ test.each<[string, string, object]>([
   ],
   ["postgres.js", "postgres://u:p@h/d?max=5&idle_timeout=20&max_lifetime=1800&prepare=false", { prepare: "unnamed" }],
   ["Rails", "postgres://u:p@h/d?encoding=unicode&pool=5&prepared_statements=false", { prepare: "unnamed" }],
+  ["with this driver's own words", "postgres://u:p@h/d?prepare=named", { prepare: "named" }],
   ["Laravel", "postgres://u:p@h/d?charset=utf8", { startup: [] }],
   ["SQLAlchemy", "postgresql://u:p@h/d?prepared_statement_cache_size=0", { statementCacheSize: 0 }],
 ])("a string of %s works as it is", async (_, text, expected) => {

@@ -39,7 +39,9 @@ export function moduleOf(rows: readonly NamedRow[], around: Surroundings): strin
   return [
     "/* eslint-disable */",
     `// Written by \`pgz-edge types${made && ` ${made}`}\` from the project's sql templates: run it again instead of editing.`,
-    ...(sorted.some((block) => block.includes("pgz.")) ? [`import type * as pgz from ${JSON.stringify(driver)};`] : []),
+    ...(sorted.some((block) => block.includes(" extends pgz.Takes<"))
+      ? [`import type * as pgz from ${JSON.stringify(driver)};`]
+      : []),
     ...all.map((block) => `\n${block}`),
     "",
   ].join("\n");

@@ -99,13 +99,16 @@ export const usage: Case[] = [
           ["select 1 where 1 = ?", /\$1, \$2/],
           ["select * from (values (?, ?)) as v", /\$1, \$2/],
           ["select 'it is $1'", /Within quotes/],
-          ["select $$ $1 $$, '%$2%'", /Within quotes/],
+          ["select $$ $2 $$, '%$1%'", /Within quotes/],
         ] as const) {
           const error = await t.assert.rejects(client.query(text, [1]));
           t.assert.match(String(error.advice), advice);
         }
         // A question mark that is an operator, and a text that says nothing of placeholders.
-        for (const text of ["select '{}'::jsonb ? $1 from", "select '?' from", "select '$1' from"])
+        for (const text of [
+          ...["select '{}'::jsonb ? $1 from", "select '?' from", "select '$1' from"],
+          ...["select '{}'::jsonb ? 'a' from t limt 5", "do $$ select $1 $$", "select '$5 off'"],
+        ])
           t.assert.equal((await t.assert.rejects(client.query(text, ["a"]))).advice, undefined);
         const promise = await t.assert.rejects(client.query("select $1::jsonb", [Promise.resolve(1)]));
         t.assert.match(promise.message, /Promise: await it first/);

@@ -20,7 +20,7 @@ export function configured(input: ConnectInput, options?: Options, isPool = fals
  * @throws UsageError `INVALID_OPTION`
  */
 export function checkConfigured(config: Config, make: string): Config {
-  // What users pass has none.
+  // What users pass in its place, a URL or options, has no hosts.
   if ("hosts" in Object(config)) return config;
   throw new UsageError("INVALID_OPTION", `It is made without "new": ${make}.`);
 }

@@ -1,7 +1,7 @@
 // CSV whose arrays COPY reads: the driver writes an array as JSON, `[1,null,"a"]`; PostgreSQL reads `{1,NULL,"a"}`.
 //
 // Knows CSV as the driver writes it, the tokens of JSON, and array literals. Must not know where rows come from. No
-// number is read, so that each keeps its digits. A composite value within an array stays JSON, which nothing reads back.
+// number is read, so that each keeps its digits. A composite value within an array stays JSON, which COPY refuses.
 import type { Client } from "../index.ts";
 
 /** What a column holds: arrays of JSON values have one dimension, whatever is in them. */

@@ -46,7 +46,7 @@ export async function commandOf(name: string): Promise<Command> {
 /** Words with which somebody who forgot the command begins. */
 const STATEMENTS = new Set(
   (
-    "select insert update delete merge with values table show explain create alter drop truncate copy call do set grant " +
-    "revoke vacuum analyze refresh begin"
+    "select insert update delete merge with values table show explain create alter drop truncate copy call do set " +
+    "grant revoke vacuum analyze refresh begin"
   ).split(" "),
 );

@@ -13,7 +13,7 @@ const OWN = "docs/contents.md";
 const PACKED = ["README.md", "CHANGELOG.md", "SECURITY.md"];
 const WIDTH = 120;
 
-/** Sections of `{ title, page, file, says }`, without what the build makes and the decisions, which are read one by one. */
+/** Sections of `{ title, page, file, says }`, without what the build makes, and without the decisions. */
 function contents() {
   const files = new Map([...sources()].map(([file, page]) => [page, file]));
   const sections = navigation().filter(({ text }) => text !== "Decisions");

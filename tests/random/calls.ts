@@ -17,7 +17,7 @@ import {
   type Plan,
   type World,
 } from "./plan.ts";
-import { one, ofValues, manyRows, loop, stream, cursor, cap } from "./reading-calls.ts";
+import { one, ofRecord, ofValues, manyRows, loop, stream, cursor, cap } from "./reading-calls.ts";
 import { text } from "./values.ts";
 
 const ERRORS: readonly (readonly [code: string, text: string, values?: readonly unknown[]])[] = [
@@ -317,7 +317,23 @@ const notify: Make = (dice) => {
 };
 
 const makes: readonly Make[] = [
-  ...[one, one, one, ofValues, ofValues, ofValues, manyRows, loop, loop, stream, stream, cursor, cap, failure],
+  ...[
+    one,
+    one,
+    one,
+    ofValues,
+    ofValues,
+    ofRecord,
+    ofValues,
+    manyRows,
+    loop,
+    loop,
+    stream,
+    stream,
+    cursor,
+    cap,
+    failure,
+  ],
   ...[failure, insert, insert, insert, sleep, sleep, atomicBatch, isolatedBatch, prepared, describe, simple],
   ...[copyFrom, copyFrom, copyTo, shape, shape, ddl, forgetAll, scoped, unscoped, notify],
 ];

@@ -36,6 +36,31 @@ export const ofValues: Make = (dice, world) => {
   };
 };
 
+/** A record's bytes alone say what it is made of, and that may be a type of the database's own. */
+export const ofRecord: Make = (dice, world) => {
+  const all = values(dice, `${world.schema}.mood`).filter(({ type }) =>
+    /^(int2|int4|text|bool|date|jsonb|.*mood)$/.test(type),
+  );
+  const texts = all.map(({ type }, at) => `$${at + 1}::${type}`);
+  const number = ++world.number;
+  const call = dice.pick(["query", "json"] as const);
+  return {
+    says: `${call} of a record of ${all.map(({ type }) => type).join()}`,
+    async run(caller, options) {
+      const query = {
+        text: `select row(${[...texts, `${number}::int4`].join()}) as r`,
+        values: all.map(({ given }) => given),
+      };
+      const expected = [...all.map((value) => value.expected), number];
+      const rows =
+        call === "json"
+          ? (JSON.parse(decode(await caller.json(query, options))) as unknown[])
+          : (await caller.query(query, options)).rows;
+      assert.deepEqual(rows, [{ r: Object.fromEntries(expected.map((value, at) => [`f${at + 1}`, value])) }]);
+    },
+  };
+};
+
 export const manyRows: Make = (dice, world) => {
   const some = series(dice, world, 400);
   return {

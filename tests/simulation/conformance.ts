@@ -195,6 +195,7 @@ function split(bytes: Buffer, direction: ">" | "<"): string[] {
  *   ParameterStatus                   of the machine: server_version's minor, is_superuser, locale
  *   ErrorResponse, NoticeResponse     where in the server's source (F, L, R), and the position (P)
  *   RowDescription, ParameterDescription, DataRow, Parse   OIDs from 16384 on
+ *   DataRow                           of all types that a database has, in any order, those that no call has made
  *   Parse, Bind, Close, Describe      names with the random part of the driver's
  *   CopyDone                          whole: where the server ends a COPY, its error may come before it leaves. That it
  *                                     came in other COPYs is told by their answer.
@@ -219,7 +220,30 @@ function plain(letter: string, direction: ">" | "<", body: Buffer): string | und
     return `${letter} ${anonymous(fields.join(" "))}`;
   }
   if (letter === "T" || letter === "t") return `${letter} ${withoutOids(letter, body)}`;
-  return `${letter} ${anonymous(body.toString("latin1"))}`;
+  const text = anonymous((letter === "D" ? withoutOidsOfMoods(body) : body).toString("latin1"));
+  return `${letter} ${letter === "D" && text.includes('"_mood"') ? ownTypes(text) : text}`;
+}
+
+/** A mood in a record, behind its OID: its length and its bytes. */
+const MOODS = ["calm", "glad", "ü €"].map((mood) => {
+  const bytes = Buffer.from(mood);
+  return Buffer.concat([Buffer.from([0, 0, 0, bytes.length]), bytes]);
+});
+/** And a null. */
+const FIELDS = [...MOODS, Buffer.from([255, 255, 255, 255])];
+
+function withoutOidsOfMoods(body: Buffer): Buffer {
+  const changed = Buffer.from(body);
+  for (const field of FIELDS)
+    for (let at = body.indexOf(field, 4); at >= 0; at = body.indexOf(field, at + 1))
+      if (body.readUInt32BE(at - 4) >= 16_384) changed.fill(0, at - 4, at);
+  return changed;
+}
+
+/** Of the driver's list of all types. */
+function ownTypes(text: string): string {
+  const own = text.match(/\[OID, "\w", "_?mood", \[\w+\], \[\]\]/g) ?? [];
+  return own.sort().join();
 }
 
 /** Without what the driver draws by its dice, and without OIDs of the database. */

@@ -7,6 +7,7 @@
 // It also holds the driver to its side of the contract: one read at a time, no byte of a read used after the next read,
 // no byte of a write changed before the write resolves. Knows bytes, hosts and time. Must not know PostgreSQL.
 import { connectFailed, connectionLost, type ConnectOptions, type Socket } from "../../js/sockets/contract.ts";
+import { Boundaries } from "./boundaries.ts";
 import type { Accepted, Clock, Dice, Host, Wire } from "./contract.ts";
 
 /** How a network is, for the whole of a session. */
@@ -22,16 +23,21 @@ export interface Weather {
 /** What goes wrong with one connection; `link` is its number, in the order of connects. */
 export type Fault =
   | { readonly link: number; readonly kind: "refuse" | "unresolved" | "hang" }
-  | {
+  | ({
       readonly link: number;
       /**
        * `fin`, `rst`: both sides get it. `silence`: no byte arrives any more, and nobody is told. `deaf`, `mute`: so
        * it is for what the client, or the server, sends.
        */
       readonly kind: "fin" | "rst" | "silence" | "deaf" | "mute";
-      /** When so many bytes have gone through it, both ways together. */
-      readonly afterBytes: number;
-    };
+    } & Moment);
+
+/** When it goes wrong. */
+type Moment =
+  /** When so many bytes have gone through it, both ways together. */
+  | { readonly afterBytes: number }
+  /** Behind the server's `nth` message with this letter. */
+  | { readonly behind: string; readonly nth: number };
 
 /** What a runtime's sockets say of themselves. */
 export type Traits = Pick<Socket, "readsWhileIdle" | "address">;
@@ -138,6 +144,7 @@ class Link {
   readonly #happened: (fault: Fault) => void;
   readonly #accepted: Accepted;
   #bytes = 0;
+  readonly #messages = new Boundaries();
   #isForgotten = false;
   // The client's side.
   readonly #readBuffer: number;
@@ -173,9 +180,8 @@ class Link {
     });
     this.down = new Direction(clock, dice, weather, {
       piece: (bytes: Uint8Array) => {
-        network.tap(number, "<", bytes);
-        this.#arrive(bytes);
-        this.#count(bytes.length);
+        if (!this.#faults.some((fault) => "behind" in fault)) return this.#comeDown(bytes);
+        for (const part of this.#messages.cut(bytes)) this.#comeDown(part);
       },
       end: () => this.#ended(null),
     });
@@ -188,15 +194,28 @@ class Link {
     this.#count(0);
   }
 
+  #comeDown(bytes: Uint8Array): void {
+    // A fault behind the message before has cut it off.
+    if (this.down.isLost) return;
+    this.#network.tap(this.number, "<", bytes);
+    this.#arrive(bytes);
+    this.#count(bytes.length);
+  }
+
   // -- faults ---------------------------------------------------------------------------------------------------------
 
   #count(bytes: number): void {
     this.#bytes += bytes;
     for (const fault of [...this.#faults])
-      if ("afterBytes" in fault && this.#bytes >= fault.afterBytes) {
+      if (this.#isTime(fault)) {
         this.#faults.splice(this.#faults.indexOf(fault), 1);
         this.#meet(fault);
       }
+  }
+
+  #isTime(fault: Fault): boolean {
+    if ("afterBytes" in fault) return this.#bytes >= fault.afterBytes;
+    return "behind" in fault && this.#messages.count(fault.behind) >= fault.nth;
   }
 
   #meet(fault: Fault): void {
@@ -378,6 +397,10 @@ class Direction {
       if (this.#state !== "lost") this.#to.end();
     });
     this.#state = "finishing";
+  }
+
+  get isLost(): boolean {
+    return this.#state === "lost";
   }
 
   /** Nothing arrives any more. */

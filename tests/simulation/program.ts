@@ -154,6 +154,9 @@ function hook(dice: Dice): Hook {
   };
 }
 
+/** Milliseconds: the `timeout` of most clients. Without one a silent link would hold its calls for good. */
+export const PATIENCE = 20_000;
+
 function clientOptions(dice: Dice): Record<string, unknown> {
   return {
     statementCacheSize: dice.pick([64, 64, 64, 0, 1, 3]),
@@ -164,6 +167,7 @@ function clientOptions(dice: Dice): Record<string, unknown> {
     flushBytes: dice.pick([65_536, 65_536, 1_000]),
     earlyQuery: dice.pick([true, true, false]),
     readBuffer: dice.pick([65_536, 65_536, 1_024]),
+    timeout: dice.pick([PATIENCE, PATIENCE, PATIENCE, PATIENCE, 2_000]),
     connectTimeout: 3_000,
     closeTimeout: dice.pick([30_000, 1_000]),
   };
@@ -218,7 +222,14 @@ function fault(dice: Dice): Fault {
     "mute",
   ] as const);
   if (kind === "refuse" || kind === "unresolved" || kind === "hang") return { link, kind };
-  return { link, kind, afterBytes: dice.below(dice.pick([50, 600, 3_000, 40_000])) };
+  if (dice.oneIn(2)) return { link, kind, afterBytes: dice.below(dice.pick([50, 600, 3_000, 40_000])) };
+  // By bytes it is mostly inside of long messages. Much goes on between short ones.
+  return {
+    link,
+    kind,
+    behind: dice.pick(["C", "C", "Z", "2", "T", "D", "E"]),
+    nth: 1 + dice.below(dice.pick([3, 12, 40])),
+  };
 }
 
 function somebody(dice: Dice): Beside {

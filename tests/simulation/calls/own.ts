@@ -1,9 +1,10 @@
 // Calls that make a client or a pool of their own, to end it in a way that would end the session's too early.
 //
 // Knows how clients and pools end. Needs the session's options.
+import type * as pgz from "../../../js/index.ts";
 import { driver } from "../driver.ts";
 import { assert } from "../../integration/assert.ts";
-import { checkAll, lines, pause, readLines, series, type Disturbed } from "../../random/plan.ts";
+import { checkAll, lines, pause, range, readLines, series, type Disturbed } from "../../random/plan.ts";
 import { sharing } from "./sharing.ts";
 import {
   alwaysRefused,
@@ -273,6 +274,36 @@ const manyClients: Make = (dice, world) => {
   };
 };
 
+/** Each notice is told, and of which call it is, though calls run behind each other on one connection. */
+const noticed: Make = (dice, world) => {
+  const count = 1 + dice.below(4);
+  const texts = range(1, count).map((at) => `do $$ begin raise notice 'of call ${at}'; end $$`);
+  return {
+    says: `${count} calls of a client of its own with a notice each`,
+    kind: "client",
+    connections: 1,
+    async run(_, options) {
+      const asked = new Map<number, string>();
+      const told: string[] = [];
+      const observer: pgz.Observer = {
+        onQueryStart: ({ id, text }) => void asked.set(id, text),
+        onNotice({ message, severity, queryId = 0 }) {
+          // A warning about md5 belongs to the login.
+          if (severity === "NOTICE") told.push(`${message}: ${asked.get(queryId)}`);
+        },
+      };
+      const client = driver.createClient({ ...optionsOf(world), observer });
+      await with_(client, async () => {
+        const ends = await Promise.all(texts.map((text) => endOf(client.exec(text, options))));
+        const error = ends.find((it) => it !== undefined);
+        if (error !== undefined) throw error;
+        const expected = texts.map((text, at) => `of call ${at + 1}: ${text}`);
+        assert.deepEqual(told, expected, "notices");
+      });
+    },
+  };
+};
+
 /** Options that are wrong, or another's, make neither a client nor a pool. */
 const misconfigured: Make = (dice, world) => {
   const [kind, code, wrong] = dice.pick([
@@ -296,5 +327,5 @@ const misconfigured: Make = (dice, world) => {
 /** Of any caller, which they leave alone. They need `options` of their world. */
 export const own: readonly Make[] = [
   ...[closesWhenDone, closesWhenDone, outlives, outlives, standsStill, leaseUnderClose, leaseUnderClose, drains],
-  ...[closesTwice, manyClients, misconfigured, ...sharing],
+  ...[closesTwice, manyClients, misconfigured, noticed, ...sharing],
 ];

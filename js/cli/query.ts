@@ -143,7 +143,7 @@ async function* tellingNames(data: AsyncIterable<Uint8Array>, format: Format): A
     first += decoder.decode(piece, { stream: true });
     const doubled = doubledIn(first);
     if (doubled?.length)
-      say(`Twice in each row, where readers keep the last: ${doubled.join(", ")}. Give it an alias.`);
+      say(`Each row has two values named ${doubled.join(", ")}, and readers keep the last. Give one an alias.`);
     isOver = doubled !== undefined || first.length > LONGEST_FIRST;
   }
 }

@@ -54,6 +54,11 @@ function refuse(what: string, instead: string): never {
 }
 
 const seconds = (value: string) => (/^\d+$/.test(value) ? Number(value) * 1_000 : NaN);
+/** The option of the same name is in milliseconds: as seconds, what is usual there would be hours. */
+const secondsOfJdbc = (value: string) =>
+  Number(value) < 1_000
+    ? seconds(value)
+    : invalid("connectTimeout", "less than 1000 in a connection string, where it is JDBC's, in seconds");
 const setting = (name: string, convert = (value: string) => value): Parameter => [
   "done",
   (value, { given }) => given.set("startup", { ...Object(given.get("startup")), [name]: convert(value) }),
@@ -167,7 +172,7 @@ const parameters = new Map<string, Parameter>(
     ApplicationName: done("applicationName"),
     currentSchema: SEARCH_PATH,
     loginTimeout: done("connectTimeout", seconds),
-    connectTimeout: done("connectTimeout", seconds),
+    connectTimeout: done("connectTimeout", secondsOfJdbc),
     socketTimeout: done("timeout", seconds),
     tcpKeepAlive: unless(
       /^true$/,

@@ -88,8 +88,8 @@ const SIZES = {
    */
   leakThreshold: option(milliseconds, 60_000),
   /**
-   * An idle pool keeps the process alive. Without it a program ends when its work is done, though nobody has closed the
-   * pool; a call, a lease or who waits for a connection keeps it alive in any case.
+   * Whether an idle pool keeps the process alive. By default a program ends when its work is done, though nobody has
+   * closed the pool. Calls and leases keep it alive in any case.
    *
    * @defaultValue false: a script that forgets `close()` must not hang, and a server is kept by what it listens on
    * @runtimes Workers: no process; Deno: over TLS an idle connection keeps it alive

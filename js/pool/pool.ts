@@ -60,8 +60,8 @@ export type PoolEvent = "connect" | "acquire" | "release" | "remove";
 
 /** Said of a pool whose calls may be waiting for the code that made them. */
 const HELD =
-  " All are held by transactions and leases. A call on the pool from within one waits for it: make it on the " +
-  "transaction or the lease.";
+  " All are held by transactions and leases. Code inside a transaction, or with a lease, must call the transaction " +
+  "or the lease: a call of the pool waits until one is free.";
 
 /** Milliseconds that calls get when the pool closes. */
 const CLOSE_TIMEOUT = 5_000;

@@ -257,7 +257,7 @@ export class Slots {
     this.#failAll(error, ({ isStream }) => !isStream);
   }
 
-  /** When nobody waits: a timer would keep the process for as long as who has gone might have waited. */
+  /** Called when nobody waits any more: the timers of those who waited would keep the process alive. */
   #stopTimers(): void {
     clearTimeout(this.#patience);
     this.#patience = undefined;

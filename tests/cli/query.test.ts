@@ -88,7 +88,7 @@ test.each([
 
 test("a name that comes twice is told, and a table is there for pipes too", async () => {
   const words = ["query", "select 1 as id, 2 as id"];
-  const twice = "Twice in each row, where readers keep the last: id. Give it an alias.\n";
+  const twice = "Each row has two values named id, and readers keep the last. Give one an alias.\n";
   expect(await cli.run(words)).toEqual({ code: 0, out: '{"id":1,"id":2}\n', err: twice });
   expect(await cli.run([...words, "-f", "json"])).toEqual({ code: 0, out: '[{"id":1,"id":2}]', err: twice });
   expect(await cli.run([...words, "-f", "csv"])).toEqual({ code: 0, out: "id,id\r\n1,2\r\n", err: "" });

@@ -86,7 +86,7 @@ export async function whole(stage: Stage, script: Script, tls: boolean, pipelini
  * a busy machine sometimes.
  */
 export async function cutAll(stage: Stage, run: FaultSuite["run"], cut: Cut, offsets: number[]) {
-  let all = inOrder(await playAll(stage, run, cut, offsets), cut);
+  let all = lateToo(await playAll(stage, run, cut, offsets), cut);
   for (let tries = 1; tries < 5 && all.late.length > 0; tries++) {
     const told = all.late.slice(0, 10).map(({ text }) => text);
     console.log([`[faults] ${all.late.length} took too long and are played again, first:`, ...told].join("\n"));
@@ -99,13 +99,13 @@ export async function cutAll(stage: Stage, run: FaultSuite["run"], cut: Cut, off
       failures: [...all.failures.filter(({ after }) => !late.includes(after)), ...again.failures],
       longest: Math.max(all.longest, again.longest),
     };
-    all = inOrder(round, cut);
+    all = lateToo(round, cut);
   }
   return summed(all, cut);
 }
 
-/** Where the server falls silent, a call that fails before its cut has met its deadline: on a busy machine any may. */
-function inOrder(all: Awaited<ReturnType<typeof playAll>>, cut: Cut) {
+/** With the calls that failed before a cut by silence: they have met their deadline, as any may on a busy machine. */
+function lateToo(all: Awaited<ReturnType<typeof playAll>>, cut: Cut) {
   return isSilent(cut.how) ? { ...all, late: [...all.late, ...outOfOrder(all.failures, cut)] } : all;
 }
 

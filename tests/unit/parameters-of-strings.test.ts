@@ -168,6 +168,13 @@ test.each<[string, Options]>([
   expect(config.notices).toEqual([]);
 });
 
+test("JDBC's connectTimeout in milliseconds is an error that says its unit", () => {
+  expect(of("postgres://ada@h/d?connectTimeout=999").connectTimeout).toBe(999_000);
+  const { code, message } = refused("postgres://ada@h/d?connectTimeout=1000");
+  expect(code).toBe("INVALID_OPTION");
+  expect(message).toContain("in seconds");
+});
+
 test("what is ignored is said, with its reason and without its value", () => {
   const { notices } = of(
     "user=ada tcp_user_timeout=123 client_encoding=LATIN1 passfile=/s3cret krbsrvname=x connection_limit=7",

@@ -76,6 +76,18 @@ impl Failure {
         Failure::about(reason, &[conversation, " got ", &letter(tag)])
     }
 
+    /// A message inside of CopyData.
+    #[cfg(feature = "replication")]
+    pub(crate) fn malformed_change(tag: u8) -> Self {
+        Failure::about(
+            &Reason {
+                code: "PROTOCOL_VIOLATION",
+                message: "the server sent a message of its replication stream that cannot be read",
+            },
+            &[&letter(tag)],
+        )
+    }
+
     /// A value, and nothing of the messages themselves.
     pub(crate) fn is_invalid_value(&self) -> bool {
         self.reason.code == "INVALID_VALUE"

@@ -11,6 +11,7 @@
 //! | [`types`] | one binary value to JSON bytes |
 //! | [`protocol`] | frames and messages as bytes |
 //! | `memory` | how room is made for what a server makes large |
+//! | `replication` | changes of tables, from logical replication (feature `replication`) |
 //! | [`boundary`] | names of the numbers that JavaScript uses too |
 //!
 //! ```
@@ -48,4 +49,6 @@ pub mod encode;
 pub mod error;
 mod memory;
 pub mod protocol;
+#[cfg(feature = "replication")]
+pub mod replication;
 pub mod types;

@@ -39,7 +39,7 @@ pub(super) fn names<'a>(columns: &[ColumnDescription<'a>], form: RowForm) -> Vec
 
 /// An underscore between a letter or digit and a small letter, all ASCII, goes and makes the letter a capital:
 /// `created_at` is `createdAt`. Others stay: `_id`, `a__b`, `line_2`.
-fn camel_case(name: &[u8]) -> Cow<'_, [u8]> {
+pub(crate) fn camel_case(name: &[u8]) -> Cow<'_, [u8]> {
     if !name.contains(&b'_') {
         return Cow::Borrowed(name);
     }

@@ -21,6 +21,8 @@ use columns::Kind;
 use csv::Style;
 pub use form::{Facts, Public, RowForm, RowFormat};
 use form::{Mark, Values};
+#[cfg(feature = "replication")]
+pub(crate) use header::camel_case;
 
 /// What a plan must know of a column of RowDescription.
 #[derive(Clone, Copy, Debug)]

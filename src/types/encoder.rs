@@ -65,17 +65,26 @@ impl Encoder {
         types: &Types,
     ) -> Result<Encoder, UnknownBinary> {
         let layout = match format_code {
-            0 => Layout::of_text(type_oid, types),
+            0 => return Ok(Encoder::of_text(type_oid, strings, types)),
             1 => Layout::of_binary(type_oid, strings, types).ok_or(UnknownBinary { type_oid })?,
             _ => return Err(UnknownBinary { type_oid }),
         };
-        Ok(Encoder {
+        Ok(Encoder::of_layout(type_oid, layout, strings, types))
+    }
+
+    /// The encoder of values in the server's text form: every type has one.
+    pub fn of_text(type_oid: u32, strings: Strings, types: &Types) -> Encoder {
+        Encoder::of_layout(type_oid, Layout::of_text(type_oid, types), strings, types)
+    }
+
+    fn of_layout(type_oid: u32, layout: Layout, strings: Strings, types: &Types) -> Encoder {
+        Encoder {
             type_oid,
             layout,
             types: types.clone(),
             strings,
             keeps_unread: false,
-        })
+        }
     }
 
     /// A text that cannot be read becomes a string of that text, not an error: for sessions in which anybody may set

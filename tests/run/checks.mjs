@@ -3,7 +3,7 @@ import { at, bin, minutes, run, say } from "./command.mjs";
 import { fail } from "./rows.mjs";
 
 export async function rust(...options) {
-  const command = ["cargo", "test", "--no-fail-fast", ...options];
+  const command = ["cargo", "test", "--no-fail-fast", "--all-features", ...options];
   const { output, status, timedOut } = await run(command, { timeout: minutes(20) });
   const row = { label: "rust native", passed: 0, failed: 0, reasons: [] };
   for (const [, passed, failed, ignored] of output.matchAll(
@@ -63,7 +63,7 @@ export async function lint() {
   const clippy = ["cargo", "clippy", "--quiet"];
   const ofRust = {
     "cargo fmt": ["cargo", "fmt", "--all", "--check", "--", "--color=never"],
-    "clippy, native": [...clippy, "--all-targets", "--", "-D", "warnings"],
+    "clippy, native": [...clippy, "--all-targets", "--all-features", "--", "-D", "warnings"],
     "clippy, wasm32": [...clippy, "--workspace", "--target", "wasm32-unknown-unknown", "--", "-D", "warnings"],
   };
   const ofTypeScript = {

@@ -1,0 +1,553 @@
+//! The stream of a replication connection: what CopyData brings, and the status that goes back.
+//!
+//! ```text
+//! XLogData  'w' | int64 start | int64 end of the log | int64 clock | a message of pgoutput
+//! keepalive 'k' | int64 end of the log | int64 clock | byte: 1 = answer at once
+//! status    'r' | int64 written | int64 flushed | int64 applied | int64 clock | byte
+//! ```
+//! Knows to which transaction a message belongs. Must not know sockets, or what of the lines has been read.
+//!
+//! ```text
+//! outside ── Begin, BeginPrepare ──> transaction ── Commit, Prepare ──> outside
+//! outside ── StreamStart ──────────> part ───────── StreamStop ───────> outside
+//! ```
+
+use super::line::{COMMITTED_AT, Lines};
+use super::message::{Message, Old, Position, Prepared, RelationMessage, Timestamp, Tuple};
+use super::relation::{Relation, RowOptions, Which};
+use crate::error::{Failure, Reason};
+use crate::protocol::frontend;
+use crate::protocol::reader::{Malformed, Reader};
+use crate::types::{Strings, Types};
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+/// How lines are written.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// Numbers that are written as strings.
+    pub strings: Strings,
+    /// `created_at` becomes `createdAt`.
+    pub camel_case: bool,
+}
+
+/// What the server says between changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Keepalive {
+    /// The end of its log.
+    pub end: Position,
+    /// It closes the connection if no status update comes.
+    pub wants_status: bool,
+}
+
+/// Where the stream is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Outside,
+    /// Between Begin and Commit.
+    Transaction {
+        xid: u32,
+    },
+    /// The same of a transaction that has been yielded before: it is read and dropped.
+    Known,
+    /// Between StreamStart and StreamStop.
+    Part {
+        xid: u32,
+    },
+}
+
+/// A transaction that follows.
+#[derive(Debug)]
+pub(super) struct Begun {
+    pub final_position: Position,
+    pub at: Timestamp,
+    pub xid: u32,
+    /// The name of one that was prepared; empty of others.
+    pub gid: Box<[u8]>,
+}
+
+/// Reads changes and writes their lines.
+#[derive(Debug)]
+pub struct Changes {
+    options: RowOptions,
+    types: Types,
+    relations: BTreeMap<u32, Relation>,
+    /// By the OID of the table: the description as it came.
+    described: BTreeMap<u32, Box<[u8]>>,
+    lines: Lines,
+    place: Place,
+    /// Its line is written with the next message: that may be an Origin, which is a member of the line.
+    begun: Option<Begun>,
+    /// Commits up to here have been yielded before.
+    yielded: Position,
+    /// Behind the last commit that was read.
+    committed: Position,
+    /// The end of the server's log, as far as it has said.
+    end: Position,
+}
+
+impl Changes {
+    /// At the beginning of a stream.
+    pub fn new(options: Options) -> Option<Changes> {
+        let Options {
+            strings,
+            camel_case,
+        } = options;
+        Some(Changes {
+            options: RowOptions {
+                strings,
+                camel_case,
+            },
+            types: Types::default(),
+            relations: BTreeMap::new(),
+            described: BTreeMap::new(),
+            lines: Lines::new()?,
+            place: Place::Outside,
+            begun: None,
+            yielded: 0,
+            committed: 0,
+            end: 0,
+        })
+    }
+
+    /// A new connection: the stream begins again, and transactions whose commit ends at `yielded` or before are
+    /// dropped. Tables are known already; those that are still the same are not told of again.
+    pub fn restart(&mut self, yielded: Position) {
+        self.place = Place::Outside;
+        self.begun = None;
+        self.yielded = yielded;
+    }
+
+    /// More types are known from now on.
+    pub fn define_types(&mut self, types: Types) {
+        self.types = types;
+        for relation in self.relations.values_mut() {
+            relation.learn(self.options.strings, &self.types);
+        }
+    }
+
+    /// Reads the body of one CopyData. Of a keepalive it returns what it says.
+    pub fn receive(&mut self, body: &[u8]) -> Result<Option<Keepalive>, Failure> {
+        let mut reader = Reader::new(body);
+        match reader.u8() {
+            Ok(b'w') => self.log_data(&mut reader).map(|()| None),
+            Ok(b'k') => self
+                .keepalive(&mut reader)
+                .map(Some)
+                .map_err(|Malformed| malformed(b'k')),
+            Ok(tag) => Err(malformed(tag)),
+            Err(Malformed) => Err(malformed(0)),
+        }
+    }
+
+    /// The lines so far.
+    pub fn lines(&self) -> &[u8] {
+        self.lines.out.as_slice()
+    }
+
+    /// They have been taken. At most `keep` bytes of their room stay.
+    pub fn lines_taken(&mut self, keep: usize) {
+        self.lines.out.clear(keep);
+    }
+
+    /// Whether the stream is between two transactions.
+    pub fn is_outside(&self) -> bool {
+        self.place == Place::Outside
+    }
+
+    /// Behind the last commit that was read; 0 before the first.
+    pub fn committed(&self) -> Position {
+        self.committed
+    }
+
+    /// The end of the server's log, as far as it has said.
+    pub fn end(&self) -> Position {
+        self.end
+    }
+
+    fn keepalive(&mut self, reader: &mut Reader<'_>) -> Result<Keepalive, Malformed> {
+        let end = position(reader)?;
+        position(reader)?;
+        let wants_status = reader.u8()? != 0;
+        reader.end()?;
+        self.end = self.end.max(end);
+        Ok(Keepalive { end, wants_status })
+    }
+
+    fn log_data(&mut self, reader: &mut Reader<'_>) -> Result<(), Failure> {
+        let head = (position(reader), position(reader), position(reader));
+        let (Ok(start), Ok(end), Ok(_clock)) = head else {
+            return Err(malformed(b'w'));
+        };
+        self.end = self.end.max(end);
+        let body = reader.remaining();
+        let tag = body.first().copied().unwrap_or_default();
+        let is_streamed = matches!(self.place, Place::Part { .. });
+        let (message, subxid) =
+            Message::parse(body, is_streamed).map_err(|Malformed| malformed(tag))?;
+        let since = self.lines.out.len();
+        let outcome = self.message(message, Where { start, subxid }, body);
+        if outcome.is_err() {
+            self.lines.out.truncate(since);
+        }
+        outcome
+    }
+
+    fn message(&mut self, message: Message<'_>, at: Where, body: &[u8]) -> Result<(), Failure> {
+        if let Some(begun) = self.begun.take() {
+            self.lines.begun(&begun, &message);
+        }
+        match message {
+            Message::Begin {
+                final_position,
+                committed_at,
+                xid,
+            } => self.begin(xid, final_position, committed_at, &[]),
+            Message::BeginPrepare(Prepared {
+                end_position,
+                at,
+                xid,
+                gid,
+            }) => self.begin(xid, end_position.saturating_sub(1), at, gid),
+            Message::Relation(relation) => self.relation(&relation, at, body),
+            Message::Type { .. } | Message::Origin { .. } => Ok(()),
+            Message::StreamStart { xid, is_first } => self.part(xid, is_first, at),
+            Message::StreamStop => {
+                self.place = Place::Outside;
+                Ok(())
+            }
+            Message::Commit {
+                end_position,
+                committed_at,
+                ..
+            } => self.commit(end_position, committed_at),
+            Message::StreamCommit {
+                xid, end_position, ..
+            }
+            | Message::StreamPrepare(Prepared {
+                xid, end_position, ..
+            }) if end_position <= self.yielded => {
+                // Its parts have been yielded again.
+                self.abort(xid, xid, at)
+            }
+            Message::StreamCommit {
+                xid,
+                end_position,
+                committed_at,
+            } => self.ends("commit", xid, end_position, |lines| {
+                lines.time(COMMITTED_AT, committed_at)
+            }),
+            Message::StreamAbort { xid, subxid } => self.abort(xid, subxid, at),
+            Message::Prepare(prepared) | Message::StreamPrepare(prepared) => {
+                self.two_phase("prepare", &prepared)
+            }
+            Message::CommitPrepared(prepared) => self.two_phase("commitPrepared", &prepared),
+            Message::RollbackPrepared(prepared) => self.two_phase("rollbackPrepared", &prepared),
+            _ if self.place == Place::Known => Ok(()),
+            Message::Insert { relation, new } => self.insert(relation, &new, at),
+            Message::Update { relation, old, new } => self.update(relation, old.as_ref(), &new, at),
+            Message::Delete { relation, old } => self.delete(relation, &old, at),
+            Message::Truncate {
+                relations,
+                cascade,
+                restart_identity,
+            } => self.truncate(relations, cascade, restart_identity, at),
+            Message::Logical {
+                is_transactional,
+                position,
+                prefix,
+                content,
+            } => {
+                self.logical(
+                    is_transactional,
+                    Where {
+                        start: position,
+                        ..at
+                    },
+                    prefix,
+                    content,
+                );
+                Ok(())
+            }
+        }
+    }
+
+    // -- transactions ------------------------------------------------------------------------------------------------
+
+    /// `final_position` is where the commit record begins, so a transaction that was yielded ends behind it.
+    fn begin(
+        &mut self,
+        xid: u32,
+        final_position: Position,
+        at: Timestamp,
+        gid: &[u8],
+    ) -> Result<(), Failure> {
+        if self.place != Place::Outside {
+            return Err(out_of_order("Begin"));
+        }
+        if final_position < self.yielded {
+            self.place = Place::Known;
+            return Ok(());
+        }
+        self.place = Place::Transaction { xid };
+        self.begun = Some(Begun {
+            final_position,
+            at,
+            xid,
+            gid: gid.into(),
+        });
+        Ok(())
+    }
+
+    fn commit(&mut self, end_position: Position, committed_at: Timestamp) -> Result<(), Failure> {
+        match core::mem::replace(&mut self.place, Place::Outside) {
+            Place::Transaction { xid } => self.ends("commit", xid, end_position, |lines| {
+                lines.time(COMMITTED_AT, committed_at)
+            }),
+            Place::Known => Ok(()),
+            _ => Err(out_of_order("Commit")),
+        }
+    }
+
+    fn part(&mut self, xid: u32, is_first: bool, at: Where) -> Result<(), Failure> {
+        if self.place != Place::Outside {
+            return Err(out_of_order("StreamStart"));
+        }
+        self.place = Place::Part { xid };
+        self.lines.begin("stream");
+        self.lines.position(at.start);
+        self.lines.number(XID, xid);
+        self.lines.boolean(b",\"first\":", is_first);
+        self.lines.end();
+        Ok(())
+    }
+
+    fn abort(&mut self, xid: u32, subxid: u32, at: Where) -> Result<(), Failure> {
+        self.lines.begin("abort");
+        self.lines.position(at.start);
+        self.lines.number(XID, xid);
+        if subxid != xid {
+            self.lines.number(SUBXID, subxid);
+        }
+        self.lines.end();
+        Ok(())
+    }
+
+    fn two_phase(&mut self, kind: &'static str, prepared: &Prepared<'_>) -> Result<(), Failure> {
+        let &Prepared {
+            end_position,
+            at,
+            xid,
+            gid,
+        } = prepared;
+        if core::mem::replace(&mut self.place, Place::Outside) == Place::Known {
+            return Ok(());
+        }
+        self.ends(kind, xid, end_position, |lines| {
+            lines.text(GID, gid);
+            lines.time(b",\"at\":", at);
+        })
+    }
+
+    /// A line that ends a transaction, unless it was yielded before.
+    fn ends(
+        &mut self,
+        kind: &'static str,
+        xid: u32,
+        end_position: Position,
+        more: impl FnOnce(&mut Lines),
+    ) -> Result<(), Failure> {
+        self.committed = self.committed.max(end_position);
+        if end_position <= self.yielded {
+            return Ok(());
+        }
+        self.lines.begin(kind);
+        self.lines.position(end_position);
+        self.lines.number(XID, xid);
+        more(&mut self.lines);
+        self.lines.end();
+        Ok(())
+    }
+
+    // -- changes -----------------------------------------------------------------------------------------------------
+
+    /// The server describes each table once per connection, and again when it has changed.
+    fn relation(
+        &mut self,
+        message: &RelationMessage<'_>,
+        at: Where,
+        body: &[u8],
+    ) -> Result<(), Failure> {
+        let oid = message.oid;
+        // A part of a transaction has the transaction's id in front.
+        let described = body
+            .get(1 + 4 * usize::from(at.subxid.is_some())..)
+            .unwrap_or_default();
+        if self
+            .described
+            .get(&oid)
+            .is_some_and(|known| **known == *described)
+        {
+            return Ok(());
+        }
+        self.described.insert(oid, described.into());
+        let relation = Relation::new(message, self.options, &self.types);
+        self.head("schema", at);
+        self.lines.place(&relation);
+        self.lines.columns(&relation);
+        self.lines.end();
+        self.relations.insert(oid, relation);
+        Ok(())
+    }
+
+    fn insert(&mut self, oid: u32, new: &Tuple<'_>, at: Where) -> Result<(), Failure> {
+        self.head("insert", at);
+        let relation = found(&self.relations, oid)?;
+        self.lines.place(relation);
+        self.lines.put(NEW);
+        relation.append_row(new, Which::All, &mut self.lines.out)?;
+        self.lines.end();
+        Ok(())
+    }
+
+    fn update(
+        &mut self,
+        oid: u32,
+        old: Option<&Old<'_>>,
+        new: &Tuple<'_>,
+        at: Where,
+    ) -> Result<(), Failure> {
+        self.head("update", at);
+        let relation = found(&self.relations, oid)?;
+        self.lines.place(relation);
+        if let Some(old) = old {
+            self.lines.put(OLD);
+            relation.append_row(&old.tuple, which(old), &mut self.lines.out)?;
+        }
+        self.lines.put(NEW);
+        if relation.append_row(new, Which::All, &mut self.lines.out)? {
+            self.lines.put(b",\"unchanged\":");
+            relation.append_unchanged(new, &mut self.lines.out);
+        }
+        self.lines.end();
+        Ok(())
+    }
+
+    fn delete(&mut self, oid: u32, old: &Old<'_>, at: Where) -> Result<(), Failure> {
+        self.head("delete", at);
+        let relation = found(&self.relations, oid)?;
+        self.lines.place(relation);
+        self.lines.put(OLD);
+        relation.append_row(&old.tuple, which(old), &mut self.lines.out)?;
+        self.lines.end();
+        Ok(())
+    }
+
+    fn truncate(
+        &mut self,
+        oids: &[[u8; 4]],
+        cascade: bool,
+        restart: bool,
+        at: Where,
+    ) -> Result<(), Failure> {
+        self.head("truncate", at);
+        let known = oids
+            .iter()
+            .map(|oid| found(&self.relations, u32::from_be_bytes(*oid)));
+        let relations = known.collect::<Result<Vec<_>, _>>()?;
+        self.lines.tables(relations.into_iter());
+        self.lines.boolean(b",\"cascade\":", cascade);
+        self.lines.boolean(b",\"restartIdentity\":", restart);
+        self.lines.end();
+        Ok(())
+    }
+
+    fn logical(&mut self, is_transactional: bool, at: Where, prefix: &[u8], content: &[u8]) {
+        self.head("message", at);
+        self.lines.boolean(b",\"transactional\":", is_transactional);
+        self.lines.text(b",\"prefix\":", prefix);
+        self.lines.content(content);
+        self.lines.end();
+    }
+
+    /// What each line of a change begins with.
+    fn head(&mut self, kind: &'static str, at: Where) {
+        self.lines.begin(kind);
+        self.lines.position(at.start);
+        let xid = match self.place {
+            Place::Transaction { xid } | Place::Part { xid } => Some(xid),
+            Place::Outside | Place::Known => None,
+        };
+        if let Some(xid) = xid {
+            self.lines.number(XID, xid);
+        }
+        if let Some(subxid) = at.subxid
+            && at.subxid != xid
+        {
+            self.lines.number(SUBXID, subxid);
+        }
+    }
+}
+
+/// Appends a status update in a CopyData. What is flushed the server need not keep any more.
+pub fn status_update(buffer: &mut Vec<u8>, flushed: Position, clock: i64, wants_answer: bool) {
+    frontend::copy_data_header(buffer, STATUS_LENGTH);
+    buffer.push(b'r');
+    for position in [flushed; 3] {
+        buffer.extend_from_slice(&position.to_be_bytes());
+    }
+    buffer.extend_from_slice(&clock.to_be_bytes());
+    buffer.push(wants_answer.into());
+}
+
+/// `'r'`, three positions, the clock, a byte.
+const STATUS_LENGTH: u32 = 1 + 3 * 8 + 8 + 1;
+
+const XID: &[u8] = b",\"xid\":";
+const SUBXID: &[u8] = b",\"subxid\":";
+const GID: &[u8] = b",\"gid\":";
+const OLD: &[u8] = b",\"old\":";
+const NEW: &[u8] = b",\"new\":";
+
+/// Of one message: where it is in the log, and the transaction id in front of it.
+#[derive(Debug, Clone, Copy)]
+struct Where {
+    start: Position,
+    subxid: Option<u32>,
+}
+
+fn which(old: &Old<'_>) -> Which {
+    if old.is_key { Which::Key } else { Which::All }
+}
+
+fn found(relations: &BTreeMap<u32, Relation>, oid: u32) -> Result<&Relation, Failure> {
+    relations.get(&oid).ok_or_else(|| {
+        Failure::new(&Reason {
+            code: "PROTOCOL_VIOLATION",
+            message: "the server sent a change of a table that it has not described; the connection is closed",
+        })
+    })
+}
+
+fn malformed(tag: u8) -> Failure {
+    Failure::malformed_change(tag)
+}
+
+fn out_of_order(message: &'static str) -> Failure {
+    Failure::about(
+        &Reason {
+            code: "UNEXPECTED_MESSAGE",
+            message: "the server sent a message of a transaction that has no place here; the connection is closed",
+        },
+        &[message],
+    )
+}
+
+fn position(reader: &mut Reader<'_>) -> Result<Position, Malformed> {
+    let bytes = reader.bytes(8)?.try_into().map_err(|_| Malformed)?;
+    Ok(Position::from_be_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,174 @@
+//! One message of pgoutput as one line of NDJSON.
+//!
+//! ```text
+//! {"kind":"begin","position":"0/16B3748","xid":742,"committedAt":"2026-11-27T03:20:00+00:00"}
+//! {"kind":"schema","position":"0/16B3700","xid":742,"schema":"public","table":"users","oid":16385,
+//!     "replicaIdentity":"default","columns":[{"name":"id","typeOid":23,"typeModifier":-1,"key":true}]}
+//! {"kind":"insert","position":"0/16B3700","xid":742,"schema":"public","table":"users","new":{"id":1}}
+//! {"kind":"update", …,"old":{"id":1},"new":{"id":2},"unchanged":["body"]}
+//! {"kind":"delete", …,"old":{"id":2}}
+//! {"kind":"truncate", …,"tables":[{"schema":"public","table":"users"}],"cascade":false,"restartIdentity":false}
+//! {"kind":"message", …,"transactional":true,"prefix":"app","content":"hello"}
+//! {"kind":"commit","position":"0/16B3778","xid":742,"committedAt":"2026-11-27T03:20:00+00:00"}
+//! ```
+//! Knows members and their order. Must not know in which order messages come.
+
+use super::changes::Begun;
+use super::message::{Message, Position, Timestamp};
+use super::relation::Relation;
+use crate::protocol::writer::decimal;
+use crate::types::output::{Output, Target};
+use crate::types::{Encoder, Strings, json_string, oid};
+
+/// When a transaction was committed.
+pub(super) const COMMITTED_AT: &[u8] = b",\"committedAt\":";
+
+/// Writes lines. Holds the encoders of what is in most of them.
+#[derive(Debug)]
+pub(super) struct Lines {
+    pub out: Output,
+    position: Encoder,
+    timestamp: Encoder,
+    bytes: Encoder,
+}
+
+impl Lines {
+    /// Nothing where one of these types had no binary form; all of them have one.
+    pub fn new() -> Option<Lines> {
+        let encoder = |type_oid| Encoder::new(type_oid, 1, Strings::NONE).ok();
+        Some(Lines {
+            out: Output::default(),
+            position: encoder(oid::PG_LSN)?,
+            timestamp: encoder(oid::TIMESTAMPTZ)?,
+            bytes: encoder(oid::BYTEA)?,
+        })
+    }
+
+    /// `{"kind":"…"`
+    pub fn begin(&mut self, kind: &'static str) {
+        self.put(b"{\"kind\":\"");
+        self.put(kind.as_bytes());
+        self.put(b"\"");
+    }
+
+    /// The line of a Begin; an Origin behind it is a member of it.
+    pub fn begun(&mut self, begun: &Begun, next: &Message<'_>) {
+        self.begin("begin");
+        self.position(begun.final_position);
+        self.number(b",\"xid\":", begun.xid);
+        if begun.gid.is_empty() {
+            self.time(COMMITTED_AT, begun.at);
+        } else {
+            self.text(b",\"gid\":", &begun.gid);
+        }
+        if let Message::Origin { name } = next {
+            self.text(b",\"origin\":", name);
+        }
+        self.end();
+    }
+
+    /// `}` and the line's end.
+    pub fn end(&mut self) {
+        self.put(b"}\n");
+    }
+
+    /// `,"position":"0/16B3748"`
+    pub fn position(&mut self, position: Position) {
+        self.put(b",\"position\":");
+        append(&self.position, &position.to_be_bytes(), &mut self.out);
+    }
+
+    /// `,"committedAt":"2026-11-27T03:20:00+00:00"`
+    pub fn time(&mut self, name: &'static [u8], at: Timestamp) {
+        self.put(name);
+        append(&self.timestamp, &at, &mut self.out);
+    }
+
+    /// `,"xid":742`
+    pub fn number(&mut self, name: &'static [u8], number: impl itoa::Integer) {
+        self.put(name);
+        self.put(decimal(number).as_bytes());
+    }
+
+    /// `,"first":true`
+    pub fn boolean(&mut self, name: &'static [u8], value: bool) {
+        self.put(name);
+        self.put(if value { b"true".as_slice() } else { b"false" });
+    }
+
+    /// `,"gid":"x"`
+    pub fn text(&mut self, name: &'static [u8], text: &[u8]) {
+        self.put(name);
+        self.out.write(|out| json_string::append(out, text));
+    }
+
+    /// `,"content":"hello"`; what is no UTF-8 is `,"bytes":"\\xff"`.
+    pub fn content(&mut self, content: &[u8]) {
+        if core::str::from_utf8(content).is_ok() {
+            return self.text(b",\"content\":", content);
+        }
+        self.put(b",\"bytes\":");
+        append(&self.bytes, content, &mut self.out);
+    }
+
+    /// `,"schema":"public","table":"users"`
+    pub fn place(&mut self, relation: &Relation) {
+        self.put(b",");
+        self.put(&relation.place);
+    }
+
+    /// `,"tables":[{"schema":"public","table":"users"}]`
+    pub fn tables<'a>(&mut self, relations: impl Iterator<Item = &'a Relation>) {
+        self.put(b",\"tables\":[");
+        for (index, relation) in relations.enumerate() {
+            self.put(if index == 0 { b"{".as_slice() } else { b",{" });
+            self.put(&relation.place);
+            self.put(b"}");
+        }
+        self.put(b"]");
+    }
+
+    /// `,"oid":16385,"replicaIdentity":"default","columns":[…]`
+    pub fn columns(&mut self, relation: &Relation) {
+        self.number(b",\"oid\":", relation.oid);
+        self.text(
+            b",\"replicaIdentity\":",
+            identity(relation.replica_identity),
+        );
+        self.put(b",\"columns\":[");
+        for (index, column) in relation.columns.iter().enumerate() {
+            self.put(if index == 0 {
+                b"{\"name\":".as_slice()
+            } else {
+                b",{\"name\":"
+            });
+            self.put(&column.name);
+            self.number(b",\"typeOid\":", column.type_oid);
+            self.number(b",\"typeModifier\":", column.type_modifier);
+            self.boolean(b",\"key\":", column.is_key);
+            self.put(b"}");
+        }
+        self.put(b"]");
+    }
+
+    pub fn put(&mut self, bytes: &[u8]) {
+        self.out.write(|out| out.put_slice(bytes));
+    }
+}
+
+/// Appends a value that has the length of its type, so that there is no error.
+fn append(encoder: &Encoder, value: &[u8], out: &mut Output) {
+    if encoder.encode(value, out).is_err() {
+        out.write(|out| out.put(b"null"));
+    }
+}
+
+/// `pg_class.relreplident` by the word of ALTER TABLE.
+fn identity(letter: u8) -> &'static [u8] {
+    match letter {
+        b'd' => b"default",
+        b'n' => b"nothing",
+        b'f' => b"full",
+        _ => b"index",
+    }
+}

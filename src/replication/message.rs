@@ -1,0 +1,459 @@
+//! The messages of pgoutput as data: versions 1 to 4 of its protocol.
+//!
+//! Knows the layout of each message. Must not know in which order messages come, or what becomes of them.
+
+use crate::protocol::reader::{Malformed, Reader};
+
+/// A place in the server's write-ahead log, an LSN: `0/16B3748` is 0x16b3748.
+pub type Position = u64;
+
+/// Microseconds since 2000-01-01 00:00 UTC as they came: the binary form of a timestamptz.
+pub type Timestamp = [u8; 8];
+
+/// One message of pgoutput.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Message<'a> {
+    /// `B`: a transaction that has committed follows.
+    Begin {
+        /// Where its commit is in the log.
+        final_position: Position,
+        /// When it was committed.
+        committed_at: Timestamp,
+        /// Its id.
+        xid: u32,
+    },
+    /// `C`
+    Commit {
+        /// Of the commit record.
+        commit_position: Position,
+        /// Behind the commit record: what to acknowledge.
+        end_position: Position,
+        /// When it was committed.
+        committed_at: Timestamp,
+    },
+    /// `O`: the transaction was replicated to this server from another one.
+    Origin {
+        /// Its name.
+        name: &'a [u8],
+    },
+    /// `M`: of `pg_logical_emit_message`.
+    Logical {
+        /// It belongs to its transaction. Others come at once.
+        is_transactional: bool,
+        /// Where it is in the log.
+        position: Position,
+        /// The first argument.
+        prefix: &'a [u8],
+        /// The second argument.
+        content: &'a [u8],
+    },
+    /// `R`: what the next rows of a table are.
+    Relation(RelationMessage<'a>),
+    /// `Y`: the name of a type that is not built in.
+    Type {
+        /// Its OID.
+        type_oid: u32,
+        /// Its schema.
+        schema: &'a [u8],
+        /// Its name.
+        name: &'a [u8],
+    },
+    /// `I`
+    Insert {
+        /// OID of the table.
+        relation: u32,
+        /// The row.
+        new: Tuple<'a>,
+    },
+    /// `U`
+    Update {
+        /// OID of the table.
+        relation: u32,
+        /// What the replica identity gives of the row before.
+        old: Option<Old<'a>>,
+        /// The row as it is now.
+        new: Tuple<'a>,
+    },
+    /// `D`
+    Delete {
+        /// OID of the table.
+        relation: u32,
+        /// What the replica identity gives of the row.
+        old: Old<'a>,
+    },
+    /// `T`
+    Truncate {
+        /// Of each table its OID, four bytes each.
+        relations: &'a [[u8; 4]],
+        /// CASCADE
+        cascade: bool,
+        /// RESTART IDENTITY
+        restart_identity: bool,
+    },
+    /// `S`: a part of a transaction that is not over follows (`streaming`).
+    StreamStart {
+        /// Its id.
+        xid: u32,
+        /// It is its first part.
+        is_first: bool,
+    },
+    /// `E`: the end of that part.
+    StreamStop,
+    /// `c`: a transaction that came in parts has committed.
+    StreamCommit {
+        /// Its id.
+        xid: u32,
+        /// Behind the commit record.
+        end_position: Position,
+        /// When it was committed.
+        committed_at: Timestamp,
+    },
+    /// `A`: a transaction that came in parts, or a subtransaction of it, was rolled back.
+    StreamAbort {
+        /// The transaction.
+        xid: u32,
+        /// What was rolled back of it: itself, or a subtransaction.
+        subxid: u32,
+    },
+    /// `b`: a transaction that was prepared follows (`twoPhase`).
+    BeginPrepare(Prepared<'a>),
+    /// `P`: it is prepared.
+    Prepare(Prepared<'a>),
+    /// `p`: a transaction that came in parts is prepared.
+    StreamPrepare(Prepared<'a>),
+    /// `K`: COMMIT PREPARED
+    CommitPrepared(Prepared<'a>),
+    /// `r`: ROLLBACK PREPARED
+    RollbackPrepared(Prepared<'a>),
+}
+
+/// A transaction of two-phase commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prepared<'a> {
+    /// Behind the record of what happened.
+    pub end_position: Position,
+    /// When it happened.
+    pub at: Timestamp,
+    /// Its id.
+    pub xid: u32,
+    /// The name that PREPARE TRANSACTION gave it.
+    pub gid: &'a [u8],
+}
+
+/// A table as the server describes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RelationMessage<'a> {
+    /// OID
+    pub oid: u32,
+    /// Its schema. The server leaves `pg_catalog` out.
+    pub schema: &'a [u8],
+    /// Its name.
+    pub name: &'a [u8],
+    /// `pg_class.relreplident`: `d` default, `n` nothing, `f` full, `i` an index.
+    pub replica_identity: u8,
+    /// int16 count, and the columns.
+    columns: &'a [u8],
+}
+
+/// A column of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ColumnOfRelation<'a> {
+    /// It belongs to the replica identity.
+    pub is_key: bool,
+    /// Its name.
+    pub name: &'a [u8],
+    /// Its type.
+    pub type_oid: u32,
+    /// The type's modifier, such as the length of a varchar; -1: none.
+    pub type_modifier: i32,
+}
+
+/// What the replica identity gives of a row that is no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Old<'a> {
+    /// Only the columns of the key have their values; the others are NULL.
+    pub is_key: bool,
+    /// The row.
+    pub tuple: Tuple<'a>,
+}
+
+/// TupleData: the values of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tuple<'a> {
+    /// How many there are.
+    pub count: usize,
+    values: &'a [u8],
+}
+
+/// One value of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Value<'a> {
+    /// NULL
+    Null,
+    /// It is TOASTed and has not changed, so the server has not sent it.
+    Unchanged,
+    /// As text.
+    Text(&'a [u8]),
+    /// In binary.
+    Binary(&'a [u8]),
+}
+
+impl<'a> Message<'a> {
+    /// Reads a whole message. `is_streamed`: it is a part of a transaction that is not over, so changes have a
+    /// transaction id in front.
+    pub fn parse(
+        body: &'a [u8],
+        is_streamed: bool,
+    ) -> Result<(Message<'a>, Option<u32>), Malformed> {
+        let mut reader = Reader::new(body);
+        let tag = reader.u8()?;
+        let has_xid = is_streamed && b"MRYIUDT".contains(&tag);
+        let subxid = if has_xid { Some(reader.u32()?) } else { None };
+        let message = Message::read(tag, &mut reader)?;
+        reader.end()?;
+        Ok((message, subxid))
+    }
+
+    fn read(tag: u8, reader: &mut Reader<'a>) -> Result<Message<'a>, Malformed> {
+        Ok(match tag {
+            b'B' => Message::Begin {
+                final_position: position(reader)?,
+                committed_at: timestamp(reader)?,
+                xid: reader.u32()?,
+            },
+            b'C' => {
+                reader.u8()?;
+                Message::Commit {
+                    commit_position: position(reader)?,
+                    end_position: position(reader)?,
+                    committed_at: timestamp(reader)?,
+                }
+            }
+            b'O' => {
+                position(reader)?;
+                Message::Origin {
+                    name: reader.string()?,
+                }
+            }
+            b'M' => Message::Logical {
+                is_transactional: reader.u8()? & 1 != 0,
+                position: position(reader)?,
+                prefix: reader.string()?,
+                content: counted(reader)?,
+            },
+            b'R' => Message::Relation(RelationMessage::read(reader)?),
+            b'Y' => Message::Type {
+                type_oid: reader.u32()?,
+                schema: reader.string()?,
+                name: reader.string()?,
+            },
+            b'I' => {
+                let relation = reader.u32()?;
+                let new = new_tuple(reader.u8()?, reader)?;
+                Message::Insert { relation, new }
+            }
+            b'U' => update(reader)?,
+            b'D' => Message::Delete {
+                relation: reader.u32()?,
+                old: Old::read(reader.u8()?, reader)?.ok_or(Malformed)?,
+            },
+            b'T' => truncate(reader)?,
+            b'S' => Message::StreamStart {
+                xid: reader.u32()?,
+                is_first: reader.u8()? != 0,
+            },
+            b'E' => Message::StreamStop,
+            b'c' => stream_commit(reader)?,
+            b'A' => {
+                let (xid, subxid) = (reader.u32()?, reader.u32()?);
+                // From version 4 on: where the rollback is in the log, and when it was. Nobody needs them.
+                let more = reader.remaining();
+                if !matches!(more.len(), 0 | 16) {
+                    return Err(Malformed);
+                }
+                Message::StreamAbort { xid, subxid }
+            }
+            b'b' => Message::BeginPrepare(Prepared::read(reader)?),
+            b'P' | b'p' | b'K' => {
+                reader.u8()?;
+                let prepared = Prepared::read(reader)?;
+                match tag {
+                    b'P' => Message::Prepare(prepared),
+                    b'p' => Message::StreamPrepare(prepared),
+                    _ => Message::CommitPrepared(prepared),
+                }
+            }
+            b'r' => rollback_prepared(reader)?,
+            _ => return Err(Malformed),
+        })
+    }
+}
+
+/// `[K|O tuple] N tuple`
+fn update<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, Malformed> {
+    let relation = reader.u32()?;
+    let tag = reader.u8()?;
+    let old = Old::read(tag, reader)?;
+    let tag = if old.is_some() { reader.u8()? } else { tag };
+    let new = new_tuple(tag, reader)?;
+    Ok(Message::Update { relation, old, new })
+}
+
+fn truncate<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, Malformed> {
+    let count = reader.u32()? as usize;
+    let options = reader.u8()?;
+    let (relations, rest) = reader.remaining().as_chunks();
+    if relations.len() != count || !rest.is_empty() {
+        return Err(Malformed);
+    }
+    Ok(Message::Truncate {
+        relations,
+        cascade: options & 1 != 0,
+        restart_identity: options & 2 != 0,
+    })
+}
+
+fn stream_commit<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, Malformed> {
+    let xid = reader.u32()?;
+    reader.u8()?;
+    position(reader)?;
+    Ok(Message::StreamCommit {
+        xid,
+        end_position: position(reader)?,
+        committed_at: timestamp(reader)?,
+    })
+}
+
+/// Where it was prepared and when stands in front of the same of the rollback.
+fn rollback_prepared<'a>(reader: &mut Reader<'a>) -> Result<Message<'a>, Malformed> {
+    reader.u8()?;
+    position(reader)?;
+    let end_position = position(reader)?;
+    timestamp(reader)?;
+    Ok(Message::RollbackPrepared(Prepared {
+        end_position,
+        at: timestamp(reader)?,
+        xid: reader.u32()?,
+        gid: reader.string()?,
+    }))
+}
+
+impl<'a> Prepared<'a> {
+    fn read(reader: &mut Reader<'a>) -> Result<Prepared<'a>, Malformed> {
+        position(reader)?;
+        Ok(Prepared {
+            end_position: position(reader)?,
+            at: timestamp(reader)?,
+            xid: reader.u32()?,
+            gid: reader.string()?,
+        })
+    }
+}
+
+impl<'a> RelationMessage<'a> {
+    fn read(reader: &mut Reader<'a>) -> Result<RelationMessage<'a>, Malformed> {
+        let message = RelationMessage {
+            oid: reader.u32()?,
+            schema: reader.string()?,
+            name: reader.string()?,
+            replica_identity: reader.u8()?,
+            columns: reader.remaining(),
+        };
+        let mut columns = Reader::new(message.columns);
+        for _ in 0..columns.u16()? {
+            ColumnOfRelation::read(&mut columns)?;
+        }
+        columns.end()?;
+        Ok(message)
+    }
+
+    /// Its columns, in their order.
+    pub fn columns(&self) -> impl Iterator<Item = ColumnOfRelation<'a>> + use<'a> {
+        let mut reader = Reader::new(self.columns);
+        let count = reader.u16().unwrap_or_default();
+        (0..count).map_while(move |_| ColumnOfRelation::read(&mut reader).ok())
+    }
+}
+
+impl<'a> ColumnOfRelation<'a> {
+    fn read(reader: &mut Reader<'a>) -> Result<ColumnOfRelation<'a>, Malformed> {
+        Ok(ColumnOfRelation {
+            is_key: reader.u8()? & 1 != 0,
+            name: reader.string()?,
+            type_oid: reader.u32()?,
+            type_modifier: reader.i32()?,
+        })
+    }
+}
+
+impl<'a> Old<'a> {
+    /// Nothing where the tag is that of a new row.
+    fn read(tag: u8, reader: &mut Reader<'a>) -> Result<Option<Old<'a>>, Malformed> {
+        let is_key = match tag {
+            b'K' => true,
+            b'O' => false,
+            _ => return Ok(None),
+        };
+        let tuple = Tuple::read(reader)?;
+        Ok(Some(Old { is_key, tuple }))
+    }
+}
+
+fn new_tuple<'a>(tag: u8, reader: &mut Reader<'a>) -> Result<Tuple<'a>, Malformed> {
+    match tag {
+        b'N' => Tuple::read(reader),
+        _ => Err(Malformed),
+    }
+}
+
+impl<'a> Tuple<'a> {
+    /// Reads it to its end, so that [`Tuple::values`] cannot fail.
+    fn read(reader: &mut Reader<'a>) -> Result<Tuple<'a>, Malformed> {
+        let count = reader.u16()?.into();
+        let mut behind = reader.clone();
+        let all = behind.remaining();
+        for _ in 0..count {
+            Value::read(reader)?;
+        }
+        let left = reader.clone().remaining().len();
+        let values = all
+            .get(..all.len().saturating_sub(left))
+            .unwrap_or_default();
+        Ok(Tuple { count, values })
+    }
+
+    /// In the order of the table's columns.
+    pub fn values(&self) -> impl Iterator<Item = Value<'a>> + use<'a> {
+        let mut reader = Reader::new(self.values);
+        (0..self.count).map_while(move |_| Value::read(&mut reader).ok())
+    }
+}
+
+impl<'a> Value<'a> {
+    fn read(reader: &mut Reader<'a>) -> Result<Value<'a>, Malformed> {
+        Ok(match reader.u8()? {
+            b'n' => Value::Null,
+            b'u' => Value::Unchanged,
+            b't' => Value::Text(counted(reader)?),
+            b'b' => Value::Binary(counted(reader)?),
+            _ => return Err(Malformed),
+        })
+    }
+}
+
+/// int32 length, and so many bytes.
+fn counted<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
+    let length = reader.u32()? as usize;
+    reader.bytes(length)
+}
+
+fn position(reader: &mut Reader<'_>) -> Result<Position, Malformed> {
+    Ok(Position::from_be_bytes(timestamp(reader)?))
+}
+
+fn timestamp(reader: &mut Reader<'_>) -> Result<Timestamp, Malformed> {
+    reader.bytes(8)?.try_into().map_err(|_| Malformed)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,20 @@
+//! Logical replication: reads the messages of the output plugin pgoutput and writes a line of NDJSON for each of them.
+//!
+//! ```text
+//! message.rs    the bytes of one message, as data
+//! relation.rs   a table as the server has described it, and its rows as JSON objects
+//! line.rs       one message as one line
+//! changes.rs    XLogData, keepalives and status updates, and the transaction to which a message belongs
+//! ```
+//!
+//! Source: protocol chapter, sections "Streaming Replication Protocol" and "Logical Replication Message Formats".
+//! Compiled only with feature `replication`, into a wasm module of its own: a program that reads no changes does not
+//! pay for it.
+
+mod changes;
+mod line;
+mod message;
+mod relation;
+
+pub use changes::{Changes, Keepalive, Options, status_update};
+pub use message::{Message, Position, Tuple, Value};

@@ -348,7 +348,9 @@ export class Actor {
       // A pool asks what was idle while the process stood still for a sign of life. What was connecting is late, and
       // what others are using may be shared.
       const isAlone = on instanceof driver.Pool && options["pipelining"] === 1 && !this.#session.pooler;
-      if (what === "freeze" && isAlone && since > at) return /^(CONNECT_|HOOK_TIMEOUT$)/.test(code);
+      // A hook's statement has the client's `timeout`, and its error ends who waits for that connection.
+      const isOfHook = code === "QUERY_TIMEOUT" && this.#met.has("afterConnect sets");
+      if (what === "freeze" && isAlone && since > at) return isOfHook || /^(CONNECT_|HOOK_TIMEOUT$)/.test(code);
       return this.#mayBe(what, code);
     });
   }

@@ -49,6 +49,12 @@ const allButDeeper = {
   message: "Adapters use the public API only.",
 };
 
+/** Text, numbers and types, of which `pgz-edge/changes` bundles a copy; and the wasm, since it has one of its own. */
+const allButCopies = {
+  regex: "^\\.\\./(?!\\.\\./(index|values/converters|session/catalog|wasm/[a-z-]+)\\.ts$|\\.\\./\\.\\./pkg/)",
+  message: "Adapters use the public API only.",
+};
+
 /** The command line runs where Node's APIs are, and what it shows of the driver a user could write too. */
 const commands = { ...allButDeeper, message: "The command line uses the public API only." };
 commands.regex = `${allButDeeper.regex}|^(cloudflare:|bun)`;
@@ -136,6 +142,7 @@ export default tseslint.config(
   imports(["js/*.ts"], runtimes, wasm, packages),
   ...rooms.map(room),
   imports(["js/adapters/**"], runtimes, allBut),
+  imports(["js/adapters/changes/**"], runtimes, allButCopies),
   imports(["js/adapters/pg/**"], nodeButEvents, allButDeeper),
   imports(["js/adapters/pg-copy-streams.ts"], nodeButStreams, allBut),
   imports(["js/adapters/drizzle/**"], runtimes, allButDeeper),

@@ -32,7 +32,8 @@ const say = (text) => process.stderr.write(`[build] ${text}\n`);
 export async function build({ types = true } = {}) {
   const cargo = ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml", ".cargo/config.toml"];
   const rust = ["src", ...cargo, "scripts/build.mjs", "scripts/licenses.mjs"];
-  const core = ["pkg/pgz_edge.js", "pkg/pgz_edge.d.ts", "pkg/pgz_edge_bg.wasm", "pkg/THIRD-PARTY-LICENSES.txt"];
+  const made = CRATES.flatMap(([, name]) => [`${name}.js`, `${name}.d.ts`, `${name}_bg.wasm`]);
+  const core = [...made, "THIRD-PARTY-LICENSES.txt"].map((name) => `pkg/${name}`);
   await unlessBuilt("wasm", rust, core, () => {
     say("wasm-pack");
     buildWasm();
@@ -56,6 +57,12 @@ export async function build({ types = true } = {}) {
   });
 }
 
+/** Each makes one wasm, of this name. */
+const CRATES = [
+  ["src/wasm", "pgz_edge"],
+  ["src/wasm-changes", "pgz_changes"],
+];
+
 function buildWasm() {
   const home = process.env.CARGO_HOME ?? path.join(os.homedir(), ".cargo");
   // npm's binaryen brings wasm-opt.
@@ -67,24 +74,15 @@ function buildWasm() {
   // flags.
   for (const name of Object.keys(env)) if (name.endsWith("RUSTFLAGS") || name === "RUSTUP_TOOLCHAIN") delete env[name];
   const made = at(`.cache/build/pkg-${process.pid}`);
-  const options = [
-    "--target",
-    "web",
-    "--release",
-    "--mode",
-    "no-install",
-    "--no-gitignore",
-    "--no-pack",
-    "--out-dir",
-    made,
-    "--out-name",
-    "pgz_edge",
-  ];
+  const plain = ["--target", "web", "--release", "--mode", "no-install", "--no-gitignore", "--no-pack"];
   const cargo = ["--config", `target.wasm32-unknown-unknown.rustflags=${JSON.stringify(remaps(env, home))}`];
-  run("wasm-pack", ["--log-level", "warn", "build", at("src/wasm"), ...options, "--", ...cargo], env);
-  // Beside the .wasm it would be taken for the type of `import wasm from "….wasm"`, which js/entrypoints/ambient.d.ts
-  // declares.
-  rmSync(path.join(made, "pgz_edge_bg.wasm.d.ts"));
+  for (const [crate, name] of CRATES) {
+    const options = [...plain, "--out-dir", made, "--out-name", name];
+    run("wasm-pack", ["--log-level", "warn", "build", at(crate), ...options, "--", ...cargo], env);
+    // Beside the .wasm it would be taken for the type of `import wasm from "….wasm"`, which js/entrypoints/ambient.d.ts
+    // declares.
+    rmSync(path.join(made, `${name}_bg.wasm.d.ts`));
+  }
   writeFileSync(path.join(made, "THIRD-PARTY-LICENSES.txt"), thirdPartyLicenses(env));
   rmSync(at("pkg"), { recursive: true, force: true });
   renameSync(made, at("pkg"));
@@ -140,6 +138,7 @@ async function bundle() {
   // Chunks have their hash in their name: none of another build stays.
   for (const folder of ["dist/cli", "dist/shared", "dist/cjs/shared"])
     rmSync(at(folder), { recursive: true, force: true });
+  const changesInside = { loader: { ".wasm": "base64" }, plugins: [commentless, driverBeside] };
   /** What `require` gets where it cannot load a module. */
   const commonjs = { ...common, outdir: "dist/cjs", format: "cjs" };
   await Promise.all([
@@ -148,6 +147,8 @@ async function bundle() {
     esbuild({ ...common, entryPoints: ["js/adapters/otel.ts"] }),
     esbuild({ ...common, entryPoints: ["js/sockets/websocket.ts"] }),
     esbuild({ ...common, entryPoints: entries("otel-workers") }),
+    esbuild({ ...common, ...changesInside, entryPoints: entries("changes") }),
+    esbuild({ ...common, plugins: [commentless, driverBeside, wasmBeside], entryPoints: entries("changes-workerd") }),
     esbuild({ ...common, entryPoints: pg, plugins: [commentless, driverBeside] }),
     esbuild({ ...common, entryPoints: ["js/adapters/prisma.ts"], plugins: [commentless, driverBeside] }),
     esbuild({ ...common, entryPoints: drizzle, plugins: [commentless, driverBeside] }),
@@ -157,13 +158,15 @@ async function bundle() {
     esbuild({ ...commonjs, entryPoints: ["js/sqlstates.ts"] }),
     esbuild({ ...commonjs, entryPoints: ["js/adapters/otel.ts"] }),
     esbuild({ ...commonjs, entryPoints: ["js/sockets/websocket.ts"] }),
+    esbuild({ ...commonjs, ...changesInside, entryPoints: entries("changes") }),
     esbuild({ ...commonjs, entryPoints: pg, plugins: [commentless, driverBeside] }),
     esbuild({ ...commonjs, entryPoints: ["js/adapters/prisma.ts"], plugins: [commentless, driverBeside] }),
     esbuild({ ...commonjs, entryPoints: drizzle, plugins: [commentless, driverBeside] }),
     esbuild({ ...commonjs, ...drizzle1 }),
     esbuild({ ...commonjs, entryPoints: ["js/adapters/kysely.ts"], plugins: [commentless, driverBeside] }),
   ]);
-  for (const name of ["pgz_edge_bg.wasm", "THIRD-PARTY-LICENSES.txt"]) copyFileSync(at("pkg", name), at("dist", name));
+  for (const name of ["pgz_edge_bg.wasm", "pgz_changes_bg.wasm", "THIRD-PARTY-LICENSES.txt"])
+    copyFileSync(at("pkg", name), at("dist", name));
 }
 
 /**
@@ -236,12 +239,12 @@ const commentless = {
 };
 
 /** Where code from bytes is refused, the bundler of the platform compiles the file ahead of time. */
-const COMPILED_AHEAD = /[\\/](workerd|edge-light)\.ts$/;
+const COMPILED_AHEAD = /[\\/](workerd|edge-light|changes-workerd)\.ts$/;
 
 const wasmBeside = {
   name: "wasm-beside",
   setup: ({ onResolve }) =>
-    onResolve({ filter: /pgz_edge_bg\.wasm(\?module)?$/ }, ({ path: given, importer }) =>
+    onResolve({ filter: /pgz_(edge|changes)_bg\.wasm(\?module)?$/ }, ({ path: given, importer }) =>
       COMPILED_AHEAD.test(importer) ? { path: `./${path.basename(given)}`, external: true } : undefined,
     ),
 };

@@ -94,6 +94,26 @@ numbers! {
         READY_FAILED = 0x1000;
     }
 
+    /// Bits that `receive` of a replication connection returns (src/replication/connection.rs).
+    bits changes: u32, "CHANGES_" => {
+        /// A command is over: `take_answer` has its rows, or its error.
+        ANSWERED = 0x01;
+        /// START_REPLICATION has succeeded: changes follow.
+        STREAMING = 0x02;
+        /// Whole lines wait.
+        LINES = 0x04;
+        /// The server has said where its log ends.
+        KEEPALIVE = 0x08;
+        /// The server closes the connection if no status update comes soon.
+        STATUS_WANTED = 0x10;
+        /// The server has ended the stream; ANSWERED follows.
+        STREAM_OVER = 0x20;
+        /// `failure` says why nothing more will come.
+        FAILED = 0x40;
+        /// A table has types of the database: `take_wanted_types`, `define_types`, and then `receive(0)` goes on.
+        TYPES_WANTED = 0x80;
+    }
+
     /// Versions of the protocol, for `start`.
     codes protocol: u32, "" => {
         /// Every server and every pooler knows it.

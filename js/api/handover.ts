@@ -3,12 +3,13 @@
 //
 // Knows where a message of the server ends, so that the core gets the login's bytes and no more. Must not know what is
 // said afterwards.
-import type { ConnectInput, Options } from "../config/options.ts";
+import type { Config, ConnectInput, Options } from "../config/options.ts";
 import { sendCancelRequest } from "../connection/cancel.ts";
 import { openConnection } from "../connection/startup.ts";
 import type { Connector, Socket } from "../sockets/contract.ts";
 import { runtime } from "../sockets/runtime.ts";
 import { CANCEL_DEADLINE } from "../util/limits.ts";
+import { Calls } from "./calls.ts";
 import { configured } from "./configured.ts";
 
 /** A connection that has logged in, in the hands of who asked for it. */
@@ -33,15 +34,19 @@ export interface LogInOptions extends Options {
 }
 
 /**
- * Connects and logs in, to what {@link connect} takes. `signal` of the options ends that, and nothing later.
+ * Connects and logs in, to what {@link connect} takes, or where a client or pool does. `signal` of the options ends
+ * that, and nothing later. Of a client or pool only `signal` and `startup` can be given anew.
  *
  * @throws PgzError whatever `connect` rejects with
  *
  * @example
  * const { socket, parameters } = await logIn("postgres://app@db/app", { replication: "database" });
  */
-export async function logIn(input: ConnectInput, { replication, ...options }: LogInOptions = {}): Promise<Handover> {
-  const asked = configured(input, { ...options, earlyQuery: false });
+export async function logIn(
+  input: ConnectInput | Calls,
+  { replication, ...options }: LogInOptions = {},
+): Promise<Handover> {
+  const asked = input instanceof Calls ? asOf(input, options) : configured(input, { ...options, earlyQuery: false });
   const connector = asked.connect ?? runtime().connect;
   let ferry: Ferry | undefined;
   const connect: Connector = async (where) => (ferry = new Ferry(await connector(where), (next) => (ferry = next)));
@@ -64,6 +69,13 @@ export async function logIn(input: ConnectInput, { replication, ...options }: Lo
       await sendCancelRequest(link, () => request, AbortSignal.timeout(CANCEL_DEADLINE));
     },
   };
+}
+
+/** The configuration of a client or pool. */
+function asOf(calls: Calls, { signal, startup }: Options): Config {
+  const { config } = calls as unknown as { readonly config: Config };
+  const more = Object.entries((startup ?? {}) as Record<string, string>);
+  return { ...config, earlyQuery: false, signal, startup: [...config.startup, ...more] };
 }
 
 /** Type byte and int32 length. */

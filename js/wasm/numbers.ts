@@ -33,6 +33,24 @@ export const READY_IN_TRANSACTION = 0x800;
 /** ReadyForQuery: in a transaction that has failed. */
 export const READY_FAILED = 0x1000;
 
+// Bits that `receive` of a replication connection returns (src/replication/connection.rs).
+/** A command is over: `take_answer` has its rows, or its error. */
+export const CHANGES_ANSWERED = 0x1;
+/** START_REPLICATION has succeeded: changes follow. */
+export const CHANGES_STREAMING = 0x2;
+/** Whole lines wait. */
+export const CHANGES_LINES = 0x4;
+/** The server has said where its log ends. */
+export const CHANGES_KEEPALIVE = 0x8;
+/** The server closes the connection if no status update comes soon. */
+export const CHANGES_STATUS_WANTED = 0x10;
+/** The server has ended the stream; ANSWERED follows. */
+export const CHANGES_STREAM_OVER = 0x20;
+/** `failure` says why nothing more will come. */
+export const CHANGES_FAILED = 0x40;
+/** A table has types of the database: `take_wanted_types`, `define_types`, and then `receive(0)` goes on. */
+export const CHANGES_TYPES_WANTED = 0x80;
+
 // Versions of the protocol, for `start`.
 /** Every server and every pooler knows it. */
 export const VERSION_3_0 = 196608;

@@ -75,10 +75,14 @@ pub struct Changes {
     relations: BTreeMap<u32, Relation>,
     /// By the OID of the table: the description as it came.
     described: BTreeMap<u32, Box<[u8]>>,
+    /// Types of the tables that were described last which nobody has described: their values stay text until then.
+    wanted: Vec<u32>,
     lines: Lines,
     place: Place,
     /// Its line is written with the next message: that may be an Origin, which is a member of the line.
     begun: Option<Begun>,
+    /// Of the last line: the server gives no place of a table's description.
+    last: Position,
     /// Commits up to here have been yielded before.
     yielded: Position,
     /// Behind the last commit that was read.
@@ -89,12 +93,12 @@ pub struct Changes {
 
 impl Changes {
     /// At the beginning of a stream.
-    pub fn new(options: Options) -> Option<Changes> {
+    pub fn new(options: Options) -> Changes {
         let Options {
             strings,
             camel_case,
         } = options;
-        Some(Changes {
+        Changes {
             options: RowOptions {
                 strings,
                 camel_case,
@@ -102,13 +106,15 @@ impl Changes {
             types: Types::default(),
             relations: BTreeMap::new(),
             described: BTreeMap::new(),
-            lines: Lines::new()?,
+            wanted: Vec::new(),
+            lines: Lines::new(),
             place: Place::Outside,
             begun: None,
+            last: 0,
             yielded: 0,
             committed: 0,
             end: 0,
-        })
+        }
     }
 
     /// A new connection: the stream begins again, and transactions whose commit ends at `yielded` or before are
@@ -116,6 +122,7 @@ impl Changes {
     pub fn restart(&mut self, yielded: Position) {
         self.place = Place::Outside;
         self.begun = None;
+        self.wanted.clear();
         self.yielded = yielded;
     }
 
@@ -139,6 +146,16 @@ impl Changes {
             Ok(tag) => Err(malformed(tag)),
             Err(Malformed) => Err(malformed(0)),
         }
+    }
+
+    /// Types to describe before the next message is read. Each table asks once for its own.
+    pub fn take_wanted(&mut self) -> Vec<u32> {
+        core::mem::take(&mut self.wanted)
+    }
+
+    /// Whether there are some.
+    pub fn wants_types(&self) -> bool {
+        !self.wanted.is_empty()
     }
 
     /// The lines so far.
@@ -291,6 +308,7 @@ impl Changes {
             return Ok(());
         }
         self.place = Place::Transaction { xid };
+        self.last = final_position;
         self.begun = Some(Begun {
             final_position,
             at,
@@ -393,6 +411,9 @@ impl Changes {
         }
         self.described.insert(oid, described.into());
         let relation = Relation::new(message, self.options, &self.types);
+        let type_oids = relation.columns.iter().map(|column| column.type_oid);
+        self.wanted
+            .extend(type_oids.filter(|oid| self.types.is_unknown(*oid)));
         self.head("schema", at);
         self.lines.place(&relation);
         self.lines.columns(&relation);
@@ -473,8 +494,11 @@ impl Changes {
 
     /// What each line of a change begins with.
     fn head(&mut self, kind: &'static str, at: Where) {
+        if at.start != 0 {
+            self.last = at.start;
+        }
         self.lines.begin(kind);
-        self.lines.position(at.start);
+        self.lines.position(self.last);
         let xid = match self.place {
             Place::Transaction { xid } | Place::Part { xid } => Some(xid),
             Place::Outside | Place::Known => None,

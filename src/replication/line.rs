@@ -23,25 +23,24 @@ use crate::types::{Encoder, Strings, json_string, oid};
 /// When a transaction was committed.
 pub(super) const COMMITTED_AT: &[u8] = b",\"committedAt\":";
 
-/// Writes lines. Holds the encoders of what is in most of them.
+/// Writes lines. Holds the encoders of what most lines have; built-in types have one.
 #[derive(Debug)]
 pub(super) struct Lines {
     pub out: Output,
-    position: Encoder,
-    timestamp: Encoder,
-    bytes: Encoder,
+    position: Option<Encoder>,
+    timestamp: Option<Encoder>,
+    bytes: Option<Encoder>,
 }
 
 impl Lines {
-    /// Nothing where one of these types had no binary form; all of them have one.
-    pub fn new() -> Option<Lines> {
+    pub fn new() -> Lines {
         let encoder = |type_oid| Encoder::new(type_oid, 1, Strings::NONE).ok();
-        Some(Lines {
+        Lines {
             out: Output::default(),
-            position: encoder(oid::PG_LSN)?,
-            timestamp: encoder(oid::TIMESTAMPTZ)?,
-            bytes: encoder(oid::BYTEA)?,
-        })
+            position: encoder(oid::PG_LSN),
+            timestamp: encoder(oid::TIMESTAMPTZ),
+            bytes: encoder(oid::BYTEA),
+        }
     }
 
     /// `{"kind":"…"`
@@ -157,8 +156,11 @@ impl Lines {
 }
 
 /// Appends a value that has the length of its type, so that there is no error.
-fn append(encoder: &Encoder, value: &[u8], out: &mut Output) {
-    if encoder.encode(value, out).is_err() {
+fn append(encoder: &Option<Encoder>, value: &[u8], out: &mut Output) {
+    let written = encoder
+        .as_ref()
+        .is_some_and(|encoder| encoder.encode(value, out).is_ok());
+    if !written {
         out.write(|out| out.put(b"null"));
     }
 }

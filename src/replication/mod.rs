@@ -5,6 +5,7 @@
 //! relation.rs   a table as the server has described it, and its rows as JSON objects
 //! line.rs       one message as one line
 //! changes.rs    XLogData, keepalives and status updates, and the transaction to which a message belongs
+//! connection.rs commands and their answers, and the stream
 //! ```
 //!
 //! Source: protocol chapter, sections "Streaming Replication Protocol" and "Logical Replication Message Formats".
@@ -12,9 +13,11 @@
 //! pay for it.
 
 mod changes;
+mod connection;
 mod line;
 mod message;
 mod relation;
 
 pub use changes::{Changes, Keepalive, Options, status_update};
+pub use connection::Replication;
 pub use message::{Message, Position, Tuple, Value};

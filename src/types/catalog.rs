@@ -10,6 +10,10 @@ use crate::boundary::types as codes;
 use alloc::rc::Rc;
 use alloc::vec::Vec;
 
+/// `FirstGenbkiObjectId`: what has a smaller OID has it everywhere.
+#[cfg(feature = "replication")]
+const FIRST_OF_A_DATABASE: u32 = 10_000;
+
 /// Domains, arrays and composites do not nest deeper in a description.
 const MAX_DEPTH: u32 = 32;
 
@@ -80,6 +84,12 @@ impl Types {
             float_times,
             ..self
         }
+    }
+
+    /// Whether it is a type of a database that nobody has described.
+    #[cfg(feature = "replication")]
+    pub(crate) fn is_unknown(&self, type_oid: u32) -> bool {
+        type_oid >= FIRST_OF_A_DATABASE && self.kind(type_oid).is_none()
     }
 
     /// Whether binary times are not to be trusted.

@@ -1,0 +1,15 @@
+// `pgz-edge/changes`: changes of tables as they commit, by logical replication.
+export { changes, Changes, type ChangesResponse } from "./changes/changes.ts";
+export type { ChangesOptions } from "./changes/options.ts";
+export type {
+  AnyChange,
+  Begin,
+  ColumnOfTable,
+  Commit,
+  Delete,
+  Insert,
+  Message,
+  Schema,
+  Truncate,
+  Update,
+} from "./changes/kinds.ts";

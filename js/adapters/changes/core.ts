@@ -1,0 +1,79 @@
+// The second wasm: its instance in this isolate, and the core of one stream of changes in it.
+//
+// Knows the boundary (src/wasm-changes/lib.rs). Must not know sockets, options or what a line says.
+import { ChangesCore, initSync, restart_changes } from "../../../pkg/pgz_changes.js";
+import { ConnectionError } from "../../index.ts";
+import { define, type Definition } from "../../wasm/type-definitions.ts";
+
+type Source = () => WebAssembly.Module | ArrayBuffer | ArrayBufferView;
+
+let source: Source | undefined;
+let memory: WebAssembly.Memory | undefined;
+
+/** Says where the wasm comes from. Each entry does, when it is loaded. */
+export function provide(wasm: Source): void {
+  source = wasm;
+}
+
+/** Reads what a replication connection brings. */
+export class Core {
+  readonly #handle: ChangesCore;
+  readonly #memory: WebAssembly.Memory;
+  readonly #told = new Map<number, Definition>();
+
+  constructor(maxMessageBytes: number, rowForm: number) {
+    this.#memory = memory ??= (initSync({ module: source!() as never }) as { memory: WebAssembly.Memory }).memory;
+    this.#handle = guarded(() => new ChangesCore(maxMessageBytes, rowForm));
+  }
+
+  /** Calls the core. A trap ends all streams of this isolate. */
+  call<T>(work: (handle: ChangesCore) => T): T {
+    if (memory !== this.#memory) throw trapped();
+    return guarded(() => work(this.#handle));
+  }
+
+  /** Gives it bytes of the socket. Returns what has happened: bits `CHANGES_…`. */
+  receive(chunk: Uint8Array): number {
+    return this.call((handle) => {
+      const at = handle.input(chunk.length);
+      if (at) new Uint8Array(this.#memory.buffer, at, chunk.length).set(chunk);
+      return handle.receive(at ? chunk.length : 0);
+    });
+  }
+
+  /** The lines that were read, as bytes of their own. */
+  takeLines(): Uint8Array {
+    return this.call((handle) => {
+      const length = handle.lines_length();
+      const lines = new Uint8Array(this.#memory.buffer, handle.lines_pointer(), length).slice();
+      handle.lines_taken();
+      return lines;
+    });
+  }
+
+  define(definitions: readonly Definition[]): void {
+    this.call((handle) => define(handle as never, this.#told, definitions));
+  }
+
+  free(): void {
+    if (memory === this.#memory) guarded(() => this.#handle.free());
+  }
+}
+
+function guarded<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (cause) {
+    if (!(cause instanceof WebAssembly.RuntimeError)) throw cause;
+    memory = undefined;
+    restart_changes();
+    throw trapped(cause);
+  }
+}
+
+function trapped(cause?: unknown): ConnectionError {
+  return new ConnectionError("CORE_TRAPPED", "The WebAssembly core of changes failed: start again.", {
+    stage: "session",
+    cause,
+  });
+}

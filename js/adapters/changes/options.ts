@@ -1,0 +1,117 @@
+// Options of `changes`: what they must be, and the commands that they become.
+//
+// Knows names and the replication commands. Must not know connections.
+import { UsageError } from "../../index.ts";
+
+export interface ChangesOptions {
+  /** The replication slot. The server keeps its log until this slot has acknowledged it. */
+  readonly slot: string;
+  /**
+   * Makes the slot. `"permanent"`: where there is none of this name. `"temporary"`: it ends with its connection, and the
+   * stream then ends with an error, because what happens meanwhile is lost. Default: the slot must exist.
+   */
+  readonly createSlot?: "permanent" | "temporary" | undefined;
+  /** The publication, or several: which changes of which tables are yielded. */
+  readonly publication: string | readonly string[];
+  /**
+   * Begins behind this position, such as that of the last `commit` that was stored. Default: behind what the slot has
+   * acknowledged. A position before that begins there too.
+   */
+  readonly from?: string | undefined;
+  /** Yields messages of `pg_logical_emit_message` too. Default false. From PostgreSQL 14 on. */
+  readonly messages?: boolean | undefined;
+  /** `"none"`: no changes that were replicated to this server from another one. Default `"any"`. From 16 on. */
+  readonly origin?: "any" | "none" | undefined;
+  /**
+   * `"manual"`: a commit is acknowledged by its `acknowledge()`. `"commit"`: when the next change, or the next bytes,
+   * are asked for. Default `"manual"`: only the program knows when it has stored what it was given.
+   */
+  readonly acknowledge?: "manual" | "commit" | undefined;
+  /** Milliseconds between two status updates. Default 10,000: servers end a connection that is silent for a minute. */
+  readonly statusInterval?: number | undefined;
+  /** When it aborts, the stream ends with an `AbortError`. */
+  readonly signal?: AbortSignal | undefined;
+  /** int8 values, as of `rows()`. Default `"string"`; in NDJSON bare digits. */
+  readonly int8?: "string" | "number" | "bigint" | undefined;
+  /** numeric values, as of `rows()`. Default as `int8`. */
+  readonly numeric?: "string" | "number" | undefined;
+  /** Dates and times, as of `rows()`. Default `"string"`. NDJSON has text always. */
+  readonly dates?: "string" | "date" | "temporal" | undefined;
+  /** bytea values, as of `rows()`. Default `"uint8array"`. NDJSON has `\x…` always. */
+  readonly bytea?: "uint8array" | "hex" | "base64" | undefined;
+  /** `"camelCase"`: `created_at` becomes `createdAt`. Default `"keep"`. */
+  readonly columnNames?: "keep" | "camelCase" | undefined;
+}
+
+type Check = (value: unknown) => boolean;
+
+const isText: Check = (value) => typeof value === "string" && value !== "" && !value.includes("\0");
+const isFlag: Check = (value) => typeof value === "boolean";
+const oneOf =
+  (...words: string[]): Check =>
+  (value) =>
+    words.includes(value as string);
+
+const POSITION = /^[0-9A-F]{1,8}\/[0-9A-F]{1,8}$/i;
+
+/** By name: what it must be, in words and as a check. */
+const RULES: { readonly [Name in keyof ChangesOptions]-?: readonly [must: string, holds: Check] } = {
+  slot: ["a name of lower-case letters, digits and underscores", (value) => /^[a-z0-9_]{1,63}$/.test(String(value))],
+  createSlot: ['"permanent" or "temporary"', oneOf("permanent", "temporary")],
+  publication: [
+    "a name or a list of names",
+    (value) => isText(value) || (Array.isArray(value) && value.length > 0 && value.every(isText)),
+  ],
+  from: ["a position such as 0/16B3748", (value) => POSITION.test(String(value))],
+  messages: ["a boolean", isFlag],
+  origin: ['"any" or "none"', oneOf("any", "none")],
+  acknowledge: ['"manual" or "commit"', oneOf("manual", "commit")],
+  statusInterval: [
+    "a whole number of milliseconds from 10 to 3,600,000",
+    (value) => Number.isInteger(value) && Number(value) >= 10 && Number(value) <= 3_600_000,
+  ],
+  signal: ["an AbortSignal", (value) => value instanceof AbortSignal],
+  int8: ['"string", "number" or "bigint"', oneOf("string", "number", "bigint")],
+  numeric: ['"string" or "number"', oneOf("string", "number")],
+  dates: ['"string", "date" or "temporal"', oneOf("string", "date", "temporal")],
+  bytea: ['"uint8array", "hex" or "base64"', oneOf("uint8array", "hex", "base64")],
+  columnNames: ['"keep" or "camelCase"', oneOf("keep", "camelCase")],
+};
+
+/** @throws UsageError `UNKNOWN_OPTION`, `INVALID_OPTION` */
+export function checkOptions(options: ChangesOptions): void {
+  for (const name of Object.keys(Object(options)))
+    if (!Object.hasOwn(RULES, name))
+      throw new UsageError(
+        "UNKNOWN_OPTION",
+        `Unknown option "${name}": changes takes ${Object.keys(RULES).join(", ")}.`,
+      );
+  for (const [name, [must, holds]] of Object.entries(RULES)) {
+    const value = Object(options)[name] as unknown;
+    const isMissing = value === undefined && (name === "slot" || name === "publication");
+    if (isMissing || (value !== undefined && !holds(value)))
+      throw new UsageError("INVALID_OPTION", `Option "${name}" must be ${must}.`);
+  }
+}
+
+const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
+const literal = (text: string) => `'${text.replaceAll("'", "''")}'`;
+
+/** CREATE_REPLICATION_SLOT, in the form of this server's version. */
+export function creation({ slot, createSlot }: ChangesOptions, version: number): string {
+  const temporary = createSlot === "temporary" ? " TEMPORARY" : "";
+  const snapshot = version >= 15 ? "(SNAPSHOT 'nothing')" : "NOEXPORT_SNAPSHOT";
+  return `CREATE_REPLICATION_SLOT ${quoted(slot)}${temporary} LOGICAL pgoutput ${snapshot}`;
+}
+
+/** START_REPLICATION behind `position`. */
+export function start({ slot, publication, messages, origin }: ChangesOptions, position: string): string {
+  const names = [publication].flat().map(quoted).join(",");
+  const options = [
+    "proto_version '1'",
+    `publication_names ${literal(names)}`,
+    ...(messages ? ["messages 'true'"] : []),
+    ...(origin ? [`origin ${literal(origin)}`] : []),
+  ];
+  return `START_REPLICATION SLOT ${quoted(slot)} LOGICAL ${position} (${options.join(", ")})`;
+}

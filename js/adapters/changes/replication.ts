@@ -1,0 +1,113 @@
+// One replication connection: its login, its commands, and its bytes on their way to the core.
+//
+// Knows sockets and the core. Must not know slots, acknowledgements, or when to connect again.
+import { logIn, PostgresError, ProtocolError, ConnectionError, type Client, type Pool } from "../../index.ts";
+import type { Handover } from "../../index.ts";
+import { CHANGES_ANSWERED, CHANGES_FAILED, CHANGES_STREAMING } from "../../wasm/numbers.ts";
+import type { Core } from "./core.ts";
+
+/** So that text of a value is read as JSON has it, whatever the server's and the role's settings are. */
+const SETTINGS = {
+  DateStyle: "ISO, MDY",
+  TimeZone: "UTC",
+  IntervalStyle: "iso_8601",
+  bytea_output: "hex",
+  extra_float_digits: "1",
+};
+
+interface Answer {
+  readonly rows: readonly (readonly (string | null)[])[];
+  readonly error?: Readonly<Record<string, string>>;
+}
+
+export class Replication {
+  readonly #core: Core;
+  readonly #handover: Handover;
+
+  private constructor(core: Core, handover: Handover) {
+    this.#core = core;
+    this.#handover = handover;
+  }
+
+  static async open(db: Client | Pool, core: Core, signal: AbortSignal): Promise<Replication> {
+    return new Replication(core, await logIn(db, { replication: "database", startup: SETTINGS, signal }));
+  }
+
+  /** The major version, as far as the server says it. */
+  get serverVersion(): number {
+    return Number.parseInt(this.#handover.parameters.get("server_version") ?? "", 10);
+  }
+
+  /** Runs a command. START_REPLICATION has no rows, and then changes follow. */
+  async run(text: string): Promise<Answer["rows"]> {
+    this.#core.call((handle) => handle.command(text));
+    await this.#flush();
+    for (;;) {
+      const happened = await this.read();
+      if (happened & CHANGES_STREAMING) return [];
+      if (happened & CHANGES_ANSWERED) return this.answer();
+    }
+  }
+
+  /** The answer that has come, or its error. */
+  answer(): Answer["rows"] {
+    const { rows, error } = JSON.parse(this.#core.call((handle) => handle.take_answer())) as Answer;
+    if (error) throw new PostgresError(error);
+    return rows;
+  }
+
+  /** Reads once. What has happened: bits `CHANGES_…`. */
+  async read(): Promise<number> {
+    const chunk = await this.#handover.socket.read();
+    if (!chunk) throw lost("the server closed it");
+    return this.received(chunk);
+  }
+
+  /** Gives bytes to the core; without any it goes on with those that wait. */
+  received(chunk: Uint8Array): number {
+    const happened = this.#core.receive(chunk);
+    if (!(happened & CHANGES_FAILED)) return happened;
+    const { code, message, detail } = JSON.parse(this.#core.call((handle) => handle.failure())) as Failure;
+    throw new ProtocolError(code, detail ? `${message} (${detail})` : message);
+  }
+
+  /** Tells the server what it need not keep any more. */
+  async updateStatus(flushed: bigint): Promise<void> {
+    this.#core.call((handle) => handle.update_status(flushed, clock(), false));
+    await this.#flush();
+  }
+
+  async #flush(): Promise<void> {
+    const output = this.#core.call((handle) => handle.take_output());
+    if (output.length) await this.#handover.socket.write(output);
+  }
+
+  async close(): Promise<void> {
+    try {
+      this.#core.call((handle) => handle.terminate());
+      await this.#flush();
+      await this.#handover.socket.flushed?.();
+    } catch {
+      // It has ended already.
+    }
+    await this.#handover.socket.close();
+  }
+}
+
+interface Failure {
+  readonly code: ConstructorParameters<typeof ProtocolError>[0];
+  readonly message: string;
+  readonly detail: string;
+}
+
+export function lost(reason: string): ConnectionError {
+  return new ConnectionError("CONNECTION_LOST", `The connection was lost: ${reason}.`, { stage: "session" });
+}
+
+/** 2000-01-01, in milliseconds of Unix. */
+const EPOCH = 946_684_800_000;
+
+/** Microseconds since 2000-01-01. */
+function clock(): bigint {
+  return BigInt(Date.now() - EPOCH) * 1_000n;
+}

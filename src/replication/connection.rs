@@ -1,0 +1,310 @@
+//! A replication connection after its login: commands, and the stream that START_REPLICATION begins.
+//!
+//! ```text
+//! Idle ──── command ──────────> Command
+//! Command ─ ReadyForQuery ────> Idle
+//! Command ─ CopyBothResponse ─> Streaming
+//! Streaming ─ CopyDone, ErrorResponse ─> Command
+//! any ───── a failure ────────> Failed
+//! ```
+//! Knows which message may come when. Must not know what commands mean, or what a change looks like ([`Changes`]).
+
+use super::changes::{Changes, Keepalive, Options, status_update};
+use super::message::Position;
+use crate::boundary::changes as status;
+use crate::error::{Failure, NO_MEMORY};
+use crate::protocol::backend::BackendMessage;
+use crate::protocol::fields::Fields;
+use crate::protocol::frame::{Deframer, Frame};
+use crate::protocol::frontend;
+use crate::protocol::reader::{Malformed, Reader};
+use crate::types::Types;
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use serde::Serialize;
+
+/// Room for lines that stays when they have been taken.
+const KEEP: usize = 1 << 18;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Idle,
+    Command,
+    Streaming,
+    Failed,
+}
+
+/// The answer to a command, as JavaScript gets it.
+#[derive(Debug, Default, Serialize)]
+struct Answer {
+    /// The rows of its result, as text.
+    rows: Vec<Vec<Option<String>>>,
+    /// ErrorResponse, by the names of its fields.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<BTreeMap<&'static str, String>>,
+}
+
+/// Why the connection ends from our side, as JavaScript gets it.
+#[derive(Serialize)]
+struct Told<'a> {
+    code: &'static str,
+    message: &'static str,
+    detail: &'a str,
+}
+
+/// One replication connection.
+#[derive(Debug)]
+pub struct Replication {
+    state: State,
+    deframer: Deframer,
+    max_message_bytes: usize,
+    changes: Changes,
+    answer: Answer,
+    failure: Option<Failure>,
+    output: Vec<u8>,
+    /// Bits of [`status`] since the last `received`.
+    happened: u32,
+}
+
+impl Replication {
+    /// After the login's ReadyForQuery.
+    pub fn new(max_message_bytes: usize, options: Options) -> Replication {
+        Replication {
+            state: State::Idle,
+            deframer: Deframer::default(),
+            max_message_bytes,
+            changes: Changes::new(options),
+            answer: Answer::default(),
+            failure: None,
+            output: Vec::new(),
+            happened: 0,
+        }
+    }
+
+    /// The next connection of the same stream: see [`Changes::restart`].
+    pub fn restart(&mut self, yielded: Position) {
+        self.state = State::Idle;
+        self.deframer.clear();
+        self.answer = Answer::default();
+        self.failure = None;
+        self.output.clear();
+        self.changes.restart(yielded);
+    }
+
+    /// See [`Changes::define_types`].
+    pub fn define_types(&mut self, types: Types) {
+        self.changes.define_types(types);
+    }
+
+    /// Types to describe. Then `received(0)` goes on.
+    pub fn take_wanted_types(&mut self) -> Vec<u32> {
+        self.changes.take_wanted()
+    }
+
+    /// Sends a command. One at a time.
+    pub fn command(&mut self, text: &str) {
+        self.state = State::Command;
+        self.answer = Answer::default();
+        if let Err(too_long) = frontend::query(&mut self.output, text.as_bytes()) {
+            self.fail(too_long.into());
+        }
+    }
+
+    /// Sends a status update: the server need not keep what is before `flushed`.
+    pub fn update_status(&mut self, flushed: Position, clock: i64, wants_answer: bool) {
+        if self.state == State::Streaming {
+            status_update(&mut self.output, flushed, clock, wants_answer);
+        }
+    }
+
+    /// Ends the connection.
+    pub fn terminate(&mut self) {
+        self.state = State::Failed;
+        // It has no body.
+        let _ = frontend::terminate(&mut self.output);
+    }
+
+    /// What must be written to the socket.
+    pub fn take_output(&mut self) -> Vec<u8> {
+        core::mem::take(&mut self.output)
+    }
+
+    /// Room for `count` bytes of the socket; nothing where there is no memory.
+    pub fn input(&mut self, count: usize) -> &mut [u8] {
+        self.deframer.input(count)
+    }
+
+    /// `count` bytes stand there now. Bits of [`status`].
+    pub fn received(&mut self, count: usize) -> u32 {
+        self.happened = 0;
+        self.deframer.received(count);
+        // The buffer is lent to the messages while they are read.
+        let deframer = core::mem::take(&mut self.deframer);
+        let mut frames = deframer.frames(self.max_message_bytes);
+        while self.state != State::Failed && !self.changes.wants_types() {
+            match frames.next_frame() {
+                Ok(Some(frame)) => self.frame(frame),
+                Ok(None) => break,
+                Err(error) => self.fail(error.into()),
+            }
+        }
+        let unread = frames.unread();
+        self.deframer = deframer;
+        self.deframer.leave(unread, 0);
+        if !self.changes.lines().is_empty() {
+            self.happened |= status::LINES;
+        }
+        if self.changes.wants_types() {
+            self.happened |= status::TYPES_WANTED;
+        }
+        self.happened
+    }
+
+    /// There was no memory for what the server has sent.
+    pub fn has_no_memory(&mut self) {
+        self.fail(Failure::new(NO_MEMORY));
+    }
+
+    /// The lines of changes that were read.
+    pub fn lines(&self) -> &[u8] {
+        self.changes.lines()
+    }
+
+    /// They have been taken.
+    pub fn lines_taken(&mut self) {
+        self.changes.lines_taken(KEEP);
+    }
+
+    /// The end of the server's log, as far as it has said.
+    pub fn end(&self) -> Position {
+        self.changes.end()
+    }
+
+    /// Behind the last commit that was read.
+    pub fn committed(&self) -> Position {
+        self.changes.committed()
+    }
+
+    /// Whether the stream is between two transactions.
+    pub fn is_outside(&self) -> bool {
+        self.changes.is_outside()
+    }
+
+    /// The answer to the last command, as JSON.
+    pub fn take_answer(&mut self) -> String {
+        json(&core::mem::take(&mut self.answer))
+    }
+
+    /// Why the connection has failed, as JSON; empty where it has not.
+    pub fn failure(&self) -> String {
+        let told = |failure: &Failure| {
+            json(&Told {
+                code: failure.reason.code,
+                message: failure.reason.message,
+                detail: &failure.detail,
+            })
+        };
+        self.failure.as_ref().map(told).unwrap_or_default()
+    }
+
+    fn frame(&mut self, frame: Frame<'_>) {
+        // Most messages by far.
+        if frame.tag == b'd' && self.state == State::Streaming {
+            return self.copy_data(frame.body);
+        }
+        match BackendMessage::parse(frame) {
+            Ok(message) => self.message(message, frame.tag),
+            Err(error) => self.fail(error.into()),
+        }
+    }
+
+    fn copy_data(&mut self, body: &[u8]) {
+        match self.changes.receive(body) {
+            Ok(Some(Keepalive { wants_status, .. })) => {
+                self.happened |= status::KEEPALIVE;
+                if wants_status {
+                    self.happened |= status::STATUS_WANTED;
+                }
+            }
+            Ok(None) => {}
+            Err(failure) => self.fail(failure),
+        }
+    }
+
+    fn message(&mut self, message: BackendMessage<'_>, tag: u8) {
+        use BackendMessage as M;
+        use State as S;
+        match (self.state, message) {
+            (_, M::NoticeResponse { .. } | M::ParameterStatus { .. }) => {}
+            (S::Idle | S::Command | S::Streaming, M::ErrorResponse { fields }) => {
+                self.error(fields)
+            }
+            (S::Command, M::DataRow { body }) => match row(body) {
+                Ok(row) => self.answer.rows.push(row),
+                Err(Malformed) => self.unexpected(tag),
+            },
+            (S::Command, M::RowDescription { .. } | M::CommandComplete { .. } | M::CopyDone) => {}
+            (S::Command, M::CopyBothResponse) => {
+                self.state = S::Streaming;
+                self.happened |= status::STREAMING;
+            }
+            (S::Streaming, M::CopyDone) => {
+                self.state = S::Command;
+                self.happened |= status::STREAM_OVER;
+            }
+            (S::Command, M::ReadyForQuery { .. }) => {
+                self.state = S::Idle;
+                self.happened |= status::ANSWERED;
+            }
+            _ => self.unexpected(tag),
+        }
+    }
+
+    /// Also FATAL, which nothing follows.
+    fn error(&mut self, fields: Fields<'_>) {
+        let all = fields.iter();
+        self.answer.error = Some(all.map(|(name, text)| (name, lossy(text))).collect());
+        if fields.are_fatal() {
+            self.state = State::Failed;
+            self.happened |= status::ANSWERED;
+        } else {
+            self.state = State::Command;
+        }
+    }
+
+    fn unexpected(&mut self, tag: u8) {
+        self.fail(Failure::unexpected("replication", tag));
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.state = State::Failed;
+        self.happened |= status::FAILED;
+        self.failure = Some(failure);
+    }
+}
+
+/// DataRow with values as text.
+fn row(body: &[u8]) -> Result<Vec<Option<String>>, Malformed> {
+    let mut reader = Reader::new(body);
+    let values = (0..reader.u16()?).map(|_| match reader.i32()? {
+        -1 => Ok(None),
+        length => {
+            let length = usize::try_from(length).map_err(|_| Malformed)?;
+            Ok(Some(lossy(reader.bytes(length)?)))
+        }
+    });
+    values.collect()
+}
+
+fn lossy(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).into_owned()
+}
+
+/// Texts and lists always can be written.
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

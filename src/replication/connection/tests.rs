@@ -1,0 +1,188 @@
+use super::*;
+use crate::boundary::changes as status;
+
+/// A message of the server.
+fn message(tag: u8, body: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    Frame { tag, body }.append_to(&mut bytes);
+    bytes
+}
+
+fn replication() -> Replication {
+    Replication::new(1 << 20, Options::default())
+}
+
+fn receive(replication: &mut Replication, bytes: &[u8]) -> u32 {
+    replication.input(bytes.len()).copy_from_slice(bytes);
+    replication.received(bytes.len())
+}
+
+const READY: &[u8] = b"Z\0\0\0\x05I";
+
+fn streaming() -> Replication {
+    let mut replication = replication();
+    replication.command("START_REPLICATION");
+    let happened = receive(&mut replication, &message(b'W', b"\0\0\0"));
+    assert_eq!(happened, status::STREAMING);
+    replication
+}
+
+fn keepalive(wants_status: u8) -> Vec<u8> {
+    let head = [0x500_u64, 0].map(u64::to_be_bytes).concat();
+    message(b'd', &[b"k", &*head, &[wants_status]].concat())
+}
+
+/// A message of `pg_logical_emit_message`.
+fn logical() -> Vec<u8> {
+    let head = [0x10_u64, 0x20, 0].map(u64::to_be_bytes).concat();
+    message(
+        b'd',
+        &[b"w", &*head, b"M\0", &[0; 8], b"p\0\0\0\0\x01x"].concat(),
+    )
+}
+
+#[test]
+fn a_command_has_an_answer() {
+    let mut replication = replication();
+    replication.command("IDENTIFY_SYSTEM");
+    assert_eq!(
+        replication.take_output(),
+        message(b'Q', b"IDENTIFY_SYSTEM\0")
+    );
+    let bytes = [
+        message(
+            b'T',
+            b"\0\x01systemid\0\0\0\0\0\0\0\0\0\0\x19\xff\xff\xff\xff\xff\xff\0\0",
+        ),
+        message(b'D', b"\0\x02\0\0\0\x0274\xff\xff\xff\xff"),
+        message(b'C', b"IDENTIFY_SYSTEM\0"),
+        READY.into(),
+    ];
+    assert_eq!(receive(&mut replication, &bytes.concat()), status::ANSWERED);
+    assert_eq!(replication.take_answer(), r#"{"rows":[["74",null]]}"#);
+}
+
+#[test]
+fn an_error_is_an_answer_by_its_fields() {
+    let mut replication = replication();
+    replication.command("START_REPLICATION");
+    let error = message(b'E', b"SERROR\0VERROR\0C42704\0Mno slot\0\0");
+    assert_eq!(receive(&mut replication, &error), 0);
+    assert_eq!(receive(&mut replication, READY), status::ANSWERED);
+    assert_eq!(
+        replication.take_answer(),
+        r#"{"rows":[],"error":{"code":"42704","message":"no slot","severity":"ERROR"}}"#
+    );
+}
+
+#[test]
+fn nothing_follows_an_error_that_is_fatal() {
+    let mut replication = streaming();
+    let error = message(b'E', b"SFATAL\0VFATAL\0C57P01\0Mgoing\0\0");
+    assert_eq!(receive(&mut replication, &error), status::ANSWERED);
+    assert_eq!(receive(&mut replication, &logical()), 0);
+    assert!(replication.take_answer().contains("57P01"));
+}
+
+#[test]
+fn changes_come_in_whatever_pieces() {
+    let bytes = [logical(), keepalive(0), logical()].concat();
+    let mut whole = streaming();
+    let happened = receive(&mut whole, &bytes);
+    assert_eq!(happened, status::LINES | status::KEEPALIVE);
+    for at in 0..bytes.len() {
+        let mut parts = streaming();
+        let (first, second) = bytes.split_at(at);
+        let all = receive(&mut parts, first) | receive(&mut parts, second);
+        assert_eq!(all, happened);
+        assert_eq!(parts.lines(), whole.lines());
+    }
+    assert_eq!(whole.end(), 0x500);
+    whole.lines_taken();
+    assert_eq!(
+        receive(&mut whole, &keepalive(1)),
+        status::KEEPALIVE | status::STATUS_WANTED
+    );
+}
+
+#[test]
+fn status_goes_to_a_server_that_streams() {
+    let mut replication = streaming();
+    replication.take_output();
+    replication.update_status(0x128, 5, false);
+    assert_eq!(replication.take_output().len(), 1 + 4 + 34);
+    receive(&mut replication, &message(b'c', b""));
+    replication.update_status(0x128, 5, false);
+    assert_eq!(replication.take_output(), b"");
+}
+
+#[test]
+fn a_stream_that_the_server_ends_has_an_answer_too() {
+    let mut replication = streaming();
+    assert_eq!(
+        receive(&mut replication, &message(b'c', b"")),
+        status::STREAM_OVER
+    );
+    let rest = [message(b'C', b"COPY 0\0"), READY.into()].concat();
+    assert_eq!(receive(&mut replication, &rest), status::ANSWERED);
+    assert_eq!(replication.take_answer(), r#"{"rows":[]}"#);
+}
+
+#[test]
+fn what_has_no_place_ends_the_connection() {
+    for (bytes, code) in [
+        (message(b'1', b""), "UNEXPECTED_MESSAGE"),
+        (message(b'd', b"?"), "PROTOCOL_VIOLATION"),
+        (b"d\0\0\0\0".to_vec(), "PROTOCOL_VIOLATION"),
+        (b"d\x7f\0\0\0".to_vec(), "MESSAGE_TOO_LARGE"),
+        (message(b'D', b"\0"), "UNEXPECTED_MESSAGE"),
+    ] {
+        let mut replication = streaming();
+        assert_eq!(
+            receive(&mut replication, &bytes),
+            status::FAILED,
+            "{bytes:?}"
+        );
+        let told = replication.failure();
+        assert!(told.contains(code), "{told}");
+        assert_eq!(receive(&mut replication, &logical()), 0);
+    }
+    let mut replication = replication();
+    replication.command("x");
+    assert_eq!(
+        receive(&mut replication, &message(b'D', b"\0\x01\0\0\0\x09")),
+        status::FAILED
+    );
+}
+
+/// A row comes in the same piece as its table's description.
+#[test]
+fn reading_waits_for_the_types_of_a_table() {
+    let mut replication = streaming();
+    let head = [0x10_u64, 0x20, 0].map(u64::to_be_bytes).concat();
+    let table = b"R\0\0\x40\x01app\0t\0d\0\x01\0age\0\0\0\x40\x10\xff\xff\xff\xff";
+    let row = b"I\0\0\x40\x01N\0\x01t\0\0\0\x015";
+    let messages = [&table[..], row].map(|body| message(b'd', &[b"w", &*head, body].concat()));
+    let wants = status::LINES | status::TYPES_WANTED;
+    assert_eq!(receive(&mut replication, &messages.concat()), wants);
+    assert_eq!(replication.take_wanted_types(), [16_400]);
+    replication.lines_taken();
+    // A domain of int4.
+    replication.define_types(Types::new(&[16_400, 0, 23, 0], &[], ""));
+    assert_eq!(replication.received(0), status::LINES);
+    let lines = String::from_utf8_lossy(replication.lines());
+    assert!(lines.ends_with("\"new\":{\"age\":5}}\n"), "{lines}");
+}
+
+#[test]
+fn the_next_connection_begins_anew() {
+    let mut replication = streaming();
+    receive(&mut replication, &message(b'1', b""));
+    replication.restart(0x128);
+    assert_eq!(replication.failure(), "");
+    replication.command("IDENTIFY_SYSTEM");
+    assert_eq!(receive(&mut replication, READY), status::ANSWERED);
+    replication.take_output();
+    replication.terminate();
+    assert_eq!(replication.take_output(), b"X\0\0\0\x04");
+}

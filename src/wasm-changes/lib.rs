@@ -1,0 +1,147 @@
+//! The boundary of the second wasm: a replication connection, for `pgz-edge/changes`. What is said in src/wasm/lib.rs
+//! holds here too.
+
+// Elsewhere there is nothing to build.
+#![cfg(target_arch = "wasm32")]
+#![no_std]
+
+extern crate alloc;
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use pgz_edge::boundary::form;
+use pgz_edge::encode::{Strings, Types};
+use pgz_edge::replication::{Options, Replication};
+use wasm_bindgen::prelude::*;
+
+#[global_allocator]
+static ALLOCATOR: talc::wasm::WasmDynamicTalc = talc::wasm::new_wasm_dynamic_allocator();
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    core::arch::wasm32::unreachable()
+}
+
+/// One stream of changes, over all its connections.
+#[wasm_bindgen]
+pub struct ChangesCore {
+    inner: Replication,
+}
+
+/// Asks for a fresh instance, which the next call finds.
+#[wasm_bindgen]
+pub fn restart_changes() {
+    wasm_bindgen::handler::schedule_reinit();
+}
+
+#[wasm_bindgen]
+impl ChangesCore {
+    /// - `max_message_bytes`: the longest message accepted from the server.
+    /// - `row_form`: bits of a row form: INT8_AS_STRING, NUMERIC_AS_STRING, JSON_AS_STRING, CAMEL_CASE.
+    #[wasm_bindgen(constructor)]
+    pub fn new(max_message_bytes: u32, row_form: u32) -> ChangesCore {
+        let has = |bit| row_form & bit != 0;
+        let options = Options {
+            strings: Strings {
+                int8: has(form::INT8_AS_STRING),
+                numeric: has(form::NUMERIC_AS_STRING),
+                json: has(form::JSON_AS_STRING),
+            },
+            camel_case: has(form::CAMEL_CASE),
+        };
+        ChangesCore {
+            inner: Replication::new(max_message_bytes as usize, options),
+        }
+    }
+
+    /// The next connection of the stream: transactions whose commit ends at `yielded` or before are dropped.
+    pub fn restart(&mut self, yielded: u64) {
+        self.inner.restart(yielded);
+    }
+
+    /// Describes the database's own types, as of the driver's core.
+    pub fn define_types(&mut self, types: &[u32], attributes: &[u32], names: &str) {
+        self.inner
+            .define_types(Types::new(types, attributes, names));
+    }
+
+    /// OIDs of types that a table has and that nobody has described. Then `receive(0)` goes on.
+    pub fn take_wanted_types(&mut self) -> Vec<u32> {
+        self.inner.take_wanted_types()
+    }
+
+    /// Query: a command of the replication protocol.
+    pub fn command(&mut self, text: &str) {
+        self.inner.command(text);
+    }
+
+    /// A status update: the server need not keep what is before `flushed`.
+    /// - `clock`: microseconds since 2000-01-01.
+    pub fn update_status(&mut self, flushed: u64, clock: i64, wants_answer: bool) {
+        self.inner.update_status(flushed, clock, wants_answer);
+    }
+
+    /// Terminate.
+    pub fn terminate(&mut self) {
+        self.inner.terminate();
+    }
+
+    /// What must be written to the socket, in one write.
+    pub fn take_output(&mut self) -> Vec<u8> {
+        self.inner.take_output()
+    }
+
+    /// Room for `count` bytes in wasm memory. 0: there is none, and the connection has failed.
+    pub fn input(&mut self, count: usize) -> *const u8 {
+        if self.inner.input(count).len() < count {
+            self.inner.has_no_memory();
+            return core::ptr::null();
+        }
+        self.inner.input(count).as_ptr()
+    }
+
+    /// `count` bytes stand there now. Returns what has happened: bits `CHANGES_…`.
+    pub fn receive(&mut self, count: usize) -> u32 {
+        self.inner.received(count)
+    }
+
+    /// Where the lines stand in wasm memory, valid until the next call other than these three.
+    pub fn lines_pointer(&self) -> *const u8 {
+        self.inner.lines().as_ptr()
+    }
+
+    /// How many bytes they are.
+    pub fn lines_length(&self) -> usize {
+        self.inner.lines().len()
+    }
+
+    /// They have been taken.
+    pub fn lines_taken(&mut self) {
+        self.inner.lines_taken();
+    }
+
+    /// The answer to the last command, as JSON: its rows, or its error.
+    pub fn take_answer(&mut self) -> String {
+        self.inner.take_answer()
+    }
+
+    /// Why the connection has failed, as JSON; empty where it has not.
+    pub fn failure(&self) -> String {
+        self.inner.failure()
+    }
+
+    /// The end of the server's log, as far as it has said.
+    pub fn end(&self) -> u64 {
+        self.inner.end()
+    }
+
+    /// Behind the last commit that was read.
+    pub fn committed(&self) -> u64 {
+        self.inner.committed()
+    }
+
+    /// Whether the stream is between two transactions.
+    pub fn is_outside(&self) -> bool {
+        self.inner.is_outside()
+    }
+}

@@ -3,7 +3,7 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { chromium, type BrowserContext, type Page } from "playwright-core";
+import { chromium, type BrowserContext, type Locator, type Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { REPOSITORY, navigation, root, sources, unlisted } from "../../scripts/docs/pages.mjs";
 import { serve } from "../../scripts/docs/serve.mjs";
@@ -225,27 +225,35 @@ test("docs/contents.md, which the package has, names every page", () => {
   expect(readFileSync(path.join(root, "docs/contents.md"), "utf8")).toBe(contentsPage());
 });
 
-test("the search finds guides before interfaces", { timeout: 120_000 }, async () => {
+/** A page as wide as a screen, once Vue has taken it over. */
+async function screen(): Promise<Page> {
   const page = await browser!.newPage();
   await page.setViewportSize(SCREEN);
   await page.goto(site.url);
   await untilItRuns(page);
+  return page;
+}
+
+/** What the first page's search finds. */
+async function search(words: string): Promise<{ page: Page; found: Locator }> {
+  const page = await screen();
   await page.locator(".VPNavBarSearch button").click();
-  await page.locator("#localsearch-input").fill("transaction retry");
-  await page.locator("#localsearch-list a").first().waitFor();
-  const links = await page.locator("#localsearch-list a").evaluateAll((all) => all.map((a) => a.getAttribute("href")!));
+  await page.locator("#localsearch-input").fill(words);
+  const found = page.locator("#localsearch-list a");
+  await found.first().waitFor();
+  return { page, found };
+}
+
+test("the search finds guides before interfaces", { timeout: 120_000 }, async () => {
+  const { page, found } = await search("transaction retry");
+  const links = await found.evaluateAll((all) => all.map((a) => a.getAttribute("href")!));
   expect(links.slice(0, 3).filter((href) => href.includes("/reference/"))).toEqual([]);
   await page.close();
 });
 
 test("the search finds an option without a network, and the page turns dark", { timeout: 120_000 }, async () => {
-  const page = await browser!.newPage();
-  await page.setViewportSize(SCREEN);
-  await page.goto(site.url);
-  await untilItRuns(page);
-  await page.locator(".VPNavBarSearch button").click();
-  await page.locator("#localsearch-input").fill("leakThreshold");
-  await page.locator("#localsearch-list a", { hasText: "Pools" }).first().click();
+  const { page, found } = await search("leakThreshold");
+  await found.filter({ hasText: "Pools" }).first().click();
   await page.waitForURL(/\/pool\.html/);
   const isDark = () => page.evaluate(() => document.documentElement.classList.contains("dark"));
   const before = await isDark();

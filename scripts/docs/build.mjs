@@ -23,6 +23,7 @@ async function stage() {
   rmSync(staged, { recursive: true, force: true });
   const pages = sources();
   for (const [file, page] of pages) cpSync(path.join(root, file), path.join(staged, page));
+  cpSync(path.join(here, "mark.svg"), path.join(staged, "public/mark.svg"));
   const readme = readFileSync(path.join(root, "README.md"), "utf8");
   writeFileSync(path.join(staged, "index.md"), indexPage(readme));
   writeFileSync(path.join(staged, "performance.md"), performancePage());

@@ -1,4 +1,6 @@
 // The first page. What it claims is README's, taken from there: a heading or a marker that has gone fails the build.
+// Must not know how the page looks (.vitepress/theme/style.css).
+import { pictureOf } from "./picture.mjs";
 
 const links = {
   "Start on your runtime": [
@@ -30,39 +32,61 @@ function piece(readme, pattern) {
 export function indexPage(readme) {
   const what = piece(readme, /^# pgz-edge\n\n([^]*?)\n\n/).replaceAll("\n", " ");
   const install = piece(readme, /(```sh\nnpm install[^]*?```)/);
-  const worker = piece(readme, /(```ts run\nimport \{ createClient[^]*?```)/).replace("ts run", "ts");
+  const worker = piece(readme, /```ts run\n(import \{ createClient[^]*?)```/);
+  const streams = piece(readme, /\n(The result streams [^]*?\.) /);
+  const picture = pictureOf(piece(readme, /\n## How it works\n\n```\n([^]*?)```/));
+  const stops = piece(readme, /\n(A client that stops reading [^]*?)\n\n/);
   const costs = piece(readme, /<!-- costs: [^>]*-->\n([^]*?)<!-- \/costs -->/);
   const caveats = piece(readme, /\n## What it does not do yet\n\n(- [^]*?)\n\n/);
   const lists = Object.entries(links).map(([title, rows]) => {
     const lines = rows.map(([link, text, why]) => `- [${text}](${link}): ${why}`);
-    return `## ${title}\n\n${lines.join("\n")}\n`;
+    return `<div>\n\n## ${title}\n\n${lines.join("\n")}\n\n</div>`;
   });
   return `---
 layout: home
-hero:
-  name: pgz-edge
-  text: PostgreSQL for edge runtimes
-  tagline: ${JSON.stringify(what)}
-  actions:
-    - { theme: brand, text: Start, link: /readme }
-    - { theme: alt, text: API, link: /reference/ }
-    - { theme: alt, text: Performance, link: /performance }
 ---
 
-## A Worker
+<div class="hero"><div class="says">
+
+<h1><img src="/mark.svg" alt="" width="56" height="56"> <span>pgz-edge</span> PostgreSQL for edge runtimes</h1>
+
+${what}
+
+[Start](/readme) [API](/reference/) [Performance](/performance) {.actions}
+
+</div><div class="worker">
 
 ${install}
 
-${worker}
+\`\`\`ts
+${worker}\`\`\`
 
-The result streams from PostgreSQL to the client and is never held in memory.
+${streams}
+
+</div></div>
+
+## How it works
+
+${picture}
+
+${stops}
 
 ## What it saves and costs
 
+<div class="costs">
+
 ${costs}
+
+</div>
+
 [Performance](/performance) shows what was measured, [Benchmarks](/benchmarks) says what to decide by, and what is lost.
 
+<div class="beside">
+
 ${lists.join("\n")}
+
+</div>
+
 ## What it does not do yet
 
 ${caveats}

@@ -10,6 +10,7 @@ const types = {
   ".js": "text/javascript",
   ".css": "text/css",
   ".json": "application/json",
+  ".svg": "image/svg+xml",
 };
 
 /** The site that was built for `base`. With port 0 the system chooses one. */

@@ -1,4 +1,5 @@
 // The suites that vitest does not run: Rust, lint, the simulator. Knows what each prints, and counts it as rows.
+import { spawnSync } from "node:child_process";
 import { at, bin, minutes, run, say } from "./command.mjs";
 import { fail } from "./rows.mjs";
 
@@ -57,6 +58,19 @@ async function countedBy(label, script, timeout, env = {}) {
   return row;
 }
 
+/**
+ * Licences and sources of the crates, and versions of one crate beside each other (deny.toml). cargo-deny compiles for
+ * minutes, so scripts/setup does not bring it: who has it, has this. Its advisories come from GitHub: a workflow asks.
+ */
+function crates() {
+  if (spawnSync("cargo-deny", ["--version"]).status === 0)
+    return {
+      "cargo deny": ["cargo", "deny", "--offline", "--locked", "--workspace", "check", "bans", "licenses", "sources"],
+    };
+  say("cargo deny left out: it is not installed (tests/packaging/crates.test.ts has the licences and sources)");
+  return {};
+}
+
 export async function lint() {
   // worker-example imports the driver by its name, and nothing has bundled it yet in a fresh checkout.
   (await import("../../worker-example/build.mjs")).linkDriver();
@@ -65,6 +79,7 @@ export async function lint() {
     "cargo fmt": ["cargo", "fmt", "--all", "--check", "--", "--color=never"],
     "clippy, native": [...clippy, "--all-targets", "--all-features", "--", "-D", "warnings"],
     "clippy, wasm32": [...clippy, "--workspace", "--target", "wasm32-unknown-unknown", "--", "-D", "warnings"],
+    ...crates(),
   };
   const ofTypeScript = {
     prettier: [bin("prettier"), "--check", "--log-level=warn", "**/*.{ts,mts,mjs,js}"],

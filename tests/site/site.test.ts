@@ -3,7 +3,7 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { chromium, type BrowserContext, type Page } from "playwright-core";
+import { chromium, type BrowserContext, type Locator, type Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { REPOSITORY, navigation, root, sources, unlisted } from "../../scripts/docs/pages.mjs";
 import { serve } from "../../scripts/docs/serve.mjs";
@@ -34,7 +34,8 @@ beforeAll(async () => {
     args: ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"],
     viewport: PHONE,
   });
-}, 300_000);
+  browser.setDefaultTimeout(100_000); // of a machine that has other work
+}, 600_000);
 afterAll(async () => {
   await browser?.close();
   site?.stop();
@@ -225,31 +226,133 @@ test("docs/contents.md, which the package has, names every page", () => {
   expect(readFileSync(path.join(root, "docs/contents.md"), "utf8")).toBe(contentsPage());
 });
 
-test("the search finds guides before interfaces", { timeout: 120_000 }, async () => {
+/** A page as wide as a screen, once Vue has taken it over. */
+async function screen(): Promise<Page> {
   const page = await browser!.newPage();
   await page.setViewportSize(SCREEN);
   await page.goto(site.url);
   await untilItRuns(page);
+  return page;
+}
+
+/** What the first page's search finds. */
+async function search(words: string): Promise<{ page: Page; found: Locator }> {
+  const page = await screen();
   await page.locator(".VPNavBarSearch button").click();
-  await page.locator("#localsearch-input").fill("transaction retry");
-  await page.locator("#localsearch-list a").first().waitFor();
-  const links = await page.locator("#localsearch-list a").evaluateAll((all) => all.map((a) => a.getAttribute("href")!));
+  await page.locator("#localsearch-input").fill(words);
+  const found = page.locator("#localsearch-list a");
+  await found.first().waitFor();
+  return { page, found };
+}
+
+test("the search finds guides before interfaces", { timeout: 120_000 }, async () => {
+  const { page, found } = await search("transaction retry");
+  const links = await found.evaluateAll((all) => all.map((a) => a.getAttribute("href")!));
   expect(links.slice(0, 3).filter((href) => href.includes("/reference/"))).toEqual([]);
   await page.close();
 });
 
 test("the search finds an option without a network, and the page turns dark", { timeout: 120_000 }, async () => {
-  const page = await browser!.newPage();
-  await page.setViewportSize(SCREEN);
-  await page.goto(site.url);
-  await untilItRuns(page);
-  await page.locator(".VPNavBarSearch button").click();
-  await page.locator("#localsearch-input").fill("leakThreshold");
-  await page.locator("#localsearch-list a", { hasText: "Pools" }).first().click();
+  const { page, found } = await search("leakThreshold");
+  await found.filter({ hasText: "Pools" }).first().click();
   await page.waitForURL(/\/pool\.html/);
   const isDark = () => page.evaluate(() => document.documentElement.classList.contains("dark"));
   const before = await isDark();
   await page.locator(".VPNavBarAppearance button").click();
   expect(await isDark()).toBe(!before);
+  await page.close();
+});
+
+const readme = readFileSync(path.join(root, "README.md"), "utf8");
+const ofReadme = (pattern: RegExp) => pattern.exec(readme)![1]!;
+
+test("the first page begins with README's Worker, and its figures are README's", { timeout: 120_000 }, async () => {
+  const page = await screen();
+  const worker = page.locator(".hero .language-ts code");
+  expect(await worker.textContent()).toBe(ofReadme(/```ts run\n(import \{ createClient[^]*?)\n```/));
+  const { y, height } = (await worker.boundingBox())!;
+  expect(y + height).toBeLessThan(SCREEN.height); // nobody has to scroll to it
+  const rows = await page
+    .locator(".costs tr")
+    .evaluateAll((all) => all.map((row) => [...(row as HTMLTableRowElement).cells].map((cell) => cell.textContent)));
+  const table = ofReadme(/<!-- costs: .*\n([^]*?)\n\n/).replaceAll("`", "");
+  const cells = table.split("\n").map((row) => row.split("|").slice(1, -1));
+  expect(rows).toEqual(cells.filter((_, index) => index !== 1).map((row) => row.map((cell) => cell.trim())));
+  await page.close();
+});
+
+test("the first page draws README's picture, its arrow back between the same stations", async () => {
+  const page = await screen();
+  const picture = page.locator(".stream");
+  const [line = "", , back = ""] = ofReadme(/\n## How it works\n\n```\n([^]*?)```/).split("\n");
+  const stations = await picture.locator("b").allTextContents();
+  expect(stations).toEqual(["PostgreSQL", "socket", "wasm core", "Response", "client"]);
+  const flows = await picture.locator(".flow").allTextContents();
+  expect(stations.flatMap((name, at) => [name, flows[at] ?? ""]).join("")).toBe(line.replaceAll(/ *[─>]+ *|^ /g, ""));
+  expect(back).toContain(` ${await picture.locator(".back").textContent()} `);
+  for (const [size, from, to] of [
+    [SCREEN, "left", "right"],
+    [PHONE, "top", "bottom"],
+  ] as const) {
+    await page.setViewportSize(size);
+    const boxes = await picture
+      .locator("> *")
+      .evaluateAll((all) =>
+        all.map((one) => ({ name: one.textContent, ...(one.getBoundingClientRect().toJSON() as DOMRect) })),
+      );
+    const [socket, response, arrow] = [boxes[2]!, boxes[6]!, boxes.at(-1)!];
+    for (const [end, station] of [
+      [arrow[from], socket],
+      [arrow[to], response],
+    ] as const) {
+      expect(end, station.name).toBeGreaterThan(station[from]);
+      expect(end, station.name).toBeLessThan(station[to]);
+    }
+    const overlaps = boxes.flatMap((one, index) =>
+      boxes
+        .slice(index + 1)
+        .filter(({ left, right, top, bottom }) => {
+          const isBeside = right <= one.left || left >= one.right;
+          return !isBeside && bottom > one.top && top < one.bottom;
+        })
+        .map(({ name }) => `${one.name} and ${name}`),
+    );
+    expect(overlaps, `at ${size.width} pixels`).toEqual([]);
+  }
+  await page.close();
+}, 120_000);
+
+test("on a phone nothing of the first page is beside the window", { timeout: 120_000 }, async () => {
+  const page = await screen();
+  await page.setViewportSize(PHONE);
+  const [shown, beside] = await page.evaluate(() => {
+    const width = document.documentElement.clientWidth;
+    const outside = ({ left, right }: DOMRect) => left < 0 || right > width;
+    const shown = [...document.querySelectorAll(".VPHome *")].filter((one) => one.getClientRects().length > 0);
+    // Words too: those of a cell can be wider than the cell.
+    const words = document.createRange();
+    const found = shown.flatMap((one) => {
+      words.selectNodeContents(one);
+      const isBeside = [one.getBoundingClientRect(), ...words.getClientRects()].some(outside);
+      return isBeside ? [`${one.tagName}: ${one.textContent.slice(0, 40)}`] : [];
+    });
+    return [shown.length, found] as const;
+  });
+  expect(shown).toBeGreaterThan(150);
+  expect(beside).toEqual([]);
+  await page.close();
+});
+
+test("each page has the mark, beside the name and as its icon", { timeout: 120_000 }, async () => {
+  for (const [name, { text }] of html) expect(text, name).toContain(`type="image/svg+xml" href="${BASE}mark.svg"`);
+  const response = await fetch(`${site.url}mark.svg`);
+  expect([response.status, response.headers.get("content-type")]).toEqual([200, "image/svg+xml"]);
+  expect(await response.text()).toBe(readFileSync(path.join(root, "scripts/docs/mark.svg"), "utf8"));
+  const page = await screen();
+  for (const place of [".VPNavBarTitle img", ".hero h1 img"]) {
+    const image = page.locator(place);
+    expect(await image.evaluate((one: HTMLImageElement) => one.src)).toBe(`${site.url}mark.svg`);
+    await expect.poll(() => image.evaluate((one: HTMLImageElement) => one.naturalWidth)).toBeGreaterThan(0);
+  }
   await page.close();
 });

@@ -4,9 +4,14 @@ import { anchorOf, siteLinks } from "../links.mjs";
 import { REPOSITORY, SITE, base, navigation, root } from "../pages.mjs";
 import { referenceNavigation } from "../reference.mjs";
 
-const icon =
-  "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'><rect width='32' height='32' rx='7' fill='%23336791'/>" +
-  "<path d='M7 10h18M7 16h12M7 22h15' stroke='white' stroke-width='3' stroke-linecap='round'/></svg>";
+/** A line of code that goes on below is set in by two columns more than it begins with (style.css). */
+const hanging = {
+  name: "hanging-indent",
+  line(line, number) {
+    const [, blanks] = /^( *)/.exec(this.source.split("\n")[number - 1]);
+    if (blanks !== "") line.properties.style = `--indent: ${blanks.length + 2}ch`;
+  },
+};
 
 export default {
   title: "pgz-edge",
@@ -15,7 +20,7 @@ export default {
   srcDir: path.join(root, ".cache/docs"),
   outDir: path.join(root, ".cache/site"),
   cacheDir: path.join(root, ".cache/vitepress"),
-  head: [["link", { rel: "icon", href: `data:image/svg+xml,${icon.replaceAll("<", "%3C").replaceAll(">", "%3E")}` }]],
+  head: [["link", { rel: "icon", type: "image/svg+xml", href: `${base}mark.svg` }]],
   sitemap: { hostname: SITE + base },
   /** What is shown of a page where somebody has shared its address. */
   transformHead({ title, description, pageData: { relativePath } }) {
@@ -27,10 +32,12 @@ export default {
   router: { prefetchLinks: false }, // a phone loads what its reader opens
   markdown: {
     anchor: { slugify: anchorOf },
-    theme: { light: "github-light-high-contrast", dark: "github-dark" },
+    theme: { light: "github-light-high-contrast", dark: "github-dark-high-contrast" },
+    codeTransformers: [hanging],
     config: (markdown) => markdown.use(siteLinks),
   },
   themeConfig: {
+    logo: { src: "/mark.svg", alt: "", width: 24, height: 24 },
     // No other host is asked for anything: the index of the search is a file of the site.
     // A guide says more to who searches than the page of an interface.
     search: {

@@ -16,19 +16,7 @@ const deno = () => [bin("deno"), "run", "-A"];
 const bun = () => [bin("bun"), "--bun"];
 
 const everywhere = ["tests/integration", "tests/adapters", "tests/faults", "tests/random"];
-const onNodeOnly = [
-  "unit",
-  "packaging",
-  "demo",
-  "site",
-  "memory",
-  "pool",
-  "sql",
-  "poolers",
-  "changes",
-  "other-servers",
-  "cli",
-];
+const onNodeOnly = ["unit", "packaging", "demo", "site", "memory", "pool", "sql", "poolers", "other-servers", "cli"];
 const workerdFaults = ["tests/workerd/faults.test.ts", "tests/workerd/pool-faults.test.ts"];
 const workerdWithoutFaults = readdirSync(at("tests/workerd"))
   .map((name) => `tests/workerd/${name}`)

@@ -28,6 +28,10 @@ const settings = {
   synchronous_commit: "off",
   full_page_writes: "off",
   autovacuum_naptime: "10min",
+  // For tests of changes. Each slot of a run is dropped by its test.
+  wal_level: "logical",
+  max_replication_slots: "40",
+  max_wal_senders: "40",
   ssl: "on",
   ssl_cert_file: "server.crt",
   ssl_key_file: "server.key",

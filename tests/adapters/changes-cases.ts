@@ -1,0 +1,403 @@
+// `pgz-edge/changes` over a real server: what is yielded, what is acknowledged, and that nothing is lost or doubled.
+//
+// Each case has a table, a publication and a slot of one name, and leaves none of them behind.
+import type * as driver from "../../js/index.ts";
+import type * as ofChanges from "../../js/adapters/changes.ts";
+import { assert, AssertionError } from "../integration/assert.ts";
+import { until } from "../support/until.ts";
+
+type AnyChange = ofChanges.AnyChange;
+
+export interface Setting {
+  readonly pgz: typeof driver;
+  readonly changes: typeof ofChanges.changes;
+  /** Of a superuser, with `sslmode`. */
+  readonly url: string;
+}
+
+export type Case = (world: World) => Promise<void>;
+
+/** What a case works with: the server, and a name of its own. */
+class World {
+  readonly pgz: typeof driver;
+  readonly changes: typeof ofChanges.changes;
+  readonly pool: driver.Pool;
+  readonly name: string;
+
+  constructor({ pgz, changes, url }: Setting) {
+    this.pgz = pgz;
+    this.changes = changes;
+    // The server drops a replication connection that is silent for so long.
+    this.pool = pgz.createPool(url, { options: "-c wal_sender_timeout=2s", max: 5 });
+    this.name = `changes_${Array.from(crypto.getRandomValues(new Uint8Array(6)), (byte) => byte.toString(36)).join("")}`;
+  }
+
+  async table(columns: string): Promise<void> {
+    const { name, pool } = this;
+    await pool.simple(`create table ${name} (${columns}); create publication ${name} for table ${name}`);
+  }
+
+  async dropAll(): Promise<void> {
+    const { name, pool } = this;
+    try {
+      await until(async () => !(await this.#isActive()), "nobody reads the slot");
+      await pool.simple(`select pg_drop_replication_slot(slot_name) from pg_replication_slots where slot_name = '${name}';
+        drop publication if exists ${name}; drop table if exists ${name};
+        drop schema if exists ${name}_types cascade`);
+    } finally {
+      await pool.close();
+    }
+  }
+
+  get options() {
+    const { name } = this;
+    return { slot: name, publication: name, createSlot: "permanent" } as const;
+  }
+
+  async #isActive(): Promise<boolean> {
+    const asked = this.pgz.sql`select active from pg_replication_slots where slot_name = ${this.name}`;
+    return (await this.pool.query(asked)).rows[0]?.["active"] === true;
+  }
+
+  /** Waits until the slot is read. Changes made before a new slot is there are not in it. */
+  streaming(): Promise<void> {
+    return until(() => this.#isActive(), "the slot is read");
+  }
+
+  free(): Promise<void> {
+    return until(async () => !(await this.#isActive()), "the slot is free");
+  }
+
+  /** What the server need not keep any more. */
+  async flushed(): Promise<string> {
+    const asked = this.pgz
+      .sql`select confirmed_flush_lsn::text as at from pg_replication_slots where slot_name = ${this.name}`;
+    return (await this.pool.query(asked)).rows[0]!["at"] as string;
+  }
+
+  insert(id: number): Promise<unknown> {
+    const { sql } = this.pgz;
+    return this.pool.exec(sql`insert into ${sql.identifier(this.name)} values (${id})`);
+  }
+
+  async cut(): Promise<void> {
+    const { sql } = this.pgz;
+    await this.pool.query(sql`select pg_terminate_backend(active_pid) from pg_replication_slots
+      where slot_name = ${this.name} and active`);
+  }
+
+  /** Reads a new slot's changes while `work` runs, up to and with the last of `commits`. */
+  async read(commits: number, work: () => Promise<unknown>, more: Partial<ofChanges.ChangesOptions> = {}) {
+    const seen: AnyChange[] = [];
+    const working = started(this.streaming().then(work));
+    for await (const change of this.changes(this.pool, { ...this.options, ...more })) {
+      seen.push(change);
+      if (change.kind === "commit" && --commits === 0) break;
+    }
+    await working;
+    return seen;
+  }
+}
+
+/** Awaited later. */
+function started<T>(work: Promise<T>): Promise<T> {
+  work.catch(() => {});
+  return work;
+}
+
+const newRows = (seen: AnyChange[]) => seen.flatMap((change) => (change.kind === "insert" ? [change.new] : []));
+
+export async function run(work: Case, setting: Setting): Promise<void> {
+  const world = new World(setting);
+  try {
+    await work(world);
+  } finally {
+    await world.dropAll();
+  }
+}
+
+export const cases: Record<string, Case> = {
+  async "a transaction is what has happened, in its order, with the values of rows()"(world) {
+    const { name, pool } = world;
+    const types = `${name}_types`;
+    await pool.simple(`create schema ${types}; create type ${types}.mood as enum ('calm', 'glad');
+      create domain ${types}.age as int4; create type ${types}.pair as (a int4, b text)`);
+    await world.table(`id int8 primary key, n numeric, at timestamptz, raw bytea, moods ${types}.mood[],
+      how ${types}.age, p ${types}.pair, f float8, doc jsonb`);
+    const values = `1, 1.50, '2026-11-27 03:00:00.5+01', '\\x00ff', '{calm,glad}', 5, '(1,x)', 'NaN', '{"a": [1]}'`;
+    let rows: unknown[] = [];
+    const work = async () => {
+      await pool.simple(`begin; insert into ${name} values (${values}); insert into ${name} values (2);
+        update ${name} set how = 6 where id = 1; delete from ${name} where id = 2;
+        select pg_logical_emit_message(true, 'app', 'hi'); commit`);
+      ({ rows } = await pool.query(`select * from ${name}`));
+    };
+    const seen = await world.read(1, work, { messages: true });
+    const kinds = seen.map(({ kind }) => kind);
+    assert.deepEqual(kinds, ["begin", "schema", "insert", "insert", "update", "delete", "message", "commit"]);
+    const [begin, schema, first, , update, remove, message, commit] = seen as never[] as Record<string, unknown>[];
+    assert.deepEqual([schema!["schema"], schema!["table"], schema!["replicaIdentity"]], ["public", name, "default"]);
+    const [id] = schema!["columns"] as unknown[];
+    assert.deepEqual(id, { name: "id", typeOid: 20, typeModifier: -1, key: true });
+    assert.deepEqual(first!["new"], { ...(rows[0] as object), how: 5 });
+    assert.deepEqual(update!["new"], rows[0]);
+    assert(!("old" in update!), "the key has not changed");
+    assert.deepEqual(remove!["old"], { id: "2" });
+    assert.deepEqual([message!["prefix"], message!["content"], message!["transactional"]], ["app", "hi", true]);
+    assert.equal(commit!["committedAt"], begin!["committedAt"]);
+    assert.equal(new Set(seen.map(({ xid }) => xid)).size, 1);
+    for (const { position } of seen) assert.match(position, /^[0-9A-F]+\/[0-9A-F]{4,}$/);
+  },
+
+  async "the replica identity says what is known of old rows, and what is TOASTed and unchanged is named"(world) {
+    const { name, pool } = world;
+    await world.table("id int4 primary key, body text");
+    await pool.simple(`alter table ${name} alter body set storage external`);
+    const seen = await world.read(4, async () => {
+      await pool.exec(`insert into ${name} values (1, repeat('x', 5000))`);
+      await pool.exec(`update ${name} set id = 2`);
+      await pool.exec(`alter table ${name} replica identity full`);
+      await pool.exec(`update ${name} set id = 3`);
+      await pool.exec(`truncate ${name} restart identity cascade`);
+    });
+    const updates = seen.flatMap((change) => (change.kind === "update" ? [change] : []));
+    assert.deepEqual(
+      updates.map(({ old, unchanged }) => [old, unchanged]),
+      [
+        [{ id: 1 }, ["body"]],
+        [{ id: 2, body: "x".repeat(5000) }, ["body"]],
+      ],
+    );
+    assert.deepEqual(updates[0]!.new, { id: 2 });
+    assert.equal(updates[1]!.new["id"], 3);
+    const truncate = seen.find(({ kind }) => kind === "truncate") as ofChanges.Truncate;
+    const { tables, cascade, restartIdentity } = truncate;
+    assert.deepEqual([tables, cascade, restartIdentity], [[{ schema: "public", table: name }], true, true]);
+  },
+
+  async "a table that changes between its changes is told of as it is now"(world) {
+    const { name, pool } = world;
+    await world.table("id int4 primary key, created_at text");
+    const work = async () => {
+      await pool.exec(`insert into ${name} values (1, 'x')`);
+      await pool.exec(`alter table ${name} add more int8 default 7`);
+      await pool.exec(`insert into ${name} values (2, 'y')`);
+      await pool.simple(`alter table ${name} rename created_at to made; alter table ${name} drop more;
+        alter table ${name} alter id type text`);
+      await pool.exec(`insert into ${name} values ('3', 'z')`);
+      await pool.simple(`drop table ${name}; create table ${name} (other_name int4 primary key);
+        alter publication ${name} add table ${name}; insert into ${name} values (9)`);
+    };
+    const seen = await world.read(4, work, { columnNames: "camelCase" });
+    assert.deepEqual(newRows(seen), [
+      { id: 1, createdAt: "x" },
+      { id: 2, createdAt: "y", more: "7" },
+      { id: "3", made: "z" },
+      { otherName: 9 },
+    ]);
+    assert.equal(seen.filter(({ kind }) => kind === "schema").length, 4);
+  },
+
+  async "the slot stays where it was acknowledged, and the next reader begins behind it"(world) {
+    await world.table("id int4 primary key");
+    const working = started(
+      world.streaming().then(async () => {
+        for (const id of [1, 2, 3]) await world.insert(id);
+      }),
+    );
+    let acknowledged = "";
+    let commits = 0;
+    for await (const change of world.changes(world.pool, world.options)) {
+      if (change.kind !== "commit") continue;
+      if (++commits === 2) await change.acknowledge();
+      if (commits === 2) acknowledged = change.position;
+      if (commits === 3) break;
+    }
+    await working;
+    await until(async () => (await world.flushed()) === acknowledged, "the second commit is acknowledged");
+    await world.free();
+    const again: AnyChange[] = [];
+    for await (const change of world.changes(world.pool, world.options))
+      if (again.push(change) && change.kind === "commit") break;
+    assert.deepEqual(newRows(again), [{ id: 3 }]);
+    await world.free();
+    const behind: AnyChange[] = [];
+    const from = again.at(-1)!.position;
+    const next = started(world.streaming().then(() => world.insert(4)));
+    for await (const change of world.changes(world.pool, { ...world.options, from }))
+      if (behind.push(change) && change.kind === "commit") break;
+    await next;
+    assert.deepEqual(newRows(behind), [{ id: 4 }]);
+  },
+
+  async "with connections that are lost at any time nothing is lost, and nothing whole comes twice"(world) {
+    await world.table("id int4 primary key");
+    const most = 200;
+    const working = started(
+      world.streaming().then(async () => {
+        for (let id = 1; id <= most; id++) {
+          await world.insert(id);
+          if (id % 30 === 0) await world.cut();
+        }
+      }),
+    );
+    const whole: number[] = [];
+    let begun: number[] = [];
+    for await (const change of world.changes(world.pool, world.options)) {
+      if (change.kind === "begin") begun = [];
+      if (change.kind === "insert") begun.push(change.new["id"] as number);
+      if (change.kind !== "commit") continue;
+      whole.push(...begun);
+      // Most of what was yielded is not acknowledged when its connection is lost.
+      if (whole.length % 7 === 0) await change.acknowledge();
+      if (whole.length === most) break;
+    }
+    await working;
+    assert.deepEqual(
+      whole,
+      Array.from({ length: most }, (_, at) => at + 1),
+    );
+  },
+
+  async "a consumer that stops is not dropped"(world) {
+    await world.table("id int4 primary key");
+    const working = started(world.streaming().then(() => world.insert(1)));
+    let pid: unknown;
+    const reader = async () => {
+      const asked = world.pgz.sql`select active_pid from pg_replication_slots where slot_name = ${world.name}`;
+      return (await world.pool.query(asked)).rows[0]!["active_pid"];
+    };
+    for await (const change of world.changes(world.pool, { ...world.options, statusInterval: 100 })) {
+      if (change.kind !== "commit") continue;
+      await working;
+      if (pid === undefined) {
+        pid = await reader();
+        // Longer than the server waits for a status.
+        await world.pool.query("select pg_sleep(3)");
+        await world.insert(2);
+        continue;
+      }
+      assert.equal(await reader(), pid, "the connection is the same");
+      break;
+    }
+  },
+
+  async "what no table of the publication is in the server need not keep"(world) {
+    const { pool, name } = world;
+    const { sql } = world.pgz;
+    await world.table("id int4 primary key");
+    const other = `${name}_types.elsewhere`;
+    await pool.simple(`create schema ${name}_types; create table ${other} (n int4)`);
+    const working = started(
+      world.streaming().then(async () => {
+        await world.insert(1);
+        await pool.exec(`insert into ${other} select generate_series(1, 1000)`);
+        const { rows } = await pool.query("select pg_current_wal_lsn()::text as at");
+        const at = rows[0]!["at"] as string;
+        await until(async () => {
+          const asked = sql`select confirmed_flush_lsn >= ${at}::pg_lsn as passed from pg_replication_slots
+            where slot_name = ${name}`;
+          return (await pool.query(asked)).rows[0]!["passed"] === true;
+        }, "the slot has gone on");
+        await world.insert(2);
+      }),
+    );
+    let commits = 0;
+    const options = { ...world.options, acknowledge: "commit", statusInterval: 100 } as const;
+    for await (const change of world.changes(pool, options)) if (change.kind === "commit" && ++commits === 2) break;
+    await working;
+  },
+
+  async "as NDJSON a reader of a few lines makes a replica of it"(world) {
+    const { name, pool } = world;
+    await world.table("id int4 primary key, name text, amount int8");
+    const working = started(
+      world.streaming().then(async () => {
+        await pool.exec(`insert into ${name} select i, 'user ' || i, i * 1000000000000 from generate_series(1, 500) i`);
+        await pool.exec(`update ${name} set name = null, id = id + 1000 where id % 3 = 0`);
+        await pool.exec(`delete from ${name} where id % 5 = 0`);
+        await pool.exec(`insert into ${name} values (0, 'last', null)`);
+      }),
+    );
+    const replica = new Map<number, { id: number }>();
+    const response = world.changes(pool, { ...world.options, acknowledge: "commit" }).respond();
+    assert.equal(response.headers.get("content-type"), "application/x-ndjson; charset=utf-8");
+    const reader = response.body!.getReader() as ReadableStreamDefaultReader<Uint8Array>;
+    const decoder = new TextDecoder();
+    for (let isOver = false; !isOver;) {
+      const { value } = await reader.read();
+      for (const line of decoder.decode(value).split("\n").filter(Boolean)) {
+        const change = JSON.parse(line) as { kind: string; old?: { id: number }; new?: { id: number; name: string } };
+        if (change.kind === "delete" || change.kind === "update") replica.delete((change.old ?? change.new)!.id);
+        if (change.new) replica.set(change.new.id, change.new);
+        isOver ||= change.new?.name === "last";
+      }
+    }
+    await working;
+    await reader.cancel();
+    const { rows } = await pool.query(`select * from ${name} order by id`, [], { int8: "number" });
+    assert.deepEqual(
+      [...replica.values()].sort((one, other) => one.id - other.id),
+      rows,
+    );
+  },
+
+  async "what is wrong is told at once"(world) {
+    const { changes, name, pool } = world;
+    await world.table("id int4 primary key");
+    const options = { slot: name, publication: name };
+    const first = (more: object) =>
+      changes(pool, { ...options, ...more })
+        [Symbol.asyncIterator]()
+        .next();
+    const missing = await assert.rejects(first({}), { code: "42704" });
+    assert.match(missing.message, new RegExp(name));
+    const wrong: [options: object, code: string][] = [
+      [{ slot: "No Slot" }, "INVALID_OPTION"],
+      [{ publication: [] }, "INVALID_OPTION"],
+      [{ from: "12" }, "INVALID_OPTION"],
+      [{ slots: "x" }, "UNKNOWN_OPTION"],
+    ];
+    const thrown = async (work: () => unknown) => {
+      work();
+      throw new AssertionError("it was accepted");
+    };
+    for (const [more, code] of wrong)
+      await assert.rejects(
+        thrown(() => changes(pool, { ...options, ...more } as never)),
+        { code },
+      );
+    await assert.rejects(
+      thrown(() => changes("postgres://x" as never, options)),
+      { code: "INVALID_OPTION" },
+    );
+  },
+
+  async "changes are read once, and a temporary slot ends with its connection"(world) {
+    await world.table("id int4 primary key");
+    const twice = world.changes(world.pool, { ...world.options, createSlot: "temporary" });
+    const next = started(twice[Symbol.asyncIterator]().next());
+    await assert.rejects((async () => twice.stream())(), { code: "STREAM_OPEN" });
+    await world.streaming();
+    await world.cut();
+    await assert.rejects(next, { code: "57P01" });
+  },
+
+  async "a signal, and leaving, end it within a second"(world) {
+    await world.table("id int4 primary key");
+    const controller = new AbortController();
+    const iterator = world.changes(world.pool, { ...world.options, signal: controller.signal })[Symbol.asyncIterator]();
+    const next = started(iterator.next());
+    await world.streaming();
+    controller.abort(new Error("enough"));
+    await assert.rejects(next, { code: "ABORTED" });
+    await world.free();
+    const stream = world.changes(world.pool, world.options).stream();
+    const reader = stream.getReader();
+    const read = started(reader.read());
+    await world.streaming();
+    await reader.cancel();
+    assert.deepEqual(await read, { done: true, value: undefined });
+    await world.free();
+  },
+};

@@ -1,0 +1,21 @@
+// pgz-edge/changes in workerd, with its wasm as a module: the cases of tests/adapters.
+import { fileURLToPath } from "node:url";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { cases } from "../adapters/changes-cases.ts";
+import { testServers } from "../integration/servers.ts";
+import { startWorker } from "./host.mjs";
+
+const { superuserUrl } = testServers().servers.find(({ own }) => own)!;
+const entry = fileURLToPath(new URL("fixture/changes-worker.ts", import.meta.url));
+
+let worker: Awaited<ReturnType<typeof startWorker>>;
+beforeAll(async () => {
+  worker = await startWorker({ entry });
+});
+afterAll(() => worker?.stop());
+
+for (const name of Object.keys(cases))
+  test(name, { timeout: 60_000 }, async () => {
+    const body = JSON.stringify({ name, url: `${superuserUrl}?sslmode=disable` });
+    expect(await (await fetch(worker.url, { method: "POST", body })).json()).toBe(null);
+  });

@@ -1,5 +1,11 @@
 // `pgz-edge/changes`: changes of tables as they commit, by logical replication.
-export { changes, Changes, type ChangesResponse } from "./changes/changes.ts";
+export {
+  changes,
+  Changes,
+  type ChangesOfTransaction,
+  type ChangesResponse,
+  type TransactionsOptions,
+} from "./changes/changes.ts";
 export type { ChangesOptions } from "./changes/options.ts";
 export type {
   AnyChange,

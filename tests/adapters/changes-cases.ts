@@ -308,6 +308,41 @@ export const cases: Record<string, Case> = {
     await working;
   },
 
+  async "transactions come whole, and one that is too long is an error"(world) {
+    const { name, pool } = world;
+    await world.table("id int4 primary key");
+    const working = started(
+      world.streaming().then(async () => {
+        await pool.simple(`begin; insert into ${name} values (1), (2); delete from ${name} where id = 1; commit`);
+        await pool.query("select pg_logical_emit_message(false, 'app', 'now')");
+        await world.insert(3);
+        await pool.exec(`insert into ${name} select generate_series(10, 2000)`);
+      }),
+    );
+    const given = { ...world.options, messages: true, acknowledge: "commit" } as const;
+    const seen: ofChanges.ChangesOfTransaction[] = [];
+    const read = async () => {
+      for await (const whole of world.changes(pool, given).transactions({ maxBytes: 10_000 })) seen.push(whole);
+    };
+    await assert.rejects(read(), { code: "RESPONSE_TOO_LARGE", limit: "bytes", value: 10_000 });
+    await working;
+    assert.deepEqual(
+      seen.map(({ changes, xid }) => [typeof xid, ...changes.map(({ kind }) => kind)]),
+      [
+        ["number", "schema", "insert", "insert", "delete"],
+        ["undefined", "message"],
+        ["number", "insert"],
+      ],
+    );
+    // Those that came whole are acknowledged, and this one is not.
+    await world.free();
+    for await (const { changes } of world.changes(pool, given).transactions()) {
+      assert.equal(changes.filter(({ kind }) => kind === "insert").length, 1_991);
+      break;
+    }
+    await assert.rejects(world.changes(pool, given).transactions({ maxBytes: 0 }).next(), { code: "INVALID_OPTION" });
+  },
+
   async "as NDJSON a reader of a few lines makes a replica of it"(world) {
     const { name, pool } = world;
     await world.table("id int4 primary key, name text, amount int8");

@@ -1,15 +1,39 @@
 // `changes(db, options)`: changes of tables as objects, as NDJSON, as a Response.
 //
 // Knows lines and what becomes of their values. Must not know connections.
-import { Client, Pool, UsageError } from "../../index.ts";
+import { Client, Pool, ResponseTooLargeError, UsageError } from "../../index.ts";
 import { converter, type ValuePolicy } from "../../values/converters.ts";
 import { CAMEL_CASE, INT8_AS_STRING, NUMERIC_AS_STRING, TYPE_SAME } from "../../wasm/numbers.ts";
 import { Feed, positionOf } from "./feed.ts";
-import type { AnyChange, Commit, Schema } from "./kinds.ts";
+import type { AnyChange, Begin, Commit, Schema } from "./kinds.ts";
 import { checkOptions, type ChangesOptions } from "./options.ts";
 
 /** Columns of a table whose values are not those of JSON. */
 type Conversions = readonly (readonly [name: string, convert: (value: unknown) => unknown])[];
+
+/** Options of `transactions`. */
+export interface TransactionsOptions {
+  /**
+   * The most bytes of one transaction, as NDJSON, before the stream ends with an error: it is held in memory. Default
+   * 67,108,864.
+   */
+  readonly maxBytes?: number | undefined;
+}
+
+const MAX_TRANSACTION = 64 << 20;
+
+/** A transaction that has committed. */
+export interface ChangesOfTransaction<Row = Record<string, unknown>> {
+  /** What to acknowledge, and to begin behind (`from`). */
+  readonly position: string;
+  /** A message that is not transactional has none. */
+  readonly xid?: number;
+  readonly committedAt?: string;
+  readonly origin?: string;
+  /** What is between `begin` and `commit`. */
+  readonly changes: Exclude<AnyChange<Row>, Begin | Commit>[];
+  acknowledge(): Promise<void>;
+}
 
 /** Options of `respond`. */
 export interface ChangesResponse {
@@ -43,6 +67,40 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
           const change = reader.read(line) as AnyChange<Row>;
           yield change;
           if (change.kind === "commit" && !isManual) await change.acknowledge();
+        }
+      }
+    } finally {
+      await feed.end();
+    }
+  }
+
+  /**
+   * The same by transactions, each in one piece. A message that is not transactional is one by itself.
+   *
+   * @throws ResponseTooLargeError a transaction whose lines of NDJSON are longer than `maxBytes`
+   *
+   * @example
+   * for await (const { changes, acknowledge } of changes(db, { slot, publication }).transactions()) {
+   *   await store(changes);
+   *   await acknowledge();
+   * }
+   */
+  async *transactions({ maxBytes = MAX_TRANSACTION }: TransactionsOptions = {}): AsyncGenerator<
+    ChangesOfTransaction<Row>,
+    void,
+    undefined
+  > {
+    checkMaxBytes(maxBytes);
+    const feed = this.#feed("string");
+    const reader = new ChangeReader(feed, this.#options);
+    try {
+      for (let group = new Group<Row>(maxBytes); ;) {
+        for (const line of linesOf(await feed.next())) {
+          const whole = group.add(reader.read(line) as AnyChange<Row>, line.length);
+          if (!whole) continue;
+          group = new Group(maxBytes);
+          yield whole;
+          if (this.#options.acknowledge === "commit") await whole.acknowledge();
         }
       }
     } finally {
@@ -118,6 +176,48 @@ function rowForm({ int8, numeric, columnNames }: ChangesOptions, otherwise: "str
     (ofNumeric === "string" ? NUMERIC_AS_STRING : 0) |
     (columnNames === "camelCase" ? CAMEL_CASE : 0)
   );
+}
+
+function checkMaxBytes(maxBytes: unknown): void {
+  if (!Number.isSafeInteger(maxBytes) || (maxBytes as number) < 1)
+    throw new UsageError("INVALID_OPTION", 'Option "maxBytes" must be a whole number from 1 on.');
+}
+
+/** Collects the changes of one transaction. */
+class Group<Row> {
+  readonly #maxBytes: number;
+  readonly #changes: ChangesOfTransaction<Row>["changes"] = [];
+  #begin: Begin | undefined;
+  #bytes = 0;
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  /** The transaction, when this is its end. */
+  add(change: AnyChange<Row>, bytes: number): ChangesOfTransaction<Row> | undefined {
+    this.#bytes += bytes;
+    if (this.#bytes > this.#maxBytes)
+      throw new ResponseTooLargeError({ limit: "bytes", value: this.#maxBytes, observed: this.#bytes });
+    const changes = this.#changes;
+    switch (change.kind) {
+      case "begin":
+        // One that broke off begins again.
+        changes.length = 0;
+        this.#bytes = bytes;
+        this.#begin = change;
+        return undefined;
+      case "commit": {
+        const { position, xid, committedAt } = change;
+        const { origin } = this.#begin ?? {};
+        const acknowledge = () => change.acknowledge();
+        return { position, xid, committedAt, ...(origin !== undefined && { origin }), changes, acknowledge };
+      }
+    }
+    changes.push(change);
+    if (this.#begin) return undefined;
+    return { position: change.position, changes, acknowledge: () => Promise.resolve() };
+  }
 }
 
 function linesOf(bytes: Uint8Array): string[] {

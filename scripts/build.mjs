@@ -138,7 +138,8 @@ async function bundle() {
   // Chunks have their hash in their name: none of another build stays.
   for (const folder of ["dist/cli", "dist/shared", "dist/cjs/shared"])
     rmSync(at(folder), { recursive: true, force: true });
-  const changesInside = { loader: { ".wasm": "base64" }, plugins: [commentless, driverBeside] };
+  const plugins = [commentless, driverBeside, wasmBeside];
+  const changes = { splitting: true, chunkNames: "shared/changes-[hash]", plugins };
   /** What `require` gets where it cannot load a module. */
   const commonjs = { ...common, outdir: "dist/cjs", format: "cjs" };
   await Promise.all([
@@ -147,8 +148,7 @@ async function bundle() {
     esbuild({ ...common, entryPoints: ["js/adapters/otel.ts"] }),
     esbuild({ ...common, entryPoints: ["js/sockets/websocket.ts"] }),
     esbuild({ ...common, entryPoints: entries("otel-workers") }),
-    esbuild({ ...common, ...changesInside, entryPoints: entries("changes") }),
-    esbuild({ ...common, plugins: [commentless, driverBeside, wasmBeside], entryPoints: entries("changes-workerd") }),
+    esbuild({ ...common, ...changes, entryPoints: entries("changes", "changes-workerd") }),
     esbuild({ ...common, entryPoints: pg, plugins: [commentless, driverBeside] }),
     esbuild({ ...common, entryPoints: ["js/adapters/prisma.ts"], plugins: [commentless, driverBeside] }),
     esbuild({ ...common, entryPoints: drizzle, plugins: [commentless, driverBeside] }),

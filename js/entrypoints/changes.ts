@@ -1,7 +1,7 @@
-// `pgz-edge/changes` where the wasm travels inside.
+// `pgz-edge/changes` where files can be read: the wasm stands beside this one, as on Workers. A bundler does not take it
+// along, so the package stays external there (docs/changes.md).
 export * from "../adapters/changes.ts";
-import wasm from "../../pkg/pgz_changes_bg.wasm";
+import { readFileSync } from "node:fs";
 import { provide } from "../adapters/changes/core.ts";
-import { decoded } from "../wasm/inside.ts";
 
-provide(() => decoded(wasm as string));
+provide(() => readFileSync(new URL("./pgz_changes_bg.wasm", import.meta.url)));

@@ -97,13 +97,19 @@ function read(input: unknown, reading: Reading): void {
       `Nothing was given to connect to, but ${String(input)}: is a binding or a variable missing, or its name misspelt?`,
     );
   else if (!isPlain) throw invalidUrl("Pass a URL, options, or a binding with a connectionString");
-  if (isPlain) readObject(input as object, reading.given);
+  if (isPlain) readObject(input, reading.given);
 }
 
-/** Only plain objects are asked for options: a Hyperdrive binding's `connect` is not the option of that name. */
-function isPlainObject(input: unknown): boolean {
-  const prototype: unknown = Object.getPrototypeOf(Object(input));
-  return Boolean(input) && !(prototype && Object.getPrototypeOf(prototype));
+/**
+ * Only plain objects are asked for options: a Hyperdrive binding's `connect` is not the option of that name. What stands
+ * in for a binding in Node (wrangler's getPlatformProxy, so in `next dev` too) is a Proxy without a prototype. It has
+ * `connect`, but not as a property of its own.
+ */
+export function isPlainObject(input: unknown): input is object {
+  const object = Object(input) as object;
+  const prototype: unknown = Object.getPrototypeOf(object);
+  const isBinding = "connect" in object && !Object.hasOwn(object, "connect");
+  return Boolean(input) && !(prototype && Object.getPrototypeOf(prototype)) && !isBinding;
 }
 
 function readObject(input: object, given: Map<string, unknown>): void {

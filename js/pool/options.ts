@@ -2,6 +2,7 @@
 // config/table.ts. The table of docs/pool.md is made of them.
 //
 // What an option does is where it is used (slots.ts, upkeep.ts, cleaning.ts).
+import { isPlainObject } from "../config/config.ts";
 import type { ConnectInput, Options } from "../config/options.ts";
 import { optionNames } from "../config/table.ts";
 import { option, optional, valuesOf, type ValueOf } from "../config/entries.ts";
@@ -167,8 +168,8 @@ export function splitOptions(
   input: PoolInput,
   options: PoolOptions,
 ): { given: object; input: ConnectInput; overrides: Options } {
-  for (const given of [input, options]) if (isPlain(given)) checkOptions(given, KNOWN);
-  const [fromInput, rest] = isPlain(input) ? split(input) : [{}, input];
+  for (const given of [input, options]) if (isPlainObject(given)) checkOptions(given, KNOWN);
+  const [fromInput, rest] = isPlainObject(input) ? split(input) : [{}, input];
   const [own, overrides] = split(options);
   return { given: { ...fromInput, ...own }, input: rest as ConnectInput, overrides };
 }
@@ -187,8 +188,4 @@ function split(options: object): [own: object, others: object] {
   const entries = Object.entries(options);
   const isOwn = ([name]: [string, unknown]) => poolOptionNames.includes(name);
   return [Object.fromEntries(entries.filter(isOwn)), Object.fromEntries(entries.filter((entry) => !isOwn(entry)))];
-}
-
-function isPlain(input: unknown): input is object {
-  return typeof input === "object" && input !== null && [Object.prototype, null].includes(Object.getPrototypeOf(input));
 }

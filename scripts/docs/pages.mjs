@@ -31,7 +31,7 @@ export const made = ["index.md", "performance.md", "reference/index.md"];
 /** Title, then the pages in their order, as the site names them. */
 const chapters = [
   ["Start", ["readme", "comparison", "examples", "connecting", "bundlers", "worker-example"]],
-  ["Guides", ["workers", "durable-objects", "node", "deno", "bun", "vercel"]],
+  ["Guides", ["workers", "durable-objects", "node", "deno", "bun", "vercel", "next"]],
   ["Moving", ["pg", "from-postgres"]],
   ["Calls", ["queries", "transactions", "scopes", "batches", "copy", "listen", "changes", "pool", "observer"]],
   ["Command line", ["cli", "sql-types", "mcp"]],

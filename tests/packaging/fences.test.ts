@@ -1,5 +1,6 @@
 // Every block of code in the pages is run, or checked as far as it can be, or stands on a list with the reason. What
-// runs elsewhere: `ts run` in examples.test.ts, blocks that are files in programs.test.ts.
+// runs elsewhere: `ts run` in examples.test.ts, blocks that are files in programs.test.ts and, those of docs/next.md, in
+// tests/ecosystem/next.test.ts.
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -25,6 +26,7 @@ const UNCHECKED = new Map([
 const COMMANDS: Record<string, string> = {
   "npm install": "installs from the registry; tests/packaging/tarball.test.ts installs the packed tarball",
   "npm run": "runs a script of the example; tests/demo/copied.test.ts runs its parts",
+  "npx opennextjs-cloudflare": "builds the application of the page; tests/ecosystem/next.test.ts does it",
   "npx wrangler": "wants an account, or serves until Ctrl-C; tests/demo/wrangler.test.ts runs the server",
   docker: "builds an image; tests/packaging/docker.test.ts reads that Dockerfile",
   psql: "wants a server of the reader's",
@@ -36,7 +38,7 @@ const COMMANDS: Record<string, string> = {
 };
 
 test("each block is of a language that is run or checked", () => {
-  const known = ["ts", "js", "sql", "sh", "json", "jsonc", "text", ""];
+  const known = ["ts", "tsx", "js", "sql", "sh", "json", "jsonc", "text", ""];
   expect(fences.filter(({ language }) => !known.includes(language)).map(({ name }) => name)).toEqual([]);
   expect(fences.length).toBeGreaterThan(60);
 });
@@ -45,7 +47,7 @@ test("what is said to run elsewhere does: examples of README and docs/, files of
   const marked = fences.filter(({ rest }) => rest !== "");
   const strays = marked.filter(({ page, language, rest }) => {
     if (rest === "run") return language !== "ts" || !/^(README|docs\/[\w-]+)\.md$/.test(page);
-    return !["README.md", "docs/examples.md"].includes(page) || !/^\S+\.\w+$/.test(rest);
+    return !["README.md", "docs/examples.md", "docs/next.md"].includes(page) || !/^\S+\.\w+$/.test(rest);
   });
   expect(strays.map(({ name }) => name)).toEqual([]);
 });

@@ -76,6 +76,8 @@ export const releaseSuites = {
     ],
     release(),
   ),
+  // An application of Next as OpenNext builds it, three times, and in `next dev`: seven minutes on two cores.
+  "next-on-workers": inVitest("next-on-workers", node, ["tests/ecosystem"]),
   "older-server": inVitest("older-server", node, ["tests/integration"], onlyOldestServer),
   reproducible: { needs: ["build"], run: reproducible },
   "long-simulation": { needs: ["build"], run: longSimulation },

@@ -1,4 +1,4 @@
-// What the tests of options share: an input resolved, and the error where it is refused.
+// What the tests of options share: an input resolved, the error where it is refused, and a binding.
 import { expect } from "vitest";
 import { resolveConfig } from "../../js/config/config.ts";
 import type { ConnectInput, Options } from "../../js/config/options.ts";
@@ -15,3 +15,19 @@ export const refused = (input: unknown, overrides?: unknown) => {
   }
   throw new Error("was accepted");
 };
+
+const binding = {
+  connectionString: "postgres://ada:secret@localhost:5432/app?sslmode=disable",
+  ip: "240.0.167.88",
+  host: "localhost",
+  connect: () => {},
+};
+const isOwn = (name: PropertyKey) => name !== "connect" && Object.hasOwn(binding, name);
+/** A Hyperdrive binding in Node, as getPlatformProxy of wrangler 4.164 gives it: `connect` is not its own property. */
+export const standIn = new Proxy(Object.create(null) as { connectionString: string }, {
+  get: (_, name) => Reflect.get(binding, name) as unknown,
+  has: (_, name) => name in binding,
+  ownKeys: () => Object.keys(binding).filter(isOwn),
+  getOwnPropertyDescriptor: (_, name) =>
+    isOwn(name) ? { value: undefined, enumerable: true, configurable: true } : undefined,
+});

@@ -1,7 +1,7 @@
 // Options: where they come from, and what a session starts with.
 import { expect, test } from "vitest";
 import { resolveConfig, startupParameters } from "../../js/config/config.ts";
-import { of, URL_ } from "./config-input.ts";
+import { of, standIn, URL_ } from "./config-input.ts";
 
 test("the defaults", async () => {
   const { password, key, ...config } = of({ user: "ada" });
@@ -115,6 +115,10 @@ test("a URL object, a Hyperdrive binding and a connectionString are read alike",
   });
   expect(of(new URL(URL_))).toMatchObject({ host: "db.example.com", user: "ada", database: "app" });
   expect(of({ connectionString: URL_ })).toMatchObject({ host: "db.example.com", user: "ada", database: "app" });
+});
+
+test("wrangler's stand-in for a Hyperdrive binding in Node is read as a binding", () => {
+  expect(of(standIn)).toMatchObject({ host: "localhost", user: "ada", sslmode: "disable", connect: undefined });
 });
 
 test("later sources win: URL, the object's options, the overrides; undefined says nothing", () => {

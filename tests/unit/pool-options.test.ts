@@ -2,6 +2,7 @@
 import { expect, test } from "vitest";
 import { poolOptionNames, resolvePool, splitOptions, type PoolInput, type PoolOptions } from "../../js/pool/options.ts";
 import type { UsageError } from "../../js/util/errors.ts";
+import { standIn } from "./config-input.ts";
 
 const numbers = {
   ...{ max: 10, min: 0, idleTimeout: 300_000, maxLifetime: 3_600_000, acquireTimeout: 30_000 },
@@ -84,6 +85,7 @@ test("only plain objects are asked for options: a binding is passed on as it is"
   const binding = new Binding();
   expect(splitOptions(binding, {})).toEqual({ given: {}, input: binding, overrides: {} });
   expect(splitOptions(binding, {}).input).toBe(binding);
+  expect(splitOptions(standIn, {}).input).toBe(standIn);
   for (const nothing of [null, undefined, 5] as never[]) expect(splitOptions(nothing, {}).input).toBe(nothing);
 });
 

@@ -5,13 +5,13 @@
 // `options.tail` is the script of a second Worker, which gets the traces of the first one, and is its binding TAIL.
 // `outbound: { entry, options }` is a second Worker, where each socket of the first one ends (its handler `connect`).
 //
-// `entry` is a TypeScript file, bundled here, with other packages for those that `alias` names; `options` go to
-// Miniflare. `which` picks the workerd (scripts/node); without it PGZ_TEST_WORKERD does, which tests/run.mjs sets for a
-// suite. workerd takes the test CA from NODE_EXTRA_CA_CERTS, which is read when a process starts; and miniflare's
-// Hyperdrive proxy has no error handlers and would take its process along, so it is not the test's process: exactly
-// those errors are dropped.
+// `entry` is a TypeScript file, bundled here, with other packages for those that `alias` names. `built` in its place is a
+// folder with what wrangler has bundled, which runs as it is. `options` go to Miniflare. `which` picks the workerd
+// (scripts/node); without it PGZ_TEST_WORKERD does, which tests/run.mjs sets for a suite. workerd takes the test CA from
+// NODE_EXTRA_CA_CERTS, which is read when a process starts; and miniflare's Hyperdrive proxy has no error handlers and
+// would take its process along, so it is not the test's process: exactly those errors are dropped.
 import { fork } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { builtinModules } from "node:module";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -23,6 +23,7 @@ const REQUIRE = 'import { createRequire as __of } from "node:module"; const requ
 
 export async function startWorker({
   entry,
+  built,
   alias = {},
   caFile,
   options = {},
@@ -49,7 +50,7 @@ export async function startWorker({
     });
     return outfile;
   };
-  const scriptPath = await bundled(entry, "worker.js", options);
+  const scriptPath = built ? undefined : await bundled(entry, "worker.js", options);
   const second = outbound && {
     ...outbound.options,
     scriptPath: await bundled(outbound.entry, "outbound.js", outbound.options),
@@ -64,7 +65,7 @@ export async function startWorker({
     if (child.connected) child.disconnect();
     return gone;
   };
-  child.send({ scriptPath, options, outbound: second, miniflare });
+  child.send({ scriptPath, built, options, outbound: second, miniflare });
   const answer = await new Promise((resolve) => {
     child.once("message", resolve);
     child.once("exit", (code) => resolve({ failure: `workerd's process ended with status ${code}` }));
@@ -74,7 +75,7 @@ export async function startWorker({
   throw new Error(answer.failure);
 }
 
-async function run({ scriptPath, options, outbound, miniflare: file }) {
+async function run({ scriptPath, built, options, outbound, miniflare: file }) {
   let miniflare;
   let isEnding = false;
   const end = async (status) => {
@@ -94,11 +95,11 @@ async function run({ scriptPath, options, outbound, miniflare: file }) {
   const { tail, ...others } = options;
   const bundle = {
     modules: true,
-    modulesRoot: path.dirname(scriptPath),
+    modulesRoot: built ?? path.dirname(scriptPath),
     modulesRules: [{ type: "CompiledWasm", include: ["**/*.wasm"] }],
     compatibilityDate: "2026-04-01",
   };
-  const worker = { ...bundle, scriptPath, ...others };
+  const worker = { ...bundle, ...(built ? { modules: modulesOf(built) } : { scriptPath }), ...others };
   const tailed = tail && [
     { ...worker, name: "main", streamingTails: ["tail"], serviceBindings: { TAIL: "tail" } },
     {
@@ -118,6 +119,15 @@ async function run({ scriptPath, options, outbound, miniflare: file }) {
   miniflare = new Miniflare({ host: "127.0.0.1", port: 0, ...(workers ? { workers } : worker) });
   const url = (await miniflare.ready).href;
   process.send({ url });
+}
+
+/** Named one by one: where a Worker imports what it computes, Miniflare cannot find them. The first is the entry. */
+function modulesOf(folder) {
+  const wasm = readdirSync(folder).filter((name) => name.endsWith(".wasm"));
+  return ["worker.js", ...wasm].map((name) => ({
+    type: name.endsWith(".wasm") ? "CompiledWasm" : "ESModule",
+    path: path.join(folder, name),
+  }));
 }
 
 if (process.send && import.meta.url === pathToFileURL(process.argv[1]).href) {

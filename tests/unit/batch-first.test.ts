@@ -16,6 +16,7 @@ import {
   useMemoryServer,
   type Session,
 } from "../support/memory-session.ts";
+import { written } from "../support/slow-socket.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
@@ -35,15 +36,6 @@ const ending = (tag: string) =>
     ...[wire.commandComplete(tag), wire.readyForQuery()],
   ]);
 const batchOfTwo = [...behindPrelude, ...behindPrelude, ...execution];
-
-/** The messages of the next write. */
-async function written(session: Session): Promise<string[]> {
-  const names: string[] = [];
-  const bytes = await session.peer.received();
-  session.reader.push(Buffer.from(bytes ?? []));
-  for (let message = session.reader.next(); message; message = session.reader.next()) names.push(message.name);
-  return names;
-}
 
 /** The answers to a batch of two whose first item's check misses types. */
 function misses(session: Session): void {

@@ -3,37 +3,14 @@
 import { beforeEach, expect, test } from "vitest";
 import { sql } from "../../js/statement/sql.ts";
 import type { PgzError } from "../../js/util/errors.ts";
-import {
-  accepted,
-  client,
-  install,
-  int4,
-  isPending,
-  letIn,
-  quiet,
-  server,
-  useMemoryServer,
-  type Session,
-} from "../support/memory-session.ts";
+import { accepted, client, int4, isPending, letIn, quiet, useMemoryServer } from "../support/memory-session.ts";
+import { slowSockets, written, type SlowSocket } from "../support/slow-socket.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
 
-/** Ends the write that waits. */
-let goOn: () => void;
-let holds = false;
-beforeEach(() => {
-  holds = false;
-  const { connect } = server;
-  install(async (options) => {
-    const socket = await connect(options);
-    const write = async (bytes: Uint8Array) => {
-      await socket.write(bytes);
-      if (holds) await new Promise<void>((resolve) => (goOn = resolve));
-    };
-    return { ...socket, write };
-  });
-});
+let socket: SlowSocket;
+beforeEach(() => void (socket = slowSockets()));
 
 const item = ["Bind", "Describe", "Execute"];
 /** An Execute that fails, so that Sync rolls back. */
@@ -42,15 +19,6 @@ const long = "x".repeat(70_000);
 const error = (C: string) => wire.errorResponse({ S: "ERROR", V: "ERROR", C, M: "no" });
 const bound = () => Buffer.concat([wire.bindComplete(), wire.rowDescription([int4], [1])]);
 const row = (n: number) => Buffer.concat([wire.dataRow([wire.int32(n)]), wire.commandComplete("SELECT 1")]);
-
-/** The messages of the next write. */
-async function written(session: Session): Promise<string[]> {
-  const names: string[] = [];
-  const bytes = await session.peer.received();
-  session.reader.push(Buffer.from(bytes ?? []));
-  for (let message = session.reader.next(); message; message = session.reader.next()) names.push(message.name);
-  return names;
-}
 
 /** A batch of three windows, of which the first has been written and has not left. */
 async function inWindows(options?: object) {
@@ -61,7 +29,7 @@ async function inWindows(options?: object) {
   );
   const session = await letIn();
   await session.flight();
-  holds = true;
+  socket.holds = true;
   session.send(wire.parseComplete(), wire.parameterDescription([25]), wire.rowDescription([int4]));
   session.send(wire.readyForQuery());
   expect(await written(session)).toEqual(item);
@@ -76,10 +44,10 @@ test("each window leaves when the one before it has left, and the last one ends 
   ]) {
     const next = written(session);
     expect(await isPending(next)).toBe(true);
-    goOn();
+    socket.goOn();
     expect(await next).toEqual(names);
   }
-  goOn();
+  socket.goOn();
   session.send(bound(), row(1), wire.bindComplete(), row(2), wire.bindComplete(), row(3), wire.readyForQuery());
   expect((await call).map(({ rows }) => rows)).toEqual([[{ n: 1 }], [{ n: 2 }], [{ n: 3 }]]);
 });
@@ -88,9 +56,9 @@ test("an error keeps the windows behind it back, and nothing that has left is co
   const { ending, session } = await inWindows();
   session.send(bound(), error("22012"));
   await quiet();
-  goOn();
+  socket.goOn();
   expect(await written(session)).toEqual(undone);
-  goOn();
+  socket.goOn();
   session.send(wire.readyForQuery());
   expect(await ending).toEqual({
     code: "22012",
@@ -106,8 +74,8 @@ test("so does the end of its call", async () => {
   const { ending, session } = await inWindows({ signal: abort.signal });
   abort.abort();
   expect(await ending).toMatchObject({ code: "ABORTED", retryable: false });
-  holds = false;
-  goOn();
+  socket.holds = false;
+  socket.goOn();
   expect(await written(session)).toEqual(undone);
   const cancel = await accepted();
   await cancel.flight();
@@ -121,6 +89,6 @@ test("a connection that is lost meanwhile fails it", async () => {
   const { ending, session } = await inWindows();
   session.peer.end();
   await quiet();
-  goOn();
+  socket.goOn();
   expect(await ending).toEqual({ code: "CONNECTION_LOST", batch: undefined, retryable: false });
 });

@@ -28,6 +28,7 @@ import {
   useMemoryServer,
   type Session,
 } from "../support/memory-session.ts";
+import { written } from "../support/slow-socket.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
@@ -41,15 +42,6 @@ async function firstRun(session?: Session): Promise<Session> {
   const next = session ?? (await letIn());
   expect(await next.flight()).toEqual(firstFlight);
   return next;
-}
-
-/** The messages of the next write. */
-async function written(session: Session): Promise<string[]> {
-  const names: string[] = [];
-  const bytes = await session.peer.received();
-  session.reader.push(Buffer.from(bytes ?? []));
-  for (let message = session.reader.next(); message; message = session.reader.next()) names.push(message.name);
-  return names;
 }
 
 const whole = (value: string, status: "I" | "T" = "I", columns = [int4]) =>

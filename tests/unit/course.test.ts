@@ -1,91 +1,26 @@
 // A statement's course (js/statement/course.ts), one decision at a time: what it asks of its session, what it keeps of
 // an attempt for the next one, and what becomes of what was known. course-walk.test.ts goes all its ways.
 import { expect, test } from "vitest";
-import { Operation, type Reached } from "../../js/connection/operation.ts";
-import type { AnyCall } from "../../js/session/call.ts";
-import type { FirstRun } from "../../js/session/first-run.ts";
-import type { Session } from "../../js/session/session.ts";
-import type { Shape } from "../../js/session/shapes.ts";
+import type { Reached } from "../../js/connection/operation.ts";
 import { connectionLost } from "../../js/sockets/contract.ts";
-import { Course, type ExecutionForm } from "../../js/statement/course.ts";
-import { fromErrorResponse, fromFailure, type PgzError } from "../../js/util/errors.ts";
-import { limitsOf, NO_LIMITS } from "../../js/wasm/boundary.ts";
-
-const NOT_BOUND: Reached = { bound: false, before: undefined };
-const BOUND: Reached = { bound: true, before: undefined };
-const CHECK: Reached = { bound: true, before: "check" };
-const RUN = { text: "select n" } as FirstRun;
-const TEXT_ONLY = { routine: "getTypeBinaryOutputInfo" };
-
-let shapes = 0;
-const newShape = (...parameterTypes: number[]): Shape =>
-  ({ id: ++shapes, sql: "select n", parameterTypes: Uint32Array.from(parameterTypes) }) as unknown as Shape;
-
-const error = (code: string, more: object = {}) =>
-  fromErrorResponse({ severity: "ERROR", message: "no", code, ...more });
-const MISSES = { message: 'invalid input syntax for type integer: "pgz-edge: columns {20001}"' };
-
-/** An operation that is over: well, or failed with this. */
-function over(failure?: PgzError, reached?: Reached, more: object = {}): Operation {
-  const operation = Object.assign(new Operation({}), more);
-  if (failure) operation.fail(failure, reached);
-  return operation;
-}
-
-interface Given {
-  readonly knows?: Shape;
-  readonly hasRun?: boolean;
-  readonly firstRun?: FirstRun;
-  readonly values?: readonly unknown[];
-  readonly form?: object;
-  readonly config?: object;
-  readonly text?: string;
-}
-
-/** A course on a session that notes what it is told. */
-function newCourse({
-  knows,
-  hasRun = true,
-  firstRun,
-  values = [],
-  form = {},
-  config = {},
-  text = "select n",
-}: Given = {}) {
-  const log: unknown[] = [];
-  const call = { finished: false };
-  const transaction = { place: "alone", status: "I", isNone: true };
-  const statements = {
-    shape: knows,
-    isText: false,
-    known: () => statements.shape,
-    hasRun: () => hasRun,
-    firstRun: (...given: unknown[]) => (log.push(["firstRun", given[3]]), firstRun),
-    forget: ({ id }: Shape) => void log.push(["forget", id]),
-    forgetShape: (sql: string) => void log.push(["forgetShape", sql]),
-    failedInFront: (part: unknown, { code }: PgzError) => void log.push(["failedInFront", part, code]),
-    refuseBinary: () => !statements.isText && (statements.isText = true),
-  };
-  const session = { config: { firstRun: "text", ...config }, statements, transaction } as unknown as Session;
-  const whole = { form: 1, limits: NO_LIMITS, ...form } as ExecutionForm;
-  const course = new Course(call as AnyCall, session, { text, values }, whole);
-  return { course, call, transaction, statements, log };
-}
-
-/** The same, with its statement on the wire as it was known. */
-function executing(given: Given = {}) {
-  const knows = given.knows ?? newShape();
-  const world = newCourse({ ...given, knows });
-  expect(world.course.begin()).toMatchObject({ do: "execute", shape: knows });
-  return { ...world, shape: knows };
-}
-
-/** The same, on the wire as a first run. */
-function runningFirst(given: Given = {}) {
-  const world = newCourse({ firstRun: RUN, ...given });
-  expect(world.course.begin()).toEqual({ do: "run first", run: RUN });
-  return world;
-}
+import { fromFailure } from "../../js/util/errors.ts";
+import { limitsOf } from "../../js/wasm/boundary.ts";
+import {
+  BOUND,
+  CHECK,
+  error,
+  executing,
+  MISSES,
+  newCourse,
+  newShape,
+  NOT_BOUND,
+  over,
+  RUN,
+  runningFirst,
+  TEXT_ONLY,
+  told,
+  type Given,
+} from "../support/noted-course.ts";
 
 // -- how it begins ---------------------------------------------------------------------------------------------------
 
@@ -250,6 +185,16 @@ test("what the server has just described is not out of date, but its name may be
   }
 });
 
+test("a name that is lost twice is the error, and what the server has just said of it is not forgotten", () => {
+  const { course, log, shape } = executing();
+  course.executed(over(error("26000"), NOT_BOUND), undefined);
+  course.begin();
+  course.described(newShape());
+  const failure = error("26000");
+  expect(course.executed(over(failure, NOT_BOUND), undefined)).toEqual({ do: "fail", error: failure });
+  expect(log).toEqual([["forget", shape.id]]);
+});
+
 test.each([
   ["an error that is no name's, of one that had not run here: it is the statement's own", "42P01", false, true],
   ["the same of one that had: its name may have been another statement's", "42P01", true, false],
@@ -265,8 +210,6 @@ test.each([
 });
 
 // -- what became of a first run --------------------------------------------------------------------------------------
-
-const told = (operation: Operation, mayBeDescribed = false, shape?: Shape) => ({ operation, mayBeDescribed, shape });
 
 test("a first run ends with the operation that had the rows, or fails with its error", () => {
   const { course, call } = runningFirst();
@@ -333,70 +276,4 @@ test("what a first run has learned is how it leaves next, and the server is not 
   const failed = over(error("08P01"), NOT_BOUND);
   expect(course.ranFirst(told(failed, true, shape), undefined, undefined)).toEqual({ do: "begin again", failed });
   expect(course.begin()).toMatchObject({ do: "execute", shape });
-});
-
-// -- again -----------------------------------------------------------------------------------------------------------
-
-test("pauses are numbered, as many as the option says, and what was known is looked up again behind each", () => {
-  const { course, statements } = executing({ config: { retryOnSerialization: 3 } });
-  const conflict = error("40001");
-  for (const attempt of [1, 2]) {
-    expect(course.executed(over(conflict, BOUND), undefined)).toEqual({ do: "pause", attempt, error: conflict });
-    statements.shape = newShape();
-    expect(course.begin()).toMatchObject({ do: "execute", shape: statements.shape });
-  }
-  expect(course.executed(over(conflict, BOUND), undefined)).toEqual({ do: "fail", error: conflict });
-});
-
-test("without the option a conflict is the error", () => {
-  const { course } = executing();
-  const conflict = error("40001");
-  expect(course.executed(over(conflict, BOUND), undefined)).toEqual({ do: "fail", error: conflict });
-});
-
-test("behind a pause what a first run has learned counts no more, nor that it was described as before", () => {
-  const world = newCourse({ firstRun: RUN, hasRun: false, config: { retryOnSerialization: 3 } });
-  const { course } = world;
-  course.begin();
-  const learned = newShape();
-  course.ranFirst(told(over(error("22P02"), NOT_BOUND), true, learned), undefined, undefined);
-  expect(course.begin()).toMatchObject({ do: "execute", shape: learned });
-  expect(course.executed(over(error("40001"), BOUND), undefined).do).toBe("pause");
-  expect(course.begin()).toEqual({ do: "run first", run: RUN });
-  // Described for another reason: what it had learned is not what is known now.
-  const failed = over(error("22P02"), CHECK);
-  expect(course.ranFirst(told(failed, true), undefined, undefined).do).toBe("begin again");
-  expect(course.begin()).toEqual({ do: "describe" });
-
-  const outdated = executing({ hasRun: false, config: { retryOnSerialization: 2 } });
-  outdated.course.executed(over(error("42P01"), NOT_BOUND), undefined);
-  outdated.course.begin();
-  outdated.course.described(newShape());
-  expect(outdated.course.executed(over(error("40001"), BOUND), undefined).do).toBe("pause");
-  outdated.statements.shape = outdated.shape;
-  expect(outdated.course.begin()).toMatchObject({ do: "execute", shape: outdated.shape });
-});
-
-test.each([
-  ["select n", BOUND, true],
-  ["call p()", BOUND, false],
-  ["do 'begin end'", BOUND, false],
-  ["call p()", NOT_BOUND, true],
-  ["call p()", { bound: true, before: "close" } as Reached, true],
-])("%s that a cancel for another call has hit at %j runs again: %s", (text, reached, isAgain) => {
-  const { course } = executing({ text });
-  const hit = over(error("57014"), reached, { exposed: true, canceled: true });
-  expect(course.executed(hit, undefined).do).toBe(isAgain ? "wait" : "fail");
-});
-
-test("one that has begun a transaction itself, or is in one, does not run again for a conflict or a cancel", () => {
-  for (const isBegun of [true, false]) {
-    const { course, transaction } = newCourse({ knows: newShape(), config: { retryOnSerialization: 3 } });
-    if (!isBegun) transaction.place = "begins";
-    course.begin();
-    transaction.isNone = !isBegun;
-    expect(course.executed(over(error("40001"), BOUND), undefined).do).toBe("fail");
-    const hit = over(error("57014"), NOT_BOUND, { exposed: true, canceled: true });
-    expect(course.executed(hit, undefined).do).toBe("fail");
-  }
 });

@@ -12,6 +12,8 @@ import {
   NOT_BOUND,
   over,
   RUN,
+  runningFirst,
+  TEXT_ONLY,
   told,
 } from "../support/noted-course.ts";
 
@@ -77,4 +79,32 @@ test("one that has begun a transaction itself, or is in one, does not run again 
     const hit = over(error("57014"), NOT_BOUND, { exposed: true, canceled: true });
     expect(course.executed(hit, undefined).do).toBe("fail");
   }
+});
+
+test("each cancel for another call is answered by another run, but none when rows were seen", () => {
+  const hit = { exposed: true, canceled: true };
+  const { course } = executing();
+  for (const _ of "123") {
+    expect(course.executed(over(error("57014"), BOUND, hit), undefined)).toEqual({ do: "wait" });
+    expect(course.begin().do).toBe("execute");
+  }
+  const first = runningFirst();
+  const failure = error("57014");
+  const seen = over(failure, BOUND, { ...hit, committed: true });
+  expect(first.course.ranFirst(told(seen), undefined, undefined)).toEqual({ do: "fail", error: failure });
+});
+
+test("a type without binary form that is met before Bind begins a transaction again, by what the server says now", () => {
+  const { course, transaction } = newCourse({ knows: newShape() });
+  Object.assign(transaction, { place: "begins", isNone: false });
+  course.begin();
+  const operation = over(error("42883", TEXT_ONLY), NOT_BOUND);
+  expect(course.executed(operation, undefined)).toEqual({ do: "begin again", failed: operation });
+});
+
+test("a value that does not suit what a first run has learned is the error", () => {
+  const { course } = runningFirst({ values: ["x"] });
+  const failed = over(error("22P02"), NOT_BOUND);
+  expect(course.ranFirst(told(failed, true, newShape(23)), undefined, undefined).do).toBe("begin again");
+  expect(course.begin()).toMatchObject({ do: "fail", error: { code: "INVALID_PARAMETER" } });
 });

@@ -105,6 +105,17 @@ test("a composite that has changed fails it, and the next call describes its sta
   expect(await next).toMatchObject({ code: "CONNECTION_LOST" });
 });
 
+test("what is out of date and does not run again is closed, and described by the next call", async () => {
+  const session = await knowing("create table t", "select a");
+  const call = client.batch(["create table t", "select a"]);
+  await session.flight();
+  session.send(bound(), wire.commandComplete("CREATE TABLE"), failed("42P01"));
+  expect(await outcome(call)).toMatchObject({ code: "42P01", batch: { index: 1, rolledBack: [0], skipped: [] } });
+  const next = client.query("select a");
+  await answer(session, ["Close", ...describing], wire.closeComplete(), failed("42P01"));
+  await expect(next).rejects.toMatchObject({ code: "42P01" });
+});
+
 test("a transaction that began with it is rolled back, and begins again with the second attempt", async () => {
   const session = await knowing("select a");
   const call = client.transaction((tx) => tx.batch(["select a"]));
@@ -116,6 +127,25 @@ test("a transaction that began with it is rolled back, and begins again with the
   session.send(...begins, begun(), row(2), ready("T"));
   await answer(session, ["Query"], wire.commandComplete("COMMIT"), ready());
   expect((await call)[0]!.rows).toEqual([{ n: 2 }]);
+});
+
+test("a call that ends meanwhile leaves the transaction failed", async () => {
+  const session = await knowing("select a");
+  const abort = new AbortController();
+  const transaction = client.transaction(async (tx) => {
+    await tx.batch(["select a"], { signal: abort.signal }).catch(() => {});
+  });
+  const ending = outcome(transaction);
+  expect(await session.flight()).toEqual(["Parse", "Bind", "Execute", ...item, "Sync"]);
+  abort.abort();
+  const cancel = await accepted();
+  await cancel.flight();
+  cancel.peer.end();
+  session.send(...begins, failed("26000", "E"));
+  // Its own attempt would have rolled it back.
+  expect((await session.message())!.body.toString()).toBe("COMMIT\0");
+  session.send(wire.commandComplete("ROLLBACK"), ready());
+  expect(await ending).toMatchObject({ code: "TRANSACTION_ROLLED_BACK" });
 });
 
 test("a value that does not fit any more is its item's own error where others have run, and keeps no other back", async () => {

@@ -59,6 +59,8 @@ test("an error keeps the windows behind it back, and nothing that has left is co
   socket.goOn();
   expect(await written(session)).toEqual(undone);
   socket.goOn();
+  const more = written(session);
+  expect(await isPending(more)).toBe(true);
   session.send(wire.readyForQuery());
   expect(await ending).toEqual({
     code: "22012",

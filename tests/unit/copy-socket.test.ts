@@ -1,11 +1,16 @@
 // COPY FROM over a socket that takes its time, and at the ends of a connection (js/statement/copy.ts): who waits for
 // whom, and that nothing is sent to a server that wants no data any more.
 import { beforeEach, expect, test } from "vitest";
+import { Operation } from "../../js/connection/operation.ts";
+import type { AnyCall } from "../../js/session/call.ts";
+import type { Session as OpenSession } from "../../js/session/session.ts";
+import { connectionLost } from "../../js/sockets/contract.ts";
+import { copyIn } from "../../js/statement/copy.ts";
 import { PIECE } from "../../js/util/limits.ts";
 import {
   accepted,
   client,
-  isPending,
+  int4,
   letIn,
   newServer,
   quiet,
@@ -24,8 +29,7 @@ beforeEach(() => {
 
 const copyInResponse = () => wire.message("G", Buffer.of(0), wire.int16(0));
 const error = (C: string) => wire.errorResponse({ S: "ERROR", V: "ERROR", C, M: "no" });
-const done = (tag: string, status: "I" | "T" = "I") =>
-  Buffer.concat([wire.commandComplete(tag), wire.readyForQuery(status)]);
+const done = (tag: string) => Buffer.concat([wire.commandComplete(tag), wire.readyForQuery()]);
 
 async function goesOn(session: Session): Promise<void> {
   const call = client.copyFrom("copy t from stdin", "a");
@@ -76,6 +80,9 @@ test("the server's error is heard while it takes no data, and the source is left
   socket.holds = true;
   session.send(copyInResponse());
   expect(await written(session)).toEqual(["CopyData"]);
+  // What comes before it is read, and must not make who reads wait for the write.
+  session.send(wire.noticeResponse({ S: "NOTICE", V: "NOTICE", C: "00000", M: "soon" }));
+  await quiet();
   session.send(error("22P02"), wire.readyForQuery());
   await expect(call).rejects.toMatchObject({ code: "22P02" });
   expect(seen).toEqual({ asked: 0, isLeft: true });
@@ -98,21 +105,63 @@ test("an error that comes with the answer leaves the source alone, and nothing i
   await goesOn(session);
 });
 
-test("a COPY in a transaction whose connection is gone fails at once", async () => {
-  const transaction = client.transaction(async (tx) => {
-    await tx.copyFrom("copy t from stdin", "a");
-    session.peer.reset();
-    await quiet();
-    return tx.copyFrom("copy t from stdin", "b");
-  });
-  const ending = expect(transaction).rejects.toMatchObject({ code: "CONNECTION_LOST" });
+test("a long text leaves whole, in several writes", async () => {
+  const text = "abc\n".repeat(PIECE);
+  const call = client.copyFrom("copy t from stdin", text);
   const session = await letIn();
-  expect(await session.flight()).toEqual(["Query"]);
-  session.send(done("BEGIN", "T"));
-  expect(await session.flight()).toEqual(["Query"]);
+  await session.flight();
   session.send(copyInResponse());
-  for (const name of ["CopyData", "CopyDone"]) expect((await session.message())!.name).toBe(name);
-  session.send(done("COPY 1", "T"));
+  let data = "";
+  for (let message = await session.message(); message!.name === "CopyData"; message = await session.message())
+    data += message!.body.toString();
+  expect(data === text).toBe(true);
+  session.send(done("COPY 1"));
+  await call;
+});
+
+test.each(["copyFrom", "copyTo"] as const)(
+  "rows in place of what %s wants are cancelled before their end",
+  async (way) => {
+    const call = way === "copyTo" ? client.copyTo("copy t to stdout") : client.copyFrom("copy t from stdin", "a");
+    const ending = expect(call).rejects.toMatchObject({ code: "COPY_NEEDS_COPY_CALL" });
+    const session = await letIn();
+    await session.flight();
+    session.send(wire.rowDescription([int4]), wire.dataRow([Buffer.from("1")]));
+    await ending;
+    const cancel = await accepted();
+    expect(await cancel.flight()).toEqual(["CancelRequest"]);
+    cancel.peer.end();
+    session.send(error("57014"), wire.readyForQuery());
+    await goesOn(session);
+  },
+);
+
+test("an onProgress that ends the call is not waited for", async () => {
+  const abort = new AbortController();
+  const onProgress = () => (abort.abort(), new Promise<void>(() => {}));
+  const call = client.copyFrom("copy t from stdin", "a", { onProgress, signal: abort.signal });
+  const ending = expect(call).rejects.toMatchObject({ code: "ABORTED" });
+  const session = await letIn();
+  await session.flight();
+  session.send(copyInResponse());
+  expect((await session.message())!.name).toBe("CopyData");
   await ending;
-  expect(await isPending(accepted())).toBe(true);
+  const cancel = await accepted();
+  await cancel.flight();
+  cancel.peer.end();
+  session.send(error("57014"), wire.readyForQuery());
+  expect((await session.message())!.name).toBe("CopyFail");
+  await goesOn(session);
+});
+
+test("on a connection that has gone meanwhile it fails at once", async () => {
+  const lost = connectionLost("gone");
+  const operate = () => {
+    const operation = new Operation({});
+    operation.end(lost);
+    return operation;
+  };
+  const call = { finished: false, operate } as unknown as AnyCall;
+  const session = { connection: {}, transaction: { begun: () => Promise.resolve(true) } } as unknown as OpenSession;
+  await expect(copyIn(call, session, "copy t from stdin", () => expect.unreachable())).rejects.toBe(lost);
 });

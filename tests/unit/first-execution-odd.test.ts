@@ -320,3 +320,12 @@ test("a server that goes says nothing of first runs", async () => {
   await expect(insert).rejects.toMatchObject({ code: "57P01", retryable: false });
   await isNotRemembered();
 });
+
+test("rows that no PostgreSQL sends say nothing of first runs, since all in front of them was in order", async () => {
+  const call = client.query("select n");
+  const session = await letInFirst();
+  session.send(wire.closeComplete(), wire.parseComplete(), checkPasses(), wire.parameterDescription([]));
+  session.send(wire.rowDescription([int4]), wire.bindComplete(), wire.raw("D", 6, Buffer.from([0, 9])));
+  await expect(call).rejects.toMatchObject({ name: "ProtocolError", code: "PROTOCOL_VIOLATION" });
+  await isNotRemembered();
+});

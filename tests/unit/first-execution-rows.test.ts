@@ -203,6 +203,7 @@ test("a text that cannot be read is told of with what its stream has shown by th
 test.each([
   ["a server that goes", shutdown, "57P01"],
   ["a lock", () => failed("55P03"), "55P03"],
+  ["a conflict, which would be safe to repeat", () => failed("40001"), "40001"],
 ])("%s under the question fails a call whose statement has run, which is not run again", async (_, answer, code) => {
   const call = client.query("select c");
   const session = await firstRun();

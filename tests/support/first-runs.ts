@@ -52,3 +52,20 @@ export function over(count: number, status = "I"): Buffer {
 export function failed(code: string, message = "no"): Buffer {
   return Buffer.concat([wire.errorResponse({ S: "ERROR", V: "ERROR", C: code, M: message }), wire.readyForQuery()]);
 }
+
+const json = { name: "json", oid: 114, size: -1 };
+
+/** The catalog's answer to a question of the driver's own. */
+export function says(answer: string): Buffer {
+  return Buffer.concat([wire.rowDescription([json]), texts(answer), over(1)]);
+}
+
+/** A check that fails because the catalog has to be asked for these types of columns. */
+export function missesTypes(oids: readonly number[], status = "I"): Buffer {
+  const message = `invalid input syntax for type integer: "pgz-edge: columns {${oids.join()}}"`;
+  return Buffer.concat([
+    ...[wire.parseComplete(), wire.parseComplete(), wire.bindComplete()],
+    wire.errorResponse({ S: "ERROR", V: "ERROR", C: "22P02", M: message }),
+    wire.readyForQuery(status as "I"),
+  ]);
+}

@@ -13,6 +13,7 @@ export const closeComplete: () => Buffer;
 export const noData: () => Buffer;
 export const commandComplete: (tag: string) => Buffer;
 export const errorResponse: (fields: Record<string, string>) => Buffer;
+export const noticeResponse: (fields: Record<string, string>) => Buffer;
 export const parameterDescription: (oids: number[]) => Buffer;
 export const rowDescription: (columns: { name: string; oid: number; size?: number }[], formats?: number[]) => Buffer;
 export const dataRow: (cells: (Uint8Array | null)[]) => Buffer;

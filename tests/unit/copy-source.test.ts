@@ -97,6 +97,7 @@ test("small pieces leave together, and progress is told behind each write and at
   expect(sizes).toEqual([PIECE - 1, PIECE - 1, 150_000 - 2 * (PIECE - 1)]);
   expect(told).toEqual([PIECE - 1, 2 * (PIECE - 1), 150_000]);
   expect(target.sent.toString()).toBe("abcd\n".repeat(30_000));
+  expect((await pieces(Array<string>(20_000).fill("abcd"))).sizes).toEqual([PIECE, 80_000 - PIECE]);
   expect((await pieces([])).told).toEqual([0]);
   expect(await pieces(["ab", "c"])).toMatchObject({ sizes: [3], told: [3] });
 });

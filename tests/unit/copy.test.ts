@@ -257,44 +257,6 @@ test("an abort before the server has answered sends no data", async () => {
   await goesOn(session);
 });
 
-/** The next session, of a pooler: its process id is none of Linux. */
-async function letInByPooler(): Promise<Session> {
-  const session = await accepted();
-  await session.flight();
-  session.send(wire.authenticationOk(), wire.parameterStatus("integer_datetimes", "on"));
-  session.send(wire.backendKeyData(0x7fffffff, wire.int32(9)), wire.readyForQuery());
-  return session;
-}
-
-test.each([
-  ["behind a pooler a COPY that fails ends the connection", letInByPooler, copyInResponse, failed("22P02"), "lost"],
-  ["one that failed before its data did not", letInByPooler, undefined, failed("22P02"), "idle"],
-  ["one that goes well did not", letInByPooler, copyInResponse, complete("COPY 1"), "idle"],
-  ["without a pooler it goes on", letIn, copyInResponse, failed("22P02"), "idle"],
-] as const)("%s, since the pooler may have lost count of its answers", async (_, next, answer, end, state) => {
-  const call = client.copyFrom("copy t from stdin", "a").catch(() => {});
-  const session = await next();
-  await session.flight();
-  if (answer) {
-    session.send(answer());
-    await dataOf(session);
-  }
-  session.send(end);
-  await call;
-  await quiet();
-  expect(client.stats().state).toBe(state);
-});
-
-test("COPY TO through a pooler that fails says nothing of its answers", async () => {
-  const call = client.copyTo("copy t to stdout").catch(() => {});
-  const session = await letInByPooler();
-  await session.flight();
-  session.send(copyOutResponse(), failed("22012"));
-  await call;
-  await quiet();
-  expect(client.stats().state).toBe("idle");
-});
-
 // -- more than one statement -----------------------------------------------------------------------------------------
 
 test("a text that may be two statements is parsed by the server first, and not run where it refuses", async () => {

@@ -343,6 +343,21 @@ test("left there, its portal is closed, and the transaction goes on", async () =
   expect(client.stats().state).toBe("idle");
 });
 
+test("what is wrong there before anything is sent leaves the transaction as it was", async () => {
+  const session = await letInKnowing();
+  const transaction = client.transaction(async (tx) => {
+    const values = Array<number>(65_536).fill(1);
+    const first = tx.cursor({ text: "select n", values }, 2).next();
+    await expect(first).rejects.toMatchObject({ code: "TOO_MANY_PARAMETERS" });
+    return tx.query("select n");
+  });
+  expect(await session.flight()).toEqual(opening);
+  session.send(beginning(), begun(), rows(9, 10), atEnd(1));
+  expect(await query(session)).toBe("COMMIT");
+  session.send(done("COMMIT"));
+  expect((await transaction).rows).toEqual([{ n: 9 }]);
+});
+
 test("failed there, no portal is left to be closed", async () => {
   const outcome = await inTransaction(async (batches, session) => {
     const first = batches.next();

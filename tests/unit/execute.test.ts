@@ -172,6 +172,8 @@ test("a call that ends in its pause sends nothing more", async () => {
 });
 
 test("a cancel for another call that hits a statement makes it run again, once that cancel is over", async () => {
+  const told: Retry[] = [];
+  newClient({ prepare: "unnamed", observer: { onRetry: (event) => void told.push(event) } });
   const session = await letInKnowing();
   const abort = new AbortController();
   const aborted = client.query("select n", { signal: abort.signal });
@@ -188,6 +190,8 @@ test("a cancel for another call that hits a statement makes it run again, once t
   expect(await again).toEqual(execution);
   session.send(whole(2));
   expect((await hit).rows).toEqual([{ n: 2 }]);
+  // It is no failure of its own.
+  expect(told).toEqual([]);
 });
 
 test("a call that ends while it waits for that does not run again", async () => {

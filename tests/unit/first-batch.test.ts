@@ -3,13 +3,16 @@
 import { beforeEach, expect, test } from "vitest";
 import { sql } from "../../js/statement/sql.ts";
 import type { PgzError } from "../../js/util/errors.ts";
+import { CANCEL_DEADLINE } from "../../js/util/limits.ts";
 import { behindPrelude, checked, described, firstFlight, over, texts } from "../support/first-runs.ts";
 import {
   accepted,
   begun,
   client,
   execution,
+  fakeClock,
   int4,
+  isPending,
   letIn,
   newClient,
   quiet,
@@ -43,6 +46,23 @@ async function sent(count: number): Promise<Session> {
   for (let at = 0; at < count; at++) expect(await session.flight()).toEqual(behindPrelude);
   expect(await session.flight()).toEqual(execution);
   return session;
+}
+
+const savepoint = [wire.parseComplete(), wire.bindComplete(), wire.commandComplete("SAVEPOINT")];
+
+/** A batch on the wire whose second item, of three, is known. */
+async function behindKnown() {
+  const learning = client.query("select a");
+  const session = await letIn();
+  await session.flight();
+  session.send(checked(), wire.bindComplete(), texts("1"), over(1));
+  await learning;
+  const call = outcome(client.batch(["select b", "select a", "select c"]));
+  expect(await session.flight()).toEqual(behindPrelude);
+  expect(await session.flight()).toEqual(["Parse", "Bind", "Execute", ...execution]);
+  expect(await session.flight()).toEqual(behindPrelude);
+  expect(await session.flight()).toEqual(execution);
+  return { session, call };
 }
 
 const outcome = (call: Promise<unknown>) =>
@@ -133,6 +153,24 @@ test("25 items are not, nor is one", async () => {
     await client.close();
     newClient(OPTIONS);
   }
+});
+
+test("where all of it is known there is no savepoint, and one that may not run at once keeps the others from it", async () => {
+  const learning = client.batch(["select a", "select b"]);
+  const session = await sent(2);
+  session.send(first("1"), item("2"), ending("COMMIT"));
+  await learning;
+  const known = client.batch(["select a", "select b"]);
+  const flight = await session.flight();
+  expect(flight.filter((name) => name === "Execute")).toHaveLength(2);
+  const bound = [wire.parseComplete(), wire.bindComplete(), wire.rowDescription([int4], [1])];
+  for (const n of [3, 4]) session.send(...bound, rows(n, n + 1), wire.commandComplete("SELECT 1"));
+  session.send(wire.readyForQuery());
+  expect((await known).map((one) => one.rows)).toEqual([[{ n: 3 }], [{ n: 4 }]]);
+  const call = outcome(client.batch(["select c", "create table t ()"]));
+  expect(await session.flight()).toEqual(described);
+  session.peer.end();
+  expect(await call).toMatchObject({ code: "CONNECTION_LOST" });
 });
 
 test("in a transaction of the user's, and by option, they are described first", async () => {
@@ -242,6 +280,63 @@ test("a check that fails rolls all of it back, and then all of it is described",
   expect((await call).map((one) => one.rows)).toEqual([[{ n: 1 }], [{ n: 2 }]]);
 });
 
+test.each([
+  ["whose statement is lost", "26000", true],
+  ["whose table is gone", "42P01", true],
+  ["that is cancelled by somebody else", "57014", false],
+])("an item that is known, %s, in front of Bind", async (_, code, isDescribed) => {
+  const { session, call } = await behindKnown();
+  session.send(first("2"), ...savepoint, failed(code), skipped(), ending("ROLLBACK"));
+  if (!isDescribed) {
+    expect(await call).toMatchObject({ code, batch: { index: 1, rolledBack: [0], skipped: [2] } });
+    return;
+  }
+  expect((await session.flight()).filter((name) => name !== "Close")).toEqual(described);
+  session.peer.end();
+  expect(await call).toMatchObject({ code: "CONNECTION_LOST" });
+});
+
+test("what fails behind Bind, and what fails in front of it when it is known, is the error", async () => {
+  const { session, call } = await behindKnown();
+  const bound = [wire.parseComplete(), wire.bindComplete(), wire.rowDescription([int4], [1])];
+  session.send(first("2"), ...savepoint, ...bound, failed("42P01"), skipped(), ending("ROLLBACK"));
+  expect(await call).toMatchObject({ code: "42P01", batch: { index: 1, rolledBack: [0], skipped: [2] } });
+  const begins = client.batch(["select a", "select d"]);
+  for (const _ of "123") await session.flight();
+  session.send(failed("42501", "I"), wire.closeComplete(), failed("25P01", "I"), ending("COMMIT"));
+  expect(await outcome(begins)).toMatchObject({ code: "42501", batch: { index: 0, rolledBack: [], skipped: [1] } });
+});
+
+test("rows that cannot be read fail the batch, which is committed", async () => {
+  const record = { name: "r", oid: 2249, size: -1 };
+  const call = client.batch(["select a", "select r", "select c"]);
+  const session = await sent(3);
+  session.send(first("1"), checked([record], [], "SAVEPOINT"), wire.bindComplete(), texts("(1)"), over(1, "T"));
+  session.send(item("3"), ending("COMMIT"));
+  expect(await outcome(call)).toEqual({
+    code: "RECORD_NEEDS_DESCRIBE",
+    batch: { index: 1, rolledBack: [], skipped: [] },
+    transaction: "committed",
+  });
+});
+
+test("columns of one name fail a batch of bytes, all of whose items are stopped in a bounded time", async () => {
+  using clock = fakeClock();
+  const call = outcome(client.batch(["select a", "select b"], { results: "ndjson", duplicates: "error" }));
+  const session = await sent(2);
+  session.send(checked([int4, int4], [], "BEGIN"), wire.bindComplete(), wire.dataRow([null, null]));
+  expect(await call).toMatchObject({ code: "DUPLICATE_COLUMN" });
+  const cancel = await accepted();
+  await cancel.flight();
+  cancel.peer.end();
+  session.send(failed("57014"));
+  await quiet();
+  expect(client.stats().state).toBe("busy");
+  // Nothing is heard of the second one.
+  await clock.pass(CANCEL_DEADLINE);
+  expect(client.stats().state).toBe("lost");
+});
+
 test("a call that ends meanwhile stops what it has on the wire, and its transaction is rolled back", async () => {
   const abort = new AbortController();
   const call = outcome(client.batch(["select a", "select b"], { signal: abort.signal }));
@@ -252,10 +347,13 @@ test("a call that ends meanwhile stops what it has on the wire, and its transact
   expect(await call).toMatchObject({ code: "ABORTED" });
   const cancel = await accepted();
   await cancel.flight();
-  cancel.peer.end();
   session.send(checked([int4], [], "SAVEPOINT"), wire.bindComplete(), texts("2"), over(1, "T"));
   session.send(wire.parseComplete(), wire.bindComplete(), wire.noData(), failed("57014", "E"));
-  expect(await session.flight()).toEqual(["Query"]);
+  // A cancel that is under way could meet it.
+  const ending = session.flight();
+  expect(await isPending(ending)).toBe(true);
+  cancel.peer.end();
+  expect(await ending).toEqual(["Query"]);
   session.send(wire.commandComplete("ROLLBACK"), wire.readyForQuery());
   await quiet();
   expect(client.stats().state).toBe("idle");

@@ -2,7 +2,7 @@
 // which rows wait for the catalog, which failures lead to a description, and what is said of rows that cannot be read.
 import { beforeEach, expect, test } from "vitest";
 import { sql } from "../../js/statement/sql.ts";
-import { checked, described, failed, firstFlight, over, texts } from "../support/first-runs.ts";
+import { checked, described, failed, firstFlight, over, says, texts } from "../support/first-runs.ts";
 import {
   accepted,
   begun,
@@ -29,12 +29,6 @@ const other = { name: "o", oid: 99_998, size: -1 };
 const mood = { name: "m", oid: 99_997, size: 4 };
 const record = { name: "r", oid: 2249, size: -1 };
 const PAIR = '[[99999,"c","pair",[23],["a"]]]';
-const json = { name: "json", oid: 114, size: -1 };
-
-function says(answer: string): Buffer {
-  const messages = [wire.rowDescription([json]), texts(answer), wire.commandComplete("SELECT 1"), wire.readyForQuery()];
-  return Buffer.concat(messages);
-}
 /** What the server says of a statement in a description of its own. */
 const shape = (columns = [int4]) =>
   Buffer.concat([

@@ -4,7 +4,6 @@
 // What immudb and SPQR's router say is what they said to this driver, message by message (immudb 1.11.1, SPQR of August
 // 2026 over PostgreSQL 18 and 15).
 import { beforeEach, expect, test } from "vitest";
-import type { Client } from "../../js/api/client.ts";
 import {
   begun,
   client,
@@ -245,29 +244,6 @@ test("BEGIN that is refused where the server runs on: the statement may have run
   await expect(transaction).rejects.toMatchObject({ code: "UNEXPECTED_MESSAGE", retryable: false });
 });
 
-test("a batch whose items are all refused in front is described, though COMMIT goes well", async () => {
-  const call = client.batch(["select n", "select m"]);
-  const session = await letIn();
-  for (const _ of "12") expect(await session.flight()).toEqual(behindPrelude);
-  expect(await session.flight()).toEqual(execution);
-  for (const _ of "12") session.send(failing("08P01"), wire.readyForQuery());
-  session.send(wire.parseComplete(), wire.bindComplete(), wire.noData(), over("COMMIT"));
-  for (const _ of "12") {
-    expect(await session.flight()).toEqual(described);
-    session.send(
-      wire.parseComplete(),
-      wire.parameterDescription([]),
-      wire.rowDescription([int4]),
-      wire.readyForQuery(),
-    );
-  }
-  await session.flight();
-  const item = [wire.bindComplete(), wire.rowDescription([int4], [1]), wire.dataRow([wire.int32(5)])];
-  for (const _ of "12") session.send(...item, wire.commandComplete("SELECT 1"));
-  session.send(wire.readyForQuery());
-  expect((await call).map((result) => result.rows)).toEqual([[{ n: 5 }], [{ n: 5 }]]);
-});
-
 test.each(
   Object.entries({
     "ReadyForQuery too early": () => wire.readyForQuery(),
@@ -345,80 +321,11 @@ test("a server that goes says nothing of first runs", async () => {
   await isNotRemembered();
 });
 
-/** An atomic batch of two new statements, of a server that refuses SAVEPOINT; `status`: of its transaction then. */
-async function withoutSavepoint(
-  status: "I" | "T" | "E",
-  tag: string,
-): Promise<{ call: Promise<unknown>; session: Session }> {
-  const call = client.batch(["select n", "select m"]);
-  const session = await letIn();
-  for (const _ of "12") expect(await session.flight()).toEqual(behindPrelude);
-  expect(await session.flight()).toEqual(execution);
-  const [description, bound] = [wire.parameterDescription([]), wire.bindComplete()];
-  session.send(wire.closeComplete(), begins("BEGIN"), wire.parseComplete(), checkPasses());
-  session.send(description, wire.rowDescription([int4]), bound, text("1"), over("SELECT 1", "T"));
-  session.send(
-    wire.closeComplete(),
-    failing("SPQRU", "unknown transaction statement kind: 6"),
-    wire.readyForQuery(status),
-  );
-  session.send(wire.parseComplete(), wire.bindComplete(), wire.noData(), over(tag));
-  return { call, session };
-}
-
-test.each([
-  ["E", "ROLLBACK"],
-  ["I", "COMMIT"], // SPQR's router: the error has ended the transaction
-] as const)(
-  "SAVEPOINT that is refused (%s, %s): nothing is left of the batch, which is described",
-  async (status, tag) => {
-    const { call, session } = await withoutSavepoint(status, tag);
-    await answersDescribedBatch(session);
-    await call;
-    const next = client.batch(["select o", "select p"]);
-    await answersDescribedBatch(session);
-    await next;
-  },
-);
-
-test("SAVEPOINT that is refused in a transaction that commits: the error says so", async () => {
-  const { call } = await withoutSavepoint("T", "COMMIT");
-  await expect(call).rejects.toMatchObject({ code: "SPQRU", transaction: "committed", retryable: false });
+test("rows that no PostgreSQL sends say nothing of first runs, since all in front of them was in order", async () => {
+  const call = client.query("select n");
+  const session = await letInFirst();
+  session.send(wire.closeComplete(), wire.parseComplete(), checkPasses(), wire.parameterDescription([]));
+  session.send(wire.rowDescription([int4]), wire.bindComplete(), wire.raw("D", 6, Buffer.from([0, 9])));
+  await expect(call).rejects.toMatchObject({ name: "ProtocolError", code: "PROTOCOL_VIOLATION" });
+  await isNotRemembered();
 });
-
-/** PgBouncer with `pool_mode = statement`. */
-const noTransactions = () => failing("08P01", "transaction blocks not allowed in statement pooling mode", "FATAL");
-
-test("a pooler that refuses BEGIN of a batch: the next one is described, statements alone are not", async () => {
-  const call = client.batch(["select n", "select m"]);
-  const session = await letIn();
-  for (const _ of "12") expect(await session.flight()).toEqual(behindPrelude);
-  session.send(wire.closeComplete(), noTransactions());
-  await expect(call).rejects.toMatchObject({ code: "08P01", retryable: false });
-  const next = await nextBatchIsDescribed(client);
-  const alone = client.query("select o");
-  expect(await next.flight()).toEqual(firstFlight);
-  next.send(wire.closeComplete(), wire.parseComplete(), checkPasses(), rows("1"));
-  expect((await alone).rows).toEqual([{ n: 1 }]);
-});
-
-async function nextBatchIsDescribed(of: Client): Promise<Session> {
-  const call = of.batch(["select n", "select m"]);
-  const session = await letIn();
-  await answersDescribedBatch(session);
-  await call;
-  return session;
-}
-
-/** Two statements, which are described and run without rows. */
-async function answersDescribedBatch(session: Session): Promise<void> {
-  const shape = [wire.parameterDescription([]), wire.rowDescription([int4]), wire.readyForQuery()];
-  for (const _ of "12") {
-    expect(await session.flight()).toEqual(described);
-    session.send(wire.parseComplete(), ...shape);
-  }
-  await session.flight();
-  const item = [wire.bindComplete(), wire.rowDescription([int4], [1])];
-  for (const _ of "12") session.send(...item, wire.commandComplete("SELECT 0"));
-  session.send(wire.readyForQuery());
-}

@@ -1,0 +1,96 @@
+// A long batch, which leaves window by window (js/statement/batch.ts), over a socket that takes its time: when a window
+// leaves, and what ends the transaction of one that fails or ends before all of it has left.
+import { beforeEach, expect, test } from "vitest";
+import { sql } from "../../js/statement/sql.ts";
+import type { PgzError } from "../../js/util/errors.ts";
+import { accepted, client, int4, isPending, letIn, quiet, useMemoryServer } from "../support/memory-session.ts";
+import { slowSockets, written, type SlowSocket } from "../support/slow-socket.ts";
+import * as wire from "../support/wire.mjs";
+
+useMemoryServer();
+
+let socket: SlowSocket;
+beforeEach(() => void (socket = slowSockets()));
+
+const item = ["Bind", "Describe", "Execute"];
+/** An Execute that fails, so that Sync rolls back. */
+const undone = ["Execute", "Sync"];
+const long = "x".repeat(70_000);
+const error = (C: string) => wire.errorResponse({ S: "ERROR", V: "ERROR", C, M: "no" });
+const bound = () => Buffer.concat([wire.bindComplete(), wire.rowDescription([int4], [1])]);
+const row = (n: number) => Buffer.concat([wire.dataRow([wire.int32(n)]), wire.commandComplete("SELECT 1")]);
+
+/** A batch of three windows, of which the first has been written and has not left. */
+async function inWindows(options?: object) {
+  const call = client.batch([sql`select ${long}`, sql`select ${long}`, sql`select ${long}`], options);
+  const ending = call.then(
+    () => "well",
+    ({ code, batch, retryable }: PgzError) => ({ code, batch, retryable }),
+  );
+  const session = await letIn();
+  await session.flight();
+  socket.holds = true;
+  session.send(wire.parseComplete(), wire.parameterDescription([25]), wire.rowDescription([int4]));
+  session.send(wire.readyForQuery());
+  expect(await written(session)).toEqual(item);
+  return { call, ending, session };
+}
+
+test("each window leaves when the one before it has left, and the last one ends in Sync", async () => {
+  const { call, session } = await inWindows();
+  for (const names of [
+    ["Bind", "Execute"],
+    ["Bind", "Execute", "Sync"],
+  ]) {
+    const next = written(session);
+    expect(await isPending(next)).toBe(true);
+    socket.goOn();
+    expect(await next).toEqual(names);
+  }
+  socket.goOn();
+  session.send(bound(), row(1), wire.bindComplete(), row(2), wire.bindComplete(), row(3), wire.readyForQuery());
+  expect((await call).map(({ rows }) => rows)).toEqual([[{ n: 1 }], [{ n: 2 }], [{ n: 3 }]]);
+});
+
+test("an error keeps the windows behind it back, and nothing that has left is committed", async () => {
+  const { ending, session } = await inWindows();
+  session.send(bound(), error("22012"));
+  await quiet();
+  socket.goOn();
+  expect(await written(session)).toEqual(undone);
+  socket.goOn();
+  const more = written(session);
+  expect(await isPending(more)).toBe(true);
+  session.send(wire.readyForQuery());
+  expect(await ending).toEqual({
+    code: "22012",
+    batch: { index: 0, rolledBack: [], skipped: [1, 2] },
+    retryable: false,
+  });
+  await quiet();
+  expect(client.stats().state).toBe("idle");
+});
+
+test("so does the end of its call", async () => {
+  const abort = new AbortController();
+  const { ending, session } = await inWindows({ signal: abort.signal });
+  abort.abort();
+  expect(await ending).toMatchObject({ code: "ABORTED", retryable: false });
+  socket.holds = false;
+  socket.goOn();
+  expect(await written(session)).toEqual(undone);
+  const cancel = await accepted();
+  await cancel.flight();
+  cancel.peer.end();
+  session.send(bound(), row(1), error("57014"), wire.readyForQuery());
+  await quiet();
+  expect(client.stats().state).toBe("idle");
+});
+
+test("a connection that is lost meanwhile fails it", async () => {
+  const { ending, session } = await inWindows();
+  session.peer.end();
+  await quiet();
+  socket.goOn();
+  expect(await ending).toEqual({ code: "CONNECTION_LOST", batch: undefined, retryable: false });
+});

@@ -1,0 +1,87 @@
+// What execute.ts tells of a statement's end (js/statement/execute.ts), on a connection whose questions a test answers
+// by hand: the ended operation, nothing where the call was over before, or what went wrong.
+import { expect, test } from "vitest";
+import type { Operation } from "../../js/connection/operation.ts";
+import type { Session } from "../../js/session/session.ts";
+import { begin, execute, type Executed } from "../../js/statement/execute.ts";
+import { NO_LIMITS, ROWS_COLUMNS } from "../../js/wasm/boundary.ts";
+import { columnOf, NotedSession, settled, shapeOf } from "../support/noted-statements.ts";
+
+const QUERY = { text: "select n", values: [] };
+const FORM = { form: ROWS_COLUMNS, limits: NO_LIMITS };
+const sink = () => ({ rows: () => {} });
+const SHAPE = shapeOf([23]);
+
+/** A session outside of transactions, on which statements are described first. */
+function newSession(): { noted: NotedSession; session: Session } {
+  const noted = new NotedSession();
+  const { connection, catalog, statements } = noted;
+  const transaction = {
+    place: "alone",
+    status: "I",
+    isNone: true,
+    isWaiting: false,
+    flight: (operate: (preludes: readonly string[]) => Operation) => operate([]),
+    again: () => Promise.resolve(),
+  };
+  const config = { ...connection.config, firstRun: "describe" };
+  return { noted, session: { connection, catalog, statements, transaction, config } as unknown as Session };
+}
+
+test("it resolves with the operation that had the rows, when that is over", async () => {
+  const { noted, session } = newSession();
+  const said: number[] = [];
+  const call = Object.assign(noted.owner, { said: (bytes: number) => void said.push(bytes) });
+  const executing = execute(call, session, QUERY, FORM, sink);
+  noted.asked[0]!.answer(SHAPE);
+  await settled();
+  // Of the values: a count of formats and one of values.
+  expect(said).toEqual([QUERY.text.length + 2 + 2]);
+  noted.asked[1]!.answer();
+  expect(await executing).toBe(noted.asked[1]!.operation);
+});
+
+test.each([
+  ["while it is described", 0],
+  ["while it runs", 1],
+])("it resolves with nothing where the call ends %s", async (_, at) => {
+  const { noted, session } = newSession();
+  Object.assign(noted.call, { said: () => {} });
+  const executing = execute(noted.owner, session, QUERY, FORM, sink);
+  if (at > 0) noted.asked[0]!.answer(SHAPE);
+  await settled();
+  noted.call.finished = true;
+  noted.asked[at]!.answer(at > 0 ? undefined : SHAPE);
+  expect(await executing).toBeUndefined();
+  expect(noted.asked).toHaveLength(at + 1);
+});
+
+test("what throws when it is told of the end is the failure of the statement", async () => {
+  const { noted, session } = newSession();
+  Object.assign(noted.call, { said: () => {} });
+  const failure = new Error("mine");
+  const failures: unknown[] = [];
+  const executed: Executed = {
+    ended: () => {
+      throw failure;
+    },
+    failed: (error) => void failures.push(error),
+  };
+  begin(noted.owner, session, QUERY, FORM, sink, executed);
+  noted.asked[0]!.answer(SHAPE);
+  await settled();
+  noted.asked[1]!.answer();
+  await settled();
+  expect(failures).toEqual([failure]);
+});
+
+test("a sink that cannot be made fails it, and nothing is sent", async () => {
+  const { noted, session } = newSession();
+  const failure = new Error("mine");
+  const executing = execute(noted.owner, session, QUERY, FORM, () => {
+    throw failure;
+  });
+  noted.asked[0]!.answer({ ...SHAPE, columns: [columnOf(23)] });
+  await expect(executing).rejects.toBe(failure);
+  expect(noted.asked).toHaveLength(1);
+});
